@@ -60,7 +60,8 @@ export const EVENTS: Readonly<Record<keyof EventFields, string>> = {
   'fill.fenced': 'the store refuses the result, because of a purge or a newer lease',
   'fill.passed': 'the result cannot be shared; `reason` has the cause',
   'fill.failed': 'the handler or factory fails, or takes longer than `originTimeoutMs`',
-  'fill.abandoned': 'the client of the leader left; the next waiter runs the handler',
+  'fill.abandoned':
+    'a run has no usable result: its client left, or its body was cut short; a waiter runs it again',
   'failure.shared': 'a caller gets the failure of another run',
   'idempotency.answered': 'a request or job with an idempotency key gets its `outcome`',
   'idempotency.finished': 'an attempt ends; `late` means that the store has not confirmed it yet',
@@ -75,7 +76,7 @@ type EventOfType<T extends keyof EventFields> = {
    * or method and URL.
    */
   readonly key: string
-  /** Name of the record in the store. For a variant, a NUL character and its part follow. */
+  /** Name of the record in the store. The name of a variant has a second part, after a NUL. */
   readonly internalKey: string
 } & EventFields[T]
 
@@ -135,7 +136,7 @@ export class Events {
   readonly #counts = new Map<StampedeEventType, number>()
   /** Hits are counted separately, because they are the hot path and `stats()` has both tiers. */
   readonly hits: { l1: number; l2: number } = { l1: 0, l2: 0 }
-  /** Number of followers. They have no event of their own, because a flight may have thousands. */
+  /** Number of requests that joined a flight. They have no event: a flight may have thousands. */
   collapsed = 0
 
   hit(key: string, tier: 'l1' | 'l2', stale: boolean): void {
@@ -154,7 +155,7 @@ export class Events {
     }
   }
 
-  /** Whether a listener gets the event. Otherwise none is created, which is faster in a burst. */
+  /** Whether a listener gets the event. Otherwise no event object is created, for speed. */
   #isHeard(type: StampedeEventType): boolean {
     if (this.#channel.hasSubscribers) return true
     const listeners = this.#listeners

@@ -34,9 +34,9 @@ export interface StampedeOptions {
   /** How long a failure is shared, if other requests waited for that run. Default 1 000. */
   failureBackoffMs?: number
   /**
-   * Most simultaneous runs of the origin without a lease in this process. Such runs happen while
-   * the store is unavailable and after `waitMs`. Further requests wait for a slot, within their
-   * `waitMs`. Default 64.
+   * Limit of simultaneous runs of the origin without a lease in this process. Such runs happen
+   * while the store is unavailable and after `waitMs`. Further requests wait for a slot, within
+   * their `waitMs`. Default 64.
    */
   originConcurrency?: number
   /**

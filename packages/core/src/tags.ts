@@ -6,7 +6,8 @@ import { optionError, show } from './errors.ts'
 export type TagsRule = readonly string[] | ((...args: never[]) => readonly string[]) | undefined
 
 /**
- * Most tags of an entry. Each tag costs memory in each process with a copy, and time on each purge.
+ * Limit of tags of an entry. Each tag costs memory in each process with a copy, and time on each
+ * purge.
  */
 export const MOST_TAGS = 256
 

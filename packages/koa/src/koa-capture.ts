@@ -1,6 +1,7 @@
-// Judges and captures a Koa response after `await next()`. Then ctx has it, and nothing is written
-// yet. Koa destroys a stream when its client leaves, so such a capture ends as `incomplete` at
-// once. Any other body is complete already. An outer layer may still add a cookie: see koa-run.ts.
+// Judges and captures a Koa response after `await next()`. At this moment ctx has the response, and
+// nothing is written yet. If ctx.body is a stream, Koa destroys it when the client leaves, so the
+// capture ends as `incomplete`. Any other body is complete already. An outer layer may still add a
+// cookie: see koa-run.ts.
 
 import { Readable } from 'node:stream'
 import type {
@@ -37,7 +38,7 @@ import {
 import { sendPart } from './koa-part.ts'
 import { sendJson } from './lazy-body.ts'
 
-/** The end of the run, and the reply in place of the response. */
+/** The end of the run, and for `replaced` the reply to send in place of the response. */
 export type KoaCapture =
   | { readonly type: 'ends'; readonly end: Promise<OriginEnd> | OriginEnd }
   /** The reply waits for `end`, because Koa destroys a stream in ctx.body when it sends a 304. */
@@ -49,13 +50,13 @@ export type KoaCapture =
 
 /**
  * Captures the response in ctx. `outer` are the fields that were set before the handler ran. If
- * `seen`, layers in front can read ctx.body, so the kind of the body is stored with it.
+ * `bodyIsSeen`, layers in front can read ctx.body, so the kind of the body is stored with it.
  */
 export function captureContext(
   ctx: Context,
   observer: OriginObserver,
   outer: HeaderList,
-  seen: boolean,
+  bodyIsSeen: boolean,
 ): KoaCapture {
   if (ctx.respond === false || ctx.headerSent || ctx.res.writableEnded) {
     return { type: 'ends', end: { type: 'not-captured', reason: 'detached' } }
@@ -73,7 +74,7 @@ export function captureContext(
     return { type: 'replaced', reply: decision.reply, end: { type: 'replaced', head } }
   }
   const { capture, instead } = decision
-  const kind = seen && capture ? keptKind(body) : undefined
+  const kind = bodyIsSeen && capture ? keptKind(body) : undefined
   if (instead !== undefined && 'headers' in instead) {
     if (body.kind !== 'unknown' && isSendable(instead)) {
       const end = capture ? ofKind(captureUnsent(ctx, body, head, observer), kind) : DECLINED
@@ -87,7 +88,8 @@ export function captureContext(
   const cut = part && new BodyCut(part.start, part.end)
   const end = capture ? captureBody(ctx, body, head, observer, cut) : DECLINED
   if (part !== undefined && cut !== undefined) sendPart(ctx, body, part, capture ? undefined : cut)
-  else if (!seen && body.kind === 'bytes' && body.as === 'json') sendJson(ctx, body.bytes, ctx.body)
+  else if (!bodyIsSeen && body.kind === 'bytes' && body.as === 'json')
+    sendJson(ctx, body.bytes, ctx.body)
   return { type: 'ends', end: ofKind(end, kind) }
 }
 

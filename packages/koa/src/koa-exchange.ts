@@ -98,7 +98,10 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
     }
   }
 
-  /** Core has finished or failed. A request that core has not begun to serve is released. */
+  /**
+   * Call this when core has finished or failed. With an error, or if core has not begun to
+   * respond, this settles `answered`, so that the middleware returns.
+   */
   close(error?: unknown): void {
     const answer = this.#answer
     if (error !== undefined) answer?.threw(error)

@@ -1,6 +1,6 @@
-// A lazy ctx.body for a hit that layers in front can read. If a layer reads it, it is a value of
-// the kind that the handler set. If only Koa reads it, after the last layer, it is the stored
-// bytes. So most hits parse nothing.
+// A lazy ctx.body for hits, if layers in front of the cache can read ctx.body. A layer that reads
+// it gets a value of the kind that the handler set. If only Koa reads it, after the last layer, Koa
+// gets the stored bytes. So most hits parse nothing.
 
 import type { BodyKind } from '@stampede/core/adapter'
 import { isWrapped } from '@stampede/node-http/adapter'
@@ -72,7 +72,7 @@ export function setLazyBody(ctx: Context, bytes: Buffer, kind: BodyKind | undefi
 
 /**
  * Makes Koa send the JSON that the capture made from the handler's object, instead of making it
- * again. Not for use with a layer in front: it may change the object, also without reading
+ * again. Not for use with a layer in front: the layer may change the object, also without reading
  * ctx.body.
  */
 export function sendJson(ctx: Context, json: Buffer, value: unknown): void {

@@ -16,7 +16,7 @@ const COOKIES_IN_FRONT: readonly Edit[] = [
   },
 ]
 
-const JUDGED = 'judgeHead(meant, request,'
+const JUDGED = 'judgeHead(judgedHead, request,'
 
 export const ASKING: readonly Mutation[] = [
   {
@@ -25,7 +25,7 @@ export const ASKING: readonly Mutation[] = [
       {
         file: SOURCE.run,
         from: JUDGED,
-        to: "judgeHead(about ? { ...meant, headers: meant.headers.filter((field) => field[0] !== 'set-cookie') } : meant, request,",
+        to: "judgeHead(revalidation ? { ...judgedHead, headers: judgedHead.headers.filter((field) => field[0] !== 'set-cookie') } : judgedHead, request,",
       },
       ...COOKIES_IN_FRONT,
     ],
@@ -38,7 +38,7 @@ export const ASKING: readonly Mutation[] = [
     'fields of a 304 that forbid sharing are ignored',
     SOURCE.run,
     JUDGED,
-    'judgeHead(about ? { ...meant, headers: about.stored.headers } : meant, request,',
+    'judgeHead(revalidation ? { ...judgedHead, headers: revalidation.stored.headers } : judgedHead, request,',
   ),
   drop(
     'a 304 to a request without a condition is stored',
@@ -71,8 +71,8 @@ export const ASKING: readonly Mutation[] = [
   drop(
     'fields of one request in a 304 are stored',
     SOURCE.run,
-    'const updated = this.#entryOf(verdict, meant, stored.body, NONE, stored.kind)',
-    'const updated = { ...this.#entryOf(verdict, meant, stored.body, NONE), fields: toFields(meant.headers) }',
+    'const updated = this.#entryOf(verdict, newHead, stored.body, NONE, stored.kind)',
+    'const updated = { ...this.#entryOf(verdict, newHead, stored.body, NONE), fields: toFields(newHead.headers) }',
   ),
   {
     name: 'a 304 that is written past Koa reaches a client without a condition',

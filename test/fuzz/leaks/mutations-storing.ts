@@ -111,8 +111,8 @@ export const STORING: readonly Mutation[] = [
   drop(
     'a leader whose client leaves fails its waiters',
     SOURCE.handle,
-    'isGone() && mayComeFromDeparture(result)',
-    'false && mayComeFromDeparture(result)',
+    'isGone() && mayBeDueToDisconnect(result)',
+    'false && mayBeDueToDisconnect(result)',
   ),
   drop(
     'a body that is cut for the leader is not stored',

@@ -89,8 +89,8 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    */
   query?: readonly string[] | { ignore: readonly string[] }
   /**
-   * Request headers that are always in the key, such as `['accept-language']`. `Vary` in a response
-   * counts also without it. Default: none.
+   * Request headers that are always in the key, such as `['accept-language']`. The headers that
+   * `Vary` in a response names need not be listed. Default: none.
    */
   vary?: readonly string[]
   /**
@@ -151,7 +151,7 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   maxBodyBytes?: number
   /**
    * How long other processes wait for a process that fills but no longer renews its lease. A living
-   * process renews it. It is at least 100. Default 5 000.
+   * process renews its lease. At least 100. Default 5 000.
    */
   leaseMs?: number
   /**
@@ -198,7 +198,7 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    */
   invalidateOn?: 'unsafe' | 'never' | { tags: Tags<Native, NativeResponse> }
   /**
-   * Requests for which it returns true go to the handler, and their responses are not stored. If it
+   * Returns true for requests that go to the handler and whose responses are not stored. If it
    * throws or returns a promise, the request fails with `ERR_STAMPEDE_OPTION`. Default: none.
    */
   bypass?: (request: Native) => boolean

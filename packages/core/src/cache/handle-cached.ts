@@ -9,7 +9,7 @@
 // | lookup   | ../flight/lookup-or-lease.ts | gets the entry or the lease in one round trip    |
 // | fill     | run-origin.ts                | runs the handler, if this request leads          |
 // | storable | storable.ts                  | decides whether to store, and for how long       |
-// | commit   | ../flight/commit.ts          | writes the entry with its fence, ends the wait   |
+// | commit   | ../flight/commit.ts          | writes the entry with its fence, settles waiters |
 // | respond  | respond.ts                   | makes the response: Age, Cache-Status, 304, 206  |
 
 import { freshnessAt, type HeldEntry, type StoredResponse } from '../entry/entry.ts'
@@ -82,13 +82,13 @@ function bypass<Native>(
 
 /** Looks up the request under the key with all `Vary` fields that are known so far. */
 function lookUp<Native>(state: RequestState<Native>): void | Promise<void> {
-  const { rt, config, index, exchange, plainKey, wish } = state
+  const { rt, config, index, exchange, plainKey, directives } = state
   const { request, native } = exchange
   const names = index.namesFor(plainKey, request.headers)
   const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
   state.names = names
   state.key = key
-  const fillsNothing = request.method === 'HEAD' || wish?.noStore || wish?.onlyIfCached
+  const fillsNothing = request.method === 'HEAD' || directives?.noStore || directives?.onlyIfCached
   if (fillsNothing) return respondStored(state)
   const resolution = fromL1(rt, key, config, state) ?? coalesce(rt, key, config, state)
   if (!(resolution instanceof Promise)) return respond(state, resolution)
@@ -117,13 +117,13 @@ function missOf<Native>({ names }: RequestState<Native>): 'uri-miss' | 'vary-mis
 
 /** The state of one request. `flight/` calls its methods, such as `lead` to run the handler. */
 class RequestState<Native> implements Caller {
-  /** Request fields that the last lookup had in its key because of earlier `Vary` fields. */
+  /** The `Vary` fields of earlier responses whose request values were in the last lookup's key. */
   names: readonly string[] = []
   /** The key of the last lookup. */
   key: string
   /** Number of lookups that found an entry of another variant. */
   mismatches = 0
-  /** Number of live responses that were cut before this client got the first byte. */
+  /** Number of live responses that ended too early, before this client got a byte. */
   cuts = 0
   /** Settles when the handler has ended, if this request is the leader. */
   running: Promise<unknown> | undefined
@@ -133,7 +133,7 @@ class RequestState<Native> implements Caller {
   readonly exchange: Exchange<Native>
   /** The key without the `Vary` fields of earlier responses. */
   readonly plainKey: string
-  readonly wish: RequestDirectives | undefined
+  readonly directives: RequestDirectives | undefined
 
   constructor(
     rt: Runtime,
@@ -148,7 +148,7 @@ class RequestState<Native> implements Caller {
     this.exchange = exchange
     this.plainKey = plainKey
     this.key = plainKey
-    this.wish = wishOf(config, exchange.request)
+    this.directives = wishOf(config, exchange.request)
   }
 
   get takesLive(): boolean {
@@ -180,7 +180,7 @@ class RequestState<Native> implements Caller {
       this.running = run
       return run
     })
-    return this.isGone() && mayComeFromDeparture(result)
+    return this.isGone() && mayBeDueToDisconnect(result)
       ? { type: 'abandoned', clientLeft: true }
       : result
   }
@@ -205,10 +205,8 @@ class RequestState<Native> implements Caller {
   }
 }
 
-/**
- * Handlers often abort if the client leaves. Such a result does not count: the next waiter leads.
- */
-function mayComeFromDeparture(result: FillResult): boolean {
+/** Whether the handler may have stopped because its client left. Then the next waiter leads. */
+function mayBeDueToDisconnect(result: FillResult): boolean {
   if (result.type === 'pass') return !result.remember
   return result.type === 'failure' || result.type === 'abandoned'
 }
@@ -239,7 +237,7 @@ function respond<Native>(
       return exchange.send(stale ?? waitedTooLong(config, miss))
     }
     case 'timed-out': {
-      // If the client has left, its response has closed already, and no event would free the slot.
+      // If the client has left, its response is closed, so no `close` event would free a slot.
       const isFinal = config.afterWait === 'unavailable' || exchange.isGone?.()
       if (isFinal) return exchange.send(waitedTooLong(config, miss))
       const onEnd = rt.places.force(rt.clock, config.originTimeoutMs)
@@ -262,7 +260,7 @@ function respondHit<Native>(
   config.compress?.prepare(rt.l1, state.key, entry, exchange.request.headers)
   const now = rt.clock.now()
   // An entry from a fill that just ended is as new as one from a run for this client.
-  if (from !== 'fill' && !isWelcome(state.wish, offerOf(held, entry, now))) {
+  if (from !== 'fill' && !isWelcome(state.directives, offerOf(held, entry, now))) {
     return forward(exchange, config, stale ? 'stale' : 'request')
   }
   const ttlS = (held.staleAt - now) / 1000
@@ -283,11 +281,12 @@ function respondHit<Native>(
   return exchange.send(replyFrom(request, config, held, entry, facts, now))
 }
 
-/** After this many live responses that were cut, the request runs the handler itself. */
+/** After this many live responses that ended too early, the request runs the handler itself. */
 const MOST_CUTS = 3
 
 /**
- * Looks up again if the response is of another variant or was cut: the client has got nothing yet.
+ * Sends a live response. Looks up again if the response is of another variant or ended too early:
+ * the client has got nothing yet.
  */
 function respondLive<Native>(
   state: RequestState<Native>,
@@ -308,14 +307,14 @@ function respondLive<Native>(
 
 /** Responds without a fill: to HEAD (RFC 9110 §9.3.2), `no-store` and `only-if-cached`. */
 async function respondStored<Native>(state: RequestState<Native>): Promise<void> {
-  const { rt, config, exchange, wish } = state
+  const { rt, config, exchange, directives } = state
   const held = await peek(rt, state.key).catch(() => undefined)
   const now = rt.clock.now()
   const freshness = held === undefined ? 'expired' : freshnessAt(held, now)
   const entry = freshness === 'fresh' || freshness === 'stale' ? held?.entry : undefined
   if (held === undefined || entry?.type !== 'response') return respondMissing(state, missOf(state))
   if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(state, entry)
-  if (!isWelcome(wish, offerOf(held, entry, now))) {
+  if (!isWelcome(directives, offerOf(held, entry, now))) {
     return respondMissing(state, freshness === 'stale' ? 'stale' : 'request')
   }
   const facts = { type: 'hit', ttlS: (held.staleAt - now) / 1000 } as const
@@ -323,11 +322,11 @@ async function respondStored<Native>(state: RequestState<Native>): Promise<void>
 }
 
 function respondMissing<Native>(
-  { exchange, config, wish }: RequestState<Native>,
+  { exchange, config, directives }: RequestState<Native>,
   reason: ForwardReason,
 ): void | Promise<void> {
-  if (wish?.onlyIfCached) return exchange.send(notCached())
-  return forward(exchange, config, reason, wish?.noStore ? 'request-no-store' : undefined)
+  if (directives?.onlyIfCached) return exchange.send(notCached())
+  return forward(exchange, config, reason, directives?.noStore ? 'request-no-store' : undefined)
 }
 
 /** Sends the request to the handler, with the reason in Cache-Status. */
@@ -342,7 +341,7 @@ function forward<Native>(
   return exchange.bypass(status, watch)
 }
 
-/** Makes an inner cache with the same key let the request pass: it would repeat lookup and wait. */
+/** Makes an inner cache with the same key forward the request, without a second lookup and wait. */
 function skipInner<Native>({ exchange, plainKey }: RequestState<Native>): OnInner {
   return (inner) => (inner.keyOf(exchange.request) === plainKey ? undefined : [])
 }

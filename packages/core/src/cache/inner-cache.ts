@@ -1,6 +1,6 @@
-// Rules for two caches that one request passes. With the same key they would wait for each other.
-// So the inner cache lets the request pass, and the outer one stores by the inner one's rules. With
-// another key, the inner cache stores the response, and the outer one does not
+// Rules for a request that goes through an outer and an inner cache. If their keys are equal, both
+// would wait for the same fill. So the inner cache forwards the request, and the outer cache stores
+// the response by the rules of the inner one. If their keys differ, only the inner cache stores it
 // (docs/decisions/0022).
 
 import type { Exchange, InnerCache, Natives } from '../ports/exchange.ts'
@@ -24,8 +24,8 @@ export function innerCache<Native>(
   config: CacheConfig<Native>,
 ): InnerCache | undefined {
   const refused = admit(request, native, config)
-  // For other reasons, the options of the outer cache decide. They do not replace the inner
-  // `bypass`: the key that never matches makes the outer cache not store the response.
+  // If the inner `bypass` option refused the request, the outer cache must not store the response.
+  // NO_KEY ensures that. For any other reason, the options of the outer cache decide.
   if (refused !== undefined && refused.reason !== 'option') return undefined
   const { rewritten } = request
   return {

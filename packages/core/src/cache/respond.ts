@@ -59,7 +59,7 @@ export function replyFrom(
   const added: HeaderList = [['age', String(ageS)], ...statusField(config, facts)]
   const { fields, body, kind }: Form = config.compress?.formOf(stored, request.headers) ?? stored
   const headers = toHeaders(fields)
-  // The client may have another compressed form than the one that it would get now.
+  // The client may have cached the body in another coding than the one that it would get now.
   const others = config.compress?.fieldsOf(stored, request.headers).map(toHeaders) ?? []
   const same = [headers, ...others].find((form) =>
     notModified(request.headers, form, stored.status),
@@ -86,11 +86,11 @@ export function readyFrom(
   const { fields, body, kind }: Form = config.compress?.formOf(stored, request.headers) ?? stored
   const ageS = Math.floor(offerOf(held, stored, now).ageMs / 1000)
   const length = status === 204 ? undefined : body.byteLength
-  const made =
+  const allFields =
     facts.type === 'hit'
       ? hitFields(config, fields, ageS, facts, length, now)
       : readyFields(config, fields, ageS, facts, length)
-  return { type: 'ready', status, fields: made, body, kind }
+  return { type: 'ready', status, fields: allFields, body, kind }
 }
 
 function readyFields(
@@ -116,8 +116,9 @@ interface HitFields {
 }
 
 /**
- * The fields of hits in this second, by the stored fields. New strings would cost 1 µs for each
- * response, because Node checks and joins them. Weak: the list goes with its entry.
+ * The complete fields of the hits in the current second, by stored fields. New strings would cost
+ * 1 µs for each response, because Node validates and joins them. Weak, so that they go with
+ * their entry.
  */
 let hitsOfSecond = new WeakMap<Fields, HitFields>()
 let hitCount = 0
@@ -181,7 +182,8 @@ export function unsatisfiable(length: number, added: HeaderList): Reply {
 }
 
 /**
- * The reply if the run of another request has failed. It has the same status, without a new run.
+ * The reply for a request that shares the failed run of another request: a problem document with
+ * the status of that run.
  */
 export function sharedFailure(
   config: CacheConfig<never>,
@@ -263,7 +265,7 @@ export function takesLive<Native>(
   return NEED_THE_WHOLE.every((name) => request.headers[name] === undefined)
 }
 
-/** Sends a response while it arrives, with the head that it would have after it is stored. */
+/** Sends a response while its body arrives. The head is built from the entry. */
 export function sendLive<Native>(
   rt: Runtime,
   exchange: Exchange<Native>,

@@ -1,5 +1,5 @@
-// Stage: runs the handler for one request and judges the head of its response before it leaves. If
-// the response cannot be shared, the fill ends with the head, so that waiters need not wait longer.
+// Stage: runs the handler for one request and judges the head of its response before the head is
+// sent. If the response cannot be shared, the fill ends then, so that waiters need not wait longer.
 
 import type { StoredResponse } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
@@ -73,7 +73,7 @@ class OriginRun implements OriginObserver {
   readonly #order: OriginOrder
   readonly #resolve: (result: FillResult) => void
   /** The revalidation in this run, if there is one. */
-  readonly #asked: Asked | undefined
+  readonly #revalidation: Asked | undefined
   /** The options, with the rules of an inner cache if there is one. */
   #config: CacheConfig<never>
   #inner: InnerCache | undefined
@@ -94,8 +94,8 @@ class OriginRun implements OriginObserver {
     this.#order = order
     this.#resolve = resolve
     this.#config = config
-    this.#asked = ask(lead, request)
-    this.conditions = this.#asked?.conditions
+    this.#revalidation = ask(lead, request)
+    this.conditions = this.#revalidation?.conditions
     this.maxBodyBytes = config.maxBodyBytes
     this.onEnd = slot?.onEnd
     this.live = config.collapse === 'stream' ? this.#liveSink() : undefined
@@ -116,17 +116,18 @@ class OriginRun implements OriginObserver {
     const { request, lead } = this.#order
     const wallNow = this.#rt.clock.wallNow()
     this.#headAt = this.#rt.clock.now()
-    const about = head.status === 304 ? this.#asked : undefined
-    const meant = about === undefined ? head : meantBy(about, head, wallNow)
-    let verdict = meant ? judgeHead(meant, request, this.#config, wallNow) : MISMATCH
-    if (meant && verdict.store && isEmptied(meant, lead)) verdict = EMPTIED
-    if (meant && verdict.store && !lead.isLate)
-      verdict = this.#withSubjects(verdict, meant, natives)
+    const revalidation = head.status === 304 ? this.#revalidation : undefined
+    const judgedHead = revalidation === undefined ? head : meantBy(revalidation, head, wallNow)
+    let verdict = judgedHead ? judgeHead(judgedHead, request, this.#config, wallNow) : MISMATCH
+    if (judgedHead && verdict.store && replacesBody(judgedHead, lead)) verdict = LOST_BODY
+    if (judgedHead && verdict.store && !lead.isLate)
+      verdict = this.#withSubjects(verdict, judgedHead, natives)
     this.#verdict = verdict
     if (!verdict.store) this.#resolve(refused(verdict, head.status))
-    if (about !== undefined) {
+    if (revalidation !== undefined) {
       const run = { request, config: this.#config }
-      const reply = replyUnchanged(this.#rt, run, about, head, meant, this.#detail(verdict))
+      const detail = this.#detail(verdict)
+      const reply = replyUnchanged(this.#rt, run, revalidation, head, judgedHead, detail)
       return { action: 'replace', reply }
     }
     this.#minted = this.#mint(verdict, head, whole, natives)
@@ -138,8 +139,8 @@ class OriginRun implements OriginObserver {
   readonly failed = (error: unknown): void => this.ended({ type: 'failed', status: 500, error })
 
   /**
-   * Adds the subjects of the response: the tags by the options of this cache and of an inner one.
-   * So a purge by a tag of either cache reaches the response.
+   * Adds the subjects: the tags and cache groups by which purges find the response. The tags of an
+   * inner cache count too, so that a purge by a tag of either cache removes the entry.
    */
   #withSubjects(
     verdict: Storable,
@@ -242,11 +243,11 @@ class OriginRun implements OriginObserver {
 
   /** The result of a 304: the stored body, with the fields that the 304 updates. */
   #unchanged(verdict: Storable, head: CapturedHead): FillResult {
-    const asked = this.#asked
-    const meant = asked && meantBy(asked, head, this.#rt.clock.wallNow())
-    if (asked === undefined || meant === undefined) return { type: 'abandoned' }
-    const { previous, stored } = asked
-    const updated = this.#entryOf(verdict, meant, stored.body, NONE, stored.kind)
+    const revalidation = this.#revalidation
+    const newHead = revalidation && meantBy(revalidation, head, this.#rt.clock.wallNow())
+    if (revalidation === undefined || newHead === undefined) return { type: 'abandoned' }
+    const { previous, stored } = revalidation
+    const updated = this.#entryOf(verdict, newHead, stored.body, NONE, stored.kind)
     const subjects = [...new Set([...stored.made.subjects, ...updated.made.subjects])]
     if (subjects.length > MOST_SUBJECTS)
       return { type: 'pass', reason: 'too-many-tags', remember: true }
@@ -297,19 +298,19 @@ const NONE: HeaderList = []
 const VARY: HeaderList = [['vary', 'Accept-Encoding']]
 
 /**
- * Most subjects of an entry after 304s, which may each add some. With more, the entry is dropped.
- * The next fill then gets a full response with its current subjects.
+ * Limit of the subjects of an entry. Each 304 may add some. If there are more, the entry is
+ * dropped, and the next fill gets a full response with its current subjects.
  */
 const MOST_SUBJECTS = 512
 
-const EMPTIED: NotStorable = { store: false, reason: 'status', failure: false }
+const LOST_BODY: NotStorable = { store: false, reason: 'status', failure: false }
 
 /**
- * Whether a 204 or 205 would replace an entry with a body. That is more often an error of the
- * handler than intended, so it is not stored (RFC 9111 §3 allows that). Its client gets it. Once
- * the older entry is gone, a 204 or 205 is stored like any other response.
+ * Whether a 204 or 205 would replace an entry with a body. Such a response is more often an error
+ * of the handler than intended. So it is sent to its client but not stored (RFC 9111 §3 allows
+ * that). Once the older entry is gone, a 204 or 205 is stored like any other response.
  */
-function isEmptied({ status }: CapturedHead, { previous }: Lead): boolean {
+function replacesBody({ status }: CapturedHead, { previous }: Lead): boolean {
   return (
     (status === 204 || status === 205) &&
     previous !== undefined &&
@@ -319,7 +320,7 @@ function isEmptied({ status }: CapturedHead, { previous }: Lead): boolean {
 
 function refused(verdict: NotStorable, status: number): FillResult {
   const { reason } = verdict
-  if (!verdict.failure) return { type: 'pass', reason, remember: isOfTheResource(reason, status) }
+  if (!verdict.failure) return { type: 'pass', reason, remember: concernsResource(reason, status) }
   const failure = { status, message: `the status was ${status}` }
   return { type: 'failure', failure, error: undefined }
 }
@@ -330,14 +331,14 @@ function refused(verdict: NotStorable, status: number): FillResult {
  */
 const OF_ONE_REQUEST: ReadonlySet<string> = new Set(['tags', 'inner-cache', 'self-redirect'])
 
-function isOfTheResource(reason: string, status: number): boolean {
+function concernsResource(reason: string, status: number): boolean {
   if (OF_ONE_REQUEST.has(reason)) return false
   return reason !== 'status' || status < 400 || status === 404 || status === 410
 }
 
 function failedRun({ status, error }: Extract<OriginEnd, { type: 'failed' }>): FillResult {
   if (status < 500) {
-    return { type: 'pass', reason: 'status', remember: isOfTheResource('status', status) }
+    return { type: 'pass', reason: 'status', remember: concernsResource('status', status) }
   }
   const message = `the handler failed with status ${status}`
   return { type: 'failure', failure: { status: Math.min(status, 599), message }, error }

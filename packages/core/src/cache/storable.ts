@@ -1,5 +1,5 @@
-// Stage: decides whether a response is stored and for how long. It needs only the head, before the
-// body leaves. A response that is not storable reaches its own client unchanged.
+// Stage: decides whether a response is stored and for how long. The head is enough to decide, so
+// the body is not delayed. A response that is not storable reaches its own client unchanged.
 
 import { type CacheControl, parseCacheControl } from '../http/cache-control.ts'
 import type { NotStoredDetail } from '../http/cache-status-details.ts'
@@ -139,7 +139,7 @@ function sharingReason<Native>(
   const cookiesInKey = typeof config.cookies === 'object' || inKey('cookie')
   if (vary.includes('cookie') && !cookiesInKey) return 'vary-cookie'
   if (vary.includes('authorization') && !inKey('authorization')) return 'vary-authorization'
-  // A browser refuses a response with the origin of another site in this field (Fetch §3.3.6).
+  // Browsers refuse a response whose Access-Control-Allow-Origin names another site (Fetch §3.3.6).
   const varies = vary.includes('origin') || config.vary.includes('origin')
   const origins = headerValues(headers, 'access-control-allow-origin')
   return varies || origins.every((origin) => origin === '*') ? undefined : 'cors-origin'
@@ -182,7 +182,7 @@ function windowMs(seconds: number | undefined, configured: number): number {
 
 const NO_SUBJECTS: readonly string[] = []
 
-/** Replaces the host of the request in URLs, because that host may not be valid in one. */
+/** Stands for the host of the request, which may be invalid in a URL. */
 const OWN_HOST = 'own.invalid'
 
 /**

@@ -9,7 +9,7 @@ import type { StoredResponse } from '../entry/entry.ts'
 import { selectFields } from '../http/vary.ts'
 import type { RequestView } from '../ports/exchange.ts'
 
-/** Most URLs in the index. A URL that was evicted costs one more lookup. */
+/** Limit of URLs in the index. A URL that was evicted costs one more lookup. */
 const MOST_URLS = 10_000
 /** Longer keys are hashed. */
 const LONGEST_PLAIN = 200

@@ -29,7 +29,9 @@ const CODERS: ReadonlyMap<Coding, Code> = new Map<Coding, Code>([
 /** The codings that this version of Node supports. The one with the smallest result comes first. */
 export const CODINGS: readonly Coding[] = [...CODERS.keys()]
 
-/** Most simultaneous compressions. Node has four threads, which file system and DNS calls share. */
+/**
+ * Limit of simultaneous compressions. Node has four threads, which file system and DNS calls share.
+ */
 const MOST_AT_ONCE = 2
 /** A form is kept only if it is at most this part of its body. */
 const LARGEST_PART = 0.9

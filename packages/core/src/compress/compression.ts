@@ -26,7 +26,9 @@ export interface Form {
 /** The fields of each form that was needed so far. Undefined: the response cannot be compressed. */
 type FormFields = Map<Coding | 'identity', Fields> | undefined
 
-/** Most parsed Accept-Encoding values. Clients send few different ones. A full cache is cleared. */
+/**
+ * Limit of cached Accept-Encoding values. Clients send few different ones. A full cache is cleared.
+ */
 const MOST_ACCEPTS = 100
 
 export class Compression {

@@ -46,13 +46,16 @@ export interface DataCache<S extends DataCacheOptions = DataCacheOptions> {
   getMany<T>(keys: readonly string[]): Promise<Map<string, CallerValue<T, S>>>
   /**
    * Replaces the stored value in the whole fleet. If `value` is a promise, it is awaited first.
-   * When the value is stored, resolves to it as callers get it. Rejects if the store does not
-   * accept it.
+   * Resolves when the value is stored, to the value that `get` returns. Rejects if the store does
+   * not accept the value.
    */
   set<T>(key: string, value: T | Promise<T>, overrides?: Overrides<T>): Promise<CallerValue<T, S>>
   /** Purges the value in the whole fleet. A fill that has begun cannot store its value any more. */
   delete(key: string): Promise<void>
-  /** Returns `fn` with the cache before it. `key` gets the arguments and returns the key. */
+  /**
+   * Returns a function that caches the results of `fn`. `key` gets the arguments of a call and
+   * returns its key.
+   */
   wrap<A extends readonly unknown[], T>(
     fn: (...args: A) => T | Promise<T>,
     options: { key: (...args: A) => string } & Overrides<T>,
@@ -138,7 +141,7 @@ export function createDataCache<S extends DataCacheOptions>(
   return cache
 }
 
-/** The overrides without those that are `undefined`, which keep the default. */
+/** The overrides that are set. An override that is `undefined` keeps the default. */
 function definedIn(overrides: object): object {
   checkNames(WHERE, overrides, NAMES)
   return Object.fromEntries(Object.entries(overrides).filter(([, value]) => value !== undefined))

@@ -16,14 +16,14 @@ import { shareFailure } from './shared-failure.ts'
 
 /**
  * Longest TTL of an entry that is in L1 only, because it could not be committed. It is long enough
- * to stop a stampede. A copy may be served for as long without a confirmation that no purge was
- * missed.
+ * to stop a stampede. L1 may serve any copy for this time before the process must confirm that it
+ * missed no purge.
  */
 const UNCOORDINATED_MS = CONFIRMED_FOR_MS
 
 /**
  * Hit-for-miss: the shortest time between two requests of this process for the lease. It applies
- * while another process holds the lease, and after a run whose response was not storable again.
+ * while another process holds the lease, and after two responses in a row that were not storable.
  */
 export const LEASE_INTERVAL_MS = 100
 
@@ -175,8 +175,8 @@ async function commitEntry(
 }
 
 /**
- * The entry was refused or purged, so waiters look up again. A waiter that has already waited for
- * too many fills gets it nevertheless.
+ * The entry was refused or purged, so waiters look up again. Only a waiter that has already waited
+ * for too many fills gets this entry.
  */
 function letWaitersLookAgain(rt: Runtime, flight: Flight, hit: Resolution): 'again' {
   flight.waiters.settlePastRefusals(rt, hit)
@@ -238,10 +238,10 @@ function commitCommand(rt: Runtime, grant: Grant, { entry, lifetimes }: EntryRes
 /** Weight of the newest run in the moving average. */
 const SMOOTHING = 0.3
 /**
- * Upper bound of the stored duration, as a part of the lifetime. Without it, one slow fill could
- * make early refreshes likely during most of the lifetime.
+ * Limit of the fill duration in an entry, as a fraction of the lifetime. Without the limit, one
+ * slow fill could make early refreshes likely during most of the lifetime.
  */
-const MOST_OF_LIFETIME = 0.05
+const MAX_FRACTION_OF_LIFETIME = 0.05
 
 /** The duration of the fill as a moving average, so that one slow run has little effect. */
 function smoothedDurationMs(
@@ -252,7 +252,7 @@ function smoothedDurationMs(
   const elapsedMs = bornAt - startedAt
   const before = previous?.entry.made.tookMs
   const smooth = before === undefined ? elapsedMs : before + SMOOTHING * (elapsedMs - before)
-  return Math.round(Math.max(0, Math.min(smooth, lifetimes.freshMs * MOST_OF_LIFETIME)))
+  return Math.round(Math.max(0, Math.min(smooth, lifetimes.freshMs * MAX_FRACTION_OF_LIFETIME)))
 }
 
 /**

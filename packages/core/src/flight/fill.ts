@@ -33,7 +33,7 @@ export interface FillTerms {
   /** Empty if there is no lease. */
   readonly fence: string
   readonly previous: HeldEntry | undefined
-  /** L1's sequence when `previous` was read. */
+  /** Sequence number of L1's last purge before `previous` was read. */
   readonly since: number
   /** Set only without a lease: see `Lead`. */
   readonly keepSlot: (() => Leave) | undefined
@@ -157,10 +157,13 @@ class Fill implements Lead, HoldHooks {
     return this.#abort.signal
   }
 
-  /** Undefined for a background run: no client limits how fast its body is read into memory. */
+  /**
+   * Undefined for a background run. Without a client, no backpressure would bound its live body.
+   */
   get publish(): Lead['publish'] {
     if (this.#runner.leader === undefined) return undefined
-    // After a lost lease the commit is refused and waiters look up again, so none may get it.
+    // After the lease is lost, the commit is refused and waiters look up again. So they must not
+    // get the live response.
     return (live) => !this.#isLost && publish(this.#rt, this.#flight, live)
   }
 
@@ -177,7 +180,8 @@ class Fill implements Lead, HoldHooks {
 }
 
 /**
- * Callers never reject. If one does or throws, its run counts as failed and waiters are settled.
+ * Guards against a bug: a caller must not throw or reject. If it does, its run counts as failed, so
+ * that the waiters are settled.
  */
 function runCaller(caller: Caller, lead: Lead, inBackground: boolean): Promise<FillResult> {
   try {

@@ -21,7 +21,7 @@ export interface Previous {
   readonly held: HeldEntry
   /** A time at which the entry was certainly not purged. */
   readonly since: number
-  /** L1's sequence when the entry was read. */
+  /** Sequence number of L1's last purge before the entry was read. */
   readonly sequence: number
 }
 
@@ -35,7 +35,7 @@ type State =
       readonly early: HeldEntry | undefined
       /** The key is hit-for-miss: new requests do not join, but run the handler. */
       readonly isHitForMiss: boolean
-      /** Another lookup was requested since this one was sent, so its reply may be outdated. */
+      /** A wake-up, purge or gap since the lookup was sent may make the reply outdated. */
       isOutdated: boolean
     }
   | {
@@ -125,13 +125,13 @@ export class Flight {
   // looking-up
 
   /**
-   * A lookup is sent. A request for another lookup makes its reply outdated. Returns the entry to
-   * refresh early, if there is one.
+   * Call this when a lookup is sent. A later `requestLookup` makes the reply outdated. Returns the
+   * entry to refresh early, if there is one.
    */
   beginLookup(rt: FlightRuntime): HeldEntry | undefined {
     const state = this.#from('begin a lookup', 'looking-up')
     state.isOutdated = false
-    // Frequent purges could outdate every reply. Running clocks bound the wait nevertheless.
+    // Frequent purges could make every reply outdated, so `waitMs` counts from the second one on.
     if (this.#hasLookedUp) this.waiters.startClocks(rt)
     this.#hasLookedUp = true
     return state.early
@@ -173,7 +173,8 @@ export class Flight {
   }
 
   /**
-   * Waiters remain after stale entries were served, so the flight stays queued and `waitMs` counts.
+   * Call this when stale entries were served to the waiters that accept one, and others remain. The
+   * flight stays queued, and `waitMs` counts.
    */
   stayQueued(rt: FlightRuntime): void {
     this.#from('stay in the queue', 'queued')
@@ -228,7 +229,7 @@ export class Flight {
     return 'late' in this.#state ? this.#state.late : undefined
   }
 
-  /** Back to `looking-up`. If a fill ended, it brought no result for the waiters. */
+  /** Back to `looking-up`, from a wait or from a fill without a result for the waiters. */
   lookUpAgain(): void {
     if (this.isFilling) this.countRefusal()
     const { isHitForMiss } = this
@@ -250,8 +251,8 @@ export class Flight {
   // Messages from the store
 
   /**
-   * Makes the flight look up again: the reply of a lookup becomes outdated, and a wait ends. A gap
-   * also ends the queue, because the store may be back.
+   * Makes the flight look up again: the reply of a lookup becomes outdated, and a wait ends. After
+   * a gap, in which messages may be lost, the store may be back. So a gap also ends the queue.
    */
   requestLookup(by: LookAgainReason): void {
     const state = this.#state
@@ -306,8 +307,8 @@ export class Flight {
   }
 
   /** The run of the request with this digest failed. */
-  setFailedDigest(like: string): void {
-    this.#failedDigest = like
+  setFailedDigest(digest: string): void {
+    this.#failedDigest = digest
   }
 
   /** Counts a run without a usable result, and returns the count. */

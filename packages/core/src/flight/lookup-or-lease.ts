@@ -40,11 +40,11 @@ export interface Lookup {
   readonly found: Found | undefined
   /** The copy that was due for an early refresh, if this lookup was sent for it. */
   readonly early: HeldEntry | undefined
-  /** L1's sequence before the lookup was sent. */
+  /** Sequence number of L1's last purge before the lookup was sent. */
   readonly since: number
 }
 
-/** A reply of one status, with L1's sequence before its lookup. */
+/** A reply of one status, with the sequence number of L1's last purge before the lookup. */
 export type FoundAs<S extends Found['status']> = Extract<Found, { status: S }> &
   Pick<Lookup, 'since'>
 
@@ -131,8 +131,8 @@ async function sendLookup(
     const request = { token, leaseMs, knownFence, outdated, like, early }
     const reply = await rt.store.lookup(key, request)
     const judged = judgeReply(rt, key, reply, copy, sentAt)
-    // The entry is fresh for the store, but was purged by subject. The next lookup names it as
-    // outdated.
+    // The entry is fresh for the store, but one of its subjects, such as a tag, was purged. The
+    // next lookup names the entry as outdated.
     if (judged.outdated === undefined || attempt === 2)
       return updateL1(rt, key, judged.held, reply, since)
     outdated = judged.outdated

@@ -13,8 +13,8 @@ export interface Lead {
   /** The newest purge that this process knew when the fill began. */
   readonly asOf: Position
   /**
-   * The entry from before the fill: served if the origin fails, or compared with its response
-   * (304). Read it only when you need it, because a purge removes it.
+   * The entry from before the fill: served if the origin fails, or confirmed by a 304. A purge
+   * during the run makes it undefined, so read this property only when you need the entry.
    */
   readonly previous: HeldEntry | undefined
   /** Whether `originTimeoutMs` has passed. */
@@ -59,7 +59,7 @@ export type FillResult =
   | { readonly type: 'pass'; readonly reason: Detail; readonly remember: boolean }
   | { readonly type: 'failure'; readonly failure: Failure; readonly error: unknown }
   /**
-   * The run has no usable result and says nothing about the origin, so the next waiter runs it.
+   * The run has no usable result and says nothing about the origin, so the next waiter leads.
    * `clientLeft`: the client of this run left, and many handlers abort their work then.
    */
   | { readonly type: 'abandoned'; readonly clientLeft?: true }
@@ -72,7 +72,10 @@ export interface Caller {
   takesStale?(held: HeldEntry): boolean
   /** Whether the client has left. */
   isGone?(): boolean
-  /** Digest of the request, equal for like requests. Absent: the call is like any other. */
+  /**
+   * Digest of target and header fields, equal if a handler cannot tell two requests apart. Absent:
+   * all calls are equal.
+   */
   likeness?(): string
   /** Whether the request has a condition or a range. A fill hides both from the handler. */
   hidesFields?(): boolean
@@ -128,7 +131,10 @@ export type Shared = Resolution | 'again'
 
 export interface LeasedFill {
   readonly grant: Grant
-  /** L1's sequence before the lookup. If the key was purged since then, L1 refuses the entry. */
+  /**
+   * Sequence number of L1's last purge before the lookup. If the key was purged since then, L1
+   * refuses the entry.
+   */
   readonly since: number
   readonly previous: HeldEntry | undefined
 }

@@ -1,5 +1,6 @@
-// Resolution of one request or call from L1 on: coalesce, lookup or lease, then fill and commit, or
-// wait. Each step after L1 happens once per key and process, for all requests that wait.
+// Resolves one request or call: from L1, by joining a flight, or by a lookup that may take the
+// lease. After the lookup, this process fills and commits, or waits for another process. Each step
+// after L1 happens once per key and process, for all waiters.
 
 import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
 import type { L1Pass } from '../l1/l1.ts'
@@ -102,8 +103,8 @@ function joinableFlight(rt: Runtime, key: string): Flight | undefined {
 }
 
 /**
- * The entry that is served while this flight refreshes it. It is served only while this process
- * knows that it missed no purge.
+ * The entry that new requests are served while the flight refreshes it. Undefined if the stale
+ * window has ended, or if the process may have missed a purge.
  */
 function entryServedMeanwhile(
   rt: Runtime,
@@ -147,8 +148,8 @@ function startEarlyRefresh(
 async function run(rt: Runtime, flight: Flight, refresher: Caller | undefined): Promise<void> {
   for (;;) {
     const shared = await lookUpAndAct(rt, flight, refresher)
-    // A message since the lookup may make its reply outdated. The result of a fill is not affected:
-    // a purge removes the flight from the map, so no later request gets it.
+    // A wake-up or purge since the lookup may make the reply outdated. The result of a fill is not
+    // affected: a purge removes the flight from the map, so no later request gets that result.
     if (shared !== 'again' && !flight.isOutdated && !isPurged(rt, shared)) {
       return flight.land(rt, shared)
     }
@@ -158,7 +159,9 @@ async function run(rt: Runtime, flight: Flight, refresher: Caller | undefined): 
   }
 }
 
-/** Whether the entry was purged by subject before the waiters were settled. */
+/**
+ * Whether a purge of one of the entry's subjects, such as a tag, came before the waiters settled.
+ */
 function isPurged(rt: Runtime, shared: Shared): boolean {
   if (shared === 'again' || shared.type !== 'hit') return false
   return afterPurges(rt, shared.held) === undefined
@@ -170,8 +173,9 @@ async function lookUpAndAct(
   flight: Flight,
   refresher: Caller | undefined,
 ): Promise<Shared> {
-  // The previous entry outlives L1's copy. The store sends an entry past its stale window only to
-  // the process that gets the lease; for the others, L1 drops the copy.
+  // The flight keeps the previous entry, because L1 may drop its copy. The store sends an entry
+  // past its stale window only to the process that gets the lease. All other processes drop the
+  // copy.
   flight.keepPrevious(previousInL1(rt, flight.key) ?? flight.previous)
   const { found, early, since } = await lookupOrLease(rt, flight)
   if (found === undefined) return withoutStore(rt, flight, early, refresher)
@@ -212,8 +216,8 @@ function withoutStore(
 }
 
 /**
- * A message made the reply outdated. The waiters look up again with the same token and keep the
- * lease. Without waiters, and for an early refresh, the lease is released.
+ * A wake-up or purge made the reply outdated. The waiters look up again with the same token and
+ * keep the lease. Without waiters, and for an early refresh, the lease is released.
  */
 function discardLookup(
   rt: Runtime,

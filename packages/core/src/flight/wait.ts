@@ -1,6 +1,6 @@
-// Stage: waits for another process that fills the key. A wake-up, the end of the lease, a gap or
-// the loss of the store ends the wait; there is no polling. `Waiters` times the `waitMs` of each
-// caller.
+// Stage: waits for another process that fills the key. It looks up again after a wake-up, at the
+// end of the lease, if messages may be lost (a gap), or if the store is lost. There is no polling.
+// `Waiters` times the `waitMs` of each caller.
 
 import type { Timer } from '../ports/clock.ts'
 import type { Flight, LookAgainReason } from './flight.ts'

@@ -12,7 +12,7 @@ export interface AttemptPolicy {
   readonly onLeaseExpired: 'takeover' | 'uncertain'
   /** How long a repeat waits for a running attempt. 0: it does not wait. */
   readonly waitMs: number
-  /** Most waiters for one record in this process. */
+  /** Limit of waiters for one record in this process. */
   readonly maxWaiters: number
 }
 

@@ -22,18 +22,21 @@ import type { FingerprintMode } from './fingerprint.ts'
 /** Options that requests and jobs have in common. All durations are in ms. */
 export interface AttemptRules {
   /**
-   * How long an attempt blocks others after its last renewal. A live process renews. Default 30
-   * 000.
+   * How long an attempt blocks others after its last renewal. A live process renews its lease.
+   * Default 30 000.
    */
   leaseMs?: number
   /** Hold time: an attempt that takes longer loses its lease. Default 600 000. */
   maxHoldMs?: number
   /**
-   * How long a result is kept. Document it for your clients, because a repeat after it runs the
-   * handler again. Default 86 400 000 (a day).
+   * How long a result is kept. After this time, a repeat runs the handler again, so document the
+   * time for your clients. Default 86 400 000 (a day).
    */
   retentionMs?: number
-  /** After this many consecutive attempts whose lease expired, the key is uncertain. Default 3. */
+  /**
+   * After this many consecutive attempts whose lease expired, the key is uncertain: repeats are
+   * refused until an operator settles it. Default 3.
+   */
   maxAttempts?: number
   /**
    * `reject` refuses a repeat of a running attempt (409). `wait` lets it wait for the result, for
@@ -81,7 +84,10 @@ export interface IdempotencyRules<Native = unknown> extends AttemptRules {
   methods?: readonly string[]
   /** Names of the request field. Document the first one. Default `Idempotency-Key`. */
   headers?: readonly string[]
-  /** Whether a key must be a quoted string, as in the draft. Default false: it may be unquoted. */
+  /**
+   * Whether a key must be a quoted string, as in the IETF draft of `Idempotency-Key`. Default
+   * false: a key may be unquoted.
+   */
   strict?: boolean
   /**
    * After the lease of an attempt expired: `takeover` lets the next request run the handler,
@@ -103,14 +109,15 @@ export interface IdempotencyRules<Native = unknown> extends AttemptRules {
   /** Largest request body, in bytes. A larger one gets a 413. Default 1 MiB. */
   maxRequestBytes?: number
   /**
-   * Largest stored body, in bytes. A larger response is sent but stored without it. Default 1 MiB.
+   * Largest stored body, in bytes. A larger body is sent but not stored. Default 1 MiB.
    */
   maxBodyBytes?: number
   /** URL of your documentation, for `type` and `Link` of problem documents. Default: none. */
   docsUrl?: string
 }
 
-type Plain =
+/** Options whose checked value has the type of the option itself. */
+type Unconverted =
   | 'scope'
   | 'strict'
   | 'onStoreError'
@@ -119,7 +126,7 @@ type Plain =
   | 'maxBodyBytes'
 
 export interface IdempotencyRuleSet<Native>
-  extends Readonly<Required<Pick<IdempotencyRules<Native>, Plain>>> {
+  extends Readonly<Required<Pick<IdempotencyRules<Native>, Unconverted>>> {
   readonly required: (request: Native) => boolean
   readonly methods: ReadonlySet<string>
   /** Names in lower case. */

@@ -24,7 +24,7 @@ const LONG_AGO = -(2 ** 30)
 const REFERENCE_BYTES = 8
 /** Bound of the remembered purges in bytes. Clients choose the length of URLs, hence of keys. */
 const PURGES_BYTES = 2 * 1024 * 1024
-/** Bytes of a variant in the index of vary groups. */
+/** Bytes of a variant in the index of vary groups (a key and all of its variants). */
 const VARIANT_BYTES = 350
 
 export interface L1Limits {
@@ -34,7 +34,7 @@ export interface L1Limits {
   readonly maxEntryBytes: number
 }
 
-/** The copy of an entry, with the state of this process about it. */
+/** The copy of an entry, with the times and checks that only this process needs. */
 export interface L1Hold {
   readonly type: 'hold'
   held: HeldEntry
@@ -48,15 +48,15 @@ export interface L1Hold {
   judged: number
 }
 
-/** Purges of one vary group: the sequence numbers of the last one and of the last hard one. */
+/** Purges of a key and its variants: the numbers of the last purge and of the last hard purge. */
 interface Purged {
   readonly last: number
   readonly hard: number
 }
 
 /**
- * A hit-for-miss marker. Requests of its key do not wait before `until`. From `askAgainAt` on, this
- * process may request the lease for a run whose response may be stored.
+ * A hit-for-miss marker. Until `until`, requests of its key do not wait for each other. From
+ * `askAgainAt` on, this process may request the lease for a run whose response may be stored.
  */
 export interface L1Pass {
   readonly type: 'pass'
@@ -97,7 +97,7 @@ export class L1 {
   readonly #clock: Pick<Clock, 'now'>
   /** Number of the last purge in this process. */
   #sequence = 0
-  /** `#purges` may lack purges up to this number, so each of them may have been of any key. */
+  /** `#purges` may lack purges up to this number. For safety, all keys count as purged up to it. */
   #forgotten = 0
 
   /** `slots` is the storage of an in-process store. It has its own limits. */
@@ -220,8 +220,8 @@ export function holdSlot(copy: HeldEntry, begunAt: number = LONG_AGO, askAgainAt
   return { type: 'hold', held, begunAt, askAgainAt, drawAgainAt: 0, judged: -1 }
 }
 
-export function passSlot(now: number, forMs: number, quietMs = 0): L1Pass {
-  return { type: 'pass', until: now + forMs, askAgainAt: now + quietMs }
+export function passSlot(now: number, forMs: number, delayMs = 0): L1Pass {
+  return { type: 'pass', until: now + forMs, askAgainAt: now + delayMs }
 }
 
 /**

@@ -1,7 +1,8 @@
 // The purges by subject (tag, cache group, path, route, everything) that this process knows.
-// For each subject it has the positions of the last hard and the last soft purge. An entry that was
-// filled before a hard purge of one of its subjects is purged. Before a soft purge, it is stale.
-// Each hit needs this verdict, so a copy remembers it until `version` changes.
+// A purge has a position, its number in the purge log. Each subject has the positions of its last
+// hard and its last soft purge. A hard purge removes all entries of its subject that were filled
+// earlier. A soft purge makes them stale. Each hit needs a verdict about its entry, so a copy
+// remembers the last verdict until `version` changes.
 
 import type { Made } from '../entry/entry.ts'
 import { matchesPattern } from '../http/route-pattern.ts'
@@ -21,8 +22,8 @@ interface LastPurges {
 export type Verdict = 'valid' | 'void' | number
 
 /**
- * Most subjects that are remembered. Then the oldest purge is forgotten. Every entry from before it
- * counts as purged, because this purge may have been of it.
+ * Limit of the remembered subjects. Above the limit, the oldest purge is forgotten. Every entry
+ * from before that purge then counts as purged, because it may have been purged.
  */
 const MOST_SUBJECTS = 100_000
 /**
@@ -85,7 +86,7 @@ export class PurgeMarks {
     this.version += 1
   }
 
-  /** The verdict about an entry with these facts about its fill. */
+  /** Whether an entry is purged or stale, by its subjects and by the position at its fill. */
   judge(made: Made): Verdict {
     if (made.asOf >= this.newest && this.#pending.size === 0) return 'valid'
     if (made.asOf < this.#oldestKnown) return 'void'

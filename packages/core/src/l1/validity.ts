@@ -65,8 +65,8 @@ export function trusted(rt: Validity, held: HeldEntry): HeldEntry | undefined {
 }
 
 /**
- * The older entry of a fill after the purges since its lookup. `since` is the sequence of L1 at
- * that lookup. It is needed for purges by key, which PurgeMarks does not have.
+ * The older entry of a fill after the purges since its lookup. `since` is the number of L1's last
+ * purge before that lookup. It is needed for purges by key, which PurgeMarks does not have.
  */
 export function leftOf(
   rt: Validity,
@@ -78,7 +78,9 @@ export function leftOf(
   return afterPurges(rt, previous)
 }
 
-/** The entry after the known purges by subject: unchanged, stale since a purge, or undefined. */
+/**
+ * The entry after the known purges of its subjects: unchanged, stale since a purge, or undefined.
+ */
 export function afterPurges(rt: Validity, held: HeldEntry): HeldEntry | undefined {
   const verdict = rt.marks.judge(held.entry.made)
   if (verdict === 'void') return undefined

@@ -44,7 +44,7 @@ import {
 
 /** Options of `memoryStore`. */
 export interface MemoryStoreOptions {
-  /** Most bytes of all records. The least recently used ones are evicted. Default 128 MiB. */
+  /** Limit of all records in bytes. The least recently used ones are evicted. Default 128 MiB. */
   maxBytes?: number
 }
 
