@@ -118,7 +118,7 @@ describe('a lookup in a process that was blocked', () => {
     clock.jumpedMs += 450
     await expect(step()).rejects.toThrow('no reply within 180 ms')
     clock.jumpedMs += 150
-    await expect(step()).rejects.toThrow('no answer within 30 ms')
+    await expect(step()).rejects.toThrow('no reply within 30 ms')
     link.close(hearer)
   })
 })

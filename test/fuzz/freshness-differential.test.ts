@@ -51,7 +51,7 @@ class Request implements Exchange<undefined> {
     this.#answer = { status, headers: Object.entries(answer) }
   }
 
-  bypass(): void {
+  forward(): void {
     this.got = 'the app'
   }
 

@@ -107,12 +107,12 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'purges by tag and of everything are ignored',
     MARKS,
-    "if (last.hard > made.asOf) return 'void'",
+    "if (last.hard > provenance.asOf) return 'purged'",
   ),
   {
     name: 'after the purge history was lost, older copies and entries are still used',
     edits: [
-      { file: MARKS, from: "if (made.asOf < this.#oldestKnown) return 'void'", to: '' },
+      { file: MARKS, from: "if (provenance.asOf < this.#oldestKnown) return 'purged'", to: '' },
       { file: 'core/src/flight/hints.ts', from: 'rt.l1.flush()', to: '' },
     ],
   },

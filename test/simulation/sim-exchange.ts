@@ -51,7 +51,7 @@ export class SimExchange implements Exchange<Visitor> {
     return this.#left
   }
 
-  async bypass(add: HeaderList): Promise<void> {
+  async forward(add: HeaderList): Promise<void> {
     await this.#app().then(
       ({ head, body }) => this.send({ ...head, headers: [...head.headers, ...add], body }),
       () => this.send(BROKEN),

@@ -28,11 +28,11 @@ vi.mock('../../packages/core/src/cache/fresh-hit.ts', async (original) => {
 })
 // Both apps must have the same compressed forms, so the test waits for zlib's threads.
 vi.mock('../../packages/core/src/compress/coded-bodies.ts', async (original) => {
-  const whole = await original<{ codeBehind: (...args: unknown[]) => Promise<void> }>()
+  const whole = await original<{ compressInBackground: (...args: unknown[]) => Promise<void> }>()
   return {
     ...whole,
-    codeBehind(...args: unknown[]) {
-      const coding = whole.codeBehind(...args)
+    compressInBackground(...args: unknown[]) {
+      const coding = whole.compressInBackground(...args)
       way.coding.add(coding)
       return coding.finally(() => way.coding.delete(coding))
     },

@@ -104,7 +104,7 @@ export function valueError(where: string, problem: string): StampedeError {
 }
 
 /** The error for a factory that called `notModified()` although there is no previous value. */
-export function nothingBefore(where: string): StampedeError {
+export function noPreviousValue(where: string): StampedeError {
   return valueError(
     where,
     'notModified() was called without a previous value; check context.previous first',
@@ -152,7 +152,7 @@ export function waitTimeout(key: string, waitMs: number): StampedeError {
   )
 }
 
-export function noPlace(key: string, waitMs: number): StampedeError {
+export function noConcurrencySlot(key: string, waitMs: number): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_WAIT_TIMEOUT',
     `the factory of ${show(key)} could not start within waitMs (${waitMs}), because all concurrency slots are taken; retry, or raise originConcurrency`,
@@ -167,7 +167,7 @@ export function leaseLost(why: string): StampedeError {
   )
 }
 
-export function attemptOver(step: string): StampedeError {
+export function stepNotStored(step: string): StampedeError {
   return leaseLost(`step ${show(step)} was not stored, because another attempt has taken over`)
 }
 

@@ -1,6 +1,6 @@
 // createHttpCache: the response cache that the adapters wrap.
 
-import { WHERE } from './cache/cache-config.ts'
+import { CACHE_FUNCTION } from './cache/cache-config.ts'
 import { type CacheRules, readCacheOptions } from './cache/cache-options.ts'
 import { handleCached } from './cache/handle-cached.ts'
 import { innerCache } from './cache/inner-cache.ts'
@@ -39,7 +39,11 @@ export function createHttpCache<Native = unknown, NativeResponse = unknown>(
   options?: CacheOptions<Native, NativeResponse>,
 ): HttpCache<Native> {
   if (isStampede(options))
-    throw optionError(WHERE, options, 'pass it among the options: { stampede, ttlMs: 10_000 }')
+    throw optionError(
+      CACHE_FUNCTION,
+      options,
+      'pass it among the options: { stampede, ttlMs: 10_000 }',
+    )
   const config = readCacheOptions(options)
   // `null` is an error here. It does not select the default.
   const rt = runtimeOf(options?.stampede === undefined ? createStampede() : options.stampede)

@@ -30,6 +30,6 @@ const SHORTEST_REFERENCE = 13
  * A copy of a string that is kept in memory. V8 stores a longer substring as a reference, which
  * keeps its whole parent string in memory, such as a header or a body.
  */
-export function ownText(text: string): string {
+export function detachedText(text: string): string {
   return text.length < SHORTEST_REFERENCE ? text : (JSON.parse(JSON.stringify(text)) as string)
 }

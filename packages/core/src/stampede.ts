@@ -14,7 +14,7 @@ import {
   type StampedeEventType,
 } from './events.ts'
 import { onForget, onGap, onLostStore, onMark, onPurge, onWake } from './flight/hints.ts'
-import { Places } from './flight/origin-slots.ts'
+import { OriginSlots } from './flight/origin-slots.ts'
 import type { Runtime } from './flight/runtime.ts'
 import type { Attempt } from './idempotency/attempt.ts'
 import {
@@ -199,7 +199,7 @@ function createRuntime(options: StampedeOptions | undefined): Runtime {
   const { store, clock } = config
   const events = new Events()
   const local = localStore(store)
-  const l1 = new L1(config.l1, clock, local?.slots)
+  const l1 = new L1(config.l1, clock, local?.items)
   const rt: Runtime = {
     ...config,
     events,
@@ -208,7 +208,7 @@ function createRuntime(options: StampedeOptions | undefined): Runtime {
     marks: new PurgeMarks(),
     keeper: new LeaseKeeper(store, clock),
     flights: new Map(),
-    places: new Places(config.originConcurrency),
+    originSlots: new OriginSlots(config.originConcurrency),
     closed: false,
   }
   idempotencyConfigs.set(rt, idempotency)
@@ -238,7 +238,7 @@ function stats(rt: Runtime): StampedeStats {
     },
     collapsed: events.collapsed,
     waits: { started: events.count('wait.started'), timedOut: events.count('wait.timed-out') },
-    unleased: { running: rt.places.taken, queued: rt.places.queued },
+    unleased: { running: rt.originSlots.taken, queued: rt.originSlots.queued },
     staleServed: events.count('stale.served'),
     storeFailures: events.count('store.failed'),
     l1: l1.size,

@@ -23,7 +23,7 @@ export function readTags(where: string, value: unknown): TagsRule {
  * The tags of one entry. Throws the error of the callback, or `ERR_STAMPEDE_OPTION` if it returned
  * no valid tags.
  */
-export function tagsOf(where: string, rule: TagsRule, ...args: unknown[]): readonly string[] {
+export function evaluateTags(where: string, rule: TagsRule, ...args: unknown[]): readonly string[] {
   if (typeof rule !== 'function') return rule ?? NONE
   const tags: unknown = (rule as (...all: unknown[]) => unknown)(...args)
   if (isTags(tags)) return [...new Set(tags)]

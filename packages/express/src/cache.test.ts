@@ -87,7 +87,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     core.script = (exchange) => {
       const { headers, ...view } = exchange.request
       seen.push(view, headers['x-a'], exchange.native.baseUrl)
-      return exchange.bypass([])
+      return exchange.forward([])
     }
     const app = quiet()
     const inner = quiet()
@@ -105,7 +105,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
   })
 
   test('leaves route parameters to later handlers, and passes other ones on', async () => {
-    core.script = (exchange) => exchange.bypass([])
+    core.script = (exchange) => exchange.forward([])
     const key = (req: Request<{ id: string }>) => req.params.id
     const app = quiet().get('/:id', stampedeCache({ key }), (req, res) => {
       const id: string = req.params.id
@@ -119,7 +119,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     const hosts: string[] = []
     core.script = (exchange) => {
       hosts.push(`${exchange.request.scheme}://${exchange.request.host}`)
-      return exchange.bypass([])
+      return exchange.forward([])
     }
     const app = quiet().set('trust proxy', 'loopback').use(stampedeCache())
     await using server = await serve(app)
@@ -154,7 +154,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
       ((_req, res) => void res.writeHead(200, ['X-A', '1', 'X-A', '2']).end('x')) as RequestHandler,
     ],
   ])('adds fields to a bypassed response (%s)', async (_, handler) => {
-    core.script = (exchange) => exchange.bypass([['cache-status', 'S; fwd=bypass']])
+    core.script = (exchange) => exchange.forward([['cache-status', 'S; fwd=bypass']])
     const app = quiet().disable('x-powered-by').use(stampedeCache(), handler)
     await using server = await serve(app)
     const response = await rawRequest(server.port)
@@ -325,7 +325,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     await using server = await serve(app)
     const scripts: Script[] = [
       (exchange) => exchange.send(HIT),
-      (exchange) => exchange.bypass([]),
+      (exchange) => exchange.forward([]),
       (exchange) =>
         exchange
           .runOrigin({ ...KEEP, onHead: () => ({ action: 'replace', reply: HIT }) })
@@ -377,7 +377,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     function refresh(cache = ''): { ends: Array<Promise<OriginEnd>> } {
       const ends: Array<Promise<OriginEnd>> = []
       core.script = (exchange, name) => {
-        if (name !== cache) return exchange.bypass([])
+        if (name !== cache) return exchange.forward([])
         exchange.send(HIT)
         ends.push(exchange.redispatch(KEEP))
       }

@@ -68,7 +68,7 @@ function runAll(
     attach(ATTEMPT)
     await exchange.run({
       maxBodyBytes: 100_000,
-      patienceMs: 60_000,
+      graceMs: 60_000,
       ...limits,
       onEnd(end) {
         ends.push(end)
@@ -320,7 +320,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, express) => {
         const { headers, ...view } = exchange.request
         seen.push(view, headers.host, exchange.lines('idempotency-key'), exchange.lines('x-none'))
         seen.push(exchange.native.baseUrl)
-        return exchange.bypass([['idempotency-status', 'none']])
+        return exchange.forward([['idempotency-status', 'none']])
       }
       const router = express.Router().use(protect(), (_req, res) => void res.send('ok'))
       await using server = await serve(quiet().use('/v1', router))
@@ -360,7 +360,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, express) => {
         await settle()
         await exchange.run({
           maxBodyBytes: 9,
-          patienceMs: 9,
+          graceMs: 9,
           onEnd: async (end) => void ends.push(end),
         })
       }

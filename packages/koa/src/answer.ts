@@ -1,7 +1,7 @@
 // The promise that a middleware returns to Koa. It resolves as soon as ctx has the response, even
 // if core is still at work.
 
-export interface Answer {
+export interface ReturnPromise {
   /** Core has begun to send a response or to run the handler. */
   begun: boolean
   readonly promise: Promise<void>
@@ -11,7 +11,7 @@ export interface Answer {
   readonly threw: (error: unknown) => void
 }
 
-export function createAnswer(): Answer {
+export function createReturnPromise(): ReturnPromise {
   let given: () => void = () => {}
   let threw: (error: unknown) => void = () => {}
   const promise = new Promise<void>((resolve, reject) => {

@@ -146,7 +146,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     core.script = (exchange) => {
       const { headers, ...view } = exchange.request
       seen.push(view, headers['x-a'])
-      return exchange.bypass([])
+      return exchange.forward([])
     }
     await using server = await serve(app(stampedeCache()).callback())
     await rawRequest(server.port, '/b?x=1&x=2', ['X-A: 1', 'X-Forwarded-Host: evil.test'])
@@ -519,7 +519,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     })
 
     test('passes through a bypass', async () => {
-      core.script = (exchange) => exchange.bypass([['cache-status', 'S; fwd=bypass']])
+      core.script = (exchange) => exchange.forward([['cache-status', 'S; fwd=bypass']])
       const koa = app(stampedeCache(), (ctx) => ctx.throw(503))
       await using server = await serve(koa.callback())
       const response = await rawRequest(server.port)

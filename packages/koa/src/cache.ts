@@ -36,7 +36,7 @@ export function stampedeCache(options?: CacheOptions<Koa.Context, Koa.Response>)
     const seen = isSeen(ctx, stampedeCache)
     const dispatch: Dispatch = (again, into) => entryOf(app)(again, into)
     const visit = { req, res, native: ctx, address, dispatch }
-    const exchange = new KoaExchange({ ctx, next, seen }, visit, request, cache)
+    const exchange = new KoaExchange({ ctx, next, bodyIsSeen: seen }, visit, request, cache)
     if (typeof revalidation === 'object') {
       exchange.prepare()
       exchange.runOrigin(revalidation.observer).then(revalidation.settle)

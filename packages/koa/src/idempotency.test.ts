@@ -68,7 +68,7 @@ function runAll(
     attach(ATTEMPT)
     await exchange.run({
       maxBodyBytes: 1_000_000,
-      patienceMs: 60_000,
+      graceMs: 60_000,
       ...limits,
       onEnd(end) {
         ends.push(end)
@@ -337,7 +337,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
         const { headers, ...view } = exchange.request
         seen.push(view, headers.host, exchange.lines('idempotency-key'), exchange.lines('x-none'))
         attach(ATTEMPT)
-        await exchange.bypass([['idempotency-status', 'unprotected']])
+        await exchange.forward([['idempotency-status', 'unprotected']])
       }
       await using server = await serveApp(protect(), (ctx) => {
         seen.push(ctx.idempotency)
@@ -376,7 +376,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
     })
 
     test('passes an error to Koa if it bypasses', async () => {
-      core.script = (exchange) => exchange.bypass([])
+      core.script = (exchange) => exchange.forward([])
       await using server = await serveApp(protect(), () => {
         throw thrown(418, 'teapot')
       })
@@ -456,7 +456,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
     })
 
     test('is waited for as long as core says, if res never gets a response', async () => {
-      const run = runAll('at once', { patienceMs: 5 })
+      const run = runAll('at once', { graceMs: 5 })
       await using server = await serveApp(protect(), (ctx) => {
         ctx.respond = false
         client.destroy()

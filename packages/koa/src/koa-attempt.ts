@@ -12,7 +12,7 @@ import {
   watchAttempt,
 } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
-import type { Answer } from './answer.ts'
+import type { ReturnPromise } from './answer.ts'
 import { fieldsFor, type KoaBody, readKoaBody, whole } from './koa-body.ts'
 import { teeBody } from './koa-capture.ts'
 
@@ -24,7 +24,7 @@ export async function runAttempt(
   ctx: Context,
   next: Next,
   observer: AttemptObserver,
-  answer: Answer,
+  answer: ReturnPromise,
 ): Promise<void> {
   const outer = fieldsOf(ctx.res.getHeaders())
   const watch = watchAttempt(ctx.res, observer)
@@ -60,7 +60,7 @@ function watchFailure(
   ctx: Context,
   error: unknown,
   watch: AttemptWatch,
-  answer: Answer,
+  answer: ReturnPromise,
 ): Promise<void> {
   watch.threw(error)
   const failed = (): Promise<void> => watch.report({ type: 'failed', error })

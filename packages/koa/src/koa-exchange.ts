@@ -24,13 +24,13 @@ import {
   watchReads,
 } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
-import { type Answer, createAnswer } from './answer.ts'
+import { createReturnPromise, type ReturnPromise } from './answer.ts'
 import { replyAtOnce, replyLive, replyWith } from './koa-reply.ts'
 import { type KoaCall, runApp } from './koa-run.ts'
 
 export class KoaExchange extends RequestExchange<Context> implements Exchange<Context> {
   readonly #call: KoaCall
-  #answer: Answer | undefined
+  #answer: ReturnPromise | undefined
 
   constructor(call: KoaCall, visit: RequestVisit<Context>, request: RequestView, owner: object) {
     super(visit, request, owner)
@@ -47,10 +47,12 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
 
   override prepare(): void {
     super.prepare()
-    this.#answer = createAnswer()
+    this.#answer = createReturnPromise()
   }
 
-  bypass(...[add, { onHead, onInner, onEnd } = {}]: Parameters<Exchange['bypass']>): Promise<void> {
+  forward(
+    ...[add, { onHead, onInner, onEnd } = {}]: Parameters<Exchange['forward']>
+  ): Promise<void> {
     const { ctx, next } = this.#call
     const answer = this.#begin()
     if (onInner !== undefined) enterOrigin(ctx.req, onInner)
@@ -73,13 +75,13 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
   }
 
   send(reply: Reply): void {
-    const { ctx, seen } = this.#call
+    const { ctx, bodyIsSeen: seen } = this.#call
     this.#begin()
     this.#sent(replyWith(ctx, reply, seen))
   }
 
   sendReady(ready: ReadyReply): void {
-    const { ctx, seen } = this.#call
+    const { ctx, bodyIsSeen: seen } = this.#call
     if (this.#answer !== undefined) this.#begin()
     this.#sent(replyAtOnce(ctx, ready, seen))
   }
@@ -90,7 +92,7 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
   }
 
   get sendLive(): ((reply: LiveReply) => void) | undefined {
-    const { ctx, seen } = this.#call
+    const { ctx, bodyIsSeen: seen } = this.#call
     if (!canBreakOff(ctx.req)) return undefined
     return (reply) => {
       this.#begin()
@@ -108,8 +110,8 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
     else if (answer?.begun === false) answer.given()
   }
 
-  #begin(): Answer {
-    this.#answer ??= createAnswer()
+  #begin(): ReturnPromise {
+    this.#answer ??= createReturnPromise()
     this.#answer.begun = true
     return this.#answer
   }
@@ -117,6 +119,6 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
   /** Runs the handler if the reply could not be sent. */
   #sent(isSent: boolean): void {
     if (isSent) this.#answer?.given()
-    else this.bypass([]).catch(() => {})
+    else this.forward([]).catch(() => {})
   }
 }

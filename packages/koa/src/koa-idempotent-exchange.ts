@@ -10,7 +10,7 @@ import {
   unsendable,
 } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
-import { createAnswer } from './answer.ts'
+import { createReturnPromise } from './answer.ts'
 import { runAttempt } from './koa-attempt.ts'
 import { replyWith } from './koa-reply.ts'
 
@@ -23,7 +23,7 @@ export interface KoaIdempotentVisit {
 }
 
 export function createKoaIdempotentExchange(ctx: Context, next: Next): KoaIdempotentVisit {
-  const answer = createAnswer()
+  const answer = createReturnPromise()
   const exchange: IdempotentExchange<Context> = {
     request: readRequest(ctx.req, {
       scheme: ctx.protocol,
@@ -39,7 +39,7 @@ export function createKoaIdempotentExchange(ctx: Context, next: Next): KoaIdempo
       const parsed = { body: read('body'), rawBody: read('rawBody'), files: read('files') }
       return readRequestBody(ctx.req, maxBytes, parsed)
     },
-    bypass(add: HeaderList) {
+    forward(add: HeaderList) {
       answer.begun = true
       addAtHead(ctx.res, add)
       const passed: Promise<void> = next()

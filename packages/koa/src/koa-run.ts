@@ -11,7 +11,7 @@ import {
   setsCookie,
 } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
-import type { Answer } from './answer.ts'
+import type { ReturnPromise } from './answer.ts'
 import { DECLINED, INCOMPLETE } from './koa-body.ts'
 import { captureContext } from './koa-capture.ts'
 import { failure, judgeFailure } from './koa-failure.ts'
@@ -22,13 +22,13 @@ export interface KoaCall {
   readonly ctx: Context
   readonly next: Next
   /** Whether a layer in front can read ctx.body: see isSeen(). */
-  readonly seen: boolean
+  readonly bodyIsSeen: boolean
 }
 
 export async function runApp(
-  { ctx, next, seen }: KoaCall,
+  { ctx, next, bodyIsSeen: seen }: KoaCall,
   observer: OriginObserver,
-  answer: Answer,
+  answer: ReturnPromise,
 ): Promise<OriginEnd> {
   const outer = fieldsOf(ctx.res.getHeaders())
   // This also removes them from a response that the app writes to `res` by itself.

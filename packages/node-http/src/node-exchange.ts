@@ -163,7 +163,7 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
     if (framework.allowsEtag !== undefined) this.allowsEtag = framework.allowsEtag
   }
 
-  bypass(...[add, { onHead, onInner, onEnd } = {}]: Parameters<Exchange['bypass']>): void {
+  forward(...[add, { onHead, onInner, onEnd } = {}]: Parameters<Exchange['forward']>): void {
     const { req, res, next } = this.#visit
     this.begun = true
     this.#framework.beforeRun?.(req, res)

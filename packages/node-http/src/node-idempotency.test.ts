@@ -25,7 +25,7 @@ interface Journey {
   listener(handler: Handler, next?: (res: ServerResponse) => Next): Handler
 }
 
-function journey(patienceMs = 60_000): Journey {
+function journey(graceMs = 60_000): Journey {
   const ends: AttemptEnd[] = []
   const lines: Array<readonly string[]> = []
   const bodies: unknown[] = []
@@ -44,7 +44,7 @@ function journey(patienceMs = 60_000): Journey {
       attach({ number: 1 } as Attempt)
       await exchange.run({
         maxBodyBytes: 1000,
-        patienceMs,
+        graceMs: graceMs,
         onEnd(end) {
           ends.push(end)
           tell(end)

@@ -63,7 +63,7 @@ function createNodeIdempotentExchange<Native>(
     lines: (name) => linesOf(req, name),
     isSet: (name) => res.hasHeader(name),
     readBody: (maxBytes) => readRequestBody(req, maxBytes, visit.parsed()),
-    bypass(add) {
+    forward(add) {
       begun = true
       addAtHead(res, add)
       next()

@@ -68,7 +68,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       leaseMs = 150,
       more: Partial<LookupRequest> = {},
     ) => store.lookup('k', { token, leaseMs, ...more })
-    const storedOf = async (reply: ReturnType<typeof ask>): Promise<StoredFrame> => {
+    const storedFrameOf = async (reply: ReturnType<typeof ask>): Promise<StoredFrame> => {
       const { stored } = (await reply) as { stored?: StoredFrame }
       if (stored === undefined) throw new Error('nothing is stored')
       return stored
@@ -124,7 +124,7 @@ export function storeContract(name: string, bench: StoreBench): void {
 
     it('does not send a frame to a caller that has it', async () => {
       const { fence } = await fill(a)
-      const { frame, ...times } = await storedOf(ask(b, '2', 150, { knownFence: fence }))
+      const { frame, ...times } = await storedFrameOf(ask(b, '2', 150, { knownFence: fence }))
       expect(frame).toBeUndefined()
       expect(times).toMatchObject({ fence, staleWhileRevalidateMs: 200, staleIfErrorMs: 400 })
       expect(times.freshForMs).toBeGreaterThan(0)
@@ -163,7 +163,7 @@ export function storeContract(name: string, bench: StoreBench): void {
         grant: { token: '2' },
         stored: { fence },
       })
-      expect((await storedOf(ask(a, '3'))).freshForMs).toBeLessThanOrEqual(0)
+      expect((await storedFrameOf(ask(a, '3'))).freshForMs).toBeLessThanOrEqual(0)
     })
 
     it('leases a fresh entry for an early refresh, and makes no caller wait', async () => {
@@ -177,7 +177,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       const { grant } = early as { grant: Parameters<StampedeStore['commit']>[0] }
       expect(await a.commit(grant, FRAME, LIFETIMES)).toBe('committed')
       expect(hintsB.wakes).toEqual([])
-      expect((await storedOf(ask(b, '4'))).fence).toBe(grant.fence)
+      expect((await storedFrameOf(ask(b, '4'))).fence).toBe(grant.fence)
     })
 
     it('gives a stale entry to every caller, and its lease to one', async () => {
@@ -537,7 +537,9 @@ export function storeContract(name: string, bench: StoreBench): void {
         await bench.pass(220)
         const grant = await lease(a, 'refresher')
         expect(await a.commit(grant, FRAME, LATER)).toBe('committed')
-        const { frame, ...times } = await storedOf(ask(b, '2', 150, { knownFence: first.fence }))
+        const { frame, ...times } = await storedFrameOf(
+          ask(b, '2', 150, { knownFence: first.fence }),
+        )
         expect(Buffer.from(frame ?? [])).toEqual(FRAME)
         expect(times).toMatchObject({ fence: grant.fence, staleWhileRevalidateMs: 100, keepMs: 50 })
         expect(times.freshForMs).toBeGreaterThan(200)

@@ -60,7 +60,7 @@ export const ASKING: readonly Mutation[] = [
   drop(
     'a 304 about another version updates the stored entry',
     SOURCE.validate,
-    'if (!isAbout(headers, head.headers)) return undefined',
+    'if (!confirms(headers, head.headers)) return undefined',
   ),
   drop(
     'the Vary of a 304 replaces the stored one',

@@ -20,8 +20,8 @@ export const KEYING: readonly Mutation[] = [
   drop(
     'an entry of another Vary selection is used for a HEAD',
     SOURCE.handle,
-    'if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(state, entry)\n  if (!isWelcome(directives,',
-    'if (!isWelcome(directives,',
+    'if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(state, entry)\n  if (!isAcceptable(directives,',
+    'if (!isAcceptable(directives,',
   ),
   drop(
     'an entry of another Vary selection is served for an error',

@@ -11,7 +11,7 @@ import { requestField, trimOws } from '../http/headers.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import { Recent } from '../recent.ts'
 import type { CacheConfig } from './cache-config.ts'
-import { saysWho } from './credential-fields.ts'
+import { identifiesCaller } from './credential-fields.ts'
 
 /** Why a request bypasses the cache, and its `fwd` in Cache-Status. */
 export interface Bypass {
@@ -58,7 +58,7 @@ const LONGEST_JUDGED = 64
 function isNotableName(name: string): boolean {
   const known = judged.get(name)
   if (known !== undefined) return known
-  const isNotable = OVERRIDES.includes(name) || saysWho(name)
+  const isNotable = OVERRIDES.includes(name) || identifiesCaller(name)
   if (name.length <= LONGEST_JUDGED) judged.set(name, isNotable)
   return isNotable
 }
@@ -124,7 +124,7 @@ function callerReason<Native>(
   }
   if (!isNotable) return undefined
   for (const name in headers) {
-    if (!saysWho(name) || headers[name] === undefined || name === 'authorization') continue
+    if (!identifiesCaller(name) || headers[name] === undefined || name === 'authorization') continue
     if (!vary.includes(name) && !ignored.includes(name)) return 'authorization'
   }
   return undefined

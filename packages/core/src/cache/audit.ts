@@ -6,14 +6,14 @@ import { messageOf } from '../errors.ts'
 import { varyNames } from '../http/vary.ts'
 import type { CapturedHead, Exchange, OriginObserver, ReadLog } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-config.ts'
-import { CLAIMS } from './key.ts'
+import { ADDRESS_FIELDS } from './key.ts'
 
 /**
  * Fields that need no warning. They are in the key, hidden from the handler, or concern only the
  * connection, a request body or caches.
  */
 const COVERED: ReadonlySet<string> = new Set([
-  ...['host', ':authority', ':scheme', ':path', ':method', ...CLAIMS],
+  ...['host', ':authority', ':scheme', ':path', ':method', ...ADDRESS_FIELDS],
   ...['if-none-match', 'if-modified-since', 'if-match', 'if-unmodified-since', 'if-range', 'range'],
   ...['connection', 'upgrade', 'expect', 'te', 'content-length', 'transfer-encoding'],
   ...['content-type', 'cache-control', 'pragma'],

@@ -3,7 +3,7 @@
 import type { Compression } from '../compress/compression.ts'
 import type { TagsRule } from '../tags.ts'
 
-export const WHERE = 'stampedeCache'
+export const CACHE_FUNCTION = 'stampedeCache'
 
 /** `CacheRules`, checked and with every default filled in. */
 export interface CacheConfig<Native = unknown> {

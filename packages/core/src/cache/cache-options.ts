@@ -22,7 +22,7 @@ import {
 } from '../options.ts'
 import { readTags } from '../tags.ts'
 import type { CacheConfig } from './cache-config.ts'
-import { WHERE } from './cache-config.ts'
+import { CACHE_FUNCTION } from './cache-config.ts'
 import {
   readAuthorization,
   readCacheName,
@@ -274,7 +274,12 @@ const OPTIONS = {
 export function readCacheOptions<Native, NativeResponse>(
   options?: CacheRules<Native, NativeResponse>,
 ): CacheConfig<Native> {
-  const { stampede: _, cacheStatus, invalidateOn, ...read } = readOptions(WHERE, options, OPTIONS)
+  const {
+    stampede: _,
+    cacheStatus,
+    invalidateOn,
+    ...read
+  } = readOptions(CACHE_FUNCTION, options, OPTIONS)
   return Object.freeze({ ...read, ...invalidateOn, cacheName: cacheStatus }) as CacheConfig<Native>
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { saysWho } from './credential-fields.ts'
+import { identifiesCaller } from './credential-fields.ts'
 
 describe('request fields that name the caller', () => {
   it.each([
@@ -83,12 +83,12 @@ describe('request fields that name the caller', () => {
     ...['x-user-id', 'x-user', 'user', 'userid', 'x-customer-id', 'x-account-id', 'x-member-id'],
     ...['x-tenant-id', 'x-tenant', 'tenant', 'x-org-id', 'x-scope-orgid', 'openai-organization'],
     ...['x-organisation', 'x-workspace-id', 'x-merchant-id', 'x-roles', 'x-on-behalf-of'],
-  ])('include %s', (name) => expect(saysWho(name)).toBe(true))
+  ])('include %s', (name) => expect(identifiesCaller(name)).toBe(true))
 
   it('include such names after the name of a program or an address', () => {
-    expect(saysWho('x-user-agent-token')).toBe(true)
-    expect(saysWho('x-user-id-and-user-agent')).toBe(true)
-    expect(saysWho('x-user-ipsum')).toBe(true)
+    expect(identifiesCaller('x-user-agent-token')).toBe(true)
+    expect(identifiesCaller('x-user-id-and-user-agent')).toBe(true)
+    expect(identifiesCaller('x-user-ipsum')).toBe(true)
   })
 })
 
@@ -274,6 +274,6 @@ const ORDINARY: Readonly<Record<string, readonly string[]>> = {
 
 describe('request fields of ordinary clients and platforms', () => {
   it.each(Object.entries(ORDINARY))('do not name the caller: %s', (_who, names) => {
-    expect(names.filter(saysWho)).toEqual([])
+    expect(names.filter(identifiesCaller)).toEqual([])
   })
 })

@@ -43,7 +43,7 @@ const EXCEPTIONS: ReadonlySet<string> = new Set([
 ])
 
 /** Whether a field of this lower-case name identifies the caller. */
-export function saysWho(name: string): boolean {
+export function identifiesCaller(name: string): boolean {
   if (EXCEPTIONS.has(name)) return false
   const rest = name.replace(AGENT_OR_ADDRESS, '')
   return CALLER_WORDS.some((words) => words.test(rest))

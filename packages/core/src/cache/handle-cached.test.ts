@@ -99,7 +99,7 @@ function ask(
     request,
     native: request,
     isGone: () => client.gone,
-    bypass: (add, watch) => {
+    forward: (add, watch) => {
       take('bypass', { status: 200, headers: add })
       if (request.method === 'GET') watch?.onHead?.({ status: 200, headers: [] })
       got.end = watch?.onEnd

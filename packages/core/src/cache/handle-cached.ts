@@ -13,14 +13,14 @@
 // | respond  | respond.ts                   | makes the response: Age, Cache-Status, 304, 206  |
 
 import { freshnessAt, type HeldEntry, type StoredResponse } from '../entry/entry.ts'
-import { peek } from '../flight/lookup-or-lease.ts'
+import { readWithoutLease } from '../flight/lookup-or-lease.ts'
 import type { Caller, FillResult, Lead, Resolution } from '../flight/resolution.ts'
 import { coalesce, fromL1 } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
 import type { Detail } from '../http/cache-status-details.ts'
 import { likenessOf } from '../http/likeness.ts'
-import { isWelcome, type RequestDirectives } from '../http/request-directives.ts'
+import { isAcceptable, type RequestDirectives } from '../http/request-directives.ts'
 import { sameSelection } from '../http/vary.ts'
 import type { Exchange, OnInner, RunWatch } from '../ports/exchange.ts'
 import { admit, type Bypass } from './admit.ts'
@@ -31,17 +31,17 @@ import { invalidation } from './invalidate.ts'
 import { cacheKey } from './key.ts'
 import { watchRefresh } from './refresh-warning.ts'
 import {
-  notCached,
-  offerOf,
+  acceptsLive,
+  ageAt,
+  directivesOf,
+  gatewayTimeout,
   readyFrom,
   replyFrom,
   sendLive,
+  serviceUnavailable,
   sharedFailure,
   staleReply,
   statusField,
-  takesLive,
-  waitedTooLong,
-  wishOf,
 } from './respond.ts'
 import { type OriginOrder, runOrigin } from './run-origin.ts'
 import type { VaryIndex } from './vary-index.ts'
@@ -148,14 +148,14 @@ class RequestState<Native> implements Caller {
     this.exchange = exchange
     this.plainKey = plainKey
     this.key = plainKey
-    this.directives = wishOf(config, exchange.request)
+    this.directives = directivesOf(config, exchange.request)
   }
 
-  get takesLive(): boolean {
-    return takesLive(this.exchange, this.config)
+  get acceptsLive(): boolean {
+    return acceptsLive(this.exchange, this.config)
   }
 
-  takesStale(held: HeldEntry): boolean {
+  acceptsStale(held: HeldEntry): boolean {
     const { rt, config, exchange } = this
     return staleReply(rt, exchange.request, config, held, 'soft-timeout') !== undefined
   }
@@ -164,11 +164,11 @@ class RequestState<Native> implements Caller {
     return this.exchange.isGone?.() ?? false
   }
 
-  likeness(): string {
+  requestDigest(): string {
     return likenessOf(this.exchange.request)
   }
 
-  hidesFields(): boolean {
+  hasConditionOrRange(): boolean {
     return !asksForWhole(this.exchange.request.headers)
   }
 
@@ -234,18 +234,18 @@ function respond<Native>(
     case 'late': {
       const { previous, why } = resolution
       const stale = staleReply(rt, exchange.request, config, previous, why)
-      return exchange.send(stale ?? waitedTooLong(config, miss))
+      return exchange.send(stale ?? serviceUnavailable(config, miss))
     }
     case 'timed-out': {
       // If the client has left, its response is closed, so no `close` event would free a slot.
       const isFinal = config.afterWait === 'unavailable' || exchange.isGone?.()
-      if (isFinal) return exchange.send(waitedTooLong(config, miss))
-      const onEnd = rt.places.force(rt.clock, config.originTimeoutMs)
+      if (isFinal) return exchange.send(serviceUnavailable(config, miss))
+      const onEnd = rt.originSlots.takeAboveLimit(rt.clock, config.originTimeoutMs)
       const watch = { onEnd, onInner: skipInner(state) }
       return forward(exchange, config, miss, 'wait-timeout', watch)
     }
     case 'gone':
-      return exchange.send(waitedTooLong(config, miss))
+      return exchange.send(serviceUnavailable(config, miss))
   }
 }
 
@@ -260,7 +260,7 @@ function respondHit<Native>(
   config.compress?.prepare(rt.l1, state.key, entry, exchange.request.headers)
   const now = rt.clock.now()
   // An entry from a fill that just ended is as new as one from a run for this client.
-  if (from !== 'fill' && !isWelcome(state.directives, offerOf(held, entry, now))) {
+  if (from !== 'fill' && !isAcceptable(state.directives, ageAt(held, entry, now))) {
     return forward(exchange, config, stale ? 'stale' : 'request')
   }
   const ttlS = (held.staleAt - now) / 1000
@@ -308,13 +308,13 @@ function respondLive<Native>(
 /** Responds without a fill: to HEAD (RFC 9110 §9.3.2), `no-store` and `only-if-cached`. */
 async function respondStored<Native>(state: RequestState<Native>): Promise<void> {
   const { rt, config, exchange, directives } = state
-  const held = await peek(rt, state.key).catch(() => undefined)
+  const held = await readWithoutLease(rt, state.key).catch(() => undefined)
   const now = rt.clock.now()
   const freshness = held === undefined ? 'expired' : freshnessAt(held, now)
   const entry = freshness === 'fresh' || freshness === 'stale' ? held?.entry : undefined
   if (held === undefined || entry?.type !== 'response') return respondMissing(state, missOf(state))
   if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(state, entry)
-  if (!isWelcome(directives, offerOf(held, entry, now))) {
+  if (!isAcceptable(directives, ageAt(held, entry, now))) {
     return respondMissing(state, freshness === 'stale' ? 'stale' : 'request')
   }
   const facts = { type: 'hit', ttlS: (held.staleAt - now) / 1000 } as const
@@ -325,7 +325,7 @@ function respondMissing<Native>(
   { exchange, config, directives }: RequestState<Native>,
   reason: ForwardReason,
 ): void | Promise<void> {
-  if (directives?.onlyIfCached) return exchange.send(notCached())
+  if (directives?.onlyIfCached) return exchange.send(gatewayTimeout())
   return forward(exchange, config, reason, directives?.noStore ? 'request-no-store' : undefined)
 }
 
@@ -338,7 +338,7 @@ function forward<Native>(
   watch?: RunWatch,
 ): void | Promise<void> {
   const status = statusField(config, { type: 'forward', reason, detail })
-  return exchange.bypass(status, watch)
+  return exchange.forward(status, watch)
 }
 
 /** Makes an inner cache with the same key forward the request, without a second lookup and wait. */

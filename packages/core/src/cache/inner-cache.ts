@@ -9,7 +9,7 @@ import type { CacheConfig } from './cache-config.ts'
 import { cacheKey } from './key.ts'
 import type { NotStorable } from './storable.ts'
 
-export const LEFT_TO_INNER: NotStorable = { store: false, reason: 'inner-cache', failure: false }
+export const STORED_BY_INNER: NotStorable = { store: false, reason: 'inner-cache', failure: false }
 
 /** A key that no cache has. */
 const NO_KEY = ''

@@ -53,7 +53,7 @@ async function get(
   const exchange: Exchange<RequestView> = {
     request,
     native: request,
-    bypass: () => {
+    forward: () => {
       from = 'bypass'
     },
     send: ({ headers }: Reply) => {
@@ -90,7 +90,7 @@ function send(
   void cache.handle({
     request,
     native: request,
-    bypass: (_add, watch) => {
+    forward: (_add, watch) => {
       watched = watch?.onHead
     },
     send: never,
@@ -171,7 +171,7 @@ describe('an unsafe request', () => {
     const filling = cache.handle({
       request,
       native: request,
-      bypass: () => {},
+      forward: () => {},
       send: () => {},
       runOrigin: (observer) =>
         new Promise((resolve) => {

@@ -11,7 +11,7 @@ import type { CapturedHead, Exchange, HeadWatch, Natives, RequestView } from '..
 import { groupSubject, tagSubject } from '../ports/subject.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { customKey, urlKey } from './key.ts'
-import { askForTags, originOf } from './subjects.ts'
+import { callTagsOption, originOf } from './subjects.ts'
 
 /** Safe methods (RFC 9110 §9.2.1). Unknown methods count as unsafe. */
 const SAFE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
@@ -47,7 +47,7 @@ function subjects<Native>(
   natives: Natives | undefined,
 ): ReadonlySet<string> {
   const origin = originOf(request)
-  const tags = askForTags(config, 'invalidatedTags', natives) ?? []
+  const tags = callTagsOption(config, 'invalidatedTags', natives) ?? []
   return new Set([
     ...invalidatedGroups(head.headers).map((group) => groupSubject(origin, group)),
     ...tags.map(tagSubject),

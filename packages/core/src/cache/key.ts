@@ -3,10 +3,10 @@
 // that different parts never join to equal keys.
 
 import { callbackError, show } from '../errors.ts'
-import { requestField, someField } from '../http/headers.ts'
+import { hasFieldOf, requestField } from '../http/headers.ts'
 import { selectFields } from '../http/vary.ts'
 import type { RequestView } from '../ports/exchange.ts'
-import { escapeKey, VARIANT_MARK } from '../ports/key.ts'
+import { escapeKey, VARIANT_SEPARATOR } from '../ports/key.ts'
 import type { CacheConfig } from './cache-config.ts'
 
 /** Prefix of the keys of HTTP responses. Keys of data have another one. */
@@ -36,7 +36,7 @@ export function cacheKey<Native>(
   if (config.identity !== undefined) {
     variant += `i${callerField(callOption('identity', config.identity, native))}`
   }
-  return variant === '' ? group : group + VARIANT_MARK + variant
+  return variant === '' ? group : group + VARIANT_SEPARATOR + variant
 }
 
 type Url = Pick<RequestView, 'scheme' | 'host' | 'target'>
@@ -56,7 +56,7 @@ export function urlKey({ scheme, host, target }: Url, rule: CacheConfig['query']
  * Request fields that frameworks, apps and their libraries read in place of the host, the scheme or
  * the path. Some read them even if no trusted proxy has set them.
  */
-export const CLAIMS: ReadonlySet<string> = new Set([
+export const ADDRESS_FIELDS: ReadonlySet<string> = new Set([
   ...['x-forwarded-host', 'x-original-host', 'x-host', 'x-http-host-override'],
   ...['x-original-forwarded-host', 'x-forwarded-server', 'forwarded'],
   ...['x-forwarded-proto', 'x-forwarded-protocol', 'x-forwarded-scheme', 'x-forwarded-ssl'],
@@ -98,9 +98,9 @@ function headerPart(name: string, value: string | string[]): string {
  * would get. A proxy sends the same values with every request, so they cost no extra entries.
  */
 function claimsPart({ scheme, host, headers }: RequestView): string {
-  if (!someField(headers, CLAIMS)) return ''
+  if (!hasFieldOf(headers, ADDRESS_FIELDS)) return ''
   let part = ''
-  for (const name of CLAIMS) {
+  for (const name of ADDRESS_FIELDS) {
     const value = headers[name] === undefined ? undefined : requestField(headers, name)
     if (value === undefined) continue
     const isHost = name === 'x-forwarded-host' && value === host.toLowerCase()
@@ -163,9 +163,9 @@ const MOST_PARAMETERS = 100
  * The query, with its parameters sorted by decoded name. Parameters of one name keep their order,
  * because `a=1&%61=2` and `%61=2&a=1` are two different lists.
  *
- * A query stays unsorted if parsers disagree about its names. Some parsers treat `;` as a separator.
- * Some decode different invalid escapes to one name. If the query contains another `?`, some skip a
- * leading `?`, and others begin after the last `?`.
+ * A query stays unsorted if parsers disagree about its names. Some parsers treat `;` as a
+ * separator. Some decode different invalid escapes to one name. If the query contains another `?`,
+ * some skip a leading `?`, and others begin after the last `?`.
  */
 function queryPart(raw: string, rule: CacheConfig['query']): string {
   const dropsNothing = 'ignore' in rule && rule.ignore.length === 0

@@ -4,9 +4,9 @@
 import { messageOf } from '../errors.ts'
 import type { FillResult, Lead } from '../flight/resolution.ts'
 import type { CapturedHead, Exchange, OriginEnd, OriginObserver } from '../ports/exchange.ts'
-import { ownText } from '../recent.ts'
+import { detachedText } from '../recent.ts'
 import type { CacheConfig } from './cache-config.ts'
-import { LEFT_TO_INNER } from './inner-cache.ts'
+import { STORED_BY_INNER } from './inner-cache.ts'
 
 /** A limit, because one fault in the handler of `/products/:id` fails thousands of paths. */
 const MOST_PATHS_PER_CACHE = 10
@@ -64,7 +64,7 @@ function failureOf(
       return { why: 'the body ended before it was complete', dropped }
     case 'pass': {
       const isGone = head?.status === 404 || head?.status === 410
-      if (isGone || result.reason === LEFT_TO_INNER.reason) return undefined
+      if (isGone || result.reason === STORED_BY_INNER.reason) return undefined
       const isStatus = result.reason === 'status' && head !== undefined
       const why = isStatus
         ? `the status was ${head.status}`
@@ -86,7 +86,7 @@ function warn<Native>(
   const paths = warned.get(config) ?? new Set()
   warned.set(config, paths)
   if (paths.has(path) || paths.size >= MOST_PATHS_PER_CACHE) return
-  paths.add(ownText(path))
+  paths.add(detachedText(path))
   const outcome = dropped
     ? 'The stored response is no longer used.'
     : 'The stale response is served until its stale window ends.'

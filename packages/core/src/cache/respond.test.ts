@@ -3,7 +3,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, it } from 'vitest'
-import { type HeldEntry, type StoredResponse, UNKNOWN_ORIGIN } from '../entry/entry.ts'
+import { type HeldEntry, type StoredResponse, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { readyFrom } from './respond.ts'
@@ -19,7 +19,7 @@ function stored(): StoredResponse {
     body: Buffer.from('body'),
     initialAgeMs: 0,
     vary: [],
-    made: UNKNOWN_ORIGIN,
+    provenance: UNKNOWN_PROVENANCE,
   }
 }
 

@@ -3,8 +3,8 @@
 
 import type { Form } from '../compress/compression.ts'
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
-import { mayCover } from '../entry/entry.ts'
-import type { Late, Resolution } from '../flight/resolution.ts'
+import { mayServeOnError } from '../entry/entry.ts'
+import type { LateReason, Resolution } from '../flight/resolution.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import { contentRange, selectRange } from '../http/byte-range.ts'
 import { cacheStatus, type ForwardReason, type HitFacts } from '../http/cache-status.ts'
@@ -13,14 +13,14 @@ import { headersOf304, notModified } from '../http/conditional.ts'
 import { type Fields, toHeaders } from '../http/fields.ts'
 import { problem } from '../http/problem.ts'
 import {
-  isWelcomeOnError,
-  type Offer,
+  isAcceptableOnError,
   type RequestDirectives,
   requestDirectives,
+  type StoredAge,
 } from '../http/request-directives.ts'
-import { COVERED, titleOf } from '../http/statuses.ts'
+import { STALE_IF_ERROR_STATUSES, titleOf } from '../http/statuses.ts'
 import { sameSelection } from '../http/vary.ts'
-import { trusted } from '../l1/validity.ts'
+import { confirmedCopy } from '../l1/validity.ts'
 import type { Exchange, HeaderList, ReadyReply, Reply, RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-config.ts'
 
@@ -31,7 +31,7 @@ export function statusField(config: CacheConfig<never>, facts: DetailedFacts): H
 }
 
 /** The cache directives of the request, if the option `requestDirectives` respects them. */
-export function wishOf(
+export function directivesOf(
   config: CacheConfig<never>,
   request: RequestView,
 ): RequestDirectives | undefined {
@@ -39,7 +39,7 @@ export function wishOf(
 }
 
 /** The age and the remaining freshness that a stored response has at `now`. */
-export function offerOf(held: HeldEntry, { initialAgeMs }: StoredResponse, now: number): Offer {
+export function ageAt(held: HeldEntry, { initialAgeMs }: StoredResponse, now: number): StoredAge {
   const ageMs = initialAgeMs + Math.max(0, now - held.bornAt)
   return { ageMs, freshForMs: held.staleAt - now }
 }
@@ -55,7 +55,7 @@ export function replyFrom(
   facts: DetailedFacts,
   now: number,
 ): Reply {
-  const ageS = Math.floor(offerOf(held, stored, now).ageMs / 1000)
+  const ageS = Math.floor(ageAt(held, stored, now).ageMs / 1000)
   const added: HeaderList = [['age', String(ageS)], ...statusField(config, facts)]
   const { fields, body, kind }: Form = config.compress?.formOf(stored, request.headers) ?? stored
   const headers = toHeaders(fields)
@@ -84,7 +84,7 @@ export function readyFrom(
 ): ReadyReply {
   const { status } = stored
   const { fields, body, kind }: Form = config.compress?.formOf(stored, request.headers) ?? stored
-  const ageS = Math.floor(offerOf(held, stored, now).ageMs / 1000)
+  const ageS = Math.floor(ageAt(held, stored, now).ageMs / 1000)
   const length = status === 204 ? undefined : body.byteLength
   const allFields =
     facts.type === 'hit'
@@ -208,7 +208,7 @@ export function sharedFailure(
  * The 504 for `only-if-cached` without a stored response (RFC 9111 §5.2.1.7). It has no
  * Cache-Status, because the request was neither a hit nor forwarded.
  */
-export function notCached(): Reply {
+export function gatewayTimeout(): Reply {
   const detail = 'No suitable response is stored, and the request has only-if-cached.'
   return problem(504, 'only-if-cached', titleOf(504), detail)
 }
@@ -216,7 +216,7 @@ export function notCached(): Reply {
 /**
  * The 503 if the response is not ready in time, as after `waitMs` with `afterWait: 'unavailable'`.
  */
-export function waitedTooLong(config: CacheConfig<never>, reason: ForwardReason): Reply {
+export function serviceUnavailable(config: CacheConfig<never>, reason: ForwardReason): Reply {
   const facts = { type: 'forward', reason, collapsed: false } as const
   return problem(503, 'wait-timeout', titleOf(503), 'The response is not ready yet. Retry later.', [
     ['retry-after', '1'],
@@ -237,16 +237,16 @@ export function staleReply(
   request: RequestView,
   config: CacheConfig<never>,
   previous: HeldEntry | undefined,
-  why: number | Late,
+  why: number | LateReason,
 ): Reply | undefined {
   const now = rt.clock.now()
-  if (typeof why === 'number' && !COVERED.has(why)) return undefined
+  if (typeof why === 'number' && !STALE_IF_ERROR_STATUSES.has(why)) return undefined
   // The entry may have been purged during the run.
-  const held = previous && trusted(rt, previous)
-  if (held === undefined || !mayCover(held, now)) return undefined
+  const held = previous && confirmedCopy(rt, previous)
+  if (held === undefined || !mayServeOnError(held, now)) return undefined
   const { entry } = held
   if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined
-  if (!isWelcomeOnError(wishOf(config, request), offerOf(held, entry, now))) return undefined
+  if (!isAcceptableOnError(directivesOf(config, request), ageAt(held, entry, now))) return undefined
   const ttlS = (held.staleAt - now) / 1000
   const detail: Detail = typeof why === 'number' ? `stale-if-error/${why}` : why
   const facts = { type: 'hit', ttlS, detail } as const
@@ -256,7 +256,7 @@ export function staleReply(
 /** Fields that need the complete body first: a condition may lead to 304, a range to a part. */
 const NEED_THE_WHOLE = ['range', 'if-none-match', 'if-modified-since', 'if-range', 'if-match']
 
-export function takesLive<Native>(
+export function acceptsLive<Native>(
   { request, sendLive }: Exchange<Native>,
   config: CacheConfig<Native>,
 ): boolean {

@@ -27,14 +27,14 @@ import {
 import type { Lifetimes } from '../ports/store.ts'
 import { liveSink } from '../stream/collapse.ts'
 import type { CacheConfig } from './cache-config.ts'
-import { LEFT_TO_INNER, withRulesOf } from './inner-cache.ts'
+import { STORED_BY_INNER, withRulesOf } from './inner-cache.ts'
 import { leaderReply } from './leader-reply.ts'
 import { staleReply, statusField } from './respond.ts'
 import { RunSlot } from './run-slot.ts'
 import { judgeHead, type NotStorable, type Storable } from './storable.ts'
 import { withSubjects } from './subjects.ts'
-import type { Asked } from './validate.ts'
-import { ask, conditionsOf, MISMATCH, meantBy, replyUnchanged } from './validate.ts'
+import type { Revalidation } from './validate.ts'
+import { conditionsOf, MISMATCH, replyUnchanged, revalidationOf, updatedHead } from './validate.ts'
 
 export interface OriginOrder {
   readonly request: RequestView
@@ -73,7 +73,7 @@ class OriginRun implements OriginObserver {
   readonly #order: OriginOrder
   readonly #resolve: (result: FillResult) => void
   /** The revalidation in this run, if there is one. */
-  readonly #revalidation: Asked | undefined
+  readonly #revalidation: Revalidation | undefined
   /** The options, with the rules of an inner cache if there is one. */
   #config: CacheConfig<never>
   #inner: InnerCache | undefined
@@ -94,7 +94,7 @@ class OriginRun implements OriginObserver {
     this.#order = order
     this.#resolve = resolve
     this.#config = config
-    this.#revalidation = ask(lead, request)
+    this.#revalidation = revalidationOf(lead, request)
     this.conditions = this.#revalidation?.conditions
     this.maxBodyBytes = config.maxBodyBytes
     this.onEnd = slot?.onEnd
@@ -108,8 +108,8 @@ class OriginRun implements OriginObserver {
       this.#config = withRulesOf(this.#config, inner)
       return undefined
     }
-    this.#resolve(refused(LEFT_TO_INNER, 200))
-    return statusField(this.#config, { type: 'forward', reason, detail: LEFT_TO_INNER.reason })
+    this.#resolve(refused(STORED_BY_INNER, 200))
+    return statusField(this.#config, { type: 'forward', reason, detail: STORED_BY_INNER.reason })
   }
 
   readonly onHead = (head: CapturedHead, whole?: Uint8Array, natives?: Natives): HeadDecision => {
@@ -117,10 +117,10 @@ class OriginRun implements OriginObserver {
     const wallNow = this.#rt.clock.wallNow()
     this.#headAt = this.#rt.clock.now()
     const revalidation = head.status === 304 ? this.#revalidation : undefined
-    const judgedHead = revalidation === undefined ? head : meantBy(revalidation, head, wallNow)
+    const judgedHead = revalidation === undefined ? head : updatedHead(revalidation, head, wallNow)
     let verdict = judgedHead ? judgeHead(judgedHead, request, this.#config, wallNow) : MISMATCH
     if (judgedHead && verdict.store && replacesBody(judgedHead, lead)) verdict = LOST_BODY
-    if (judgedHead && verdict.store && !lead.isLate)
+    if (judgedHead && verdict.store && !lead.hasTimedOut)
       verdict = this.#withSubjects(verdict, judgedHead, natives)
     this.#verdict = verdict
     if (!verdict.store) this.#resolve(refused(verdict, head.status))
@@ -159,14 +159,14 @@ class OriginRun implements OriginObserver {
    */
   #isStored(verdict: Storable | NotStorable): boolean {
     const { lead } = this.#order
-    return verdict.store && lead.fence !== '' && !lead.isLate
+    return verdict.store && lead.fence !== '' && !lead.hasTimedOut
   }
 
   /** The reason in Cache-Status if the response is not stored. */
   #detail(verdict: Storable | NotStorable): Detail | undefined {
     if (!verdict.store) return verdict.reason
     if (this.#isStored(verdict)) return undefined
-    return this.#order.lead.isLate ? 'origin-timeout' : 'store-unavailable'
+    return this.#order.lead.hasTimedOut ? 'origin-timeout' : 'store-unavailable'
   }
 
   #mint(
@@ -244,14 +244,17 @@ class OriginRun implements OriginObserver {
   /** The result of a 304: the stored body, with the fields that the 304 updates. */
   #unchanged(verdict: Storable, head: CapturedHead): FillResult {
     const revalidation = this.#revalidation
-    const newHead = revalidation && meantBy(revalidation, head, this.#rt.clock.wallNow())
+    const newHead = revalidation && updatedHead(revalidation, head, this.#rt.clock.wallNow())
     if (revalidation === undefined || newHead === undefined) return { type: 'abandoned' }
     const { previous, stored } = revalidation
     const updated = this.#entryOf(verdict, newHead, stored.body, NONE, stored.kind)
-    const subjects = [...new Set([...stored.made.subjects, ...updated.made.subjects])]
+    const subjects = [...new Set([...stored.provenance.subjects, ...updated.provenance.subjects])]
     if (subjects.length > MOST_SUBJECTS)
       return { type: 'pass', reason: 'too-many-tags', remember: true }
-    const entry = { ...updated, made: { ...stored.made, asOf: updated.made.asOf, subjects } }
+    const entry = {
+      ...updated,
+      provenance: { ...stored.provenance, asOf: updated.provenance.asOf, subjects },
+    }
     const lifetimes = this.#lifetimes(verdict, entry)
     return { type: 'not-modified', previous, entry, lifetimes, bornAt: this.#headAt }
   }
@@ -278,7 +281,7 @@ class OriginRun implements OriginObserver {
     const { target, host } = request
     const query = target.indexOf('?')
     const path = canonicalPath(query === -1 ? target : target.slice(0, query))
-    const made = { asOf: lead.asOf, tookMs: 0, subjects, path, host: host.toLowerCase() }
+    const provenance = { asOf: lead.asOf, tookMs: 0, subjects, path, host: host.toLowerCase() }
     return {
       type: 'response',
       status,
@@ -286,7 +289,7 @@ class OriginRun implements OriginObserver {
       body,
       initialAgeMs,
       vary: selectFields(varyNames, request.headers),
-      made,
+      provenance,
       minted: minted.length > 0 || undefined,
       own: own.length > 0 ? own.join(', ') : undefined,
       kind,

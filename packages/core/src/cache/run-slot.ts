@@ -1,14 +1,14 @@
 // The concurrency slot of a run without a lease, for the time in which its handler goes on after
 // the result of the fill.
 
-import type { Leave } from '../flight/origin-slots.ts'
+import type { FreeSlot } from '../flight/origin-slots.ts'
 import type { FillResult, Lead } from '../flight/resolution.ts'
-import { LEFT_TO_INNER } from './inner-cache.ts'
+import { STORED_BY_INNER } from './inner-cache.ts'
 
 export class RunSlot {
   readonly #lead: Lead
   #isOver = false
-  #leave: Leave | undefined
+  #leave: FreeSlot | undefined
 
   constructor(lead: Lead) {
     this.#lead = lead
@@ -33,8 +33,8 @@ export class RunSlot {
   #keep(result: FillResult): void {
     const { type } = result
     // The inner cache takes a slot for its own run. It could wait for this one forever.
-    if (type === 'pass' && result.reason === LEFT_TO_INNER.reason) this.#isOver = true
+    if (type === 'pass' && result.reason === STORED_BY_INNER.reason) this.#isOver = true
     const hasEnded = this.#isOver || type === 'store' || type === 'not-modified'
-    if (!hasEnded && !this.#lead.isLate) this.#leave ??= this.#lead.keepSlot?.()
+    if (!hasEnded && !this.#lead.hasTimedOut) this.#leave ??= this.#lead.keepSlot?.()
   }
 }

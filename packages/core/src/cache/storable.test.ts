@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { CREDENTIALS } from '../http/headers.ts'
+import { CREDENTIAL_FIELDS } from '../http/headers.ts'
 import { LONGEST_MS } from '../options.ts'
 import type { HeaderList, RequestView } from '../ports/exchange.ts'
 import { type CacheRules, readCacheOptions } from './cache-options.ts'
@@ -200,11 +200,14 @@ describe('a response that is not storable', () => {
     expect(reason([['set-cookie2', '']])).toBe('set-cookie')
   })
 
-  it.each([...CREDENTIALS])('has %s, even if it is public or the caller is in the key', (name) => {
-    const headers: HeaderList = [...cc('public, max-age=60'), [name, 'x']]
-    expect(reason(headers)).toBe('credentials')
-    expect(reason(headers, always)).toBe('credentials')
-  })
+  it.each([...CREDENTIAL_FIELDS])(
+    'has %s, even if it is public or the caller is in the key',
+    (name) => {
+      const headers: HeaderList = [...cc('public, max-age=60'), [name, 'x']]
+      expect(reason(headers)).toBe('credentials')
+      expect(reason(headers, always)).toBe('credentials')
+    },
+  )
 
   it.each([
     ...['cf-ray', 'x-amz-cf-id', 'x-amz-request-id', 'x-akamai-session-info', 'x-cache', 'nel'],

@@ -4,7 +4,7 @@
 import { type CacheControl, parseCacheControl } from '../http/cache-control.ts'
 import type { NotStoredDetail } from '../http/cache-status-details.ts'
 import { explicitLifetimeMs, initialAgeMs, staleWindowsAllowed } from '../http/freshness.ts'
-import { CREDENTIALS, headerValue, headerValues, trimOws } from '../http/headers.ts'
+import { CREDENTIAL_FIELDS, headerValue, headerValues, trimOws } from '../http/headers.ts'
 import { NEVER_STORED } from '../http/statuses.ts'
 import { responseDirectives } from '../http/targeted-fields.ts'
 import { varyNames } from '../http/vary.ts'
@@ -115,7 +115,7 @@ function headerReason(headers: HeaderList, cc: CacheControl): NotStorableReason 
   const pragma = cc.present ? [] : headerValues(headers, 'pragma')
   if (parseCacheControl(pragma).noCache) return 'no-cache'
   if (headers.some(([name]) => name === 'set-cookie' || name === 'set-cookie2')) return 'set-cookie'
-  if (headers.some(([name]) => CREDENTIALS.has(name))) return 'credentials'
+  if (headers.some(([name]) => CREDENTIAL_FIELDS.has(name))) return 'credentials'
   if (headerValue(headers, 'content-range') !== undefined) return 'content-range'
   return ENDLESS.test(headerValue(headers, 'content-type') ?? '') ? 'endless' : undefined
 }

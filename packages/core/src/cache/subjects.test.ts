@@ -57,7 +57,7 @@ async function get(
   await cache.handle({
     request,
     native: request,
-    bypass: () => {
+    forward: () => {
       got = 'bypass'
     },
     send: ({ headers }) => note(headers),
@@ -207,7 +207,7 @@ describe('tags in a response', () => {
       cache.handle({
         request,
         native: request,
-        bypass: () => {},
+        forward: () => {},
         send: ({ headers }) => void sent.push(headers),
         async runOrigin(observer) {
           const decision = observer.onHead(head)

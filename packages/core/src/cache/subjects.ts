@@ -6,9 +6,9 @@ import { callbackError, StampedeError } from '../errors.ts'
 import { cacheGroups, responseTags } from '../http/response-tags.ts'
 import type { CapturedHead, Natives, RequestView } from '../ports/exchange.ts'
 import { groupSubject, tagSubject } from '../ports/subject.ts'
-import { MOST_TAGS, tagsOf } from '../tags.ts'
+import { evaluateTags, MOST_TAGS } from '../tags.ts'
 import type { CacheConfig } from './cache-config.ts'
-import { WHERE } from './cache-config.ts'
+import { CACHE_FUNCTION } from './cache-config.ts'
 import type { NotStorable, Storable } from './storable.ts'
 
 /** Adds the subjects of the response to a verdict. Never throws. */
@@ -21,7 +21,7 @@ export function withSubjects(
 ): Storable | NotStorable {
   const fieldTags = responseTags(head.headers)
   const groups = cacheGroups(head.headers)
-  const tags = askForTags(config, 'tags', natives)
+  const tags = callTagsOption(config, 'tags', natives)
   if (tags === undefined) return { store: false, reason: 'tags', failure: false }
   if (fieldTags.length + groups.length + tags.length === 0) return verdict
   const subjects = new Set(verdict.subjects)
@@ -49,14 +49,14 @@ const OUTCOMES = { tags: 'the response was not stored', invalidatedTags: 'no tag
  * Returns the tags of one of the two options. If its callback throws or returns no tags, it emits a
  * warning and returns undefined.
  */
-export function askForTags<Native>(
+export function callTagsOption<Native>(
   config: CacheConfig<Native>,
   option: 'tags' | 'invalidatedTags',
   natives: Natives | undefined,
 ): readonly string[] | undefined {
-  const where = `${WHERE}.${NAMES[option]}` as const
+  const where = `${CACHE_FUNCTION}.${NAMES[option]}` as const
   try {
-    return tagsOf(where, config[option], ...(natives ?? []))
+    return evaluateTags(where, config[option], ...(natives ?? []))
   } catch (cause) {
     if (warned[option].has(config)) return undefined
     warned[option].add(config)

@@ -96,7 +96,7 @@ async function ask(headers: Conditions = {}, at: HttpCache<RequestView> = cache)
   const exchange: Exchange<RequestView> = {
     request,
     native: request,
-    bypass: (add) => take({ status: 200, headers: add, body: Buffer.from('bypass') }),
+    forward: (add) => take({ status: 200, headers: add, body: Buffer.from('bypass') }),
     send: take,
     runOrigin: (observer) => run(observer, take),
     redispatch: (observer) => run(observer, undefined),

@@ -11,7 +11,7 @@ import type { Lead } from '../flight/resolution.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import type { Detail } from '../http/cache-status-details.ts'
 import { toFields, toHeaders } from '../http/fields.ts'
-import { conditionsFor, freshen, isAbout } from '../http/freshen.ts'
+import { conditionsFor, confirms, freshen } from '../http/freshen.ts'
 import { initialAgeMs } from '../http/freshness.ts'
 import { sameSelection } from '../http/vary.ts'
 import {
@@ -27,7 +27,7 @@ import { replyFrom } from './respond.ts'
 import type { NotStorable } from './storable.ts'
 
 /** A revalidation: the older entry, and the conditions that the handler gets. */
-export interface Asked {
+export interface Revalidation {
   readonly previous: HeldEntry
   readonly stored: StoredResponse
   readonly conditions: HeaderList
@@ -41,7 +41,10 @@ export function conditionsOf({ status, fields, minted }: StoredResponse): Header
   return status === 200 && !minted ? conditionsFor(toHeaders(fields)) : []
 }
 
-export function ask({ previous: held }: Lead, request: RequestView): Asked | undefined {
+export function revalidationOf(
+  { previous: held }: Lead,
+  request: RequestView,
+): Revalidation | undefined {
   if (held?.entry.type !== 'response') return undefined
   const { entry } = held
   const conditions = conditionsOf(entry)
@@ -50,13 +53,13 @@ export function ask({ previous: held }: Lead, request: RequestView): Asked | und
 }
 
 /** The stored head as a 304 updates it. Undefined: the 304 is about another response. */
-export function meantBy(
-  { stored }: Asked,
+export function updatedHead(
+  { stored }: Revalidation,
   head: CapturedHead,
   wallNow: number,
 ): CapturedHead | undefined {
   const headers = toHeaders(stored.fields)
-  if (!isAbout(headers, head.headers)) return undefined
+  if (!confirms(headers, head.headers)) return undefined
   const { own } = stored
   const before = own === undefined ? headers : [...headers, [OWN_FIELD, own] as const]
   return { status: stored.status, headers: freshen(before, head, wallNow) }
@@ -72,7 +75,7 @@ export const MISMATCH: NotStorable = { store: false, reason: 'validator-mismatch
 export function replyUnchanged(
   rt: Runtime,
   { request, config }: { readonly request: RequestView; readonly config: CacheConfig<never> },
-  { previous, stored }: Asked,
+  { previous, stored }: Revalidation,
   head: CapturedHead,
   meant: CapturedHead | undefined,
   detail: Detail | undefined,

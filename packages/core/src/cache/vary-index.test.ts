@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { type StoredResponse, UNKNOWN_ORIGIN } from '../entry/entry.ts'
+import { type StoredResponse, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { VaryIndex } from './vary-index.ts'
 
 const found = (vary: StoredResponse['vary']): StoredResponse => ({
@@ -9,7 +9,7 @@ const found = (vary: StoredResponse['vary']): StoredResponse => ({
   body: Buffer.alloc(0),
   initialAgeMs: 0,
   vary,
-  made: UNKNOWN_ORIGIN,
+  provenance: UNKNOWN_PROVENANCE,
 })
 
 const GERMAN = found([['accept-language', 'de']])

@@ -56,7 +56,7 @@ export function codedBytes(body: Uint8Array): number {
 }
 
 /** Drops a form permanently, because L1 has no room for it. */
-export function dropCoded(body: Uint8Array, coding: Coding): void {
+export function dropForm(body: Uint8Array, coding: Coding): void {
   forms.get(body)?.set(coding, undefined)
 }
 
@@ -64,7 +64,7 @@ export function dropCoded(body: Uint8Array, coding: Coding): void {
  * Compresses a body in the background, unless that was tried before. Does nothing while too many
  * compressions run: a later hit tries again. Calls `onForm` if there is a new form.
  */
-export async function codeBehind(
+export async function compressInBackground(
   body: Uint8Array,
   coding: Coding,
   onForm: () => void,

@@ -1,7 +1,7 @@
 import { gunzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
-import { holdFor, type StoredResponse, UNKNOWN_ORIGIN } from '../entry/entry.ts'
-import { holdSlot, L1 } from '../l1/l1.ts'
+import { heldEntry, type StoredResponse, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
+import { L1, newCopy } from '../l1/l1.ts'
 import { codedBytes } from './coded-bodies.ts'
 import type { Compression } from './compression.ts'
 import { readCompression } from './read-compression.ts'
@@ -18,15 +18,15 @@ function page(text: string, type = 'text/plain'): StoredResponse {
     body: new Uint8Array(Buffer.from(text)),
     initialAgeMs: 0,
     vary: [],
-    made: UNKNOWN_ORIGIN,
+    provenance: UNKNOWN_PROVENANCE,
   }
 }
 
 function held(l1: L1, key: string, entry: StoredResponse): StoredResponse {
   const lifetimes = { ...FOREVER, physicalMs: 1e6 }
-  l1.put(key, holdSlot(holdFor(entry, '1', lifetimes, 0)), l1.sequence())
+  l1.put(key, newCopy(heldEntry(entry, '1', lifetimes, 0)), l1.sequence())
   const slot = l1.get(key)
-  return slot?.type === 'hold' && slot.held.entry.type === 'response' ? slot.held.entry : entry
+  return slot?.type === 'copy' && slot.held.entry.type === 'response' ? slot.held.entry : entry
 }
 
 /** Waits for a compression of ten times the work, so that earlier ones have ended. */

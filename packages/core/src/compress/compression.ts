@@ -1,12 +1,12 @@
 // The option `compress`: selects the form of a stored response for a client.
 
 import type { StoredResponse } from '../entry/entry.ts'
-import { acceptedCodings, type Coding, fieldsOfForm, isCodable } from '../http/content-coding.ts'
+import { acceptedCodings, type Coding, formFields, isCodable } from '../http/content-coding.ts'
 import { type Fields, toFields } from '../http/fields.ts'
 import { type RequestHeaders, requestField } from '../http/headers.ts'
 import type { L1 } from '../l1/l1.ts'
 import type { BodyKind, CapturedHead } from '../ports/exchange.ts'
-import { codeBehind, codedBody } from './coded-bodies.ts'
+import { codedBody, compressInBackground } from './coded-bodies.ts'
 
 export interface CompressionRule {
   readonly minBytes: number
@@ -76,7 +76,7 @@ export class Compression {
     const [best] = this.#wanted(stored, headers)
     // An entry outside L1 is decoded again for each hit, so its compressed form would be lost.
     if (best !== undefined && codedBody(body, best) === undefined && l1.holds(key, body)) {
-      void codeBehind(body, best, () => l1.recount(key, body, best))
+      void compressInBackground(body, best, () => l1.recount(key, body, best))
     }
   }
 
@@ -112,7 +112,7 @@ function fieldsIn(
 ): Fields {
   const known = forms.get(form)
   if (known !== undefined) return known
-  const created = fieldsOfForm(fields, form === 'identity' ? undefined : form)
+  const created = formFields(fields, form === 'identity' ? undefined : form)
   forms.set(form, created)
   return created
 }

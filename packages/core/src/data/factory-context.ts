@@ -1,7 +1,7 @@
 // The context of a factory: fence, deadline, previous value, and `notModified()`.
 
 import type { HeldEntry, StoredValue } from '../entry/entry.ts'
-import { nothingBefore, valueError } from '../errors.ts'
+import { noPreviousValue, valueError } from '../errors.ts'
 import type { Lead } from '../flight/resolution.ts'
 import { publicFence } from '../ports/grant.ts'
 
@@ -76,7 +76,7 @@ export class FillContext<P> implements FactoryContext<P> {
   /** A getter of a function without `this`, so that a factory can destructure it. */
   get notModified(): () => never {
     return () => {
-      if (this.#held === undefined) throw nothingBefore(this.#call.where)
+      if (this.#held === undefined) throw noPreviousValue(this.#call.where)
       return NOT_MODIFIED as never
     }
   }

@@ -1,12 +1,12 @@
 // `getOrSet`: the factory runs once per key in the fleet, and every caller gets its value.
 
-import { type HeldEntry, mayCover, type StoredValue } from '../entry/entry.ts'
+import { type HeldEntry, mayServeOnError, type StoredValue } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
 import { readPromise } from '../entry/parsed-value.ts'
 import {
   messageOf,
-  noPlace,
-  nothingBefore,
+  noConcurrencySlot,
+  noPreviousValue,
   optionError,
   originFailed,
   originTimeout,
@@ -15,16 +15,16 @@ import {
   waitTimeout,
 } from '../errors.ts'
 import { purgeKey } from '../flight/hints.ts'
-import { dropUnreadable, peek } from '../flight/lookup-or-lease.ts'
+import { dropUnreadable, readWithoutLease } from '../flight/lookup-or-lease.ts'
 import type { Caller, FillResult, Lead, Resolution } from '../flight/resolution.ts'
 import { resolve } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import { previousInL1 } from '../flight/soft-timeout.ts'
-import { freshCopy, trusted } from '../l1/validity.ts'
+import { confirmedCopy, freshCopy } from '../l1/validity.ts'
 import { dataKey } from '../ports/key.ts'
 import type { Position } from '../ports/store.ts'
 import { tagSubject } from '../ports/subject.ts'
-import { tagsOf } from '../tags.ts'
+import { evaluateTags } from '../tags.ts'
 import { type Factory, FillContext, NOT_MODIFIED, storedValue } from './factory-context.ts'
 import { type Plan, ttlOf, WHERE } from './get-or-set-options.ts'
 import { RecentKeys } from './recent-keys.ts'
@@ -38,7 +38,7 @@ export async function get<T>(
 ): Promise<T | undefined> {
   checkKey(key)
   try {
-    const held = await peek(rt, dataKey(key))
+    const held = await readWithoutLease(rt, dataKey(key))
     return held && parseHeld<T>(rt, key, held, serializer)?.value
   } catch (error) {
     // An unavailable store counts as a miss, as for getOrSet.
@@ -183,8 +183,8 @@ export class Call<T, P> implements Caller {
     return { type: 'store', entry, lifetimes: this.#lifetimes(entry), bornAt }
   }
 
-  takesStale(held: HeldEntry): boolean {
-    return mayCover(held, this.#rt.clock.now())
+  acceptsStale(held: HeldEntry): boolean {
+    return mayServeOnError(held, this.#rt.clock.now())
   }
 
   get where(): string {
@@ -196,7 +196,7 @@ export class Call<T, P> implements Caller {
   }
 
   #unchanged(previous: HeldEntry | undefined, asOf: Position): FillResult {
-    if (previous === undefined) throw nothingBefore(this.where)
+    if (previous === undefined) throw noPreviousValue(this.where)
     const entry = this.#entryOf(storedValue(previous), asOf)
     const bornAt = this.#rt.clock.now()
     return { type: 'not-modified', previous, entry, lifetimes: this.#lifetimes(entry), bornAt }
@@ -238,10 +238,10 @@ export class Call<T, P> implements Caller {
    */
   async #runAfterWait(): Promise<T> {
     const { waitMs } = this.#plan
-    const freeSlot = this.#rt.places.enter()
+    const freeSlot = this.#rt.originSlots.take()
     if (freeSlot === undefined) {
       const previous = previousInL1(this.#rt, dataKey(this.#key))
-      return this.#staleOr(previous?.held, noPlace(this.#key, waitMs))
+      return this.#staleOr(previous?.held, noConcurrencySlot(this.#key, waitMs))
     }
     try {
       return this.#ownValue(await this.#runUncoordinated(), waitTimeout(this.#key, waitMs))
@@ -259,7 +259,13 @@ export class Call<T, P> implements Caller {
     )
     try {
       const { signal } = deadline
-      return await this.lead({ fence: '', asOf: 0, previous: undefined, isLate: false, signal })
+      return await this.lead({
+        fence: '',
+        asOf: 0,
+        previous: undefined,
+        hasTimedOut: false,
+        signal,
+      })
     } finally {
       timer.cancel()
     }
@@ -275,8 +281,8 @@ export class Call<T, P> implements Caller {
    * RFC 5861 §4: serves the stale value instead of an error, unless the value was purged meanwhile.
    */
   #staleOr(previous: HeldEntry | undefined, error: unknown): T {
-    const held = previous && trusted(this.#rt, previous)
-    const isServable = held !== undefined && mayCover(held, this.#rt.clock.now())
+    const held = previous && confirmedCopy(this.#rt, previous)
+    const isServable = held !== undefined && mayServeOnError(held, this.#rt.clock.now())
     const parsed = isServable ? this.parseHeld(held) : undefined
     if (parsed !== undefined) return parsed.value
     throw error
@@ -286,9 +292,9 @@ export class Call<T, P> implements Caller {
   #entryOf(stored: StoredValue, asOf: Position): StoredValue {
     const { tags } = this.#plan
     const value = typeof tags === 'function' ? this.#parse(stored) : undefined
-    const subjects = tagsOf(`${WHERE}.tags`, tags, value).map(tagSubject)
+    const subjects = evaluateTags(`${WHERE}.tags`, tags, value).map(tagSubject)
     const { encoding, body, parsed } = stored
-    return { type: 'value', encoding, body, made: { asOf, tookMs: 0, subjects }, parsed }
+    return { type: 'value', encoding, body, provenance: { asOf, tookMs: 0, subjects }, parsed }
   }
 
   #parse(stored: StoredValue): T {

@@ -1,7 +1,7 @@
 // Recently hit keys, with the names of their records. Joining and hashing such a name again would
 // take a third of the time of a hit in memory.
 
-import { ownText, Recent } from '../recent.ts'
+import { detachedText, Recent } from '../recent.ts'
 
 const MOST_KEYS = 4_096
 /** Longer keys are not remembered, because callers choose their length. */
@@ -21,6 +21,6 @@ export class RecentKeys {
   }
 
   remember(key: string, name: string): void {
-    if (key.length <= LONGEST_KEY) this.#names.set(ownText(key), name)
+    if (key.length <= LONGEST_KEY) this.#names.set(detachedText(key), name)
   }
 }

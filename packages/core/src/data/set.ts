@@ -36,7 +36,7 @@ export async function set<T>(
   })
   const caller: Caller = {
     async lead({ asOf }) {
-      const entry = { ...result.entry, made: { ...result.entry.made, asOf } }
+      const entry = { ...result.entry, provenance: { ...result.entry.provenance, asOf } }
       return { ...result, entry, bornAt: rt.clock.now(), onCommit }
     },
     // A run in the background means that another fill left a stale value. `set` then tries again.

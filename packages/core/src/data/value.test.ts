@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { UNKNOWN_ORIGIN } from '../entry/entry.ts'
+import { UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { decodeValue, encodeValue } from './value.ts'
 
 describe('a value of getOrSet', () => {
@@ -30,7 +30,9 @@ describe('a value of getOrSet', () => {
   it('may be nested deeper than the call stack if another process wrote it', () => {
     const body = Buffer.from(`${'['.repeat(100_000)}${']'.repeat(100_000)}`)
     expect(
-      Object.isFrozen(decodeValue({ type: 'value', encoding: 'json', body, made: UNKNOWN_ORIGIN })),
+      Object.isFrozen(
+        decodeValue({ type: 'value', encoding: 'json', body, provenance: UNKNOWN_PROVENANCE }),
+      ),
     ).toBe(true)
   })
 

@@ -2,7 +2,7 @@
 // the caller of the factory, so that a hit and a miss never differ. Callers share one frozen
 // object.
 
-import { type Made, type StoredValue, UNKNOWN_ORIGIN } from '../entry/entry.ts'
+import { type Provenance, type StoredValue, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { readOnce, readValue } from '../entry/parsed-value.ts'
 import { show, valueError } from '../errors.ts'
 import { checkPlainData } from './plain-data.ts'
@@ -14,11 +14,11 @@ import { checkPlainData } from './plain-data.ts'
 export function encodeValue(
   where: string,
   value: unknown,
-  made: Made = UNKNOWN_ORIGIN,
+  provenance: Provenance = UNKNOWN_PROVENANCE,
 ): StoredValue {
   if (value instanceof Uint8Array) {
     const body = Uint8Array.prototype.slice.call(value)
-    return { type: 'value', encoding: 'bytes', body, made }
+    return { type: 'value', encoding: 'bytes', body, provenance }
   }
   let json: string | undefined
   try {
@@ -29,7 +29,7 @@ export function encodeValue(
   if (json === undefined) {
     throw valueError(where, jsonProblem(value))
   }
-  return { type: 'value', encoding: 'json', body: bytesOf(json), made, parsed: undefined }
+  return { type: 'value', encoding: 'json', body: bytesOf(json), provenance, parsed: undefined }
 }
 
 /** Not from Node's buffer pool: L1 would copy a part of the pool before it keeps it. */

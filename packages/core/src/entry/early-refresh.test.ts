@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { drawsEarly } from './early-refresh.ts'
+import { startsEarlyRefresh } from './early-refresh.ts'
 
 const DRAWS = 40_000
 
@@ -18,7 +18,8 @@ function seeded(seed: number): () => number {
 function share(remainingMs: number, tookMs: number, beta: number): number {
   const random = seeded(7)
   let drawn = 0
-  for (let i = 0; i < DRAWS; i++) if (drawsEarly(remainingMs, tookMs, beta, random)) drawn += 1
+  for (let i = 0; i < DRAWS; i++)
+    if (startsEarlyRefresh(remainingMs, tookMs, beta, random)) drawn += 1
   return drawn / DRAWS
 }
 
@@ -56,10 +57,10 @@ describe('a random early refresh', () => {
     fc.assert(
       fc.property(ms, ms, chance, more, (remaining, took, number, times) => {
         const random = () => number
-        fc.pre(drawsEarly(remaining, took, 1, random))
-        expect(drawsEarly(remaining / times, took, 1, random)).toBe(true)
-        expect(drawsEarly(remaining, took * times, 1, random)).toBe(true)
-        expect(drawsEarly(remaining, took, times, random)).toBe(true)
+        fc.pre(startsEarlyRefresh(remaining, took, 1, random))
+        expect(startsEarlyRefresh(remaining / times, took, 1, random)).toBe(true)
+        expect(startsEarlyRefresh(remaining, took * times, 1, random)).toBe(true)
+        expect(startsEarlyRefresh(remaining, took, times, random)).toBe(true)
       }),
     )
   })
@@ -67,17 +68,17 @@ describe('a random early refresh', () => {
   it('never happens for a run without duration, or if it is off', () => {
     const random = seeded(1)
     for (let i = 0; i < 1_000; i++) {
-      expect(drawsEarly(1, 0, 1, random)).toBe(false)
-      expect(drawsEarly(1, 1_000, 0, random)).toBe(false)
+      expect(startsEarlyRefresh(1, 0, 1, random)).toBe(false)
+      expect(startsEarlyRefresh(1, 1_000, 0, random)).toBe(false)
     }
   })
 
   it('uses no random number if none could be small enough', () => {
     const smallest = () => 1 - 2 ** -53
-    expect(drawsEarly(3_673, 100, 1, smallest)).toBe(true)
-    expect(drawsEarly(3_675, 100, 1, smallest)).toBe(false)
+    expect(startsEarlyRefresh(3_673, 100, 1, smallest)).toBe(true)
+    expect(startsEarlyRefresh(3_675, 100, 1, smallest)).toBe(false)
     expect(
-      drawsEarly(3_681, 100, 1, () => {
+      startsEarlyRefresh(3_681, 100, 1, () => {
         throw new Error('drawn')
       }),
     ).toBe(false)

@@ -12,7 +12,7 @@ const LATEST = 36.8
  * Lowenstein: Optimal Probabilistic Cache Stampede Prevention, PVLDB 8(8), 2015,
  * doi:10.14778/2757807.2757813 (called XFetch there).
  */
-export function drawsEarly(
+export function startsEarlyRefresh(
   remainingMs: number,
   tookMs: number,
   beta: number,

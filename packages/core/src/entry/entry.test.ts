@@ -1,8 +1,13 @@
 import { describe, expect, it } from 'vitest'
-import { freshnessAt, type HeldEntry, UNKNOWN_ORIGIN } from './entry.ts'
+import { freshnessAt, type HeldEntry, UNKNOWN_PROVENANCE } from './entry.ts'
 
 const held: HeldEntry = {
-  entry: { type: 'value', encoding: 'json', body: Buffer.from('1'), made: UNKNOWN_ORIGIN },
+  entry: {
+    type: 'value',
+    encoding: 'json',
+    body: Buffer.from('1'),
+    provenance: UNKNOWN_PROVENANCE,
+  },
   fence: '1',
   bornAt: 0,
   staleAt: 100,

@@ -9,7 +9,7 @@ import type { ParsedValue } from './parsed-value.ts'
  * Facts about the fill of an entry. They decide whether a purge covers the entry, and when it is
  * refreshed early.
  */
-export interface Made {
+export interface Provenance {
   /** The newest purge that the process knew when the fill began. */
   readonly asOf: Position
   /** Duration of the fill, smoothed over refreshes. */
@@ -23,7 +23,7 @@ export interface Made {
 }
 
 /** The facts of an entry about which nothing is known. A purge of everything covers it. */
-export const UNKNOWN_ORIGIN: Made = { asOf: 0, tookMs: 0, subjects: [] }
+export const UNKNOWN_PROVENANCE: Provenance = { asOf: 0, tookMs: 0, subjects: [] }
 
 /** A response that may be replayed. */
 export interface StoredResponse {
@@ -38,7 +38,7 @@ export interface StoredResponse {
   readonly initialAgeMs: number
   /** Request fields that select this response, with their values. `null`: the field was absent. */
   readonly vary: ReadonlyArray<readonly [name: string, value: string | null]>
-  readonly made: Made
+  readonly provenance: Provenance
   /** Whether Stampede generated the ETag, which the handler therefore does not know. */
   readonly minted?: true | undefined
   /** Value of `OWN_FIELD` in the response. */
@@ -51,7 +51,7 @@ export interface StoredValue {
   readonly type: 'value'
   readonly encoding: 'json' | 'bytes'
   readonly body: Uint8Array
-  readonly made: Made
+  readonly provenance: Provenance
   parsed?: ParsedValue | undefined
 }
 
@@ -72,7 +72,7 @@ export interface HeldEntry {
 }
 
 /** The entry as this process holds it, if it was written at `writtenAt`. */
-export function holdFor(
+export function heldEntry(
   entry: StoredEntry,
   fence: string,
   lifetimes: Lifetimes,
@@ -91,7 +91,7 @@ export function holdFor(
 }
 
 /** The entry with its freshness ended at `at`, and all stale windows moved, if `at` is earlier. */
-export function staleSince(held: HeldEntry, at: number): HeldEntry {
+export function staleFrom(held: HeldEntry, at: number): HeldEntry {
   const earlierMs = held.staleAt - at
   if (earlierMs <= 0) return held
   return {
@@ -106,7 +106,7 @@ export function staleSince(held: HeldEntry, at: number): HeldEntry {
 export type Freshness = 'fresh' | 'stale' | 'stale-if-error' | 'expired'
 
 /** RFC 5861 §4: whether the entry may be served in place of a fill that failed or is late. */
-export function mayCover(held: HeldEntry, now: number): boolean {
+export function mayServeOnError(held: HeldEntry, now: number): boolean {
   return now < Math.max(held.errorUntil, held.revalidateUntil)
 }
 

@@ -2,7 +2,7 @@ import { validateHeaderName, validateHeaderValue } from 'node:http'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { toHeaders } from '../http/fields.ts'
-import { lastingHeaders } from '../http/headers.ts'
+import { reusableHeaders } from '../http/headers.ts'
 import { forgeFrame, turnBit, withChecksum } from '../testing/frames.ts'
 import { HOSTILE_PIECES, runs } from '../testing/hostile.ts'
 import type { StoredEntry, StoredResponse } from './entry.ts'
@@ -13,7 +13,7 @@ const RESPONSE: StoredResponse = {
   status: 200,
   fields: ['content-type', 'text/plain', 'etag', '"a"', 'x-a', 'é'],
   body: Buffer.from('hello'),
-  made: { asOf: 7, tookMs: 12, subjects: ['t=a'], path: '/p', host: 'h:1' },
+  provenance: { asOf: 7, tookMs: 12, subjects: ['t=a'], path: '/p', host: 'h:1' },
   initialAgeMs: 3_000,
   vary: [['accept', null]],
 }
@@ -22,7 +22,7 @@ const FRAME = encodeFrame('k', RESPONSE)
 /** Parts of a response from any writer. */
 function expectSound(entry: StoredEntry | undefined): void {
   if (entry === undefined) return
-  const { asOf, tookMs, subjects, path = '', host = '' } = entry.made
+  const { asOf, tookMs, subjects, path = '', host = '' } = entry.provenance
   for (const number of [asOf, tookMs]) {
     expect(number >= 0 && number <= Number.MAX_SAFE_INTEGER, String(number)).toBe(true)
   }
@@ -39,7 +39,7 @@ function expectSound(entry: StoredEntry | undefined): void {
     validateHeaderName(name)
     if (value !== null) validateHeaderValue(name, value)
   }
-  expect(lastingHeaders(headers)).toEqual(headers)
+  expect(reusableHeaders(headers)).toEqual(headers)
 }
 
 const text = fc

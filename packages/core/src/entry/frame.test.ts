@@ -1,9 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { toFields } from '../http/fields.ts'
-import { lastingHeaders } from '../http/headers.ts'
+import { reusableHeaders } from '../http/headers.ts'
 import { forgeFrame, keyDigest, turnBit } from '../testing/frames.ts'
-import { type Made, type StoredEntry, type StoredResponse, UNKNOWN_ORIGIN } from './entry.ts'
+import {
+  type Provenance,
+  type StoredEntry,
+  type StoredResponse,
+  UNKNOWN_PROVENANCE,
+} from './entry.ts'
 import { decodeFrame, decodeNote, encodeFrame, encodeNote } from './frame.ts'
 
 const response: StoredResponse = {
@@ -11,7 +16,7 @@ const response: StoredResponse = {
   status: 200,
   fields: ['content-type', 'text/plain', 'x-a', 'é\t~', 'x-a', ''],
   body: Buffer.from('hello'),
-  made: { asOf: 7, tookMs: 12, subjects: ['t=a'], path: '/p', host: 'h:1' },
+  provenance: { asOf: 7, tookMs: 12, subjects: ['t=a'], path: '/p', host: 'h:1' },
   initialAgeMs: 3_000,
   vary: [
     ['accept', 'text/html'],
@@ -30,11 +35,11 @@ const comparable = (entry: StoredEntry | undefined) =>
 
 const name = fc
   .stringMatching(/^[!#$%&'*+\-.^_`|~0-9a-z]+$/)
-  .filter((each) => lastingHeaders([[each, '']]).length > 0)
+  .filter((each) => reusableHeaders([[each, '']]).length > 0)
 const value = fc.stringMatching(/^[\t\x20-\x7e\x80-\xff]*$/)
 const body = fc.uint8Array({ maxLength: 300 })
-const anyMade: fc.Arbitrary<Made> = fc.oneof(
-  fc.constant(UNKNOWN_ORIGIN),
+const anyMade: fc.Arbitrary<Provenance> = fc.oneof(
+  fc.constant(UNKNOWN_PROVENANCE),
   fc.record(
     {
       asOf: fc.maxSafeNat(),
@@ -49,9 +54,9 @@ const anyMade: fc.Arbitrary<Made> = fc.oneof(
 const anyResponse: fc.Arbitrary<StoredResponse> = fc.record({
   type: fc.constant('response' as const),
   status: fc.integer({ min: 200, max: 599 }),
-  fields: fc.array(fc.tuple(name, value)).map(lastingHeaders).map(toFields),
+  fields: fc.array(fc.tuple(name, value)).map(reusableHeaders).map(toFields),
   body,
-  made: anyMade,
+  provenance: anyMade,
   initialAgeMs: fc.nat(),
   vary: fc.array(fc.tuple(name, fc.option(value, { nil: null }))),
 })
@@ -61,13 +66,13 @@ const anyEntry: fc.Arbitrary<StoredEntry> = fc.oneof(
     type: fc.constant('value' as const),
     encoding: fc.constant('bytes' as const),
     body,
-    made: anyMade,
+    provenance: anyMade,
   }),
   fc.record({
     type: fc.constant('value' as const),
     encoding: fc.constant('json' as const),
     body: fc.json().map((json) => Buffer.from(json)),
-    made: anyMade,
+    provenance: anyMade,
   }),
 )
 
@@ -95,7 +100,7 @@ describe('a frame', () => {
       type: 'value',
       encoding: 'json',
       body: Buffer.from('{}'),
-      made: UNKNOWN_ORIGIN,
+      provenance: UNKNOWN_PROVENANCE,
     })
     // `printf k | sha256sum`
     expect(keyDigest('k').toString('hex')).toBe('8254c329a92850f6')
@@ -176,7 +181,7 @@ describe('a frame', () => {
     ).toBeUndefined()
   })
 
-  it('made of random bytes is never parsed, and never causes an error', () => {
+  it('provenance of random bytes is never parsed, and never causes an error', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
         expect(decodeFrame('k', bytes)).toBeUndefined()

@@ -14,7 +14,7 @@ import { crc32 } from 'node:zlib'
 import { toFields, toHeaders } from '../http/fields.ts'
 import { storableHeaders } from '../http/headers.ts'
 import type { BodyKind, HeaderList } from '../ports/exchange.ts'
-import type { Made, StoredEntry, StoredResponse, StoredValue } from './entry.ts'
+import type { Provenance, StoredEntry, StoredResponse, StoredValue } from './entry.ts'
 import { ownBytes } from './own-memory.ts'
 import { parsedFrom } from './parsed-value.ts'
 
@@ -93,13 +93,13 @@ export function decodeFrame(
   { toKeep = true }: { readonly toKeep?: boolean } = {},
 ): StoredEntry | undefined {
   const frame = unpack(key, bytes)
-  const made = frame && madeOf(frame.head)
-  if (frame === undefined || made === undefined) return undefined
+  const provenance = frame && provenanceOf(frame.head)
+  if (frame === undefined || provenance === undefined) return undefined
   const { kind, head } = frame
   const body = toKeep ? ownBytes(frame.body) : frame.body
-  if (kind === KIND_JSON) return readJson(body, made, toKeep)
-  if (kind === KIND_BYTES) return { type: 'value', encoding: 'bytes', body, made }
-  return kind === KIND_RESPONSE ? readResponse(head, body, made) : undefined
+  if (kind === KIND_JSON) return readJson(body, provenance, toKeep)
+  if (kind === KIND_BYTES) return { type: 'value', encoding: 'bytes', body, provenance }
+  return kind === KIND_RESPONSE ? readResponse(head, body, provenance) : undefined
 }
 
 function pack(key: string, kind: number, about: object, body: Uint8Array = NO_BODY): Buffer {
@@ -144,9 +144,13 @@ function digestOf(key: string): string {
   return hash('sha256', key, 'hex').slice(0, 2 * (PREFIX_BYTES - DIGEST_AT))
 }
 
-function readJson(body: Uint8Array, made: Made, toKeep: boolean): StoredValue | undefined {
+function readJson(
+  body: Uint8Array,
+  provenance: Provenance,
+  toKeep: boolean,
+): StoredValue | undefined {
   try {
-    return { type: 'value', encoding: 'json', body, made, parsed: parsedFrom(body, toKeep) }
+    return { type: 'value', encoding: 'json', body, provenance, parsed: parsedFrom(body, toKeep) }
   } catch {
     return undefined
   }
@@ -158,7 +162,7 @@ function kindOf(entry: StoredEntry): number {
 }
 
 function headOf(entry: StoredEntry): Head | ResponseHead {
-  const { asOf, tookMs, subjects, path, host } = entry.made
+  const { asOf, tookMs, subjects, path, host } = entry.provenance
   // JSON omits properties that are undefined.
   if (entry.type === 'value') return { p: asOf, d: tookMs, t: subjects, u: path, o: host }
   const { status, fields, initialAgeMs, vary, minted, own, kind } = entry
@@ -189,7 +193,7 @@ function readHead(json: string): Untrusted | undefined {
   }
 }
 
-function madeOf({ p, d, t, u, o }: Untrusted): Made | undefined {
+function provenanceOf({ p, d, t, u, o }: Untrusted): Provenance | undefined {
   if (!isCount(p) || !isCount(d)) return undefined
   if (!Array.isArray(t) || !t.every((subject) => typeof subject === 'string')) return undefined
   if (u !== undefined && typeof u !== 'string') return undefined
@@ -202,7 +206,11 @@ function madeOf({ p, d, t, u, o }: Untrusted): Made | undefined {
 const isCount = (value: unknown): value is number =>
   typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER
 
-function readResponse(head: Untrusted, body: Uint8Array, made: Made): StoredResponse | undefined {
+function readResponse(
+  head: Untrusted,
+  body: Uint8Array,
+  provenance: Provenance,
+): StoredResponse | undefined {
   const { s, h, a, v, m, w, k } = head
   if (!Number.isInteger(s) || (s as number) < 200 || (s as number) > 599) return undefined
   if (!isCount(a)) return undefined
@@ -219,7 +227,7 @@ function readResponse(head: Untrusted, body: Uint8Array, made: Made): StoredResp
     initialAgeMs: a,
     vary,
     body,
-    made,
+    provenance,
     ...(m === 1 && { minted: true as const }),
     ...(w !== undefined && { own: w as string }),
     ...(kind && { kind }),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { type StoredEntry, UNKNOWN_ORIGIN } from './entry.ts'
+import { type StoredEntry, UNKNOWN_PROVENANCE } from './entry.ts'
 import { ownBytes, withOwnStrings } from './own-memory.ts'
 import { parsedFrom } from './parsed-value.ts'
 
@@ -21,7 +21,13 @@ describe('ownBytes', () => {
 
 describe('ownString', () => {
   it('returns an equal string, character by character', () => {
-    const made = { asOf: 5, tookMs: 1.5, subjects: ['t=√', 't=\ud800'], path: '/ü', host: 'h' }
+    const provenance = {
+      asOf: 5,
+      tookMs: 1.5,
+      subjects: ['t=√', 't=\ud800'],
+      path: '/ü',
+      host: 'h',
+    }
     const response: StoredEntry = {
       type: 'response',
       status: 200,
@@ -29,20 +35,20 @@ describe('ownString', () => {
       body: Buffer.from('b'),
       initialAgeMs: 7,
       vary: [['accept', null]],
-      made,
+      provenance,
     }
     const parsed = parsedFrom(Buffer.from('1'), true)
     const value: StoredEntry = {
       type: 'value',
       encoding: 'json',
       body: Buffer.from('1'),
-      made,
+      provenance,
       parsed,
     }
-    for (const entry of [response, value, { ...response, made: UNKNOWN_ORIGIN }]) {
-      const own = withOwnStrings(entry, entry.made.tookMs)
+    for (const entry of [response, value, { ...response, provenance: UNKNOWN_PROVENANCE }]) {
+      const own = withOwnStrings(entry, entry.provenance.tookMs)
       expect(own).toEqual(entry)
-      expect(own.made).not.toBe(entry.made)
+      expect(own.provenance).not.toBe(entry.provenance)
       expect(own.body).toBe(entry.body)
     }
   })

@@ -3,8 +3,8 @@
 // count that memory.
 
 import { ownFields, shared } from '../http/fields.ts'
-import { ownText } from '../recent.ts'
-import type { Made, StoredEntry } from './entry.ts'
+import { detachedText } from '../recent.ts'
+import type { Provenance, StoredEntry } from './entry.ts'
 
 /**
  * A copy of `view`, or `view` itself if it covers nearly its whole buffer. Node allocates small
@@ -24,33 +24,44 @@ export function ownBytes(view: Uint8Array): Uint8Array {
  * copies.
  */
 export function withOwnStrings(entry: StoredEntry, tookMs: number): StoredEntry {
-  const { body, made: given } = entry
-  const made = ownMade(given, tookMs)
+  const { body, provenance: given } = entry
+  const provenance = ownProvenance(given, tookMs)
   if (entry.type === 'value') {
-    return { type: 'value', encoding: entry.encoding, body, made, parsed: entry.parsed }
+    return { type: 'value', encoding: entry.encoding, body, provenance, parsed: entry.parsed }
   }
   const { status, initialAgeMs, minted, own, kind } = entry
   const fields = ownFields(entry.fields)
-  const vary = entry.vary.length === 0 ? NONE : copied(entry.vary)
+  const vary = entry.vary.length === 0 ? NONE : deepCopy(entry.vary)
   // One object literal, because spread objects get their own hidden classes and cost ten times
   // more.
-  return { type: 'response', status, fields, body, initialAgeMs, vary, made, minted, own, kind }
+  return {
+    type: 'response',
+    status,
+    fields,
+    body,
+    initialAgeMs,
+    vary,
+    provenance,
+    minted,
+    own,
+    kind,
+  }
 }
 
 const NONE: readonly never[] = []
 
-function ownMade({ asOf, subjects, path, host }: Made, tookMs: number): Made {
+function ownProvenance({ asOf, subjects, path, host }: Provenance, tookMs: number): Provenance {
   return {
     asOf,
     tookMs,
-    subjects: subjects.length === 0 ? NONE : copied(subjects),
-    path: path === undefined ? undefined : ownText(path),
+    subjects: subjects.length === 0 ? NONE : deepCopy(subjects),
+    path: path === undefined ? undefined : detachedText(path),
     host: host === undefined ? undefined : shared(host),
   }
 }
 
 /** A deep copy of JSON data, whose strings do not reference longer ones. */
-export function copied<T>(part: T): T {
+export function deepCopy<T>(part: T): T {
   return JSON.parse(JSON.stringify(part)) as T
 }
 

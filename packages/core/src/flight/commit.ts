@@ -1,12 +1,12 @@
 // Stage: ends a fill. An entry is committed under its fence, a failure is shared, and a response
 // that is not storable makes the key hit-for-miss. The result is the resolution for the waiters.
 
-import { freshnessAt, type HeldEntry, holdFor, type StoredEntry } from '../entry/entry.ts'
+import { freshnessAt, type HeldEntry, heldEntry, type StoredEntry } from '../entry/entry.ts'
 import { encodeFrame } from '../entry/frame.ts'
 import { isSpent, remaining } from '../entry/lifetimes.ts'
 import { withOwnStrings } from '../entry/own-memory.ts'
-import { holdSlot, type L1Hold, passSlot } from '../l1/l1.ts'
-import { leftOf } from '../l1/validity.ts'
+import { type L1Copy, newCopy, newMarker } from '../l1/l1.ts'
+import { stillValid } from '../l1/validity.ts'
 import { CONFIRMED_FOR_MS, type CommitReply, type Grant, type Lifetimes } from '../ports/store.ts'
 import type { Flight } from './flight.ts'
 import { releaseLease, trySend } from './release-lease.ts'
@@ -58,7 +58,7 @@ export async function commit(
       // A failed early refresh is not recorded: the entry is still fresh.
       const isFresh = previous && freshnessAt(previous, rt.clock.now()) === 'fresh'
       const leaseEnded = isFresh ? releaseLease(rt, grant) : trySend(rt, grant, 'fail', send)
-      const usable = leftOf(rt, key, since, previous)
+      const usable = stillValid(rt, key, since, previous)
       const retryAfterMs = rt.failureBackoffMs
       const failed = { type: 'failed', failure, retryAfterMs, error, previous: usable } as const
       const shared = shareFailure(rt, flight, failed)
@@ -93,7 +93,7 @@ function resolveNotStorable(
   // After a response that cannot be shared, the next request may take the lease at once. After two
   // in a row, this process waits between its requests for the lease.
   const delayMs = isHitForMiss ? LEASE_INTERVAL_MS : 0
-  if (remember) rt.l1.put(key, passSlot(rt.clock.now(), rt.passMs, delayMs), since)
+  if (remember) rt.l1.put(key, newMarker(rt.clock.now(), rt.passMs, delayMs), since)
   return { type: 'pass', reason }
 }
 
@@ -120,8 +120,8 @@ function resolveAbandoned(
  * Without this, each request would start one.
  */
 export function delayRefresh(rt: Runtime, key: string): void {
-  const slot = rt.l1.get(key)
-  if (slot?.type === 'hold') slot.askAgainAt = rt.clock.now() + rt.failureBackoffMs
+  const item = rt.l1.get(key)
+  if (item?.type === 'copy') item.nextLookupAt = rt.clock.now() + rt.failureBackoffMs
 }
 
 /** Writes a new entry, or a confirmed one (304) with its new fields and lifetimes. */
@@ -136,7 +136,7 @@ async function commitEntry(
   const { key, fence } = grant
   const aged = agedTo(result, rt.clock.now())
   let current = withOwnMemory(aged, smoothedDurationMs(aged, leased.previous, startedAt))
-  const isPurged = () => rt.marks.judge(current.entry.made) === 'void'
+  const isPurged = () => rt.marks.judge(current.entry.provenance) === 'purged'
   const refuse = () => {
     rt.events.emit({ type: 'fill.fenced', key, fence, elapsedMs: rt.clock.now() - startedAt })
     return letWaitersLookAgain(rt, flight, hitOf(current, fence))
@@ -149,16 +149,16 @@ async function commitEntry(
     rt.events.emit({ type: 'fill.passed', key, reason: 'expired' })
     return hitOf(current, fence)
   }
-  const slotNow = () => {
+  const itemNow = () => {
     current = agedTo(current, rt.clock.now())
-    return holdSlot(hitOf(current, fence).held, startedAt)
+    return newCopy(hitOf(current, fence).held, startedAt)
   }
-  let slot = slotNow()
-  const send = () => trySend(rt, grant, 'commit', commitCommand(rt, grant, current, slot))
+  let item = itemNow()
+  const send = () => trySend(rt, grant, 'commit', commitCommand(rt, grant, current, item))
   let reply = await send()
   if (reply === undefined) {
     // One retry. Repeating a commit is harmless: the store recognises it by its fence.
-    slot = slotNow()
+    item = itemNow()
     reply = await send()
   }
   reportCommit(result, reply)
@@ -167,10 +167,10 @@ async function commitEntry(
     void releaseLease(rt, grant)
     return keepInL1Only(rt, flight, current, since, startedAt)
   }
-  const hit = hitWith(slot.held)
+  const hit = hitWith(item.held)
   rt.events.emit({ type: 'fill.committed', key, fence, elapsedMs: rt.clock.now() - startedAt })
   // `put` is refused if the key was purged meanwhile: the commit succeeded but is already outdated.
-  const isOutdated = isPurged() || !rt.l1.put(key, slot, since)
+  const isOutdated = isPurged() || !rt.l1.put(key, item, since)
   return isOutdated ? letWaitersLookAgain(rt, flight, hit) : hit
 }
 
@@ -202,7 +202,7 @@ function reportCommit(result: EntryResult, reply: CommitReply | undefined): void
   if (result.type === 'store') result.onCommit?.(reply)
 }
 
-/** The result with strings that keep no other memory alive. `holdSlot` copies the body. */
+/** The result with strings that keep no other memory alive. `newCopy` copies the body. */
 function withOwnMemory(result: EntryResult, tookMs: number): EntryResult {
   return withEntry(result, withOwnStrings(result.entry, tookMs), result.lifetimes, result.bornAt)
 }
@@ -220,17 +220,17 @@ function withEntry(
 }
 
 function hitOf({ entry, lifetimes, bornAt }: EntryResult, fence: string) {
-  return hitWith(holdFor(entry, fence, lifetimes, bornAt))
+  return hitWith(heldEntry(entry, fence, lifetimes, bornAt))
 }
 
 function hitWith(held: HeldEntry) {
   return { type: 'hit', held, stale: false, from: 'fill' } as const
 }
 
-/** The commit command. A store in this process takes the L1 slot, and nothing is encoded. */
-function commitCommand(rt: Runtime, grant: Grant, { entry, lifetimes }: EntryResult, slot: L1Hold) {
+/** The commit command. A store in this process takes the copy, and nothing is encoded. */
+function commitCommand(rt: Runtime, grant: Grant, { entry, lifetimes }: EntryResult, item: L1Copy) {
   const { local } = rt
-  if (local !== undefined) return () => local.keep(grant, slot)
+  if (local !== undefined) return () => local.keep(grant, item)
   const frame = encodeFrame(grant.key, entry)
   return () => rt.store.commit(grant, frame, lifetimes)
 }
@@ -250,7 +250,7 @@ function smoothedDurationMs(
   startedAt: number,
 ): number {
   const elapsedMs = bornAt - startedAt
-  const before = previous?.entry.made.tookMs
+  const before = previous?.entry.provenance.tookMs
   const smooth = before === undefined ? elapsedMs : before + SMOOTHING * (elapsedMs - before)
   return Math.round(Math.max(0, Math.min(smooth, lifetimes.freshMs * MAX_FRACTION_OF_LIFETIME)))
 }
@@ -272,7 +272,7 @@ export function shareInProcess(
     return keepInL1Only(
       rt,
       flight,
-      withOwnMemory(result, result.entry.made.tookMs),
+      withOwnMemory(result, result.entry.provenance.tookMs),
       since,
       fillingSince,
     )
@@ -282,7 +282,7 @@ export function shareInProcess(
   const { failure, error } = result
   rt.events.emit({ type: 'fill.failed', key, failure, error })
   delayRefresh(rt, key)
-  const usable = leftOf(rt, key, since, previous)
+  const usable = stillValid(rt, key, since, previous)
   const retryAfterMs = rt.failureBackoffMs
   return shareFailure(rt, flight, {
     type: 'failed',
@@ -305,8 +305,8 @@ function keepInL1Only(
   const { entry, lifetimes } = aged
   const freshMs = Math.min(lifetimes.freshMs, UNCOORDINATED_MS)
   const hit = hitOf({ ...aged, lifetimes: { ...lifetimes, freshMs } }, '')
-  const isPurged = rt.marks.judge(entry.made) === 'void'
+  const isPurged = rt.marks.judge(entry.provenance) === 'purged'
   if (!isPurged && isSpent(lifetimes)) return hit
-  const isOutdated = isPurged || !rt.l1.put(flight.key, holdSlot(hit.held, startedAt), since)
+  const isOutdated = isPurged || !rt.l1.put(flight.key, newCopy(hit.held, startedAt), since)
   return isOutdated ? letWaitersLookAgain(rt, flight, hit) : hit
 }

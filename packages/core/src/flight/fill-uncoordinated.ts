@@ -5,7 +5,7 @@
 import { delayRefresh, shareInProcess } from './commit.ts'
 import { chooseRunner, fill } from './fill.ts'
 import type { Flight } from './flight.ts'
-import type { Leave } from './origin-slots.ts'
+import type { FreeSlot } from './origin-slots.ts'
 import type { Caller, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 import { withDigest } from './shared-failure.ts'
@@ -16,7 +16,7 @@ export async function fillUncoordinated(
   flight: Flight,
   refresher: Caller | undefined,
 ): Promise<Shared> {
-  const freeSlot = rt.places.enter() ?? (await queueForSlot(rt, flight))
+  const freeSlot = rt.originSlots.take() ?? (await queueForSlot(rt, flight))
   if (freeSlot === undefined) return 'again'
   try {
     return await fillAlone(rt, flight, refresher)
@@ -37,7 +37,7 @@ async function fillAlone(
   if (runner === undefined) return 'again'
   const since = rt.l1.sequence()
   flight.beginFill(rt)
-  const keepSlot = () => rt.places.force(rt.clock, policy.originTimeoutMs)
+  const keepSlot = () => rt.originSlots.takeAboveLimit(rt.clock, policy.originTimeoutMs)
   const run = () => fill(rt, flight, runner, { fence: '', previous, since, keepSlot })
   const result = withDigest(flight, runner.caller, await withSoftTimeout(rt, flight, inL1, run))
   return shareInProcess(rt, flight, result, since, previous)
@@ -48,7 +48,7 @@ async function fillAlone(
  * is left, or the store may be back. A refresh without waiters does not queue: it is tried again
  * when a later request is served stale.
  */
-function queueForSlot(rt: Runtime, flight: Flight): Promise<Leave | undefined> {
+function queueForSlot(rt: Runtime, flight: Flight): Promise<FreeSlot | undefined> {
   const { key } = flight
   flight.keepPrevious(previousInL1(rt, key))
   return new Promise((resolve) => {
@@ -66,6 +66,6 @@ function queueForSlot(rt: Runtime, flight: Flight): Promise<Leave | undefined> {
     }
     flight.stayQueued(rt)
     rt.events.emit({ type: 'fill.queued', key })
-    leaveQueue = rt.places.queue(resolve)
+    leaveQueue = rt.originSlots.queue(resolve)
   })
 }

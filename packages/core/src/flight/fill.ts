@@ -3,14 +3,14 @@
 
 import type { HeldEntry } from '../entry/entry.ts'
 import { messageOf, originTimeout } from '../errors.ts'
-import { leftOf } from '../l1/validity.ts'
+import { stillValid } from '../l1/validity.ts'
 import type { HoldHooks } from '../lease/lease-keeper.ts'
 import { shownKey } from '../ports/shown-key.ts'
 import type { Position } from '../ports/store.ts'
 import { publish } from '../stream/collapse.ts'
 import { commit } from './commit.ts'
 import type { Flight } from './flight.ts'
-import type { Leave } from './origin-slots.ts'
+import type { FreeSlot } from './origin-slots.ts'
 import type { Caller, FillResult, Lead, LeasedFill, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 import { withDigest } from './shared-failure.ts'
@@ -36,7 +36,7 @@ export interface FillTerms {
   /** Sequence number of L1's last purge before `previous` was read. */
   readonly since: number
   /** Set only without a lease: see `Lead`. */
-  readonly keepSlot: (() => Leave) | undefined
+  readonly keepSlot: (() => FreeSlot) | undefined
 }
 
 /**
@@ -141,10 +141,10 @@ class Fill implements Lead, HoldHooks {
 
   get previous(): HeldEntry | undefined {
     const { previous, since } = this.#terms
-    return previous && leftOf(this.#rt, this.#flight.key, since, previous)
+    return previous && stillValid(this.#rt, this.#flight.key, since, previous)
   }
 
-  get isLate(): boolean {
+  get hasTimedOut(): boolean {
     return this.#timeout !== undefined
   }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { holdFor } from '../entry/entry.ts'
+import { heldEntry } from '../entry/entry.ts'
 import { Events } from '../events.ts'
 import { createStampede } from '../stampede.ts'
 import { ManualClock } from '../testing/index.ts'
@@ -57,7 +57,7 @@ describe('many waiters of one key', () => {
 })
 
 const rt = { clock: new ManualClock(), events: new Events(), flights: new Map() }
-const PREVIOUS = holdFor(entry, '1', LIVES, 0)
+const PREVIOUS = heldEntry(entry, '1', LIVES, 0)
 const CALLER: Caller = {
   lead: async () => ({ type: 'abandoned' }),
   refresh: async () => ({ type: 'abandoned' }),

@@ -13,7 +13,7 @@ import type { HeldEntry } from '../entry/entry.ts'
 import { newToken } from '../lease/token.ts'
 import type { Live } from '../stream/live-body.ts'
 import type { Policy } from './policy.ts'
-import type { Caller, Late, Resolution } from './resolution.ts'
+import type { Caller, LateReason, Resolution } from './resolution.ts'
 import { type FlightRuntime, Waiters } from './waiters.ts'
 
 /** An older entry, served if the wait or fill is late. */
@@ -41,19 +41,19 @@ type State =
   | {
       readonly type: 'waiting'
       readonly end: (by: LookAgainReason) => void
-      late: Late | undefined
+      late: LateReason | undefined
     }
   | {
       readonly type: 'queued'
       /** Leaves the queue. Called if no waiter is left, or if the store may be back. */
       readonly stop: () => void
-      readonly late: Late
+      readonly late: LateReason
     }
   | {
       readonly type: 'filling'
       readonly since: number
       readonly isHitForMiss: boolean
-      late: Late | undefined
+      late: LateReason | undefined
       /** The leader's response, if waiters may get it while its body comes. */
       live: Live | undefined
     }
@@ -62,7 +62,7 @@ type State =
       readonly since: number
       /** Served to new requests at once, while it is valid. */
       readonly previous: HeldEntry
-      late: Late | undefined
+      late: LateReason | undefined
       live: Live | undefined
     }
   | { readonly type: 'landed' }
@@ -221,11 +221,11 @@ export class Flight {
   }
 
   /** The wait or fill is late: the previous entry may be served from now on. */
-  becomeLate(why: Late): void {
+  becomeLate(why: LateReason): void {
     this.#from('be late', 'waiting', 'filling', 'refreshing').late = why
   }
 
-  get late(): Late | undefined {
+  get late(): LateReason | undefined {
     return 'late' in this.#state ? this.#state.late : undefined
   }
 

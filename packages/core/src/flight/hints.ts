@@ -8,8 +8,8 @@ import type { Flight } from './flight.ts'
 import type { Runtime } from './runtime.ts'
 
 export function onWake(rt: Runtime, key: string): void {
-  const slot = rt.l1.get(key)
-  if (slot?.type === 'hold') slot.askAgainAt = 0
+  const item = rt.l1.get(key)
+  if (item?.type === 'copy') item.nextLookupAt = 0
   const flight = rt.flights.get(key)
   if (flight === undefined) return
   flight.wakeUp()

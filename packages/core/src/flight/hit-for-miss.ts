@@ -2,7 +2,7 @@
 // handler in parallel. One run at a time holds the lease: if its response is storable, the commit
 // ends the hit-for-miss marker.
 
-import { passSlot } from '../l1/l1.ts'
+import { newMarker } from '../l1/l1.ts'
 import { LEASE_INTERVAL_MS } from './commit.ts'
 import { fillAndCommit } from './fill.ts'
 import type { Flight } from './flight.ts'
@@ -20,11 +20,11 @@ export async function runHitForMiss(
 ): Promise<Shared> {
   const { key } = flight
   const delayMs = grant === undefined ? LEASE_INTERVAL_MS : 0
-  rt.l1.put(key, passSlot(rt.clock.now(), forMs, delayMs), since)
+  rt.l1.put(key, newMarker(rt.clock.now(), forMs, delayMs), since)
   // A fill hides conditions and ranges from the handler, so the leader gets no 304 or 206. A
   // request with such fields does not lead here, because the response is probably not storable
   // again.
-  const leader = grant && flight.waiters.takeLeader((caller) => !caller.hidesFields?.())
+  const leader = grant && flight.waiters.takeLeader((caller) => !caller.hasConditionOrRange?.())
   flight.waiters.settleAll(rt, HIT_FOR_MISS)
   if (grant === undefined) return HIT_FOR_MISS
   if (leader === undefined) {
@@ -44,7 +44,7 @@ export async function runHitForMiss(
  * lease again after the back-off.
  */
 export function hitForMissWithoutStore(rt: Runtime, key: string): Resolution {
-  const slot = rt.l1.get(key)
-  if (slot?.type === 'pass') slot.askAgainAt = rt.clock.now() + rt.failureBackoffMs
+  const item = rt.l1.get(key)
+  if (item?.type === 'marker') item.nextLookupAt = rt.clock.now() + rt.failureBackoffMs
   return HIT_FOR_MISS
 }

@@ -3,8 +3,8 @@
 
 import { freshnessAt, type HeldEntry, type StoredEntry } from '../entry/entry.ts'
 import { decodeFrame } from '../entry/frame.ts'
-import { holdSlot } from '../l1/l1.ts'
-import { afterPurges, goodCopy } from '../l1/validity.ts'
+import { newCopy } from '../l1/l1.ts'
+import { afterPurges, validCopy } from '../l1/validity.ts'
 import { isDataKey } from '../ports/key.ts'
 import type { Failure, Grant, LookupReply, LookupRequest, StoredFrame } from '../ports/store.ts'
 import type { Flight } from './flight.ts'
@@ -76,7 +76,7 @@ type LookupTerms = Pick<LookupRequest, 'token' | 'leaseMs' | 'early' | 'like'>
 
 function termsOf(flight: Flight, early: HeldEntry | undefined): LookupTerms {
   const { token, policy, failedDigest } = flight
-  const like = failedDigest && flight.waiters.first()?.caller.likeness?.()
+  const like = failedDigest && flight.waiters.first()?.caller.requestDigest?.()
   return { token, leaseMs: policy.leaseMs, early: early !== undefined, like }
 }
 
@@ -84,9 +84,9 @@ function termsOf(flight: Flight, early: HeldEntry | undefined): LookupTerms {
 const READ_ONLY: LookupTerms = { token: '', leaseMs: 0 }
 
 /** Reads without taking the lease: for HEAD, `only-if-cached` and `get`, which never fill. */
-export async function peek(rt: Runtime, key: string): Promise<HeldEntry | undefined> {
-  const slot = rt.l1.get(key)
-  const copy = slot?.type === 'hold' ? goodCopy(rt, slot) : undefined
+export async function readWithoutLease(rt: Runtime, key: string): Promise<HeldEntry | undefined> {
+  const item = rt.l1.get(key)
+  const copy = item?.type === 'copy' ? validCopy(rt, item) : undefined
   if (copy !== undefined && freshnessAt(copy, rt.clock.now()) === 'fresh') {
     rt.events.hit(key, 'l1', false)
     return copy
@@ -149,13 +149,13 @@ interface KnownCopy extends Pick<LookupRequest, 'knownFence' | 'outdated'> {
 const NO_COPY: KnownCopy = { held: undefined, knownFence: undefined, outdated: undefined }
 
 function knownCopy(rt: Runtime, key: string, previous: HeldEntry | undefined): KnownCopy {
-  const slot = rt.l1.get(key)
-  const held = slot?.type === 'hold' ? slot.held : previous
+  const item = rt.l1.get(key)
+  const held = item?.type === 'copy' ? item.held : previous
   if (held === undefined) return NO_COPY
   const { fence } = held
   const usable = afterPurges(rt, held)
   if (usable === undefined) return { ...NO_COPY, outdated: { fence, soft: false } }
-  const isValid = usable === held && rt.marks.judge(held.entry.made) === 'valid'
+  const isValid = usable === held && rt.marks.judge(held.entry.provenance) === 'valid'
   return { held, knownFence: fence, outdated: isValid ? undefined : { fence, soft: true } }
 }
 
@@ -202,11 +202,11 @@ function promote(rt: Runtime, key: string, held: HeldEntry, found: Found, since:
   let delayMs = 0
   if (found.status === 'stale' && found.grant === undefined) delayMs = found.busyForMs
   if (found.status === 'failed') delayMs = found.forMs
-  const slot = rt.l1.get(key)
-  const isSameEntry = slot?.type === 'hold' && slot.held.fence === held.fence
-  const begunAt = isSameEntry ? slot.begunAt : undefined
-  const askAgainAt = rt.clock.now() + delayMs
-  rt.l1.put(key, holdSlot(held, begunAt, askAgainAt), since)
+  const item = rt.l1.get(key)
+  const isSameEntry = item?.type === 'copy' && item.held.fence === held.fence
+  const begunAt = isSameEntry ? item.begunAt : undefined
+  const nextLookupAt = rt.clock.now() + delayMs
+  rt.l1.put(key, newCopy(held, begunAt, nextLookupAt), since)
 }
 
 /** The entry in a frame. Undefined if it cannot be parsed, or if its type does not fit the key. */

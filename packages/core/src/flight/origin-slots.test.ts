@@ -6,7 +6,7 @@ import type { Stampede } from '../index.ts'
 import { ScriptedOrigin, settled } from '../testing/index.ts'
 import { begin, clock, create, end, outcome, transcript } from '../testing/resolve-bench.ts'
 import { FaultyStore, refuse } from '../testing/store-doubles.ts'
-import { Places } from './origin-slots.ts'
+import { OriginSlots } from './origin-slots.ts'
 
 let store: FaultyStore
 let stampede: Stampede
@@ -173,8 +173,8 @@ describe('concurrency slots with the store', () => {
 
 describe('the queue for concurrency slots', () => {
   it('never gives a slot twice, even if one is given back repeatedly', () => {
-    const places = new Places(1)
-    const leave = places.enter()
+    const places = new OriginSlots(1)
+    const leave = places.take()
     const turns: string[] = []
     const [one, two] = ['one', 'two'].map((name) =>
       places.queue((next) => {
@@ -192,19 +192,19 @@ describe('the queue for concurrency slots', () => {
   })
 
   it('comes before new callers when a slot is free', () => {
-    const places = new Places(1)
-    const leave = places.enter()
+    const places = new OriginSlots(1)
+    const leave = places.take()
     places.queue(() => {})
     leave?.()
-    expect(places.enter()).toBeUndefined()
+    expect(places.take()).toBeUndefined()
   })
 
   it('counts runs that cannot wait, too, until their time is over', async () => {
-    const places = new Places(1)
-    const leave = places.force(clock, 100)
-    places.force(clock, 100)
+    const places = new OriginSlots(1)
+    const leave = places.takeAboveLimit(clock, 100)
+    places.takeAboveLimit(clock, 100)
     expect(places.taken).toBe(2)
-    expect(places.enter()).toBeUndefined()
+    expect(places.take()).toBeUndefined()
     leave()
     await clock.advance(100)
     leave()

@@ -5,13 +5,13 @@
 import type { Clock } from '../ports/clock.ts'
 
 /** Frees the slot. A second call does nothing. */
-export type Leave = () => void
+export type FreeSlot = () => void
 
-export class Places {
+export class OriginSlots {
   readonly #most: number
   #taken = 0
   /** Callbacks of the queued runs, in order of arrival. */
-  readonly #queue = new Set<(leave: Leave) => void>()
+  readonly #queue = new Set<(leave: FreeSlot) => void>()
 
   constructor(most: number) {
     this.#most = most
@@ -26,12 +26,12 @@ export class Places {
   }
 
   /** Takes a slot. Undefined if none is free, or if other runs queue for one. */
-  enter(): Leave | undefined {
+  take(): FreeSlot | undefined {
     return this.#taken < this.#most && this.#queue.size === 0 ? this.#take() : undefined
   }
 
   /** Takes a slot above the limit. It counts until it is freed, but at most for `forMs`. */
-  force(clock: Clock, forMs: number): Leave {
+  takeAboveLimit(clock: Clock, forMs: number): FreeSlot {
     const leave = this.#take()
     const timer = clock.setTimer(forMs, leave)
     return () => {
@@ -41,13 +41,13 @@ export class Places {
   }
 
   /** Calls `onTurn` when the run gets a slot. Returns a function that leaves the queue. */
-  queue(onTurn: (leave: Leave) => void): () => void {
-    const turn = (leave: Leave) => onTurn(leave)
+  queue(onTurn: (leave: FreeSlot) => void): () => void {
+    const turn = (leave: FreeSlot) => onTurn(leave)
     this.#queue.add(turn)
     return () => void this.#queue.delete(turn)
   }
 
-  #take(): Leave {
+  #take(): FreeSlot {
     this.#taken += 1
     let isOver = false
     return () => {

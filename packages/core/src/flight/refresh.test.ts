@@ -1,7 +1,7 @@
 // Early refreshes: which process refreshes, which requests notice, and what may happen meanwhile.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { UNKNOWN_ORIGIN } from '../entry/entry.ts'
+import { UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import type { Stampede, StampedeOptions } from '../index.ts'
 import type { Lifetimes, LookupRequest } from '../ports/store.ts'
 import { runtimeOf } from '../stampede.ts'
@@ -516,7 +516,7 @@ describe('the measured duration of a run', () => {
     await first
     await settled()
     const held = runtimeOf(a).l1.get(KEY)
-    expect(held?.type === 'hold' && held.held.entry.made.tookMs).toBe(500)
+    expect(held?.type === 'copy' && held.held.entry.provenance.tookMs).toBe(500)
     // At the start of its life the probability is e^-20.
     stores.a.calls.length = 0
     const seeded = lcg(3)
@@ -533,7 +533,7 @@ describe('the measured duration of a run', () => {
     const { caller, origin: led, leads } = scripted()
     const took = () => {
       const slot = rt.l1.get('k')
-      return slot?.type === 'hold' ? slot.held.entry.made.tookMs : undefined
+      return slot?.type === 'copy' ? slot.held.entry.provenance.tookMs : undefined
     }
     const first = resolve(rt, 'k', POLICY, caller)
     await clock.advance(100)
@@ -575,7 +575,7 @@ describe('the measured duration of a run', () => {
     await first
     await settled()
     const slot = rt.l1.get('k')
-    expect(slot?.type === 'hold' && slot.held.entry.made.tookMs).toBe(300)
+    expect(slot?.type === 'copy' && slot.held.entry.provenance.tookMs).toBe(300)
   })
 
   it('is subtracted from the end of the entry, after jitter', async () => {
@@ -614,7 +614,7 @@ const STORE: FillResult = {
     body: Buffer.from('1'),
     initialAgeMs: 0,
     vary: [],
-    made: UNKNOWN_ORIGIN,
+    provenance: UNKNOWN_PROVENANCE,
   },
   lifetimes: TEN_SECONDS,
   get bornAt() {

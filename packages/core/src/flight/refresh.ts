@@ -1,7 +1,7 @@
 // Side paths: an entry is served at once, and one process of the fleet refreshes it in the
 // background. The entry is stale, or it is fresh and due for an early refresh.
 
-import { drawsEarly } from '../entry/early-refresh.ts'
+import { startsEarlyRefresh } from '../entry/early-refresh.ts'
 import type { HeldEntry } from '../entry/entry.ts'
 import { delayRefresh } from './commit.ts'
 import { fillAndCommit } from './fill.ts'
@@ -48,8 +48,8 @@ const LEAST_DELAY_MS = 100
 
 /** Whether this hit on a fresh entry starts an early refresh: a random decision. */
 export function isDue(rt: Runtime, policy: Policy, held: HeldEntry, now: number): boolean {
-  const { tookMs } = held.entry.made
-  return drawsEarly(held.staleAt - now, tookMs, policy.earlyRefresh, rt.random)
+  const { tookMs } = held.entry.provenance
+  return startsEarlyRefresh(held.staleAt - now, tookMs, policy.earlyRefresh, rt.random)
 }
 
 /** A lookup for an early refresh found the entry still fresh. `early` is the copy that was due. */
@@ -65,7 +65,7 @@ export async function refreshEarly(
   flight.waiters.settleAll(rt, fresh)
   if (grant === undefined || caller === undefined) {
     if (grant !== undefined) void releaseUnusedLease(rt, flight, grant)
-    delayEarlyRefresh(rt, early, key, Math.max(held.entry.made.tookMs, LEAST_DELAY_MS))
+    delayEarlyRefresh(rt, early, key, Math.max(held.entry.provenance.tookMs, LEAST_DELAY_MS))
     return fresh
   }
   // Another process has refreshed the entry already. Its new entry is in L1 now.
@@ -91,6 +91,6 @@ export function delayEarlyRefresh(
   key: string,
   forMs: number,
 ): void {
-  const slot = rt.l1.get(key)
-  if (slot?.type === 'hold' && slot.held.fence === fence) slot.drawAgainAt = rt.clock.now() + forMs
+  const item = rt.l1.get(key)
+  if (item?.type === 'copy' && item.held.fence === fence) item.nextDrawAt = rt.clock.now() + forMs
 }

@@ -4,7 +4,7 @@ import type { HeldEntry, StoredEntry } from '../entry/entry.ts'
 import type { Detail } from '../http/cache-status-details.ts'
 import type { CommitReply, Failure, Grant, Lifetimes, Position } from '../ports/store.ts'
 import type { Live, LiveReader } from '../stream/live-body.ts'
-import type { Leave } from './origin-slots.ts'
+import type { FreeSlot } from './origin-slots.ts'
 
 /** The parameters of one run of the origin. */
 export interface Lead {
@@ -18,7 +18,7 @@ export interface Lead {
    */
   readonly previous: HeldEntry | undefined
   /** Whether `originTimeoutMs` has passed. */
-  readonly isLate: boolean
+  readonly hasTimedOut: boolean
   /** Aborted when `originTimeoutMs` has passed. */
   readonly signal: AbortSignal
   /** Shows a response to the waiters while its body comes. False: they must not get it. */
@@ -27,7 +27,7 @@ export interface Lead {
    * Only without a lease: keeps the concurrency slot after the result until the handler has ended,
    * but at most for `originTimeoutMs`. The returned function frees the slot.
    */
-  readonly keepSlot?: (() => Leave) | undefined
+  readonly keepSlot?: (() => FreeSlot) | undefined
 }
 
 /** The result of one run of the origin. */
@@ -67,18 +67,18 @@ export type FillResult =
 /** One request or getOrSet call. Its `lead` and `refresh` never reject. */
 export interface Caller {
   /** Accepts a response whose body is still coming. */
-  readonly takesLive?: boolean
+  readonly acceptsLive?: boolean
   /** Whether the caller accepts this stale entry while the fill is late. */
-  takesStale?(held: HeldEntry): boolean
+  acceptsStale?(held: HeldEntry): boolean
   /** Whether the client has left. */
   isGone?(): boolean
   /**
    * Digest of target and header fields, equal if a handler cannot tell two requests apart. Absent:
    * all calls are equal.
    */
-  likeness?(): string
+  requestDigest?(): string
   /** Whether the request has a condition or a range. A fill hides both from the handler. */
-  hidesFields?(): boolean
+  hasConditionOrRange?(): boolean
   /** Runs the origin, and gives this caller its response or value. */
   lead(lead: Lead): Promise<FillResult>
   /** Runs the origin in the background, for no client. */
@@ -86,7 +86,7 @@ export interface Caller {
 }
 
 /** Why the previous entry is served: softTimeoutMs has passed, or no concurrency slot is free. */
-export type Late = 'soft-timeout' | 'origin-queue'
+export type LateReason = 'soft-timeout' | 'origin-queue'
 
 /** How one request or call ends. */
 export type Resolution =
@@ -98,7 +98,7 @@ export type Resolution =
       readonly from: 'l1' | 'l2' | 'fill'
     }
   /** The fill is late, so the previous entry is served. */
-  | { readonly type: 'late'; readonly previous: HeldEntry; readonly why: Late }
+  | { readonly type: 'late'; readonly previous: HeldEntry; readonly why: LateReason }
   /** The leader's response, while it comes. Read `chunks` to the end, or call `return()`. */
   | {
       readonly type: 'live'

@@ -3,8 +3,8 @@
 // after L1 happens once per key and process, for all waiters.
 
 import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
-import type { L1Pass } from '../l1/l1.ts'
-import { afterPurges, goodCopy, isConfirmed, trusted } from '../l1/validity.ts'
+import type { L1Marker } from '../l1/l1.ts'
+import { afterPurges, confirmedCopy, isConfirmed, validCopy } from '../l1/validity.ts'
 import { joinLive } from '../stream/collapse.ts'
 import { chooseRunner, fillAndCommit } from './fill.ts'
 import { fillUncoordinated } from './fill-uncoordinated.ts'
@@ -37,22 +37,22 @@ export function fromL1(
   policy: Policy,
   caller: Caller,
 ): Resolution | Promise<Resolution> | undefined {
-  const slot = rt.l1.get(key)
-  if (slot === undefined) return undefined
+  const item = rt.l1.get(key)
+  if (item === undefined) return undefined
   const now = rt.clock.now()
-  if (slot.type === 'pass') {
-    return now < slot.until ? resolveHitForMiss(rt, key, policy, caller, slot) : undefined
+  if (item.type === 'marker') {
+    return now < item.until ? resolveHitForMiss(rt, key, policy, caller, item) : undefined
   }
-  const held = goodCopy(rt, slot)
+  const held = validCopy(rt, item)
   if (held === undefined) return undefined
   switch (freshnessAt(held, now)) {
     case 'fresh':
-      if (policy.earlyRefresh > 0 && now >= slot.drawAgainAt && isDue(rt, policy, held, now)) {
+      if (policy.earlyRefresh > 0 && now >= item.nextDrawAt && isDue(rt, policy, held, now)) {
         startEarlyRefresh(rt, key, policy, held, caller)
       }
       return hit(rt, key, held, false, 'l1')
     case 'stale':
-      if (now >= slot.askAgainAt && !rt.flights.has(key)) {
+      if (now >= item.nextLookupAt && !rt.flights.has(key)) {
         if (policy.revalidate === 'foreground') return undefined
         start(rt, new Flight(key, policy), caller)
       }
@@ -68,10 +68,10 @@ function resolveHitForMiss(
   key: string,
   policy: Policy,
   caller: Caller,
-  { askAgainAt }: L1Pass,
+  { nextLookupAt }: L1Marker,
 ): Resolution | Promise<Resolution> {
-  if (rt.flights.has(key) || rt.clock.now() < askAgainAt) return HIT_FOR_MISS
-  if (caller.hidesFields?.()) return HIT_FOR_MISS
+  if (rt.flights.has(key) || rt.clock.now() < nextLookupAt) return HIT_FOR_MISS
+  if (caller.hasConditionOrRange?.()) return HIT_FOR_MISS
   return startWith(rt, new Flight(key, policy, { isHitForMiss: true }), caller)
 }
 
@@ -111,7 +111,7 @@ function entryServedMeanwhile(
   flight: Flight,
 ): { held: HeldEntry; stale: boolean } | undefined {
   const { servedMeanwhile } = flight
-  const held = servedMeanwhile && trusted(rt, servedMeanwhile)
+  const held = servedMeanwhile && confirmedCopy(rt, servedMeanwhile)
   const freshness = held && freshnessAt(held, rt.clock.now())
   if (held === undefined || (freshness !== 'fresh' && freshness !== 'stale')) return undefined
   return { held, stale: freshness === 'stale' }

@@ -7,19 +7,19 @@ import type { LeaseKeeper } from '../lease/lease-keeper.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { StampedeStore } from '../ports/store.ts'
 import type { Flight } from './flight.ts'
-import type { Places } from './origin-slots.ts'
+import type { OriginSlots } from './origin-slots.ts'
 
 export interface Runtime {
   readonly store: StampedeStore
   readonly l1: L1
-  /** Set if the store is in this process. Its records then hold the L1 slots. */
+  /** Set if the store is in this process. Its records then hold the items of L1. */
   readonly local: LocalStore | undefined
   readonly marks: PurgeMarks
   readonly keeper: LeaseKeeper
   /** By key: the flight that new requests may join. */
   readonly flights: Map<string, Flight>
   /** Concurrency slots, for runs without a lease. */
-  readonly places: Places
+  readonly originSlots: OriginSlots
   readonly events: Events
   readonly clock: Clock
   readonly random: () => number

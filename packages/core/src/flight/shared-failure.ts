@@ -13,7 +13,7 @@ type Failed = Extract<Resolution, { type: 'failed' }>
 /** Adds the digest of the request to its failure, unless an unlike request has failed before. */
 export function withDigest(flight: Flight, caller: Caller, result: FillResult): FillResult {
   if (result.type !== 'failure') return result
-  const like = caller.likeness?.()
+  const like = caller.requestDigest?.()
   const isConfirmed = flight.failedDigest !== undefined && flight.failedDigest !== like
   if (like === undefined || isConfirmed) return result
   return { ...result, failure: { ...result.failure, like } }
@@ -44,7 +44,7 @@ function isRepeated(flight: Flight, { failure: { like } }: Pick<Failed, 'failure
 
 /** A call of `getOrSet` has no digest, and is like any other. */
 function isLike(caller: Caller, like: string): boolean {
-  const own = caller.likeness?.()
+  const own = caller.requestDigest?.()
   return own === undefined || own === like
 }
 

@@ -1,8 +1,8 @@
 // Side path: `softTimeoutMs`. If a fill or a wait is late, waiters and new requests are served the
 // previous entry. The fill goes on in the background.
 
-import { type HeldEntry, mayCover } from '../entry/entry.ts'
-import { goodCopy, isConfirmed, leftOf } from '../l1/validity.ts'
+import { type HeldEntry, mayServeOnError } from '../entry/entry.ts'
+import { isConfirmed, stillValid, validCopy } from '../l1/validity.ts'
 import type { Flight, Previous } from './flight.ts'
 import type { Caller, LeasedFill, Resolution } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
@@ -14,10 +14,10 @@ export function previousFrom(rt: Runtime, { previous, since }: LeasedFill): Prev
 
 /** The previous entry from L1. */
 export function previousInL1(rt: Runtime, key: string): Previous | undefined {
-  const slot = rt.l1.get(key)
-  if (slot?.type !== 'hold') return undefined
-  const held = goodCopy(rt, slot)
-  return held && { held, since: slot.begunAt, sequence: rt.l1.sequence() }
+  const item = rt.l1.get(key)
+  if (item?.type !== 'copy') return undefined
+  const held = validCopy(rt, item)
+  return held && { held, since: item.begunAt, sequence: rt.l1.sequence() }
 }
 
 /** Waits for `work`. After softTimeoutMs, waiters that accept the previous entry are served it. */
@@ -46,7 +46,7 @@ export function firstWaiterStays(
   previous: HeldEntry | undefined,
 ): boolean {
   if (policy.softTimeoutMs === undefined || previous === undefined) return false
-  return waiters.first()?.caller.takesStale?.(previous) ?? false
+  return waiters.first()?.caller.acceptsStale?.(previous) ?? false
 }
 
 /** Serves the previous entry to the waiters that accept it. */
@@ -66,8 +66,12 @@ export function lateResolution(
   if (why === undefined || previous === undefined || !isConfirmed(rt, previous.since)) {
     return undefined
   }
-  const held = leftOf(rt, key, previous.sequence, previous.held)
-  if (held === undefined || !mayCover(held, rt.clock.now()) || !caller.takesStale?.(held)) {
+  const held = stillValid(rt, key, previous.sequence, previous.held)
+  if (
+    held === undefined ||
+    !mayServeOnError(held, rt.clock.now()) ||
+    !caller.acceptsStale?.(held)
+  ) {
     return undefined
   }
   rt.events.emit({ type: 'stale.served', key, why })

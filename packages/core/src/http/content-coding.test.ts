@@ -1,12 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  acceptedCodings,
-  type Coding,
-  codedTag,
-  fieldsOfForm,
-  isCodable,
-} from './content-coding.ts'
+import { acceptedCodings, type Coding, codedEtag, formFields, isCodable } from './content-coding.ts'
 
 const ALL: readonly Coding[] = ['br', 'zstd', 'gzip']
 
@@ -49,15 +43,15 @@ describe('the codings that a client accepts', () => {
 describe('a compressed form of a response', () => {
   it('has its own strong ETag, its coding and Vary', () => {
     const fields = ['content-type', 'text/css', 'etag', '"a-b"', 'vary', 'Origin', 'x', 'y']
-    expect(fieldsOfForm(fields, 'br')).toEqual([
+    expect(formFields(fields, 'br')).toEqual([
       ...['content-type', 'text/css', 'etag', '"a-b-br"', 'x', 'y'],
       ...['content-encoding', 'br', 'vary', 'Origin, Accept-Encoding'],
     ])
-    expect(fieldsOfForm(fields)).toEqual([
+    expect(formFields(fields)).toEqual([
       ...['content-type', 'text/css', 'etag', '"a-b"', 'x', 'y'],
       ...['vary', 'Origin, Accept-Encoding'],
     ])
-    expect(fieldsOfForm([])).toEqual(['vary', 'Accept-Encoding'])
+    expect(formFields([])).toEqual(['vary', 'Accept-Encoding'])
   })
 
   it.each([
@@ -65,7 +59,7 @@ describe('a compressed form of a response', () => {
     ['vary', 'Origin , ACCEPT-ENCODING'],
     ['vary', '*'],
   ])('does not repeat a member of Vary: %s: %s', (name, value) => {
-    expect(fieldsOfForm([name, value])).toEqual([name, value])
+    expect(formFields([name, value])).toEqual([name, value])
   })
 
   it.each([
@@ -75,7 +69,7 @@ describe('a compressed form of a response', () => {
     ['a', 'a'],
     ['"a"b"', '"a"b"'],
   ])('has for the ETag %s the ETag %s', (tag, coded) => {
-    expect(codedTag(tag, 'gzip')).toBe(coded)
+    expect(codedEtag(tag, 'gzip')).toBe(coded)
   })
 
   it.each([

@@ -67,14 +67,14 @@ export function isCodable(
 }
 
 /** The fields of one form of a response. Without `coding`, those of the uncompressed form. */
-export function fieldsOfForm(fields: Fields, coding?: Coding): Fields {
+export function formFields(fields: Fields, coding?: Coding): Fields {
   const form: string[] = []
   const vary: string[] = []
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i] as string
     const value = fields[i + 1] as string
     if (name === 'vary') vary.push(value)
-    else form.push(name, name === 'etag' && coding !== undefined ? codedTag(value, coding) : value)
+    else form.push(name, name === 'etag' && coding !== undefined ? codedEtag(value, coding) : value)
   }
   if (coding !== undefined) form.push('content-encoding', coding)
   form.push('vary', withAcceptEncoding(vary))
@@ -92,7 +92,7 @@ function withAcceptEncoding(lines: readonly string[]): string {
 const STRONG_TAG = /^"([\x21\x23-\x7e\x80-\xff]*)"$/
 
 /** RFC 9110 §8.8.3: a strong ETag identifies one form, so it gets a suffix. A weak one stays. */
-export function codedTag(tag: string, coding: Coding): string {
+export function codedEtag(tag: string, coding: Coding): string {
   const [, opaque] = STRONG_TAG.exec(tag) ?? []
   return opaque === undefined ? tag : `"${opaque}-${coding}"`
 }

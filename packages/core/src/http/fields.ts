@@ -2,7 +2,7 @@
 // memory than one array per field. All entries share one string for each common name.
 
 import type { HeaderList } from '../ports/exchange.ts'
-import { ownText, Recent } from '../recent.ts'
+import { detachedText, Recent } from '../recent.ts'
 
 /** Names and values in turn. Names are lower-case. */
 export type Fields = readonly string[]
@@ -31,7 +31,7 @@ const OF_ONE_ENTRY: ReadonlySet<string> = new Set([
 let lastDate = ''
 
 function sharedDate(date: string): string {
-  if (date !== lastDate) lastDate = ownText(date)
+  if (date !== lastDate) lastDate = detachedText(date)
   return lastDate
 }
 
@@ -58,7 +58,7 @@ export function shared(text: string): string {
   if (text.length > LONGEST_SHARED) return text
   const known = recent.get(text)
   if (known !== undefined) return known
-  const own = ownText(text)
+  const own = detachedText(text)
   recent.set(own, own)
   return own
 }
@@ -70,7 +70,7 @@ export function shared(text: string): string {
 export function ownFields(fields: Fields): Fields {
   return fields.map((text) => {
     if (text === lastDate) return lastDate
-    return COMMON.get(text) ?? recent.get(text) ?? ownText(text)
+    return COMMON.get(text) ?? recent.get(text) ?? detachedText(text)
   })
 }
 
@@ -78,9 +78,9 @@ export function ownFields(fields: Fields): Fields {
 export function ownHeaders(headers: HeaderList): HeaderList {
   return headers.map(([name, value]) => {
     const common = COMMON.get(name)
-    if (common === undefined) return [ownText(name), ownText(value)]
+    if (common === undefined) return [detachedText(name), detachedText(value)]
     if (common === 'date') return [common, sharedDate(value)]
-    return [common, OF_ONE_ENTRY.has(common) ? ownText(value) : shared(value)]
+    return [common, OF_ONE_ENTRY.has(common) ? detachedText(value) : shared(value)]
   })
 }
 

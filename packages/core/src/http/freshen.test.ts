@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { HeaderList } from '../ports/exchange.ts'
-import { conditionsFor, freshen, isAbout } from './freshen.ts'
+import { conditionsFor, confirms, freshen } from './freshen.ts'
 
 const T1 = 'Sun, 06 Nov 1994 08:49:37 GMT'
 const T2 = 'Sun, 06 Nov 1994 08:49:38 GMT'
@@ -38,7 +38,7 @@ describe('a 304', () => {
       [...tag('"a"'), ...date(T2)],
     ],
   ] satisfies Array<[HeaderList, HeaderList]>)('answers %j with %j', (stored, said) =>
-    expect(isAbout(stored, said)).toBe(true),
+    expect(confirms(stored, said)).toBe(true),
   )
 
   it.each([
@@ -53,7 +53,7 @@ describe('a 304', () => {
       [...tag('"b"'), ...date(T1)],
     ],
   ] satisfies Array<[HeaderList, HeaderList]>)('does not answer %j with %j', (stored, said) =>
-    expect(isAbout(stored, said)).toBe(false),
+    expect(confirms(stored, said)).toBe(false),
   )
 })
 

@@ -22,7 +22,7 @@ export function conditionsFor(headers: HeaderList): HeaderList {
  * be equal. A weak ETag must be equal apart from its weakness, and a date must be equal. A 304
  * without a validator confirms it too, since only this response was revalidated.
  */
-export function isAbout(stored: HeaderList, received: HeaderList): boolean {
+export function confirms(stored: HeaderList, received: HeaderList): boolean {
   const tag = headerValue(received, 'etag')
   if (tag !== undefined) return correspond(headerValue(stored, 'etag') ?? '', tag)
   const modified = headerValue(received, 'last-modified')

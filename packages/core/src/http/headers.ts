@@ -31,7 +31,7 @@ export function requestField(headers: RequestHeaders, name: string): string | un
  * Whether the request has one of the fields `names`, except those in `excluded`. It loops over the
  * request's fields, because they are fewer than `names`.
  */
-export function someField(
+export function hasFieldOf(
   headers: RequestHeaders,
   names: ReadonlySet<string>,
   excluded: readonly string[] = [],
@@ -74,7 +74,7 @@ const NOT_REPLAYED_PREFIXES: readonly string[] = ['proxy-', 'ratelimit', 'x-rate
  * Response fields for one caller, by exact name. As with Set-Cookie, a response that has one is not
  * stored. CDNs and proxies add none of them to every response.
  */
-export const CREDENTIALS: ReadonlySet<string> = new Set([
+export const CREDENTIAL_FIELDS: ReadonlySet<string> = new Set([
   // RFC 9110 §11.6 and §11.7: Negotiate and Digest authenticate one caller with these fields, also
   // in a 200.
   ...['authentication-info', 'proxy-authentication-info', 'www-authenticate'],
@@ -98,13 +98,13 @@ export const CREDENTIALS: ReadonlySet<string> = new Set([
  * RFC 9111 §3.1: the fields that an entry stores. `Date` stays, because `Age` is computed from it.
  */
 export function storableHeaders(headers: HeaderList): HeaderList {
-  return lastingHeaders(headers).filter(
-    ([name]) => !OWN_FIELDS.includes(name) && !CREDENTIALS.has(name),
+  return reusableHeaders(headers).filter(
+    ([name]) => !OWN_FIELDS.includes(name) && !CREDENTIAL_FIELDS.has(name),
   )
 }
 
 /** The response fields that may be sent to another request. */
-export function lastingHeaders(headers: HeaderList): HeaderList {
+export function reusableHeaders(headers: HeaderList): HeaderList {
   const listed = connectionListed(headers)
   return headers.filter(([name]) => {
     if (NOT_REPLAYED.has(name) || listed.has(name)) return false

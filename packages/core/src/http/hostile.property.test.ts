@@ -5,11 +5,11 @@ import { contentRange, selectRange } from './byte-range.ts'
 import { deltaSeconds, directivesOf, parseCacheControl } from './cache-control.ts'
 import { cacheStatus } from './cache-status.ts'
 import { notModified } from './conditional.ts'
-import { conditionsFor, freshen, isAbout } from './freshen.ts'
+import { conditionsFor, confirms, freshen } from './freshen.ts'
 import { explicitLifetimeMs, initialAgeMs, parseHttpDate } from './freshness.ts'
-import { lastingHeaders, requestField, storableHeaders, trimOws } from './headers.ts'
+import { requestField, reusableHeaders, storableHeaders, trimOws } from './headers.ts'
 import { parseIdempotencyKey } from './idempotency-key.ts'
-import { isWelcome, isWelcomeOnError, requestDirectives } from './request-directives.ts'
+import { isAcceptable, isAcceptableOnError, requestDirectives } from './request-directives.ts'
 import { cacheGroups, invalidatedGroups, responseTags } from './response-tags.ts'
 import { canonicalPath, matchesPattern, patternProblem } from './route-pattern.ts'
 import { parseDictionary, parseList } from './structured-fields.ts'
@@ -50,21 +50,21 @@ const READERS: Readonly<Record<string, (text: string) => unknown>> = {
   'a field that Vary names': (text) => selectFields(['x'], { x: text }),
   'a field by any name': (text) => requestField({ a: 'b' }, text),
   Connection: (text) => storableHeaders([['connection', text], ...STORED]),
-  'Set-Cookie': (text) => lastingHeaders([['set-cookie', text]]),
+  'Set-Cookie': (text) => reusableHeaders([['set-cookie', text]]),
   'a dictionary': (text) => parseDictionary([text]),
   'a list': (text) => parseList([text]),
   'Idempotency-Key': (text) => parseIdempotencyKey([text], false),
   'Idempotency-Key, strictly': (text) => parseIdempotencyKey([text], true),
   'Cache-Control of a request': (text) => {
     const wish = requestDirectives({ 'cache-control': text })
-    return [isWelcome(wish, OFFER), isWelcomeOnError(wish, OFFER)]
+    return [isAcceptable(wish, OFFER), isAcceptableOnError(wish, OFFER)]
   },
   'Pragma of a request': (text) => requestDirectives({ pragma: text }),
   Range: (text) => selectRange({ range: text }, STORED, 100),
   'If-Range': (text) => selectRange({ range: 'bytes=0-1', 'if-range': text }, STORED, 100),
   'If-None-Match': (text) => notModified({ 'if-none-match': text }, STORED, 200),
   'If-Modified-Since': (text) => notModified({ 'if-modified-since': text }, STORED, 200),
-  ETag: (text) => [conditionsFor([['etag', text]]), isAbout(STORED, [['etag', text]])],
+  ETag: (text) => [conditionsFor([['etag', text]]), confirms(STORED, [['etag', text]])],
   'the fields of a 304': (text) => freshen(STORED, { headers: [['vary', text]] }, NOW),
   'Surrogate-Key': (text) => responseTags([['surrogate-key', text]]),
   'Cache-Tag': (text) => responseTags([['cache-tag', text]]),
@@ -198,9 +198,10 @@ describe("a request's Cache-Control with an addition", () => {
     })
     fc.assert(
       fc.property(said, text, offer, (wish, garbage, each) => {
-        const before = isWelcome(requestDirectives({ 'cache-control': wish }), each)
+        const before = isAcceptable(requestDirectives({ 'cache-control': wish }), each)
         const longer = requestDirectives({ 'cache-control': `${wish}, ${garbage}` })
-        if (longer?.maxStaleS === undefined && !before) expect(isWelcome(longer, each)).toBe(false)
+        if (longer?.maxStaleS === undefined && !before)
+          expect(isAcceptable(longer, each)).toBe(false)
       }),
       runs(2_000),
     )

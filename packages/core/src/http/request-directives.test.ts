@@ -1,6 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { isWelcome, isWelcomeOnError, type Offer, requestDirectives } from './request-directives.ts'
+import {
+  isAcceptable,
+  isAcceptableOnError,
+  requestDirectives,
+  type StoredAge,
+} from './request-directives.ts'
 
 const said = (cacheControl: string) => requestDirectives({ 'cache-control': cacheControl })
 
@@ -56,20 +61,20 @@ describe('parsed request directives', () => {
   })
 })
 
-const fresh = (ageS: number, leftS: number): Offer => ({
+const fresh = (ageS: number, leftS: number): StoredAge => ({
   ageMs: ageS * 1000,
   freshForMs: leftS * 1000,
 })
-const stale = (byS: number): Offer => fresh(60, -byS)
+const stale = (byS: number): StoredAge => fresh(60, -byS)
 
 describe('a stored response', () => {
   it('is allowed by a request without directives, fresh or stale', () => {
-    expect(isWelcome(undefined, fresh(5, 5))).toBe(true)
-    expect(isWelcome(undefined, stale(5))).toBe(true)
-    expect(isWelcomeOnError(undefined, stale(5))).toBe(true)
+    expect(isAcceptable(undefined, fresh(5, 5))).toBe(true)
+    expect(isAcceptable(undefined, stale(5))).toBe(true)
+    expect(isAcceptableOnError(undefined, stale(5))).toBe(true)
   })
 
-  it.each<[string, Offer, boolean]>([
+  it.each<[string, StoredAge, boolean]>([
     ['no-cache', fresh(0, 60), false],
     ['no-store', fresh(5, 60), true],
     ['max-age=5', fresh(5, 60), true],
@@ -89,10 +94,10 @@ describe('a stored response', () => {
     ['max-stale', stale(500), true],
     ['stale-if-error=5', stale(6), true],
   ])('is allowed with %s, for %j: %s', (text, offer, expected) =>
-    expect(isWelcome(said(text), offer)).toBe(expected),
+    expect(isAcceptable(said(text), offer)).toBe(expected),
   )
 
-  it.each<[string, Offer, boolean]>([
+  it.each<[string, StoredAge, boolean]>([
     ['stale-if-error=5', stale(5), true],
     ['stale-if-error=5', stale(6), false],
     ['no-cache, stale-if-error=5', stale(5), true],
@@ -101,6 +106,6 @@ describe('a stored response', () => {
     ['no-cache', stale(5), false],
     ['max-stale=9', stale(5), true],
   ])('is allowed for an error with %s, for %j: %s', (text, offer, expected) =>
-    expect(isWelcomeOnError(said(text), offer)).toBe(expected),
+    expect(isAcceptableOnError(said(text), offer)).toBe(expected),
   )
 })

@@ -18,7 +18,7 @@ export interface RequestDirectives {
 }
 
 /** A stored response at the moment at which it would be sent. */
-export interface Offer {
+export interface StoredAge {
   readonly ageMs: number
   /** Remaining freshness. Negative if the response is stale. */
   readonly freshForMs: number
@@ -67,7 +67,7 @@ function apply(read: Mutable, name: string, value: string | undefined): void {
 }
 
 /** RFC 9111 §5.2.1.1 to §5.2.1.4: whether the client accepts a stored response. */
-export function isWelcome(directives: RequestDirectives | undefined, offer: Offer): boolean {
+export function isAcceptable(directives: RequestDirectives | undefined, offer: StoredAge): boolean {
   if (directives === undefined) return true
   const { noCache, maxAgeS, minFreshS, maxStaleS } = directives
   if (noCache) return false
@@ -83,7 +83,10 @@ export function isWelcome(directives: RequestDirectives | undefined, offer: Offe
  * RFC 5861 §4: whether the client accepts a stored response in place of an error.
  * https://www.rfc-editor.org/rfc/rfc5861.html#section-4
  */
-export function isWelcomeOnError(directives: RequestDirectives | undefined, offer: Offer): boolean {
-  if (directives?.staleIfErrorS === undefined) return isWelcome(directives, offer)
+export function isAcceptableOnError(
+  directives: RequestDirectives | undefined,
+  offer: StoredAge,
+): boolean {
+  if (directives?.staleIfErrorS === undefined) return isAcceptable(directives, offer)
   return -offer.freshForMs <= directives.staleIfErrorS * 1000
 }

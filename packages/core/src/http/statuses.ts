@@ -9,7 +9,7 @@ export const NEVER_STORED: ReadonlySet<number> = new Set([
 ])
 
 /** RFC 5861 §4: the error statuses that a stale response may replace. */
-export const COVERED: ReadonlySet<number> = new Set([500, 502, 503, 504])
+export const STALE_IF_ERROR_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504])
 
 /** The phrase of a status (RFC 9110 §15.6). */
 export function titleOf(status: number): string {

@@ -53,14 +53,14 @@ export interface Attempt {
 }
 
 /** The decisions of the handler about its attempt. */
-export interface Said {
+export interface Decisions {
   verdict: Verdict | undefined
   keepsBody: boolean
 }
 
-export interface Directed {
+export interface AttemptHandle {
   readonly attempt: Attempt
-  readonly said: Readonly<Said>
+  readonly said: Readonly<Decisions>
 }
 
 const NEVER = new AbortController().signal
@@ -68,12 +68,12 @@ const NEVER = new AbortController().signal
 /**
  * The attempt object of a run. Without `running`, the request is unprotected and nothing is stored.
  */
-export function direct(
+export function createAttempt(
   rt: IdempotencyRuntime,
   key: string,
   running: Running | undefined,
-): Directed {
-  const said: Said = { verdict: undefined, keepsBody: true }
+): AttemptHandle {
+  const said: Decisions = { verdict: undefined, keepsBody: true }
   const setVerdict = (verdict: Verdict) => () => {
     said.verdict = verdict
   }
@@ -89,7 +89,7 @@ export function direct(
     get signal() {
       return running?.signal ?? NEVER
     },
-    childKey: (name) => rt.names.childKey(key, readName('childKey', name)),
+    childKey: (name) => rt.hashes.childKey(key, readName('childKey', name)),
     step<T>(name: string, work: () => T | Promise<T>): Promise<T> {
       steps ??= new Map()
       const known = steps.get(readName('step', name))

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { RequestView } from '../ports/exchange.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
 import type { RequestBody } from '../ports/idempotent-exchange.ts'
-import { customFingerprint, type FingerprintMode, fingerprint } from './fingerprint.ts'
+import { type FingerprintMode, fingerprint, fingerprintOfValue } from './fingerprint.ts'
 import { KeyedHash } from './keyed-hash.ts'
 
 const names = new KeyedHash('a secret of some length, for tests')
@@ -95,7 +95,7 @@ describe('method and target', () => {
 
   it('stays equal over versions; otherwise VERSION must be raised', () => {
     const sent = { ...json('{"b":1.0,"a":"\u00e9"}'), target: '/orders?b=1&a=2' }
-    expect([of(sent), customFingerprint(names, requestOf(sent), ['a'])]).toMatchInlineSnapshot(`
+    expect([of(sent), fingerprintOfValue(names, requestOf(sent), ['a'])]).toMatchInlineSnapshot(`
       [
         {
           "canonical": "CWs8vkNtxAP4Xq7EYRkwlayDMj9oovld8OSiEBndC0k",
@@ -302,8 +302,8 @@ describe('bodies without a known form', () => {
   })
 })
 
-describe('customFingerprint', () => {
-  const custom = (sent: Sent, value: unknown) => customFingerprint(names, requestOf(sent), value)
+describe('fingerprintOfValue', () => {
+  const custom = (sent: Sent, value: unknown) => fingerprintOfValue(names, requestOf(sent), value)
 
   it('uses the value, method and path', () => {
     const prints = custom({}, { order: 1, to: 'a' })

@@ -24,7 +24,7 @@ export type FingerprintMode = 'canonical' | 'bytes'
 const VERSION = '1'
 
 /** The reason for which a body has no fingerprint. */
-export type NotSeen = 'unseen' | 'too-large' | 'incomplete'
+export type NoFingerprint = 'unseen' | 'too-large' | 'incomplete'
 
 /**
  * The fingerprints of a request, or the reason why there are none. `unseen`: other code read the
@@ -35,7 +35,7 @@ export function fingerprint(
   request: RequestView,
   body: RequestBody,
   mode: FingerprintMode,
-): Fingerprints | NotSeen {
+): Fingerprints | NoFingerprint {
   if (body.type === 'too-large' || body.type === 'unseen' || body.type === 'incomplete')
     return body.type
   const media = mediaOf(request.headers)
@@ -54,7 +54,7 @@ export function fingerprint(
  * The fingerprint by the user's own function. It covers method, path and `value`, but not the
  * query. Undefined if JSON cannot represent `value`.
  */
-export function customFingerprint(
+export function fingerprintOfValue(
   names: KeyedHash,
   { method, target }: RequestView,
   value: unknown,
@@ -115,7 +115,7 @@ const PARAMETER =
   /;[ \t]*([!#$%&'*+\-.^_`|~\w]+)=(?:([!#$%&'*+\-.^_`|~\w]+)|"([^"\\]*(?:\\.[^"\\]*)*)")/g
 
 function contentOf(
-  body: Exclude<RequestBody, { type: NotSeen }>,
+  body: Exclude<RequestBody, { type: NoFingerprint }>,
   media: Media,
   mode: FingerprintMode,
 ): Content | 'unseen' | 'too-large' {

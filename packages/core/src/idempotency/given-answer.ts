@@ -8,7 +8,7 @@ import type { Kept } from './kept-response.ts'
 import { replayableHeaders } from './replayable.ts'
 
 /** Checks a given response and converts it for storage. Throws `ERR_STAMPEDE_OPTION`. */
-export function keptFrom(where: string, answer: GivenAnswer): Kept & { readonly type: 'response' } {
+export function toKept(where: string, answer: GivenAnswer): Kept & { readonly type: 'response' } {
   // A callback without a return value is an error. It must not become an empty 200.
   if (answer === undefined)
     throw optionError(where, answer, 'use a response: { status: 201, body }')

@@ -6,10 +6,10 @@ import type { IdempotencyOutcome } from '../events.ts'
 import { type KeyField, parseIdempotencyKey } from '../http/idempotency-key.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
 import type { IdempotentExchange } from '../ports/idempotent-exchange.ts'
-import { type Attempt, type Directed, direct } from './attempt.ts'
+import { type Attempt, type AttemptHandle, createAttempt } from './attempt.ts'
 import type { Claim } from './claim.ts'
-import { customFingerprint, fingerprint, type NotSeen } from './fingerprint.ts'
-import { keptFrom } from './given-answer.ts'
+import { fingerprint, fingerprintOfValue, type NoFingerprint } from './fingerprint.ts'
+import { toKept } from './given-answer.ts'
 import { type IdempotencyRuleSet, type Reconcile, scopeText } from './idempotency-options.ts'
 import { type RefusalCode, type Refused, refuse } from './idempotency-problems.ts'
 import type { IdempotencyRuntime } from './idempotency-runtime.ts'
@@ -17,7 +17,7 @@ import type { Kept } from './kept-response.ts'
 import { type Obtained, obtain } from './obtain.ts'
 import { replyFor, type Settled } from './replay.ts'
 import type { Running } from './running.ts'
-import { settleAnswer } from './settle-answer.ts'
+import { outcomeOf } from './settle-answer.ts'
 import { whenKnown } from './when-known.ts'
 
 /** A promise only if the result is not available synchronously. */
@@ -45,12 +45,12 @@ export function handleIdempotent<Native>(
   exchange: IdempotentExchange<Native>,
   attach: (attempt: Attempt) => void,
 ): Maybe {
-  if (!rules.methods.has(exchange.request.method)) return exchange.bypass([])
+  if (!rules.methods.has(exchange.request.method)) return exchange.forward([])
   const journey = { rt, rules, exchange, attach, key: '', name: '' }
   const field = readKey(rules, exchange)
   if (field.type === 'key') return identify(journey, field.key)
   if (field.type === 'missing') {
-    if (!rules.required(exchange.native)) return exchange.bypass([])
+    if (!rules.required(exchange.native)) return exchange.forward([])
     return rejectRequest(journey, 'idempotency-key-missing')
   }
   const code = field.type === 'duplicate' ? 'idempotency-key-duplicate' : 'idempotency-key-invalid'
@@ -89,10 +89,10 @@ function inScope<Native>(journey: Journey<Native>, rawKey: string, returned: unk
       `the function returned ${show(returned)}; return a non-empty string or a number, and mount authentication before idempotency()`,
     )
   }
-  const key = rt.names.recordKey('http', scope, rawKey)
+  const key = rt.hashes.recordKey('http', scope, rawKey)
   // The middleware may be mounted twice, such as on the app and on a router. Then the second one
   // must not treat the request as a repeat of itself.
-  if (rt.running.get(key)?.claim.native === exchange.native) return exchange.bypass([])
+  if (rt.running.get(key)?.claim.native === exchange.native) return exchange.forward([])
   return whenKnown(readFingerprints(journey), (prints) => compare(journey, key, rawKey, prints))
 }
 
@@ -100,7 +100,7 @@ function compare<Native>(
   journey: Journey<Native>,
   key: string,
   name: string,
-  fingerprints: Fingerprints | NotSeen,
+  fingerprints: Fingerprints | NoFingerprint,
 ): Maybe {
   if (fingerprints === 'unseen') throw bodyUnseen()
   if (typeof fingerprints === 'string') {
@@ -116,15 +116,15 @@ function readFingerprints<Native>({
   rt,
   rules,
   exchange,
-}: Journey<Native>): Fingerprints | NotSeen | Promise<Fingerprints | NotSeen> {
+}: Journey<Native>): Fingerprints | NoFingerprint | Promise<Fingerprints | NoFingerprint> {
   const { request, native } = exchange
   const mode = rules.fingerprint
   if (typeof mode !== 'function') {
     const body = exchange.readBody(rules.maxRequestBytes)
-    return whenKnown(body, (read) => fingerprint(rt.names, request, read, mode))
+    return whenKnown(body, (read) => fingerprint(rt.hashes, request, read, mode))
   }
   return whenKnown(mode(native), (value) => {
-    const prints = customFingerprint(rt.names, request, value)
+    const prints = fingerprintOfValue(rt.hashes, request, value)
     if (prints !== undefined) return prints
     throw callbackError(
       'idempotency.fingerprint',
@@ -157,8 +157,8 @@ function withoutStore<Native>(journey: Journey<Native>, claim: Claim, error: unk
     return rejectRequest(journey, 'idempotency-store-unavailable')
   }
   report(journey, 'unprotected')
-  journey.attach(direct(rt, claim.key, undefined).attempt)
-  return exchange.bypass([['idempotency-status', 'unprotected']])
+  journey.attach(createAttempt(rt, claim.key, undefined).attempt)
+  return exchange.forward([['idempotency-status', 'unprotected']])
 }
 
 function proceed<Native>(journey: Journey<Native>, obtained: Obtained): Maybe {
@@ -170,7 +170,7 @@ function replay<Native>(journey: Journey<Native>, obtained: Settled): void {
 }
 
 function run<Native>(journey: Journey<Native>, running: Running): Maybe {
-  const directed = direct(journey.rt, journey.key, running)
+  const directed = createAttempt(journey.rt, journey.key, running)
   const { reconcile } = journey.rules
   if (!running.begun.isRecovery || reconcile === undefined) return start(journey, directed, running)
   return recover(journey, directed, running, reconcile)
@@ -178,7 +178,7 @@ function run<Native>(journey: Journey<Native>, running: Running): Maybe {
 
 async function recover<Native>(
   journey: Journey<Native>,
-  directed: Directed,
+  directed: AttemptHandle,
   running: Running,
   ask: Reconcile<Native>,
 ): Promise<void> {
@@ -195,15 +195,15 @@ async function recover<Native>(
   return start(journey, directed, running)
 }
 
-function start<Native>(journey: Journey<Native>, directed: Directed, running: Running): Maybe {
+function start<Native>(journey: Journey<Native>, directed: AttemptHandle, running: Running): Maybe {
   const { rules, exchange } = journey
   report(journey, running.begun.isRecovery ? 'recovered' : 'started')
   journey.attach(directed.attempt)
   return exchange.run({
     maxBodyBytes: rules.maxBodyBytes,
-    patienceMs: rules.policy.maxHoldMs,
+    graceMs: rules.policy.maxHoldMs,
     onEnd(end) {
-      const outcome = settleAnswer(end, directed.said)
+      const outcome = outcomeOf(end, directed.said)
       if (outcome === undefined) return running.abandon('the handler did not respond')
       const finished = running.finish(outcome)
       return finished instanceof Promise ? finished.then(() => {}) : undefined
@@ -214,14 +214,14 @@ function start<Native>(journey: Journey<Native>, directed: Directed, running: Ru
 /** Calls `onLeaseExpired`. If it throws, the lease expires and the next request calls it again. */
 async function reconcile<Native>(
   { exchange }: Journey<Native>,
-  { attempt }: Directed,
+  { attempt }: AttemptHandle,
   running: Running,
   ask: Reconcile<Native>,
 ): Promise<'takeover' | 'uncertain' | Kept> {
   try {
     const found = await ask(attempt, exchange.native)
     if (found === 'takeover' || found === 'uncertain') return found
-    return keptFrom('idempotency.onLeaseExpired', found)
+    return toKept('idempotency.onLeaseExpired', found)
   } catch (error) {
     running.abandon('onLeaseExpired failed')
     throw error

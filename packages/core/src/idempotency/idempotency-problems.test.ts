@@ -201,7 +201,7 @@ describe('the request body', () => {
     expect(bench.store.take()).toEqual([])
   })
 
-  it('is not read if customFingerprint is set', async () => {
+  it('is not read if fingerprintOfValue is set', async () => {
     const ask = bench.route({ fingerprint: ({ user }) => ({ total: user }) })
     const first = await ask(unseen)
     expect(first.isRunning).toBe(true)
@@ -209,7 +209,7 @@ describe('the request body', () => {
     expect((await ask({ body: 'other' })).field('idempotency-replayed')).toBe('true')
   })
 
-  it('is an error if customFingerprint returns undefined', async () => {
+  it('is an error if fingerprintOfValue returns undefined', async () => {
     const request = await bench.route({ fingerprint: () => undefined })()
     expect(request.error).toMatchObject({
       message: 'idempotency.fingerprint: the function must return a value that JSON can represent',

@@ -27,7 +27,7 @@ export interface IdempotencyRuntime {
   readonly keeper: LeaseKeeper
   /** Deadlines of leases and of replies from the store. */
   readonly deadlines: Deadlines
-  readonly names: KeyedHash
+  readonly hashes: KeyedHash
   readonly seal: Seal
   readonly replays: Replays
   readonly unstored: Unstored
@@ -35,7 +35,7 @@ export interface IdempotencyRuntime {
   /** Attempts that run in this process, by key of the record. */
   readonly running: Map<string, RunningAttempt>
   /** Pending `begin` commands, so that equal requests can share one. */
-  readonly asking: Map<string, Promise<BeginReply>>
+  readonly pendingBegins: Map<string, Promise<BeginReply>>
   closed: boolean
 }
 
@@ -52,13 +52,13 @@ export function createIdempotencyRuntime(
     events,
     keeper: new LeaseKeeper(store, clock),
     deadlines: new Deadlines(clock),
-    names: new KeyedHash(config.secret),
+    hashes: new KeyedHash(config.secret),
     seal: new Seal(config.encryptionKeys),
-    replays: new Replays(clock, () => store.hearing !== false),
+    replays: new Replays(clock, () => store.isReceiving !== false),
     unstored: new Unstored(clock),
     waiters: new Waiters(clock),
     running: new Map(),
-    asking: new Map(),
+    pendingBegins: new Map(),
     closed: false,
   }
   store.attach({
@@ -97,7 +97,7 @@ export async function closeIdempotency(rt: IdempotencyRuntime): Promise<void> {
   rt.closed = true
   const deadline = rt.clock.now() + DRAIN_MS
   rt.unstored.retryNow()
-  const busy = () => rt.running.size + rt.unstored.size + rt.asking.size > 0
+  const busy = () => rt.running.size + rt.unstored.size + rt.pendingBegins.size > 0
   while (busy() && rt.clock.now() < deadline) {
     await new Promise<void>((resolve) => rt.clock.setTimer(10, resolve))
   }

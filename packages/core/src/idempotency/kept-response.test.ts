@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { UNKNOWN_ORIGIN } from '../entry/entry.ts'
+import { UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { encodeFrame } from '../entry/frame.ts'
 import type { HeaderList } from '../ports/exchange.ts'
 import { forgeFrame, turnBit } from '../testing/frames.ts'
@@ -45,7 +45,7 @@ describe('a stored result', () => {
           type: 'value',
           encoding: 'json',
           body: Buffer.from('{"a":1}'),
-          made: UNKNOWN_ORIGIN,
+          provenance: UNKNOWN_PROVENANCE,
         },
       },
     ],
@@ -57,7 +57,7 @@ describe('a stored result', () => {
           type: 'value',
           encoding: 'bytes',
           body: Buffer.from([0, 1]),
-          made: UNKNOWN_ORIGIN,
+          provenance: UNKNOWN_PROVENANCE,
         },
       },
     ],
@@ -71,7 +71,7 @@ describe('a stored result', () => {
       'k',
       encodeKept('k', {
         type: 'value',
-        stored: { type: 'value', encoding: 'json', body, made: UNKNOWN_ORIGIN },
+        stored: { type: 'value', encoding: 'json', body, provenance: UNKNOWN_PROVENANCE },
       }),
     )
     expect(kept?.type === 'value' && kept.stored.parsed?.deref()).toEqual({ value: { a: [1] } })
@@ -108,7 +108,7 @@ describe('a result from a store', () => {
         type: 'value',
         encoding: 'bytes',
         body: Buffer.from('a'),
-        made: UNKNOWN_ORIGIN,
+        provenance: UNKNOWN_PROVENANCE,
       }),
     ],
     ['an invalid status', frame(99, [])],
@@ -141,7 +141,12 @@ describe('a result from a store', () => {
       encodeKept('k', { type: 'not-retained', status: 201, location: '/a' }),
       encodeKept('k', {
         type: 'value',
-        stored: { type: 'value', encoding: 'json', body: Buffer.from('[1]'), made: UNKNOWN_ORIGIN },
+        stored: {
+          type: 'value',
+          encoding: 'json',
+          body: Buffer.from('[1]'),
+          provenance: UNKNOWN_PROVENANCE,
+        },
       }),
     ]
     for (const whole of frames) {

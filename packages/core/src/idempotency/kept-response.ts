@@ -2,9 +2,9 @@
 // cache or a JSON note follows. The store is not trusted, so decoding checks all parts and never
 // throws.
 
-import { type StoredValue, UNKNOWN_ORIGIN } from '../entry/entry.ts'
+import { type StoredValue, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { decodeFrame, decodeNote, encodeFrame, encodeNote } from '../entry/frame.ts'
-import { copied, ownBytes, PAIR_BYTES, stringBytes } from '../entry/own-memory.ts'
+import { deepCopy, ownBytes, PAIR_BYTES, stringBytes } from '../entry/own-memory.ts'
 import { ownHeaders, toFields, toHeaders } from '../http/fields.ts'
 import { headerValue } from '../http/headers.ts'
 import type { HeaderList } from '../ports/exchange.ts'
@@ -40,7 +40,7 @@ export function withoutBody(kept: Kept): NotRetained {
  * allocates small buffers as views of one of 8 KiB.
  */
 export function ownKept(kept: Kept): Kept {
-  if (kept.type === 'not-retained') return copied(kept)
+  if (kept.type === 'not-retained') return deepCopy(kept)
   if (kept.type === 'response') {
     const { type, status, headers, body } = kept
     return { type, status, headers: ownHeaders(headers), body: ownBytes(body) }
@@ -87,7 +87,7 @@ export function encodeKept(name: string, kept: Kept): Uint8Array {
   }
   if (kept.type === 'value') return withKind(KIND_FRAME, encodeFrame(name, kept.stored))
   const { type, status, headers, body } = kept
-  const about = { initialAgeMs: 0, vary: [], made: UNKNOWN_ORIGIN }
+  const about = { initialAgeMs: 0, vary: [], provenance: UNKNOWN_PROVENANCE }
   return withKind(
     KIND_FRAME,
     encodeFrame(name, { type, status, fields: toFields(headers), body, ...about }),

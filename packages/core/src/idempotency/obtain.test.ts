@@ -100,10 +100,10 @@ describe('this process without a store command', () => {
     const ask = here.route()
     await (await ask()).answer()
     here.store.take()
-    here.store.hearing = false
+    here.store.isReceiving = false
     await ask()
     expect(here.store.take()).toEqual(['begin'])
-    here.store.hearing = true
+    here.store.isReceiving = true
     await ask()
     expect(here.store.take()).toEqual([])
     here.store.hooks.onGap()

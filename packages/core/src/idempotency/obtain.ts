@@ -98,18 +98,18 @@ async function beginShared(rt: IdempotencyRuntime, claim: Claim, wait: boolean):
   // wake-up sends its own command.
   const turn = wait ? `wait ${rt.waiters.turn(claim.key)}` : ''
   const sharedBy = `${claim.key} ${exact} ${canonical} ${turn}`
-  const pending = rt.asking.get(sharedBy)
+  const pending = rt.pendingBegins.get(sharedBy)
   if (pending !== undefined) {
     const reply = await pending
     return reply.status === 'begun' ? { type: 'busy' } : settled(rt, claim, reply)
   }
   const sentAt = rt.clock.now()
   const command = rt.store.begin(claim.key, requestOf(claim, wait))
-  rt.asking.set(sharedBy, command)
+  rt.pendingBegins.set(sharedBy, command)
   try {
     return await fromReply(rt, claim, await command, sentAt)
   } finally {
-    rt.asking.delete(sharedBy)
+    rt.pendingBegins.delete(sharedBy)
   }
 }
 

@@ -5,7 +5,7 @@ import { closedError, optionError } from '../errors.ts'
 import { checkNames, flag, readOptions } from '../options.ts'
 import type { HeaderList } from '../ports/exchange.ts'
 import type { Settlement, SettleReply } from '../ports/idempotency-store.ts'
-import { keptFrom } from './given-answer.ts'
+import { toKept } from './given-answer.ts'
 import { type GivenAnswer, scopeText } from './idempotency-options.ts'
 import { type IdempotencyRuntime, onSettled } from './idempotency-runtime.ts'
 import { decodeKept, encodeKept, type Kept } from './kept-response.ts'
@@ -130,13 +130,13 @@ function recordOf(rt: IdempotencyRuntime, ref: IdempotencyKeyRef): string {
       'use the key of a job, or { scope, key } of a request',
     )
   }
-  return rt.names.recordKey('http', scope, key)
+  return rt.hashes.recordKey('http', scope, key)
 }
 
 function keptOf(ref: IdempotencyKeyRef, answer: GivenAnswer | { value: unknown }): Kept {
   const where = 'idempotency.resolve'
   if (typeof ref !== 'string' && !('job' in ref)) {
-    return keptFrom(where, answer as GivenAnswer)
+    return toKept(where, answer as GivenAnswer)
   }
   const { value } = checkNames(where, answer, ['value'])
   return { type: 'value', stored: encodeValue(where, value) }

@@ -1,4 +1,4 @@
-import { UNKNOWN_ORIGIN } from '../entry/entry.ts'
+import { UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 // The response to a duplicate. Refusals are in idempotency-problems.test.ts.
 
 import { gzipSync } from 'node:zlib'
@@ -109,7 +109,12 @@ describe('a response that was not retained', () => {
   it('is also one that cannot be parsed here, or is the result of a job', () => {
     const value: Kept = {
       type: 'value',
-      stored: { type: 'value', encoding: 'json', body: Buffer.from('1'), made: UNKNOWN_ORIGIN },
+      stored: {
+        type: 'value',
+        encoding: 'json',
+        body: Buffer.from('1'),
+        provenance: UNKNOWN_PROVENANCE,
+      },
     }
     for (const settled of [done(value), { type: 'unreadable' } as const]) {
       const answer = reply(settled)

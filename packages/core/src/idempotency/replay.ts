@@ -4,7 +4,7 @@ import type { IdempotencyOutcome } from '../events.ts'
 import type { IdempotentExchange } from '../ports/idempotent-exchange.ts'
 import { type RefusalCode, type Refused, refuse } from './idempotency-problems.ts'
 import type { Obtained } from './obtain.ts'
-import { decodeFor, headersBeside } from './replayable.ts'
+import { decodeFor, withoutSetFields } from './replayable.ts'
 
 /** Each result of `obtain` except a new attempt. */
 export type Settled = Exclude<Obtained, { type: 'run' }>
@@ -37,7 +37,7 @@ export function replyFor(
     return refuse(REFUSED.unreadable, docsUrl, { original })
   }
   const accepts = request.headers['accept-encoding']?.toString()
-  const { headers, body } = decodeFor(accepts, headersBeside(kept.headers, isSet), kept.body)
+  const { headers, body } = decodeFor(accepts, withoutSetFields(kept.headers, isSet), kept.body)
   const marked = [...headers, ['idempotency-replayed', 'true'] as const]
   return { outcome: REPLAYED[from], reply: { status: kept.status, headers: marked, body } }
 }

@@ -1,16 +1,16 @@
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import type { HeaderList } from '../ports/exchange.ts'
-import { decodeFor, headersBeside, isKept, replayableHeaders } from './replayable.ts'
+import { decodeFor, isFinal, replayableHeaders, withoutSetFields } from './replayable.ts'
 
 describe('isKept', () => {
   it.each([
     200, 201, 202, 204, 206, 299, 300, 301, 303, 307, 308, 400, 402, 404, 409, 410, 418, 422, 451,
-  ])('keeps %d', (status) => expect(isKept(status)).toBe(true))
+  ])('keeps %d', (status) => expect(isFinal(status)).toBe(true))
 
   it.each([100, 101, 103, 304, 401, 403, 407, 408, 421, 425, 429, 500, 501, 502, 503, 504, 599])(
     'releases %d',
-    (status) => expect(isKept(status)).toBe(false),
+    (status) => expect(isFinal(status)).toBe(false),
   )
 })
 
@@ -65,7 +65,7 @@ describe('replayableHeaders', () => {
   })
 })
 
-describe('headersBeside with the fields of the current response', () => {
+describe('withoutSetFields with the fields of the current response', () => {
   const names = [
     ...['strict-transport-security', 'content-security-policy', 'x-frame-options'],
     ...['content-security-policy-report-only', 'x-content-type-options', 'referrer-policy'],
@@ -82,14 +82,14 @@ describe('headersBeside with the fields of the current response', () => {
         ['x-order', '1'],
       ]
       expect(replayableHeaders(headers)).toEqual(headers)
-      expect(headersBeside(headers, () => false)).toEqual(headers)
-      expect(headersBeside(headers, (set) => set === name)).toEqual([['x-order', '1']])
+      expect(withoutSetFields(headers, () => false)).toEqual(headers)
+      expect(withoutSetFields(headers, (set) => set === name)).toEqual([['x-order', '1']])
     },
   )
 
   it('replaces no other field', () => {
     const headers: HeaderList = [['location', '/orders/7']]
-    expect(headersBeside(headers, () => true)).toEqual(headers)
+    expect(withoutSetFields(headers, () => true)).toEqual(headers)
   })
 })
 

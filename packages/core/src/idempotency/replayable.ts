@@ -3,7 +3,7 @@
 // response.
 
 import { brotliDecompressSync, gunzipSync, inflateRawSync, inflateSync } from 'node:zlib'
-import { headerValue, headerValues, lastingHeaders, trimOws } from '../http/headers.ts'
+import { headerValue, headerValues, reusableHeaders, trimOws } from '../http/headers.ts'
 import { normaliseField } from '../http/vary.ts'
 import type { HeaderList } from '../ports/exchange.ts'
 
@@ -16,7 +16,7 @@ const UNDECIDED: ReadonlySet<number> = new Set([401, 403, 407, 408, 421, 425, 42
  * Whether a response is final. Otherwise the attempt is released, and the next request runs the
  * handler. A 304 is not final, because it refers to a copy that only the first client has.
  */
-export function isKept(status: number): boolean {
+export function isFinal(status: number): boolean {
   return status >= 200 && status < 500 && status !== 304 && !UNDECIDED.has(status)
 }
 
@@ -37,7 +37,7 @@ const NOT_REPLAYED_PREFIXES: readonly string[] = [
 
 /** The fields to store: those that the cache may replay, without the ones above. */
 export function replayableHeaders(headers: HeaderList): HeaderList {
-  return lastingHeaders(headers).filter(([name]) => {
+  return reusableHeaders(headers).filter(([name]) => {
     if (NOT_REPLAYED.has(name)) return false
     return !NOT_REPLAYED_PREFIXES.some((prefix) => name.startsWith(prefix))
   })
@@ -63,7 +63,10 @@ const PROTECTING: ReadonlySet<string> = new Set([
 const PROTECTING_PREFIXES: readonly string[] = ['content-security-policy', 'cross-origin-']
 
 /** The stored fields, without security fields that a middleware set already for this response. */
-export function headersBeside(headers: HeaderList, isSet: (name: string) => boolean): HeaderList {
+export function withoutSetFields(
+  headers: HeaderList,
+  isSet: (name: string) => boolean,
+): HeaderList {
   return headers.filter(([name]) => {
     const protects =
       PROTECTING.has(name) || PROTECTING_PREFIXES.some((prefix) => name.startsWith(prefix))

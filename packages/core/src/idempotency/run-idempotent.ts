@@ -12,7 +12,7 @@ import {
 } from '../errors.ts'
 import type { IdempotencyOutcome } from '../events.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
-import { type Attempt, direct } from './attempt.ts'
+import { type Attempt, createAttempt } from './attempt.ts'
 import { canonicalValue } from './canonical-json.ts'
 import { type AttemptRules, readJobOptions } from './idempotency-options.ts'
 import type { IdempotencyRuntime } from './idempotency-runtime.ts'
@@ -92,10 +92,10 @@ export function jobRecord(rt: IdempotencyRuntime, key: unknown, scope: unknown =
     throw optionError(`${WHERE}: key`, key, "name the job: idempotent('invoice:7', work)")
   }
   if (typeof scope !== 'string') throw optionError(`${WHERE}.scope`, scope, 'use a string')
-  return rt.names.recordKey('job', scope, key)
+  return rt.hashes.recordKey('job', scope, key)
 }
 
-function inputPrint({ names }: IdempotencyRuntime, input: unknown): Fingerprints {
+function inputPrint({ hashes: names }: IdempotencyRuntime, input: unknown): Fingerprints {
   const canonical = input === undefined ? '' : canonicalValue(input)
   if (canonical !== undefined)
     return { exact: '', canonical: names.fingerprint(['job', canonical]) }
@@ -109,7 +109,7 @@ async function runJob<T>(
   running: Running,
   work: (attempt: Attempt) => T | Promise<T>,
 ): Promise<T> {
-  const { attempt, said } = direct(rt, key, running)
+  const { attempt, said } = createAttempt(rt, key, running)
   let value: T
   try {
     value = await work(attempt)

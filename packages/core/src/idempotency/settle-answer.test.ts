@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { AttemptEnd } from '../ports/idempotent-exchange.ts'
-import type { Said } from './attempt.ts'
-import { settleAnswer } from './settle-answer.ts'
+import type { Decisions } from './attempt.ts'
+import { outcomeOf } from './settle-answer.ts'
 
 const ALL = Array.from({ length: 400 }, (_, i) => 200 + i)
 const UNDECIDED = [304, 401, 403, 407, 408, 421, 425, 429]
@@ -25,8 +25,8 @@ const cutOff = (status: number): AttemptEnd => ({ type: 'not-retained', head: he
 const failed: AttemptEnd = { type: 'failed', error: new Error('no') }
 const unanswered: AttemptEnd = { type: 'unanswered' }
 
-const settle = (end: AttemptEnd, said: Partial<Said> = {}) =>
-  settleAnswer(end, { verdict: undefined, keepsBody: true, ...said })
+const settle = (end: AttemptEnd, said: Partial<Decisions> = {}) =>
+  outcomeOf(end, { verdict: undefined, keepsBody: true, ...said })
 
 const whole = (status: number) => ({
   as: 'completed',

@@ -1,20 +1,20 @@
 // The outcome of an attempt, by the handler's response and its calls on the attempt.
 
 import type { AttemptEnd } from '../ports/idempotent-exchange.ts'
-import type { Said } from './attempt.ts'
+import type { Decisions } from './attempt.ts'
 import { type Kept, withoutBody } from './kept-response.ts'
-import { isKept, replayableHeaders } from './replayable.ts'
+import { isFinal, replayableHeaders } from './replayable.ts'
 import type { Outcome } from './running.ts'
 
 /** Undefined if the outcome is unknown. Then the lease expires, and `onLeaseExpired` decides. */
-export function settleAnswer(end: AttemptEnd, said: Readonly<Said>): Outcome | undefined {
+export function outcomeOf(end: AttemptEnd, said: Readonly<Decisions>): Outcome | undefined {
   const { verdict, keepsBody } = said
   if (verdict === 'uncertain') return { as: 'uncertain' }
   if (verdict === 'release') return { as: 'released' }
   if (end.type === 'unanswered') return undefined
   if (end.type === 'failed') return verdict === 'keep' ? { as: 'uncertain' } : { as: 'released' }
   const { head } = end
-  if (verdict !== 'keep' && !isKept(head.status)) return { as: 'released' }
+  if (verdict !== 'keep' && !isFinal(head.status)) return { as: 'released' }
   const isWhole = end.type === 'answered'
   const body = isWhole ? end.body : new Uint8Array()
   const { status } = head

@@ -1,7 +1,7 @@
 // Steps: parts of a handler's work that run once for all attempts. The record stores their results.
 
 import { decodeValue, encodeValue } from '../data/value.ts'
-import { attemptOver, StampedeError, show, valueError } from '../errors.ts'
+import { StampedeError, show, stepNotStored, valueError } from '../errors.ts'
 import type { IdempotencyRuntime } from './idempotency-runtime.ts'
 import { decodeKept, encodeKept } from './kept-response.ts'
 import type { Running } from './running.ts'
@@ -61,7 +61,7 @@ async function keep(
   const { key, name: keyName } = running.claim
   try {
     if ((await rt.store.keepStep(running.begun.grant, name, frame)) === 'stale')
-      throw attemptOver(name)
+      throw stepNotStored(name)
   } catch (error) {
     if (error instanceof StampedeError && error.code === 'ERR_STAMPEDE_LEASE_LOST') throw error
     rt.events.emit({ type: 'store.failed', key, operation: 'keep-step', error }, keyName)

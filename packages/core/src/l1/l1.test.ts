@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type HeldEntry, type StoredEntry, UNKNOWN_ORIGIN } from '../entry/entry.ts'
-import { holdSlot, isNewer, L1, type L1Hold, type L1Limits, type L1Slot, passSlot } from './l1.ts'
+import { type HeldEntry, type StoredEntry, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
+import { isNewer, L1, type L1Copy, type L1Item, type L1Limits, newCopy, newMarker } from './l1.ts'
 
 const LIMITS = { maxBytes: 100_000, maxEntries: 100, maxEntryBytes: 50_000 }
 
@@ -11,9 +11,9 @@ const value = (bytes: number): StoredEntry => ({
   type: 'value',
   encoding: 'bytes',
   body: Buffer.alloc(bytes),
-  made: UNKNOWN_ORIGIN,
+  provenance: UNKNOWN_PROVENANCE,
 })
-function hold(fence: string, entry: StoredEntry = value(10)): L1Slot {
+function hold(fence: string, entry: StoredEntry = value(10)): L1Item {
   const held: HeldEntry = {
     entry,
     fence,
@@ -23,11 +23,11 @@ function hold(fence: string, entry: StoredEntry = value(10)): L1Slot {
     errorUntil: 1_000,
     keepUntil: 1_000,
   }
-  return holdSlot(held)
+  return newCopy(held)
 }
 const fenceIn = (l1: L1, key = 'k') => {
   const slot = l1.get(key)
-  return slot?.type === 'hold' ? slot.held.fence : slot?.type
+  return slot?.type === 'copy' ? slot.held.fence : slot?.type
 }
 
 describe('a write to L1', () => {
@@ -43,7 +43,7 @@ describe('a write to L1', () => {
     const since = l1.sequence()
     l1.purge('k')
     expect(l1.put('k', hold('5'), since)).toBe(false)
-    expect(l1.put('k', passSlot(0, 9), since)).toBe(false)
+    expect(l1.put('k', newMarker(0, 9), since)).toBe(false)
     expect(l1.get('k')).toBeUndefined()
   })
 
@@ -110,7 +110,7 @@ describe('a write to L1', () => {
 
   it('keeps a variant where a purge of its group finds it', () => {
     const l1 = create(LIMITS)
-    const slot = hold('5') as L1Hold
+    const slot = hold('5') as L1Copy
     l1.put('k\0de', slot, l1.sequence())
     l1.recount('k\0de', slot.held.entry.body, 'gzip')
     expect(fenceIn(l1, 'k\0de')).toBe('5')
@@ -130,8 +130,8 @@ describe('a write to L1', () => {
   it('replaces an entry with a PASS mark, and a PASS mark with an entry', () => {
     const l1 = create(LIMITS)
     l1.put('k', hold('10'), l1.sequence())
-    expect(l1.put('k', passSlot(0, 9), l1.sequence())).toBe(true)
-    expect(fenceIn(l1)).toBe('pass')
+    expect(l1.put('k', newMarker(0, 9), l1.sequence())).toBe(true)
+    expect(fenceIn(l1)).toBe('marker')
     expect(l1.put('k', hold('1'), l1.sequence())).toBe(true)
     expect(fenceIn(l1)).toBe('1')
   })
@@ -207,7 +207,7 @@ describe('a bound of L1', () => {
         fields: ['x-a', 'v'.repeat(1_000)],
         body: Buffer.alloc(0),
         initialAgeMs: 0,
-        made: UNKNOWN_ORIGIN,
+        provenance: UNKNOWN_PROVENANCE,
         vary: [],
       },
       1_000,
@@ -221,7 +221,7 @@ describe('a bound of L1', () => {
         fields: [],
         body: Buffer.alloc(0),
         initialAgeMs: 0,
-        made: UNKNOWN_ORIGIN,
+        provenance: UNKNOWN_PROVENANCE,
         vary: [['accept-language', 'v'.repeat(1_000)]],
       },
       1_000,

@@ -3,7 +3,7 @@
 // lookup brings a purged entry back.
 
 import { LRUCache } from 'lru-cache'
-import { codedBytes, dropCoded } from '../compress/coded-bodies.ts'
+import { codedBytes, dropForm } from '../compress/coded-bodies.ts'
 import { freshnessAt, type HeldEntry, type StoredEntry } from '../entry/entry.ts'
 import { ownBytes, PAIR_BYTES, stringBytes } from '../entry/own-memory.ts'
 import type { Coding } from '../http/content-coding.ts'
@@ -35,15 +35,15 @@ export interface L1Limits {
 }
 
 /** The copy of an entry, with the times and checks that only this process needs. */
-export interface L1Hold {
-  readonly type: 'hold'
+export interface L1Copy {
+  readonly type: 'copy'
   held: HeldEntry
   /** Start of the fill, if it was in this process. */
   readonly begunAt: number
   /** If the copy is stale: time from which this process may look it up in the store again. */
-  askAgainAt: number
+  nextLookupAt: number
   /** If the copy is fresh: time from which a hit may start a random early refresh. */
-  drawAgainAt: number
+  nextDrawAt: number
   /** `PurgeMarks.version` at which the copy was last found valid. */
   judged: number
 }
@@ -56,24 +56,24 @@ interface Purged {
 
 /**
  * A hit-for-miss marker. Until `until`, requests of its key do not wait for each other. From
- * `askAgainAt` on, this process may request the lease for a run whose response may be stored.
+ * `nextLookupAt` on, this process may request the lease for a run whose response may be stored.
  */
-export interface L1Pass {
-  readonly type: 'pass'
+export interface L1Marker {
+  readonly type: 'marker'
   readonly until: number
-  askAgainAt: number
+  nextLookupAt: number
 }
 
 /** The value of a key in L1: a copy or a hit-for-miss marker. */
-export type L1Slot = L1Hold | L1Pass
+export type L1Item = L1Copy | L1Marker
 
 /** The storage of L1: copies and hit-for-miss markers, by key. */
-export interface Slots {
+export interface L1Storage {
   readonly size: number
   readonly calculatedSize: number
   readonly maxEntrySize: number
-  get(key: string): L1Slot | undefined
-  set(key: string, slot: L1Slot): unknown
+  get(key: string): L1Item | undefined
+  set(key: string, item: L1Item): unknown
   delete(key: string): unknown
   /** Deletes a key and its variants. */
   purge(group: string): void
@@ -85,13 +85,13 @@ export interface Slots {
  * never encoded.
  */
 export interface LocalStore {
-  readonly slots: Slots
+  readonly items: L1Storage
   /** Works like `commit`, with a copy in place of a frame. */
-  keep(grant: Grant, slot: L1Hold): Promise<CommitReply>
+  keep(grant: Grant, item: L1Copy): Promise<CommitReply>
 }
 
 export class L1 {
-  readonly #slots: Slots | undefined
+  readonly #items: L1Storage | undefined
   /** Recent purges, by vary group. */
   readonly #purges: LRUCache<string, Purged>
   readonly #clock: Pick<Clock, 'now'>
@@ -100,10 +100,10 @@ export class L1 {
   /** `#purges` may lack purges up to this number. For safety, all keys count as purged up to it. */
   #forgotten = 0
 
-  /** `slots` is the storage of an in-process store. It has its own limits. */
-  constructor(limits: L1Limits, clock: Pick<Clock, 'now'> = systemClock, slots?: Slots) {
+  /** `items` is the storage of an in-process store. It has its own limits. */
+  constructor(limits: L1Limits, clock: Pick<Clock, 'now'> = systemClock, items?: L1Storage) {
     this.#clock = clock
-    if (limits.maxBytes > 0 && limits.maxEntries > 0) this.#slots = slots ?? ownSlots(limits)
+    if (limits.maxBytes > 0 && limits.maxEntries > 0) this.#items = items ?? ownStorage(limits)
     this.#purges = new LRUCache<string, Purged>({
       max: 10_000,
       maxSize: PURGES_BYTES,
@@ -116,15 +116,15 @@ export class L1 {
 
   /** False if the limits allow no copies at all. */
   get isOn(): boolean {
-    return this.#slots !== undefined
+    return this.#items !== undefined
   }
 
   get size(): { entries: number; bytes: number } {
-    return { entries: this.#slots?.size ?? 0, bytes: this.#slots?.calculatedSize ?? 0 }
+    return { entries: this.#items?.size ?? 0, bytes: this.#items?.calculatedSize ?? 0 }
   }
 
-  get(key: string): L1Slot | undefined {
-    return this.#slots?.get(key)
+  get(key: string): L1Item | undefined {
+    return this.#items?.get(key)
   }
 
   /** The number of the last purge. Get it before a lookup or fill, and pass it to `put`. */
@@ -137,15 +137,15 @@ export class L1 {
    * fresh copy with a newer fence. An entry without a fence was filled while the store was
    * unavailable. It replaces any other.
    */
-  put(key: string, slot: L1Slot, since: number): boolean {
+  put(key: string, item: L1Item, since: number): boolean {
     const purgedAt = this.#purges.get(groupOf(key))?.last ?? 0
     if (since < this.#forgotten || purgedAt > since) return false
-    const present = this.#slots?.get(key)
-    if (present?.type === 'hold' && slot.type === 'hold' && slot.held.fence !== '') {
+    const present = this.#items?.get(key)
+    if (present?.type === 'copy' && item.type === 'copy' && item.held.fence !== '') {
       const isFresh = freshnessAt(present.held, this.#clock.now()) === 'fresh'
-      if (isFresh && isNewer(present.held.fence, slot.held.fence)) return false
+      if (isFresh && isNewer(present.held.fence, item.held.fence)) return false
     }
-    this.#slots?.set(key, slot)
+    this.#items?.set(key, item)
     return true
   }
 
@@ -157,8 +157,8 @@ export class L1 {
 
   /** Whether the copy of this key has this very body. */
   holds(key: string, body: Uint8Array): boolean {
-    const slot = this.#slots?.get(key)
-    return slot?.type === 'hold' && slot.held.entry.body === body
+    const item = this.#items?.get(key)
+    return item?.type === 'copy' && item.held.entry.body === body
   }
 
   /**
@@ -166,16 +166,16 @@ export class L1 {
    * would be too large with it.
    */
   recount(key: string, body: Uint8Array, added: Coding): void {
-    const slot = this.#slots?.get(key)
-    if (slot === undefined || !this.holds(key, body)) return
-    if (sizeOf(slot, key) > (this.#slots?.maxEntrySize ?? 0)) dropCoded(body, added)
+    const item = this.#items?.get(key)
+    if (item === undefined || !this.holds(key, body)) return
+    if (sizeOf(item, key) > (this.#items?.maxEntrySize ?? 0)) dropForm(body, added)
     // A new object, because lru-cache measures each object only once.
-    else this.#slots?.set(key, { ...slot })
+    else this.#items?.set(key, { ...item })
   }
 
   /** Drops one copy. A pending lookup may still put it again. */
   drop(key: string): void {
-    this.#slots?.delete(key)
+    this.#items?.delete(key)
   }
 
   /** Drops a key and its variants. A later `put` from a pending lookup or fill is refused. */
@@ -185,19 +185,19 @@ export class L1 {
     this.#purges.set(group, { last: this.#sequence, hard })
     // The key is too long for `#purges`, so pending lookups and fills of all keys are refused.
     if (!this.#purges.has(group)) this.#forgotten = this.#sequence
-    this.#slots?.purge(group)
+    this.#items?.purge(group)
   }
 
   /** Drops everything. A later `put` from a pending lookup or fill is refused. */
   flush(): void {
     this.#sequence += 1
     this.#forgotten = this.#sequence
-    this.#slots?.clear()
+    this.#items?.clear()
   }
 }
 
-function ownSlots({ maxBytes, maxEntries, maxEntryBytes }: L1Limits): Slots {
-  return new GroupedLru<L1Slot>({
+function ownStorage({ maxBytes, maxEntries, maxEntryBytes }: L1Limits): L1Storage {
+  return new GroupedLru<L1Item>({
     max: maxEntries,
     maxSize: maxBytes,
     maxEntrySize: Math.max(1, Math.min(maxEntryBytes, maxBytes)),
@@ -212,30 +212,30 @@ export function isNewer(a: string, b: string): boolean {
   return a.length === b.length ? a > b : a.length > b.length
 }
 
-export function holdSlot(copy: HeldEntry, begunAt: number = LONG_AGO, askAgainAt = 0): L1Hold {
+export function newCopy(copy: HeldEntry, begunAt: number = LONG_AGO, nextLookupAt = 0): L1Copy {
   // A single literal. An object built step by step would get a hidden class of 300 bytes.
   const body = ownBytes(copy.entry.body)
   const isOwn = body === copy.entry.body
   const held = isOwn ? copy : { ...copy, entry: { ...copy.entry, body } }
-  return { type: 'hold', held, begunAt, askAgainAt, drawAgainAt: 0, judged: -1 }
+  return { type: 'copy', held, begunAt, nextLookupAt, nextDrawAt: 0, judged: -1 }
 }
 
-export function passSlot(now: number, forMs: number, delayMs = 0): L1Pass {
-  return { type: 'pass', until: now + forMs, askAgainAt: now + delayMs }
+export function newMarker(now: number, forMs: number, delayMs = 0): L1Marker {
+  return { type: 'marker', until: now + forMs, nextLookupAt: now + delayMs }
 }
 
 /**
  * Size in bytes of heap, never less than measured (Node 20, `test/soak/l1-heap.test.ts`). Parsed
  * values are not counted, because L1 references them only weakly.
  */
-function sizeOf(slot: L1Slot, key: string): number {
+function sizeOf(item: L1Item, key: string): number {
   const bytes = OVERHEAD_BYTES + stringBytes(key) + (isVariant(key) ? VARIANT_BYTES : 0)
-  return slot.type === 'pass' ? bytes : bytes + entryBytes(slot.held.entry)
+  return item.type === 'marker' ? bytes : bytes + entryBytes(item.held.entry)
 }
 
 /** Bytes of the strings and buffers of an entry. */
 export function entryBytes(entry: StoredEntry): number {
-  const { subjects, path = '', host = '' } = entry.made
+  const { subjects, path = '', host = '' } = entry.provenance
   let bytes =
     entry.body.buffer.byteLength + codedBytes(entry.body) + stringBytes(path) + stringBytes(host)
   for (const subject of subjects) bytes += REFERENCE_BYTES + stringBytes(subject)

@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Made } from '../entry/entry.ts'
+import type { Provenance } from '../entry/entry.ts'
 import type { Mark } from '../ports/store.ts'
 import { ALL, pathSubject, routeSubject, tagSubject } from '../ports/subject.ts'
 import { PurgeMarks } from './purge-marks.ts'
 
-const PRODUCT: Made = {
+const PRODUCT: Provenance = {
   asOf: 10,
   tookMs: 0,
   subjects: [tagSubject('product:42'), tagSubject('products')],
@@ -32,7 +32,7 @@ describe('an entry from before a purge', () => {
     ['of its route', routeSubject('/products/:id')],
     ['of everything', ALL],
   ])('is outdated if the purge is %s', (_, subject) => {
-    expect(after(mark(subject, 11)).judge(PRODUCT)).toBe('void')
+    expect(after(mark(subject, 11)).judge(PRODUCT)).toBe('purged')
     expect(after(mark(subject, 11, true)).judge(PRODUCT)).toBe(500)
   })
 
@@ -47,7 +47,7 @@ describe('an entry from before a purge', () => {
 
   it('is outdated after a hard purge, even if another subject was purged softly', () => {
     const marks = after(mark(ALL, 12, true), mark(tagSubject('products'), 11))
-    expect(marks.judge(PRODUCT)).toBe('void')
+    expect(marks.judge(PRODUCT)).toBe('purged')
   })
 
   it('is stale since the earliest soft purge', () => {
@@ -80,7 +80,7 @@ describe('known purges', () => {
         const verdict = after(...shuffled).judge({ ...PRODUCT, asOf })
         const later = marks.filter(({ position }) => position > asOf)
         const hard = later.some(({ soft }) => !soft)
-        expect(verdict).toBe(hard ? 'void' : later.length > 0 ? 500 : 'valid')
+        expect(verdict).toBe(hard ? 'purged' : later.length > 0 ? 500 : 'valid')
       }),
     )
   })
@@ -100,7 +100,7 @@ describe('forgotten purges', () => {
   it('make all older entries outdated', () => {
     const marks = new PurgeMarks()
     marks.forgetBefore(11)
-    expect(marks.judge(PRODUCT)).toBe('void')
+    expect(marks.judge(PRODUCT)).toBe('purged')
     expect(marks.judge({ ...PRODUCT, asOf: 11 })).toBe('valid')
     expect(marks.newest).toBe(11)
   })
@@ -109,8 +109,8 @@ describe('forgotten purges', () => {
     const marks = new PurgeMarks()
     for (let n = 1; n <= 100_001; n++) marks.add(mark(tagSubject(`tag${n}`), n), 0)
     expect(marks.size).toBe(100_000)
-    const untagged: Made = { asOf: 0, tookMs: 0, subjects: [] }
-    expect(marks.judge(untagged)).toBe('void')
+    const untagged: Provenance = { asOf: 0, tookMs: 0, subjects: [] }
+    expect(marks.judge(untagged)).toBe('purged')
     expect(marks.judge({ ...untagged, asOf: 1 })).toBe('valid')
   })
 
@@ -118,7 +118,7 @@ describe('forgotten purges', () => {
     const marks = new PurgeMarks()
     for (let n = 1; n <= 1_001; n++) marks.add(mark(routeSubject(`/r${n}/:id`), n), 0)
     expect(marks.size).toBe(1_000)
-    expect(marks.judge({ ...PRODUCT, asOf: 0 })).toBe('void')
+    expect(marks.judge({ ...PRODUCT, asOf: 0 })).toBe('purged')
   })
 
   it('are not compared with newer entries', () => {

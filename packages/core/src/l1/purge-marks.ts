@@ -4,7 +4,7 @@
 // earlier. A soft purge makes them stale. Each hit needs a verdict about its entry, so a copy
 // remembers the last verdict until `version` changes.
 
-import type { Made } from '../entry/entry.ts'
+import type { Provenance } from '../entry/entry.ts'
 import { matchesPattern } from '../http/route-pattern.ts'
 import type { Mark, Position } from '../ports/store.ts'
 import { ALL, isRoute, pathSubject } from '../ports/subject.ts'
@@ -19,7 +19,7 @@ interface LastPurges {
 }
 
 /** `void`: purged. A number: stale since this time, on the clock of this process. */
-export type Verdict = 'valid' | 'void' | number
+export type Verdict = 'valid' | 'purged' | number
 
 /**
  * Limit of the remembered subjects. Above the limit, the oldest purge is forgotten. Every entry
@@ -87,17 +87,17 @@ export class PurgeMarks {
   }
 
   /** Whether an entry is purged or stale, by its subjects and by the position at its fill. */
-  judge(made: Made): Verdict {
-    if (made.asOf >= this.newest && this.#pending.size === 0) return 'valid'
-    if (made.asOf < this.#oldestKnown) return 'void'
-    if (this.#pending.size > 0 && made.subjects.some((each) => this.#pending.has(each)))
-      return 'void'
-    let staleSince: number | undefined
-    for (const last of this.#purgesOf(made)) {
-      if (last.hard > made.asOf) return 'void'
-      if (last.soft > made.asOf) staleSince = Math.min(staleSince ?? last.softAt, last.softAt)
+  judge(provenance: Provenance): Verdict {
+    if (provenance.asOf >= this.newest && this.#pending.size === 0) return 'valid'
+    if (provenance.asOf < this.#oldestKnown) return 'purged'
+    if (this.#pending.size > 0 && provenance.subjects.some((each) => this.#pending.has(each)))
+      return 'purged'
+    let staleFrom: number | undefined
+    for (const last of this.#purgesOf(provenance)) {
+      if (last.hard > provenance.asOf) return 'purged'
+      if (last.soft > provenance.asOf) staleFrom = Math.min(staleFrom ?? last.softAt, last.softAt)
     }
-    return staleSince ?? 'valid'
+    return staleFrom ?? 'valid'
   }
 
   get size(): number {
@@ -108,7 +108,7 @@ export class PurgeMarks {
    * The purges of all subjects of an entry. Routes without a purge after its fill are left out,
    * because they would only cost a comparison with the path.
    */
-  *#purgesOf({ subjects, path, host, asOf }: Made): Generator<LastPurges> {
+  *#purgesOf({ subjects, path, host, asOf }: Provenance): Generator<LastPurges> {
     const named = [ALL, ...subjects]
     if (path !== undefined) named.push(pathSubject(path, undefined), pathSubject(path, host))
     for (const subject of named) {

@@ -1,10 +1,10 @@
 // Checks of copies before they are served. A purged copy is not served. Nor is one of which this
 // process may have missed a purge.
 
-import { type HeldEntry, staleSince } from '../entry/entry.ts'
+import { type HeldEntry, staleFrom } from '../entry/entry.ts'
 import type { Clock } from '../ports/clock.ts'
 import { CONFIRMED_FOR_MS, type StampedeStore } from '../ports/store.ts'
-import type { L1, L1Hold } from './l1.ts'
+import type { L1, L1Copy } from './l1.ts'
 import type { PurgeMarks } from './purge-marks.ts'
 
 /** The parts of the runtime that these checks need. */
@@ -25,17 +25,17 @@ export function isConfirmed(rt: Validity, since: number, now: number = rt.clock.
 }
 
 /** The entry of a copy, stale if a soft purge made it so. Undefined if it may not be served. */
-export function goodCopy(
+export function validCopy(
   rt: Validity,
-  slot: L1Hold,
+  copy: L1Copy,
   now: number = rt.clock.now(),
 ): HeldEntry | undefined {
-  if (!isConfirmed(rt, slot.begunAt, now)) return undefined
-  if (slot.judged === rt.marks.version) return slot.held
-  const held = afterPurges(rt, slot.held)
+  if (!isConfirmed(rt, copy.begunAt, now)) return undefined
+  if (copy.judged === rt.marks.version) return copy.held
+  const held = afterPurges(rt, copy.held)
   if (held === undefined) return undefined
-  slot.held = held
-  slot.judged = rt.marks.version
+  copy.held = held
+  copy.judged = rt.marks.version
   return held
 }
 
@@ -49,18 +49,18 @@ export function freshCopy(
   { earlyRefresh }: { readonly earlyRefresh: number },
   now: number,
 ): HeldEntry | undefined {
-  const slot = rt.l1.get(key)
-  if (slot?.type !== 'hold') return undefined
-  const held = goodCopy(rt, slot, now)
+  const copy = rt.l1.get(key)
+  if (copy?.type !== 'copy') return undefined
+  const held = validCopy(rt, copy, now)
   if (held === undefined || now >= held.staleAt) return undefined
-  return earlyRefresh > 0 && now >= slot.drawAgainAt ? undefined : held
+  return earlyRefresh > 0 && now >= copy.nextDrawAt ? undefined : held
 }
 
 /**
  * An older entry to serve in place of a failure, stale if a soft purge made it so. Undefined if it
  * was purged, or if this process may have missed a purge.
  */
-export function trusted(rt: Validity, held: HeldEntry): HeldEntry | undefined {
+export function confirmedCopy(rt: Validity, held: HeldEntry): HeldEntry | undefined {
   return isConfirmed(rt, Number.NEGATIVE_INFINITY) ? afterPurges(rt, held) : undefined
 }
 
@@ -68,7 +68,7 @@ export function trusted(rt: Validity, held: HeldEntry): HeldEntry | undefined {
  * The older entry of a fill after the purges since its lookup. `since` is the number of L1's last
  * purge before that lookup. It is needed for purges by key, which PurgeMarks does not have.
  */
-export function leftOf(
+export function stillValid(
   rt: Validity,
   key: string,
   since: number,
@@ -82,7 +82,7 @@ export function leftOf(
  * The entry after the known purges of its subjects: unchanged, stale since a purge, or undefined.
  */
 export function afterPurges(rt: Validity, held: HeldEntry): HeldEntry | undefined {
-  const verdict = rt.marks.judge(held.entry.made)
-  if (verdict === 'void') return undefined
-  return verdict === 'valid' ? held : staleSince(held, verdict)
+  const verdict = rt.marks.judge(held.entry.provenance)
+  if (verdict === 'purged') return undefined
+  return verdict === 'valid' ? held : staleFrom(held, verdict)
 }

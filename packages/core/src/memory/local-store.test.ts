@@ -1,9 +1,9 @@
 // A memory store as the memory of L1: one place for each entry, without encoding.
 
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { holdFor, UNKNOWN_ORIGIN } from '../entry/entry.ts'
+import { heldEntry, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { createStampede, memoryStore, type Stampede, type StampedeOptions } from '../index.ts'
-import { holdSlot, passSlot } from '../l1/l1.ts'
+import { newCopy, newMarker } from '../l1/l1.ts'
 import { dataKey } from '../ports/key.ts'
 import { runtimeOf } from '../stampede.ts'
 import { ManualClock, settled, Transcript } from '../testing/index.ts'
@@ -35,7 +35,7 @@ describe('an entry of a Stampede on a memory store', () => {
     expect(await get('k', 'other')).toEqual({ price: 5 })
     expect(transcript.take()).toEqual(['hit l1'])
     expect(commit).not.toHaveBeenCalled()
-    expect(rt.l1.get(dataKey('k'))).toBe(rt.local?.slots.get(dataKey('k')))
+    expect(rt.l1.get(dataKey('k'))).toBe(rt.local?.items.get(dataKey('k')))
     expect(stampede.stats().l1).toEqual((store as unknown as { size: unknown }).size)
   })
 
@@ -97,8 +97,13 @@ describe('the L1 on a memory store', () => {
     const kept = rt.l1.get(key)
     const entry = { type: 'value', encoding: 'bytes', body: Buffer.alloc(1) } as const
     const lives = { freshMs: 9e3, staleWhileRevalidateMs: 0, staleIfErrorMs: 0, keepMs: 0 }
-    const other = holdFor({ ...entry, made: UNKNOWN_ORIGIN }, '', { ...lives, physicalMs: 9e3 }, 0)
-    for (const slot of [holdSlot(other), passSlot(clock.now(), 9_000)]) {
+    const other = heldEntry(
+      { ...entry, provenance: UNKNOWN_PROVENANCE },
+      '',
+      { ...lives, physicalMs: 9e3 },
+      0,
+    )
+    for (const slot of [newCopy(other), newMarker(clock.now(), 9_000)]) {
       rt.l1.put(key, slot, rt.l1.sequence())
       rt.l1.put('unknown', slot, rt.l1.sequence())
       expect(rt.l1.get(key)).toBe(kept)

@@ -3,7 +3,7 @@
 
 import type { HeldEntry } from '../entry/entry.ts'
 import { stringBytes } from '../entry/own-memory.ts'
-import { entryBytes, type L1Slot } from '../l1/l1.ts'
+import { entryBytes, type L1Item } from '../l1/l1.ts'
 import { isVariant } from '../ports/key.ts'
 import type { Failure, Grant, StoredFrame } from '../ports/store.ts'
 
@@ -14,7 +14,7 @@ export interface MemoryRecord {
   waiting: boolean
   retryAt: number
   failure: Failure | undefined
-  slot: L1Slot | undefined
+  slot: L1Item | undefined
 }
 
 export function newRecord(): MemoryRecord {
@@ -71,12 +71,12 @@ function endOfEntry({ staleAt, revalidateUntil, errorUntil, keepUntil }: HeldEnt
 }
 
 export function heldIn({ slot }: MemoryRecord): HeldEntry | undefined {
-  return slot?.type === 'hold' ? slot.held : undefined
+  return slot?.type === 'copy' ? slot.held : undefined
 }
 
 /** The moment at which hit-for-miss ends, or 0. */
 export function passUntil({ slot }: MemoryRecord): number {
-  return slot?.type === 'pass' ? slot.until : 0
+  return slot?.type === 'marker' ? slot.until : 0
 }
 
 /** The entry, unless it is neither fresh nor in a stale window. */
@@ -85,7 +85,7 @@ export function usable(record: MemoryRecord, now: number): HeldEntry | undefined
   return held !== undefined && now < endOfEntry(held) ? held : undefined
 }
 
-export function storedOf(
+export function storedFrameOf(
   { entry, fence, bornAt, staleAt, revalidateUntil, errorUntil, keepUntil }: HeldEntry,
   now: number,
   knownFence: string | undefined,

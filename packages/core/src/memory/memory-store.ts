@@ -1,17 +1,17 @@
 // The memory store: the protocol of lua/ on an LRU map in this process. L1 uses the same map, so
 // each entry is in memory only once, as an object. Time comes from the clock of the runtime.
 
-import { holdFor, staleSince, UNKNOWN_ORIGIN } from '../entry/entry.ts'
+import { heldEntry, staleFrom, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { ownBytes } from '../entry/own-memory.ts'
 import { storeInUse } from '../errors.ts'
 import { GroupedLru } from '../l1/grouped-lru.ts'
 import {
-  holdSlot,
-  type L1Hold,
-  type L1Slot,
+  type L1Copy,
+  type L1Item,
+  type L1Storage,
   type LocalStore,
-  passSlot,
-  type Slots,
+  newCopy,
+  newMarker,
 } from '../l1/l1.ts'
 import { number, readOptions } from '../options.ts'
 import type { IdempotencyStore } from '../ports/idempotency-store.ts'
@@ -38,7 +38,7 @@ import {
   type MemoryRecord,
   newRecord,
   passUntil,
-  storedOf,
+  storedFrameOf,
   usable,
 } from './memory-record.ts'
 
@@ -73,7 +73,7 @@ class MemoryStore implements StampedeStore, LocalStore {
   /** The store has one process, which cannot miss a purge. */
   readonly confirmedAt = Number.POSITIVE_INFINITY
   readonly #records: GroupedLru<MemoryRecord>
-  readonly slots: Slots
+  readonly items: L1Storage
   #cursor: Iterator<string> | undefined
   #lastFence = 0
   #position = 0
@@ -81,7 +81,7 @@ class MemoryStore implements StampedeStore, LocalStore {
 
   constructor(maxBytes: number) {
     this.#records = new GroupedLru({ maxSize: maxBytes, sizeCalculation: bytesOf })
-    this.slots = new RecordSlots(this.#records)
+    this.items = new RecordSlots(this.#records)
   }
 
   attach(hooks: StoreHooks): void {
@@ -104,7 +104,7 @@ class MemoryStore implements StampedeStore, LocalStore {
     const record = this.#records.get(key) ?? newRecord()
     if (request.outdated !== undefined) outdate(record, request.outdated, now)
     const entry = usable(record, now)
-    const stored = entry && storedOf(entry, now, request.knownFence)
+    const stored = entry && storedFrameOf(entry, now, request.knownFence)
     const isHeld = record.token !== '' && now < record.leaseUntil
     if (entry && stored && now < entry.staleAt) {
       if (!request.early || isHeld) return { status: 'fresh', stored }
@@ -138,12 +138,12 @@ class MemoryStore implements StampedeStore, LocalStore {
       type: 'value',
       encoding: 'bytes',
       body: ownBytes(frame),
-      made: UNKNOWN_ORIGIN,
+      provenance: UNKNOWN_PROVENANCE,
     } as const
-    return this.keep(grant, holdSlot(holdFor(entry, grant.fence, lifetimes, this.#now())))
+    return this.keep(grant, newCopy(heldEntry(entry, grant.fence, lifetimes, this.#now())))
   }
 
-  async keep(grant: Grant, slot: L1Hold): Promise<CommitReply> {
+  async keep(grant: Grant, slot: L1Copy): Promise<CommitReply> {
     const record = this.#records.get(grant.key)
     if (record === undefined || String(record.fence) !== grant.fence) return 'fenced'
     if (record.token !== grant.token) {
@@ -157,7 +157,7 @@ class MemoryStore implements StampedeStore, LocalStore {
 
   async pass(grant: Grant, passMs: number): Promise<CommitReply> {
     return this.#end(grant, (record, now) => {
-      record.slot = passSlot(now, passMs)
+      record.slot = newMarker(now, passMs)
     })
   }
 
@@ -204,7 +204,7 @@ class MemoryStore implements StampedeStore, LocalStore {
   }
 
   #purgeOne(key: string, record: MemoryRecord, soft: boolean): void {
-    if (soft && record.slot?.type === 'hold') {
+    if (soft && record.slot?.type === 'copy') {
       record.fence = this.#nextFence(record)
       makeStale(record.slot, this.#now())
       clearFailure(record)
@@ -296,20 +296,20 @@ function outdate(
   now: number,
 ): void {
   const { slot } = record
-  if (slot?.type !== 'hold' || slot.held.fence !== fence) return
+  if (slot?.type !== 'copy' || slot.held.fence !== fence) return
   if (soft) makeStale(slot, now)
   else record.slot = undefined
 }
 
-function makeStale(slot: L1Hold, now: number): void {
-  slot.held = staleSince(slot.held, now)
-  slot.askAgainAt = 0
+function makeStale(slot: L1Copy, now: number): void {
+  slot.held = staleFrom(slot.held, now)
+  slot.nextLookupAt = 0
 }
 
 /**
- * The slots of the records, for L1. Only the store adds and removes them. L1 only updates a slot.
+ * The items of the records, for L1. Only the store adds and removes them. L1 only updates a slot.
  */
-class RecordSlots implements Slots {
+class RecordSlots implements L1Storage {
   readonly #records: GroupedLru<MemoryRecord>
 
   constructor(records: GroupedLru<MemoryRecord>) {
@@ -328,11 +328,11 @@ class RecordSlots implements Slots {
     return this.#records.maxEntrySize
   }
 
-  get(key: string): L1Slot | undefined {
+  get(key: string): L1Item | undefined {
     return this.#records.get(key)?.slot
   }
 
-  set(key: string, slot: L1Slot): void {
+  set(key: string, slot: L1Item): void {
     const record = this.#records.peek(key)
     if (record?.slot === undefined || record.slot === slot) return
     if (versionOf(record.slot) === versionOf(slot)) this.#records.set(key, { ...record, slot })
@@ -345,4 +345,4 @@ class RecordSlots implements Slots {
   clear(): void {}
 }
 
-const versionOf = (slot: L1Slot): string => (slot.type === 'hold' ? slot.held.fence : slot.type)
+const versionOf = (slot: L1Item): string => (slot.type === 'copy' ? slot.held.fence : slot.type)

@@ -22,8 +22,8 @@ export interface Clock {
 }
 
 /**
- * If a timer is late by more than this, the machine was suspended: timers stood still meanwhile, and
- * the clock did not. Then the timer has to be set again.
+ * If a timer is late by more than this, the machine was suspended: timers stood still meanwhile,
+ * and the clock did not. Then the timer has to be set again.
  */
 export const MOST_LATE_MS = 1_000
 

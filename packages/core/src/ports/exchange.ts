@@ -113,7 +113,7 @@ export interface LiveSink {
    */
   open(head: CapturedHead): void
   /** Whether a follower reads the body now. */
-  readonly watched: boolean
+  readonly hasReaders: boolean
   /**
    * Passes on a chunk, which must not change afterwards. False: no follower reads the body. Beyond
    * `maxBodyBytes`, the adapter can then stop writing, because no follower can join any more.
@@ -254,7 +254,7 @@ export interface Exchange<Native = unknown> {
    * Forwards the request to the handler unchanged. The response gets the fields of `add` and loses
    * `OWN_FIELDS`.
    */
-  bypass(add: HeaderList, watch?: RunWatch): void | Promise<void>
+  forward(add: HeaderList, watch?: RunWatch): void | Promise<void>
   /**
    * Runs the handler with this client's own response, and captures what the handler writes. The
    * handler does not see the client's conditional and range fields. Never rejects. An error of the

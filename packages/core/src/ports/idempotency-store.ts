@@ -137,7 +137,7 @@ export interface IdempotencyHooks {
 export interface IdempotencyStore {
   readonly name: string
   /** Whether messages of other processes arrive now. Undefined for a store of one process. */
-  readonly hearing?: boolean
+  readonly isReceiving?: boolean
   /** Called once, before all other methods, when idempotency keys are first used. */
   attach(hooks: IdempotencyHooks): void
   /**

@@ -33,7 +33,7 @@ export interface AttemptObserver {
   /** A larger body goes to the client and is not stored. */
   readonly maxBodyBytes: number
   /** How long the handler may still take to respond after its client left. */
-  readonly patienceMs: number
+  readonly graceMs: number
   /**
    * Called exactly once. The adapter sends the end of the response when the promise resolves, or at
    * once without a promise. The promise resolves in bounded time and never rejects. If the adapter
@@ -52,7 +52,7 @@ export interface IdempotentExchange<Native = unknown> {
   /** Reads the body and leaves it readable for the handler. Never rejects. */
   readBody(maxBytes: number): RequestBody | Promise<RequestBody>
   /** Forwards the request to the handler unchanged. The response gets the fields of `add`. */
-  bypass(add: HeaderList): void | Promise<void>
+  forward(add: HeaderList): void | Promise<void>
   /**
    * Runs the handler with this client's own response. Never rejects. An error of the handler still
    * reaches the framework.

@@ -1,15 +1,15 @@
 // The two parts of a key: its vary group, and the variant within the group. NUL separates them,
 // because no header, URL or escaped key contains it. A purge of the first part purges all variants.
 
-export const VARIANT_MARK = '\0'
+export const VARIANT_SEPARATOR = '\0'
 
 export function groupOf(key: string): string {
-  const end = key.indexOf(VARIANT_MARK)
+  const end = key.indexOf(VARIANT_SEPARATOR)
   return end === -1 ? key : key.slice(0, end)
 }
 
 export function isVariant(key: string): boolean {
-  return key.includes(VARIANT_MARK)
+  return key.includes(VARIANT_SEPARATOR)
 }
 
 /** Escapes a key of the user, so that it contains neither NUL nor a lone surrogate. */

@@ -125,7 +125,7 @@ async function ask(
   const exchange: Exchange<RequestView> = {
     request,
     native: request,
-    bypass: (add) => take('bypass', add),
+    forward: (add) => take('bypass', add),
     send: (reply: Reply) => take('cache', reply.headers, Buffer.from(reply.body ?? '').toString()),
     runOrigin: run,
     redispatch: run,

@@ -1,7 +1,7 @@
 // `collapse: 'stream'`: the waiters of a flight get the leader's response while the handler writes
 // it. The response must be storable and not purged meanwhile. A waiter gets all of it.
 
-import { holdFor, type StoredResponse } from '../entry/entry.ts'
+import { heldEntry, type StoredResponse } from '../entry/entry.ts'
 import type { Flight } from '../flight/flight.ts'
 import type { Caller, Lead, Resolution } from '../flight/resolution.ts'
 import type { Runtime } from '../flight/runtime.ts'
@@ -29,8 +29,8 @@ export function liveSink(
   let live: Live | undefined
   let published = false
   return {
-    get watched() {
-      return live?.body.watched === true
+    get hasReaders() {
+      return live?.body.hasReaders === true
     },
     open(head) {
       const found = headOf(head)
@@ -42,10 +42,10 @@ export function liveSink(
     write(chunk) {
       if (chunk.byteLength === 0) return true
       if (live === undefined || !live.body.write(chunk)) return false
-      if (published || !live.body.joinable) return published
+      if (published || !live.body.isJoinable) return published
       // The response is published with its first byte. Without one, waiters can still look up
       // again.
-      published = !lead.isLate && publish(live)
+      published = !lead.hasTimedOut && publish(live)
       if (!published) live = undefined
       return published
     },
@@ -57,7 +57,7 @@ export function liveSink(
 
 function holdAt({ entry, freshMs, bornAt }: LiveHead): Live['held'] {
   const none = { staleWhileRevalidateMs: 0, staleIfErrorMs: 0, keepMs: 0, physicalMs: freshMs }
-  return { ...holdFor(entry, '', { freshMs, ...none }, bornAt), entry }
+  return { ...heldEntry(entry, '', { freshMs, ...none }, bornAt), entry }
 }
 
 /**
@@ -67,19 +67,19 @@ function holdAt({ entry, freshMs, bornAt }: LiveHead): Live['held'] {
 export function publish(rt: Runtime, flight: Flight, live: Live): boolean {
   if (rt.closed || rt.flights.get(flight.key) !== flight || !isShown(rt, flight, live)) return false
   flight.showLive(live)
-  flight.waiters.settleEach(rt, ({ caller }) => (caller.takesLive ? liveFor(live) : undefined))
+  flight.waiters.settleEach(rt, ({ caller }) => (caller.acceptsLive ? liveFor(live) : undefined))
   return true
 }
 
 /** The response being written, for a new caller, if the caller can still get it from its start. */
 export function joinLive(rt: Runtime, flight: Flight, caller: Caller): Resolution | undefined {
   const { live } = flight
-  if (live === undefined || !caller.takesLive || !live.body.joinable) return undefined
+  if (live === undefined || !caller.acceptsLive || !live.body.isJoinable) return undefined
   return isShown(rt, flight, live) ? liveFor(live) : undefined
 }
 
 function isShown(rt: Runtime, flight: Flight, { held }: Live): boolean {
-  return isConfirmed(rt, flight.fillingSince) && rt.marks.judge(held.entry.made) === 'valid'
+  return isConfirmed(rt, flight.fillingSince) && rt.marks.judge(held.entry.provenance) === 'valid'
 }
 
 function liveFor({ held, body }: Live): Resolution | undefined {

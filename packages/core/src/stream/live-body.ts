@@ -40,12 +40,12 @@ export class LiveBody {
     return this.#state
   }
 
-  get watched(): boolean {
+  get hasReaders(): boolean {
     return this.#readers.size > 0
   }
 
   /** Whether a reader may begin. False after the end, because the entry is about to be stored. */
-  get joinable(): boolean {
+  get isJoinable(): boolean {
     return this.#state === 'open' && this.#first !== undefined && this.#bytes > 0
   }
 

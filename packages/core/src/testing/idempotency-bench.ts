@@ -45,7 +45,7 @@ export class IdempotencyBench {
 
   /** Counts of unfinished attempts. All are zero when nothing is under way. */
   get left(): Readonly<Record<'running' | 'unstored' | 'leases' | 'asking', number>> {
-    const { running, unstored, keeper, asking } = this.rt
+    const { running, unstored, keeper, pendingBegins: asking } = this.rt
     return {
       running: running.size,
       unstored: unstored.size,

@@ -33,7 +33,7 @@ export class FaultyIdempotency implements IdempotencyStore {
   readonly begins: BeginRequest[] = []
   /** The fault of every call without a fault of its own. */
   always: Fault | undefined
-  hearing = true
+  isReceiving = true
   readonly #inner: IdempotencyStore
   readonly #faults = new Map<IdempotencyOperation, Fault[]>()
   #hooks: IdempotencyHooks | undefined

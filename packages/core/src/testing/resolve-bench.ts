@@ -1,7 +1,7 @@
 // One or two processes on one memory store, whose flights, clock and store a test controls. A test
 // file calls `begin` before each test and `end` after it.
 
-import { type StoredEntry, UNKNOWN_ORIGIN } from '../entry/entry.ts'
+import { type StoredEntry, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import type { Policy } from '../flight/policy.ts'
 import type { Caller, FillResult, Lead } from '../flight/resolution.ts'
 import type { Runtime } from '../flight/runtime.ts'
@@ -131,7 +131,7 @@ export const entry: StoredEntry = {
   type: 'value',
   encoding: 'json',
   body: Buffer.from('1'),
-  made: UNKNOWN_ORIGIN,
+  provenance: UNKNOWN_PROVENANCE,
 }
 export const LIVES: Lifetimes = {
   freshMs: 1_000,

@@ -121,7 +121,7 @@ export class ScriptedRequest implements IdempotentExchange<ScriptedRequest> {
     return { type: 'too-large' }
   }
 
-  bypass(add: HeaderList): void {
+  forward(add: HeaderList): void {
     this.#take('bypass', { status: 200, headers: add, body: undefined })
   }
 

@@ -55,16 +55,16 @@ export class Departure {
   left: boolean
   readonly #res: ServerResponse
   readonly #on: DepartureHooks
-  readonly #patienceMs: number | undefined
+  readonly #graceMs: number | undefined
   #isOver = false
   #byApp = false
   #piped: Readable | undefined
   #timer: NodeJS.Timeout | undefined
 
-  constructor(res: ServerResponse, on: DepartureHooks, patienceMs?: number) {
+  constructor(res: ServerResponse, on: DepartureHooks, graceMs?: number) {
     this.#res = res
     this.#on = on
-    this.#patienceMs = patienceMs
+    this.#graceMs = graceMs
     this.left = hasLeft(res)
     res.on('pipe', (source: Readable) => this.#pipedFrom(source))
     res.on('close', () => this.#closed())
@@ -78,7 +78,7 @@ export class Departure {
   destroyedByApp(): void {
     this.#byApp = true
     // The `close` event has passed already; no second one will end the run.
-    if (this.gone && this.#patienceMs === undefined) this.#giveUp()
+    if (this.gone && this.#graceMs === undefined) this.#giveUp()
   }
 
   /**
@@ -104,7 +104,7 @@ export class Departure {
   #wait(ms: number): void {
     clearTimeout(this.#timer)
     const least = this.#on.shared?.watched() ? ANSWER_WITHIN_MS : 0
-    const forMs = Math.min(this.#patienceMs ?? Math.max(ms, least), MAX_TIMEOUT_MS)
+    const forMs = Math.min(this.#graceMs ?? Math.max(ms, least), MAX_TIMEOUT_MS)
     this.#timer = setTimeout(() => this.#giveUp(), forMs).unref()
   }
 
@@ -137,7 +137,7 @@ export class Departure {
     this.left ||= !res.writableEnded
     if (this.#isOver) return
     this.gone = true
-    const mayAnswer = this.#patienceMs !== undefined && !res.writableEnded
+    const mayAnswer = this.#graceMs !== undefined && !res.writableEnded
     const left = !this.#byApp && (mayAnswer || leftByClient(res))
     const piped = this.#piped
     const goesOn = left && (piped === undefined || this.#on.shared?.orphaned(piped) === true)

@@ -37,7 +37,7 @@ export function watchAttempt(res: ServerResponse, observer: AttemptObserver): At
   }
   const capture = openCapture(res, {
     maxBodyBytes: observer.maxBodyBytes,
-    patienceMs: observer.patienceMs,
+    graceMs: observer.graceMs,
     onHead(head) {
       seen = head
       return { action: 'send', capture: true, add: [], remove: [] }

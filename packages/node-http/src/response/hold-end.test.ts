@@ -39,7 +39,7 @@ interface Setup {
   outer?: Layer
   inner?: Layer
   maxBodyBytes?: number
-  patienceMs?: number
+  graceMs?: number
   fields?: readonly string[]
 }
 
@@ -68,7 +68,7 @@ async function hold(
     outer(req, res, () => {
       const watch = watchAttempt(res, {
         maxBodyBytes: setup.maxBodyBytes ?? 1024,
-        patienceMs: setup.patienceMs ?? 60_000,
+        graceMs: setup.graceMs ?? 60_000,
         onEnd(end) {
           ends.push(end)
           tell(end)
@@ -513,7 +513,7 @@ describe('a client that leaves while the end is held', () => {
         await leave(held)
         expect(await held.told).toEqual({ type: 'unanswered' })
       },
-      { patienceMs: 5 },
+      { graceMs: 5 },
     ))
 
   // server.setTimeout() destroys the socket from this side, and so do unreadable bytes after the
@@ -565,7 +565,7 @@ describe('a client that leaves while the end is held', () => {
         await leave(held)
         expect((await held.told).type).toBe('not-retained')
       },
-      { patienceMs: 5 },
+      { graceMs: 5 },
     ))
 
   test('can have left before the handler began', async () => {
@@ -576,7 +576,7 @@ describe('a client that leaves while the end is held', () => {
       told = new Promise((resolve) => {
         watchAttempt(res, {
           maxBodyBytes: 9,
-          patienceMs: 5,
+          graceMs: 5,
           onEnd: async (end) => resolve(end),
         })
       })

@@ -15,7 +15,7 @@ export interface CaptureObserver extends OriginObserver {
    */
   beforeEnd?(end: OriginEnd): void | Promise<void>
   /** How long the handler may go on in ms after its client left. Default: see client-gone.ts. */
-  readonly patienceMs?: number
+  readonly graceMs?: number
 }
 
 /** Holds back the end of one response. */

@@ -24,7 +24,7 @@ export class LiveFeed {
 
   /** Other clients read the body now, even if the leader's client leaves. */
   get watched(): boolean {
-    return this.#before === undefined && this.#sink?.watched === true
+    return this.#before === undefined && this.#sink?.hasReaders === true
   }
 
   /**

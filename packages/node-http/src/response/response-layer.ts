@@ -63,7 +63,7 @@ export class ResponseLayer implements ResponseCapture {
       closed: () => this.#closed(),
       givenUp: (piped: boolean) => this.#givenUp(piped),
     }
-    this.#departure = new Departure(res, on, observer.patienceMs)
+    this.#departure = new Departure(res, on, observer.graceMs)
     this.#install(res)
   }
 

@@ -169,12 +169,8 @@ export class RedisLink {
     const record = this.names.record(key)
     const group = script.keys === 1 ? key : groupOf(key)
     const keys = group === key ? [record] : [record, this.names.record(group)]
-    return this.attempt(
-      script.name,
-      record,
-      ({ scripts }) => scripts.run(script, keys, args),
-      options,
-    )
+    const command = ({ scripts }: OpenLink) => scripts.run(script, keys, args)
+    return this.attempt(script.name, record, command, options)
   }
 
   /** Runs a script on the purge log. */
@@ -184,12 +180,8 @@ export class RedisLink {
     options: CommandOptions,
   ): Promise<unknown> {
     const keys = this.names.purges
-    return this.attempt(
-      script.name,
-      keys[0],
-      ({ scripts }) => scripts.run(script, keys, args),
-      options,
-    )
+    const command = ({ scripts }: OpenLink) => scripts.run(script, keys, args)
+    return this.attempt(script.name, keys[0], command, options)
   }
 
   /** `run` for a script that replies with the server's time in second place. Updates the clock. */

@@ -48,7 +48,7 @@ export class RedisIdempotency implements IdempotencyStore {
     this.#link = link
   }
 
-  get hearing(): boolean {
+  get isReceiving(): boolean {
     return this.#link.isReceiving
   }
 
