@@ -406,8 +406,8 @@ describe('idempotency keys when the reply of Redis comes too late', () => {
 
   it('begin no attempt if even the command comes too late', async () => {
     const before = await witness.inspect('k')
-    await beginUnheard(BUDGET_MS + 100)
-    await new Promise((resolve) => setTimeout(resolve, 200))
+    await beginUnheard(BUDGET_MS + 300)
+    await new Promise((resolve) => setTimeout(resolve, 500))
     expect(await witness.inspect('k')).toMatchObject({ state: 'released', fence: before?.fence })
     proxy.delay(0)
     expect(await begin(witness, { token: 'other' })).toMatchObject({ status: 'begun', attempt: 2 })

@@ -223,16 +223,8 @@ export function refreshCases(adapter: CacheAdapter): void {
 
   /** The first run responds. Later runs do what `act` does. */
   const failing: ReadonlyArray<readonly [string, () => Says, string]> = [
-    [
-      'answers 503',
-      () => ({ status: 503 }),
-      'the origin answered 503. The stale response is served',
-    ],
-    [
-      'answers 429',
-      () => ({ status: 429 }),
-      'the origin answered 429. The stale response is served',
-    ],
+    ['answers 503', () => ({ status: 503 }), 'the status was 503. The stale response is served'],
+    ['answers 429', () => ({ status: 429 }), 'the status was 429. The stale response is served'],
     [
       'sets a cookie',
       () => ({ headers: { 'set-cookie': 'a=1' } }),
@@ -313,8 +305,8 @@ export function refreshCases(adapter: CacheAdapter): void {
       await happened('fill.passed')
       await expect.poll(() => warnings.texts).toHaveLength(1)
       expect(warnings.texts[0]).toContain(
-        'a layer in front of the cache answered it with 429 before it reached the cache; ' +
-          'let that layer pass requests of which isRevalidation(req) is true. The stale response',
+        'a layer in front of the cache responded with 429; ' +
+          'let that layer pass requests for which isRevalidation(req) is true. The stale response',
       )
       expect(runs.count).toBe(1)
     },
