@@ -52,7 +52,7 @@ if held or head < tail then
 end
 
 -- The first write needs memory. So a full server refuses it, and grants no lock that it could not
--- renew. A planted fence is ignored if it is too large to be exact.
+-- renew. A fence that another program wrote is ignored if it is too large to be exact.
 local last = tonumber(fence) or 0
 if not (last < 9007199254740991) then last = 0 end
 fence = string.format('%.0f', math.max(last + 1, time[1] * 1000000 + time[2]))

@@ -49,8 +49,8 @@ local entry = {'MAXLEN', '~', ARGV[4], id, 'prev', prev, 'event', event}
 redis.call('XTRIM', log, 'MAXLEN', '~', ARGV[4])
 local added = redis.pcall('XADD', log, unpack(entry))
 if type(added) == 'table' and string.find(added.err, 'equal or smaller', 1, true) then
-  -- The log has a planted ID above the new one, so delete the log. A process that has not read all
-  -- of it reads the marks instead.
+  -- Another program added an ID above the new one, so delete the log. A process that has not read
+  -- all of it reads the marks instead.
   redis.call('DEL', log)
   redis.call('XADD', log, unpack(entry))
 elseif type(added) == 'table' and added.err then

@@ -43,8 +43,8 @@ local function filled()
   local head = {'', fence, string.format('%.0f', now), ARGV[4], ARGV[5], #ARGV[7]}
   return table.concat(head, ' ') .. '\n' .. ARGV[7] .. ARGV[3]
 end
--- Waiters get no frame over 16 KiB, and no entry after this commit has sent 1 MiB: Redis serves no
--- other client meanwhile. Such waiters look up the entry.
+-- A wake-up carries no frame over 16 KiB, and none after this commit has sent 1 MiB, because Redis
+-- serves no other client meanwhile. Waiters without the frame look up the entry.
 local bytes_left, entry = 1048576, nil
 for _, field in ipairs(redis.call('HKEYS', record)) do
   if string.sub(field, 1, 2) == 'w:' then

@@ -49,8 +49,8 @@ if fields.err and not string.find(fields.err, 'WRONGTYPE', 1, true) then return 
 if fields.err then fields = redis.call('DEL', record) and {} end
 
 -- A variant counts as missing if its group is missing or is in another life. If only the moment of
--- the soft purge differs, the lease has ended and the entry is stale. `% 9e15` reduces a planted
--- fence, which may be larger.
+-- the soft purge differs, the lease has ended and the entry is stale. `% 9e15` reduces a fence that
+-- another program wrote and that is too large.
 local newest = fields[4] and tonumber(string.match(fields[4], '^%d+$') or 0) % 9e15 or 0
 local variants = group ~= record and redis.pcall('HGET', group, 'variants')
 if type(variants) == 'table' and string.find(variants.err, 'WRONGTYPE', 1, true) then variants = redis.call('DEL', group) == 0 end
@@ -60,8 +60,9 @@ local is_gone = not is_current and string.match(fields[8] or '', '^(.+) %d+$') ~
 if is_gone then fields = (fields[1] or fields[4]) and redis.call('DEL', record) and {} or {} end
 
 -- Parses a moment that is stored as "<moment> <when it was set>". If the clock is before <when it
--- was set>, the clock was set back. The moment then counts as over. Otherwise it would come too
--- late by that much. `ahead` caps planted values: scripts write no moment further from now.
+-- was set>, the clock was set back, and the moment counts as over. Otherwise it would come too
+-- late. `ahead` is the furthest moment from now that scripts write. It caps values that another
+-- program wrote.
 local function ms(text, ahead)
   if not text then return 0 end -- in most lookups there is none
   local at, set = string.match(text, '^(%d+) ?(%d*)$')

@@ -19,7 +19,7 @@ local fields = isHash and redis.call('HMGET', record, 'fence', 'variants', 'life
 
 local written
 if soft and (fields[1] or fields[2]) then -- a key that is being filled has a fence, but no entry
-  -- `% 9e15` reduces a planted number, which may be larger.
+  -- `% 9e15` reduces a number that another program wrote and that is too large.
   local newest = tonumber(string.match(fields[1] or '', '^%d+$') or 0) % 9e15
   local stamp = string.format('%.0f', math.max(time[1] * 1000000 + time[2], newest + 1))
   local before, fresh, after = string.match(fields[3] or '', '^(%d+ %d+ )(%d+)(.*)$')

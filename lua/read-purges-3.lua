@@ -1,8 +1,8 @@
 -- Reads the purges after an event. If the log has all events after it, the reply has these events.
--- Otherwise it has the newest purge of each subject (a mark). If the history was lost, it starts
--- again. If it lacks purges that the caller knows, every older entry is outdated. The script begins
--- with a write that changes nothing. A server that may not write refuses it, so it cannot confirm
--- that no purge was missed.
+-- Otherwise the reply has the marks: the newest purge of each subject, such as a tag. If the
+-- history was lost, it starts again. If the server lacks purges that the caller knows, all entries
+-- stored until now are outdated. The script begins with a write that changes nothing. A server
+-- that may not write refuses it, and so cannot confirm that no purge was missed.
 --
 -- KEYS 1 meta (hash: last, floor, marks)  2 log (stream)  3 marks (sorted set by position)
 -- ARGV 1 newest ID that the caller knows (0-0: none)  2 run_id of the server that sent it
@@ -13,8 +13,9 @@
 --   floor   oldest known position: an entry from before it may have been purged
 --   LOG     every purge since ARGV 1, complete
 --   PART    the first of these purges
---   MARKS   every mark since ARGV 1, an event without its leading `m`. Purges of keys may be
---           missing. Only the position of a mark is stored, so its ID ends in `-0` (unknown).
+--   MARKS   every mark since ARGV 1: the text of its event without the leading `m`. Purges of keys
+--           may be missing. Only the position of a mark is stored, so its ID ends in `-0`
+--           (unknown).
 --   MORE    the first of these marks
 
 local meta, log, marks = KEYS[1], KEYS[2], KEYS[3]
@@ -46,17 +47,17 @@ local function lacks(newest)
 end
 local prev = known > 0 and (since(1)[1] or {0, {}})[2][2]
 local covers = known > 0 and not lost and (known == last or known == number(prev))
--- If the log no longer has the event after the caller's newest, only the same run of the server
--- certainly has the same history.
+-- The log may no longer have the event after the caller's newest. Then only a server with the same
+-- run_id certainly has the caller's history.
 local is_unsure = known > 0 and not (lost or covers) and floor <= known and run ~= ARGV[2]
 local forked = lacks(id) or lacks(prev) or is_unsure
--- Purges or marks are missing, so every older entry is outdated.
+-- Purges or marks are missing, so all entries stored until now are outdated.
 if forked or lost or number(fields[3]) ~= count then
   -- The script frees memory before it uses any, so it also works on a full server.
   redis.call('DEL', log, lost and marks or log)
   if lost and not is(meta, 'hash') then redis.call('DEL', meta) end
-  -- The new position is above every position known here or to the caller. Before it, any purge may
-  -- be missing.
+  -- The new position is above every position that the server or the caller knows. Any purge before
+  -- the new position may be missing.
   last = lost and math.max(now, known + 1) or forked and math.max(last, known) + 1 or last
   floor, id = last, (lost or forked) and text(last) .. '-' .. ARGV[5] or id
   if not is(marks, 'zset') then redis.call('DEL', marks) end

@@ -1,6 +1,6 @@
-// Runs the property tests of all parsers of outside input with more and other cases. Usage: `npm
-// run fuzz:input -- --minutes 30`. It ends after that time, or with the first failure. The seed
-// that it prints gives the same cases again.
+// Runs the property tests of all parsers of outside input with more cases and a new seed. Usage:
+// `npm run fuzz:input -- --minutes 30`. It ends after that time, or with the first failure. The
+// seed that it prints gives the same cases again.
 // @ts-check
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

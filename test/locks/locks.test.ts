@@ -292,7 +292,7 @@ describe('locks on a real Redis', () => {
 })
 
 describe('600 waiters in 10 processes', { timeout: 120_000 }, () => {
-  it('enter one at a time, with rising fences, for at most 2.4 commands each, and none starves', async () => {
+  it('hold the lock one at a time, with rising fences and at most 2.4 commands each, and none starves', async () => {
     await using fleet = await startLockFleet({ size: 10, locks: { waitMs: 60_000 } })
     await fleet.warmUp()
     const before = await fleet.redis.commandStats()
@@ -339,7 +339,7 @@ describe('600 waiters in 10 processes', { timeout: 120_000 }, () => {
 })
 
 describe('the signal of a lock holder', () => {
-  it('aborts within the lease of 1 s, counted from before the acquire, when Redis freezes', async () => {
+  it('aborts when Redis freezes, within 1 s (the lease) after acquire() was called', async () => {
     await using redis = await startRedis()
     await using a = openLocks(redis.url, { leaseMs: 1_000 })
     await a.locks.run('warm', () => {})
@@ -397,7 +397,7 @@ describe('the signal of a lock holder', () => {
     },
   )
 
-  it('has aborted when its process wakes after its lease, and the next holder keeps the lock', async () => {
+  it('has aborted when a stopped process wakes after the lease, and the next holder keeps the lock', async () => {
     await using fleet = await startLockFleet({ size: 2, locks: { leaseMs: 800 } })
     await fleet.warmUp()
     const cell = new GuardedCell()
@@ -438,7 +438,7 @@ describe('a killed lock holder', () => {
 })
 
 describe('lock hand-over', () => {
-  it('skips processes that died in the queue, at no cost', async () => {
+  it('skips processes that died in the queue, within the same script call', async () => {
     await using fleet = await startLockFleet({ size: 4 })
     await using admin = openAdmin(fleet.redis)
     await fleet.warmUp()
@@ -465,7 +465,7 @@ describe('lock hand-over', () => {
     expect(commands.filter(({ name }) => name === 'publish')).toHaveLength(4)
   })
 
-  it('delays the next waiter by a claim of 2 s, not a whole lease, if the receiver is frozen', async () => {
+  it('delays the next waiter by 2 s (the claim), not by a whole lease, if the receiver is frozen', async () => {
     await using fleet = await startLockFleet({ size: 2, locks: { leaseMs: 12_000 } })
     await using admin = openAdmin(fleet.redis)
     await fleet.warmUp()
@@ -482,7 +482,7 @@ describe('lock hand-over', () => {
     expect(performance.now() - releasedAt).toBeLessThan(2_000 + 2 * MARGIN_MS)
   })
 
-  it('leaves a frozen receiver without the lock when it wakes, so that it waits for its next turn', async () => {
+  it('does not leave the lock with a frozen receiver, which queues again when it wakes', async () => {
     await using fleet = await startLockFleet({ size: 2, locks: { leaseMs: 3_000 } })
     await using admin = openAdmin(fleet.redis)
     await fleet.warmUp()
@@ -504,7 +504,7 @@ describe('lock hand-over', () => {
     })
   })
 
-  it('reaches the waiters of a process under its old token, after a lost reply', async () => {
+  it('reaches a process that joined the queue with a token whose reply was lost', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     await using a = openLocks(redis.url)
@@ -528,7 +528,7 @@ describe('lock hand-over', () => {
 })
 
 describe('a subscription for locks', () => {
-  it('lets waiters look again when it is killed: no gap is longer than lease + 250 ms', {
+  it('lets waiters try again when it is killed: no gap is longer than lease + 250 ms', {
     timeout: 60_000,
   }, async () => {
     const leaseMs = 1_000
@@ -621,7 +621,7 @@ describe('a subscription for locks', () => {
     expect(performance.now() - askedAt).toBeLessThan(5_000)
   })
 
-  it('is not needed for polling, also when it is forbidden', async () => {
+  it('is not needed for polling, which works if the server forbids SUBSCRIBE', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     await admin.client.acl(
@@ -651,7 +651,7 @@ describe('a subscription for locks', () => {
     expect(publish).toBe(0)
   })
 
-  it('delays waiters until the end of the lease, and no longer, if it is forbidden', async () => {
+  it('delays waiters until the end of the lease, and no longer, if the server forbids SUBSCRIBE', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     await admin.client.acl('SETUSER', 'quiet', 'on', '>pw', '~*', '&*', '+@all', '-subscribe')
@@ -684,7 +684,7 @@ describe('locks on a faulty server', () => {
     }
   })
 
-  it('refuse a new lock when the server is full, and renew and free the locks held before', async () => {
+  it('refuse a new lock when the server is full, but renew and release the locks held before', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     await using a = openLocks(redis.url, { leaseMs: 1_500 })
@@ -787,7 +787,7 @@ describe('locks on a faulty server', () => {
     expect(performance.now() - askedAt).toBeLessThan(BUDGET_MS + MARGIN_MS)
   })
 
-  it('still work when the server forbids PUBLISH, and waiters get the lock when the claim is over', async () => {
+  it('still work when the server forbids PUBLISH, but waiters get the lock only after the claim', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     await admin.client.acl('SETUSER', 'mute', 'on', '>pw', '~*', '&*', '+@all', '-publish')
@@ -806,7 +806,7 @@ describe('locks on a faulty server', () => {
 })
 
 describe('locks after a lost reply', () => {
-  it('leave the key free soon, not after the lease, if it answered an acquire', async () => {
+  it('free the key soon, not after the lease, if the reply was to an acquire', async () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     await using admin = openAdmin(redis)
@@ -822,7 +822,7 @@ describe('locks after a lost reply', () => {
     expect(await b.locks.tryAcquire('job')).not.toBeNull()
   })
 
-  it('leave the key free soon if the connection broke during an acquire', async () => {
+  it('free the key soon if the connection broke during an acquire', async () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     await using admin = openAdmin(redis)
@@ -849,7 +849,7 @@ describe('locks after a lost reply', () => {
     expect((await b.locks.acquire('job', { waitMs: 1_000 })).fence).toBeGreaterThan(lease.fence)
   })
 
-  it('keep the lease if it answered a renewal, which is tried again', async () => {
+  it('keep the lease and renew it again if the reply was to a renewal', async () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     await using a = openLocks(proxy.url, { leaseMs: 3_000 })
@@ -889,7 +889,7 @@ describe('acquire()', () => {
     expect(await a.locks.tryAcquire('job')).not.toBeNull()
   })
 
-  it('is taken back when a frozen server runs it late, without a known clock of the server', async () => {
+  it('is undone when a frozen server runs it late and the process does not know its clock', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     await using a = openLocks(redis.url, { leaseMs: 30_000 })
@@ -910,7 +910,7 @@ describe('acquire()', () => {
   })
 
   it.each(['free', 'held'])(
-    'leaves neither a lock nor a place in the queue when it is aborted on its way: %s',
+    'leaves neither a lock nor a place in the queue when aborted before the reply (lock: %s)',
     async (state) => {
       await using redis = await startRedis()
       await using proxy = await startProxy(redis.port)
@@ -939,7 +939,7 @@ describe('acquire()', () => {
     },
   )
 
-  it('leaves no lock when it is under way while the locks are closed', async () => {
+  it('leaves no lock if the locks are closed before its reply', async () => {
     await using redis = await startRedis()
     await using a = openLocks(redis.url, { leaseMs: 30_000 })
     await using b = openLocks(redis.url)
@@ -952,7 +952,7 @@ describe('acquire()', () => {
 })
 
 describe('release()', () => {
-  it('ends the lease while a renewal is under way, which does not bring it back', async () => {
+  it('ends the lease while a renewal is under way, and the renewal does not revive the lease', async () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     await using admin = openAdmin(redis)

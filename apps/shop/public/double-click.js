@@ -75,7 +75,7 @@ function compare(withKey, without, tea) {
       ? 'The last click got the first response again.'
       : `The last click got ${STATUSES[withKey.later] ?? withKey.later}.`
   const stock = `With the key, the stock went from ${whole(withKey.stockBefore)} to ${whole(withKey.stockAfter)} tins`
-  const page = `The cached page of the tea showed ${whole(tea.stock)} at once`
+  const page = `Right after the order, the cached page of the tea showed ${whole(tea.stock)} tins`
   return `${whole(withKey.clicks + 1)} clicks: ${rows}. ${again} ${stock}. ${page}.`
 }
 

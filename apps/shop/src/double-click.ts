@@ -18,7 +18,7 @@ export interface DoubleClick {
 export interface Outcome extends DoubleClick {
   /** Number of responses by status. Replays are counted apart, as `201 replayed`. */
   readonly statuses: Record<string, number>
-  /** The response to the request that was sent after the others had theirs. */
+  /** Status of the last request, which was sent after all other requests had their responses. */
   readonly later: string
   readonly rows: number
   /** The first rows only. */

@@ -1,5 +1,5 @@
-// Handlers of orders for both frameworks: a request in, a response out. Of idempotency keys they
-// see only `request`: it is the same in all attempts of one request.
+// Handlers of orders for both frameworks: a request in, a response out. They do not see the
+// idempotency key, but only `request`, which is the same in all attempts of one request.
 
 import type { IncomingMessage } from 'node:http'
 import { readCustomer } from './customer.ts'

@@ -41,8 +41,8 @@ const FILES: readonly string[] = [
   'price-change.js',
 ]
 
-// Stampede does not cache the page, because it needs no query. Without `unsafe-inline`, scripts set
-// styles through the CSSOM only.
+// Stampede does not cache the page, because the page needs no query. The policy has no
+// `unsafe-inline`, so scripts set styles through the CSSOM only.
 const HEADERS = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +

@@ -5,8 +5,8 @@ import type { Request } from 'express'
 
 export function addressOf(req: Request): RequestAddress {
   const { headers } = req
-  // The settings of Express decide whether fields of a proxy count. Without these fields, they have
-  // no effect.
+  // Express decides by `trust proxy` whether the fields of a proxy count. Without these fields the
+  // setting has no effect.
   const scheme = headers['x-forwarded-proto'] === undefined ? schemeOf(req.socket) : req.protocol
   const host = headers['x-forwarded-host'] === undefined ? (headers.host ?? '') : hostOf(req)
   return { scheme, host, target: req.originalUrl, rewritten: rewrittenOf(req) }

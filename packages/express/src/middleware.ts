@@ -3,8 +3,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
 /**
- * Can be used in place of a `RequestHandler`. It has the types of Node. With those of Express,
- * TypeScript would not infer the route parameters for the handlers after it.
+ * Can be used in place of a `RequestHandler`. The parameters have the types of Node. With the types
+ * of Express, TypeScript would not infer the route parameters for the handlers after it.
  */
 export type Middleware = (
   req: IncomingMessage,

@@ -1,6 +1,6 @@
 // A workaround that gives all requests of Express one hidden class, and all responses another.
 
-/** An own property of every event emitter that is not its last one. */
+/** A property of every event emitter. Others are added after it, so it is not the last one. */
 const EARLY = '_events'
 
 /**

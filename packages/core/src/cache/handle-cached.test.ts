@@ -202,7 +202,7 @@ describe('a hit', () => {
     expect(status(got)).toBe('Stampede; hit; ttl=7')
   })
 
-  it('is a part for a waiter that requested a range', async () => {
+  it('is a 206 for a waiter that requested a range', async () => {
     const cache = cacheWith()
     const [leader, follower] = [ask(cache), ask(cache, { range: 'bytes=-2' })]
     await settled()
@@ -212,7 +212,7 @@ describe('a hit', () => {
     expect(follower).toMatchObject({ status: 206, body: '89' })
   })
 
-  it('is no part for HEAD, for another status, or if another condition comes first', async () => {
+  it('is no 206 for HEAD, for a stored status other than 200, or if If-None-Match matches', async () => {
     const cache = cacheWith()
     const range = { range: 'bytes=0-1' }
     await fill(cache, { headers: { etag: '"e"' }, body: '0123456789' })
@@ -226,7 +226,7 @@ describe('a hit', () => {
     expect(other).toMatchObject({ status: 203, body: '0123456789' })
   })
 
-  it('has no fields of one connection, one caller or one request', async () => {
+  it('has no header fields that belong to one connection, one client or one request', async () => {
     const cache = cacheWith({ mintEtag: false })
     await fill(cache, {
       headers: { connection: 'x-hop', 'x-hop': '1', 'x-request-id': '2', 'x-kept': '3' },
@@ -314,7 +314,7 @@ describe('a bypass', () => {
     expect(store.calls).toEqual([])
   })
 
-  it('is the response to every request once the Stampede is closed', async () => {
+  it('happens to every request once the Stampede is closed', async () => {
     const cache = cacheWith()
     await fill(cache)
     await stampede.close()
@@ -324,7 +324,7 @@ describe('a bypass', () => {
   })
 
   it.each(['key', 'identity', 'bypass'] as const)(
-    'passes on the error that the option %s throws',
+    'rejects with ERR_STAMPEDE_OPTION if the option %s throws',
     async (name) => {
       const thrown = () => {
         throw new Error('mine')
@@ -396,7 +396,7 @@ describe('Vary', () => {
   const french = { 'accept-language': 'fr' }
   const varying = (body: string): Answer => ({ headers: { vary: 'Accept-Language' }, body })
 
-  it('keeps a response from waiters of another selection', async () => {
+  it('keeps a response from waiters with other values of the Vary fields', async () => {
     const cache = cacheWith()
     const all = [ask(cache, german), ask(cache, french), ask(cache, french), ask(cache, german)]
     await settled()
@@ -421,7 +421,7 @@ describe('Vary', () => {
       'set-cookie',
     ],
     ['fails', { status: 502 }, 'origin-failed'],
-  ])('is a vary-miss also if another response %s', async (_, answer, detail) => {
+  ])('causes fwd=vary-miss also if the response %s', async (_, answer, detail) => {
     const cache = cacheWith()
     await fill(cache, varying('guten Tag'), german)
     await fill(cache, varying('bonjour'), french)
@@ -435,7 +435,7 @@ describe('Vary', () => {
   })
 
   it.each(['origin', 'unavailable'] as const)(
-    'is a vary-miss also after waitMs (%s)',
+    'causes fwd=vary-miss also after waitMs (afterWait: %s)',
     async (afterWait) => {
       const cache = cacheWith({ waitMs: 500, afterWait })
       await fill(cache, varying('guten Tag'), german)
@@ -480,7 +480,7 @@ describe('a hit-for-miss marker', () => {
   it.each([
     ['401', { status: 401 }],
     ['503', { status: 503 }],
-  ])('remains after %s for one client', async (_, answer) => {
+  ])('remains after a response with status %s', async (_, answer) => {
     const cache = cacheWith()
     await fill(cache, COOKIE)
     await fill(cache, answer)
@@ -545,7 +545,7 @@ describe('a failing origin', () => {
   const SIE: CacheOptions<RequestView> = { staleIfErrorMs: 60_000 }
 
   it.each([500, 502, 503, 504])(
-    'is covered for a %d by a stale entry, for all waiters',
+    'causes a stale response instead of a %d, for all waiters',
     async (failed) => {
       const cache = cacheWith(SIE)
       await fill(cache, { body: 'old' })
@@ -562,7 +562,7 @@ describe('a failing origin', () => {
     },
   )
 
-  it('is not covered for a 501, which RFC 5861 does not name', async () => {
+  it('causes no stale response instead of a 501, which RFC 5861 does not name', async () => {
     const cache = cacheWith(SIE)
     await fill(cache, { body: 'old' })
     await clock.advance(12_000)
@@ -573,7 +573,7 @@ describe('a failing origin', () => {
     expect(all.map((got) => got.status)).toEqual([501, 501])
   })
 
-  it('is not covered by an entry that is too old, or of another selection', async () => {
+  it('is not replaced by an entry that is too old, or has other values of the Vary fields', async () => {
     const cache = cacheWith({ staleIfErrorMs: 5_000 })
     await fill(cache, { headers: { vary: 'x-a' }, body: 'old' }, { 'x-a': '1' })
     await clock.advance(12_000)
@@ -582,7 +582,7 @@ describe('a failing origin', () => {
     expect(await fill(cache, { status: 503 }, { 'x-a': '1' })).toMatchObject({ status: 503 })
   })
 
-  it('sends all waiters and soon later requests its status without its body', async () => {
+  it('shares its status, without its body, with all waiters and with requests in the back-off', async () => {
     const cache = cacheWith()
     const all = [ask(cache), ask(cache)]
     await settled()
@@ -603,7 +603,7 @@ describe('a failing origin', () => {
     }
   })
 
-  it('is called within the back-off by an unlike request, and by no like one', async () => {
+  it('is called in the back-off by an unlike request, and not by a like one', async () => {
     const cache = cacheWith()
     const odd = { 'accept-language': 'x_x' }
     const all = [ask(cache, odd), ask(cache, odd)]
@@ -678,11 +678,14 @@ describe('a failing origin', () => {
 
   it.each([
     ['throws', () => runs[0]?.end({ type: 'failed', status: 500, error: new Error('aborted') })],
-    ['throws 499', () => runs[0]?.end({ type: 'failed', status: 499, error: new Error('left') })],
-    ['answers 503', () => runs[0]?.answer({ status: 503 })],
+    [
+      'throws an error with status 499',
+      () => runs[0]?.end({ type: 'failed', status: 499, error: new Error('left') }),
+    ],
+    ['responds with 503', () => runs[0]?.answer({ status: 503 })],
     ['is cut off', () => runs[0]?.end({ type: 'not-captured', reason: 'incomplete' })],
   ])(
-    'does not fail the waiters if its handler %s after its own client left: the next waiter leads',
+    'fails no waiter if the handler %s after its own client left: the next waiter runs it',
     async (_, fail) => {
       const cache = cacheWith()
       const client = { gone: false }
@@ -740,7 +743,7 @@ describe('Cache-Control of a request', () => {
     cacheWith({ requestDirectives: 'respect', ...options })
   const says = (cacheControl: string) => ({ 'cache-control': cacheControl })
 
-  it('is ignored unless the options obey it', async () => {
+  it("is ignored unless requestDirectives is 'respect'", async () => {
     const cache = cacheWith()
     await fill(cache)
     const all = 'no-cache, no-store, max-age=0, min-fresh=99, only-if-cached'
@@ -753,7 +756,7 @@ describe('Cache-Control of a request', () => {
   })
 
   it.each([says('no-cache'), says('max-age=1'), says('min-fresh=9'), { pragma: 'no-cache' }])(
-    'sends %j to the app, and keeps the entry',
+    'sends a request with %j to the app, and keeps the entry',
     async (headers) => {
       const cache = respectful()
       await fill(cache, { body: 'stored' })
@@ -972,7 +975,7 @@ describe('requests beyond originConcurrency without the store', () => {
     expect(stampede.stats().unleased.running).toBe(0)
   })
 
-  it('keep the slot of a run after waitMs until its response ends, not only its head', async () => {
+  it('keep a slot for a run that began after waitMs, until its response ends', async () => {
     const { cache, first } = await crowded({ waitMs: 500 })
     const got = ask(cache, {}, target('second'))
     await clock.advance(500)

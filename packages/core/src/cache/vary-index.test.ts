@@ -15,7 +15,7 @@ const found = (vary: StoredResponse['vary']): StoredResponse => ({
 const GERMAN = found([['accept-language', 'de']])
 
 describe('the learned Vary of a URL', () => {
-  it('is empty until a response for another selection is found', () => {
+  it('is empty until a response for other values of the Vary fields is found', () => {
     const index = new VaryIndex()
     expect(index.namesFor('k', { 'accept-language': 'de' })).toEqual([])
   })

@@ -29,7 +29,7 @@ beforeEach(begin)
 afterEach(end)
 
 describe('two processes', () => {
-  it('fill once: the other one waits, is woken, and looks up', async () => {
+  it('fill a key once: one runs the factory, the other waits, is woken, and looks up', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
     const first = getA()
     await settled()
@@ -63,7 +63,7 @@ describe('two processes', () => {
     expect(storeB.calls).toEqual([`lookup ${KEY}`, `lookup ${KEY}`])
   })
 
-  it('agree on the end of freshness: a promoted entry keeps its age', async () => {
+  it('agree on the end of freshness: an entry copied from the store to L1 keeps its age', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
     const first = getA()
     await settled()
@@ -119,7 +119,7 @@ describe('two processes', () => {
     expect(transcript.take()).not.toContain('a: lease.lost')
   })
 
-  it('serve stale at once in both, refresh in one, and look up nothing until it is done', async () => {
+  it('both serve stale at once, one refreshes, and the other looks up nothing until the refresh ends', async () => {
     const { getA, getB, originA, originB, storeB } = setUpTwo()
     const swr = { staleWhileRevalidateMs: 60_000 }
     const first = getA(swr)
@@ -147,7 +147,7 @@ describe('two processes', () => {
     expect(originB.calls).toBe(0)
   })
 
-  it('share a failure by its message, and both wait for the back-off', async () => {
+  it('share the message of a failure, and do not run again before the back-off is over', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
     const first = outcome(getA().catch(messageOf))
     await settled()
@@ -176,7 +176,7 @@ describe('two processes', () => {
     ])
   })
 
-  it('share no failure without a waiter', async () => {
+  it('do not share a failure if no caller waited for the run', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
     const first = outcome(getA())
     await settled()
@@ -189,7 +189,7 @@ describe('two processes', () => {
     expect([first.now, second.now]).toEqual(['down', 'still down'])
   })
 
-  it('refresh a stale entry once per back-off if that fails, and no request waits', async () => {
+  it('refresh a stale entry once per back-off if the refresh fails, and no caller waits', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
     const swr = { staleWhileRevalidateMs: 60_000 }
     const first = getA(swr)
@@ -209,7 +209,7 @@ describe('two processes', () => {
     expect([originA.calls, originB.calls]).toEqual([2, 0])
   })
 
-  it('drop an entry in both after one purged it, and refuse the fill of the other', async () => {
+  it('both drop an entry that one purges, and the store refuses a fill that began before', async () => {
     const { getA, getB, b, originA, originB } = setUpTwo()
     const first = getA()
     await settled()
@@ -223,7 +223,7 @@ describe('two processes', () => {
     expect(await getA()).toBe('new')
   })
 
-  it('both mark a key hit-for-miss: one run may be stored, and no request waits for it', async () => {
+  it('both treat a key as hit-for-miss: the result of one run may be stored, and no request waits', async () => {
     const { a, b, storeA, storeB } = setUpTwo()
     const own = scripted()
     const other = scripted()
@@ -252,7 +252,7 @@ describe('two processes', () => {
     expect(own.origin.calls).toBe(1)
   })
 
-  it('make two store calls for a leased run of a hit-for-miss key, at most every 100 ms', async () => {
+  it('look up a hit-for-miss key at most every 100 ms, and call the store twice for a run with a lease', async () => {
     const { rt, store } = setUp()
     const { caller, origin } = scripted()
     const runOnce = async (run: number) => {
@@ -277,7 +277,7 @@ describe('two processes', () => {
     expect(await runOnce(2)).toEqual(['lookup k', 'pass k'])
   })
 
-  it('run a hit-for-miss key without a lease while the store is unavailable', async () => {
+  it('run the origin without a lease for a hit-for-miss key while the store is unavailable', async () => {
     const { rt, store } = setUp({ originConcurrency: 1 })
     const { caller, origin } = scripted()
     const first = resolve(rt, 'k', POLICY, caller)
@@ -374,7 +374,7 @@ describe('a stale entry', () => {
     await settled()
   })
 
-  it('is a hit for each waiter of an older fill that gets it', async () => {
+  it('is a hit for each waiter that gets it after the fill it waited for was refused', async () => {
     const { a, getA, getB, originA, originB, storeA } = setUpTwo()
     const swr = { staleWhileRevalidateMs: 60_000, leaseMs: 600, jitter: 0 }
     const [leader, waiter] = [getA(swr), getA(swr)].map(outcome)
@@ -500,7 +500,7 @@ describe('a process without the store', () => {
     expect(transcript.take()).toEqual(['store.failed lookup', 'fill.started unleased', 'hit l1'])
   })
 
-  it('shares a failure with all waiters, and serves an older value for it', async () => {
+  it('serves an older value to all waiters if the origin fails', async () => {
     const { get, origin, store } = setUp()
     const sie = { staleIfErrorMs: 30_000 }
     const first = get(sie)
@@ -539,7 +539,7 @@ describe('a process without the store', () => {
     await settled()
   })
 
-  it('uses nothing from that time any more 5 s after the store is back', async () => {
+  it('no longer uses values kept during the outage 5 s after the store is back', async () => {
     const { get, origin, store } = setUp()
     store.always = refuse
     const first = get({ ttlMs: 30_000 })
@@ -607,7 +607,7 @@ describe('an invalid reply of the store', () => {
     expect(await get()).toBe('v')
   })
 
-  it('counts as an unavailable store', async () => {
+  it('counts as an unavailable store if it has no known form', async () => {
     const { get, origin, store } = setUp()
     store.next('lookup', async () => undefined)
     const first = get()

@@ -30,7 +30,7 @@ const statuses = (requests: readonly ScriptedRequest[]) => requests.map(({ got }
 const wait = { onBusy: 'wait' } as const
 
 describe('concurrent requests', () => {
-  it('cause one begin if they have one key, and one runs', async () => {
+  it('cause one begin command if they have one key, and one of them runs', async () => {
     const all = await many(40, here.route())
     expect(here.store.take()).toEqual(['begin'])
     const [first, ...others] = all
@@ -39,7 +39,7 @@ describe('concurrent requests', () => {
     await first?.answer()
   })
 
-  it('cause one begin if they wait, and all get the response', async () => {
+  it('cause one begin command if they wait, and all get the response', async () => {
     const all = await many(40, here.route(wait))
     expect(here.store.take()).toEqual(['begin, wait'])
     const [first, ...others] = all
@@ -50,7 +50,7 @@ describe('concurrent requests', () => {
     expect(here.store.take()).toEqual(['finish completed'])
   })
 
-  it('cause one begin if their key was completed elsewhere', async () => {
+  it('cause one begin command if another process has completed the key', async () => {
     await (await there.route()()).answer({ body: 'made' })
     const all = await many(40, here.route())
     expect(here.store.take()).toEqual(['begin'])
@@ -78,7 +78,7 @@ describe('concurrent requests', () => {
   })
 })
 
-describe('this process without a store command', () => {
+describe('a process that sends no store command', () => {
   it('knows that an attempt is running', async () => {
     const ask = here.route()
     const first = await ask({ body: 'a' })
@@ -173,7 +173,7 @@ describe('a request that waits for another process', () => {
     here.events.take()
   }
 
-  it('gets the response by one more begin', async () => {
+  it('gets the response by one more begin command', async () => {
     await begin()
     await first.answer({ status: 201, body: 'made' })
     await settled()
@@ -182,7 +182,7 @@ describe('a request that waits for another process', () => {
     expect(here.events.take()).toEqual(['answered replayed-after-wait'])
   })
 
-  it('runs after a release', async () => {
+  it('runs after the other process released the key', async () => {
     await begin()
     await first.answer({ status: 500 })
     await settled()
@@ -201,7 +201,7 @@ describe('a request that waits for another process', () => {
     expect(waiting.got?.status).toBe(200)
   })
 
-  it('gets 503 when the store is lost, not a run', async () => {
+  it('gets 409 when the store is lost, and does not run', async () => {
     await begin()
     here.store.next('begin', refuse)
     here.store.hooks.onLost()
@@ -230,7 +230,7 @@ describe('a request that waits for another process', () => {
     await first.answer()
   })
 
-  it('learns of an end between its begin and its wait', async () => {
+  it('notices if the attempt ended before it began to wait', async () => {
     first = await there.route()()
     const gate = new Gate()
     here.store.next('begin', gate.delayReply)
@@ -242,7 +242,7 @@ describe('a request that waits for another process', () => {
     expect(waiting.got?.body).toBe('made')
   })
 
-  it('learns of an end before it came, while the shared begin was under way', async () => {
+  it('notices if the attempt ended before it came, while the shared begin command was under way', async () => {
     first = await there.route()()
     const gate = new Gate()
     here.store.next('begin', gate.delayReply)
@@ -321,7 +321,7 @@ describe('a process that loses the store after its client got the response', () 
     expect(first.got).toMatchObject({ status: 201, body: 'order 1' })
   }
 
-  it('loses its attempt after its lease to another process, which runs the handler as a recovery', async () => {
+  it('loses the key after its lease: another process runs the handler as a recovery', async () => {
     await answeredWithout({})
     expect((await here.route()()).got?.status).toBe(409)
     await clock.advance(30_001)

@@ -123,7 +123,7 @@ export class Running {
 
   #finished(outcome: Outcome, reply: FinishReply | undefined): boolean {
     if (reply !== undefined) return this.#accept(outcome, reply)
-    // A newer attempt of this process counts instead.
+    // A newer attempt in this process has taken over, so this result does not count.
     if (this.#isTakenOver()) return this.#accept(outcome, 'stale')
     this.#finishLater(outcome)
     return true

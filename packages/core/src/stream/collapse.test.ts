@@ -196,7 +196,7 @@ describe('a streamed response', () => {
     expect(events.take()).toEqual(['lease.granted', 'fill.started', 'fill.committed', 'hit l1'])
   })
 
-  it('reaches waiters from its first byte on, because before it they can still look up again', async () => {
+  it('reaches its waiters only after its first byte, so they can look up again if it breaks off before', async () => {
     const cache = cacheWith()
     const { run } = await lead(cache)
     const waiting = await ask(cache)
@@ -249,7 +249,7 @@ describe('a streamed response', () => {
     expect(waiting.by).toBe('app')
   })
 
-  it('sends its waiters to the handler after three breaks, without a too-many-variants', async () => {
+  it('sends its waiters to the handler after it broke off three times, with detail=abandoned', async () => {
     const cache = cacheWith()
     const all = [1, 2, 3, 4].map(() => ask(cache))
     const clients = await Promise.all(all)
@@ -288,7 +288,7 @@ describe('a streamed response', () => {
     expect(waiting.by).toBe('cache')
   })
 
-  it('makes all requests wait for the stored response without the option', async () => {
+  it("makes all requests wait until it is stored, with collapse: 'wait'", async () => {
     const cache = cacheWith({ collapse: 'wait' })
     const { run, follow } = await lead(cache)
     follow()
@@ -299,7 +299,7 @@ describe('a streamed response', () => {
     expect(seen(waiting)).toEqual([['cache', 'one ']])
   })
 
-  it('is not sent to a request of another selection, which runs the handler', async () => {
+  it('is not sent to a request with other values of the Vary fields, which runs the handler', async () => {
     const cache = cacheWith()
     const { run, follow } = await lead(cache, 'neither', { vary: 'accept-language' })
     const waiting = await ask(cache, { 'accept-language': 'de' })
@@ -360,7 +360,7 @@ describe('a purge during a streamed response', () => {
     expect(seen(await ask(cache))).toEqual([['cache', 'new']])
   })
 
-  it('keeps the response from all waiters if it comes before the first byte', async () => {
+  it('keeps the response from all waiters if the purge comes before the first byte', async () => {
     const cache = cacheWith()
     const { run, follow } = await lead(cache, 'old')
     const waiting = await ask(cache)
@@ -376,7 +376,7 @@ describe('a purge during a streamed response', () => {
     expect(waiting.by).toBe('app')
   })
 
-  it('refuses the commit if it comes from another process, and followers keep their bytes', async () => {
+  it('prevents storing if the purge is from another process, and followers read the rest', async () => {
     const cache = cacheWith()
     const { run, follow } = await lead(cache, 'old')
     follow()

@@ -1,5 +1,5 @@
 // The two connections of one store: one for commands, with time budgets and circuit breakers, and
-// the subscriber. Cache, locks and idempotency share them. The first of these opens them.
+// the subscriber. The cache, locks and idempotency share both. The first user opens them.
 
 import { randomBytes } from 'node:crypto'
 import { StampedeError } from '@stampede/core'
@@ -159,7 +159,7 @@ export class RedisLink {
     }
   }
 
-  /** Runs a script on the record of a key. Its second key, if any, is the vary group's record. */
+  /** Runs a script on the record of a key, and on the vary group's record if it takes two keys. */
   run(
     script: Script,
     key: string,
@@ -184,7 +184,7 @@ export class RedisLink {
     return this.attempt(script.name, keys[0], command, options)
   }
 
-  /** `run` for a script that replies with the server's time in second place. Updates the clock. */
+  /** Like `run`, for a script whose second reply field is the server's time. Updates the clock. */
   async runTimed(
     script: Script,
     key: string,
@@ -270,8 +270,8 @@ export class RedisLink {
   }
 
   /**
-   * The extra budget, ended one budget after `deadline`: the steps of a lookup share it. They go to
-   * several nodes, and a server may allow another extra budget between two of them.
+   * Ends `extra` one budget after `deadline` at the latest. The steps of one lookup may go to
+   * several nodes. Without this limit, each node could allow an extra budget of its own.
    */
   #bounded(extra: ExtraBudget, deadline: number): Pick<ExtraBudget, 'startMs'> {
     const { clock } = this.#requireOpen()

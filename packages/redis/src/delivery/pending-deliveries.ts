@@ -85,7 +85,7 @@ export class PendingDeliveries {
     clock: Pick<ServerClock, 'agoAtMost'>,
   ): LookupReply | undefined {
     // A lookup without a lease, such as for HEAD, does not wait. It must not end the wait of
-    // another.
+    // another lookup.
     if (leaseMs === 0) return undefined
     const wait = this.#waits.get(key)
     if (wait === undefined) return undefined
@@ -94,7 +94,7 @@ export class PendingDeliveries {
     return replyFrom(wait.delivery, clock)
   }
 
-  /** Wraps the hooks: any purge, also one that may have been missed, first drops all waits. */
+  /** Returns hooks that first drop all waits, at each purge and if purges may have been missed. */
   clearOnPurge(hooks: StoreHooks): StoreHooks {
     const clear = () => this.clear()
     return {

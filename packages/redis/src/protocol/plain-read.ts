@@ -1,6 +1,6 @@
-// Plain read before the lookup script. If the entry is fresh, it costs Redis a third of the
-// script's time. Otherwise the script runs as well. So a plain read pays off only if nearly every
-// lookup is a hit.
+// Plain read before the lookup script. A plain read of a fresh entry takes Redis a third of the
+// script's time. For any other entry the script runs as well. So a plain read pays off only if
+// nearly every lookup is a hit.
 
 import { groupOf, type LookupReply, type LookupRequest } from '@stampede/core/store'
 import type { Connection } from '../connection/connection.ts'
@@ -121,7 +121,7 @@ function list(reply: unknown): readonly unknown[] {
   return Array.isArray(reply) ? reply : []
 }
 
-/** Whether the vary group was not purged since the variant was leased. False without its record. */
+/** Whether the vary group was not purged since the variant was leased. False without a record. */
 function isOfGroup(group: unknown, [variants]: readonly unknown[]): boolean {
   return Buffer.isBuffer(group) && Buffer.isBuffer(variants) && group.equals(variants)
 }

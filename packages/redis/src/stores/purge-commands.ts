@@ -23,11 +23,11 @@ import {
 /** Most events in the log. A process that missed more purges drops all its copies. */
 const MAX_LOG_EVENTS = 10_000
 /**
- * Bounds the log by bytes, as if every name were as long as the newest. Clients choose the length
- * of the URLs that their unsafe requests purge.
+ * Bounds the log by bytes, on the assumption that every event is as long as the newest. Clients
+ * choose the length of the URLs that their unsafe requests purge.
  */
 const MAX_LOG_BYTES = 16 * 1024 * 1024
-/** Most marks in Redis. A mark is the newest purge of a subject. */
+/** Most marks in Redis. A mark is the newest purge of one subject, such as a tag or a path. */
 const MAX_MARKS = 100_000
 /**
  * Bounds of one reply. It must arrive within the time budget also on a slow link: 256 KiB in 250 ms

@@ -77,7 +77,7 @@ export class RedisLookups {
     deadline: number,
   ): Promise<LookupReply | 'late'> {
     const { token, leaseMs } = request
-    // Not in a cluster, where each message goes to every node.
+    // In a cluster a wake-up carries no entry, because each message goes to every node.
     const asksForEntry = !this.#link.isCluster && leaseMs > 0 && this.#deliveries.reserve(key)
     const clock = this.#link.clockOf(key)
     const sentAt = clock.now()

@@ -133,7 +133,7 @@ class RedisStore implements StampedeStore {
   async lookup(key: string, request: LookupRequest): Promise<LookupReply> {
     // One deadline for all round trips of this lookup.
     const deadline = this.#link.deadline()
-    // Mostly undefined: the process recently confirmed that it missed no purge.
+    // Undefined if the process recently confirmed that it missed no purge, as before most lookups.
     const confirmation = this.#requirePurges().confirm()
     if (confirmation !== undefined) await this.#confirmed(confirmation, deadline)
     const reply = await this.#lookups.find(key, request, deadline)

@@ -15,7 +15,7 @@ const statuses = (answers: readonly Answer[]): Set<number> =>
   new Set(answers.map(({ status }) => status))
 
 export function sharingCases(adapter: CacheAdapter): void {
-  it('run in parallel, fifty of them, if the response is not shareable, the first time and the next', async () => {
+  it('all run in parallel if the response is not shareable, the first fifty and the next fifty', async () => {
     const gates = [createGate(), createGate()]
     const { runs, start } = setUp(adapter, async (_seen, run) => {
       // The first response is not shareable. The other runs wait at the gate together.
@@ -71,7 +71,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('store only the run that holds the lease, not those beside it', async () => {
+  it('store only the response of the run that holds the lease', async () => {
     const gate = createGate()
     const { runs, start } = setUp(adapter, async (_seen, run) => {
       if (run === 2) await gate.opened
@@ -111,7 +111,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     go()
   })
 
-  it('count a run without the store until its response ends, even if it is not shareable', async () => {
+  it('count a run without the store for originConcurrency until its response ends, even if it is not shareable', async () => {
     const body = new Readable({ read() {} })
     const away = () => Promise.reject(new Error('the store is away'))
     const store = Object.assign(memoryStore(), { lookup: away })
@@ -132,7 +132,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     await expect.poll(() => stampede.stats().unleased.running).toBe(0)
   })
 
-  it('get a stale-if-error entry if the handler is late, the first one too', async () => {
+  it('all get a stale-if-error entry if the handler is late, also the request that runs it', async () => {
     const gate = createGate()
     const { arrivals, clock, happened, runs, start } = setUp(adapter, async (_seen, run) => {
       if (run === 2) await gate.opened
@@ -205,7 +205,7 @@ export function sharingCases(adapter: CacheAdapter): void {
   })
 
   it.each(['req', 'res'] as const)(
-    'run the handler for the next waiter if the first client leaves and the close of its %s aborts the run',
+    'run the handler for the next waiter if the first client leaves and its run aborts on the close of %s',
     async (watched) => {
       const { arrivals, runs, stampede, start } = setUp(adapter, (_seen, run, res) => {
         if (run > 1) return {}
@@ -229,7 +229,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('lead one after the other, however many leaders leave', async () => {
+  it('run the handler one after the other while their clients leave', async () => {
     const { arrivals, runs, start } = setUp(adapter, (_seen, run, res) => {
       if (run > 5) return {}
       return new Promise<never>((_, reject) => {
@@ -372,7 +372,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('run their own handler at once if the first response is too large, which goes to its client', async () => {
+  it('run their own handler at once if the first response is too large; its own client gets it', async () => {
     const gate = createGate()
     const part = 'x'.repeat(3_000)
     const { arrivals, runs, start } = setUp(adapter, (_seen, run) => {
@@ -422,7 +422,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('run in their own async context, and a refresh in that of the request that caused it', async () => {
+  it('run in their own async context, and a refresh runs in that of the request that started it', async () => {
     const context = new AsyncLocalStorage<string>()
     const entered: Array<string | undefined> = []
     const ran: Array<string | undefined> = []
@@ -508,7 +508,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(ran).toEqual(['first', 'third'])
   })
 
-  it('get a response while the cache is closed, which leaves no timer behind', async () => {
+  it('get a response while the cache is closed, and no timer remains', async () => {
     const gate = createGate()
     const { arrivals, clock, runs, stampede, start } = setUp(adapter, async () => {
       await gate.opened
