@@ -17,7 +17,7 @@ const until = Date.now() + Number(values.minutes) * 60_000
 if (!(until > Date.now())) throw new Error(`--minutes: received ${values.minutes}; use a number`)
 
 const UNIT = ['run', '--project', 'core', '--project', 'unit', 'property.test.ts']
-const REDIS = ['run', '--project', 'redis', 'test/faults/hostile-redis.test.ts']
+const REDIS = ['run', '--project', 'beside', 'test/protocol/hostile-redis.test.ts']
 
 /** @param {readonly string[]} args @param {number} seed */
 async function run(args, seed) {

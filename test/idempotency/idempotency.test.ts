@@ -29,7 +29,7 @@ describe.each(['express', 'koa'])('two processes on %s', (framework) => {
   // For the tests that stop no process. Each has paths and keys of its own.
   let shared: IdempotentFleet
   beforeAll(async () => {
-    shared = await startIdempotentFleet({ framework, idempotency: { leaseMs: 600 } })
+    shared = await startIdempotentFleet({ framework, idempotency: { leaseMs: LEASE_MS } })
   })
   afterAll(() => shared[Symbol.asyncDispose]())
 
