@@ -1,7 +1,7 @@
 -- Stores the entry, ends the lease and wakes the waiters, in one atomic step. Only the newest grant
--- may commit. After a newer grant or a purge, the record has a higher fence or is gone. A variant
--- also needs its vary group as it was when the lease was given. A purge changes the group. If the
--- group's record was lost, a purge may be lost with it.
+-- may commit. After a newer grant or a purge, the record has a higher fence or is gone. For a
+-- variant, `variants` of its group must equal the copy in the variant's record. A purge changes it.
+-- If the group's record was lost, a purge may be lost with it.
 --
 -- KEYS 1 record  2 record of its vary group (only for a variant)
 -- ARGV 1 token  2 fence  3 frame  4 fresh ms

@@ -504,7 +504,7 @@ describe('lock hand-over', () => {
     })
   })
 
-  it('reaches a process that joined the queue with a token whose reply was lost', async () => {
+  it('reaches a process that joined the queue although the reply to its acquire was lost', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     await using a = openLocks(redis.url)
@@ -582,7 +582,7 @@ describe('a subscription for locks', () => {
     expect(await had.release()).toBe('released')
   })
 
-  it('does not give the lock to two holders when its message arrives late', async () => {
+  it('leads to no second holder when its message arrives late', async () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     await using admin = openAdmin(redis)

@@ -138,8 +138,8 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Nests as soon as the open nested lease is released, for `acquire({ within })`. `limit` gets
-   * `giveUp`, which ends the wait. It returns a function that removes the limit.
+   * Nests as soon as the open nested lease is released, for `acquire({ within })`. `limit`
+   * arranges that `giveUp` ends the wait, and returns a function that cancels that.
    */
   nestLater(limit: (giveUp: (error: LockError) => void) => () => void): Promise<Lease> {
     return new Promise((resolve, reject) => {

@@ -1,4 +1,4 @@
-// Stage: decides which requests use the cache. Any other request bypasses it, with a reason.
+// Decides which requests use the cache. Any other request bypasses it, with a reason.
 // `BYPASS_DETAILS` lists the reasons.
 //
 // A HEAD request is looked up but never fills. `no-cache`, `no-store` and `only-if-cached` of a

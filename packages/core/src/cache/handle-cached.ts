@@ -117,7 +117,7 @@ function missOf<Native>({ names }: RequestState<Native>): 'uri-miss' | 'vary-mis
 
 /** The state of one request. `flight/` calls its methods, such as `lead` to run the handler. */
 class RequestState<Native> implements Caller {
-  /** The `Vary` fields of earlier responses whose request values were in the last lookup's key. */
+  /** `Vary` fields of earlier responses that the key of the last lookup contains. */
   names: readonly string[] = []
   /** The key of the last lookup. */
   key: string

@@ -1,4 +1,4 @@
-// Stage: purges by unsafe requests (RFC 9111 §4.4). Each purges its own URL, the URLs of the same
+// Purges by unsafe requests (RFC 9111 §4.4). Each purges its own URL, the URLs of the same
 // origin and the cache groups (RFC 9875 §3) that its response names, and the tags of the option.
 // The purges are sent when the head of the response is known, before it leaves. So the lookup of a
 // later request to this process follows them.

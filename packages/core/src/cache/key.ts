@@ -1,4 +1,4 @@
-// Stage: the key of a request. Requests with equal keys share a response. So two requests that a
+// The key of a request. Requests with equal keys share a response. So two requests that a
 // handler may treat differently must have different keys. Every part begins with its length, so
 // that different parts never join to equal keys.
 
@@ -28,7 +28,9 @@ export function cacheKey<Native>(
       ? urlKey(request, config.query)
       : customKey(callOption('key', config.key, native))
   let variant =
-    config.key === undefined ? hostPart(request) + claimsPart(request) + rewrittenPart(request) : ''
+    config.key === undefined
+      ? hostPart(request) + addressPart(request) + rewrittenPart(request)
+      : ''
   if (learnedVary.length > 0 || config.vary.length > 0) {
     variant += varyPart(union(config.vary, learnedVary), request.headers)
   }
@@ -93,11 +95,12 @@ function headerPart(name: string, value: string | string[]): string {
 }
 
 /**
- * The `CLAIMS` of the request, if they differ from its host and scheme. Without them in the key,
- * one client could make the handler write links and redirects to another host, which all clients
- * would get. A proxy sends the same values with every request, so they cost no extra entries.
+ * The `ADDRESS_FIELDS` of the request, if they differ from its host and scheme. Without them in the
+ * key, one client could make the handler write links and redirects to another host, which all
+ * clients would get. A proxy sends the same values with every request, so they cost no extra
+ * entries.
  */
-function claimsPart({ scheme, host, headers }: RequestView): string {
+function addressPart({ scheme, host, headers }: RequestView): string {
   if (!hasFieldOf(headers, ADDRESS_FIELDS)) return ''
   let part = ''
   for (const name of ADDRESS_FIELDS) {
@@ -139,9 +142,9 @@ function union(configured: readonly string[], learned: readonly string[]): reado
 }
 
 /**
- * The pairs of the Cookie field (RFC 6265 §4.2), as sent, that some parser reads as a cookie of
- * the `cookies` option. Parsers differ in which of two equal names they use, and in the characters
- * that they trim. All of them trim leading spaces.
+ * The pairs of the Cookie field (RFC 6265 §4.2), as sent, that any parser could read as a cookie
+ * named in the `cookies` option. Parsers differ in which of two equal names they use, and in the
+ * characters that they trim. All of them trim leading spaces.
  */
 function cookiePart(names: readonly string[], headers: RequestView['headers']): string {
   const pairs = (requestField(headers, 'cookie') ?? '').split(';').map((p) => p.replace(/^ +/, ''))
@@ -190,7 +193,7 @@ function queryPart(raw: string, rule: CacheConfig['query']): string {
   return named.map(({ text }) => text).join('&')
 }
 
-/** Whether no parser finds a parameter of the key in this text. */
+/** Whether every parser would see only parameters here that are not in the key. */
 function isDropped(text: string, rule: CacheConfig['query']): boolean {
   if ('ignore' in rule) {
     return text.split(';').every((piece) => rule.ignore.includes(decodedName(piece) ?? ''))

@@ -1,4 +1,4 @@
-// Stage: makes a response from an entry: Age, Cache-Status, and 304 or 206 if the request asks for
+// Makes a response from an entry: Age, Cache-Status, and 304 or 206 if the request asks for
 // it. Cache-Status is written in two places: statusField(), and readyFields() for the fast path.
 
 import type { Form } from '../compress/compression.ts'

@@ -1,4 +1,4 @@
-// Stage: runs the handler for one request and judges the head of its response before the head is
+// Runs the handler for one request and judges the head of its response before the head is
 // sent. If the response cannot be shared, the fill ends then, so that waiters need not wait longer.
 
 import type { StoredResponse } from '../entry/entry.ts'

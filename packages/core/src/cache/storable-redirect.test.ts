@@ -52,7 +52,7 @@ describe('a redirect to its own key', () => {
     },
   )
 
-  it('is not stored if only parameters outside the query rule differ', () => {
+  it('is not stored if only parameters differ that the query option ignores', () => {
     const options = { query: { ignore: ['utm'] } }
     expect(reason('/p?utm=1', '/p', { options })).toBe('self-redirect')
     expect(reason('/p?utm=1', '/p')).toBe('stored')

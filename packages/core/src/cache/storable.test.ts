@@ -31,7 +31,7 @@ const freshMs = (headers: HeaderList, options?: Options, status?: number) => {
 const cc = (value: string): HeaderList => [['cache-control', value]]
 
 describe('the lifetime of a response', () => {
-  it('is ttlMs for a response without freshness', () => {
+  it('is ttlMs for a response without explicit freshness', () => {
     expect(judge([])).toEqual({
       store: true,
       freshMs: 10_000,
@@ -43,14 +43,14 @@ describe('the lifetime of a response', () => {
     })
   })
 
-  it('can be shorter by the response, and never longer', () => {
+  it('can be shortened by the response, and never lengthened', () => {
     expect(freshMs(cc('max-age=5'))).toBe(5_000)
     expect(freshMs(cc('max-age=60'))).toBe(10_000)
     expect(freshMs(cc('max-age=60, s-maxage=5'))).toBe(5_000)
     expect(freshMs([['expires', new Date(NOW + 3_000).toUTCString()]])).toBe(3_000)
   })
 
-  it('is that of the response without ttlMs', () => {
+  it('is taken from the fields of the response without ttlMs', () => {
     expect(freshMs(cc('max-age=60'), {})).toBe(60_000)
     expect(freshMs(cc('max-age=0, s-maxage=60'), {})).toBe(60_000)
     expect(freshMs([], {})).toBe('no-freshness')
@@ -113,7 +113,7 @@ describe('the lifetime of a response', () => {
     expect(reason([own], TTL, 500)).toBe('server-error')
   })
 
-  it('is ttlMs from now for an aged response without freshness', () => {
+  it('is ttlMs from now for an aged response without explicit freshness', () => {
     expect(judge([['age', '50']])).toMatchObject({ freshMs: 10_000, initialAgeMs: 50_000 })
   })
 
@@ -189,7 +189,7 @@ describe('a response that is not storable', () => {
     expect(reason(cc(value), always)).toBe(expected)
   })
 
-  it('has a directive on a second line', () => {
+  it('has the directive on a second Cache-Control line', () => {
     expect(reason([...cc('public, max-age=60'), ...cc('private')])).toBe('private')
   })
 

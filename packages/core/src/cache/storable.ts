@@ -1,4 +1,4 @@
-// Stage: decides whether a response is stored and for how long. The head is enough to decide, so
+// Decides whether a response is stored and for how long. The head is enough to decide, so
 // the body is not delayed. A response that is not storable reaches its own client unchanged.
 
 import { type CacheControl, parseCacheControl } from '../http/cache-control.ts'

@@ -1,4 +1,4 @@
-// Stage: revalidation (RFC 9111 §4.3). A fill with an older entry sends the handler the conditions
+// Revalidation (RFC 9111 §4.3). A fill with an older entry sends the handler the conditions
 // of that entry, in place of the client's own. If the handler responds 304, the client gets the
 // full response that the 304 confirms, or a 304 to its own conditions.
 //

@@ -218,8 +218,8 @@ export class Call<T, P> implements Caller {
       }
       case 'timed-out':
         return this.#runAfterWait()
-      // `live` and `gone` occur only for HTTP requests. `pass`: runs of other callers were
-      // abandoned.
+      // `live` and `gone` occur only for HTTP requests. `pass`: three runs of
+      // the flight were abandoned, so it gave up.
       case 'live':
       case 'gone':
       case 'pass':

@@ -34,8 +34,8 @@ const KIND_BYTES = 3
 const KIND_NOTE = 4
 
 /**
- * Head of an entry: `p` newest known purge position, `d` duration of the fill in ms, `t` subjects,
- * `u` path, `o` host. The names are short because they are stored with each entry.
+ * Head of an entry: `p` newest purge known when the fill began, `d` duration of the fill in ms, `t`
+ * subjects, `u` path, `o` host. The names are short because they are stored with each entry.
  */
 interface Head {
   readonly p: number
@@ -53,7 +53,7 @@ interface ResponseHead extends Head {
   readonly v: StoredResponse['vary']
   /** Whether the ETag was generated. */
   readonly m?: 1 | undefined
-  /** Value of `OWN_FIELD`. */
+  /** Value of the response field `stampede-cache-control`. */
   readonly w?: string | undefined
   /** Kind of the body. A version that does not know the kind treats the body as bytes. */
   readonly k?: string | undefined

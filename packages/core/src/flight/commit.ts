@@ -1,4 +1,4 @@
-// Stage: ends a fill. An entry is committed under its fence, a failure is shared, and a response
+// Ends a fill. An entry is committed under its fence, a failure is shared, and a response
 // that is not storable makes the key hit-for-miss. The result is the resolution for the waiters.
 
 import { freshnessAt, type HeldEntry, heldEntry, type StoredEntry } from '../entry/entry.ts'
@@ -238,7 +238,7 @@ function commitCommand(rt: Runtime, grant: Grant, { entry, lifetimes }: EntryRes
 /** Weight of the newest run in the moving average. */
 const SMOOTHING = 0.3
 /**
- * Limit of the fill duration in an entry, as a fraction of the lifetime. Without the limit, one
+ * The fill duration in an entry is at most this fraction of its lifetime. Without the limit, one
  * slow fill could make early refreshes likely during most of the lifetime.
  */
 const MAX_FRACTION_OF_LIFETIME = 0.05

@@ -1,4 +1,4 @@
-// Stage: a fill without a lease. The store is unavailable, or too many fills of other processes
+// A fill without a lease. The store is unavailable, or too many fills of other processes
 // were refused. The origin runs once per key and process, and at most originConcurrency runs at a
 // time.
 

@@ -1,4 +1,4 @@
-// Stage: runs the origin under a lease and a deadline. The deadline ends the fill for the waiters.
+// Runs the origin under a lease and a deadline. The deadline ends the fill for the waiters.
 // The client of the leader still waits for its own handler.
 
 import type { HeldEntry } from '../entry/entry.ts'

@@ -16,16 +16,19 @@ import type { Policy } from './policy.ts'
 import type { Caller, LateReason, Resolution } from './resolution.ts'
 import { type FlightRuntime, Waiters } from './waiters.ts'
 
-/** An older entry, served if the wait or fill is late. */
+/** An older entry, served if a wait or fill exceeds `softTimeoutMs`. */
 export interface Previous {
   readonly held: HeldEntry
-  /** A time at which the entry was certainly not purged. */
+  /** A time at which the entry was known not to be purged. */
   readonly since: number
   /** Sequence number of L1's last purge before the entry was read. */
   readonly sequence: number
 }
 
-/** Why a flight looks up again: a fill ended, messages may be lost, or the store is unavailable. */
+/**
+ * Why a flight looks up again. `wake-up`: a fill ended or a purge came. `gap`: messages may have
+ * been missed. `lost`: the store is unavailable.
+ */
 export type LookAgainReason = 'wake-up' | 'gap' | 'lost'
 
 type State =
@@ -131,7 +134,8 @@ export class Flight {
   beginLookup(rt: FlightRuntime): HeldEntry | undefined {
     const state = this.#from('begin a lookup', 'looking-up')
     state.isOutdated = false
-    // Frequent purges could make every reply outdated, so `waitMs` counts from the second one on.
+    // Frequent purges could make every reply outdated, so `waitMs` counts from the second lookup
+    // on.
     if (this.#hasLookedUp) this.waiters.startClocks(rt)
     this.#hasLookedUp = true
     return state.early
@@ -251,8 +255,8 @@ export class Flight {
   // Messages from the store
 
   /**
-   * Makes the flight look up again: the reply of a lookup becomes outdated, and a wait ends. After
-   * a gap, in which messages may be lost, the store may be back. So a gap also ends the queue.
+   * Makes the flight look up again: the reply of a lookup becomes outdated, and a wait ends. A
+   * `gap` may mean that the store is back, so it also ends the wait for a concurrency slot.
    */
   requestLookup(by: LookAgainReason): void {
     const state = this.#state
@@ -268,8 +272,8 @@ export class Flight {
   }
 
   /**
-   * The key was purged, or purges may have been missed. Drops the previous entry: a purge by key
-   * cannot be recognised later.
+   * The key was purged, or purges may have been missed. Drops the previous entry, because it
+   * may be the purged one.
    */
   onPurge(by: LookAgainReason): void {
     this.#previous = undefined

@@ -1,4 +1,4 @@
-// Stage: hit-for-miss, for a key whose last response could not be shared. Its requests run the
+// Hit-for-miss, for a key whose last response could not be shared. Its requests run the
 // handler in parallel. One run at a time holds the lease: if its response is storable, the commit
 // ends the hit-for-miss marker.
 

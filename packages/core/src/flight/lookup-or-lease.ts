@@ -1,4 +1,4 @@
-// Stage: one round trip that reads the entry and, if it needs a fill, takes the lease. Converts the
+// One round trip that reads the entry and, if it needs a fill, takes the lease. Converts the
 // store's relative times to moments of this process, and promotes the entry into L1.
 
 import { freshnessAt, type HeldEntry, type StoredEntry } from '../entry/entry.ts'

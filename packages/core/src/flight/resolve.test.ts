@@ -78,7 +78,7 @@ describe('two processes', () => {
     expect(await late).toBe('new')
   })
 
-  it('wait for a dead holder no longer than its lease, and then refuse its commit', async () => {
+  it('wait for a dead holder no longer than its lease, and its late commit is refused', async () => {
     const { getA, getB, originA, originB, storeA } = setUpTwo()
     const options = { leaseMs: 600 }
     const first = getA(options)
@@ -374,7 +374,7 @@ describe('a stale entry', () => {
     await settled()
   })
 
-  it('is a hit for each waiter that gets it after the fill it waited for was refused', async () => {
+  it('counts as a hit for a waiter whose own fill was refused before', async () => {
     const { a, getA, getB, originA, originB, storeA } = setUpTwo()
     const swr = { staleWhileRevalidateMs: 60_000, leaseMs: 600, jitter: 0 }
     const [leader, waiter] = [getA(swr), getA(swr)].map(outcome)
@@ -466,7 +466,7 @@ describe('a stale entry', () => {
     expect(leader.now).toMatchObject({ type: 'led' })
   })
 
-  it('is dropped if its refresh is not shareable', async () => {
+  it('is dropped if the response of its refresh cannot be shared', async () => {
     const { rt } = setUp()
     const { caller, origin } = scripted()
     const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
@@ -539,7 +539,7 @@ describe('a process without the store', () => {
     await settled()
   })
 
-  it('no longer uses values kept during the outage 5 s after the store is back', async () => {
+  it('stops using values from the outage 5 s after the store is back', async () => {
     const { get, origin, store } = setUp()
     store.always = refuse
     const first = get({ ttlMs: 30_000 })
@@ -558,7 +558,7 @@ describe('a process without the store', () => {
 })
 
 describe('a copy in L1 of an entry that the store no longer has', () => {
-  it('is dropped on the reply of the store, and is not looked up by every request', async () => {
+  it('is dropped on the reply of the store, and waiting callers get the new value', async () => {
     const { getA, getB, originA, originB, a, b, storeA } = setUpTwo()
     const swr = { staleWhileRevalidateMs: 60_000 }
     const first = getA(swr)

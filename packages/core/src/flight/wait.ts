@@ -1,4 +1,4 @@
-// Stage: waits for another process that fills the key. It looks up again after a wake-up, at the
+// Waits for another process that fills the key. It looks up again after a wake-up, at the
 // end of the lease, if messages may be lost (a gap), or if the store is lost. There is no polling.
 // `Waiters` times the `waitMs` of each caller.
 

@@ -155,7 +155,7 @@ export class L1 {
     return since < this.#forgotten || purgedAt > since
   }
 
-  /** Whether the copy of this key has this very body. */
+  /** Whether the copy of this key has this `Uint8Array` as its body. */
   holds(key: string, body: Uint8Array): boolean {
     const item = this.#items?.get(key)
     return item?.type === 'copy' && item.held.entry.body === body
@@ -225,8 +225,8 @@ export function newMarker(now: number, forMs: number, delayMs = 0): L1Marker {
 }
 
 /**
- * Size in bytes of heap, never less than measured (Node 20, `test/soak/l1-heap.test.ts`). Parsed
- * values are not counted, because L1 references them only weakly.
+ * Size in bytes of heap: an upper estimate, as `test/soak/l1-heap.test.ts` measures on Node 20.
+ * Parsed values are not counted, because L1 references them only weakly.
  */
 function sizeOf(item: L1Item, key: string): number {
   const bytes = OVERHEAD_BYTES + stringBytes(key) + (isVariant(key) ? VARIANT_BYTES : 0)

@@ -51,7 +51,7 @@ export interface MemoryStoreOptions {
 /** Number of records that each write checks for expiry, the least recently used first. */
 const SWEPT_AT_ONCE = 4
 
-/** A smaller store would evict the leases of running fills. */
+/** `min`: a store below 1 KiB would evict the leases of running fills. */
 const OPTIONS = {
   maxBytes: number(128 * 1024 * 1024, { min: 1_024, max: 2 ** 40, unit: 'bytes' }),
 }
@@ -61,7 +61,7 @@ export function memoryStore(options?: MemoryStoreOptions): StampedeStore {
   return new MemoryStore(readOptions('memoryStore', options, OPTIONS).maxBytes)
 }
 
-/** The store, if it is a memory store, whose records L1 shares. */
+/** Returns the store if it is a memory store. L1 then shares its records. */
 export function localStore(store: StampedeStore): LocalStore | undefined {
   return store instanceof MemoryStore ? store : undefined
 }
@@ -307,7 +307,7 @@ function makeStale(slot: L1Copy, now: number): void {
 }
 
 /**
- * The items of the records, for L1. Only the store adds and removes them. L1 only updates a slot.
+ * L1's view of the records: one copy or marker each. Only the store adds and removes records.
  */
 class RecordSlots implements L1Storage {
   readonly #records: GroupedLru<MemoryRecord>

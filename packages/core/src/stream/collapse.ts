@@ -43,8 +43,8 @@ export function liveSink(
       if (chunk.byteLength === 0) return true
       if (live === undefined || !live.body.write(chunk)) return false
       if (published || !live.body.isJoinable) return published
-      // The response is published with its first byte. Without one, waiters can still look up
-      // again.
+      // The response is published with its first byte. If the run fails before it, waiters can
+      // still look up again.
       published = !lead.hasTimedOut && publish(live)
       if (!published) live = undefined
       return published

@@ -75,7 +75,7 @@ export class ResponseLayer implements ResponseCapture {
     this.#decline('declined')
   }
 
-  /** Assigned one by one, so that V8 shares the hidden class. */
+  /** The methods are assigned one by one, so that responses share a hidden class of V8. */
   #install(res: OwnMethods): void {
     res.writeHead = this.#ownWriteHead
     res.write = (...args: unknown[]) => this.#write(args)
@@ -88,14 +88,14 @@ export class ResponseLayer implements ResponseCapture {
   }
 
   #givenUp(piped: boolean): void {
-    // A source was piped, but none of its bytes was written.
+    // A source was piped, but none of its bytes was written. The observer still needs the head.
     if (piped && this.#hold !== undefined && this.#phase === 'head')
       this.#judge([this.#res.statusCode])
     this.#decline(this.#res.writableEnded && !this.#ended ? 'detached' : 'incomplete')
   }
 
   readonly #ownWriteHead = (...args: unknown[]): unknown => {
-    // An outer layer that passes no headers wants the head that core has judged.
+    // An outer layer that passes only a status gets the judged head sent.
     if (this.#phase === 'judged') return this.#sendHead(args.length > 1 ? args : this.#head.args)
     if (this.#phase !== 'head' || this.#res.headersSent) return this.#pass('writeHead', args)
     return this.#judge(args) && !this.#probing ? this.#sendHead(this.#head.args) : this.#res
@@ -150,8 +150,8 @@ export class ResponseLayer implements ResponseCapture {
   }
 
   // Judges an implicit head before the outer layers run, so that a replacement can still pass
-  // through all of them. The hooks of inner layers run now too, as if the handler had called
-  // writeHead.
+  // through all of them. This calls `res.writeHead`, so the hooks of inner layers run now, and
+  // nothing is sent yet.
   #openHead(whole?: Uint8Array): void {
     if (this.#phase !== 'head' || this.#res.headersSent) return
     this.#probing = !this.#departure.gone
@@ -172,9 +172,9 @@ export class ResponseLayer implements ResponseCapture {
     if (this.#isShut()) return discardWrite(args, true)
     const more = this.#through('write', this.#outward('write', args))
     this.#keep(args)
-    // True during the capture: a slow client must not delay the handler, since waiters need the
-    // whole body. A client that left sends no `drain` at all. The buffer is bounded by
-    // maxBodyBytes.
+    // `write` returns true during the capture: a slow client must not delay the handler, since
+    // waiters need the whole body. A client that left sends no `drain` at all. The buffer is
+    // bounded by maxBodyBytes.
     return this.#phase === 'body' ? true : more
   }
 
@@ -196,7 +196,9 @@ export class ResponseLayer implements ResponseCapture {
     return returned
   }
 
-  /** A write after the capture has ended. Readers of the live body still get it. */
+  /**
+   * A write after the capture has ended. Waiters that read the body while it arrives still get it.
+   */
   #writeAfterCapture(method: 'write' | 'end', args: readonly unknown[]): unknown {
     const live = this.#live
     if (this.#methods.inside || live?.active !== true) return this.#pass(method, args)

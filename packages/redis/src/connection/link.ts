@@ -70,7 +70,7 @@ export class RedisLink {
     this.budgetMs = budgetMs
   }
 
-  /** Opens the connections if they are closed. `listener` gets messages and losses. */
+  /** Opens the connections if they are closed. `listener` gets messages and lost connections. */
   open(clock: Clock, listener: LinkListener): void {
     this.#users += 1
     this.#current ??= this.#connect(clock)
@@ -135,8 +135,8 @@ export class RedisLink {
   }
 
   /**
-   * Latest end of the caller's wait, with the extra budget, in ms of the clock of the record's
-   * server. 0 if that clock is unknown.
+   * The latest time to which the caller may wait, extra budget included, on the clock of the
+   * record's server. 0 if that clock is unknown.
    */
   notAfter(key: string, deadline: number): number {
     const { clock, extraBudget } = this.#serverOf(this.isCluster ? this.names.record(key) : '')
@@ -279,7 +279,10 @@ export class RedisLink {
     return { startMs: () => Math.min(extra.startMs(), until - clock.now()) }
   }
 
-  /** The first operations wait for the connections. Otherwise each start would be a stampede. */
+  /**
+   * Waits for the connections. Otherwise the first requests of a process would all reach the
+   * origin.
+   */
   async #waitUntilOpen(budgetMs: number): Promise<void> {
     const { connection, opening } = this.#requireOpen()
     await opening.wait(budgetMs).catch((timeout: Error) => {

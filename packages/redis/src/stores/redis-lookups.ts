@@ -22,7 +22,7 @@ export class RedisLookups {
     this.#plainReads = new PlainReads(link)
   }
 
-  /** Settles by `deadline`, or one budget after it at most. */
+  /** Settles by `deadline`, or one extra budget after it at most. */
   async find(key: string, request: LookupRequest, deadline: number): Promise<LookupReply> {
     const delivered = this.#deliveries.take(key, request, this.#link.clockOf(key))
     if (delivered !== undefined) return delivered
@@ -40,8 +40,9 @@ export class RedisLookups {
       await this.#link.withDeadline(deadline, 'lookup', this.#undos.stop(request.token))
     }
     try {
-      // After LATE, the command is sent once more. The server's clock was set forward, or the
-      // estimate of it was wrong. The first reply corrects the estimate.
+      // The script replies LATE if the deadline has passed on the server's clock. Then the command
+      // is sent once more: the estimate of that clock may have been wrong, and the reply corrects
+      // it.
       for (let attempt = 0; attempt < 2; attempt++) {
         const reply = await this.#runOnce(key, request, deadline)
         if (reply !== 'late') return reply

@@ -102,7 +102,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect(await value()).not.toEqual(before)
   })
 
-  it("use the tags of an entry's own response", async () => {
+  it('find an entry by the tags of its own response', async () => {
     const bench = setUp(adapter, ({ path }, _run, res) => {
       res.setHeader('x-about', path.slice(1))
       return {}
@@ -124,7 +124,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect(await leftBy(bench, app, ['/a'], { tag: 'a' })).toEqual([])
   })
 
-  it('use the names in a response, and send them to no client', async () => {
+  it('find an entry by its Surrogate-Key and Cache-Tag, which no client gets', async () => {
     const lines = { 'Surrogate-Key': ['a  list', 'b'], 'Cache-Tag': 'c, two words,', 'x-own': '1' }
     const bench = setUp(adapter, () => ({ headers: { ...lines, 'Cache-Groups': '"a", "g"' } }))
     await using app = await bench.start()
@@ -144,7 +144,7 @@ export function purgeCases(adapter: CacheAdapter): void {
       expect(await leftBy(bench, app, ['/a'], { tag }), tag).toEqual(['/a'])
   })
 
-  it('keep the names from clients, for every way to write the head and every layer that sets them', async () => {
+  it('remove Surrogate-Key and Cache-Tag from every response, however the head is written', async () => {
     const { start } = setUp(
       adapter,
       ({ path }, _run, res) => {
@@ -169,7 +169,7 @@ export function purgeCases(adapter: CacheAdapter): void {
   })
 
   it.each(['first', 'second', 'option'])(
-    'keep the tags of a page whose refresh gets a 304: %s',
+    'still find a page by its tags after a refresh with a 304: %s',
     async (tag) => {
       const bench = setUp(adapter, ({ headers }) =>
         headers['if-none-match'] === undefined
@@ -210,7 +210,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     warned.mockRestore()
   })
 
-  it('purge the groups that a change names, and not those that a GET names', async () => {
+  it('purge the groups named in the response to a POST, not those named by a GET', async () => {
     const bench = setUp(adapter, (_seen, _run, res) => ({
       headers: {
         'cache-groups': '"list"',
@@ -226,7 +226,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect([await isHit(app, '/list'), await isHit(app, '/other')]).toEqual([false, false])
   })
 
-  it('purge the tags that the option names for a change, from its response', async () => {
+  it('purge the tags that `invalidateOn.tags` returns for the response to a POST', async () => {
     const bench = setUp(adapter, ({ headers }, _run, res) => {
       res.setHeader('x-about', String(headers['x-about']))
       return { status: Number(headers['x-status'] ?? 200) }
@@ -317,7 +317,7 @@ export function purgeCases(adapter: CacheAdapter): void {
   it.each([
     ['in the store alone', { l1: { maxBytes: 0 } }],
     ['in memory alone', { store: tooSmallStore() }],
-  ])('purge by tag pages that are %s, and pages that are missing there', async (_, options) => {
+  ])('purge pages by tag, and 404 pages too, if they are %s', async (_, options) => {
     const bench = setUp(
       adapter,
       ({ path }) => ({ status: path === '/none' ? 404 : 200, body: 'x'.repeat(2_000) }),
