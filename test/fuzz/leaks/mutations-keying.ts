@@ -135,8 +135,8 @@ export const KEYING: readonly Mutation[] = [
   drop(
     'the host is in the key without its original spelling',
     SOURCE.key,
-    'hostPart(request) + claimsPart(request)',
-    'claimsPart(request)',
+    'hostPart(request) + addressPart(request)',
+    'addressPart(request)',
   ),
   drop(
     'X-Forwarded-Host is compared without regard to case',
@@ -148,13 +148,13 @@ export const KEYING: readonly Mutation[] = [
   drop(
     'fields in which a client claims a host are not in the key',
     SOURCE.key,
-    'claimsPart(request) + rewrittenPart(request)',
+    'addressPart(request) + rewrittenPart(request)',
     'rewrittenPart(request)',
   ),
   drop(
     'a rewritten URL is not in the key',
     SOURCE.key,
-    'claimsPart(request) + rewrittenPart(request)',
-    'claimsPart(request)',
+    'addressPart(request) + rewrittenPart(request)',
+    'addressPart(request)',
   ),
 ]
