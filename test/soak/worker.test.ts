@@ -31,7 +31,7 @@ describe('the worker demo', { timeout: 90_000 }, () => {
     expect(errors).toBe('')
     expect(output).toMatch(/is KILLED halfway through job 2/)
     expect(output).toMatch(/is PAUSED between its last check and its write of job 4/)
-    expect(output).toMatch(/wrote job 4 too late, fence \d+: the row refused it/)
+    expect(output).toMatch(/wrote job 4 too late with fence \d+; the row refused it/)
     // There is more than one only if the machine stands still for longer than a lease.
     expect(output).toMatch(
       /8 done once, [1-9]\d* late writes? refused\. Every job was done exactly once\./,

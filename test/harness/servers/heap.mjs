@@ -37,7 +37,7 @@ const kept = (size) => ({
   body: body(size),
 })
 const fingerprints = () => ({ exact: hash(), canonical: hash() })
-const made = { asOf: 1, tookMs: 1, subjects: [] }
+const provenance = { asOf: 1, tookMs: 1, subjects: [] }
 
 /** @typedef {{ add(): unknown, bytes(): number, close?(): unknown }} Filled */
 
@@ -93,7 +93,7 @@ const STRUCTURES = {
         const key = hash()
         const reply = await store.lookup(key, { token: hash(), leaseMs: 1_000 })
         if (reply.status !== 'leased') throw new Error(reply.status)
-        const entry = { type: /** @type {const} */ ('value'), body: body(size), made }
+        const entry = { type: /** @type {const} */ ('value'), body: body(size), provenance }
         const frame = encodeFrame(key, { ...entry, encoding: 'bytes' })
         await store.commit(reply.grant, frame, { ...lives, physicalMs: 60_000 })
       },
