@@ -84,6 +84,13 @@ const words = (text: string): number =>
 const plainerIn = (text: string): string | undefined =>
   PLAINER.find(([pattern]) => pattern.test(text.replace(/`[^`]*`/g, '')))?.[1]
 
+function withPlainerWords(all: readonly { path: string; line: number; text: string }[]): string[] {
+  return all.flatMap(({ path, line, text }) => {
+    const why = plainerIn(text)
+    return why === undefined ? [] : `${path}:${line}: ${why}: ${text}`
+  })
+}
+
 describe('comments', () => {
   const all = sources.flatMap((path) => commentsOf(path).map((each) => ({ path, ...each })))
 
@@ -101,12 +108,7 @@ describe('comments', () => {
   })
 
   it('use plain words', () => {
-    expect(
-      all.flatMap(({ path, line, text }) => {
-        const why = plainerIn(text)
-        return why === undefined ? [] : `${path}:${line}: ${why}: ${text}`
-      }),
-    ).toEqual([])
+    expect(withPlainerWords(all)).toEqual([])
   })
 })
 
@@ -138,12 +140,7 @@ describe('docs', () => {
   })
 
   it('use plain words', () => {
-    expect(
-      sentences.flatMap(({ path, line, text }) => {
-        const why = plainerIn(text)
-        return why === undefined ? [] : `${path}:${line}: ${why}: ${text}`
-      }),
-    ).toEqual([])
+    expect(withPlainerWords(sentences)).toEqual([])
   })
 
   it(`have lines of at most ${MOST_DOC_COLUMNS} columns`, () => {

@@ -87,7 +87,7 @@ export function readyFrom(
   const ageS = Math.floor(ageAt(held, stored, now).ageMs / 1000)
   const length = status === 204 ? undefined : body.byteLength
   const allFields =
-    facts.type === 'hit'
+    facts.type === 'hit' && facts.detail === undefined
       ? hitFields(config, fields, ageS, facts, length, now)
       : readyFields(config, fields, ageS, facts, length)
   return { type: 'ready', status, fields: allFields, body, kind }

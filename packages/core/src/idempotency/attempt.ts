@@ -60,7 +60,7 @@ export interface Decisions {
 
 export interface AttemptHandle {
   readonly attempt: Attempt
-  readonly said: Readonly<Decisions>
+  readonly decisions: Readonly<Decisions>
 }
 
 const NEVER = new AbortController().signal
@@ -73,9 +73,9 @@ export function createAttempt(
   key: string,
   running: Running | undefined,
 ): AttemptHandle {
-  const said: Decisions = { verdict: undefined, keepsBody: true }
+  const decisions: Decisions = { verdict: undefined, keepsBody: true }
   const setVerdict = (verdict: Verdict) => () => {
-    said.verdict = verdict
+    decisions.verdict = verdict
   }
   let steps: Map<string, Promise<unknown>> | undefined
   const attempt: Attempt = {
@@ -104,10 +104,10 @@ export function createAttempt(
     release: setVerdict('release'),
     uncertain: setVerdict('uncertain'),
     withoutBody() {
-      said.keepsBody = false
+      decisions.keepsBody = false
     },
   }
-  return { attempt, said }
+  return { attempt, decisions }
 }
 
 function readName(where: 'step' | 'childKey', name: string): string {

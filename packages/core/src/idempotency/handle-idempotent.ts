@@ -203,7 +203,7 @@ function start<Native>(journey: Journey<Native>, directed: AttemptHandle, runnin
     maxBodyBytes: rules.maxBodyBytes,
     graceMs: rules.policy.maxHoldMs,
     onEnd(end) {
-      const outcome = outcomeOf(end, directed.said)
+      const outcome = outcomeOf(end, directed.decisions)
       if (outcome === undefined) return running.abandon('the handler did not respond')
       const finished = running.finish(outcome)
       return finished instanceof Promise ? finished.then(() => {}) : undefined

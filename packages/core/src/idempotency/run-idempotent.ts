@@ -109,20 +109,20 @@ async function runJob<T>(
   running: Running,
   work: (attempt: Attempt) => T | Promise<T>,
 ): Promise<T> {
-  const { attempt, said } = createAttempt(rt, key, running)
+  const { attempt, decisions } = createAttempt(rt, key, running)
   let value: T
   try {
     value = await work(attempt)
   } catch (error) {
-    const unknown = said.verdict === 'uncertain' || said.verdict === 'keep'
+    const unknown = decisions.verdict === 'uncertain' || decisions.verdict === 'keep'
     await running.finish({ as: unknown ? 'uncertain' : 'released' })
     throw error
   }
-  if (said.verdict === 'release' || said.verdict === 'uncertain') {
-    await running.finish({ as: said.verdict === 'release' ? 'released' : 'uncertain' })
+  if (decisions.verdict === 'release' || decisions.verdict === 'uncertain') {
+    await running.finish({ as: decisions.verdict === 'release' ? 'released' : 'uncertain' })
     return value
   }
-  const stored = said.keepsBody ? encodeIfPossible(jobKey, value) : undefined
+  const stored = decisions.keepsBody ? encodeIfPossible(jobKey, value) : undefined
   const kept: Kept =
     stored === undefined
       ? { type: 'not-retained', status: 200, location: undefined }

@@ -83,8 +83,8 @@ export class LeaseKeeper {
 
   /**
    * Renews one lease. Each lease has its own command, because a node of a cluster that hangs must
-   * not delay the renewals on other nodes. If a renewal fails, two
-   * thirds of the lease remain. Retries come twice as often as renewals.
+   * not delay the renewals on other nodes. If a renewal fails, two thirds of the lease remain.
+   * Retries come twice as often as renewals.
    */
   async #renew(held: Held): Promise<void> {
     const { grant, leaseMs } = held
