@@ -109,14 +109,18 @@ describe('the worker demo after SIGTERM', { timeout: 60_000 }, () => {
     await using server = await startRedis()
     const demo = start('worker', { REDIS_URL: server.url })
     // No worker is killed yet, and all are at their first jobs.
-    await expect.poll(demo.output, { timeout: 30_000, interval: 10 }).toMatch(/got the lock of job 1 with fence/)
+    await expect
+      .poll(demo.output, { timeout: 30_000, interval: 10 })
+      .toMatch(/got the lock of job 1 with fence/)
     const { code, afterMs } = await demo.stop()
     const output = demo.output()
     expect(code, output).toBe(0)
     expect(afterMs).toBeLessThan(5_000)
     expect(output).toContain('Stopping: each worker finishes its current job')
     expect(output).not.toContain('KILLED')
-    for (const [, worker, job] of output.matchAll(/(worker \d) got the lock of job (\d) with fence/g)) {
+    for (const [, worker, job] of output.matchAll(
+      /(worker \d) got the lock of job (\d) with fence/g,
+    )) {
       expect(output).toContain(`${worker} wrote the result of job ${job}`)
     }
     expect(await leased(server.url)).toEqual([])
