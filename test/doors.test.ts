@@ -10,15 +10,17 @@ const DOORS: Readonly<Record<string, string>> = {
     Attempt CacheOptions createStampede DataCache DataCacheOptions ERROR_CODES EVENT_CHANNEL
     EventOf EVENTS Factory FactoryContext GetOrSetOptions GivenAnswer IdempotencyOperator
     IdempotencyOptions IdempotencyOutcome IdempotencyRecord IdempotentOptions memoryStore
-    MemoryStoreOptions PurgeOptions PurgeTarget Serializer Stampede StampedeError
-    StampedeErrorCode StampedeEvent StampedeEventType StampedeOptions StampedeStats
-    StampedeStore Stored strict`,
+    MemoryStoreOptions PurgeOptions PurgeTarget RouteStats Serializer StaleReason Stampede
+    StampedeError StampedeErrorCode StampedeEvent StampedeEventType StampedeOptions
+    StampedeStats StampedeStore Stored strict`,
   '@stampede/core/adapter': `
     AttemptEnd AttemptObserver BodyKind CapturedHead createHttpCache
     createHttpIdempotency Exchange HeadDecision HeaderList HeadWatch HttpCache
     HttpIdempotency IdempotentExchange InnerCache LiveChunks LiveReply LiveSink Natives
     OnInner optionError OriginEnd OriginObserver OWN_FIELD OWN_FIELDS PartOfBody ReadLog
     ReadyReply Reply RequestBody RequestView responseError toHeaders`,
+  '@stampede/core/operator': `
+    EventView FlightView observe Observer ProcessSnapshot`,
   '@stampede/core/store': `
     BeginReply BeginRequest choice Clock CommitReply CONFIRMED_FOR_MS driftMs durationMs Failure
     Fingerprints Finish FinishReply Grant groupOf Hold IdempotencyHooks IdempotencyStore

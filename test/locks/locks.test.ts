@@ -262,7 +262,7 @@ describe('locks on a real Redis', () => {
     const stampede = createStampede({ store })
     await stampede.getOrSet('k', () => 'v', { ttlMs: 60_000 })
     await stampede.close()
-    expect(stampede.stats()).toMatchObject({ fills: { committed: 1 }, storeFailures: 0 })
+    expect(stampede.stats()).toMatchObject({ fills: { committed: 1 }, store: { failures: 0 } })
   })
 
   it('keep nothing in memory for a key that is free again', async () => {

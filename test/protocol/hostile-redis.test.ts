@@ -141,7 +141,7 @@ describe('a stored page', () => {
     // Both outcomes occur, so the planted frames are really read.
     expect(seen.miss).toBeGreaterThan(100)
     expect(seen.hit).toBeGreaterThan(10)
-    expect(stampede.stats().storeFailures).toBe(0)
+    expect(stampede.stats().store.failures).toBe(0)
   })
 
   it('gets the right response when any two fields of its record are exchanged', async () => {

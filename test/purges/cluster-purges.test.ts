@@ -69,7 +69,7 @@ describe.each(inject('serverBinaries'))('a cache on a cluster of $name', ({ sour
         { ttlMs: 200, keepMs: 60_000, jitter: 0 },
       )
     const [a, b] = processes as [Stampede, Stampede]
-    const failures = () => processes.map((each) => each.stats().storeFailures)
+    const failures = () => processes.map((each) => each.stats().store.failures)
     const before = failures()
     await ask(a)
     await ask(b)

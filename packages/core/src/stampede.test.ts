@@ -262,18 +262,27 @@ describe('purge', () => {
 describe('stats', () => {
   it('counts events, and reports the work under way', async () => {
     const { stampede, origin, get, store } = setUp()
-    expect(stampede.stats()).toEqual({
+    const none = {
       hits: { l1: 0, l2: 0 },
-      fills: { started: 0, committed: 0, fenced: 0, passed: 0, failed: 0 },
+      misses: 0,
+      bypasses: {},
+      stale: { revalidate: 0, 'soft-timeout': 0, 'origin-queue': 0, 'if-error': 0 },
+      fills: { started: 0, committed: 0, fenced: 0, passed: 0, failed: 0, abandoned: 0 },
+      notStored: {},
+      leases: {},
       collapsed: 0,
-      waits: { started: 0, timedOut: 0 },
+      failuresShared: 0,
+      waits: { started: 0, timedOut: 0, totalMs: 0 },
+      origin: { totalMs: 0, savedMs: 0 },
       unleased: { running: 0, queued: 0 },
-      staleServed: 0,
-      storeFailures: 0,
-      l1: { entries: 0, bytes: 0 },
+      purges: { hard: 0, soft: 0 },
+      store: { name: 'faulty', failures: 0, gaps: 0, available: true, confirmedAgoMs: 0 },
+      l1: { entries: 0, bytes: 0, maxBytes: 64 * 1024 * 1024 },
       active: { flights: 0, leases: 0 },
-      idempotency: { running: 0, unstored: 0 },
-    })
+      idempotency: { running: 0, unstored: 0, outcomes: {} },
+      routes: {},
+    }
+    expect(stampede.stats()).toEqual(none)
     const first = get()
     await settled()
     expect(stampede.stats().active).toEqual({ flights: 1, leases: 1 })
@@ -286,18 +295,18 @@ describe('stats', () => {
     await settled()
     origin.run(1).reject(new Error('down'))
     await expect(other).rejects.toThrow('down')
-    const { l1, idempotency, ...rest } = stampede.stats()
+    const { l1, routes, ...rest } = stampede.stats()
+    const { l1: _, routes: __, ...before } = none
     expect(rest).toEqual({
+      ...before,
       hits: { l1: 1, l2: 0 },
-      fills: { started: 2, committed: 1, fenced: 0, passed: 0, failed: 1 },
-      collapsed: 0,
-      waits: { started: 0, timedOut: 0 },
-      unleased: { running: 0, queued: 0 },
-      staleServed: 0,
-      storeFailures: 1,
-      active: { flights: 0, leases: 0 },
+      misses: 2,
+      fills: { ...none.fills, started: 2, committed: 1, failed: 1 },
+      leases: { absent: 1 },
+      store: { ...none.store, failures: 1 },
     })
     expect(l1.entries).toBe(1)
+    expect(routes).toMatchObject({ '(data)': { hits: 1, misses: 2, runs: 2 } })
     expect(l1.bytes).toBeGreaterThan(0)
   })
 })
@@ -364,7 +373,7 @@ describe('on', () => {
     const error = new Error('refused')
     store.hooks.onError('connect', error)
     expect(seen).toEqual([['connect', error]])
-    expect(stampede.stats().storeFailures).toBe(1)
+    expect(stampede.stats().store.failures).toBe(1)
   })
 })
 

@@ -35,6 +35,7 @@ export function stampedeCache<Req extends Request = Request>(
 
 const FRAMEWORK: NodeFramework<Request> = {
   allowsEtag,
+  routeOf,
   beforeRun(req, res) {
     shareShape(req)
     shareShape(res)
@@ -47,6 +48,12 @@ const FRAMEWORK: NodeFramework<Request> = {
  */
 function allowsEtag(req: Request): boolean {
   return (req.app as Application | undefined)?.get('etag') !== false
+}
+
+/** The pattern of the matched route, with the path of its router. */
+function routeOf({ baseUrl, route }: Request): string | undefined {
+  const path: unknown = route?.path
+  return typeof path === 'string' ? baseUrl + path : undefined
 }
 
 /**

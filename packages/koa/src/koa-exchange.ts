@@ -91,6 +91,12 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
     return watchReads(req, request)
   }
 
+  /** The path that @koa/router matched. */
+  routeOf(ctx: Context): string | undefined {
+    const path: unknown = ctx._matchedRoute
+    return typeof path === 'string' ? path : undefined
+  }
+
   get sendLive(): ((reply: LiveReply) => void) | undefined {
     const { ctx, bodyIsSeen: seen } = this.#call
     if (!canBreakOff(ctx.req)) return undefined

@@ -91,6 +91,7 @@ export class RequestExchange<Native> {
 /** Parts of an exchange that differ between frameworks. */
 export interface NodeFramework<Native> {
   readonly allowsEtag?: Exchange<Native>['allowsEtag']
+  readonly routeOf?: Exchange<Native>['routeOf']
   /** Called before the request is passed on to the app, so not for a hit. */
   readonly beforeRun?: (req: IncomingMessage, res: ServerResponse) => void
 }
@@ -146,6 +147,7 @@ function atHead(observer: OriginObserver, then: (() => void) | undefined): Origi
 
 class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<Native> {
   readonly allowsEtag?: (native: Native) => boolean
+  readonly routeOf?: (native: Native) => string | undefined
   /** The request was passed on to the app, or a response was sent. */
   begun = false
   readonly #visit: NodeVisit<Native>
@@ -161,6 +163,7 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
     this.#visit = visit
     this.#framework = framework
     if (framework.allowsEtag !== undefined) this.allowsEtag = framework.allowsEtag
+    if (framework.routeOf !== undefined) this.routeOf = framework.routeOf
   }
 
   forward(...[add, { onHead, onInner, onEnd } = {}]: Parameters<Exchange['forward']>): void {

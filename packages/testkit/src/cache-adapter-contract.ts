@@ -4,6 +4,7 @@ import { describe } from 'vitest'
 import type { CacheAdapter } from './cache-contract/adapter.ts'
 import { codingCases } from './cache-contract/codings.ts'
 import { conditionCases } from './cache-contract/conditions.ts'
+import { countingCases } from './cache-contract/counting.ts'
 import { freshnessCases } from './cache-contract/freshness.ts'
 import { journeyCases } from './cache-contract/journey.ts'
 import { keyCases } from './cache-contract/keys.ts'
@@ -24,6 +25,7 @@ export function cacheAdapterContract(adapter: CacheAdapter): void {
     describe('a cached request', () => journeyCases(adapter))
     describe('compressed forms', () => codingCases(adapter))
     describe('conditions', () => conditionCases(adapter))
+    describe('stats()', () => countingCases(adapter))
     describe('freshness', () => freshnessCases(adapter))
     describe('keys and variants', () => keyCases(adapter))
     describe('layers in front of the cache', () => layerCases(adapter))

@@ -27,6 +27,7 @@ export function freshHit<Native>(
   const { entry } = held
   if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined
   rt.events.hit(key, 'l1', false)
+  rt.counts.hit(held, false)
   config.compress?.prepare(rt.l1, key, entry, request.headers)
   const facts = { type: 'hit', ttlS: (held.staleAt - now) / 1000 } as const
   return readyFrom(request, config, held, entry, facts, now)

@@ -33,6 +33,7 @@ import { staleReply, statusField } from './respond.ts'
 import { RunSlot } from './run-slot.ts'
 import { judgeHead, type NotStorable, type Storable } from './storable.ts'
 import { withSubjects } from './subjects.ts'
+import { failedRun, refused } from './unstored-run.ts'
 import type { Revalidation } from './validate.ts'
 import { conditionsOf, MISMATCH, replyUnchanged, revalidationOf, updatedHead } from './validate.ts'
 
@@ -48,6 +49,8 @@ export interface OriginOrder {
   readonly forClient: boolean
   /** Whether the app's own settings allow an ETag that its handler did not set. */
   readonly allowsEtag: (natives: Natives | undefined) => boolean
+  /** The pattern of the route that handled the request. */
+  readonly routeOf: (natives: Natives | undefined) => string | undefined
   /** Runs the handler, on the response of the client or on a detached one. */
   readonly start: (observer: OriginObserver) => Promise<OriginEnd>
 }
@@ -82,6 +85,10 @@ class OriginRun implements OriginObserver {
   #minted: HeaderList = NONE
   /** Time of the head. Age and lifetimes count from here. */
   #headAt = 0
+  #route: string | undefined
+  /** Whether the client of this run gets a stale entry in place of an error. */
+  #isStaleServed = false
+  readonly #startedAt: number
 
   constructor(
     rt: Runtime,
@@ -91,6 +98,7 @@ class OriginRun implements OriginObserver {
   ) {
     const { lead, request, config } = order
     this.#rt = rt
+    this.#startedAt = rt.clock.now()
     this.#order = order
     this.#resolve = resolve
     this.#config = config
@@ -116,6 +124,7 @@ class OriginRun implements OriginObserver {
     const { request, lead } = this.#order
     const wallNow = this.#rt.clock.wallNow()
     this.#headAt = this.#rt.clock.now()
+    this.#route = this.#order.routeOf(natives)
     const revalidation = head.status === 304 ? this.#revalidation : undefined
     const judgedHead = revalidation === undefined ? head : updatedHead(revalidation, head, wallNow)
     let verdict = judgedHead ? judgeHead(judgedHead, request, this.#config, wallNow) : MISMATCH
@@ -134,9 +143,22 @@ class OriginRun implements OriginObserver {
     return this.#decide(verdict, head, whole, wallNow)
   }
 
-  readonly ended = (end: OriginEnd): void => this.#resolve(this.#resultOf(end))
+  readonly ended = (end: OriginEnd): void => {
+    this.#countRun()
+    this.#resolve(this.#resultOf(end))
+  }
 
   readonly failed = (error: unknown): void => this.ended({ type: 'failed', status: 500, error })
+
+  /** Counts the run, and the miss of its client unless that client got a stale entry. */
+  #countRun(): void {
+    const { counts, clock } = this.#rt
+    const { forClient, routeOf } = this.#order
+    const route = counts.route(this.#route ?? routeOf(undefined))
+    route.runs += 1
+    route.originMs += clock.now() - this.#startedAt
+    if (forClient && !this.#isStaleServed) counts.miss(route)
+  }
 
   /**
    * Adds the subjects: the tags and cache groups by which purges find the response. The tags of an
@@ -204,8 +226,13 @@ class OriginRun implements OriginObserver {
     const { status } = head
     const capture = verdict.store
     if (!verdict.store && verdict.failure) {
-      const reply = staleReply(this.#rt, request, config, lead.previous, status)
-      if (reply !== undefined) return { action: 'replace', reply }
+      const { previous } = lead
+      const reply = staleReply(this.#rt, request, config, previous, status)
+      if (reply !== undefined) {
+        this.#isStaleServed = forClient
+        if (forClient) this.#rt.counts.servedStale('if-error', previous)
+        return { action: 'replace', reply }
+      }
     }
     const stored = this.#isStored(verdict) || undefined
     const detail = this.#detail(verdict)
@@ -281,7 +308,14 @@ class OriginRun implements OriginObserver {
     const { target, host } = request
     const query = target.indexOf('?')
     const path = canonicalPath(query === -1 ? target : target.slice(0, query))
-    const provenance = { asOf: lead.asOf, tookMs: 0, subjects, path, host: host.toLowerCase() }
+    const provenance = {
+      asOf: lead.asOf,
+      tookMs: 0,
+      subjects,
+      path,
+      host: host.toLowerCase(),
+      route: this.#route,
+    }
     return {
       type: 'response',
       status,
@@ -319,30 +353,4 @@ function replacesBody({ status }: CapturedHead, { previous }: Lead): boolean {
     previous !== undefined &&
     previous.entry.body.byteLength > 0
   )
-}
-
-function refused(verdict: NotStorable, status: number): FillResult {
-  const { reason } = verdict
-  if (!verdict.failure) return { type: 'pass', reason, remember: concernsResource(reason, status) }
-  const failure = { status, message: `the status was ${status}` }
-  return { type: 'failure', failure, error: undefined }
-}
-
-/**
- * Reasons that may hold for one request only, so the key is not marked hit-for-miss: the `tags`
- * callback failed, an inner cache took over, one spelling of the URL was redirected.
- */
-const OF_ONE_REQUEST: ReadonlySet<string> = new Set(['tags', 'inner-cache', 'self-redirect'])
-
-function concernsResource(reason: string, status: number): boolean {
-  if (OF_ONE_REQUEST.has(reason)) return false
-  return reason !== 'status' || status < 400 || status === 404 || status === 410
-}
-
-function failedRun({ status, error }: Extract<OriginEnd, { type: 'failed' }>): FillResult {
-  if (status < 500) {
-    return { type: 'pass', reason: 'status', remember: concernsResource('status', status) }
-  }
-  const message = `the handler failed with status ${status}`
-  return { type: 'failure', failure: { status: Math.min(status, 599), message }, error }
 }

@@ -72,6 +72,7 @@ export function getOrSet<T, P = T>(
     if (held !== undefined) {
       if (known === undefined) recent.remember(key, internalKey)
       rt.events.hit(internalKey, 'l1', false)
+      rt.counts.hit(held, false)
       const { entry } = held
       if (serializer === undefined && entry.type === 'value' && entry.encoding === 'json') {
         return readPromise(entry) as Promise<T>
@@ -103,10 +104,31 @@ async function resolveCall<T, P>(
     if (resolution.type !== 'hit' && resolution.type !== 'late') return call.valueFrom(resolution)
     const held = resolution.type === 'hit' ? resolution.held : resolution.previous
     const parsed = call.parseHeld(held)
-    if (parsed !== undefined) return parsed.value
+    if (parsed !== undefined) {
+      countServed(rt, internalKey, resolution)
+      return parsed.value
+    }
     await dropUnreadable(rt, internalKey, held)
   }
   return call.runAlone()
+}
+
+function countServed(
+  rt: Runtime,
+  internalKey: string,
+  resolution: Extract<Resolution, { type: 'hit' | 'late' }>,
+): void {
+  if (resolution.type === 'late') {
+    rt.counts.servedStale(resolution.why, resolution.previous)
+    return
+  }
+  const { held, stale, from } = resolution
+  if (from === 'fill') {
+    rt.counts.miss(rt.counts.of(internalKey, held.entry))
+    return
+  }
+  rt.events.hit(internalKey, from, stale)
+  rt.counts.hit(held, stale)
 }
 
 /**
@@ -156,8 +178,9 @@ export class Call<T, P> implements Caller {
   async lead(lead: Lead): Promise<FillResult> {
     this.#lead = lead
     const { asOf, previous: held } = lead
+    const { clock, counts } = this.#rt
+    const now = clock.now()
     try {
-      const now = this.#rt.clock.now()
       const context = new FillContext(lead, held, now, this)
       const returned = this.#factory(context)
       const isPromise = isThenable(returned)
@@ -165,6 +188,10 @@ export class Call<T, P> implements Caller {
       return value === NOT_MODIFIED ? this.#unchanged(held, asOf) : this.resultOf(value, asOf)
     } catch (error) {
       return { type: 'failure', failure: { status: 500, message: messageOf(error) }, error }
+    } finally {
+      const route = counts.ofData(dataKey(this.#key))
+      route.runs += 1
+      route.originMs += clock.now() - now
     }
   }
 
@@ -272,8 +299,9 @@ export class Call<T, P> implements Caller {
   }
 
   #ownValue(result: FillResult, cause?: StampedeError): T {
-    if ('entry' in result) return decodeOwn<T>(result.entry as StoredValue, this.#serializer)
     if (result.type === 'failure') return this.#staleOr(this.#lead?.previous, result.error)
+    this.#countMiss()
+    if ('entry' in result) return decodeOwn<T>(result.entry as StoredValue, this.#serializer)
     throw originFailed(this.#key, result.type, cause)
   }
 
@@ -284,8 +312,16 @@ export class Call<T, P> implements Caller {
     const held = previous && confirmedCopy(this.#rt, previous)
     const isServable = held !== undefined && mayServeOnError(held, this.#rt.clock.now())
     const parsed = isServable ? this.parseHeld(held) : undefined
-    if (parsed !== undefined) return parsed.value
-    throw error
+    if (parsed === undefined) {
+      this.#countMiss()
+      throw error
+    }
+    this.#rt.counts.servedStale('if-error', held)
+    return parsed.value
+  }
+
+  #countMiss(): void {
+    this.#rt.counts.miss(this.#rt.counts.ofData(dataKey(this.#key)))
   }
 
   /** The entry with its tags. A `tags` function gets the value as callers get it, after JSON. */

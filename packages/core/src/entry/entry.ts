@@ -4,6 +4,7 @@ import type { Fields } from '../http/fields.ts'
 import type { BodyKind } from '../ports/exchange.ts'
 import type { Lifetimes, Position } from '../ports/store.ts'
 import type { ParsedValue } from './parsed-value.ts'
+import type { RouteCounts } from './route-counts.ts'
 
 /**
  * Facts about the fill of an entry. They decide whether a purge covers the entry, and when it is
@@ -20,6 +21,8 @@ export interface Provenance {
   readonly path?: string | undefined
   /** Authority of a response, in lower case. */
   readonly host?: string | undefined
+  /** Pattern of the route that made a response, for counters. */
+  readonly route?: string | undefined
 }
 
 /** The facts of an entry about which nothing is known. A purge of everything covers it. */
@@ -69,6 +72,8 @@ export interface HeldEntry {
   readonly errorUntil: number
   /** Until this moment the entry may be revalidated. */
   readonly keepUntil: number
+  /** The counters of this process for the route of the entry. */
+  readonly counts?: RouteCounts | undefined
 }
 
 /** The entry as this process holds it, if it was written at `writtenAt`. */
@@ -77,6 +82,7 @@ export function heldEntry(
   fence: string,
   lifetimes: Lifetimes,
   writtenAt: number,
+  counts?: RouteCounts,
 ): HeldEntry {
   const staleAt = writtenAt + lifetimes.freshMs
   return {
@@ -87,6 +93,7 @@ export function heldEntry(
     revalidateUntil: staleAt + lifetimes.staleWhileRevalidateMs,
     errorUntil: staleAt + lifetimes.staleIfErrorMs,
     keepUntil: staleAt + lifetimes.keepMs,
+    counts,
   }
 }
 

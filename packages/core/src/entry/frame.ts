@@ -35,7 +35,8 @@ const KIND_NOTE = 4
 
 /**
  * Head of an entry: `p` newest purge known when the fill began, `d` duration of the fill in ms, `t`
- * subjects, `u` path, `o` host. The names are short because they are stored with each entry.
+ * subjects, `u` path, `o` host, `r` route. The names are short because they are stored with each
+ * entry.
  */
 interface Head {
   readonly p: number
@@ -43,6 +44,7 @@ interface Head {
   readonly t: readonly string[]
   readonly u?: string | undefined
   readonly o?: string | undefined
+  readonly r?: string | undefined
 }
 
 /** Head of a response: `s` status, `h` header fields, `a` initial age in ms, `v` Vary selection. */
@@ -162,7 +164,7 @@ function kindOf(entry: StoredEntry): number {
 }
 
 function headOf(entry: StoredEntry): Head | ResponseHead {
-  const { asOf, tookMs, subjects, path, host } = entry.provenance
+  const { asOf, tookMs, subjects, path, host, route } = entry.provenance
   // JSON omits properties that are undefined.
   if (entry.type === 'value') return { p: asOf, d: tookMs, t: subjects, u: path, o: host }
   const { status, fields, initialAgeMs, vary, minted, own, kind } = entry
@@ -172,6 +174,7 @@ function headOf(entry: StoredEntry): Head | ResponseHead {
     t: subjects,
     u: path,
     o: host,
+    r: route,
     s: status,
     h: toHeaders(fields),
     a: initialAgeMs,
@@ -193,13 +196,14 @@ function readHead(json: string): Untrusted | undefined {
   }
 }
 
-function provenanceOf({ p, d, t, u, o }: Untrusted): Provenance | undefined {
+function provenanceOf({ p, d, t, u, o, r }: Untrusted): Provenance | undefined {
   if (!isCount(p) || !isCount(d)) return undefined
   if (!Array.isArray(t) || !t.every((subject) => typeof subject === 'string')) return undefined
   if (u !== undefined && typeof u !== 'string') return undefined
   if (o !== undefined && typeof o !== 'string') return undefined
+  if (r !== undefined && typeof r !== 'string') return undefined
   const place = u === undefined ? {} : { path: u, ...(o !== undefined && { host: o }) }
-  return { asOf: p, tookMs: d, subjects: t, ...place }
+  return { asOf: p, tookMs: d, subjects: t, ...place, ...(r !== undefined && { route: r }) }
 }
 
 /** JSON may contain 1e999, which is parsed as Infinity. */

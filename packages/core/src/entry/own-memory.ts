@@ -50,13 +50,15 @@ export function withOwnStrings(entry: StoredEntry, tookMs: number): StoredEntry 
 
 const NONE: readonly never[] = []
 
-function ownProvenance({ asOf, subjects, path, host }: Provenance, tookMs: number): Provenance {
+function ownProvenance(given: Provenance, tookMs: number): Provenance {
+  const { asOf, subjects, path, host, route } = given
   return {
     asOf,
     tookMs,
     subjects: subjects.length === 0 ? NONE : deepCopy(subjects),
     path: path === undefined ? undefined : detachedText(path),
     host: host === undefined ? undefined : shared(host),
+    route: route === undefined ? undefined : shared(route),
   }
 }
 

@@ -61,7 +61,7 @@ export async function commit(
       const usable = stillValid(rt, key, since, previous)
       const retryAfterMs = rt.failureBackoffMs
       const failed = { type: 'failed', failure, retryAfterMs, error, previous: usable } as const
-      const shared = shareFailure(rt, flight, failed)
+      const shared = shareFailure(flight, failed)
       // Without this, the next lookup would find this lease and wait for its end.
       if (shared === 'again') await leaseEnded
       return shared
@@ -139,7 +139,7 @@ async function commitEntry(
   const isPurged = () => rt.marks.judge(current.entry.provenance) === 'purged'
   const refuse = () => {
     rt.events.emit({ type: 'fill.fenced', key, fence, elapsedMs: rt.clock.now() - startedAt })
-    return letWaitersLookAgain(rt, flight, hitOf(current, fence))
+    return letWaitersLookAgain(flight, hitOf(rt, key, current, fence))
   }
   // An entry that was purged or expired during its fill is not written: no lookup would use it.
   if (isPurged() || isSpent(current.lifetimes)) {
@@ -147,11 +147,11 @@ async function commitEntry(
     reportCommit(result, 'fenced')
     if (isPurged()) return refuse()
     rt.events.emit({ type: 'fill.passed', key, reason: 'expired' })
-    return hitOf(current, fence)
+    return hitOf(rt, key, current, fence)
   }
   const itemNow = () => {
     current = agedTo(current, rt.clock.now())
-    return newCopy(hitOf(current, fence).held, startedAt)
+    return newCopy(hitOf(rt, key, current, fence).held, startedAt)
   }
   let item = itemNow()
   const send = () => trySend(rt, grant, 'commit', commitCommand(rt, grant, current, item))
@@ -171,15 +171,15 @@ async function commitEntry(
   rt.events.emit({ type: 'fill.committed', key, fence, elapsedMs: rt.clock.now() - startedAt })
   // `put` is refused if the key was purged meanwhile: the commit succeeded but is already outdated.
   const isOutdated = isPurged() || !rt.l1.put(key, item, since)
-  return isOutdated ? letWaitersLookAgain(rt, flight, hit) : hit
+  return isOutdated ? letWaitersLookAgain(flight, hit) : hit
 }
 
 /**
  * The entry was refused or purged, so waiters look up again. Only a waiter that has already waited
  * for too many fills gets this entry.
  */
-function letWaitersLookAgain(rt: Runtime, flight: Flight, hit: Resolution): 'again' {
-  flight.waiters.settlePastRefusals(rt, hit)
+function letWaitersLookAgain(flight: Flight, hit: Resolution): 'again' {
+  flight.waiters.settlePastRefusals(hit)
   return 'again'
 }
 
@@ -219,8 +219,13 @@ function withEntry(
   return { type: 'not-modified', previous: result.previous, entry, lifetimes, bornAt }
 }
 
-function hitOf({ entry, lifetimes, bornAt }: EntryResult, fence: string) {
-  return hitWith(heldEntry(entry, fence, lifetimes, bornAt))
+function hitOf(
+  { counts }: Runtime,
+  key: string,
+  { entry, lifetimes, bornAt }: EntryResult,
+  fence: string,
+) {
+  return hitWith(heldEntry(entry, fence, lifetimes, bornAt, counts.of(key, entry)))
 }
 
 function hitWith(held: HeldEntry) {
@@ -237,22 +242,17 @@ function commitCommand(rt: Runtime, grant: Grant, { entry, lifetimes }: EntryRes
 
 /** Weight of the newest run in the moving average. */
 const SMOOTHING = 0.3
-/**
- * The fill duration in an entry is at most this fraction of its lifetime. Without the limit, one
- * slow fill could make early refreshes likely during most of the lifetime.
- */
-const MAX_FRACTION_OF_LIFETIME = 0.05
 
 /** The duration of the fill as a moving average, so that one slow run has little effect. */
 function smoothedDurationMs(
-  { bornAt, lifetimes }: EntryResult,
+  { bornAt }: EntryResult,
   previous: HeldEntry | undefined,
   startedAt: number,
 ): number {
   const elapsedMs = bornAt - startedAt
   const before = previous?.entry.provenance.tookMs
   const smooth = before === undefined ? elapsedMs : before + SMOOTHING * (elapsedMs - before)
-  return Math.round(Math.max(0, Math.min(smooth, lifetimes.freshMs * MAX_FRACTION_OF_LIFETIME)))
+  return Math.round(Math.max(0, smooth))
 }
 
 /**
@@ -284,7 +284,7 @@ export function shareInProcess(
   delayRefresh(rt, key)
   const usable = stillValid(rt, key, since, previous)
   const retryAfterMs = rt.failureBackoffMs
-  return shareFailure(rt, flight, {
+  return shareFailure(flight, {
     type: 'failed',
     failure,
     retryAfterMs,
@@ -304,9 +304,9 @@ function keepInL1Only(
   const aged = agedTo(result, rt.clock.now())
   const { entry, lifetimes } = aged
   const freshMs = Math.min(lifetimes.freshMs, UNCOORDINATED_MS)
-  const hit = hitOf({ ...aged, lifetimes: { ...lifetimes, freshMs } }, '')
+  const hit = hitOf(rt, flight.key, { ...aged, lifetimes: { ...lifetimes, freshMs } }, '')
   const isPurged = rt.marks.judge(entry.provenance) === 'purged'
   if (!isPurged && isSpent(lifetimes)) return hit
   const isOutdated = isPurged || !rt.l1.put(flight.key, newCopy(hit.held, startedAt), since)
-  return isOutdated ? letWaitersLookAgain(rt, flight, hit) : hit
+  return isOutdated ? letWaitersLookAgain(flight, hit) : hit
 }

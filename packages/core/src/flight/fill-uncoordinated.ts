@@ -33,7 +33,7 @@ async function fillAlone(
   const { key, policy } = flight
   const inL1 = previousInL1(rt, key)
   const previous = inL1?.held
-  const runner = chooseRunner(rt, flight, previous, refresher)
+  const runner = chooseRunner(flight, previous, refresher)
   if (runner === undefined) return 'again'
   const since = rt.l1.sequence()
   flight.beginFill(rt)

@@ -43,12 +43,11 @@ export interface FillTerms {
  * Chooses who runs the origin: the first waiter whose client is still there, else the refresher.
  */
 export function chooseRunner(
-  rt: Runtime,
   flight: Flight,
   previous: HeldEntry | undefined,
   refresher: Caller | undefined,
 ): Runner | undefined {
-  flight.waiters.dropGone(rt)
+  flight.waiters.dropGone()
   const leader = firstWaiterStays(flight, previous) ? undefined : flight.waiters.takeLeader()
   const caller = leader?.caller ?? flight.waiters.first()?.caller ?? refresher
   if (caller === undefined) return undefined
@@ -72,8 +71,8 @@ async function fillThenCommit(
   runner: Runner,
 ): Promise<Shared> {
   const { key, policy } = flight
-  const { grant, since, previous } = leased
-  rt.events.emit({ type: 'lease.granted', key, fence: grant.fence })
+  const { grant, since, previous, reason } = leased
+  rt.events.emit({ type: 'lease.granted', key, fence: grant.fence, reason })
   const terms = { fence: grant.fence, previous, since, keepSlot: undefined }
   const startedAt = rt.clock.now()
   flight.beginFill(rt, runner.servedMeanwhile)
@@ -122,7 +121,7 @@ class Fill implements Lead, HoldHooks {
 
   run(): Promise<FillResult> {
     const { key, policy } = this.#flight
-    const { clock, events } = this.#rt
+    const { clock, counts, events } = this.#rt
     const { caller, leader } = this.#runner
     const inBackground = leader === undefined
     events.emit({ type: 'fill.started', key, behind: inBackground, fence: this.fence })
@@ -130,8 +129,10 @@ class Fill implements Lead, HoldHooks {
       const timer = clock.setTimer(policy.originTimeoutMs, () => {
         resolve(this.#timedOut(originTimeout(shownKey(key), policy.originTimeoutMs)))
       })
+      const startedAt = clock.now()
       const ended = (result: FillResult): void => {
         timer.cancel()
+        counts.originMs += clock.now() - startedAt
         resolve(result)
         leader?.settle({ type: 'led', result })
       }

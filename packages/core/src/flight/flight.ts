@@ -76,6 +76,8 @@ export class Flight {
   readonly key: string
   readonly policy: Policy
   readonly waiters: Waiters
+  /** Time at which its first lookup began. */
+  startedAt = 0
   #state: State
   #previous: Previous | undefined
   #token: string | undefined
@@ -248,7 +250,7 @@ export class Flight {
   ): void {
     this.#from('land', 'looking-up', 'waiting', 'queued', 'filling', 'refreshing')
     if (rt.flights.get(this.key) === this) rt.flights.delete(this.key)
-    if (resolution !== undefined) this.waiters.settleAll(rt, resolution)
+    if (resolution !== undefined) this.waiters.settleAll(resolution)
     this.#state = { type: 'landed' }
   }
 

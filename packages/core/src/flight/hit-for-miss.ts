@@ -25,7 +25,7 @@ export async function runHitForMiss(
   // request with such fields does not lead here, because the response is probably not storable
   // again.
   const leader = grant && flight.waiters.takeLeader((caller) => !caller.hasConditionOrRange?.())
-  flight.waiters.settleAll(rt, HIT_FOR_MISS)
+  flight.waiters.settleAll(HIT_FOR_MISS)
   if (grant === undefined) return HIT_FOR_MISS
   if (leader === undefined) {
     void releaseUnusedLease(rt, flight, grant)
@@ -34,7 +34,7 @@ export async function runHitForMiss(
   return fillAndCommit(
     rt,
     flight,
-    { grant, since, previous: undefined },
+    { grant, since, previous: undefined, reason: 'hit-for-miss' },
     { caller: leader.caller, leader },
   )
 }

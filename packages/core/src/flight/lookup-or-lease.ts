@@ -25,6 +25,8 @@ export type Found =
       readonly status: 'leased'
       readonly grant: Grant
       readonly previous: HeldEntry | undefined
+      /** Whether the lookup named an entry as purged. */
+      readonly isPurged?: boolean
     }
   | { readonly status: 'busy'; readonly busyForMs: number }
   | { readonly status: 'pass'; readonly forMs: number; readonly grant?: Grant }
@@ -89,11 +91,13 @@ export async function readWithoutLease(rt: Runtime, key: string): Promise<HeldEn
   const copy = item?.type === 'copy' ? validCopy(rt, item) : undefined
   if (copy !== undefined && freshnessAt(copy, rt.clock.now()) === 'fresh') {
     rt.events.hit(key, 'l1', false)
+    rt.counts.hit(copy, false)
     return copy
   }
   const found = await sendLookup(rt, key, READ_ONLY)
   if (found.status !== 'fresh' && found.status !== 'stale') return undefined
   rt.events.hit(key, 'l2', found.status === 'stale')
+  rt.counts.hit(found.held, found.status === 'stale')
   return found.held
 }
 
@@ -133,8 +137,11 @@ async function sendLookup(
     const judged = judgeReply(rt, key, reply, copy, sentAt)
     // The entry is fresh for the store, but one of its subjects, such as a tag, was purged. The
     // next lookup names the entry as outdated.
-    if (judged.outdated === undefined || attempt === 2)
-      return updateL1(rt, key, judged.held, reply, since)
+    if (judged.outdated === undefined || attempt === 2) {
+      const found = updateL1(rt, key, judged.held, reply, since)
+      const isPurged = outdated !== undefined && !outdated.soft
+      return found.status === 'leased' && isPurged ? { ...found, isPurged } : found
+    }
     outdated = judged.outdated
     copy = outdated.soft ? judged.held : undefined
     knownFence = copy?.fence
@@ -234,6 +241,7 @@ function heldEntryOf(
     revalidateUntil: staleAt + stored.staleWhileRevalidateMs,
     errorUntil: staleAt + stored.staleIfErrorMs,
     keepUntil: staleAt + stored.keepMs,
+    counts: rt.counts.of(key, entry),
   }
 }
 

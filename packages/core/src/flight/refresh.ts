@@ -24,7 +24,7 @@ export async function serveStale(
   const leader = foreground && staying === undefined ? flight.waiters.takeLeader() : undefined
   const caller = leader?.caller ?? refresher ?? flight.waiters.first()?.caller
   const stale: Resolution = { type: 'hit', held, stale: true, from: 'l2' }
-  flight.waiters.settleEach(rt, (waiter) => (waiter === staying ? undefined : stale))
+  flight.waiters.settleEach((waiter) => (waiter === staying ? undefined : stale))
   if (grant === undefined) return stale
   if (caller === undefined) {
     // All waiters left during the lookup.
@@ -34,7 +34,7 @@ export async function serveStale(
   const shared = await fillAndCommit(
     rt,
     flight,
-    { grant, since, previous: held },
+    { grant, since, previous: held, reason: 'stale' },
     { caller, leader, servedMeanwhile: held },
   )
   if (shared !== 'again' && shared.type !== 'hit') delayRefresh(rt, flight.key)
@@ -46,9 +46,16 @@ export async function serveStale(
  */
 const LEAST_DELAY_MS = 100
 
+/**
+ * The fill duration counts at most this fraction of the lifetime. Without the limit, one slow fill
+ * could make early refreshes likely during most of the lifetime.
+ */
+const MAX_FRACTION_OF_LIFETIME = 0.05
+
 /** Whether this hit on a fresh entry starts an early refresh: a random decision. */
 export function isDue(rt: Runtime, policy: Policy, held: HeldEntry, now: number): boolean {
-  const { tookMs } = held.entry.provenance
+  const longestMs = (held.staleAt - held.bornAt) * MAX_FRACTION_OF_LIFETIME
+  const tookMs = Math.min(held.entry.provenance.tookMs, longestMs)
   return startsEarlyRefresh(held.staleAt - now, tookMs, policy.earlyRefresh, rt.random)
 }
 
@@ -62,7 +69,7 @@ export async function refreshEarly(
   const { key } = flight
   const fresh: Resolution = { type: 'hit', held, stale: false, from: 'l2' }
   // Requests that joined during the lookup.
-  flight.waiters.settleAll(rt, fresh)
+  flight.waiters.settleAll(fresh)
   if (grant === undefined || caller === undefined) {
     if (grant !== undefined) void releaseUnusedLease(rt, flight, grant)
     delayEarlyRefresh(rt, early, key, Math.max(held.entry.provenance.tookMs, LEAST_DELAY_MS))
@@ -73,7 +80,7 @@ export async function refreshEarly(
     void releaseUnusedLease(rt, flight, grant)
     return fresh
   }
-  const leased = { grant, since, previous: held }
+  const leased = { grant, since, previous: held, reason: 'early' } as const
   const shared = await fillAndCommit(rt, flight, leased, {
     caller,
     leader: undefined,

@@ -1,6 +1,7 @@
 // The types of `resolve`: Caller and Lead go in, FillResult and Resolution come out.
 
 import type { HeldEntry, StoredEntry } from '../entry/entry.ts'
+import type { FillReason } from '../events.ts'
 import type { Detail } from '../http/cache-status-details.ts'
 import type { CommitReply, Failure, Grant, Lifetimes, Position } from '../ports/store.ts'
 import type { Live, LiveReader } from '../stream/live-body.ts'
@@ -137,4 +138,5 @@ export interface LeasedFill {
    */
   readonly since: number
   readonly previous: HeldEntry | undefined
+  readonly reason: FillReason
 }

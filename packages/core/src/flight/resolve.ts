@@ -50,13 +50,13 @@ export function fromL1(
       if (policy.earlyRefresh > 0 && now >= item.nextDrawAt && isDue(rt, policy, held, now)) {
         startEarlyRefresh(rt, key, policy, held, caller)
       }
-      return hit(rt, key, held, false, 'l1')
+      return { type: 'hit', held, stale: false, from: 'l1' }
     case 'stale':
       if (now >= item.nextLookupAt && !rt.flights.has(key)) {
         if (policy.revalidate === 'foreground') return undefined
         start(rt, new Flight(key, policy), caller)
       }
-      return hit(rt, key, held, true, 'l1')
+      return { type: 'hit', held, stale: true, from: 'l1' }
     default:
       return undefined
   }
@@ -86,7 +86,7 @@ export function coalesce(
   if (present === undefined) return startWith(rt, new Flight(key, policy), caller)
   if (present.isHitForMiss) return HIT_FOR_MISS
   const previous = entryServedMeanwhile(rt, present)
-  if (previous !== undefined) return hit(rt, key, previous.held, previous.stale, 'l2')
+  if (previous !== undefined) return { type: 'hit', ...previous, from: 'l2' }
   const late = lateResolution(rt, present, caller)
   if (late !== undefined) return late
   rt.events.collapsed += 1
@@ -120,6 +120,7 @@ function entryServedMeanwhile(
 /** With a `refresher`, the flight runs the origin even if no request waits. */
 function start(rt: Runtime, flight: Flight, refresher: Caller | undefined): void {
   rt.flights.set(flight.key, flight)
+  flight.startedAt = rt.clock.now()
   void run(rt, flight, refresher)
 }
 
@@ -250,12 +251,14 @@ function serveFresh(rt: Runtime, flight: Flight, held: HeldEntry): Resolution {
 function fillUnderLease(
   rt: Runtime,
   flight: Flight,
-  { grant, previous }: Extract<Found, { status: 'leased' }>,
+  { grant, previous, isPurged }: Extract<Found, { status: 'leased' }>,
   since: number,
   refresher: Caller | undefined,
 ): Promise<Shared> {
-  const runner = chooseRunner(rt, flight, previous, refresher)
-  if (runner !== undefined) return fillAndCommit(rt, flight, { grant, since, previous }, runner)
+  const runner = chooseRunner(flight, previous, refresher)
+  const reason = previous !== undefined ? 'expired' : isPurged ? 'purged' : 'absent'
+  const leased = { grant, since, previous, reason } as const
+  if (runner !== undefined) return fillAndCommit(rt, flight, leased, runner)
   return releaseUnusedLease(rt, flight, grant).then(() => 'again')
 }
 
@@ -268,22 +271,10 @@ function rejoin(rt: Runtime, flight: Flight): void {
   if (present === undefined) rt.flights.set(flight.key, flight)
   if (present === undefined || present === flight) return
   if (present.isHitForMiss) {
-    flight.waiters.settleAll(rt, HIT_FOR_MISS)
+    flight.waiters.settleAll(HIT_FOR_MISS)
     return
   }
   flight.waiters.moveTo(rt, present.waiters)
   const previous = entryServedMeanwhile(rt, present)
-  if (previous !== undefined)
-    present.waiters.settleAll(rt, { type: 'hit', ...previous, from: 'l2' })
-}
-
-function hit(
-  rt: Runtime,
-  key: string,
-  held: HeldEntry,
-  stale: boolean,
-  tier: 'l1' | 'l2',
-): Resolution {
-  rt.events.hit(key, tier, stale)
-  return { type: 'hit', held, stale, from: tier }
+  if (previous !== undefined) present.waiters.settleAll({ type: 'hit', ...previous, from: 'l2' })
 }

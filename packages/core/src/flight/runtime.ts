@@ -1,5 +1,6 @@
 // The parts of one Stampede that every stage of a resolution uses: stores, leases, flights, clock.
 
+import type { Counts } from '../entry/counts.ts'
 import type { Events } from '../events.ts'
 import type { L1, LocalStore } from '../l1/l1.ts'
 import type { PurgeMarks } from '../l1/purge-marks.ts'
@@ -21,6 +22,7 @@ export interface Runtime {
   /** Concurrency slots, for runs without a lease. */
   readonly originSlots: OriginSlots
   readonly events: Events
+  readonly counts: Counts
   readonly clock: Clock
   readonly random: () => number
   /** How long a key stays hit-for-miss. */

@@ -22,10 +22,10 @@ export function withDigest(flight: Flight, caller: Caller, result: FillResult): 
 /**
  * Settles the waiters that are like the failed request. For the others, the flight looks up again.
  */
-export function shareFailure(rt: Runtime, flight: Flight, failed: Failed): Shared {
+export function shareFailure(flight: Flight, failed: Failed): Shared {
   const { like } = failed.failure
   if (like === undefined) return failed
-  flight.waiters.settleEach(rt, ({ caller }) => (isLike(caller, like) ? failed : undefined))
+  flight.waiters.settleEach(({ caller }) => (isLike(caller, like) ? failed : undefined))
   if (flight.waiters.size === 0) return failed
   flight.setFailedDigest(like)
   return 'again'
@@ -59,7 +59,7 @@ export function serveFailed(
   const rest = { retryAfterMs: forMs, error: undefined, previous: held }
   const failed = { type: 'failed', failure, ...rest } as const
   const isForAll = isStaleServable || isRepeated(flight, failed)
-  const shared = isForAll ? failed : shareFailure(rt, flight, failed)
+  const shared = isForAll ? failed : shareFailure(flight, failed)
   if (shared === 'again') return shared
   rt.events.emit({ type: 'failure.shared', key, failure })
   return isStaleServable ? { type: 'hit', held, stale: true, from: 'l2' } : shared

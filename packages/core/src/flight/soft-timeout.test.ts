@@ -44,7 +44,7 @@ describe('a fill that exceeds softTimeoutMs', () => {
     const later = get(a)
     await settled()
     expect([...waiting, later].map(({ now }) => now)).toEqual(['old', 'old', 'old'])
-    expect(a.stats().staleServed).toBe(3)
+    expect(a.stats().stale['soft-timeout']).toBe(3)
     origin.run(1).resolve('new')
     await settled()
     const after = get(a)
@@ -115,7 +115,7 @@ describe('a stale-if-error value', () => {
     origin.run(1).resolve('new')
     await settled()
     expect(waiting.now).toBe('new')
-    expect(a.stats().staleServed).toBe(0)
+    expect(a.stats().stale['soft-timeout']).toBe(0)
   })
 
   it('is served for a fill that fails in time, by stale-if-error and not as late', async () => {
@@ -124,7 +124,7 @@ describe('a stale-if-error value', () => {
     origin.run(1).reject(new Error('down'))
     await settled()
     expect(waiting.now).toBe('old')
-    expect(a.stats().staleServed).toBe(0)
+    expect(a.stats().stale['soft-timeout']).toBe(0)
   })
 
   it.each([

@@ -51,7 +51,7 @@ export function firstWaiterStays(
 
 /** Serves the previous entry to the waiters that accept it. */
 export function serveLate(rt: Runtime, flight: Flight): void {
-  flight.waiters.settleEach(rt, ({ caller }) => lateResolution(rt, flight, caller))
+  flight.waiters.settleEach(({ caller }) => lateResolution(rt, flight, caller))
 }
 
 /**

@@ -30,6 +30,7 @@ export async function waitForHolder(
 }
 
 async function holderEnded(rt: Runtime, flight: Flight, busyForMs: number): Promise<void> {
+  const startedAt = rt.clock.now()
   const by = await new Promise<LookAgainReason | 'lease-end'>((resolve) => {
     let timer: Timer | undefined
     flight.beginWait(rt, (notice) => {
@@ -40,5 +41,7 @@ async function holderEnded(rt: Runtime, flight: Flight, busyForMs: number): Prom
     const untilMs = Math.max(busyForMs, LEAST_MS) + rt.random() * SPREAD_MS
     timer = rt.clock.setTimer(untilMs, () => resolve('lease-end'))
   })
-  rt.events.emit({ type: 'wait.ended', key: flight.key, by })
+  const elapsedMs = rt.clock.now() - startedAt
+  rt.counts.waitedMs += elapsedMs
+  rt.events.emit({ type: 'wait.ended', key: flight.key, by, elapsedMs })
 }

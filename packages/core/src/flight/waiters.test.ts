@@ -53,7 +53,7 @@ describe('waiters', () => {
     waiters.startClocks(rt)
     for (let i = 0; i < 1_000; i++) join('w', 30)
     expect(clock.timers).toBe(1)
-    waiters.settleAll(rt, { type: 'pass', reason: 'abandoned' })
+    waiters.settleAll({ type: 'pass', reason: 'abandoned' })
     expect(clock.timers).toBe(0)
   })
 

@@ -89,18 +89,17 @@ export class Waiters {
   }
 
   /** Settles each waiter for which `resolutionFor` returns a resolution. */
-  settleEach(rt: FlightRuntime, resolutionFor: (waiter: Waiter) => Resolution | undefined): void {
+  settleEach(resolutionFor: (waiter: Waiter) => Resolution | undefined): void {
     for (const waiter of this.#all) {
       const resolution = resolutionFor(waiter)
-      if (resolution !== undefined) this.#settle(rt, waiter, resolution)
+      if (resolution !== undefined) this.#settle(waiter, resolution)
     }
   }
 
-  settleAll(rt: FlightRuntime, resolution: Resolution): void {
+  settleAll(resolution: Resolution): void {
     const all = [...this.#all]
     this.#all.clear()
     this.#stopTimerIfEmpty()
-    for (let i = 0; i < all.length; i++) this.#countHit(rt, resolution)
     this.#onEmpty()
     settleInTurns(all, resolution, 0)
   }
@@ -109,8 +108,8 @@ export class Waiters {
    * Ends the wait of each client that has left. Called before a leader is chosen, so that no such
    * client leads.
    */
-  dropGone(rt: FlightRuntime): void {
-    this.settleEach(rt, ({ caller }) => (caller.isGone?.() ? { type: 'gone' } : undefined))
+  dropGone(): void {
+    this.settleEach(({ caller }) => (caller.isGone?.() ? { type: 'gone' } : undefined))
   }
 
   /** A fill of any process ended without a result for the waiters. */
@@ -128,9 +127,9 @@ export class Waiters {
    * Gives an entry that was refused to each waiter that has waited for too many fills. The run
    * began after these waiters came, so it is as good as a run of their own.
    */
-  settlePastRefusals(rt: FlightRuntime, resolution: Resolution): void {
+  settlePastRefusals(resolution: Resolution): void {
     for (const waiter of this.#all) {
-      if (waiter.refusals >= MOST_REFUSALS) this.#settle(rt, waiter, resolution)
+      if (waiter.refusals >= MOST_REFUSALS) this.#settle(waiter, resolution)
     }
   }
 
@@ -190,16 +189,9 @@ export class Waiters {
     waiter.settle({ type: 'timed-out', previous: undefined })
   }
 
-  #settle(rt: FlightRuntime, waiter: TimedWaiter, resolution: Resolution): void {
-    this.#countHit(rt, resolution)
+  #settle(waiter: TimedWaiter, resolution: Resolution): void {
     waiter.settle(resolution)
     this.#remove(waiter)
-  }
-
-  /** An entry from L1 or the store is a hit for each waiter. The result of a fill is not. */
-  #countHit(rt: FlightRuntime, resolution: Resolution): void {
-    if (resolution.type !== 'hit' || resolution.from === 'fill') return
-    rt.events.hit(this.#key, resolution.from, resolution.stale)
   }
 
   #remove(waiter: TimedWaiter): void {

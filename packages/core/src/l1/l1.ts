@@ -71,6 +71,7 @@ export type L1Item = L1Copy | L1Marker
 export interface L1Storage {
   readonly size: number
   readonly calculatedSize: number
+  readonly maxSize: number
   readonly maxEntrySize: number
   get(key: string): L1Item | undefined
   set(key: string, item: L1Item): unknown
@@ -121,6 +122,11 @@ export class L1 {
 
   get size(): { entries: number; bytes: number } {
     return { entries: this.#items?.size ?? 0, bytes: this.#items?.calculatedSize ?? 0 }
+  }
+
+  /** Limit of `size.bytes`. */
+  get maxBytes(): number {
+    return this.#items?.maxSize ?? 0
   }
 
   get(key: string): L1Item | undefined {

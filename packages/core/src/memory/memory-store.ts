@@ -70,6 +70,7 @@ class MemoryStore implements StampedeStore, LocalStore {
   readonly locks: LockStore = new MemoryLocks()
   readonly idempotency: IdempotencyStore = new MemoryIdempotency()
   readonly name = 'memory'
+  readonly isAvailable = true
   /** The store has one process, which cannot miss a purge. */
   readonly confirmedAt = Number.POSITIVE_INFINITY
   readonly #records: GroupedLru<MemoryRecord>
@@ -322,6 +323,10 @@ class RecordSlots implements L1Storage {
 
   get calculatedSize(): number {
     return this.#records.calculatedSize
+  }
+
+  get maxSize(): number {
+    return this.#records.maxSize
   }
 
   get maxEntrySize(): number {

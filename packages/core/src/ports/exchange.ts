@@ -267,6 +267,12 @@ export interface Exchange<Native = unknown> {
    */
   allowsEtag?(native: Native): boolean
   /**
+   * The pattern of the route that handles the request, such as `/products/:id`, for counters and
+   * metrics. Undefined: the framework has not chosen a route yet, or has no routes. Never called on
+   * a hit.
+   */
+  routeOf?(native: Native): string | undefined
+  /**
    * Called once in the asynchronous context of the request, unless `sendReady` or `bypass` is the
    * first call. Later calls may come from other asynchronous contexts.
    */

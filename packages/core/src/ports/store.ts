@@ -174,6 +174,8 @@ export interface StampedeStore {
    * before the first confirmation.
    */
   readonly confirmedAt: number
+  /** False while operations fail at once, because the store did not reply a moment ago. */
+  readonly isAvailable: boolean
   /** Called once, by `createStampede`. A store serves one Stampede. */
   attach(hooks: StoreHooks): void
   /**

@@ -67,7 +67,7 @@ function holdAt({ entry, freshMs, bornAt }: LiveHead): Live['held'] {
 export function publish(rt: Runtime, flight: Flight, live: Live): boolean {
   if (rt.closed || rt.flights.get(flight.key) !== flight || !isShown(rt, flight, live)) return false
   flight.showLive(live)
-  flight.waiters.settleEach(rt, ({ caller }) => (caller.acceptsLive ? liveFor(live) : undefined))
+  flight.waiters.settleEach(({ caller }) => (caller.acceptsLive ? liveFor(live) : undefined))
   return true
 }
 

@@ -18,9 +18,13 @@ export class Breaker {
     this.#clock = clock
   }
 
+  get isOpen(): boolean {
+    return this.#failures >= THRESHOLD
+  }
+
   /** After `true`, the caller tries, and then calls `succeeded` or `failed`. */
   mayTry(): boolean {
-    if (this.#failures < THRESHOLD) return true
+    if (!this.isOpen) return true
     if (this.#probing || this.#clock.now() < this.#openUntil) return false
     this.#probing = true
     return true

@@ -111,6 +111,12 @@ export class RedisLink {
     return this.#serverOf(this.names.purges[0]).clock
   }
 
+  /** False while the connection is lost, or while the breaker of a server is open. */
+  get isAvailable(): boolean {
+    const current = this.#current
+    return current?.connection.status === 'ready' && !current.servers.hasOpenBreaker
+  }
+
   /** Whether messages arrive, as far as this process knows. */
   get isReceiving(): boolean {
     return this.#current?.subscription.isReceiving ?? false

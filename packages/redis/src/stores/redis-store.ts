@@ -97,6 +97,10 @@ class RedisStore implements StampedeStore {
     return this.#purges?.position ?? 0
   }
 
+  get isAvailable(): boolean {
+    return this.#link.isAvailable
+  }
+
   get confirmedAt(): number {
     return this.#purges?.confirmedAt ?? Number.NEGATIVE_INFINITY
   }

@@ -334,6 +334,7 @@ function tooSmallStore(): StampedeStore {
   const store = memoryStore({ maxBytes: 1_024 })
   return {
     name: 'too small',
+    isAvailable: true,
     locks: store.locks,
     idempotency: store.idempotency,
     get position() {
