@@ -35,7 +35,7 @@ export interface NotStorable {
   readonly failure: boolean
 }
 
-/** Judges a response by its head (RFC 9111 §3). `wallNow` is Unix time in ms. */
+/** Decides by its head whether a response is stored (RFC 9111 §3). `wallNow` is Unix time in ms. */
 export function judgeHead<Native>(
   head: CapturedHead,
   request: RequestView,
@@ -101,7 +101,7 @@ function isNegative(status: number): boolean {
   return status === 404 || status === 410
 }
 
-/** Types of responses without an end. Waiters would wait for that end until `waitMs`. */
+/** Media types of responses that never end. Waiters would wait for their end until `waitMs`. */
 const ENDLESS = /^\s*(text\/event-stream|multipart\/x-mixed-replace)\b/i
 
 /**
@@ -120,7 +120,7 @@ function headerReason(headers: HeaderList, cc: CacheControl): NotStorableReason 
   return ENDLESS.test(headerValue(headers, 'content-type') ?? '') ? 'endless' : undefined
 }
 
-/** Returns a reason if Content-Length is too large, so that such a body is not even collected. */
+/** Returns a reason if Content-Length is too large. Such a body need not be collected at all. */
 function sizeReason(headers: HeaderList, maxBodyBytes: number): NotStorableReason | undefined {
   const length = Number(headerValue(headers, 'content-length') ?? 0)
   return length > maxBodyBytes ? 'too-large' : undefined
@@ -157,8 +157,9 @@ function withCoding(headers: HeaderList, vary: readonly string[]): readonly stri
 }
 
 /**
- * The freshness lifetime from this head on (RFC 9111 §4.2). A configured lifetime begins here. An
- * explicit one began at the first origin, so the Age is subtracted.
+ * The freshness lifetime, counted from the arrival of the head (RFC 9111 §4.2). A configured
+ * lifetime begins then. An explicit one began when the response was generated, so its age is
+ * subtracted.
  */
 function lifetimeMs<Native>(
   status: number,
