@@ -1,6 +1,6 @@
 // Random early refresh: decides at random whether a hit refreshes an entry that is still fresh. The
-// probability grows towards the expiry and with a slower origin. Among many requests, one starts
-// the refresh in time, and rarely two.
+// probability rises towards the expiry, and it is higher if the origin is slow. Among many
+// requests, one starts the refresh in time, and rarely two.
 
 /** Largest value of -ln(rand) for a random number: -ln(2^-53), rounded up. */
 const LATEST = 36.8

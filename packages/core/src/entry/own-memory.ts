@@ -19,9 +19,9 @@ export function ownBytes(view: Uint8Array): Uint8Array {
 }
 
 /**
- * The entry with copies of its strings, which may reference longer ones: header values, tags, and
- * the path, which is a part of the URL. `tookMs`: the duration of its fill. JSON values need no
- * copies.
+ * The entry with copies of its header values, tags and path, because these strings may reference
+ * longer ones. The path, for example, is a part of the URL. JSON values need no copies. `tookMs` is
+ * the duration of the fill.
  */
 export function withOwnStrings(entry: StoredEntry, tookMs: number): StoredEntry {
   const { body, provenance: given } = entry

@@ -33,8 +33,8 @@ export interface ForwardFacts {
 export type CacheStatusFacts = HitFacts | ForwardFacts
 
 /**
- * RFC 9211 §2: one list member. It never has the parameter `key`, which would reveal the request
- * data in the key.
+ * RFC 9211 §2: the value of the field. It never has the parameter `key`, because the key contains
+ * data of the request.
  */
 export function cacheStatus(name: string, facts: CacheStatusFacts): string {
   let text = tokenOrString(name)

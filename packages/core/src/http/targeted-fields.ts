@@ -1,5 +1,5 @@
 // Targeted cache fields of a response (RFC 9213). They replace Cache-Control and Expires for this
-// cache, so that those two are only for other caches between the client and this one.
+// cache. Other caches, between the client and this one, still use Cache-Control and Expires.
 // https://www.rfc-editor.org/rfc/rfc9213.html#section-2
 
 import type { HeaderList } from '../ports/exchange.ts'

@@ -77,7 +77,7 @@ function normaliseCodings(value: string): string {
     const codings = Number(weight ?? 1) === 0 ? refused : accepted
     codings.add(coding)
   }
-  // A contradiction is kept as it is, because handlers resolve it in different ways.
+  // A value that accepts and refuses one coding is not normalised: handlers disagree about it.
   for (const coding of refused) if (accepted.has(coding)) return normaliseList(value)
   const members = [...accepted].sort()
   for (const coding of [...refused].sort()) {
