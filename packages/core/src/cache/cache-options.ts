@@ -43,24 +43,24 @@ import {
  */
 export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   /**
-   * Lifetime of a response without explicit freshness, such as `max-age` (RFC 9111 §4.2.1).
-   * Explicit freshness can only shorten it, unless `overrideHeaders` is set. It is at least 1.
-   * Default: none, so only responses with explicit freshness are stored.
+   * Lifetime of a response without explicit freshness, which is `s-maxage`, `max-age` or `Expires`
+   * (RFC 9111 §4.2.1). Unless `overrideHeaders` is set, explicit freshness can only shorten the
+   * lifetime. At least 1. Default: none, so only responses with explicit freshness are stored.
    */
   ttlMs?: number
   /**
-   * True: `ttlMs` wins over `max-age`, `s-maxage` and `Expires`. It never wins over `no-store`,
-   * `private`, `no-cache` or `Set-Cookie`. Default false.
+   * True: `ttlMs` replaces `max-age`, `s-maxage` and `Expires`. Responses with `no-store`,
+   * `private`, `no-cache` or `Set-Cookie` are still not stored. Default false.
    */
   overrideHeaders?: boolean
   /**
    * How long a stale entry is served while one process refreshes it (RFC 5861 §3).
-   * `stale-while-revalidate` in the response wins. Default 0.
+   * `stale-while-revalidate` in the response takes precedence. Default 0.
    */
   staleWhileRevalidateMs?: number
   /**
    * How long a stale entry is served if the handler fails (RFC 5861 §4). `stale-if-error` in the
-   * response wins. Default 0.
+   * response takes precedence. Default 0.
    */
   staleIfErrorMs?: number
   /**
@@ -70,8 +70,9 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    */
   keepMs?: number
   /**
-   * Lifetime of 404 and 410, in place of `ttlMs`. Explicit freshness can only shorten it. It is at
-   * least 1. Default: without explicit freshness they are not stored, unless `statuses` lists them.
+   * Lifetime of 404 and 410 responses, in place of `ttlMs`. Explicit freshness can only shorten it.
+   * At least 1. Default: such a response is stored only if it has explicit freshness or if its
+   * status is in `statuses`.
    */
   negativeTtlMs?: number
   /**
@@ -134,8 +135,8 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    */
   statuses?: readonly number[]
   /**
-   * True: a stored 200 without `ETag` and `Last-Modified` gets a weak `ETag`. An Express app whose
-   * `etag` setting is off gets none. Default true.
+   * True: a stored 200 without `ETag` and `Last-Modified` gets a weak `ETag`, except in an Express
+   * app whose `etag` setting is off. Default true.
    */
   mintEtag?: boolean
   /**
@@ -146,7 +147,7 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   /**
    * Sends stored text compressed, as `br`, `zstd` (from Node 22.15) or `gzip`, to clients that
    * accept it. Each process compresses an entry once per coding, in the background after the first
-   * hit that could use it. Default false.
+   * hit whose client accepts the coding. Default false.
    */
   compress?: boolean | CompressionOptions
   /**
@@ -231,7 +232,7 @@ export interface CompressionOptions {
   types?: readonly string[]
   /**
    * Codings in the order of preference. Default: `br`, `zstd`, `gzip`. Before Node 22.15, `zstd` is
-   * left out of a list with other codings, and refused as the only one.
+   * ignored if the list has other codings, and an error if it is the only one.
    */
   codings?: ReadonlyArray<'br' | 'zstd' | 'gzip'>
 }

@@ -22,7 +22,7 @@ export interface LeaderHead extends CapturedHead {
    * Whether the response may be stored. If not, its client gets what the handler would have sent.
    */
   readonly store: boolean
-  /** Fields that the cache adds: a minted ETag, Vary, Cache-Status. */
+  /** Fields that the cache adds: a generated ETag, Vary, Cache-Status. */
   readonly added: HeaderList
   /** Only the Cache-Status of `added`. */
   readonly cacheStatus: HeaderList

@@ -155,7 +155,7 @@ class OriginRun implements OriginObserver {
     return withSubjects(tagged, head, request, inner.config as CacheConfig<never>, inner.natives)
   }
 
-  /** Whether the response is stored: with a lease (a fence), and before `originTimeoutMs`. */
+  /** Whether the response is stored: if storable, with a lease, and before `originTimeoutMs`. */
   #isStored(verdict: Storable | NotStorable): boolean {
     const { lead } = this.#parameters
     return verdict.store && lead.fence !== '' && !lead.hasTimedOut

@@ -31,7 +31,7 @@ export interface Storable {
 export interface NotStorable {
   readonly store: false
   readonly reason: NotStorableReason
-  /** The origin failed, so an older entry may be served instead (stale-if-error). */
+  /** Whether the origin failed. Then an older entry may be served instead (stale-if-error). */
   readonly failure: boolean
 }
 
@@ -176,7 +176,7 @@ function lifetimeMs<Native>(
   return Math.min(configured ?? LONGEST_MS, explicit - ageMs)
 }
 
-/** A stale window. A directive (RFC 5861 §3 and §4) wins over the option. */
+/** The length of a stale window. A directive (RFC 5861 §3 and §4) replaces the option. */
 function windowMs(seconds: number | undefined, configured: number): number {
   return seconds === undefined ? configured : Math.min(seconds * 1000, LONGEST_MS)
 }

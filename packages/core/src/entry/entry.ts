@@ -22,7 +22,7 @@ export interface Provenance {
   readonly host?: string | undefined
 }
 
-/** The facts of an entry about which nothing is known. A purge of everything covers it. */
+/** The provenance of an entry whose fill is unknown. A purge of everything covers such an entry. */
 export const UNKNOWN_PROVENANCE: Provenance = { asOf: 0, tookMs: 0, subjects: [] }
 
 /** A response that may be replayed. */

@@ -1,9 +1,17 @@
 // Frames: stored entries as bytes. A shared store is not trusted, so decoding checks all parts and
 // returns `undefined` instead of throwing.
 //
-// Layout, by offset: 0 magic; 1 version; 2 CRC-32 of the bytes from 6 on; 6 kind; 7 zero; 8 head
-// length; 12 body length; 16 digest of the key (8 bytes); 24 head (JSON), then body. Lengths and
-// CRC have 4 bytes.
+// | offset | bytes |                                   |
+// |--------|-------|-----------------------------------|
+// | 0      | 1     | magic number                      |
+// | 1      | 1     | version of the layout             |
+// | 2      | 4     | CRC-32 of the bytes from 6 on     |
+// | 6      | 1     | kind                              |
+// | 7      | 1     | zero                              |
+// | 8      | 4     | length of the head                |
+// | 12     | 4     | length of the body                |
+// | 16     | 8     | start of the digest of the key    |
+// | 24     |       | head (JSON), followed by the body |
 //
 // The checksum detects changed bytes. The digest detects a frame under another key, such as after a
 // client assigned replies to the wrong commands. Both protect against accidents only: a client that

@@ -23,7 +23,7 @@ import { shareFailure } from './shared-failure.ts'
 const UNCOORDINATED_MS = CONFIRMED_FOR_MS
 
 /**
- * Hit-for-miss: this process waits at least so long between two requests for the lease. It does so
+ * The pause of this process between two lookups for the lease of a hit-for-miss key. It applies
  * while another process holds the lease, and after two responses in a row that were not storable.
  */
 export const LEASE_INTERVAL_MS = 100
@@ -63,7 +63,7 @@ export async function commit(
       const retryAfterMs = rt.failureBackoffMs
       const failed = { type: 'failed', failure, retryAfterMs, error, previous: usable } as const
       const shared = shareFailure(rt, flight, failed)
-      // Without this, the next lookup would find this lease and wait for its end.
+      // Otherwise the next lookup could find this lease, and would wait until it ends.
       if (shared === 'again') await leaseEnded
       return shared
     }
@@ -204,7 +204,7 @@ function reportCommit(result: EntryResult, reply: CommitReply | undefined): void
   if (result.type === 'store') result.onCommit?.(reply)
 }
 
-/** The result with copies of its strings, so that they reference no longer strings. */
+/** The result with copies of its strings, because a string may keep a longer one in memory. */
 function withOwnMemory(result: EntryResult, tookMs: number): EntryResult {
   return withEntry(result, withOwnStrings(result.entry, tookMs), result.lifetimes, result.bornAt)
 }

@@ -119,8 +119,8 @@ export async function dropUnreadable(
 }
 
 /**
- * One lookup, repeated if the reply has an entry that was purged. `previous`: used if L1 has no
- * copy.
+ * Sends one lookup, and repeats it if the reply has an entry that was purged. `previous` is used if
+ * L1 has no copy.
  */
 async function sendLookup(
   rt: Runtime,

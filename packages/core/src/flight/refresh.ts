@@ -42,7 +42,7 @@ export async function serveStale(
 }
 
 /**
- * Shortest pause of this process before its next early refresh, if another process has the lease.
+ * If another process has the lease: shortest pause of this process before its next early refresh.
  */
 const LEAST_DELAY_MS = 100
 

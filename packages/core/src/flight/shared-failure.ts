@@ -20,7 +20,8 @@ export function withDigest(flight: Flight, caller: Caller, result: FillResult): 
 }
 
 /**
- * Settles the waiters that are like the failed request. For the others, the flight looks up again.
+ * Settles the waiters whose requests are like the failed one. For others, the flight looks up
+ * again.
  */
 export function shareFailure(rt: Runtime, flight: Flight, failed: Failed): Shared {
   const { like } = failed.failure

@@ -45,7 +45,7 @@ export class Waiters {
   #timer: Timer | undefined
   #timerAt = 0
   /**
-   * Whether waits end in order of arrival. Other `waitMs` or waiters of another flight end that.
+   * Whether waits end in order of arrival. False after a different `waitMs` or after `moveTo`.
    */
   #isInOrder = true
   /** The latest `endsAt`. */

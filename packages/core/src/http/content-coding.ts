@@ -39,7 +39,7 @@ function weightsOf(accept: string): ReadonlyMap<string, number> {
   return weights
 }
 
-/** Fields of a body that must not be compressed: it is compressed, partial, or has a digest. */
+/** Fields of responses that must not be compressed. They are coded or partial, or have a digest. */
 const NOT_CODABLE: ReadonlySet<string> = new Set([
   ...['content-encoding', 'content-range', 'content-md5', 'digest', 'content-digest'],
   ...['repr-digest', 'signature', 'signature-input'],

@@ -41,7 +41,7 @@ export function initialAgeMs(headers: HeaderList, wallNow: number): number {
   return Math.max(ageS, Math.min(Math.floor((wallNow - date) / 1000), LARGEST_SECONDS)) * 1000
 }
 
-/** RFC 9111 §4.2.4: false if a directive forbids stale responses. Options cannot override that. */
+/** RFC 9111 §4.2.4: false if a directive forbids stale responses. No option can allow them then. */
 export function staleWindowsAllowed(cc: CacheControl): boolean {
   return !(cc.mustRevalidate || cc.proxyRevalidate || cc.noCache || cc.sMaxageS !== undefined)
 }

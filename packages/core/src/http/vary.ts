@@ -81,8 +81,8 @@ function normaliseCodings(value: string): string {
   for (const coding of refused) if (accepted.has(coding)) return normaliseList(value)
   const members = [...accepted].sort()
   for (const coding of [...refused].sort()) {
-    // A refusal matters only for `identity` and `*`, or after an accepted `*`. Other codings that
-    // are not accepted are refused anyway.
+    // A refusal (`q=0`) matters only for `identity` and `*`, or beside an accepted `*`. Any other
+    // coding is refused unless the field accepts it.
     if (coding === 'identity' || coding === '*' || accepted.has('*')) members.push(`${coding};q=0`)
   }
   return members.join(', ')

@@ -1,5 +1,5 @@
-// Renewal of all leases of this process, each after a third of its length, by one timer. A lost
-// lease only forbids the commit. The response still reaches its client.
+// Renewal of all leases of this process by one timer, each after a third of its length. If a lease
+// is lost, the result cannot be committed, but the response still reaches its client.
 
 import { messageOf } from '../errors.ts'
 import type { Clock } from '../ports/clock.ts'
