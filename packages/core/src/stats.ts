@@ -64,7 +64,7 @@ export interface StampedeStats {
      */
     readonly confirmedAgoMs: number | undefined
   }
-  /** Entries in the memory of this process, their size in bytes, and the limit of the option `l1`. */
+  /** Entries in the memory of this process, their size in bytes, and the limit of that size. */
   readonly l1: { readonly entries: number; readonly bytes: number; readonly maxBytes: number }
   /** Keys that are being resolved, and leases of fills. */
   readonly active: { readonly flights: number; readonly leases: number }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { LONGEST_MS } from '../options.ts'
 import { readCacheOptions } from './cache-options.ts'
 
-/** Options as a caller without types may pass them. */
+/** Checks options of any type, as a JavaScript caller may pass them. */
 const read = (options?: unknown) => readCacheOptions(options as undefined)
 
 function refusal(options: unknown): string {
@@ -37,7 +37,7 @@ const DURATIONS = [
   ['originTimeoutMs', 1],
 ] as const
 
-/** A default of the configuration that is not an option. */
+/** Properties of the checked options that the test of undefined options leaves out. */
 const DERIVED = ['afterWait', 'cacheName', 'invalidatedTags']
 
 describe('defaults', () => {

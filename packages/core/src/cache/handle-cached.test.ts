@@ -1,5 +1,5 @@
-// The journey of a request, over an exchange without a server: the response to the client, and the
-// request to the app.
+// Tests of one cached request, with a test double in place of a server. They check the response to
+// the client and the request to the app.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type CacheOptions, createHttpCache, type HttpCache } from '../http-cache.ts'
@@ -16,8 +16,8 @@ import { ManualClock, settled } from '../testing/index.ts'
 import { FaultyStore, refuse } from '../testing/store-doubles.ts'
 
 /**
- * The response to one client. `by`: the cache itself, the app for this cache, or the app in a
- * bypass.
+ * The response to one client. `by` is its source: the cache, a run of the app for the cache, or the
+ * app after a bypass.
  */
 interface Got {
   by?: 'cache' | 'app' | 'bypass'
@@ -32,7 +32,7 @@ interface Answer {
   status?: number
   headers?: Record<string, string>
   body?: string
-  /** The body is known when the head is judged. */
+  /** Whether the cache gets the whole body together with the head. */
   whole?: boolean
 }
 
@@ -45,7 +45,7 @@ interface Run {
   head(answer?: Answer): void
   finish(): void
   end(end: OriginEnd): void
-  /** The whole response has been sent, which may be after `end`. */
+  /** Call this when the whole response has been sent. That may be after `end`. */
   close(): void
 }
 
@@ -467,7 +467,7 @@ describe('a hit-for-miss marker', () => {
     runs[1]?.answer(COOKIE)
     await observed.done
     expect(status(observed)).toBe('Stampede; fwd=uri-miss; fwd-status=200; detail=set-cookie')
-    // That run renewed the marker, which ends without another such run.
+    // That run renewed the hit-for-miss marker. Without another such run, the marker ends.
     await clock.advance(10_000)
     const waiting = [ask(cache), ask(cache)]
     await settled()
@@ -499,7 +499,7 @@ describe('a hit-for-miss marker', () => {
     const cache = cacheWith()
     await fill(cache, COOKIE)
     expect(ask(cache, headers).by).toBe('bypass')
-    // The same if the marker comes from the store first.
+    // The result is the same if the process gets the marker from the store.
     start({ l1: { maxBytes: 0 } })
     const second = cacheWith()
     await fill(second, COOKIE)
@@ -914,7 +914,7 @@ describe('a cache without the store', () => {
 
 describe('requests beyond originConcurrency without the store', () => {
   const target = (name: string) => ({ target: `/${name}` })
-  /** A request of another key has the only slot. */
+  /** Starts a cache in which a request for another key has the only concurrency slot. */
   async function crowded(options: CacheOptions<RequestView> = {}) {
     start({ originConcurrency: 1 })
     store.always = refuse

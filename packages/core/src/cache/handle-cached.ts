@@ -5,12 +5,12 @@
 // | admit    | admit.ts                     | decides whether the request uses the cache       |
 // | key      | key.ts, vary-index.ts        | decides which requests share a response          |
 // | L1       | fresh-hit.ts, ../flight      | serves a fresh entry from memory                 |
-// | coalesce | ../flight/resolve.ts         | joins the flight of the key in this process      |
+// | coalesce | ../flight/resolve.ts         | waits with other requests for the same key       |
 // | lookup   | ../flight/lookup-or-lease.ts | gets the entry or the lease in one round trip    |
-// | fill     | run-origin.ts                | runs the handler, if this request leads          |
+// | fill     | run-origin.ts                | runs the handler, if this request is the leader  |
 // | storable | storable.ts                  | decides whether to store, and for how long       |
-// | commit   | ../flight/commit.ts          | writes the entry with its fence, settles waiters |
-// | respond  | respond.ts                   | makes the response: Age, Cache-Status, 304, 206  |
+// | commit   | ../flight/commit.ts          | writes the entry into the store                  |
+// | respond  | respond.ts                   | builds the response: Age, Cache-Status, 304, 206 |
 
 import { freshnessAt, type StoredResponse } from '../entry/entry.ts'
 import { readWithoutLease } from '../flight/lookup-or-lease.ts'
@@ -98,7 +98,7 @@ function lookUp<Native>(state: RequestState<Native>): void | Promise<void> {
   return resolution.then((later) => respond(state, later))
 }
 
-/** After this many entries of other variants, the request bypasses the cache. */
+/** After this many lookups that found another variant, the request bypasses the cache. */
 const MOST_MISMATCHES = 3
 
 /** Adds the `Vary` fields of an entry of another variant to the key, and looks up again. */
@@ -143,7 +143,7 @@ function respond<Native>(
       return exchange.send(stale ?? serviceUnavailable(config, miss))
     }
     case 'timed-out': {
-      // If the client has left, its response is closed, so no `close` event would free a slot.
+      // If the client has left, its response is closed. No `close` event would free a slot.
       const isFinal = config.afterWait === 'unavailable' || exchange.isGone?.()
       if (isFinal) {
         countMiss(state)
@@ -167,7 +167,7 @@ function respondHit<Native>(
   if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(state, entry)
   config.compress?.prepare(rt.l1, state.key, entry, exchange.request.headers)
   const now = rt.clock.now()
-  // An entry from a fill that just ended is as new as one from a run for this client.
+  // The entry of a fill is new, so the directives of the request need no check.
   if (from !== 'fill' && !isAcceptable(state.directives, ageAt(held, entry, now))) {
     return forwardMiss(state, undefined, undefined, stale ? 'stale' : 'request')
   }
@@ -194,12 +194,12 @@ function respondHit<Native>(
   return exchange.send(replyFrom(request, config, held, entry, facts, now))
 }
 
-/** After this many live responses that ended too early, the request runs the handler itself. */
+/** After this many live responses that ended too early, the request runs the handler. */
 const MOST_CUTS = 3
 
 /**
- * Sends a live response. Looks up again if the response is of another variant or ended too early:
- * the client has got nothing yet.
+ * Sends a live response: the response of the leader, while its body arrives. If it is of another
+ * variant or ended too early, the request looks up again. The client has got no byte of it yet.
  */
 function respondLive<Native>(
   state: RequestState<Native>,
@@ -221,7 +221,7 @@ function respondLive<Native>(
   return forwardMiss(state, 'abandoned', { onInner: skipInner(state) })
 }
 
-/** Responds without a fill: to HEAD (RFC 9110 §9.3.2), `no-store` and `only-if-cached`. */
+/** Responds without a fill, to HEAD (RFC 9110 §9.3.2), `no-store` and `only-if-cached`. */
 async function respondStored<Native>(state: RequestState<Native>): Promise<void> {
   const { rt, config, exchange, directives } = state
   const held = await readWithoutLease(rt, state.key).catch(() => undefined)

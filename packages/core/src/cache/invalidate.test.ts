@@ -1,4 +1,4 @@
-// Purges by unsafe requests, over an exchange without a server.
+// Tests of purges by unsafe requests, with a test double in place of a server.
 
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
@@ -42,7 +42,7 @@ const viewOf = (rest: Partial<RequestView>): RequestView => ({
   ...rest,
 })
 
-/** A GET. The app sends a different body each time. */
+/** Sends a GET. The app sends a different body each time. */
 async function get(
   cache: HttpCache<RequestView>,
   rest: Partial<RequestView> = {},
@@ -73,8 +73,8 @@ async function get(
 }
 
 /**
- * An unsafe request, to which the app responds with this head. Returns the fields that core
- * requested.
+ * Sends an unsafe request, to which the app responds with this head. Returns `watched` if the cache
+ * wanted to see the head.
  */
 function send(
   cache: HttpCache<RequestView>,
@@ -399,7 +399,7 @@ describe('an unsafe request with invalidateOn.tags', () => {
     send(cache, 'PUT')
     await settled()
     expect(failed).toEqual([['list', 'purge']])
-    // The entry stays in the store, as after a failed purge of a URL.
+    // The purge failed, so the entry is still in the store.
     expect(await get(cache, { target: '/list' })).toBe('cache')
   })
 

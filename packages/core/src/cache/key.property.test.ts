@@ -25,10 +25,10 @@ const keyOf = (
 const textOf = (pieces: readonly string[], maxLength: number) =>
   fc.array(fc.constantFrom(...pieces), { maxLength }).map((all) => all.join(''))
 
-/** Few values, many of which look like parts of a key, so two texts are often nearly equal. */
+/** Texts from a few pieces, many of which look like parts of a key. Two are often nearly equal. */
 const confusing = textOf(['a', '1:', '2:a', ':', '-', 'v', '\t', 'é', ';', '=', ' '], 4)
 
-/** The same for texts of the user's code, which may contain anything. */
+/** Such texts as an app may return, which may contain any character. */
 const anything = textOf(['a', '\0', '\ud800', '\udc00', '�', '=', 'j"a"', '#', '1:', '{}'], 3)
 
 describe('the keys of two requests', () => {
@@ -49,7 +49,7 @@ describe('the keys of two requests', () => {
     identity: ({ who }) => who,
   }
 
-  /** Everything that distinguishes them, without our encoding. */
+  /** All data that must distinguish two requests, not encoded as a key. */
   const described = ({ scheme, host, target, headers, rewritten }: RequestView, who: string) => {
     const { cookie = '', ...others } = headers
     const pairs = String(cookie)
@@ -58,7 +58,7 @@ describe('the keys of two requests', () => {
     const keyed = (name: string) => pairs.filter((pair) => pair.split('=')[0]?.trim() === name)
     const fields = Object.entries(others).map(([name, value]) => [
       name,
-      // Not in the key, because space in Accept-Language has no meaning.
+      // Space in Accept-Language has no meaning, so the key does not contain it.
       name === 'accept-language' ? String(value).split(';').map(ows).join(';') : value,
     ])
     return JSON.stringify([
@@ -128,7 +128,7 @@ describe('two queries with one key', () => {
     .map((pieces) => pieces.join(''))
   const query = fc.array(parameter, { maxLength: 5 })
 
-  /** Query parsers of apps: Express 4, Express 5, Koa, and the browser standard. */
+  /** The query parsers of apps: Express 4, Express 5, Koa, and the URL standard. */
   const READERS: Readonly<Record<string, (text: string) => Record<string, unknown>>> = {
     'qs, as Express 4 calls it': (text) => qs.parse(text, { allowPrototypes: true }),
     'qs with dots': (text) => qs.parse(text, { allowDots: true, plainObjects: true }),
@@ -139,7 +139,7 @@ describe('two queries with one key', () => {
     },
   }
 
-  /** Without regard to the order of names. */
+  /** The parsed query as text, independent of the order of names. */
   const shown = (parsed: unknown): string =>
     JSON.stringify(parsed, (_, value: unknown) =>
       typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -156,7 +156,7 @@ describe('the query in the key', () => {
     expect(same('a=1&c=2&%ff=3', 'a=1', options)).toBe(true)
     expect(same('a[x]=1', '', options)).toBe(false)
     expect(same('b[]=1', '', options)).toBe(false)
-    // Some parsers read all of these as `b`.
+    // For some parsers, all of these parameters are named `b`.
     expect(same('b=1', '', options)).toBe(false)
     expect(same('b[x]=1', '', options)).toBe(false)
     expect(same('c[b]=1', '', options)).toBe(true)
@@ -245,8 +245,8 @@ describe('cookies in the key', () => {
     ['lang=de', 'tier=de'],
     ['lang=a=b', 'lang=a'],
     ['lang="de"', 'lang=de'],
-    // Some parsers strip characters that others read as part of a name or value, and a client may
-    // send any of them.
+    // Some parsers remove these characters. For others, they are a part of the name or value. A
+    // client may send any of them.
     ['\u00a0lang=de', 'lang=de'],
     ['\u00a0lang=de', ''],
     ['a=1;\tlang=de', 'a=1; lang=de'],
@@ -405,7 +405,7 @@ describe('callbacks for the key', () => {
 })
 
 describe('the key of any request', () => {
-  // Characters of the key's own syntax and few others, so that near misses are frequent.
+  // Mostly characters of the key's syntax, so that two keys are often nearly equal.
   const text = fc.oneof(
     fc.string({ maxLength: 8 }),
     fc
@@ -420,7 +420,7 @@ describe('the key of any request', () => {
     host: text.map((host) => host.toLowerCase()),
     path: text.filter((path) => !path.includes('?')),
     query: text.filter((query) => !query.includes('&')),
-    // Without commas and quotes, which normalisation changes. It has its own tests.
+    // No commas or quotes, because normalisation changes them. Other tests check normalisation.
     headers: fc.dictionary(
       fieldName,
       text.filter((value) => !value.includes(',')),

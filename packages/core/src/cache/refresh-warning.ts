@@ -8,7 +8,7 @@ import { detachedText } from '../recent.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { STORED_BY_INNER } from './inner-cache.ts'
 
-/** A limit, because one fault in the handler of `/products/:id` fails thousands of paths. */
+/** Without this limit, one fault in the handler of `/products/:id` warns for thousands of paths. */
 const MOST_PATHS_PER_CACHE = 10
 /** Paths with a warning, by the options of their cache. */
 const warned = new WeakMap<object, Set<string>>()
@@ -45,7 +45,7 @@ export function watchRefresh<Native>(
 
 interface FailedRefresh {
   readonly why: string
-  /** The stale entry was dropped, because the new response may not be shared. */
+  /** Whether the stale entry was dropped, because the new response may not be shared. */
   readonly dropped: boolean
   readonly error?: unknown
 }
@@ -81,7 +81,7 @@ function warn<Native>(
   config: CacheConfig<Native>,
   { why, dropped, error }: FailedRefresh,
 ): void {
-  // The query may have secrets, so the warning has none.
+  // The warning does not contain the query, which may have secrets.
   const [path = ''] = request.target.split('?', 1)
   const paths = warned.get(config) ?? new Set()
   warned.set(config, paths)

@@ -13,7 +13,7 @@ import type { CacheConfig } from './cache-config.ts'
 import { asksForWhole } from './fresh-hit.ts'
 import { watchRefresh } from './refresh-warning.ts'
 import { acceptsLive, directivesOf, staleReply, statusField } from './respond.ts'
-import { type OriginOrder, runOrigin } from './run-origin.ts'
+import { type RunParameters, runOrigin } from './run-origin.ts'
 import type { VaryIndex } from './vary-index.ts'
 
 /** The parameter `fwd` of a miss (RFC 9211 §2.2). */
@@ -29,9 +29,11 @@ export class RequestState<Native> implements Caller {
   key: string
   /** Number of lookups that found an entry of another variant. */
   mismatches = 0
-  /** Number of live responses that ended too early, before this client got a byte. */
+  /**
+   * Number of live responses (`respondLive`) that ended too early. The client got no byte of them.
+   */
   cuts = 0
-  /** Settles when the handler has ended, if this request is the leader. */
+  /** If this request is the leader: settles when its handler has ended. */
   running: Promise<unknown> | undefined
   readonly rt: Runtime
   readonly config: CacheConfig<Native>
@@ -99,9 +101,9 @@ export class RequestState<Native> implements Caller {
 
   #runOrigin(
     lead: Lead,
-    reason: OriginOrder['reason'],
+    reason: RunParameters['reason'],
     forClient: boolean,
-    start: OriginOrder['start'],
+    start: RunParameters['start'],
   ): Promise<FillResult> {
     const { rt, config, plainKey, exchange } = this
     const { request } = exchange
@@ -120,7 +122,7 @@ export class RequestState<Native> implements Caller {
   }
 }
 
-/** Whether the handler may have stopped because its client left. Then the next waiter leads. */
+/** Whether the handler may have stopped because its client left. If so, the next waiter leads. */
 function mayBeDueToDisconnect(result: FillResult): boolean {
   if (result.type === 'pass') return !result.remember
   return result.type === 'failure' || result.type === 'abandoned'

@@ -1,4 +1,4 @@
-// The list of fields that the hits of one second share.
+// Tests of the header fields that all hits of one second share.
 
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'

@@ -1,4 +1,4 @@
-// Tags of stored responses and purges by tag, over an exchange without a server.
+// Tests of tags and of purges by tag, with a test double in place of a server.
 
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type CacheOptions, createHttpCache, type HttpCache } from '../http-cache.ts'
@@ -29,7 +29,7 @@ afterEach(() => vi.restoreAllMocks())
 const cacheWith = (options: Options = {}) =>
   createHttpCache<RequestView, Response>({ stampede, ttlMs: 10_000, ...options })
 
-/** A GET and its source: `hit`, or the number of the run with its Cache-Status. */
+/** Sends a GET. Returns `hit`, or the number of the run with its Cache-Status. */
 async function get(
   cache: HttpCache<RequestView>,
   fields: HeaderList = [],

@@ -1,4 +1,4 @@
-// Revalidation: the conditional request to the app, the response to the client, and the commit.
+// Tests of revalidation: the conditional request to the app, the response, and the commit.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type CacheOptions, createHttpCache, type HttpCache } from '../http-cache.ts'
@@ -36,7 +36,7 @@ let stores: { a: FaultyStore; b: FaultyStore }
 let stampede: Stampede
 let peer: Stampede
 let events: string[]
-/** The conditions of each run. */
+/** The conditions that the app got, by run. */
 let asked: Conditions[]
 let answers: Answer[]
 let cache: HttpCache<RequestView>
@@ -64,7 +64,7 @@ afterEach(async () => {
 const cacheWith = (options: CacheOptions<RequestView> = {}) =>
   createHttpCache<RequestView>({ stampede, ttlMs: 10_000, cookies: 'ignore', ...options })
 
-/** The app sends the next of `answers`. */
+/** Sends a GET. If the app runs, it sends the next response from `answers`. */
 async function ask(headers: Conditions = {}, at: HttpCache<RequestView> = cache): Promise<Got> {
   let got: Got | undefined
   const take = (reply: { status: number; headers: HeaderList; body?: Uint8Array | undefined }) => {
@@ -110,7 +110,7 @@ async function ask(headers: Conditions = {}, at: HttpCache<RequestView> = cache)
 const statusOf = ({ fields }: Got) => fields['cache-status']
 const written = () => stores.a.calls.filter((call) => !call.startsWith('lookup'))
 
-/** `first` is stored and has become stale. The next run sends `next`. */
+/** Stores `first` and waits until it is stale. The next run of the app sends `next`. */
 async function stale(first: Answer, next: Answer, waitMs = 11_000): Promise<void> {
   answers = [first, next]
   await ask()

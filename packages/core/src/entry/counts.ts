@@ -20,9 +20,9 @@ export class Counts {
     'origin-queue': 0,
     'if-error': 0,
   }
-  /** Time of origin runs under a flight, in ms, whatever their results. */
+  /** Duration of all fills, in ms. */
   originMs = 0
-  /** Time of waits for other processes, in ms. */
+  /** Duration of all waits for other processes, in ms. */
   waitedMs = 0
   readonly routes: Map<string, RouteCounts> = new Map()
 

@@ -76,7 +76,7 @@ const anyEntry: fc.Arbitrary<StoredEntry> = fc.oneof(
   }),
 )
 
-/** A frame with this JSON as its head, otherwise valid. */
+/** A frame that is valid except perhaps for its head, which is this JSON. */
 function frameOf(head: unknown): Buffer {
   return forgeFrame(typeof head === 'string' ? head : JSON.stringify(head), { body: '' })
 }
@@ -102,7 +102,7 @@ describe('a frame', () => {
       body: Buffer.from('{}'),
       provenance: UNKNOWN_PROVENANCE,
     })
-    // `printf k | sha256sum`
+    // The first 8 bytes of the output of `printf k | sha256sum`.
     expect(keyDigest('k').toString('hex')).toBe('8254c329a92850f6')
     expect(frame.toString('hex')).toBe(
       `53038ea613d5020000000014000000028254c329a92850f6${Buffer.from('{"p":0,"d":0,"t":[]}{}').toString('hex')}`,

@@ -1,4 +1,4 @@
-// Commits whose reply is lost, late or a refusal.
+// Tests of commits whose reply is lost, delayed or a refusal.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { settled } from '../testing/index.ts'

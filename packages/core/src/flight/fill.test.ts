@@ -1,4 +1,4 @@
-// The end of a fill, for its own client and for waiters.
+// Tests of the end of a fill, for the client of the leader and for waiters.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { settled } from '../testing/index.ts'

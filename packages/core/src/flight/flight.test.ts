@@ -7,7 +7,9 @@ import { entry, LIVES, POLICY } from '../testing/resolve-bench.ts'
 import { Flight } from './flight.ts'
 import type { Caller } from './resolution.ts'
 
-/** An origin that tells the test when it is called, and responds when the test says so. */
+/**
+ * An origin that waits in each call until the test calls `open`. `reached` resolves with a call.
+ */
 function createGate<T>() {
   let open: (value: T) => void = () => {}
   let reach: () => void = () => {}
@@ -49,7 +51,7 @@ describe('many waiters of one key', () => {
     origin.open('v')
     setImmediate(count)
     expect(new Set(await Promise.all(crowd))).toEqual(new Set(['v']))
-    // The first one ran the factory itself.
+    // The first caller ran the factory itself.
     expect(order.slice(1)).toEqual(order.slice(1).toSorted((a, b) => a - b))
     expect(Math.max(...turns.filter(Boolean))).toBeLessThanOrEqual(101)
     await stampede.close()
@@ -64,7 +66,7 @@ const CALLER: Caller = {
 }
 const none = () => {}
 
-/** Each state, and the transitions into it. */
+/** A function that creates a flight, for each state of a flight. */
 const STATES = {
   'looking-up': () => new Flight('k', POLICY),
   waiting: () => after((flight) => flight.beginWait(rt, none)),

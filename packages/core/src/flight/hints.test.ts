@@ -1,4 +1,4 @@
-// Purges before, during and after a fill, and purges that may have been missed.
+// Tests of purges before, during and after a fill, and of purges that may have been missed.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { runtimeOf } from '../stampede.ts'
@@ -28,7 +28,7 @@ beforeEach(begin)
 afterEach(end)
 
 describe('a purge', () => {
-  /** A request after the purge must get the value of a run that started after it. */
+  /** Checks that a request after the purge gets the value of a run that began after the purge. */
   async function askAfter(
     purged: Promise<void>,
     get: () => Promise<unknown>,
@@ -164,7 +164,7 @@ describe('a purge', () => {
     expect(resolve(rt, KEY, POLICY, caller)).toMatchObject({ type: 'pass' })
     await settled()
     await stampede.purge({ key: 'k' })
-    // Requests after the purge wait again, and the run from before it is not stored.
+    // Requests after the purge wait again. The result of the run from before it is not stored.
     const second = [1, 2].map(() => resolve(rt, KEY, POLICY, caller))
     await settled()
     origin.run(1).resolve(STORE)
@@ -208,7 +208,7 @@ describe('a purge', () => {
     await stampede.purge({ key: 'k' })
     origin.run(1).resolve('second')
     await settled()
-    // The waiter has waited for two fills now. It gets the third, and not the outdated second one.
+    // The waiter came before the first fill. It gets the third value, not the outdated second one.
     expect([leader?.now, newcomer.now, waiter?.now]).toEqual(['first', 'second', 'pending'])
     origin.run(2).resolve('third')
     await settled()

@@ -1,4 +1,4 @@
-// The lease of a fill: granted, renewed, lost, given back.
+// Tests of the lease of a fill: its grant, renewal, loss and release.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ScriptedOrigin, settled } from '../testing/index.ts'
@@ -47,8 +47,8 @@ describe('the lease of a fill', () => {
     await clock.advance(100)
     gate.open()
     await settled()
-    // The next request gets the lease, or finds a refresh under way, and does not wait for a dead
-    // one.
+    // The next request gets the lease or finds a running refresh. It does not wait for a lease
+    // without a fill.
     const runs = origin.calls
     const next = outcome(get(swr))
     await settled()
@@ -96,7 +96,7 @@ describe('the lease of a fill', () => {
     gate.open()
     await settled()
     expect(stampede.stats().unleased.queued).toBe(1)
-    // The store is back: the flight leaves the queue, and gets a lease.
+    // The store is available again. The flight leaves the queue and gets a lease.
     store.hooks.onGap()
     await clock.advance(100)
     origin.run(0).resolve('v')

@@ -1,5 +1,5 @@
-// Runs without a lease: at most originConcurrency at a time, first come, first served, and every
-// slot is given back.
+// Tests of runs without a lease: at most originConcurrency run at a time, in order of arrival, and
+// every slot is freed.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Stampede } from '../index.ts'
@@ -57,7 +57,7 @@ describe('concurrency slots while the store is unavailable', () => {
     await settled()
     const late = 'ERR_STAMPEDE_ORIGIN_TIMEOUT'
     expect(all.map(({ now }) => now)).toEqual(['down', late, late, 'for d'])
-    // A late end after it was given up gives no slot back a second time.
+    // The end of a run after its timeout does not free its slot a second time.
     origin.run(1).resolve('late')
     await settled()
     expect(unleased()).toEqual({ running: 0, queued: 0 })
@@ -156,7 +156,7 @@ describe('concurrency slots with the store', () => {
     await clock.advance(100)
     expect(origin.calls).toBe(3)
     expect(all[3]?.now).toBe('ERR_STAMPEDE_WAIT_TIMEOUT')
-    // A run of one's own has a deadline as well.
+    // A run after `waitMs` has a deadline too.
     await clock.advance(1_000)
     expect(all[2]?.now).toBe('ERR_STAMPEDE_ORIGIN_TIMEOUT')
     expect(unleased().running).toBe(0)

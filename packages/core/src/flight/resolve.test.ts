@@ -1,4 +1,4 @@
-// The resolution of a key by the order of events: two processes, stale entries, no store.
+// Tests of resolve: two processes, stale entries, and a store that is unavailable.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { messageOf } from '../errors.ts'
@@ -234,7 +234,7 @@ describe('two processes', () => {
     own.origin.run(0).resolve({ type: 'pass', reason: 'set-cookie', remember: true })
     expect(await first).toMatchObject({ type: 'led' })
     await settled()
-    // The waiter in b has the lease now. No request waits for it in either process.
+    // The waiter in process b has the lease now. In both processes, no request waits for it.
     expect(other.origin.calls).toBe(1)
     for (const store of [storeA, storeB]) store.calls.length = 0
     const pass = { type: 'pass', reason: 'hit-for-miss' }
@@ -560,11 +560,11 @@ describe('a copy in L1 of an entry that the store no longer has', () => {
     originA.run(0).resolve('old')
     await first
     await clock.advance(1_500)
-    // The purge of the other process is not received here, and the other process fills already.
-    const deaf = { ...storeA.hooks }
+    // Process a does not receive the purge of process b, which already fills the key again.
+    const hooks = { ...storeA.hooks }
     Object.assign(storeA.hooks, { onPurge: () => {} })
     await b.purge({ key: 'k' })
-    Object.assign(storeA.hooks, deaf)
+    Object.assign(storeA.hooks, hooks)
     const filling = getB(swr)
     await settled()
     await getA(swr)

@@ -1,6 +1,6 @@
 // Sharing of failures. One unusual header can make a handler fail, so a failure is first shared
-// with like requests only. Then one unlike request runs the handler. If that run fails too, all
-// requests share the failure.
+// with like requests only, whose target and header fields are equal. Then one unlike request runs
+// the handler. If that run fails too, all requests share the failure.
 
 import { freshnessAt } from '../entry/entry.ts'
 import type { Flight } from './flight.ts'
@@ -20,7 +20,8 @@ export function withDigest(flight: Flight, caller: Caller, result: FillResult): 
 }
 
 /**
- * Settles the waiters that are like the failed request. For the others, the flight looks up again.
+ * Settles the waiters whose requests are like the failed one. For others, the flight looks up
+ * again.
  */
 export function shareFailure(flight: Flight, failed: Failed): Shared {
   const { like } = failed.failure
@@ -32,9 +33,9 @@ export function shareFailure(flight: Flight, failed: Failed): Shared {
 }
 
 /**
- * Whether the store returns a failure although the lookup named an unlike request. An older store
- * that does not know `like` does that. All waiters then share the failure: another lookup would get
- * the same reply, without end.
+ * Whether the store returned the failure of an unlike request. A store of an older version does so,
+ * because it ignores `like`. Then all waiters share the failure. Otherwise each further lookup
+ * would get the same reply.
  */
 function isRepeated(flight: Flight, { failure: { like } }: Pick<Failed, 'failure'>): boolean {
   const first = flight.waiters.first()

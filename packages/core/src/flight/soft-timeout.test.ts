@@ -1,4 +1,5 @@
-// softTimeoutMs: fills that are late, and what requests get meanwhile.
+// Tests of softTimeoutMs: fills that take too long, and the responses to requests during such
+// fills.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Stampede } from '../index.ts'
@@ -19,7 +20,7 @@ beforeEach(async () => {
   a = create(stores.a)
   b = create(stores.b, {}, 'b')
   origin = new ScriptedOrigin()
-  // One value, in the memory of both processes, that may only be served for errors.
+  // Both processes have one value in memory, which may only be served in place of an error.
   const first = get(a)
   await settled()
   origin.run(0).resolve('old')

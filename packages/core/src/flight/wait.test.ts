@@ -1,4 +1,4 @@
-// Waiting for the fill of another process: what wakes a waiter, and how long it waits.
+// Tests of the wait for a fill of another process: which events end it, and how long it lasts.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { settled } from '../testing/index.ts'
@@ -41,14 +41,13 @@ describe('a wake-up', () => {
     await settled()
     const second = outcome(getB())
     await settled()
+    // Process b receives no wake-up.
     storeB.hooks.onWake = () => {}
     transcript.take()
-    // Both stores got the purge. Process b receives no messages.
-    const deaf = storeB.hooks
     originA.run(0).resolve('v')
     await first
     await settled()
-    deaf.onGap()
+    storeB.hooks.onGap()
     await settled()
     expect(second.now).toBe('v')
   })
@@ -155,7 +154,7 @@ describe('waitMs', () => {
     send()
     await settled()
     expect(storeB.calls.at(-1)).toBe(`fail ${KEY}`)
-    // So another process can refresh at once.
+    // The lease was released, so another process can refresh at once.
     expect(await getA(options)).toBe('v')
     await settled()
     expect(originA.calls).toBe(2)

@@ -1,4 +1,4 @@
-// How long each waiter of a flight waits, with one timer for all of them.
+// Tests of `waitMs` for each waiter of a flight, with one timer for all waiters.
 
 import { describe, expect, it } from 'vitest'
 import { Events } from '../events.ts'

@@ -24,7 +24,7 @@ const STORED = [
 ] as const
 const OFFER = { ageMs: 5_000, freshForMs: -1_000 }
 
-/** All parsers of outside text, by the field or part of a request from which the text comes. */
+/** All parsers of text from clients and handlers, by the source of the text. */
 const READERS: Readonly<Record<string, (text: string) => unknown>> = {
   'Cache-Control': (text) => parseCacheControl([text]),
   'Cache-Control, directive by directive': (text) => [...directivesOf(text)],
@@ -93,7 +93,7 @@ describe.each(Object.entries(READERS))('the parser of %s', (_, read) => {
     fc.assert(
       fc.property(text, (each) => {
         const first = read(each)
-        // A pattern that keeps its position between calls would show here.
+        // A regular expression that keeps its position between calls would fail here.
         expect(read(each)).toEqual(first)
       }),
       runs(400),
@@ -104,7 +104,7 @@ describe.each(Object.entries(READERS))('the parser of %s', (_, read) => {
     for (const piece of HOSTILE_PIECES.filter((each) => each !== '')) {
       for (const before of ['', 'a="']) {
         const long = before + repeated(piece)
-        // The best of three, so that other load on the machine does not count.
+        // The shortest of three times counts, so that other load on the machine does not matter.
         const isQuick = [1, 2, 3].some(() => elapsedMs(() => read(long)) < 500)
         expect(isQuick, `${before}${piece}`).toBe(true)
       }
@@ -299,8 +299,8 @@ describe('Vary', () => {
 const asciiUpper = (line: string): string => line.replace(/[a-z]/g, (c) => c.toUpperCase())
 
 /**
- * A separate reading of RFC 9110 §12.5.3: whether this coding is acceptable. Undefined if that is
- * not certain.
+ * A second implementation of RFC 9110 §12.5.3: whether the field accepts this coding. Undefined if
+ * that is not certain.
  */
 function takes(field: string, coding: string): boolean | undefined {
   const weights = new Map<string, number>()

@@ -221,7 +221,7 @@ describe('any field value', () => {
     const begun = performance.now()
     lenient(text)
     strict(text)
-    // A quadratic parser would take minutes.
+    // A parser with quadratic time would take minutes.
     expect(performance.now() - begun).toBeLessThan(2_000)
   })
 })

@@ -127,7 +127,7 @@ describe('forgotten purges', () => {
     const made = { ...PRODUCT, asOf: 1_000, path: '/products/42/reviews/7' }
     const began = performance.now()
     for (let n = 0; n < 5_000; n++) expect(marks.judge(made)).toBe('valid')
-    // Otherwise it would be 5 million comparisons.
+    // Without that check, the 5 000 calls would make 5 million comparisons.
     expect(performance.now() - began).toBeLessThan(2_000)
   })
 })

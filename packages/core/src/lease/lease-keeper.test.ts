@@ -5,7 +5,7 @@ import { type Hold, type HoldHooks, LeaseKeeper, type Renewer } from './lease-ke
 
 const grantOf = (key: string): Grant => ({ key, token: `token of ${key}`, fence: '1' })
 
-/** A keeper whose replies to `renew` are set by the test. */
+/** Creates a keeper. The test sets the replies to `renew`. */
 function setUp(
   reply: (keys: string[]) => Promise<boolean[]> = async (keys) => keys.map(() => true),
 ) {

@@ -65,7 +65,7 @@ function holdAt({ entry, freshMs, bornAt }: LiveHead): Live['held'] {
  * may have been missed.
  */
 export function publish(rt: Runtime, flight: Flight, live: Live): boolean {
-  if (rt.closed || rt.flights.get(flight.key) !== flight || !isShown(rt, flight, live)) return false
+  if (rt.closed || rt.flights.get(flight.key) !== flight || !mayShow(rt, flight, live)) return false
   flight.showLive(live)
   flight.waiters.settleEach(({ caller }) => (caller.acceptsLive ? liveFor(live) : undefined))
   return true
@@ -75,10 +75,10 @@ export function publish(rt: Runtime, flight: Flight, live: Live): boolean {
 export function joinLive(rt: Runtime, flight: Flight, caller: Caller): Resolution | undefined {
   const { live } = flight
   if (live === undefined || !caller.acceptsLive || !live.body.isJoinable) return undefined
-  return isShown(rt, flight, live) ? liveFor(live) : undefined
+  return mayShow(rt, flight, live) ? liveFor(live) : undefined
 }
 
-function isShown(rt: Runtime, flight: Flight, { held }: Live): boolean {
+function mayShow(rt: Runtime, flight: Flight, { held }: Live): boolean {
   return isConfirmed(rt, flight.fillingSince) && rt.marks.judge(held.entry.provenance) === 'valid'
 }
 
