@@ -95,7 +95,7 @@ async function resolveCall<T, P>(
   call: Call<T, P>,
   plan: Plan,
 ): Promise<T> {
-  // A purge for the whole fleet: without it, this call could get the value of an earlier fill.
+  // Without this purge in the whole fleet, the call could get the value of an earlier fill.
   if (plan.forceFresh) await purgeKey(rt, internalKey, false)
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
     const promised = resolve(rt, internalKey, plan, call)
@@ -110,7 +110,8 @@ async function resolveCall<T, P>(
 }
 
 /**
- * After so many values that the serializer cannot parse, the caller runs the factory for itself.
+ * Limit of lookups of one call. If the serializer cannot parse any of the values found, the call
+ * runs the factory for its caller only.
  */
 const MOST_ATTEMPTS = 3
 
@@ -128,7 +129,8 @@ export function checkKey(key: unknown): void {
 }
 
 /**
- * One call of getOrSet. If it leads and the factory fails, its caller gets the factory's own error.
+ * One call of getOrSet. If the call is the leader and its factory fails, the caller gets the error
+ * of the factory itself.
  */
 export class Call<T, P> implements Caller {
   readonly #rt: Runtime
@@ -136,7 +138,7 @@ export class Call<T, P> implements Caller {
   readonly #factory: Factory<T, P>
   readonly #plan: Plan
   readonly #serializer: Serializer | undefined
-  /** The parameters of the last run of the factory for this call. */
+  /** Fence, signal and other facts about the last fill that this call led. */
   #lead: Lead | undefined
 
   constructor(
@@ -172,7 +174,9 @@ export class Call<T, P> implements Caller {
     return this.lead(lead)
   }
 
-  /** The result that stores this value. Throws if the value cannot be stored. */
+  /**
+   * The result of a fill whose factory returned this value. Throws if the value cannot be stored.
+   */
   resultOf(
     value: unknown,
     asOf: Position,
@@ -207,7 +211,7 @@ export class Call<T, P> implements Caller {
     return parseHeld<T>(this.#rt, this.#key, held, this.#serializer)
   }
 
-  /** The value for this caller, from a resolution without an entry. */
+  /** The value for this caller, if its flight ended without a stored entry. */
   async valueFrom(resolution: Exclude<Resolution, { type: 'hit' | 'late' }>): Promise<T> {
     switch (resolution.type) {
       case 'led':
@@ -218,8 +222,8 @@ export class Call<T, P> implements Caller {
       }
       case 'timed-out':
         return this.#runAfterWait()
-      // `live` and `gone` occur only for HTTP requests. `pass`: three runs of
-      // the flight were abandoned, so it gave up.
+      // `live` and `gone` occur only for HTTP requests. `pass` means that the flight gave up after
+      // three abandoned runs.
       case 'live':
       case 'gone':
       case 'pass':
@@ -233,8 +237,8 @@ export class Call<T, P> implements Caller {
   }
 
   /**
-   * Runs the factory after `waitMs`, with a concurrency slot. Without the slot, all waiters would
-   * run it at the same time.
+   * Runs the factory after `waitMs`, if a concurrency slot is free. Without slots, all waiters
+   * would run it at the same time.
    */
   async #runAfterWait(): Promise<T> {
     const { waitMs } = this.#plan
@@ -288,7 +292,7 @@ export class Call<T, P> implements Caller {
     throw error
   }
 
-  /** The entry with its tags. A `tags` function gets the value as callers get it, after JSON. */
+  /** The entry with its tags. A `tags` function gets the value in the form that callers get. */
   #entryOf(stored: StoredValue, asOf: Position): StoredValue {
     const { tags } = this.#plan
     const value = typeof tags === 'function' ? this.#parse(stored) : undefined
@@ -309,7 +313,10 @@ export class Call<T, P> implements Caller {
   }
 }
 
-/** The value of a stored entry. If the serializer cannot parse it: an event, and undefined. */
+/**
+ * The value of a stored entry. If the serializer cannot parse it, emits an event and returns
+ * undefined.
+ */
 function parseHeld<T>(
   rt: Runtime,
   key: string,
