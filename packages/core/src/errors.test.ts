@@ -28,8 +28,8 @@ describe('the list of error codes', () => {
 describe('errors for users', () => {
   it('are StampedeErrors: no source throws a bare Error', () => {
     const bare = sources.filter((path) => /throw new (Type|Range)?Error\(/.test(read(path)))
-    // The first asserts a transition that no caller can cause. The others are caught where they are
-    // thrown.
+    // The first error asserts a transition that no caller can cause. The others are caught where
+    // they are thrown.
     expect(bare).toEqual([
       'packages/core/src/flight/flight.ts',
       'packages/core/src/idempotency/canonical-json.ts',

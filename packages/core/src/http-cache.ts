@@ -21,7 +21,7 @@ export interface HttpCache<Native = unknown> {
   /**
    * Responds to the request, or forwards it to the handler. Returns a promise unless it can finish
    * synchronously. Throws or rejects only with an error of a callback option, or of a handler that
-   * was called through `bypass`.
+   * was called through `forward`.
    */
   handle(exchange: Exchange<Native>): void | Promise<void>
   /**

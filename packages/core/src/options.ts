@@ -9,7 +9,8 @@ export const LONGEST_MS: number = 366 * 24 * 3600 * 1000
 export type Bag = Readonly<Record<string, unknown>>
 
 /**
- * Throws for a value that is not an object or has an unknown name. The error has the nearest name.
+ * Throws if the options are not an object, or if one has an unknown name. The error suggests the
+ * known name that is closest to it.
  */
 export function checkNames(where: string, options: unknown, known: readonly string[]): Bag {
   if (options === undefined) return {}
@@ -30,7 +31,7 @@ export type Reader<T = unknown> = (where: string, value: unknown) => T
 
 export type Readers = Readonly<Record<string, Reader>>
 
-/** The checked options of a table of readers. */
+/** The type of the options that a table of readers has checked. */
 export type ReadBy<R extends Readers> = { readonly [Name in keyof R]: ReturnType<R[Name]> }
 
 /** Checks an object of options with a table that has one reader per option. */
@@ -49,7 +50,10 @@ export function readOptions<R extends Readers>(
 export interface NumberRule {
   readonly min: number
   readonly max: number
-  /** Unit in the error, such as `milliseconds`. For a fraction: the quantity that it multiplies. */
+  /**
+   * Unit in the error, such as `milliseconds`. For a fraction, it is the quantity that the fraction
+   * multiplies.
+   */
   readonly unit: string
   /** Whether fractions are allowed. Default false. */
   readonly fraction?: boolean

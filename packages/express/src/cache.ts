@@ -10,8 +10,8 @@ import { shareShape } from './share-shape.ts'
 
 /**
  * Returns a middleware that caches responses to GET and HEAD. On a miss, one request runs the
- * handlers after it, and the other requests for the same key wait for its response. Mount it for an
- * app, a router or a route.
+ * handlers after the middleware. Other requests for the same key wait for that response. Mount it
+ * for an app, a router or a route.
  *
  * @example
  * app.get('/products', stampedeCache({ ttlMs: 10_000 }), listProducts)

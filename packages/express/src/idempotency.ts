@@ -18,7 +18,7 @@ declare global {
 }
 
 /**
- * Returns a middleware that runs the handlers after it once for each idempotency key. A repeated
+ * Returns a middleware that runs the next handlers once for each idempotency key. A repeated
  * request gets the stored response. Mount it after authentication. The body parser may come before
  * or after it.
  *

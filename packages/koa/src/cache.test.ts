@@ -320,8 +320,8 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     source.destroy(new Error('disk'))
     expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'incomplete' })
     if (version === 'Koa 3') await expect(response.text()).rejects.toThrow()
-    // As often as without a cache: Koa 3 reports the error of a stream twice, also for its
-    // response.
+    // The same number as without a cache. Koa 3 reports the error of a stream twice: for the stream
+    // and for the response.
     expect(errors.mock.calls.map(([error]) => error.message)).toEqual(
       version === 'Koa 3' ? ['disk', 'disk'] : ['disk'],
     )

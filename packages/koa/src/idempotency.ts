@@ -13,7 +13,7 @@ declare module 'koa' {
 }
 
 /**
- * Returns a middleware that runs the middlewares after it once for each idempotency key. A repeated
+ * Returns a middleware that runs the next middlewares once for each idempotency key. A repeated
  * request gets the stored response. Mount it after authentication. The body parser may come before
  * or after it.
  *

@@ -1,5 +1,5 @@
-// The body of a hit, which is parsed only if a layer in front reads it, as that layer and the
-// client see it.
+// The body of a hit, as layers in front and the client see it. It is parsed only if a layer reads
+// it.
 
 import { createRequire } from 'node:module'
 import { inspect } from 'node:util'

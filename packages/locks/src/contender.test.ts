@@ -1,5 +1,4 @@
-// The races between calls, replies and messages, each as a script: the store does only what a test
-// says.
+// Races between calls, replies and messages. Each step of the store is scripted by the test.
 
 import type {
   Grant,
@@ -51,7 +50,7 @@ class ScriptedLocks implements LockStore {
 
   async close(): Promise<void> {}
 
-  /** The calls since the last call of this. */
+  /** Returns the calls since this method was last called. */
   take(): string[] {
     const texts = this.calls.slice(this.#taken).map(({ text }) => text)
     this.#taken = this.calls.length
@@ -264,7 +263,8 @@ describe('the late release of a lost lease', () => {
     void first.lease?.release()
     expect(last().text).toMatch(/^release/)
     await reply(last(), { status: 'lost' })
-    // The second holds, and the third waits here for its release. There is nothing to ask.
+    // The second waiter holds the lock, and the third one waits in this process. No request is
+    // needed.
     expect(store.take().filter((text) => text === 'acquire')).toEqual([])
     void second.lease?.release()
     const releasing = last()
@@ -408,7 +408,8 @@ describe('a waiting process', () => {
     void first.lease?.release()
     await reply(last(), { status: 'released' })
     expect(store.take()).toEqual(['release and queue'])
-    // Not the whole lease, because a dead process may have got the lock, for a claim of 2 s.
+    // The wait is shorter than the lease, because a dead process may have got the lock for a claim
+    // of 2 s.
     await clock.advance(2_400)
     expect(store.take()).toEqual([])
     await clock.advance(200)

@@ -1,5 +1,4 @@
-// Adapter door (@stampede/node-http/adapter): capture, replies and background requests on
-// node:http.
+// Exports of @stampede/node-http/adapter: capture, replies and background requests on node:http.
 
 export {
   createNodeCache,

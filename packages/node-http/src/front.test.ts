@@ -333,7 +333,7 @@ describe('a request that is not for a page', () => {
     )
     for (const asks of [false, true]) {
       const { server, port } = await listening(front)
-      // An app that decides itself whether it wants the body.
+      // This app handles `Expect: 100-continue` itself.
       if (asks)
         server.on('checkContinue', (req, res) => {
           res.writeContinue()

@@ -49,7 +49,7 @@ const wire = ({ status, fields, body }: Got) => ({
   body: body.toString('latin1'),
 })
 
-/** Watches a store: counts busy replies, and has a gate that holds its finishes. */
+/** Wraps a store: counts its busy replies, and has a gate at which calls of `finish` wait. */
 function watch({ idempotency }: StampedeStore) {
   const watched = { busy: 0, gate: { opened: Promise.resolve(), open() {} } }
   const [begin, finish] = [idempotency.begin, idempotency.finish]
@@ -254,7 +254,7 @@ export function idempotencyAdapterContract(
           await using apps = await start(handler, { rules: { maxBodyBytes: 4_999 } })
           const first = await apps.a()
           expect([first.status, first.cut, String(first.body)]).toEqual([201, false, big])
-          // A response that is not stored is not held back until the store has the result.
+          // A response that is not stored is sent before the store has the result.
           await apps.idle()
           for (const ask of [apps.b, apps.a]) {
             const retry = await ask()

@@ -1,5 +1,5 @@
-// The contract of IdempotencyStore, as a suite. Two attached stores on the same data play two
-// processes. The memory store serves one process, so there they are one.
+// The contract of IdempotencyStore, as a suite. Two attached stores on the same data stand for two
+// processes. The memory store serves one process, so both are the same store there.
 
 import {
   type BeginReply,
@@ -18,7 +18,7 @@ export interface IdempotencyBench {
   open(): Promise<{ a: IdempotencyStore; b: IdempotencyStore }>
   /** Lets this much time pass for the store. */
   pass(ms: number): Promise<void>
-  /** The clock the stores are given. Default: the system's. */
+  /** The clock of the stores. Default: the system's. */
   clock?: IdempotencyHooks['clock']
   close?(): Promise<void>
 }
@@ -153,8 +153,8 @@ async function expectWoken({ woken }: Told): Promise<void> {
 }
 
 /**
- * `half`: only every other part, so that the two halves can run side by side, because most of their
- * time is waiting.
+ * `half` selects every other part of the suite. The two halves can then run side by side, because
+ * they mostly wait.
  */
 export function idempotencyStoreContract(
   name: string,

@@ -1,5 +1,5 @@
-// The contract of LockStore, as a suite. Two attached stores on the same data play two processes.
-// The memory store serves one process, so there they are one.
+// The contract of LockStore, as a suite. Two attached stores on the same data stand for two
+// processes. The memory store serves one process, so both are the same store there.
 
 import { type Grant, type LockHooks, type LockStore, systemClock } from '@stampede/core/store'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -10,7 +10,7 @@ export interface LockBench {
   open(): Promise<{ a: LockStore; b: LockStore }>
   /** Lets this much time pass for the store. */
   pass(ms: number): Promise<void>
-  /** The clock the stores are given. Default: the system's. */
+  /** The clock of the stores. Default: the system's. */
   clock?: LockHooks['clock']
   close?(): Promise<void>
 }
@@ -130,7 +130,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         for (const [i, key] of keys.entries()) await queue(b, `next-${i}`, LONG_MS, key)
         for (const grant of grants) await a.release(grant)
         await told(() => toldB, keys.length)
-        // In any order, because in a cluster they come from several nodes.
+        // The order does not matter, because messages come from several nodes in a cluster.
         const heard = new Map(toldB.map(({ grant }) => [grant.key, grant.token]))
         expect(heard).toEqual(new Map(keys.map((key, i) => [key, `next-${i}`])))
       })
@@ -350,7 +350,8 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         await queue(b, '2')
         const { granted } = await a.release(first, { token: '3', leaseMs: LONG_MS })
         if (a === b) {
-          // A process has one place, and had it already. It is known by its new token.
+          // A process has one position in the queue. Here it keeps that position, under its new
+          // token.
           expect(granted?.grant.token).toBe('3')
           return
         }

@@ -1,5 +1,5 @@
-// The contract of StampedeStore, as a suite. Two attached stores on the same data play two
-// processes. The memory store serves one process, so there they are one.
+// The contract of StampedeStore, as a suite. Two attached stores on the same data stand for two
+// processes. The memory store serves one process, so both are the same store there.
 
 import type { StampedeStore } from '@stampede/core'
 import {
@@ -20,7 +20,7 @@ export interface StoreBench {
   open(): Promise<{ a: StampedeStore; b: StampedeStore }>
   /** Lets this much time pass for the store. */
   pass(ms: number): Promise<void>
-  /** The clock the stores are given. Default: the system's. */
+  /** The clock of the stores. Default: the system's. */
   clock?: StoreHooks['clock']
   close?(): Promise<void>
 }
@@ -52,7 +52,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       ;({ a, b } = await bench.open())
       hintsA = attach(a, bench)
       hintsB = b === a ? hintsA : attach(b, bench)
-      // Both are connected. They get no message about earlier purges.
+      // Both stores are connected by now, so they get no message about earlier purges.
       const reading = { token: 'nobody', leaseMs: 0 }
       await Promise.all([a, b].map((store) => store.lookup('not there', reading)))
     })
@@ -269,7 +269,7 @@ export function storeContract(name: string, bench: StoreBench): void {
     it('shares a failure with like requests, and gives the lease to an unlike one', async () => {
       const failure = { status: 502, message: 'no "like":"other"', like: 'odd_1-' }
       await a.fail(await lease(a, '1'), failure, 5_000, true)
-      // The lookup may name no request, or a like one.
+      // The lookup may have no `like`, or an equal one.
       expect(await ask(b, '2')).toMatchObject({ status: 'failed', failure })
       expect(await ask(a, '3', 150, { like: 'odd_1-' })).toMatchObject({
         status: 'failed',
@@ -278,7 +278,8 @@ export function storeContract(name: string, bench: StoreBench): void {
       const reply = await ask(b, '4', 2_000, { like: 'other' })
       expect(reply.status).toBe('leased')
       expect(await ask(a, '5', 150, { like: 'third' })).toMatchObject({ status: 'busy' })
-      // An unlike request has failed too, so the failure is now shared with all.
+      // A request with another `like` has failed too, so the failure is now shared with all
+      // requests.
       const { grant } = reply as { grant: Grant }
       await b.fail(grant, { status: 503, message: 'down' }, 5_000)
       for (const like of ['odd_1-', 'other', 'third']) {
@@ -474,7 +475,8 @@ export function storeContract(name: string, bench: StoreBench): void {
       await a.purge('k', { soft: false })
       expect(hintsA.purges).toEqual(['k hard'])
       await b.purge('other', { soft: true })
-      // A process knows its own purge at once, perhaps before it has the other's notification.
+      // A process knows its own purge at once, perhaps before the notification of the other process
+      // arrives.
       await hinted(() => [...hintsB.purges].sort()).toEqual(['k hard', 'other soft'])
     })
 

@@ -14,7 +14,7 @@ function page(text: string, type = 'text/plain'): StoredResponse {
     type: 'response',
     status: 200,
     fields: ['content-type', type],
-    // An entry as L1 keeps it, in its own memory.
+    // An entry as in L1, with a buffer of its own.
     body: new Uint8Array(Buffer.from(text)),
     initialAgeMs: 0,
     vary: [],
@@ -102,7 +102,7 @@ describe('a compressed form', () => {
       codings: ['br', 'gzip'],
       minBytes: 0,
     })
-    // Large for zlib's dictionary, and not for brotli's.
+    // This body is large for zlib's dictionary, but not for brotli's.
     const text = noise(50_000)
     const entry = page(text + text)
     const l1 = create(entry.body.byteLength * 1.75)

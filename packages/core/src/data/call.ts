@@ -25,7 +25,8 @@ import { type Plan, ttlOf, WHERE } from './get-or-set-options.ts'
 import { decodeData, decodeOwn, encodeData, type Serializer } from './value.ts'
 
 /**
- * One call of getOrSet. If it leads and the factory fails, its caller gets the factory's own error.
+ * One call of getOrSet. If the call is the leader and its factory fails, the caller gets the error
+ * of the factory itself.
  */
 export class Call<T, P> implements Caller {
   readonly #rt: Runtime
@@ -33,7 +34,7 @@ export class Call<T, P> implements Caller {
   readonly #factory: Factory<T, P>
   readonly #plan: Plan
   readonly #serializer: Serializer | undefined
-  /** The parameters of the last run of the factory for this call. */
+  /** Fence, signal and other facts about the last fill that this call led. */
   #lead: Lead | undefined
 
   constructor(
@@ -74,7 +75,9 @@ export class Call<T, P> implements Caller {
     return this.lead(lead)
   }
 
-  /** The result that stores this value. Throws if the value cannot be stored. */
+  /**
+   * The result of a fill whose factory returned this value. Throws if the value cannot be stored.
+   */
   resultOf(
     value: unknown,
     asOf: Position,
@@ -109,7 +112,7 @@ export class Call<T, P> implements Caller {
     return parseHeld<T>(this.#rt, this.#key, held, this.#serializer)
   }
 
-  /** The value for this caller, from a resolution without an entry. */
+  /** The value for this caller, if its flight ended without a stored entry. */
   async valueFrom(resolution: Exclude<Resolution, { type: 'hit' | 'late' }>): Promise<T> {
     switch (resolution.type) {
       case 'led':
@@ -120,8 +123,8 @@ export class Call<T, P> implements Caller {
       }
       case 'timed-out':
         return this.#runAfterWait()
-      // `live` and `gone` occur only for HTTP requests. `pass`: three runs of
-      // the flight were abandoned, so it gave up.
+      // `live` and `gone` occur only for HTTP requests. `pass` means that the flight gave up after
+      // three abandoned runs.
       case 'live':
       case 'gone':
       case 'pass':
@@ -135,8 +138,8 @@ export class Call<T, P> implements Caller {
   }
 
   /**
-   * Runs the factory after `waitMs`, with a concurrency slot. Without the slot, all waiters would
-   * run it at the same time.
+   * Runs the factory after `waitMs`, if a concurrency slot is free. Without slots, all waiters
+   * would run it at the same time.
    */
   async #runAfterWait(): Promise<T> {
     const { waitMs } = this.#plan
@@ -199,7 +202,7 @@ export class Call<T, P> implements Caller {
     this.#rt.counts.miss(this.#rt.counts.ofData(dataKey(this.#key)))
   }
 
-  /** The entry with its tags. A `tags` function gets the value as callers get it, after JSON. */
+  /** The entry with its tags. A `tags` function gets the value in the form that callers get. */
   #entryOf(stored: StoredValue, asOf: Position): StoredValue {
     const { tags } = this.#plan
     const value = typeof tags === 'function' ? this.#parse(stored) : undefined
@@ -220,7 +223,10 @@ export class Call<T, P> implements Caller {
   }
 }
 
-/** The value of a stored entry. If the serializer cannot parse it: an event, and undefined. */
+/**
+ * The value of a stored entry. If the serializer cannot parse it, emits an event and returns
+ * undefined.
+ */
 export function parseHeld<T>(
   rt: Runtime,
   key: string,

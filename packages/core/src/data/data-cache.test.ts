@@ -387,7 +387,7 @@ describe('a serializer', () => {
 
     it('runs the factory once for an entry in memory', async () => {
       const { cache, stampede, errors } = await stored()
-      // Another cache of this process has parsed it.
+      // Another cache of this process has parsed the entry.
       await stampede.cache('n', { ttlMs: 1_000 }).get('k')
       expect(await cache.getOrSet('k', () => 'new')).toBe('new')
       expect(await cache.get('k')).toBe('new')

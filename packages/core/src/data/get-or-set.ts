@@ -81,7 +81,7 @@ async function resolveCall<T, P>(
   call: Call<T, P>,
   plan: Plan,
 ): Promise<T> {
-  // A purge for the whole fleet: without it, this call could get the value of an earlier fill.
+  // Without this purge in the whole fleet, the call could get the value of an earlier fill.
   if (plan.forceFresh) await purgeKey(rt, internalKey, false)
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
     const promised = resolve(rt, internalKey, plan, call)
@@ -117,7 +117,8 @@ function countServed(
 }
 
 /**
- * After so many values that the serializer cannot parse, the caller runs the factory for itself.
+ * Limit of lookups of one call. If the serializer cannot parse any of the values found, the call
+ * runs the factory for its caller only.
  */
 const MOST_ATTEMPTS = 3
 

@@ -1,5 +1,5 @@
-// The end of a process with idempotency keys: it stores what it can in a moment, and leaves nothing
-// under way.
+// close() of a process with idempotency keys: it stores results for a short time, and leaves no
+// work behind.
 
 import { beforeEach, describe, expect, it } from 'vitest'
 import { IdempotencyBench, NOTHING_LEFT } from '../testing/idempotency-bench.ts'

@@ -36,7 +36,7 @@ function of(sent: Sent, mode: FingerprintMode = 'canonical'): Fingerprints {
   return prints
 }
 
-/** Compares as the stores do. */
+/** Compares fingerprints in the same way as the stores. */
 function same(a: Sent, b: Sent, mode: FingerprintMode = 'canonical'): boolean {
   const [left, right] = [of(a, mode), of(b, mode)]
   const exact = left.exact !== '' && left.exact === right.exact

@@ -28,7 +28,7 @@ function open(encryptionKeys?: readonly string[]): void {
   stampede = createStampede({ store, clock, idempotency })
 }
 
-/** The body is known, as after a parser. */
+/** The parsed body is known at once, as if a parser had run before. */
 function ask(key = 'k-1', value: unknown = { a: 1 }): ScriptedRequest {
   const scope = ({ user }: ScriptedRequest) => user as string
   const http = createHttpIdempotency<ScriptedRequest>({ stampede, scope })

@@ -1,5 +1,4 @@
-// From a key to the right to run it: the knowledge of this process, one begin at the store, and
-// waiting.
+// obtain() begins an attempt or gets a result: from memory, by one command, or after a wait.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type BenchOptions, IdempotencyBench, NOTHING_LEFT } from '../testing/idempotency-bench.ts'
@@ -248,7 +247,7 @@ describe('a request that waits for another process', () => {
     here.store.next('begin', gate.delayReply)
     const ask = here.route(wait)
     waiting = await ask()
-    // The message overtakes the reply.
+    // The wake-up arrives before the reply.
     await first.answer({ body: 'made' })
     await settled()
     const late = await ask()

@@ -1,4 +1,4 @@
-// Jobs: the same journey without HTTP.
+// Jobs: idempotency keys without HTTP.
 
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { IdempotencyBench, NOTHING_LEFT } from '../testing/idempotency-bench.ts'

@@ -19,7 +19,7 @@ const never = () => {
   throw new Error('it was run again')
 }
 
-/** The attempt after a dead one. */
+/** Begins an attempt after the lease of another one ended. */
 async function takeover(first: ScriptedRequest): Promise<ScriptedRequest> {
   await first.end({ type: 'unanswered' })
   await bench.clock.advance(30_000)
@@ -142,7 +142,7 @@ describe('a step of an expired attempt', () => {
     const there = new IdempotencyBench({ clock, store: b })
     const late = await here.route()()
     const step = late.attempt.step('charge', async () => {
-      // This process stands still, and does not notice.
+      // This process is suspended, so it does not notice the end of its lease.
       here.rt.keeper.stop()
       await there.stampede.idempotency.release({ scope: 'user-1', key: 'k-1' }, { force: true })
       await there.route()()

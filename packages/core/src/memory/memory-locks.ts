@@ -16,7 +16,10 @@ interface Lock {
   fence: number
   token: string
   until: number
-  /** End of a record that is neither released nor requested again, as in Redis. */
+  /**
+   * Moment at which the record is dropped, as in Redis, unless its lock is renewed or acquired
+   * again.
+   */
   expiresAt: number
   queued: Queued | undefined
 }

@@ -117,7 +117,7 @@ describe('maxBytes', () => {
     expect(sizeOf(store).entries).toBe(142)
     await clock.advance(1)
     for (let i = 0; i < 80; i++) await write(store, `newer${i}`, 100)
-    // Fresh records, and those with a PASS mark or a failure.
+    // Records with a fresh entry, with a hit-for-miss marker, or with a failure.
     expect(sizeOf(store).entries).toBe(122)
     expect(await store.lookup('passed', { token: '', leaseMs: 0 })).toMatchObject({
       status: 'pass',

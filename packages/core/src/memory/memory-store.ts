@@ -5,14 +5,7 @@ import { heldEntry, staleFrom, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { ownBytes } from '../entry/own-memory.ts'
 import { storeInUse } from '../errors.ts'
 import { GroupedLru } from '../l1/grouped-lru.ts'
-import {
-  type L1Copy,
-  type L1Item,
-  type L1Storage,
-  type LocalStore,
-  newCopy,
-  newMarker,
-} from '../l1/l1.ts'
+import { type L1Copy, type L1Storage, type LocalStore, newCopy, newMarker } from '../l1/l1.ts'
 import { number, readOptions } from '../options.ts'
 import type { IdempotencyStore } from '../ports/idempotency-store.ts'
 import type { LockStore } from '../ports/lock-store.ts'
@@ -41,6 +34,7 @@ import {
   storedFrameOf,
   usable,
 } from './memory-record.ts'
+import { RecordSlots } from './record-slots.ts'
 
 /** Options of `memoryStore`. */
 export interface MemoryStoreOptions {
@@ -230,7 +224,7 @@ class MemoryStore implements StampedeStore, LocalStore {
     record.leaseUntil = 0
     const { waiting } = record
     record.waiting = false
-    this.#keep(key, record)
+    this.#writeRecord(key, record)
     if (waiting) this.#wake(key)
   }
 
@@ -239,8 +233,8 @@ class MemoryStore implements StampedeStore, LocalStore {
     record.fence = this.#nextFence(record)
     record.token = request.token
     record.leaseUntil = now + request.leaseMs
-    // The LRU measures a record only in `set`. Without a change of entry or failure its size is the
-    // same.
+    // The LRU measures a record only in `set`, which is not needed if the size of the record did
+    // not change.
     if (record.failure !== undefined || !isKnown) {
       clearFailure(record)
       this.#records.set(key, { ...record })
@@ -249,7 +243,7 @@ class MemoryStore implements StampedeStore, LocalStore {
   }
 
   /** Writes a copy of the record, because the LRU does not measure the same object again. */
-  #keep(key: string, record: MemoryRecord): void {
+  #writeRecord(key: string, record: MemoryRecord): void {
     this.#sweepSome()
     this.#records.set(key, { ...record })
   }
@@ -284,9 +278,7 @@ class MemoryStore implements StampedeStore, LocalStore {
   }
 }
 
-/**
- * Whether a failure is from an unlike request. Its cause may be that request, so it is not shared.
- */
+/** Whether the request that failed differs from this one. Then its failure is not shared. */
 function isOther({ like }: Failure, request: LookupRequest): boolean {
   return like !== undefined && request.like !== undefined && request.like !== like
 }
@@ -306,48 +298,3 @@ function makeStale(slot: L1Copy, now: number): void {
   slot.held = staleFrom(slot.held, now)
   slot.nextLookupAt = 0
 }
-
-/**
- * L1's view of the records: one copy or marker each. Only the store adds and removes records.
- */
-class RecordSlots implements L1Storage {
-  readonly #records: GroupedLru<MemoryRecord>
-
-  constructor(records: GroupedLru<MemoryRecord>) {
-    this.#records = records
-  }
-
-  get size(): number {
-    return this.#records.size
-  }
-
-  get calculatedSize(): number {
-    return this.#records.calculatedSize
-  }
-
-  get maxSize(): number {
-    return this.#records.maxSize
-  }
-
-  get maxEntrySize(): number {
-    return this.#records.maxEntrySize
-  }
-
-  get(key: string): L1Item | undefined {
-    return this.#records.get(key)?.slot
-  }
-
-  set(key: string, slot: L1Item): void {
-    const record = this.#records.peek(key)
-    if (record?.slot === undefined || record.slot === slot) return
-    if (versionOf(record.slot) === versionOf(slot)) this.#records.set(key, { ...record, slot })
-  }
-
-  delete(): void {}
-
-  purge(): void {}
-
-  clear(): void {}
-}
-
-const versionOf = (slot: L1Item): string => (slot.type === 'copy' ? slot.held.fence : slot.type)

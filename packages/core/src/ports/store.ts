@@ -191,9 +191,9 @@ export interface StampedeStore {
    */
   pass(grant: Grant, passMs: number): Promise<CommitReply>
   /**
-   * Ends the lease and wakes the waiters. A key that is hit-for-miss stays so. If another request
-   * waited for this fill, the failure is shared for `backoffMs`: a request in a process that got
-   * `busy`, or in the process of the holder (`awaited`). If no request waited, the next lookup gets
+   * Ends the lease and wakes the waiters. A key that is hit-for-miss stays so. If other requests
+   * waited for this fill, the failure is shared for `backoffMs`. They waited in a process that got
+   * `busy`, or in the holder's own process (`awaited`). If no request waited, the next lookup gets
    * the lease at once.
    */
   fail(

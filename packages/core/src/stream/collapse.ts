@@ -1,5 +1,6 @@
 // `collapse: 'stream'`: the waiters of a flight get the leader's response while the handler writes
-// it. The response must be storable and not purged meanwhile. A waiter gets all of it.
+// it. The response must be storable, and must not have been purged meanwhile. Each waiter gets the
+// response from its first byte.
 
 import { heldEntry, type StoredResponse } from '../entry/entry.ts'
 import type { Flight } from '../flight/flight.ts'
@@ -71,7 +72,10 @@ export function publish(rt: Runtime, flight: Flight, live: Live): boolean {
   return true
 }
 
-/** The response being written, for a new caller, if the caller can still get it from its start. */
+/**
+ * Adds a new caller to the response that the handler is writing. Undefined if the caller cannot get
+ * the response from its first byte any more.
+ */
 export function joinLive(rt: Runtime, flight: Flight, caller: Caller): Resolution | undefined {
   const { live } = flight
   if (live === undefined || !caller.acceptsLive || !live.body.isJoinable) return undefined

@@ -80,7 +80,7 @@ test.each(LATE_ANSWERS)(
       ended = resolve
     })
     await using server = await serve((_req, res) => {
-      // As during a lookup in the store: no further `close` comes.
+      // The client left earlier, such as during a lookup, so no `close` follows.
       res.once('close', () => {
         setImmediate(() => {
           const onHead = () => ({ action: 'send', capture: true, add: [], remove: [] }) as const
@@ -172,7 +172,7 @@ test.each(DESTROYS)('%s by the app ends the capture at once', (_, destroy) =>
 const WHEN: ReadonlyArray<
   readonly [string, (res: ServerResponse, destroy: () => void) => unknown]
 > = [
-  // Node reports a departure on the request before the response.
+  // When a client leaves, Node emits `close` on the request before the response.
   ['as its request is aborted', ({ req }, destroy) => req.on('aborted', destroy)],
   ['as its client says that it ends', ({ req }, destroy) => req.socket.on('end', destroy)],
   ['after its client left', (res, destroy) => res.on('close', destroy)],

@@ -46,7 +46,7 @@ describe('a BodyCut', () => {
 
 describe('a cut stream', () => {
   it('ends with its part, and destroys the source without an error', async () => {
-    // More data would follow.
+    // The source could still send more data.
     const source = new Readable({ read() {} })
     source.push('0123')
     source.push('4567')

@@ -272,7 +272,7 @@ describe('the response object while its end is held', () => {
     hold(
       (res, req) => {
         res.end('hello')
-        // As finalhandler does with an error after the response.
+        // finalhandler does the same with an error after the response.
         req.socket.destroy()
       },
       async ({ release, res }) => {

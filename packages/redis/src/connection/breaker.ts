@@ -22,7 +22,10 @@ export class Breaker {
     return this.#failures >= THRESHOLD
   }
 
-  /** After `true`, the caller tries, and then calls `succeeded` or `failed`. */
+  /**
+   * Whether the caller may send a command. After `true`, it must report the result with `succeeded`
+   * or `failed`.
+   */
   mayTry(): boolean {
     if (!this.isOpen) return true
     if (this.#probing || this.#clock.now() < this.#openUntil) return false

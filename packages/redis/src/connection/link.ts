@@ -26,7 +26,7 @@ import { type LinkListener, Subscription } from './subscription.ts'
 /** Delay before a command is repeated while the connection is lost. */
 const RETRY_MS = 20
 
-/** A record outlives its lease by this. Until then, an expired holder may still renew or commit. */
+/** How long a record outlives its lease, so that an expired holder may still renew or commit. */
 export const KEEP_MS = 60_000
 
 /** Options of one command. */
@@ -85,7 +85,7 @@ export class RedisLink {
     // The `ready` listener of `#connect` runs first and closes the breaker. So `onReady` can send.
     connection.on('ready', () => listener.onReady?.())
     connection.on('+node', () => listener.onReady?.())
-    // Events of one node of a cluster. All waiters look up again, also those of other nodes.
+    // After these events of one cluster node, all waiters look up again, even for other nodes.
     connection.on('node error', (error: Error) => listener.onError('connect', error))
     connection.on('-node', onLost)
   }
@@ -133,16 +133,16 @@ export class RedisLink {
   }
 
   /**
-   * Time left until `deadline`, but at least a tenth of the budget. Otherwise a blocked event loop
-   * of this process would count as an unavailable Redis.
+   * Time left until `deadline`, but at least a tenth of the budget. With less, Redis would seem
+   * unavailable when only the event loop of this process was blocked.
    */
   leftMs(deadline: number): number {
     return Math.max(this.budgetMs / 10, deadline - this.#requireOpen().clock.now())
   }
 
   /**
-   * The latest time to which the caller may wait, extra budget included, on the clock of the
-   * record's server. 0 if that clock is unknown.
+   * The end of the caller's wait, with the extra budget, on the clock of the record's server. 0 if
+   * that clock is unknown.
    */
   notAfter(key: string, deadline: number): number {
     const { clock, extraBudget } = this.#serverOf(this.isCluster ? this.names.record(key) : '')
@@ -151,9 +151,9 @@ export class RedisLink {
   }
 
   /**
-   * Waits for `promise` until `deadline`, plus the extra budget of the server that has the purge
-   * log. Then it rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE`. A `StampedeError` of `promise` is
-   * kept.
+   * Waits for `promise` until `deadline`, plus the extra budget of the server of the purge log.
+   * After that it rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE`. So does any rejection of `promise`
+   * that is no `StampedeError`.
    */
   async withDeadline<T>(deadline: number, operation: string, promise: Promise<T>): Promise<T> {
     const { extraBudget } = this.#serverOf(this.names.purges[0])
@@ -268,7 +268,7 @@ export class RedisLink {
     }
   }
 
-  /** Sends a plain command, without breaker and extra budget. No request waits for it. */
+  /** Sends a plain command for background work, without breaker and extra budget. */
   async ask(command: string, ...args: string[]): Promise<unknown> {
     const { connection } = this.#requireOpen()
     await this.#waitUntilOpen(this.budgetMs)
@@ -286,8 +286,7 @@ export class RedisLink {
   }
 
   /**
-   * Waits for the connections. Otherwise the first requests of a process would all reach the
-   * origin.
+   * Waits for the connections, so that the first requests of a process do not all reach the origin.
    */
   async #waitUntilOpen(budgetMs: number): Promise<void> {
     const { connection, opening } = this.#requireOpen()

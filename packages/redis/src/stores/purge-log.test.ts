@@ -11,7 +11,7 @@ interface Logged extends PurgeEvent {
   readonly at: number
 }
 
-/** The scripts on an array. */
+/** The purge scripts, implemented on an array. */
 class Log {
   now = 1_000
   last = '1000-1'
@@ -19,7 +19,7 @@ class Log {
   run = 'run 0'
   #events = 0
   all: Logged[] = []
-  /** Events before this one remain only as marks. */
+  /** Events before this position remain only as marks. */
   kept = 0
 
   append(purge: Purge, known = '0-0'): Logged {
@@ -87,7 +87,7 @@ class Log {
 
 const message = ({ id, prev, ...purge }: Logged) => `${id} ${prev} ${writeEvent(purge)}`
 
-/** One process, and the forgets that it got. */
+/** One process, with the calls of `onForget` that it received. */
 class Process {
   readonly marks = new Map<string, number>()
   /** When each key was last dropped. */
@@ -97,7 +97,7 @@ class Process {
   floor = 0
   readonly purges: RedisPurges
   readonly log: Log
-  /** Replies and requests on their way. */
+  /** Replies and requests that have not arrived yet. */
   readonly wire: Array<() => void> = []
   fails = false
 

@@ -94,7 +94,7 @@ export function codingCases(adapter: CacheAdapter): void {
     const take = { headers: { 'accept-encoding': 'gzip, br' } }
     const miss = await whole(url, take)
     await whole(url, take)
-    // By then a compressed form of this page would exist, too.
+    // A compressed form of this page would exist by then.
     await whole(`${app.url}/other`)
     await eventually(async () =>
       expect(await codingOf(`${app.url}/other`, take.headers)).toBeDefined(),

@@ -58,7 +58,7 @@ interface Scene {
   readonly stampede: Stampede
   readonly port: number
   readonly runs: PassThrough[]
-  /** A leader that has sent `text`, and followers that have received it. */
+  /** Starts a leader that has sent `text`, and followers that have received `text`. */
   lead(text?: string, followers?: number): Promise<{ leader: Client; followers: Client[] }>
 }
 
@@ -75,7 +75,7 @@ const setsLateCookie: Outside = (res, next) => {
 
 type Way = 'a stream' | 'writes'
 
-/** Starts the app. Each run sends its source in this way. */
+/** Starts an app that sends the source of each run in the given way. */
 type Start = (
   options?: CommonCacheOptions,
   headers?: Record<string, string>,
@@ -134,7 +134,8 @@ async function scene(
 
 export function liveCases(adapter: CacheAdapter): void {
   describe('from a stream', () => casesOf(adapter, sceneOf(adapter, 'a stream')))
-  // A handler that writes by itself has left a framework that writes last.
+  // If a handler writes to `res` itself, a framework that writes last no longer writes the
+  // response.
   if (!adapter.writesLast)
     describe('from a handler that writes', () => casesOf(adapter, sceneOf(adapter, 'writes')))
 }

@@ -329,7 +329,9 @@ export function purgeCases(adapter: CacheAdapter): void {
   })
 }
 
-/** It has no room for entries. It is not the local memory store, so L1 gives it bytes. */
+/**
+ * A store without room for entries. L1 gives it bytes, because it is not the local memory store.
+ */
 function tooSmallStore(): StampedeStore {
   const store = memoryStore({ maxBytes: 1_024 })
   return {

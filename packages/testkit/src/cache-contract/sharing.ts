@@ -173,8 +173,8 @@ export function sharingCases(adapter: CacheAdapter): void {
     await gone.opened
     gate.open()
     const answers = await waiting
-    // A Koa response that was never begun may have got a cookie from a layer outside. Koa 3 ends it
-    // without its body. So that run is not stored.
+    // A layer outside may have set a cookie on a Koa response that was never sent. Koa 3 ends such
+    // a response without its body. So the run is not stored.
     expect(bodies(answers)).toEqual(new Set([adapter.writesLast ? 'run 2' : 'run 1']))
     expect((await ask(`${app.url}/a`)).body).toBe(adapter.writesLast ? 'run 2' : 'run 1')
   })
@@ -256,7 +256,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     for (const { go } of leavers) go()
   })
 
-  /** Sends `half`, and then ends it in the given way. */
+  /** Sends `half`, and then ends the body in the given way. */
   const broken = () => {
     async function* body() {
       yield 'half'
@@ -408,7 +408,7 @@ export function sharingCases(adapter: CacheAdapter): void {
       const { arrivals, runs, start } = setUp(adapter, () => ({ body: body() }))
       await using app = await start({ maxBodyBytes: 32 * 1024 * 1024 })
       const first = connect(Number(new URL(app.url).port), '127.0.0.1').on('error', () => {})
-      // A request as the waiters will send it.
+      // A request that is equal to those of the waiters.
       first.write(get('/a').replace('shop.test', new URL(app.url).host))
       await runs.reached(1)
       const waiting = burst([`${app.url}/a`], 3)
@@ -441,8 +441,8 @@ export function sharingCases(adapter: CacheAdapter): void {
           const own = String(res.req.headers['x-id'])
           return context.run(own, async () => {
             const ended = () => finished.push([own, context.getStore()])
-            // Such a framework writes when all layers have returned, in no context. The layers
-            // return in their own.
+            // Such a framework writes after all layers have returned, outside their asynchronous
+            // contexts.
             const last = adapter.writesLast && adapter.refreshesOutside
             if (!last) res.once('finish', ended)
             await next()

@@ -6,7 +6,7 @@ import type { CacheAdapter } from './adapter.ts'
 import { get, pipelined, setUp } from './bench.ts'
 
 export interface Volume {
-  /** Queries made up by one client. A twentieth of its requests are for the same page. */
+  /** Number of random queries of one client. A twentieth of its requests are for the same page. */
   readonly queries: number
   /** Requests written at once on one socket. */
   readonly requests: number

@@ -54,7 +54,7 @@ export function wireCases(adapter: CacheAdapter): void {
     expect(await told('/behind')).toBe('Inner; hit, Stampede; fwd=uri-miss; fwd-status=200; stored')
     expect(await told('/behind')).toMatch(/Stampede; hit; ttl=10$/)
     const waiting = burst([`${app.url}/joined`], 3)
-    // One of them was the refresh, if it goes through the counting layer.
+    // One of the requests was the refresh, if refreshes go through the counting layer.
     await arrivals.reached(adapter.refreshesOutside ? 9 : 8)
     gate.open()
     expect((await waiting).map(statusOf).sort()).toEqual([
@@ -198,5 +198,5 @@ export function wireCases(adapter: CacheAdapter): void {
   })
 }
 
-/** The length is unknown, as far as the adapter can tell. */
+/** Whether the adapter does not know the length of the body. */
 const streamOf = (text: string): Readable => Readable.from([Buffer.from(text)])
