@@ -77,7 +77,7 @@ describe('a fresh entry', () => {
     expect(origin.calls).toBe(1)
   })
 
-  it('is not refreshed without the option, for any random number', async () => {
+  it('is not refreshed early without the option, for any random number', async () => {
     const { a, get } = await filled({ more: { earlyRefresh: 0 } })
     chance = DRAWS
     expect(await get(a)).toBe('old')
@@ -109,7 +109,7 @@ describe('a fresh entry', () => {
     ])
   })
 
-  it('may be refreshed by another process: this one then gets the new copy, and runs nothing', async () => {
+  it('may be refreshed by another process, from which this one gets the new copy', async () => {
     const { a, b, get } = await filled()
     chance = DRAWS
     await get(a)
@@ -130,7 +130,7 @@ describe('a fresh entry', () => {
     await settled()
   })
 
-  it("is looked up again only after one run's time if another process refreshes it", async () => {
+  it('is looked up again after the duration of one run if another process refreshes it', async () => {
     const { a, b, get } = await filled()
     chance = DRAWS
     await get(a)
@@ -261,7 +261,7 @@ describe('a request during an early refresh', () => {
   })
 
   it.each([{}, NO_L1])(
-    'waits for the refresh after the end of the entry, in both processes, without another run (%j)',
+    'waits for the running refresh when the entry has expired, in both processes (%j)',
     async (options) => {
       const { a, b, get } = await filled({ options })
       chance = DRAWS
@@ -280,7 +280,7 @@ describe('a request during an early refresh', () => {
   )
 
   it.each([{}, NO_L1])(
-    'gets a stale response after the end of the entry, if that is allowed (%j)',
+    'gets a stale response when the entry has expired, if stale is allowed (%j)',
     async (options) => {
       const { a, b, get } = await filled({ options, more: { staleWhileRevalidateMs: 5_000 } })
       chance = DRAWS
@@ -327,7 +327,7 @@ describe('a failing early refresh', () => {
     expect(transcript.take()).not.toContain('b: failure.shared')
   })
 
-  it('leaves no marker, so the next request fills at once after the end of the entry', async () => {
+  it('causes no back-off for the next request once the entry has expired', async () => {
     const { a, b, get } = await filled({ forMs: 100 })
     chance = DRAWS
     await get(a)
@@ -340,7 +340,7 @@ describe('a failing early refresh', () => {
     expect(await next).toBe('new')
   })
 
-  it('is shared with waiters if it ends after the entry', async () => {
+  it('is shared with waiters if it ends after the entry has expired', async () => {
     const { a, b, get } = await filled({ forMs: 100 })
     chance = DRAWS
     await get(a)
@@ -353,7 +353,7 @@ describe('a failing early refresh', () => {
     expect(origin.calls).toBe(2)
   })
 
-  it('includes a run that takes too long', async () => {
+  it('may be a run that takes too long', async () => {
     const { a, get } = await filled({ forMs: 1_900, more: { originTimeoutMs: 500 } })
     chance = DRAWS
     await get(a)
@@ -366,7 +366,7 @@ describe('a failing early refresh', () => {
     expect(await get(a)).toBe('old')
   })
 
-  it('includes an unavailable store: no run follows, and no lookup on each hit', async () => {
+  it('may be an unavailable store, which causes neither a run nor a lookup on each hit', async () => {
     const { a, get } = await filled({ forMs: 1_900 })
     stores.a.always = refuse
     chance = DRAWS
@@ -384,13 +384,13 @@ describe('a failing early refresh', () => {
   })
 })
 
-describe('an early refresh and a purge', () => {
+describe('a purge during an early refresh', () => {
   it.each([
     ['of the key', { key: 'k' }],
     ['of a tag', { tag: 't' }],
     ['of all', { all: true as const }],
   ])(
-    'refuse the commit after a purge %s, and later requests get a new value',
+    'refuses the commit if it is a purge %s, and later requests get a new value',
     async (_, target) => {
       const { a, b, get } = await filled({ more: { tags: ['t'] } })
       chance = DRAWS
@@ -410,7 +410,7 @@ describe('an early refresh and a purge', () => {
   )
 
   it.each(STEPS)(
-    'leave no lease if the purge comes %d steps after the lookup was sent',
+    'leaves no lease if it comes %d steps after the lookup was sent',
     async (steps) => {
       for (const options of [{}, NO_L1]) {
         stores = sharedStores()
@@ -435,7 +435,7 @@ describe('an early refresh and a purge', () => {
   )
 
   it.each(STEPS)(
-    'give a new value next if the purge is soft and comes %d steps after the lookup was sent',
+    'makes the next request get a new value if it is soft and comes %d steps after the lookup',
     async (steps) => {
       const { a, get } = await filled({ more: { staleWhileRevalidateMs: 5_000 } })
       chance = DRAWS
@@ -455,7 +455,7 @@ describe('an early refresh and a purge', () => {
 })
 
 describe('close()', () => {
-  it('lets an early refresh end', async () => {
+  it('lets a running early refresh end', async () => {
     const { a, get } = await filled()
     chance = DRAWS
     await get(a)
@@ -507,7 +507,7 @@ describe('early refresh without L1', () => {
 })
 
 describe('the measured duration of a run', () => {
-  it('counts as a twentieth of the lifetime at most, so that one slow run does not cause a refresh on each hit', async () => {
+  it('counts as a twentieth of the lifetime at most, so that one slow run causes few refreshes', async () => {
     const a = create('a')
     const get = () => a.getOrSet('k', origin.factory, EARLY)
     const first = get()
