@@ -78,7 +78,7 @@ describe.each(Object.entries(DOORS))('%s', (door, listed) => {
     expect(source.match(/^export (?!(type )?\{)/gm)).toBeNull()
   })
 
-  it('has the same file as source, types and build', () => {
+  it('has the same file in sources, types and build', () => {
     const file = target['stampede:source'].replace(/^\.\/src\/(.+)\.ts$/, '$1')
     expect(target).toEqual({
       'stampede:source': `./src/${file}.ts`,
@@ -88,7 +88,7 @@ describe.each(Object.entries(DOORS))('%s', (door, listed) => {
   })
 })
 
-it('the list has every entry point', () => {
+it('the list of entry points is complete', () => {
   for (const name of ['core', 'node-http', 'redis', 'express', 'koa', 'locks']) {
     const subpaths = Object.keys(JSON.parse(read(`packages/${name}/package.json`)).exports)
     const doors = subpaths.map((subpath) => `@stampede/${name}${subpath.slice(1)}`)

@@ -250,7 +250,7 @@ describe('a purge by tag', () => {
     expect(await late).toBe('late')
   })
 
-  it('uses tags of the value itself', async () => {
+  it('removes a value by the tags that its tags function returned', async () => {
     const options = { tags: (value: string) => [`is:${value}`] }
     await filled(options)
     await b.purge({ tag: 'is:new' })

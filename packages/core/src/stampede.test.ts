@@ -220,7 +220,7 @@ describe('purge', () => {
     expect(store.calls).toEqual([`purge ${KEY}`, `purge ${customKey('k')}`])
   })
 
-  it('rejects if the store cannot get it, and still holds in this process', async () => {
+  it('rejects if the store cannot get the purge, which still holds in this process', async () => {
     const { stampede, store, origin, get } = setUp()
     const first = get({ ttlMs: 30_000 })
     await settled()
@@ -232,14 +232,14 @@ describe('purge', () => {
     await expect(stampede.purge({ key: 'k' })).resolves.toBeUndefined()
   })
 
-  it('keeps all other keys if it names one', async () => {
+  it('keeps all other keys if the target is one key', async () => {
     const { stampede } = setUp()
     await stampede.getOrSet('other', () => 1, { ttlMs: 1_000 })
     await stampede.purge({ key: 'k' })
     expect(await stampede.getOrSet('other', () => 2, { ttlMs: 1_000 })).toBe(1)
   })
 
-  it('makes an entry stale for all processes if it is soft', async () => {
+  it('makes an entry stale for all processes if the purge is soft', async () => {
     const stores = sharedStores()
     const [a, b] = [stores.a, stores.b].map((store): Stampede => {
       const stampede = createStampede({ store, clock, random: () => 0 })
@@ -312,7 +312,7 @@ describe('stats', () => {
 })
 
 describe('the count of collapsed requests', () => {
-  it('includes only requests that join work of another in this process', async () => {
+  it('includes only requests that join the work of another request in this process', async () => {
     const { stampede, origin, get } = setUp()
     const all = [get(), get(), get()]
     await settled()

@@ -23,7 +23,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, express) => {
   test.each([
     ['the app that has the cache', true, false],
     ['the mounted app that responds', false, true],
-  ])('mints no ETag, nor on a refresh, if `etag` is off in %s', async (_which, outer, inner) => {
+  ])('mints no ETag if `etag` is off in %s', async (_which, outer, inner) => {
     const clock = new ManualClock()
     const stampede = createStampede({ clock })
     const app = express()
@@ -122,7 +122,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, express) => {
     expect(await ask()).toBe('run 3')
   })
 
-  test('lets a compressor outside compress for each client', async () => {
+  test('lets a compressor outside of the cache compress for each client', async () => {
     const source = new PassThrough()
     let runs = 0
     const app = express().use(compression(), stampedeCache({ ttlMs: 60_000, collapse: 'stream' }))

@@ -87,7 +87,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, Application) => {
   })
 
   test.each(['host', 'protocol', 'url'])(
-    'has a %s that the app sets on its context in the key',
+    'has in the key the %s that the app sets on its context',
     async (name) => {
       const koa = app(stampedeCache({ ttlMs: 60_000 }), (ctx) => {
         ctx.body = ctx[name]

@@ -87,7 +87,7 @@ describe('the keys of two requests', () => {
     )
   })
 
-  it('are equal as UTF-8 if and only if they are equal', () => {
+  it('differ as UTF-8 if they differ', () => {
     fc.assert(
       fc.property(anything, anything, (one, other) => {
         const bytes = (who: string) => Buffer.from(keyOf({}, rules, who)).toString('hex')
@@ -102,7 +102,7 @@ describe('the keys of two requests', () => {
 })
 
 describe('the key of a getOrSet value', () => {
-  it('is a key of data, with its own text only, and no variant', () => {
+  it('differs from the keys of pages, and has no variants', () => {
     fc.assert(
       fc.property(anything, anything, confusing, (one, other, target) => {
         const [a, b] = [dataKey(one), dataKey(other)]
@@ -148,7 +148,7 @@ describe('two queries with one key', () => {
     )
 
   describe.each(Object.entries(READERS))('parsed by %s', (_, read) => {
-    it('mean the same', () => {
+    it('have the same meaning', () => {
       fc.assert(
         fc.property(query, fc.integer(), (parts, seed) => {
           const [one, other] = [parts.join('&'), shuffled(parts, seed).join('&')]
@@ -159,7 +159,7 @@ describe('two queries with one key', () => {
       )
     })
 
-    it('mean the same for the named parameters, if the others are left out', () => {
+    it('have the same values for the parameters that the query option names', () => {
       const rules: CacheRules<Native> = { query: ['page', 'a[x]'] }
       const counted = (parsed: Record<string, unknown>) => {
         const { page, a, 'a[x]': flat } = parsed
@@ -176,7 +176,7 @@ describe('two queries with one key', () => {
       )
     })
 
-    it('mean the same except for the ignored names', () => {
+    it('have the same values for all parameters that the query option does not ignore', () => {
       const rules: CacheRules<Native> = { query: { ignore: ['page'] } }
       fc.assert(
         fc.property(query, query, (mine, more) => {

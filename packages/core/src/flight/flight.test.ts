@@ -146,7 +146,7 @@ describe('the states of a flight', () => {
     expect(flight.live).toBeUndefined()
   })
 
-  it('keep a notice only while a lookup is under way', () => {
+  it('forget the wish for another lookup when the next lookup begins', () => {
     const flight = STATES['looking-up']()
     flight.beginLookup(rt)
     flight.requestLookup('gap')
@@ -155,7 +155,7 @@ describe('the states of a flight', () => {
     expect(flight.isOutdated).toBe(false)
   })
 
-  it('end a wait with any notice, and a queue with a gap only', () => {
+  it('end a wait by any message, and the wait for a slot only by a gap', () => {
     const heard: string[] = []
     const waiting = after((flight) => flight.beginWait(rt, (by) => heard.push(by)))
     waiting.wakeUp()

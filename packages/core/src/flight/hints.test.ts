@@ -130,7 +130,7 @@ describe('a purge', () => {
   })
 
   it.each(STEPS)(
-    'leaves no request without a result when both fills end %d steps apart',
+    'leaves no request without a result when the fills before and after it end %d steps apart',
     async (steps) => {
       const { rt, stampede, store } = setUp(NO_L1)
       const { caller, origin } = scripted()
@@ -176,7 +176,7 @@ describe('a purge', () => {
   })
 
   it.each(STEPS)(
-    'is not undone by the reply, %d steps after the lookup of a PASS mark was sent',
+    'is not undone by the reply to a lookup of a PASS mark, %d steps after it was sent',
     async (steps) => {
       const { a, b } = setUpTwo()
       const own = scripted()
@@ -196,7 +196,7 @@ describe('a purge', () => {
     },
   )
 
-  it('counts a refused fill once for waiters that move to a newer flight', async () => {
+  it('counts one refused fill for waiters that move to a newer flight', async () => {
     const { get, origin, stampede } = setUp()
     const [leader, waiter] = [get(), get()].map(outcome)
     await settled()
@@ -215,7 +215,7 @@ describe('a purge', () => {
     expect(waiter?.now).toBe('third')
   })
 
-  it('lets a waiter in another process lead', async () => {
+  it('lets a waiter of another process lead', async () => {
     const { getA, getB, b, originA, originB } = setUpTwo()
     const first = getA()
     await settled()
@@ -236,7 +236,7 @@ describe('a purge', () => {
 })
 
 describe('purges that may have been missed', () => {
-  it('make followers of a fill look up again, while its own caller gets the value', async () => {
+  it('make followers of a fill look up again, while the caller of the fill gets the value', async () => {
     const { get, origin, store } = setUp()
     const first = get()
     await settled()
@@ -257,7 +257,7 @@ describe('purges that may have been missed', () => {
     ])
   })
 
-  it('empty L1, also of entries that are being read', async () => {
+  it('empty L1, and keep entries out that are just being read', async () => {
     const { getA, getB, originA, storeB } = setUpTwo()
     const first = getA({ ttlMs: 30_000 })
     await settled()

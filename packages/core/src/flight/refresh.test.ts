@@ -80,7 +80,7 @@ describe('a fresh entry', () => {
     expect(origin.calls).toBe(1)
   })
 
-  it('is not refreshed without the option, for any random number', async () => {
+  it('is not refreshed early without the option, for any random number', async () => {
     const { a, get } = await filled({ more: { earlyRefresh: 0 } })
     chance = STARTS_REFRESH
     expect(await get(a)).toBe('old')
@@ -112,7 +112,7 @@ describe('a fresh entry', () => {
     ])
   })
 
-  it('may be refreshed by another process: this one then gets the new copy, and runs nothing', async () => {
+  it('may be refreshed by another process, from which this one gets the new copy', async () => {
     const { a, b, get } = await filled()
     chance = STARTS_REFRESH
     await get(a)
@@ -133,7 +133,7 @@ describe('a fresh entry', () => {
     await settled()
   })
 
-  it("is looked up again only after one run's time if another process refreshes it", async () => {
+  it('is looked up again after the duration of one run if another process refreshes it', async () => {
     const { a, b, get } = await filled()
     chance = STARTS_REFRESH
     await get(a)
@@ -264,7 +264,7 @@ describe('a request during an early refresh', () => {
   })
 
   it.each([{}, NO_L1])(
-    'waits for the refresh after the end of the entry, in both processes, without another run (%j)',
+    'waits for the running refresh when the entry has expired, in both processes (%j)',
     async (options) => {
       const { a, b, get } = await filled({ options })
       chance = STARTS_REFRESH
@@ -283,7 +283,7 @@ describe('a request during an early refresh', () => {
   )
 
   it.each([{}, NO_L1])(
-    'gets a stale response after the end of the entry, if that is allowed (%j)',
+    'gets a stale response when the entry has expired, if stale is allowed (%j)',
     async (options) => {
       const { a, b, get } = await filled({ options, more: { staleWhileRevalidateMs: 5_000 } })
       chance = STARTS_REFRESH
@@ -330,7 +330,7 @@ describe('a failing early refresh', () => {
     expect(transcript.take()).not.toContain('b: failure.shared')
   })
 
-  it('leaves no marker, so the next request fills at once after the end of the entry', async () => {
+  it('causes no back-off for the next request once the entry has expired', async () => {
     const { a, b, get } = await filled({ forMs: 100 })
     chance = STARTS_REFRESH
     await get(a)
@@ -343,7 +343,7 @@ describe('a failing early refresh', () => {
     expect(await next).toBe('new')
   })
 
-  it('is shared with waiters if it ends after the entry', async () => {
+  it('is shared with waiters if it ends after the entry has expired', async () => {
     const { a, b, get } = await filled({ forMs: 100 })
     chance = STARTS_REFRESH
     await get(a)
@@ -356,7 +356,7 @@ describe('a failing early refresh', () => {
     expect(origin.calls).toBe(2)
   })
 
-  it('includes a run that takes too long', async () => {
+  it('may be a run that takes too long', async () => {
     const { a, get } = await filled({ forMs: 1_900, more: { originTimeoutMs: 500 } })
     chance = STARTS_REFRESH
     await get(a)
@@ -369,7 +369,7 @@ describe('a failing early refresh', () => {
     expect(await get(a)).toBe('old')
   })
 
-  it('includes an unavailable store: no run follows, and no lookup on each hit', async () => {
+  it('may be an unavailable store, which causes neither a run nor a lookup on each hit', async () => {
     const { a, get } = await filled({ forMs: 1_900 })
     stores.a.always = refuse
     chance = STARTS_REFRESH
@@ -387,13 +387,13 @@ describe('a failing early refresh', () => {
   })
 })
 
-describe('an early refresh and a purge', () => {
+describe('a purge during an early refresh', () => {
   it.each([
     ['of the key', { key: 'k' }],
     ['of a tag', { tag: 't' }],
     ['of all', { all: true as const }],
   ])(
-    'refuse the commit after a purge %s, and later requests get a new value',
+    'refuses the commit if it is a purge %s, and later requests get a new value',
     async (_, target) => {
       const { a, b, get } = await filled({ more: { tags: ['t'] } })
       chance = STARTS_REFRESH
@@ -413,7 +413,7 @@ describe('an early refresh and a purge', () => {
   )
 
   it.each(STEPS)(
-    'leave no lease if the purge comes %d steps after the lookup was sent',
+    'leaves no lease if it comes %d steps after the lookup was sent',
     async (steps) => {
       for (const options of [{}, NO_L1]) {
         stores = sharedStores()
@@ -438,7 +438,7 @@ describe('an early refresh and a purge', () => {
   )
 
   it.each(STEPS)(
-    'give a new value next if the purge is soft and comes %d steps after the lookup was sent',
+    'makes the next request get a new value if it is soft and comes %d steps after the lookup',
     async (steps) => {
       const { a, get } = await filled({ more: { staleWhileRevalidateMs: 5_000 } })
       chance = STARTS_REFRESH
@@ -458,7 +458,7 @@ describe('an early refresh and a purge', () => {
 })
 
 describe('close()', () => {
-  it('lets an early refresh end', async () => {
+  it('lets a running early refresh end', async () => {
     const { a, get } = await filled()
     chance = STARTS_REFRESH
     await get(a)
@@ -510,7 +510,7 @@ describe('early refresh without L1', () => {
 })
 
 describe('the measured duration of a run', () => {
-  it('counts as a twentieth of the lifetime at most, so that one slow run does not cause a refresh on each hit', async () => {
+  it('counts as a twentieth of the lifetime at most, so that one slow run causes few refreshes', async () => {
     const a = create('a')
     const get = () => a.getOrSet('k', origin.factory, EARLY)
     const first = get()

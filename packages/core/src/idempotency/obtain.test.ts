@@ -127,7 +127,7 @@ describe('a process that sends no store command', () => {
     await later.answer()
   })
 
-  it('knows a response until an operator settles the key, here or elsewhere', async () => {
+  it('knows a response until an operator settles the key in any process', async () => {
     const ref = { scope: 'user-1', key: 'k-1' }
     const ask = here.route()
     for (const process of [here, there]) {
@@ -145,7 +145,7 @@ describe('a process that sends no store command', () => {
     }
   })
 
-  it('forgets a running attempt that an operator has ended, here or elsewhere, so the next one runs', async () => {
+  it('forgets a running attempt that an operator has ended in any process', async () => {
     const ref = { scope: 'user-1', key: 'k-1' }
     for (const process of [here, there]) {
       const voided = await here.route()()

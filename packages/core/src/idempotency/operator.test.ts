@@ -136,7 +136,7 @@ describe.each(['release', 'resolve'] as const)('%s', (word) => {
     await expectDone()
   })
 
-  it('ends a running attempt: its response reaches its client, and does not count', async () => {
+  it('ends a running attempt, whose response reaches its client and is not stored', async () => {
     const first = await ask()
     await say({ force: true })
     expect(first.attempt.signal.aborted).toBe(true)

@@ -97,7 +97,7 @@ describe('a result that cannot be stored', () => {
       'more than 65536 bytes; return a reference instead',
     ],
     ['bytes over 64 KiB', new Uint8Array(64 * 1024 + 1), 'more than 65536 bytes'],
-  ])('is an error that names the step: %s', async (_, value, message) => {
+  ])('causes an error that names the step: %s', async (_, value, message) => {
     const { attempt } = await ask()
     const step = attempt.step('charge', () => value)
     await expect(step).rejects.toMatchObject({
@@ -108,7 +108,7 @@ describe('a result that cannot be stored', () => {
     expect(bench.store.take()).toEqual(['begin'])
   })
 
-  it('has more than 64 KiB, and exactly 64 KiB is accepted', async () => {
+  it('has more than 64 KiB, while exactly 64 KiB is accepted', async () => {
     const { attempt } = await ask()
     const most = new Uint8Array(64 * 1024)
     expect(await attempt.step('bytes', () => most)).toHaveLength(64 * 1024)

@@ -144,7 +144,7 @@ describe('maxBytes', () => {
     expect(() => memoryStore({ maxBytes: maxBytes as number })).toThrow(/^memoryStore\.maxBytes: /)
   })
 
-  it('is the right spelling of the option', () => {
+  it('is suggested for a misspelt option', () => {
     const options = { maxByte: 5 } as object
     expect(() => memoryStore(options)).toThrow('did you mean maxBytes?')
   })
@@ -207,7 +207,7 @@ describe('one store', () => {
     expect(wakes).toEqual(['k'])
   })
 
-  it('does not let a caller wait that only reads', async () => {
+  it('does not make a caller wait that only reads', async () => {
     const store = memoryStore()
     const { wakes } = attach(store)
     const grant = await lease(store, 'k')

@@ -141,7 +141,7 @@ export function liveCases(adapter: CacheAdapter): void {
 }
 
 function casesOf(adapter: CacheAdapter, scene: Start): void {
-  test('reaches followers before its end, and all get the same bytes', async () => {
+  test('reaches its followers before its end, with the same bytes for all', async () => {
     const { runs, lead, port } = await scene()
     const { leader, followers } = await lead()
     runs[0]?.end('two')
@@ -203,7 +203,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     expect(followers[1]?.text).toBe('one two')
   })
 
-  test('is a broken transfer for all followers if its source breaks, and the next request runs the handler', async () => {
+  test('breaks off for all followers if its source breaks, and the next request runs the handler', async () => {
     const { runs, lead, port } = await scene()
     const { leader, followers } = await lead()
     leader.ended.catch(() => {})
@@ -218,7 +218,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     expect(await next.ended).toBe('whole')
   })
 
-  test('is a broken transfer if it has fewer bytes than its Content-Length', async () => {
+  test('breaks off if it has fewer bytes than its Content-Length', async () => {
     const { runs, lead } = await scene({}, { ...BYTES, 'content-length': '100' })
     const { followers } = await lead()
     expect(followers[0]?.headers).toMatchObject({ 'content-length': '100' })
@@ -226,7 +226,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     for (const each of followers) expect(await each.ended).toBe('broken')
   })
 
-  test('continues for its followers if it becomes too large, and later requests run the handler', async () => {
+  test('continues for its followers if it becomes too large to store', async () => {
     const { runs, lead, port } = await scene({ maxBodyBytes: 20_000 })
     const { leader, followers } = await lead()
     for (let n = 0; n < 10; n++) {
@@ -278,7 +278,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     runs[0]?.end()
   })
 
-  test('is not sent to a request of another Vary selection, which runs the handler', async () => {
+  test('is not sent to a request with other values of its Vary fields', async () => {
     const { runs, lead, port } = await scene({}, { ...BYTES, vary: 'accept-language' })
     await lead('english', 0)
     const german = open(port, { 'accept-language': 'de' })
@@ -289,7 +289,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     runs[0]?.end()
   })
 
-  test('goes on for earlier followers after a purge, and later requests get a new response', async () => {
+  test('continues for earlier followers after a purge, while later requests run the handler', async () => {
     const { runs, lead, port, stampede } = await scene()
     const { followers } = await lead('old ')
     await stampede.purge({ key: 'k' })
