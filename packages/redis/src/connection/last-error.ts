@@ -1,5 +1,4 @@
-// The last error that ioredis reported for a connection. The error of an unsent command includes
-// it.
+// Errors of a connection: the last one that ioredis reported, and whether Redis refused a command.
 
 import type { Connection } from './connection.ts'
 
@@ -30,4 +29,13 @@ export class NotSent extends Error {
  */
 function reasonOf(error: NodeJS.ErrnoException): string {
   return error.message || error.code || error.name
+}
+
+/**
+ * Whether Redis refused the command. False for connection errors, and for error replies of a server
+ * that is not ready or not the right one.
+ */
+export function isRefusal(error: unknown): boolean {
+  if (!(error instanceof Error) || error.name !== 'ReplyError') return false
+  return !/^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|BUSY)/.test(error.message)
 }

@@ -17,7 +17,7 @@ import { withBudget } from './budget.ts'
 import { connect } from './client.ts'
 import type { Connection, Connections, RedisClient } from './connection.ts'
 import type { ExtraBudget } from './extra-budget.ts'
-import { lastErrorOf, NotSent, rememberErrors } from './last-error.ts'
+import { isRefusal, lastErrorOf, NotSent, rememberErrors } from './last-error.ts'
 import { Opening } from './opening.ts'
 import type { ServerClock } from './server-clock.ts'
 import { type Server, Servers } from './servers.ts'
@@ -342,13 +342,4 @@ export class RedisLink {
       opening: new Opening(opened),
     }
   }
-}
-
-/**
- * Whether Redis refused the command. False for connection errors, and for error replies of a server
- * that is not ready or not the right one.
- */
-export function isRefusal(error: unknown): boolean {
-  if (!(error instanceof Error) || error.name !== 'ReplyError') return false
-  return !/^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|BUSY)/.test(error.message)
 }
