@@ -5,17 +5,8 @@ import { heldEntry, staleFrom, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { ownBytes } from '../entry/own-memory.ts'
 import { storeInUse } from '../errors.ts'
 import { GroupedLru } from '../l1/grouped-lru.ts'
-import {
-  type L1Copy,
-  type L1Item,
-  type L1Storage,
-  type LocalStore,
-  newCopy,
-  newMarker,
-} from '../l1/l1.ts'
+import { type L1Copy, type L1Storage, type LocalStore, newCopy, newMarker } from '../l1/l1.ts'
 import { number, readOptions } from '../options.ts'
-import type { IdempotencyStore } from '../ports/idempotency-store.ts'
-import type { LockStore } from '../ports/lock-store.ts'
 import type {
   CommitReply,
   Failure,
@@ -26,8 +17,10 @@ import type {
   StampedeStore,
   StoreHooks,
 } from '../ports/store.ts'
+import type { StoreOperator } from '../ports/store-operator.ts'
 import { MemoryIdempotency } from './memory-idempotency.ts'
 import { MemoryLocks } from './memory-locks.ts'
+import { MemoryOperator } from './memory-operator.ts'
 import {
   bytesOf,
   clearFailure,
@@ -41,6 +34,7 @@ import {
   storedFrameOf,
   usable,
 } from './memory-record.ts'
+import { RecordSlots } from './record-slots.ts'
 
 /** Options of `memoryStore`. */
 export interface MemoryStoreOptions {
@@ -67,8 +61,9 @@ export function localStore(store: StampedeStore): LocalStore | undefined {
 }
 
 class MemoryStore implements StampedeStore, LocalStore {
-  readonly locks: LockStore = new MemoryLocks()
-  readonly idempotency: IdempotencyStore = new MemoryIdempotency()
+  readonly locks: MemoryLocks = new MemoryLocks()
+  readonly idempotency: MemoryIdempotency = new MemoryIdempotency()
+  readonly operator: StoreOperator
   readonly name = 'memory'
   /** The store has one process, which cannot miss a purge. */
   readonly confirmedAt = Number.POSITIVE_INFINITY
@@ -82,6 +77,14 @@ class MemoryStore implements StampedeStore, LocalStore {
   constructor(maxBytes: number) {
     this.#records = new GroupedLru({ maxSize: maxBytes, sizeCalculation: bytesOf })
     this.items = new RecordSlots(this.#records)
+    this.operator = new MemoryOperator({
+      records: this.#records,
+      locks: this.locks,
+      idempotency: this.idempotency,
+      maxBytes,
+      usedBytes: () => this.#records.calculatedSize,
+      clock: () => this.#hooks?.clock,
+    })
   }
 
   attach(hooks: StoreHooks): void {
@@ -305,44 +308,3 @@ function makeStale(slot: L1Copy, now: number): void {
   slot.held = staleFrom(slot.held, now)
   slot.nextLookupAt = 0
 }
-
-/**
- * L1's view of the records: one copy or marker each. Only the store adds and removes records.
- */
-class RecordSlots implements L1Storage {
-  readonly #records: GroupedLru<MemoryRecord>
-
-  constructor(records: GroupedLru<MemoryRecord>) {
-    this.#records = records
-  }
-
-  get size(): number {
-    return this.#records.size
-  }
-
-  get calculatedSize(): number {
-    return this.#records.calculatedSize
-  }
-
-  get maxEntrySize(): number {
-    return this.#records.maxEntrySize
-  }
-
-  get(key: string): L1Item | undefined {
-    return this.#records.get(key)?.slot
-  }
-
-  set(key: string, slot: L1Item): void {
-    const record = this.#records.peek(key)
-    if (record?.slot === undefined || record.slot === slot) return
-    if (versionOf(record.slot) === versionOf(slot)) this.#records.set(key, { ...record, slot })
-  }
-
-  delete(): void {}
-
-  purge(): void {}
-
-  clear(): void {}
-}
-
-const versionOf = (slot: L1Item): string => (slot.type === 'copy' ? slot.held.fence : slot.type)

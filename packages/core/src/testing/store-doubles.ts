@@ -57,6 +57,7 @@ export class FaultyStore implements StampedeStore {
   readonly name = 'faulty'
   readonly locks: LockStore
   readonly idempotency: FaultyIdempotency
+  readonly operator: StampedeStore['operator']
   readonly calls: string[] = []
   /** The fault of every call without a fault of its own. */
   always: Fault | undefined
@@ -68,6 +69,7 @@ export class FaultyStore implements StampedeStore {
   constructor(inner: StampedeStore = memoryStore()) {
     this.#inner = inner
     this.locks = inner.locks
+    this.operator = inner.operator
     this.idempotency = new FaultyIdempotency(inner.idempotency)
   }
 
@@ -162,6 +164,7 @@ export function sharedStores(): { a: FaultyStore; b: FaultyStore } {
     return {
       name: 'shared',
       locks: inner.locks,
+      operator: inner.operator,
       idempotency: idempotency(),
       get position() {
         return inner.position

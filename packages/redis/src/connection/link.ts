@@ -19,6 +19,7 @@ import type { Connection, Connections, RedisClient } from './connection.ts'
 import type { ExtraBudget } from './extra-budget.ts'
 import { lastErrorOf, NotSent, rememberErrors } from './last-error.ts'
 import { Opening } from './opening.ts'
+import { isRefusal } from './refusal.ts'
 import type { ServerClock } from './server-clock.ts'
 import { type Server, Servers } from './servers.ts'
 import { type LinkListener, Subscription } from './subscription.ts'
@@ -263,10 +264,15 @@ export class RedisLink {
   }
 
   /** Sends a plain command, without breaker and extra budget. No request waits for it. */
-  async ask(command: string, ...args: string[]): Promise<unknown> {
-    const { connection } = this.#requireOpen()
+  ask(command: string, ...args: string[]): Promise<unknown> {
+    return this.askBy(({ connection }) => send(connection, command, ...args))
+  }
+
+  /** Like `ask`, for a command that `command` sends. */
+  async askBy<T>(command: (link: OpenLink) => Promise<T>): Promise<T> {
+    const current = this.#requireOpen()
     await this.#waitUntilOpen(this.budgetMs)
-    return withBudget(this.budgetMs, send(connection, command, ...args))
+    return withBudget(this.budgetMs, command(current))
   }
 
   /**
@@ -337,13 +343,4 @@ export class RedisLink {
       opening: new Opening(opened),
     }
   }
-}
-
-/**
- * Whether Redis refused the command. False for connection errors, and for error replies of a server
- * that is not ready or not the right one.
- */
-export function isRefusal(error: unknown): boolean {
-  if (!(error instanceof Error) || error.name !== 'ReplyError') return false
-  return !/^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|BUSY)/.test(error.message)
 }

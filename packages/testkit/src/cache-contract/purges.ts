@@ -336,6 +336,7 @@ function tooSmallStore(): StampedeStore {
     name: 'too small',
     locks: store.locks,
     idempotency: store.idempotency,
+    operator: store.operator,
     get position() {
       return store.position
     },
