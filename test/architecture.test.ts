@@ -96,7 +96,10 @@ describe('core', () => {
   /** A folder may import folders of a lower rank and of its own rank. */
   const RANK: ReadonlyArray<readonly [RegExp, number]> = [
     [/^packages\/core\/src\/testing\//, 7],
-    [/^packages\/core\/src\/(index|adapter|store|http-cache|http-idempotency)\.ts$/, 6],
+    [
+      /^packages\/core\/src\/(observe\/|(index|adapter|operator|store|http-cache|http-idempotency)\.ts$)/,
+      6,
+    ],
     [/^packages\/core\/src\/stampede\.ts$/, 5],
     [
       /^packages\/core\/src\/(data|idempotency|memory)\/|^packages\/core\/src\/(purge|stampede-options)/,

@@ -19,6 +19,8 @@ const DOORS: Readonly<Record<string, string>> = {
     HttpIdempotency IdempotentExchange InnerCache LiveChunks LiveReply LiveSink Natives
     OnInner optionError OriginEnd OriginObserver OWN_FIELD OWN_FIELDS PartOfBody ReadLog
     ReadyReply Reply RequestBody RequestView responseError toHeaders`,
+  '@stampede/core/operator': `
+    AskedRequest entryFacts EntryFacts namedKeys PurgeView requestKey RequestKeys`,
   '@stampede/core/store': `
     BeginReply BeginRequest choice Clock CommitReply CONFIRMED_FOR_MS driftMs durationMs Failure
     Fingerprints Finish FinishReply Grant groupOf Hold IdempotencyHooks IdempotencyStore
