@@ -97,7 +97,7 @@ describe('core', () => {
   const RANK: ReadonlyArray<readonly [RegExp, number]> = [
     [/^packages\/core\/src\/testing\//, 7],
     [
-      /^packages\/core\/src\/(index|adapter|operator|store|http-cache|http-idempotency)\.ts$|^packages\/core\/src\/observe\//,
+      /^packages\/core\/src\/(observe\/|(index|adapter|operator|store|http-cache|http-idempotency)\.ts$)/,
       6,
     ],
     [/^packages\/core\/src\/stampede\.ts$/, 5],

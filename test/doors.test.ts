@@ -20,13 +20,16 @@ const DOORS: Readonly<Record<string, string>> = {
     OnInner optionError OriginEnd OriginObserver OWN_FIELD OWN_FIELDS PartOfBody ReadLog
     ReadyReply Reply RequestBody RequestView responseError toHeaders`,
   '@stampede/core/operator': `
-    EventView FlightView observe Observer ProcessSnapshot`,
+    AskedRequest entryFacts EntryFacts EventView FlightView namedKeys observe Observer
+    ProcessSnapshot PurgeView requestKey RequestKeys`,
   '@stampede/core/store': `
     BeginReply BeginRequest choice Clock CommitReply CONFIRMED_FOR_MS driftMs durationMs Failure
     Fingerprints Finish FinishReply Grant groupOf Hold IdempotencyHooks IdempotencyStore
-    Inspection LeaseKeeper Lifetimes LockHooks LockRelease LockReply LockRequest LockStore
-    LookupReply LookupRequest Mark newToken number optionError Position Reader readOptions
-    Settlement SettleReply show StampedeStore StoredFrame StoreHooks storeInUse
+    Inspection LeaseKeeper Lifetimes LockHooks LockInfo LockRelease LockReply LockRequest
+    LockStore LONGEST_REPORT LONGEST_REPORT_MS LookupReply LookupRequest Mark newToken number
+    optionError Position Reader readOptions RecordInfo RecordKind reportEveryMs ScanPage
+    Settlement SettleReply SharedFailure show StampedeStore StoredFrame StoreHooks StoreInfo
+    StoreOperator storeInUse
     storeUnavailable systemClock Timer unchecked unknownReply`,
   '@stampede/node-http': `
     isRevalidation Listener stampedeFront`,

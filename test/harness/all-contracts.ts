@@ -1,7 +1,12 @@
-// The contracts of the three stores over one client library. They run side by side, because most of
+// The contracts of the stores over one client library. They run side by side, because most of
 // their time is waiting.
 import type { StampedeStore } from '@stampede/core'
-import { idempotencyStoreContract, lockStoreContract, storeContract } from '@stampede/testkit'
+import {
+  idempotencyStoreContract,
+  lockStoreContract,
+  storeContract,
+  storeOperatorContract,
+} from '@stampede/testkit'
 import { describe } from 'vitest'
 
 const pass = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
@@ -19,6 +24,9 @@ export function allContracts(
     }
     lockStoreContract(name, { pass, open: two })
   })
+  sideBySide(`${name}, operators`, () =>
+    storeOperatorContract(name, { pass, open: async () => open() }),
+  )
   for (const half of [0, 1] as const) {
     const two = async () => {
       const { a, b } = open()

@@ -137,6 +137,21 @@ describe.each([
     await third.release()
   })
 
+  it('can use every method of the store operator', async () => {
+    const store = openStore()
+    const stampede = createStampede({ store })
+    closing.push(() => stampede.close())
+    await stampede.getOrSet('rates', () => 1, { ttlMs: 60_000 })
+    const { operator } = store
+    expect((await operator.scan('cache', '', 100)).keys).toEqual(['d:=rates'])
+    expect(await operator.inspect('d:=rates')).toHaveProperty('frame')
+    expect(await operator.inspectLock('door')).toBeUndefined()
+    expect(await operator.report('one', 'text', 10)).toBe(1)
+    await expect.poll(async () => (await operator.reports()).size).toBe(0)
+    expect(await operator.report('two', 'text', 10_000)).toBe(1)
+    expect((await operator.info()).denied).toEqual([])
+  })
+
   it('can use an idempotency key to its end, inspect and settle it', async () => {
     const stampede = open()
     let charges = 0

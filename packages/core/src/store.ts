@@ -41,3 +41,15 @@ export {
   type StoredFrame,
   type StoreHooks,
 } from './ports/store.ts'
+export {
+  LONGEST_REPORT,
+  LONGEST_REPORT_MS,
+  type LockInfo,
+  type RecordInfo,
+  type RecordKind,
+  reportEveryMs,
+  type ScanPage,
+  type SharedFailure,
+  type StoreInfo,
+  type StoreOperator,
+} from './ports/store-operator.ts'

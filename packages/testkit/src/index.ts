@@ -26,4 +26,5 @@ export {
   refused,
   unheard,
 } from './lock-doubles.ts'
+export { storeOperatorContract } from './operator-contract.ts'
 export { type StoreBench, storeContract } from './store-contract.ts'

@@ -131,3 +131,24 @@ describe('forgotten purges', () => {
     expect(performance.now() - began).toBeLessThan(2_000)
   })
 })
+
+describe('the purges that cover an entry', () => {
+  it('are those after its fill, oldest first, with their subjects', () => {
+    const marks = after(
+      mark(tagSubject('products'), 9),
+      mark(routeSubject('/products/:id'), 13, true),
+      mark(tagSubject('products'), 12, true),
+      mark(ALL, 11),
+      mark(tagSubject('other'), 14),
+    )
+    const { purges, isFromLostHistory } = marks.covering(PRODUCT)
+    expect(purges).toEqual([
+      { subject: ALL, soft: false, position: 11 },
+      { subject: tagSubject('products'), soft: true, position: 12 },
+      { subject: routeSubject('/products/:id'), soft: true, position: 13 },
+    ])
+    expect(isFromLostHistory).toBe(false)
+    marks.forgetBefore(15)
+    expect(marks.covering(PRODUCT).isFromLostHistory).toBe(true)
+  })
+})

@@ -11,6 +11,7 @@ import { ALL, isRoute, pathSubject } from '../ports/subject.ts'
 
 /** The last purges of one subject. */
 interface LastPurges {
+  readonly subject: string
   /** Positions of the last hard and the last soft purge. 0: none. */
   hard: Position
   soft: Position
@@ -54,7 +55,7 @@ export class PurgeMarks {
   add({ subject, soft, position }: Mark, at: number): void {
     this.newest = Math.max(this.newest, position)
     const map = isRoute(subject) ? this.#routes : this.#subjects
-    const last = map.get(subject) ?? { hard: 0, soft: 0, softAt: 0 }
+    const last = map.get(subject) ?? { subject, hard: 0, soft: 0, softAt: 0 }
     if (position <= (soft ? last.soft : last.hard)) return
     if (soft) Object.assign(last, { soft: position, softAt: at })
     else last.hard = position
@@ -98,6 +99,24 @@ export class PurgeMarks {
       if (last.soft > provenance.asOf) staleFrom = Math.min(staleFrom ?? last.softAt, last.softAt)
     }
     return staleFrom ?? 'valid'
+  }
+
+  /**
+   * The purges that came after the fill of an entry and cover it, oldest first, for operators.
+   * `isFromLostHistory`: the entry counts as purged, because purges of it may be unknown.
+   */
+  covering(provenance: Provenance): {
+    readonly purges: ReadonlyArray<Pick<Mark, 'subject' | 'soft' | 'position'>>
+    readonly isFromLostHistory: boolean
+  } {
+    const purges = [...this.#purgesOf(provenance)]
+      .flatMap(({ subject, hard, soft }) => [
+        { subject, soft: false, position: hard },
+        { subject, soft: true, position: soft },
+      ])
+      .filter(({ position }) => position > provenance.asOf)
+      .sort((a, b) => a.position - b.position)
+    return { purges, isFromLostHistory: provenance.asOf < this.#oldestKnown }
   }
 
   get size(): number {

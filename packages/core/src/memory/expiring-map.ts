@@ -41,6 +41,11 @@ export class ExpiringMap<V extends Expiring> {
     this.#entries.set(key, entry)
   }
 
+  /** All keys, including those of expired entries that were not found yet. */
+  keys(): Iterable<string> {
+    return this.#entries.keys()
+  }
+
   /** Deletes an entry without a call of `onExpired`. */
   delete(key: string): void {
     this.#entries.delete(key)

@@ -92,6 +92,11 @@ export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
     return { entries: this.#records.size, bytes: this.#bytes }
   }
 
+  /** For operators. */
+  keys(): Iterable<string> {
+    return this.#records.keys()
+  }
+
   attach(hooks: IdempotencyHooks): void {
     if (this.#hooks !== undefined) throw storeInUse('idempotency')
     this.#hooks = hooks

@@ -10,6 +10,7 @@ import type {
   LockRequest,
   LockStore,
 } from '../ports/lock-store.ts'
+import type { LockInfo } from '../ports/store-operator.ts'
 import { ExpiringMap } from './expiring-map.ts'
 
 interface Lock {
@@ -104,6 +105,28 @@ export class MemoryLocks implements LockStore {
 
   async close(): Promise<void> {
     this.#locks.clear()
+  }
+
+  /** For operators. */
+  keys(): Iterable<string> {
+    return this.#locks.keys()
+  }
+
+  /** For operators. A fence is the moment of its grant in microseconds of the wall clock. */
+  inspect(key: string, wallMs: number): LockInfo | undefined {
+    const lock = this.#locks.get(key)
+    const remainingMs = lock?.token ? Math.max(0, lock.until - this.#now()) : 0
+    const queue = lock?.queued === undefined ? 0 : 1
+    if (lock === undefined || (remainingMs === 0 && queue === 0)) return undefined
+    const heldForMs = Math.max(0, wallMs - Math.floor(lock.fence / 1000))
+    return {
+      key,
+      token: lock.token.slice(0, 6),
+      fence: String(lock.fence),
+      remainingMs,
+      ...(remainingMs > 0 && { heldForMs }),
+      queue,
+    }
   }
 
   #handOver(key: string, lock: Lock, next: Queued, now: number): void {

@@ -7,8 +7,6 @@ import { storeInUse } from '../errors.ts'
 import { GroupedLru } from '../l1/grouped-lru.ts'
 import { type L1Copy, type L1Storage, type LocalStore, newCopy, newMarker } from '../l1/l1.ts'
 import { number, readOptions } from '../options.ts'
-import type { IdempotencyStore } from '../ports/idempotency-store.ts'
-import type { LockStore } from '../ports/lock-store.ts'
 import type {
   CommitReply,
   Failure,
@@ -19,8 +17,10 @@ import type {
   StampedeStore,
   StoreHooks,
 } from '../ports/store.ts'
+import type { StoreOperator } from '../ports/store-operator.ts'
 import { MemoryIdempotency } from './memory-idempotency.ts'
 import { MemoryLocks } from './memory-locks.ts'
+import { MemoryOperator } from './memory-operator.ts'
 import {
   bytesOf,
   clearFailure,
@@ -61,8 +61,9 @@ export function localStore(store: StampedeStore): LocalStore | undefined {
 }
 
 class MemoryStore implements StampedeStore, LocalStore {
-  readonly locks: LockStore = new MemoryLocks()
-  readonly idempotency: IdempotencyStore = new MemoryIdempotency()
+  readonly locks: MemoryLocks = new MemoryLocks()
+  readonly idempotency: MemoryIdempotency = new MemoryIdempotency()
+  readonly operator: StoreOperator
   readonly name = 'memory'
   readonly isAvailable = true
   /** The store has one process, which cannot miss a purge. */
@@ -77,6 +78,14 @@ class MemoryStore implements StampedeStore, LocalStore {
   constructor(maxBytes: number) {
     this.#records = new GroupedLru({ maxSize: maxBytes, sizeCalculation: bytesOf })
     this.items = new RecordSlots(this.#records)
+    this.operator = new MemoryOperator({
+      records: this.#records,
+      locks: this.locks,
+      idempotency: this.idempotency,
+      maxBytes,
+      usedBytes: () => this.#records.calculatedSize,
+      clock: () => this.#hooks?.clock,
+    })
   }
 
   attach(hooks: StoreHooks): void {

@@ -6,6 +6,7 @@ import type { Clock } from './clock.ts'
 import type { Grant } from './grant.ts'
 import type { IdempotencyStore } from './idempotency-store.ts'
 import type { LockStore } from './lock-store.ts'
+import type { StoreOperator } from './store-operator.ts'
 
 export type { Grant }
 
@@ -166,6 +167,8 @@ export interface StampedeStore {
   readonly locks: LockStore
   /** Records of idempotency keys on the same server and connections. */
   readonly idempotency: IdempotencyStore
+  /** Reads records, and shares reports of processes, for operators. */
+  readonly operator: StoreOperator
   /** The newest purge that this process knows. A fill that begins now is newer than that purge. */
   readonly position: Position
   /**

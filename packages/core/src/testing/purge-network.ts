@@ -97,6 +97,7 @@ export class NetworkMember implements StampedeStore {
   readonly isAvailable = true
   readonly locks: StampedeStore['locks']
   readonly idempotency: StampedeStore['idempotency']
+  readonly operator: StampedeStore['operator']
   /** `bus`: no message arrives. `all`: nothing arrives, in either direction. */
   cut: 'no' | 'bus' | 'all' = 'no'
   confirmedAt: number = Number.NEGATIVE_INFINITY
@@ -121,6 +122,7 @@ export class NetworkMember implements StampedeStore {
     this.#clock = clock
     this.#inner = inner
     this.locks = inner.locks
+    this.operator = inner.operator
     this.idempotency = idempotency
     this.#log = log
     this.#purge = purge

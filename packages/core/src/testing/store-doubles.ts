@@ -58,6 +58,7 @@ export class FaultyStore implements StampedeStore {
   readonly isAvailable = true
   readonly locks: LockStore
   readonly idempotency: FaultyIdempotency
+  readonly operator: StampedeStore['operator']
   readonly calls: string[] = []
   /** The fault of every call without a fault of its own. */
   always: Fault | undefined
@@ -69,6 +70,7 @@ export class FaultyStore implements StampedeStore {
   constructor(inner: StampedeStore = memoryStore()) {
     this.#inner = inner
     this.locks = inner.locks
+    this.operator = inner.operator
     this.idempotency = new FaultyIdempotency(inner.idempotency)
   }
 
@@ -164,6 +166,7 @@ export function sharedStores(): { a: FaultyStore; b: FaultyStore } {
       name: 'shared',
       isAvailable: true,
       locks: inner.locks,
+      operator: inner.operator,
       idempotency: idempotency(),
       get position() {
         return inner.position

@@ -37,6 +37,7 @@ export interface Connection extends SubscriberConnection {
 export interface ClusterNode {
   readonly options: { readonly host?: string; readonly port?: number }
   duplicate(options: object): Connection
+  callBuffer(command: string, ...args: Array<string | number | Buffer>): Promise<unknown>
 }
 
 export interface ClusterConnection extends Connection {

@@ -1,4 +1,5 @@
-// Errors of a connection: the last one that ioredis reported, and whether Redis refused a command.
+// The last error that ioredis reported for a connection. The error of an unsent command includes
+// it.
 
 import type { Connection } from './connection.ts'
 
@@ -29,13 +30,4 @@ export class NotSent extends Error {
  */
 function reasonOf(error: NodeJS.ErrnoException): string {
   return error.message || error.code || error.name
-}
-
-/**
- * Whether Redis refused the command. False for connection errors, and for error replies of a server
- * that is not ready or not the right one.
- */
-export function isRefusal(error: unknown): boolean {
-  if (!(error instanceof Error) || error.name !== 'ReplyError') return false
-  return !/^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|BUSY)/.test(error.message)
 }

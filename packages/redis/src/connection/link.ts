@@ -17,8 +17,9 @@ import { withBudget } from './budget.ts'
 import { connect } from './client.ts'
 import type { Connection, Connections, RedisClient } from './connection.ts'
 import type { ExtraBudget } from './extra-budget.ts'
-import { isRefusal, lastErrorOf, NotSent, rememberErrors } from './last-error.ts'
+import { lastErrorOf, NotSent, rememberErrors } from './last-error.ts'
 import { Opening } from './opening.ts'
+import { isRefusal } from './refusal.ts'
 import type { ServerClock } from './server-clock.ts'
 import { type Server, Servers } from './servers.ts'
 import { type LinkListener, Subscription } from './subscription.ts'
@@ -269,10 +270,15 @@ export class RedisLink {
   }
 
   /** Sends a plain command for background work, without breaker and extra budget. */
-  async ask(command: string, ...args: string[]): Promise<unknown> {
-    const { connection } = this.#requireOpen()
+  ask(command: string, ...args: string[]): Promise<unknown> {
+    return this.askBy(({ connection }) => send(connection, command, ...args))
+  }
+
+  /** Like `ask`, for a command that `command` sends. */
+  async askBy<T>(command: (link: OpenLink) => Promise<T>): Promise<T> {
+    const current = this.#requireOpen()
     await this.#waitUntilOpen(this.budgetMs)
-    return withBudget(this.budgetMs, send(connection, command, ...args))
+    return withBudget(this.budgetMs, command(current))
   }
 
   /**
@@ -285,9 +291,7 @@ export class RedisLink {
     return { startMs: () => Math.min(extra.startMs(), until - clock.now()) }
   }
 
-  /**
-   * Waits for the connections, so that the first requests of a process do not all reach the origin.
-   */
+  /** Waits for the connections. Otherwise all first requests of a process reach the origin. */
   async #waitUntilOpen(budgetMs: number): Promise<void> {
     const { connection, opening } = this.#requireOpen()
     await opening.wait(budgetMs).catch((timeout: Error) => {

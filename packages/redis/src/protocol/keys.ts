@@ -30,22 +30,56 @@ export interface Names {
   readonly purges: readonly [meta: string, log: string, marks: string]
   /** Channel for purges. */
   readonly logChannel: string
+  /** Reports of processes to operators, in one Cluster slot. */
+  readonly reports: readonly [ends: string, texts: string]
+  /** Glob that matches the records whose key begins with `begin`, for SCAN. */
+  pattern(begin: string): string
+  /** The record of a key or of a reference (`ports/store-operator.ts`). */
+  recordOf(keyOrReference: string): string
+  /** Inverse of `recordOf`. Undefined for a name that is not a record's. */
+  keyOf(record: string): string | undefined
 }
 
 export function names(prefix: string): Names {
   const root = `${prefix}:${LAYOUT}`
+  const record = (key: string): string => {
+    const group = groupOf(key)
+    const groupRecord = `${root}:{${shortened(group)}}`
+    return group === key ? groupRecord : `${groupRecord}:${digest(key)}`
+  }
   return {
-    record(key) {
-      const group = groupOf(key)
-      const groupRecord = `${root}:{${shortened(group)}}`
-      return group === key ? groupRecord : `${groupRecord}:${digest(key)}`
-    },
+    record,
     wakePrefix: `${root}:wake:`,
     grantPrefix: `${root}:grant:`,
     settledChannel: `${root}:settled`,
     purges: [`${root}:{purges}:meta`, `${root}:{purges}:log`, `${root}:{purges}:marks`],
     logChannel: `${root}:log`,
+    reports: [`${root}:{reports}:ends`, `${root}:{reports}:texts`],
+    pattern: (begin) => `${escapeGlob(root)}:{${begin === '' ? '[=#]' : `=${begin}`}*`,
+    recordOf(key) {
+      const group = groupOf(key)
+      const groupRecord = HASH.test(group) ? `${root}:{${group}}` : record(group)
+      if (group === key) return groupRecord
+      const variant = key.slice(group.length + 1)
+      return `${groupRecord}:${HASH.test(variant) ? variant.slice(1) : digest(key)}`
+    },
+    keyOf(name) {
+      if (!name.startsWith(`${root}:`)) return undefined
+      const [, kind, text, variant] = RECORD.exec(name.slice(root.length + 1)) ?? []
+      if (kind === undefined) return undefined
+      const group = kind === '=' ? text : `#${text}`
+      return variant === undefined ? group : `${group}\0#${variant}`
+    },
   }
+}
+
+/** The name of a record after its prefix and layout. A plain key's name ends with `}`. */
+const RECORD = /^\{([=#])([\s\S]*)\}(?::([\w-]{43}))?$/
+/** The part of a reference whose text is unknown. No key and no variant of core begins with `#`. */
+const HASH = /^#[\w-]{43}$/
+
+function escapeGlob(text: string): string {
+  return text.replace(/[*?[\]\\^]/g, '\\$&')
 }
 
 function shortened(text: string): string {

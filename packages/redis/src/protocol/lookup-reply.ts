@@ -79,7 +79,7 @@ function readStored(raw: unknown[]): StoredFrame | undefined {
 /** Digest of a request, with the characters that lua/lookup-or-lease-2.lua accepts. */
 const REQUEST_DIGEST = /^[\w-]{1,64}$/
 
-function readFailure(text: unknown): Failure {
+export function readFailure(text: unknown): Failure {
   try {
     const { status, message, like } = JSON.parse(String(text)) as Partial<Failure>
     if (Number.isInteger(status) && Number(status) >= 500 && Number(status) <= 599) {

@@ -4,8 +4,8 @@
 
 import { groupOf, type LookupReply, type LookupRequest } from '@stampede/core/store'
 import type { Connection } from '../connection/connection.ts'
-import { isRefusal } from '../connection/last-error.ts'
 import type { RedisLink } from '../connection/link.ts'
+import { isRefusal } from '../connection/refusal.ts'
 import type { ServerClock } from '../connection/server-clock.ts'
 import { type ServerTime, turnOf } from '../connection/turn.ts'
 import { readLife } from './life.ts'

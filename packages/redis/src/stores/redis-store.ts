@@ -18,6 +18,7 @@ import {
   type Reader,
   readOptions,
   type StoreHooks,
+  type StoreOperator,
   storeInUse,
   storeUnavailable,
 } from '@stampede/core/store'
@@ -32,6 +33,7 @@ import { RedisPurges } from './purge-log.ts'
 import { RedisIdempotency } from './redis-idempotency.ts'
 import { RedisLocks } from './redis-locks.ts'
 import { RedisLookups } from './redis-lookups.ts'
+import { RedisOperator } from './redis-operator.ts'
 
 export interface RedisStoreOptions {
   /** First part of the name of every key and channel in Redis. Default `stampede`. */
@@ -77,6 +79,7 @@ class RedisStore implements StampedeStore {
   readonly name = 'redis'
   readonly locks: LockStore
   readonly idempotency: IdempotencyStore
+  readonly operator: StoreOperator
   readonly #link: RedisLink
   readonly #commands: RedisPurgeCommands
   #purges: RedisPurges | undefined
@@ -91,6 +94,7 @@ class RedisStore implements StampedeStore {
     this.#lookups = new RedisLookups(link, this.#deliveries)
     this.locks = new RedisLocks(link)
     this.idempotency = new RedisIdempotency(link)
+    this.operator = new RedisOperator(link)
   }
 
   get position(): Position {

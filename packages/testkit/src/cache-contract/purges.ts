@@ -339,6 +339,7 @@ function tooSmallStore(): StampedeStore {
     isAvailable: true,
     locks: store.locks,
     idempotency: store.idempotency,
+    operator: store.operator,
     get position() {
       return store.position
     },

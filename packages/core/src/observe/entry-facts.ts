@@ -1,0 +1,84 @@
+// The facts of a stored entry, and the purges that cover it, for tools of operators.
+
+import { decodeFrame } from '../entry/frame.ts'
+import { toHeaders } from '../http/fields.ts'
+import type { HeaderList } from '../ports/exchange.ts'
+import { shownKey } from '../ports/shown-key.ts'
+import type { RecordInfo } from '../ports/store-operator.ts'
+import { kindOf, type SubjectKind } from '../ports/subject.ts'
+import { runtimeOf, type Stampede } from '../stampede.ts'
+
+/** A purge that came after the fill of an entry, and covers the entry. */
+export interface PurgeView {
+  readonly by: SubjectKind
+  /** The tag, cache group, path or route. Undefined for everything. */
+  readonly subject?: string
+  readonly soft: boolean
+  /** Time of the purge on the clock of the store, in ms since the Unix epoch. */
+  readonly at: number
+}
+
+/** A stored entry: a response, or a value of `getOrSet`. */
+export interface EntryFacts {
+  readonly type: 'response' | 'value'
+  readonly status?: number
+  readonly headers: HeaderList
+  /** The request fields that select the response, and their values. `null`: absent. */
+  readonly vary: ReadonlyArray<readonly [name: string, value: string | null]>
+  /** How `body` of a value is encoded. */
+  readonly encoding?: 'json' | 'bytes'
+  readonly body: Uint8Array
+  /** Tags and cache groups. */
+  readonly tags: readonly string[]
+  readonly path?: string
+  readonly host?: string
+  /** Duration of the fill. */
+  readonly tookMs: number
+  /** Oldest first. */
+  readonly purges: readonly PurgeView[]
+  /** Whether purges of this entry may be unknown. Then the entry counts as purged. */
+  readonly isFromLostHistory: boolean
+}
+
+/**
+ * The facts of the entry in a record. Undefined if there is no entry, or if the frame cannot be
+ * decoded, as under a reference (`scan`). Rejects if the store cannot find out which purges
+ * happened.
+ */
+export async function entryFacts(
+  stampede: Stampede,
+  { key, frame }: Pick<RecordInfo, 'key' | 'frame'>,
+): Promise<EntryFacts | undefined> {
+  const entry = frame && decodeFrame(key, frame)
+  if (entry === undefined) return undefined
+  const rt = runtimeOf(stampede, 'entryFacts')
+  // A lookup makes sure that this process knows all purges. Without a lease it changes nothing.
+  await rt.store.lookup(key, { token: '', leaseMs: 0 })
+  const { provenance, body } = entry
+  const { subjects, path, host, tookMs } = provenance
+  const { purges, isFromLostHistory } = rt.marks.covering(provenance)
+  const about =
+    entry.type === 'response'
+      ? {
+          type: entry.type,
+          status: entry.status,
+          headers: toHeaders(entry.fields),
+          vary: entry.vary,
+        }
+      : { type: entry.type, headers: [], vary: [], encoding: entry.encoding }
+  return {
+    ...about,
+    body,
+    tags: subjects.map(shownKey),
+    ...(path !== undefined && { path }),
+    ...(host !== undefined && { host }),
+    tookMs,
+    isFromLostHistory,
+    purges: purges.map(({ subject, soft, position }) => ({
+      by: kindOf(subject),
+      ...(kindOf(subject) !== 'all' && { subject: shownKey(subject) }),
+      soft,
+      at: Math.floor(position / 1_000),
+    })),
+  }
+}

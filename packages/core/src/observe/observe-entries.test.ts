@@ -1,0 +1,81 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { createStampede, memoryStore, type Stampede } from '../index.ts'
+import { ManualClock } from '../testing/index.ts'
+import { entryFacts } from './entry-facts.ts'
+import { namedKeys, requestKey } from './request-key.ts'
+
+describe('requestKey', () => {
+  const url = 'https://shop.example/a?b=2&a=1'
+
+  it('gives the key that a request has with the default options', () => {
+    expect(requestKey({ url }).key).toBe('http:GET 5:https12:shop.example2:/a7:a=1&b=2')
+    expect(requestKey({ url, host: 'Other.example' }).key).toContain('13:other.example')
+  })
+
+  it('follows the options that change the key', () => {
+    const query = { ignore: ['b'] }
+    expect(requestKey({ url, query }).key).toBe('http:GET 5:https12:shop.example2:/a3:a=1')
+    const headers = { 'accept-language': 'DE' }
+    const vary = ['accept-language']
+    expect(requestKey({ url, vary, headers }).key).toMatch(/\0v15:accept-language2:de$/)
+  })
+
+  it('adds the Vary fields of an entry that the request does not match', () => {
+    const entry = { vary: [['accept-language', 'de']] as const }
+    const plain = requestKey({ url }).key
+    const matching = { url, headers: { 'accept-language': 'de' } }
+    expect(requestKey(matching, entry).key).toBe(plain)
+    expect(requestKey({ url }, entry).key).toBe(`${plain}\0v15:accept-language-`)
+  })
+
+  it('says why a request bypasses the cache', () => {
+    expect(requestKey({ url }).bypass).toBeUndefined()
+    expect(requestKey({ url, headers: { cookie: 'a=b' } }).bypass).toBe('cookie')
+    expect(
+      requestKey({ url, headers: { cookie: 'a=b' }, cookies: 'ignore' }).bypass,
+    ).toBeUndefined()
+  })
+
+  it('refuses a wrong option', () => {
+    expect(() => requestKey({ url, vary: ['*'] })).toThrow('stampedeCache.vary')
+  })
+})
+
+describe('entryFacts', () => {
+  let stampede: Stampede
+  const store = { current: memoryStore() }
+  beforeEach(() => {
+    store.current = memoryStore()
+    stampede = createStampede({ store: store.current, clock: new ManualClock() })
+  })
+  afterEach(() => stampede.close())
+
+  const factsOf = async (name: string) => {
+    const info = await store.current.operator.inspect(namedKeys(name)[0])
+    return info && entryFacts(stampede, info)
+  }
+
+  it('has the value, tags and fill time of an entry', async () => {
+    await stampede.getOrSet('k', () => ({ a: 1 }), { ttlMs: 1_000, tags: ['t'] })
+    const facts = await factsOf('k')
+    expect(facts).toMatchObject({ type: 'value', encoding: 'json', tags: ['t'], purges: [] })
+    expect(String(Buffer.from(facts?.body ?? []))).toBe('{"a":1}')
+  })
+
+  it('has the purges that cover the entry', async () => {
+    await stampede.getOrSet('k', () => 1, { ttlMs: 1_000, tags: ['t', 'u'] })
+    await stampede.purge({ tag: 'u' }, { soft: true })
+    await stampede.purge({ tag: 'other' })
+    await stampede.purge({ all: true })
+    expect((await factsOf('k'))?.purges).toEqual([
+      { by: 'tag', subject: 'u', soft: true, at: expect.any(Number) },
+      { by: 'all', soft: false, at: expect.any(Number) },
+    ])
+  })
+
+  it('is undefined without an entry', async () => {
+    expect(await entryFacts(stampede, { key: 'd:=none' })).toBeUndefined()
+    const frame = Buffer.from('no frame')
+    expect(await entryFacts(stampede, { key: 'd:=none', frame })).toBeUndefined()
+  })
+})

@@ -1,0 +1,60 @@
+// The keys under which a request or a name is stored, for tools of operators.
+
+import { admit } from '../cache/admit.ts'
+import { type CacheRules, readCacheOptions } from '../cache/cache-options.ts'
+import { cacheKey, customKey } from '../cache/key.ts'
+import { sameSelection } from '../http/vary.ts'
+import type { RequestView } from '../ports/exchange.ts'
+import { dataKey } from '../ports/key.ts'
+import type { EntryFacts } from './entry-facts.ts'
+
+/** A GET request, and the options of its stampedeCache that change the key. */
+export interface AskedRequest extends Pick<CacheRules, 'query' | 'vary' | 'cookies'> {
+  readonly url: string
+  /** The `Host` of the request, if it is not that of the URL. */
+  readonly host?: string | undefined
+  /** Request fields, with lower-case names. */
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export interface RequestKeys {
+  /** The internal key. With `entry`: the key for a request that does not match its `Vary`. */
+  readonly key: string
+  /** Why the cache is bypassed: the `detail` of Cache-Status. Undefined: the cache is used. */
+  readonly bypass?: string
+}
+
+/**
+ * The internal key of a request. `entry`: the response under the plain key. If the request does not
+ * match its `Vary`, the key has the values of these fields. Throws `ERR_STAMPEDE_OPTION`, or
+ * `ERR_INVALID_URL`.
+ */
+export function requestKey(asked: AskedRequest, entry?: Pick<EntryFacts, 'vary'>): RequestKeys {
+  const { query, vary, cookies, headers = {} } = asked
+  const config = readCacheOptions({
+    ...(query !== undefined && { query }),
+    ...(vary !== undefined && { vary }),
+    ...(cookies !== undefined && { cookies }),
+  })
+  const url = new URL(asked.url)
+  const host = asked.host ?? url.host
+  const request: RequestView = {
+    method: 'GET',
+    scheme: url.protocol.slice(0, -1),
+    host,
+    target: url.pathname + url.search,
+    headers: { host: host.toLowerCase(), ...headers },
+  }
+  const isOther = entry !== undefined && !sameSelection(entry.vary, request.headers)
+  const learned = isOther ? entry.vary.map(([name]) => name) : []
+  const bypass = admit(request, undefined, config)?.reason
+  return {
+    key: cacheKey(request, undefined, config, learned),
+    ...(bypass !== undefined && { bypass }),
+  }
+}
+
+/** The internal keys of a name: as a key of `getOrSet`, and as a result of the option `key`. */
+export function namedKeys(name: string): readonly [data: string, response: string] {
+  return [dataKey(name), customKey(name)]
+}

@@ -1,0 +1,128 @@
+// The interface by which operators look into a store. The dashboard and the command line use it. No
+// request of the application does.
+
+export type RecordKind = 'cache' | 'lock' | 'idempotency'
+
+/**
+ * The record of a cache key as the next lookup would read it. Times count from the moment of the
+ * reply. Without an entry, `frame` is undefined, and the five durations of an entry are 0.
+ */
+export interface RecordInfo {
+  readonly key: string
+  readonly frame?: Uint8Array
+  readonly ageMs: number
+  /** Remaining freshness. Negative if the entry is stale. */
+  readonly freshForMs: number
+  readonly staleWhileRevalidateMs: number
+  readonly staleIfErrorMs: number
+  readonly keepMs: number
+  /** Time until the store deletes the record. */
+  readonly deletedInMs: number
+  /** Fence of the newest lease or soft purge. */
+  readonly fence: string
+  /** The lease of a running fill. `waiters`: number of processes that wait for it. */
+  readonly lease?: { readonly remainingMs: number; readonly waiters: number }
+  /** Remaining time of hit-for-miss. */
+  readonly passForMs?: number
+  /** The failure of the last fill, which requests share. */
+  readonly failure?: SharedFailure
+  /** Size of the record in the store. */
+  readonly bytes: number
+}
+
+export interface SharedFailure {
+  /** HTTP status of the response, 500 to 599. */
+  readonly status: number
+  readonly message: string
+  /** Rest of the back-off. */
+  readonly forMs: number
+}
+
+/** A lock that is held, or whose lease ran out while processes are queued. */
+export interface LockInfo {
+  readonly key: string
+  /** First characters of the holder's token. The whole token would allow a release. */
+  readonly token: string
+  readonly fence: string
+  /** Remaining lease, which the holder may renew. */
+  readonly remainingMs: number
+  /** Time since the lock was granted. Undefined if the store does not know it. */
+  readonly heldForMs?: number
+  /** Number of processes in the lock queue. */
+  readonly queue: number
+}
+
+/** One page of a scan. `cursor` continues the scan, and is empty at its end. */
+export interface ScanPage {
+  readonly cursor: string
+  readonly keys: readonly string[]
+}
+
+/** Facts about a store. A fact that the store does not know is undefined. */
+export interface StoreInfo {
+  readonly server: 'redis' | 'valkey' | 'memory'
+  /** Version of the server, or `unknown`. */
+  readonly version: string
+  readonly mode: 'standalone' | 'cluster' | 'process'
+  readonly evictionPolicy?: string
+  /** 0: no limit. */
+  readonly maxMemoryBytes?: number
+  readonly usedMemoryBytes?: number
+  readonly role?: 'master' | 'replica'
+  readonly connectedReplicas?: number
+  /** Whether the server logs each write (AOF). */
+  readonly isAppendOnly?: boolean
+  readonly uptimeMs?: number
+  /** The store's clock, in ms since the Unix epoch, at about half of `latencyMs`. */
+  readonly timeMs?: number
+  /** One round trip. */
+  readonly latencyMs: number
+  /** Commands that the server refused because of missing permissions. */
+  readonly denied: readonly string[]
+}
+
+/**
+ * All methods reject with `ERR_STAMPEDE_STORE_UNAVAILABLE` if the store does not reply in time, or
+ * if the server refuses a command. None of them changes a record.
+ */
+export interface StoreOperator {
+  /** Undefined if there is no record, or if the next lookup would ignore it. */
+  inspect(key: string): Promise<RecordInfo | undefined>
+  /**
+   * Lists the keys of one kind, page by page, beginning with the cursor ''. The work of one call is
+   * bounded: it examines about `limit` names, and `keys` may be empty before the end. A key that
+   * exists during the whole scan is listed at least once. A store in this process may return all
+   * keys at once.
+   *
+   * If only a hash of a key is in the name of its record, the page has a reference in its place:
+   * `#` with the hash for a key, `<key>` NUL `#` with the hash for a variant. `inspect` accepts
+   * references. A long key of a lock has a reference of the kind `cache`.
+   */
+  scan(kind: RecordKind, cursor: string, limit: number): Promise<ScanPage>
+  /** Undefined if no process holds the lock or is queued for it. */
+  inspectLock(key: string): Promise<LockInfo | undefined>
+  /**
+   * Publishes a text about a process for `ttlMs`, in one command. It replaces the earlier text of
+   * that process. Returns the number of processes whose texts have not expired.
+   */
+  report(process: string, text: string, ttlMs: number): Promise<number>
+  /** The texts that have not expired, by process. One command. At most 1000 texts. */
+  reports(): Promise<ReadonlyMap<string, string>>
+  info(): Promise<StoreInfo>
+}
+
+const SHORTEST_INTERVAL_MS = 2_000
+const REPORTS_PER_SECOND = 5
+
+/**
+ * Time between two reports of one process. With it, reports of a fleet cost at most five commands a
+ * second, for any number of processes from ten on.
+ */
+export function reportEveryMs(processes: number): number {
+  return Math.max(SHORTEST_INTERVAL_MS, Math.ceil((processes * 1_000) / REPORTS_PER_SECOND))
+}
+
+/** Longest time for which a report may be kept. */
+export const LONGEST_REPORT_MS = 3_600_000
+/** Most characters of a report. */
+export const LONGEST_REPORT = 65_536

@@ -1,0 +1,162 @@
+// StoreOperator on Redis. Each operation is one script or one plain command, within the time budget
+// and without the circuit breaker: an operator also asks while Redis is in trouble.
+
+import {
+  LONGEST_REPORT,
+  LONGEST_REPORT_MS,
+  type LockInfo,
+  number,
+  optionError,
+  type RecordInfo,
+  type RecordKind,
+  type ScanPage,
+  type StoreInfo,
+  type StoreOperator,
+  storeUnavailable,
+} from '@stampede/core/store'
+import type { ClusterConnection, Connection } from '../connection/connection.ts'
+import type { RedisLink } from '../connection/link.ts'
+import { readLockInfo, readRecordInfo, readServerInfo } from '../protocol/operator-reply.ts'
+import { millisOf } from '../protocol/plain-read.ts'
+import type { ScriptArgument } from '../protocol/run-script.ts'
+import {
+  inspectEntry,
+  inspectLock,
+  readReports,
+  reportProcess,
+  type Script,
+} from '../protocol/scripts.generated.ts'
+
+/** First characters of keys. Responses and values of core begin with `http:` and `d:`. */
+const BEGIN: Readonly<Record<RecordKind, string>> = { cache: '', lock: 'l:', idempotency: 'i:' }
+
+/** Bounds of one reply with reports. Redis serves no other client while it sends the reply. */
+const MAX_REPORTS = 1_000
+const MAX_REPORTS_BYTES = 16 * 1024 * 1024
+
+const readLimit = number(100, { min: 1, max: 10_000, unit: 'names' })
+const readTtl = number(10_000, { min: 1, max: LONGEST_REPORT_MS, unit: 'milliseconds' })
+
+/** One master, or the only server. */
+interface Master {
+  readonly name: string
+  callBuffer: Connection['callBuffer']
+}
+
+export class RedisOperator implements StoreOperator {
+  readonly #link: RedisLink
+
+  constructor(link: RedisLink) {
+    this.#link = link
+  }
+
+  async inspect(key: string): Promise<RecordInfo | undefined> {
+    const { names } = this.#link
+    const record = names.recordOf(key)
+    const [group = ''] = /^.*\}(?=:[\w-]{43}$)/s.exec(record) ?? []
+    const keys = group === '' ? [record] : [record, group]
+    return readRecordInfo(await this.#run(inspectEntry, keys, []), key)
+  }
+
+  async inspectLock(key: string): Promise<LockInfo | undefined> {
+    const record = this.#link.names.recordOf(BEGIN.lock + key)
+    return readLockInfo(await this.#run(inspectLock, [record], []), key)
+  }
+
+  /** `cursor` is `<cursor of SCAN> <master>`. Masters are scanned in the order of their names. */
+  async scan(kind: RecordKind, cursor: string, limit: number): Promise<ScanPage> {
+    const count = readLimit('scan: limit', limit)
+    const [, at = '0', name = ''] = /^(\d+) (.*)$/.exec(cursor) ?? []
+    const { masters } = await this.#masters()
+    const master = masters.find((each) => each.name >= name)
+    if (master === undefined) return { cursor: '', keys: [] }
+    // The master of the cursor has left, so the scan of the next one begins.
+    const from = master.name === name ? at : '0'
+    const { names } = this.#link
+    const pattern = names.pattern(BEGIN[kind])
+    const raw = await this.#ask('scan', () =>
+      master.callBuffer('SCAN', from, 'MATCH', pattern, 'COUNT', count),
+    )
+    const [next, found] = raw as [unknown, unknown[]]
+    const keys = found.flatMap((record) => keyOfKind(kind, names.keyOf(String(record))) ?? [])
+    if (String(next) !== '0') return { cursor: `${next} ${master.name}`, keys }
+    const following = masters[masters.indexOf(master) + 1]
+    return { cursor: following === undefined ? '' : `0 ${following.name}`, keys }
+  }
+
+  async report(process: string, text: string, ttlMs: number): Promise<number> {
+    if (text.length > LONGEST_REPORT) {
+      throw optionError('report: text', text, `use at most ${LONGEST_REPORT} characters`)
+    }
+    const forMs = readTtl('report: ttlMs', ttlMs)
+    const args = [process, text, forMs, LONGEST_REPORT_MS]
+    return Number(await this.#run(reportProcess, this.#link.names.reports, args))
+  }
+
+  async reports(): Promise<ReadonlyMap<string, string>> {
+    const args = [MAX_REPORTS, MAX_REPORTS_BYTES]
+    const raw = (await this.#run(readReports, this.#link.names.reports, args)) as unknown[]
+    const reports = new Map<string, string>()
+    for (let i = 0; i + 1 < raw.length; i += 2) reports.set(String(raw[i]), String(raw[i + 1]))
+    return reports
+  }
+
+  /** In a cluster: facts of the master that has the purge log. */
+  async info(): Promise<StoreInfo> {
+    const { masters, home } = await this.#masters()
+    const master = masters.find(({ name }) => name === home) ?? masters[0]
+    if (master === undefined) throw storeUnavailable('redis', 'info', new Error('no master known'))
+    const denied: string[] = []
+    const tryTo = (command: 'INFO' | 'TIME') =>
+      this.#ask('info', () => master.callBuffer(command)).catch((error: Error) => {
+        if (!String((error.cause as Error | undefined)?.message).startsWith('NOPERM')) throw error
+        denied.push(command)
+      })
+    const text = await tryTo('INFO')
+    const sentAt = performance.now()
+    const time = await tryTo('TIME')
+    const latencyMs = performance.now() - sentAt
+    return {
+      ...readServerInfo(String(text ?? ''), this.#link.isCluster),
+      ...(time !== undefined && { timeMs: millisOf(time) }),
+      latencyMs,
+      denied,
+    }
+  }
+
+  /** The masters by name, and the name of the one that has the purge log. */
+  #masters(): Promise<{ masters: Master[]; home: string }> {
+    return this.#ask('masters', async ({ connection, serverOf }) => {
+      if (!this.#link.isCluster) {
+        return { masters: [namedMaster('', connection)], home: '' }
+      }
+      const masters = (connection as ClusterConnection)
+        .nodes('master')
+        .map((node) => namedMaster(`${node.options.host}:${node.options.port}`, node))
+      masters.sort((a, b) => (a.name < b.name ? -1 : 1))
+      return { masters, home: serverOf(this.#link.names.purges[0]) }
+    })
+  }
+
+  #run(script: Script, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown> {
+    return this.#ask(script.name, ({ scripts }) => scripts.run(script, keys, args))
+  }
+
+  async #ask<T>(operation: string, ask: Parameters<typeof RedisLink.prototype.askBy<T>>[0]) {
+    try {
+      return await this.#link.askBy(ask)
+    } catch (error) {
+      throw storeUnavailable('redis', operation, error)
+    }
+  }
+}
+
+function namedMaster(name: string, connection: Pick<Connection, 'callBuffer'>): Master {
+  return { name, callBuffer: (command, ...args) => connection.callBuffer(command, ...args) }
+}
+
+/** The key without the prefix of its kind. Undefined for a record of another kind. */
+function keyOfKind(kind: RecordKind, key: string | undefined): string | undefined {
+  if (kind === 'cache') return key?.startsWith('l:') || key?.startsWith('i:') ? undefined : key
+  return key?.slice(BEGIN[kind].length)
+}
