@@ -11,6 +11,7 @@ import type {
   LockStore,
 } from '../ports/lock-store.ts'
 import { ExpiringMap } from './expiring-map.ts'
+import { warnIfSeveralProcesses } from './several-processes.ts'
 
 interface Lock {
   fence: number
@@ -36,6 +37,7 @@ export class MemoryLocks implements LockStore {
 
   attach(hooks: LockHooks): void {
     if (this.#hooks !== undefined) throw storeInUse('createLocks')
+    warnIfSeveralProcesses('locks')
     this.#hooks = hooks
   }
 
