@@ -12,7 +12,7 @@ export const WARNING_CODES = {
   STAMPEDE_SEPARATE_CACHES:
     'two `stampedeCache()` of one app have separate caches, because one has no option `stampede`',
   STAMPEDE_MANY: 'more than 10 Stampedes are open in one process',
-  STAMPEDE_REFRESH: 'a background refresh failed',
+  STAMPEDE_REFRESH: 'a background refresh failed; once more after 10 failures in a row',
   STAMPEDE_TAGS: 'an option `tags` or `invalidateOn.tags` threw, or returned no tags',
   STAMPEDE_AUDIT: 'with `audit: true`: a handler read a part of the request that is not in the key',
   STAMPEDE_FRONT: 'a listener behind `stampedeFront` threw',

@@ -16,6 +16,7 @@ import {
 } from '../errors.ts'
 import { purgeKey } from '../flight/hints.ts'
 import { dropUnreadable, readWithoutLease } from '../flight/lookup-or-lease.ts'
+import { reportResult } from '../flight/refresh-failures.ts'
 import type { Caller, FillResult, Lead, Resolution } from '../flight/resolution.ts'
 import { resolve } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
@@ -168,8 +169,10 @@ export class Call<T, P> implements Caller {
     }
   }
 
-  refresh(lead: Lead): Promise<FillResult> {
-    return this.lead(lead)
+  async refresh(lead: Lead): Promise<FillResult> {
+    const result = await this.lead(lead)
+    reportResult(this.#rt, this.where, result)
+    return result
   }
 
   /** The result that stores this value. Throws if the value cannot be stored. */
