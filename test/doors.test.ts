@@ -12,13 +12,13 @@ const DOORS: Readonly<Record<string, string>> = {
     IdempotencyOptions IdempotencyOutcome IdempotencyRecord IdempotentOptions memoryStore
     MemoryStoreOptions PurgeOptions PurgeTarget RouteStats Serializer StaleReason Stampede
     StampedeError StampedeErrorCode StampedeEvent StampedeEventType StampedeOptions
-    StampedeStats StampedeStore Stored strict`,
+    StampedeStats StampedeStore StampedeWarningCode Stored strict WARNING_CODES`,
   '@stampede/core/adapter': `
     AttemptEnd AttemptObserver BodyKind CapturedHead createHttpCache
     createHttpIdempotency Exchange HeadDecision HeaderList HeadWatch HttpCache
     HttpIdempotency IdempotentExchange InnerCache LiveChunks LiveReply LiveSink Natives
     OnInner optionError OriginEnd OriginObserver OWN_FIELD OWN_FIELDS PartOfBody ReadLog
-    ReadyReply Reply RequestBody RequestView responseError toHeaders`,
+    ReadyReply Reply RequestBody RequestView responseError toHeaders warnOnce`,
   '@stampede/core/operator': `
     AskedRequest entryFacts EntryFacts EventView FlightView namedKeys observe Observer
     ProcessSnapshot PurgeView requestKey RequestKeys`,
@@ -39,7 +39,7 @@ const DOORS: Readonly<Record<string, string>> = {
     DetachedPair discardRequestBody Dispatch enterOrigin fieldsOf forbidTransform
     framedHeaders guardNotModified hasBody hasLeft hasRepeats HeadSent headSent
     hideConditionals IdempotentVisit isInsideOrigin isSendable isTakenOn isWrapped linesOf
-    LiveFeed liveHeaders liveStream missingDate NodeFramework NodeVisit ParsedRequest readRequest
+    Layer LiveFeed liveHeaders liveStream missingDate MountOrder NodeFramework NodeVisit ParsedRequest readRequest
     readRequestBody redispatch RequestExchange RequestVisit rememberPeer rememberRawBody replyOf RequestAddress
     restoreFields Revalidation setsCookie shield storedHead takeRevalidation Tee TeeEnd
     teeStream unsendable watchAttempt watchHead watchLeft watchReads

@@ -1,4 +1,5 @@
-// Checks the list of error codes, its page in the guide, and the base class of all errors.
+// Checks the lists of error and warning codes, their page in the guide, and the base class of all
+// errors.
 
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -6,6 +7,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { ERROR_CODES, StampedeError } from './errors.ts'
+import { WARNING_CODES } from './warnings.ts'
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
@@ -22,6 +24,20 @@ describe('the list of error codes', () => {
       [...text.matchAll(/Error\(\s*'(ERR_(?:STAMPEDE|LOCK)_\w+)'/g)].map(([, code]) => code),
     )
     expect([...used].sort()).toEqual(Object.keys(ERROR_CODES).sort())
+  })
+})
+
+describe('the list of warning codes', () => {
+  it('is the table in the guide', () => {
+    const rows = [...read('docs/guide/errors.md').matchAll(/^\| `(STAMPEDE_\w+)` \| (.+) \|$/gm)]
+    expect(rows.map(([, code, when]) => [code, when])).toEqual(Object.entries(WARNING_CODES))
+  })
+
+  it('has each code that is used, and no other', () => {
+    const text = sources.map(read).join('\n')
+    const used = text.matchAll(/(?:code: |warnOnce\(\s*)'(STAMPEDE_\w+)'/g)
+    const codes = new Set([...used].map(([, code]) => code))
+    expect([...codes].sort()).toEqual(Object.keys(WARNING_CODES).sort())
   })
 })
 

@@ -20,10 +20,36 @@ export function checkNames(where: string, options: unknown, known: readonly stri
   for (const name of Object.keys(options)) {
     if (known.includes(name)) continue
     const near = nearest(name, known)
-    const fix = near === undefined ? `known options: ${known.join(', ')}` : `did you mean ${near}?`
+    const guess =
+      near === undefined ? `known options: ${known.join(', ')}` : `did you mean ${near}?`
+    const fix = meantBy(name, known) ?? guess
     throw optionError(`${where}.${name}`, (options as Bag)[name], `there is no such option; ${fix}`)
   }
   return options as Bag
+}
+
+/** Names of options in other caches, with the option of ours and how to use it. */
+const FOREIGN: ReadonlyMap<string, readonly [name: string, use: string]> = new Map([
+  ['maxage', ['ttlMs', 'ttlMs, in milliseconds']],
+  ['swr', ['staleWhileRevalidateMs', 'staleWhileRevalidateMs, in milliseconds']],
+  ['grace', ['staleIfErrorMs', 'staleIfErrorMs, in milliseconds']],
+  ['store', ['stampede', 'stampede: createStampede({ store })']],
+])
+
+function meantBy(name: string, known: readonly string[]): string | undefined {
+  const [ours = '', use] = FOREIGN.get(name.toLowerCase().replace(/[-_]/g, '')) ?? []
+  return known.includes(ours) ? `use ${use}` : undefined
+}
+
+/**
+ * Throws for a request or a Koa context. They come as options if an app mounts a function itself
+ * instead of the middleware that it returns.
+ */
+export function checkCalled(where: string, options: unknown, example: string): void {
+  if (typeof options !== 'object' || options === null) return
+  const isRequest = 'method' in options && 'headers' in options
+  if (!isRequest && !('req' in options && 'res' in options)) return
+  throw optionError(where, options, `it is mounted without being called; mount ${example}`)
 }
 
 /** Checks the value of one option, or returns its default. `where` is its name in errors. */

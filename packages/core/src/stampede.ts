@@ -34,6 +34,7 @@ import { localStore } from './memory/memory-store.ts'
 import { type PurgeOptions, type PurgeTarget, purge } from './purge.ts'
 import { readStampedeOptions, type StampedeOptions } from './stampede-options.ts'
 import { type StampedeStats, statsOf } from './stats.ts'
+import { warnOnce } from './warnings.ts'
 
 /** A cache with idempotency keys, for one process. */
 export interface Stampede {
@@ -186,7 +187,23 @@ function createRuntime(options: StampedeOptions | undefined): Runtime {
     onLost: () => onLostStore(rt),
     onError: (operation, error) => events.emit({ type: 'store.failed', key: '', operation, error }),
   })
+  countOpened()
   return rt
+}
+
+/** Number of Stampedes in this process that are not closed. */
+let open = 0
+/** More of them are a sign that a request handler creates one for each request. */
+const MOST_OPEN = 10
+const TOO_MANY =
+  `more than ${MOST_OPEN} Stampedes are open in this process, each with its own entries, timers and ` +
+  'connections. Call createStampede() once, when the app starts, not in a request handler, and pass ' +
+  'it to each middleware: stampedeCache({ stampede, ttlMs: 10_000 }). Close those you no longer use.'
+
+function countOpened(): void {
+  open += 1
+  // A test may create one for each case, without closing it.
+  if (open > MOST_OPEN && process.env.NODE_ENV !== 'test') warnOnce('STAMPEDE_MANY', TOO_MANY)
 }
 
 /** How long `close()` waits for running fills before it gives their leases back. */
@@ -194,6 +211,7 @@ const DRAIN_MS = 2_000
 
 async function close(rt: Runtime): Promise<void> {
   rt.closed = true
+  open -= 1
   // The timers of `rt.clock` do not keep the process alive. This one does, so that close()
   // completes.
   const keepAlive = setInterval(() => {}, DRAIN_MS)

@@ -25,6 +25,7 @@ vi.mock('@stampede/core/adapter', async (original) => ({
   ...(await original<object>()),
   createHttpCache: (options?: { cacheStatus?: string }) => ({
     handle: (exchange: Exchange<Request>) => core.script(exchange, options?.cacheStatus ?? ''),
+    mountedIn: () => {},
     inner: (_request: object, natives: Natives): InnerCache => ({
       keyOf: () => '',
       config: {},

@@ -2,9 +2,10 @@
 
 import type { CacheOptions } from '@stampede/core'
 import { createHttpCache } from '@stampede/core/adapter'
-import { createNodeCache, type Dispatch, type NodeFramework } from '@stampede/node-http/adapter'
+import { createNodeCache, MountOrder, type NodeFramework } from '@stampede/node-http/adapter'
 import type { Application, Request, Response } from 'express'
 import { addressOf } from './address.ts'
+import { layersOf } from './layers.ts'
 import type { Middleware } from './middleware.ts'
 import { shareShape } from './share-shape.ts'
 
@@ -19,9 +20,17 @@ import { shareShape } from './share-shape.ts'
 export function stampedeCache<Req extends Request = Request>(
   options?: CacheOptions<Req, Response>,
 ): Middleware {
-  const visit = createNodeCache(createHttpCache<Req, Response>(options), FRAMEWORK)
+  const cache = createHttpCache<Req, Response>(options)
+  const visit = createNodeCache(cache, FRAMEWORK)
+  const order = new MountOrder('stampedeCache')
   return function stampedeCache(incoming, res, next): void {
     const req = incoming as Req
+    if (!order.isDone) {
+      order.see(req, res, (methods) => {
+        if (req.app) cache.mountedIn(rootOf(req.app))
+        return layersOf(req.app, stampedeCache, methods)
+      })
+    }
     visit({
       req,
       res,
@@ -60,7 +69,7 @@ function routeOf({ baseUrl, route }: Request): string | undefined {
  * The outermost app. A background refresh of a mounted app starts there, to run all middlewares
  * that the request has passed.
  */
-function rootOf(app: Application): Dispatch {
+function rootOf(app: Application): Application {
   let root = app
   while ('parent' in root && typeof root.parent === 'function') root = root.parent as Application
   return root

@@ -6,6 +6,7 @@ import {
   type Dispatch,
   isInsideOrigin,
   isTakenOn,
+  MountOrder,
   readRequest,
   takeRevalidation,
 } from '@stampede/node-http/adapter'
@@ -13,6 +14,7 @@ import type Koa from 'koa'
 import { addressOf } from './address.ts'
 import { KoaExchange } from './koa-exchange.ts'
 import { isSeen } from './koa-reply.ts'
+import { layersOf } from './layers.ts'
 
 /**
  * Returns a middleware that caches responses to GET and HEAD. On a miss, one request runs the next
@@ -24,9 +26,16 @@ import { isSeen } from './koa-reply.ts'
  */
 export function stampedeCache(options?: CacheOptions<Koa.Context, Koa.Response>): Koa.Middleware {
   const cache = createHttpCache<Koa.Context, Koa.Response>(options)
+  const order = new MountOrder('stampedeCache')
   // Not async, so that a hit creates no promise. If this function throws, Koa turns the exception
   // into a rejection.
   return function stampedeCache(ctx: Koa.Context, next: Koa.Next): Promise<void> {
+    if (!order.isDone) {
+      order.see(ctx.req, ctx.res, (methods) => {
+        cache.mountedIn(ctx.app)
+        return layersOf(ctx.app, stampedeCache, methods)
+      })
+    }
     const revalidation = takeRevalidation(ctx.req, cache)
     if (revalidation === 'foreign' && !isInsideOrigin(ctx.req)) return next()
     const { req, res, app } = ctx

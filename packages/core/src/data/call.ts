@@ -12,6 +12,7 @@ import {
   show,
   waitTimeout,
 } from '../errors.ts'
+import { reportResult } from '../flight/refresh-failures.ts'
 import type { Caller, FillResult, Lead, Resolution } from '../flight/resolution.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import { previousInL1 } from '../flight/soft-timeout.ts'
@@ -71,8 +72,10 @@ export class Call<T, P> implements Caller {
     }
   }
 
-  refresh(lead: Lead): Promise<FillResult> {
-    return this.lead(lead)
+  async refresh(lead: Lead): Promise<FillResult> {
+    const result = await this.lead(lead)
+    reportResult(this.#rt, this.where, result)
+    return result
   }
 
   /**

@@ -21,6 +21,7 @@ import type {
   SettleReply,
 } from '../ports/idempotency-store.ts'
 import { ExpiringMap } from './expiring-map.ts'
+import { warnIfSeveralProcesses } from './several-processes.ts'
 
 interface Record {
   state: 'running' | 'completed' | 'released' | 'uncertain'
@@ -99,6 +100,7 @@ export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
 
   attach(hooks: IdempotencyHooks): void {
     if (this.#hooks !== undefined) throw storeInUse('idempotency')
+    warnIfSeveralProcesses('idempotency keys')
     this.#hooks = hooks
   }
 

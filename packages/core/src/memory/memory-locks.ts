@@ -12,6 +12,7 @@ import type {
 } from '../ports/lock-store.ts'
 import type { LockInfo } from '../ports/store-operator.ts'
 import { ExpiringMap } from './expiring-map.ts'
+import { warnIfSeveralProcesses } from './several-processes.ts'
 
 interface Lock {
   fence: number
@@ -40,6 +41,7 @@ export class MemoryLocks implements LockStore {
 
   attach(hooks: LockHooks): void {
     if (this.#hooks !== undefined) throw storeInUse('createLocks')
+    warnIfSeveralProcesses('locks')
     this.#hooks = hooks
   }
 

@@ -285,6 +285,25 @@ export function refreshCases(adapter: CacheAdapter): void {
     gate.open()
   })
 
+  it('warn again after ten failures in a row', async () => {
+    using warnings = refreshWarnings()
+    const { clock, happened, start } = setUp(adapter, (_seen, run) =>
+      run === 1 ? {} : { status: 503 },
+    )
+    await using app = await start({ staleWhileRevalidateMs: 600_000 })
+    await ask(`${app.url}/a?token=1`)
+    for (let failed = 1; failed <= 12; failed++) {
+      await clock.advance(11_000)
+      await ask(`${app.url}/a?token=1`)
+      await happened('fill.failed', failed)
+    }
+    await expect.poll(() => warnings.texts).toHaveLength(2)
+    expect(warnings.texts[1]).toBe(
+      'GET /a: 10 background refreshes in a row failed: the status was 503. The stale response is ' +
+        'served until its stale window ends. Fix the cause: after that window, callers get the error.',
+    )
+  })
+
   /** A rate limiter: two requests pass, the third is answered 429. */
   const limited = (skip: (req: IncomingMessage) => boolean) => {
     let count = 0
