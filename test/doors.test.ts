@@ -21,7 +21,7 @@ const DOORS: Readonly<Record<string, string>> = {
     ReadyReply Reply RequestBody RequestView responseError toHeaders warnOnce`,
   '@stampede/core/operator': `
     AskedRequest entryFacts EntryFacts EventView FlightView namedKeys observe Observer
-    ProcessSnapshot PurgeView requestKey RequestKeys`,
+    ProcessSnapshot PurgeView requestKey RequestKeys shownKey`,
   '@stampede/core/store': `
     BeginReply BeginRequest choice Clock CommitReply CONFIRMED_FOR_MS driftMs durationMs Failure
     Fingerprints Finish FinishReply Grant groupOf Hold IdempotencyHooks IdempotencyStore
@@ -52,6 +52,9 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/koa': `
     Attempt CacheOptions idempotency IdempotencyOptions isRevalidation rememberRawBody
     stampedeCache strict`,
+  '@stampede/dashboard': `
+    Authorize DashboardHandler DashboardOptions KoaContext KoaDashboard LockEventView
+    stampedeDashboard stampedeDashboardKoa WatchedLocks`,
   '@stampede/locks': `
     AcquireOptions createLocks createQuorumLocks FencedUpdate
     fencedUpdate Lease LockError LockErrorCode Locks LocksOptions QuorumLease QuorumLocks
@@ -92,7 +95,7 @@ describe.each(Object.entries(DOORS))('%s', (door, listed) => {
 })
 
 it('the list of entry points is complete', () => {
-  for (const name of ['core', 'node-http', 'redis', 'express', 'koa', 'locks']) {
+  for (const name of ['core', 'node-http', 'redis', 'express', 'koa', 'locks', 'dashboard']) {
     const subpaths = Object.keys(JSON.parse(read(`packages/${name}/package.json`)).exports)
     const doors = subpaths.map((subpath) => `@stampede/${name}${subpath.slice(1)}`)
     const ours = Object.keys(DOORS).filter((door) => `${door}/`.startsWith(`@stampede/${name}/`))
