@@ -65,7 +65,8 @@ export class Reporter {
     const wasOpen = !this.isClosed
     this.#stop()
     if (!wasOpen) return
-    const bye = JSON.stringify({ ...this.own(), bye: true, flights: [], recent: [] })
+    const { id, pid, host, at } = this.own()
+    const bye = JSON.stringify({ id, pid, host, at, bye: true })
     await this.observer.operator.report(this.id, bye, BYE_MS).catch(() => 0)
   }
 

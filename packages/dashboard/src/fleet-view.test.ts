@@ -1,0 +1,111 @@
+import { describe, expect, it } from 'vitest'
+import { fleetView, type Heard } from './fleet-view.ts'
+import { BUCKET_MS } from './history.ts'
+import { readReport } from './report.ts'
+import { type ProcessReport, readProcessReport } from './report-shape.ts'
+
+const NOW = Math.floor(Date.now() / BUCKET_MS) * BUCKET_MS
+
+/** A report with defaults for all parts that the test does not name. */
+function heard(id: string, parts: object, silentMs = 0): Heard {
+  const report = readProcessReport({ id, host: id, pid: 1, at: Date.now() - silentMs, ...parts })
+  return { report, silentMs }
+}
+
+const view = (...all: Heard[]) => fleetView('a', all, { gone: [] })
+
+const flight = (parts: object) => ({ key: 'k', id: 'd:=k', ageMs: 1_000, ...parts })
+const filling = (waiters: number) => flight({ state: 'filling', hasLease: true, waiters })
+const waiting = (waiters: number) => flight({ state: 'waiting', waiters })
+
+describe('keys under work', () => {
+  it('have the waiters of all processes and the one holder', () => {
+    const { work } = view(
+      heard('a', { flights: [waiting(3)] }),
+      heard('b', { flights: [filling(4)] }),
+      heard('c', { flights: [waiting(5)] }),
+    )
+    expect(work).toEqual([
+      {
+        key: 'k',
+        id: 'd:=k',
+        holder: 'b:1',
+        isHolderSilent: false,
+        states: { waiting: 2, filling: 1 },
+        waiters: 12,
+        processes: 3,
+        ageMs: 1_000,
+      },
+    ])
+  })
+
+  it('have the process that reports as their holder, if another one is silent', () => {
+    const silent = heard('b', { flights: [filling(1)] }, 10_000)
+    const live = heard('c', { flights: [filling(1)] })
+    for (const all of [
+      [silent, live],
+      [live, silent],
+    ]) {
+      expect(view(...all).work).toMatchObject([{ holder: 'c:1', isHolderSilent: false }])
+    }
+    expect(view(silent).work).toMatchObject([{ holder: 'b:1', isHolderSilent: true }])
+  })
+})
+
+describe('the history', () => {
+  const of = (id: string, endAt: number, fresh: number[], silentMs = 0, at?: number): Heard =>
+    heard(id, { history: { endAt, series: { fresh } }, ...(at && { at }) }, silentMs)
+
+  it('adds the buckets of all processes up to the end that all have reported', () => {
+    const { history } = view(of('a', NOW, [1, 2, 3]), of('b', NOW - BUCKET_MS, [10, 20]))
+    expect(history).toMatchObject({ endAt: NOW - BUCKET_MS, series: { fresh: [11, 22] } })
+  })
+
+  it('does not end where a silent process ended', () => {
+    const { history } = view(of('a', NOW, [1, 2, 3]), of('b', NOW - 2 * BUCKET_MS, [10], 10_000))
+    expect(history).toMatchObject({ endAt: NOW, series: { fresh: [11, 2, 3] } })
+  })
+
+  it('aligns the history of a machine whose clock is wrong', () => {
+    const hour = 3_600_000
+    const { history } = view(
+      of('a', NOW, [1, 2]),
+      of('b', NOW - hour, [10, 20], 0, Date.now() - hour),
+    )
+    expect(history).toMatchObject({ endAt: NOW, series: { fresh: [11, 22] } })
+  })
+})
+
+describe('a report that no process wrote', () => {
+  it.each([
+    ['no JSON', 'x'],
+    ['no object', '1'],
+    ['no id', '{}'],
+  ])('is ignored if it is %s', (_, text) => {
+    expect(readReport(text)).toBeUndefined()
+  })
+
+  it('cannot break the page with values of other types', () => {
+    const wrong: Partial<Record<keyof ProcessReport, unknown>> = {
+      id: 'b',
+      pid: {},
+      host: ['x'],
+      stats: { hits: 'many', misses: null, routes: { __proto__: 1, '/a': 'x' } },
+      flights: [null, 1, { waiters: 'x' }],
+      hotKeys: { length: 9 },
+      recent: [{ fields: [[]] }],
+      history: { endAt: 'now', series: { fresh: ['x', Number.NaN] } },
+      locks: 'none',
+    }
+    const report = readReport(JSON.stringify(wrong))
+    if (report === undefined) throw new Error('refused')
+    const shown = view(heard('a', {}), { report, silentMs: 0 })
+    expect(shown.processes).toMatchObject([{ pid: 0 }, { hits: 0 }])
+    expect(JSON.stringify(shown)).not.toContain('null')
+  })
+
+  it('has bounded lists', () => {
+    const flights = Array.from({ length: 10_000 }, (_, i) => ({ ...filling(1), id: `k${i}` }))
+    expect(readReport(JSON.stringify({ id: 'b', flights }))?.flights.length).toBe(50)
+  })
+})

@@ -1,0 +1,98 @@
+import { createStampede, memoryStore, type StampedeStore } from '@stampede/core'
+import { observe } from '@stampede/core/operator'
+import { LONGEST_REPORT } from '@stampede/core/store'
+import { afterEach, describe, expect, it } from 'vitest'
+import { BUCKET_MS, History } from './history.ts'
+import { LastFills } from './last-fills.ts'
+import { LockWatch, type WatchedLocks } from './lock-watch.ts'
+import { readReport, writeReport } from './report.ts'
+import { Reporter } from './reporter.ts'
+import { num } from './shape.ts'
+import { shower } from './shown.ts'
+
+const closers: Array<() => Promise<unknown>> = []
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close()
+})
+
+function start(store: StampedeStore = memoryStore()) {
+  const stampede = createStampede({ store })
+  const reporter = new Reporter({ stampede, locks: undefined, showKeys: true })
+  closers.push(
+    () => stampede.close(),
+    () => reporter.close(),
+  )
+  const reports = async () =>
+    [...(await store.operator.reports()).values()].map((text) => readReport(text))
+  return { stampede, reporter, reports }
+}
+
+describe('a reporter', () => {
+  it('reports at once, and says that it is closed', async () => {
+    const { reporter, reports } = start()
+    await expect.poll(reports).toMatchObject([{ id: reporter.id, pid: process.pid, bye: false }])
+    await reporter.close()
+    expect(await reports()).toMatchObject([{ id: reporter.id, bye: true }])
+  })
+
+  it('keeps its text within the limit, with any keys and routes', async () => {
+    const { stampede } = start()
+    const observer = observe(stampede)
+    for (let i = 0; i < 300; i++) {
+      const key = `${'r'.repeat(180)}${i}:${'"'.repeat(200)}`
+      for (let j = 0; j < 2; j++) await stampede.getOrSet(key, () => 1, { ttlMs: 60_000 })
+    }
+    const text = writeReport({
+      observer,
+      history: new History(stampede.stats()).view(),
+      locks: undefined,
+      fills: new LastFills(stampede),
+      show: shower(true),
+      showKeys: true,
+      at: 1,
+    })
+    expect(text.length).toBeLessThanOrEqual(LONGEST_REPORT)
+    const report = readReport(text)
+    expect(report?.hotKeys.length).toBeGreaterThan(3)
+    expect(
+      Object.values(report?.stats.routes ?? {}).reduce((sum, each) => sum + num(each.hits), 0),
+    ).toBe(300)
+  })
+})
+
+describe('the history', () => {
+  it('counts each bucket by itself, and is bounded', () => {
+    const { stampede } = start()
+    const history = new History(stampede.stats())
+    const stats = stampede.stats()
+    const at = 1_000 * BUCKET_MS
+    history.sample({ ...stats, misses: 3 }, at)
+    history.sample({ ...stats, misses: 5 }, at + 2 * BUCKET_MS)
+    const view = history.view()
+    expect([view.endAt, view.series.miss]).toEqual([at + 2 * BUCKET_MS, [3, 0, 2]])
+    for (let i = 3; i < 500; i++) history.sample({ ...stats, misses: 5 }, at + i * BUCKET_MS)
+    expect(history.view().series.miss.length).toBe(120)
+  })
+})
+
+describe('locks', () => {
+  it('are listed while they are held', () => {
+    let emit: Parameters<NonNullable<WatchedLocks['on']>>[1] = () => {}
+    const locks: WatchedLocks = {
+      stats: () => ({ acquired: 2 }),
+      on: (_, listener) => {
+        emit = listener
+        return () => {}
+      },
+    }
+    const watch = new LockWatch(locks)
+    const names = () => watch.report(shower(true)).held.map(({ key, fence }) => `${key} ${fence}`)
+    emit({ type: 'lock.acquired', key: 'a', internalKey: 'a', fence: 1n })
+    emit({ type: 'lock.acquired', key: 'b', internalKey: 'b' })
+    emit({ type: 'lock.contended', key: 'c', internalKey: 'c' })
+    expect(names()).toEqual(['a 1', 'b '])
+    emit({ type: 'lock.released', key: 'a', internalKey: 'a', fence: 1n })
+    emit({ type: 'lock.lost', key: 'b', internalKey: 'b' })
+    expect(names()).toEqual([])
+  })
+})

@@ -1,0 +1,56 @@
+// The commands that reports cost Redis, counted with a small and a large fleet.
+
+import { createStampede } from '@stampede/core'
+import { type DashboardHandler, stampedeDashboard } from '@stampede/dashboard'
+import { redisStore } from '@stampede/redis'
+import { Redis } from 'ioredis'
+import { afterEach, describe, expect, it } from 'vitest'
+import { sentByClients } from '../harness/command-trace.ts'
+import { type RedisServer, startRedis } from '../harness/redis-server.ts'
+import { waitUntil } from '../harness/wait-until.ts'
+
+const closers: Array<() => unknown> = []
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close()
+})
+
+async function startFleetOf(size: number): Promise<RedisServer> {
+  const redis = await startRedis()
+  closers.push(() => redis.stop())
+  const dashboards: DashboardHandler[] = []
+  for (let i = 0; i < size; i++) {
+    const client = new Redis(redis.url, { lazyConnect: true })
+    const stampede = createStampede({ store: redisStore(client) })
+    dashboards.push(stampedeDashboard({ stampede, authorize: () => false }))
+    closers.push(async () => {
+      await stampede.close()
+      client.disconnect()
+    })
+  }
+  closers.push(() => Promise.all(dashboards.map((dashboard) => dashboard.close())))
+  const probe = new Redis(redis.url)
+  closers.push(() => probe.disconnect())
+  const reports = async () => {
+    const [texts = ''] = await probe.keys('*{reports}:texts')
+    return texts === '' ? 0 : probe.hlen(texts)
+  }
+  await waitUntil('each process has reported', async () => (await reports()) === size)
+  return redis
+}
+
+describe('a fleet without a viewer', { timeout: 60_000 }, () => {
+  it.each([
+    [2, 1],
+    [20, 5],
+  ])('of %i processes sends at most %i reports a second', async (size, most) => {
+    const redis = await startFleetOf(size)
+    const seconds = 8
+    const trace = await redis.traceCommands()
+    await new Promise((resolve) => setTimeout(resolve, seconds * 1_000))
+    const sent = sentByClients(await trace.stop())
+    const reports = sent.filter(({ text }) => text.includes('{reports}'))
+    // One round more than the time has room for.
+    expect(reports.length).toBeLessThanOrEqual(seconds * most + size)
+    expect(reports.length).toBeGreaterThanOrEqual((seconds * most) / 2)
+  })
+})
