@@ -31,6 +31,7 @@ const OLDER = [...inFolders('older'), 'test/**/*.versions.test.ts']
  */
 const BESIDE = inFolders(
   'attacks',
+  'cli',
   'contracts',
   'http',
   'idempotency',

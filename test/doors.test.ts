@@ -45,6 +45,8 @@ const DOORS: Readonly<Record<string, string>> = {
     writeReady writeReply`,
   '@stampede/redis': `
     RedisClient redisStore RedisStoreOptions`,
+  '@stampede/redis/operator': `
+    Names names`,
   '@stampede/express': `
     Attempt CacheOptions idempotency IdempotencyOptions isRevalidation Middleware
     rememberRawBody stampedeCache strict`,
