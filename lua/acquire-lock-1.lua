@@ -1,5 +1,5 @@
--- Takes a lock, or returns how long the holder's lease still lasts. In the same step the caller may
--- join the lock queue, so no release can come in between. A caller never overtakes the queue.
+-- Takes a lock, or returns how long the holder's lease still lasts. The caller may join the lock
+-- queue in the same step, so no release can come in between. A caller never overtakes the queue.
 --
 -- KEYS 1 lock
 -- ARGV 1 token  2 lease ms  3 process that joins the queue ('': do not join)
@@ -51,8 +51,8 @@ if held or head < tail then
   return {'OVERDUE', now, fence, 0, fields[1] or ''}
 end
 
--- The first write needs memory. So a full server refuses it, and grants no lock that it could not
--- renew. A fence that another program wrote is ignored if it is too large to be exact.
+-- The first write needs memory. So a full server refuses this write, and grants no lock that it
+-- could not renew. If a fence that another program wrote is too large to be exact, it is ignored.
 local last = tonumber(fence) or 0
 if not (last < 9007199254740991) then last = 0 end
 fence = string.format('%.0f', math.max(last + 1, time[1] * 1000000 + time[2]))

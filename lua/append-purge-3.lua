@@ -37,7 +37,8 @@ local lost = not (last and floor and floor <= last)
 -- replica took over. Purges may be missing, so every older entry is outdated.
 if lost or known > last or (known == last and prev ~= ARGV[2] and string.sub(ARGV[2], -2) ~= '-0') then
   redis.call('DEL', log, lost and marks or log)
-  -- No process knows this position. So each one sees a gap before this purge, and reads the log.
+  -- No process knows this position. So each process sees a gap before this purge, and reads the
+  -- log.
   last = math.max(lost and now or last, known + 1)
   floor, prev = last, text(last) .. '-' .. ARGV[7]
 end

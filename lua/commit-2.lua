@@ -1,7 +1,7 @@
 -- Stores the entry, ends the lease and wakes the waiters, in one atomic step. Only the newest grant
--- may commit. After a newer grant or a purge, the record has a higher fence or is gone. For a
--- variant, `variants` of its group must equal the copy in the variant's record. A purge changes it.
--- If the group's record was lost, a purge may be lost with it.
+-- may commit: after a newer grant or a purge, the record has a higher fence or is gone. A variant
+-- may be committed only if `variants` of its vary group equals `group` in its own record. Each
+-- purge changes `variants`. If the group's record is missing, a purge may be lost with it.
 --
 -- KEYS 1 record  2 record of its vary group (only for a variant)
 -- ARGV 1 token  2 fence  3 frame  4 fresh ms
@@ -20,8 +20,8 @@ if fields[1] ~= fence then return 'FENCED' end
 local variants = group ~= record and redis.call('HGET', group, 'variants')
 if group ~= record and not (variants and variants == fields[5]) then return 'FENCED' end
 if fields[2] ~= token then
-  -- The lease is over. Either this commit was made before and its reply was lost, or the holder
-  -- ended the lease.
+  -- The lease is over. Either an earlier call made this commit and its reply was lost, or the
+  -- holder ended the lease.
   return string.match(fields[3] or '', '^%d+') == fence and 'COMMITTED' or 'FENCED'
 end
 

@@ -22,8 +22,8 @@ if fields[1] ~= '1' or not (isState and attempt and fence) then return {'UNKNOWN
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function number(i, otherwise) return tonumber(string.match(fields[i] or '', '^%d+$') or '') or otherwise end
--- A lease without a valid end never lapses here. No attempt begins then, and an operator needs
--- `force` to settle the key.
+-- If the end of a lease is malformed, the record never lapses: begin-record begins no attempt, and
+-- an operator needs `force` to settle the key.
 local set
 fields[5], set = string.match(fields[5] or '', '^(%d+) ?(%d*)$')
 -- If the clock was set back, a full lease is left.

@@ -3,9 +3,10 @@
 --
 -- Fields of a record (a hash): `life` and `frame` are the entry. `token`, `until` and `fence` are
 -- the lease. `pass`, `retry` and `failure` are the outcome of the last run. `w:<process>` is a
--- waiting process. The record of a vary group also has `variants`: the life of the group, and the
--- moment of its last soft purge. A life is named by the token and fence of the lease that began it.
--- When a variant is leased, its record gets a copy of `variants` as `group`.
+-- waiting process. The record of a vary group also has `variants`: the ID of the group, and the
+-- moment of its last soft purge. The ID is the token and fence of the first lease of a variant, and
+-- a hard purge deletes it. When a variant is leased, its record gets a copy of `variants` as
+-- `group`.
 --
 -- KEYS 1 record  2 record of its vary group (only for a variant)
 -- ARGV 1 token of the lease to take  2 lease ms (0: read only, take no lease)
@@ -48,23 +49,23 @@ local fields = redis.pcall('HMGET', record, 'life', 'token', 'until', 'fence', '
 if fields.err and not string.find(fields.err, 'WRONGTYPE', 1, true) then return fields end
 if fields.err then fields = redis.call('DEL', record) and {} end
 
--- A variant counts as missing if its group is missing or is in another life. If only the moment of
--- the soft purge differs, the lease has ended and the entry is stale. `% 9e15` reduces a fence that
+-- A variant counts as missing if its group is missing or has another ID. If only the moment of the
+-- soft purge differs, the lease has ended and the entry is stale. `% 9e15` reduces a fence that
 -- another program wrote and that is too large.
 local newest = fields[4] and tonumber(string.match(fields[4], '^%d+$') or 0) % 9e15 or 0
 local variants = group ~= record and redis.pcall('HGET', group, 'variants')
 if type(variants) == 'table' and string.find(variants.err, 'WRONGTYPE', 1, true) then variants = redis.call('DEL', group) == 0 end
 local is_current = group == record or variants and variants == fields[8]
-local group_life, softened_at = string.match(variants or '', '^(.+) (%d+)$')
-local is_gone = not is_current and string.match(fields[8] or '', '^(.+) %d+$') ~= (group_life or 0)
+local group_id, softened_at = string.match(variants or '', '^(.+) (%d+)$')
+local is_gone = not is_current and string.match(fields[8] or '', '^(.+) %d+$') ~= (group_id or 0)
 if is_gone then fields = (fields[1] or fields[4]) and redis.call('DEL', record) and {} or {} end
 
--- Parses a moment that is stored as "<moment> <when it was set>". If the clock is before <when it
--- was set>, the clock was set back, and the moment counts as over. Otherwise it would come too
--- late. `ahead` is the furthest moment from now that scripts write. It caps values that another
--- program wrote.
+-- Parses a moment that is stored as "<moment> <when it was set>". If the clock shows less than
+-- <when it was set>, the clock was set back. The moment then counts as over, because it would come
+-- too late. Scripts write no moment further from now than `ahead`, so it caps a value of another
+-- program.
 local function ms(text, ahead)
-  if not text then return 0 end -- in most lookups there is none
+  if not text then return 0 end -- most records lack the field
   local at, set = string.match(text, '^(%d+) ?(%d*)$')
   return now >= (tonumber(set or '') or 0) and math.min(tonumber(at or '') or 0, now + ahead) or 0
 end
@@ -108,7 +109,7 @@ end
 
 local fence = held and fields[4] or string.format('%.0f', math.max(time[1] * 1000000 + time[2], newest + 1))
 if not held then -- otherwise the caller repeats its token, and has this lease already
-  -- The token is random. So two lives of a group always differ, also after the clock was set back.
+  -- The token is random. So two IDs of a group always differ, even after the clock was set back.
   local joined = group ~= record and (variants or token .. ' ' .. fence .. ' 0')
   local span, more = string.format('%.0f %.0f', now + lease_ms, now), joined and {'group', joined} or {}
   local set = redis.pcall('HSET', record, 'token', token, 'fence', fence, 'until', span, unpack(more))

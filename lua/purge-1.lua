@@ -1,9 +1,9 @@
 -- Purges a key: deletes its record, or makes the entry stale (soft). Commits of running fills are
 -- refused from now on. A variant is valid only while this record has the same `variants` as when
--- the variant was leased. A hard purge deletes `variants`, and the next lease of a variant begins
--- another life of the vary group. A soft purge changes the moment in `variants`. Waiters are woken
--- and look up again. append-purge runs after this script and publishes the purge. So a process that
--- gets that message finds no old entry here.
+-- the variant was leased. A hard purge deletes `variants`, and the next lease of a variant gives
+-- the vary group a new ID. A soft purge changes the moment in `variants`. Waiters are woken and
+-- look up again. append-purge runs after this script and publishes the purge. So a process that
+-- gets the message finds no old entry here.
 --
 -- KEYS 1 record of the key, which is also the record of its vary group
 -- ARGV 1 soft (1: make stale, 0: delete)  2 key  3 prefix of wake-up channels
@@ -25,11 +25,11 @@ if soft and (fields[1] or fields[2]) then -- a key that is being filled has a fe
   local before, fresh, after = string.match(fields[3] or '', '^(%d+ %d+ )(%d+)(.*)$')
   local set = before and {'life', before .. string.format('%.0f', math.min(tonumber(fresh), now)) .. after} or {}
   if fields[2] then
-    -- The moment rises with each soft purge, also within one millisecond or if the clock was set
-    -- back. So no two soft purges of one life leave the same `variants`.
-    local life, softened_at = string.match(fields[2], '^(.+) (%d+)$')
+    -- The moment rises with each soft purge, even within one millisecond or if the clock was set
+    -- back. So no two soft purges with the same ID leave the same `variants`.
+    local group_id, softened_at = string.match(fields[2], '^(.+) (%d+)$')
     table.insert(set, 'variants')
-    table.insert(set, string.format('%s %.0f', life or fields[2], math.max(now, (softened_at or 0) % 1e15 + 1)))
+    table.insert(set, string.format('%s %.0f', group_id or fields[2], math.max(now, (softened_at or 0) % 1e15 + 1)))
   end
   written = redis.pcall('HSET', record, 'fence', stamp, unpack(set))
   redis.call('HDEL', record, 'token', 'until', 'retry', 'failure')

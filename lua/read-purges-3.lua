@@ -22,7 +22,7 @@ local meta, log, marks = KEYS[1], KEYS[2], KEYS[3]
 redis.call('PERSIST', meta)
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
--- empty if the user may not run INFO
+-- The run_id is empty if the user may not run INFO.
 local run = string.match(tostring(redis.pcall('INFO', 'server')), 'run_id:(%w+)') or ''
 local function text(number) return string.format('%.0f', number) end
 local function number(value)
@@ -39,8 +39,8 @@ local function since(count)
   local after = text(known) .. '-18446744073709551615'
   return is(log, 'stream') and redis.call('XRANGE', log, '(' .. after, '+', 'COUNT', count) or {}
 end
--- A history lacks what the caller knows if its newest event is before the caller's newest, or is
--- another event at the same position.
+-- Whether a history lacks an event that the caller knows: its newest event is before the caller's
+-- newest one, or is another event at the same position.
 local function lacks(newest)
   local differs = newest ~= ARGV[1] and string.sub(ARGV[1], -2) ~= '-0'
   return (number(newest) or 9e15) < known + (differs and 1 or 0)

@@ -7,8 +7,8 @@
 -- ARGV 1 token  2 fence ('*': any; the token alone decides)
 --      3 1: the caller hands over the overdue lock of another holder  4 key
 --      5 prefix of grant channels  6 claim ms
---      7 1: PUBLISH counts all receivers (not in a cluster), so a process that does not receive
---        messages is skipped
+--      7 1: the reply to PUBLISH counts all receivers (0: not so, in a cluster). A process that
+--        receives no messages is then skipped.
 --      8 process that joins the queue again ('': none)  9 its token  10 its lease ms
 --      11 keep ms: how long a lock is remembered after its lease
 -- Reply {status, now, fence, for ms}

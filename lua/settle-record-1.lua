@@ -1,7 +1,7 @@
 -- Applies an operator's decision on how an attempt ended. A running attempt can no longer finish.
--- Waiters are woken, and a message makes every process drop its copy. Without force, only a record
--- that is uncertain, lapsed or released is settled. The script begins with a write that needs no
--- memory, so it also works on a full server.
+-- Waiters are woken, and a message makes every process drop its copy of the record. Without force,
+-- only a record that is uncertain, lapsed or released is settled. The script begins with a write
+-- that needs no memory, so it also works on a full server.
 --
 -- KEYS 1 record
 -- ARGV 1 new state: completed | released  2 how long to keep the record, ms

@@ -57,7 +57,7 @@ describe('npm install in a clone', () => {
     expect(installed.length).toBeLessThanOrEqual(300)
   })
 
-  it.each(lockfiles)('%s names no registry', (path) => {
+  it.each(lockfiles)('%s names no package registry', (path) => {
     for (const [name, { resolved = '' }] of lockedIn(path))
       expect(resolved, name).not.toMatch(/:\/\//)
   })
@@ -107,7 +107,7 @@ describe('a folder with packages of its own', () => {
   const installedAt = (path: string) =>
     statSync(join(path, 'node_modules/.package-lock.json')).mtimeMs
 
-  it('is installed when it is first used, and not again', () => {
+  it('is installed at its first use only', () => {
     const path = folder()
     const lockfile = readFileSync(join(path, 'package-lock.json'))
     expect(loadOnDemand(path, 'tool')).toEqual({ made: 'here' })
@@ -117,7 +117,7 @@ describe('a folder with packages of its own', () => {
     expect(readFileSync(join(path, 'package-lock.json'))).toEqual(lockfile)
   })
 
-  it('is installed again when its lockfile is newer', () => {
+  it('is installed again if its lockfile is newer', () => {
     const path = folder()
     installOnDemand(path)
     const first = installedAt(path)
@@ -127,7 +127,7 @@ describe('a folder with packages of its own', () => {
     expect(installedAt(path)).toBeGreaterThan(first)
   })
 
-  it('is named, with the command to run, when it cannot be installed', () => {
+  it('is named in an error, with the command to run, if the installation fails', () => {
     const path = folder()
     writeFileSync(join(path, 'package.json'), 'no JSON')
     expect(() => installOnDemand(path)).toThrow(

@@ -113,7 +113,7 @@ describe('comments', () => {
 })
 
 describe('test titles', () => {
-  it('are sentences that can be read alone', () => {
+  it('begin with their verb', () => {
     const titles = tests.flatMap((path) =>
       read(path)
         .split('\n')

@@ -38,7 +38,7 @@ describeAttacks('a hidden header of one client', ({ open }) => {
     expect(await target.runs()).toBe(LINES.length)
   })
 
-  it('does not make a personal response shared', async () => {
+  it('does not make a personal response shareable', async () => {
     await using target = await open('serves ten digits')
     for (const [i, line] of LINES.entries()) {
       const own = await get(target.attacker, `/own${i}`, line)

@@ -64,7 +64,7 @@ const READERS: Readonly<Record<string, (...inputs: never[]) => unknown>> = {
 
 const names = readdirSync(FOLDER).map((file) => file.replace(/\.json$/, ''))
 
-it('has one parser for each file of the corpus, and one file for each parser', () => {
+it('the corpus has one file for each parser', () => {
   expect(names.sort()).toEqual(Object.keys(READERS).sort())
 })
 

@@ -14,7 +14,7 @@ describeAttacks('a request of one client', ({ open }) => {
     expect(await target.runs()).toBe(2)
   })
 
-  it('gets a response to its cookie that other clients do not get', async () => {
+  it('gets a response to its cookie that no other client gets', async () => {
     await using target = await open('greets the cookie')
     expect((await get(target.attacker, '/', 'Cookie: name=eve')).body).toBe('hello name=eve')
     expect((await get(target.victim, '/')).body).toBe('hello undefined')

@@ -82,7 +82,7 @@ describe.each([...ofThisRun(currentFrameworks, olderFrameworks)])(
     })
 
     it.each(Object.entries(HOSTILE_REQUESTS))(
-      'sends the response that the app would send alone: %s',
+      'sends the response that the app alone would send: %s',
       async (name, bytes) => {
         const alone = comparable(await exchangeBytes(portOf(bare), bytes))
         for (const time of ['first', 'second', 'third']) {
@@ -95,7 +95,7 @@ describe.each([...ofThisRun(currentFrameworks, olderFrameworks)])(
       },
     )
 
-    it('serves hits for the requests that can be served from the cache', async () => {
+    it('serves hits for those requests that the cache accepts', async () => {
       await exchangeBytes(portOf(cached), requestBytes('GET /own HTTP/1.1', ['Host: a']))
       const before = stampede.stats().hits.l1
       await exchangeBytes(portOf(cached), requestBytes('GET /own HTTP/1.1', ['Host: a']))
@@ -182,7 +182,7 @@ describe.each([...ofThisRun(currentIdempotentFrameworks, olderIdempotentFramewor
     )
 
     it.each(BODIES)(
-      'runs once for a body with %s, and replays the response',
+      'runs a request once with the body %s, and replays the response',
       async (name, body) => {
         const before = ran
         const bytes = post([json, key(`"body ${name}"`)], body)
@@ -202,7 +202,7 @@ describe.each([...ofThisRun(currentIdempotentFrameworks, olderIdempotentFramewor
         expect(status, name).not.toBe(500)
       }
       expect((await exchangeBytes(portOf(app), post([json, key('"here"')]))).status).toBe(201)
-      expect(stampede.stats().idempotency).toEqual({ running: 0, unstored: 0 })
+      expect(stampede.stats().idempotency).toMatchObject({ running: 0, unstored: 0 })
       isUnpolluted()
     })
   },

@@ -53,7 +53,7 @@ describeAttacks('a host with an unusual spelling', ({ open, framework }) => {
     expect([page.status, page.body]).toEqual([200, 'page'])
   })
 
-  it('costs an ordinary client no hit', async () => {
+  it('causes no miss for an ordinary client', async () => {
     await using target = await open(
       framework === 'node' ? 'prints Host' : 'prints Host behind a proxy',
     )
@@ -88,7 +88,7 @@ describeAttacks('a parameter behind a second ?', ({ open }) => {
   it.each([
     ['/??a=1&b=2', '/?b=2&?a=1'],
     ['/??a=1&a=2', '/?a=2&?a=1'],
-  ])('is part of the key: %s is not %s', (one, other) =>
+  ])('is part of the key, so that %s differs from %s', (one, other) =>
     expectApart(open, 'prints the first parameter', [one], [other]),
   )
 })
@@ -129,7 +129,7 @@ describeAttacks('a credential in a field other than Authorization', ({ open }) =
     }
   })
 
-  it('is ignored if authorization.ignore names its field; other fields are not ignored', async () => {
+  it('is ignored only if authorization.ignore names its field', async () => {
     await using target = await open('prints each field, for any tenant')
     const { body } = await get(target.attacker, '/', 'X-Tenant-Id: a')
     await target.stored()

@@ -68,7 +68,7 @@ describe.each([
     return listen(koa.callback())
   }
 
-  it('wraps the object that another process stored in Redis', async () => {
+  it('wraps the parsed object that another process stored in Redis', async () => {
     const prefix = 'own'
     const [first, second] = [await enveloped(prefix), await enveloped(prefix)]
     expect((await ask(first)).body).toBe(ENVELOPE)
@@ -80,7 +80,7 @@ describe.each([
     expect((await ask(first)).body).toBe(ENVELOPE)
   })
 
-  it('gets a Buffer from an entry that Express stored, because it has no body kind', async () => {
+  it('gets a Buffer from an entry that Express stored without a body kind', async () => {
     const prefix = 'express'
     const stampede = newStampede(prefix)
     const app = express()

@@ -7,7 +7,7 @@ describeAttacks('a response to one client', ({ open }) => {
   it.each([
     ...['Authentication-Info', 'WWW-Authenticate', 'Authorization', 'X-Auth-Token'],
     ...['X-CSRF-Token', 'Clear-Site-Data', 'Set-Login'],
-  ])('is not given to others with its %s', async (name) => {
+  ])('reaches other clients without its %s', async (name) => {
     await using target = await open('answers with a field for its caller')
     const path = `/${name.toLowerCase()}`
     const alice = await get(target.attacker, path, 'X-Caller: alice')
@@ -21,17 +21,20 @@ describeAttacks('a response to one client', ({ open }) => {
     ['the host in capitals', 'SHOP.test', '/page', '/page'],
     ['parameters out of order', 'shop.test', '/page?b=1&a=2', '/page?a=2&b=1'],
     ['a bare ?', 'shop.test', '/page?', '/page'],
-  ])('is not a redirect loop for others after a request with %s', async (_, host, asked, led) => {
-    await using target = await open('redirects to its canonical URL')
-    const redirect = await get(target.attacker, asked, `Host: ${host}`)
-    expect(redirect.headers.location).toBe(`http://shop.test${led}`)
-    const page = await get(target.victim, led)
-    expect([page.status, page.body]).toEqual([200, 'the page'])
-    await target.stored()
-    expect((await get(target.attacker, led)).headers['cache-status']).toContain('hit')
-  })
+  ])(
+    'causes no redirect loop for other clients after a request with %s',
+    async (_, host, asked, led) => {
+      await using target = await open('redirects to its canonical URL')
+      const redirect = await get(target.attacker, asked, `Host: ${host}`)
+      expect(redirect.headers.location).toBe(`http://shop.test${led}`)
+      const page = await get(target.victim, led)
+      expect([page.status, page.body]).toEqual([200, 'the page'])
+      await target.stored()
+      expect((await get(target.attacker, led)).headers['cache-status']).toContain('hit')
+    },
+  )
 
-  it('is as old for others as its head, however long its body took', async () => {
+  it('has for other clients the age of its head, even if its body took long', async () => {
     await using target = await open('answers with a slow body')
     await get(target.attacker, '/')
     await target.stored()

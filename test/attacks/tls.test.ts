@@ -105,7 +105,7 @@ const EVERYWHERE = [
 ]
 
 describe.each(EVERYWHERE)('the cache over TLS: %s on %s', (framework, _version, isHttp2) => {
-  it('serves the response to one client certificate to no other client, with or without a certificate', async () => {
+  it('serves the response to one client certificate to no client without the same certificate', async () => {
     await using server = await open('greets the client certificate', framework, isHttp2)
     for (const _round of [1, 2]) {
       for (const [name, certificate] of Object.entries({ alice: ALICE, bob: BOB })) {
@@ -126,7 +126,7 @@ describe.each(EVERYWHERE)('the cache over TLS: %s on %s', (framework, _version, 
     expect((await server.ask()).body).toBe('hello undefined')
   })
 
-  it('counts a certificate even if its client left before the request reached the cache', async () => {
+  it('counts a certificate even if its client left before its request reached the cache', async () => {
     const outside: Target['outside'] = (req, _res, next) => {
       if (req.headers['x-leave'] === undefined) return next()
       // Like a layer that looks the caller up in a database.
@@ -176,7 +176,7 @@ describe.each(EVERYWHERE)('the cache over TLS: %s on %s', (framework, _version, 
     expect((await server.ask()).status).toContain('hit')
   })
 
-  it('prints nothing for clients with a server name after a handshake without one', async () => {
+  it('keeps clients with a server name apart from clients without one', async () => {
     await using server = await open('prints the name in the handshake', framework, isHttp2)
     expect((await server.ask({ servername: '' })).body).toBe('for false')
     expect((await server.ask()).body).toBe('for shop.test')

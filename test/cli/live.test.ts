@@ -1,5 +1,4 @@
-// `stampede` on a terminal: the live view of `top`. And the doctor on a server that freezes while it
-// works.
+// `stampede top` on a terminal, and the doctor on a server that freezes while the doctor works.
 
 import { PassThrough } from 'node:stream'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'

@@ -36,7 +36,7 @@ describe('processes of two record layouts on one Redis', () => {
   const events = async () =>
     Promise.all(fleet.members.map((member) => member.ask<string[]>({ type: 'events' })))
 
-  it('fill each key once per layout, and read nothing of the other layout', async () => {
+  it('fill each key once per layout, and use nothing of the other layout', async () => {
     const { origin, redis } = fleet
     const gate = createGate()
     origin.answer('/page', { gate })
@@ -66,7 +66,7 @@ describe('processes of two record layouts on one Redis', () => {
     ['a tag', '/by-tag', { tag: 'pages' }],
     ['everything', '/by-all', { all: true }],
   ])(
-    'see the purges of their own layout of %s, and ignore those of the other',
+    'obey purges of their own layout of %s, and ignore those of the other',
     async (_, path, target) => {
       await askAll(path)
       await events()
@@ -101,7 +101,7 @@ describe('processes of two frame versions on one Redis', () => {
   })
   afterAll(() => fleet?.[Symbol.asyncDispose]())
 
-  it('take frames of the other version for misses: both serve pages of the origin, and purges reach both', async () => {
+  it('treat frames of the other version as misses, while purges reach both', async () => {
     const { origin } = fleet
     const answers: Answer[] = []
     for (let round = 0; round < 3; round++) {
@@ -126,7 +126,7 @@ describe('processes of two frame versions on one Redis', () => {
   })
 })
 
-it('a layout runs idempotency keys again that only the other layout has completed', async () => {
+it('an idempotency key runs again if only a process of another layout has completed it', async () => {
   const env = { ...NEXT, APP: script('idempotent-app.mjs').href, IDEMPOTENCY: '{}' }
   const options = { framework: 'express' }
   await using fleet = await startAppFleet(script('other-build.mjs'), { ...options, size: 4 }, env)

@@ -58,7 +58,7 @@ async function timed(store: StampedeStore, key: string) {
 }
 
 describe('a Redis that is busy for longer than the budget', () => {
-  it('answers a lookup by the script: the process gets its lease', async () => {
+  it('still grants the lease to a lookup by the script', async () => {
     const store = await open()
     await busy(BUSY_MS)
     const { came, tookMs } = await timed(store, 'k')
@@ -66,7 +66,7 @@ describe('a Redis that is busy for longer than the budget', () => {
     expect(tookMs).toBeGreaterThan(BUDGET_MS)
   })
 
-  it('answers a lookup by a plain read: the process gets the entry', async () => {
+  it('still returns the entry to a lookup by a plain read', async () => {
     const store = await open()
     await write(store, 'hot', 'hot')
     for (let i = 0; i < 40; i++) await timed(store, 'hot')
@@ -76,7 +76,7 @@ describe('a Redis that is busy for longer than the budget', () => {
     expect(tookMs).toBeGreaterThan(BUDGET_MS)
   })
 
-  it('is waited for again, once it has replied quickly', async () => {
+  it('gets an extra budget again after it has replied quickly', async () => {
     const store = await open()
     for (const key of ['one', 'two']) {
       await busy(BUSY_MS)
@@ -85,7 +85,7 @@ describe('a Redis that is busy for longer than the budget', () => {
     }
   })
 
-  it('gives a fleet one origin call for a cold key', async () => {
+  it('causes one origin call of the fleet for a cold key', async () => {
     const processes = Array.from({ length: 20 }, () => {
       const client = new Redis(server.url, { lazyConnect: true })
       const stampede = createStampede({
@@ -114,7 +114,7 @@ describe('a Redis that is busy for longer than the budget', () => {
 })
 
 describe('a Redis that is frozen', () => {
-  it('costs the lookups under way one more budget, and later ones none', async () => {
+  it('delays pending lookups by one more budget, and later ones by none', async () => {
     const store = await open()
     await server.pause()
     const first = Promise.all(['a', 'b'].map((key) => timed(store, key)))
@@ -130,7 +130,7 @@ describe('a Redis that is frozen', () => {
     expect((await timed(store, 'open')).tookMs).toBeLessThan(BUDGET_MS)
   })
 
-  it('leaves no lease behind that a thawed Redis gives late', async () => {
+  it('leaves no lease of a lookup that it runs after the caller gave up', async () => {
     const store = await open()
     const other = await open()
     await server.pause()
@@ -142,7 +142,7 @@ describe('a Redis that is frozen', () => {
     })
   })
 
-  it('frees at once the leases that it gives, thawed, to lookups that have ended', async () => {
+  it('frees at once the leases of lookups that it runs after their callers gave up', async () => {
     const store = await open()
     const other = await open()
     await server.pause()

@@ -55,7 +55,7 @@ describe('a cache on a faulty Redis', () => {
     expect(failed).toEqual([])
   })
 
-  it('treats a replica as unavailable, until it accepts writes again', async () => {
+  it('treats a replica as unavailable until the replica accepts writes again', async () => {
     const { admin, stampede, failed } = await setUp()
     await admin.replicaof('127.0.0.1', 1)
     expect(await stampede.getOrSet('k', () => 'mine', { ttlMs: 60_000 })).toBe('mine')
@@ -69,7 +69,7 @@ describe('a cache on a faulty Redis', () => {
     await expect.poll(stored, { timeout: 10_000 }).toBe(2)
   })
 
-  it('leaves a server that became a replica once per connection, however many lookups run', async () => {
+  it('reconnects once per connection if its server became a replica, for any number of lookups', async () => {
     const { admin, stampede } = await setUp()
     const warnings: Error[] = []
     const onWarning = (warning: Error) => warnings.push(warning)

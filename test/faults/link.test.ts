@@ -63,8 +63,8 @@ describe('a lost connection', () => {
   })
 })
 
-describe('the command connection when it returns while the subscription was never lost', () => {
-  it('retries results that could not be stored at once', async () => {
+describe('the command connection, when only it reconnects', () => {
+  it('makes the process retry unstored results at once', async () => {
     const heard: string[] = []
     const note = (name: string) => () => void heard.push(name)
     store.idempotency.attach({
@@ -87,7 +87,7 @@ describe('the command connection when it returns while the subscription was neve
 })
 
 describe('a lookup in a process that was blocked', () => {
-  it('continues to the script although its time budget is over', async () => {
+  it('continues with the script although its time budget is over', async () => {
     const { grant } = (await lookUp('hot')) as { grant: Grant }
     await store.commit(grant, Buffer.from('frame'), LIFETIMES)
     for (let i = 0; i < 40; i++) expect((await lookUp('hot')).status).toBe('fresh')
@@ -96,7 +96,7 @@ describe('a lookup in a process that was blocked', () => {
     expect((await asked).status).toBe('leased')
   })
 
-  it('has a tenth of its budget left for each step', () => {
+  it('has at least a tenth of its budget for each step', () => {
     const link = new RedisLink(client, names('stampede'), 300)
     const hearer = { onGap() {}, onLost() {}, onError() {} }
     link.open(clock, hearer)
@@ -109,7 +109,7 @@ describe('a lookup in a process that was blocked', () => {
     link.close(hearer)
   })
 
-  it('gets one more budget at most for all its steps', async () => {
+  it('gets at most one more budget for all its steps', async () => {
     const link = new RedisLink(client, names('stampede'), 300)
     const hearer = { onGap() {}, onLost() {}, onError() {} }
     link.open(clock, hearer)
@@ -124,7 +124,7 @@ describe('a lookup in a process that was blocked', () => {
 })
 
 describe('a purge of a key', () => {
-  it('is sent to Redis although the circuit is open', async () => {
+  it('is sent to Redis although the circuit breaker is open', async () => {
     await server.pause()
     // A lookup without a lease leaves none to give back, which would close the circuit.
     const read = (key: string) => store.lookup(key, { token: 't', leaseMs: 0 })
@@ -138,7 +138,7 @@ describe('a purge of a key', () => {
 })
 
 describe('a closed store', () => {
-  it('leaves no interval behind', async () => {
+  it('leaves no timer', async () => {
     const started = vi.spyOn(globalThis, 'setInterval')
     const cleared = vi.spyOn(globalThis, 'clearInterval')
     try {
@@ -162,7 +162,7 @@ describe('a closed store', () => {
 })
 
 describe('a lookup whose purges cannot be confirmed', () => {
-  it('gives back the lease that it got', async () => {
+  it('gives back the lease that was granted', async () => {
     const { record } = names('stampede')
     const readable = [record('k'), record(groupOf('k'))].map((name) => `~${name}`)
     await admin.acl('SETUSER', 'default', 'resetkeys', ...readable)

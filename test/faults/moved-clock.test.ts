@@ -62,7 +62,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
   }
   const failure = { status: 500, message: 'down' }
 
-  it('TIME moves with it, and so does the expiry of keys', async () => {
+  it('TIME moves with the clock, and so does the expiry of keys', async () => {
     const before = Date.now()
     await admin.set('key', 'value', 'PX', 60 * SECOND)
     await server.setClockBy(HOUR)
@@ -85,7 +85,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       ['by less than the message is late', 500],
       ['by more', 10 * SECOND],
       ['by nothing', 0],
-    ])('gives the receiver no more than its claim, %s', async (_, stepMs) => {
+    ])('limits the lease of the receiver to its claim, %s', async (_, stepMs) => {
       const CLAIM_MS = 2 * SECOND
       bus.delay(0)
       const { locks: holder } = openStore()
@@ -123,7 +123,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       expect(await look(b, 'k', 'other')).toMatchObject({ status: 'leased' })
     })
 
-    it('lets no request wait for the lease of a process that died', async () => {
+    it('makes no request wait for the lease of a dead process', async () => {
       const [dead, alive] = [openStore(), openStore()]
       await leased(dead, 'k', 'dead')
       expect(await look(alive, 'k', 'other')).toMatchObject({ status: 'busy' })
@@ -131,7 +131,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       expect(await look(alive, 'k', 'other')).toMatchObject({ status: 'leased' })
     })
 
-    it('accepts one commit of two leases: that of the newer', async () => {
+    it('lets only the newer of two leases commit', async () => {
       const [slow, next] = [openStore(), openStore()]
       const old = await leased(slow, 'k', 'slow')
       await server.setClockBy(stepMs)
@@ -150,7 +150,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       expect(await look(other, 'k', 'other')).toMatchObject({ status: 'busy' })
     })
 
-    it('fills a key whose response was not shareable a moment ago', async () => {
+    it('lets a key be filled whose response was not shareable a moment ago', async () => {
       const [a, b] = [openStore(), openStore()]
       await a.pass(await leased(a, 'k'), SECOND)
       expect(await look(b, 'k', 'other')).toMatchObject({ status: 'pass' })
@@ -158,7 +158,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       expect(await look(b, 'k', 'other')).toMatchObject({ status: 'leased' })
     })
 
-    it('fills an entry that was fresh for two seconds, and does not serve it', async () => {
+    it('serves no entry whose freshness of two seconds is over', async () => {
       const [a, b] = [openStore(), openStore()]
       await fill(a, 'k')
       expect(await look(b, 'k', 'other')).toMatchObject({ status: 'fresh' })
@@ -171,7 +171,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       expect(await look(a, 'k', '', 0)).toMatchObject({ status: 'busy' })
     })
 
-    it('does not serve that entry after a plain read either', async () => {
+    it('serves no such entry after a plain read either', async () => {
       const store = openStore()
       await fill(store, 'k')
       await fill(store, 'hot', HOUR)
@@ -243,7 +243,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       expect(await store.commit(variant, Buffer.from('old'), LIFETIMES)).toBe('fenced')
     })
 
-    it('hands a lock over with a greater fence', async () => {
+    it('gives a greater fence with a lock hand-over', async () => {
       const { locks } = openStore()
       attach(locks)
       const first = await locks.acquire('k', { token: 'one', leaseMs: 5 * SECOND, queue: false })
@@ -254,7 +254,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       expect(BigInt(granted?.grant.fence ?? 0)).toBeGreaterThan(BigInt(first.grant.fence))
     })
 
-    it('grants a held lock to no one before its lease is over, and then to the next waiter', async () => {
+    it('grants a held lock only after its lease, and to the next waiter', async () => {
       const [{ locks: holder }, { locks: other }] = [openStore(), openStore()]
       attach(holder)
       attach(other)
@@ -273,7 +273,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       expect(performance.now() - startedAt).toBeGreaterThan(SECOND - 50)
     })
 
-    it('takes over an idempotency key once its lease is over, and not before', async () => {
+    it('lets an idempotency key be taken over only after its lease', async () => {
       const [{ idempotency: dead }, { idempotency: next }] = [openStore(), openStore()]
       const own = { onWake: () => {}, onSettled: () => {}, onBack: () => {} }
       const hooks = { clock: systemClock, ...NOTHING, ...own }

@@ -39,7 +39,7 @@ afterEach(async () => {
 })
 
 describe('the error without a Redis', () => {
-  it('names the connection failure for a lookup, also when the circuit is open', async () => {
+  it('names the connection failure for a lookup, also when the circuit breaker is open', async () => {
     for (let i = 0; i < TRIES; i++) {
       expect(await stampede.getOrSet(`k${i}`, () => 'made', { ttlMs: 1_000 })).toBe('made')
     }

@@ -96,7 +96,7 @@ describe.each(ofThisRun<'5' | '6'>(['6'], ['5']))('a fleet with ioredis %s', (io
 })
 
 describe('a fleet whose Redis is missing at the start', () => {
-  it('works without it, and uses it once it is there', async () => {
+  it('works without Redis, and uses Redis once it is there', async () => {
     await using fleet = await startCachedFleet({
       size: 2,
       originDelayMs: ORIGIN_MS,
@@ -114,7 +114,7 @@ describe('a fleet whose Redis is missing at the start', () => {
       .toBe(true)
   })
 
-  it('takes no lease by a lookup that a thawed Redis runs late', async () => {
+  it('takes no lease from a lookup that a thawed Redis runs late', async () => {
     await using fleet = await startCachedFleet({
       size: 2,
       cache: { ttlMs: 60_000, leaseMs: 20_000 },

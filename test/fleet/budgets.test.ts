@@ -101,14 +101,14 @@ describe('a cache operation', () => {
     await endsInTime(() => operation(store, reply.grant))
   })
 
-  it('ends within two budgets as a lookup, when Redis is frozen', async () => {
+  it('ends within two budgets if it is a lookup and Redis is frozen', async () => {
     const store = open()
     store.attach(hooks)
     closers.push(() => store.close())
     await endsInTime(() => store.lookup('other', { token: 't', leaseMs: LEASE_MS }), 2)
   })
 
-  it('ends within its budget as the first lookup, without an earlier connection', async () => {
+  it('ends within its budget if it is the first lookup and Redis was never connected', async () => {
     await server.pause()
     const store = open()
     store.attach(hooks)

@@ -74,7 +74,7 @@ for (const { name, source } of inject('serverBinaries')) {
         }
       })
 
-      it('serves right responses while slots move under load, and purges reach all processes within their bound', async () => {
+      it('serves correct responses while slots move under load, and purges reach all processes', async () => {
         const prefix = newPrefix()
         const load = new Load(openFour(prefix))
         const slots = new Set([

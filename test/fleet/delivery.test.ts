@@ -68,7 +68,7 @@ describe('a process that waits for a fill', () => {
     expect(ageMs + freshForMs).toBeCloseTo(freshMs, 0)
   })
 
-  it('gets the entry once: the next lookup runs the script', async () => {
+  it('gets the delivered entry once, and runs the script for the next lookup', async () => {
     const { filler, waiter, wakes, grant } = await setUp()
     await commit(filler, grant, 'made')
     await woken(wakes).toEqual([KEY])
@@ -103,7 +103,7 @@ describe('a process that waits for a fill', () => {
     listener.disconnect()
   })
 
-  it('runs the script under another token, for an outdated entry, and for an early refresh', async () => {
+  it('runs the script for another token, an outdated entry, or an early refresh', async () => {
     for (const [token, more] of [
       ['another', {}],
       ['waiter', { outdated: { fence: '5', soft: false } }],
@@ -133,7 +133,7 @@ describe('a purge after a delivery', () => {
     expect(scripts).toBe(1)
   })
 
-  it('keeps the entry of an earlier fill from being used for the current wait', async () => {
+  it('keeps an entry of an earlier fill from the current wait', async () => {
     const { filler, waiter, wakes, grant } = await setUp()
     const channel = `${wakePrefix}*`
     const seen: Buffer[] = []
@@ -187,7 +187,7 @@ describe('a forged delivery', () => {
     expect(await ask(waiter, 'waiter')).toMatchObject({ status: 'busy' })
   })
 
-  it('is used if it has the right token, fence and time, so the forgery itself works', async () => {
+  it('is used if it has the right token, fence and time, which shows that the test can forge', async () => {
     const { waiter, wakes, grant } = await setUp()
     await publish(said('waiter', grant.fence, Date.now()))
     await woken(wakes).toContain(KEY)

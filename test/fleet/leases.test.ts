@@ -66,7 +66,7 @@ describe('a fleet on Express', () => {
     expect(await b.ask<string[]>({ type: 'events' })).toContain('entry.purged')
   })
 
-  it('refuses a holder frozen past its lease, in Redis and in its own memory', async () => {
+  it('refuses the commit of a holder frozen past its lease, in Redis and in its own memory', async () => {
     await using fleet = await startCachedFleet({
       size: 2,
       cache: { ttlMs: 60_000, leaseMs: 500 },
@@ -120,7 +120,7 @@ describe('a fleet on Express', () => {
 })
 
 describe('a slow origin', () => {
-  it('is called once, because its holder renews the lease', async () => {
+  it('is called once, because the lease is renewed while it runs', async () => {
     await using fleet = await startCachedFleet({
       size: 2,
       cache: { ttlMs: 60_000, leaseMs: 300 },

@@ -37,7 +37,7 @@ interface Active {
 }
 
 describe('a fleet', () => {
-  it('serves 1000 requests of a stale key at once, refreshes once, and then serves the new body', async () => {
+  it('serves 1000 requests of a stale key at once, and refreshes the key once', async () => {
     await using fleet = await startCachedFleet({
       originDelayMs: ORIGIN_MS,
       cache: { ttlMs: 60_000, staleWhileRevalidateMs: 60_000 },
@@ -84,7 +84,7 @@ describe('a fleet', () => {
     }
   })
 
-  it('shares one failure among 100 waiters, and tries again after the back-off', async () => {
+  it('shares one failure among 100 waiters, and calls the origin again after the back-off', async () => {
     await using fleet = await startCachedFleet({ stampede: { failureBackoffMs: 400 } })
     await fleet.warmUp()
     fleet.origin.answer('/broken', () => ({ status: 503, body: 'down', delayMs: ORIGIN_MS }))

@@ -542,7 +542,7 @@ describe('an idempotency store', { timeout: 120_000 }, () => {
     await check('Redis, two processes', steps(2), 100, playOnRedis)
   })
 
-  it('matches the model in Redis, when each step takes two seconds', async () => {
+  it('matches the model in Redis, with two seconds between the steps', async () => {
     const key = `model ${++runs}`
     const bench = redisBench(key)
     const slow: Bench = { ...bench, heard: () => bench.pass(2_000).then(() => bench.heard()) }

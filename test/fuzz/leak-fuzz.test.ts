@@ -58,7 +58,7 @@ async function run(framework: FrameworkName, store: StoreName): Promise<Campaign
   throw new Error(transcript(scenario, outcome))
 }
 
-it.each(MUTATIONS)('the mutation can be planted in the sources: $name', async ({ edits }) => {
+it.each(MUTATIONS)('the mutation matches the sources: $name', async ({ edits }) => {
   for (const { file, from, to } of edits) {
     const text = await readFile(new URL(`../../packages/${file}`, import.meta.url), 'utf8')
     expect(text.split(from), `${file} has no, or more than one: ${from}`).toHaveLength(2)
@@ -70,7 +70,7 @@ it.each(MUTATIONS)('the mutation can be planted in the sources: $name', async ({
 })
 
 describe.each(PLATFORMS)('random apps and requests: %s', (framework) => {
-  it('keep people apart with the memory store', async () => {
+  it('leak nothing between users with the memory store', async () => {
     const { figures } = await run(framework, 'memory')
     // A fuzzer that only bypasses the cache finds nothing.
     expect(figures.reused / figures.requests, inWords(figures)).toBeGreaterThan(0.08)
@@ -78,7 +78,7 @@ describe.each(PLATFORMS)('random apps and requests: %s', (framework) => {
     expect(figures.unchanged, inWords(figures)).toBeGreaterThan(0)
   })
 
-  it('keep people apart with two processes on one Redis, also while Redis fails', async () => {
+  it('leak nothing between users with two processes on one Redis, also while Redis fails', async () => {
     const { figures } = await run(framework, 'redis')
     expect(figures.reused, inWords(figures)).toBeGreaterThan(0)
   })

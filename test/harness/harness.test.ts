@@ -45,7 +45,7 @@ describe('a Redis server', () => {
     expect(await redis5.ping()).toBe('PONG')
   })
 
-  test('does not reply to PING within 200 ms while paused, and does once resumed', async () => {
+  test('does not reply to PING while paused, and replies once resumed', async () => {
     await using server = await startRedis()
     const redis = client(server.url)
     await redis.ping()
@@ -82,7 +82,7 @@ describe('a Redis server', () => {
     expect(await server.commandStats()).toEqual({})
   })
 
-  test('counts every command of a client if no script runs', async () => {
+  test('counts every command of a client, if no script runs', async () => {
     await using server = await startRedis()
     const redis = client(server.url)
     await redis.ping()
@@ -134,7 +134,7 @@ describe('the search for a Redis', () => {
 })
 
 describe('the proxy', () => {
-  test('stalls both ways without closing, and forwards what it held back', async () => {
+  test('stalls both directions without closing, and forwards the data afterwards', async () => {
     await using server = await startRedis()
     await using proxy = await startProxy(server.port, server.host)
     const redis = client(proxy.url)
@@ -147,7 +147,7 @@ describe('the proxy', () => {
     expect(await late).toBe(1)
   })
 
-  test('drops connections, which may come back', async () => {
+  test('drops connections, and accepts new ones', async () => {
     await using server = await startRedis()
     await using proxy = await startProxy(server.port, server.host)
     const redis = client(proxy.url)
@@ -169,7 +169,7 @@ describe('the proxy', () => {
     expect((await ask(url)).status).toBe(200)
   })
 
-  test('delays each way, without adding up over pipelined commands', async () => {
+  test('delays each direction, by the same time for pipelined commands', async () => {
     await using server = await startRedis()
     await using proxy = await startProxy(server.port, server.host)
     const redis = client(proxy.url)
@@ -185,7 +185,7 @@ describe('the proxy', () => {
 })
 
 describe('the origin', () => {
-  test('holds calls at a gate until the test opens it, and counts the calls that arrived', async () => {
+  test('holds calls until the test opens its gate, and counts them', async () => {
     await using origin = await startOrigin()
     const gate = createGate()
     origin.answer('/slow', { gate, body: 'let through' })
@@ -197,7 +197,7 @@ describe('the origin', () => {
     expect(new Set((await pending).map(({ body }) => body))).toEqual(new Set(['let through']))
   })
 
-  test('sends scripted responses call by call, and otherwise the number of the call', async () => {
+  test('sends scripted responses call by call, or else the number of the call', async () => {
     await using origin = await startOrigin()
     origin.answer('/flaky', ({ number }) =>
       number === 1 ? { status: 503 } : { headers: { etag: '"v2"' }, body: 'well' },

@@ -110,7 +110,7 @@ describe.each([
   ['Koa 3', koaApp('koa')],
   ['Koa 2', koaApp('koa2')],
 ])('the option audit on %s', (_, app) => {
-  it('names a header that the handler reads and the key lacks, once, and how to add it', async () => {
+  it('names a header once that the handler reads and the key lacks, with the remedy', async () => {
     expect(await warningsOf(app, FREE, (read) => void read.header('X-Lang'))).toEqual([
       "GET /page: the handler read the request header x-lang, which is not in the key; use vary: ['x-lang'], or name it in Vary of the response",
     ])
@@ -152,11 +152,11 @@ describe.each([
     expect(await warningsOf(app, { ...FREE, audit: false }, read)).toEqual([])
   })
 
-  it('does not warn about a handler that reads nothing', async () => {
+  it('does not warn for a handler that reads no input', async () => {
     expect(await warningsOf(app, FREE, () => {})).toEqual([])
   })
 
-  it('warns of the same inputs for a request whose condition is hidden from the handler', async () => {
+  it('warns of the same inputs if the request has a condition, which the handler does not see', async () => {
     const condition = { 'if-none-match': '"other"', range: 'bytes=0-' }
     expect(await warningsOf(app, FREE, () => {}, condition)).toEqual([])
     const read = ({ header }: Reader) => void header('X-Lang')

@@ -54,7 +54,7 @@ it('a Koa app on HTTP/2 caches responses, also when the client sends conditions'
   server.close()
 })
 
-it('a redirect of an :authority in capitals to the same URL is not stored', async () => {
+it('a redirect to the same URL in lower case is not stored for an :authority in capitals', async () => {
   const app = new Koa()
   app.use(stampedeCache({ stampede: createStampede(), ttlMs: 60_000 }))
   app.use((ctx) => {
@@ -83,7 +83,7 @@ it('a redirect of an :authority in capitals to the same URL is not stored', asyn
   server.close()
 })
 
-it('waiters on HTTP/2 get a response when the client of a Koa leader has left', async () => {
+it('waiters on HTTP/2 get a response when the first client of a Koa app has left', async () => {
   const app = new Koa()
   // Time does not pass, so no deadline ends the wait.
   app.use(stampedeCache({ stampede: createStampede({ clock: new ManualClock() }), ttlMs: 60_000 }))
@@ -118,32 +118,35 @@ it('waiters on HTTP/2 get a response when the client of a Koa leader has left', 
 it.each([
   ['Koa 2', Koa2],
   ['Koa 3', Koa],
-])('requests get the rest of a stream after its leader reset it on HTTP/2: %s', async (_, App) => {
-  const app = new App()
-  // Koa reports the client that left.
-  app.silent = true
-  const stampede = createStampede()
-  app.use(stampedeCache({ stampede, ttlMs: 60_000, collapse: 'stream' }))
-  const source = new PassThrough()
-  let left: Promise<unknown> | undefined
-  app.use((ctx) => {
-    left = once(ctx.res, 'close')
-    ctx.body = source
-  })
-  const server = createServer(app.callback())
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
-  const leader = client.request({ ':path': '/' }).on('error', () => {})
-  source.write('first ')
-  await once(leader, 'data')
-  const following = client.request({ ':path': '/' }).setEncoding('utf8')
-  const [first] = await once(following, 'data')
-  leader.close(constants.NGHTTP2_CANCEL)
-  await left
-  source.end('second')
-  expect(first + (await text(following))).toBe('first second')
-  expect(following.rstCode).toBe(constants.NGHTTP2_NO_ERROR)
-  client.close()
-  server.close()
-})
+])(
+  'followers get the rest of a stream after its first client reset it on HTTP/2: %s',
+  async (_, App) => {
+    const app = new App()
+    // Koa reports the client that left.
+    app.silent = true
+    const stampede = createStampede()
+    app.use(stampedeCache({ stampede, ttlMs: 60_000, collapse: 'stream' }))
+    const source = new PassThrough()
+    let left: Promise<unknown> | undefined
+    app.use((ctx) => {
+      left = once(ctx.res, 'close')
+      ctx.body = source
+    })
+    const server = createServer(app.callback())
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    const leader = client.request({ ':path': '/' }).on('error', () => {})
+    source.write('first ')
+    await once(leader, 'data')
+    const following = client.request({ ':path': '/' }).setEncoding('utf8')
+    const [first] = await once(following, 'data')
+    leader.close(constants.NGHTTP2_CANCEL)
+    await left
+    source.end('second')
+    expect(first + (await text(following))).toBe('first second')
+    expect(following.rstCode).toBe(constants.NGHTTP2_NO_ERROR)
+    client.close()
+    server.close()
+  },
+)

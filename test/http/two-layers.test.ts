@@ -181,7 +181,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
     expect([await oncePurged('inner:de'), await oncePurged('outer:de')]).toEqual(['run 2', 'run 3'])
   })
 
-  it('takes one concurrency slot without the store, for both caches', async () => {
+  it('takes one concurrency slot for both caches without the store', async () => {
     let running: number | undefined
     const look = async () => {
       await new Promise(setImmediate)
@@ -194,7 +194,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
     expect(running).toBe(1)
   })
 
-  it('leaves storing to the inner cache if that tells more callers apart, and both report in Cache-Status', async () => {
+  it('leaves storing to the inner cache if its key distinguishes more callers', async () => {
     const identity: Options['identity'] = (request) => String(request.headers['x-visitor'])
     await using t = await start({ ttlMs: 10_000 }, { ttlMs: 10_000, identity })
     const ask = (user: string) => t.get('/a', { 'x-visitor': user })
@@ -216,7 +216,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
     ])
   })
 
-  it('runs the handler once for each caller that the inner cache tells apart, for concurrent requests', async () => {
+  it('runs the handler once for each caller that the inner cache distinguishes', async () => {
     const gate = createGate()
     const identity: Options['identity'] = (request) => String(request.headers['x-visitor'])
     await using t = await start({ ttlMs: 10_000 }, { ttlMs: 10_000, identity }, () => gate.opened)
@@ -231,7 +231,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
     expect(t.runs.count).toBe(2)
   })
 
-  it('sees the cookie of a layer in front of both, for any cache that would store the response', async () => {
+  it('sees the cookie of a layer in front of both caches, for either cache that would store', async () => {
     const identity: Options['identity'] = () => 'all'
     for (const inner of [{}, { identity }, { identity, collapse: 'stream' as const }]) {
       const gate = createGate()
@@ -246,7 +246,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
     }
   })
 
-  it('stores nothing when the inner cache bypasses by its option, and stores the next response', async () => {
+  it('stores nothing while the inner cache bypasses by its option', async () => {
     const bypass: Options['bypass'] = (request) => request.headers['x-preview'] !== undefined
     await using t = await start({ ttlMs: 10_000 }, { ttlMs: 10_000, bypass })
     const [body, status = ''] = await t.get('/a', { 'x-preview': 'yes' })
@@ -260,7 +260,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
     expect(await t.get()).toEqual(['run 2', 'outer; hit; ttl=10'])
   })
 
-  it('answers the conditions of the first client, for any cache that stores the response', async () => {
+  it('applies the conditions of the first client, for either cache that stores the response', async () => {
     const identity: Options['identity'] = () => 'all'
     for (const inner of [{}, { identity }]) {
       const seen: unknown[] = []
@@ -281,7 +281,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
     }
   })
 
-  it('waits for waitMs once, and then runs the handler', async () => {
+  it('waits for waitMs once, not once per cache', async () => {
     const gate = createGate()
     const asked = new Counter()
     const bypass = () => asked.add() < 0
@@ -335,7 +335,7 @@ it('idempotency keys behind a front run an order once, replay it, and purge the 
   await stampede.close()
 })
 
-it('two caches still know each other if a layer between them removes all listeners of the request', async () => {
+it('two caches recognise each other if a layer between them removes all listeners of the request', async () => {
   const stampede = createStampede()
   const cache = () => expressCache({ stampede, ttlMs: 60_000, waitMs: 60_000 })
   const app = express5().use(cache())

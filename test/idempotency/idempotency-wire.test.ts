@@ -66,7 +66,7 @@ async function start(handler: Parameters<typeof countRuns>[0], rules: object = {
   }
 }
 
-it('a duplicate at any moment of the end gets 409 or the replay, and never runs', async () => {
+it('a duplicate that arrives while the attempt ends gets 409 or the replay, and never runs', async () => {
   const gate = createGate()
   const handler = async ({ req, run }: Visit) => {
     if (req.url === '/orders') await gate.opened
@@ -94,7 +94,7 @@ it('a duplicate at any moment of the end gets 409 or the replay, and never runs'
   expect(apps.runs()).toBe(1)
 })
 
-it('a begin whose reply was lost with the connection runs once, and without waiting for a lease', async () => {
+it('a begin whose reply was lost with the connection runs once, and waits for no lease', async () => {
   await using apps = await start(({ run }) => ({ status: 201, body: `run ${run}` }))
   apps.proxy.delay(200)
   const first = apps.far()
@@ -111,7 +111,7 @@ it('a begin whose reply was lost with the connection runs once, and without wait
   expect(apps.runs()).toBe(1)
 })
 
-it('an end whose reply was lost is stored once when it is sent again', async () => {
+it('an end of an attempt is stored once when it is sent again after a lost reply', async () => {
   const gate = createGate()
   const handler = async ({ req, run }: Visit) => {
     if (req.url === '/orders') await gate.opened
@@ -131,7 +131,7 @@ it('an end whose reply was lost is stored once when it is sent again', async () 
   expect(apps.runs()).toBe(1)
 })
 
-it('a request over a silent connection gets 503 in time, although ioredis would wait', async () => {
+it('a request over a silent connection gets 503 within 2.5 s', async () => {
   await using apps = await start(() => ({ status: 201 }))
   apps.proxy.stall()
   const startedAt = performance.now()

@@ -160,7 +160,7 @@ describe.each(['express', 'koa'])('two processes on %s', (framework) => {
 })
 
 describe('two processes', () => {
-  it('cost two commands for the first request, one for a replay, and none for the next replay', async () => {
+  it('send two commands for the first request, one for a replay, and none for the next replay', async () => {
     await using fleet = await startIdempotentFleet()
     fleet.origin.answer('/orders', CREATED)
     for (const member of [0, 1]) await fleet.post(member, '/orders', { key: 'warm-up' })
@@ -192,7 +192,7 @@ describe('two processes', () => {
     expect(clientCommands(before, await fleet.redis.commandStats())).toBeLessThanOrEqual(3)
   })
 
-  it('keep a lease for a handler that takes three times as long', async () => {
+  it('renew a lease for a handler that takes three times as long', async () => {
     await using fleet = await startIdempotentFleet({ idempotency: { leaseMs: 500 } })
     fleet.origin.answer('/orders', { ...CREATED, delayMs: 1_500 })
     const first = fleet.post(0, '/orders')
@@ -258,7 +258,7 @@ describe('two processes', () => {
     expect(fleet.origin.calls('/invoice')).toBe(1)
   })
 
-  it('store no key, user or body in Redis in readable form, sealed or not', async () => {
+  it('store no key, user or body in readable form in Redis, sealed or not', async () => {
     await using fleet = await startIdempotentFleet({
       stampede: {
         idempotency: { secret: 's'.repeat(32), encryptionKeys: ['e'.repeat(32)] },

@@ -5,7 +5,7 @@ import { ManualClock } from '@stampede/core/testing'
 import { describe, expect, it } from 'vitest'
 
 describe('memoryStore with its largest number of idempotency keys', () => {
-  it('forgets no key for a new one, and refuses new keys until some have expired', async () => {
+  it('forgets no key to make room, and refuses new keys until some have expired', async () => {
     const { idempotency: store } = memoryStore()
     const manual = new ManualClock()
     const ignore = () => {}

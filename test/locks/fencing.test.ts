@@ -90,7 +90,7 @@ async function readPrice(fence: bigint): Promise<number | undefined> {
 }
 
 describe('a lock without a fence', () => {
-  it('lets a late writer win, because its lease looked valid to it', async () => {
+  it('lets an expired holder overwrite newer data', async () => {
     const { late, newer } = await lateAndNewer()
     const set = 'update products set price = $1 where id = 1'
     newer.assertHeld()
@@ -102,7 +102,7 @@ describe('a lock without a fence', () => {
 })
 
 describe('a fence in each write', () => {
-  it('stops a late writer', async () => {
+  it('refuses an expired holder', async () => {
     const { late, newer } = await lateAndNewer()
     expect(newer.fence).toBeGreaterThan(late.fence)
     expect(await setPrice(300, newer.fence)).toBe(true)
@@ -110,7 +110,7 @@ describe('a fence in each write', () => {
     expect(await price()).toBe(300)
   })
 
-  it('does not stop a late writer before the newer holder has touched the row', async () => {
+  it('does not refuse an expired holder before the newer holder has touched the row', async () => {
     const { late, newer } = await lateAndNewer()
     expect(await price()).toBe(100)
     expect(await setPrice(200, late.fence)).toBe(true)
@@ -118,7 +118,7 @@ describe('a fence in each write', () => {
     expect(await price()).toBe(300)
   })
 
-  it('stops a late writer as soon as the newer holder has read with its fence', async () => {
+  it('refuses an expired holder as soon as the newer holder has read with its fence', async () => {
     const { late, newer } = await lateAndNewer()
     expect(await readPrice(newer.fence)).toBe(100)
     expect(await setPrice(200, late.fence)).toBe(false)
@@ -126,13 +126,13 @@ describe('a fence in each write', () => {
     expect(await setPrice(300, newer.fence)).toBe(true)
   })
 
-  it('lets a holder write repeatedly, and lets a late holder finish if no newer one exists', async () => {
+  it('lets a holder write repeatedly, and an expired holder finish if no newer one exists', async () => {
     const { late } = await lateAndNewer()
     expect(await setPrice(150, late.fence)).toBe(true)
     expect(await setPrice(160, late.fence)).toBe(true)
   })
 
-  it('allows one write per fence with < in place of <=, so a repeated statement does not count twice', async () => {
+  it('allows one write per fence with < in place of <=', async () => {
     const { late, newer } = await lateAndNewer()
     const add = async (fence: bigint) =>
       await rows(
@@ -159,7 +159,7 @@ describe('a fence in each write', () => {
     expect(await rows('select price from products where id = 2')).toEqual([{ price: 300 }])
   })
 
-  it('guards any transaction by a row of its own that it passes first', async () => {
+  it('guards a transaction that first updates a row with the fence', async () => {
     const { late, newer } = await lateAndNewer()
     const pay = (payer: string, fence: bigint) =>
       postgres.transaction(async (tx) => {
@@ -208,14 +208,14 @@ describe('a version column', () => {
       [to, version],
     )
 
-  it('stops a writer whose reading is out of date, without any lock', async () => {
+  it('refuses a writer who read an older version, without any lock', async () => {
     const [a, b] = [await read(), await read()]
     expect(await write(300, b?.version)).toHaveLength(1)
     expect(await write(200, a?.version)).toHaveLength(0)
     expect(await price()).toBe(300)
   })
 
-  it('loses no addition of two concurrent writers, where a plain read and write loses one', async () => {
+  it('loses no addition of two concurrent writers, unlike a plain read and write', async () => {
     const [a, b] = [await read(), await read()]
     for (const reading of [a, b]) {
       await rows('update products set price = $1 where id = 1', [(reading?.price ?? 0) + 10])
@@ -232,7 +232,7 @@ describe('a version column', () => {
     expect(await price()).toBe(130)
   })
 
-  it('lets the first writer win, even after it lost its lock, so that the newer holder fails', async () => {
+  it('lets the first writer win, even after the loss of its lock', async () => {
     const { late, newer } = await lateAndNewer()
     const [old, current] = [await read(), await read()]
     expect(late.fence).toBeLessThan(newer.fence)

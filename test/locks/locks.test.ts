@@ -202,7 +202,7 @@ const aborted = (lease: Lease): Promise<void> =>
   })
 
 describe('locks on a real Redis', () => {
-  it('take one command to acquire and one to release, if the lock is free', async () => {
+  it('need one command to acquire and one to release, if the lock is free', async () => {
     await using redis = await startRedis()
     await using a = openLocks(redis.url)
     await a.locks.run('warm', () => {})
@@ -212,7 +212,7 @@ describe('locks on a real Redis', () => {
     expect(names).toEqual(Array(20).fill('evalsha'))
   })
 
-  it('renew each lease by one command after a third of it, and not before', async () => {
+  it('renew each lease by one command after each third of it', async () => {
     await using redis = await startRedis()
     await using a = openLocks(redis.url, { leaseMs: 1_500 })
     const lease = await a.locks.acquire('job')
@@ -262,10 +262,10 @@ describe('locks on a real Redis', () => {
     const stampede = createStampede({ store })
     await stampede.getOrSet('k', () => 'v', { ttlMs: 60_000 })
     await stampede.close()
-    expect(stampede.stats()).toMatchObject({ fills: { committed: 1 }, storeFailures: 0 })
+    expect(stampede.stats()).toMatchObject({ fills: { committed: 1 }, store: { failures: 0 } })
   })
 
-  it('keep nothing in memory for a key that is free again', async () => {
+  it('keep nothing in memory for a key that is free', async () => {
     await using redis = await startRedis()
     await using a = openLocks(redis.url)
     await using b = openLocks(redis.url)
@@ -292,7 +292,7 @@ describe('locks on a real Redis', () => {
 })
 
 describe('600 waiters in 10 processes', { timeout: 120_000 }, () => {
-  it('hold the lock one at a time, with rising fences and at most 2.4 commands each, and none starves', async () => {
+  it('hold the lock one at a time with rising fences, and none starves', async () => {
     await using fleet = await startLockFleet({ size: 10, locks: { waitMs: 60_000 } })
     await fleet.warmUp()
     const before = await fleet.redis.commandStats()
@@ -339,7 +339,7 @@ describe('600 waiters in 10 processes', { timeout: 120_000 }, () => {
 })
 
 describe('the signal of a lock holder', () => {
-  it('aborts when Redis freezes, within 1 s (the lease) after acquire() was called', async () => {
+  it('aborts within 1 s (the lease) of acquire() when Redis freezes', async () => {
     await using redis = await startRedis()
     await using a = openLocks(redis.url, { leaseMs: 1_000 })
     await a.locks.run('warm', () => {})
@@ -370,7 +370,7 @@ describe('the signal of a lock holder', () => {
   })
 
   it.each(['FLUSHALL', 'a restart'])(
-    'aborts when the lock is lost by %s; the next fence is greater, and a late write is refused',
+    'aborts when the lock is lost by %s, and the fence refuses a late write',
     async (loss) => {
       await using redis = await startRedis()
       await using admin = openAdmin(redis)
@@ -397,7 +397,7 @@ describe('the signal of a lock holder', () => {
     },
   )
 
-  it('has aborted when a stopped process wakes after the lease, and the next holder keeps the lock', async () => {
+  it('has aborted when a stopped process continues after its lease', async () => {
     await using fleet = await startLockFleet({ size: 2, locks: { leaseMs: 800 } })
     await fleet.warmUp()
     const cell = new GuardedCell()
@@ -438,7 +438,7 @@ describe('a killed lock holder', () => {
 })
 
 describe('lock hand-over', () => {
-  it('skips processes that died in the queue, within the same script call', async () => {
+  it('skips dead processes of the queue in one script call', async () => {
     await using fleet = await startLockFleet({ size: 4 })
     await using admin = openAdmin(fleet.redis)
     await fleet.warmUp()
@@ -465,7 +465,7 @@ describe('lock hand-over', () => {
     expect(commands.filter(({ name }) => name === 'publish')).toHaveLength(4)
   })
 
-  it('delays the next waiter by 2 s (the claim), not by a whole lease, if the receiver is frozen', async () => {
+  it('delays the next waiter by a claim of 2 s, not by a lease, if the receiver is frozen', async () => {
     await using fleet = await startLockFleet({ size: 2, locks: { leaseMs: 12_000 } })
     await using admin = openAdmin(fleet.redis)
     await fleet.warmUp()
@@ -482,7 +482,7 @@ describe('lock hand-over', () => {
     expect(performance.now() - releasedAt).toBeLessThan(2_000 + 2 * MARGIN_MS)
   })
 
-  it('does not leave the lock with a frozen receiver, which queues again when it wakes', async () => {
+  it('does not leave the lock with a frozen receiver, which later queues again', async () => {
     await using fleet = await startLockFleet({ size: 2, locks: { leaseMs: 3_000 } })
     await using admin = openAdmin(fleet.redis)
     await fleet.warmUp()
@@ -504,7 +504,7 @@ describe('lock hand-over', () => {
     })
   })
 
-  it('reaches a process that joined the queue although the reply to its acquire was lost', async () => {
+  it('reaches a queued process that never got the reply to its acquire', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     await using a = openLocks(redis.url)
@@ -528,7 +528,7 @@ describe('lock hand-over', () => {
 })
 
 describe('a subscription for locks', () => {
-  it('lets waiters try again when it is killed: no gap is longer than lease + 250 ms', {
+  it('delays waiters by at most lease + 250 ms when Redis closes it', {
     timeout: 60_000,
   }, async () => {
     const leaseMs = 1_000
@@ -556,7 +556,7 @@ describe('a subscription for locks', () => {
     expect(Math.max(...gaps)).toBeLessThan(leaseMs + 250 + 1_000)
   })
 
-  it('detects by its heartbeat that it is half-open: a waiter gets the lock within lease + 250 ms', async () => {
+  it('delays a waiter by at most lease + 250 ms when it hangs', async () => {
     const leaseMs = 2_000
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
@@ -582,7 +582,7 @@ describe('a subscription for locks', () => {
     expect(await had.release()).toBe('released')
   })
 
-  it('leads to no second holder when its message arrives late', async () => {
+  it('causes no second holder when it delivers a message late', async () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     await using admin = openAdmin(redis)
@@ -606,7 +606,7 @@ describe('a subscription for locks', () => {
     await silent.close()
   })
 
-  it('loses no wake-up while it is being opened', async () => {
+  it('loses no wake-up while it opens', async () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     proxy.delay(100)
@@ -621,7 +621,7 @@ describe('a subscription for locks', () => {
     expect(performance.now() - askedAt).toBeLessThan(5_000)
   })
 
-  it('is not needed for polling, which works if the server forbids SUBSCRIBE', async () => {
+  it('is not needed for polling, if the server forbids SUBSCRIBE', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     await admin.client.acl(
@@ -651,7 +651,7 @@ describe('a subscription for locks', () => {
     expect(publish).toBe(0)
   })
 
-  it('delays waiters until the end of the lease, and no longer, if the server forbids SUBSCRIBE', async () => {
+  it('delays waiters at most until the end of the lease if the server forbids SUBSCRIBE', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     await admin.client.acl('SETUSER', 'quiet', 'on', '>pw', '~*', '&*', '+@all', '-subscribe')
@@ -752,7 +752,7 @@ describe('locks on a faulty server', () => {
   )
 
   it.each(['inf', 'nan', 'x', '-5', '1e300', '9007199254740993'])(
-    'grant rising fences or refuse when a record has %s in place of its fence',
+    'grant rising fences or none when a record has %s in place of its fence',
     async (planted) => {
       await using redis = await startRedis()
       await using admin = openAdmin(redis)
@@ -787,7 +787,7 @@ describe('locks on a faulty server', () => {
     expect(performance.now() - askedAt).toBeLessThan(BUDGET_MS + MARGIN_MS)
   })
 
-  it('still work when the server forbids PUBLISH, but waiters get the lock only after the claim', async () => {
+  it('still work when the server forbids PUBLISH, but delay waiters by the claim', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     await admin.client.acl('SETUSER', 'mute', 'on', '>pw', '~*', '&*', '+@all', '-publish')
@@ -806,7 +806,7 @@ describe('locks on a faulty server', () => {
 })
 
 describe('locks after a lost reply', () => {
-  it('free the key soon, not after the lease, if the reply was to an acquire', async () => {
+  it('free the key before the lease ends, if the reply to an acquire was lost', async () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     await using admin = openAdmin(redis)
@@ -822,7 +822,7 @@ describe('locks after a lost reply', () => {
     expect(await b.locks.tryAcquire('job')).not.toBeNull()
   })
 
-  it('free the key soon if the connection broke during an acquire', async () => {
+  it('free the key before the lease ends, if the connection broke during an acquire', async () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     await using admin = openAdmin(redis)
@@ -837,7 +837,7 @@ describe('locks after a lost reply', () => {
     await admin.isFree('job', 3_000 + MARGIN_MS)
   })
 
-  it('report the release as unknown without an error, and the key is free', async () => {
+  it('report the release as unknown, and leave the key free', async () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     await using a = openLocks(proxy.url, {}, { commandTimeoutMs: BUDGET_MS })
@@ -849,7 +849,7 @@ describe('locks after a lost reply', () => {
     expect((await b.locks.acquire('job', { waitMs: 1_000 })).fence).toBeGreaterThan(lease.fence)
   })
 
-  it('keep the lease and renew it again if the reply was to a renewal', async () => {
+  it('keep the lease and renew it again, if the reply to a renewal was lost', async () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     await using a = openLocks(proxy.url, { leaseMs: 3_000 })
@@ -868,7 +868,7 @@ describe('locks after a lost reply', () => {
 })
 
 describe('acquire()', () => {
-  it('is refused when a frozen server runs it after its caller gave up', async () => {
+  it('grants nothing if a frozen Redis runs the script after the time budget', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     await using a = openLocks(redis.url, { leaseMs: 30_000 })
@@ -889,7 +889,7 @@ describe('acquire()', () => {
     expect(await a.locks.tryAcquire('job')).not.toBeNull()
   })
 
-  it('is undone when a frozen server runs it late and the process does not know its clock', async () => {
+  it('frees the lock if a frozen Redis grants it late to a process that does not know its clock', async () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     await using a = openLocks(redis.url, { leaseMs: 30_000 })
@@ -910,7 +910,7 @@ describe('acquire()', () => {
   })
 
   it.each(['free', 'held'])(
-    'leaves neither a lock nor a place in the queue when aborted before the reply (lock: %s)',
+    'leaves no lock and no place in the queue if it is aborted before the reply (lock: %s)',
     async (state) => {
       await using redis = await startRedis()
       await using proxy = await startProxy(redis.port)
@@ -939,7 +939,7 @@ describe('acquire()', () => {
     },
   )
 
-  it('leaves no lock if the locks are closed before its reply', async () => {
+  it('leaves no lock if close() is called before the reply', async () => {
     await using redis = await startRedis()
     await using a = openLocks(redis.url, { leaseMs: 30_000 })
     await using b = openLocks(redis.url)
@@ -952,7 +952,7 @@ describe('acquire()', () => {
 })
 
 describe('release()', () => {
-  it('ends the lease while a renewal is under way, and the renewal does not revive the lease', async () => {
+  it('ends the lease although a renewal is under way', async () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     await using admin = openAdmin(redis)
@@ -971,7 +971,7 @@ describe('release()', () => {
     }
   })
 
-  it('does not disturb waiters in the same process after the lease was lost', async () => {
+  it('frees a lost lock for the next waiter of the same process', async () => {
     await using redis = await startRedis()
     await using other = openLocks(redis.url)
     const client = new Redis(redis.url, { lazyConnect: true })

@@ -112,7 +112,7 @@ async function settledWithin(boundMs: number, promise: Promise<unknown>) {
 }
 
 describe('a quorum of five nodes', () => {
-  it('grants a lock for the rest of the lease, and frees it on every node', async () => {
+  it('grants a lock for the rest of the lease, and frees the lock on every node', async () => {
     const locks = await openWarm()
     const lease = await locks.acquire('job', { leaseMs: 5_000 })
     expect(lease.key).toBe('job')
@@ -133,13 +133,13 @@ describe('a quorum of five nodes', () => {
     expect(tookMs).toBeLessThan(1_000)
   })
 
-  it('grants within 1 s when 2 nodes hang, also to a process that starts now', async () => {
+  it('grants within 1 s when 2 nodes hang, also to a new process', async () => {
     await hang(3, 4)
     const { value } = await settledWithin(1_000, open().acquire('job'))
     expect(value).toBeDefined()
   })
 
-  it('refuses within the bound when 3 nodes hang, and leaves no trace on the others', async () => {
+  it('refuses within the time limit when 3 nodes hang, and leaves nothing on the others', async () => {
     const locks = await openWarm()
     await hang(2, 3, 4)
     const tried = await settledWithin(BOUND_MS, locks.tryAcquire('job'))
@@ -154,7 +154,7 @@ describe('a quorum of five nodes', () => {
     expect(await (await locks.acquire('job')).release()).toBe('released')
   })
 
-  it('is busy within the bound when 2 nodes hang and 1 is taken', async () => {
+  it('is busy within the time limit when 2 nodes hang and 1 has another owner', async () => {
     const locks = await openWarm()
     await occupy('job', 2)
     await hang(3, 4)
@@ -166,7 +166,7 @@ describe('a quorum of five nodes', () => {
     expect(impatient.code).toBe('ERR_LOCK_BUSY')
   })
 
-  it('grants nothing when the nodes are slower than the lease, and holds nothing afterwards', async () => {
+  it('grants nothing when the nodes are slower than the lease, and leaves nothing on them', async () => {
     const proxies = await Promise.all(servers.map(({ port }) => startProxy(port)))
     opened.push(async () => {
       await Promise.all(proxies.map((proxy) => proxy.stop()))
@@ -181,7 +181,7 @@ describe('a quorum of five nodes', () => {
 })
 
 describe('a quorum of four nodes', () => {
-  it('refuses a third owner within the bound when two owners hold 2 nodes each', async () => {
+  it('refuses a third owner within the time limit when two owners hold 2 nodes each', async () => {
     const locks = await openWarm({ nodes: 4 })
     await occupy('job', 0, 1, 2, 3)
     const tried = await settledWithin(BOUND_MS, locks.tryAcquire('job'))
@@ -212,7 +212,7 @@ describe('a late reply of a node', () => {
     return { proxy, locks: await openWarm({ ...options, urls }) }
   }
 
-  it('frees the node again after a refusal', async () => {
+  it('is undone after a refusal', async () => {
     const { proxy, locks } = await slowNode()
     await occupy('job', 0, 1, 2)
     proxy.delay(90)
@@ -226,7 +226,7 @@ describe('a late reply of a node', () => {
     })
   })
 
-  it('frees the node again after the lease was released', async () => {
+  it('is undone after the release of the lease', async () => {
     const { proxy, locks } = await slowNode()
     proxy.delay(90)
     const lease = await locks.acquire('job')
@@ -235,7 +235,7 @@ describe('a late reply of a node', () => {
     expect((await holdersOf('job')).filter((token) => token !== null)).toEqual([])
   })
 
-  it('counts for the holder once extend() has reached the node, and the node stays held', {
+  it('counts for the holder once extend() has reached the node', {
     timeout: 40_000,
   }, async () => {
     const locks = await openWarm({ leaseMs: 30_000 })
@@ -259,7 +259,7 @@ describe('a late reply of a node', () => {
 })
 
 describe('a quorum lease', () => {
-  it('is taken again by extend() on a node that restarted empty', async () => {
+  it('is taken by extend() on a node that restarted empty', async () => {
     const locks = await openWarm()
     const lease = await locks.acquire('job')
     await isHeldOnAll('job')
@@ -276,7 +276,7 @@ describe('a quorum lease', () => {
     await isFreeOnAll('job', BOUND_MS)
   })
 
-  it('stays whole when every node loses it in turn', { timeout: 60_000 }, async () => {
+  it('outlives the loss of its record on each node in turn', { timeout: 60_000 }, async () => {
     const locks = await openWarm()
     const other = await openWarm()
     const lease = await locks.acquire('job')
@@ -291,7 +291,7 @@ describe('a quorum lease', () => {
     expect(await lease.release()).toBe('released')
   })
 
-  it('renews itself', async () => {
+  it('is renewed by itself', async () => {
     const locks = await openWarm({ leaseMs: 1_500 })
     const other = await openWarm()
     const lease = await locks.acquire('job')
@@ -301,7 +301,7 @@ describe('a quorum lease', () => {
     expect(await lease.release()).toBe('released')
   })
 
-  it('outlives a moment without a majority, because the renewal is tried again', async () => {
+  it('outlives a short time without a majority, because the renewal is tried again', async () => {
     const locks = await openWarm({ leaseMs: 3_000 })
     const lease = await locks.acquire('job')
     // The renewal is due at 1 s. Two seconds are left after that.
@@ -314,7 +314,7 @@ describe('a quorum lease', () => {
     expect(await lease.release()).toBe('released')
   })
 
-  it('ends by the clock of its holder when the majority is unavailable', async () => {
+  it('ends by the clock of its holder if the majority is unavailable', async () => {
     const locks = await openWarm({ leaseMs: 1_500 })
     const askedAt = performance.now()
     const lease = await locks.acquire('job')
@@ -337,7 +337,7 @@ describe('a quorum lease', () => {
     expect((await holdersOf('job')).filter((token) => token !== null)).toEqual([])
   })
 
-  it('leaves nothing when it is released during extend()', async () => {
+  it('leaves nothing on the nodes if it is released during extend()', async () => {
     const locks = await openWarm()
     for (let round = 0; round < 10; round++) {
       const lease = await locks.acquire('job')
@@ -352,7 +352,7 @@ describe('a quorum lease', () => {
     }
   })
 
-  it('is given back by run(), which passes on the error of its function', async () => {
+  it('is released by run(), which passes on the error of its function', async () => {
     const locks = await openWarm()
     expect(await locks.run('job', (lease) => lease.key)).toBe('job')
     const failing = locks.run('job', () => {
@@ -364,7 +364,7 @@ describe('a quorum lease', () => {
 })
 
 describe('processes that compete for a quorum lock', () => {
-  it('all get it, one at a time, the first of ten within 1 s', {
+  it('all get the lock, one at a time, the first of ten within 1 s', {
     timeout: 60_000,
   }, async () => {
     const contenders = await Promise.all(Array.from({ length: 10 }, () => openWarm()))
@@ -387,7 +387,7 @@ describe('processes that compete for a quorum lock', () => {
     await isFreeOnAll('job', BOUND_MS)
   })
 
-  it('stop at once when they are aborted or closed, and leave nothing', async () => {
+  it('stop at once when they are aborted or closed, and leave nothing on the nodes', async () => {
     const locks = await openWarm()
     await occupy('job', 0, 1, 2)
     const abort = new AbortController()
@@ -422,7 +422,7 @@ describe('processes that compete for a quorum lock', () => {
     await isFreeOnAll('job', BOUND_MS)
   })
 
-  it('give the lock back when they close while they hold it', async () => {
+  it('give back the lock when they close while they hold it', async () => {
     const locks = await openWarm()
     const lease = await locks.acquire('job', { leaseMs: 60_000 })
     await locks.close()

@@ -80,7 +80,7 @@ describe('a fleet of all platforms', () => {
   })
   beforeAll(() => suite.fleet.warmUp())
 
-  it('runs the origin once for 100 cold requests at each member, with any leader', async () => {
+  it('runs the origin once in all for 100 cold requests to each process, with any leader', async () => {
     const { fleet } = suite
     const gate = createGate()
     fleet.origin.answer('/cold', { gate })
@@ -105,7 +105,7 @@ describe('a fleet of all platforms', () => {
     }
   })
 
-  it('removes a purged entry from the memory of every member', async () => {
+  it('removes a purged entry from the memory of every process', async () => {
     const { fleet } = suite
     for (const [index, member] of fleet.members.entries()) {
       const path = `/purged/${index}`
@@ -119,7 +119,7 @@ describe('a fleet of all platforms', () => {
     }
   })
 
-  it('refuses the result of a member frozen past its lease, on each platform', async () => {
+  it('refuses the commit of a process frozen past its lease, on each platform', async () => {
     const { fleet } = suite
     for (const [index, platform] of PLATFORMS.entries()) {
       const late = fleet.member(index)
@@ -172,7 +172,7 @@ describe('a fleet of all platforms without L1', () => {
   })
   afterAll(() => admin.disconnect())
 
-  it('runs each key once or twice more when Redis loses everything under load', async () => {
+  it('runs the handler of each key once or twice more when Redis loses everything under load', async () => {
     const { fleet } = suite
     const urls = ['/x', '/y', '/z'].flatMap((path) => fleet.urls(path))
     expectServed(await burst(urls, 150), 5_000)
@@ -187,7 +187,7 @@ describe('a fleet of all platforms without L1', () => {
     }
   })
 
-  it('treats any broken record of a page as a miss, and sends no header of it', async () => {
+  it('treats any broken record of a page as a miss, and sends none of its headers', async () => {
     const { fleet } = suite
     const member = fleet.member(0)
     await member.ask({ type: 'events' })
@@ -249,7 +249,7 @@ describe('a fleet of all platforms on a faulty Redis', () => {
     ['is killed', () => redis.kill(), () => redis.restart()],
   ]
   it.each(states)(
-    'spends two budgets at most, and runs the origin once per process when Redis %s',
+    'spends at most two budgets, and runs the origin once per process, when Redis %s',
     async (what, begin, end) => {
       const path = `/${what.replaceAll(' ', '-')}`
       await begin()
@@ -262,7 +262,7 @@ describe('a fleet of all platforms on a faulty Redis', () => {
 })
 
 describe('processes of every platform', () => {
-  it('agree on the time when their clocks are five seconds apart', async () => {
+  it('agree on ages and lifetimes when their clocks are five seconds apart', async () => {
     await using redis = await startRedis()
     let runs = 0
     const apps = await Promise.all(

@@ -26,7 +26,7 @@ function gated(fleet: IdempotentFleet, path = '/orders') {
 
 describe('four processes with idempotency keys', () => {
   it.each(['reject', 'wait'])(
-    'run 50 handlers for 20 duplicates of each of 50 keys within 5 ms, without an error (%s)',
+    'run 50 handlers for 20 concurrent duplicates of each of 50 keys (%s)',
     async (onBusy) => {
       // A budget that even a busy machine keeps. The test checks the number of runs, not their
       // speed.
@@ -52,7 +52,7 @@ describe('four processes with idempotency keys', () => {
     },
   )
 
-  it('leave a key to an operator after three of them died with its request', async () => {
+  it('leave a key to an operator after three of them died during its request', async () => {
     await using fleet = await startIdempotentFleet({ size: 4, idempotency: { leaseMs: 300 } })
     fleet.origin.answer('/poison', { gate: createGate() })
     for (const member of [0, 1, 2]) {
@@ -96,7 +96,7 @@ describe('two processes with idempotency keys', () => {
     }
   })
 
-  it('work as usual when their clocks are an hour off, in each direction', async () => {
+  it('work as usual when their clocks are an hour apart', async () => {
     const clocksMs = [3_600_000, -3_600_000]
     await using fleet = await startIdempotentFleet({ clocksMs, idempotency: { leaseMs: 1_000 } })
     const gate = gated(fleet)
@@ -129,7 +129,7 @@ describe('two processes with idempotency keys', () => {
     expect(fleet.origin.calls('/orders')).toBe(1)
   })
 
-  it('do not run a request again whose response the older encryption key cannot read', async () => {
+  it('do not run a request again whose response they cannot decrypt', async () => {
     const [old, next] = ['o'.repeat(32), 'n'.repeat(32)]
     const idempotency = { secret: 's'.repeat(32) }
     await using fleet = await startIdempotentFleet({
@@ -224,7 +224,7 @@ describe('idempotency keys on a faulty Redis', () => {
     expect(fleet.origin.calls('/orders')).toBe(1)
   })
 
-  it('run nothing while Redis refuses writes: 503 with Retry-After, and then the request runs', async () => {
+  it('run nothing while Redis refuses writes, and respond 503 with Retry-After', async () => {
     await using fleet = await startIdempotentFleet({ size: 1 })
     using admin = openAdmin(fleet)
     const { client } = admin

@@ -123,7 +123,7 @@ describe('a process that follows the purge log', () => {
     }
   })
 
-  it('drops its copies if it missed more than the log has, and knows the purge marks', async () => {
+  it('drops its copies if it missed more purges than the log has', async () => {
     const a = await start()
     const b = await start(proxy.url)
     await proxy.refuse()
@@ -139,7 +139,7 @@ describe('a process that follows the purge log', () => {
     expect(b.store.position).toBe(a.store.position)
   })
 
-  it('notices that other purges got the positions of lost ones', async () => {
+  it('notices a fail-over in which other purges got the positions of lost ones', async () => {
     // The server's clock was set back, so each position is the last one + 1.
     const ahead = (Date.now() + 3_600_000) * 1_000
     await admin.hset(nameOf('meta'), { last: `${ahead}-1`, floor: ahead, marks: 0 })
@@ -187,7 +187,7 @@ describe('a process that follows the purge log', () => {
     for (const { heard } of [a, c]) await soon(() => heard.at(-1)).toBe('t=3 soft')
   })
 
-  it('catches up over a slow line in pages, each within the budget of a command', async () => {
+  it('catches up over a slow connection in pages, each within the budget of a command', async () => {
     const a = await start()
     const b = await start(proxy.url)
     await proxy.refuse()
@@ -206,14 +206,14 @@ describe('a process that follows the purge log', () => {
     expect(b.counts.forgets).toBe(0)
   })
 
-  it('writes a shorter log for purges with long names', async () => {
+  it('keeps fewer purges in the log if their names are long', async () => {
     const a = await start()
     for (let n = 0; n < 400; n++) await a.store.purge(`${'x'.repeat(100_000)}${n}`, hard)
     expect(await admin.xlen(nameOf('log'))).toBeLessThan(200)
     expect(Number(await admin.memory('USAGE', nameOf('log')))).toBeLessThan(20 * 1024 * 1024)
   })
 
-  it('notices by itself that the history was lost', async () => {
+  it('notices by itself that the purge log was lost', async () => {
     const a = await start()
     await a.store.mark('t=1', hard)
     await admin.flushall()
@@ -222,7 +222,7 @@ describe('a process that follows the purge log', () => {
     await a.store.lookup('k', LOOKUP)
   })
 
-  it('notices a purge without a notification, while its connections are open', async () => {
+  it('notices a purge whose notification was lost, although its connections are open', async () => {
     const a = await start()
     const names = (['meta', 'log', 'marks'] as const).map(nameOf)
     const args = ['mht=lost', '0-0', 'another channel', 10_000, 100_000, 86_400_000, 1]
@@ -342,7 +342,7 @@ describe('a process without lookups', () => {
 })
 
 describe('a frozen Redis', () => {
-  it('confirms no purges, so copies are no longer trusted and lookups fail', async () => {
+  it('confirms no purges, so that copies expire and lookups fail', async () => {
     const a = await start()
     await soon(() => a.store.confirmedAt > 0).toBe(true)
     await server.pause()
@@ -372,7 +372,7 @@ describe('purges on a Redis that refuses commands', () => {
   }
 
   it.each(['xadd', 'zadd', 'eval'])(
-    'reject when it refuses to store a purge (%s)',
+    'reject when Redis refuses to store them (%s)',
     async (command) => {
       const a = await start()
       const b = await user(`no-${command}`)
@@ -384,7 +384,7 @@ describe('purges on a Redis that refuses commands', () => {
     },
   )
 
-  it('reject when it refuses PUBLISH, are in the log, and other processes find them there', async () => {
+  it('reject when Redis refuses PUBLISH, but are in the log for other processes', async () => {
     const a = await start()
     const b = await user('mute', '-publish')
     await expect(b.store.mark('t=1', hard)).rejects.toThrow(/PUBLISH is refused/)
@@ -419,7 +419,7 @@ describe('purges on a Redis that refuses commands', () => {
 
 describe('planted data in Redis', () => {
   it.each(['meta', 'log', 'marks'] as const)(
-    'is treated as a lost history in place of %s',
+    'counts as a lost purge log in place of %s',
     async (part) => {
       const a = await start()
       const b = await start()

@@ -66,7 +66,7 @@ async function backAfter(process: Process): Promise<{ tookMs: number; refused: S
   return { tookMs: performance.now() - begunAt, refused }
 }
 
-it("the store names no role but the master's for itself", () => {
+it('the store connects only to a server in the role of master', () => {
   const given: object[] = []
   const client = {
     isCluster: false,
@@ -120,7 +120,7 @@ for (const { name, source } of inject('serverBinaries')) {
       for (const each of [...processes, later]) await each.close()
     })
 
-    it.concurrent('loses what the replica had missed, except purges that a live process has seen', async () => {
+    it.concurrent('loses what the replica had missed, except purges that a running process has received', async () => {
       await using bench = await startSentinels({ source })
       const [one, two] = [new Process(bench), new Process(bench, '5')]
       const last = new Process(bench, '6', 'other')
@@ -173,7 +173,7 @@ for (const { name, source } of inject('serverBinaries')) {
       for (const each of [one, two, stranger, heir]) await each.close()
     })
 
-    it.concurrent('leaves a former master at once, although it still runs', async () => {
+    it.concurrent('leaves a former master at once, although that server still runs', async () => {
       await using bench = await startSentinels({ source })
       const [one, two] = [new Process(bench, '6'), new Process(bench, '5')] as const
       for (const each of [one, two]) await each.read('page', 'made before')

@@ -109,7 +109,7 @@ describe('finish-record', () => {
     expect(await allHeard()).toHaveLength(6)
   })
 
-  it('replies FINISHED to the token alone, which takes the attempt back, and keeps the count of lost leases', async () => {
+  it('replies FINISHED to a caller that has only the token, and keeps the count of lost leases', async () => {
     await plant({ ...SOUND, ...WAITING })
     expect(await finish('released', { fence: '*' })).toEqual(['FINISHED', NOW])
     const rest = less('token', 'until')
@@ -196,7 +196,7 @@ describe('finish-record', () => {
     }
   })
 
-  it('replies STALE when the attempt ended otherwise, by another token, or under a later fence', async () => {
+  it('replies STALE after another result, another token or a later fence', async () => {
     for (const fields of [COMPLETED, RELEASED, UNCERTAIN]) {
       await plant(fields)
       for (const as of STATES) {
@@ -284,7 +284,7 @@ describe('settle-record', () => {
     ['in no state, with force', { ...SOUND, s: 'done' }, 1],
   ]
   it.each(settleable)(
-    'replies SETTLED for a record that is %s: its lease ends, and all processes get the message',
+    'replies SETTLED for a record that is %s, and wakes all processes',
     async (_, fields, force) => {
       for (const [as, left] of ENDINGS) {
         await plant({ ...fields, ...WAITING })

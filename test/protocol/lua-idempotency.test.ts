@@ -112,15 +112,12 @@ describe('begin-record', () => {
   it.each([
     ['after the clock was set back', '8999999999999999', '9000000000000000'],
     ['up to the greatest whole number', LARGEST, '9007199254740991'],
-  ])(
-    'replies BEGUN with a fence above every earlier one, and raises each count by one, %s',
-    async (_, ahead, next) => {
-      await plant({ ...LAPSED, fence: ahead, attempt: ahead, lost: ahead })
-      const more = { maxAttempts: Number(LARGEST) + 2 }
-      expect((await begin('t', more))[2]).toBe(next)
-      expect(await fieldsOf()).toMatchObject({ fence: next, attempt: next, lost: next })
-    },
-  )
+  ])('replies BEGUN with a fence above every earlier one, %s', async (_, ahead, next) => {
+    await plant({ ...LAPSED, fence: ahead, attempt: ahead, lost: ahead })
+    const more = { maxAttempts: Number(LARGEST) + 2 }
+    expect((await begin('t', more))[2]).toBe(next)
+    expect(await fieldsOf()).toMatchObject({ fence: next, attempt: next, lost: next })
+  })
 
   it('replies BEGUN again to the running token, with the same grant, and writes nothing', async () => {
     await plant({ ...SOUND, 'w:other': 1 })
@@ -128,7 +125,7 @@ describe('begin-record', () => {
     expect(reply).toEqual(['BEGUN', NOW, '7', 3, '1', 'pay', 'paid'])
   })
 
-  it('replies BEGUN after a lease ran out: one more attempt, one more lost lease, a recovery', async () => {
+  it('replies BEGUN after a lease ran out, and counts one more attempt and one more lost lease', async () => {
     await plant({ ...LAPSED, recovery: '0', ended: 'before', 'w:other': 1 })
     const given = { exact: 'e', canonical: 'not the first' }
     const reply = await begin('t', given)
@@ -140,12 +137,12 @@ describe('begin-record', () => {
     await expectKept(RETENTION_MS)
   })
 
-  it('replies BEGUN to the token whose own lease ran out, with a new attempt', async () => {
+  it('replies BEGUN with a new attempt to the token whose own lease ran out', async () => {
     await plant(LAPSED)
     expect((await begin('holder')).slice(3, 5)).toEqual([4, 1])
   })
 
-  it('replies BEGUN after a release, with the count of lost leases and with its steps', async () => {
+  it('replies BEGUN after a release, and keeps the steps and the count of lost leases', async () => {
     await plant({ ...RELEASED, 's:': 'no name', 's:s:x': '', 'w:other': 1 })
     const reply = await begin('t')
     expect(reply.slice(3, 5)).toEqual([4, '1'])
@@ -198,7 +195,7 @@ describe('begin-record', () => {
     expect(await statusOf(begin('t', one))).toBe('BUSY')
   })
 
-  it('replies BUSY for one more lease, once, after the clock was set back during the lease', async () => {
+  it('replies BUSY for at most one more lease after the clock was set back during the lease', async () => {
     await plant({ ...SOUND, until: span((await serverMs()) + 3_600_000, 4_000) })
     const [status, now, forMs] = await begin('t')
     expect([status, forMs]).toEqual(['BUSY', 4_000])
@@ -227,7 +224,7 @@ describe('begin-record', () => {
     expect(reply).toEqual(['BUSY', NOW, NOW])
   })
 
-  it('replies BUSY for a moment for a record that no version of ours would write', async () => {
+  it('replies BUSY for a moment if no version of ours would write such a record', async () => {
     const unsound: Fields[] = [{ v: '2' }, { v: '' }, { v: '1.0' }, { s: '' }, { s: 'done' }]
     for (const field of ['until', 'fence', 'attempt', 'lost']) {
       unsound.push(...NONSENSE.map((value) => ({ [field]: value })))
@@ -268,7 +265,7 @@ describe('begin-record', () => {
     expect(await begin('t')).toEqual(['COMPLETED', NOW, 0, 'bytes'])
   })
 
-  it('replies COMPLETED only by the state of the record, not by its frame', async () => {
+  it('does not reply COMPLETED for a record with a frame in another state', async () => {
     for (const [fields, status] of [
       [SOUND, 'BUSY'],
       [UNCERTAIN, 'UNCERTAIN'],
@@ -280,7 +277,7 @@ describe('begin-record', () => {
     }
   })
 
-  it('replies UNCERTAIN to every token, also to that of the attempt, and leaves the TTL', async () => {
+  it('replies UNCERTAIN to every token, also to the token of the attempt', async () => {
     await plant(UNCERTAIN)
     expect(await unchanged(() => begin('t', { process: 'me' }))).toEqual(['UNCERTAIN', NOW])
     await record({ token: 'holder', until: FUTURE })
@@ -292,7 +289,7 @@ describe('begin-record', () => {
     ['after maxAttempts in a row', { maxAttempts: 2 }],
     ['after more than maxAttempts in a row', { maxAttempts: 1 }],
   ] as const)(
-    'replies UNCERTAIN when a lease ran out, %s, and lets its holder still finish',
+    'replies UNCERTAIN when a lease ran out, %s, but its holder may still finish',
     async (_, how) => {
       await plant({ ...LAPSED, recovery: '0', 'w:other': 1 })
       expect(await begin('t', how)).toEqual(['UNCERTAIN', NOW])
@@ -364,7 +361,7 @@ describe('keep-step', () => {
     await expectKept(PLANTED_MS)
   })
 
-  it('replies STALE after a takeover, after the end, and without a record', async () => {
+  it('replies STALE after a takeover, after the end of the attempt, or without a record', async () => {
     for (const fields of [COMPLETED, RELEASED, UNCERTAIN, { ...SOUND, v: '2' }, less('v')]) {
       await plant(fields)
       expect(await unchanged(() => keep('ship', 'sent'))).toBe('STALE')
@@ -430,7 +427,7 @@ describe('inspect-record', () => {
     expect((await inspect()).slice(0, 3)).toEqual(['running', huge, huge])
   })
 
-  it('replies UNKNOWN for a record that no version of ours would write', async () => {
+  it('replies UNKNOWN if no version of ours would write such a record', async () => {
     const planted: Fields[] = [{ v: '2' }, { v: '' }, { s: 'done' }, { s: '' }]
     for (const field of ['attempt', 'fence']) {
       const notWhole = NONSENSE.filter((value) => !/^\d+$/.test(value))
@@ -444,7 +441,7 @@ describe('inspect-record', () => {
     }
   })
 
-  it('replies running for very long without a valid end of the lease, and settle-record refuses it as lapsed', async () => {
+  it('replies "running" for a very long time if the end of the lease is invalid', async () => {
     for (const until of [...NONSENSE, `${PAST}x`, LARGEST]) {
       await plant({ ...SOUND, until })
       expect([until, ...(await inspect())].slice(0, 5)).toEqual([until, 'running', '3', '7', 1e13])
@@ -475,7 +472,7 @@ describe('inspect-record', () => {
 })
 
 describe('idempotency scripts in a cluster', () => {
-  it('run where only the slot of their one key is', async () => {
+  it('run in a cluster on the slot of their only key', async () => {
     await using node = await startRedis({
       port: await freeClusterPort(),
       args: ['--cluster-enabled', 'yes', '--cluster-require-full-coverage', 'no'],

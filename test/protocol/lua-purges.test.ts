@@ -135,7 +135,7 @@ describe('append-purge', () => {
     }
   })
 
-  it("continues from the caller's position if that is ahead, and makes older entries outdated", async () => {
+  it('continues from the position of the caller if that is greater, and makes older entries outdated', async () => {
     const known = await begun()
     const ahead = (await micros()) + 3_600_000_000
     // After a fail-over to a server whose clock is behind, new positions would be lower than the
@@ -151,7 +151,7 @@ describe('append-purge', () => {
     expect(await read(known)).toMatchObject({ status: 'MARKS', floor: prev })
   })
 
-  it('makes every entry outdated that is older than its history', async () => {
+  it('makes every entry outdated that is older than its purge log', async () => {
     const before = await micros()
     const { position, prev } = await append('mht=red', before)
     expect(prev).toBeGreaterThanOrEqual(before)
@@ -180,7 +180,7 @@ describe('append-purge', () => {
     expect(Number(await redis.hget(meta, 'floor'))).toBe(old.position)
   })
 
-  it('replies UNANNOUNCED if it may not publish, and the purge is in the log', async () => {
+  it('replies UNANNOUNCED if it may not publish, and keeps the purge in the log', async () => {
     const client = await without('publish')
     const { status, position } = await append('mht=red', 0, { client })
     client.disconnect()
@@ -249,7 +249,7 @@ describe('read-purges', () => {
     }
   })
 
-  it('replies MARKS if the log was trimmed since', async () => {
+  it('replies MARKS if the log no longer has all purges since', async () => {
     const known = await begun()
     const all: number[] = []
     for (let i = 0; i < 3 * A_NODE; i++) {
@@ -304,7 +304,7 @@ describe('read-purges', () => {
     expect(names).toEqual(['ht=0', 'ht=1', 'ht=2', 'ht=3', 'ht=4'])
   })
 
-  it('starts a history, and makes every older entry outdated', async () => {
+  it('starts a purge log, and makes every older entry outdated', async () => {
     const before = await micros()
     const { status, last, floor, events } = await read(0)
     expect([status, events]).toEqual(['MARKS', []])
@@ -329,7 +329,7 @@ describe('read-purges', () => {
     expect(await read(reply.last)).toMatchObject({ events: [[third.position, 'mht=blue']] })
   })
 
-  it('replies LOG to a process that knew all purges when the marks were lost, and reports the loss to new ones', async () => {
+  it('replies LOG to a process that knew all purges when the marks were lost', async () => {
     await begun()
     const { position } = await append('mht=red')
     await redis.del(marks)
@@ -337,7 +337,7 @@ describe('read-purges', () => {
     expect(await read(0)).toMatchObject({ status: 'MARKS', floor: position, events: [] })
   })
 
-  it('makes entries before the next purge outdated if that purge finds the marks lost', async () => {
+  it('makes earlier entries outdated at the next purge after the marks were lost', async () => {
     await begun()
     const { position } = await append('mht=red')
     await redis.del(marks)
@@ -347,7 +347,7 @@ describe('read-purges', () => {
     expect(events.map(([, name]) => name)).toEqual(['ht=blue'])
   })
 
-  it('replies MARKS to a process whose position is ahead, and continues from there', async () => {
+  it('replies MARKS to a process with a greater position, and continues from there', async () => {
     await append('mht=red')
     const ahead = (await micros()) + 3_600_000_000
     const reply = await read(ahead)
@@ -361,7 +361,7 @@ describe('read-purges', () => {
     expect(await read(last)).toMatchObject({ status: 'LOG', events: [[position, 'mht=red']] })
   })
 
-  describe('for a process that knows purges which older data lacks', () => {
+  describe('for a process that knows purges which the data of the server lacks', () => {
     /** Appends purges of which the last is lost, and then purges that do not know of it. */
     async function fork(after: number): Promise<{ known: number; last: number }> {
       await begun()
@@ -387,7 +387,7 @@ describe('read-purges', () => {
       expect(await append('mht=next', known)).toMatchObject({ prev: last + 1 })
     })
 
-    it('replies MARKS also when other purges got the positions of the lost ones', async () => {
+    it('replies MARKS also if other purges got the positions of the lost ones', async () => {
       // The clock is behind the log, as after it was set back. Each position is the last one + 1.
       const ahead = (await micros()) + 3_600_000_000
       const { lastId } = await read(ahead)
@@ -520,7 +520,7 @@ describe('read-purges', () => {
     expect(await read(position)).toMatchObject({ last: position })
   })
 
-  it('starts a history on a server without free memory', async () => {
+  it('starts a purge log on a server without free memory', async () => {
     expect((await whenFull(() => read(0))).status).toBe('MARKS')
   })
 })

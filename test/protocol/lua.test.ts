@@ -45,7 +45,7 @@ const run = (script: generated.Script, args: Arguments, client = redis): Promise
 }
 
 describe('the scripts', () => {
-  it('are those of lua/, each tested below, in lua-purges.test.ts or in lua-idempotency.test.ts', () => {
+  it('are those of lua/, each with tests', () => {
     const folder = new URL('../../lua/', import.meta.url)
     const files = readdirSync(folder).filter((file) => file.endsWith('.lua'))
     const scripts = Object.values(generated).map(({ name, keys }) => `${name}-${keys}.lua`)
@@ -113,7 +113,7 @@ describe('acquire-lock', () => {
     expect(await fieldsOf()).toEqual({ token: 'other', until: String(until), fence: '7' })
   })
 
-  it('replies BUSY for one more lease, once, after the clock was set back during the lease', async () => {
+  it('replies BUSY for at most one more lease after the clock was set back during the lease', async () => {
     const hour = 3_600_000
     await record({ token: 'other', until: span((await serverMs()) + hour, 4_000), fence: '7' })
     const [status, now, , forMs] = (await acquire('t')) as [string, number, string, number]
@@ -142,20 +142,20 @@ describe('acquire-lock', () => {
     })
   })
 
-  it('replies BUSY without a shorter TTL of the record if a short wait meets a long lease', async () => {
+  it('replies BUSY without shortening the TTL of the record', async () => {
     await acquire('holder', { leaseMs: 600_000 })
     await acquire('t', { leaseMs: 1_000, process: 'p' })
     expect(await redis.pttl(key)).toBeGreaterThan(600_000)
   })
 
-  it('replies OVERDUE with the old token when the lease is over and other processes queue', async () => {
+  it('replies OVERDUE with the old token when the lease is over and other processes are queued', async () => {
     await record({ token: 'dead', until: PAST, fence: '7', 'q:0': 't1 5000 p1', 'p:p1': 0 })
     await record({ head: 0, tail: 1 })
     expect(await acquire('t')).toEqual(['OVERDUE', expect.any(Number), '7', 0, 'dead'])
     expect(await fieldsOf()).toMatchObject({ token: 'dead', fence: '7' })
   })
 
-  it('replies OVERDUE for a free lock in whose queue other processes wait, so that none is overtaken', async () => {
+  it('replies OVERDUE for a free lock if other processes are queued, so that none is overtaken', async () => {
     await record({ fence: '7', 'q:0': 't1 5000 p1', 'p:p1': 0, head: 0, tail: 1 })
     expect(await acquire('t')).toEqual(['OVERDUE', expect.any(Number), '7', 0, ''])
   })
@@ -192,13 +192,13 @@ describe('release-lock', () => {
     expect(await fieldsOf()).toMatchObject({ token: 't', fence: '7' })
   })
 
-  it('replies LOST on behalf of a holder whose lease is not over', async () => {
+  it('replies LOST to a caller that wants to end an expired lease, if the lease is not over', async () => {
     await held()
     expect(await release('t', { overdue: 1 })).toEqual(['LOST', expect.any(Number), '', 0])
     expect(await fieldsOf()).toMatchObject({ token: 't' })
   })
 
-  it('replies RELEASED on behalf of a holder whose lease is over', async () => {
+  it('replies RELEASED to a caller that ends the expired lease of another process', async () => {
     await held()
     await record({ until: PAST })
     expect(await release('t', { overdue: 1 })).toEqual(['RELEASED', expect.any(Number), '', 0])
@@ -211,7 +211,7 @@ describe('release-lock', () => {
     expect(await fieldsOf()).toEqual({ fence: '7' })
   })
 
-  it('replies RELEASED to the token alone', async () => {
+  it('replies RELEASED to a caller that has only the token', async () => {
     await held()
     expect(await statusOf(release('t', { fence: '*' }))).toBe('RELEASED')
   })
@@ -237,7 +237,7 @@ describe('release-lock', () => {
     ])
   })
 
-  it('replies RELEASED and skips processes that are gone, in the same step', async () => {
+  it('replies RELEASED and skips processes of the queue that no longer exist', async () => {
     await held(['dead1', 'dead2', 'p3'])
     await listenAs('p3')
     expect(await release('t')).toEqual(['RELEASED', expect.any(Number), '', CLAIM_MS])
@@ -245,7 +245,7 @@ describe('release-lock', () => {
     expect(await allHeard()).toHaveLength(1)
   })
 
-  it('replies RELEASED without a successor when all are gone', async () => {
+  it('replies RELEASED without a successor if no process of the queue exists any more', async () => {
     await held(['dead1', 'dead2'])
     expect(await statusOf(release('t'))).toBe('RELEASED')
     expect(Object.keys(await fieldsOf())).toEqual(['fence'])
@@ -298,7 +298,7 @@ describe('release-lock', () => {
     expect(Object.keys(await fieldsOf()).filter((field) => /^[qp]:/.test(field))).toEqual([])
   })
 
-  it('replies RELEASED without a successor if the grant may not be written, and sends no false message', async () => {
+  it('replies RELEASED without a successor if the grant cannot be written, and sends no message', async () => {
     await held(['p1'])
     await listenAs('p1')
     const client = await without('hset')
@@ -336,7 +336,7 @@ describe('leave-queue', () => {
     expect(await fieldsOf()).toEqual({ head: '0', tail: '1', 'q:0': 't 5000 p1', 'p:p1': '0' })
   })
 
-  it('replies LEFT with a gap if other processes are behind', async () => {
+  it('replies LEFT with a gap if other processes are queued later', async () => {
     await queued('p1', 'p2')
     expect(await leave('p1')).toBe('LEFT')
     expect(await fieldsOf()).toEqual({ head: '0', tail: '2', 'q:1': 't 5000 p2', 'p:p2': '1' })
@@ -433,20 +433,20 @@ describe('lookup-or-lease', () => {
     expect(await redis.pttl(key)).toBeGreaterThan(KEEP_MS)
   })
 
-  it('replies LEASED although another token held the lease, if the clock was set back before that', async () => {
+  it('replies LEASED although another token has the lease, if the clock was set back meanwhile', async () => {
     const later = (await serverMs()) + 60_000
     await record({ token: 'other', until: span(later, 5_000), fence: '7' })
     expect(await statusOf(look('t'))).toBe('LEASED')
     expect(await fieldsOf()).toMatchObject({ token: 't' })
   })
 
-  it('replies LEASED despite a PASS mark or a failure, if the clock was set back before that', async () => {
+  it('replies LEASED despite a PASS mark or a failure, if the clock was set back meanwhile', async () => {
     const later = (await serverMs()) + 60_000
     await record({ pass: span(later, 5_000), retry: span(later, 1_000), failure: 'why' })
     expect(await statusOf(look('t'))).toBe('LEASED')
   })
 
-  it('replies LEASED for an entry made in the future, and drops it, because its age is unknown', async () => {
+  it('replies LEASED for an entry from the future, and drops it', async () => {
     const later = (await serverMs()) + 60_000
     await entry(5_000, { made: later, fresh: later + 2_000 })
     const reply = (await look('t')) as unknown[]
@@ -579,7 +579,7 @@ describe('lookup-or-lease', () => {
     await expect(whenFull(() => look('t'))).rejects.toThrow(/OOM/)
   })
 
-  it('replies PASS with the grant to the request whose response may be stored; the mark stays', async () => {
+  it('replies PASS with the grant to one request, whose response may be stored', async () => {
     const until = (await serverMs()) + 4_000
     await record({ pass: until })
     const [status, now, grant, forMs] = (await look('t')) as unknown[]
@@ -658,7 +658,7 @@ describe('lookup-or-lease', () => {
     expect((await fieldsOf())['w:me']).toBe('')
   })
 
-  it('replies PASS, FAILED and BUSY for at most a day, for any planted value', async () => {
+  it('replies PASS, FAILED and BUSY for at most a day, whatever value was planted', async () => {
     const day = 86_400_000
     await record({ pass: FUTURE })
     expect((await look('t')) as unknown[]).toMatchObject({ 0: 'PASS', 3: day })
@@ -820,14 +820,14 @@ describe('lookup-or-lease', () => {
       expect(await statusOf(look('', { leaseMs: 0 }))).toBe('STALE')
     })
 
-    it('replies STALE for no longer than since the soft purge', async () => {
+    it('replies STALE only since the moment of the soft purge', async () => {
       await variant(5_000)
       await begun(`begun 5 ${(await serverMs()) - 3_500}`)
       // `swr` is 3 s, so the entry is in its stale-if-error window only.
       expect(await statusOf(look('t'))).toBe('LEASED')
     })
 
-    it('replies FRESH when no purge of its group came since', async () => {
+    it('replies FRESH if no purge of its group came since the commit', async () => {
       for (const variants of [LIFE, SOFTENED]) {
         await variant(5_000, { stored: '7', fence: '7', group: variants })
         await begun(variants)
@@ -947,7 +947,7 @@ describe('commit', () => {
     expect((await allHeard()).at(-1)).toBe(`wake ${tests} me k`)
   })
 
-  it('replies COMMITTED without sending a frame over 16 KiB, nor more than 1 MiB in all', async () => {
+  it('replies COMMITTED without sending a frame over 16 KiB, or more than 1 MiB in total', async () => {
     await listener.psubscribe(`wake ${tests} *`)
     const sizes: number[] = []
     listener.on('pmessage', (_pattern, _channel, message: string) => sizes.push(message.length))
@@ -985,7 +985,7 @@ describe('end-lease', () => {
     expect(await allHeard()).toEqual([`wake ${tests} me k`])
   })
 
-  it('replies ENDED without a result, and leaves a PASS mark', async () => {
+  it('replies ENDED without a result, and keeps the PASS mark', async () => {
     await record({ token: 't', fence: '7', until: FUTURE, pass: FUTURE })
     expect(await end('t', '7')).toBe('ENDED')
     expect(await fieldsOf()).toEqual({ fence: '7', pass: String(FUTURE) })
@@ -1015,7 +1015,7 @@ describe('end-lease', () => {
     expect(await allHeard()).toEqual([`wake ${tests} me k`])
   })
 
-  it('replies ENDED as failed, and shares nothing without a waiting process', async () => {
+  it('replies ENDED as failed, and shares nothing if no process waits', async () => {
     await record({ token: 't', fence: '7', until: FUTURE, frame: 'bytes', stored: '5' })
     expect(await end('t', '7', 0, 4_000)).toBe('ENDED')
     const left = await fieldsOf()
@@ -1061,7 +1061,7 @@ describe('purge', () => {
     expect(await redis.exists(key)).toBe(0)
   })
 
-  it('replies PURGED for a soft purge of variants: the same life, and another moment each time', async () => {
+  it('replies PURGED for each soft purge of variants, with a later moment each time', async () => {
     await record({ variants: LIFE })
     const before = await serverMs()
     expect(await drop(1)).toBe('PURGED')
@@ -1095,7 +1095,7 @@ describe('purge', () => {
     expect((await fieldsOf()).fence).toBe('8999999999999999')
   })
 
-  it('replies UNSTAMPED if there is no memory for the stamp', async () => {
+  it('replies UNSTAMPED if there is no memory for the moment of the purge', async () => {
     await record({ frame: 'bytes', stored: '5', fence: '7' })
     expect(await whenFull(() => drop(1))).toBe('UNSTAMPED')
     expect((await fieldsOf()).fence).toBe('7')

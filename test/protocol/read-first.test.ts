@@ -38,14 +38,14 @@ async function warm(store: StampedeStore): Promise<StampedeStore> {
   return store
 }
 
-describe('a store that sees hits', () => {
-  it('reads first: no script, and TIME once for all lookups of one turn', async () => {
+describe('a store that recently had hits', () => {
+  it('sends plain reads without a script, and one TIME for all lookups of one turn', async () => {
     const store = await warm(openStore())
     const fifty = () => Promise.all(Array.from({ length: 50 }, () => look(store, HOT)))
     expect(await sent(fifty)).toEqual({ hmget: 50, time: 1, scripts: 0 })
   })
 
-  it('starts with the script, and returns to it after some misses', async () => {
+  it('uses the script first, and again after some misses', async () => {
     const store = openStore()
     await write(store, HOT, 'hot')
     expect(await sent(() => look(store, HOT))).toEqual({ hmget: 0, time: 0, scripts: 1 })
@@ -64,7 +64,7 @@ describe('a store that sees hits', () => {
     })
   })
 
-  it('sees a purge that came before the lookup: of the key, and of the variants of one', async () => {
+  it('obeys a purge of the key or of its variants that came before the lookup', async () => {
     const [a, b] = [await warm(openStore()), openStore()]
     for (const key of ['k', 'k\0one']) await write(b, key, 'old')
     for (const key of ['k', 'k\0one']) expect((await look(a, key)).status).toBe('fresh')
@@ -74,7 +74,7 @@ describe('a store that sees hits', () => {
     for (const key of ['k', 'k\0one']) expect((await look(a, key)).status).toBe('busy')
   })
 
-  it('uses the script for a caller that knows the entry to be outdated', async () => {
+  it('uses the script for a caller whose copy is outdated', async () => {
     const store = await warm(openStore())
     for (const [soft, status] of [
       [true, 'stale'],
@@ -103,7 +103,7 @@ describe('a store that sees hits', () => {
     expect(early).toMatchObject({ status: 'fresh', grant: { token: 'early' } })
   })
 
-  it('waits for its own earlier purge before it reads, also when the server lost its scripts', async () => {
+  it('sends a plain read only after its own earlier purge, also when the server lost its scripts', async () => {
     const store = await warm(openStore())
     await store.purge('k', { soft: false })
     for (const soft of [false, true]) {
@@ -122,7 +122,7 @@ describe('a store that sees hits', () => {
     expect(await look(store, 'k', 5_000)).toMatchObject({ status: 'leased' })
   })
 
-  it('waits no longer than two budgets for a frozen Redis', async () => {
+  it('waits for a frozen Redis for at most two budgets', async () => {
     const store = await warm(openStore())
     await server.pause()
     const startedAt = performance.now()
@@ -130,7 +130,7 @@ describe('a store that sees hits', () => {
     expect(performance.now() - startedAt).toBeLessThan(2 * BUDGET_MS + 400)
   })
 
-  it('opens the circuit after three failures, and reads again once Redis is back', async () => {
+  it('opens the circuit breaker after three failures, and sends plain reads again later', async () => {
     const store = await warm(openStore())
     await server.pause()
     const late = [1, 2, 3].map(() => expect(look(store, HOT)).rejects.toThrow('no reply'))

@@ -21,7 +21,7 @@ import { redisOfFile } from '../harness/redis-of-file.ts'
 const { server, admin } = await redisOfFile()
 
 describe('the permissions in docs/guide/redis.md', () => {
-  it('are exactly the commands of scripts, sources and ioredis', async () => {
+  it('are exactly the commands of the scripts, our sources and ioredis', async () => {
     const listed = (await admin.call('COMMAND')) as unknown[][]
     const known = new Set(listed.map(([name]) => String(name).toUpperCase()))
     const used = commandsInUse(known)
@@ -83,7 +83,7 @@ describe.each([
     },
   )
 
-  it('is woken when another process has filled, and can confirm an entry as unchanged', async () => {
+  it('is woken when another process has filled, and can commit an unchanged entry again', async () => {
     const [one, two] = [open(), open()]
     const options = { ttlMs: 60_000, keepMs: 60_000, leaseMs: 25_000 }
     const [begun, made, waits] = [createGate(), createGate(), createGate()]
@@ -152,7 +152,7 @@ describe.each([
     expect((await operator.info()).denied).toEqual([])
   })
 
-  it('can use an idempotency key to its end, and can inspect and settle it', async () => {
+  it('can use an idempotency key to its end, inspect and settle it', async () => {
     const stampede = open()
     let charges = 0
     const pay = (isLast: boolean) =>

@@ -86,7 +86,7 @@ const SOUND = {
 }
 
 describe('a record of an idempotency key', () => {
-  it('is taken over if it is valid and its lease is over; the next tests change one thing in it', async () => {
+  it('is taken over if it is valid and its lease is over, which the next tests rely on', async () => {
     await admin.hset(KEY, SOUND)
     expect(await begin(open())).toMatchObject({ status: 'begun', attempt: 2, isRecovery: true })
   })
@@ -106,7 +106,7 @@ describe('a record of an idempotency key', () => {
       ]),
     ),
   ]
-  it.each(unsound)('is busy for a moment and stays unchanged: %s', async (_, fields) => {
+  it.each(unsound)('is busy for a moment and does not change: %s', async (_, fields) => {
     await admin.hset(KEY, { ...SOUND, ...fields })
     const before = await admin.hgetall(KEY)
     const store = open()
@@ -118,7 +118,7 @@ describe('a record of an idempotency key', () => {
   })
 
   it.each(Object.keys(SOUND).filter((field) => !['created', 'ended', 'recovery'].includes(field)))(
-    'lets no attempt begin without %s, unless it has the other fingerprint',
+    'lets no attempt begin without %s, unless it has another fingerprint',
     async (field) => {
       await admin.hset(KEY, SOUND)
       await admin.hdel(KEY, field)
@@ -147,7 +147,7 @@ describe('a record of an idempotency key', () => {
     expect(await admin.hgetall(KEY)).toEqual(before)
   })
 
-  it('can be settled by force and used again if its numbers are nonsense', async () => {
+  it('can be settled with force and used again if its numbers are invalid', async () => {
     await admin.hset(KEY, { ...SOUND, s: 'x', fence: 'nan', attempt: '-1', lost: 'y' })
     const store = open()
     expect(await store.settle('k', RELEASED, { force: false })).toEqual('refused')
@@ -229,7 +229,7 @@ describe('the Redis writes of idempotency keys', () => {
     await ends()
   })
 
-  it('take one command each: begin, renewal, step, finish, replay', async () => {
+  it('take one command for each of begin, renewal, step, finish and replay', async () => {
     const store = open()
     await begun(store, { token: 'first' })
     const counted = async (work: () => Promise<unknown>) => {
@@ -289,7 +289,7 @@ describe('idempotency keys on a Redis without free memory', () => {
     expect(await admin.hgetall(KEY)).toEqual(SOUND)
   })
 
-  it('let running attempts continue: renew, keep a step, finish, release', async () => {
+  it('let running attempts renew, keep a step, finish and release', async () => {
     const store = open()
     const grant = await begun(store)
     await fill()
@@ -385,7 +385,7 @@ describe('idempotency keys when the reply of Redis comes too late', () => {
     expect((await begin(witness, { token: 'x', maxAttempts: 2 })).status).toBe('uncertain')
   })
 
-  it('take nothing back if the caller asks again under the same token', async () => {
+  it('take nothing back if the caller tries again with the same token', async () => {
     await beginUnheard()
     expect(await state()).toBe('running')
     proxy.delay(0)
@@ -395,7 +395,7 @@ describe('idempotency keys when the reply of Redis comes too late', () => {
     expect(await state()).toBe('running')
   })
 
-  it('take nothing back if the caller asks again while it is being taken back', async () => {
+  it('take nothing back if the caller tries again while it is being taken back', async () => {
     await beginUnheard()
     await new Promise((resolve) => setTimeout(resolve, 80))
     proxy.delay(0)

@@ -61,13 +61,13 @@ describe('a planted record', () => {
     ['a broken head', frame(2, '{', '"x"')],
     ['a head without a position', frame(2, '{"d":0,"t":[]}', '"x"')],
     ['a value older than the purge log', frame(2, '{"p":0,"d":0,"t":[]}', '"x"')],
-  ])('is a miss, and is replaced, if it holds %s', async (_, bytes) => {
+  ])('is a miss and is replaced if it holds %s', async (_, bytes) => {
     await plantFrame(bytes)
     expect(await get(stampede())).toBe('made')
     expect(await get(stampede(), 'other')).toBe('made')
   })
 
-  it('is a hit if it is valid, so the planting itself works', async () => {
+  it('is a hit if it is valid, which shows that the test can plant records', async () => {
     await plantFrame(frame(2, OF_DATA, '"planted"'))
     expect(await get(stampede())).toBe('planted')
   })
@@ -79,7 +79,7 @@ describe('a planted record', () => {
   }
 
   it.each(['made', 'fresh', 'swr', 'sie', 'until', 'fence', 'pass', 'retry'])(
-    'gets a value within a moment, and without many commands, if %s is nonsense',
+    'gets a value within a moment, and without many commands, if %s is invalid',
     async (field) => {
       for (const nonsense of ['abc', '1e400', '-1e400', 'nan', '-5', '99999999999999999999']) {
         // A failure that is shared until then would be valid. Its time is cut to a day.
@@ -132,7 +132,7 @@ describe('a cache on a Redis that refuses commands', () => {
     await expect.poll(() => get(deaf, 'new'), { timeout: 8_000 }).toBe('new')
   })
 
-  it('rejects a purge whose message is refused: the purge is made, and other processes may not know', async () => {
+  it('rejects a purge whose message is refused, because other processes may not know of it', async () => {
     await acl('mute', 'resetchannels')
     const mute = stampede({}, { username: 'mute', password: 'secret' })
     expect(await get(mute)).toBe('made')
@@ -149,7 +149,7 @@ describe('a cache on a Redis that refuses commands', () => {
     expect(await get(stampede(), 'again')).toBe('made')
   })
 
-  it('loses no lease for lack of memory', async () => {
+  it('loses no lease if Redis has no free memory', async () => {
     const one = stampede()
     const two = stampede()
     await get(one)

@@ -57,7 +57,7 @@ describe.each(inject('serverBinaries'))('a cache on a cluster of $name', ({ sour
     expect(calls).toBe(callsBefore + entries)
   })
 
-  it('shares a confirmation by 304', async () => {
+  it('shares an entry that a 304 confirmed', async () => {
     let runs = 0
     const ask = (from: Stampede) =>
       from.getOrSet<string>(
@@ -69,7 +69,7 @@ describe.each(inject('serverBinaries'))('a cache on a cluster of $name', ({ sour
         { ttlMs: 200, keepMs: 60_000, jitter: 0 },
       )
     const [a, b] = processes as [Stampede, Stampede]
-    const failures = () => processes.map((each) => each.stats().storeFailures)
+    const failures = () => processes.map((each) => each.stats().store.failures)
     const before = failures()
     await ask(a)
     await ask(b)
@@ -79,7 +79,7 @@ describe.each(inject('serverBinaries'))('a cache on a cluster of $name', ({ sour
     expect(failures()).toEqual(before)
   })
 
-  it('responds, and rejects purges, while the node of the log is unavailable; then it shares everything again', async () => {
+  it('responds, but rejects purges, while the node of the purge log is unavailable', async () => {
     const [a, b] = processes as [Stampede, Stampede]
     const node = cluster.ownerOf(cluster.slotOf('stampede:3:{purges}:log'))
     node.pause()

@@ -71,7 +71,7 @@ describe.each(currentFrameworks)('stampedeCache on $name', (framework) => {
     },
   )
 
-  it('purges the pages that a 201 or a 303 names, and keeps those that an error names', async () => {
+  it('purges the pages that a 201 or a 303 names, and not those that an error names', async () => {
     await using app = await start(framework)
     const { port } = new URL(app.url)
     await app.isHit('/made')
@@ -130,7 +130,7 @@ describe.each(currentFrameworks)('stampedeCache on $name', (framework) => {
     await expect.poll(() => app.isHit('/a')).toBe(false)
   })
 
-  it('has sent the purge to Redis before the response arrives, in spite of other layers', async () => {
+  it('has sent the purge to Redis before the response arrives, with other layers around', async () => {
     await using server = await startRedis()
     const stampedes = [1, 2].map(() =>
       createStampede({ store: redisStore(new Redis(server.url, { lazyConnect: true })) }),
@@ -179,7 +179,7 @@ describe.each(currentFrameworks)('stampedeCache on $name, with Redis', (framewor
   })
 })
 
-it('a change on HTTP/2 purges the page, although its head needs no writeHead', async () => {
+it('a change on HTTP/2 purges the page without a call of writeHead', async () => {
   let runs = 0
   const app = new Koa()
   app.use(koaCache({ ttlMs: 60_000 }))

@@ -38,7 +38,7 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
       { identity: (req: { get(name: string): string }) => req.get('x-lang') },
       () => ({}),
     ],
-  ])('removes all entries of a key that are told apart by %s', async (_, options, says) => {
+  ])('removes all entries of a key that differ by %s', async (_, options, says) => {
     const processes = stampedes(where)
     let version = 'old'
     const apps = await Promise.all(
@@ -151,7 +151,7 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
     await stampede.close()
   })
 
-  it('reaches a language after a PUT, also when its entry outlives that of the language with the 404', async () => {
+  it('reaches the page of one language after the 404 of another language expired', async () => {
     const processes = stampedes(where)
     let version = 'old'
     const says = ({ headers }: Seen): Says => {
@@ -203,7 +203,7 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
     }
   })
 
-  it('leaves no entry to serve when the handler fails, during a refresh', async () => {
+  it('leaves no entry to serve for an error if it comes during a refresh', async () => {
     const processes = stampedes(where)
     const [stampede, other = stampede] = processes
     if (stampede === undefined || other === undefined) throw new Error('no process')
@@ -236,7 +236,7 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
     }
   })
 
-  it('makes every variant stale if it is soft', async () => {
+  it('makes every variant stale if the purge is soft', async () => {
     const [stampede] = stampedes(where)
     if (stampede === undefined) throw new Error('no process')
     let runs = 0

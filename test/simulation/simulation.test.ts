@@ -22,7 +22,7 @@ const episode = (seed: number, forMs: number, figures = new Figures()): Promise<
   inMacrotask(() => runEpisode({ seed, processes: 40, forMs }, figures))
 
 describe('a step of the simulation', () => {
-  it('is over when every promise has settled, even in a long chain', async () => {
+  it('ends when every promise has settled, even in a long chain', async () => {
     const depths = [1, 50, 5_000]
     const descend = async (depth: number): Promise<number> =>
       depth === 0 ? 0 : 1 + (await descend(depth - 1))
@@ -51,7 +51,7 @@ describe('a seed of the simulation', () => {
 })
 
 describe('a fleet under random faults', () => {
-  it('breaks no rule', async () => {
+  it('breaks no rule in any episode', async () => {
     const figures = new Figures()
     const end = performance.now() + BUDGET_MS
     for (const seed of SEEDS) {
@@ -71,7 +71,7 @@ describe('a fleet under random faults', () => {
 })
 
 describe('an episode of the simulation', () => {
-  it('keeps all other calls and faults when some are left out', () => {
+  it('keeps all other calls and faults if some are left out', () => {
     const whole = makeSchedule({ seed: 3, processes: 40, forMs: 20_000 })
     const part = makeSchedule({ seed: 3, processes: 40, forMs: 20_000, calls: [1, 4], faults: [] })
     expect(part.calls).toEqual([whole.calls[1], whole.calls[4]])
@@ -85,7 +85,7 @@ describe('an episode of the simulation', () => {
     expect(() => settingOf('--calls 1..3')).toThrow('1..3: write numbers as 0-3,7, or none')
   })
 
-  it.each(REGRESSIONS)('breaks no rule any more: $was', async ({ line }) => {
+  it.each(REGRESSIONS)('no longer breaks a rule: $was', async ({ line }) => {
     const { violation } = await inMacrotask(() => runEpisode(settingOf(line), new Figures()))
     expect(violation?.message).toBeUndefined()
   })
@@ -100,7 +100,7 @@ describe('a mutation of the protocol', () => {
     }
   })
 
-  it('is found by at most four calls, which one line repeats', async () => {
+  it('is found by an episode of at most four calls, which one line repeats', async () => {
     const broken = MUTATIONS.find(({ name }) => name === 'a response with Set-Cookie is stored')
     const edits = broken?.edits ?? []
     const args = ['--seed', '1', '--processes', '6', '--minutes', '1', '--shrink', '--lines', '9']

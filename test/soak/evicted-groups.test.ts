@@ -45,7 +45,7 @@ async function evictSome(admin: Redis, policy: string): Promise<void> {
 }
 
 describe('a purge of a key whose group record Redis evicts', () => {
-  it.each(policies)('holds before and after the eviction, by %s', async (policy) => {
+  it.each(policies)('still holds before and after the eviction, by %s', async (policy) => {
     await using server = await startRedis({ args: ['--maxmemory-samples', '10'] })
     const admin = new Redis(server.url)
     const store = openBareStore(server.url)

@@ -51,11 +51,11 @@ describe('a process under a flood of different requests', () => {
     ['unsafe', 3],
     // The response is kept for each key until its retention ends.
     ['orders', 6],
-  ])('keeps next to nothing of the requests: %s', (name, mebibytes) => {
+  ])('stores next to nothing of the requests in memory: %s', (name, mebibytes) => {
     expect(measured.kept[name], JSON.stringify(measured.kept)).toBeLessThan(mebibytes)
   })
 
-  it('has nothing under way afterwards, and its memory cache within the budget', () => {
+  it('has no work under way afterwards, and its L1 within the budget', () => {
     const { budget, l1, active, unleased, keyed } = measured
     expect(l1.bytes).toBeLessThanOrEqual(budget)
     expect(active).toEqual({ flights: 0, leases: 0 })

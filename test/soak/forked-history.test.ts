@@ -136,7 +136,7 @@ describe.each([
   })
 })
 
-it('a purge that was seen, after one that was missed, holds when the server lost both', async () => {
+it('a purge that a process received after it missed one holds when the server lost both', async () => {
   const server = await startRedis({ args: ['--user', 'one', 'on', 'nopass', '~*', '&*', '+@all'] })
   closing.push(() => server.stop())
   const admin = connect(server.url)

@@ -31,7 +31,7 @@ beforeAll(async () => {
 
 describe.each(STRUCTURES)('%s', (name) => {
   it.each([20, 2_000, 200_000])(
-    'take as much memory as they count, with bodies of %i bytes',
+    'take as much memory as they report, with bodies of %i bytes',
     (size) => {
       const { counted, grown, entries } = measured[`${name}, ${size} bytes`] ?? {}
       const per = `${entries} entries, ${grown} bytes for ${counted} counted`

@@ -38,7 +38,7 @@ beforeAll(async () => {
 afterAll(() => server.stop())
 
 describe('a process that fills ten times as much as its L1 may hold', () => {
-  it('keeps to the budget by its own count', () => {
+  it('stays within the budget by its own count', () => {
     const { budget, filled, bytes } = measured
     expect(filled).toBeGreaterThan(10 * budget)
     expect(bytes).toBeLessThanOrEqual(budget)
@@ -46,7 +46,7 @@ describe('a process that fills ten times as much as its L1 may hold', () => {
     expect(bytes).toBeGreaterThan(budget * 0.9)
   })
 
-  it('takes no more memory than it counts', () => {
+  it('takes no more memory than it reports', () => {
     const { grown, counted, budget } = measured
     expect(grown).toBeLessThan(counted + REST)
     expect(grown).toBeLessThan(budget + REST)

@@ -172,7 +172,7 @@ describe(`a process that has used ${KEYS} keys while Redis was unavailable in ev
     await Promise.all([proxy?.stop(), redis?.stop()])
   })
 
-  it('has ended each use in one of the listed ways', () => {
+  it('has ended uses in each of the listed ways', () => {
     expect(Object.values(tally).reduce((a, b) => a + b)).toBe(WARM_UP + KEYS)
     expect(Object.keys(tally).filter((name) => !ENDS.test(name))).toEqual([])
     // The run had events: each of these is an outage, a refusal, a bad origin or a client that
@@ -180,7 +180,7 @@ describe(`a process that has used ${KEYS} keys while Redis was unavailable in ev
     for (const name of TROUBLES) expect(tally[name], name).toBeGreaterThan(0)
   })
 
-  it('leaves no lease in Redis, and no record without a TTL except the purge log', () => {
+  it('leaves in Redis no lease, and no record without a TTL except the purge log', () => {
     const history = ['log', 'marks', 'meta'].map((name) => `leaks:3:{purges}:${name}`)
     expect(left).toMatchObject({ held: [], lasting: history })
   })
@@ -195,7 +195,7 @@ describe(`a process that has used ${KEYS} keys while Redis was unavailable in ev
     expect(after.entries, after.largest.join('\n')).toBeLessThan(before.entries + STRAY)
   })
 
-  it('has the same sockets, handles and listeners as before, and no listener on a signal of its user', () => {
+  it('has the same sockets, handles and listeners as before', () => {
     expect(after.resources).toEqual(before.resources)
     expect(after.listeners).toEqual(before.listeners)
     expect([before.onSignal, after.onSignal]).toEqual([0, 0])

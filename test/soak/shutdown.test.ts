@@ -92,7 +92,7 @@ describe.each(['shop-express', 'shop-koa'])('%s after SIGTERM', { timeout: 60_00
     expect(await leased(server.url)).toEqual([])
   })
 
-  it('ends equally soon when Redis is frozen', async () => {
+  it('ends in the same time when Redis is frozen', async () => {
     await using server = await startRedis()
     const demo = await shop(server.url, 100)
     expect((await ask(`${demo.url}/api/products/7`)).status).toBe(200)

@@ -81,7 +81,7 @@ const WATCHED_MS = CONFIRMED_FOR_MS + 2_500
 
 describe('the old response after a purge', () => {
   it.each(TARGETS)(
-    'is gone everywhere within the bound: %s, also after the log was trimmed meanwhile',
+    'is gone everywhere within five seconds: %s, also after the log was trimmed meanwhile',
     async (_, target) => {
       const redis = await startRedis()
       const proxies = await Promise.all(

@@ -65,7 +65,7 @@ describe.each(inject('serverBinaries').slice(0, 1))('a storm of faults on $name'
   )
   afterAll(() => fleet?.[Symbol.asyncDispose]())
 
-  it('made Redis unavailable for each process, and most reads were still hits', async ({
+  it('makes Redis unavailable for each process, while most reads are still hits', async ({
     annotate,
   }) => {
     const { pages, orders } = fleet
@@ -103,14 +103,14 @@ describe.each(inject('serverBinaries').slice(0, 1))('a storm of faults on $name'
     }
   })
 
-  it('gives every reader the page, within a lease plus the time to notice a fault', () => {
+  it('lets every reader get the page within a lease plus the time to notice a fault', () => {
     expect(load.refused).toEqual([])
     expect(load.slowest.ms, JSON.stringify([load.slowest, weather])).toBeLessThan(
       ANSWERED_WITHIN_MS,
     )
   })
 
-  it('serves nothing that was purged more than five seconds ago', () => {
+  it('serves nothing more than five seconds after its purge', () => {
     expect(fleet.pages.late).toEqual([])
   })
 
@@ -121,7 +121,7 @@ describe.each(inject('serverBinaries').slice(0, 1))('a storm of faults on $name'
     expect(broken, JSON.stringify([broken, weather], undefined, 1)).toEqual([])
   })
 
-  it('gives every buyer one result in the end, and only asks to retry before that', () => {
+  it('gives every buyer one result in the end, and earlier only requests to retry', () => {
     const { orders } = fleet
     for (const order of orders.all.values()) {
       const { statuses, bodies, effects, begunAt, answeredAt = Infinity } = order

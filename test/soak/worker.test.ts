@@ -39,7 +39,7 @@ describe('the worker demo', { timeout: 90_000 }, () => {
     expect(code).toBe(0)
   })
 
-  it('does a job twice without the fence, and reports it by its exit code', async () => {
+  it('does a job twice without the fence, and ends with an exit code for that', async () => {
     const { code, output } = await demo({ FENCE: 'off' })
     expect(output).toMatch(/job 4 +\d +2 /)
     expect(output).toContain('NOT every job was done exactly once.')

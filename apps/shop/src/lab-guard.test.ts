@@ -10,12 +10,12 @@ describe('requireLocal', () => {
     ['127.0.0.1', 'localhost:3000'],
     ['::1', '[::1]:3000'],
     ['::ffff:127.0.0.1', '127.0.0.1'],
-  ])('lets %s in, which asked for %s', (address, host) => {
+  ])('lets %s in with the Host %s', (address, host) => {
     expect(from(address, { host })).not.toThrow()
   })
 
   it.each(['192.168.1.9', '::ffff:10.0.0.1', '2001:db8::1', undefined])(
-    'refuses %s, whatever it asked for',
+    'refuses %s with any Host',
     (address) => {
       expect(from(address, { host: 'localhost' })).toThrow(Problem)
     },

@@ -65,7 +65,7 @@ describe('the orders of a customer', () => {
     expect(await findOrder(database, 'ada', ids[0] ?? 0)).toBeUndefined()
   })
 
-  it('are counted from the last order before the run', async () => {
+  it('are counted as those after the last order before the run', async () => {
     const before = await restock(database, 8, 3)
     expect(before?.stock).toBe(3)
     await order('kim', { productId: 8 })

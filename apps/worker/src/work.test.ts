@@ -88,7 +88,7 @@ async function startCoordinator({ fenced = true } = {}) {
 }
 
 describe('a worker', () => {
-  it('does a job, and the worker with the next delivery finds it done', async () => {
+  it('does a job, and a later delivery finds that the job is done', async () => {
     const { createContext, delivery, steps, row } = await startCoordinator()
     expect(await work(delivery(1), createContext('a'))).toBe(true)
     expect(await work(delivery(2), createContext('b'))).toBe(true)
@@ -144,7 +144,7 @@ describe.each([
     expect(await row()).toMatchObject({ done, doneBy })
   })
 
-  it('is refused only with the fence, also before the newer holder has written', async () => {
+  it('is refused only with the fence, even before the newer holder has written', async () => {
     const { createContext, delivery, steps, seen, holdAt, freeze, row } = await startCoordinator({
       fenced,
     })

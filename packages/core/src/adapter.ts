@@ -34,3 +34,4 @@ export type {
   IdempotentExchange,
   RequestBody,
 } from './ports/idempotent-exchange.ts'
+export { warnOnce } from './warnings.ts'

@@ -1,4 +1,5 @@
-// Checks the list of error codes, its page in the guide, and the base class of all errors.
+// Checks the lists of error and warning codes, their page in the guide, and the base class of all
+// errors.
 
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -6,17 +7,18 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { ERROR_CODES, StampedeError } from './errors.ts'
+import { WARNING_CODES } from './warnings.ts'
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
 
 describe('the list of error codes', () => {
-  it('is the table in the guide', () => {
+  it('equals the table in the guide', () => {
     const rows = [...read('docs/guide/errors.md').matchAll(/^\| `(ERR_\w+)` \| (.+) \|$/gm)]
     expect(rows.map(([, code, when]) => [code, when])).toEqual(Object.entries(ERROR_CODES))
   })
 
-  it('has each code that is used, and no other', () => {
+  it('has exactly the codes that the sources use', () => {
     const text = sources.map(read).join('\n')
     const used = new Set(
       [...text.matchAll(/Error\(\s*'(ERR_(?:STAMPEDE|LOCK)_\w+)'/g)].map(([, code]) => code),
@@ -25,11 +27,25 @@ describe('the list of error codes', () => {
   })
 })
 
+describe('the list of warning codes', () => {
+  it('is the table in the guide', () => {
+    const rows = [...read('docs/guide/errors.md').matchAll(/^\| `(STAMPEDE_\w+)` \| (.+) \|$/gm)]
+    expect(rows.map(([, code, when]) => [code, when])).toEqual(Object.entries(WARNING_CODES))
+  })
+
+  it('has each code that is used, and no other', () => {
+    const text = sources.map(read).join('\n')
+    const used = text.matchAll(/(?:code: |warnOnce\(\s*)'(STAMPEDE_\w+)'/g)
+    const codes = new Set([...used].map(([, code]) => code))
+    expect([...codes].sort()).toEqual(Object.keys(WARNING_CODES).sort())
+  })
+})
+
 describe('errors for users', () => {
   it('are StampedeErrors: no source throws a bare Error', () => {
     const bare = sources.filter((path) => /throw new (Type|Range)?Error\(/.test(read(path)))
-    // The first asserts a transition that no caller can cause. The others are caught where they are
-    // thrown.
+    // The first error asserts a transition that no caller can cause. The others are caught where
+    // they are thrown.
     expect(bare).toEqual([
       'packages/core/src/flight/flight.ts',
       'packages/core/src/idempotency/canonical-json.ts',

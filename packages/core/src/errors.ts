@@ -2,7 +2,7 @@
 
 /**
  * All error codes, each with the case in which it occurs. A test checks that the table in
- * docs/guide/errors.md is equal.
+ * docs/guide/errors.md has the same text.
  */
 export const ERROR_CODES = {
   ERR_STAMPEDE_OPTION:
@@ -56,8 +56,8 @@ export function optionError(option: string, received: unknown, fix: string): Sta
 }
 
 /**
- * The error for a store that a second user attaches to. A store serves one user, because the second
- * one would get the wake-ups of the first.
+ * The error for a store that already serves another user, such as a second Stampede. The second
+ * user would get the wake-ups of the first one.
  */
 export function storeInUse(user: 'createStampede' | 'createLocks' | 'idempotency'): StampedeError {
   const fix =
@@ -159,7 +159,7 @@ export function noConcurrencySlot(key: string, waitMs: number): StampedeError {
   )
 }
 
-/** The abort reason of an attempt's `signal`: its result will not be stored. */
+/** The abort reason of an attempt's `signal`. The result of the attempt will not be stored. */
 export function leaseLost(why: string): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_LEASE_LOST',
@@ -171,7 +171,9 @@ export function stepNotStored(step: string): StampedeError {
   return leaseLost(`step ${show(step)} was not stored, because another attempt has taken over`)
 }
 
-/** The error for a body that other code read before idempotency(), without a parsed value left. */
+/**
+ * The error for a body that other code read before idempotency() without leaving a parsed value.
+ */
 export function bodyUnseen(): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_BODY_UNSEEN',

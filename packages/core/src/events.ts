@@ -9,16 +9,26 @@ import { shownKey } from './ports/shown-key.ts'
 import type { Failure } from './ports/store.ts'
 import type { SubjectKind } from './ports/subject.ts'
 
+/**
+ * Why a key is filled. `absent`: the store has no entry. `expired`: the entry may no longer be
+ * served. `purged`: a tag, path or route of the entry was purged, or everything. `stale`, `early`:
+ * the entry is served and refreshed. `hit-for-miss`: the last response could not be shared.
+ */
+export type FillReason = 'absent' | 'expired' | 'purged' | 'stale' | 'early' | 'hit-for-miss'
+
 /** The fields of each event, in addition to `type`, `key` and `internalKey`. */
 export interface EventFields {
   'entry.hit': { readonly tier: 'l1' | 'l2'; readonly stale: boolean }
   'entry.purged': { readonly by: 'key' | SubjectKind; readonly soft: boolean }
   'entry.unreadable': { readonly error: unknown }
   'stale.served': { readonly why: 'soft-timeout' | 'origin-queue' }
-  'lease.granted': { readonly fence: bigint }
+  'lease.granted': { readonly fence: bigint; readonly reason: FillReason }
   'lease.lost': { readonly fence: bigint }
   'wait.started': { readonly busyForMs: number }
-  'wait.ended': { readonly by: 'wake-up' | 'gap' | 'lost' | 'lease-end' }
+  'wait.ended': {
+    readonly by: 'wake-up' | 'gap' | 'lost' | 'lease-end'
+    readonly elapsedMs: number
+  }
   'wait.timed-out': object
   /** `fence` is undefined for a run without a lease. */
   'fill.started': { readonly behind: boolean; readonly fence: bigint | undefined }
@@ -49,7 +59,8 @@ export const EVENTS: Readonly<Record<keyof EventFields, string>> = {
     'the serializer of a caller cannot decode the stored value, which counts as a miss',
   'stale.served':
     'a stale entry is served because the fill is late or waits for a concurrency slot',
-  'lease.granted': 'this process gets the lease of the key, so that it may fill the key',
+  'lease.granted':
+    'this process gets the lease of the key, so that it may fill the key for this `reason`',
   'lease.lost': 'a lease ends before its holder has finished; the store refuses a later commit',
   'wait.started': 'this process begins to wait for a fill of another process, once per key',
   'wait.ended': 'this process stops waiting for another process, and looks up again',
@@ -134,6 +145,8 @@ export class Events {
   readonly #channel = channel(EVENT_CHANNEL)
   readonly #listeners = new Map<string, Set<(event: StampedeEvent) => void>>()
   readonly #counts = new Map<StampedeEventType, number>()
+  #hitTaps: Set<(key: string) => void> | undefined
+  readonly #details = new Map<StampedeEventType, Map<string, number>>()
   /** Hits are counted separately, because they are the hot path and `stats()` has both tiers. */
   readonly hits: { l1: number; l2: number } = { l1: 0, l2: 0 }
   /** Number of requests that joined a flight. They have no event: a flight may have thousands. */
@@ -141,12 +154,15 @@ export class Events {
 
   hit(key: string, tier: 'l1' | 'l2', stale: boolean): void {
     this.hits[tier] += 1
+    if (this.#hitTaps !== undefined) for (const tap of this.#hitTaps) tap(key)
     if (this.#isHeard('entry.hit')) this.emit({ type: 'entry.hit', key, tier, stale })
   }
 
   /** `name`: the key as the user wrote it, if the internal key is a hash. */
   emit(emitted: Emitted, name?: string): void {
     this.#counts.set(emitted.type, (this.#counts.get(emitted.type) ?? 0) + 1)
+    const detail = detailOf(emitted)
+    if (detail !== undefined) this.#countDetail(emitted.type, detail)
     if (!this.#isHeard(emitted.type)) return
     const event = published(emitted, name)
     this.#channel.publish(event)
@@ -172,8 +188,43 @@ export class Events {
     }
   }
 
+  /** Calls `tap` with the key of each hit. Cheaper than a listener, which needs an event object. */
+  onHit(tap: (key: string) => void): () => void {
+    this.#hitTaps = new Set(this.#hitTaps).add(tap)
+    return () => {
+      this.#hitTaps?.delete(tap)
+      if (this.#hitTaps?.size === 0) this.#hitTaps = undefined
+    }
+  }
+
   count(type: StampedeEventType): number {
     return this.#counts.get(type) ?? 0
+  }
+
+  /** Numbers of the events of a type by their detail: a reason or an outcome. */
+  countByDetail(type: StampedeEventType): Record<string, number> {
+    return Object.fromEntries(this.#details.get(type) ?? [])
+  }
+
+  #countDetail(type: StampedeEventType, detail: string): void {
+    const counts = this.#details.get(type) ?? new Map<string, number>()
+    counts.set(detail, (counts.get(detail) ?? 0) + 1)
+    this.#details.set(type, counts)
+  }
+}
+
+/** The part of an event by which `stats()` counts it. The set of its values is small. */
+function detailOf(event: Emitted): string | undefined {
+  switch (event.type) {
+    case 'fill.passed':
+    case 'lease.granted':
+      return event.reason
+    case 'entry.purged':
+      return event.soft ? 'soft' : 'hard'
+    case 'idempotency.answered':
+      return event.outcome
+    default:
+      return undefined
   }
 }
 

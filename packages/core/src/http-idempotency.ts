@@ -3,6 +3,7 @@
 import type { Attempt } from './idempotency/attempt.ts'
 import { handleIdempotent } from './idempotency/handle-idempotent.ts'
 import { type IdempotencyRules, readIdempotencyOptions } from './idempotency/idempotency-options.ts'
+import { checkCalled } from './options.ts'
 import type { IdempotentExchange } from './ports/idempotent-exchange.ts'
 import { createStampede, idempotencyOf, type Stampede } from './stampede.ts'
 
@@ -31,6 +32,7 @@ export interface HttpIdempotency<Native = unknown> {
 export function createHttpIdempotency<Native = unknown>(
   options: IdempotencyOptions<Native>,
 ): HttpIdempotency<Native> {
+  checkCalled('idempotency', options, 'idempotency({ scope: (req) => req.user.id })')
   const rules = readIdempotencyOptions<Native>(options)
   const stampede = options.stampede === undefined ? createStampede() : options.stampede
   const rt = idempotencyOf(stampede)

@@ -2,6 +2,13 @@
 
 export { type EntryFacts, entryFacts, type PurgeView } from './observe/entry-facts.ts'
 export {
+  type EventView,
+  type FlightView,
+  type Observer,
+  observe,
+  type ProcessSnapshot,
+} from './observe/observer.ts'
+export {
   type AskedRequest,
   namedKeys,
   type RequestKeys,

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import {
   bytes,
   callback,
+  checkCalled,
   checkNames,
   choice,
   durationMs,
@@ -53,6 +54,25 @@ describe('checkNames', () => {
     )
   })
 
+  const OURS = ['ttlMs', 'staleWhileRevalidateMs', 'staleIfErrorMs', 'stampede', 'key']
+  it.each([
+    ['maxAge', 'ttlMs, in milliseconds'],
+    ['maxage', 'ttlMs, in milliseconds'],
+    ['max-age', 'ttlMs, in milliseconds'],
+    ['swr', 'staleWhileRevalidateMs, in milliseconds'],
+    ['grace', 'staleIfErrorMs, in milliseconds'],
+    ['store', 'stampede: createStampede({ store })'],
+  ])('names for %s, an option of other caches, its use: %s', (name, use) => {
+    expect(refusal(() => checkNames('f', { [name]: 5 }, OURS))).toBe(
+      `f.${name}: received 5; there is no such option; use ${use}`,
+    )
+  })
+
+  it('names no use that the function does not have', () => {
+    for (const name of ['maxAge', 'swr', 'grace', 'store'])
+      expect(refusal(() => checkNames('f', { [name]: 5 }, ['query']))).toContain('known options')
+  })
+
   it.each(['compress', 'constructor', 'toString', ''])(
     'lists the options if none is similar to %s',
     (name) => {
@@ -70,6 +90,24 @@ describe('checkNames', () => {
     const options = JSON.parse('{"__proto__": 1}')
     expect(refusal(() => checkNames('f', options, KNOWN))).toContain('f.__proto__: received 1')
   })
+})
+
+describe('checkCalled', () => {
+  it.each([
+    ['a request', { method: 'GET', headers: {} }],
+    ['a Koa context', { req: {}, res: {} }],
+  ])('rejects %s', (_, options) => {
+    expect(refusal(() => checkCalled('f', options, 'f({ ttlMs: 1 })'))).toBe(
+      'f: received an object (Object); it is mounted without being called; mount f({ ttlMs: 1 })',
+    )
+  })
+
+  it.each([undefined, null, {}, { method: 'GET' }, { ttlMs: 1, headers: ['x'] }, 'GET'])(
+    'leaves %o to the check of options',
+    (options) => {
+      checkCalled('f', options, '')
+    },
+  )
 })
 
 describe('a number option', () => {

@@ -9,7 +9,8 @@ export const LONGEST_MS: number = 366 * 24 * 3600 * 1000
 export type Bag = Readonly<Record<string, unknown>>
 
 /**
- * Throws for a value that is not an object or has an unknown name. The error has the nearest name.
+ * Throws if the options are not an object, or if one has an unknown name. The error suggests the
+ * known name that is closest to it.
  */
 export function checkNames(where: string, options: unknown, known: readonly string[]): Bag {
   if (options === undefined) return {}
@@ -19,10 +20,36 @@ export function checkNames(where: string, options: unknown, known: readonly stri
   for (const name of Object.keys(options)) {
     if (known.includes(name)) continue
     const near = nearest(name, known)
-    const fix = near === undefined ? `known options: ${known.join(', ')}` : `did you mean ${near}?`
+    const guess =
+      near === undefined ? `known options: ${known.join(', ')}` : `did you mean ${near}?`
+    const fix = meantBy(name, known) ?? guess
     throw optionError(`${where}.${name}`, (options as Bag)[name], `there is no such option; ${fix}`)
   }
   return options as Bag
+}
+
+/** Names of options in other caches, with the option of ours and how to use it. */
+const FOREIGN: ReadonlyMap<string, readonly [name: string, use: string]> = new Map([
+  ['maxage', ['ttlMs', 'ttlMs, in milliseconds']],
+  ['swr', ['staleWhileRevalidateMs', 'staleWhileRevalidateMs, in milliseconds']],
+  ['grace', ['staleIfErrorMs', 'staleIfErrorMs, in milliseconds']],
+  ['store', ['stampede', 'stampede: createStampede({ store })']],
+])
+
+function meantBy(name: string, known: readonly string[]): string | undefined {
+  const [ours = '', use] = FOREIGN.get(name.toLowerCase().replace(/[-_]/g, '')) ?? []
+  return known.includes(ours) ? `use ${use}` : undefined
+}
+
+/**
+ * Throws for a request or a Koa context. They come as options if an app mounts a function itself
+ * instead of the middleware that it returns.
+ */
+export function checkCalled(where: string, options: unknown, example: string): void {
+  if (typeof options !== 'object' || options === null) return
+  const isRequest = 'method' in options && 'headers' in options
+  if (!isRequest && !('req' in options && 'res' in options)) return
+  throw optionError(where, options, `it is mounted without being called; mount ${example}`)
 }
 
 /** Checks the value of one option, or returns its default. `where` is its name in errors. */
@@ -30,7 +57,7 @@ export type Reader<T = unknown> = (where: string, value: unknown) => T
 
 export type Readers = Readonly<Record<string, Reader>>
 
-/** The checked options of a table of readers. */
+/** The type of the options that a table of readers has checked. */
 export type ReadBy<R extends Readers> = { readonly [Name in keyof R]: ReturnType<R[Name]> }
 
 /** Checks an object of options with a table that has one reader per option. */
@@ -49,7 +76,10 @@ export function readOptions<R extends Readers>(
 export interface NumberRule {
   readonly min: number
   readonly max: number
-  /** Unit in the error, such as `milliseconds`. For a fraction: the quantity that it multiplies. */
+  /**
+   * Unit in the error, such as `milliseconds`. For a fraction, it is the quantity that the fraction
+   * multiplies.
+   */
   readonly unit: string
   /** Whether fractions are allowed. Default false. */
   readonly fraction?: boolean

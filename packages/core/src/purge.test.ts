@@ -96,7 +96,7 @@ describe('a purged value', () => {
     stores.a.confirmed = clock.now()
     const first = get(a, late)
     await settled()
-    // Long enough that the next request gets a fill of its own, and the first one is no longer
+    // After this time, the next request begins a fill of its own, and the first fill is no longer
     // found by its key.
     await clock.advance(CONFIRMED_FOR_MS + 1)
     const next = get(a, late)
@@ -144,7 +144,7 @@ describe('a purged value', () => {
     await settled()
     expect(origin.calls).toBe(3)
     origin.run(1).resolve('purged')
-    // Until the lease is given back, or cannot be.
+    // Waits until the lease is released, or cannot be released.
     await clock.advance(3_000)
     expect(origin.calls).toBe(3)
     origin.run(2).resolve('new')
@@ -250,7 +250,7 @@ describe('a purge by tag', () => {
     expect(await late).toBe('late')
   })
 
-  it('uses tags of the value itself', async () => {
+  it('removes a value by the tags that its tags function returned', async () => {
     const options = { tags: (value: string) => [`is:${value}`] }
     await filled(options)
     await b.purge({ tag: 'is:new' })

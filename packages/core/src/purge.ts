@@ -16,7 +16,7 @@ import { ALL, pathSubject, routeSubject, tagSubject } from './ports/subject.ts'
 export type PurgeTarget = Only<Target>
 
 type Target =
-  /** The key of a `getOrSet` value, or of responses whose option `key` returned it. */
+  /** The key of a `getOrSet` value, or the key that the option `key` returned for responses. */
   | { key: string }
   /**
    * A path with all queries and variants, on one host or on all hosts. Case, percent-encoding and a
@@ -134,11 +134,14 @@ function targetError(target: unknown): Error {
 }
 
 function namesIn(target: object): string[] {
-  const given = Object.entries(target).filter(([, value]) => value !== undefined)
-  return given.map(([name]) => name)
+  const named = Object.entries(target).filter(([, value]) => value !== undefined)
+  return named.map(([name]) => name)
 }
 
-/** Purges the `getOrSet` value and the responses (by option `key`) that have this key. */
+/**
+ * Purges the `getOrSet` value with this key, and the responses for which the option `key` returned
+ * it.
+ */
 async function purgeByKey(rt: Runtime, key: string, soft: boolean): Promise<void> {
   const keys = [dataKey(key), customKey(key)]
   const results = await Promise.allSettled(keys.map((each) => purgeKey(rt, each, soft)))

@@ -27,13 +27,13 @@ describe('the memory of recent texts', () => {
   const long = (i: number) => Buffer.from(`part.of.a.long.text.${i},${'x'.repeat(LONG)}`).toString()
   const part = (i: number) => long(i).split(',')[0] as string
 
-  it('keeps only the field itself', () => {
+  it('keeps only a field, not the larger text around the field', () => {
     const before = usedBytes()
     for (let i = 0; i < 200; i++) shared(part(i))
     expect(usedBytes() - before).toBeLessThan(20 * LONG)
   })
 
-  it('keeps only the key itself, in L1 and in the memory store', async () => {
+  it('keeps only a key, not the larger text around the key, in L1 and in the memory store', async () => {
     const stampede = createStampede()
     const before = usedBytes()
     for (let i = 0; i < 200; i++) await stampede.getOrSet(part(i), () => 1, { ttlMs: 60_000 })

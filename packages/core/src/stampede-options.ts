@@ -31,7 +31,10 @@ export interface StampedeOptions {
    * time (hit-for-miss). Default 10 000.
    */
   passMs?: number
-  /** How long a failure is shared, if other requests waited for that run. Default 1 000. */
+  /**
+   * How long the failure of a run is shared. It is shared only if other requests waited for that
+   * run. Default 1 000.
+   */
   failureBackoffMs?: number
   /**
    * Limit of simultaneous runs of the origin without a lease in this process. Such runs happen
@@ -90,7 +93,8 @@ export function readStampedeOptions(options?: StampedeOptions): StampedeConfig {
 function readIdempotency(where: string, value: unknown): IdempotencyConfig {
   if (value === undefined) return { secret: '', encryptionKeys: [] }
   if (typeof value !== 'object' || value === null) throw secretError(where)
-  // The values are hidden first: an error about a mistyped name would otherwise show a secret.
+  // The values are hidden first, because an error about a mistyped name would otherwise show a
+  // secret.
   checkNames(where, Object.fromEntries(Object.keys(value).map((name) => [name, HIDDEN])), SECRETS)
   const { secret = '', encryptionKeys: keys = [] } = value as Record<string, unknown>
   // An explicit `undefined` is an error too. It comes from an environment variable that is not set,

@@ -220,7 +220,7 @@ describe('purge', () => {
     expect(store.calls).toEqual([`purge ${KEY}`, `purge ${customKey('k')}`])
   })
 
-  it('rejects if the store cannot get it, and still holds in this process', async () => {
+  it('rejects if the store cannot get the purge, which still holds in this process', async () => {
     const { stampede, store, origin, get } = setUp()
     const first = get({ ttlMs: 30_000 })
     await settled()
@@ -232,14 +232,14 @@ describe('purge', () => {
     await expect(stampede.purge({ key: 'k' })).resolves.toBeUndefined()
   })
 
-  it('keeps all other keys if it names one', async () => {
+  it('keeps all other keys if the target is one key', async () => {
     const { stampede } = setUp()
     await stampede.getOrSet('other', () => 1, { ttlMs: 1_000 })
     await stampede.purge({ key: 'k' })
     expect(await stampede.getOrSet('other', () => 2, { ttlMs: 1_000 })).toBe(1)
   })
 
-  it('makes an entry stale for all processes if it is soft', async () => {
+  it('makes an entry stale for all processes if the purge is soft', async () => {
     const stores = sharedStores()
     const [a, b] = [stores.a, stores.b].map((store): Stampede => {
       const stampede = createStampede({ store, clock, random: () => 0 })
@@ -262,18 +262,27 @@ describe('purge', () => {
 describe('stats', () => {
   it('counts events, and reports the work under way', async () => {
     const { stampede, origin, get, store } = setUp()
-    expect(stampede.stats()).toEqual({
+    const none = {
       hits: { l1: 0, l2: 0 },
-      fills: { started: 0, committed: 0, fenced: 0, passed: 0, failed: 0 },
+      misses: 0,
+      bypasses: {},
+      stale: { revalidate: 0, 'soft-timeout': 0, 'origin-queue': 0, 'if-error': 0 },
+      fills: { started: 0, committed: 0, fenced: 0, passed: 0, failed: 0, abandoned: 0 },
+      notStored: {},
+      leases: {},
       collapsed: 0,
-      waits: { started: 0, timedOut: 0 },
+      failuresShared: 0,
+      waits: { started: 0, timedOut: 0, totalMs: 0 },
+      origin: { totalMs: 0, savedMs: 0 },
       unleased: { running: 0, queued: 0 },
-      staleServed: 0,
-      storeFailures: 0,
-      l1: { entries: 0, bytes: 0 },
+      purges: { hard: 0, soft: 0 },
+      store: { name: 'faulty', failures: 0, gaps: 0, available: true, confirmedAgoMs: 0 },
+      l1: { entries: 0, bytes: 0, maxBytes: 64 * 1024 * 1024 },
       active: { flights: 0, leases: 0 },
-      idempotency: { running: 0, unstored: 0 },
-    })
+      idempotency: { running: 0, unstored: 0, outcomes: {} },
+      routes: {},
+    }
+    expect(stampede.stats()).toEqual(none)
     const first = get()
     await settled()
     expect(stampede.stats().active).toEqual({ flights: 1, leases: 1 })
@@ -286,24 +295,24 @@ describe('stats', () => {
     await settled()
     origin.run(1).reject(new Error('down'))
     await expect(other).rejects.toThrow('down')
-    const { l1, idempotency, ...rest } = stampede.stats()
+    const { l1, routes, ...rest } = stampede.stats()
+    const { l1: _, routes: __, ...before } = none
     expect(rest).toEqual({
+      ...before,
       hits: { l1: 1, l2: 0 },
-      fills: { started: 2, committed: 1, fenced: 0, passed: 0, failed: 1 },
-      collapsed: 0,
-      waits: { started: 0, timedOut: 0 },
-      unleased: { running: 0, queued: 0 },
-      staleServed: 0,
-      storeFailures: 1,
-      active: { flights: 0, leases: 0 },
+      misses: 2,
+      fills: { ...none.fills, started: 2, committed: 1, failed: 1 },
+      leases: { absent: 1 },
+      store: { ...none.store, failures: 1 },
     })
     expect(l1.entries).toBe(1)
+    expect(routes).toMatchObject({ '(data)': { hits: 1, misses: 2, runs: 2 } })
     expect(l1.bytes).toBeGreaterThan(0)
   })
 })
 
 describe('the count of collapsed requests', () => {
-  it('includes only requests that join work of another in this process', async () => {
+  it('includes only requests that join the work of another request in this process', async () => {
     const { stampede, origin, get } = setUp()
     const all = [get(), get(), get()]
     await settled()
@@ -364,7 +373,7 @@ describe('on', () => {
     const error = new Error('refused')
     store.hooks.onError('connect', error)
     expect(seen).toEqual([['connect', error]])
-    expect(stampede.stats().storeFailures).toBe(1)
+    expect(stampede.stats().store.failures).toBe(1)
   })
 })
 

@@ -5,6 +5,7 @@ import type { Factory } from './data/factory-context.ts'
 import { getOrSet } from './data/get-or-set.ts'
 import { type GetOrSetOptions, readPlan } from './data/get-or-set-options.ts'
 import type { Stored } from './data/stored.ts'
+import { Counts } from './entry/counts.ts'
 import { closedError, optionError } from './errors.ts'
 import {
   checkListener,
@@ -32,45 +33,8 @@ import { localIdempotency } from './memory/memory-idempotency.ts'
 import { localStore } from './memory/memory-store.ts'
 import { type PurgeOptions, type PurgeTarget, purge } from './purge.ts'
 import { readStampedeOptions, type StampedeOptions } from './stampede-options.ts'
-
-/**
- * Counters since `createStampede`. The fields `unleased`, `l1`, `active` and `idempotency` have
- * current values.
- */
-export interface StampedeStats {
-  /** Requests and calls served from memory (`l1`) or from the store (`l2`). */
-  readonly hits: { readonly l1: number; readonly l2: number }
-  /** Runs of the origin, counted by their events `fill.started`, `fill.committed` and so on. */
-  readonly fills: {
-    readonly started: number
-    readonly committed: number
-    readonly fenced: number
-    readonly passed: number
-    readonly failed: number
-  }
-  /** Requests and calls that joined a lookup or fill of this process. */
-  readonly collapsed: number
-  /**
-   * `started`: waits for a fill of another process, one per key for all its waiters. `timedOut`:
-   * callers that waited for `waitMs`.
-   */
-  readonly waits: { readonly started: number; readonly timedOut: number }
-  /** Runs of the origin without a lease, and keys that wait for a concurrency slot. */
-  readonly unleased: { readonly running: number; readonly queued: number }
-  /** Stale entries served because the fill was late or waited for a concurrency slot. */
-  readonly staleServed: number
-  /** Operations of the store that failed. */
-  readonly storeFailures: number
-  /** Entries in the memory of this process, and their size in bytes. */
-  readonly l1: { readonly entries: number; readonly bytes: number }
-  /** Keys that are being resolved, and leases of fills. */
-  readonly active: { readonly flights: number; readonly leases: number }
-  /**
-   * `running`: handlers that run under an idempotency key. `unstored`: attempts whose end is not
-   * stored yet, because the store was unavailable.
-   */
-  readonly idempotency: { readonly running: number; readonly unstored: number }
-}
+import { type StampedeStats, statsOf } from './stats.ts'
+import { warnOnce } from './warnings.ts'
 
 /** A cache with idempotency keys, for one process. */
 export interface Stampede {
@@ -147,7 +111,7 @@ export function createStampede(options?: StampedeOptions): Stampede {
     idempotent: async (key, work, jobOptions) =>
       runIdempotent(idempotencyOf(stampede), key, work, jobOptions),
     idempotency: createOperator(() => idempotencyOf(stampede)),
-    stats: () => stats(rt),
+    stats: () => statsOf(rt, idempotencies.get(rt)),
     on: (type: string, listener: (event: never) => void) => {
       checkListener(type, listener)
       return rt.events.on(type, listener as (event: StampedeEvent) => void)
@@ -203,6 +167,7 @@ function createRuntime(options: StampedeOptions | undefined): Runtime {
   const rt: Runtime = {
     ...config,
     events,
+    counts: new Counts(),
     l1,
     local: l1.isOn ? local : undefined,
     marks: new PurgeMarks(),
@@ -222,32 +187,23 @@ function createRuntime(options: StampedeOptions | undefined): Runtime {
     onLost: () => onLostStore(rt),
     onError: (operation, error) => events.emit({ type: 'store.failed', key: '', operation, error }),
   })
+  countOpened()
   return rt
 }
 
-function stats(rt: Runtime): StampedeStats {
-  const { events, l1, flights, keeper } = rt
-  return {
-    hits: { l1: events.hits.l1, l2: events.hits.l2 },
-    fills: {
-      started: events.count('fill.started'),
-      committed: events.count('fill.committed'),
-      fenced: events.count('fill.fenced'),
-      passed: events.count('fill.passed'),
-      failed: events.count('fill.failed'),
-    },
-    collapsed: events.collapsed,
-    waits: { started: events.count('wait.started'), timedOut: events.count('wait.timed-out') },
-    unleased: { running: rt.originSlots.taken, queued: rt.originSlots.queued },
-    staleServed: events.count('stale.served'),
-    storeFailures: events.count('store.failed'),
-    l1: l1.size,
-    active: { flights: flights.size, leases: keeper.size },
-    idempotency: {
-      running: idempotencies.get(rt)?.running.size ?? 0,
-      unstored: idempotencies.get(rt)?.unstored.size ?? 0,
-    },
-  }
+/** Number of Stampedes in this process that are not closed. */
+let open = 0
+/** More of them are a sign that a request handler creates one for each request. */
+const MOST_OPEN = 10
+const TOO_MANY =
+  `more than ${MOST_OPEN} Stampedes are open in this process, each with its own entries, timers and ` +
+  'connections. Call createStampede() once, when the app starts, not in a request handler, and pass ' +
+  'it to each middleware: stampedeCache({ stampede, ttlMs: 10_000 }). Close those you no longer use.'
+
+function countOpened(): void {
+  open += 1
+  // A test may create one for each case, without closing it.
+  if (open > MOST_OPEN && process.env.NODE_ENV !== 'test') warnOnce('STAMPEDE_MANY', TOO_MANY)
 }
 
 /** How long `close()` waits for running fills before it gives their leases back. */
@@ -255,6 +211,7 @@ const DRAIN_MS = 2_000
 
 async function close(rt: Runtime): Promise<void> {
   rt.closed = true
+  open -= 1
   // The timers of `rt.clock` do not keep the process alive. This one does, so that close()
   // completes.
   const keepAlive = setInterval(() => {}, DRAIN_MS)
@@ -269,7 +226,7 @@ async function close(rt: Runtime): Promise<void> {
     rt.keeper.stop()
     await Promise.allSettled(leases.map((grant) => rt.store.fail(grant, undefined, 0)))
     for (const flight of rt.flights.values())
-      flight.waiters.settleAll(rt, { type: 'pass', reason: 'closed' })
+      flight.waiters.settleAll({ type: 'pass', reason: 'closed' })
     await drained
     await rt.store.close()
     rt.l1.flush()

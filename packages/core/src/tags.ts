@@ -27,8 +27,7 @@ export function evaluateTags(where: string, rule: TagsRule, ...args: unknown[]):
   if (typeof rule !== 'function') return rule ?? NONE
   const tags: unknown = (rule as (...all: unknown[]) => unknown)(...args)
   if (isTags(tags)) return [...new Set(tags)]
-  // An async function is an error here. If its promise rejects too, that must not crash the
-  // process.
+  // An async function is an error here. A rejection of its promise must not crash the process.
   if (tags instanceof Promise) tags.catch(() => {})
   throw optionError(
     where,

@@ -5,7 +5,7 @@ import type { Request } from 'express'
 
 export function addressOf(req: Request): RequestAddress {
   const { headers } = req
-  // Express decides by `trust proxy` whether the fields of a proxy count. Without these fields the
+  // Express uses the fields of a proxy only if `trust proxy` allows it. Without such fields the
   // setting has no effect.
   const scheme = headers['x-forwarded-proto'] === undefined ? schemeOf(req.socket) : req.protocol
   const host = headers['x-forwarded-host'] === undefined ? (headers.host ?? '') : hostOf(req)
@@ -16,8 +16,8 @@ const schemeOf = (socket: object): string =>
   'encrypted' in socket && socket.encrypted === true ? 'https' : 'http'
 
 /**
- * The URL if a middleware rewrote it. A mount does not count: it moves a part of `url` to
- * `baseUrl`, and begins the rest with a slash.
+ * The URL, if a middleware rewrote it. A mount does not count as rewriting: it moves a part of
+ * `url` to `baseUrl`, and begins the rest with a slash.
  */
 function rewrittenOf({ originalUrl, baseUrl, url }: Request): string | undefined {
   if (url === originalUrl && baseUrl === '') return undefined
@@ -26,7 +26,7 @@ function rewrittenOf({ originalUrl, baseUrl, url }: Request): string | undefined
 }
 
 /**
- * The host with its port, by the setting `trust proxy`. `req.hostname` of Express 4 has no port,
+ * The host with its port, as `trust proxy` determines it. `req.hostname` of Express 4 has no port,
  * but two ports are two origins.
  */
 function hostOf(req: Request): string {

@@ -25,6 +25,7 @@ vi.mock('@stampede/core/adapter', async (original) => ({
   ...(await original<object>()),
   createHttpCache: (options?: { cacheStatus?: string }) => ({
     handle: (exchange: Exchange<Request>) => core.script(exchange, options?.cacheStatus ?? ''),
+    mountedIn: () => {},
     inner: (_request: object, natives: Natives): InnerCache => ({
       keyOf: () => '',
       config: {},
@@ -104,7 +105,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     ])
   })
 
-  test('leaves route parameters to later handlers, and passes other ones on', async () => {
+  test('leaves route parameters to later handlers', async () => {
     core.script = (exchange) => exchange.forward([])
     const key = (req: Request<{ id: string }>) => req.params.id
     const app = quiet().get('/:id', stampedeCache({ key }), (req, res) => {
@@ -179,7 +180,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     expect(response.headers.get('cache-status')).toBe('S; fwd=uri-miss')
   })
 
-  test.each(HANDLERS)('captures %s uncompressed in front of compression', async (_, handler) => {
+  test.each(HANDLERS)('captures %s uncompressed if compression is outside', async (_, handler) => {
     const { ends } = fill()
     const app = quiet().use(compression(), stampedeCache()).get('/', handler)
     await using server = await serve(app)
@@ -189,7 +190,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     expect(JSON.stringify(end)).not.toContain('content-encoding')
   })
 
-  test('captures the compressed response behind compression', async () => {
+  test('captures the compressed response if compression is inside', async () => {
     const { ends } = fill()
     const app = quiet()
       .use(stampedeCache(), compression())
@@ -251,7 +252,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     expect(await Promise.all(ends)).toMatchObject([{ type: 'complete' }, { type: 'complete' }])
   })
 
-  test('sees an error of the app as the response that Express makes of it', async () => {
+  test('captures the response that Express makes of an error of the app', async () => {
     const { ends } = fill()
     const app = quiet().use(stampedeCache())
     app.get('/', (_req, _res, next) => next(new Error('broken')))
@@ -260,7 +261,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     expect(await ends[0]).toMatchObject({ type: 'complete', head: { status: 500 } })
   })
 
-  test('replaces an error with the reply of core', async () => {
+  test('replaces an error by the reply of core', async () => {
     fill({ ...KEEP, onHead: () => ({ action: 'replace', reply: HIT }) })
     const app = quiet().use(stampedeCache())
     app.get('/', (_req, _res, next) => next(new Error('broken')))
@@ -274,7 +275,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
   test.each([
     ['an unknown path', '/unknown', 404],
     ["next('route')", '/skipped', 203],
-  ])('ends the exchange for %s', async (_, path, status) => {
+  ])('ends the exchange for %s with the status of the response', async (_, path, status) => {
     const { ends } = fill()
     const app = quiet()
     app.use(stampedeCache())
@@ -406,7 +407,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
       ])
     })
 
-    test('passes through an outer cache to the one that requested it', async () => {
+    test('passes an outer cache on the way to the cache that requested the refresh', async () => {
       const { ends } = refresh('inner')
       const app = quiet().use(stampedeCache({ cacheStatus: 'outer' }))
       app.get('/', stampedeCache({ cacheStatus: 'inner' }), (_req, res) => void res.send('fresh'))
@@ -415,7 +416,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
       expect(textOf(await ends[0])).toBe('fresh')
     })
 
-    test('passes through a cache that is mounted twice', async () => {
+    test('passes a cache that is mounted twice', async () => {
       const { ends } = refresh()
       const cache = stampedeCache()
       const app = quiet().get('/', cache, cache, (_req, res) => void res.send('fresh'))
@@ -451,7 +452,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
       expect(textOf(await ends[0])).toBe('the client')
     })
 
-    test('captures the stream behind compression', async () => {
+    test('captures a stream inside of compression', async () => {
       const { ends } = refresh()
       const app = quiet().use(compression(), stampedeCache())
       app.get('/', (_req, res) => void Readable.from(['x'.repeat(3000), 'y']).pipe(res.type('txt')))

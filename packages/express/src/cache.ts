@@ -2,16 +2,17 @@
 
 import type { CacheOptions } from '@stampede/core'
 import { createHttpCache } from '@stampede/core/adapter'
-import { createNodeCache, type Dispatch, type NodeFramework } from '@stampede/node-http/adapter'
+import { createNodeCache, MountOrder, type NodeFramework } from '@stampede/node-http/adapter'
 import type { Application, Request, Response } from 'express'
 import { addressOf } from './address.ts'
+import { layersOf } from './layers.ts'
 import type { Middleware } from './middleware.ts'
 import { shareShape } from './share-shape.ts'
 
 /**
  * Returns a middleware that caches responses to GET and HEAD. On a miss, one request runs the
- * handlers after it, and the other requests for the same key wait for its response. Mount it for an
- * app, a router or a route.
+ * handlers after the middleware. Other requests for the same key wait for that response. Mount it
+ * for an app, a router or a route.
  *
  * @example
  * app.get('/products', stampedeCache({ ttlMs: 10_000 }), listProducts)
@@ -19,9 +20,17 @@ import { shareShape } from './share-shape.ts'
 export function stampedeCache<Req extends Request = Request>(
   options?: CacheOptions<Req, Response>,
 ): Middleware {
-  const visit = createNodeCache(createHttpCache<Req, Response>(options), FRAMEWORK)
+  const cache = createHttpCache<Req, Response>(options)
+  const visit = createNodeCache(cache, FRAMEWORK)
+  const order = new MountOrder('stampedeCache')
   return function stampedeCache(incoming, res, next): void {
     const req = incoming as Req
+    if (!order.isDone) {
+      order.see(req, res, (methods) => {
+        if (req.app) cache.mountedIn(rootOf(req.app))
+        return layersOf(req.app, stampedeCache, methods)
+      })
+    }
     visit({
       req,
       res,
@@ -35,6 +44,7 @@ export function stampedeCache<Req extends Request = Request>(
 
 const FRAMEWORK: NodeFramework<Request> = {
   allowsEtag,
+  routeOf,
   beforeRun(req, res) {
     shareShape(req)
     shareShape(res)
@@ -49,11 +59,17 @@ function allowsEtag(req: Request): boolean {
   return (req.app as Application | undefined)?.get('etag') !== false
 }
 
+/** The pattern of the matched route, with the path of its router. */
+function routeOf({ baseUrl, route }: Request): string | undefined {
+  const path: unknown = route?.path
+  return typeof path === 'string' ? baseUrl + path : undefined
+}
+
 /**
  * The outermost app. A background refresh of a mounted app starts there, to run all middlewares
  * that the request has passed.
  */
-function rootOf(app: Application): Dispatch {
+function rootOf(app: Application): Application {
   let root = app
   while ('parent' in root && typeof root.parent === 'function') root = root.parent as Application
   return root

@@ -42,7 +42,7 @@ describe.each(VERSIONS)('idempotency() on %s', (_, express) => {
   ]
 
   test.each(ORDERS)(
-    'runs once and sends each request the same response: %s',
+    'runs the handler once and sends each request the same response: %s',
     async (_name, layers) => {
       let runs = 0
       const app = express().use(...layers(express))
@@ -62,7 +62,7 @@ describe.each(VERSIONS)('idempotency() on %s', (_, express) => {
     },
   )
 
-  test('fails for a body that a parser consumed without a trace, and does not run', async () => {
+  test('fails for a body that a parser consumed without a trace, and runs no handler', async () => {
     let runs = 0
     const eat: RequestHandler = (req, _res, next) => void req.resume().once('end', next)
     const app = express()
@@ -77,7 +77,7 @@ describe.each(VERSIONS)('idempotency() on %s', (_, express) => {
     expect(runs).toBe(0)
   })
 
-  test('acts once when it is mounted twice', async () => {
+  test('has its effect once if it is mounted twice', async () => {
     let runs = 0
     const once = idempotency({ scope: () => 'me' })
     const app = express().use(once)

@@ -157,23 +157,26 @@ describe.each(VERSIONS)('idempotency() on %s', (version, express) => {
   const app = (...handlers: RequestHandler[]): Express => quiet().use(protect(), ...handlers)
 
   describe('a response', () => {
-    test.each(WAYS)('goes to core and then unchanged to the client, sent by %s', async (_, say) => {
-      await using bare = await serve(quiet().use((_req, res) => void say(res)))
-      const plain = await rawRequest(bare.port, '/', [], 'POST')
-      const run = runAll('held')
-      await using server = await serve(app((_req, res) => void say(res)))
-      const request = rawRequest(server.port, '/', [], 'POST')
-      const { status, text } = answerOf(await run.told)
-      run.letGo()
-      expect(await request).toEqual(plain)
-      expect(`HTTP/1.1 ${status}`).toBe(plain.head[0]?.slice(0, 12))
-      const isChunked = plain.head.some((line) => /chunked/i.test(line))
-      if (!isChunked) expect(text).toBe(plain.body)
-      expect(run.ends).toHaveLength(1)
-    })
+    test.each(WAYS)(
+      'sent by %s goes to core first, and unchanged to the client',
+      async (_, say) => {
+        await using bare = await serve(quiet().use((_req, res) => void say(res)))
+        const plain = await rawRequest(bare.port, '/', [], 'POST')
+        const run = runAll('held')
+        await using server = await serve(app((_req, res) => void say(res)))
+        const request = rawRequest(server.port, '/', [], 'POST')
+        const { status, text } = answerOf(await run.told)
+        run.letGo()
+        expect(await request).toEqual(plain)
+        expect(`HTTP/1.1 ${status}`).toBe(plain.head[0]?.slice(0, 12))
+        const isChunked = plain.head.some((line) => /chunked/i.test(line))
+        if (!isChunked) expect(text).toBe(plain.body)
+        expect(run.ends).toHaveLength(1)
+      },
+    )
 
     test.each(WAYS.filter(([way]) => !OF_FILES.includes(way)))(
-      'is the same after its client has left, sent by %s',
+      'sent by %s is the same after its client has left',
       async (_, say) => {
         const run = runAll()
         let arrive: (res: Response) => void = () => {}
@@ -202,7 +205,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, express) => {
       expect(run.ends.map(answerOf)).toEqual([{ status: 422, text: '{"error":"no"}' }])
     })
 
-    test('may come from Express itself, for a thrown error and for an unhandled request', async () => {
+    test('may come from Express itself, for a thrown error or an unhandled request', async () => {
       const thrown = runAll()
       const failing: RequestHandler = () => {
         throw new Error('no')
@@ -219,7 +222,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, express) => {
 
   // Express 4 ignores the return value of a handler.
   if (version === 'Express 5')
-    test('is not changed by an async handler that fails afterwards', async () => {
+    test('does not change if an async handler fails afterwards', async () => {
       const run = runAll('held')
       const handler: RequestHandler = async (_req, res) => {
         res.status(201).json({ first: true })
@@ -240,7 +243,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, express) => {
     }
     const JSON_TYPE = ['Content-Type: application/json']
 
-    test('has its body read before any parser, and left to the parser', async () => {
+    test('has its body read before any parser, and still readable for the parser', async () => {
       const run = runAll()
       await using server = await serve(app(express.json(), echo))
       expect(await post(server.port, ' {"a":1}', JSON_TYPE).whole()).toMatch(/\{"a":1\}$/)
@@ -274,7 +277,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, express) => {
         'text/csv',
         { type: 'bytes', bytes: Buffer.from('{"a":1}') },
       ],
-    ])('has its body seen after a parser: %s', async (_, parser, type, body) => {
+    ])('has its body seen after the parser %s', async (_, parser, type, body) => {
       const run = runAll()
       await using server = await serve(quiet().use(parser(express), protect(), echo))
       await post(server.port, '{"a":1}', [`Content-Type: ${type}`]).whole()
@@ -288,7 +291,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, express) => {
       expect(run.bodies).toEqual([{ type: 'none' }])
     })
 
-    test('is read in chunks, and its handler gets the attempt', async () => {
+    test('may have a body in chunks, and its handler gets the attempt', async () => {
       const run = runAll()
       const attempts: unknown[] = []
       await using server = await serve(
@@ -346,7 +349,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, express) => {
     const handler = vi.fn<RequestHandler>((_req, res) => void res.send('handled'))
     afterEach(() => void handler.mockClear())
 
-    test('sends an error if its reply cannot be sent, and the handler does not run', async () => {
+    test('sends an error if its reply cannot be sent, and runs no handler', async () => {
       core.script = (exchange) =>
         exchange.send({ status: 200, headers: [['x-a', 'a\nb']], body: undefined })
       await using server = await serve(app(handler))
@@ -354,7 +357,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, express) => {
       expect(handler).not.toHaveBeenCalled()
     })
 
-    test('does not run the handler of a request that got a response during the lookup', async () => {
+    test('runs no handler for a request that got a response during the lookup', async () => {
       const ends: AttemptEnd[] = []
       core.script = async (exchange) => {
         await settle()

@@ -2,9 +2,10 @@
 
 import type { Attempt, IdempotencyOptions } from '@stampede/core'
 import { createHttpIdempotency } from '@stampede/core/adapter'
-import { createNodeIdempotency } from '@stampede/node-http/adapter'
+import { createNodeIdempotency, MountOrder } from '@stampede/node-http/adapter'
 import type { Request } from 'express'
 import { addressOf } from './address.ts'
+import { layersOf } from './layers.ts'
 import type { Middleware } from './middleware.ts'
 import { shareShape } from './share-shape.ts'
 
@@ -18,7 +19,7 @@ declare global {
 }
 
 /**
- * Returns a middleware that runs the handlers after it once for each idempotency key. A repeated
+ * Returns a middleware that runs the next handlers once for each idempotency key. A repeated
  * request gets the stored response. Mount it after authentication. The body parser may come before
  * or after it.
  *
@@ -29,8 +30,12 @@ export function idempotency<Req extends Request = Request>(
   options: IdempotencyOptions<Req>,
 ): Middleware {
   const visit = createNodeIdempotency(createHttpIdempotency<Req>(options))
+  const order = new MountOrder('idempotency')
   return function idempotency(incoming, res, next): void {
     const req = incoming as Req
+    if (!order.isDone) {
+      order.see(req, res, (methods) => layersOf(req.app, idempotency, methods))
+    }
     shareShape(req)
     shareShape(res)
     visit({

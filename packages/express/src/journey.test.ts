@@ -23,7 +23,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, express) => {
   test.each([
     ['the app that has the cache', true, false],
     ['the mounted app that responds', false, true],
-  ])('mints no ETag, nor on a refresh, if `etag` is off in %s', async (_which, outer, inner) => {
+  ])('mints no ETag if `etag` is off in %s', async (_which, outer, inner) => {
     const clock = new ManualClock()
     const stampede = createStampede({ clock })
     const app = express()
@@ -43,6 +43,25 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, express) => {
     await expect.poll(() => stampede.stats().fills.committed).toBe(2)
     const refreshed = await asking()
     expect([refreshed.body, fieldOf(refreshed, 'etag')]).toEqual(['{"run":2}', []])
+  })
+
+  test('counts requests by the pattern of the route that handled them', async () => {
+    const stampede = createStampede()
+    const app = express().use(stampedeCache({ stampede, ttlMs: 60_000 }))
+    const router = Router()
+    router.get('/:id', (_req, res) => void res.send('product'))
+    app.use('/products', router)
+    app.post('/orders', stampedeCache({ stampede }), (_req, res) => void res.sendStatus(201))
+    await using server = await serve(app)
+    for (const path of ['/products/1', '/products/2', '/products/1', '/none']) {
+      await rawRequest(server.port, path)
+    }
+    await fetch(`http://127.0.0.1:${server.port}/orders`, { method: 'POST' })
+    expect(stampede.stats().routes).toMatchObject({
+      '/products/:id': { hits: 1, misses: 2, bytes: 7 },
+      '(http)': { misses: 1, bypasses: 1 },
+      '/orders': { bypasses: 1 },
+    })
   })
 
   test('takes tags from res.locals of the handler, also in a background refresh', async () => {
@@ -103,7 +122,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, express) => {
     expect(await ask()).toBe('run 3')
   })
 
-  test('lets a compressor outside compress for each client', async () => {
+  test('lets a compressor outside of the cache compress for each client', async () => {
     const source = new PassThrough()
     let runs = 0
     const app = express().use(compression(), stampedeCache({ ttlMs: 60_000, collapse: 'stream' }))

@@ -3,8 +3,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
 /**
- * Can be used in place of a `RequestHandler`. The parameters have the types of Node. With the types
- * of Express, TypeScript would not infer the route parameters for the handlers after it.
+ * A middleware that fits where Express expects a `RequestHandler`. Its parameters have the types of
+ * Node. With the types of Express, TypeScript would not infer the route parameters of later
+ * handlers.
  */
 export type Middleware = (
   req: IncomingMessage,

@@ -13,8 +13,8 @@ export function addressOf(ctx: Context): RequestAddress {
 }
 
 /**
- * The URL if a middleware rewrote it. koa-mount does not count: it removes `mountPath` from the
- * beginning of `url`, and leaves at least a slash.
+ * The URL, if a middleware rewrote it. A mount by koa-mount does not count as rewriting: it removes
+ * `mountPath` from the beginning of `url`, and leaves at least a slash.
  */
 function rewrittenOf(ctx: Context): string | undefined {
   const { originalUrl, url, mountPath: mount } = ctx

@@ -25,6 +25,7 @@ vi.mock('@stampede/core/adapter', async (original) => ({
   ...(await original<object>()),
   createHttpCache: (options?: { cacheStatus?: string }) => ({
     handle: (exchange: Exchange<Koa.Context>) => core.script(exchange, options?.cacheStatus ?? ''),
+    mountedIn: () => {},
     inner: (_request: object, natives: Natives): InnerCache => ({
       keyOf: () => '',
       config: {},
@@ -320,8 +321,8 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     source.destroy(new Error('disk'))
     expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'incomplete' })
     if (version === 'Koa 3') await expect(response.text()).rejects.toThrow()
-    // As often as without a cache: Koa 3 reports the error of a stream twice, also for its
-    // response.
+    // The same number as without a cache. Koa 3 reports the error of a stream twice: for the stream
+    // and for the response.
     expect(errors.mock.calls.map(([error]) => error.message)).toEqual(
       version === 'Koa 3' ? ['disk', 'disk'] : ['disk'],
     )
@@ -343,7 +344,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     expect(source.destroyed).toBe(true)
   })
 
-  test('stores no body whose head was never sent, because the fields of outer layers are unknown', async () => {
+  test('stores no body of a head that was never sent, because outer layers may still add fields', async () => {
     const { ends } = fill()
     let answer: () => void = () => {}
     const gate = new Promise<void>((resolve) => {
@@ -466,7 +467,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
       ],
     ]
 
-    test.each(ERRORS)('reaches Koa as without a cache: %s', async (_, handler, status) => {
+    test.each(ERRORS)('reaches Koa as it does without a cache: %s', async (_, handler, status) => {
       const heads: CapturedHead[] = []
       const { ends } = fill({
         ...KEEP,
@@ -490,7 +491,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
       expect(await ends[0]).toMatchObject({ type: 'failed', status })
     })
 
-    test('is replaced by the reply of core, and still emitted', async () => {
+    test('is replaced by the reply of core, and still emitted by Koa as an event', async () => {
       const { ends } = fill({ ...KEEP, onHead: () => ({ action: 'replace', reply: HIT }) })
       const koa = app(stampedeCache(), (ctx) => {
         ctx.set('X-Bad', '1')
@@ -507,7 +508,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
       expect(errors).toHaveBeenCalledTimes(1)
     })
 
-    test('is replaced also if it was set as a body', async () => {
+    test('is replaced also if the app sends it as a body with status 500', async () => {
       const { ends } = fill({ ...KEEP, onHead: () => ({ action: 'replace', reply: HIT }) })
       const koa = app(stampedeCache(), (ctx) => {
         ctx.status = 500
@@ -518,7 +519,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
       expect(await ends[0]).toMatchObject({ type: 'replaced', head: { status: 500 } })
     })
 
-    test('passes through a bypass', async () => {
+    test('passes unchanged through a bypass', async () => {
       core.script = (exchange) => exchange.forward([['cache-status', 'S; fwd=bypass']])
       const koa = app(stampedeCache(), (ctx) => ctx.throw(503))
       await using server = await serve(koa.callback())
@@ -571,7 +572,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     expect(fieldOf(await rawRequest(server.port), 'stampede-cache-control')).toEqual([])
   })
 
-  test('responds before core has stored the fill', async () => {
+  test('responds before the store has the entry', async () => {
     let finish: () => void = () => {}
     core.script = async (exchange) => {
       await exchange.runOrigin(KEEP)
@@ -608,7 +609,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     expect(handled).toEqual(['outer'])
   })
 
-  test.each(BODIES)('redispatches and captures %s', async (_, handler) => {
+  test.each(BODIES)('runs the app again for a refresh, and captures %s', async (_, handler) => {
     const ends: Array<Promise<OriginEnd>> = []
     core.script = (exchange) => {
       exchange.send(HIT)

@@ -6,6 +6,7 @@ import {
   type Dispatch,
   isInsideOrigin,
   isTakenOn,
+  MountOrder,
   readRequest,
   takeRevalidation,
 } from '@stampede/node-http/adapter'
@@ -13,19 +14,28 @@ import type Koa from 'koa'
 import { addressOf } from './address.ts'
 import { KoaExchange } from './koa-exchange.ts'
 import { isSeen } from './koa-reply.ts'
+import { layersOf } from './layers.ts'
 
 /**
- * Returns a middleware that caches responses to GET and HEAD. On a miss, one request runs the
- * middlewares after it, and the other requests for the same key wait for its response. Mount it for
- * an app, a router or a route.
+ * Returns a middleware that caches responses to GET and HEAD. On a miss, one request runs the next
+ * middlewares. Other requests for the same key wait for that response. Mount it for an app, a
+ * router or a route.
  *
  * @example
  * router.get('/products', stampedeCache({ ttlMs: 10_000 }), listProducts)
  */
 export function stampedeCache(options?: CacheOptions<Koa.Context, Koa.Response>): Koa.Middleware {
   const cache = createHttpCache<Koa.Context, Koa.Response>(options)
-  // Not async, so that a hit creates no promise. Koa turns an exception into a rejection.
+  const order = new MountOrder('stampedeCache')
+  // Not async, so that a hit creates no promise. If this function throws, Koa turns the exception
+  // into a rejection.
   return function stampedeCache(ctx: Koa.Context, next: Koa.Next): Promise<void> {
+    if (!order.isDone) {
+      order.see(ctx.req, ctx.res, (methods) => {
+        cache.mountedIn(ctx.app)
+        return layersOf(ctx.app, stampedeCache, methods)
+      })
+    }
     const revalidation = takeRevalidation(ctx.req, cache)
     if (revalidation === 'foreign' && !isInsideOrigin(ctx.req)) return next()
     const { req, res, app } = ctx
@@ -69,7 +79,8 @@ const ANSWERED = Promise.resolve()
 const entries = new WeakMap<Koa, Dispatch>()
 
 /**
- * The callback of an app. There is one for each app. It includes middlewares that are added later.
+ * Returns `app.callback()`, created once for each app. It also runs middlewares that are added
+ * later.
  */
 function entryOf(app: Koa): Dispatch {
   const known = entries.get(app)

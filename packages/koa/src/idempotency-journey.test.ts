@@ -22,7 +22,7 @@ function post(port: number, key: string, body: string): Promise<Response> {
 }
 
 describe.each(VERSIONS)('idempotency() on %s', (_, Application) => {
-  test('acts once when it is mounted twice', async () => {
+  test('has its effect once if it is mounted twice', async () => {
     let runs = 0
     const once = idempotency({ scope: () => 'me' })
     const app = new Application().use(once).use(once)

@@ -190,7 +190,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
   const serveApp = (...middlewares: Koa.Middleware[]) => serve(app(...middlewares).callback())
 
   describe('a response', () => {
-    test('has the type that Koa gives a bare status, without types set outside', async () => {
+    test('has the type that Koa gives to a status alone, without types set outside', async () => {
       const run = runAll()
       const outer: Koa.Middleware = async (ctx, next) => {
         ctx.set('X-Outer', '1')
@@ -209,7 +209,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       expect(names).not.toContain('x-outer')
     })
 
-    test('is what an outer middleware makes of an error', async () => {
+    test('may be made of an error by an outer middleware', async () => {
       const run = runAll()
       const render: Koa.Middleware = async (ctx, next) => {
         try {
@@ -253,7 +253,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
           throw new Error('secret')
         },
       ],
-    ])('goes to core and then unchanged to the client: %s', async (_, say) => {
+    ])('goes to core first, and unchanged to the client: %s', async (_, say) => {
       await using bare = await serveApp((ctx) => void say(ctx))
       const plain = await rawRequest(bare.port, '/', [], 'POST')
       const run = runAll('held')
@@ -267,7 +267,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       expect(run.ends).toHaveLength(1)
     })
 
-    test('is sent and not stored if it was written to res and is too large', async () => {
+    test('is sent and not stored if the handler wrote it to res and it is too large', async () => {
       const run = runAll('held', { maxBodyBytes: 1_000 })
       const large = 'x'.repeat(1_001)
       await using server = await serveApp(protect(), (ctx) => {
@@ -293,7 +293,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       request.client.destroy()
     })
 
-    test("is Koa's error if Koa cannot send the body", async () => {
+    test('is the error of Koa if Koa cannot send the body', async () => {
       const run = runAll()
       await using server = await serveApp(protect(), body(() => ({ n: 1n }), 201) as Koa.Middleware)
       expect(await post(server.port).whole()).toMatch(/^HTTP\/1\.1 500/)
@@ -314,7 +314,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       ctx.body = Reflect.get(ctx.request, 'body')
     }
 
-    test('has its body read before any parser, and left to the parser', async () => {
+    test('has its body read before any parser, and still readable for the parser', async () => {
       const run = runAll()
       await using server = await serveApp(protect(), parser('body'), echo)
       expect(await post(server.port, ' {"a":1}').whole()).toMatch(/\{"a":1\}$/)
@@ -331,7 +331,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       expect(run.bodies).toEqual([seen])
     })
 
-    test('is described as the client sent it, and its handler gets the attempt', async () => {
+    test('reaches core as the client sent it, and its handler gets the attempt', async () => {
       const seen: unknown[] = []
       core.script = async (exchange, attach) => {
         const { headers, ...view } = exchange.request
@@ -367,7 +367,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
     })
     afterEach(() => void handler.mockClear())
 
-    test('sends an error if its reply cannot be sent, and the handler does not run', async () => {
+    test('sends an error if its reply cannot be sent, and runs no handler', async () => {
       core.script = (exchange) =>
         exchange.send({ status: 200, headers: [['x-a', 'a\nb']], body: undefined })
       await using server = await serveApp(protect(), handler)
@@ -375,7 +375,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       expect(handler).not.toHaveBeenCalled()
     })
 
-    test('passes an error to Koa if it bypasses', async () => {
+    test('passes an error to Koa after a bypass', async () => {
       core.script = (exchange) => exchange.forward([])
       await using server = await serveApp(protect(), () => {
         throw thrown(418, 'teapot')
@@ -405,7 +405,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
     }
 
     test.each(AT_HAND)(
-      'changes nothing of a response of %s if it leaves before it',
+      'changes nothing of a response of %s if it leaves before the response',
       async (_, say) => {
         await using bare = await serveApp((ctx) => void say(ctx))
         const plain = await rawRequest(bare.port, '/', [], 'POST')
@@ -415,7 +415,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       },
     )
 
-    test('ends a stream if it leaves before it, as in Koa: the response is not stored', async () => {
+    test('ends a stream that begins after it left, so that the response is not stored', async () => {
       const run = await leaveThen(body(() => new Readable({ read() {} }), 201))
       expect(run.ends).toMatchObject([{ type: 'not-retained', head: { status: 201 } }])
     })
@@ -428,7 +428,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       expect(run.ends).toEqual([{ type: 'failed', error }])
     })
 
-    test('does not change the failure while an outer middleware handles the error', async () => {
+    test('does not change the failure that an outer middleware handles', async () => {
       const error = thrown(422, 'no')
       const run = runAll()
       let caught: (ctx: Koa.Context) => void = () => {}
@@ -455,7 +455,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       expect(run.ends).toHaveLength(1)
     })
 
-    test('is waited for as long as core says, if res never gets a response', async () => {
+    test('is waited for as long as core decides if res never gets a response', async () => {
       const run = runAll('at once', { graceMs: 5 })
       await using server = await serveApp(protect(), (ctx) => {
         ctx.respond = false

@@ -2,8 +2,10 @@
 
 import type { Attempt, IdempotencyOptions } from '@stampede/core'
 import { createHttpIdempotency } from '@stampede/core/adapter'
+import { MountOrder } from '@stampede/node-http/adapter'
 import type Koa from 'koa'
 import { createKoaIdempotentExchange } from './koa-idempotent-exchange.ts'
+import { layersOf } from './layers.ts'
 
 declare module 'koa' {
   interface ExtendableContext {
@@ -13,7 +15,7 @@ declare module 'koa' {
 }
 
 /**
- * Returns a middleware that runs the middlewares after it once for each idempotency key. A repeated
+ * Returns a middleware that runs the next middlewares once for each idempotency key. A repeated
  * request gets the stored response. Mount it after authentication. The body parser may come before
  * or after it.
  *
@@ -22,7 +24,11 @@ declare module 'koa' {
  */
 export function idempotency(options: IdempotencyOptions<Koa.Context>): Koa.Middleware {
   const core = createHttpIdempotency<Koa.Context>(options)
+  const order = new MountOrder('idempotency')
   return async function idempotency(ctx: Koa.Context, next: Koa.Next): Promise<void> {
+    if (!order.isDone) {
+      order.see(ctx.req, ctx.res, (methods) => layersOf(ctx.app, idempotency, methods))
+    }
     const visit = createKoaIdempotentExchange(ctx, next)
     const attach = (attempt: Attempt): void => {
       ctx.idempotency = attempt

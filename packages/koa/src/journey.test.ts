@@ -3,6 +3,7 @@
 // (test/contracts/cache-adapters.versions.test.ts).
 
 import { createRequire } from 'node:module'
+import { Router } from '@koa/router'
 import { createStampede } from '@stampede/core'
 import type Koa from 'koa'
 import { describe, expect, test } from 'vitest'
@@ -21,6 +22,21 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, Application) => {
     koa.silent = true
     return koa.use(cache).use(handler)
   }
+
+  test('counts requests by the path that @koa/router matched', async () => {
+    const stampede = createStampede()
+    const router = new Router({ prefix: '/products' })
+    router.get('/:id', (ctx) => {
+      ctx.body = 'product'
+    })
+    const koa = app(stampedeCache({ stampede, ttlMs: 60_000 }), router.routes() as Koa.Middleware)
+    await using server = await serve(koa.callback())
+    for (const path of ['/products/1', '/products/1', '/none']) await rawRequest(server.port, path)
+    expect(stampede.stats().routes).toMatchObject({
+      '/products/:id': { hits: 1, misses: 1, bytes: 7 },
+      '(http)': { misses: 1 },
+    })
+  })
 
   test('takes tags from ctx of the handler, also in a background refresh', async () => {
     const stampede = createStampede()
@@ -71,7 +87,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, Application) => {
   })
 
   test.each(['host', 'protocol', 'url'])(
-    'has a %s that the app sets on its context in the key',
+    'has in the key the %s that the app sets on its context',
     async (name) => {
       const koa = app(stampedeCache({ ttlMs: 60_000 }), (ctx) => {
         ctx.body = ctx[name]

@@ -1,7 +1,7 @@
 // One attempt in Koa: a run of the handler for an idempotency key. Koa writes nothing if the client
 // has left. So the response is read from ctx after `await next()`, and reported to core before the
-// middleware returns. A response that is not in ctx then is watched on `res`: an outer layer
-// renders the error, or the handler writes to `res` itself.
+// middleware returns. If ctx has no response by then, `res` is watched: an outer layer renders the
+// error, or the handler writes to `res` itself.
 
 import type { AttemptEnd, AttemptObserver, CapturedHead, HeaderList } from '@stampede/core/adapter'
 import {
@@ -12,13 +12,13 @@ import {
   watchAttempt,
 } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
-import type { ReturnPromise } from './answer.ts'
 import { fieldsFor, type KoaBody, readKoaBody, whole } from './koa-body.ts'
 import { teeBody } from './koa-capture.ts'
+import type { ReturnPromise } from './return-promise.ts'
 
 /**
- * Resolves when the end of the attempt has been reported to core. `answer` is settled as soon as
- * Koa may go on.
+ * Resolves when the end of the attempt has been reported to core. It settles `answer`, the promise
+ * for Koa, as soon as Koa may go on.
  */
 export async function runAttempt(
   ctx: Context,
@@ -35,26 +35,26 @@ export async function runAttempt(
   }
   const response = readResponse(ctx, outer)
   if (response === undefined) {
-    answer.given()
+    answer.resolve()
     return watch.ended
   }
   watch.stop()
   const { head, body } = response
   if (body.kind === 'stream') {
     const ended = reportStream(ctx, body.source, head, observer, watch)
-    answer.given()
+    answer.resolve()
     return ended
   }
   const end = await endOf(ctx, body, head, observer.maxBodyBytes)
   const restore = saveResponse(ctx)
   await watch.report(end)
   restore()
-  answer.given()
+  answer.resolve()
 }
 
 /**
- * Reports the response that an outer layer or Koa renders for the error. If there is none, reports
- * that the attempt has failed.
+ * Reports the response that an outer layer or Koa renders for the error. If neither renders one,
+ * reports that the attempt has failed.
  */
 function watchFailure(
   ctx: Context,
@@ -67,21 +67,21 @@ function watchFailure(
   // If the client has left, Koa renders nothing.
   if (!ctx.headerSent && !ctx.writable) {
     const reported = failed()
-    reported.then(() => answer.threw(error))
+    reported.then(() => answer.reject(error))
     return reported
   }
   ctx.res.once('close', () => {
     if (!ctx.headerSent) failed()
   })
-  answer.threw(error)
+  answer.reject(error)
   return watch.ended
 }
 
 type Known = Exclude<KoaBody, { kind: 'unknown' }>
 
 /**
- * Undefined if the response is not in ctx: the handler writes to `res`, or the body is of a kind
- * that Koa cannot send.
+ * Reads the response in ctx. Undefined if there is none: the handler writes to `res`, or Koa cannot
+ * send a body of this kind.
  */
 function readResponse(
   ctx: Context,
@@ -141,8 +141,9 @@ async function reportStream(
 }
 
 /**
- * Saves the response in ctx while it is reported to core. A handler that does not await all of its
- * work may change it meanwhile. Only the reported response may be sent.
+ * Saves the response in ctx, and returns a function that restores it. A handler that does not await
+ * all of its work may change ctx while core gets the report. Only the reported response may be
+ * sent.
  */
 function saveResponse(ctx: Context): () => void {
   const { body, status, message } = ctx

@@ -8,14 +8,14 @@ import { bodyOfKind, isStableJson } from './koa-body.ts'
 const jsonOf = (value: unknown) => Buffer.from(JSON.stringify(value))
 
 describe('the body of a JSON hit', () => {
-  test('is a new value for each hit', () => {
+  test('is parsed again for each hit', () => {
     const bytes = jsonOf({ list: [1] })
     const first = bodyOfKind(bytes, 'json') as { list: number[] }
     first.list.push(2)
     expect(bodyOfKind(bytes, 'json')).toEqual({ list: [1] })
   })
 
-  test('has no member of a prototype that its text names', () => {
+  test('has no member that a text with __proto__ would add', () => {
     const body = bodyOfKind(Buffer.from('{"__proto__":{"admin":true}}'), 'json')
     expect(Reflect.get(body as object, 'admin')).toBeUndefined()
   })
@@ -25,21 +25,21 @@ describe('the body of a JSON hit', () => {
     expect(bodyOfKind(bytes, 'json')).toEqual(bytes)
   })
 
-  test('is not stored as JSON if a number would change', () => {
+  test('is not kept as JSON if parsing would change a number', () => {
     expect(isStableJson(Buffer.from('{"id":12345678901234567890}'))).toBe(false)
     expect(isStableJson(Buffer.from('{"a":1.0}'))).toBe(false)
   })
 })
 
 describe('the body of a hit', () => {
-  test('is a string of the same bytes, or a Buffer if they are not UTF-8', () => {
+  test('is a string if the bytes are UTF-8, and else a Buffer', () => {
     for (const text of ['', '\ufeffé<p>', '\0'])
       expect(bodyOfKind(Buffer.from(text), 'string')).toBe(text)
     const bytes = Buffer.from([0x61, 0xff])
     expect(bodyOfKind(bytes, 'string')).toEqual(bytes)
   })
 
-  test('is a stream of a copy', async () => {
+  test('is a stream of copied bytes', async () => {
     const bytes = Buffer.from('abc')
     const stream = bodyOfKind(bytes, 'stream') as Readable
     expect(stream).toBeInstanceOf(Readable)
@@ -48,7 +48,7 @@ describe('the body of a hit', () => {
     expect(await (bodyOfKind(Buffer.alloc(0), 'stream') as Readable).toArray()).toEqual([])
   })
 
-  test('is a copy if its kind is unknown', () => {
+  test('is a copied Buffer if its kind is unknown', () => {
     const bytes = Buffer.from('abc')
     expect(bodyOfKind(bytes, undefined)).toEqual(bytes)
     expect(bodyOfKind(bytes, undefined)).not.toBe(bytes)

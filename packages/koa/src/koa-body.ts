@@ -1,5 +1,5 @@
-// The bytes or the stream that Koa will send for ctx.body, determined before Koa does so. The
-// readers are koa-capture.ts and koa-attempt.ts.
+// The bytes or the stream that Koa will send for ctx.body, determined before Koa sends them. The
+// modules koa-capture.ts and koa-attempt.ts use it.
 
 import { isUtf8 } from 'node:buffer'
 import { Readable } from 'node:stream'
@@ -9,8 +9,8 @@ import type { Context } from 'koa'
 
 export type KoaBody =
   /**
-   * The whole body. `as`: what the handler set, if not bytes. `type`: the Content-Type that Koa's
-   * respond() will set by itself.
+   * The whole body. `as` is the kind of value that the handler set, if it was not bytes. `type` is
+   * the Content-Type that Koa's respond() will set by itself.
    */
   | {
       readonly kind: 'bytes'
@@ -35,8 +35,8 @@ export function isKoa3(ctx: Context): boolean {
 }
 
 /**
- * The function to call with the new stream if the source that it replaces fails. In Koa 2 it
- * destroys the stream without an error, because Koa has reported the error of the source already.
+ * Returns the function to call when the source of a replaced ctx.body fails. In Koa 2 it destroys
+ * the new stream without an error, because Koa has already reported the error of the source.
  */
 export function onErrorOf(ctx: Context): ((stream: Readable) => void) | undefined {
   return isKoa3(ctx) ? undefined : (stream) => void stream.destroy()
@@ -88,8 +88,8 @@ function isReadable(body: unknown): body is Readable {
 }
 
 /**
- * Returns a new value for ctx.body, of the kind that the handler set. It is new for each hit,
- * because a layer in front may change it. If the bytes from the store are not of that kind, it is a
+ * Returns a value for ctx.body of the kind that the handler set. Each hit gets a new value, because
+ * a layer in front may change it. If the bytes from the store are not of that kind, the value is a
  * Buffer.
  */
 export function bodyOfKind(bytes: Uint8Array, kind: BodyKind | undefined): unknown {
@@ -122,8 +122,8 @@ export function keptKind(body: KoaBody): BodyKind | undefined {
 }
 
 /**
- * Whether parsing and writing gives the same bytes again. It does not for JSON.rawJSON(), nor for a
- * number with more digits than JavaScript keeps.
+ * Whether parsing and writing the JSON again gives the same bytes. JSON.rawJSON() and numbers with
+ * too many digits for JavaScript give others.
  */
 export function isStableJson(bytes: Uint8Array): boolean {
   const text = textOf(bytes)
@@ -143,7 +143,10 @@ function streamOf(chunk: Buffer): Readable {
 export const DECLINED: OriginEnd = { type: 'not-captured', reason: 'declined' }
 export const INCOMPLETE: OriginEnd = { type: 'not-captured', reason: 'incomplete' }
 
-/** The end of a run with this body: incomplete if its length is not that in Content-Length. */
+/**
+ * The end of a run with this body. It is incomplete if the body does not have the length in
+ * Content-Length.
+ */
 export function whole(head: CapturedHead, body: Uint8Array): OriginEnd {
   const declared = head.headers.find(([name]) => name === 'content-length')?.[1]
   const cut = declared !== undefined && Number(declared) !== body.byteLength

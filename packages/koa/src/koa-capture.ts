@@ -1,7 +1,6 @@
-// Judges and captures a Koa response after `await next()`. At this moment ctx has the response, and
-// nothing is written yet. If ctx.body is a stream, Koa destroys it when the client leaves, so the
-// capture ends as `incomplete`. Any other body is complete already. An outer layer may still add a
-// cookie: see koa-run.ts.
+// Captures a Koa response after `await next()`, when ctx has the response and nothing is written
+// yet. If ctx.body is a stream, Koa destroys the stream when the client leaves, and the capture is
+// incomplete. Any other body is complete already. Outer layers may add cookies later (koa-run.ts).
 
 import { Readable } from 'node:stream'
 import type {
@@ -38,9 +37,9 @@ import {
 import { sendPart } from './koa-part.ts'
 import { sendJson } from './lazy-body.ts'
 
-/** The end of the run, and for `replaced` the reply to send in place of the response. */
+/** `kept`: the client gets the response in ctx. `replaced`: the client gets `reply` instead. */
 export type KoaCapture =
-  | { readonly type: 'ends'; readonly end: Promise<OriginEnd> | OriginEnd }
+  | { readonly type: 'kept'; readonly end: Promise<OriginEnd> | OriginEnd }
   /** The reply waits for `end`, because Koa destroys a stream in ctx.body when it sends a 304. */
   | {
       readonly type: 'replaced'
@@ -59,7 +58,7 @@ export function captureContext(
   bodyIsSeen: boolean,
 ): KoaCapture {
   if (ctx.respond === false || ctx.headerSent || ctx.res.writableEnded) {
-    return { type: 'ends', end: { type: 'not-captured', reason: 'detached' } }
+    return { type: 'kept', end: { type: 'not-captured', reason: 'detached' } }
   }
   const body = readKoaBody(ctx)
   const headers = fieldsFor(ctx, body)
@@ -70,7 +69,7 @@ export function captureContext(
   const dated = isCaptured ? missingDate(headers) : []
   const head = storedHead(status, [...headers, ...dated], outer)
   if (decision.action === 'replace') {
-    if (!isSendable(decision.reply)) return { type: 'ends', end: DECLINED }
+    if (!isSendable(decision.reply)) return { type: 'kept', end: DECLINED }
     return { type: 'replaced', reply: decision.reply, end: { type: 'replaced', head } }
   }
   const { capture, instead } = decision
@@ -84,13 +83,13 @@ export function captureContext(
   const part = instead !== undefined && 'start' in instead ? instead : undefined
   for (const name of decision.remove) ctx.remove(name)
   applyFields(ctx.res, [...decision.add, ...dated])
-  if (body.kind === 'unknown') return { type: 'ends', end: DECLINED }
+  if (body.kind === 'unknown') return { type: 'kept', end: DECLINED }
   const cut = part && new BodyCut(part.start, part.end)
   const end = capture ? captureBody(ctx, body, head, observer, cut) : DECLINED
   if (part !== undefined && cut !== undefined) sendPart(ctx, body, part, capture ? undefined : cut)
   else if (!bodyIsSeen && body.kind === 'bytes' && body.as === 'json')
     sendJson(ctx, body.bytes, ctx.body)
-  return { type: 'ends', end: ofKind(end, kind) }
+  return { type: 'kept', end: ofKind(end, kind) }
 }
 
 function captureBody(
@@ -111,7 +110,7 @@ function captureBody(
   return json ? { type: 'complete', head, body: own } : whole(head, own)
 }
 
-/** Captures a body that is not sent, because the client gets another reply. */
+/** Captures the body in ctx if the client gets another reply in its place. */
 async function captureUnsent(
   ctx: Context,
   body: SendableBody,
@@ -152,7 +151,7 @@ async function captureStream(
   return end.type === 'whole' ? whole(head, end.body) : { type: 'not-captured', reason: end.type }
 }
 
-/** Opens the live response for waiting clients, unless an outer layer has added a cookie. */
+/** Opens the stream for waiting clients when the head was sent, unless it has a new cookie. */
 async function openOnceSent(ctx: Context, head: CapturedHead, live: LiveFeed): Promise<void> {
   const isShared = (await headSent(ctx.res)) === 'sent' && !setsCookie(ctx.res)
   if (isShared) live.open(head)

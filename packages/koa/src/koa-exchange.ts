@@ -24,9 +24,9 @@ import {
   watchReads,
 } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
-import { createReturnPromise, type ReturnPromise } from './answer.ts'
 import { replyAtOnce, replyLive, replyWith } from './koa-reply.ts'
 import { type KoaCall, runApp } from './koa-run.ts'
+import { createReturnPromise, type ReturnPromise } from './return-promise.ts'
 
 export class KoaExchange extends RequestExchange<Context> implements Exchange<Context> {
   readonly #call: KoaCall
@@ -38,8 +38,8 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
   }
 
   /**
-   * Resolves when ctx has the response. Rejects with the error of the app. Undefined if ctx had the
-   * response at once.
+   * Resolves when ctx has the response. Rejects with the error of the app. Undefined if ctx got the
+   * response synchronously.
    */
   get answered(): Promise<void> | undefined {
     return this.#answer?.promise
@@ -62,7 +62,7 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
     const passed: Promise<void> = next()
     // If the client has left, Koa writes no head, so the head in ctx is reported here.
     passed.then(() => ctx.writable || headSet?.()).catch(() => {})
-    passed.then(answer.given, answer.threw)
+    passed.then(answer.resolve, answer.reject)
     return passed
   }
 
@@ -91,6 +91,12 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
     return watchReads(req, request)
   }
 
+  /** The path that @koa/router matched. */
+  routeOf(ctx: Context): string | undefined {
+    const path: unknown = ctx._matchedRoute
+    return typeof path === 'string' ? path : undefined
+  }
+
   get sendLive(): ((reply: LiveReply) => void) | undefined {
     const { ctx, bodyIsSeen: seen } = this.#call
     if (!canBreakOff(ctx.req)) return undefined
@@ -101,13 +107,13 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
   }
 
   /**
-   * Call this when core has finished or failed. With an error, or if core has not begun to
-   * respond, this settles `answered`, so that the middleware returns.
+   * Call this when core has finished or failed. It settles `answered` if there is an error, or if
+   * core has not begun to respond. The middleware then returns.
    */
   close(error?: unknown): void {
     const answer = this.#answer
-    if (error !== undefined) answer?.threw(error)
-    else if (answer?.begun === false) answer.given()
+    if (error !== undefined) answer?.reject(error)
+    else if (answer?.begun === false) answer.resolve()
   }
 
   #begin(): ReturnPromise {
@@ -118,7 +124,7 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
 
   /** Runs the handler if the reply could not be sent. */
   #sent(isSent: boolean): void {
-    if (isSent) this.#answer?.given()
+    if (isSent) this.#answer?.resolve()
     else this.forward([]).catch(() => {})
   }
 }

@@ -19,7 +19,7 @@ export function failure(ctx: Context, error: unknown): Failure {
 
 /**
  * Returns true if core sends a reply in place of the error. The 'error' listeners of the app are
- * called all the same.
+ * called in both cases.
  */
 export function judgeFailure(
   ctx: Context,

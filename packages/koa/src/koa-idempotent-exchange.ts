@@ -10,15 +10,18 @@ import {
   unsendable,
 } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
-import { createReturnPromise } from './answer.ts'
 import { runAttempt } from './koa-attempt.ts'
 import { replyWith } from './koa-reply.ts'
+import { createReturnPromise } from './return-promise.ts'
 
 export interface KoaIdempotentVisit {
   readonly exchange: IdempotentExchange<Context>
   /** Resolves when ctx has the response. Rejects with the error of the app. */
   readonly answered: Promise<void>
-  /** Core has finished or failed. A request that core has not begun to serve is released. */
+  /**
+   * Call this when core has finished or failed. If core has not begun to serve the request, the
+   * middleware then returns.
+   */
   close(error?: unknown): void
 }
 
@@ -43,12 +46,12 @@ export function createKoaIdempotentExchange(ctx: Context, next: Next): KoaIdempo
       answer.begun = true
       addAtHead(ctx.res, add)
       const passed: Promise<void> = next()
-      return passed.then(answer.given, answer.threw)
+      return passed.then(answer.resolve, answer.reject)
     },
     run(observer) {
       answer.begun = true
       if (!ctx.headerSent && !ctx.res.writableEnded) return runAttempt(ctx, next, observer, answer)
-      answer.given()
+      answer.resolve()
       return observer.onEnd({
         type: 'failed',
         error: responseError('the response was sent before the handler ran'),
@@ -57,14 +60,14 @@ export function createKoaIdempotentExchange(ctx: Context, next: Next): KoaIdempo
     send(reply) {
       answer.begun = true
       // If the reply cannot be sent, the request fails. The handler must not run again.
-      if (replyWith(ctx, reply)) answer.given()
-      else answer.threw(unsendable())
+      if (replyWith(ctx, reply)) answer.resolve()
+      else answer.reject(unsendable())
       discardRequestBody(ctx.req)
     },
   }
   const close = (error?: unknown): void => {
-    if (error !== undefined) answer.threw(error)
-    else if (!answer.begun) answer.given()
+    if (error !== undefined) answer.reject(error)
+    else if (!answer.begun) answer.resolve()
   }
   return { exchange, answered: answer.promise, close }
 }

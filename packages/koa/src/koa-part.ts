@@ -6,8 +6,8 @@ import type { Context } from 'koa'
 import { onErrorOf, type SendableBody } from './koa-body.ts'
 
 /**
- * Replaces the body with a part of it. `cut` is set for a stream that is not captured. A captured
- * stream was cut by the capture.
+ * Replaces the body with a part of the body. `cut` is set for a stream that is not captured. The
+ * capture cuts a stream itself.
  */
 export function sendPart(
   ctx: Context,

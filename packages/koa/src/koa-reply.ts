@@ -36,9 +36,8 @@ export function isSeen(ctx: Context, middleware: Middleware): boolean {
 }
 
 /**
- * Puts a reply into ctx. Returns false, and changes nothing, if the reply cannot be sent. If
- * `seen`, a layer in front can read ctx.body, so ctx.body is a new value of the kind that the
- * handler set.
+ * Puts a reply into ctx. If the reply cannot be sent, changes nothing and returns false. If `seen`,
+ * a layer in front can read ctx.body, so ctx.body is a new value of the kind that the handler set.
  */
 export function replyWith(ctx: Context, reply: Reply, seen = true): boolean {
   if (ctx.headerSent) return true
@@ -61,8 +60,9 @@ export function replyWith(ctx: Context, reply: Reply, seen = true): boolean {
 }
 
 /**
- * Does the same as `replyWith` for a hit, but faster if no outer layer has set a field: nothing has
- * to be merged. It uses ctx.response, because each property of ctx is a delegate.
+ * Does the same as `replyWith` for a hit, but faster if no outer layer has set a field, because
+ * then nothing has to be merged. It uses ctx.response, because each property of ctx is a slower
+ * delegate.
  */
 export function replyAtOnce(ctx: Context, ready: ReadyReply, seen: boolean): boolean {
   const { res, response } = ctx
@@ -73,7 +73,7 @@ export function replyAtOnce(ctx: Context, ready: ReadyReply, seen: boolean): boo
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i] as string
     if (name === 'content-type') typed = true
-    // The length is set with the body.
+    // Setting the body below also sets its length.
     if (name !== 'content-length') res.setHeader(name, fields[i + 1] as string)
   }
   response.status = status

@@ -1,4 +1,4 @@
-// One run of the app in Koa, for a fill: its response, judged and captured, or its error.
+// One run of the app in Koa for a fill. Its response is captured, or its error reported.
 
 import { type OriginEnd, type OriginObserver, OWN_FIELDS } from '@stampede/core/adapter'
 import {
@@ -11,11 +11,11 @@ import {
   setsCookie,
 } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
-import type { ReturnPromise } from './answer.ts'
 import { DECLINED, INCOMPLETE } from './koa-body.ts'
 import { captureContext } from './koa-capture.ts'
 import { failure, judgeFailure } from './koa-failure.ts'
 import { replaceWith } from './koa-reply.ts'
+import type { ReturnPromise } from './return-promise.ts'
 
 /** One call of the middleware. */
 export interface KoaCall {
@@ -31,7 +31,7 @@ export async function runApp(
   answer: ReturnPromise,
 ): Promise<OriginEnd> {
   const outer = fieldsOf(ctx.res.getHeaders())
-  // This also removes them from a response that the app writes to `res` by itself.
+  // Removes the fields for this cache, even from a response that the app writes to `res` by itself.
   addAtHead(ctx.res, [], OWN_FIELDS)
   const showConditionals = hideConditionals(ctx.req, observer.conditions)
   const guard = observer.conditions && guardNotModified(ctx.res, observer, [ctx, ctx.response])
@@ -49,20 +49,20 @@ export async function runApp(
     await next()
   } catch (error) {
     const failed = failure(ctx, error)
-    if (!isLeftToInner && judgeFailure(ctx, failed, outer, observer, seen)) answer.given()
-    else answer.threw(error)
+    if (!isLeftToInner && judgeFailure(ctx, failed, outer, observer, seen)) answer.resolve()
+    else answer.reject(error)
     return failed
   } finally {
     showConditionals?.()
     if (ctx.respond !== false) guard?.stop()
   }
   if (isLeftToInner) {
-    answer.given()
+    answer.resolve()
     return DECLINED
   }
   try {
     const capture = captureContext(ctx, observer, outer, seen)
-    if (capture.type === 'ends') return unlessPersonal(ctx, capture.end)
+    if (capture.type === 'kept') return unlessPersonal(ctx, capture.end)
     const end = await capture.end
     replaceWith(ctx, capture.reply, outer, seen)
     return unlessPersonal(ctx, end)
@@ -71,14 +71,15 @@ export async function runApp(
     // response of the app.
     return { type: 'failed', status: 500, error }
   } finally {
-    // Koa must go on before the capture ends: it reads the stream whose end the capture awaits.
-    answer.given()
+    // Koa must go on before the capture ends, because Koa reads the stream whose end the capture
+    // awaits.
+    answer.resolve()
   }
 }
 
 /**
- * Waits for the head. The run is complete only if its head left without a cookie. Session
- * middlewares in front set a cookie after the cache has returned, when Koa writes the head.
+ * Waits until the head is sent. The run is complete only if its head has no cookie. Session
+ * middlewares in front set a cookie when Koa writes the head, after the cache has returned.
  */
 async function unlessPersonal(
   { res }: Context,
@@ -86,8 +87,7 @@ async function unlessPersonal(
 ): Promise<OriginEnd> {
   if (!(ending instanceof Promise) && !isComplete(ending)) return ending
   const sent = headSent(res)
-  // A response with a cookie ends the run with its head, so that waiters need not wait for its
-  // body.
+  // If the head has a cookie, the run ends now, so that waiters need not wait for the body.
   const first = ending instanceof Promise ? await Promise.race([ending, sent]) : undefined
   if (typeof first === 'object' && !isComplete(first)) return first
   const how = await sent

@@ -94,7 +94,7 @@ describe.each(VERSIONS)('layers in front of the cache on %s', (_, Application) =
     ['in memory', {}],
     ['in the store alone', { l1: { maxBytes: 0 } }],
   ])('a hit %s', (_where, memory) => {
-    test.each(cases)('gives %s the same body as its miss: %s', async (layer, body) => {
+    test.each(cases)('gives %s the same body as the miss gave: %s', async (layer, body) => {
       const [change, make] = [LAYERS[layer], BODIES[body]]
       if (change === undefined || make === undefined) throw new Error('no such case')
       const { clock, committed, release, seen, server, stampede } = await start(

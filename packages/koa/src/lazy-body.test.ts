@@ -1,5 +1,5 @@
-// The body of a hit, which is parsed only if a layer in front reads it, as that layer and the
-// client see it.
+// The body of a hit, as layers in front and the client see it. It is parsed only if a layer reads
+// it.
 
 import { createRequire } from 'node:module'
 import { inspect } from 'node:util'
@@ -64,7 +64,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
   const pass: Koa.Middleware = (_ctx, next) => next()
 
   test.each(['GET', 'HEAD'])(
-    'sends the stored bytes of a %s if no layer reads them',
+    'is sent as the stored bytes for %s if no layer reads it',
     async (method) => {
       await using app = await start([pass])
       const { miss } = await app.hit()
@@ -77,7 +77,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     },
   )
 
-  test('gives a layer the value if it reads properties that Koa reads before the body', async () => {
+  test('is the parsed value for a layer that reads properties before the body, as Koa does', async () => {
     const seen: unknown[] = []
     await using app = await start([
       async (ctx, next) => {
@@ -91,7 +91,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     expect(seen).toEqual([VALUE, length, false, VALUE, length, false, VALUE, length, false])
   })
 
-  test('gives one value to all readers of a response', async () => {
+  test('is one value for all readers of a response', async () => {
     const seen = new Set<unknown>()
     await using app = await start([
       async (ctx, next) => {
@@ -106,7 +106,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     expect(seen.size).toBe(2)
   })
 
-  test('gives the value to a listener that reads it after Koa', async () => {
+  test('is the parsed value for a listener that reads it after Koa', async () => {
     const seen: unknown[] = []
     await using app = await start([
       (ctx, next) => {
@@ -118,7 +118,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     await expect.poll(() => seen).toEqual([VALUE, VALUE, VALUE])
   })
 
-  test('sends the changes of a layer after another has read the value', async () => {
+  test('includes the changes of a layer that reads it after another layer', async () => {
     await using app = await start([
       async (ctx, next) => {
         await next()
@@ -141,7 +141,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     ['another object', { b: 2 }],
     ['null', null],
     ['undefined', undefined],
-  ])('sends the body that a layer sets without reading it: %s', async (_name, body) => {
+  ])('is replaced by the body that a layer sets without reading it: %s', async (_name, body) => {
     await using app = await start([
       async (ctx, next) => {
         await next()
@@ -152,14 +152,14 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     expect(hit).toEqual(miss)
   })
 
-  test('keeps the content type that the handler gave an object', async () => {
+  test('keeps the content type that the handler gave to an object', async () => {
     await using app = await start([pass])
     const { miss, hit } = await app.hit(GET, '/?type=text/plain')
     expect(miss.type).toBe('text/plain; charset=utf-8')
     expect(hit).toEqual(miss)
   })
 
-  test('measures the JSON itself if a layer has set a length', async () => {
+  test('has the length of its JSON even if a layer has set a length', async () => {
     await using app = await start([
       async (ctx, next) => {
         await next()
@@ -175,7 +175,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     ['before', true],
     ['after', false],
   ])(
-    'gives a layer that wraps end() %s the cache the same chunk as on a miss',
+    'reaches a layer that wraps end() %s the cache as the same chunk as on a miss',
     async (_n, early) => {
       const chunks: unknown[] = []
       const wrap = ({ res }: Koa.Context): void => {
@@ -199,7 +199,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     },
   )
 
-  test('has the same ETag, compression and conditions as a miss', async () => {
+  test('has the same ETag, compression and conditions as on a miss', async () => {
     const layers = [compress({ threshold: 1 }), conditional(), (etag.default ?? etag)()]
     await using app = await start(layers)
     const { miss, hit } = await app.hit()
@@ -211,7 +211,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
   })
 
   test.each(['response', 'context'] as const)(
-    'passes through a body that the app defines with %s',
+    'does not change how an app defines body on its %s',
     async (on) => {
       const prepare = (app: Koa): void => {
         const known = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(app[on]), 'body')
@@ -234,7 +234,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     },
   )
 
-  test('writes the JSON of a miss once if no layer is in front', async () => {
+  test('is written once as JSON on a miss if no layer is in front', async () => {
     const values: unknown[] = []
     const written = vi.fn()
     await using app = await start([], (ctx) => {
@@ -252,7 +252,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     expect(await app.ask(GET, '/second')).toEqual(miss)
   })
 
-  test('sends the changes that a layer makes on a miss without reading ctx.body', async () => {
+  test('includes on a miss the changes that a layer makes without ctx.body', async () => {
     await using app = await start(
       [
         async (ctx, next) => {
@@ -270,7 +270,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     expect(JSON.parse(hit.text)).toEqual({ user: 'a' })
   })
 
-  test('treats the read of an app that handles requests itself as that of a layer', async () => {
+  test('is also parsed for an app that handles requests itself', async () => {
     const seen: unknown[] = []
     class Own extends Application {
       handleRequest(ctx: Koa.Context, run: (ctx: Koa.Context) => Promise<void>): unknown {
@@ -293,7 +293,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     expect(seen).toEqual([VALUE, VALUE, VALUE])
   })
 
-  test('passes on an error of a layer, and one that is thrown after a hit', async () => {
+  test('does not hide an error that a layer throws after a hit', async () => {
     let fails = false
     await using app = await start([
       async (_ctx, next) => {

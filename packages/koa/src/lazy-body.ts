@@ -1,6 +1,6 @@
 // A lazy ctx.body for hits, if layers in front of the cache can read ctx.body. A layer that reads
-// it gets a value of the kind that the handler set. If only Koa reads it, after the last layer, Koa
-// gets the stored bytes. So most hits parse nothing.
+// ctx.body gets a value of the kind that the handler set. If only Koa reads ctx.body, after the
+// last layer, Koa gets the stored bytes. So most hits parse nothing.
 
 import type { BodyKind } from '@stampede/core/adapter'
 import { isWrapped } from '@stampede/node-http/adapter'
@@ -15,11 +15,11 @@ type LazyResponse = Response & { [STORED]: StoredBody }
 class StoredBody {
   readonly bytes: Buffer
   readonly kind: BodyKind | undefined
-  /** Whether a layer has read the value, and so may have changed it in place. */
+  /** Whether a layer has read the value. It may then have changed the value in place. */
   isRead = false
   #value: unknown
 
-  /** `value` is what the handler set, if this request has run the handler. */
+  /** `value` is the value that the handler set, if this request has run the handler. */
   constructor(bytes: Buffer, kind: BodyKind | undefined, value: unknown) {
     this.bytes = bytes
     this.kind = kind
@@ -33,14 +33,18 @@ class StoredBody {
   }
 }
 
-/** The property `body` of a lazy response. It is shared, so that all hits have one hidden class. */
+/**
+ * The property `body` of a lazy response. All responses share this descriptor, so that they have
+ * one hidden class.
+ */
 const LAZY: PropertyDescriptor & ThisType<LazyResponse> = {
   configurable: true,
   get() {
     const stored = this[STORED]
     const isReadByKoa = responding === this.ctx
     if (isReadByKoa) responding = undefined
-    // A layer that wraps `end` of the response must get the chunk that Koa makes of the value.
+    // A layer that wraps `end` of the response must get the chunk that Koa would make from the
+    // value.
     if (!isReadByKoa || stored.isRead || isWrapped(this.res)) return stored.read()
     if (stored.kind === 'json') setLength(this, stored.bytes)
     return stored.bytes
@@ -71,9 +75,9 @@ export function setLazyBody(ctx: Context, bytes: Buffer, kind: BodyKind | undefi
 }
 
 /**
- * Makes Koa send the JSON that the capture made from the handler's object, instead of making it
- * again. Not for use with a layer in front: the layer may change the object, also without reading
- * ctx.body.
+ * Makes Koa send the JSON that the capture made from the handler's object, so that Koa need not
+ * make it again. Not for use with a layer in front, because such a layer may change the object even
+ * without reading ctx.body.
  */
 export function sendJson(ctx: Context, json: Buffer, value: unknown): void {
   if (!hasOwnBody(ctx.app)) defineLazy(ctx, new StoredBody(json, 'json', value))
@@ -103,9 +107,9 @@ interface RequestHandler {
 const patched = new WeakSet<object>()
 
 /**
- * Patches `handleRequest` of the app, to know when Koa calls respond(). Koa does so as soon as the
- * outermost layer has returned. If an app has its own `handleRequest`, Koa's read counts as one by
- * a layer.
+ * Patches `handleRequest` of the app, to know when Koa calls respond(). Koa calls it as soon as the
+ * outermost layer has returned. In an app with its own `handleRequest`, a read by Koa counts as a
+ * read by a layer.
  */
 function detectLastRead(app: object): void {
   if (patched.has(app)) return

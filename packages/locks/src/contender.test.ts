@@ -1,5 +1,4 @@
-// The races between calls, replies and messages, each as a script: the store does only what a test
-// says.
+// Races between calls, replies and messages. Each step of the store is scripted by the test.
 
 import type {
   Grant,
@@ -51,7 +50,7 @@ class ScriptedLocks implements LockStore {
 
   async close(): Promise<void> {}
 
-  /** The calls since the last call of this. */
+  /** Returns the calls since this method was last called. */
   take(): string[] {
     const texts = this.calls.slice(this.#taken).map(({ text }) => text)
     this.#taken = this.calls.length
@@ -105,7 +104,7 @@ function setUp() {
 }
 
 describe('a reply to acquire', () => {
-  it('is asked for again at once if messages may have been missed meanwhile', async () => {
+  it('leads to another acquire at once if a message may have been missed meanwhile', async () => {
     const { store, last, busy, wait, clock } = setUp()
     wait()
     const asked = last()
@@ -120,7 +119,7 @@ describe('a reply to acquire', () => {
 })
 
 describe('a grant to this process', () => {
-  it('holds no longer than requested if it comes by a message, also if the server has another time', async () => {
+  it('lasts no longer than requested if a message brings it, also if the server has another time', async () => {
     const { store, last, busy, granted, wait, tokenOf } = setUp()
     const first = wait()
     await busy(last())
@@ -130,7 +129,7 @@ describe('a grant to this process', () => {
     expect(first.lease?.remainingMs()).toBeLessThanOrEqual(last().request?.leaseMs ?? 0)
   })
 
-  it('holds no longer than requested if it comes by a reply, even after the clock was set back', async () => {
+  it('lasts no longer than requested if a reply brings it, also after the clock was set back', async () => {
     const { last, grantBy, wait } = setUp()
     const first = wait()
     await grantBy(last(), 60_000)
@@ -138,7 +137,7 @@ describe('a grant to this process', () => {
     expect(first.lease?.remainingMs()).toBeLessThanOrEqual(last().request?.leaseMs ?? 0)
   })
 
-  it('is one lease if it comes by the reply and by a message, and is not given back', async () => {
+  it('is one lease if both the reply and a message bring it', async () => {
     const { store, last, busy, grantBy, wait, clock } = setUp()
     const first = wait()
     await busy(last())
@@ -152,7 +151,7 @@ describe('a grant to this process', () => {
     expect(first.lease?.remainingMs()).toBeGreaterThan(0)
   })
 
-  it('is one lease if it comes by the reply of a release and by a message', async () => {
+  it('is one lease if both the reply of a release and a message bring it', async () => {
     const { store, last, granted, reply, grantBy, wait, tokenOf } = setUp()
     const first = wait()
     await grantBy(last())
@@ -167,7 +166,7 @@ describe('a grant to this process', () => {
     expect(store.take()).toEqual([])
   })
 
-  it('reaches its waiter with the reply busy, which it has overtaken', async () => {
+  it('reaches its waiter even if it arrives before the reply busy', async () => {
     const { store, last, granted, busy, wait, tokenOf } = setUp()
     const first = wait()
     const asked = last()
@@ -178,7 +177,7 @@ describe('a grant to this process', () => {
     expect(first.lease?.fence).toBe(BigInt(grant.fence))
   })
 
-  it('is not given back if it overtakes the reply of a release that queued again', async () => {
+  it('is used if it arrives before the reply of a release that queued again', async () => {
     const { store, last, granted, reply, grantBy, wait, tokenOf } = setUp()
     const first = wait()
     await grantBy(last())
@@ -218,7 +217,7 @@ describe('a grant to this process', () => {
     expect(last().grant).toEqual(grant)
   })
 
-  it('is given back if no waiter wanted it', async () => {
+  it('is given back if no waiter needs it', async () => {
     const { store, granted, last } = setUp()
     const grant = granted('unknown')
     store.hooks.onGrant(grant, 2_000)
@@ -264,7 +263,8 @@ describe('the late release of a lost lease', () => {
     void first.lease?.release()
     expect(last().text).toMatch(/^release/)
     await reply(last(), { status: 'lost' })
-    // The second holds, and the third waits here for its release. There is nothing to ask.
+    // The second waiter holds the lock, and the third one waits in this process. No request is
+    // needed.
     expect(store.take().filter((text) => text === 'acquire')).toEqual([])
     void second.lease?.release()
     const releasing = last()
@@ -274,7 +274,7 @@ describe('the late release of a lost lease', () => {
     expect(third.lease?.fence).toBe(BigInt(next.fence))
   })
 
-  it('does not cost waiters their turn', async () => {
+  it('keeps the places of waiters in the queue', async () => {
     const { store, last, granted, grantBy, busy, wait, clock, reply, tokenOf } = setUp()
     const first = wait()
     await grantBy(last())
@@ -299,7 +299,7 @@ describe('the late release of a lost lease', () => {
   })
 })
 
-describe('the late release of a lost lease, if it fails', () => {
+describe('the failing release of a lost lease', () => {
   it('leaves waiters in the queue under their token', async () => {
     const { store, last, granted, grantBy, busy, wait, clock, tokenOf } = setUp()
     const first = wait()
@@ -320,7 +320,7 @@ describe('the late release of a lost lease, if it fails', () => {
     expect(second.lease?.fence).toBe(BigInt(grant.fence))
   })
 
-  it('still lets this process receive grants for later waiters', async () => {
+  it('lets later waiters of this process still receive grants', async () => {
     const { store, last, granted, grantBy, busy, wait, clock, tokenOf } = setUp()
     const first = wait()
     await grantBy(last())
@@ -341,7 +341,7 @@ describe('the late release of a lost lease, if it fails', () => {
 })
 
 describe('a release whose reply is lost', () => {
-  it('asks again under the queued token, so that a grant is found', async () => {
+  it('is followed by an acquire under the queued token, which finds the grant', async () => {
     const { store, last, grantBy, wait, tokenOf } = setUp()
     const first = wait()
     await grantBy(last())
@@ -359,7 +359,7 @@ describe('a release whose reply is lost', () => {
 })
 
 describe('a release whose reply is lost while the last waiter gives up', () => {
-  it('leaves the queue, and a later caller can wait again', async () => {
+  it('makes the process leave the queue, and a later caller can wait again', async () => {
     const { store, last, grantBy, wait, locks } = setUp()
     const first = wait()
     await grantBy(last())
@@ -399,7 +399,7 @@ describe('a waiting process', () => {
     expect(store.take()).toEqual([])
   })
 
-  it('queues again in the release, and asks by itself only if the holder is silent', async () => {
+  it('queues again with its release, and calls acquire only if the holder is silent', async () => {
     const { store, last, granted, grantBy, wait, reply, clock } = setUp()
     const first = wait()
     await grantBy(last())
@@ -408,7 +408,8 @@ describe('a waiting process', () => {
     void first.lease?.release()
     await reply(last(), { status: 'released' })
     expect(store.take()).toEqual(['release and queue'])
-    // Not the whole lease, because a dead process may have got the lock, for a claim of 2 s.
+    // The wait is shorter than the lease, because a dead process may have got the lock for a claim
+    // of 2 s.
     await clock.advance(2_400)
     expect(store.take()).toEqual([])
     await clock.advance(200)

@@ -1,6 +1,6 @@
-// The waiters of this process for one lock. All of them share one position in the store's queue.
-// A granted lock goes to the waiter that came first. If other waiters remain, the release queues
-// this process again in the same command.
+// The contender: the waiters of this process for one lock, which share one position in the lock
+// queue. A granted lock goes to the waiter that came first. If other waiters remain, the command
+// that releases the lock also puts this process into the queue again.
 
 import { driftMs, type Grant, newToken, type Timer } from '@stampede/core/store'
 import { createLease, type LockContext, track } from './create-lease.ts'
@@ -16,12 +16,13 @@ export interface Waiter {
 }
 
 /**
- * Random delay before the next request. Without it, all processes that wait for a dead holder would
- * send their request in the same millisecond.
+ * Longest random delay before the next request. Without it, all processes that wait for a dead
+ * holder would send their requests in the same millisecond.
  */
 const SPREAD_MS = 40
 /**
- * A wait is checked after this time at the latest: the lock may have gone to a process that died.
+ * Longest wait in the queue before the process sends its request again. The next holder may be a
+ * process that died.
  */
 const LOOK_AGAIN_MS = 2_500
 
@@ -30,22 +31,28 @@ export class Contender {
   readonly #context: LockContext
   readonly #key: string
   readonly #onIdle: () => void
-  /** `holding` lasts until the reply to the release. */
-  #state: 'idle' | 'asking' | 'queued' | 'holding' = 'idle'
-  /** Token of the pending or next request. The grant in `#held` has a token of its own. */
+  /**
+   * `requesting`: a request is pending. `queued`: the process is in the lock queue. `holding`: it
+   * has the lock, until the reply to the release.
+   */
+  #state: 'idle' | 'requesting' | 'queued' | 'holding' = 'idle'
+  /** Token of the pending or next request. The lock that is held (`#held`) has another token. */
   #token: string | undefined
-  /** Requested lease of `#token`. A grant never lasts longer, even if the reply says so. */
+  /**
+   * The lease that was requested with `#token`. A grant counts for at most this time, even if the
+   * reply has a longer one.
+   */
   #requestedMs = Number.POSITIVE_INFINITY
   #held: Grant | undefined
   #timer: Timer | undefined
-  /** Messages may have been lost since the pending request was sent. */
+  /** Whether messages may have been lost since the pending request was sent. */
   #outdated = false
   /** Grant message that arrived before the reply to its request. */
   #early: { readonly grant: Grant; readonly from: number; readonly forMs: number } | undefined
 
   /**
-   * `onIdle` is called when no command is pending and no waiter is left. The contender can be
-   * dropped then.
+   * `onIdle` is called when no command is pending and no waiter is left, so that the owner can drop
+   * the contender.
    */
   constructor(context: LockContext, key: string, onIdle: () => void) {
     this.#context = context
@@ -64,11 +71,11 @@ export class Contender {
 
   /** Requests the lock again, because messages may have been lost. */
   requestAgain(): void {
-    if (this.#state === 'asking') this.#outdated = true
+    if (this.#state === 'requesting') this.#outdated = true
     else if (this.#state === 'queued') void this.#request()
   }
 
-  /** Takes a grant message of the store. */
+  /** Handles a message of the store that this process has the lock. */
   receive(grant: Grant, forMs: number): void {
     if (grant.token === this.#held?.token) return
     const from = this.#context.clock.now()
@@ -91,7 +98,7 @@ export class Contender {
     const [first] = this.waiters
     if (first === undefined) return this.leaveIfEmpty()
     this.#timer?.cancel()
-    this.#state = 'asking'
+    this.#state = 'requesting'
     this.#outdated = false
     const { store, clock } = this.#context
     const from = clock.now()
@@ -102,7 +109,8 @@ export class Contender {
       if (reply.status === 'granted') this.#deliver(reply.grant, from, reply.forMs)
       else this.#waitInQueue(reply.forMs)
     } catch (error) {
-      // The store may have queued this request, or granted it. The next one uses a new token.
+      // The store may have queued or granted this request although no reply came. The next request
+      // uses a new token.
       this.#reset()
       const failure = unavailable(this.#context.nameOf(this.#key), error)
       const waiters = [...this.waiters]
@@ -116,9 +124,9 @@ export class Contender {
    * Gives the lock to the first waiter. If there is no waiter, or the lease has already ended, the
    * lock goes back to the store.
    */
-  #deliver(grant: Grant, from: number, givenMs: number): void {
+  #deliver(grant: Grant, from: number, grantedMs: number): void {
     // A server whose clock was set back may reply with a longer time.
-    const forMs = Math.min(givenMs, this.#requestedMs)
+    const forMs = Math.min(grantedMs, this.#requestedMs)
     this.#timer?.cancel()
     this.#early = undefined
     this.#token = undefined
@@ -173,7 +181,10 @@ export class Contender {
     }
   }
 
-  /** Forgets a grant that was released or lost. The process is not queued, so it requests again. */
+  /**
+   * Drops a grant that was released or lost. This process is not in the queue, so it sends a new
+   * request.
+   */
   #endTurn(grant: Grant): void {
     if (this.#held !== grant) return
     this.#held = undefined
@@ -181,7 +192,7 @@ export class Contender {
     void this.#request()
   }
 
-  /** Waits in the queue. The lease of a dead holder ends after `forMs`. */
+  /** Waits in the queue. If the holder is dead, its lease ends after `forMs`. */
   #waitInQueue(forMs: number): void {
     this.#state = 'queued'
     const early = this.#early

@@ -1,5 +1,5 @@
-// Creates a lease that the process's one timer renews, until it is released, lost, or held for
-// `maxHoldMs`.
+// Creates a lease and renews it until it is released, lost, or held for `maxHoldMs`. One timer
+// renews all leases of a process.
 
 import type { Clock, Grant, Hold, LeaseKeeper, LockStore } from '@stampede/core/store'
 import { Lease, type Released, type Term } from './lease.ts'
@@ -16,8 +16,8 @@ export interface LockContext {
   readonly maxHoldMs: number
   /** Held leases and pending commands. close() ends both. */
   readonly held: Set<Lease>
-  readonly underWay: Set<Promise<unknown>>
-  /** Removes the caller's prefix, for messages. */
+  readonly pending: Set<Promise<unknown>>
+  /** Removes the option `prefix` from a key, for messages. */
   readonly nameOf: (key: string) => string
 }
 
@@ -70,10 +70,10 @@ export function createLease(
   return lease
 }
 
-/** Remembers a command until it settles. */
-export function track<T>(context: LockContext, asking: Promise<T>): Promise<T> {
-  context.underWay.add(asking)
-  const done = () => context.underWay.delete(asking)
-  asking.then(done, done)
-  return asking
+/** Adds a command to `pending` until it settles. */
+export function track<T>(context: LockContext, command: Promise<T>): Promise<T> {
+  context.pending.add(command)
+  const done = () => context.pending.delete(command)
+  command.then(done, done)
+  return command
 }

@@ -63,7 +63,7 @@ describe('acquire', () => {
     }
   })
 
-  it('puts the prefix before the key in the store, and nowhere else', async () => {
+  it('puts the prefix before the key in the store only', async () => {
     const { locks, store } = setUp({ prefix: 'jobs:' })
     const lease = await locks.acquire('nightly')
     expect(lease.key).toBe('nightly')
@@ -74,14 +74,14 @@ describe('acquire', () => {
     })
   })
 
-  it('holds for leaseMs of the call, else of createLocks, else 10 s', async () => {
+  it('gives a lease for leaseMs of the call, or of createLocks, or for 10 s', async () => {
     expect((await setUp().acquire()).remainingMs()).toBe(10_000 - 102)
     const { locks } = setUp({ leaseMs: 2_000 })
     expect((await locks.acquire('a')).remainingMs()).toBe(2_000 - 22)
     expect((await locks.acquire('b', { leaseMs: 1_000 })).remainingMs()).toBe(1_000 - 12)
   })
 
-  it('gives the lock to waiters in their order', async () => {
+  it('gives the lock to waiters in the order of their calls', async () => {
     const { acquire } = setUp()
     const order: number[] = []
     const holder = await acquire()
@@ -97,7 +97,7 @@ describe('acquire', () => {
     expect(order).toEqual([1, 2, 3, 4])
   })
 
-  it('does not wait with waitMs 0', async () => {
+  it('does not wait if waitMs is 0', async () => {
     const { acquire, store } = setUp()
     await acquire()
     await expect(acquire({ waitMs: 0 })).rejects.toMatchObject({
@@ -127,7 +127,7 @@ describe('acquire', () => {
     expect((await acquire({ waitMs: 0 })).remainingMs()).toBeGreaterThan(0)
   })
 
-  it('waits without a limit with waitMs Infinity', async () => {
+  it('waits without a limit if waitMs is Infinity', async () => {
     const { acquire, clock } = setUp({ maxHoldMs: 10 * 24 * 3_600_000 })
     const holder = await acquire()
     const waiting = acquire({ waitMs: Number.POSITIVE_INFINITY })
@@ -163,7 +163,7 @@ describe('acquire', () => {
 })
 
 describe('an abort', () => {
-  it('sends no command before the call', async () => {
+  it('prevents any command if it comes before the call', async () => {
     const { acquire, store } = setUp()
     const signal = AbortSignal.abort(new Error('no need'))
     await expect(acquire({ signal })).rejects.toMatchObject({
@@ -187,7 +187,7 @@ describe('an abort', () => {
     await (await patient).release()
   })
 
-  it('leaves the queue if it is by the last waiter', async () => {
+  it('makes the process leave the queue if no other waiter is left', async () => {
     const { acquire, another, store, locks } = setUp()
     const other = await another()
     const abort = new AbortController()
@@ -204,26 +204,29 @@ describe('an abort', () => {
   it.each([
     ['granted', false],
     ['busy', true],
-  ])('leaves neither a lock nor a place in the queue during the acquire: %s', async (_, isHeld) => {
-    const { acquire, another, store, locks } = setUp()
-    const other = isHeld ? await another() : undefined
-    const barrier = new Barrier()
-    store.next('acquire', barrier.after)
-    const abort = new AbortController()
-    const waiting = acquire({ signal: abort.signal })
-    waiting.catch(() => {})
-    abort.abort()
-    expect(await errorOf(waiting)).toMatchObject({ code: 'ERR_LOCK_ABORTED' })
-    barrier.open()
-    await settled()
-    await other?.leave()
-    await settled()
-    expect(await locks.tryAcquire('job')).not.toBeNull()
-  })
+  ])(
+    'leaves neither a lock nor a place in the queue if it comes during the acquire: %s',
+    async (_, isHeld) => {
+      const { acquire, another, store, locks } = setUp()
+      const other = isHeld ? await another() : undefined
+      const barrier = new Barrier()
+      store.next('acquire', barrier.after)
+      const abort = new AbortController()
+      const waiting = acquire({ signal: abort.signal })
+      waiting.catch(() => {})
+      abort.abort()
+      expect(await errorOf(waiting)).toMatchObject({ code: 'ERR_LOCK_ABORTED' })
+      barrier.open()
+      await settled()
+      await other?.leave()
+      await settled()
+      expect(await locks.tryAcquire('job')).not.toBeNull()
+    },
+  )
 })
 
 describe('one signal', () => {
-  it('can end any number of waits, without a warning of a leak', async () => {
+  it('can end any number of waits, without a warning of a listener leak', async () => {
     const { locks } = setUp()
     const shutdown = new AbortController()
     const { signal } = shutdown
@@ -253,7 +256,7 @@ describe('tryAcquire', () => {
     expect(await locks.tryAcquire('job')).not.toBeNull()
   })
 
-  it('sends no command while other callers of its process wait, whom it would overtake', async () => {
+  it('sends no command while other callers of its process wait', async () => {
     const { locks, acquire, another, store } = setUp()
     const other = await another()
     const waiting = acquire()
@@ -297,7 +300,7 @@ describe('tryAcquire', () => {
 })
 
 describe('the renewal of a lease', () => {
-  it('runs at each third of the lease, and keeps it', async () => {
+  it('is sent at each third of the lease', async () => {
     const { acquire, clock, store } = setUp()
     const lease = await acquire({ leaseMs: 3_000 })
     store.take()
@@ -319,7 +322,7 @@ describe('the renewal of a lease', () => {
     expect(store.take()).toEqual(['renew a', 'renew b', 'renew c'])
   })
 
-  it('ends with maxHoldMs, and then the lease ends with that reason', async () => {
+  it('stops at maxHoldMs, so that the lease ends with that reason', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000, maxHoldMs: 5_000 })
     const lease = await acquire()
     await clock.advance(5_000)
@@ -332,7 +335,7 @@ describe('the renewal of a lease', () => {
     expect(await lease.release()).toBe('lost')
   })
 
-  it('is tried again after a failure, and the lease is kept', async () => {
+  it('is tried again after a failure, so that the lease is kept', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000 })
     const lease = await acquire()
     store.next('renew', refused).next('renew', refused)
@@ -342,7 +345,7 @@ describe('the renewal of a lease', () => {
     expect(lease.signal.aborted).toBe(false)
   })
 
-  it('lets the lease end by its own clock if it fails repeatedly', async () => {
+  it('lets the lease end by the clock of the process if it fails repeatedly', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000 })
     const lease = await acquire()
     store.always = refused
@@ -364,7 +367,7 @@ describe('the renewal of a lease', () => {
     )
   })
 
-  it('does not revive the lease if its reply comes after the end', async () => {
+  it('does not revive the lease if its reply comes after the end of the lease', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000 })
     const lease = await acquire()
     const barrier = new Barrier()
@@ -378,7 +381,7 @@ describe('the renewal of a lease', () => {
     expect(await lease.release()).toBe('lost')
   })
 
-  it('counts from before it was sent, even if the machine slept until the reply', async () => {
+  it('extends the lease from the time when the renewal was sent', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000 })
     const lease = await acquire()
     const barrier = new Barrier()
@@ -390,7 +393,7 @@ describe('the renewal of a lease', () => {
     expect(() => lease.assertHeld()).toThrow(expect.objectContaining({ code: 'ERR_LOCK_LOST' }))
   })
 
-  it('ends the lease at once if it is refused', async () => {
+  it('ends the lease at once if the store refuses it', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000 })
     const lease = await acquire()
     store.next('renew', async () => [false])
@@ -402,7 +405,7 @@ describe('the renewal of a lease', () => {
     expect(await lease.release()).toBe('lost')
   })
 
-  it('extends the lease by hand, returns false after a loss, and keeps it while the store is unavailable', async () => {
+  it('can be made by hand, and returns false after a loss', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000 })
     const lease = await acquire()
     await clock.advance(900)
@@ -421,27 +424,30 @@ describe('release', () => {
   it.each([
     ['before', 'before'],
     ['after', 'after'],
-  ] as const)('ends the lease during a renewal, when the store gets it %s', async (_, order) => {
-    const { acquire, clock, store, locks } = setUp({ leaseMs: 3_000 })
-    const lease = await acquire()
-    const barrier = new Barrier()
-    store.next('renew', barrier[order])
-    await clock.advance(1_000)
-    expect(await lease.release()).toBe('released')
-    barrier.open()
-    await settled()
-    expect(lease.signal.reason).toMatchObject({
-      message: 'lock "job" is no longer held: it was released',
-    })
-    expect(lease.remainingMs()).toBe(0)
-    const next = await locks.tryAcquire('job')
-    expect(next?.fence).toBeGreaterThan(lease.fence)
-    await next?.release()
-    store.take()
-    await clock.advance(10_000)
-    expect(store.take()).toEqual([])
-    expect(clock.timers).toBe(0)
-  })
+  ] as const)(
+    'ends the lease during a renewal that the store gets %s the release',
+    async (_, order) => {
+      const { acquire, clock, store, locks } = setUp({ leaseMs: 3_000 })
+      const lease = await acquire()
+      const barrier = new Barrier()
+      store.next('renew', barrier[order])
+      await clock.advance(1_000)
+      expect(await lease.release()).toBe('released')
+      barrier.open()
+      await settled()
+      expect(lease.signal.reason).toMatchObject({
+        message: 'lock "job" is no longer held: it was released',
+      })
+      expect(lease.remainingMs()).toBe(0)
+      const next = await locks.tryAcquire('job')
+      expect(next?.fence).toBeGreaterThan(lease.fence)
+      await next?.release()
+      store.take()
+      await clock.advance(10_000)
+      expect(store.take()).toEqual([])
+      expect(clock.timers).toBe(0)
+    },
+  )
 
   it('never rejects, and returns unknown if the store does not reply', async () => {
     const { acquire, store, locks } = setUp()
@@ -466,7 +472,7 @@ describe('release', () => {
     expect((await waiting).fence).toBeGreaterThan(lease.fence)
   })
 
-  it('returns lost for a lease of another holder, the second time too', async () => {
+  it('returns lost repeatedly for a lease that another holder has taken over', async () => {
     const { acquire, another, store } = setUp()
     const lease = await acquire({ leaseMs: 1_000 })
     const [grant] = store.grants
@@ -477,7 +483,7 @@ describe('release', () => {
     expect(await lease.release()).toBe('lost')
   })
 
-  it('is one command, and no more if no caller of the process waits', async () => {
+  it('sends one command if no other caller of the process waits', async () => {
     const { acquire, store } = setUp()
     await (await acquire()).release()
     expect(store.calls).toEqual(['acquire job', 'release job'])
@@ -496,7 +502,7 @@ describe('run', () => {
     expect(await locks.tryAcquire('job')).not.toBeNull()
   })
 
-  it('accepts options before the function, and a function that is not async', async () => {
+  it('accepts options before the function, and a synchronous function', async () => {
     const { locks } = setUp()
     expect(await locks.run('job', { leaseMs: 1_000 }, (lease) => lease.remainingMs())).toBe(988)
     expect(await locks.run('job', undefined as never, () => 'left out')).toBe('left out')
@@ -536,7 +542,7 @@ describe('run', () => {
     })
   })
 
-  it('rejects also for a function that blocked the event loop, when no timer ran', async () => {
+  it('rejects also for a function that blocked the event loop until the lease ended', async () => {
     const { locks, clock } = setUp()
     const run = locks.run('job', () => {
       clock.stall(20_000)
@@ -567,7 +573,7 @@ describe('run', () => {
 })
 
 describe('await using', () => {
-  it('releases at the end of the block, and keeps the error of the block', async () => {
+  it('releases the lease at the end of the block, and keeps the error of the block', async () => {
     const { acquire, store, locks } = setUp()
     const block = async (): Promise<string> => {
       await using lease = await acquire()
@@ -599,7 +605,7 @@ describe('acquire within a lease', () => {
     expect(store.take()).toEqual([])
   })
 
-  it('lets siblings enter one at a time', async () => {
+  it('lets sibling calls enter one at a time', async () => {
     const { acquire } = setUp()
     const outer = await acquire()
     let inside = 0
@@ -614,7 +620,7 @@ describe('acquire within a lease', () => {
     await Promise.all([enter(), enter(), enter()])
   })
 
-  it('waits for a sibling at most waitMs', async () => {
+  it('waits for a sibling call for at most waitMs', async () => {
     const { acquire, clock } = setUp()
     const outer = await acquire()
     await acquire({ within: outer })
@@ -627,7 +633,7 @@ describe('acquire within a lease', () => {
     expect(await errorOf(impatient)).toMatchObject({ code: 'ERR_LOCK_BUSY' })
   })
 
-  it('is refused when the lease is over, so that a child does not outlive its holder', async () => {
+  it('is refused when the outer lease is over', async () => {
     const { acquire } = setUp()
     const outer = await acquire()
     const inner = await acquire({ within: outer })
@@ -639,7 +645,7 @@ describe('acquire within a lease', () => {
     await expect(acquire({ within: outer })).rejects.toMatchObject({ code: 'ERR_LOCK_LOST' })
   })
 
-  it('warns of no leak for any number of waiters', async () => {
+  it('causes no warning of a listener leak for any number of waiters', async () => {
     const { acquire } = setUp()
     const outer = await acquire()
     const enter = async () => {
@@ -652,7 +658,7 @@ describe('acquire within a lease', () => {
 })
 
 describe('close', () => {
-  it('rejects waiters with the name of their lock, and later callers', async () => {
+  it('rejects waiters with the key of their lock, and rejects later callers', async () => {
     const { acquire, another, locks } = setUp()
     await another()
     const waiting = [acquire(), acquire()]
@@ -712,7 +718,7 @@ describe('close', () => {
 })
 
 describe('a message of the store', () => {
-  it('makes waiters ask again if it is a gap', async () => {
+  it('makes waiters call acquire again if it reports a gap', async () => {
     const { acquire, another, store } = setUp()
     await another()
     const waiting = acquire()
@@ -727,7 +733,7 @@ describe('a message of the store', () => {
     expect(store.take()).toEqual(['acquire job'])
   })
 
-  it('is not needed for the end of a silent holder, because its lease is known', async () => {
+  it("is not needed when a silent holder's lease ends, because its end is known", async () => {
     const { acquire, another, clock } = setUp()
     await another(1_000)
     const waiting = acquire()
@@ -741,7 +747,7 @@ describe('a message of the store', () => {
 const alive = (each: Parameters<typeof queryObjects>[0]) => queryObjects(each, { format: 'count' })
 
 describe('the memory of used locks', () => {
-  it('is empty after a thousand keys that were locked, waited for, given up and lost', async () => {
+  it('has no entry for a thousand keys that were locked, waited for, given up or lost', async () => {
     const { locks, clock, store } = setUp({ leaseMs: 1_000 })
     const [contenders, leases] = [alive(Contender), alive(Lease)]
     const use = async (i: number) => {

@@ -66,7 +66,7 @@ class LockTable implements Locks {
       keeper,
       nameOf,
       held: new Set(),
-      underWay: new Set(),
+      pending: new Set(),
     }
     const askAll = () => {
       for (const contender of this.#contenders.values()) contender.requestAgain()
@@ -75,7 +75,7 @@ class LockTable implements Locks {
       clock,
       onGrant: (grant, forMs) => {
         const contender = this.#contenders.get(grant.key)
-        // No waiter is left in this process. The release grants the lock to the next process.
+        // No waiter is left in this process. Releasing the lock grants it to the next process.
         if (contender === undefined) void store.release(grant).catch(() => {})
         else contender.receive(grant, forMs)
       },
@@ -134,13 +134,13 @@ class LockTable implements Locks {
       for (const waiter of [...contender.waiters]) waiter.abort(CLOSED)
     }
     // Pending requests may still be granted. Each such lease is released below.
-    const { underWay } = this.#context
-    while (underWay.size > 0) await Promise.allSettled(underWay)
+    const { pending } = this.#context
+    while (pending.size > 0) await Promise.allSettled(pending)
     await Promise.all([...this.#context.held].map((lease) => lease.release()))
     await this.#config.store.close()
   }
 
-  /** Waits in the queue of processes, and in arrival order within this process. */
+  /** Waits in the lock queue. Waiters of this process are served in order of arrival. */
   #queue(key: string, plan: AcquirePlan): Promise<Lease> {
     this.#assertOpen(key)
     const { clock } = this.#context
@@ -190,13 +190,14 @@ class LockTable implements Locks {
     this.#assertOpen(key)
     const storeKey = this.#storeKey(key)
     const contender = this.#contenders.get(storeKey)
-    // A waiter of this process is never overtaken. A lock held by this process is known to be busy.
+    // Returns null without a command if a waiter of this process comes first, or if this process
+    // holds the lock.
     if (contender !== undefined && (contender.isHolding || contender.waiters.size > 0)) return null
     const { store, clock } = this.#context
     const from = clock.now()
     try {
-      const asking = store.acquire(storeKey, { token: newToken(), leaseMs, queue: false })
-      const reply = await track(this.#context, asking)
+      const command = store.acquire(storeKey, { token: newToken(), leaseMs, queue: false })
+      const reply = await track(this.#context, command)
       if (reply.status === 'busy') return null
       if (this.#closing !== undefined) {
         await track(this.#context, store.release(reply.grant))

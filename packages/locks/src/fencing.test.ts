@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { fencedUpdate } from './fencing.ts'
 
 describe('fencedUpdate', () => {
-  it('returns the parts of an UPDATE that stop a late holder', () => {
+  it('returns the parts of an UPDATE that refuses an expired holder', () => {
     expect(fencedUpdate(1_700_000_000_000_001n)).toEqual({
       set: 'last_fence = $1',
       where: 'last_fence <= $1',
@@ -19,7 +19,7 @@ describe('fencedUpdate', () => {
     expect(fencedUpdate(2n ** 63n - 1n).value).toBe('9223372036854775807')
   })
 
-  it('rejects a value that is not a fence, such as undefined of a run without a lease', () => {
+  it('rejects a value that is not a fence, such as undefined', () => {
     for (const fence of [undefined, 1, '1']) {
       expect(() => fencedUpdate(fence as never)).toThrow(
         expect.objectContaining({ code: 'ERR_STAMPEDE_OPTION' }),
@@ -27,7 +27,7 @@ describe('fencedUpdate', () => {
     }
   })
 
-  it('accepts a plain column name only', () => {
+  it('accepts only a plain column name', () => {
     for (const column of ['', '1st', 'a b', 'a;b', 'a"', "a'--"]) {
       expect(() => fencedUpdate(1n, { column })).toThrow(
         `fencedUpdate.column: received ${JSON.stringify(column)}; use a plain column name`,

@@ -5,9 +5,9 @@ import { optionError } from '@stampede/core/store'
 
 /** Parts of an UPDATE that compare a row's `last_fence` with the fence of the writer. */
 export interface FencedUpdate {
-  /** Append it to the assignments: `SET price = $1, <set>`. */
+  /** For the assignments: `SET price = $1, <set>`. */
   readonly set: string
-  /** Add it to the condition: `WHERE id = $2 AND <where>`. */
+  /** For the condition: `WHERE id = $2 AND <where>`. */
   readonly where: string
   /** The value of the placeholder. A string, because some drivers reject a bigint or round it. */
   readonly value: string
@@ -16,7 +16,7 @@ export interface FencedUpdate {
 /**
  * SQL for an UPDATE that rejects expired holders: `last_fence = $n` and `last_fence <= $n`. One
  * holder may write twice, so an equal fence passes. If no row was updated, a newer holder has
- * written: stop.
+ * written, and this one must stop.
  *
  * `column` is a bigint column, NOT NULL DEFAULT 0. `placeholder` is `$3` or `?`, as the driver
  * needs it.

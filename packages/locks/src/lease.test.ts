@@ -38,7 +38,7 @@ const codeOf = (run: () => unknown): string => {
 }
 
 describe('the end of a lease', () => {
-  it('aborts the signal some time before, without a reply', async () => {
+  it('aborts the signal before the store ends the lease, without a reply', async () => {
     const { clock, lease, told } = setUp(1_000)
     await clock.advance(937)
     expect(lease.signal.aborted).toBe(false)
@@ -50,7 +50,7 @@ describe('the end of a lease', () => {
     expect(told).toEqual(['lost'])
   })
 
-  it('counts from before the command was sent, not from its reply', async () => {
+  it('is counted from the sending of the command, not from its reply', async () => {
     const clock = new ManualClock()
     const from = clock.now()
     await clock.advance(600)
@@ -82,7 +82,7 @@ describe('the end of a lease', () => {
     expect(codeOf(() => lease.assertHeld())).toBe('ERR_LOCK_LOST')
   })
 
-  it('is moved by an extension, and by nothing after it was signalled', async () => {
+  it('moves with an extension, but not after it was signalled', async () => {
     const { clock, lease } = setUp(1_000)
     await clock.advance(900)
     lease.extend({ from: clock.now(), forMs: 1_000 })
@@ -137,7 +137,7 @@ describe('release', () => {
     expect(clock.timers).toBe(0)
   })
 
-  it('can be called twice: one command, and the same result', async () => {
+  it('sends one command and returns the same result if it is called twice', async () => {
     const { clock, lease, told } = setUp()
     expect(await Promise.all([lease.release(), lease.release()])).toEqual(['released', 'released'])
     expect(told).toEqual(['release'])
@@ -151,7 +151,7 @@ describe('release', () => {
     expect(await unsure.release()).toBe('unknown')
   })
 
-  it('returns lost for a lost lease, and still tells the store, which may hold it longer', async () => {
+  it('returns lost for a lost lease, and still sends the release to the store', async () => {
     const { lease, told } = setUp()
     lease.revoke('too late')
     expect(await lease.release()).toBe('lost')
@@ -171,7 +171,7 @@ describe('release', () => {
 })
 
 describe('a nested lease', () => {
-  it('has the fence and the term of its outer lease, and ends without a command', async () => {
+  it('has the fence and the end of its outer lease, and needs no command', async () => {
     const { clock, lease, told } = setUp(1_000)
     await clock.advance(400)
     const nested = lease.nest()
@@ -183,7 +183,7 @@ describe('a nested lease', () => {
     expect(codeOf(() => nested.assertHeld())).toBe('ERR_LOCK_LOST')
   })
 
-  it('excludes its siblings until it is released', async () => {
+  it('excludes its siblings until its release', async () => {
     const { lease } = setUp()
     const first = lease.nest()
     expect(codeOf(() => lease.nest())).toBe('ERR_LOCK_BUSY')
@@ -191,7 +191,7 @@ describe('a nested lease', () => {
     expect(codeOf(() => lease.nest())).toBe('held')
   })
 
-  it('can contain another one, which is released first', async () => {
+  it('can contain another nested lease, which is released first', async () => {
     const { lease } = setUp()
     const outer = lease.nest()
     const inner = outer.nest()
@@ -202,7 +202,7 @@ describe('a nested lease', () => {
     expect(codeOf(() => lease.nest())).toBe('held')
   })
 
-  it('is extended with its outer lease, and its own renew extends that', async () => {
+  it('is extended with its outer lease, and its own renew extends the outer lease', async () => {
     const { clock, lease } = setUp(1_000)
     const nested = lease.nest().nest()
     await clock.advance(500)
@@ -243,7 +243,7 @@ describe('waiters for a nested lease', () => {
   /** This call never gives up. */
   const patient = () => () => {}
 
-  it('enter one after another, in their order', async () => {
+  it('enter one after another in the order of their calls', async () => {
     const { lease } = setUp()
     const entered: number[] = []
     const enter = async (n: number) => {

@@ -1,6 +1,6 @@
-// One held lock. The clock of the process decides when the lease ends. The lease counts from the
-// moment before its command was sent. A holder needs no reply to know that its lease has ended, so
-// it stops in time even if Redis is frozen.
+// One held lock. The holder uses its own clock to decide when the lease ends, counted from the
+// moment before it sent the command. It needs no reply for that, so it stops in time even if Redis
+// is frozen.
 
 import { type Clock, driftMs, type Timer } from '@stampede/core/store'
 import { busy, type LockError, lost } from './errors.ts'
@@ -12,12 +12,13 @@ export type Released = 'released' | 'lost' | 'unknown'
 export interface LeaseBackend {
   readonly clock: Clock
   /**
-   * Renews now. True: the lease is extended by `leaseMs`, counted from before the command was sent.
+   * Renews now. True: the lease lasts `leaseMs` again, counted from the moment before the command
+   * was sent.
    */
   renew(): Promise<boolean>
   /** Releases the lock in the store. Never rejects. */
   release(): Promise<Released>
-  /** The lease ended without a release. */
+  /** Called when the lease has ended without a release. */
   onLost(): void
 }
 
@@ -79,7 +80,7 @@ export class Lease implements AsyncDisposable {
     return this.#state === 'released'
   }
 
-  /** The lease ended without a release. */
+  /** Whether the lease has ended without a release. */
   get isLost(): boolean {
     return this.#state === 'lost'
   }
@@ -101,15 +102,15 @@ export class Lease implements AsyncDisposable {
     throw this.#whyEnded()
   }
 
-  /** Extends the lease now, in addition to the automatic renewal. False: the lease is lost. */
+  /** Renews the lease now, in addition to the automatic renewal. False: the lease is lost. */
   async renew(): Promise<boolean> {
     if (this.#state !== 'held' || !(await this.#backend.renew())) return false
     return this.#state === 'held'
   }
 
   /**
-   * Releases the lock. Never rejects, and returns the same result when called again. Nested leases
-   * end with it.
+   * Releases the lock and ends its nested leases. Never rejects. A second call returns the result
+   * of the first one.
    */
   async release(): Promise<Released> {
     this.#released ??= this.#releaseOnce()
@@ -117,8 +118,8 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Explicit re-entry: a second lease of the same lock, for a function that is called with this
-   * lease. Throws `ERR_LOCK_BUSY` while another nested lease is open.
+   * A second lease of the same lock, for a function that needs a lease of its own while the caller
+   * holds the lock. Throws `ERR_LOCK_BUSY` while another nested lease is open.
    */
   nest(): Lease {
     this.assertHeld()
@@ -138,8 +139,8 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Nests as soon as the open nested lease is released, for `acquire({ within })`. `limit`
-   * arranges that `giveUp` ends the wait, and returns a function that cancels that.
+   * Creates a nested lease as soon as the open one is released, for `acquire({ within })`. `limit`
+   * calls `giveUp` to end the wait, and returns a function that prevents the call.
    */
   nestLater(limit: (giveUp: (error: LockError) => void) => () => void): Promise<Lease> {
     return new Promise((resolve, reject) => {
@@ -182,7 +183,8 @@ export class Lease implements AsyncDisposable {
 
   async #releaseOnce(): Promise<Released> {
     if (this.#state === 'lost') {
-      // Releases the lock if the record still names this lease. Otherwise the store does nothing.
+      // If the record still has this lease, the store releases the lock. Otherwise the store does
+      // nothing.
       void this.#backend.release()
       return 'lost'
     }

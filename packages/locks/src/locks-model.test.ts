@@ -81,7 +81,7 @@ class Server {
     else Object.assign(place, { token, leaseMs })
   }
 
-  /** True if the asking process itself gets the lock, and learns it from the reply. */
+  /** True if the process that sent the request gets the lock by the reply. */
   #handOver(asking: Process | undefined): boolean {
     this.token = ''
     for (let head = this.queue.shift(); head !== undefined; head = this.queue.shift()) {
@@ -170,8 +170,8 @@ class Process implements LockStore {
   }
 
   /**
-   * The subscription breaks: at once for the server, or only on this side. After a while it is open
-   * again.
+   * Breaks the subscription, which later opens again. Both sides notice the break at once, unless
+   * it is silent.
    */
   breakSubscription(isSilent: boolean): void {
     const { clock } = this.#server
@@ -335,7 +335,7 @@ class World {
     }
     for (const lease of this.#held.splice(0)) void lease.release()
     const waiting = this.#waiting.size
-    // The cost of an abandoned lease, once for each process, and of a hand-over for each waiter.
+    // The time for one abandoned lease per process, and for one hand-over per waiter.
     await this.clock.advance(PROCESSES * 3_500 + 10 * waiting)
     if (this.#waiting.size > 0) {
       this.problems.push(`${this.#waiting.size} of ${waiting} still wait`)

@@ -1,9 +1,9 @@
-// One listener on an AbortSignal for all waiters: many may share one signal, such as the
-// shutdown's.
+// One listener on an AbortSignal for all waiters, because many waiters may share one signal, such
+// as that of the shutdown.
 
 const listeners = new WeakMap<AbortSignal, Set<() => void>>()
 
-/** Calls `callback` once when `signal` aborts. Returns a function that removes it. */
+/** Calls `callback` once when `signal` aborts. Returns a function that removes the callback. */
 export function onAbort(signal: AbortSignal | undefined, callback: () => void): () => void {
   if (signal === undefined) return () => {}
   let callbacks = listeners.get(signal)

@@ -31,7 +31,7 @@ describe('an invalid option of createLocks', () => {
     )
   })
 
-  it('is not undefined, nor Infinity for waitMs', () => {
+  it('does not include undefined, nor Infinity for waitMs', () => {
     expect(make({ store: store(), leaseMs: undefined, waitMs: Infinity })).not.toThrow()
   })
 })
@@ -56,7 +56,7 @@ describe('an invalid argument of acquire', () => {
     })
   })
 
-  it('is a parent lease of another key', async () => {
+  it('may be a parent lease of another key', async () => {
     const lease = await locks.acquire('one')
     await expect(locks.acquire('two', { within: lease })).rejects.toMatchObject({
       code: 'ERR_STAMPEDE_OPTION',
@@ -65,7 +65,7 @@ describe('an invalid argument of acquire', () => {
     await lease.release()
   })
 
-  it('is a run without a function', async () => {
+  it('may be a run without a function', async () => {
     await expect(locks.run('k', {} as never)).rejects.toMatchObject({
       code: 'ERR_STAMPEDE_OPTION',
       message: expect.stringContaining('run: fn: received'),

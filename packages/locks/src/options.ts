@@ -19,11 +19,13 @@ export interface LocksOptions {
   store: { readonly locks: LockStore }
   /** Prefix of every key. Default: none. */
   prefix?: string
-  /** Lease of each lock in ms, if `acquire` does not say otherwise. Default 10 000. */
+  /** Lease of each lock in ms, unless `acquire` has the option itself. Default 10 000. */
   leaseMs?: number
-  /** Longest wait of each `acquire` in ms, if it does not say otherwise. Default 30 000. */
+  /**
+   * Longest wait of each `acquire` in ms, unless `acquire` has the option itself. Default 30 000.
+   */
   waitMs?: number
-  /** Longest time in ms that a lease is renewed. It ends afterwards. Default 300 000. */
+  /** Hold time in ms: a lease is not renewed after this time, and then ends. Default 300 000. */
   maxHoldMs?: number
   /**
    * `push` (default): waiters queue in Redis, and a release grants the lock to the next one.
@@ -36,13 +38,16 @@ export interface LocksOptions {
 }
 
 export interface AcquireOptions {
-  /** The lock ends this many ms after the last renewal. Renewals come after each third of it. */
+  /**
+   * The lock ends this many ms after its last renewal. It is renewed each time a third of the lease
+   * has passed.
+   */
   leaseMs?: number
   /** Longest wait in ms. 0: no wait. `Infinity`: no limit. */
   waitMs?: number
   /** Ends the wait with `ERR_LOCK_ABORTED`. */
   signal?: AbortSignal
-  /** Re-entry: the lease of the same key that the caller already holds. */
+  /** The lease of the same key that the caller already holds. The new lease is nested in it. */
   within?: Lease
 }
 

@@ -13,7 +13,7 @@ describe('the back-off of polling', () => {
     expect(backoffMs(10_000, () => 1)).toBe(128)
   })
 
-  it('is a random part of that, never less than 1 ms', () => {
+  it('is a random part of the doubled pause, at least 1 ms', () => {
     expect(backoffMs(7, () => 0.25)).toBe(32)
     expect(backoffMs(7, () => 0)).toBe(1)
   })
@@ -28,7 +28,7 @@ describe('waiting by polling', () => {
     return { clock, store, locks, acquire }
   }
 
-  it('asks with growing pauses until the lock is free', async () => {
+  it('tries again with growing pauses until the lock is free', async () => {
     const { clock, store, acquire } = setUp()
     const holder = await acquire()
     store.take()
@@ -72,7 +72,7 @@ describe('waiting by polling', () => {
     await settled()
   })
 
-  it('queues no process', async () => {
+  it('puts no process into the lock queue', async () => {
     const { clock, store, locks, acquire } = setUp()
     const holder = await acquire()
     const abort = new AbortController()

@@ -1,6 +1,6 @@
 // Back-off of the polling lock, for servers where Pub/Sub is forbidden. Pauses grow from 1 to 128
-// ms with full jitter. Polling sends more commands than `push`, and does not serve in arrival
-// order.
+// ms with full jitter. Polling sends more commands than `push`, and does not serve waiters in order
+// of arrival.
 
 const FIRST_MS = 1
 const LONGEST_MS = 128

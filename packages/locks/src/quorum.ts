@@ -1,8 +1,8 @@
 // Redlock: a lock on a majority of N independent stores. An attempt ends as soon as a majority is
 // reached or impossible, and waits only a small part of the lease for each node. The lock is valid
 // for the lease minus the time of the attempt and the drift. A release is sent to every node, even
-// to those that did not reply. It is more available than one store, and less safe than a fence:
-// docs/guide/quorum.md.
+// to nodes that did not reply. A quorum is more available than one store, and less safe than a
+// fence (docs/guide/quorum.md).
 
 import {
   driftMs,
@@ -83,13 +83,16 @@ interface Decision {
   readonly cause: unknown
 }
 
-/** For a release on a node that never replied: its fence is unknown, so the token alone counts. */
+/**
+ * Matches any fence, for a release on a node that never replied. The fence is unknown, so only the
+ * token is compared.
+ */
 const ANY_FENCE = '*'
 
 class QuorumTable implements QuorumLocks {
   readonly #config: QuorumConfig
   readonly #keeper: LeaseKeeper
-  /** How to extend each lease, by its token. */
+  /** The functions that extend the open leases, by token. */
   readonly #extenders = new Map<string, () => Promise<boolean>>()
   readonly #open = new Set<Lease>()
   #closed = false
@@ -182,8 +185,8 @@ class QuorumTable implements QuorumLocks {
   }
 
   /**
-   * Asks every node. `at once` settles as soon as a majority is reached or impossible. `by all`
-   * waits until each node has replied or timed out.
+   * Sends a command to every node. `at once` settles as soon as a majority is reached or
+   * impossible. `by all` waits until each node has replied or timed out.
    */
   #decide(
     when: 'at once' | 'by all',
@@ -285,7 +288,8 @@ class QuorumTable implements QuorumLocks {
     return this.#decide('by all', leaseMs, async (node) => {
       const grant = grants.get(node)
       if (grant !== undefined && (await node.renew([grant], leaseMs))[0] === true) return true
-      // A new token: requests under the old token are being released on nodes that did not reply.
+      // Requests with the old token are still being released on nodes that did not reply, so use a
+      // new token.
       const request = { token: newToken(), leaseMs, queue: false }
       const reply = await node.acquire(this.#config.prefix + key, request)
       if (reply.status !== 'granted') return false
@@ -295,7 +299,9 @@ class QuorumTable implements QuorumLocks {
     })
   }
 
-  /** Releases on all nodes: one that never replied may still have granted the lock. */
+  /**
+   * Releases the lock on all nodes, because a node that never replied may still have granted it.
+   */
   async #releaseEverywhere({ key, token, grants, leaseMs }: Held): Promise<Released> {
     const { nodes, prefix } = this.#config
     for (const node of nodes) {

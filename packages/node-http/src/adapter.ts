@@ -1,6 +1,6 @@
-// Adapter door (@stampede/node-http/adapter): capture, replies and background requests on
-// node:http.
+// Exports of @stampede/node-http/adapter: capture, replies and background requests on node:http.
 
+export { type Layer, MountOrder } from './mount-order.ts'
 export {
   createNodeCache,
   type NodeFramework,

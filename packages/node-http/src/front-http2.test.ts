@@ -71,25 +71,28 @@ test.each<[string, (res: Http2ServerResponse) => void]>([
       res.end('page')
     },
   ],
-])('hits on HTTP/2 are sent without the listener, which used %s', async (way, answer) => {
-  const warned = vi.fn()
-  process.on('warning', warned)
-  onTestFinished(() => void process.off('warning', warned))
-  const listener = vi.fn<Http2Listener>((_req, res) => answer(res))
-  const { ask } = await serve(listener)
-  const miss = await ask()
-  const hit = await ask()
-  expect([miss.body, hit.body]).toEqual(['page', 'page'])
-  expect(statusOf(miss)).toBe('Stampede; fwd=uri-miss; fwd-status=200; stored')
-  expect(statusOf(hit)).toMatch(/^Stampede; hit; ttl=5\d$/)
-  const link = /Head|Header/.test(way) ? '<a>, <b>' : undefined
-  expect([miss.head.link, hit.head.link]).toEqual([link, link])
-  expect((await ask({ ':method': 'HEAD' })).head['content-length']).toBe('4')
-  expect((await ask({ 'if-none-match': String(hit.head.etag) })).head[':status']).toBe(304)
-  expect((await ask({ range: 'bytes=0-1' })).body).toBe('pa')
-  expect(listener).toHaveBeenCalledTimes(1)
-  expect(warned).not.toHaveBeenCalled()
-})
+])(
+  'hits on HTTP/2 are sent without the listener, which wrote the response by %s',
+  async (way, answer) => {
+    const warned = vi.fn()
+    process.on('warning', warned)
+    onTestFinished(() => void process.off('warning', warned))
+    const listener = vi.fn<Http2Listener>((_req, res) => answer(res))
+    const { ask } = await serve(listener)
+    const miss = await ask()
+    const hit = await ask()
+    expect([miss.body, hit.body]).toEqual(['page', 'page'])
+    expect(statusOf(miss)).toBe('Stampede; fwd=uri-miss; fwd-status=200; stored')
+    expect(statusOf(hit)).toMatch(/^Stampede; hit; ttl=5\d$/)
+    const link = /Head|Header/.test(way) ? '<a>, <b>' : undefined
+    expect([miss.head.link, hit.head.link]).toEqual([link, link])
+    expect((await ask({ ':method': 'HEAD' })).head['content-length']).toBe('4')
+    expect((await ask({ 'if-none-match': String(hit.head.etag) })).head[':status']).toBe(304)
+    expect((await ask({ range: 'bytes=0-1' })).body).toBe('pa')
+    expect(listener).toHaveBeenCalledTimes(1)
+    expect(warned).not.toHaveBeenCalled()
+  },
+)
 
 test.each<[string, (res: Http2ServerResponse) => void]>([
   ['end', (res) => void res.end('0123456789')],
@@ -105,7 +108,7 @@ test.each<[string, (res: Http2ServerResponse) => void]>([
     (res) => void Readable.from(['01', '234', '56789'].map((text) => Buffer.from(text))).pipe(res),
   ],
 ])(
-  'the leader on HTTP/2 gets its part of stored and unstored responses written by %s',
+  'the first client on HTTP/2 gets a part of stored and unstored responses written by %s',
   async (_, answer) => {
     const { ask } = await serve((req, res) => {
       res.setHeader('content-length', '10')
@@ -143,7 +146,7 @@ test('a stale response on HTTP/2 is refreshed in the background', async () => {
   expect((await ask()).body).toBe('run 2')
 })
 
-test('an error of the listener on HTTP/2 is a 500, or breaks off the response', async () => {
+test('an error of the listener on HTTP/2 causes a 500, or breaks off the response', async () => {
   const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
   onTestFinished(() => warned.mockRestore())
   const { ask } = await serve(async (req, res) => {
@@ -155,7 +158,7 @@ test('an error of the listener on HTTP/2 is a 500, or breaks off the response', 
   expect(warned).toHaveBeenCalledTimes(2)
 })
 
-test('the host on HTTP/2 is in the key, in both fields of a client', async () => {
+test('the host on HTTP/2 is in the key, whether from :authority or Host', async () => {
   const { ask } = await serve((req, res) => void res.end(`${req.authority} ${req.headers.host}`))
   const own = await ask()
   for (const headers of [

@@ -44,7 +44,7 @@ describe('the listener behind a front', () => {
     expect(listener).toHaveBeenCalledTimes(1)
   })
 
-  test('gets the request and response of the server, on misses and bypasses', async () => {
+  test("gets the server's own request and response, on misses and bypasses", async () => {
     const given: unknown[][] = []
     const front = stampedeFront(
       (req, res) => {
@@ -66,7 +66,7 @@ describe('the listener behind a front', () => {
       for (const [j, one] of pair.entries()) expect(one).toBe(made[i]?.[j])
   })
 
-  test('runs again in the background of a stale response, with a request that is a revalidation', async () => {
+  test('runs again in the background of a stale response, with isRevalidation() true', async () => {
     const clock = new ManualClock()
     const stampede = createStampede({ clock, random: () => 0 })
     const seen: Array<[string | undefined, boolean]> = []
@@ -89,7 +89,7 @@ describe('the listener behind a front', () => {
     ])
   })
 
-  test('purges the page that it changed', async () => {
+  test('purges the page that its request changed', async () => {
     let runs = 0
     const front = stampedeFront((_req, res) => res.end(`run ${++runs}`), { ttlMs: 60_000 })
     await using server = await serve(front)
@@ -123,7 +123,7 @@ describe('callbacks', () => {
     expect(await ask('/a', 'bob')).toBe('run 6')
   })
 
-  test('cause a 500 and a warning that names them if they throw, and the listener does not run', async () => {
+  test('cause a 500 and a warning with their name if they throw', async () => {
     const warned = warnings()
     const listener = vi.fn(page)
     const key = () => {
@@ -210,7 +210,7 @@ describe('an error of the listener', () => {
   })
 
   test.each([undefined, null, Object.create(null), Symbol('broken')])(
-    'may be any value: %#',
+    'may be any thrown value: %#',
     async (value) => {
       const warned = warnings()
       const front = stampedeFront(async () => Promise.reject(value))
@@ -241,7 +241,7 @@ describe('an error of the listener', () => {
     expect(warned).toHaveBeenCalledTimes(1)
   })
 
-  test('does not change a stale response if it occurs in its refresh', async () => {
+  test('does not change a stale response if the error occurs in the refresh', async () => {
     const warned = warnings()
     const clock = new ManualClock()
     const stampede = createStampede({ clock, random: () => 0 })
@@ -264,7 +264,7 @@ describe('an error of the listener', () => {
     expect(warned).toHaveBeenCalledTimes(2)
   })
 
-  test('is a warning after a complete response, which stays', async () => {
+  test('is a warning after a complete response, which the client keeps', async () => {
     const warned = warnings()
     // More than a socket accepts at once.
     const body = 'x'.repeat(8_000_000)
@@ -302,7 +302,7 @@ describe('a request that is not for a page', () => {
     expect([answer.statusCode, listener.mock.calls.length]).toEqual([101, 0])
   })
 
-  test('reaches the listener as an upgrade if the server has no upgrade listener', async () => {
+  test('reaches the listener as an upgrade if the server has no upgrade handler', async () => {
     const listener = vi.fn(page)
     const { port } = await listening(stampedeFront(listener, { ttlMs: 60_000 }))
     for (const _ of [1, 2]) {
@@ -333,7 +333,7 @@ describe('a request that is not for a page', () => {
     )
     for (const asks of [false, true]) {
       const { server, port } = await listening(front)
-      // An app that decides itself whether it wants the body.
+      // This app handles `Expect: 100-continue` itself.
       if (asks)
         server.on('checkContinue', (req, res) => {
           res.writeContinue()

@@ -14,9 +14,10 @@ import { breakOff } from './response/live-stream.ts'
 export type Listener<Req = IncomingMessage, Res = ServerResponse> = (req: Req, res: Res) => unknown
 
 /**
- * A listener that serves GET and HEAD from a cache. On a miss, one request of the fleet runs
- * `listener`. It never throws or rejects: an error of `listener` becomes a 500 and a
- * `StampedeFrontWarning` of the process. Throws `ERR_STAMPEDE_OPTION` if an option is invalid.
+ * Returns a listener that serves GET and HEAD from a cache. On a miss, one request of the fleet
+ * runs `listener`. The returned listener never throws or rejects: an error of `listener` becomes a
+ * 500 and a `StampedeFrontWarning` of the process. Throws `ERR_STAMPEDE_OPTION` if an option is
+ * invalid.
  *
  * @example
  * http.createServer(stampedeFront(app, { stampede, ttlMs: 10_000 }))
@@ -25,7 +26,7 @@ export function stampedeFront(
   listener: Listener,
   options?: CacheOptions<IncomingMessage, ServerResponse>,
 ): (req: IncomingMessage, res: ServerResponse) => void
-/** The same on the compatibility objects of node:http2. */
+/** Does the same for a listener with the compatibility objects of node:http2. */
 export function stampedeFront(
   listener: Listener<Http2ServerRequest, Http2ServerResponse>,
   options?: CacheOptions<Http2ServerRequest, Http2ServerResponse>,
@@ -76,8 +77,9 @@ function enter(
 }
 
 /**
- * Destroys a response that its listener left open after the client had gone, as Koa does after an
- * error. Otherwise the run never ends, and the requests that wait for it wait for `waitMs`.
+ * Destroys a response that the listener has not ended although its client has left. Koa leaves such
+ * a response open after an error. Otherwise the run would never end, and its waiters would wait for
+ * the full `waitMs`.
  */
 function leaveUnanswered(res: ServerResponse): void {
   if (hasLeft(res) && !res.writableEnded) res.destroy()
@@ -104,11 +106,11 @@ function fail(res: ServerResponse): void {
   res.writeHead(500, { 'Content-Type': 'text/plain; charset=utf-8' }).end(STATUS_CODES[500])
 }
 
-/** The address of a request as its connection and head give it: no proxy is trusted. */
+/** The address of a request, from its connection and its head. No proxy is trusted. */
 function addressOf(req: IncomingMessage): RequestAddress {
   const { socket, headers, url: target = '/' } = req
   const scheme = 'encrypted' in socket && socket.encrypted === true ? 'https' : 'http'
-  // RFC 9113 §8.3.1: Host counts where there is no authority.
+  // RFC 9113 §8.3.1: the Host field counts if the request has no :authority.
   const host = String(headers[':authority'] ?? headers.host ?? '')
   return { scheme, host, target }
 }

@@ -1,4 +1,4 @@
-// Public door: what applications import from @stampede/node-http.
+// Exports of @stampede/node-http, for applications.
 
 export { type Listener, stampedeFront } from './front.ts'
 export { isRevalidation } from './revalidation/revalidation.ts'

@@ -33,18 +33,19 @@ export interface RequestVisit<Native> {
   readonly res: ServerResponse
   readonly native: Native
   readonly address: RequestAddress
-  /** The way into the whole app, for a refresh. */
+  /** Sends a request through the whole app, for a background refresh. */
   readonly dispatch: Dispatch
 }
 
-/** A request on its way through a callback-style framework. */
+/** A request in a framework with callbacks, such as Express. */
 export interface NodeVisit<Native> extends RequestVisit<Native> {
-  /** Passes the request, or an error, on to the app. */
+  /** Passes the request or an error to the next handler of the app. */
   readonly next: (error?: unknown) => void
 }
 
 /**
- * The part of an exchange that all frameworks share. A class, so that a hit creates no closures.
+ * The part of an exchange that all frameworks share. It is a class, so that a hit creates no
+ * closures.
  */
 export class RequestExchange<Native> {
   readonly request: RequestView
@@ -54,7 +55,7 @@ export class RequestExchange<Native> {
   #isLeft: (() => boolean) | undefined
   #context: AsyncResource | undefined
 
-  /** `owner`: the cache, which recognizes its own refreshes by this object. */
+  /** `owner` stands for the cache, which recognizes its own background refreshes by this object. */
   constructor(visit: RequestVisit<Native>, request: RequestView, owner: object) {
     this.request = request
     this.native = visit.native
@@ -66,7 +67,10 @@ export class RequestExchange<Native> {
     return this.#isLeft?.() ?? hasLeft(this.#visit.res)
   }
 
-  /** Sets how isGone() finds out: a response that has ended normally must not count as gone. */
+  /**
+   * Sets the function that isGone() calls. After a run of the handler, a response that has ended
+   * normally must not count as gone.
+   */
   protected goneIf(isLeft: () => boolean): void {
     this.#isLeft = isLeft
   }
@@ -91,7 +95,8 @@ export class RequestExchange<Native> {
 /** Parts of an exchange that differ between frameworks. */
 export interface NodeFramework<Native> {
   readonly allowsEtag?: Exchange<Native>['allowsEtag']
-  /** Called before the request is passed on to the app, so not for a hit. */
+  readonly routeOf?: Exchange<Native>['routeOf']
+  /** Called before the request is passed to the app. It is not called for a hit. */
   readonly beforeRun?: (req: IncomingMessage, res: ServerResponse) => void
 }
 
@@ -130,7 +135,7 @@ export function createNodeCache<Native>(
 }
 
 /**
- * Calls `then`, which restores the client's conditions, before the head is judged. Outer layers act
+ * Calls `then`, which restores the client's conditions, before core gets the head. Outer layers act
  * on the head, and would otherwise see the cache's conditions.
  */
 function atHead(observer: OriginObserver, then: (() => void) | undefined): OriginObserver {
@@ -146,7 +151,8 @@ function atHead(observer: OriginObserver, then: (() => void) | undefined): Origi
 
 class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<Native> {
   readonly allowsEtag?: (native: Native) => boolean
-  /** The request was passed on to the app, or a response was sent. */
+  readonly routeOf?: (native: Native) => string | undefined
+  /** Whether the request was passed to the app, or a response was sent. */
   begun = false
   readonly #visit: NodeVisit<Native>
   readonly #framework: NodeFramework<Native>
@@ -161,6 +167,7 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
     this.#visit = visit
     this.#framework = framework
     if (framework.allowsEtag !== undefined) this.allowsEtag = framework.allowsEtag
+    if (framework.routeOf !== undefined) this.routeOf = framework.routeOf
   }
 
   forward(...[add, { onHead, onInner, onEnd } = {}]: Parameters<Exchange['forward']>): void {
@@ -185,7 +192,8 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
     enterOrigin(req, (inner) => {
       const add = observer.onInner?.(inner)
       if (add === undefined) return undefined
-      // Only the inner cache captures: two captures of one response would disturb each other.
+      // Only the inner cache captures the response, because two captures of one response would
+      // disturb each other.
       capture.stop()
       showConditionals?.()
       addAtHead(res, add, OWN_FIELDS)
@@ -194,8 +202,8 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
     try {
       next()
     } catch (error) {
-      // Frameworks catch errors of handlers. That of a bare listener stays uncaught, as without the
-      // cache.
+      // Frameworks catch errors of handlers. An error of a bare listener stays uncaught, as without
+      // the cache.
       process.nextTick(next, error)
       showConditionals?.()
       return Promise.resolve({ type: 'failed', status: 500, error })

@@ -90,7 +90,7 @@ test('a listener that throws has failed, and its error is passed on', async () =
   expect(ends).toEqual([{ type: 'failed', error }])
 })
 
-test('a listener that throws after its response keeps that response', async () => {
+test('a listener that throws after its response does not change that response', async () => {
   const { listener, ends, letGo } = journey()
   letGo()
   const listen = listener((_req, res) => {
@@ -194,7 +194,7 @@ describe('idempotency on HTTP/2', () => {
     })
   })
 
-  test.each(WAYS)('changes nothing of a response by %s after its client left', (_, say) => {
+  test.each(WAYS)('changes nothing of a response by %s after its client has left', (_, say) => {
     const { listener, told } = journey()
     let arrive: (res: ServerResponse) => void = () => {}
     const arrival = new Promise<ServerResponse>((resolve) => {
@@ -214,7 +214,7 @@ describe('idempotency on HTTP/2', () => {
     )
   })
 
-  test('waits for a client that left as long as core says', () => {
+  test('waits for a client that left as long as core decides', () => {
     const { listener, told } = journey(5)
     return open(
       listener((_req, res) => res.emit('arrived')),

@@ -17,16 +17,16 @@ import { watchAttempt } from './response/attempt-watch.ts'
 import { addAtHead } from './response/write-head.ts'
 import { writeReply } from './response/write-response.ts'
 
-/** A request on its way through a framework, with its parsed body. */
+/** A request in a framework with callbacks, with its parsed body. */
 export interface IdempotentVisit<Native> extends Omit<NodeVisit<Native>, 'dispatch'> {
-  /** The body as parsed so far. */
+  /** The body, as far as parsers have parsed it. */
   parsed(): ParsedRequest
-  /** Gives the handler its attempt, such as `req.idempotency`. */
+  /** Sets the property of the request with the attempt, such as `req.idempotency`. */
   attach(attempt: Attempt): void
 }
 
 interface NodeIdempotentExchange<Native> extends IdempotentExchange<Native> {
-  /** The request was passed on to the app, or a response was sent. */
+  /** Whether the request was passed to the app, or a response was sent. */
   readonly begun: boolean
 }
 
@@ -96,8 +96,8 @@ function runAttempt<Native>(
   try {
     next()
   } catch (error) {
-    // Frameworks catch errors of handlers. That of a bare listener stays uncaught, as without the
-    // cache.
+    // Frameworks catch errors of handlers. An error of a bare listener stays uncaught, as without
+    // idempotency keys.
     process.nextTick(next, error)
     watch.threw(error)
     if (!res.headersSent) return watch.report({ type: 'failed', error }).then(() => watch.ended)
@@ -106,8 +106,8 @@ function runAttempt<Native>(
 }
 
 /**
- * All lines of one field, which `headers` joins. `headersDistinct` would group all other fields
- * too, and HTTP/2 requests do not have it.
+ * All lines of one field. `req.headers` joins them. `req.headersDistinct` would group all other
+ * fields too, and HTTP/2 requests do not have it.
  */
 export function linesOf(req: IncomingMessage, name: string): readonly string[] {
   const { rawHeaders } = req

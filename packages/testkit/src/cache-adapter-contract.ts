@@ -4,6 +4,7 @@ import { describe } from 'vitest'
 import type { CacheAdapter } from './cache-contract/adapter.ts'
 import { codingCases } from './cache-contract/codings.ts'
 import { conditionCases } from './cache-contract/conditions.ts'
+import { countingCases } from './cache-contract/counting.ts'
 import { freshnessCases } from './cache-contract/freshness.ts'
 import { journeyCases } from './cache-contract/journey.ts'
 import { keyCases } from './cache-contract/keys.ts'
@@ -23,17 +24,18 @@ export function cacheAdapterContract(adapter: CacheAdapter): void {
   describe(`the cache on ${adapter.name}`, () => {
     describe('a cached request', () => journeyCases(adapter))
     describe('compressed forms', () => codingCases(adapter))
-    describe('conditions', () => conditionCases(adapter))
-    describe('freshness', () => freshnessCases(adapter))
-    describe('keys and variants', () => keyCases(adapter))
+    describe('with conditional requests', () => conditionCases(adapter))
+    describe('stats()', () => countingCases(adapter))
+    describe('with freshness fields', () => freshnessCases(adapter))
+    describe('with keys and variants', () => keyCases(adapter))
     describe('layers in front of the cache', () => layerCases(adapter))
     describe('purges', () => purgeCases(adapter))
-    describe('ranges', () => rangeCases(adapter))
+    describe('with range requests', () => rangeCases(adapter))
     describe('refreshes', () => refreshCases(adapter))
     describe('concurrent requests', () => sharingCases(adapter))
     describe('a streamed response', () => liveCases(adapter))
-    describe('the strict preset', () => strictCases(adapter))
-    describe('a response on the wire', () => wireCases(adapter))
-    describe('the volume cases', () => volumeCases(adapter, USUAL))
+    describe('with and without the strict preset', () => strictCases(adapter))
+    describe('on the wire', () => wireCases(adapter))
+    describe('under a flood of requests', () => volumeCases(adapter, USUAL))
   })
 }

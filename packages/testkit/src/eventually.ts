@@ -1,5 +1,5 @@
-// Waits for messages on another connection. `expect.poll` does not work here, because it needs to
-// know its test, and contracts may run side by side.
+// Waits for messages on another connection. `expect.poll` does not work here, because it needs the
+// current test, and contracts may run side by side.
 
 const EVERY_MS = 5
 

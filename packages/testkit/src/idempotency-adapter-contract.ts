@@ -49,7 +49,7 @@ const wire = ({ status, fields, body }: Got) => ({
   body: body.toString('latin1'),
 })
 
-/** Watches a store: counts busy replies, and has a gate that holds its finishes. */
+/** Wraps a store: counts its busy replies, and has a gate at which calls of `finish` wait. */
 function watch({ idempotency }: StampedeStore) {
   const watched = { busy: 0, gate: { opened: Promise.resolve(), open() {} } }
   const [begin, finish] = [idempotency.begin, idempotency.finish]
@@ -117,7 +117,7 @@ export function idempotencyAdapterContract(
 
   describe(`idempotency on ${adapter.name}`, () => {
     describe('a response', () => {
-      it.each(adapter.ways)('is equal for a retry in every byte and field: %s', async (way) => {
+      it.each(adapter.ways)('is replayed with every byte and field: %s', async (way) => {
         await using apps = await start()
         const path = `/ways/${way}`
         const first = await apps.a(path)
@@ -138,14 +138,17 @@ export function idempotencyAdapterContract(
         expect(outcomes).toEqual(['started', 'replayed', 'replayed', 'replayed'])
       })
 
-      it.each(adapter.ways)('is for the first client the same as without keys: %s', async (way) => {
-        await using apps = await start()
-        await using bare = await start(undefined, { mounts: [] })
-        const path = `/ways/${way}`
-        expect(wire(await apps.a(path))).toEqual(wire(await bare.a(path)))
-      })
+      it.each(adapter.ways)(
+        'is the same for the first client as without the middleware: %s',
+        async (way) => {
+          await using apps = await start()
+          await using bare = await start(undefined, { mounts: [] })
+          const path = `/ways/${way}`
+          expect(wire(await apps.a(path))).toEqual(wire(await bare.a(path)))
+        },
+      )
 
-      it('reaches no client before the store has it', async () => {
+      it('reaches no client before it is stored', async () => {
         await using apps = await start(() => ({ status: 201, body: 'done' }))
         const release = apps.hold()
         let got: Got | undefined
@@ -181,7 +184,7 @@ export function idempotencyAdapterContract(
         expect(text).toMatch(/data: 2\n\n\r\n0\r\n\r\n$/)
       })
 
-      it('has its ETag and Cache-Control in a retry, and no cookie', async () => {
+      it('is replayed with its ETag and Cache-Control, but without cookies', async () => {
         const headers = { etag: '"v"', 'cache-control': 'no-cache', 'set-cookie': ['a=1', 'b=2'] }
         await using apps = await start(() => ({ headers, body: 'x' }))
         expect((await apps.a()).headers).toMatchObject(headers)
@@ -190,7 +193,7 @@ export function idempotencyAdapterContract(
         expect(retry.headers['set-cookie']).toBeUndefined()
       })
 
-      it('has the CORS, tracing and limit fields of the current request in a retry, and a merged Vary', async () => {
+      it('is replayed with the CORS, tracing and limit fields of the current request', async () => {
         let requests = 0
         const outside: Layer = (req, res, next) => {
           requests += 1
@@ -244,29 +247,26 @@ export function idempotencyAdapterContract(
           'as a stream, with its length',
           () => ({ body: stream(), headers: { 'content-length': '5000' } }),
         ],
-      ])(
-        'goes to its client in full if it is too large, %s, and its handler does not run again',
-        async (_, say) => {
-          const handler = () => {
-            const { headers, ...said } = say()
-            return { status: 201, ...said, headers: { location: '/orders/7', ...headers } }
-          }
-          await using apps = await start(handler, { rules: { maxBodyBytes: 4_999 } })
-          const first = await apps.a()
-          expect([first.status, first.cut, String(first.body)]).toEqual([201, false, big])
-          // A response that is not stored is not held back until the store has the result.
-          await apps.idle()
-          for (const ask of [apps.b, apps.a]) {
-            const retry = await ask()
-            expect([retry.status, code(retry)]).toEqual([409, 'idempotency-response-not-retained'])
-            expect(retry.headers.location).toBe('/orders/7')
-            expect(JSON.parse(String(retry.body)).originalStatus).toBe(201)
-          }
-          expect(apps.runs()).toBe(1)
-        },
-      )
+      ])('goes to its client in full if it is too large to store, %s', async (_, say) => {
+        const handler = () => {
+          const { headers, ...said } = say()
+          return { status: 201, ...said, headers: { location: '/orders/7', ...headers } }
+        }
+        await using apps = await start(handler, { rules: { maxBodyBytes: 4_999 } })
+        const first = await apps.a()
+        expect([first.status, first.cut, String(first.body)]).toEqual([201, false, big])
+        // A response that is not stored is sent before the store has the result.
+        await apps.idle()
+        for (const ask of [apps.b, apps.a]) {
+          const retry = await ask()
+          expect([retry.status, code(retry)]).toEqual([409, 'idempotency-response-not-retained'])
+          expect(retry.headers.location).toBe('/orders/7')
+          expect(JSON.parse(String(retry.body)).originalStatus).toBe(201)
+        }
+        expect(apps.runs()).toBe(1)
+      })
 
-      it.each([400, 402, 404, 409, 410, 422])('is kept if its status is %d', async (status) => {
+      it.each([400, 402, 404, 409, 410, 422])('is replayed if its status is %d', async (status) => {
         await using apps = await start(({ run }) => ({ status, body: `run ${run}` }))
         await apps.a()
         const retry = await apps.b()
@@ -274,7 +274,7 @@ export function idempotencyAdapterContract(
       })
 
       it.each([401, 403, 408, 425, 429, 500, 503])(
-        'is not kept if its status is %d, so a retry runs',
+        'is not replayed if its status is %d, so that a retry runs',
         async (status) => {
           const handler = ({ run }: Visit) =>
             run === 1
@@ -288,7 +288,7 @@ export function idempotencyAdapterContract(
         },
       )
 
-      it('leaves the first request open after a 503, and a retry with another body is refused', async () => {
+      it('is refused to a retry with another body, even after a 503', async () => {
         await using apps = await start(({ run }) => ({ status: run === 1 ? 503 : 201 }))
         await apps.a()
         const other = await apps.b('/orders', { body: '{"amount":2}' })
@@ -297,7 +297,7 @@ export function idempotencyAdapterContract(
         expect(apps.runs()).toBe(2)
       })
 
-      it('is kept as 400 and released as 500 if an error handler outside made it of an error', async () => {
+      it('is replayed as a 400 and not as a 500 if an error handler outside made it', async () => {
         const status = (path: string) => (path.startsWith('/bad') ? 400 : 500)
         await using apps = await start(({ req }) => {
           throw failure(status(req.url ?? ''))
@@ -315,7 +315,7 @@ export function idempotencyAdapterContract(
         expect([apps.runs('/bad'), apps.runs('/broken')]).toEqual([1, 2])
       })
 
-      it('is released if the framework made it of an error', async () => {
+      it('is not replayed if the framework made it of an error', async () => {
         await using apps = await start(({ run }) => {
           if (run === 1) throw failure()
           return { status: 201 }
@@ -325,7 +325,7 @@ export function idempotencyAdapterContract(
       })
 
       it.each(adapter.odd)(
-        'is kept as it was first if the handler responds twice: %s',
+        'is replayed as it was first if the handler responds twice: %s',
         async (name) => {
           await using apps = await start()
           const first = await apps.a(`/odd/${name}`)
@@ -335,7 +335,7 @@ export function idempotencyAdapterContract(
         },
       )
 
-      it('has trailers for the first client, and none in a retry', async () => {
+      it('has trailers for the first client only', async () => {
         await using apps = await start()
         const first = await apps.a('/odd/trailers')
         expect([String(first.body), first.trailers['x-sum']]).toEqual(['"first"', '7'])
@@ -344,7 +344,7 @@ export function idempotencyAdapterContract(
         expect(retry.headers.trailer).toBeUndefined()
       })
 
-      it('is kept, released or uncertain as the handler says', async () => {
+      it('is kept, released or uncertain as the handler decides', async () => {
         const say = ({ attempt, req }: Visit) => {
           const word = req.url?.slice(1) as 'keep' | 'release' | 'uncertain' | 'withoutBody'
           attempt?.[word]()
@@ -379,7 +379,7 @@ export function idempotencyAdapterContract(
     })
 
     describe('a client', () => {
-      it('finds the response when it retries after it left before the end', async () => {
+      it('gets the response on a retry if it left before the end', async () => {
         const { handler, atWork, letGo } = gated()
         await using apps = await start(handler)
         const client = new AbortController()
@@ -396,7 +396,7 @@ export function idempotencyAdapterContract(
         expect(apps.runs()).toBe(1)
       })
 
-      it('gets 409 for a retry after it left during a stream, and the handler does not run again', async () => {
+      it('gets 409 on a retry if it left during a stream, and the handler does not run again', async () => {
         const source = new PassThrough()
         let at: Visit | undefined
         await using apps = await start((visit) => {
@@ -433,7 +433,7 @@ export function idempotencyAdapterContract(
         expect(apps.runs()).toBe(1)
       })
 
-      it('can leave while its duplicate waits, without a trace', async () => {
+      it('leaves no trace if it leaves while it waits for the first request', async () => {
         const { handler, atWork, letGo } = gated()
         await using apps = await start(handler, { rules: { onBusy: 'wait' } })
         const first = apps.a()
@@ -451,7 +451,7 @@ export function idempotencyAdapterContract(
       })
 
       it.each(['reject', 'wait'])(
-        'can send its request twice in one packet (%s): both get a response, and one runs',
+        'gets a response to each of two duplicates in one packet (%s), and one runs',
         async (onBusy) => {
           const { handler, atWork, letGo } = gated()
           await using apps = await start(handler, { rules: { onBusy } })
@@ -472,7 +472,7 @@ export function idempotencyAdapterContract(
         },
       )
 
-      it('gets 100 Continue and a response if it sends Expect, each time', async () => {
+      it('gets 100 Continue and a response each time if it sends Expect', async () => {
         await using apps = await start(({ run }) => ({ body: `run ${run}` }))
         const ask = async () => {
           const socket = connect(apps.port, '127.0.0.1').setEncoding('latin1')
@@ -492,7 +492,7 @@ export function idempotencyAdapterContract(
       })
 
       it.each(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'])(
-        'is not bound to its key in a %s request',
+        'may send a key in a %s request, where it has no effect',
         async (method) => {
           await using apps = await start()
           for (const _ of [1, 2]) {
@@ -503,14 +503,14 @@ export function idempotencyAdapterContract(
         },
       )
 
-      it('gets 413 if its request is too large to compare, and nothing runs', async () => {
+      it('gets 413 if its request is too large to compare, and no handler runs', async () => {
         await using apps = await start(undefined, { rules: { maxRequestBytes: 10 } })
         const got = await apps.a()
         expect([got.status, code(got)]).toEqual([413, 'idempotency-request-too-large'])
         expect(apps.runs()).toBe(0)
       })
 
-      it('keeps its connection if its request is too large', async () => {
+      it('keeps its connection after a request that is too large', async () => {
         await using apps = await start(undefined, { rules: { maxRequestBytes: 10 } })
         const socket = connect(apps.port, '127.0.0.1').setEncoding('latin1')
         let text = ''
@@ -535,13 +535,13 @@ export function idempotencyAdapterContract(
           },
         ],
         ['rejects', () => Promise.reject(new Error('scope'))],
-      ])('gets the error of the framework if the scope %s, and nothing runs', async (_, scope) => {
+      ])('gets the error of the framework if the scope function %s', async (_, scope) => {
         await using apps = await start(undefined, { rules: { scope } })
         expect((await apps.a()).status).toBe(500)
         expect(apps.runs()).toBe(0)
       })
 
-      it('gets no replay if a guard in front of the route refuses it', async () => {
+      it('gets no replay if a guard in front of the route refuses its request', async () => {
         let allowed = true
         const guard: Layer = (_req, res, next) => {
           if (allowed) return next()
@@ -557,7 +557,7 @@ export function idempotencyAdapterContract(
     })
 
     describe('the same key', () => {
-      it('names the same request with a fresh token, and another one of another user or tenant', async () => {
+      it('finds the request of the same user after a new login, and not that of another user', async () => {
         type Fields = { headers: Record<string, string> }
         const scope = ({ headers }: Fields) => `${headers['x-tenant']} ${headers['x-user']}`
         await using apps = await start(({ run }) => ({ body: `run ${run}` }), { rules: { scope } })
@@ -571,7 +571,7 @@ export function idempotencyAdapterContract(
         expect(await ask('1', 'umbrella', 'old')).toBe('run 3')
       })
 
-      it('names another request with another query or mount of the same routes', async () => {
+      it('belongs to another request if the query or the mount path differs', async () => {
         await using apps = await start(undefined, { mounts: ['/v1', '/v2'] })
         expect((await apps.a('/v1/orders?a=1&b=2')).status).toBe(200)
         expect(replayed(await apps.b('/v1/orders?b=2&a=1'))).toBe(true)
@@ -586,14 +586,14 @@ export function idempotencyAdapterContract(
         expect(apps.runs('/v2/orders')).toBe(0)
       })
 
-      it('names another request with another method', async () => {
+      it('belongs to another request if the method differs', async () => {
         await using apps = await start()
         await apps.a()
         expect((await apps.b('/orders', { method: 'PATCH' })).status).toBe(422)
       })
     })
 
-    it('keeps the context of the request for the handler', async () => {
+    it('keeps the async context of the request for the handler', async () => {
       const storage = new AsyncLocalStorage<string>()
       const outside: Layer = (req, _res, next) => storage.run(String(req.headers['x-user']), next)
       const handler = async ({ attempt }: Visit) => {

@@ -17,14 +17,17 @@ export interface Visit extends Arrival {
   readonly run: number
 }
 
-/** A stream is sent as the framework sends streams. Missing values are left to the framework. */
+/** The framework sends a stream in its own way, and chooses values that are missing. */
 export interface Said {
   readonly status?: number
   readonly headers?: Record<string, string | string[]>
   readonly body?: string | Buffer | Readable
 }
 
-/** As in Express. `gzip` stands for the compression of the framework. */
+/**
+ * A layer of the app: a function with the parameters of an Express middleware, or `gzip` for the
+ * compression of the framework.
+ */
 export type Layer =
   | 'gzip'
   | ((req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void) => void)
@@ -36,8 +39,8 @@ export interface AppOptions {
   readonly outside?: readonly Layer[]
   readonly inside?: readonly Layer[]
   /**
-   * Mounts the middleware under each of these instead of `/`, as a router does. An empty list does
-   * not mount it.
+   * Mounts the middleware under each of these paths instead of `/`, as a router does. With an empty
+   * list it is not mounted.
    */
   readonly mounts?: readonly string[]
   /**
@@ -50,8 +53,8 @@ export interface AppOptions {
 }
 
 /**
- * Counts the runs of a handler by path. The routes `/ways` and `/odd` are counted, and left to the
- * app.
+ * Counts the runs of a handler by path. The app itself handles the routes `/ways` and `/odd`, which
+ * are counted too.
  */
 export function countRuns(handler: (visit: Visit) => Said | Promise<Said>): {
   readonly visit: AppOptions['visit']
@@ -105,7 +108,7 @@ export interface Post {
   readonly user?: string
   readonly body?: string
   readonly headers?: Record<string, string>
-  /** If it is aborted, the client leaves, and its response is `cut`. */
+  /** If this signal is aborted, the client leaves, and its response is `cut`. */
   readonly signal?: AbortSignal
 }
 
@@ -116,11 +119,11 @@ export interface Got {
   readonly headers: IncomingMessage['headers']
   readonly body: Buffer
   readonly trailers: IncomingMessage['trailers']
-  /** The response has no end. */
+  /** Whether the response has no end. */
   readonly cut: boolean
 }
 
-/** One request on a connection of its own; never rejects. */
+/** Sends one request on a connection of its own. Never rejects. */
 export function post(url: string, options: Post = {}): Promise<Got> {
   const { method = 'POST', key = 'k', user = 'ada', body = '{"amount":1}', signal } = options
   const headers = {

@@ -1,5 +1,5 @@
-// The contract of IdempotencyStore, as a suite. Two attached stores on the same data play two
-// processes. The memory store serves one process, so there they are one.
+// The contract of IdempotencyStore, as a suite. Two attached stores on the same data stand for two
+// processes. The memory store serves one process, so both are the same store there.
 
 import {
   type BeginReply,
@@ -18,7 +18,7 @@ export interface IdempotencyBench {
   open(): Promise<{ a: IdempotencyStore; b: IdempotencyStore }>
   /** Lets this much time pass for the store. */
   pass(ms: number): Promise<void>
-  /** The clock the stores are given. Default: the system's. */
+  /** The clock of the stores. Default: the system's. */
   clock?: IdempotencyHooks['clock']
   close?(): Promise<void>
 }
@@ -153,8 +153,8 @@ async function expectWoken({ woken }: Told): Promise<void> {
 }
 
 /**
- * `half`: only every other part, so that the two halves can run side by side, because most of their
- * time is waiting.
+ * `half` selects every other part of the suite. The two halves can then run side by side, because
+ * they mostly wait.
  */
 export function idempotencyStoreContract(
   name: string,
@@ -186,7 +186,7 @@ export function idempotencyStoreContract(
 }
 
 function beginning(on: () => Stage): void {
-  it('begins one of many attempts, and tells the others how long the key is busy at most', async () => {
+  it('begins one of many attempts, and reports to the others how long the key is busy at most', async () => {
     const { a, b } = on()
     const replies = await Promise.all(
       Array.from({ length: 20 }, (_, i) => on().begin(i % 2 === 0 ? a : b, `${i}`)),
@@ -200,7 +200,7 @@ function beginning(on: () => Stage): void {
     }
   })
 
-  it('counts attempts from 1; the first is no recovery and has no steps', async () => {
+  it('counts attempts from 1, and the first one is no recovery', async () => {
     const reply = await on().begun(on().a, '1')
     expect(reply).toMatchObject({ attempt: 1, isRecovery: false, steps: new Map() })
     expect(reply.grant).toMatchObject({ key: 'k', token: '1' })
@@ -216,7 +216,7 @@ function beginning(on: () => Stage): void {
     expect(other.forMs).toBeLessThanOrEqual(1_910)
   })
 
-  it('still reports the recovery to the same token after a takeover of its own', async () => {
+  it('still reports a recovery when the same token begins again after it took over', async () => {
     const { grant } = await on().begun(on().a, '1', { leaseMs: LEASE_MS })
     await on().a.keepStep(grant, 'pay', bytes('paid'))
     await on().bench.pass(OVER_MS)
@@ -239,14 +239,14 @@ function beginning(on: () => Stage): void {
     }
   })
 
-  it('distinguishes an empty frame from none', async () => {
+  it('distinguishes an empty frame from a missing one', async () => {
     const { grant } = await on().begun(on().a, '1')
     await on().a.finish(grant, completed(''), PRINTS)
     expect(await on().begin(on().b, '2')).toMatchObject({ status: 'completed' })
     expect((await on().a.inspect('k'))?.frame?.byteLength).toBe(0)
   })
 
-  it('raises the fence with every attempt, also within one moment', async () => {
+  it('raises the fence with every attempt, also within one millisecond', async () => {
     let before = 0n
     for (let i = 0; i < 100; i++) {
       const store = i % 2 === 0 ? on().a : on().b
@@ -279,13 +279,13 @@ function mismatching(on: () => Stage): void {
     ['was released', async () => end(on(), released())],
     ['is completed', async () => end(on(), completed('done'))],
   ]
-  it.each(states)('is a mismatch with other fingerprints while the key %s', async (_, prepare) => {
+  it.each(states)('is a mismatch for other fingerprints while the key %s', async (_, prepare) => {
     await prepare()
     expect(await on().status(OTHER)).toBe('mismatch')
     expect(await on().status({ exact: 'c', canonical: 'e' })).toBe('mismatch')
   })
 
-  it('changes nothing if it is a mismatch', async () => {
+  it('changes nothing in the record after a mismatch', async () => {
     await on().lapsed()
     const before = await on().a.inspect('k')
     expect(await on().status(OTHER)).toBe('mismatch')
@@ -293,7 +293,7 @@ function mismatching(on: () => Stage): void {
     expect([attempt, state, fence]).toEqual([before?.attempt, 'lapsed', before?.fence])
   })
 
-  it('is a mismatch also for the running token', async () => {
+  it('is a mismatch also for the token of the running attempt', async () => {
     await on().begun(on().a, '1')
     expect(await on().begin(on().a, '1', { fingerprints: OTHER })).toEqual({ status: 'mismatch' })
   })
@@ -303,7 +303,7 @@ function mismatching(on: () => Stage): void {
     ['the exact fingerprint, without a canonical one', { exact: 'e', canonical: '' }],
     ['the canonical fingerprint', { exact: 'e2', canonical: 'c' }],
     ['the canonical fingerprint, without an exact one', { exact: '', canonical: 'c' }],
-  ])('continues the same request with %s', async (_, fingerprints) => {
+  ])('is the same request with %s', async (_, fingerprints) => {
     await end(on(), completed('done'))
     expect(await on().status(fingerprints)).toBe('completed')
   })
@@ -348,13 +348,13 @@ function lapsing(on: () => Stage): void {
     expect(replies.filter(({ status }) => status === 'busy')).toHaveLength(99)
   })
 
-  it('becomes uncertain if onLeaseExpired says so, and no attempt begins', async () => {
+  it('becomes uncertain if onLeaseExpired is uncertain, so that no attempt begins', async () => {
     await on().lapsedIntoUncertain()
     expect(await on().status()).toBe('uncertain')
     expect(await on().a.inspect('k')).toMatchObject({ state: 'uncertain', attempt: 1 })
   })
 
-  it('becomes uncertain after maxAttempts in a row', async () => {
+  it('becomes uncertain after maxAttempts lost leases in a row', async () => {
     for (const token of ['1', '2', '3']) {
       const more = { leaseMs: LEASE_MS, maxAttempts: 3 }
       expect(await on().begun(on().a, token, more)).toMatchObject({ attempt: Number(token) })
@@ -364,7 +364,7 @@ function lapsing(on: () => Stage): void {
     expect(await on().begin(on().b, '5', { maxAttempts: 9 })).toEqual({ status: 'uncertain' })
   })
 
-  it('no longer counts after a later attempt was released', async () => {
+  it('no longer counts towards maxAttempts after a later attempt was released', async () => {
     const more = { leaseMs: LEASE_MS, maxAttempts: 2 }
     await on().lapsed('1', more)
     const second = await on().begun(on().a, '2', more)
@@ -379,7 +379,7 @@ function lapsing(on: () => Stage): void {
 }
 
 function renewing(on: () => Stage): void {
-  it('keeps a lease, and replies for each grant separately', async () => {
+  it('extends the lease, and replies for each grant separately', async () => {
     const { grant: mine } = await on().begun(on().a, '1', { leaseMs: 500 })
     const over = await on().begun(on().a, '1', { leaseMs: 500 }, 'overtaken')
     await on().bench.pass(300)
@@ -392,7 +392,7 @@ function renewing(on: () => Stage): void {
     expect(await on().a.renew([], LONG_MS)).toEqual([])
   })
 
-  it('revives a lease that ran out without a takeover', async () => {
+  it('revives a lease that ran out if no other attempt took over', async () => {
     const grant = await on().lapsed()
     expect(await on().a.renew([grant], LONG_MS)).toEqual([true])
     expect(await on().status()).toBe('busy')
@@ -410,7 +410,7 @@ function renewing(on: () => Stage): void {
 }
 
 function finishing(on: () => Stage): void {
-  it('completes an attempt for good: no attempt begins, and nothing changes it', async () => {
+  it('completes an attempt for good, so that no attempt begins and nothing changes the result', async () => {
     const grant = await end(on(), completed('first'))
     expect(await on().a.finish(grant, completed('second'), PRINTS)).toBe('finished')
     expect(await on().a.finish(grant, released(), PRINTS)).toBe('stale')
@@ -437,7 +437,7 @@ function finishing(on: () => Stage): void {
     ['completed', completed('done')],
     ['released', released()],
     ['uncertain', uncertain()],
-  ])('accepts the result %s again, but only from the same attempt', async (_, finish) => {
+  ])('accepts the result %s repeatedly from the same attempt only', async (_, finish) => {
     const grant = await end(on(), finish)
     expect(await on().a.finish(grant, finish, PRINTS)).toBe('finished')
     expect(await on().b.finish({ ...grant, token: 'x' }, finish, PRINTS)).toBe('stale')
@@ -452,7 +452,7 @@ function finishing(on: () => Stage): void {
     expect(await on().status()).toBe('busy')
   })
 
-  it('is stale for a repeated release after another attempt began', async () => {
+  it('replies stale to a repeated release after another attempt began', async () => {
     const grant = await end(on(), released())
     const next = await on().begun(on().b, '2')
     expect(await on().a.finish(grant, released(), PRINTS)).toBe('stale')
@@ -474,11 +474,14 @@ function finishing(on: () => Stage): void {
   it.each([
     ['released', released()],
     ['uncertain', uncertain()],
-  ])('is stale for a lost record if the attempt is %s, and writes nothing', async (_, finish) => {
-    const grant: Grant = { key: 'k', token: '1', fence: '1700000000000000' }
-    expect(await on().a.finish(grant, finish, PRINTS)).toBe('stale')
-    expect(await on().a.inspect('k')).toBeUndefined()
-  })
+  ])(
+    'replies stale without a record if the attempt is %s, and writes nothing',
+    async (_, finish) => {
+      const grant: Grant = { key: 'k', token: '1', fence: '1700000000000000' }
+      expect(await on().a.finish(grant, finish, PRINTS)).toBe('stale')
+      expect(await on().a.inspect('k')).toBeUndefined()
+    },
+  )
 }
 
 function comingLate(on: () => Stage): void {
@@ -486,13 +489,13 @@ function comingLate(on: () => Stage): void {
     ['completed', completed('late'), 'completed'],
     ['released', released(), 'begun'],
     ['uncertain', uncertain(), 'uncertain'],
-  ])('finishes as %s if no other attempt took over', async (_, finish, status) => {
+  ])('is accepted as %s if no other attempt took over', async (_, finish, status) => {
     const grant = await on().lapsed()
     expect(await on().a.finish(grant, finish, PRINTS)).toBe('finished')
     expect(await on().status()).toBe(status)
   })
 
-  it('resolves by its result the uncertainty that it caused', async () => {
+  it('replaces the uncertainty that the expired lease caused', async () => {
     const grant = await on().lapsedIntoUncertain()
     expect(await on().a.renew([grant], LONG_MS)).toEqual([true])
     expect(await on().status()).toBe('uncertain')
@@ -518,7 +521,7 @@ function comingLate(on: () => Stage): void {
 }
 
 function keepingSteps(on: () => Stage): void {
-  it('survives a release and a takeover, the last one of its name', async () => {
+  it('survives a release and a takeover, in its last version', async () => {
     const first = await on().begun(on().a, '1')
     expect(await on().a.keepStep(first.grant, 'pay', bytes('1'))).toBe('kept')
     expect(await on().a.keepStep(first.grant, 'pay', bytes('2'))).toBe('kept')
@@ -533,7 +536,7 @@ function keepingSteps(on: () => Stage): void {
     expect([...(steps.get('mail') ?? [])]).toEqual([0, 255])
   })
 
-  it('may have any name, and never collides with a field of the store', async () => {
+  it('may have any name, which never collides with a field of the store', async () => {
     const { grant } = await on().begun(on().a, '1')
     const names = [
       '',
@@ -554,7 +557,7 @@ function keepingSteps(on: () => Stage): void {
     expect(await on().a.finish(grant, completed('done'), PRINTS)).toBe('finished')
   })
 
-  it('is kept after the lease, if no other attempt took over', async () => {
+  it('is stored after the end of the lease if no other attempt took over', async () => {
     const grant = await on().lapsed()
     expect(await on().a.keepStep(grant, 'pay', bytes('paid'))).toBe('kept')
     const { steps } = await on().begun(on().b, '2')
@@ -565,13 +568,13 @@ function keepingSteps(on: () => Stage): void {
     ['completed', completed('done')],
     ['released', released()],
     ['uncertain', uncertain()],
-  ])('is stale if the attempt is %s', async (_, finish) => {
+  ])('is refused as stale if the attempt is %s', async (_, finish) => {
     const grant = await end(on(), finish)
     expect(await on().a.keepStep(grant, 'pay', bytes('late'))).toBe('stale')
     expect((await on().a.inspect('k'))?.steps).toEqual([])
   })
 
-  it('is stale without a record, and writes nothing', async () => {
+  it('is refused as stale without a record, and writes nothing', async () => {
     const grant: Grant = { key: 'k', token: '1', fence: '5' }
     expect(await on().a.keepStep(grant, 'pay', bytes('paid'))).toBe('stale')
     expect(await on().a.inspect('k')).toBeUndefined()
@@ -605,7 +608,7 @@ function waking(on: () => Stage): void {
     await expectWoken(on().toldB)
   })
 
-  it('is not woken without asking for it', async () => {
+  it('is not woken if it did not ask to wait', async () => {
     const { grant } = await on().begun(on().a, '1')
     expect(await on().status()).toBe('busy')
     await on().a.finish(grant, completed('done'), PRINTS)
@@ -668,7 +671,7 @@ function inspecting(on: () => Stage): void {
     expect(inspection?.keepForMs).toBeLessThanOrEqual(KEEP_MS)
   })
 
-  it('changes nothing', async () => {
+  it('changes nothing in the record', async () => {
     await on().lapsed()
     await on().a.inspect('k')
     await on().b.inspect('k')
@@ -688,7 +691,7 @@ function settling(on: () => Stage): void {
   ]
 
   it.each(settleable)(
-    'completes a record that is %s, and all later requests get its response',
+    'completes a record that is %s, so that all later requests get its response',
     async (_, prepare) => {
       await prepare()
       expect(await on().b.settle('k', completed('by hand', 30_000), UNFORCED)).toBe('settled')
@@ -729,7 +732,7 @@ function settling(on: () => Stage): void {
     expect(BigInt(next.grant.fence)).toBeGreaterThan(BigInt(grant.fence))
   })
 
-  it('ends a running attempt with force, which can do nothing more', async () => {
+  it('ends a running attempt with force, so that its results are refused', async () => {
     const { grant } = await on().begun(on().a, '1')
     await on().b.settle('k', completed('by hand'), FORCED)
     expect(await on().a.renew([grant], LONG_MS)).toEqual([false])
@@ -740,7 +743,7 @@ function settling(on: () => Stage): void {
     expect(await on().answer()).toBe('by hand')
   })
 
-  it('ends an attempt whose lease is over, too', async () => {
+  it('ends an attempt whose lease is over', async () => {
     const grant = await on().lapsedIntoUncertain()
     await on().b.settle('k', released(), UNFORCED)
     expect(await on().a.renew([grant], LONG_MS)).toEqual([false])
@@ -758,12 +761,12 @@ function settling(on: () => Stage): void {
     expect(again).toMatchObject({ attempt: 3, isRecovery: true })
   })
 
-  it('replies absent without a record', async () => {
+  it('replies absent if there is no record', async () => {
     expect(await on().a.settle('k', completed('by hand'), FORCED)).toBe('absent')
     expect(await on().a.inspect('k')).toBeUndefined()
   })
 
-  it('wakes waiters, and tells every process to drop its copy', async () => {
+  it('wakes waiters, and makes every process drop its copy', async () => {
     await on().begun(on().a, '1')
     await on().begin(on().b, 'w', { wait: true })
     await on().a.settle('k', completed('by hand'), FORCED)
@@ -792,7 +795,7 @@ function expiring(on: () => Stage): void {
     expect(await on().status(OTHER)).toBe('begun')
   })
 
-  it('is kept for its retention from its beginning, and the next fence still rises', async () => {
+  it('is kept for its retention from the start, and the fence of the next attempt still rises', async () => {
     const first = await on().begun(on().a, '1', { leaseMs: 100, retentionMs: KEPT_MS })
     await on().bench.pass(150)
     expect((await on().a.inspect('k'))?.state).toBe('lapsed')
@@ -833,14 +836,14 @@ function expiring(on: () => Stage): void {
     expect(await on().a.inspect('k')).toBeUndefined()
   })
 
-  it('is kept after settling for the retention given then', async () => {
+  it('is kept after settling for the retention that the operator gave', async () => {
     await on().lapsed()
     await on().b.settle('k', completed('by hand', KEPT_MS), UNFORCED)
     await on().bench.pass(GONE_MS)
     expect(await on().status()).toBe('begun')
   })
 
-  it('is written again if it was lost during the run and the attempt completes', async () => {
+  it('is written again if it was lost during a run that completes', async () => {
     const { grant } = await on().begun(on().a, '1', { leaseMs: 100, retentionMs: 100 })
     await on().bench.pass(150)
     expect(await on().a.inspect('k')).toBeUndefined()

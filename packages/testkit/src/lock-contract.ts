@@ -1,5 +1,5 @@
-// The contract of LockStore, as a suite. Two attached stores on the same data play two processes.
-// The memory store serves one process, so there they are one.
+// The contract of LockStore, as a suite. Two attached stores on the same data stand for two
+// processes. The memory store serves one process, so both are the same store there.
 
 import { type Grant, type LockHooks, type LockStore, systemClock } from '@stampede/core/store'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -10,7 +10,7 @@ export interface LockBench {
   open(): Promise<{ a: LockStore; b: LockStore }>
   /** Lets this much time pass for the store. */
   pass(ms: number): Promise<void>
-  /** The clock the stores are given. Default: the system's. */
+  /** The clock of the stores. Default: the system's. */
   clock?: LockHooks['clock']
   close?(): Promise<void>
 }
@@ -77,7 +77,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         expect(replies.map(({ status }) => status).sort()).toEqual(['busy', 'busy', 'granted'])
       })
 
-      it('tells the others the rest of the lease', async () => {
+      it('reports the rest of the lease to the other callers', async () => {
         await take(a, '1', 5_000)
         const reply = await ask(b, '2')
         expect(reply.status).toBe('busy')
@@ -100,7 +100,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         expect(BigInt(second.fence)).toBeGreaterThan(BigInt(first.fence))
       })
 
-      it('keeps fences rising in the order of grants, also within one moment', async () => {
+      it('raises fences in the order of grants, also within one millisecond', async () => {
         const fences: bigint[] = []
         for (let i = 0; i < 200; i++) {
           const grant = await take(i % 2 === 0 ? a : b, String(i))
@@ -130,7 +130,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         for (const [i, key] of keys.entries()) await queue(b, `next-${i}`, LONG_MS, key)
         for (const grant of grants) await a.release(grant)
         await told(() => toldB, keys.length)
-        // In any order, because in a cluster they come from several nodes.
+        // The order does not matter, because messages come from several nodes in a cluster.
         const heard = new Map(toldB.map(({ grant }) => [grant.key, grant.token]))
         expect(heard).toEqual(new Map(keys.map((key, i) => [key, `next-${i}`])))
       })
@@ -143,7 +143,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         await take(b, '2')
       })
 
-      it('frees the lock once: the second call is lost, and the newer holder keeps it', async () => {
+      it('frees the lock once: a second release replies lost, and the newer holder keeps the lock', async () => {
         const grant = await take(a, '1')
         await a.release(grant)
         expect(await a.release(grant)).toEqual({ status: 'lost' })
@@ -152,7 +152,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         expect(await b.renew([newer], LONG_MS)).toEqual([true])
       })
 
-      it('is lost after the lease if another holder has the lock, and not if the lock is free', async () => {
+      it('replies lost after the end of the lease only if another holder has the lock', async () => {
         const late = await take(a, '1', LEASE_MS)
         const alone = await take(a, '2', LEASE_MS, 'other')
         await bench.pass(OVER_MS)
@@ -162,7 +162,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         expect(await b.renew([newer], LONG_MS)).toEqual([true])
       })
 
-      it('needs both the token and the fence of the grant; a fence of * matches any', async () => {
+      it('needs both the token and the fence of the grant, or the fence *', async () => {
         const grant = await take(a, '1')
         expect(await a.release({ ...grant, fence: '1' })).toEqual({ status: 'lost' })
         expect(await a.release({ ...grant, token: '2' })).toEqual({ status: 'lost' })
@@ -173,7 +173,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
     })
 
     describe('renew', () => {
-      it('keeps a lease, and replies for each grant separately', async () => {
+      it('extends the lease, and replies for each grant separately', async () => {
         const mine = await take(a, '1', LEASE_MS)
         const over = await take(a, '2', LEASE_MS, 'overtaken')
         await bench.pass(150)
@@ -185,7 +185,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         expect(await a.renew([over, mine, unknown], LONG_MS)).toEqual([false, true, false])
       })
 
-      it('revives a lease that ran out without another caller', async () => {
+      it('revives a lease that ran out if no other caller has the lock', async () => {
         const grant = await take(a, '1', LEASE_MS)
         await bench.pass(OVER_MS)
         expect(await a.renew([grant], LONG_MS)).toEqual([true])
@@ -201,7 +201,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
     })
 
     describe('the queue', () => {
-      it('gets the lock in the release: one waiter is notified, once, with a greater fence', async () => {
+      it('passes the lock on in the release to one waiter, with a greater fence', async () => {
         const first = await take(a, '1')
         expect(await queue(b, '2', 5_000)).toMatchObject({ status: 'busy' })
         expect(await a.release(first)).toEqual({
@@ -217,7 +217,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         await nothingTold(() => toldB.filter((each) => each.grant.key === 'k'))
       })
 
-      it('hands over a lease like any other', async () => {
+      it('passes on a lease that can be renewed and released like any other', async () => {
         const first = await take(a, '1')
         await queue(b, '2')
         await a.release(first)
@@ -231,7 +231,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         await take(a, '3')
       })
 
-      it('does not contain callers that did not ask for a place', async () => {
+      it('has no place for a caller that did not ask for one', async () => {
         const first = await take(a, '1')
         await ask(b, '2')
         await a.release(first)
@@ -239,7 +239,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         await nothingTold(() => toldB)
       })
 
-      it('has one place for a process, for any number of its calls', async () => {
+      it('has one place per process, for any number of its calls', async () => {
         const first = await take(a, '1')
         await queue(b, '2')
         await queue(b, '2')
@@ -271,7 +271,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         expect(await b.renew([reply.grant], LONG_MS)).toEqual([true])
       })
 
-      it('tells the releasing process how long the first lease of the next holder is', async () => {
+      it('reports to the releasing process how long the first lease of the next holder is', async () => {
         const first = await take(a, '1')
         await queue(b, '2', 5_000)
         const { busyForMs = 0 } = await a.release(first)
@@ -300,7 +300,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         await take(a, '4')
       })
 
-      it('is left by a process that no longer waits; leaving twice changes nothing', async () => {
+      it('has no place for a process that left, which may leave twice', async () => {
         const first = await take(a, '1')
         await b.leave('k')
         await queue(b, '2')
@@ -311,7 +311,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         await nothingTold(() => toldB)
       })
 
-      it('is not left by a process that already got the lock', async () => {
+      it('cannot be left by a process that already got the lock', async () => {
         const first = await take(a, '1')
         await queue(b, '2')
         await a.release(first)
@@ -323,7 +323,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
     })
 
     describe('release and queue again', () => {
-      it('gets the lock back in the reply if no other process waits', async () => {
+      it('returns the lock in the reply if no other process waits', async () => {
         const first = await take(a, '1')
         const { status, granted } = await a.release(first, { token: '2', leaseMs: 5_000 })
         expect(status).toBe('released')
@@ -335,7 +335,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         await nothingTold(() => toldA)
       })
 
-      it('takes no place in the queue of a lost lock', async () => {
+      it('adds no place to the queue of a lost lock', async () => {
         const late = await take(a, '1', LEASE_MS)
         await bench.pass(OVER_MS)
         const newer = await take(b, '2')
@@ -345,12 +345,13 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         await nothingTold(() => toldA)
       })
 
-      it('queues behind earlier processes', async () => {
+      it('adds a place behind earlier processes', async () => {
         const first = await take(a, '1')
         await queue(b, '2')
         const { granted } = await a.release(first, { token: '3', leaseMs: LONG_MS })
         if (a === b) {
-          // A process has one place, and had it already. It is known by its new token.
+          // A process has one position in the queue. Here it keeps that position, under its new
+          // token.
           expect(granted?.grant.token).toBe('3')
           return
         }
@@ -366,7 +367,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         expect(toldB[1]?.grant.token).toBe('4')
       })
 
-      it('grants under a token that the store knows, also to a process that queued under another', async () => {
+      it('grants under a token that the store knows, even if the process queued under another token', async () => {
         const first = await take(a, '1')
         await queue(a, '2')
         const { granted } = await a.release(first, { token: '3', leaseMs: LONG_MS })

@@ -49,7 +49,7 @@ export class Barrier {
     return reply
   }
 
-  /** Like `after`, and then the reply is lost. */
+  /** Works like `after`, but the reply is lost. */
   readonly afterUnheard: LockFault = async (work) => {
     await work()
     await this.#opened
@@ -57,13 +57,16 @@ export class Barrier {
   }
 }
 
-/** Passes calls on to a lock store, unless a fault is set. Records them as `operation key`. */
+/**
+ * A lock store that passes calls to another one, unless a fault is set. Records each call as
+ * `operation key`.
+ */
 export class FaultyLocks implements LockStore {
   readonly name = 'faulty'
   readonly calls: string[] = []
   /** Replies of acquire. */
   readonly grants: Grant[] = []
-  /** The fault of every call without a fault of its own. */
+  /** The fault of each call that has no other fault. */
   always: LockFault | undefined
   readonly #inner: LockStore
   readonly #faults = new Map<LockOperation, LockFault[]>()
@@ -73,13 +76,13 @@ export class FaultyLocks implements LockStore {
     this.#inner = inner
   }
 
-  /** Sets the fault of the next call of `operation` that has none yet. */
+  /** Sets the fault of the next call of `operation` for which no fault is set yet. */
   next(operation: LockOperation, fault: LockFault): this {
     this.#faults.set(operation, [...(this.#faults.get(operation) ?? []), fault])
     return this
   }
 
-  /** The calls since the last call of this. */
+  /** Returns the calls since this method was last called. */
   take(): string[] {
     return this.calls.splice(0)
   }

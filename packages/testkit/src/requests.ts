@@ -11,7 +11,7 @@ export interface RequestOptions {
 
 export interface Answer {
   readonly url: string
-  /** 0 if no complete response came. `error` then says why. */
+  /** The status. 0 if no complete response came, with the reason in `error`. */
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly body: string
@@ -37,7 +37,7 @@ export async function burst(
   }
 }
 
-/** Sends one request. Never rejects, see `Answer`. */
+/** Sends one request. Never rejects: a failure is an `Answer` with status 0. */
 export function ask(url: string, options: RequestOptions = {}, agent?: Agent): Promise<Answer> {
   const { method = 'GET', headers = {}, body, timeoutMs = 20_000 } = options
   const startedAt = performance.now()

@@ -1,5 +1,5 @@
-// The contract of StampedeStore, as a suite. Two attached stores on the same data play two
-// processes. The memory store serves one process, so there they are one.
+// The contract of StampedeStore, as a suite. Two attached stores on the same data stand for two
+// processes. The memory store serves one process, so both are the same store there.
 
 import type { StampedeStore } from '@stampede/core'
 import {
@@ -20,7 +20,7 @@ export interface StoreBench {
   open(): Promise<{ a: StampedeStore; b: StampedeStore }>
   /** Lets this much time pass for the store. */
   pass(ms: number): Promise<void>
-  /** The clock the stores are given. Default: the system's. */
+  /** The clock of the stores. Default: the system's. */
   clock?: StoreHooks['clock']
   close?(): Promise<void>
 }
@@ -52,7 +52,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       ;({ a, b } = await bench.open())
       hintsA = attach(a, bench)
       hintsB = b === a ? hintsA : attach(b, bench)
-      // Both are connected. They get no message about earlier purges.
+      // Both stores are connected by now, so they get no message about earlier purges.
       const reading = { token: 'nobody', leaseMs: 0 }
       await Promise.all([a, b].map((store) => store.lookup('not there', reading)))
     })
@@ -94,7 +94,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(replies.map((reply) => reply.status).sort()).toEqual(['busy', 'busy', 'leased'])
     })
 
-    it('tells later callers the rest of the lease', async () => {
+    it('reports the rest of the lease to later callers', async () => {
       await lease(a, '1', 500)
       const reply = await ask(b, '2')
       expect(reply).toMatchObject({ status: 'busy' })
@@ -122,7 +122,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(stored).toMatchObject({ staleWhileRevalidateMs: 200, staleIfErrorMs: 400 })
     })
 
-    it('does not send a frame to a caller that has it', async () => {
+    it('does not send a frame again to a caller that has it', async () => {
       const { fence } = await fill(a)
       const { frame, ...times } = await storedFrameOf(ask(b, '2', 150, { knownFence: fence }))
       expect(frame).toBeUndefined()
@@ -130,7 +130,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(times.freshForMs).toBeGreaterThan(0)
     })
 
-    it('drops an entry that the caller calls outdated, and gives it the lease', async () => {
+    it('drops an entry that the caller calls outdated, and grants its lease', async () => {
       const { fence } = await fill(a)
       const reply = await ask(b, '2', 150, { outdated: { fence, soft: false } })
       expect(reply.status).toBe('leased')
@@ -138,7 +138,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect((await ask(a, '3')).status).toBe('busy')
     })
 
-    it('drops no other entry than the one that the caller names', async () => {
+    it('drops only the entry that the caller names as outdated', async () => {
       const { fence } = await fill(a)
       const outdated = { fence: String(BigInt(fence) - 1n), soft: false }
       expect(await ask(b, '2', 150, { outdated })).toMatchObject({ status: 'fresh' })
@@ -155,7 +155,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await a.commit(grant, FRAME, LIFETIMES)).toBe('committed')
     })
 
-    it('makes an entry stale that the caller calls softly purged', async () => {
+    it('treats an entry as stale that the caller calls softly purged', async () => {
       const { fence } = await fill(a)
       const outdated = { fence, soft: true }
       expect(await ask(b, '2', 150, { outdated })).toMatchObject({
@@ -166,7 +166,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect((await storedFrameOf(ask(a, '3'))).freshForMs).toBeLessThanOrEqual(0)
     })
 
-    it('leases a fresh entry for an early refresh, and makes no caller wait', async () => {
+    it('grants a lease of a fresh entry for an early refresh, while other callers get the entry', async () => {
       await fill(a)
       const early = await ask(a, '1', 150, { early: true })
       expect(early).toMatchObject({ status: 'fresh', grant: { token: '1' } })
@@ -180,7 +180,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect((await storedFrameOf(ask(b, '4'))).fence).toBe(grant.fence)
     })
 
-    it('gives a stale entry to every caller, and its lease to one', async () => {
+    it('returns a stale entry to every caller, and its lease to one', async () => {
       await fill(a)
       await bench.pass(220)
       const replies = await Promise.all([ask(a, '1'), ask(b, '2')])
@@ -188,13 +188,13 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(replies.filter((reply) => 'grant' in reply && reply.grant)).toHaveLength(1)
     })
 
-    it('gives the lease after the stale window, with the entry for errors only', async () => {
+    it('returns an entry after its stale window with the lease, for errors only', async () => {
       await fill(a)
       await bench.pass(450)
       expect(await ask(b, '2')).toMatchObject({ status: 'leased', stored: { staleIfErrorMs: 400 } })
     })
 
-    it('gives the lease after the windows, with the entry for revalidation', async () => {
+    it('returns an entry after all windows with the lease, for revalidation only', async () => {
       const { fence } = await fill(a, '1', { ...LIFETIMES, keepMs: 1_500, physicalMs: 5_000 })
       await bench.pass(650)
       const reply = await ask(b, '2')
@@ -202,7 +202,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await ask(a, '3')).toMatchObject({ status: 'busy' })
     })
 
-    it('treats an entry after all windows as missing', async () => {
+    it('treats an entry as missing once its times for errors and revalidation are over', async () => {
       await fill(a)
       await bench.pass(650)
       const reply = await ask(b, '2')
@@ -217,7 +217,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(BigInt(second.fence)).toBeGreaterThan(BigInt(first.fence))
     })
 
-    it('refuses the commit of a holder that was overtaken, and keeps the newer entry', async () => {
+    it('refuses the commit of a holder that another one overtook, and keeps the newer entry', async () => {
       const late = await lease(a, '1')
       await bench.pass(170)
       const { fence } = await fill(b, '2')
@@ -231,13 +231,13 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await a.commit(late, FRAME, LIFETIMES)).toBe('committed')
     })
 
-    it('accepts a commit repeated after a lost reply, once', async () => {
+    it('accepts a repeated commit after a lost reply, and stores it once', async () => {
       const grant = await fill(a)
       expect(await a.commit(grant, FRAME, LIFETIMES)).toBe('committed')
       expect(await ask(b, '2')).toMatchObject({ status: 'fresh' })
     })
 
-    it('renews a held lease, and reports one that is not held', async () => {
+    it('renews a held lease, and reports a lease that is no longer held', async () => {
       const mine = await lease(a, '1')
       await bench.pass(100)
       expect(await a.renew([mine], 150)).toEqual([true])
@@ -248,14 +248,14 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await a.renew([mine, { ...mine, key: 'other' }], 150)).toEqual([false, false])
     })
 
-    it('wakes the waiters when the entry is there', async () => {
+    it('wakes the waiters when the entry is stored', async () => {
       const grant = await lease(a, '1')
       await ask(b, '2')
       await a.commit(grant, FRAME, LIFETIMES)
       await hinted(() => hintsB.wakes).toEqual(['k'])
     })
 
-    it('shares a failure for the back-off, wakes the waiters, and then lets one try', async () => {
+    it('shares a failure for the back-off, and afterwards grants the lease to one caller', async () => {
       const grant = await lease(a, '1')
       await ask(b, '2')
       const failure = { status: 502, message: 'no "route"' }
@@ -266,10 +266,10 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await ask(b, '4')).toMatchObject({ status: 'leased' })
     })
 
-    it('shares a failure with like requests, and gives the lease to an unlike one', async () => {
+    it('shares a failure with like requests only, and grants the lease to an unlike one', async () => {
       const failure = { status: 502, message: 'no "like":"other"', like: 'odd_1-' }
       await a.fail(await lease(a, '1'), failure, 5_000, true)
-      // The lookup may name no request, or a like one.
+      // The lookup may have no `like`, or an equal one.
       expect(await ask(b, '2')).toMatchObject({ status: 'failed', failure })
       expect(await ask(a, '3', 150, { like: 'odd_1-' })).toMatchObject({
         status: 'failed',
@@ -278,7 +278,8 @@ export function storeContract(name: string, bench: StoreBench): void {
       const reply = await ask(b, '4', 2_000, { like: 'other' })
       expect(reply.status).toBe('leased')
       expect(await ask(a, '5', 150, { like: 'third' })).toMatchObject({ status: 'busy' })
-      // An unlike request has failed too, so the failure is now shared with all.
+      // A request with another `like` has failed too, so the failure is now shared with all
+      // requests.
       const { grant } = reply as { grant: Grant }
       await b.fail(grant, { status: 503, message: 'down' }, 5_000)
       for (const like of ['odd_1-', 'other', 'third']) {
@@ -288,20 +289,20 @@ export function storeContract(name: string, bench: StoreBench): void {
       }
     })
 
-    it('shares no failure without a waiter', async () => {
+    it('does not share a failure that no waiter waited for', async () => {
       const grant = await lease(a, '1')
       expect(await a.fail(grant, { status: 502, message: '' }, 5_000)).toBe('committed')
       expect(await ask(b, '2')).toMatchObject({ status: 'leased' })
     })
 
-    it('shares a failure that had a waiter in the process of its holder alone', async () => {
+    it('shares a failure if only the process of the holder has a waiter', async () => {
       const grant = await lease(a, '1')
       const failure = { status: 502, message: '' }
       expect(await a.fail(grant, failure, 5_000, true)).toBe('committed')
       expect(await ask(b, '2')).toMatchObject({ status: 'failed', failure })
     })
 
-    it('forgets the waiters of the fill before', async () => {
+    it('forgets the waiters of an earlier fill', async () => {
       const first = await lease(a, '1')
       await ask(b, '2')
       await a.fail(first, undefined, 0)
@@ -318,13 +319,13 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await ask(b, '2')).toMatchObject({ status: 'failed', stored: { staleIfErrorMs: 400 } })
     })
 
-    it('frees a lease without a failure at once', async () => {
+    it('frees the lease at once if the run ends without a failure', async () => {
       const grant = await lease(a, '1', 5_000)
       await a.fail(grant, undefined, 0)
       expect(await ask(b, '2')).toMatchObject({ status: 'leased' })
     })
 
-    it('marks a key as hit-for-miss, drops its entry, and removes the mark after its time', async () => {
+    it('marks a key as hit-for-miss for a limited time, and drops its entry', async () => {
       await fill(a)
       await bench.pass(220)
       const grant = await lease(a, '1')
@@ -336,7 +337,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(reply).not.toHaveProperty('stored')
     })
 
-    it('gives one lease at a time for a hit-for-miss key, and keeps the mark until a commit', async () => {
+    it('grants one lease at a time for a hit-for-miss key, and keeps the marker until a commit', async () => {
       await a.pass(await lease(a, '1', 2_000), 2_000)
       const tried = await ask(a, '2', 2_000)
       expect(tried).toMatchObject({ status: 'pass', grant: { token: '2' } })
@@ -358,14 +359,14 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await ask(a, '6')).toMatchObject({ status: 'fresh', stored: { fence: again.fence } })
     })
 
-    it('gives a caller that only reads no lease of a hit-for-miss key', async () => {
+    it('grants no lease of a hit-for-miss key to a caller that only reads', async () => {
       await a.pass(await lease(a, '1'), 2_000)
       const reply = await ask(b, '2', 0)
       expect(reply.status).toBe('pass')
       expect(reply).not.toHaveProperty('grant')
     })
 
-    it('lets only the holder end a lease', async () => {
+    it('ends a lease for its holder only', async () => {
       const mine = await lease(a, '1')
       const forged = { ...mine, token: 'other' }
       expect(await b.fail(forged, undefined, 0)).toBe('fenced')
@@ -421,7 +422,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       it.each([
         ['filled before it', ['k', 'k\0en']],
         ['filled after it', ['k\0en', 'k']],
-      ])('reaches a variant that outlives the entry of the key itself, %s', async (_, order) => {
+      ])('removes a variant that outlives the entry of the key itself, %s', async (_, order) => {
         for (const key of order) await fillOf(key, key === 'k' ? 50 : 60_000)
         await bench.pass(120)
         expect(await statusOf('k\0en')).toBe('fresh')
@@ -429,7 +430,7 @@ export function storeContract(name: string, bench: StoreBench): void {
         expect(await statusOf('k\0en')).toBe('busy')
       })
 
-      it('still holds when the entry of the key itself is filled again and expires', async () => {
+      it('remains in force when the entry of the key itself is filled again and expires', async () => {
         await fillOf('k\0en', 60_000)
         await a.purge('k', { soft: false })
         await fillOf('k', 50)
@@ -437,7 +438,7 @@ export function storeContract(name: string, bench: StoreBench): void {
         expect(await statusOf('k\0en')).toBe('busy')
       })
 
-      it('refuses the commits of fills under way, hard and soft', async () => {
+      it('refuses the commits of fills under way, for a hard and a soft purge', async () => {
         for (const soft of [false, true]) {
           const keys = ['k\0en', 'k\0de']
           const grants = await Promise.all(keys.map((key) => leaseOf(a, key, `soft ${soft}`)))
@@ -446,7 +447,7 @@ export function storeContract(name: string, bench: StoreBench): void {
         }
       })
 
-      it('keeps entries that are filled after it', async () => {
+      it('keeps entries that are filled after the purge', async () => {
         await fillOf('k\0en', 60_000)
         await a.purge('k', { soft: false })
         expect(await fillOf('k\0en', 60_000)).toBe('committed')
@@ -474,7 +475,8 @@ export function storeContract(name: string, bench: StoreBench): void {
       await a.purge('k', { soft: false })
       expect(hintsA.purges).toEqual(['k hard'])
       await b.purge('other', { soft: true })
-      // A process knows its own purge at once, perhaps before it has the other's notification.
+      // A process knows its own purge at once, perhaps before the notification of the other process
+      // arrives.
       await hinted(() => [...hintsB.purges].sort()).toEqual(['k hard', 'other soft'])
     })
 
@@ -497,7 +499,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       }
     })
 
-    it('keeps positions rising over many marks from all processes', async () => {
+    it('raises purge positions with every purge, from any process', async () => {
       for (let i = 0; i < 20; i++) {
         await Promise.all([a.mark(`t=${i}`, { soft: false }), b.mark('t=one', { soft: true })])
         const [highest] = hintsA.marks.map(({ position }) => position).sort((x, y) => y - x)
@@ -514,7 +516,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await ask(b, '2')).toMatchObject({ status: 'fresh', stored: { fence } })
     })
 
-    it('reports no forgotten purges while none were forgotten', async () => {
+    it('reports no lost part of the purge log while the log is complete', async () => {
       await ask(a, '1')
       await a.mark('t=red', { soft: false })
       const before = hintsA.forgotten.length
@@ -523,7 +525,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(hintsA.forgotten).toHaveLength(before)
     })
 
-    it('is certain, as soon as it has replied, that no purge was missed', async () => {
+    it('confirms with its reply that the process missed no purge', async () => {
       const now = (bench.clock ?? systemClock).now()
       await ask(a, '1')
       expect(a.confirmedAt).toBeGreaterThan(now - 5_000)
@@ -532,7 +534,7 @@ export function storeContract(name: string, bench: StoreBench): void {
     describe('an entry that is committed again', () => {
       const LATER = { ...LIFETIMES, freshMs: 300, staleWhileRevalidateMs: 100, keepMs: 50 }
 
-      it('has new times and a new fence, and is sent to a caller with the older one', async () => {
+      it('has new times and a new fence, also for a caller with the older version', async () => {
         const first = await fill(a)
         await bench.pass(220)
         const grant = await lease(a, 'refresher')
@@ -558,7 +560,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       })
     })
 
-    it('only reads if no lease is asked for', async () => {
+    it('grants no lease to a caller that only reads', async () => {
       expect(await a.lookup('k', { token: '', leaseMs: 0 })).toEqual({
         status: 'busy',
         busyForMs: 0,
@@ -571,7 +573,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await ask(a, '1')).toMatchObject({ status: 'stale', grant: { token: '1' } })
     })
 
-    it('keeps fences rising over many grants', async () => {
+    it('raises the fence with every grant', async () => {
       const fences: bigint[] = []
       for (let i = 0; i < 50; i++) {
         const grant = await lease(i % 2 === 0 ? a : b, String(i))

@@ -116,7 +116,7 @@ export function expressOrders(_name: string, express: typeof express5): void {
   })
 
   it.each(['weak', 'strong'])(
-    'answers conditions by a %s ETag of the app, cold and on hits',
+    'responds 304 by a %s ETag of the app, on a miss and on hits',
     async (etag) => {
       const app = express()
         .set('etag', etag)
@@ -132,7 +132,7 @@ export function expressOrders(_name: string, express: typeof express5): void {
     ['send', (res: Response) => void res.send(PAGE)],
     ['sendFile', (res: Response) => res.sendFile('package.json', { root: process.cwd() })],
   ])(
-    'finds an unchanged response of %s unchanged, because the app sets its ETag itself',
+    'sends 304 for an unchanged response of %s, because the app sets its ETag itself',
     async (_, answer) => {
       const clock = new ManualClock()
       const stampede = createStampede({ clock })
@@ -151,7 +151,7 @@ export function expressOrders(_name: string, express: typeof express5): void {
     },
   )
 
-  it('tells apart requests whose URL an earlier layer has rewritten', async () => {
+  it('distinguishes requests whose URL an earlier layer has rewritten', async () => {
     for (const isMounted of [false, true]) {
       const app = express()
       app.use((req, _res, next) => {
@@ -195,7 +195,7 @@ export function expressOrders(_name: string, express: typeof express5): void {
     for (const _round of [1, 2]) expect((await ask(`${running.url}/in/a`)).body).toBe('run 1')
   })
 
-  it('stores one entry for each JSONP callback', async () => {
+  it('stores one response for each JSONP callback', async () => {
     const app = express().use(stampedeCache({ ttlMs: 60_000 }))
     app.get('/a', (_req, res) => void res.jsonp({ a: 1 }))
     await using running = await listen(app)
@@ -208,7 +208,7 @@ export function expressOrders(_name: string, express: typeof express5): void {
     }
   })
 
-  it('stores a whole file whose first request asks for a range', async () => {
+  it('stores a full file if the first request has a range', async () => {
     const app = express().use(stampedeCache({ ttlMs: 60_000 }))
     app.get('/a', (_req, res) =>
       res.sendFile('package.json', { root: process.cwd(), maxAge: 60_000 }),
@@ -226,7 +226,7 @@ export function expressOrders(_name: string, express: typeof express5): void {
     ['before', [compression({ threshold: 0 })], []],
     ['after', [], [compression({ threshold: 0 })]],
   ] as const)(
-    'responds to a range request with compression %s the cache, and codes the whole page',
+    'sends a range with compression %s the cache, and stores the full page compressed',
     async (where, outer, inner) => {
       const app = express()
       for (const layer of outer) app.use(layer)
@@ -248,7 +248,7 @@ export function expressOrders(_name: string, express: typeof express5): void {
     },
   )
 
-  it('serves ranges of a file above maxBodyBytes, and closes its source', async () => {
+  it('serves ranges of a file above maxBodyBytes, and closes the file', async () => {
     const app = express().use(stampedeCache({ ttlMs: 60_000, maxBodyBytes: 100 }))
     app.get('/a', (_req, res) => res.sendFile('package-lock.json', { root: process.cwd() }))
     await using running = await listen(app)

@@ -121,7 +121,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     ['both after', () => [], [conditionalGet(), etag()]],
     ['koa-conditional-get before, @koa/etag after', () => [conditionalGet()], [etag()]],
   ] as const)(
-    'answers conditions by @koa/etag and koa-conditional-get, %s the cache, cold and on hits',
+    'responds 304 by @koa/etag and koa-conditional-get, %s the cache, on a miss and on hits',
     async (_, before, after) => {
       const app = new Koa()
       for (const layer of before()) app.use(layer)
@@ -137,7 +137,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     ['inside', []],
     ['inside and outside', [conditionalGet(), etag()]],
   ])(
-    'finds a page unchanged with @koa/etag and koa-conditional-get %s the cache, and sends its client all of it',
+    'sends the full page when its refresh gets 304 from @koa/etag and koa-conditional-get %s the cache',
     async (_, before) => {
       const clock = new ManualClock()
       const stampede = createStampede({ clock })
@@ -178,7 +178,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
         (ctx.body = new Response('héllo', { status: 203, headers: { 'X-Own': 'yes' } })),
     }),
   }
-  it('sends on a hit what the miss sent, for every kind of body, and the length for HEAD', async () => {
+  it('sends on a hit what the miss sent, for every kind of body', async () => {
     const app = new Koa().use(stampedeCache({ ttlMs: 60_000 }))
     app.use((ctx) => void BODIES[ctx.path.slice(1)]?.(ctx))
     await using running = await listen(app.callback())
@@ -247,7 +247,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     }
   })
 
-  it('sends a thrown error with status and headers as without the cache, and does not store it', async () => {
+  it('sends a thrown error with its status and headers, and does not store it', async () => {
     const failing = (ctx: Context) => {
       ctx.set('X-Set', 'before')
       ctx.throw(503, 'not now', { headers: { 'Retry-After': '7' }, expose: true })
@@ -262,7 +262,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     expect(String(answer.lines['cache-status'])).not.toContain('stored')
   })
 
-  it('tells mounted apps and nested routers apart by their mount path', async () => {
+  it('distinguishes mounted apps and nested routers by their mount path', async () => {
     const mount = load<(prefix: string, app: Middleware) => Middleware>('koa-mount')
     const Router = load<new (options?: object) => MiniRouter>('@koa/router')
     let runs = 0
@@ -283,7 +283,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     }
   })
 
-  it('tells apart requests whose URL an earlier layer has rewritten', async () => {
+  it('distinguishes requests whose URL an earlier layer has rewritten', async () => {
     const mount = load<(prefix: string, app: Middleware) => Middleware>('koa-mount')
     for (const isMounted of [false, true]) {
       const app = new Koa()
@@ -300,7 +300,7 @@ export function koaOrders(version: string, Koa: typeof Koa3): void {
     }
   })
 
-  it('passes the matched route to the functions that name an entry', async () => {
+  it('passes the matched route to the key function', async () => {
     const Router = load<new (options?: object) => MiniRouter>('@koa/router')
     const named: string[] = []
     const router = new Router()

@@ -128,7 +128,7 @@ export const KEYING: readonly Mutation[] = [
   ),
   drop(
     'a field name for a credential is missing',
-    'core/src/cache/credential-fields.ts',
+    'core/src/http/credential-fields.ts',
     'entitlement|tenant|consumer',
     'entitlement|consumer',
   ),

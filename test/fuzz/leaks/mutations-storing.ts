@@ -36,8 +36,8 @@ export const STORING: readonly Mutation[] = [
   drop(
     'headers in the arguments of writeHead are ignored',
     'node-http/src/response/write-head.ts',
-    'for (const [name, values] of given) fields.set(name, values)',
-    'void given',
+    'for (const [name, values] of passed) fields.set(name, values)',
+    'void passed',
   ),
   drop('private is ignored', SOURCE.storable, "if (cc.private) return 'private'"),
   drop('no-store is ignored', SOURCE.storable, "if (cc.noStore) return 'no-store'"),

@@ -22,7 +22,7 @@ describe('shortfalls', () => {
     expect(of(column('ours', decide([true], 'new')))).toEqual([])
   })
 
-  it('list a figure in which another cache that passed is better', () => {
+  it('list a figure in which another passing cache is better', () => {
     const ours = column('ours', decide([true], '', [figure(300)]))
     expect(of(ours, column('theirs', decide([true], '', [figure(100)])))).toEqual([
       'T1, a purge, until it is over: 300 ms; theirs 100 ms.',

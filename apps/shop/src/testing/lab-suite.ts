@@ -83,7 +83,7 @@ export function labSuite(at: () => Opened): void {
       at().database.connected = true
     })
 
-    it('makes uncached requests fail, and leaves cached responses', async () => {
+    it('makes uncached requests fail, while cached responses are still served', async () => {
       await request(at().server).get('/api/products/21').expect(200)
       const { body } = await plug(false).expect(200)
       expect(body).toEqual({ connected: false })

@@ -44,7 +44,7 @@ export function orderSuite(at: () => Opened): void {
       }
     })
 
-    it('are one row per key, and a repeat gets the first response', async () => {
+    it('are stored once per key, and a repeat gets the first response', async () => {
       const { order, get } = somebody()
       const stock = await stockOf(14)
       const first = await order(tin, 'k-1').expect(201)
@@ -113,7 +113,7 @@ export function orderSuite(at: () => Opened): void {
     })
 
     it.each([undefined, '', 'a b', 'x'.repeat(65)])(
-      'want to know who it is, not %j',
+      'are refused without a valid customer: %j',
       async (who) => {
         const headers = who === undefined ? {} : { 'x-customer': who }
         const { server } = at()

@@ -23,7 +23,9 @@ export async function examine(
   /** Reports the findings of a check, or that it got no reply in time. */
   const check = async (name: string, work: () => Promise<readonly Finding[]>) => {
     try {
-      for (const finding of await within(leftMs(), work())) report(finding)
+      const findings = await within(leftMs(), work())
+      for (const finding of findings) report(finding)
+      return findings
     } catch (error) {
       throw new Unreachable(`${name}: ${(error as Error).message}`)
     }
@@ -31,7 +33,9 @@ export async function examine(
   try {
     const { nodes, isCluster } = connections
     for (const node of nodes) {
-      await check('server', async () => named(node, await nodeFindings(node)))
+      const facts = await check('server', async () => named(node, await nodeFindings(node)))
+      // A Sentinel has none of the commands that the other checks need.
+      if (facts.some((each) => each.check === 'mode' && each.level === 'fail')) return
       await check('clock', async () =>
         named(node, await unlessRefused(clockFinding(node.redis, wallNow))),
       )

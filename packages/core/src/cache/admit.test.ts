@@ -40,7 +40,7 @@ describe('admit() with an ordinary request', () => {
     { cookie: ' ' },
   ])('admits a GET with %j', (headers) => expect(reason(headers)).toBeUndefined())
 
-  it('admits a target that looks like an authority, as the path it is', () => {
+  it('admits a target such as //host/a as a path', () => {
     expect(judge(view({}, { target: '//evil/x' }))).toBeUndefined()
   })
 })
@@ -63,7 +63,7 @@ describe('admit() with a credential in another field', () => {
     expect(reason({ [name]: 'k' }, { vary: [name] })).toBeUndefined()
   })
 
-  it('finds the field after any other names, however long a name is', () => {
+  it('finds the field after any other names, also after long ones', () => {
     const long = `${'x-'.repeat(4_000)}token`
     for (const _again of [1, 2]) expect(reason({ [long]: 'k' })).toBe('authorization')
     for (let i = 0; i < 3_000; i++) expect(reason({ [`x-made-up-${i}`]: 'k' })).toBeUndefined()
@@ -71,7 +71,7 @@ describe('admit() with a credential in another field', () => {
     expect(reason({ 'user-agent': 'k', 'x-method-override': undefined })).toBeUndefined()
   })
 
-  it('ignores Authorization only if the ignored names include its fields', () => {
+  it('ignores only the credential fields that authorization.ignore names', () => {
     const options: Options = { authorization: { ignore: ['Authorization'] } }
     expect(reason({ authorization: 'Bearer x' }, options)).toBeUndefined()
     expect(reason({ authorization: 'Bearer x', 'x-api-key': 'k' }, options)).toBe('authorization')
@@ -148,14 +148,14 @@ it('admit() bypasses for a body without Content-Length, even with the caller in 
 describe('admit() with credentials', () => {
   const both = { authorization: 'Bearer x', cookie: 'a=1' }
 
-  it('ignores each kind of credentials if its option says so', () => {
+  it('ignores each kind of credentials if its option is ignore', () => {
     expect(reason(both, { authorization: 'ignore' })).toBe('cookie')
     expect(reason(both, { cookies: 'ignore' })).toBe('authorization')
     expect(reason(both, { cookies: 'ignore', authorization: 'ignore' })).toBeUndefined()
     expect(reason({ cookie: 'a=1' }, { cookies: { key: ['a'] } })).toBeUndefined()
   })
 
-  it('admits credentials if the caller is in the key', () => {
+  it('admits them if the caller is in the key', () => {
     expect(reason(both, { identity: () => 'me' })).toBeUndefined()
   })
 

@@ -1,19 +1,20 @@
 // Decides which requests use the cache. Any other request bypasses it, with a reason.
 // `BYPASS_DETAILS` lists the reasons.
 //
-// A HEAD request is looked up but never fills. `no-cache`, `no-store` and `only-if-cached` of a
-// request are advice (RFC 9111 §5.2.1) that would let any client reach the origin at will. This
-// stage ignores them. Later stages respect them only with `requestDirectives: 'respect'`.
+// A HEAD request may get a stored response, but its own response is never stored. `no-cache`,
+// `no-store` and `only-if-cached` of a request are advice (RFC 9111 §5.2.1) that would let any
+// client reach the origin at will. This stage ignores them. Later stages respect them only with
+// `requestDirectives: 'respect'`.
 
 import { callbackError } from '../errors.ts'
 import type { BypassDetail } from '../http/cache-status-details.ts'
+import { identifiesCaller } from '../http/credential-fields.ts'
 import { requestField, trimOws } from '../http/headers.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import { Recent } from '../recent.ts'
 import type { CacheConfig } from './cache-config.ts'
-import { identifiesCaller } from './credential-fields.ts'
 
-/** Why a request bypasses the cache, and its `fwd` in Cache-Status. */
+/** The reason for which a request bypasses the cache, and the parameter `fwd` of Cache-Status. */
 export interface Bypass {
   readonly reason: BypassDetail | 'method'
   readonly fwd: 'bypass' | 'method'
@@ -31,58 +32,62 @@ export function admit<Native>(
   if (request.method !== 'GET' && request.method !== 'HEAD') {
     return { reason: 'method', fwd: 'method' }
   }
-  const isNotable = hasNotableField(request.headers)
+  const hasBypassField = someBypassField(request.headers)
   const reason =
-    shapeReason(request, isNotable) ??
-    credentialReason(request, config, isNotable) ??
+    shapeReason(request, hasBypassField) ??
+    credentialReason(request, config, hasBypassField) ??
     optionReason(native, config)
   return reason === undefined ? undefined : { reason, fwd: 'bypass' }
 }
 
 /**
- * Whether any field is a credential or a method override. Hardly any request has one, so this one
- * loop saves the checks that follow.
+ * Whether the request has a field that may cause a bypass: a credential or a method override.
+ * Hardly any request has one. Without one, later checks need not loop over the fields.
  */
-function hasNotableField(headers: RequestView['headers']): boolean {
-  for (const name in headers) if (isNotableName(name)) return true
+function someBypassField(headers: RequestView['headers']): boolean {
+  for (const name in headers) if (isBypassField(name)) return true
   return false
 }
 
 /**
- * Recently seen field names, and whether each is notable. A client that sends many names can evict
- * others. An evicted name is only checked again.
+ * Recently seen field names, and whether each may cause a bypass. If a client sends many names,
+ * they evict others. An evicted name is only checked again.
  */
-const judged = new Recent<boolean>(1_024)
-const LONGEST_JUDGED = 64
+const recentNames = new Recent<boolean>(1_024)
+/** Longer names are checked for each request. */
+const LONGEST_RECENT = 64
 
-function isNotableName(name: string): boolean {
-  const known = judged.get(name)
+function isBypassField(name: string): boolean {
+  const known = recentNames.get(name)
   if (known !== undefined) return known
-  const isNotable = OVERRIDES.includes(name) || identifiesCaller(name)
-  if (name.length <= LONGEST_JUDGED) judged.set(name, isNotable)
-  return isNotable
+  const mayCauseBypass = OVERRIDES.includes(name) || identifiesCaller(name)
+  if (name.length <= LONGEST_RECENT) recentNames.set(name, mayCauseBypass)
+  return mayCauseBypass
 }
 
 const OVERRIDES = ['x-http-method-override', 'x-http-method', 'x-method-override']
 
 /**
- * Returns a reason if the key cannot describe the request, for example its body (RFC 9111 §4).
+ * Returns a reason if the response may depend on a part of the request that the key cannot contain,
+ * such as its body (RFC 9111 §4).
  */
 function shapeReason(
   { target, headers, hasBody }: RequestView,
-  isNotable: boolean,
+  hasBypassField: boolean,
 ): BypassDetail | undefined {
-  // A fragment is invalid here (RFC 9112 §3.2.1), and a `?` inside a fragment begins no query.
+  // A target with a fragment is invalid (RFC 9112 §3.2.1). Its key would be wrong, because a `?`
+  // inside a fragment begins no query.
   if (!target.startsWith('/') || target.includes('#')) return 'target'
   if (headers.upgrade !== undefined) return 'upgrade'
-  if (isNotable && OVERRIDES.some((name) => headers[name] !== undefined)) return 'method-override'
+  if (hasBypassField && OVERRIDES.some((name) => headers[name] !== undefined))
+    return 'method-override'
   if (hasBody === true || framesBody(headers)) return 'request-body'
   if (headers['if-match'] !== undefined) return 'precondition'
   if (headers['if-unmodified-since'] !== undefined) return 'precondition'
   return undefined
 }
 
-/** Whether the header declares a body, as it must in HTTP/1 (RFC 9112 §6.3). */
+/** Whether a header field declares a body. In HTTP/1, each body is declared (RFC 9112 §6.3). */
 function framesBody(headers: RequestView['headers']): boolean {
   if (headers['transfer-encoding'] !== undefined) return true
   const length = requestField(headers, 'content-length')
@@ -90,29 +95,28 @@ function framesBody(headers: RequestView['headers']): boolean {
 }
 
 /**
- * Returns a reason if the request has credentials or cookies. Its response may be meant for this
- * caller only (RFC 9111 §3.5).
+ * Returns a reason if the request has credentials or cookies. The response may be for this caller
+ * only (RFC 9111 §3.5).
  */
 function credentialReason<Native>(
   request: RequestView,
   config: CacheConfig<Native>,
-  isNotable: boolean,
+  hasBypassField: boolean,
 ): BypassDetail | undefined {
   if (config.identity !== undefined) return undefined
-  const reason = callerReason(request, config, isNotable)
+  const reason = callerReason(request, config, hasBypassField)
   if (reason !== undefined || config.cookies !== 'bypass') return reason
   return trimOws(requestField(request.headers, 'cookie') ?? '') === '' ? undefined : 'cookie'
 }
 
 /**
- * Returns a reason if the request identifies its caller, by a field or its connection. The option
- * `authorization: 'ignore'` does not cover a client certificate. A list has to name it, as
- * `client-certificate`.
+ * Returns a reason if a header field or the connection identifies the caller. A client certificate
+ * is ignored only if the `authorization` option has a list with `client-certificate`.
  */
 function callerReason<Native>(
   { headers, hasClientCertificate, hasLogin }: RequestView,
   { authorization, vary }: CacheConfig<Native>,
-  isNotable: boolean,
+  hasBypassField: boolean,
 ): BypassDetail | undefined {
   const ignored = typeof authorization === 'object' ? authorization.ignore : NONE
   if (hasClientCertificate === true && !ignored.includes('client-certificate'))
@@ -122,7 +126,7 @@ function callerReason<Native>(
     if (headers.authorization !== undefined) return 'authorization'
     if (hasLogin === true) return 'connection-auth'
   }
-  if (!isNotable) return undefined
+  if (!hasBypassField) return undefined
   for (const name in headers) {
     if (!identifiesCaller(name) || headers[name] === undefined || name === 'authorization') continue
     if (!vary.includes(name) && !ignored.includes(name)) return 'authorization'

@@ -1,4 +1,4 @@
-// The option `audit`: warnings for parts of a request that its handler read but the key lacks. Two
+// The option `audit`: warnings if a handler reads a part of the request that is not in the key. Two
 // requests that differ only in such a part get the same response, which may be wrong for one of
 // them.
 
@@ -9,17 +9,20 @@ import type { CacheConfig } from './cache-config.ts'
 import { ADDRESS_FIELDS } from './key.ts'
 
 /**
- * Fields that need no warning. They are in the key, hidden from the handler, or concern only the
- * connection, a request body or caches.
+ * Fields that need no warning. Some are in the key, and some are hidden from the handler. The
+ * others are about the connection, the request body or caches.
  */
-const COVERED: ReadonlySet<string> = new Set([
+const NEEDS_NO_WARNING: ReadonlySet<string> = new Set([
   ...['host', ':authority', ':scheme', ':path', ':method', ...ADDRESS_FIELDS],
   ...['if-none-match', 'if-modified-since', 'if-match', 'if-unmodified-since', 'if-range', 'range'],
   ...['connection', 'upgrade', 'expect', 'te', 'content-length', 'transfer-encoding'],
   ...['content-type', 'cache-control', 'pragma'],
 ])
 
-/** Describes each part that the handler read and the key lacks, with the option that adds it. */
+/**
+ * Describes each part of the request that the handler read and that is not in the key. Each text
+ * names the option that adds the part to the key.
+ */
 export function unkeyedReads(
   reads: ReadLog,
   config: CacheConfig<never>,
@@ -30,13 +33,16 @@ export function unkeyedReads(
   const inVary = (name: string) => vary === '*' || vary.includes(name) || config.vary.includes(name)
   const keyedCookies = typeof config.cookies === 'object' ? config.cookies.key : []
   const headers = [...reads.headers].filter((name) => {
-    if (COVERED.has(name) || inVary(name)) return false
-    // The Cookie field is left out if single cookies were read (they are listed below) or keyed.
+    if (NEEDS_NO_WARNING.has(name) || inVary(name)) return false
+    // The Cookie field is not listed if the handler read single cookies, which are listed below.
+    // Nor is it listed if the key has single cookies.
     return name !== 'cookie' || (reads.cookies.size === 0 && keyedCookies.length === 0)
   })
   const cookies = [...reads.cookies].filter((name) => !keyedCookies.includes(name))
   return [
-    ...headers.map((name) => `the request header ${name}, which is not in the key; ${wayOf(name)}`),
+    ...headers.map(
+      (name) => `the request header ${name}, which is not in the key; ${fixFor(name)}`,
+    ),
     ...(inVary('cookie') ? [] : cookies).map(
       (name) => `the cookie ${name}, which is not in the key; use cookies: { key: ['${name}'] }`,
     ),
@@ -46,7 +52,7 @@ export function unkeyedReads(
   ]
 }
 
-function wayOf(name: string): string {
+function fixFor(name: string): string {
   return name === 'cookie'
     ? 'use cookies: { key: [names] }'
     : `use vary: ['${name}'], or name it in Vary of the response`
@@ -60,7 +66,7 @@ function unkeyedParameters(reads: ReadLog, { key, query }: CacheConfig<never>): 
   )
 }
 
-/** Texts of the warnings that this process has emitted, so that it emits each once. */
+/** Warnings that this process has emitted. It emits each text once. */
 const warned = new Set<string>()
 const MOST_WARNINGS = 1_000
 
@@ -79,8 +85,8 @@ function warn(path: string, reads: ReadLog, config: CacheConfig<never>, head: Ca
 }
 
 /**
- * Wraps the observer of a run, to warn if the handler reads parts of the request that the key
- * lacks. A response that is not stored reaches one client only, so it needs no warning.
+ * Wraps the observer of a run, to warn if the handler reads a part of the request that is not in
+ * the key. A response that is not stored reaches one client only, so it needs no warning.
  */
 export function audited<Native>(
   exchange: Exchange<Native>,
@@ -95,7 +101,7 @@ export function audited<Native>(
     onHead(head, ...rest) {
       const decision = observer.onHead(head, ...rest)
       const isShared = decision.action === 'send' && decision.capture
-      // Delayed, because a handler often reads more of the request after it has set the head.
+      // The check is delayed, because a handler often reads more after it has set the head.
       if (isShared) setImmediate(() => warn(path, reads, config, head))
       return decision
     },

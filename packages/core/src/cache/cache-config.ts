@@ -1,11 +1,11 @@
-// The type of the checked and complete options of stampedeCache, which every stage uses.
+// The type of the options of stampedeCache after all checks, with defaults for absent options.
 
 import type { Compression } from '../compress/compression.ts'
 import type { TagsRule } from '../tags.ts'
 
 export const CACHE_FUNCTION = 'stampedeCache'
 
-/** `CacheRules`, checked and with every default filled in. */
+/** The options of `CacheRules`, checked and complete. */
 export interface CacheConfig<Native = unknown> {
   readonly ttlMs: number | undefined
   readonly overrideHeaders: boolean
@@ -16,13 +16,13 @@ export interface CacheConfig<Native = unknown> {
   readonly jitter: number
   readonly key: ((request: Native) => string) | undefined
   readonly query: { readonly only: readonly string[] } | { readonly ignore: readonly string[] }
-  /** Lower-case and sorted. */
+  /** Field names, lower-case and sorted. */
   readonly vary: readonly string[]
   readonly identity: ((request: Native) => string) | undefined
   /** Field names are lower-case and sorted. */
   readonly authorization: 'bypass' | 'ignore' | { readonly ignore: readonly string[] }
   readonly cookies: 'bypass' | 'ignore' | { readonly key: readonly string[] }
-  /** Lower-case, in order, `OWN_FIELD` first. */
+  /** Field names, lower-case. The first valid one counts. `OWN_FIELD` is always the first. */
   readonly targetedFields: readonly string[]
   readonly tags: TagsRule
   readonly statuses: ReadonlySet<number>

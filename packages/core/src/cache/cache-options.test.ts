@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { LONGEST_MS } from '../options.ts'
 import { readCacheOptions } from './cache-options.ts'
 
-/** Options as a caller without types may pass them. */
+/** Checks options of any type, as a JavaScript caller may pass them. */
 const read = (options?: unknown) => readCacheOptions(options as undefined)
 
 function refusal(options: unknown): string {
@@ -37,7 +37,7 @@ const DURATIONS = [
   ['originTimeoutMs', 1],
 ] as const
 
-/** A default of the configuration that is not an option. */
+/** Properties of the checked options that the test of undefined options leaves out. */
 const DERIVED = ['afterWait', 'cacheName', 'invalidatedTags']
 
 describe('defaults', () => {
@@ -107,13 +107,16 @@ describe('an unknown option', () => {
     )
   })
 
-  it('is rejected with the list of options if no name is similar', () => {
+  it('is rejected with the list of options if none has a similar name', () => {
     expect(refusal({ prewarm: true })).toContain('known options: stampede, ttlMs, ')
   })
 
-  it.each([null, 5, 'ttlMs', [], () => {}])('cannot be hidden in %o', (options) => {
-    expect(refusal(options)).toContain('stampedeCache: received')
-  })
+  it.each([null, 5, 'ttlMs', [], () => {}])(
+    'is not searched for in %o, which is rejected in place of options',
+    (options) => {
+      expect(refusal(options)).toContain('stampedeCache: received')
+    },
+  )
 })
 
 describe.each(DURATIONS)('%s', (name, least) => {
@@ -123,7 +126,7 @@ describe.each(DURATIONS)('%s', (name, least) => {
     )
   })
 
-  it(`may be from ${least}`, () => {
+  it(`may be as short as ${least}`, () => {
     expect(read({ [name]: least })[name]).toBe(least)
     if (least > 0) expect(refusal({ [name]: least - 1 })).toContain(`received ${least - 1};`)
   })
@@ -167,7 +170,7 @@ describe('requestDirectives', () => {
   )
 })
 
-describe('targetedFields', () => {
+describe('are kept in lower case and in order, after Stampede-Cache-Control', () => {
   it('are lower-case, in order, once each, and Stampede-Cache-Control comes first', () => {
     const targetedFields = ['X-CDN-Control', 'CDN-Cache-Control', 'cdn-cache-control']
     expect(read({ targetedFields }).targetedFields).toEqual([
@@ -258,7 +261,7 @@ describe('query', () => {
 })
 
 describe('vary', () => {
-  it('is lower-case, sorted, and each name once', () => {
+  it('is kept in lower case, sorted, without duplicates', () => {
     expect(read({ vary: ['X-B', 'accept', 'x-b'] }).vary).toEqual(['accept', 'x-b'])
   })
 
@@ -305,7 +308,7 @@ describe('cookies', () => {
     expect(read({ cookies })).toMatchObject({ cookies })
   })
 
-  it('may name the cookies in the key, which are sorted', () => {
+  it('may name the cookies in the key, and sorts them', () => {
     const key = ['theme', 'currency']
     expect(read({ cookies: { key } }).cookies).toEqual({ key: ['currency', 'theme'] })
     expect(key).toEqual(['theme', 'currency'])
@@ -391,7 +394,7 @@ describe('invalidateOn', () => {
 describe('invalidateOn with tags', () => {
   const tags = () => ['a']
 
-  it('is an unsafe request that also purges these tags', () => {
+  it('purges these tags after an unsafe request', () => {
     expect(read({ invalidateOn: { tags } })).toMatchObject({
       invalidateOn: 'unsafe',
       invalidatedTags: tags,

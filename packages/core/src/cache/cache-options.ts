@@ -1,5 +1,5 @@
-// The options of stampedeCache: their types, defaults and checks. The result is frozen and has all
-// defaults, so no other file needs them.
+// The options of stampedeCache: their types, defaults and checks. The checked options are frozen
+// and complete, so no other file needs to know a default.
 
 import { readCompression } from '../compress/read-compression.ts'
 import { optionError } from '../errors.ts'
@@ -43,39 +43,41 @@ import {
  */
 export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   /**
-   * Lifetime of a response without explicit freshness, such as `max-age` (RFC 9111 §4.2.1).
-   * Explicit freshness can only shorten it, unless `overrideHeaders` is set. It is at least 1.
-   * Default: none, so only responses with explicit freshness are stored.
+   * Lifetime of a response without explicit freshness, which is `s-maxage`, `max-age` or `Expires`
+   * (RFC 9111 §4.2.1). Unless `overrideHeaders` is set, explicit freshness can only shorten the
+   * lifetime. At least 1. Default: none, so only responses with explicit freshness are stored.
    */
   ttlMs?: number
   /**
-   * True: `ttlMs` wins over `max-age`, `s-maxage` and `Expires`. It never wins over `no-store`,
-   * `private`, `no-cache` or `Set-Cookie`. Default false.
+   * True: `ttlMs` replaces `max-age`, `s-maxage` and `Expires`. Responses with `no-store`,
+   * `private`, `no-cache` or `Set-Cookie` are still not stored. Default false.
    */
   overrideHeaders?: boolean
   /**
    * How long a stale entry is served while one process refreshes it (RFC 5861 §3).
-   * `stale-while-revalidate` in the response wins. Default 0.
+   * `stale-while-revalidate` in the response takes precedence. Default 0.
    */
   staleWhileRevalidateMs?: number
   /**
    * How long a stale entry is served if the handler fails (RFC 5861 §4). `stale-if-error` in the
-   * response wins. Default 0.
+   * response takes precedence. Default 0.
    */
   staleIfErrorMs?: number
   /**
-   * How long a stale entry is kept for revalidation (RFC 9111 §4.3): the handler gets its `ETag` or
-   * `Last-Modified` as a condition and may respond 304. 0: no revalidation. Default 60 000.
+   * How long a stale entry remains stored for revalidation (RFC 9111 §4.3). The handler gets the
+   * `ETag` or `Last-Modified` of the entry as a condition, and may respond 304. 0: no revalidation.
+   * Default 60 000.
    */
   keepMs?: number
   /**
-   * Lifetime of 404 and 410, in place of `ttlMs`. Explicit freshness can only shorten it. It is at
-   * least 1. Default: without explicit freshness they are not stored, unless `statuses` lists them.
+   * Lifetime of 404 and 410 responses, in place of `ttlMs`. Explicit freshness can only shorten it.
+   * At least 1. Default: such a response is stored only if it has explicit freshness or if its
+   * status is in `statuses`.
    */
   negativeTtlMs?: number
   /**
    * Shortens each lifetime by a random part, up to this fraction of it, so that entries do not
-   * expire together. 0 to 0.5. Default 0.1.
+   * expire together. From 0 to 0.5. Default 0.1.
    */
   jitter?: number
   /**
@@ -89,26 +91,28 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    */
   query?: readonly string[] | { ignore: readonly string[] }
   /**
-   * Request headers that are always in the key, such as `['accept-language']`. The headers that
-   * `Vary` in a response names need not be listed. Default: none.
+   * Request headers that are always in the key, such as `['accept-language']`. Headers in the
+   * `Vary` field of a response need not be listed. Default: none.
    */
   vary?: readonly string[]
   /**
-   * Returns the id of the caller, which becomes part of the key. Requests with credentials or
-   * cookies then use the cache, with entries for each caller. Errors as for `key`. Default: none.
+   * Returns the id of the caller, a string that becomes part of the key. Requests with credentials
+   * or cookies then use the cache, with entries for each caller. If it throws or returns something
+   * else, the request fails with `ERR_STAMPEDE_OPTION`. Default: none.
    */
   identity?: (request: Native) => string
   /**
    * Requests with a credential field: `Authorization`, or another field whose name identifies the
    * caller (`X-Api-Key`, `X-User-Id`, ...). `'bypass'`, the default: they bypass the cache.
-   * `'ignore'`: responses do not depend on any of these fields. `{ ignore: ['x-tenant-id'] }`: they
-   * do not depend on the named ones. A TLS client certificate is ignored only if the list has
-   * `client-certificate`.
+   * `'ignore'`: responses do not depend on any of these fields. `{ ignore: ['x-tenant-id'] }`:
+   * responses do not depend on the listed fields. A TLS client certificate is ignored only if the
+   * list has `client-certificate`.
    */
   authorization?: 'bypass' | 'ignore' | { ignore: readonly string[] }
   /**
    * Requests with `Cookie`. `'bypass'`, the default: they bypass the cache. `'ignore'`: responses
-   * do not depend on cookies. `{ key: ['lang'] }`: they depend only on these, which are in the key.
+   * do not depend on cookies. `{ key: ['lang'] }`: responses depend only on the listed cookies,
+   * which become part of the key.
    */
   cookies?: 'bypass' | 'ignore' | { key: readonly string[] }
   /**
@@ -119,19 +123,20 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   targetedFields?: readonly string[]
   /**
    * Names by which `purge({ tag })` finds entries: `['products']`, or a function. The function is
-   * called when the head of a response that may be stored is known. If it throws, that response is
-   * not stored. An entry has at most 256 names, including those in its `Surrogate-Key`,
+   * called once the head of a storable response is known. If it throws, that response is not
+   * stored. An entry has at most 256 names, including those in its `Surrogate-Key`,
    * `Cache-Tag` and `Cache-Groups` fields. Default: none.
    */
   tags?: Tags<Native, NativeResponse>
   /**
-   * Statuses that are stored without explicit freshness, from 200 to 499. Statuses that are never
-   * stored, such as 206 or 401, are refused. Default 200, 203, 300, 301, 308.
+   * Statuses, from 200 to 499, of responses that may be stored without explicit freshness. Their
+   * lifetime is `ttlMs`. A status that is never stored, such as 206 or 401, is an error. Default
+   * 200, 203, 300, 301, 308.
    */
   statuses?: readonly number[]
   /**
-   * True: a stored 200 without `ETag` and `Last-Modified` gets a weak `ETag`. An Express app whose
-   * `etag` setting is off gets none. Default true.
+   * True: a stored 200 without `ETag` and `Last-Modified` gets a weak `ETag`, except in an Express
+   * app whose `etag` setting is off. Default true.
    */
   mintEtag?: boolean
   /**
@@ -142,7 +147,7 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   /**
    * Sends stored text compressed, as `br`, `zstd` (from Node 22.15) or `gzip`, to clients that
    * accept it. Each process compresses an entry once per coding, in the background after the first
-   * hit that could use it. Default false.
+   * hit whose client accepts the coding. Default false.
    */
   compress?: boolean | CompressionOptions
   /**
@@ -150,8 +155,8 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    */
   maxBodyBytes?: number
   /**
-   * How long other processes wait for a process that fills but no longer renews its lease. A living
-   * process renews its lease. At least 100. Default 5 000.
+   * How long a lease lasts without renewal. A process renews its lease while it runs the handler.
+   * If it crashes, other processes wait this long. It is at least 100. Default 5 000.
    */
   leaseMs?: number
   /**
@@ -160,18 +165,18 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    */
   waitMs?: number
   /**
-   * Response after `waitMs`. `'origin'`, the default: the request runs the handler itself.
-   * `'unavailable'`: 503.
+   * The response to a request that has waited for `waitMs`. `'origin'`, the default: the request
+   * runs the handler itself. `'unavailable'`: the client gets a 503.
    */
   afterWait?: 'origin' | 'unavailable'
   /**
-   * Requests of one process for the same response. `'wait'`, the default: they get it when it is
-   * complete. `'stream'`: they get it while it arrives.
+   * When the waiting requests of one process get the response of the handler. `'wait'`, the
+   * default: when it is complete. `'stream'`: while its body arrives.
    */
   collapse?: 'wait' | 'stream'
   /**
-   * How long a fill may take. After that, the client whose request started the fill goes on
-   * waiting. For all other requests the fill counts as failed. It is at least 1. Default 30 000.
+   * How long a fill may take. After that, the fill counts as failed. Only the client whose request
+   * started the fill goes on waiting for the handler. It is at least 1. Default 30 000.
    */
   originTimeoutMs?: number
   /**
@@ -186,15 +191,18 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   revalidate?: 'background' | 'foreground'
   /**
    * Random early refresh: entries are refreshed in the background shortly before they expire, once
-   * in the fleet. The value is the factor β of XFetch, usually 1. Larger values refresh earlier. It
-   * is at most 100. Default 0: off.
+   * in the fleet. The value is the factor β of the XFetch algorithm, usually 1 and at most 100.
+   * Larger values refresh earlier. Default 0: off.
    */
   earlyRefresh?: number
   /**
-   * Purges by unsafe requests (`POST`, `PUT`, ...) with a 2xx or 3xx response. `'unsafe'`, the
-   * default: the URL of the request, its `Location` and `Content-Location` (RFC 9111 §4.4), and the
-   * cache groups in `Cache-Group-Invalidation` (RFC 9875 §3). `{ tags }`: also these tags.
-   * `'never'`: nothing.
+   * Purges by unsafe requests (`POST`, `PUT`, ...) with a 2xx or 3xx response:
+   *
+   * - `'unsafe'`, the default, purges the URL of the request and the URLs in `Location` and
+   *   `Content-Location` of the response (RFC 9111 §4.4). It also purges the cache groups in
+   *   `Cache-Group-Invalidation` (RFC 9875 §3).
+   * - `{ tags }` purges these tags too.
+   * - `'never'` purges nothing.
    */
   invalidateOn?: 'unsafe' | 'never' | { tags: Tags<Native, NativeResponse> }
   /**
@@ -203,8 +211,8 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    */
   bypass?: (request: Native) => boolean
   /**
-   * The response field `Cache-Status` (RFC 9211). False: no such field. A string: the name of the
-   * cache in it. Default true, with the name `Stampede`.
+   * The response field `Cache-Status` (RFC 9211). False: the field is not sent. A string: the name
+   * of this cache in the field. Default true, with the name `Stampede`.
    */
   cacheStatus?: boolean | string
   /**
@@ -224,7 +232,7 @@ export interface CompressionOptions {
   types?: readonly string[]
   /**
    * Codings in the order of preference. Default: `br`, `zstd`, `gzip`. Before Node 22.15, `zstd` is
-   * left out of a list with other codings, and refused as the only one.
+   * ignored if the list has other codings, and an error if it is the only one.
    */
   codings?: ReadonlyArray<'br' | 'zstd' | 'gzip'>
 }
@@ -284,7 +292,8 @@ export function readCacheOptions<Native, NativeResponse>(
 }
 
 /**
- * Refuses the object `{ ms, fallback }` of versions before 0.1, with the new names in the error.
+ * Checks `waitMs`. Before version 0.1 the option was an object `{ ms, fallback }`, so the error for
+ * an object shows the present form.
  */
 function readWaitMs(where: string, value: unknown): number {
   if (typeof value !== 'object' || value === null) return durationMs(DEFAULT_WAIT_MS)(where, value)
@@ -294,8 +303,8 @@ function readWaitMs(where: string, value: unknown): number {
 /**
  * Options for a cache that follows RFC 9111 and RFC 9213: `stampedeCache({ ...strict, stampede })`.
  *
- * - `requestDirectives: 'respect'`: clients may ask for newer responses (RFC 9111 §5.2.1). Any
- *   client can then reach the origin at will.
+ * - `requestDirectives: 'respect'`: clients may demand newer responses (RFC 9111 §5.2.1). So any
+ *   client can reach the origin at will.
  * - `targetedFields`: `CDN-Cache-Control` takes precedence over `Cache-Control` (RFC 9213 §3.1).
  *
  * Do not add `overrideHeaders`, `ttlMs` or stale windows: they go beyond the RFCs.

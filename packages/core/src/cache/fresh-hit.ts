@@ -1,5 +1,5 @@
 // Fast path: a fresh L1 hit for a plain GET. It creates no promise. For any other request it
-// returns undefined, and handle-cached.ts starts with the L1 lookup again.
+// returns undefined. Then handle-cached.ts looks into L1 again and goes on from there.
 
 import type { Runtime } from '../flight/runtime.ts'
 import { sameSelection } from '../http/vary.ts'
@@ -27,6 +27,7 @@ export function freshHit<Native>(
   const { entry } = held
   if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined
   rt.events.hit(key, 'l1', false)
+  rt.counts.hit(held, false)
   config.compress?.prepare(rt.l1, key, entry, request.headers)
   const facts = { type: 'hit', ttlS: (held.staleAt - now) / 1000 } as const
   return readyFrom(request, config, held, entry, facts, now)

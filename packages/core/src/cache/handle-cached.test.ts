@@ -1,5 +1,5 @@
-// The journey of a request, over an exchange without a server: the response to the client, and the
-// request to the app.
+// Tests of one cached request, with a test double in place of a server. They check the response to
+// the client and the request to the app.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type CacheOptions, createHttpCache, type HttpCache } from '../http-cache.ts'
@@ -16,8 +16,8 @@ import { ManualClock, settled } from '../testing/index.ts'
 import { FaultyStore, refuse } from '../testing/store-doubles.ts'
 
 /**
- * The response to one client. `by`: the cache itself, the app for this cache, or the app in a
- * bypass.
+ * The response to one client. `by` is its source: the cache, a run of the app for the cache, or the
+ * app after a bypass.
  */
 interface Got {
   by?: 'cache' | 'app' | 'bypass'
@@ -32,7 +32,7 @@ interface Answer {
   status?: number
   headers?: Record<string, string>
   body?: string
-  /** The body is known when the head is judged. */
+  /** Whether the cache gets the whole body together with the head. */
   whole?: boolean
 }
 
@@ -45,7 +45,7 @@ interface Run {
   head(answer?: Answer): void
   finish(): void
   end(end: OriginEnd): void
-  /** The whole response has been sent, which may be after `end`. */
+  /** Call this when the whole response has been sent. That may be after `end`. */
   close(): void
 }
 
@@ -179,7 +179,7 @@ describe('a miss', () => {
 })
 
 describe('a hit', () => {
-  it('has its age and remaining ttl, and runs nothing', async () => {
+  it('has its age and remaining ttl, and runs no handler', async () => {
     const cache = cacheWith({ mintEtag: false })
     await fill(cache, { headers: { 'content-type': 'text/plain' }, body: 'hello' })
     await clock.advance(2_500)
@@ -212,7 +212,7 @@ describe('a hit', () => {
     expect(follower).toMatchObject({ status: 206, body: '89' })
   })
 
-  it('is no 206 for HEAD, for a stored status other than 200, or if If-None-Match matches', async () => {
+  it('is no 206 for HEAD, for a status other than 200, or if If-None-Match matches', async () => {
     const cache = cacheWith()
     const range = { range: 'bytes=0-1' }
     await fill(cache, { headers: { etag: '"e"' }, body: '0123456789' })
@@ -240,7 +240,7 @@ describe('a minted ETag', () => {
   const etag = (got: Got) => field(got, 'etag')[0]
 
   it.each([true, false])(
-    'is the same for the leader, waiters and later requests (whole: %s)',
+    'is the same for the leader, waiters and later requests (body known with the head: %s)',
     async (whole) => {
       const cache = cacheWith()
       const [leader, follower] = [ask(cache), ask(cache)]
@@ -453,7 +453,7 @@ describe('Vary', () => {
 describe('a hit-for-miss marker', () => {
   const COOKIE: Answer = { headers: { 'set-cookie': 'a=1' }, body: 'mine' }
 
-  it('lasts for passMs: one run at a time may be stored, and no request waits for it', async () => {
+  it('lasts for passMs, in which no request waits for another', async () => {
     const cache = cacheWith()
     await fill(cache, COOKIE)
     await clock.advance(9_999)
@@ -467,7 +467,7 @@ describe('a hit-for-miss marker', () => {
     runs[1]?.answer(COOKIE)
     await observed.done
     expect(status(observed)).toBe('Stampede; fwd=uri-miss; fwd-status=200; detail=set-cookie')
-    // That run renewed the marker, which ends without another such run.
+    // That run renewed the hit-for-miss marker. Without another such run, the marker ends.
     await clock.advance(10_000)
     const waiting = [ask(cache), ask(cache)]
     await settled()
@@ -499,7 +499,7 @@ describe('a hit-for-miss marker', () => {
     const cache = cacheWith()
     await fill(cache, COOKIE)
     expect(ask(cache, headers).by).toBe('bypass')
-    // The same if the marker comes from the store first.
+    // The result is the same if the process gets the marker from the store.
     start({ l1: { maxBytes: 0 } })
     const second = cacheWith()
     await fill(second, COOKIE)
@@ -573,7 +573,7 @@ describe('a failing origin', () => {
     expect(all.map((got) => got.status)).toEqual([501, 501])
   })
 
-  it('is not replaced by an entry that is too old, or has other values of the Vary fields', async () => {
+  it('causes no stale response that is too old or has other values of the Vary fields', async () => {
     const cache = cacheWith({ staleIfErrorMs: 5_000 })
     await fill(cache, { headers: { vary: 'x-a' }, body: 'old' }, { 'x-a': '1' })
     await clock.advance(12_000)
@@ -647,7 +647,7 @@ describe('a failing origin', () => {
     expect(runs).toHaveLength(1)
   })
 
-  it('sends its own response each time to a request without waiters', async () => {
+  it('sends its own response to each request that no other request waited for', async () => {
     const cache = cacheWith()
     for (let run = 1; run <= 3; run++) {
       const got = await fill(cache, { status: 502, body: `page ${run}` })
@@ -685,7 +685,7 @@ describe('a failing origin', () => {
     ['responds with 503', () => runs[0]?.answer({ status: 503 })],
     ['is cut off', () => runs[0]?.end({ type: 'not-captured', reason: 'incomplete' })],
   ])(
-    'fails no waiter if the handler %s after its own client left: the next waiter runs it',
+    'fails no waiter if the handler %s after its client left, because the next waiter runs it',
     async (_, fail) => {
       const cache = cacheWith()
       const client = { gone: false }
@@ -797,7 +797,7 @@ describe('Cache-Control of a request', () => {
     runs.at(-1)?.answer()
   })
 
-  it('limits which stale entry replaces an error', async () => {
+  it('limits how stale an entry in place of an error may be', async () => {
     const cache = respectful({ staleIfErrorMs: 60_000 })
     await fill(cache, { body: 'old' })
     await clock.advance(15_000)
@@ -914,7 +914,7 @@ describe('a cache without the store', () => {
 
 describe('requests beyond originConcurrency without the store', () => {
   const target = (name: string) => ({ target: `/${name}` })
-  /** A request of another key has the only slot. */
+  /** Starts a cache in which a request for another key has the only concurrency slot. */
   async function crowded(options: CacheOptions<RequestView> = {}) {
     start({ originConcurrency: 1 })
     store.always = refuse
@@ -1100,12 +1100,12 @@ describe('two caches', () => {
     expect(ask(cacheWith())).toMatchObject({ by: 'cache', body: 'v' })
   })
 
-  it.each([null, {}, 'stampede'])('cannot be created on %o', (wrong) => {
+  it.each([null, {}, 'stampede'])('cannot be created with %o as their Stampede', (wrong) => {
     const options = { stampede: wrong } as unknown as CacheOptions
     expect(() => createHttpCache(options)).toThrow('stampedeCache.stampede')
   })
 
-  it('cannot be created from a Stampede alone', () => {
+  it('cannot be created with a Stampede in place of the options', () => {
     expect(() => createHttpCache(stampede as CacheOptions)).toThrow('among the options: { stampede')
   })
 

@@ -5,35 +5,37 @@
 // | admit    | admit.ts                     | decides whether the request uses the cache       |
 // | key      | key.ts, vary-index.ts        | decides which requests share a response          |
 // | L1       | fresh-hit.ts, ../flight      | serves a fresh entry from memory                 |
-// | coalesce | ../flight/resolve.ts         | joins the flight of the key in this process      |
+// | coalesce | ../flight/resolve.ts         | waits with other requests for the same key       |
 // | lookup   | ../flight/lookup-or-lease.ts | gets the entry or the lease in one round trip    |
-// | fill     | run-origin.ts                | runs the handler, if this request leads          |
+// | fill     | run-origin.ts                | runs the handler, if this request is the leader  |
 // | storable | storable.ts                  | decides whether to store, and for how long       |
-// | commit   | ../flight/commit.ts          | writes the entry with its fence, settles waiters |
-// | respond  | respond.ts                   | makes the response: Age, Cache-Status, 304, 206  |
+// | commit   | ../flight/commit.ts          | writes the entry into the store                  |
+// | respond  | respond.ts                   | builds the response: Age, Cache-Status, 304, 206 |
 
-import { freshnessAt, type HeldEntry, type StoredResponse } from '../entry/entry.ts'
+import { freshnessAt, type StoredResponse } from '../entry/entry.ts'
 import { readWithoutLease } from '../flight/lookup-or-lease.ts'
-import type { Caller, FillResult, Lead, Resolution } from '../flight/resolution.ts'
+import type { Resolution } from '../flight/resolution.ts'
 import { coalesce, fromL1 } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
-import type { Detail } from '../http/cache-status-details.ts'
-import { likenessOf } from '../http/likeness.ts'
-import { isAcceptable, type RequestDirectives } from '../http/request-directives.ts'
+import { isAcceptable } from '../http/request-directives.ts'
 import { sameSelection } from '../http/vary.ts'
-import type { Exchange, OnInner, RunWatch } from '../ports/exchange.ts'
+import type { Exchange } from '../ports/exchange.ts'
 import { admit, type Bypass } from './admit.ts'
-import { audited } from './audit.ts'
 import type { CacheConfig } from './cache-config.ts'
-import { asksForWhole, freshHit, isPlain } from './fresh-hit.ts'
+import { freshHit, isPlain } from './fresh-hit.ts'
 import { invalidation } from './invalidate.ts'
 import { cacheKey } from './key.ts'
-import { watchRefresh } from './refresh-warning.ts'
 import {
-  acceptsLive,
+  countMiss,
+  forward,
+  forwardMiss,
+  missOf,
+  RequestState,
+  skipInner,
+} from './request-state.ts'
+import {
   ageAt,
-  directivesOf,
   gatewayTimeout,
   readyFrom,
   replyFrom,
@@ -41,12 +43,12 @@ import {
   serviceUnavailable,
   sharedFailure,
   staleReply,
-  statusField,
 } from './respond.ts'
-import { type OriginOrder, runOrigin } from './run-origin.ts'
 import type { VaryIndex } from './vary-index.ts'
 
 const CLOSED = { fwd: 'bypass', reason: 'closed' } as const
+const TOO_MANY_VARIANTS = { fwd: 'bypass', reason: 'too-many-variants' } as const
+const NOT_A_RESPONSE = { fwd: 'bypass', reason: 'not-a-response' } as const
 
 /**
  * Throws or rejects only with errors of the options `key`, `identity` and `bypass`, or of the app.
@@ -74,8 +76,9 @@ function bypass<Native>(
   rt: Runtime,
   config: CacheConfig<Native>,
   exchange: Exchange<Native>,
-  { fwd, reason }: Bypass | typeof CLOSED,
+  { fwd, reason }: Bypass,
 ): void | Promise<void> {
+  rt.counts.bypass(reason, exchange.routeOf?.(exchange.native))
   if (reason !== 'method') return forward(exchange, config, fwd, reason)
   return forward(exchange, config, fwd, undefined, { onHead: invalidation(rt, config, exchange) })
 }
@@ -95,7 +98,7 @@ function lookUp<Native>(state: RequestState<Native>): void | Promise<void> {
   return resolution.then((later) => respond(state, later))
 }
 
-/** After this many entries of other variants, the request bypasses the cache. */
+/** After this many lookups that found another variant, the request bypasses the cache. */
 const MOST_MISMATCHES = 3
 
 /** Adds the `Vary` fields of an entry of another variant to the key, and looks up again. */
@@ -103,112 +106,11 @@ function lookUpVariant<Native>(
   state: RequestState<Native>,
   entry: StoredResponse,
 ): void | Promise<void> {
-  const { index, plainKey, names, exchange, config } = state
+  const { index, plainKey, names } = state
   index.learn(plainKey, names, entry)
   state.mismatches += 1
   if (state.mismatches < MOST_MISMATCHES) return lookUp(state)
-  return forward(exchange, config, 'bypass', 'too-many-variants')
-}
-
-/** The parameter `fwd` of a miss (RFC 9211 §2.2). */
-function missOf<Native>({ names }: RequestState<Native>): 'uri-miss' | 'vary-miss' {
-  return names.length === 0 ? 'uri-miss' : 'vary-miss'
-}
-
-/** The state of one request. `flight/` calls its methods, such as `lead` to run the handler. */
-class RequestState<Native> implements Caller {
-  /** `Vary` fields of earlier responses that the key of the last lookup contains. */
-  names: readonly string[] = []
-  /** The key of the last lookup. */
-  key: string
-  /** Number of lookups that found an entry of another variant. */
-  mismatches = 0
-  /** Number of live responses that ended too early, before this client got a byte. */
-  cuts = 0
-  /** Settles when the handler has ended, if this request is the leader. */
-  running: Promise<unknown> | undefined
-  readonly rt: Runtime
-  readonly config: CacheConfig<Native>
-  readonly index: VaryIndex
-  readonly exchange: Exchange<Native>
-  /** The key without the `Vary` fields of earlier responses. */
-  readonly plainKey: string
-  readonly directives: RequestDirectives | undefined
-
-  constructor(
-    rt: Runtime,
-    config: CacheConfig<Native>,
-    index: VaryIndex,
-    exchange: Exchange<Native>,
-    plainKey: string,
-  ) {
-    this.rt = rt
-    this.config = config
-    this.index = index
-    this.exchange = exchange
-    this.plainKey = plainKey
-    this.key = plainKey
-    this.directives = directivesOf(config, exchange.request)
-  }
-
-  get acceptsLive(): boolean {
-    return acceptsLive(this.exchange, this.config)
-  }
-
-  acceptsStale(held: HeldEntry): boolean {
-    const { rt, config, exchange } = this
-    return staleReply(rt, exchange.request, config, held, 'soft-timeout') !== undefined
-  }
-
-  isGone(): boolean {
-    return this.exchange.isGone?.() ?? false
-  }
-
-  requestDigest(): string {
-    return likenessOf(this.exchange.request)
-  }
-
-  hasConditionOrRange(): boolean {
-    return !asksForWhole(this.exchange.request.headers)
-  }
-
-  async lead(lead: Lead): Promise<FillResult> {
-    const { exchange, config } = this
-    const reason = lead.previous === undefined ? missOf(this) : 'stale'
-    const result = await this.#runOrigin(lead, reason, true, (observer) => {
-      const run = exchange.runOrigin(config.audit ? audited(exchange, config, observer) : observer)
-      this.running = run
-      return run
-    })
-    return this.isGone() && mayBeDueToDisconnect(result)
-      ? { type: 'abandoned', clientLeft: true }
-      : result
-  }
-
-  refresh(lead: Lead): Promise<FillResult> {
-    return watchRefresh(this.exchange, this.config, lead, (start) =>
-      this.#runOrigin(lead, 'stale', false, start),
-    )
-  }
-
-  #runOrigin(
-    lead: Lead,
-    reason: OriginOrder['reason'],
-    forClient: boolean,
-    start: OriginOrder['start'],
-  ): Promise<FillResult> {
-    const { rt, config, plainKey, exchange } = this
-    const { request } = exchange
-    const allowsEtag: OriginOrder['allowsEtag'] = (natives) =>
-      exchange.allowsEtag?.((natives?.[0] ?? exchange.native) as Native) ?? true
-    return runOrigin(rt, { request, plainKey, config, lead, reason, forClient, allowsEtag, start })
-  }
-}
-
-/** Whether the handler may have stopped because its client left. Then the next waiter leads. */
-function mayBeDueToDisconnect(result: FillResult): boolean {
-  if (result.type === 'pass') return !result.remember
-  return result.type === 'failure' || result.type === 'abandoned'
+  return bypass(state.rt, state.config, state.exchange, TOO_MANY_VARIANTS)
 }
 
 function respond<Native>(
@@ -225,24 +127,30 @@ function respond<Native>(
     case 'led':
       return state.running?.then(() => undefined)
     case 'pass':
-      return forward(exchange, config, miss, resolution.reason, { onInner: skipInner(state) })
+      return forwardMiss(state, resolution.reason, { onInner: skipInner(state) })
     case 'failed': {
       const { failure, previous, retryAfterMs } = resolution
       const stale = staleReply(rt, exchange.request, config, previous, failure.status)
+      if (stale === undefined) countMiss(state)
+      else rt.counts.servedStale('if-error', previous)
       return exchange.send(stale ?? sharedFailure(config, miss, failure.status, retryAfterMs))
     }
     case 'late': {
       const { previous, why } = resolution
       const stale = staleReply(rt, exchange.request, config, previous, why)
+      if (stale === undefined) countMiss(state)
+      else rt.counts.servedStale(why, previous)
       return exchange.send(stale ?? serviceUnavailable(config, miss))
     }
     case 'timed-out': {
-      // If the client has left, its response is closed, so no `close` event would free a slot.
+      // If the client has left, its response is closed. No `close` event would free a slot.
       const isFinal = config.afterWait === 'unavailable' || exchange.isGone?.()
-      if (isFinal) return exchange.send(serviceUnavailable(config, miss))
+      if (isFinal) {
+        countMiss(state)
+        return exchange.send(serviceUnavailable(config, miss))
+      }
       const onEnd = rt.originSlots.takeAboveLimit(rt.clock, config.originTimeoutMs)
-      const watch = { onEnd, onInner: skipInner(state) }
-      return forward(exchange, config, miss, 'wait-timeout', watch)
+      return forwardMiss(state, 'wait-timeout', { onEnd, onInner: skipInner(state) })
     }
     case 'gone':
       return exchange.send(serviceUnavailable(config, miss))
@@ -255,13 +163,18 @@ function respondHit<Native>(
 ): void | Promise<void> {
   const { rt, config, exchange } = state
   const { entry } = held
-  if (entry.type !== 'response') return forward(exchange, config, 'bypass', 'not-a-response')
+  if (entry.type !== 'response') return bypass(rt, config, exchange, NOT_A_RESPONSE)
   if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(state, entry)
   config.compress?.prepare(rt.l1, state.key, entry, exchange.request.headers)
   const now = rt.clock.now()
-  // An entry from a fill that just ended is as new as one from a run for this client.
+  // The entry of a fill is new, so the directives of the request need no check.
   if (from !== 'fill' && !isAcceptable(state.directives, ageAt(held, entry, now))) {
-    return forward(exchange, config, stale ? 'stale' : 'request')
+    return forwardMiss(state, undefined, undefined, stale ? 'stale' : 'request')
+  }
+  if (from === 'fill') rt.counts.miss(rt.counts.route(entry.provenance.route))
+  else {
+    rt.events.hit(state.key, from, stale)
+    rt.counts.hit(held, stale)
   }
   const ttlS = (held.staleAt - now) / 1000
   const facts =
@@ -281,12 +194,12 @@ function respondHit<Native>(
   return exchange.send(replyFrom(request, config, held, entry, facts, now))
 }
 
-/** After this many live responses that ended too early, the request runs the handler itself. */
+/** After this many live responses that ended too early, the request runs the handler. */
 const MOST_CUTS = 3
 
 /**
- * Sends a live response. Looks up again if the response is of another variant or ended too early:
- * the client has got nothing yet.
+ * Sends a live response: the response of the leader, while its body arrives. If it is of another
+ * variant or ended too early, the request looks up again. The client has got no byte of it yet.
  */
 function respondLive<Native>(
   state: RequestState<Native>,
@@ -298,14 +211,17 @@ function respondLive<Native>(
     live.chunks.return()
     return lookUpVariant(state, entry)
   }
-  if (!live.chunks.isCut) return sendLive(rt, exchange, config, missOf(state), live)
+  if (!live.chunks.isCut) {
+    rt.counts.miss(rt.counts.route(entry.provenance.route))
+    return sendLive(rt, exchange, config, missOf(state), live)
+  }
   live.chunks.return()
   state.cuts += 1
   if (state.cuts < MOST_CUTS) return lookUp(state)
-  return forward(exchange, config, missOf(state), 'abandoned', { onInner: skipInner(state) })
+  return forwardMiss(state, 'abandoned', { onInner: skipInner(state) })
 }
 
-/** Responds without a fill: to HEAD (RFC 9110 §9.3.2), `no-store` and `only-if-cached`. */
+/** Responds without a fill, to HEAD (RFC 9110 §9.3.2), `no-store` and `only-if-cached`. */
 async function respondStored<Native>(state: RequestState<Native>): Promise<void> {
   const { rt, config, exchange, directives } = state
   const held = await readWithoutLease(rt, state.key).catch(() => undefined)
@@ -322,26 +238,12 @@ async function respondStored<Native>(state: RequestState<Native>): Promise<void>
 }
 
 function respondMissing<Native>(
-  { exchange, config, directives }: RequestState<Native>,
+  state: RequestState<Native>,
   reason: ForwardReason,
 ): void | Promise<void> {
-  if (directives?.onlyIfCached) return exchange.send(gatewayTimeout())
-  return forward(exchange, config, reason, directives?.noStore ? 'request-no-store' : undefined)
-}
-
-/** Sends the request to the handler, with the reason in Cache-Status. */
-function forward<Native>(
-  exchange: Exchange<Native>,
-  config: CacheConfig<Native>,
-  reason: ForwardReason,
-  detail?: Detail,
-  watch?: RunWatch,
-): void | Promise<void> {
-  const status = statusField(config, { type: 'forward', reason, detail })
-  return exchange.forward(status, watch)
-}
-
-/** Makes an inner cache with the same key forward the request, without a second lookup and wait. */
-function skipInner<Native>({ exchange, plainKey }: RequestState<Native>): OnInner {
-  return (inner) => (inner.keyOf(exchange.request) === plainKey ? undefined : [])
+  const { exchange, directives } = state
+  const detail = directives?.noStore ? 'request-no-store' : undefined
+  if (!directives?.onlyIfCached) return forwardMiss(state, detail, undefined, reason)
+  countMiss(state)
+  return exchange.send(gatewayTimeout())
 }

@@ -15,8 +15,9 @@ export const STORED_BY_INNER: NotStorable = { store: false, reason: 'inner-cache
 const NO_KEY = ''
 
 /**
- * Describes the cache of `config` to an outer cache. Returns undefined if the request bypasses this
- * cache. Throws the errors of its callbacks.
+ * Describes the cache with the options `config` to an outer cache. Returns undefined if the request
+ * bypasses the cache, except by its `bypass` option. Throws the errors of the callbacks in
+ * `config`.
  */
 export function innerCache<Native>(
   { request, native }: Pick<Exchange<Native>, 'request' | 'native'>,
@@ -37,7 +38,7 @@ export function innerCache<Native>(
 }
 
 /**
- * The options of the outer cache, except those about storage and lifetimes: they are the inner's.
+ * The options of the outer cache, but with the inner cache's options about storage and lifetimes.
  */
 export function withRulesOf<Native>(
   outer: CacheConfig<Native>,

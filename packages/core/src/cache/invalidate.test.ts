@@ -1,4 +1,4 @@
-// Purges by unsafe requests, over an exchange without a server.
+// Tests of purges by unsafe requests, with a test double in place of a server.
 
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
@@ -42,7 +42,7 @@ const viewOf = (rest: Partial<RequestView>): RequestView => ({
   ...rest,
 })
 
-/** A GET. The app sends a different body each time. */
+/** Sends a GET. The app sends a different body each time. */
 async function get(
   cache: HttpCache<RequestView>,
   rest: Partial<RequestView> = {},
@@ -73,8 +73,8 @@ async function get(
 }
 
 /**
- * An unsafe request, to which the app responds with this head. Returns the fields that core
- * requested.
+ * Sends an unsafe request, to which the app responds with this head. Returns `watched` if the cache
+ * wanted to see the head.
  */
 function send(
   cache: HttpCache<RequestView>,
@@ -133,7 +133,7 @@ describe('an unsafe request', () => {
     expect(purged).toEqual([])
   })
 
-  it('purges every variant, of selections and of callers', async () => {
+  it('purges every variant, by Vary fields and by caller', async () => {
     const cache = cacheWith({ identity: ({ headers }) => String(headers['x-user']) })
     const all = ['de', 'fr'].flatMap((lang) =>
       ['ann', 'bob'].map((user) => ({ headers: { 'x-lang': lang, 'x-user': user } })),
@@ -153,7 +153,7 @@ describe('an unsafe request', () => {
     expect(await get(cache, { target: '/a?page=2' })).toBe('cache')
   })
 
-  it('distinguishes hosts and schemes', async () => {
+  it('purges its URL only for its own host and scheme', async () => {
     const cache = cacheWith()
     await get(cache)
     send(cache, 'POST', {}, { host: 'other.test' })
@@ -191,7 +191,7 @@ describe('an unsafe request', () => {
     expect(await get(cache)).toBe('app')
   })
 
-  it('may name its target as a full URL, or as no path at all', async () => {
+  it('purges its URL if the target is a full URL, and nothing if the target is *', async () => {
     const cache = cacheWith()
     await get(cache)
     send(cache, 'POST', {}, { target: '*' })
@@ -231,7 +231,7 @@ describe('the response to an unsafe request', () => {
     'http://',
     '\0',
     '',
-  ])('purges nothing for a URL elsewhere, or an invalid one: %j', async (reference) => {
+  ])('purges nothing for a URL of another host, or an invalid one: %j', async (reference) => {
     const cache = cacheWith()
     await get(cache, { target: '/b' })
     const headers = ['location', 'content-location'].map((name) => [name, reference] as const)
@@ -262,7 +262,7 @@ describe('the response to an unsafe request', () => {
 })
 
 describe('the key option of an unsafe request', () => {
-  it('names the purged key, and Location then names nothing', async () => {
+  it('names the purged key, and the Location field then has no effect', async () => {
     const cache = cacheWith({ key: ({ target }) => target.slice(0, 2) })
     await get(cache, { target: '/a1' })
     await get(cache, { target: '/b1' })
@@ -287,25 +287,25 @@ describe('the key option of an unsafe request', () => {
     ],
     ['returns no string', () => undefined as never],
     ['returns a promise', (async () => 'x') as never],
-  ])('purges nothing and causes no failure if it %s', (_, key) => {
+  ])('purges nothing and causes no failure if the option %s', (_, key) => {
     send(cacheWith({ key }), 'POST')
     expect(purged).toEqual([])
   })
 })
 
-describe('an unsafe request without a purge', () => {
-  it.each(['OPTIONS', 'TRACE'])('is one with %s', (method) => {
+describe('a request that purges nothing', () => {
+  it.each(['OPTIONS', 'TRACE'])('has the method %s', (method) => {
     expect(send(cacheWith(), method)).toBe('unwatched')
   })
 
-  it('is any with invalidateOn set to never', async () => {
+  it('has any method, with invalidateOn set to never', async () => {
     const cache = cacheWith({ invalidateOn: 'never' })
     await get(cache)
     expect(send(cache, 'DELETE')).toBe('unwatched')
     expect(await get(cache)).toBe('cache')
   })
 
-  it('is one after close()', async () => {
+  it('has any method, after close()', async () => {
     const cache = cacheWith()
     await stampede.close()
     expect(send(cache, 'POST')).toBe('unwatched')
@@ -313,7 +313,7 @@ describe('an unsafe request without a purge', () => {
 })
 
 describe('the store', () => {
-  it('gets the purge before the head is sent', async () => {
+  it('gets the purge of an unsafe request before the head of the response is sent', async () => {
     const cache = cacheWith()
     await get(cache)
     store.calls.length = 0
@@ -321,7 +321,7 @@ describe('the store', () => {
     expect(store.calls).toEqual([`purge ${KEY_A}`])
   })
 
-  it('may be unavailable: an event reports it, and this process drops its copy', async () => {
+  it('may be unavailable: this process drops its copy, and an event reports the failure', async () => {
     const cache = cacheWith()
     await get(cache)
     const failed: string[] = []
@@ -374,7 +374,7 @@ describe('an unsafe request with invalidateOn.tags', () => {
     warn.mockRestore()
   })
 
-  it('purges its tags in this process at once, before the store has them, including fills', async () => {
+  it('purges its tags in this process before the store has the purge', async () => {
     const gate = new Gate()
     const cache = cacheWith({ ...tagged, invalidateOn: { tags: ['list'] } })
     await get(cache, { target: '/list' })
@@ -399,14 +399,14 @@ describe('an unsafe request with invalidateOn.tags', () => {
     send(cache, 'PUT')
     await settled()
     expect(failed).toEqual([['list', 'purge']])
-    // The entry stays in the store, as after a failed purge of a URL.
+    // The purge failed, so the entry is still in the store.
     expect(await get(cache, { target: '/list' })).toBe('cache')
   })
 
   it.each<[string, Options]>([
     ['an ordinary cache', {}],
     ['a cache whose key option cannot name it', { key: ({ target }) => target || (0 as never) }],
-  ])('purges the cache groups of its origin that the response names, in %s', async (_, options) => {
+  ])('purges the cache groups that its response names, in %s', async (_, options) => {
     const grouped: HeaderList = [['cache-groups', '"a", "list"']]
     const cache = cacheWith(options)
     await get(cache, { target: '/list' }, grouped)

@@ -1,7 +1,12 @@
-// Purges by unsafe requests (RFC 9111 §4.4). Each purges its own URL, the URLs of the same
-// origin and the cache groups (RFC 9875 §3) that its response names, and the tags of the option.
-// The purges are sent when the head of the response is known, before it leaves. So the lookup of a
-// later request to this process follows them.
+// Purges by unsafe requests (RFC 9111 §4.4). Each such request purges:
+//
+// - its own URL;
+// - the URLs in `Location` and `Content-Location` of its response, if they have the same origin;
+// - the cache groups in `Cache-Group-Invalidation` of its response (RFC 9875 §3);
+// - the tags of the option `invalidateOn`.
+//
+// The cache sends the purges before the head of the response. So the lookup of a later request to
+// this process comes after them.
 
 import { forget, purgeKey } from '../flight/hints.ts'
 import type { Runtime } from '../flight/runtime.ts'
@@ -17,8 +22,8 @@ import { callTagsOption, originOf } from './subjects.ts'
 const SAFE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
 
 /**
- * Returns the function to call with the head of the response. Undefined: no response to this
- * request purges. Neither function throws.
+ * Returns a function that sends the purges, for a call with the head of the response. Returns
+ * undefined if no response to this request purges anything. Neither function throws.
  */
 export function invalidation<Native>(
   rt: Runtime,
@@ -27,7 +32,7 @@ export function invalidation<Native>(
 ): HeadWatch | undefined {
   const { invalidateOn, key, query } = config
   if (invalidateOn === 'never' || SAFE.has(request.method)) return undefined
-  // The option is called now, because routers change the parts of the request that it reads.
+  // The `key` option is called now, because a router may later change the request that it reads.
   const own = key === undefined ? [] : ownKey(key, native)
   return (head, natives) => {
     if (head.status < 200 || head.status > 399) return
@@ -37,8 +42,8 @@ export function invalidation<Native>(
 }
 
 /**
- * The cache groups and tags to purge. The groups of the stored response itself are not purged. RFC
- * 9875 §2.2.1 allows that, and the cache would have to read that entry and all its variants first.
+ * The cache groups and tags to purge. The groups of the entry at this URL are not purged, which RFC
+ * 9875 §2.2.1 allows. To know them, the cache would have to read the entry and all its variants.
  */
 function subjects<Native>(
   config: CacheConfig<Native>,
@@ -54,7 +59,7 @@ function subjects<Native>(
   ])
 }
 
-/** The key that the `key` option returns. It is written for GET and may fail for other requests. */
+/** The key from the `key` option. Empty if the option fails: apps write it for GET requests. */
 function ownKey<Native>(key: (request: Native) => string, native: Native): readonly string[] {
   try {
     const text: unknown = key(native)
@@ -82,7 +87,7 @@ function urlKeys(
   const named = ['location', 'content-location'].map((name) => headerValue(head.headers, name))
   for (const reference of isPath ? named : [target, ...named]) {
     const url = reference === undefined ? undefined : parse(reference, base)
-    // `origin` cannot be compared: it is `null` for every scheme except those of the web.
+    // `URL.origin` is not compared, because it is `null` for schemes other than those of the web.
     if (url === undefined || url.protocol !== base.protocol || url.host !== base.host) continue
     keys.add(urlKey({ ...request, target: url.pathname + url.search }, query))
   }
@@ -108,8 +113,8 @@ async function purge(rt: Runtime, key: string): Promise<void> {
 }
 
 /**
- * Purges a subject in the store. Until the store replies with the position of the purge, all
- * entries of the subject count as purged in this process.
+ * Purges a subject, such as a tag, in the store. Until the store replies with the position of the
+ * purge, all entries of the subject count as purged in this process.
  */
 async function purgeSubject(rt: Runtime, subject: string): Promise<void> {
   const settled = rt.marks.expect(subject)

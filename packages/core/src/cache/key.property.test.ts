@@ -25,10 +25,10 @@ const keyOf = (
 const textOf = (pieces: readonly string[], maxLength: number) =>
   fc.array(fc.constantFrom(...pieces), { maxLength }).map((all) => all.join(''))
 
-/** Few values, many of which look like parts of a key, so two texts are often nearly equal. */
+/** Texts from a few pieces, many of which look like parts of a key. Two are often nearly equal. */
 const confusing = textOf(['a', '1:', '2:a', ':', '-', 'v', '\t', 'é', ';', '=', ' '], 4)
 
-/** The same for texts of the user's code, which may contain anything. */
+/** Such texts as an app may return, which may contain any character. */
 const anything = textOf(['a', '\0', '\ud800', '\udc00', '�', '=', 'j"a"', '#', '1:', '{}'], 3)
 
 describe('the keys of two requests', () => {
@@ -49,7 +49,7 @@ describe('the keys of two requests', () => {
     identity: ({ who }) => who,
   }
 
-  /** Everything that distinguishes them, without our encoding. */
+  /** All data that must distinguish two requests, not encoded as a key. */
   const described = ({ scheme, host, target, headers, rewritten }: RequestView, who: string) => {
     const { cookie = '', ...others } = headers
     const pairs = String(cookie)
@@ -58,7 +58,7 @@ describe('the keys of two requests', () => {
     const keyed = (name: string) => pairs.filter((pair) => pair.split('=')[0]?.trim() === name)
     const fields = Object.entries(others).map(([name, value]) => [
       name,
-      // Not in the key, because space in Accept-Language has no meaning.
+      // Space in Accept-Language has no meaning, so the key does not contain it.
       name === 'accept-language' ? String(value).split(';').map(ows).join(';') : value,
     ])
     return JSON.stringify([
@@ -87,7 +87,7 @@ describe('the keys of two requests', () => {
     )
   })
 
-  it('are equal as UTF-8 if and only if they are equal', () => {
+  it('differ as UTF-8 if they differ', () => {
     fc.assert(
       fc.property(anything, anything, (one, other) => {
         const bytes = (who: string) => Buffer.from(keyOf({}, rules, who)).toString('hex')
@@ -102,7 +102,7 @@ describe('the keys of two requests', () => {
 })
 
 describe('the key of a getOrSet value', () => {
-  it('is a key of data, with its own text only, and no variant', () => {
+  it('differs from the keys of pages, and has no variants', () => {
     fc.assert(
       fc.property(anything, anything, confusing, (one, other, target) => {
         const [a, b] = [dataKey(one), dataKey(other)]
@@ -128,7 +128,7 @@ describe('two queries with one key', () => {
     .map((pieces) => pieces.join(''))
   const query = fc.array(parameter, { maxLength: 5 })
 
-  /** Query parsers of apps: Express 4, Express 5, Koa, and the browser standard. */
+  /** The query parsers of apps: Express 4, Express 5, Koa, and the URL standard. */
   const READERS: Readonly<Record<string, (text: string) => Record<string, unknown>>> = {
     'qs, as Express 4 calls it': (text) => qs.parse(text, { allowPrototypes: true }),
     'qs with dots': (text) => qs.parse(text, { allowDots: true, plainObjects: true }),
@@ -139,7 +139,7 @@ describe('two queries with one key', () => {
     },
   }
 
-  /** Without regard to the order of names. */
+  /** The parsed query as text, independent of the order of names. */
   const shown = (parsed: unknown): string =>
     JSON.stringify(parsed, (_, value: unknown) =>
       typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -148,7 +148,7 @@ describe('two queries with one key', () => {
     )
 
   describe.each(Object.entries(READERS))('parsed by %s', (_, read) => {
-    it('mean the same', () => {
+    it('have the same meaning', () => {
       fc.assert(
         fc.property(query, fc.integer(), (parts, seed) => {
           const [one, other] = [parts.join('&'), shuffled(parts, seed).join('&')]
@@ -159,7 +159,7 @@ describe('two queries with one key', () => {
       )
     })
 
-    it('mean the same for the named parameters, if the others are left out', () => {
+    it('have the same values for the parameters that the query option names', () => {
       const rules: CacheRules<Native> = { query: ['page', 'a[x]'] }
       const counted = (parsed: Record<string, unknown>) => {
         const { page, a, 'a[x]': flat } = parsed
@@ -176,7 +176,7 @@ describe('two queries with one key', () => {
       )
     })
 
-    it('mean the same except for the ignored names', () => {
+    it('have the same values for all parameters that the query option does not ignore', () => {
       const rules: CacheRules<Native> = { query: { ignore: ['page'] } }
       fc.assert(
         fc.property(query, query, (mine, more) => {

@@ -30,7 +30,7 @@ const withHeaders = (
 ) => keyOf(view('/', { headers }), options, learned)
 
 describe('the key of a URL', () => {
-  it('is readable in the key, each part after its length', () => {
+  it('is readable, with each part after its length', () => {
     expect(key('/a')).toBe('http:GET 4:http11:example.com2:/a0:')
     expect(key('/a?b=1')).toBe('http:GET 4:http11:example.com2:/a3:b=1')
   })
@@ -60,7 +60,7 @@ describe('the key of a URL', () => {
 })
 
 describe('the key of a recently used URL', () => {
-  it('has its own host, scheme and rule, in any order of requests', () => {
+  it('has the host, scheme and query rule of its own request', () => {
     const [all, some] = [readCacheOptions({}), readCacheOptions({ query: ['a'] })]
     const target = '/late?a=1&b=2'
     const asked = [
@@ -74,7 +74,7 @@ describe('the key of a recently used URL', () => {
   })
 })
 
-it('the key of a URL follows the query rule from creation, whether or not the URL was used before', () => {
+it('the key of a URL follows the query rule of its cache, also for a URL that was used before', () => {
   const names = ['a']
   const rules = [readCacheOptions({ query: names }), readCacheOptions({ query: { ignore: names } })]
   const keys = () => {
@@ -120,7 +120,7 @@ describe('the query in the key', () => {
     ['a=1&', 'a=1'],
   ])('differs for %s and %s', (a, b) => expect(same(a, b)).toBe(false))
 
-  it('is unchanged beyond a number of parameters', () => {
+  it('is the unchanged query if there are too many parameters', () => {
     const flood = 'utm=1&'.repeat(1000)
     const options = { query: { ignore: ['utm'] } }
     expect(same(`${flood}a=1`, 'a=1', options)).toBe(false)
@@ -141,7 +141,7 @@ describe('the query in the key', () => {
     expect(same(a, b, options)).toBe(false),
   )
 
-  it('keeps all but the ignored names, decoded', () => {
+  it('leaves out the ignored parameters, whose names are compared decoded', () => {
     const options = { query: { ignore: ['utm source', 'x'] } }
     expect(same('utm+source=1&a=1&%78=3', 'a=1', options)).toBe(true)
     expect(same('X=1&a=1', 'a=1', options)).toBe(false)
@@ -150,13 +150,13 @@ describe('the query in the key', () => {
     expect(same('%ff=1', '', options)).toBe(false)
   })
 
-  it('keeps only the listed names, decoded', () => {
+  it('has only the listed parameters, whose names are compared decoded', () => {
     const options = { query: ['a', 'b[]'] }
     expect(same('a=1&c=2&%ff=3', '%61=1', options)).toBe(false)
     expect(same('a=1&c=2&%ff=3', 'a=1', options)).toBe(true)
     expect(same('a[x]=1', '', options)).toBe(false)
     expect(same('b[]=1', '', options)).toBe(false)
-    // Some parsers read all of these as `b`.
+    // For some parsers, all of these parameters are named `b`.
     expect(same('b=1', '', options)).toBe(false)
     expect(same('b[x]=1', '', options)).toBe(false)
     expect(same('c[b]=1', '', options)).toBe(true)
@@ -200,7 +200,7 @@ describe('the query in the key', () => {
 })
 
 describe('header fields in the key', () => {
-  it('are equal by meaning, whether declared or learned', () => {
+  it('are compared by meaning, whether an option or a response names them', () => {
     const gzip = { 'accept-encoding': 'gzip, br' }
     const brotli = { 'accept-encoding': 'br;q=1, gzip' }
     const learned = ['accept-encoding']
@@ -210,13 +210,13 @@ describe('header fields in the key', () => {
     expect(withHeaders({}, {}, learned)).not.toBe(withHeaders(gzip, {}, learned))
   })
 
-  it('distinguish absent, empty and a dash', () => {
+  it('distinguish an absent field, an empty one and a dash', () => {
     const keys = [{}, { 'x-a': '' }, { 'x-a': '-' }].map((h) => withHeaders(h, { vary: ['x-a'] }))
     expect(new Set(keys).size).toBe(3)
     expect(withHeaders({})).not.toBe(withHeaders({}, { vary: ['x-a'] }))
   })
 
-  it('do not run into each other', () => {
+  it('stay apart, so that two fields never look like one', () => {
     const options = { vary: ['x-a', 'x-b'] }
     expect(withHeaders({ 'x-a': '1v3:x-b1:2' }, options)).not.toBe(
       withHeaders({ 'x-a': '1', 'x-b': '2' }, options),
@@ -228,7 +228,7 @@ describe('cookies in the key', () => {
   const options: Options = { cookies: { key: ['lang', 'tier'] } }
   const cookie = (value: string) => withHeaders({ cookie: value }, options)
 
-  it('are only the named ones', () => {
+  it('are only those that the option names', () => {
     expect(cookie('_ga=1; lang=de')).toBe(cookie('lang=de; _ga=2'))
     expect(cookie('_ga=1')).toBe(withHeaders({}, options))
     expect(cookie('lang=de')).not.toBe(cookie('lang=en'))
@@ -245,8 +245,8 @@ describe('cookies in the key', () => {
     ['lang=de', 'tier=de'],
     ['lang=a=b', 'lang=a'],
     ['lang="de"', 'lang=de'],
-    // Some parsers strip characters that others read as part of a name or value, and a client may
-    // send any of them.
+    // Some parsers remove these characters. For others, they are a part of the name or value. A
+    // client may send any of them.
     ['\u00a0lang=de', 'lang=de'],
     ['\u00a0lang=de', ''],
     ['a=1;\tlang=de', 'a=1; lang=de'],
@@ -260,7 +260,7 @@ describe('the spelling of the host in the key', () => {
     keyOf(view('/a', { host: known, headers, servername }))
   const plain = key('/a')
 
-  it('is absent if it is the known host in lower case', () => {
+  it('has no part in the key if it is the known host in lower case', () => {
     expect(spelt('example.com', { host: 'example.com' })).toBe(plain)
     expect(spelt('example.com', { ':authority': 'example.com' }, 'example.com')).toBe(plain)
     expect(spelt('example.com:81', { host: 'example.com:81' }, 'example.com')).toBe(
@@ -343,7 +343,7 @@ describe('fields in which a client claims a URL', () => {
     )
   })
 
-  it('count like the path after a middleware has rewritten it', () => {
+  it('make variants of a URL, as a path does that a middleware has rewritten', () => {
     const sent = (rewritten?: string) => keyOf(view('/a', { rewritten }))
     expect(new Set([sent(), sent('/de/a'), sent('/en/a')]).size).toBe(3)
     expect(groupOf(sent('/de/a'))).toBe(key('/a'))
@@ -356,7 +356,7 @@ describe('fields in which a client claims a URL', () => {
 })
 
 describe('callbacks for the key', () => {
-  it('get the native request; key replaces the URL, and nothing else', () => {
+  it('get the native request, and the option key replaces only the URL in the key', () => {
     const options: Options = { key: (native) => `k${native}`, vary: ['x-a'], identity: () => 'me' }
     const one = keyOf(view('/a', { headers: { 'x-a': '1' } }), options, [], 7)
     expect(one).toBe('http:key 3:=k7\u0000v3:x-a1:1i3:=me')
@@ -368,12 +368,12 @@ describe('callbacks for the key', () => {
     expect(customKey('a:b')).toBe(key('/', { key: () => 'a:b' }))
   })
 
-  it('cannot produce the key of a URL', () => {
+  it('cannot return a text that equals the key of a URL', () => {
     const imitation = key('/a').slice('http:'.length)
     expect(key('/', { key: () => imitation })).not.toBe(key('/a'))
   })
 
-  it('distinguish callers, and a caller from none', () => {
+  it('keep callers apart, and requests without a caller apart from all of them', () => {
     const identities = ['', 'a', 'b', '\ud800', '\ud801', '"\\ud800"', '\ufffd']
     const keys = identities.map((identity) => key('/', { identity: () => identity }))
     const asStored = [...keys, key('/')].map((text) => Buffer.from(text, 'utf8').toString('hex'))
@@ -405,7 +405,7 @@ describe('callbacks for the key', () => {
 })
 
 describe('the key of any request', () => {
-  // Characters of the key's own syntax and few others, so that near misses are frequent.
+  // Mostly characters of the key's syntax, so that two keys are often nearly equal.
   const text = fc.oneof(
     fc.string({ maxLength: 8 }),
     fc
@@ -420,7 +420,7 @@ describe('the key of any request', () => {
     host: text.map((host) => host.toLowerCase()),
     path: text.filter((path) => !path.includes('?')),
     query: text.filter((query) => !query.includes('&')),
-    // Without commas and quotes, which normalisation changes. It has its own tests.
+    // No commas or quotes, because normalisation changes them. Other tests check normalisation.
     headers: fc.dictionary(
       fieldName,
       text.filter((value) => !value.includes(',')),
@@ -456,7 +456,7 @@ describe('the key of any request', () => {
       rest.learned.map((name) => [name, headers[name] ?? null]),
     ])
 
-  it('stands for exactly one tuple', () => {
+  it('stands for exactly one combination of its parts', () => {
     fc.assert(
       fc.property(tuple, tuple, (a, b) => {
         expect(keyOfTuple(a) === keyOfTuple(b)).toBe(meaning(a) === meaning(b))
@@ -465,7 +465,7 @@ describe('the key of any request', () => {
     )
   })
 
-  it('changes with each part of the tuple', () => {
+  it('changes with each of its parts', () => {
     fc.assert(
       fc.property(tuple, tuple, (a, b) => {
         for (const part of Object.keys(a) as Array<keyof Tuple>) {

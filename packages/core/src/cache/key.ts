@@ -36,7 +36,7 @@ export function cacheKey<Native>(
   }
   if (typeof config.cookies === 'object') variant += cookiePart(config.cookies.key, request.headers)
   if (config.identity !== undefined) {
-    variant += `i${callerField(callOption('identity', config.identity, native))}`
+    variant += `i${appText(callOption('identity', config.identity, native))}`
   }
   return variant === '' ? group : group + VARIANT_SEPARATOR + variant
 }
@@ -44,8 +44,9 @@ export function cacheKey<Native>(
 type Url = Pick<RequestView, 'scheme' | 'host' | 'target'>
 
 /**
- * The key of a URL without variant parts. It is also the name of the vary group. HEAD requests are
- * served from the entry of GET, so both have the same key.
+ * The key of a URL, without the parts for its variants (`Vary`, cookies, identity). It also names
+ * the vary group, which is the URL with all of its variants. HEAD requests are served from the
+ * entry of GET, so both have the same key.
  */
 export function urlKey({ scheme, host, target }: Url, rule: CacheConfig['query']): string {
   const mark = target.indexOf('?')
@@ -70,8 +71,8 @@ export const ADDRESS_FIELDS: ReadonlySet<string> = new Set([
 ])
 
 /**
- * The `Host`, `:authority` and TLS server name of the request, if they differ from the known host
- * in lower case. They differ behind a trusted proxy, and if the client uses capitals. A handler may
+ * The `Host`, `:authority` and TLS server name of the request, each if it differs from `host` in
+ * lower case. They differ behind a trusted proxy, and if the client uses capitals. A handler may
  * read any of them, so all are in the key.
  */
 function hostPart({ host, headers, servername }: RequestView): string {
@@ -85,7 +86,7 @@ function hostPart({ host, headers, servername }: RequestView): string {
   return part
 }
 
-/** Whether `known`, which may have a port, is this host name. */
+/** Whether the host `known`, which may have a port, has this host name. */
 function isNameOf(known: string, name: string): boolean {
   return known === name || (known[name.length] === ':' && known.startsWith(name))
 }
@@ -113,7 +114,7 @@ function addressPart({ scheme, host, headers }: RequestView): string {
   return part
 }
 
-/** The URL that the handler sees, if the app rewrote it: an SPA fallback or a language prefix. */
+/** The URL that the handler sees, if the app rewrote it, as for a language prefix. */
 function rewrittenPart({ rewritten }: RequestView): string {
   return rewritten === undefined ? '' : `r${field(rewritten)}`
 }
@@ -123,7 +124,7 @@ function field(text: string): string {
 }
 
 /** A string that the app returned. It is escaped, because it may have NUL or lone surrogates. */
-function callerField(text: string): string {
+function appText(text: string): string {
   return field(escapeKey(text))
 }
 
@@ -142,9 +143,9 @@ function union(configured: readonly string[], learned: readonly string[]): reado
 }
 
 /**
- * The pairs of the Cookie field (RFC 6265 §4.2), as sent, that any parser could read as a cookie
- * named in the `cookies` option. Parsers differ in which of two equal names they use, and in the
- * characters that they trim. All of them trim leading spaces.
+ * The pairs of the Cookie field (RFC 6265 §4.2), as sent, that some parser could take for a cookie
+ * of the `cookies` option. If a name occurs twice, some parsers use the first pair and others the
+ * last. Parsers also trim different characters, but all trim leading spaces.
  */
 function cookiePart(names: readonly string[], headers: RequestView['headers']): string {
   const pairs = (requestField(headers, 'cookie') ?? '').split(';').map((p) => p.replace(/^ +/, ''))
@@ -157,8 +158,8 @@ function cookiePart(names: readonly string[], headers: RequestView['headers']): 
 }
 
 /**
- * A longer query is neither sorted nor filtered. Parsers ignore parameters after some number, so
- * the order decides which ones a handler sees.
+ * A query with more parameters is neither sorted nor filtered. Parsers ignore the parameters after
+ * some number, so their order decides which ones a handler sees.
  */
 const MOST_PARAMETERS = 100
 
@@ -193,7 +194,7 @@ function queryPart(raw: string, rule: CacheConfig['query']): string {
   return named.map(({ text }) => text).join('&')
 }
 
-/** Whether every parser would see only parameters here that are not in the key. */
+/** Whether this text is not in the key: every parser finds only excluded parameters in it. */
 function isDropped(text: string, rule: CacheConfig['query']): boolean {
   if ('ignore' in rule) {
     return text.split(';').every((piece) => rule.ignore.includes(decodedName(piece) ?? ''))
@@ -252,7 +253,7 @@ function callOption<Native>(
   )
 }
 
-/** The key for a `text` that the `key` option returned, without variant parts. */
+/** The key for a `text` that the `key` option returned, without the parts for variants. */
 export function customKey(text: string): string {
-  return `${HTTP_KEY_PREFIX}key ${callerField(text)}`
+  return `${HTTP_KEY_PREFIX}key ${appText(text)}`
 }

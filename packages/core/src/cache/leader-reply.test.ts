@@ -19,7 +19,7 @@ function reply(range: string, headers: HeaderList, more: Partial<LeaderHead> = {
 const length = (value: string): HeaderList => [['content-length', value]]
 
 describe("the response to the leader's client", () => {
-  it('is a part only if the length is a number', () => {
+  it('is cut to a range only if its Content-Length is a number', () => {
     expect(reply('bytes=0-1', length('10'))).toMatchObject({ status: 206, start: 0, end: 2 })
     for (const value of ['', '+10', '1e1', '0x10', '10, 10', ' 10', '-10', '10.0', 'ten'])
       expect(reply('bytes=0-1', length(value)), value).toBeUndefined()
@@ -36,7 +36,7 @@ describe("the response to the leader's client", () => {
     expect(reply('bytes=0-1', [...length('10'), ['content-range', 'bytes 0-9/99']])).toBeUndefined()
   })
 
-  it('is a part of an unstored response only if that offers ranges', () => {
+  it('is cut from an unstored response only if the handler offers ranges', () => {
     const offers = (value: string): HeaderList => [...length('10'), ['accept-ranges', value]]
     const own = { store: false }
     for (const value of ['none', '', 'kilobytes', 'x-bytes-x'])
@@ -45,7 +45,7 @@ describe("the response to the leader's client", () => {
       expect(reply('bytes=0-1', offers(value), own), value).toMatchObject({ status: 206 })
   })
 
-  it('has no-transform once, so that no compressor changes a part', () => {
+  it('has no-transform once if it is cut, so that no compressor changes it', () => {
     const cached = (value: string): HeaderList => [...length('10'), ['cache-control', value]]
     const said = (headers: HeaderList) => (reply('bytes=0-1', headers) as LeaderPart).fields[2]?.[1]
     expect(said(length('10'))).toBe('no-transform')

@@ -16,22 +16,23 @@ import {
 import { asksForWhole } from './fresh-hit.ts'
 import { unsatisfiable } from './respond.ts'
 
+/** The head of the handler's response, with the facts that decide about the reply. */
 export interface LeaderHead extends CapturedHead {
   /**
    * Whether the response may be stored. If not, its client gets what the handler would have sent.
    */
   readonly store: boolean
-  /** Fields that the cache adds: a minted ETag, Vary, Cache-Status. */
+  /** Fields that the cache adds: a generated ETag, Vary, Cache-Status. */
   readonly added: HeaderList
   /** Only the Cache-Status of `added`. */
   readonly cacheStatus: HeaderList
-  /** The body, if the handler gave all of it at once. */
+  /** The body, if the handler wrote all of it at once. */
   readonly whole: Uint8Array | undefined
   /** Unix time in ms. It replaces a missing `Date`. */
   readonly wallNow: number
 }
 
-/** Returns the reply in place of the 200. Undefined: the client gets the 200. */
+/** Returns the reply that replaces the handler's 200. Undefined: the client gets the 200. */
 export function leaderReply(
   request: RequestView,
   head: LeaderHead,
@@ -70,8 +71,8 @@ const NOT_IN_304: ReadonlySet<string> = new Set([
 ])
 
 /**
- * The 206 or 416 (RFC 9110 §14.2). A response that is not stored becomes one only if it has
- * `Accept-Ranges: bytes`, as from file servers. Its handler would have sent the part itself.
+ * The 206 or 416 (RFC 9110 §14.2). A response that is not stored must have `Accept-Ranges: bytes`,
+ * as from a file server. Only such a handler would have sent the part itself.
  */
 function partOf(request: RequestView, head: LeaderHead): Reply | PartOfBody | undefined {
   const { headers, store, added, whole, wallNow } = head
@@ -93,7 +94,8 @@ function partOf(request: RequestView, head: LeaderHead): Reply | PartOfBody | un
 }
 
 /**
- * Undefined if the length is not known before the body ends, or if the response is a part already.
+ * The length of the body. Undefined if it is not known before the body ends, or if the response is
+ * already a part.
  */
 function lengthOf(headers: HeaderList, whole: Uint8Array | undefined): number | undefined {
   const isFramed = headers.some(

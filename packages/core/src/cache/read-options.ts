@@ -1,5 +1,5 @@
-// Checks of the options of stampedeCache that are more than a number, a choice or a function. Each
-// check also returns the value that the stages use.
+// Checks of the options of stampedeCache that are not a number, a choice or a function. Each check
+// returns the value that the rest of the code uses.
 
 import { optionError } from '../errors.ts'
 import { NEVER_STORED } from '../http/statuses.ts'
@@ -11,7 +11,9 @@ import type { CacheConfig } from './cache-config.ts'
 /** A field name (RFC 9110 §5.1). */
 const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 
-/** Returns copies, so that the app cannot change the rule later: entries already have its keys. */
+/**
+ * Returns copies. If the app could change a list later, the keys of stored entries would differ.
+ */
 export function readQuery(where: string, value: unknown): CacheConfig['query'] {
   if (value === undefined) return { ignore: [] }
   if (Array.isArray(value))
@@ -75,7 +77,7 @@ export function readStatuses(where: string, value: unknown): ReadonlySet<number>
   return new Set(value)
 }
 
-/** Returns the names in the given order, with `OWN_FIELD` as the first. */
+/** Returns `OWN_FIELD`, followed by the names of the option in their order. */
 export function readTargetedFields(where: string, value: unknown): readonly string[] {
   const names = value === undefined ? [] : readStrings(where, value)
   for (const name of names) {

@@ -1,21 +1,21 @@
-// Process warnings for background refreshes that fail. Clients still get the stale response, so
-// without a warning the failure would go unnoticed.
+// The outcome of a background refresh of a response, for a process warning if it failed.
 
 import { messageOf } from '../errors.ts'
+import { type FailedRefresh, reportRefresh } from '../flight/refresh-failures.ts'
 import type { FillResult, Lead } from '../flight/resolution.ts'
-import type { CapturedHead, Exchange, OriginEnd, OriginObserver } from '../ports/exchange.ts'
-import { detachedText } from '../recent.ts'
+import type {
+  CapturedHead,
+  Exchange,
+  OriginEnd,
+  OriginObserver,
+  RequestView,
+} from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { STORED_BY_INNER } from './inner-cache.ts'
 
-/** A limit, because one fault in the handler of `/products/:id` fails thousands of paths. */
-const MOST_PATHS_PER_CACHE = 10
-/** Paths with a warning, by the options of their cache. */
-const warned = new WeakMap<object, Set<string>>()
-
 type Start = (observer: OriginObserver) => Promise<OriginEnd>
 
-/** Runs a refresh, and warns once per path if it does not renew the entry. */
+/** Runs a refresh, and reports whether it renewed the entry. */
 export function watchRefresh<Native>(
   exchange: Exchange<Native>,
   config: CacheConfig<Native>,
@@ -33,35 +33,33 @@ export function watchRefresh<Native>(
     return end
   }
   const why = `it did not finish within originTimeoutMs (${config.originTimeoutMs})`
-  const onTimeout = () => warn(exchange, config, { why, dropped: false })
+  const report = (failed: FailedRefresh | undefined) =>
+    reportRefresh(config, nameOf(exchange.request), failed)
+  const onTimeout = () => report({ why, outcome: STALE })
   signal.addEventListener('abort', onTimeout, { once: true })
   return run(start).then((result) => {
     signal.removeEventListener('abort', onTimeout)
-    const failed = signal.aborted ? undefined : failureOf(result, head, end)
-    if (failed !== undefined) warn(exchange, config, failed)
+    if (!signal.aborted) report(failureOf(result, head, end))
     return result
   })
 }
 
-interface FailedRefresh {
-  readonly why: string
-  /** The stale entry was dropped, because the new response may not be shared. */
-  readonly dropped: boolean
-  readonly error?: unknown
-}
+const STALE = 'The stale response is served until its stale window ends.'
+/** The new response may not be shared. */
+const DROPPED = 'The stored response is no longer used.'
 
 function failureOf(
   result: FillResult,
   head: CapturedHead | undefined,
   end: OriginEnd | undefined,
 ): FailedRefresh | undefined {
-  const dropped = result.type === 'pass' && result.remember
-  if (end?.type === 'failed') return { why: messageOf(end.error), error: end.error, dropped }
+  const outcome = result.type === 'pass' && result.remember ? DROPPED : STALE
+  if (end?.type === 'failed') return { why: messageOf(end.error), error: end.error, outcome }
   switch (result.type) {
     case 'failure':
-      return { why: result.failure.message, error: result.error, dropped }
+      return { why: result.failure.message, error: result.error, outcome }
     case 'abandoned':
-      return { why: 'the body ended before it was complete', dropped }
+      return { why: 'the body ended before it was complete', outcome }
     case 'pass': {
       const isGone = head?.status === 404 || head?.status === 410
       if (isGone || result.reason === STORED_BY_INNER.reason) return undefined
@@ -69,29 +67,15 @@ function failureOf(
       const why = isStatus
         ? `the status was ${head.status}`
         : `the response cannot be stored (${result.reason})`
-      return { why, dropped }
+      return { why, outcome }
     }
     default:
       return undefined
   }
 }
 
-function warn<Native>(
-  { request }: Exchange<Native>,
-  config: CacheConfig<Native>,
-  { why, dropped, error }: FailedRefresh,
-): void {
-  // The query may have secrets, so the warning has none.
-  const [path = ''] = request.target.split('?', 1)
-  const paths = warned.get(config) ?? new Set()
-  warned.set(config, paths)
-  if (paths.has(path) || paths.size >= MOST_PATHS_PER_CACHE) return
-  paths.add(detachedText(path))
-  const outcome = dropped
-    ? 'The stored response is no longer used.'
-    : 'The stale response is served until its stale window ends.'
-  const names = { type: 'StampedeRefreshWarning', code: 'STAMPEDE_REFRESH' }
-  const detail = error instanceof Error && error.stack ? { detail: error.stack } : {}
-  const text = `GET ${path}: a background refresh failed: ${why}. ${outcome}`
-  process.emitWarning(text, { ...names, ...detail })
+/** The query may have secrets, so the name has none. */
+function nameOf({ target }: RequestView): string {
+  const [path] = target.split('?', 1)
+  return `GET ${path}`
 }

@@ -1,4 +1,4 @@
-// The list of fields that the hits of one second share.
+// Tests of the header fields that all hits of one second share.
 
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -32,7 +32,7 @@ function hit(entry: StoredResponse, cacheName: string | undefined, now: number):
   return readyFrom(request, config, held, entry, facts, now).fields
 }
 
-it('gives hits of one second one list, and other caches and seconds their own', () => {
+it('the list of header fields of a hit is shared by hits in the same second and cache only', () => {
   const entry = stored()
   const first = hit(entry, 'a', NOW + 1)
   expect(first).toEqual([
@@ -47,7 +47,7 @@ it('gives hits of one second one list, and other caches and seconds their own', 
   )
 })
 
-it('keeps nothing of an entry that was dropped, also without further hits', async () => {
+it('the list of header fields of a hit is freed when its entry was dropped', async () => {
   setFlagsFromString('--expose-gc')
   const collect: () => void = runInNewContext('gc')
   const lists = Array.from({ length: 10 }, () => new WeakRef(hit(stored(), 'a', NOW)))

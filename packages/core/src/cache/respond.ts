@@ -1,5 +1,5 @@
-// Makes a response from an entry: Age, Cache-Status, and 304 or 206 if the request asks for
-// it. Cache-Status is written in two places: statusField(), and readyFields() for the fast path.
+// Builds responses from entries: adds Age and Cache-Status, and applies conditions and ranges.
+// Cache-Status is written in two places: statusField(), and readyFields() for the fast path.
 
 import type { Form } from '../compress/compression.ts'
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
@@ -45,7 +45,8 @@ export function ageAt(held: HeldEntry, { initialAgeMs }: StoredResponse, now: nu
 }
 
 /**
- * The reply from a stored response, with its Age (RFC 9111 §4). `now` is on the clock of `held`.
+ * The reply from a stored response, with its Age (RFC 9111 §4). `now` is a time on the same clock
+ * as the times in `held`.
  */
 export function replyFrom(
   request: RequestView,
@@ -106,7 +107,7 @@ function readyFields(
   return ready
 }
 
-/** The complete fields of a hit. They stay the same for a second, as Age and ttl do. */
+/** The header fields of a hit (`ready`), and the values from which they were built. */
 interface HitFields {
   readonly ready: Fields
   readonly cacheName: string | undefined
@@ -116,9 +117,9 @@ interface HitFields {
 }
 
 /**
- * The complete fields of the hits in the current second, by stored fields. New strings would cost
- * 1 µs for each response, because Node validates and joins them. Weak, so that they go with
- * their entry.
+ * The header fields of the hits in the current second, by the fields of their entry. Age and ttl
+ * are the same for the whole second. New strings would cost 1 µs for each response, because Node
+ * validates and joins them. The map is weak, so that it keeps no evicted entry in memory.
  */
 let hitsOfSecond = new WeakMap<Fields, HitFields>()
 let hitCount = 0
@@ -146,7 +147,7 @@ function hitFields(
     if (known.cacheName === cacheName && known.length === length) return known.ready
   }
   const ready = readyFields(config, fields, ageS, facts, length)
-  // With more entries, each hit would replace one, which costs more than it saves.
+  // The map is full. Replacing other fields for each hit would cost more than it saves.
   if (known === undefined && hitCount >= MOST_HITS) return ready
   if (known === undefined) hitCount += 1
   hitsOfSecond.set(fields, { ready, cacheName, ageS, ttlS, length })
@@ -214,7 +215,8 @@ export function gatewayTimeout(): Reply {
 }
 
 /**
- * The 503 if the response is not ready in time, as after `waitMs` with `afterWait: 'unavailable'`.
+ * The 503 for a request whose response is not ready in time. With `afterWait: 'unavailable'`, a
+ * request gets it after `waitMs`.
  */
 export function serviceUnavailable(config: CacheConfig<never>, reason: ForwardReason): Reply {
   const facts = { type: 'forward', reason, collapsed: false } as const
@@ -229,8 +231,9 @@ function retryAfterS(ms: number): string {
 }
 
 /**
- * The stale reply in place of an error or of a response that is late (RFC 5861 §4). `why` is the
- * status of the error, or the reason for the delay. Undefined: no entry may be served.
+ * The reply from a stale entry, in place of an error or of a response that takes too long (RFC 5861
+ * §4). `why` is the status of the error, or the reason for the delay. Undefined if no entry may be
+ * served.
  */
 export function staleReply(
   rt: Runtime,
@@ -253,7 +256,7 @@ export function staleReply(
   return replyFrom(request, config, held, entry, facts, now)
 }
 
-/** Fields that need the complete body first: a condition may lead to 304, a range to a part. */
+/** Request fields that the cache can apply only to a complete body: conditions and ranges. */
 const NEED_THE_WHOLE = ['range', 'if-none-match', 'if-modified-since', 'if-range', 'if-match']
 
 export function acceptsLive<Native>(
@@ -265,7 +268,7 @@ export function acceptsLive<Native>(
   return NEED_THE_WHOLE.every((name) => request.headers[name] === undefined)
 }
 
-/** Sends a response while its body arrives. The head is built from the entry. */
+/** Sends the response of the leader while its body arrives. */
 export function sendLive<Native>(
   rt: Runtime,
   exchange: Exchange<Native>,

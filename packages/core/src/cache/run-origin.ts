@@ -1,5 +1,5 @@
-// Runs the handler for one request and judges the head of its response before the head is
-// sent. If the response cannot be shared, the fill ends then, so that waiters need not wait longer.
+// Runs the handler for one request. Before the head of the response is sent, this file decides
+// whether to store the response. If not, the fill ends then, so that waiters need not wait longer.
 
 import type { StoredResponse } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
@@ -31,12 +31,21 @@ import { STORED_BY_INNER, withRulesOf } from './inner-cache.ts'
 import { leaderReply } from './leader-reply.ts'
 import { staleReply, statusField } from './respond.ts'
 import { RunSlot } from './run-slot.ts'
-import { judgeHead, type NotStorable, type Storable } from './storable.ts'
+import {
+  failedRun,
+  judgeHead,
+  LOST_BODY,
+  type NotStorable,
+  notStored,
+  replacesBody,
+  type Storable,
+} from './storable.ts'
 import { withSubjects } from './subjects.ts'
 import type { Revalidation } from './validate.ts'
 import { conditionsOf, MISMATCH, replyUnchanged, revalidationOf, updatedHead } from './validate.ts'
 
-export interface OriginOrder {
+/** The parameters of one run of the handler. */
+export interface RunParameters {
   readonly request: RequestView
   /** The key without the `Vary` fields of earlier responses. */
   readonly plainKey: string
@@ -44,19 +53,22 @@ export interface OriginOrder {
   readonly lead: Lead
   /** Why the request goes to the origin, for Cache-Status. */
   readonly reason: 'uri-miss' | 'vary-miss' | 'stale'
-  /** The response goes to the client of `request`. A refresh has no client. */
+  /** Whether the response goes to the client of `request`. A background refresh has no client. */
   readonly forClient: boolean
   /** Whether the app's own settings allow an ETag that its handler did not set. */
   readonly allowsEtag: (natives: Natives | undefined) => boolean
-  /** Runs the handler, on the response of the client or on a detached one. */
+  /** The pattern of the route that handled the request. */
+  readonly routeOf: (natives: Natives | undefined) => string | undefined
+  /** Runs the handler. In a background refresh, it writes to a detached response. */
   readonly start: (observer: OriginObserver) => Promise<OriginEnd>
 }
 
-export function runOrigin(rt: Runtime, order: OriginOrder): Promise<FillResult> {
+export function runOrigin(rt: Runtime, parameters: RunParameters): Promise<FillResult> {
   return new Promise((settle) => {
-    const slot = order.lead.keepSlot && new RunSlot(order.lead)
-    const run = new OriginRun(rt, order, slot === undefined ? settle : slot.before(settle), slot)
-    order.start(run).then(run.ended, run.failed)
+    const slot = parameters.lead.keepSlot && new RunSlot(parameters.lead)
+    const resolve = slot === undefined ? settle : slot.before(settle)
+    const run = new OriginRun(rt, parameters, resolve, slot)
+    parameters.start(run).then(run.ended, run.failed)
   })
 }
 
@@ -70,9 +82,8 @@ class OriginRun implements OriginObserver {
   readonly live: LiveSink | undefined
   readonly onEnd: (() => void) | undefined
   readonly #rt: Runtime
-  readonly #order: OriginOrder
+  readonly #parameters: RunParameters
   readonly #resolve: (result: FillResult) => void
-  /** The revalidation in this run, if there is one. */
   readonly #revalidation: Revalidation | undefined
   /** The options, with the rules of an inner cache if there is one. */
   #config: CacheConfig<never>
@@ -80,18 +91,23 @@ class OriginRun implements OriginObserver {
   #verdict: Storable | NotStorable | undefined
   /** The ETag that the cache adds to the response and to its entry, as a header list. */
   #minted: HeaderList = NONE
-  /** Time of the head. Age and lifetimes count from here. */
+  /** Time at which the head arrived. Age and lifetimes count from this time. */
   #headAt = 0
+  #route: string | undefined
+  /** Whether the client of this run gets a stale entry in place of an error. */
+  #isStaleServed = false
+  readonly #startedAt: number
 
   constructor(
     rt: Runtime,
-    order: OriginOrder,
+    parameters: RunParameters,
     resolve: (result: FillResult) => void,
     slot: RunSlot | undefined,
   ) {
-    const { lead, request, config } = order
+    const { lead, request, config } = parameters
     this.#rt = rt
-    this.#order = order
+    this.#startedAt = rt.clock.now()
+    this.#parameters = parameters
     this.#resolve = resolve
     this.#config = config
     this.#revalidation = revalidationOf(lead, request)
@@ -102,20 +118,21 @@ class OriginRun implements OriginObserver {
   }
 
   readonly onInner = (inner: InnerCache): HeaderList | undefined => {
-    const { request, plainKey, reason } = this.#order
+    const { request, plainKey, reason } = this.#parameters
     if (inner.keyOf(request) === plainKey) {
       this.#inner = inner
       this.#config = withRulesOf(this.#config, inner)
       return undefined
     }
-    this.#resolve(refused(STORED_BY_INNER, 200))
+    this.#resolve(notStored(STORED_BY_INNER, 200))
     return statusField(this.#config, { type: 'forward', reason, detail: STORED_BY_INNER.reason })
   }
 
   readonly onHead = (head: CapturedHead, whole?: Uint8Array, natives?: Natives): HeadDecision => {
-    const { request, lead } = this.#order
+    const { request, lead } = this.#parameters
     const wallNow = this.#rt.clock.wallNow()
     this.#headAt = this.#rt.clock.now()
+    this.#route = this.#parameters.routeOf(natives)
     const revalidation = head.status === 304 ? this.#revalidation : undefined
     const judgedHead = revalidation === undefined ? head : updatedHead(revalidation, head, wallNow)
     let verdict = judgedHead ? judgeHead(judgedHead, request, this.#config, wallNow) : MISMATCH
@@ -123,7 +140,7 @@ class OriginRun implements OriginObserver {
     if (judgedHead && verdict.store && !lead.hasTimedOut)
       verdict = this.#withSubjects(verdict, judgedHead, natives)
     this.#verdict = verdict
-    if (!verdict.store) this.#resolve(refused(verdict, head.status))
+    if (!verdict.store) this.#resolve(notStored(verdict, head.status))
     if (revalidation !== undefined) {
       const run = { request, config: this.#config }
       const detail = this.#detail(verdict)
@@ -134,9 +151,22 @@ class OriginRun implements OriginObserver {
     return this.#decide(verdict, head, whole, wallNow)
   }
 
-  readonly ended = (end: OriginEnd): void => this.#resolve(this.#resultOf(end))
+  readonly ended = (end: OriginEnd): void => {
+    this.#countRun()
+    this.#resolve(this.#resultOf(end))
+  }
 
   readonly failed = (error: unknown): void => this.ended({ type: 'failed', status: 500, error })
+
+  /** Counts the run, and the miss of its client unless that client got a stale entry. */
+  #countRun(): void {
+    const { counts, clock } = this.#rt
+    const { forClient, routeOf } = this.#parameters
+    const route = counts.route(this.#route ?? routeOf(undefined))
+    route.runs += 1
+    route.originMs += clock.now() - this.#startedAt
+    if (forClient && !this.#isStaleServed) counts.miss(route)
+  }
 
   /**
    * Adds the subjects: the tags and cache groups by which purges find the response. The tags of an
@@ -147,18 +177,16 @@ class OriginRun implements OriginObserver {
     head: CapturedHead,
     natives: Natives | undefined,
   ): Storable | NotStorable {
-    const { request } = this.#order
+    const { request } = this.#parameters
     const tagged = withSubjects(verdict, head, request, this.#config, natives)
     const inner = this.#inner
     if (inner === undefined || !tagged.store) return tagged
     return withSubjects(tagged, head, request, inner.config as CacheConfig<never>, inner.natives)
   }
 
-  /**
-   * Whether the response is stored. After `originTimeoutMs` it is not, because the fill has failed.
-   */
+  /** Whether the response is stored: if storable, with a lease, and before `originTimeoutMs`. */
   #isStored(verdict: Storable | NotStorable): boolean {
-    const { lead } = this.#order
+    const { lead } = this.#parameters
     return verdict.store && lead.fence !== '' && !lead.hasTimedOut
   }
 
@@ -166,7 +194,7 @@ class OriginRun implements OriginObserver {
   #detail(verdict: Storable | NotStorable): Detail | undefined {
     if (!verdict.store) return verdict.reason
     if (this.#isStored(verdict)) return undefined
-    return this.#order.lead.hasTimedOut ? 'origin-timeout' : 'store-unavailable'
+    return this.#parameters.lead.hasTimedOut ? 'origin-timeout' : 'store-unavailable'
   }
 
   #mint(
@@ -178,14 +206,14 @@ class OriginRun implements OriginObserver {
     const { mintEtag: mints, maxBodyBytes } = this.#config
     const tooLarge = whole !== undefined && whole.byteLength > maxBodyBytes
     if (!mints || tooLarge || !this.#isStored(verdict)) return NONE
-    if (!this.#order.allowsEtag(natives)) return NONE
-    const etag = mintEtag(head, whole, this.#order.lead.fence)
+    if (!this.#parameters.allowsEtag(natives)) return NONE
+    const etag = mintEtag(head, whole, this.#parameters.lead.fence)
     return etag === undefined ? NONE : [['etag', etag]]
   }
 
   /** The receiver of the body while it arrives, for waiting clients (`collapse: 'stream'`). */
   #liveSink(): LiveSink | undefined {
-    return liveSink(this.#order.lead, this.#config.maxBodyBytes, (head) => {
+    return liveSink(this.#parameters.lead, this.#config.maxBodyBytes, (head) => {
       const verdict = this.#verdict
       if (!verdict?.store) return undefined
       const entry = this.#entryOf(verdict, head, new Uint8Array(), this.#minted)
@@ -199,13 +227,18 @@ class OriginRun implements OriginObserver {
     whole: Uint8Array | undefined,
     wallNow: number,
   ): HeadDecision {
-    const { request, lead, reason, forClient } = this.#order
+    const { request, lead, reason, forClient } = this.#parameters
     const config = this.#config
     const { status } = head
     const capture = verdict.store
     if (!verdict.store && verdict.failure) {
-      const reply = staleReply(this.#rt, request, config, lead.previous, status)
-      if (reply !== undefined) return { action: 'replace', reply }
+      const { previous } = lead
+      const reply = staleReply(this.#rt, request, config, previous, status)
+      if (reply !== undefined) {
+        this.#isStaleServed = forClient
+        if (forClient) this.#rt.counts.servedStale('if-error', previous)
+        return { action: 'replace', reply }
+      }
     }
     const stored = this.#isStored(verdict) || undefined
     const detail = this.#detail(verdict)
@@ -276,12 +309,19 @@ class OriginRun implements OriginObserver {
     minted: HeaderList,
     kind?: BodyKind,
   ): StoredResponse {
-    const { request, lead } = this.#order
+    const { request, lead } = this.#parameters
     const own = headerValues(headers, OWN_FIELD)
     const { target, host } = request
     const query = target.indexOf('?')
     const path = canonicalPath(query === -1 ? target : target.slice(0, query))
-    const provenance = { asOf: lead.asOf, tookMs: 0, subjects, path, host: host.toLowerCase() }
+    const provenance = {
+      asOf: lead.asOf,
+      tookMs: 0,
+      subjects,
+      path,
+      host: host.toLowerCase(),
+      route: this.#route,
+    }
     return {
       type: 'response',
       status,
@@ -301,48 +341,7 @@ const NONE: HeaderList = []
 const VARY: HeaderList = [['vary', 'Accept-Encoding']]
 
 /**
- * Limit of the subjects of an entry. Each 304 may add some. If there are more, the entry is
- * dropped, and the next fill gets a full response with its current subjects.
+ * Limit of the subjects (tags and cache groups) of an entry. Each 304 may add subjects. Above the
+ * limit the entry is dropped, and the next fill gets a full response with its present subjects.
  */
 const MOST_SUBJECTS = 512
-
-const LOST_BODY: NotStorable = { store: false, reason: 'status', failure: false }
-
-/**
- * Whether a 204 or 205 would replace an entry with a body. Such a response is more often an error
- * of the handler than intended. So it is sent to its client but not stored (RFC 9111 §3 allows
- * that). Once the older entry is gone, a 204 or 205 is stored like any other response.
- */
-function replacesBody({ status }: CapturedHead, { previous }: Lead): boolean {
-  return (
-    (status === 204 || status === 205) &&
-    previous !== undefined &&
-    previous.entry.body.byteLength > 0
-  )
-}
-
-function refused(verdict: NotStorable, status: number): FillResult {
-  const { reason } = verdict
-  if (!verdict.failure) return { type: 'pass', reason, remember: concernsResource(reason, status) }
-  const failure = { status, message: `the status was ${status}` }
-  return { type: 'failure', failure, error: undefined }
-}
-
-/**
- * Reasons that may hold for one request only, so the key is not marked hit-for-miss: the `tags`
- * callback failed, an inner cache took over, one spelling of the URL was redirected.
- */
-const OF_ONE_REQUEST: ReadonlySet<string> = new Set(['tags', 'inner-cache', 'self-redirect'])
-
-function concernsResource(reason: string, status: number): boolean {
-  if (OF_ONE_REQUEST.has(reason)) return false
-  return reason !== 'status' || status < 400 || status === 404 || status === 410
-}
-
-function failedRun({ status, error }: Extract<OriginEnd, { type: 'failed' }>): FillResult {
-  if (status < 500) {
-    return { type: 'pass', reason: 'status', remember: concernsResource('status', status) }
-  }
-  const message = `the handler failed with status ${status}`
-  return { type: 'failure', failure: { status: Math.min(status, 599), message }, error }
-}

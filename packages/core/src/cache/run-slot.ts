@@ -1,5 +1,5 @@
-// The concurrency slot of a run without a lease, for the time in which its handler goes on after
-// the result of the fill.
+// The concurrency slot of a run without a lease. If the handler goes on after the fill has its
+// result, the slot stays in use until the handler has ended.
 
 import type { FreeSlot } from '../flight/origin-slots.ts'
 import type { FillResult, Lead } from '../flight/resolution.ts'
@@ -7,34 +7,36 @@ import { STORED_BY_INNER } from './inner-cache.ts'
 
 export class RunSlot {
   readonly #lead: Lead
-  #isOver = false
-  #leave: FreeSlot | undefined
+  #hasEnded = false
+  #freeSlot: FreeSlot | undefined
 
   constructor(lead: Lead) {
     this.#lead = lead
   }
 
-  /** The response has ended, or its client has left. */
+  /** Call this when the response has ended, or when its client has left. */
   readonly onEnd = (): void => {
-    this.#isOver = true
-    this.#leave?.()
+    this.#hasEnded = true
+    this.#freeSlot?.()
   }
 
   /**
-   * Wraps `settle`. A slot for the rest of the run is taken before `settle` frees that of the fill.
+   * Wraps `settle`, which frees the slot of the fill. If the handler goes on, another slot is taken
+   * before that.
    */
   before(settle: (result: FillResult) => void): (result: FillResult) => void {
     return (result) => {
-      this.#keep(result)
+      this.#takeSlot(result)
       settle(result)
     }
   }
 
-  #keep(result: FillResult): void {
+  #takeSlot(result: FillResult): void {
     const { type } = result
-    // The inner cache takes a slot for its own run. It could wait for this one forever.
-    if (type === 'pass' && result.reason === STORED_BY_INNER.reason) this.#isOver = true
-    const hasEnded = this.#isOver || type === 'store' || type === 'not-modified'
-    if (!hasEnded && !this.#lead.hasTimedOut) this.#leave ??= this.#lead.keepSlot?.()
+    // The inner cache needs a slot for its own run. If this run had one, the inner cache could wait
+    // for it forever.
+    if (type === 'pass' && result.reason === STORED_BY_INNER.reason) this.#hasEnded = true
+    const needsNoSlot = this.#hasEnded || type === 'store' || type === 'not-modified'
+    if (!needsNoSlot && !this.#lead.hasTimedOut) this.#freeSlot ??= this.#lead.keepSlot?.()
   }
 }

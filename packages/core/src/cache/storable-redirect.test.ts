@@ -3,7 +3,7 @@ import type { RequestView } from '../ports/exchange.ts'
 import { type CacheRules, readCacheOptions } from './cache-options.ts'
 import { judgeHead } from './storable.ts'
 
-/** The reason why a redirect of `target` to `location` is not storable. */
+/** The reason for which a redirect from `target` to `location` is not storable. */
 function reason(
   target: string,
   location: string,

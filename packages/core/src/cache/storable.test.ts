@@ -87,7 +87,7 @@ describe('the lifetime of a response', () => {
     expect(freshMs(aged('max-age=60', 'x'), {})).toBe(60_000)
   })
 
-  it('is that of a targeted field, in spite of Cache-Control and Expires', () => {
+  it('comes from a targeted field, in spite of Cache-Control and Expires', () => {
     const own = (value: string): HeaderList => [['stampede-cache-control', value]]
     const others: HeaderList = [...cc('no-store, private, max-age=1'), ['expires', '0']]
     expect(freshMs([...own('max-age=5'), ...others])).toBe(5_000)
@@ -100,7 +100,7 @@ describe('the lifetime of a response', () => {
     expect(freshMs([...own('max-age=5'), ['age', '2'], ['pragma', 'no-cache']])).toBe(3_000)
   })
 
-  it('is that of a field named by the options, and of no other field', () => {
+  it('comes from a targeted field only if the options name the field', () => {
     const headers: HeaderList = [['cdn-cache-control', 'max-age=5'], ...cc('max-age=9')]
     expect(freshMs(headers)).toBe(9_000)
     expect(freshMs(headers, { ...TTL, targetedFields: ['CDN-Cache-Control'] })).toBe(5_000)
@@ -144,7 +144,7 @@ describe('the status of a response', () => {
   })
 
   it.each([201, 202, 204, 302, 303, 307])(
-    'lets %d be stored with explicit freshness, or if listed',
+    'lets %d be stored with explicit freshness, or if the option statuses lists it',
     (status) => {
       expect(reason([], TTL, status)).toBe('status')
       expect(freshMs(cc('max-age=5'), TTL, status)).toBe(5_000)
@@ -152,10 +152,13 @@ describe('the status of a response', () => {
     },
   )
 
-  it.each([400, 405, 406, 409, 413, 414, 431])('lets %d be stored only if listed', (status) => {
-    expect(reason(cc('max-age=5'), TTL, status)).toBe('status')
-    expect(freshMs(cc('max-age=5'), { ...TTL, statuses: [status] }, status)).toBe(5_000)
-  })
+  it.each([400, 405, 406, 409, 413, 414, 431])(
+    'lets %d be stored only if the option statuses lists it',
+    (status) => {
+      expect(reason(cc('max-age=5'), TTL, status)).toBe('status')
+      expect(freshMs(cc('max-age=5'), { ...TTL, statuses: [status] }, status)).toBe(5_000)
+    },
+  )
 
   it.each([404, 410])('gives %d a lifetime of its own', (status) => {
     const negative = { ...TTL, negativeTtlMs: 2_000 }
@@ -172,7 +175,7 @@ describe('the status of a response', () => {
   })
 })
 
-describe('a response that is not storable', () => {
+describe('the reason not to store a response', () => {
   const always: Options = { ttlMs: 10_000, overrideHeaders: true, identity: () => 'me' }
 
   it.each([
@@ -184,16 +187,16 @@ describe('a response that is not storable', () => {
     ['no-cache', 'no-cache, max-age=60'],
     ['no-cache', 'no-cache="set-cookie"'],
     ['no-store', 'public; no-store'],
-  ])('has %s, in: %s', (expected, value) => {
+  ])('is %s for Cache-Control: %s', (expected, value) => {
     expect(reason(cc(value))).toBe(expected)
     expect(reason(cc(value), always)).toBe(expected)
   })
 
-  it('has the directive on a second Cache-Control line', () => {
+  it('is private for the directive on a second Cache-Control line', () => {
     expect(reason([...cc('public, max-age=60'), ...cc('private')])).toBe('private')
   })
 
-  it('has Set-Cookie, even if it is public', () => {
+  it('is set-cookie for Set-Cookie, even in a public response', () => {
     const headers: HeaderList = [...cc('public, max-age=60'), ['set-cookie', 'a=1']]
     expect(reason(headers)).toBe('set-cookie')
     expect(reason(headers, always)).toBe('set-cookie')
@@ -201,7 +204,7 @@ describe('a response that is not storable', () => {
   })
 
   it.each([...CREDENTIAL_FIELDS])(
-    'has %s, even if it is public or the caller is in the key',
+    'is credentials for %s, even in a public response or with the caller in the key',
     (name) => {
       const headers: HeaderList = [...cc('public, max-age=60'), [name, 'x']]
       expect(reason(headers)).toBe('credentials')
@@ -212,28 +215,28 @@ describe('a response that is not storable', () => {
   it.each([
     ...['cf-ray', 'x-amz-cf-id', 'x-amz-request-id', 'x-akamai-session-info', 'x-cache', 'nel'],
     ...['x-served-by', 'x-azure-ref', 'x-vercel-id', 'fly-request-id', 'x-goog-hash', 'report-to'],
-  ])('is not one with %s, which a CDN adds to every response', (name) => {
+  ])('is absent for %s, which a CDN adds to every response', (name) => {
     expect(reason([[name, 'x']])).toBe('stored')
   })
 
-  it('has Content-Range', () => {
+  it('is content-range for Content-Range', () => {
     expect(reason([['content-range', 'bytes 0-1/2']])).toBe('content-range')
   })
 
-  it('has Pragma: no-cache without Cache-Control', () => {
+  it('is no-cache for Pragma: no-cache without Cache-Control', () => {
     expect(reason([['pragma', 'No-Cache']])).toBe('no-cache')
     expect(reason([['pragma', 'no-cache'], ...cc('max-age=60')])).toBe('stored')
     expect(reason([['pragma', 'x']])).toBe('stored')
   })
 
-  it('answers a HEAD', () => {
+  it('is method for a response to HEAD', () => {
     const head = judge(cc('max-age=60'), TTL, 200, { ...REQUEST, method: 'HEAD' })
     expect(head).toEqual({ store: false, reason: 'method', failure: false })
   })
 })
 
 describe('Vary of a response', () => {
-  it('names the fields to select by', () => {
+  it('names the request fields that select a variant', () => {
     expect(judge([['vary', 'Accept-Encoding, X-A']])).toMatchObject({
       store: true,
       varyNames: ['accept-encoding', 'x-a'],

@@ -1,6 +1,7 @@
 // Decides whether a response is stored and for how long. The head is enough to decide, so
 // the body is not delayed. A response that is not storable reaches its own client unchanged.
 
+import type { FillResult, Lead } from '../flight/resolution.ts'
 import { type CacheControl, parseCacheControl } from '../http/cache-control.ts'
 import type { NotStoredDetail } from '../http/cache-status-details.ts'
 import { explicitLifetimeMs, initialAgeMs, staleWindowsAllowed } from '../http/freshness.ts'
@@ -9,7 +10,7 @@ import { NEVER_STORED } from '../http/statuses.ts'
 import { responseDirectives } from '../http/targeted-fields.ts'
 import { varyNames } from '../http/vary.ts'
 import { LONGEST_MS } from '../options.ts'
-import type { CapturedHead, HeaderList, RequestView } from '../ports/exchange.ts'
+import type { CapturedHead, HeaderList, OriginEnd, RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { urlKey } from './key.ts'
 
@@ -31,11 +32,11 @@ export interface Storable {
 export interface NotStorable {
   readonly store: false
   readonly reason: NotStorableReason
-  /** The origin failed, so an older entry may be served instead (stale-if-error). */
+  /** Whether the origin failed. Then an older entry may be served instead (stale-if-error). */
   readonly failure: boolean
 }
 
-/** Judges a response by its head (RFC 9111 §3). `wallNow` is Unix time in ms. */
+/** Decides by its head whether a response is stored (RFC 9111 §3). `wallNow` is Unix time in ms. */
 export function judgeHead<Native>(
   head: CapturedHead,
   request: RequestView,
@@ -101,7 +102,7 @@ function isNegative(status: number): boolean {
   return status === 404 || status === 410
 }
 
-/** Types of responses without an end. Waiters would wait for that end until `waitMs`. */
+/** Media types of responses that never end. Waiters would wait for their end until `waitMs`. */
 const ENDLESS = /^\s*(text\/event-stream|multipart\/x-mixed-replace)\b/i
 
 /**
@@ -120,7 +121,7 @@ function headerReason(headers: HeaderList, cc: CacheControl): NotStorableReason 
   return ENDLESS.test(headerValue(headers, 'content-type') ?? '') ? 'endless' : undefined
 }
 
-/** Returns a reason if Content-Length is too large, so that such a body is not even collected. */
+/** Returns a reason if Content-Length is too large. Such a body need not be collected at all. */
 function sizeReason(headers: HeaderList, maxBodyBytes: number): NotStorableReason | undefined {
   const length = Number(headerValue(headers, 'content-length') ?? 0)
   return length > maxBodyBytes ? 'too-large' : undefined
@@ -157,8 +158,9 @@ function withCoding(headers: HeaderList, vary: readonly string[]): readonly stri
 }
 
 /**
- * The freshness lifetime from this head on (RFC 9111 §4.2). A configured lifetime begins here. An
- * explicit one began at the first origin, so the Age is subtracted.
+ * The freshness lifetime, counted from the arrival of the head (RFC 9111 §4.2). A configured
+ * lifetime begins then. An explicit one began when the response was generated, so its age is
+ * subtracted.
  */
 function lifetimeMs<Native>(
   status: number,
@@ -175,7 +177,7 @@ function lifetimeMs<Native>(
   return Math.min(configured ?? LONGEST_MS, explicit - ageMs)
 }
 
-/** A stale window. A directive (RFC 5861 §3 and §4) wins over the option. */
+/** The length of a stale window. A directive (RFC 5861 §3 and §4) replaces the option. */
 function windowMs(seconds: number | undefined, configured: number): number {
   return seconds === undefined ? configured : Math.min(seconds * 1000, LONGEST_MS)
 }
@@ -213,4 +215,46 @@ export function redirectsToItself(
 
 function parse(url: string, base?: URL): URL | undefined {
   return URL.canParse(url, base?.href) ? new URL(url, base) : undefined
+}
+
+/** The result of a run whose response is not storable. */
+export function notStored(verdict: NotStorable, status: number): FillResult {
+  const { reason } = verdict
+  if (!verdict.failure) return { type: 'pass', reason, remember: concernsResource(reason, status) }
+  const failure = { status, message: `the status was ${status}` }
+  return { type: 'failure', failure, error: undefined }
+}
+
+/**
+ * Reasons that may hold for one request only, so the key is not marked hit-for-miss: the `tags`
+ * callback failed, an inner cache took over, one spelling of the URL was redirected.
+ */
+const OF_ONE_REQUEST: ReadonlySet<string> = new Set(['tags', 'inner-cache', 'self-redirect'])
+
+function concernsResource(reason: string, status: number): boolean {
+  if (OF_ONE_REQUEST.has(reason)) return false
+  return reason !== 'status' || status < 400 || status === 404 || status === 410
+}
+
+export function failedRun({ status, error }: Extract<OriginEnd, { type: 'failed' }>): FillResult {
+  if (status < 500) {
+    return { type: 'pass', reason: 'status', remember: concernsResource('status', status) }
+  }
+  const message = `the handler failed with status ${status}`
+  return { type: 'failure', failure: { status: Math.min(status, 599), message }, error }
+}
+
+export const LOST_BODY: NotStorable = { store: false, reason: 'status', failure: false }
+
+/**
+ * Whether a 204 or 205 would replace an entry with a body. Such a response is more often an error
+ * of the handler than intended. So it is sent to its client but not stored (RFC 9111 §3 allows
+ * that). Once the older entry is gone, a 204 or 205 is stored like any other response.
+ */
+export function replacesBody({ status }: CapturedHead, { previous }: Lead): boolean {
+  return (
+    (status === 204 || status === 205) &&
+    previous !== undefined &&
+    previous.entry.body.byteLength > 0
+  )
 }

@@ -1,4 +1,4 @@
-// Tags of stored responses and purges by tag, over an exchange without a server.
+// Tests of tags and of purges by tag, with a test double in place of a server.
 
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type CacheOptions, createHttpCache, type HttpCache } from '../http-cache.ts'
@@ -29,7 +29,7 @@ afterEach(() => vi.restoreAllMocks())
 const cacheWith = (options: Options = {}) =>
   createHttpCache<RequestView, Response>({ stampede, ttlMs: 10_000, ...options })
 
-/** A GET and its source: `hit`, or the number of the run with its Cache-Status. */
+/** Sends a GET. Returns `hit`, or the number of the run with its Cache-Status. */
 async function get(
   cache: HttpCache<RequestView>,
   fields: HeaderList = [],
@@ -145,7 +145,7 @@ describe('the tags option', () => {
     },
   )
 
-  it('may give too many tags together with those of the response', async () => {
+  it('counts together with the tags of the response, and too many prevent storing', async () => {
     const names = (n: number) => Array.from({ length: n }, (_, i) => `${i}`)
     const cache = cacheWith({ tags: names(200) })
     const tagged = (n: number): HeaderList => [['cache-tag', names(n).join(',')]]
@@ -181,7 +181,7 @@ describe('tags in a response', () => {
     expect(await get(cache)).toBe('run 2 stored')
   })
 
-  it('are not cache groups', async () => {
+  it('do not include the names of cache groups', async () => {
     const cache = cacheWith()
     await get(cache, [['cache-groups', '"a"']])
     await stampede.purge({ tag: 'a' })
@@ -189,7 +189,7 @@ describe('tags in a response', () => {
     expect(await get(cache)).toBe('hit')
   })
 
-  it('are neither stored nor sent, and Stampede-Cache-Control is not either', async () => {
+  it('are neither stored nor sent, like Stampede-Cache-Control', async () => {
     const cache = cacheWith()
     const removed: unknown[] = []
     const sent: HeaderList[] = []

@@ -1,6 +1,6 @@
 // The subjects of a response: its tags and cache groups, from the `tags` option and from its header
-// fields. They are determined once, for a head that may be stored. If the option fails, no purge
-// could reach the response, so it is not stored.
+// fields. They are determined once, for a storable response. If the `tags` option fails, purges
+// could not find the response by its tags, so it is not stored.
 
 import { callbackError, StampedeError } from '../errors.ts'
 import { cacheGroups, responseTags } from '../http/response-tags.ts'
@@ -11,7 +11,10 @@ import type { CacheConfig } from './cache-config.ts'
 import { CACHE_FUNCTION } from './cache-config.ts'
 import type { NotStorable, Storable } from './storable.ts'
 
-/** Adds the subjects of the response to a verdict. Never throws. */
+/**
+ * Adds the subjects of a storable response to `verdict`. Returns why the response is not storable
+ * if the `tags` option fails or if there are too many subjects. Never throws.
+ */
 export function withSubjects(
   verdict: Storable,
   head: CapturedHead,
@@ -39,7 +42,8 @@ export function originOf({ scheme, host }: RequestView): string {
 }
 
 /**
- * Caches that have emitted a warning, by option. One is enough: a broken callback fails each time.
+ * Caches that have emitted a warning, by option. One warning is enough, because a broken callback
+ * fails each time.
  */
 const warned = { tags: new WeakSet<object>(), invalidatedTags: new WeakSet<object>() }
 const NAMES = { tags: 'tags', invalidatedTags: 'invalidateOn.tags' } as const

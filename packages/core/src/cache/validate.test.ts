@@ -1,4 +1,4 @@
-// Revalidation: the conditional request to the app, the response to the client, and the commit.
+// Tests of revalidation: the conditional request to the app, the response, and the commit.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type CacheOptions, createHttpCache, type HttpCache } from '../http-cache.ts'
@@ -36,7 +36,7 @@ let stores: { a: FaultyStore; b: FaultyStore }
 let stampede: Stampede
 let peer: Stampede
 let events: string[]
-/** The conditions of each run. */
+/** The conditions that the app got, by run. */
 let asked: Conditions[]
 let answers: Answer[]
 let cache: HttpCache<RequestView>
@@ -64,7 +64,7 @@ afterEach(async () => {
 const cacheWith = (options: CacheOptions<RequestView> = {}) =>
   createHttpCache<RequestView>({ stampede, ttlMs: 10_000, cookies: 'ignore', ...options })
 
-/** The app sends the next of `answers`. */
+/** Sends a GET. If the app runs, it sends the next response from `answers`. */
 async function ask(headers: Conditions = {}, at: HttpCache<RequestView> = cache): Promise<Got> {
   let got: Got | undefined
   const take = (reply: { status: number; headers: HeaderList; body?: Uint8Array | undefined }) => {
@@ -110,7 +110,7 @@ async function ask(headers: Conditions = {}, at: HttpCache<RequestView> = cache)
 const statusOf = ({ fields }: Got) => fields['cache-status']
 const written = () => stores.a.calls.filter((call) => !call.startsWith('lookup'))
 
-/** `first` is stored and has become stale. The next run sends `next`. */
+/** Stores `first` and waits until it is stale. The next run of the app sends `next`. */
 async function stale(first: Answer, next: Answer, waitMs = 11_000): Promise<void> {
   answers = [first, next]
   await ask()
@@ -134,7 +134,7 @@ describe('a stale entry with a validator', () => {
     expect(asked).toHaveLength(2)
   })
 
-  it('is revalidated in the background behind a stale response, too', async () => {
+  it('is also revalidated in the background of a stale response', async () => {
     cache = cacheWith({ staleWhileRevalidateMs: 60_000 })
     await stale(TAGGED, UNCHANGED)
     expect(statusOf(await ask())).toBe('Stampede; hit; ttl=-1')
@@ -143,7 +143,7 @@ describe('a stale entry with a validator', () => {
     expect((await ask()).fields).toMatchObject({ 'x-run': '2', etag: '"1"' })
   })
 
-  it('is also revalidated by its date', async () => {
+  it('is revalidated by its Last-Modified date', async () => {
     await stale({ headers: { 'last-modified': T1, etag: 'W/"1"' }, body: 'a' }, { status: 304 })
     expect((await ask()).body).toBe('a')
     expect(asked[1]).toEqual({ 'if-none-match': 'W/"1"', 'if-modified-since': T1 })
@@ -159,7 +159,7 @@ describe('a stale entry with a validator', () => {
     expect((await ask()).body).toBe('changed')
   })
 
-  it('stays, and is revalidated again after any number of 304s', async () => {
+  it('is revalidated again after any number of 304s', async () => {
     await stale(TAGGED, UNCHANGED)
     for (let n = 0; n < 3; n++) {
       answers = [UNCHANGED]
@@ -175,7 +175,7 @@ describe('a stale entry with a validator', () => {
     expect(asked[1]).toEqual({})
   })
 
-  it('does not replace an error after its window', async () => {
+  it('does not replace an error after its window for errors', async () => {
     cache = cacheWith({ staleIfErrorMs: 5_000 })
     await stale(TAGGED, { status: 503 }, 16_000)
     expect((await ask()).status).toBe(503)
@@ -193,14 +193,14 @@ describe('a stale entry with a validator', () => {
     expect(asked[1]).toEqual({})
   })
 
-  it('is not revalidated by a request that it does not fit', async () => {
+  it('is not revalidated by a request with other values of its Vary fields', async () => {
     const first = { headers: { etag: '"1"', vary: 'accept' }, body: 'for all' }
     await stale(first, { headers: { etag: '"2"' }, body: 'html' })
     expect((await ask({ accept: 'text/html' })).body).toBe('html')
     expect(asked[1]).toEqual({})
   })
 
-  it('keeps its selection when the 304 names another field in Vary', async () => {
+  it('is selected by the Vary fields of the 304 and by its own', async () => {
     const first = { headers: { etag: '"1"', vary: 'accept' }, body: 'of a' }
     const unchanged = { status: 304, headers: { etag: '"1"', vary: 'origin' } }
     answers = [first, unchanged, { headers: { vary: 'accept' }, body: 'of b' }]
@@ -253,7 +253,7 @@ describe('a 304', () => {
     expect(statusOf(next)).toBe('Stampede; fwd=uri-miss; fwd-status=200; stored')
   })
 
-  it('updates nothing if it names another version: the client gets the old entry, and the next fill is unconditional', async () => {
+  it('updates nothing if it names another version, and the next fill is unconditional', async () => {
     await stale(TAGGED, { status: 304, headers: { etag: '"2"', 'x-run': '2' } })
     const got = await ask()
     expect([got.status, got.body]).toEqual([200, 'the whole'])
@@ -274,31 +274,34 @@ describe('a 304', () => {
     ])
   })
 
-  it('can bring a lifetime of its own', async () => {
+  it('can set a new lifetime', async () => {
     await stale(TAGGED, { status: 304, headers: { 'cache-control': 'max-age=3' } })
     await ask()
     expect(statusOf(await ask())).toBe('Stampede; hit; ttl=3')
   })
 
-  it.each(['first', 'second'])('keeps the %s tag of an entry for purges', async (tag) => {
-    const named = (name: string) => ({ etag: '"1"', 'surrogate-key': name })
-    await stale({ headers: named('first'), body: 'a' }, { status: 304, headers: named('second') })
-    await ask()
-    expect(statusOf(await ask())).toBe('Stampede; hit; ttl=10')
-    await stampede.purge({ tag })
-    answers = [{ body: 'new' }]
-    expect((await ask()).body).toBe('new')
-    expect(asked[2]).toEqual({})
-  })
+  it.each(['first', 'second'])(
+    'keeps the %s tag of an entry, by which a purge still finds it',
+    async (tag) => {
+      const named = (name: string) => ({ etag: '"1"', 'surrogate-key': name })
+      await stale({ headers: named('first'), body: 'a' }, { status: 304, headers: named('second') })
+      await ask()
+      expect(statusOf(await ask())).toBe('Stampede; hit; ttl=10')
+      await stampede.purge({ tag })
+      answers = [{ body: 'new' }]
+      expect((await ask()).body).toBe('new')
+      expect(asked[2]).toEqual({})
+    },
+  )
 
-  it('keeps Stampede-Cache-Control if it has no field about caching', async () => {
+  it('keeps the Stampede-Cache-Control of the entry if the 304 has no caching field', async () => {
     const headers = { etag: '"1"', 'stampede-cache-control': 'max-age=4' }
     await stale({ headers, body: 'a' }, { status: 304 })
     expect((await ask()).fields).not.toHaveProperty('stampede-cache-control')
     expect(statusOf(await ask())).toBe('Stampede; hit; ttl=4')
   })
 
-  it('lives only as long as its date allows, because Expires counts from now', async () => {
+  it('gives the entry a lifetime from its own Date and Expires', async () => {
     const wall = (ms: number) => new Date(clock.wallNow() + ms).toUTCString()
     const first = { headers: { etag: '"1"', date: wall(0), expires: wall(5_000) } }
     await stale(first, {})
@@ -340,7 +343,7 @@ describe('the store during a revalidation', () => {
     expect(statusOf(await ask())).toBe('Stampede; hit; ttl=10')
   })
 
-  it('may be unavailable: this process uses its own entry again', async () => {
+  it('may be unavailable: this process then serves its own entry again', async () => {
     await stale(TAGGED, UNCHANGED)
     stores.a.always = refuse
     expect(statusOf(await ask())).toBe(

@@ -1,9 +1,10 @@
-// Revalidation (RFC 9111 §4.3). A fill with an older entry sends the handler the conditions
-// of that entry, in place of the client's own. If the handler responds 304, the client gets the
-// full response that the 304 confirms, or a 304 to its own conditions.
+// Revalidation (RFC 9111 §4.3). If a fill has an older entry, the handler gets the `ETag` and
+// `Last-Modified` of that entry as conditions, in place of the client's own conditions. If the
+// handler responds 304, the client gets the full response that the 304 confirms. If the client's
+// own conditions match, it gets a 304.
 //
-// A 304 with other validators cannot update the entry, and no other body is at hand. So the client
-// of the fill gets the stored response, the entry is dropped, and the next fill gets a full
+// A 304 with other validators cannot update the entry, and the cache has no other body. So the
+// client of the fill gets the stored response, the entry is dropped, and the next fill gets a full
 // response.
 
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
@@ -34,8 +35,8 @@ export interface Revalidation {
 }
 
 /**
- * The conditions for an entry. None if the cache minted its ETag, which the handler does not know,
- * or if the status is not 200 (RFC 9110 §15.4.5).
+ * The conditions for an entry. Empty if the status is not 200 (RFC 9110 §15.4.5). Also empty if the
+ * cache generated the ETag, because the handler does not know it.
  */
 export function conditionsOf({ status, fields, minted }: StoredResponse): HeaderList {
   return status === 200 && !minted ? conditionsFor(toHeaders(fields)) : []
@@ -52,7 +53,7 @@ export function revalidationOf(
   return { previous: held, stored: entry, conditions }
 }
 
-/** The stored head as a 304 updates it. Undefined: the 304 is about another response. */
+/** The stored head with the updates of a 304. Undefined if the 304 is about another response. */
 export function updatedHead(
   { stored }: Revalidation,
   head: CapturedHead,
@@ -69,21 +70,21 @@ export function updatedHead(
 export const MISMATCH: NotStorable = { store: false, reason: 'validator-mismatch', failure: false }
 
 /**
- * The reply to the client of the fill after a 304. `meant` is the updated head. Without it, the
- * client gets the stored response unchanged.
+ * The reply to the client of the fill after a 304. `newHead` is the stored head with the updates of
+ * the 304. If it is undefined, the client gets the stored response unchanged.
  */
 export function replyUnchanged(
   rt: Runtime,
   { request, config }: { readonly request: RequestView; readonly config: CacheConfig<never> },
   { previous, stored }: Revalidation,
   head: CapturedHead,
-  meant: CapturedHead | undefined,
+  newHead: CapturedHead | undefined,
   detail: Detail | undefined,
 ): Reply {
   const now = rt.clock.now()
   const facts = { type: 'forward', reason: 'stale', status: head.status, detail } as const
-  if (meant === undefined) return replyFrom(request, config, previous, stored, facts, now)
-  const fields = toFields(meant.headers.filter(([name]) => !PER_REPLY.has(name)))
+  if (newHead === undefined) return replyFrom(request, config, previous, stored, facts, now)
+  const fields = toFields(newHead.headers.filter(([name]) => !PER_REPLY.has(name)))
   const entry = { ...stored, fields, initialAgeMs: initialAgeMs(head.headers, rt.clock.wallNow()) }
   const reply = replyFrom(request, config, { ...previous, bornAt: now }, entry, facts, now)
   return reply.status === 304 ? withOwnFields(reply, head) : reply
@@ -93,8 +94,8 @@ export function replyUnchanged(
 const PER_REPLY: ReadonlySet<string> = new Set(['age', 'cache-status', ...OWN_FIELDS])
 
 /**
- * Adds the fields of the handler's 304, including cookies, to the 304 for its client. `Vary` stays
- * as `freshen` has merged it.
+ * Adds the fields of the handler's 304, including cookies, to the 304 for its client. `Vary` is not
+ * replaced, because `freshen` has merged both.
  */
 function withOwnFields(reply: Reply, { headers }: CapturedHead): Reply {
   const own = headers.filter(([name]) => !PER_REPLY.has(name) && name !== 'vary')

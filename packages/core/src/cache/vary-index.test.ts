@@ -15,7 +15,7 @@ const found = (vary: StoredResponse['vary']): StoredResponse => ({
 const GERMAN = found([['accept-language', 'de']])
 
 describe('the learned Vary of a URL', () => {
-  it('is empty until a response for other values of the Vary fields is found', () => {
+  it("is empty until a request does not fit the values of an entry's Vary fields", () => {
     const index = new VaryIndex()
     expect(index.namesFor('k', { 'accept-language': 'de' })).toEqual([])
   })
@@ -42,7 +42,7 @@ describe('the learned Vary of a URL', () => {
     expect(index.namesFor('k', { 'x-a': '' })).toEqual(['x-a'])
   })
 
-  it('grows if a response found by some names varies by others, too', () => {
+  it('grows if a response has another Vary than the responses before', () => {
     const index = new VaryIndex()
     index.learn('k', [], GERMAN)
     index.learn('k', ['accept-language'], found([['x-theme', 'dark']]))
@@ -83,7 +83,7 @@ describe('the memory of a URL', () => {
   const chosen = (index: VaryIndex, url: string, language: string) =>
     index.namesFor(url, { 'accept-language': language })
 
-  it('is the same for long and short URLs', () => {
+  it('is as small for long URLs as for short ones', () => {
     const index = new VaryIndex()
     const long = 'k'.repeat(16_000)
     index.learn(long, [], GERMAN)

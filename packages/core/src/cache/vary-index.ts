@@ -1,7 +1,8 @@
-// The `Vary` fields of URLs, as learned from earlier responses (RFC 9111 §4.1). The first response
-// is stored under the plain key. A request that does not match its `Vary` fields uses a key with
-// the values of these fields. A process learns them when it finds an entry that does not match.
-// From then on it needs one lookup for each variant.
+// An index of the `Vary` fields of URLs, learned from earlier responses (RFC 9111 §4.1). The first
+// response of a URL is stored under the plain key, which has no `Vary` fields. If a request does
+// not match that response, its key also has the values of the `Vary` fields. A process learns these
+// fields when a lookup finds an entry of another variant. From then on, it needs only one lookup
+// for each request.
 
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
@@ -17,7 +18,7 @@ const LONGEST_PLAIN = 200
 interface Learned {
   /** Names of the `Vary` fields. */
   readonly names: readonly string[]
-  /** Digest of the names and values to which the response under the plain key belongs. */
+  /** Digest of the `Vary` names and values that select the response under the plain key. */
   readonly plain: string
 }
 
@@ -32,7 +33,7 @@ export class VaryIndex {
     return selectionOf(learned.names, headers) === learned.plain ? NONE : learned.names
   }
 
-  /** Learns from an entry for other requests. `names` were in the key under which it was found. */
+  /** Learns from an entry that the request does not match. `names` are those in its lookup key. */
   learn(plainKey: string, names: readonly string[], found: StoredResponse): void {
     const url = indexKey(plainKey)
     const foundNames = found.vary.map(([name]) => name)
@@ -48,7 +49,7 @@ export class VaryIndex {
 
 const NONE: readonly string[] = []
 
-/** A digest of the values of these headers. It bounds the memory: values may be long. */
+/** A digest of the values of these headers. Values may be long, and a digest needs less memory. */
 function selectionOf(names: readonly string[], headers: RequestView['headers']): string {
   return digest(selectFields(names, headers))
 }

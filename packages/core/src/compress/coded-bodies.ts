@@ -1,5 +1,5 @@
-// Compressed forms of bodies in memory. Each form is compressed once, on a thread of zlib and after
-// a response was sent, so that no request waits for it. It is freed together with its body.
+// Compressed forms of bodies in memory. Each form is made once, on a thread of zlib and after a
+// response was sent, so that no request waits for it. A form is freed together with its body.
 
 import { promisify } from 'node:util'
 import zlib from 'node:zlib'
@@ -30,16 +30,19 @@ const CODERS: ReadonlyMap<Coding, Code> = new Map<Coding, Code>([
 export const CODINGS: readonly Coding[] = [...CODERS.keys()]
 
 /**
- * Limit of simultaneous compressions. Node has four threads, which file system and DNS calls share.
+ * Limit of simultaneous compressions. Node has four threads for compression, file system and DNS
+ * calls together.
  */
 const MOST_AT_ONCE = 2
-/** A form is kept only if it is at most this part of its body. */
+/** A form is dropped if it is larger than this fraction of the body. */
 const LARGEST_PART = 0.9
 
 /** Memory of a form without its bytes: buffer object, map entry and fields. Measured on Node 20. */
 const FORM_BYTES = 1_300
 
-/** The forms of each body. `undefined`: the compression runs, or its result was not kept. */
+/**
+ * The forms of each body. `undefined`: the compression is still running, or its result was dropped.
+ */
 const forms = new WeakMap<Uint8Array, Map<Coding, Uint8Array | undefined>>()
 let running = 0
 
@@ -61,8 +64,8 @@ export function dropForm(body: Uint8Array, coding: Coding): void {
 }
 
 /**
- * Compresses a body in the background, unless that was tried before. Does nothing while too many
- * compressions run: a later hit tries again. Calls `onForm` if there is a new form.
+ * Compresses a body in the background, unless this was tried before. If too many compressions run,
+ * it does nothing, and a later hit tries again. Calls `onForm` after it has added a form.
  */
 export async function compressInBackground(
   body: Uint8Array,

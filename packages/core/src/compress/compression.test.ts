@@ -14,7 +14,7 @@ function page(text: string, type = 'text/plain'): StoredResponse {
     type: 'response',
     status: 200,
     fields: ['content-type', type],
-    // An entry as L1 keeps it, in its own memory.
+    // An entry as in L1, with a buffer of its own.
     body: new Uint8Array(Buffer.from(text)),
     initialAgeMs: 0,
     vary: [],
@@ -62,7 +62,7 @@ describe('a compressed form', () => {
     expect(compression?.formOf(entry, { ...GZIP, range: 'bytes=0-1' }).body).toBe(entry.body)
   })
 
-  it('is not made of an entry that memory does not keep', async () => {
+  it('is not made of an entry that is not in L1', async () => {
     const compression = readCompression('stampedeCache.compress', true)
     const l1 = create()
     const [kept, loose] = [held(l1, 'k', page('a'.repeat(5_000))), page('b'.repeat(5_000))]
@@ -85,7 +85,7 @@ describe('a compressed form', () => {
     expect(compression?.formOf(entry, GZIP).body).toBe(entry.body)
   })
 
-  it('keeps no larger buffer in memory, and counts no more, even if it is small', async () => {
+  it('takes no more memory than it counts, even if it is small', async () => {
     const compression = readCompression('stampedeCache.compress', true)
     const l1 = create()
     const entry = held(l1, 'k', page('text '.repeat(1_000)))
@@ -102,7 +102,7 @@ describe('a compressed form', () => {
       codings: ['br', 'gzip'],
       minBytes: 0,
     })
-    // Large for zlib's dictionary, and not for brotli's.
+    // This body is large for zlib's dictionary, but not for brotli's.
     const text = noise(50_000)
     const entry = page(text + text)
     const l1 = create(entry.body.byteLength * 1.75)
@@ -144,7 +144,7 @@ describe('a compressed form', () => {
     expect(() => readCompression('stampedeCache.compress', option)).toThrow(said)
   })
 
-  it('may be zstd alone only if this Node has it; beside others it is left out', () => {
+  it('may be zstd alone only if this Node supports zstd', () => {
     const old = ['br', 'gzip'] as const
     expect(() => readCompression('stampedeCache.compress', { codings: ['zstd'] }, old)).toThrow(
       'stampedeCache.compress.codings: received "zstd"; zstd needs Node 22.15',

@@ -19,11 +19,17 @@ export interface CompressionRule {
 export interface Form {
   readonly fields: Fields
   readonly body: Uint8Array
-  /** Absent for a compressed body, which middlewares get as bytes. */
+  /**
+   * Type of the body that the handler sent. Absent for a compressed body, which middlewares get as
+   * bytes.
+   */
   readonly kind?: BodyKind | undefined
 }
 
-/** The fields of each form that was needed so far. Undefined: the response cannot be compressed. */
+/**
+ * The header fields of each form that a client has needed so far. Undefined: the response cannot be
+ * compressed.
+ */
 type FormFields = Map<Coding | 'identity', Fields> | undefined
 
 /**
@@ -58,9 +64,10 @@ export class Compression {
   }
 
   /**
-   * The fields of all forms that this client accepts. Its condition is compared with each, since
-   * the client may have another form than it would get now. Other forms are left out. A proxy sends
-   * the ETags of all forms that it has, and it would give this client the form that a 304 confirms.
+   * The header fields of all forms that this client accepts, to compare its If-None-Match with
+   * their ETags. The client may have another form than the one that it would get now. Forms that it
+   * does not accept are left out. A proxy may send their ETags, and after a 304 it would give this
+   * client a form that the client cannot decode.
    */
   fieldsOf(stored: StoredResponse, headers: RequestHeaders): readonly Fields[] {
     const forms = this.#formsOf(stored)

@@ -75,7 +75,7 @@ function readTypes(where: string, value: unknown): (type: string) => boolean {
   }
 }
 
-/** Whether a part of a media type matches `*`, `*+json` or an exact name. */
+/** Whether the type or the subtype of a media type matches `*`, `*+json` or an exact name. */
 function isOf(part: string, pattern: string): boolean {
   if (part === '' || !pattern.startsWith('*')) return part !== '' && part === pattern
   return part.endsWith(pattern.slice(1))

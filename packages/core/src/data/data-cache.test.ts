@@ -43,7 +43,7 @@ const optionError = (message: string) =>
   })
 
 describe('a data cache', () => {
-  it('keeps its keys apart from those of other caches, under a name that a purge can use', async () => {
+  it('keeps its keys apart from those of other caches, under names that a purge can use', async () => {
     const { stampede, rates } = setUp()
     const other = stampede.cache('other', { ttlMs: 1_000 })
     expect(await rates.getOrSet('eur', () => 1)).toBe(1)
@@ -97,7 +97,7 @@ describe('get', () => {
     expect(await rates.get('k')).toBeUndefined()
   })
 
-  it('returns the stored ones of many keys', async () => {
+  it('returns the stored values of many keys', async () => {
     const { rates } = setUp()
     await rates.set('a', 1)
     await rates.set('c', null)
@@ -155,7 +155,7 @@ describe('set and delete', () => {
     expect([await filled, await b.get('k')]).toEqual(['other', 'set'])
   })
 
-  it('give up after waitMs while another process fills, with an error', async () => {
+  it('reject after waitMs while another process fills', async () => {
     const { rates, clock } = setUp()
     const stuck = rates.getOrSet('k', () => new Promise<string>(() => {}), { originTimeoutMs: 500 })
     const failed = expect(stuck).rejects.toMatchObject({ code: 'ERR_STAMPEDE_ORIGIN_TIMEOUT' })
@@ -180,7 +180,7 @@ describe('set and delete', () => {
     },
   )
 
-  it('resolve when the value is stored, not earlier', async () => {
+  it('resolve only when the value is stored', async () => {
     const { store, rates } = setUp()
     const gate = new Gate()
     store.next('commit', gate.delayReply)
@@ -192,7 +192,7 @@ describe('set and delete', () => {
     await set
   })
 
-  it('resolve when their own commit takes longer than waitMs', async () => {
+  it('resolve although their own commit takes longer than waitMs', async () => {
     const { clock, store, stampede } = setUp()
     const rates = stampede.cache('soon', { ttlMs: 1_000, waitMs: 0 })
     const gate = new Gate()
@@ -236,7 +236,7 @@ describe('set and delete', () => {
     expect(await b.get('k')).toBe('new')
   })
 
-  it('start a fill that is not in the background', async () => {
+  it('report their fill as not in the background', async () => {
     const { stampede, rates } = setUp()
     const started: boolean[] = []
     stampede.on('fill.started', ({ behind }) => started.push(behind))
@@ -254,7 +254,7 @@ describe('set and delete', () => {
     expect(await rates.get('k')).toBeUndefined()
   })
 
-  it('await a promise, and purge nothing if it rejects or the value cannot be stored', async () => {
+  it('purge nothing if a promise for the value rejects, or the value cannot be stored', async () => {
     const { store, rates } = setUp()
     await rates.set('k', Promise.resolve('old'))
     store.calls.length = 0
@@ -314,7 +314,7 @@ describe('wrap', () => {
 })
 
 describe('ttlMs as a function', () => {
-  it('gets the value, and returns its lifetime', async () => {
+  it('gets the value, and returns the lifetime', async () => {
     const { stampede, clock } = setUp()
     const ttlMs = ({ forMs }: { forMs: number }) => forMs
     const tokens = stampede.cache('tokens', { ttlMs })
@@ -339,7 +339,7 @@ describe('a serializer', () => {
     deserialize: (bytes) => new Map(JSON.parse(String(bytes))),
   }
 
-  it('stores values that JSON cannot, and each call gets its own', async () => {
+  it('stores values without a JSON form, and makes a new one for each call', async () => {
     const { stampede } = setUp()
     const cache = stampede.cache('maps', { ttlMs: 1_000, serializer: maps as Serializer })
     const first: Map<string, number> = await cache.getOrSet('k', () => new Map([['a', 1]]))
@@ -375,7 +375,7 @@ describe('a serializer', () => {
       return { ...present, old: old.cache, clock, errors, store: stores.b }
     }
 
-    it('runs the factory once for all, stores its value, and emits an event', async () => {
+    it('causes one run of the factory for all callers, and an event', async () => {
       const { cache, errors } = await stored()
       let runs = 0
       const get = () => cache.getOrSet('k', () => `new ${++runs}`)
@@ -385,16 +385,16 @@ describe('a serializer', () => {
       expect(errors).toEqual([new Error('an old version')])
     })
 
-    it('runs the factory once for an entry in memory', async () => {
+    it('causes one run of the factory for an entry in memory', async () => {
       const { cache, stampede, errors } = await stored()
-      // Another cache of this process has parsed it.
+      // Another cache of this process has parsed the entry.
       await stampede.cache('n', { ttlMs: 1_000 }).get('k')
       expect(await cache.getOrSet('k', () => 'new')).toBe('new')
       expect(await cache.get('k')).toBe('new')
       expect(errors).toHaveLength(1)
     })
 
-    it('runs the factory once for a stale entry, which is refreshed', async () => {
+    it('causes one run of the factory to refresh a stale entry', async () => {
       const { cache, clock } = await stored()
       await clock.advance(1_500)
       let runs = 0
@@ -403,7 +403,7 @@ describe('a serializer', () => {
       expect(await get()).toBe('new 1')
     })
 
-    it('gives nothing for get, previous and stale-if-error', async () => {
+    it('makes get, previous and stale-if-error find no value', async () => {
       const { cache, clock, errors } = await stored({ staleWhileRevalidateMs: 0 })
       expect(await cache.get('k')).toBeUndefined()
       await clock.advance(1_500)
@@ -417,7 +417,7 @@ describe('a serializer', () => {
       expect(errors).toHaveLength(3)
     })
 
-    it('runs the factory of each caller if the store is unavailable', async () => {
+    it('causes a run of the factory for each caller if the store is unavailable', async () => {
       const { cache, store } = await stored()
       await cache.get('k')
       store.always = refuse

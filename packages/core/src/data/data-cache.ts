@@ -80,8 +80,8 @@ export function createDataCache<S extends DataCacheOptions>(
       "use a name without a colon: cache('rates', { ttlMs })",
     )
   }
-  const { serializer: given, ...options } = checkNames(WHERE, defaults, [...NAMES, 'serializer'])
-  const serializer = readSerializer(given)
+  const { serializer: option, ...options } = checkNames(WHERE, defaults, [...NAMES, 'serializer'])
+  const serializer = readSerializer(option)
   const defaultPlan = readPlan(options as unknown as GetOrSetOptions)
   const planFor = (overrides: object | undefined): Plan =>
     overrides === undefined

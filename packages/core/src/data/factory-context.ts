@@ -73,7 +73,7 @@ export class FillContext<P> implements FactoryContext<P> {
     return parsed && { value: parsed.value, ageMs: this.#now - held.bornAt }
   }
 
-  /** A getter of a function without `this`, so that a factory can destructure it. */
+  /** Returns a function that does not use `this`, so that a factory can destructure the context. */
   get notModified(): () => never {
     return () => {
       if (this.#held === undefined) throw noPreviousValue(this.#call.where)

@@ -18,8 +18,8 @@ import { readTags, type TagsRule } from '../tags.ts'
  */
 export interface GetOrSetOptions<T = unknown> {
   /**
-   * Required. How long the value is fresh, at least 1. A function gets the value as callers get it.
-   * If it throws or returns no duration, the call rejects.
+   * Required. How long the value is fresh, at least 1. A function gets the value in the form that
+   * callers get. If the function throws or returns no duration, the call rejects.
    */
   ttlMs: number | ((value: T) => number)
   /** How long after `ttlMs` a stale value is served while one process refreshes it. Default 0. */
@@ -30,10 +30,10 @@ export interface GetOrSetOptions<T = unknown> {
   keepMs?: number
   /**
    * Names for `purge({ tag })`, which purges all values with that name. At most 256. A function
-   * gets the value as callers get it. Default: none.
+   * gets the value in the form that callers get. Default: none.
    */
   tags?: readonly string[] | ((value: T) => readonly string[])
-  /** Shortens each `ttlMs` by a random part of up to this fraction. 0 to 0.5, default 0.1. */
+  /** Each `ttlMs` is shortened by a random fraction, at most by this one. 0 to 0.5, default 0.1. */
   jitter?: number
   /**
    * Length of the lease of a fill, which its process renews. If that process dies, another one may
@@ -42,18 +42,18 @@ export interface GetOrSetOptions<T = unknown> {
   leaseMs?: number
   /**
    * How long a call waits for the fill of another caller, or for one of the `originConcurrency`
-   * slots. It then runs the factory itself, if a slot is free. Otherwise it gets the stale value,
-   * or rejects with `ERR_STAMPEDE_WAIT_TIMEOUT`. Default 30 000.
+   * slots. If a slot is free after that time, the call runs the factory itself. Otherwise it gets
+   * the stale value, or rejects with `ERR_STAMPEDE_WAIT_TIMEOUT`. Default 30 000.
    */
   waitMs?: number
   /**
-   * After this time a fill has failed. Its `signal` is aborted, and callers get the stale value
-   * that `staleIfErrorMs` allows, or an error. At least 1, default 30 000.
+   * A fill that takes longer than this counts as failed. Its `signal` is aborted, and callers get
+   * the stale value that `staleIfErrorMs` allows, or an error. At least 1, default 30 000.
    */
   originTimeoutMs?: number
   /**
-   * After this time, waiting callers get the stale value, if there is one. The fill goes on in the
-   * background. At least 1. Default: never.
+   * How long callers wait for a fill if there is a stale value. They then get the stale value, and
+   * the fill goes on in the background. At least 1. Default: never.
    */
   softTimeoutMs?: number
   /**
@@ -95,13 +95,14 @@ const OPTIONS = {
 
 export const NAMES: readonly string[] = Object.keys(OPTIONS)
 
-type GivenOptions = Readonly<Partial<Record<keyof GetOrSetOptions, unknown>>>
+type OptionValues = Readonly<Partial<Record<keyof GetOrSetOptions, unknown>>>
 
 /**
- * Recently used options with their plan. Most calls use equal options, which need no second check.
+ * Recently used options, with the result of their check (`plan`). Most calls use equal options,
+ * which need no second check.
  */
 interface Remembered {
-  readonly given: GivenOptions
+  readonly values: OptionValues
   readonly count: number
   readonly plan: Plan
 }
@@ -114,20 +115,20 @@ export function readPlan<T>(options: GetOrSetOptions<T>): Plan {
     for (const remembered of recent) if (isRemembered(options, remembered)) return remembered.plan
   }
   const bag = checkNames(WHERE, options, NAMES)
-  // Reads each option once, also inherited ones and getters. So the remembered value is the checked
-  // one.
-  const given: Bag = Object.fromEntries(NAMES.map((name) => [name, bag[name]]))
-  const plan: Plan = { ...readOptions(WHERE, given, OPTIONS), revalidate: 'background' }
+  // Reads each option only once, because a getter could return another value the second time. The
+  // value that is remembered is then the one that was checked.
+  const values: Bag = Object.fromEntries(NAMES.map((name) => [name, bag[name]]))
+  const plan: Plan = { ...readOptions(WHERE, values, OPTIONS), revalidate: 'background' }
   // The owner of an array may change its tags, so such options are not remembered.
-  if (Array.isArray(given.tags)) return plan
+  if (Array.isArray(values.tags)) return plan
   if (recent.length === MOST_RECENT) recent.pop()
-  recent.unshift({ given, count: countIn(bag), plan })
+  recent.unshift({ values, count: countIn(bag), plan })
   return plan
 }
 
 /** Compares by value: each call may have a new object, or one object that its owner changes. */
-function isRemembered(options: GivenOptions, { given, count }: Remembered): boolean {
-  return countIn(options) === count && isSame(options, given)
+function isRemembered(options: OptionValues, { values, count }: Remembered): boolean {
+  return countIn(options) === count && isSame(options, values)
 }
 
 /**
@@ -143,7 +144,7 @@ function countIn(options: Bag): number {
 /**
  * One comparison for each name, which is faster than a loop. A test checks that none is missing.
  */
-function isSame(a: GivenOptions, b: GivenOptions): boolean {
+function isSame(a: OptionValues, b: OptionValues): boolean {
   return (
     a.ttlMs === b.ttlMs &&
     a.staleWhileRevalidateMs === b.staleWhileRevalidateMs &&

@@ -55,7 +55,7 @@ describe('a miss', () => {
 })
 
 describe('tags', () => {
-  it('get the value with its type from the factory', async () => {
+  it('are computed from the value that the factory returns, with its type', async () => {
     const { stampede } = setUp()
     const asked: unknown[] = []
     const options: GetOrSetOptions<{ at: Date; brand: string }> = {
@@ -152,7 +152,7 @@ describe('a failure', () => {
 })
 
 describe('a purge', () => {
-  it('refuses the commit of a fill in flight: only its own caller gets the value', async () => {
+  it('refuses the commit of a fill in flight, whose value only its own caller gets', async () => {
     const { origin, get, stampede, transcript } = setUp()
     const early = get()
     await settled()
@@ -181,7 +181,7 @@ describe('a purge', () => {
     expect(await follower).toBe('new')
   })
 
-  it('keeps the value for errors if it is soft', async () => {
+  it('keeps the value for stale-if-error if the purge is soft', async () => {
     const { origin, get, stampede } = setUp()
     const swr = { staleWhileRevalidateMs: 5_000 }
     const first = get(swr)
@@ -220,7 +220,7 @@ describe('a factory that does not end in time', () => {
 })
 
 describe('values', () => {
-  it('are what JSON makes of them, also for the first caller, and cannot be changed', async () => {
+  it('are frozen, and as JSON makes them, also for the first caller', async () => {
     const { stampede } = setUp()
     const make = () => ({ at: new Date(0), list: [1] })
     const first = await stampede.getOrSet('v', make, { ttlMs: 1_000 })
@@ -288,7 +288,7 @@ describe('a factory that finds the stored value unchanged', () => {
     expect(ages).toEqual([undefined, 3_000, 1_000])
   })
 
-  it('does so in a background refresh, too', async () => {
+  it('commits the previous value in a background refresh, too', async () => {
     const store = new FaultyStore()
     const { clock, stampede } = setUp(store)
     const get = () =>
@@ -306,7 +306,7 @@ describe('a factory that finds the stored value unchanged', () => {
     expect(store.calls).toHaveLength(lookups)
   })
 
-  it('gets bytes that it may change', async () => {
+  it('gets the previous bytes as a copy that it may change', async () => {
     const { clock, stampede } = setUp()
     const get = () =>
       stampede.getOrSet<Uint8Array>(
@@ -378,7 +378,7 @@ describe('a factory that finds the stored value unchanged', () => {
     })
   })
 
-  it('is not covered by a value that is only kept for revalidation', async () => {
+  it('is not replaced after an error by a value that is kept only for revalidation', async () => {
     const { clock, stampede } = setUp()
     await stampede.getOrSet('k', () => 'a', { ttlMs: 1_000, ...keep })
     await clock.advance(1_500)

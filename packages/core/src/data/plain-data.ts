@@ -1,5 +1,5 @@
 // Refuses values that JSON would change silently: a Map becomes {}, a method disappears. The error
-// has the path.
+// names the path of the member.
 
 import { valueError } from '../errors.ts'
 
@@ -21,7 +21,8 @@ export function checkPlainData(where: string, root: unknown): void {
 }
 
 /**
- * The fast check: true for most values, at a third of the cost. False: the thorough check decides.
+ * The fast check, at a third of the cost. True: the value is plain data, as most values are. False:
+ * the thorough check decides.
  */
 function isPlainData(value: unknown, depth: number): boolean {
   if (typeof value !== 'object' || value === null) return isPrimitive(value)
@@ -38,8 +39,9 @@ function isPlainData(value: unknown, depth: number): boolean {
 
 function checkThoroughly(where: string, root: unknown): void {
   const ancestors = new Set<unknown>()
-  // Not recursive, because deep nesting would overflow the call stack. A container stays on the
-  // list while its members are checked. When it is last again, its visit is over.
+  // Not recursive, because deep nesting would overflow the call stack. A container stays in
+  // `visits` while its members are checked. When it is the last element again, all its members are
+  // checked.
   const visits: Visit[] = [{ value: root, key: '', parent: undefined }]
   for (let visit = visits.at(-1); visit !== undefined; visit = visits.at(-1)) {
     const { value } = visit
@@ -101,7 +103,7 @@ function problemOf(value: unknown): string | undefined {
   return undefined
 }
 
-/** Arrays, and objects without a class, also from another realm. */
+/** Whether the value is an array or an object without a class. It may come from another realm. */
 function isPlain(value: object): boolean {
   if (Array.isArray(value)) return true
   const prototype: unknown = Object.getPrototypeOf(value)

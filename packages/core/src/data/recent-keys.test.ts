@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { createStampede } from '../index.ts'
 import { RecentKeys } from './recent-keys.ts'
 
-it('recent keys are remembered by their name, unless they are long', () => {
+it('recent keys are remembered unless they are long', () => {
   const recent = new RecentKeys('rates:')
   for (const key of ['k', 'k'.repeat(200), 'k'.repeat(201)]) recent.remember(key, `name of ${key}`)
   expect(recent.nameOf('k')).toBe('name of k')

@@ -1,5 +1,5 @@
-// Recently hit keys, with the names of their records. Joining and hashing such a name again would
-// take a third of the time of a hit in memory.
+// Keys that recently had a hit, with the names of their records. Building and hashing such a name
+// again would take a third of the time of a hit in memory.
 
 import { detachedText, Recent } from '../recent.ts'
 

@@ -7,7 +7,8 @@ import { resolve } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import { dataKey } from '../ports/key.ts'
 import type { CommitReply } from '../ports/store.ts'
-import { Call, checkKey } from './get-or-set.ts'
+import { Call } from './call.ts'
+import { checkKey } from './get-or-set.ts'
 import type { Plan } from './get-or-set-options.ts'
 import { decodeData, type Serializer } from './value.ts'
 
@@ -21,13 +22,13 @@ const NOT_STORED = 'the old value was purged, but the new one was not stored; se
 export async function set<T>(
   rt: Runtime,
   key: string,
-  given: T | Promise<T>,
+  promised: T | Promise<T>,
   plan: Plan,
   serializer?: Serializer,
 ): Promise<T> {
   checkKey(key)
-  const value = await given
-  // Before the purge: a value that cannot be stored or parsed throws here and purges nothing.
+  const value = await promised
+  // Encoding comes before the purge. So a value that cannot be stored or parsed purges nothing.
   const result = new Call(rt, key, () => value, plan, serializer).resultOf(value, 0)
   const stored = decodeData<T>(result.entry, serializer)
   let onCommit: (reply: CommitReply | undefined) => void = () => {}

@@ -1,6 +1,5 @@
-// Encoding of getOrSet values as bytes, and decoding. Every caller gets the value after JSON, also
-// the caller of the factory, so that a hit and a miss never differ. Callers share one frozen
-// object.
+// Encoding of getOrSet values as bytes, and decoding. Every caller gets the value after JSON, even
+// the caller whose factory ran. So a hit and a miss never differ. Callers share one frozen object.
 
 import { type Provenance, type StoredValue, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { readOnce, readValue } from '../entry/parsed-value.ts'
@@ -8,8 +7,8 @@ import { show, valueError } from '../errors.ts'
 import { checkPlainData } from './plain-data.ts'
 
 /**
- * Stores a `Uint8Array` as bytes, and any other value as JSON. Throws `ERR_STAMPEDE_VALUE`, which
- * names `where`.
+ * Encodes a `Uint8Array` as bytes, and any other value as JSON. Throws `ERR_STAMPEDE_VALUE`, with
+ * `where` in its message.
  */
 export function encodeValue(
   where: string,
@@ -32,7 +31,7 @@ export function encodeValue(
   return { type: 'value', encoding: 'json', body: bytesOf(json), provenance, parsed: undefined }
 }
 
-/** Not from Node's buffer pool: L1 would copy a part of the pool before it keeps it. */
+/** Allocates outside Node's buffer pool, because L1 would copy a buffer of the pool once more. */
 function bytesOf(text: string): Buffer {
   const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text))
   bytes.write(text)
@@ -77,7 +76,7 @@ export function encodeData(where: string, value: unknown, serializer?: Serialize
   return encodeValue(where, value)
 }
 
-/** `parse`: the function that parses JSON. */
+/** Decodes a stored value. `parse` is the function that parses JSON. */
 export function decodeData<T>(
   stored: StoredValue,
   serializer?: Serializer,
@@ -88,8 +87,8 @@ export function decodeData<T>(
 }
 
 /**
- * For the caller that led. It alone reads this entry object, so a parsed value is not remembered in
- * it.
+ * Decodes the value for the leader. No other caller reads this entry object, so the parsed value is
+ * not cached in it.
  */
 export function decodeOwn<T>(stored: StoredValue, serializer?: Serializer): T {
   return decodeData(stored, serializer, readOnce)

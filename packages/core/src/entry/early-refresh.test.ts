@@ -4,7 +4,7 @@ import { startsEarlyRefresh } from './early-refresh.ts'
 
 const DRAWS = 40_000
 
-/** Numbers from [0, 1) that are the same in every run (mulberry32). */
+/** Random numbers from [0, 1) that are the same in every run of the test (mulberry32). */
 function seeded(seed: number): () => number {
   let state = seed
   return () => {
@@ -35,7 +35,7 @@ describe('a random early refresh', () => {
     'has the published probability %d ms before the end, for a run of %d ms and β = %d',
     (remaining, took, beta) => {
       const expected = Math.exp(-remaining / (took * beta))
-      // Four standard deviations.
+      // The measured rate may differ from the expected one by four standard deviations.
       const tolerance = 4 * Math.sqrt((expected * (1 - expected)) / DRAWS)
       expect(Math.abs(share(remaining, took, beta) - expected)).toBeLessThan(tolerance)
     },

@@ -1,9 +1,9 @@
 // Random early refresh: decides at random whether a hit refreshes an entry that is still fresh. The
-// probability grows towards the expiry and with a slower origin. Among many requests, one starts
-// the refresh in time, and rarely two.
+// probability rises towards the expiry, and it is higher if the origin is slow. Among many
+// requests, one starts the refresh in time, and rarely two.
 
 /** Largest value of -ln(rand) for a random number: -ln(2^-53), rounded up. */
-const LATEST = 36.8
+const LARGEST_NEGATIVE_LOG = 36.8
 
 /**
  * Whether this hit starts the refresh, by the formula now − δ·β·ln(rand) ≥ expiry. Here rand is
@@ -20,6 +20,6 @@ export function startsEarlyRefresh(
 ): boolean {
   const scaleMs = tookMs * beta
   // Most hits are so far from the expiry that no random number can start a refresh.
-  if (remainingMs > scaleMs * LATEST) return false
+  if (remainingMs > scaleMs * LARGEST_NEGATIVE_LOG) return false
   return -scaleMs * Math.log(1 - random()) >= remainingMs
 }

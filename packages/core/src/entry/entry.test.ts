@@ -24,7 +24,7 @@ describe('an entry', () => {
     [150, 'stale-if-error'],
     [199, 'stale-if-error'],
     [200, 'expired'],
-  ] as const)('is at %d: %s', (now, freshness) => expect(freshnessAt(held, now)).toBe(freshness))
+  ] as const)('at %d ms is %s', (now, freshness) => expect(freshnessAt(held, now)).toBe(freshness))
 
   it('is either fresh or expired without windows', () => {
     const short = { ...held, revalidateUntil: 100, errorUntil: 100 }

@@ -4,25 +4,28 @@ import type { Fields } from '../http/fields.ts'
 import type { BodyKind } from '../ports/exchange.ts'
 import type { Lifetimes, Position } from '../ports/store.ts'
 import type { ParsedValue } from './parsed-value.ts'
+import type { RouteCounts } from './route-counts.ts'
 
 /**
  * Facts about the fill of an entry. They decide whether a purge covers the entry, and when it is
  * refreshed early.
  */
 export interface Provenance {
-  /** The newest purge that the process knew when the fill began. */
+  /** Position of the newest purge that the process knew when the fill began. */
   readonly asOf: Position
-  /** Duration of the fill, smoothed over refreshes. */
+  /** Duration of the fill in ms, as a moving average over the refreshes of the entry. */
   readonly tookMs: number
   /** Subjects of its tags and cache groups (`ports/subject.ts`). */
   readonly subjects: readonly string[]
   /** Path of a response, as `canonicalPath` returns it. */
   readonly path?: string | undefined
-  /** Authority of a response, in lower case. */
+  /** Host of a response, with its port if there is one, in lower case. */
   readonly host?: string | undefined
+  /** Pattern of the route that made a response, for counters. */
+  readonly route?: string | undefined
 }
 
-/** The facts of an entry about which nothing is known. A purge of everything covers it. */
+/** The provenance of an entry whose fill is unknown. A purge of everything covers such an entry. */
 export const UNKNOWN_PROVENANCE: Provenance = { asOf: 0, tookMs: 0, subjects: [] }
 
 /** A response that may be replayed. */
@@ -32,16 +35,16 @@ export interface StoredResponse {
   readonly fields: Fields
   readonly body: Uint8Array
   /**
-   * Age of the response when it was written: an upstream `Age`, and the time since its head (RFC
-   * 9111 §4.2.3).
+   * Age of the response when it was written into the store: the age that its head had on arrival,
+   * and the time since then (RFC 9111 §4.2.3).
    */
   readonly initialAgeMs: number
   /** Request fields that select this response, with their values. `null`: the field was absent. */
   readonly vary: ReadonlyArray<readonly [name: string, value: string | null]>
   readonly provenance: Provenance
-  /** Whether Stampede generated the ETag, which the handler therefore does not know. */
+  /** Whether the cache generated the ETag. The handler does not know such an ETag. */
   readonly minted?: true | undefined
-  /** Value of `OWN_FIELD` in the response. */
+  /** Value of the field `OWN_FIELD` (`stampede-cache-control`) in the response. */
   readonly own?: string | undefined
   readonly kind?: BodyKind | undefined
 }
@@ -58,25 +61,31 @@ export interface StoredValue {
 export type StoredEntry = StoredResponse | StoredValue
 
 /**
- * An entry in the memory of this process. Its moments are on the monotonic clock of the process.
+ * An entry in the memory of this process. Its times are on the monotonic clock of the process.
  */
 export interface HeldEntry {
   readonly entry: StoredEntry
   readonly fence: string
+  /** Time from which its age and lifetimes count. */
   readonly bornAt: number
   readonly staleAt: number
+  /** End of the stale window for refreshes (`stale-while-revalidate`). */
   readonly revalidateUntil: number
+  /** End of the stale window for errors (`stale-if-error`). */
   readonly errorUntil: number
-  /** Until this moment the entry may be revalidated. */
+  /** End of the time in which the entry may be revalidated. */
   readonly keepUntil: number
+  /** The counters of this process for the route of the entry. */
+  readonly counts?: RouteCounts | undefined
 }
 
-/** The entry as this process holds it, if it was written at `writtenAt`. */
+/** The entry with its times on the clock of this process, if it was written at `writtenAt`. */
 export function heldEntry(
   entry: StoredEntry,
   fence: string,
   lifetimes: Lifetimes,
   writtenAt: number,
+  counts?: RouteCounts,
 ): HeldEntry {
   const staleAt = writtenAt + lifetimes.freshMs
   return {
@@ -87,10 +96,14 @@ export function heldEntry(
     revalidateUntil: staleAt + lifetimes.staleWhileRevalidateMs,
     errorUntil: staleAt + lifetimes.staleIfErrorMs,
     keepUntil: staleAt + lifetimes.keepMs,
+    counts,
   }
 }
 
-/** The entry with its freshness ended at `at`, and all stale windows moved, if `at` is earlier. */
+/**
+ * Ends the freshness of an entry at `at`, if that is earlier than before. Its stale windows then
+ * begin at `at`.
+ */
 export function staleFrom(held: HeldEntry, at: number): HeldEntry {
   const earlierMs = held.staleAt - at
   if (earlierMs <= 0) return held
@@ -105,7 +118,7 @@ export function staleFrom(held: HeldEntry, at: number): HeldEntry {
 
 export type Freshness = 'fresh' | 'stale' | 'stale-if-error' | 'expired'
 
-/** RFC 5861 §4: whether the entry may be served in place of a fill that failed or is late. */
+/** RFC 5861 §4: whether the entry may be served if the fill fails or takes too long. */
 export function mayServeOnError(held: HeldEntry, now: number): boolean {
   return now < Math.max(held.errorUntil, held.revalidateUntil)
 }

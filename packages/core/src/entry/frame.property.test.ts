@@ -19,7 +19,7 @@ const RESPONSE: StoredResponse = {
 }
 const FRAME = encodeFrame('k', RESPONSE)
 
-/** Parts of a response from any writer. */
+/** Checks the rules that a decoded entry must follow, even if its frame is hostile. */
 function expectSound(entry: StoredEntry | undefined): void {
   if (entry === undefined) return
   const { asOf, tookMs, subjects, path = '', host = '' } = entry.provenance
@@ -61,8 +61,8 @@ const SOUND = { p: '1', d: '1', t: '[]', s: '200', h: '[["x","y"]]', a: '0', v: 
 const names = [...Object.keys(SOUND), 'u', 'o', 'm', 'w', '__proto__', 'constructor', 'extra']
 
 /**
- * As text, because numbers may be such as JSON.stringify does not write, and a name may occur
- * twice.
+ * JSON text of a head. It is built as text, because JSON.stringify cannot write some numbers or a
+ * name twice.
  */
 const head = fc
   .tuple(fc.array(fc.tuple(fc.constantFrom(...names), field), { maxLength: 4 }), fc.boolean())
@@ -82,7 +82,7 @@ describe('a planted frame', () => {
       }),
       runs(4_000),
     )
-    // Some are parsed, so the test is not empty.
+    // Some frames must be valid. Otherwise the test would check nothing.
     expect(read).toBeGreaterThan(100)
   })
 

@@ -76,7 +76,7 @@ const anyEntry: fc.Arbitrary<StoredEntry> = fc.oneof(
   }),
 )
 
-/** A frame with this JSON as its head, otherwise valid. */
+/** A frame that is valid except perhaps for its head, which is this JSON. */
 function frameOf(head: unknown): Buffer {
   return forgeFrame(typeof head === 'string' ? head : JSON.stringify(head), { body: '' })
 }
@@ -95,14 +95,14 @@ describe('a frame', () => {
     )
   })
 
-  it('keeps its layout: a change here needs a new version', () => {
+  it('has the layout of the current version', () => {
     const frame = encodeFrame('k', {
       type: 'value',
       encoding: 'json',
       body: Buffer.from('{}'),
       provenance: UNKNOWN_PROVENANCE,
     })
-    // `printf k | sha256sum`
+    // The first 8 bytes of the output of `printf k | sha256sum`.
     expect(keyDigest('k').toString('hex')).toBe('8254c329a92850f6')
     expect(frame.toString('hex')).toBe(
       `53038ea613d5020000000014000000028254c329a92850f6${Buffer.from('{"p":0,"d":0,"t":[]}{}').toString('hex')}`,
@@ -118,11 +118,14 @@ describe('a frame', () => {
     expect(decodeFrame('k', encodeFrame('k', response))).not.toHaveProperty('kind')
   })
 
-  it.each(['J', '', 'json', 1, null, {}, ['j'], '__proto__'])('has no kind if that is %j', (k) => {
-    const read = decodeFrame('k', frameOf({ ...HEAD, k }))
-    expect(read).toMatchObject({ status: 200 })
-    expect(read).not.toHaveProperty('kind')
-  })
+  it.each(['J', '', 'json', 1, null, {}, ['j'], '__proto__'])(
+    'has no body kind if the given kind is %j',
+    (k) => {
+      const read = decodeFrame('k', frameOf({ ...HEAD, k }))
+      expect(read).toMatchObject({ status: 200 })
+      expect(read).not.toHaveProperty('kind')
+    },
+  )
 
   it('contains the source of its ETag, and Stampede-Cache-Control', () => {
     const entry = { ...response, minted: true as const, own: 'max-age=60' }
@@ -181,7 +184,7 @@ describe('a frame', () => {
     ).toBeUndefined()
   })
 
-  it('provenance of random bytes is never parsed, and never causes an error', () => {
+  it('is not parsed from random bytes, and causes no error', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
         expect(decodeFrame('k', bytes)).toBeUndefined()
@@ -280,7 +283,7 @@ describe('a frame', () => {
 })
 
 describe('a note in the frame format', () => {
-  it('is parsed under its own key, and is not a frame', () => {
+  it('is parsed only under its own key, and never as an entry', () => {
     const note = encodeNote('k', HEAD)
     expect(decodeNote('k', note)).toEqual(HEAD)
     expect(decodeNote('other', note)).toBeUndefined()

@@ -1,9 +1,17 @@
 // Frames: stored entries as bytes. A shared store is not trusted, so decoding checks all parts and
 // returns `undefined` instead of throwing.
 //
-// Layout, by offset: 0 magic; 1 version; 2 CRC-32 of the bytes from 6 on; 6 kind; 7 zero; 8 head
-// length; 12 body length; 16 digest of the key (8 bytes); 24 head (JSON), then body. Lengths and
-// CRC have 4 bytes.
+// | offset | bytes |                                   |
+// |--------|-------|-----------------------------------|
+// | 0      | 1     | magic number                      |
+// | 1      | 1     | version of the layout             |
+// | 2      | 4     | CRC-32 of the bytes from 6 on     |
+// | 6      | 1     | kind                              |
+// | 7      | 1     | zero                              |
+// | 8      | 4     | length of the head                |
+// | 12     | 4     | length of the body                |
+// | 16     | 8     | start of the digest of the key    |
+// | 24     |       | head (JSON), followed by the body |
 //
 // The checksum detects changed bytes. The digest detects a frame under another key, such as after a
 // client assigned replies to the wrong commands. Both protect against accidents only: a client that
@@ -30,26 +38,37 @@ const PREFIX_BYTES = 24
 const KIND_RESPONSE = 1
 const KIND_JSON = 2
 const KIND_BYTES = 3
-/** A JSON value without a body, which is not an entry. */
+/** The kind of a small JSON value that is not an entry. */
 const KIND_NOTE = 4
 
 /**
- * Head of an entry: `p` newest purge known when the fill began, `d` duration of the fill in ms, `t`
- * subjects, `u` path, `o` host. The names are short because they are stored with each entry.
+ * Head of an entry, with the properties of `Provenance`. The names are short because they are
+ * stored with each entry.
  */
 interface Head {
+  /** `asOf`. */
   readonly p: number
+  /** `tookMs`. */
   readonly d: number
+  /** `subjects`. */
   readonly t: readonly string[]
+  /** `path`. */
   readonly u?: string | undefined
+  /** `host`. */
   readonly o?: string | undefined
+  /** `route`. */
+  readonly r?: string | undefined
 }
 
-/** Head of a response: `s` status, `h` header fields, `a` initial age in ms, `v` Vary selection. */
+/** Head of a response, with the properties of `StoredResponse`. */
 interface ResponseHead extends Head {
+  /** `status`. */
   readonly s: number
+  /** `fields`, as pairs. */
   readonly h: HeaderList
+  /** `initialAgeMs`. */
   readonly a: number
+  /** `vary`. */
   readonly v: StoredResponse['vary']
   /** Whether the ETag was generated. */
   readonly m?: 1 | undefined
@@ -84,8 +103,8 @@ export function decodeNote(
 }
 
 /**
- * Decodes a frame. Undefined if it is not valid. Without `toKeep`, the body may be a view of
- * `bytes`. Such a body keeps the whole buffer of `bytes` in memory.
+ * Decodes a frame. Undefined if it is not valid. Set `toKeep` to false if the entry does not go
+ * into L1. Its body may then be a view of `bytes`, which keeps their whole buffer in memory.
  */
 export function decodeFrame(
   key: string,
@@ -97,9 +116,9 @@ export function decodeFrame(
   if (frame === undefined || provenance === undefined) return undefined
   const { kind, head } = frame
   const body = toKeep ? ownBytes(frame.body) : frame.body
-  if (kind === KIND_JSON) return readJson(body, provenance, toKeep)
+  if (kind === KIND_JSON) return parseJsonValue(body, provenance, toKeep)
   if (kind === KIND_BYTES) return { type: 'value', encoding: 'bytes', body, provenance }
-  return kind === KIND_RESPONSE ? readResponse(head, body, provenance) : undefined
+  return kind === KIND_RESPONSE ? parseResponse(head, body, provenance) : undefined
 }
 
 function pack(key: string, kind: number, about: object, body: Uint8Array = NO_BODY): Buffer {
@@ -134,7 +153,7 @@ function unpack(key: string, bytes: Uint8Array): Unpacked | undefined {
   if (headEnd + frame.readUInt32BE(BODY_LENGTH_AT) !== frame.length) return undefined
   if (crc32(frame.subarray(KIND_AT)) !== frame.readUInt32BE(CRC_AT)) return undefined
   if (frame.toString('hex', DIGEST_AT, PREFIX_BYTES) !== digestOf(key)) return undefined
-  const head = readHead(frame.toString('utf8', PREFIX_BYTES, headEnd))
+  const head = parseHead(frame.toString('utf8', PREFIX_BYTES, headEnd))
   const kind = frame[KIND_AT] as number
   return head && { kind, head, body: frame.subarray(headEnd) }
 }
@@ -144,7 +163,7 @@ function digestOf(key: string): string {
   return hash('sha256', key, 'hex').slice(0, 2 * (PREFIX_BYTES - DIGEST_AT))
 }
 
-function readJson(
+function parseJsonValue(
   body: Uint8Array,
   provenance: Provenance,
   toKeep: boolean,
@@ -162,7 +181,7 @@ function kindOf(entry: StoredEntry): number {
 }
 
 function headOf(entry: StoredEntry): Head | ResponseHead {
-  const { asOf, tookMs, subjects, path, host } = entry.provenance
+  const { asOf, tookMs, subjects, path, host, route } = entry.provenance
   // JSON omits properties that are undefined.
   if (entry.type === 'value') return { p: asOf, d: tookMs, t: subjects, u: path, o: host }
   const { status, fields, initialAgeMs, vary, minted, own, kind } = entry
@@ -172,6 +191,7 @@ function headOf(entry: StoredEntry): Head | ResponseHead {
     t: subjects,
     u: path,
     o: host,
+    r: route,
     s: status,
     h: toHeaders(fields),
     a: initialAgeMs,
@@ -184,7 +204,7 @@ function headOf(entry: StoredEntry): Head | ResponseHead {
 
 type Untrusted = Partial<Record<keyof ResponseHead, unknown>>
 
-function readHead(json: string): Untrusted | undefined {
+function parseHead(json: string): Untrusted | undefined {
   try {
     const head: unknown = JSON.parse(json)
     return typeof head === 'object' && head !== null ? head : undefined
@@ -193,20 +213,21 @@ function readHead(json: string): Untrusted | undefined {
   }
 }
 
-function provenanceOf({ p, d, t, u, o }: Untrusted): Provenance | undefined {
+function provenanceOf({ p, d, t, u, o, r }: Untrusted): Provenance | undefined {
   if (!isCount(p) || !isCount(d)) return undefined
   if (!Array.isArray(t) || !t.every((subject) => typeof subject === 'string')) return undefined
   if (u !== undefined && typeof u !== 'string') return undefined
   if (o !== undefined && typeof o !== 'string') return undefined
+  if (r !== undefined && typeof r !== 'string') return undefined
   const place = u === undefined ? {} : { path: u, ...(o !== undefined && { host: o }) }
-  return { asOf: p, tookMs: d, subjects: t, ...place }
+  return { asOf: p, tookMs: d, subjects: t, ...place, ...(r !== undefined && { route: r }) }
 }
 
 /** JSON may contain 1e999, which is parsed as Infinity. */
 const isCount = (value: unknown): value is number =>
   typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER
 
-function readResponse(
+function parseResponse(
   head: Untrusted,
   body: Uint8Array,
   provenance: Provenance,
@@ -244,7 +265,9 @@ function isPairs(value: unknown, isValid: (part: unknown) => boolean): boolean {
 const isFieldName = (value: unknown): boolean =>
   typeof value === 'string' && /^[!#$%&'*+\-.^_`|~0-9a-z]+$/.test(value)
 
-/** RFC 9110 §5.5: no CR, LF or NUL, which could inject a header. Latin-1, as Node requires. */
+/**
+ * RFC 9110 §5.5: Latin-1, as Node requires, without CR, LF and NUL, which could inject a header.
+ */
 const isFieldValue = (value: unknown): boolean =>
   typeof value === 'string' && !/[^\t\x20-\x7e\x80-\xff]/.test(value)
 

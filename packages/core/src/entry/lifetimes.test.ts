@@ -6,16 +6,16 @@ import { isSpent, remaining, spread } from './lifetimes.ts'
 const windows = { freshMs: 10_000, staleWhileRevalidateMs: 2_000, staleIfErrorMs: 5_000, keepMs: 0 }
 
 describe('the lifetimes of an entry', () => {
-  it('are the decided ones plus a margin without jitter', () => {
+  it('are unchanged without jitter, except for a margin in the store', () => {
     expect(spread(windows, 0, () => 0.9)).toEqual({ ...windows, physicalMs: 16_000 })
   })
 
-  it('are never 0, because an entry that is fresh for 0 ms would look missing', () => {
+  it('are at least 1 ms, because an entry that is fresh for 0 ms would look missing', () => {
     expect(spread({ ...windows, freshMs: 0 }, 0, () => 0).freshMs).toBe(1)
     expect(spread({ ...windows, freshMs: 1 }, 0.9, () => 1).freshMs).toBe(1)
   })
 
-  it('are shortened by up to the jitter, and dropped that much later', () => {
+  it('are shortened by at most the jitter, and end in the store that much later', () => {
     expect(spread(windows, 0.1, () => 1)).toEqual({
       ...windows,
       freshMs: 9_000,
@@ -23,19 +23,19 @@ describe('the lifetimes of an entry', () => {
     })
   })
 
-  it('use one random number for each of the two', () => {
+  it('use one random number for the freshness and one for the store', () => {
     const numbers = [0.5, 0]
     const { freshMs, physicalMs } = spread(windows, 0.2, () => numbers.shift() ?? Number.NaN)
     expect([freshMs, physicalMs]).toEqual([9_000, 15_000])
     expect(numbers).toEqual([])
   })
 
-  it('are never 0', () => {
+  it('are at least 1 ms after jitter', () => {
     const short = { freshMs: 1, staleWhileRevalidateMs: 0, staleIfErrorMs: 0, keepMs: 0 }
     expect(spread(short, 0.5, () => 1).freshMs).toBe(1)
   })
 
-  it('are whole, never longer than decided, and end before the store drops the record', () => {
+  it('are whole numbers, never longer than decided, and end before the store drops the record', () => {
     const ms = fc.nat(LONGEST_MS)
     const unit = fc.double({ min: 0, max: 1, noNaN: true })
     fc.assert(

@@ -1,5 +1,5 @@
-// Lifetimes of a new entry, with jitter on both TTLs, so that keys filled together do not expire
-// together. The jitter is applied once, when the entry is written, so that all processes agree.
+// Lifetimes of a new entry, with jitter, so that keys filled together do not expire together. The
+// jitter is applied once, when the entry is written, so that all processes agree.
 
 import type { Lifetimes } from '../ports/store.ts'
 
@@ -35,10 +35,10 @@ export function isSpent(lifetimes: Lifetimes): boolean {
 }
 
 /**
- * Lifetimes with jitter. The logical TTL is shortened by up to `jitter` of itself. It is never
- * lengthened, because caches before this one rely on max-age. The physical TTL covers the longest
- * stale window. It is lengthened by up to `jitter` of the logical TTL, so that entries filled
- * together are not deleted together.
+ * Lifetimes with jitter. The logical TTL (freshness) is shortened by up to `jitter` of itself. It
+ * is never lengthened, because caches between the client and this one rely on max-age. The physical
+ * TTL (deletion) covers the longest stale window. It is lengthened by up to `jitter` of the logical
+ * TTL, so that entries filled together are not deleted together.
  */
 export function spread(windows: Windows, jitter: number, random: () => number): Lifetimes {
   const freshMs = Math.max(1, Math.round(windows.freshMs * (1 - jitter * random())))

@@ -8,7 +8,7 @@ import type { Provenance, StoredEntry } from './entry.ts'
 
 /**
  * A copy of `view`, or `view` itself if it covers nearly its whole buffer. Node allocates small
- * buffers as views of one of 8 KiB, and Redis replies are views of the socket's buffer.
+ * buffers as views of a buffer of 8 KiB. Redis replies are views of the socket's buffer.
  */
 export function ownBytes(view: Uint8Array): Uint8Array {
   const rest = view.buffer.byteLength - view.byteLength
@@ -19,9 +19,9 @@ export function ownBytes(view: Uint8Array): Uint8Array {
 }
 
 /**
- * The entry with copies of its strings, which may reference longer ones: header values, tags, and
- * the path, which is a part of the URL. `tookMs`: the duration of its fill. JSON values need no
- * copies.
+ * The entry with copies of its header values, tags and path, because these strings may reference
+ * longer ones. The path, for example, is a part of the URL. JSON values need no copies. `tookMs` is
+ * the duration of the fill.
  */
 export function withOwnStrings(entry: StoredEntry, tookMs: number): StoredEntry {
   const { body, provenance: given } = entry
@@ -32,8 +32,8 @@ export function withOwnStrings(entry: StoredEntry, tookMs: number): StoredEntry 
   const { status, initialAgeMs, minted, own, kind } = entry
   const fields = ownFields(entry.fields)
   const vary = entry.vary.length === 0 ? NONE : deepCopy(entry.vary)
-  // One object literal, because spread objects get their own hidden classes and cost ten times
-  // more.
+  // One object literal, because each spread object gets its own hidden class and costs ten times as
+  // much.
   return {
     type: 'response',
     status,
@@ -50,13 +50,15 @@ export function withOwnStrings(entry: StoredEntry, tookMs: number): StoredEntry 
 
 const NONE: readonly never[] = []
 
-function ownProvenance({ asOf, subjects, path, host }: Provenance, tookMs: number): Provenance {
+function ownProvenance(given: Provenance, tookMs: number): Provenance {
+  const { asOf, subjects, path, host, route } = given
   return {
     asOf,
     tookMs,
     subjects: subjects.length === 0 ? NONE : deepCopy(subjects),
     path: path === undefined ? undefined : detachedText(path),
     host: host === undefined ? undefined : shared(host),
+    route: route === undefined ? undefined : shared(route),
   }
 }
 
@@ -69,7 +71,8 @@ export function deepCopy<T>(part: T): T {
 export const PAIR_BYTES = 64
 
 /**
- * Memory of a string: one byte per character, or two if it has one outside Latin-1, and a header.
+ * Memory of a string: a header, and one byte per character. If any character is outside Latin-1, V8
+ * uses two bytes per character.
  */
 export function stringBytes(text: string): number {
   return 24 + (/[^\0-\xff]/.test(text) ? 2 : 1) * text.length

@@ -28,9 +28,12 @@ it('a parsed value leaves no reference after a single read', () => {
   expect(stored.parsed).toBeUndefined()
 })
 
-it.each([true, false])('gives all callers one promise of the object (kept: %s)', async (isKept) => {
-  const stored = { body, parsed: parsedFrom(body, isKept) }
-  const promise = readPromise(stored)
-  expect(readPromise(stored)).toBe(promise)
-  expect(await promise).toBe(readValue(stored))
-})
+it.each([true, false])(
+  'a parsed value is one promise of an object for all callers (kept: %s)',
+  async (isKept) => {
+    const stored = { body, parsed: parsedFrom(body, isKept) }
+    const promise = readPromise(stored)
+    expect(readPromise(stored)).toBe(promise)
+    expect(await promise).toBe(readValue(stored))
+  },
+)

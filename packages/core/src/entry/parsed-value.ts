@@ -1,6 +1,6 @@
-// The parsed JSON of a value: one frozen object for all callers, behind a weak reference. It takes
-// 2 to 30 times the memory of its text, which L1 cannot count, so the garbage collector may free
-// it. Parsing for each hit would cost 4 times as much as the hit.
+// The parsed JSON of a value: one frozen object for all callers. It takes 2 to 30 times the memory
+// of its text, and L1 cannot count that memory. So the object has only a weak reference, and the
+// garbage collector may free it. Parsing for each hit would cost 4 times as much as the hit.
 
 import { parseFrozen } from './frozen-json.ts'
 
@@ -16,9 +16,9 @@ export interface ParsedValue {
 }
 
 /**
- * The parsed value of an entry from the store. Throws the error of `JSON.parse`. A value that is
- * not kept has no weak reference, because V8 would then keep the value until the next full garbage
- * collection.
+ * The parsed value of an entry from the store. Throws the error of `JSON.parse`. If `isKept` is
+ * false, the entry does not go into L1. Then no weak reference is created, because V8 would keep
+ * its target until the next full garbage collection.
  */
 export function parsedFrom(body: Uint8Array, isKept: boolean): ParsedValue {
   const read: Parsed = { value: parseFrozen(body), promise: undefined }

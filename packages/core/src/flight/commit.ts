@@ -1,5 +1,6 @@
-// Ends a fill. An entry is committed under its fence, a failure is shared, and a response
-// that is not storable makes the key hit-for-miss. The result is the resolution for the waiters.
+// Ends a fill. An entry is committed to the store, and a failure is shared with the waiters. A
+// response that is not storable makes the key hit-for-miss, so that its requests do not wait for
+// each other. The result is the resolution for the waiters.
 
 import { freshnessAt, type HeldEntry, heldEntry, type StoredEntry } from '../entry/entry.ts'
 import { encodeFrame } from '../entry/frame.ts'
@@ -22,7 +23,7 @@ import { shareFailure } from './shared-failure.ts'
 const UNCOORDINATED_MS = CONFIRMED_FOR_MS
 
 /**
- * Hit-for-miss: the shortest time between two requests of this process for the lease. It applies
+ * The pause of this process between two lookups for the lease of a hit-for-miss key. It applies
  * while another process holds the lease, and after two responses in a row that were not storable.
  */
 export const LEASE_INTERVAL_MS = 100
@@ -61,8 +62,8 @@ export async function commit(
       const usable = stillValid(rt, key, since, previous)
       const retryAfterMs = rt.failureBackoffMs
       const failed = { type: 'failed', failure, retryAfterMs, error, previous: usable } as const
-      const shared = shareFailure(rt, flight, failed)
-      // Without this, the next lookup would find this lease and wait for its end.
+      const shared = shareFailure(flight, failed)
+      // Otherwise the next lookup could find this lease, and would wait until it ends.
       if (shared === 'again') await leaseEnded
       return shared
     }
@@ -75,8 +76,8 @@ export async function commit(
 
 /**
  * Whether requests of this process depend on this fill: waiters, or requests that are served stale
- * meanwhile. If no request depends on it, here or in another process, the store does not remember
- * the failure, and the next request runs the origin.
+ * during the fill. If no request of any process depends on the fill, the store does not remember
+ * its failure, and the next request runs the origin.
  */
 function isAwaited(rt: Runtime, { waiters, servedMeanwhile }: Flight): boolean {
   if (waiters.size > 0) return true
@@ -102,7 +103,7 @@ function resolveNotStorable(
  * waiter runs the handler itself.
  *
  * A run whose client left does not count. Waiters lead in order of arrival, so a client that leaves
- * only delays the waiters behind it. If these runs counted, a few departures would cause a
+ * only delays the waiters after it. If these runs counted, a few clients that leave would cause a
  * stampede.
  */
 function resolveAbandoned(
@@ -139,7 +140,7 @@ async function commitEntry(
   const isPurged = () => rt.marks.judge(current.entry.provenance) === 'purged'
   const refuse = () => {
     rt.events.emit({ type: 'fill.fenced', key, fence, elapsedMs: rt.clock.now() - startedAt })
-    return letWaitersLookAgain(rt, flight, hitOf(current, fence))
+    return letWaitersLookAgain(flight, hitOf(rt, key, current, fence))
   }
   // An entry that was purged or expired during its fill is not written: no lookup would use it.
   if (isPurged() || isSpent(current.lifetimes)) {
@@ -147,11 +148,11 @@ async function commitEntry(
     reportCommit(result, 'fenced')
     if (isPurged()) return refuse()
     rt.events.emit({ type: 'fill.passed', key, reason: 'expired' })
-    return hitOf(current, fence)
+    return hitOf(rt, key, current, fence)
   }
   const itemNow = () => {
     current = agedTo(current, rt.clock.now())
-    return newCopy(hitOf(current, fence).held, startedAt)
+    return newCopy(hitOf(rt, key, current, fence).held, startedAt)
   }
   let item = itemNow()
   const send = () => trySend(rt, grant, 'commit', commitCommand(rt, grant, current, item))
@@ -171,21 +172,22 @@ async function commitEntry(
   rt.events.emit({ type: 'fill.committed', key, fence, elapsedMs: rt.clock.now() - startedAt })
   // `put` is refused if the key was purged meanwhile: the commit succeeded but is already outdated.
   const isOutdated = isPurged() || !rt.l1.put(key, item, since)
-  return isOutdated ? letWaitersLookAgain(rt, flight, hit) : hit
+  return isOutdated ? letWaitersLookAgain(flight, hit) : hit
 }
 
 /**
  * The entry was refused or purged, so waiters look up again. Only a waiter that has already waited
  * for too many fills gets this entry.
  */
-function letWaitersLookAgain(rt: Runtime, flight: Flight, hit: Resolution): 'again' {
-  flight.waiters.settlePastRefusals(rt, hit)
+function letWaitersLookAgain(flight: Flight, hit: Resolution): 'again' {
+  flight.waiters.settleAtLimit(hit)
   return 'again'
 }
 
 /**
- * RFC 9111 §4.2.3: age and lifetimes count from `bornAt`, but the store counts from its write. So
- * the time since `bornAt` is added to the age and subtracted from the lifetimes.
+ * RFC 9111 §4.2.3: the result as of `now`. Age and lifetimes count from `bornAt`, but the store
+ * counts from its write. So the time since `bornAt` is added to the age and subtracted from the
+ * lifetimes.
  */
 function agedTo(result: EntryResult, now: number): EntryResult {
   // The store has whole milliseconds. Rounding up never makes an entry look younger than it is.
@@ -202,7 +204,7 @@ function reportCommit(result: EntryResult, reply: CommitReply | undefined): void
   if (result.type === 'store') result.onCommit?.(reply)
 }
 
-/** The result with strings that keep no other memory alive. `newCopy` copies the body. */
+/** The result with copies of its strings, because a string may keep a longer one in memory. */
 function withOwnMemory(result: EntryResult, tookMs: number): EntryResult {
   return withEntry(result, withOwnStrings(result.entry, tookMs), result.lifetimes, result.bornAt)
 }
@@ -219,15 +221,20 @@ function withEntry(
   return { type: 'not-modified', previous: result.previous, entry, lifetimes, bornAt }
 }
 
-function hitOf({ entry, lifetimes, bornAt }: EntryResult, fence: string) {
-  return hitWith(heldEntry(entry, fence, lifetimes, bornAt))
+function hitOf(
+  { counts }: Runtime,
+  key: string,
+  { entry, lifetimes, bornAt }: EntryResult,
+  fence: string,
+) {
+  return hitWith(heldEntry(entry, fence, lifetimes, bornAt, counts.of(key, entry)))
 }
 
 function hitWith(held: HeldEntry) {
   return { type: 'hit', held, stale: false, from: 'fill' } as const
 }
 
-/** The commit command. A store in this process takes the copy, and nothing is encoded. */
+/** The commit command. A store in this process gets the L1 copy itself, so nothing is encoded. */
 function commitCommand(rt: Runtime, grant: Grant, { entry, lifetimes }: EntryResult, item: L1Copy) {
   const { local } = rt
   if (local !== undefined) return () => local.keep(grant, item)
@@ -235,29 +242,24 @@ function commitCommand(rt: Runtime, grant: Grant, { entry, lifetimes }: EntryRes
   return () => rt.store.commit(grant, frame, lifetimes)
 }
 
-/** Weight of the newest run in the moving average. */
+/** Weight of the newest run in the moving average of fill durations. */
 const SMOOTHING = 0.3
-/**
- * The fill duration in an entry is at most this fraction of its lifetime. Without the limit, one
- * slow fill could make early refreshes likely during most of the lifetime.
- */
-const MAX_FRACTION_OF_LIFETIME = 0.05
 
 /** The duration of the fill as a moving average, so that one slow run has little effect. */
 function smoothedDurationMs(
-  { bornAt, lifetimes }: EntryResult,
+  { bornAt }: EntryResult,
   previous: HeldEntry | undefined,
   startedAt: number,
 ): number {
   const elapsedMs = bornAt - startedAt
   const before = previous?.entry.provenance.tookMs
   const smooth = before === undefined ? elapsedMs : before + SMOOTHING * (elapsedMs - before)
-  return Math.round(Math.max(0, Math.min(smooth, lifetimes.freshMs * MAX_FRACTION_OF_LIFETIME)))
+  return Math.round(Math.max(0, smooth))
 }
 
 /**
- * Ends a fill without a lease: waiters of this process get the result, and L1 keeps an entry
- * briefly.
+ * Ends a fill without a lease. Waiters of this process get the result. An entry goes into L1 with a
+ * short TTL.
  */
 export function shareInProcess(
   rt: Runtime,
@@ -284,7 +286,7 @@ export function shareInProcess(
   delayRefresh(rt, key)
   const usable = stillValid(rt, key, since, previous)
   const retryAfterMs = rt.failureBackoffMs
-  return shareFailure(rt, flight, {
+  return shareFailure(flight, {
     type: 'failed',
     failure,
     retryAfterMs,
@@ -304,9 +306,9 @@ function keepInL1Only(
   const aged = agedTo(result, rt.clock.now())
   const { entry, lifetimes } = aged
   const freshMs = Math.min(lifetimes.freshMs, UNCOORDINATED_MS)
-  const hit = hitOf({ ...aged, lifetimes: { ...lifetimes, freshMs } }, '')
+  const hit = hitOf(rt, flight.key, { ...aged, lifetimes: { ...lifetimes, freshMs } }, '')
   const isPurged = rt.marks.judge(entry.provenance) === 'purged'
   if (!isPurged && isSpent(lifetimes)) return hit
   const isOutdated = isPurged || !rt.l1.put(flight.key, newCopy(hit.held, startedAt), since)
-  return isOutdated ? letWaitersLookAgain(rt, flight, hit) : hit
+  return isOutdated ? letWaitersLookAgain(flight, hit) : hit
 }

@@ -1,6 +1,6 @@
-// A fill without a lease. The store is unavailable, or too many fills of other processes
-// were refused. The origin runs once per key and process, and at most originConcurrency runs at a
-// time.
+// Fills without a lease. They are used if the store is unavailable, or if too many fills of other
+// processes ended without a usable result. The origin runs once per key and process. At most
+// `originConcurrency` of these runs happen at a time.
 
 import { delayRefresh, shareInProcess } from './commit.ts'
 import { chooseRunner, fill } from './fill.ts'
@@ -33,7 +33,7 @@ async function fillAlone(
   const { key, policy } = flight
   const inL1 = previousInL1(rt, key)
   const previous = inL1?.held
-  const runner = chooseRunner(rt, flight, previous, refresher)
+  const runner = chooseRunner(flight, previous, refresher)
   if (runner === undefined) return 'again'
   const since = rt.l1.sequence()
   flight.beginFill(rt)
@@ -44,9 +44,9 @@ async function fillAlone(
 }
 
 /**
- * Serves the stale entry to waiters that accept it, and queues for the others. Undefined: no waiter
- * is left, or the store may be back. A refresh without waiters does not queue: it is tried again
- * when a later request is served stale.
+ * Serves the stale entry to waiters that accept it, and queues for a slot for the others. Resolves
+ * with undefined if no waiter is left, or if the store may be available again. A refresh without
+ * waiters does not queue. A later request that is served stale starts it again.
  */
 function queueForSlot(rt: Runtime, flight: Flight): Promise<FreeSlot | undefined> {
   const { key } = flight

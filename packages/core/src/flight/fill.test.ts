@@ -1,4 +1,4 @@
-// The end of a fill, for its own client and for waiters.
+// Tests of the end of a fill, for the client of the leader and for waiters.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { settled } from '../testing/index.ts'
@@ -34,7 +34,7 @@ describe('a fill', () => {
   ]
 
   it.each(ENDS)(
-    'gives all requests its result, frees its lease, and leaves nothing if it is %s',
+    'gives all requests its result and frees its lease if it is %s',
     async (_, result, type, event) => {
       const { rt, stampede } = setUp()
       const { caller, origin } = scripted()
@@ -49,7 +49,7 @@ describe('a fill', () => {
     },
   )
 
-  it('lets the next waiter try if it is abandoned, and after three tries all run their own', async () => {
+  it('lets the next waiter run the origin if it is abandoned, and all waiters after three tries', async () => {
     const { rt, stampede } = setUp()
     const { caller, origin } = scripted()
     const all = [1, 2, 3, 4, 5].map(() => resolve(rt, 'k', POLICY, caller))
@@ -64,7 +64,7 @@ describe('a fill', () => {
     expect(stampede.stats().active).toEqual({ flights: 0, leases: 0 })
   })
 
-  it('lets waiters lead one after the other, none in parallel, if each leaving client makes it fail', async () => {
+  it('lets waiters lead one after the other if each leaving client makes it fail', async () => {
     const { rt } = setUp()
     const { caller, origin } = scripted()
     const all = [1, 2, 3, 4, 5, 6].map(() => resolve(rt, 'k', POLICY, caller))
@@ -106,47 +106,53 @@ describe('a fill', () => {
     expect(types).toEqual(['led', 'led'])
   })
 
-  it.each(ENDS)('answers a follower that asks again at once if it is %s', async (_, result) => {
-    const { rt } = setUp(NO_L1)
-    const { caller, origin } = scripted()
-    void resolve(rt, 'k', POLICY, caller)
-    const follower = Promise.resolve(resolve(rt, 'k', POLICY, caller))
-    const again = outcome(follower.then(() => resolve(rt, 'k', POLICY, caller)))
-    await settled()
-    origin.run(0).resolve(result)
-    await settled()
-    origin.runs[1]?.resolve(result)
-    await settled()
-    expect(again.now).not.toBe('pending')
-  })
+  it.each(ENDS)(
+    'gives a result to a follower that calls again at once after it was %s',
+    async (_, result) => {
+      const { rt } = setUp(NO_L1)
+      const { caller, origin } = scripted()
+      void resolve(rt, 'k', POLICY, caller)
+      const follower = Promise.resolve(resolve(rt, 'k', POLICY, caller))
+      const again = outcome(follower.then(() => resolve(rt, 'k', POLICY, caller)))
+      await settled()
+      origin.run(0).resolve(result)
+      await settled()
+      origin.runs[1]?.resolve(result)
+      await settled()
+      expect(again.now).not.toBe('pending')
+    },
+  )
 
   describe.each([
     ['with the store', false],
     ['without the store', true],
   ])('a fill %s', (_how, isAway) => {
-    it.each(ENDS)('answers requests that arrive while it ends as %s', async (_, result) => {
-      const { rt, store } = setUp(NO_L1)
-      if (isAway) store.always = refuse
-      const { caller, origin } = scripted()
-      const asked: Array<{ now: unknown }> = []
-      const ask = () => asked.push(outcome(Promise.resolve(resolve(rt, 'k', POLICY, caller))))
-      ask()
-      await settled()
-      origin.run(0).resolve(result)
-      for (const _step of STEPS) {
+    it.each(ENDS)(
+      'gives a result to requests that arrive while it ends as %s',
+      async (_, result) => {
+        const { rt, store } = setUp(NO_L1)
+        if (isAway) store.always = refuse
+        const { caller, origin } = scripted()
+        const asked: Array<{ now: unknown }> = []
+        const ask = () => asked.push(outcome(Promise.resolve(resolve(rt, 'k', POLICY, caller))))
         ask()
-        await Promise.resolve()
-      }
-      for (let i = 0; i < STEPS.length; i++) {
         await settled()
-        for (const run of origin.runs) run.resolve(result)
-      }
-      await settled()
-      expect(asked.filter(({ now }) => now === 'pending')).toEqual([])
-    })
+        origin.run(0).resolve(result)
+        for (const _step of STEPS) {
+          ask()
+          await Promise.resolve()
+        }
+        for (let i = 0; i < STEPS.length; i++) {
+          await settled()
+          for (const run of origin.runs) run.resolve(result)
+        }
+        await settled()
+        expect(asked.filter(({ now }) => now === 'pending')).toEqual([])
+      },
+    )
   })
 
-  it('answers requests that arrive while it is committed and fresh', async () => {
+  it('gives a result to requests that arrive during the commit of a fresh entry', async () => {
     const { rt } = setUp(NO_L1)
     const { caller, origin } = scripted()
     void resolve(rt, KEY, POLICY, caller)
@@ -182,7 +188,7 @@ describe('a fill', () => {
     expect(transcript.take()).toEqual(['lease.granted', 'fill.started', 'fill.failed'])
   })
 
-  it('has no deadline left once it ended', async () => {
+  it('leaves no deadline when it has ended', async () => {
     const { rt } = setUp()
     const { caller, origin, leads } = scripted()
     const leader = resolve(rt, 'k', POLICY, caller)
@@ -201,7 +207,7 @@ describe('a fill', () => {
         throw new Error('a broken adapter')
       },
     ],
-  ])('fails like any other if its caller %s, although a caller must not', async (_, run) => {
+  ])('fails like any other fill if its caller %s, which callers must not do', async (_, run) => {
     const { rt, stampede } = setUp()
     const broken: Caller = { lead: run, refresh: run }
     const all = [1, 2].map(() => Promise.resolve(resolve(rt, 'k', POLICY, broken)))

@@ -17,25 +17,26 @@ import { withDigest } from './shared-failure.ts'
 import { firstWaiterStays, previousFrom, withSoftTimeout } from './soft-timeout.ts'
 import type { Waiter } from './waiters.ts'
 
+/** The caller that runs the origin. */
 export interface Runner {
   readonly caller: Caller
   /**
-   * The waiter that leads. It is settled when the run ends, also after the deadline. Undefined: the
-   * run is in the background.
+   * The waiter whose caller runs the origin. It is settled when the run ends, also after the
+   * deadline. Undefined if the run is in the background.
    */
   readonly leader: Waiter | undefined
-  /** New requests are served this entry during the fill. */
+  /** The entry that new requests are served during the fill. */
   readonly servedMeanwhile?: HeldEntry
 }
 
-/** The parts of a fill that come from its lookup. */
+/** The lease and the older entry of a fill, from its lookup. */
 export interface FillTerms {
   /** Empty if there is no lease. */
   readonly fence: string
   readonly previous: HeldEntry | undefined
   /** Sequence number of L1's last purge before `previous` was read. */
   readonly since: number
-  /** Set only without a lease: see `Lead`. */
+  /** Defined only without a lease. See `Lead`. */
   readonly keepSlot: (() => FreeSlot) | undefined
 }
 
@@ -43,12 +44,11 @@ export interface FillTerms {
  * Chooses who runs the origin: the first waiter whose client is still there, else the refresher.
  */
 export function chooseRunner(
-  rt: Runtime,
   flight: Flight,
   previous: HeldEntry | undefined,
   refresher: Caller | undefined,
 ): Runner | undefined {
-  flight.waiters.dropGone(rt)
+  flight.waiters.dropGone()
   const leader = firstWaiterStays(flight, previous) ? undefined : flight.waiters.takeLeader()
   const caller = leader?.caller ?? flight.waiters.first()?.caller ?? refresher
   if (caller === undefined) return undefined
@@ -72,15 +72,15 @@ async function fillThenCommit(
   runner: Runner,
 ): Promise<Shared> {
   const { key, policy } = flight
-  const { grant, since, previous } = leased
-  rt.events.emit({ type: 'lease.granted', key, fence: grant.fence })
+  const { grant, since, previous, reason } = leased
+  rt.events.emit({ type: 'lease.granted', key, fence: grant.fence, reason })
   const terms = { fence: grant.fence, previous, since, keepSlot: undefined }
   const startedAt = rt.clock.now()
   flight.beginFill(rt, runner.servedMeanwhile)
   const work = new Fill(rt, flight, runner, terms)
   const hold = rt.keeper.hold(grant, policy.leaseMs, work)
   const result = withDigest(flight, runner.caller, await work.run())
-  // From here on the commit ends the lease, so it is no longer renewed.
+  // The commit ends the lease, so the lease is no longer renewed.
   hold.end()
   const shared = await commit(rt, flight, leased, result, startedAt)
   flight.renewToken()
@@ -97,7 +97,7 @@ export function fill(
   return new Fill(rt, flight, runner, terms).run()
 }
 
-/** One run of the origin with a deadline. The caller gets it as its `Lead`. */
+/** One run of the origin with a deadline. The caller gets this object as its `Lead`. */
 class Fill implements Lead, HoldHooks {
   readonly fence: string
   readonly asOf: Position
@@ -122,7 +122,7 @@ class Fill implements Lead, HoldHooks {
 
   run(): Promise<FillResult> {
     const { key, policy } = this.#flight
-    const { clock, events } = this.#rt
+    const { clock, counts, events } = this.#rt
     const { caller, leader } = this.#runner
     const inBackground = leader === undefined
     events.emit({ type: 'fill.started', key, behind: inBackground, fence: this.fence })
@@ -130,8 +130,10 @@ class Fill implements Lead, HoldHooks {
       const timer = clock.setTimer(policy.originTimeoutMs, () => {
         resolve(this.#timedOut(originTimeout(shownKey(key), policy.originTimeoutMs)))
       })
+      const startedAt = clock.now()
       const ended = (result: FillResult): void => {
         timer.cancel()
+        counts.originMs += clock.now() - startedAt
         resolve(result)
         leader?.settle({ type: 'led', result })
       }
@@ -148,7 +150,7 @@ class Fill implements Lead, HoldHooks {
     return this.#timeout !== undefined
   }
 
-  /** Created on first use, because hardly any origin uses it. */
+  /** The signal is created on first use, because hardly any origin uses it. */
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController()
@@ -158,7 +160,8 @@ class Fill implements Lead, HoldHooks {
   }
 
   /**
-   * Undefined for a background run. Without a client, no backpressure would bound its live body.
+   * Undefined for a background run. It has no client, so no backpressure would bound the memory of
+   * its body.
    */
   get publish(): Lead['publish'] {
     if (this.#runner.leader === undefined) return undefined

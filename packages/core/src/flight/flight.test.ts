@@ -7,7 +7,9 @@ import { entry, LIVES, POLICY } from '../testing/resolve-bench.ts'
 import { Flight } from './flight.ts'
 import type { Caller } from './resolution.ts'
 
-/** An origin that tells the test when it is called, and responds when the test says so. */
+/**
+ * An origin that waits in each call until the test calls `open`. `reached` resolves with a call.
+ */
 function createGate<T>() {
   let open: (value: T) => void = () => {}
   let reach: () => void = () => {}
@@ -49,7 +51,7 @@ describe('many waiters of one key', () => {
     origin.open('v')
     setImmediate(count)
     expect(new Set(await Promise.all(crowd))).toEqual(new Set(['v']))
-    // The first one ran the factory itself.
+    // The first caller ran the factory itself.
     expect(order.slice(1)).toEqual(order.slice(1).toSorted((a, b) => a - b))
     expect(Math.max(...turns.filter(Boolean))).toBeLessThanOrEqual(101)
     await stampede.close()
@@ -64,7 +66,7 @@ const CALLER: Caller = {
 }
 const none = () => {}
 
-/** Each state, and the transitions into it. */
+/** A function that creates a flight, for each state of a flight. */
 const STATES = {
   'looking-up': () => new Flight('k', POLICY),
   waiting: () => after((flight) => flight.beginWait(rt, none)),
@@ -144,7 +146,7 @@ describe('the states of a flight', () => {
     expect(flight.live).toBeUndefined()
   })
 
-  it('keep a notice only while a lookup is under way', () => {
+  it('forget the wish for another lookup when the next lookup begins', () => {
     const flight = STATES['looking-up']()
     flight.beginLookup(rt)
     flight.requestLookup('gap')
@@ -153,7 +155,7 @@ describe('the states of a flight', () => {
     expect(flight.isOutdated).toBe(false)
   })
 
-  it('end a wait with any notice, and a queue with a gap only', () => {
+  it('end a wait by any message, and the wait for a slot only by a gap', () => {
     const heard: string[] = []
     const waiting = after((flight) => flight.beginWait(rt, (by) => heard.push(by)))
     waiting.wakeUp()

@@ -1,4 +1,4 @@
-// A flight: one key being resolved in this process, as a state machine. Requests join it as
+// A flight: the lookup and fill of one key in this process, as a state machine. Requests join it as
 // waiters.
 //
 //   looking-up > waiting     another process fills; a wake-up or the end of its lease ends the wait
@@ -16,7 +16,7 @@ import type { Policy } from './policy.ts'
 import type { Caller, LateReason, Resolution } from './resolution.ts'
 import { type FlightRuntime, Waiters } from './waiters.ts'
 
-/** An older entry, served if a wait or fill exceeds `softTimeoutMs`. */
+/** An older entry, served if a wait or fill takes too long (`LateReason`). */
 export interface Previous {
   readonly held: HeldEntry
   /** A time at which the entry was known not to be purged. */
@@ -44,11 +44,12 @@ type State =
   | {
       readonly type: 'waiting'
       readonly end: (by: LookAgainReason) => void
+      /** Set once the wait takes too long: the reason to serve the previous entry. */
       late: LateReason | undefined
     }
   | {
       readonly type: 'queued'
-      /** Leaves the queue. Called if no waiter is left, or if the store may be back. */
+      /** Leaves the queue. Called if no waiter is left, or if the store may be available again. */
       readonly stop: () => void
       readonly late: LateReason
     }
@@ -57,13 +58,13 @@ type State =
       readonly since: number
       readonly isHitForMiss: boolean
       late: LateReason | undefined
-      /** The leader's response, if waiters may get it while its body comes. */
+      /** The leader's response, if waiters may get it while its body arrives. */
       live: Live | undefined
     }
   | {
       readonly type: 'refreshing'
       readonly since: number
-      /** Served to new requests at once, while it is valid. */
+      /** New requests are served this entry at once, while it is valid. */
       readonly previous: HeldEntry
       late: LateReason | undefined
       live: Live | undefined
@@ -76,6 +77,8 @@ export class Flight {
   readonly key: string
   readonly policy: Policy
   readonly waiters: Waiters
+  /** Time at which its first lookup began. */
+  startedAt = 0
   #state: State
   #previous: Previous | undefined
   #token: string | undefined
@@ -120,7 +123,7 @@ export class Flight {
     return this.#failedDigest
   }
 
-  /** The entry to serve if the wait or fill is late. */
+  /** The entry to serve if the wait or fill takes too long. */
   get previous(): Previous | undefined {
     return this.#previous
   }
@@ -141,7 +144,9 @@ export class Flight {
     return state.early
   }
 
-  /** The reply has arrived. Later lookups of this flight ask for no early refresh. */
+  /**
+   * Call this when the reply has arrived. Later lookups of this flight ask for no early refresh.
+   */
   endLookup(isHitForMiss: boolean): void {
     const { isOutdated } = this.#from('end a lookup', 'looking-up')
     this.#state = { type: 'looking-up', early: undefined, isHitForMiss, isOutdated }
@@ -152,7 +157,7 @@ export class Flight {
     return this.#state.type === 'looking-up' && this.#state.isOutdated
   }
 
-  /** New requests run the handler instead of joining. */
+  /** Whether new requests run the handler instead of joining. */
   get isHitForMiss(): boolean {
     const state = this.#state
     return (state.type === 'looking-up' || state.type === 'filling') && state.isHitForMiss
@@ -160,7 +165,7 @@ export class Flight {
 
   // waiting, queued, filling, refreshing
 
-  /** Another process fills. `end` is called with the reason that ends the wait. */
+  /** Call this if another process fills. `end` is called with the reason that ends the wait. */
   beginWait(rt: FlightRuntime, end: (by: LookAgainReason) => void): void {
     this.#from('wait', 'looking-up')
     this.#state = { type: 'waiting', end, late: undefined }
@@ -168,8 +173,8 @@ export class Flight {
   }
 
   /**
-   * No concurrency slot is free. `stop` is called if no waiter is left, or if the store may be
-   * back.
+   * Call this if no concurrency slot is free. `stop` is called if no waiter is left, or if the
+   * store may be available again.
    */
   beginQueue(stop: () => void): void {
     this.#from('queue', 'looking-up')
@@ -177,15 +182,15 @@ export class Flight {
   }
 
   /**
-   * Call this when stale entries were served to the waiters that accept one, and others remain. The
-   * flight stays queued, and `waitMs` counts.
+   * Call this if waiters remain after others were served a stale entry. The flight stays queued,
+   * and `waitMs` counts.
    */
   stayQueued(rt: FlightRuntime): void {
     this.#from('stay in the queue', 'queued')
     this.waiters.startClocks(rt)
   }
 
-  /** The origin runs from now on. If `previous` is given, new requests are served that entry. */
+  /** Call this when the origin starts. New requests are served `previous`, if it is defined. */
   beginFill(rt: FlightRuntime, previous?: HeldEntry): void {
     const since = rt.clock.now()
     const rest = { since, late: undefined, live: undefined }
@@ -199,7 +204,7 @@ export class Flight {
     this.waiters.startClocks(rt)
   }
 
-  /** The origin runs, or its result is being committed. */
+  /** Whether the origin runs, or its result is being committed. */
   get isFilling(): boolean {
     return this.#state.type === 'filling' || this.#state.type === 'refreshing'
   }
@@ -214,7 +219,7 @@ export class Flight {
     return this.#state.type === 'refreshing' ? this.#state.previous : undefined
   }
 
-  /** The leader's response, if waiters may get it while its body comes. */
+  /** The leader's response, if waiters may get it while its body arrives. */
   get live(): Live | undefined {
     const state = this.#state
     return state.type === 'filling' || state.type === 'refreshing' ? state.live : undefined
@@ -224,39 +229,40 @@ export class Flight {
     this.#from('show a response', 'filling', 'refreshing').live = live
   }
 
-  /** The wait or fill is late: the previous entry may be served from now on. */
+  /** Call this if the wait or fill takes too long. The previous entry may then be served. */
   becomeLate(why: LateReason): void {
     this.#from('be late', 'waiting', 'filling', 'refreshing').late = why
   }
 
+  /** The reason to serve the previous entry. Undefined unless the wait or fill takes too long. */
   get late(): LateReason | undefined {
     return 'late' in this.#state ? this.#state.late : undefined
   }
 
-  /** Back to `looking-up`, from a wait or from a fill without a result for the waiters. */
+  /** Returns to `looking-up`, from a wait or from a fill without a result for the waiters. */
   lookUpAgain(): void {
-    if (this.isFilling) this.countRefusal()
+    if (this.isFilling) this.countUnusableFill()
     const { isHitForMiss } = this
     this.#from('look up', 'looking-up', 'waiting', 'queued', 'filling', 'refreshing')
     this.#state = { type: 'looking-up', early: undefined, isHitForMiss, isOutdated: false }
   }
 
-  /** Ends the flight. It leaves the map in the same step, so that no request joins it. */
+  /** Ends the flight and removes it from the map in one step, so that no request joins it. */
   land(
     rt: FlightRuntime & { readonly flights: Map<string, Flight> },
     resolution?: Resolution,
   ): void {
     this.#from('land', 'looking-up', 'waiting', 'queued', 'filling', 'refreshing')
     if (rt.flights.get(this.key) === this) rt.flights.delete(this.key)
-    if (resolution !== undefined) this.waiters.settleAll(rt, resolution)
+    if (resolution !== undefined) this.waiters.settleAll(resolution)
     this.#state = { type: 'landed' }
   }
 
   // Messages from the store
 
   /**
-   * Makes the flight look up again: the reply of a lookup becomes outdated, and a wait ends. A
-   * `gap` may mean that the store is back, so it also ends the wait for a concurrency slot.
+   * Makes the flight look up again: the reply of a lookup becomes outdated, and a wait ends. After
+   * a `gap` the store may be available again, so a gap also ends the wait for a concurrency slot.
    */
   requestLookup(by: LookAgainReason): void {
     const state = this.#state
@@ -265,15 +271,15 @@ export class Flight {
     else if (state.type === 'queued' && by === 'gap') state.stop()
   }
 
-  /** A fill of another process has ended. */
+  /** Call this when a fill of another process has ended. */
   wakeUp(): void {
     this.#isWoken = true
     this.requestLookup('wake-up')
   }
 
   /**
-   * The key was purged, or purges may have been missed. Drops the previous entry, because it
-   * may be the purged one.
+   * Call this after a purge of the key, or if purges may have been missed. Drops the previous
+   * entry, because it may be the purged one.
    */
   onPurge(by: LookAgainReason): void {
     this.#previous = undefined
@@ -293,15 +299,15 @@ export class Flight {
     return this.waiters.join(rt, caller, waitMs)
   }
 
-  /** A fill of any process ended without a result for the waiters. */
-  countRefusal(): void {
+  /** Counts a fill of any process that ended without a usable result for the waiters. */
+  countUnusableFill(): void {
     this.#isWoken = false
-    this.waiters.countRefusal()
+    this.waiters.countUnusableFill()
   }
 
-  // State that one lookup or fill leaves for the next one
+  // State that the next lookup or fill needs
 
-  /** The lease of this token has ended, so the next lookup asks with a new token. */
+  /** Call this when the lease of the token has ended. The next lookup uses a new token. */
   renewToken(): void {
     this.#token = undefined
   }
@@ -310,7 +316,7 @@ export class Flight {
     this.#previous = previous
   }
 
-  /** The run of the request with this digest failed. */
+  /** Call this when a run has failed, with the digest of its request. */
   setFailedDigest(digest: string): void {
     this.#failedDigest = digest
   }

@@ -1,4 +1,4 @@
-// Purges before, during and after a fill, and purges that may have been missed.
+// Tests of purges before, during and after a fill, and of purges that may have been missed.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { runtimeOf } from '../stampede.ts'
@@ -28,7 +28,7 @@ beforeEach(begin)
 afterEach(end)
 
 describe('a purge', () => {
-  /** A request after the purge must get the value of a run that started after it. */
+  /** Checks that a request after the purge gets the value of a run that began after the purge. */
   async function askAfter(
     purged: Promise<void>,
     get: () => Promise<unknown>,
@@ -130,7 +130,7 @@ describe('a purge', () => {
   })
 
   it.each(STEPS)(
-    'leaves no request without a result when both fills end %d steps apart',
+    'leaves no request without a result when the fills before and after it end %d steps apart',
     async (steps) => {
       const { rt, stampede, store } = setUp(NO_L1)
       const { caller, origin } = scripted()
@@ -164,7 +164,7 @@ describe('a purge', () => {
     expect(resolve(rt, KEY, POLICY, caller)).toMatchObject({ type: 'pass' })
     await settled()
     await stampede.purge({ key: 'k' })
-    // Requests after the purge wait again, and the run from before it is not stored.
+    // Requests after the purge wait again. The result of the run from before it is not stored.
     const second = [1, 2].map(() => resolve(rt, KEY, POLICY, caller))
     await settled()
     origin.run(1).resolve(STORE)
@@ -176,7 +176,7 @@ describe('a purge', () => {
   })
 
   it.each(STEPS)(
-    'is not undone by the reply, %d steps after the lookup of a PASS mark was sent',
+    'is not undone by the reply to a lookup of a PASS mark, %d steps after it was sent',
     async (steps) => {
       const { a, b } = setUpTwo()
       const own = scripted()
@@ -196,7 +196,7 @@ describe('a purge', () => {
     },
   )
 
-  it('counts a refused fill once for waiters that move to a newer flight', async () => {
+  it('counts one refused fill for waiters that move to a newer flight', async () => {
     const { get, origin, stampede } = setUp()
     const [leader, waiter] = [get(), get()].map(outcome)
     await settled()
@@ -208,14 +208,14 @@ describe('a purge', () => {
     await stampede.purge({ key: 'k' })
     origin.run(1).resolve('second')
     await settled()
-    // The waiter has waited for two fills now. It gets the third, and not the outdated second one.
+    // The waiter came before the first fill. It gets the third value, not the outdated second one.
     expect([leader?.now, newcomer.now, waiter?.now]).toEqual(['first', 'second', 'pending'])
     origin.run(2).resolve('third')
     await settled()
     expect(waiter?.now).toBe('third')
   })
 
-  it('lets a waiter in another process lead', async () => {
+  it('lets a waiter of another process lead', async () => {
     const { getA, getB, b, originA, originB } = setUpTwo()
     const first = getA()
     await settled()
@@ -236,7 +236,7 @@ describe('a purge', () => {
 })
 
 describe('purges that may have been missed', () => {
-  it('make followers of a fill look up again, while its own caller gets the value', async () => {
+  it('make followers of a fill look up again, while the caller of the fill gets the value', async () => {
     const { get, origin, store } = setUp()
     const first = get()
     await settled()
@@ -257,7 +257,7 @@ describe('purges that may have been missed', () => {
     ])
   })
 
-  it('empty L1, also of entries that are being read', async () => {
+  it('empty L1, and keep entries out that are just being read', async () => {
     const { getA, getB, originA, storeB } = setUpTwo()
     const first = getA({ ttlMs: 30_000 })
     await settled()

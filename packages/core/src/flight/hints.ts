@@ -1,5 +1,5 @@
-// Reactions to messages of the store: wake-ups, purges and gaps. Messages are only hints: each
-// makes the process look up again or drop copies.
+// Reactions to messages of the store: wake-ups, purges, and gaps in which messages may have been
+// lost. Messages are only hints: each makes the process look up again or drop copies.
 
 import { groupOf } from '../ports/key.ts'
 import type { Mark, Position } from '../ports/store.ts'
@@ -16,8 +16,8 @@ export function onWake(rt: Runtime, key: string): void {
 }
 
 /**
- * A purge of a key and all its variants. A fill in progress continues for its waiters. Later
- * requests get a new fill.
+ * Handles a purge of a key and all its variants. A fill in progress continues for its waiters.
+ * Later requests get a new fill.
  */
 export function onPurge(rt: Runtime, varyGroup: string, soft: boolean): void {
   forget(rt, varyGroup, soft)
@@ -52,9 +52,9 @@ function invalidateFlight(rt: Runtime, flight: Flight, why: 'wake-up' | 'gap'): 
 }
 
 /**
- * A purge by subject (tag, path, route, everything). Copies are not searched: each is judged at its
- * next lookup. Fills in progress continue, but their entries are outdated. Only after a purge of
- * everything do later requests get a new fill at once.
+ * Handles a purge by subject (tag, path, route, everything). Copies are not searched. Each copy is
+ * checked at its next lookup. Fills in progress continue, and the purge makes their entries
+ * outdated. After a purge of everything, later requests get a new fill at once.
  */
 export function onMark(rt: Runtime, mark: Mark): void {
   const before = rt.marks.version
@@ -69,8 +69,8 @@ export function onMark(rt: Runtime, mark: Mark): void {
 }
 
 /**
- * Purges may have been missed. All copies are dropped. An entry is outdated if its fill began
- * before `oldestKnown`.
+ * Handles a gap in which purges may have been missed. All copies are dropped. An entry is outdated
+ * if its fill began before `oldestKnown`.
  */
 export function onForget(rt: Runtime, oldestKnown: Position): void {
   rt.marks.forgetBefore(oldestKnown)
@@ -80,14 +80,14 @@ export function onForget(rt: Runtime, oldestKnown: Position): void {
   for (const flight of rt.flights.values()) invalidateFlight(rt, flight, 'gap')
 }
 
-/** Wake-ups may have been missed, so all waiters look up again. */
+/** Handles a gap in which wake-ups may have been missed: all waiters look up again. */
 export function onGap(rt: Runtime): void {
   for (const flight of rt.flights.values()) flight.requestLookup('gap')
 }
 
 /**
- * The store is unavailable, so no wake-up will come. All waiters look up again. That lookup fails,
- * and they continue without the store.
+ * Handles the loss of the store, which sends no more wake-ups. All waiters look up again. That
+ * lookup fails, and they continue without the store.
  */
 export function onLostStore(rt: Runtime): void {
   for (const flight of rt.flights.values()) flight.requestLookup('lost')

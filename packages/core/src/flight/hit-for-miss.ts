@@ -1,6 +1,6 @@
 // Hit-for-miss, for a key whose last response could not be shared. Its requests run the
-// handler in parallel. One run at a time holds the lease: if its response is storable, the commit
-// ends the hit-for-miss marker.
+// handler in parallel. One of these runs holds the lease. If its response is storable, the commit
+// ends the hit-for-miss state.
 
 import { newMarker } from '../l1/l1.ts'
 import { LEASE_INTERVAL_MS } from './commit.ts'
@@ -21,11 +21,10 @@ export async function runHitForMiss(
   const { key } = flight
   const delayMs = grant === undefined ? LEASE_INTERVAL_MS : 0
   rt.l1.put(key, newMarker(rt.clock.now(), forMs, delayMs), since)
-  // A fill hides conditions and ranges from the handler, so the leader gets no 304 or 206. A
-  // request with such fields does not lead here, because the response is probably not storable
-  // again.
+  // A fill hides conditions and ranges from the handler, so the handler cannot send a 304 or 206. A
+  // request with such fields does not lead here, because the response is probably not storable.
   const leader = grant && flight.waiters.takeLeader((caller) => !caller.hasConditionOrRange?.())
-  flight.waiters.settleAll(rt, HIT_FOR_MISS)
+  flight.waiters.settleAll(HIT_FOR_MISS)
   if (grant === undefined) return HIT_FOR_MISS
   if (leader === undefined) {
     void releaseUnusedLease(rt, flight, grant)
@@ -34,7 +33,7 @@ export async function runHitForMiss(
   return fillAndCommit(
     rt,
     flight,
-    { grant, since, previous: undefined },
+    { grant, since, previous: undefined, reason: 'hit-for-miss' },
     { caller: leader.caller, leader },
   )
 }

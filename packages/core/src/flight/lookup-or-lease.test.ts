@@ -1,4 +1,4 @@
-// The lease of a fill: granted, renewed, lost, given back.
+// Tests of the lease of a fill: its grant, renewal, loss and release.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ScriptedOrigin, settled } from '../testing/index.ts'
@@ -18,7 +18,7 @@ beforeEach(begin)
 afterEach(end)
 
 describe('the lease of a fill', () => {
-  it('is used or given back if it comes after its caller has waited too long', async () => {
+  it('is used or given back if it is granted after the waitMs of its caller', async () => {
     const { getA, getB, originA, originB, storeA } = setUpTwo()
     const gate = new Gate()
     storeA.next('lookup', gate.delayReply)
@@ -33,7 +33,7 @@ describe('the lease of a fill', () => {
     expect(second.now).toBe('v')
   })
 
-  it('is given back if it comes for a refresh when no caller waits any more', async () => {
+  it('is given back if it is for a refresh and no caller waits any more', async () => {
     const { store, get, origin } = setUp(NO_L1)
     const swr = { staleWhileRevalidateMs: 60_000, leaseMs: 5_000, waitMs: 100 }
     const first = get(swr)
@@ -47,8 +47,8 @@ describe('the lease of a fill', () => {
     await clock.advance(100)
     gate.open()
     await settled()
-    // The next request gets the lease, or finds a refresh under way, and does not wait for a dead
-    // one.
+    // The next request gets the lease or finds a running refresh. It does not wait for a lease
+    // without a fill.
     const runs = origin.calls
     const next = outcome(get(swr))
     await settled()
@@ -60,7 +60,7 @@ describe('the lease of a fill', () => {
     expect(hasty.now).not.toBe('pending')
   })
 
-  it('is given back if the confirmation of its reply fails', async () => {
+  it('is given back if the purges cannot be confirmed for its reply', async () => {
     const { getA, getB, originA, originB, storeA } = setUpTwo()
     const gate = new Gate()
     storeA.next('lookup', gate.delayReply).next('lookup', refuse)
@@ -96,7 +96,7 @@ describe('the lease of a fill', () => {
     gate.open()
     await settled()
     expect(stampede.stats().unleased.queued).toBe(1)
-    // The store is back: the flight leaves the queue, and gets a lease.
+    // The store is available again. The flight leaves the queue and gets a lease.
     store.hooks.onGap()
     await clock.advance(100)
     origin.run(0).resolve('v')
@@ -106,7 +106,7 @@ describe('the lease of a fill', () => {
     expect(stampede.stats().fills).toMatchObject({ committed: 1, fenced: 0 })
   })
 
-  it('causes an event if it is lost during a fill, whose commit the store then decides', async () => {
+  it('causes an event if it is lost during a fill, and the store decides on the commit', async () => {
     const { get, origin, store, stampede } = setUp()
     const first = get({ leaseMs: 600 })
     await settled()

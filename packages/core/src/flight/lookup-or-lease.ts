@@ -1,5 +1,5 @@
-// One round trip that reads the entry and, if it needs a fill, takes the lease. Converts the
-// store's relative times to moments of this process, and promotes the entry into L1.
+// One round trip that reads the entry and, if a fill is needed, takes the lease. The store's
+// relative times become times on the clock of this process, and the entry is copied into L1.
 
 import { freshnessAt, type HeldEntry, type StoredEntry } from '../entry/entry.ts'
 import { decodeFrame } from '../entry/frame.ts'
@@ -12,7 +12,7 @@ import { forget } from './hints.ts'
 import { releaseUnusedLease } from './release-lease.ts'
 import type { Runtime } from './runtime.ts'
 
-/** The reply with its entry decoded. An unreadable frame counts as no entry. */
+/** The reply with its entry decoded. An entry that cannot be decoded counts as absent. */
 export type Found =
   | { readonly status: 'fresh'; readonly held: HeldEntry; readonly grant: Grant | undefined }
   | {
@@ -25,6 +25,8 @@ export type Found =
       readonly status: 'leased'
       readonly grant: Grant
       readonly previous: HeldEntry | undefined
+      /** Whether the lookup named an entry as purged. */
+      readonly isPurged?: boolean
     }
   | { readonly status: 'busy'; readonly busyForMs: number }
   | { readonly status: 'pass'; readonly forMs: number; readonly grant?: Grant }
@@ -38,7 +40,7 @@ export type Found =
 export interface Lookup {
   /** Undefined if the store is unavailable. */
   readonly found: Found | undefined
-  /** The copy that was due for an early refresh, if this lookup was sent for it. */
+  /** If this lookup was sent for an early refresh: the fresh copy to refresh. */
   readonly early: HeldEntry | undefined
   /** Sequence number of L1's last purge before the lookup was sent. */
   readonly since: number
@@ -48,7 +50,10 @@ export interface Lookup {
 export type FoundAs<S extends Found['status']> = Extract<Found, { status: S }> &
   Pick<Lookup, 'since'>
 
-/** If a repeated lookup fails, the lease from the earlier reply is released. */
+/**
+ * Sends lookups until a reply is not outdated. If a repeated lookup fails, the lease from the
+ * earlier reply is released.
+ */
 export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup> {
   let granted: Grant | undefined
   for (;;) {
@@ -57,8 +62,9 @@ export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup
     try {
       const found = await sendLookup(rt, flight.key, termsOf(flight, early), early)
       granted = 'grant' in found ? found.grant : undefined
-      // A wake-up or purge overtook the reply, so it may be outdated. Another lookup with the same
-      // token gets the same lease, if this process still holds it. An early refresh is given up.
+      // A wake-up or purge came before the reply, which may therefore be outdated. A second lookup
+      // with the same token gets the same lease, if this process still holds it. For an early
+      // refresh, no second lookup is sent.
       if (flight.isOutdated && early === undefined && flight.waiters.size > 0) continue
       flight.endLookup(found.status === 'pass')
       return { found, early, since }
@@ -71,7 +77,7 @@ export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup
   }
 }
 
-/** The parameters of a lookup, without those about the copy in this process. */
+/** The parameters of a lookup, except those that describe the copy in this process. */
 type LookupTerms = Pick<LookupRequest, 'token' | 'leaseMs' | 'early' | 'like'>
 
 function termsOf(flight: Flight, early: HeldEntry | undefined): LookupTerms {
@@ -89,11 +95,13 @@ export async function readWithoutLease(rt: Runtime, key: string): Promise<HeldEn
   const copy = item?.type === 'copy' ? validCopy(rt, item) : undefined
   if (copy !== undefined && freshnessAt(copy, rt.clock.now()) === 'fresh') {
     rt.events.hit(key, 'l1', false)
+    rt.counts.hit(copy, false)
     return copy
   }
   const found = await sendLookup(rt, key, READ_ONLY)
   if (found.status !== 'fresh' && found.status !== 'stale') return undefined
   rt.events.hit(key, 'l2', found.status === 'stale')
+  rt.counts.hit(found.held, found.status === 'stale')
   return found.held
 }
 
@@ -115,8 +123,8 @@ export async function dropUnreadable(
 }
 
 /**
- * One lookup, repeated if the reply has an entry that was purged. `previous`: used if L1 has no
- * copy.
+ * Sends one lookup, and repeats it if the reply has an entry that was purged. `previous` is used if
+ * L1 has no copy.
  */
 async function sendLookup(
   rt: Runtime,
@@ -130,13 +138,16 @@ async function sendLookup(
   for (let attempt = 0; ; attempt++) {
     const request = { token, leaseMs, knownFence, outdated, like, early }
     const reply = await rt.store.lookup(key, request)
-    const judged = judgeReply(rt, key, reply, copy, sentAt)
+    const checked = checkReply(rt, key, reply, copy, sentAt)
     // The entry is fresh for the store, but one of its subjects, such as a tag, was purged. The
     // next lookup names the entry as outdated.
-    if (judged.outdated === undefined || attempt === 2)
-      return updateL1(rt, key, judged.held, reply, since)
-    outdated = judged.outdated
-    copy = outdated.soft ? judged.held : undefined
+    if (checked.outdated === undefined || attempt === 2) {
+      const found = updateL1(rt, key, checked.held, reply, since)
+      const isPurged = outdated !== undefined && !outdated.soft
+      return found.status === 'leased' && isPurged ? { ...found, isPurged } : found
+    }
+    outdated = checked.outdated
+    copy = outdated.soft ? checked.held : undefined
     knownFence = copy?.fence
   }
 }
@@ -159,19 +170,20 @@ function knownCopy(rt: Runtime, key: string, previous: HeldEntry | undefined): K
   return { held, knownFence: fence, outdated: isValid ? undefined : { fence, soft: true } }
 }
 
-interface JudgedReply {
+/** The entry of a reply. `outdated`: the store does not know yet that the entry was purged. */
+interface CheckedReply {
   readonly held: HeldEntry | undefined
   readonly outdated?: { readonly fence: string; readonly soft: boolean } | undefined
 }
 
-/** The entry in a reply, after all purges that this process knows. */
-function judgeReply(
+/** Checks the entry in a reply against all purges that this process knows. */
+function checkReply(
   rt: Runtime,
   key: string,
   reply: LookupReply,
   copy: HeldEntry | undefined,
   sentAt: number,
-): JudgedReply {
+): CheckedReply {
   const stored = 'stored' in reply ? reply.stored : undefined
   if (stored === undefined) return { held: undefined }
   const { fence } = stored
@@ -192,7 +204,7 @@ function updateL1(
   const found = interpret(reply, held, rt.clock.now())
   if (held !== undefined) promote(rt, key, held, found, since)
   // The store no longer has the entry. So the copy must not be served, and the next lookup must not
-  // name its fence.
+  // contain the fence of the copy.
   else rt.l1.drop(key)
   return found
 }
@@ -234,6 +246,7 @@ function heldEntryOf(
     revalidateUntil: staleAt + stored.staleWhileRevalidateMs,
     errorUntil: staleAt + stored.staleIfErrorMs,
     keepUntil: staleAt + stored.keepMs,
+    counts: rt.counts.of(key, entry),
   }
 }
 

@@ -1,5 +1,5 @@
-// Runs without a lease: at most originConcurrency at a time, first come, first served, and every
-// slot is given back.
+// Tests of runs without a lease: at most originConcurrency run at a time, in order of arrival, and
+// every slot is freed.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Stampede } from '../index.ts'
@@ -57,13 +57,13 @@ describe('concurrency slots while the store is unavailable', () => {
     await settled()
     const late = 'ERR_STAMPEDE_ORIGIN_TIMEOUT'
     expect(all.map(({ now }) => now)).toEqual(['down', late, late, 'for d'])
-    // A late end after it was given up gives no slot back a second time.
+    // The end of a run after its timeout does not free its slot a second time.
     origin.run(1).resolve('late')
     await settled()
     expect(unleased()).toEqual({ running: 0, queued: 0 })
   })
 
-  it('are refused with a reason to a caller that waits longer than waitMs, which leaves the queue', async () => {
+  it('are refused with a reason to a caller that waits longer than waitMs', async () => {
     get('a')
     get('b')
     const [patient, hasty] = [get('c', { waitMs: 5_000 }), get('d', { waitMs: 100 })]
@@ -101,7 +101,7 @@ describe('concurrency slots while the store is unavailable', () => {
     expect(uncovered.now).toBe('pending')
   })
 
-  it('are not waited for by a background refresh, which is not tried again at once', async () => {
+  it('are not waited for by a background refresh, which ends instead', async () => {
     store.always = undefined
     const swr = { staleWhileRevalidateMs: 60_000 }
     get('c', swr)
@@ -122,7 +122,7 @@ describe('concurrency slots while the store is unavailable', () => {
     expect(store.calls).toEqual([])
   })
 
-  it('are not needed if the store is back: queued calls look up again', async () => {
+  it('are not needed if the store is back, because queued calls look up again', async () => {
     const all = ['a', 'b', 'c'].map((key) => get(key))
     await settled()
     store.always = undefined
@@ -135,7 +135,7 @@ describe('concurrency slots while the store is unavailable', () => {
     expect(transcript.take()).toContain('lease.granted')
   })
 
-  it('are no longer waited for after close, in bounded time', async () => {
+  it('are no longer waited for after close()', async () => {
     const all = ['a', 'b', 'c', 'd'].map((key) => get(key, { originTimeoutMs: 60_000 }))
     await settled()
     const closed = stampede.close()
@@ -150,13 +150,13 @@ describe('concurrency slots while the store is unavailable', () => {
 })
 
 describe('concurrency slots with the store', () => {
-  it('are used by calls whose waitMs is over, as far as there are any', async () => {
+  it('are used by calls whose waitMs is over, if a slot is free', async () => {
     store.always = undefined
     const all = [1, 2, 3, 4].map(() => get('a', { waitMs: 100, originTimeoutMs: 1_000 }))
     await clock.advance(100)
     expect(origin.calls).toBe(3)
     expect(all[3]?.now).toBe('ERR_STAMPEDE_WAIT_TIMEOUT')
-    // A run of one's own has a deadline as well.
+    // A run after `waitMs` has a deadline too.
     await clock.advance(1_000)
     expect(all[2]?.now).toBe('ERR_STAMPEDE_ORIGIN_TIMEOUT')
     expect(unleased().running).toBe(0)
@@ -199,7 +199,7 @@ describe('the queue for concurrency slots', () => {
     expect(places.take()).toBeUndefined()
   })
 
-  it('counts runs that cannot wait, too, until their time is over', async () => {
+  it('counts runs above the limit, too, until their time is over', async () => {
     const places = new OriginSlots(1)
     const leave = places.takeAboveLimit(clock, 100)
     places.takeAboveLimit(clock, 100)

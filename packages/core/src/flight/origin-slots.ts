@@ -1,6 +1,6 @@
-// Concurrency slots: the limit of runs without a lease in one process. Leases need the store, so
-// without it nothing else limits the load on the origin. The queue for a slot is first in, first
-// out.
+// Concurrency slots, which limit the runs without a lease in one process. Leases need the store. If
+// the store is unavailable, nothing else limits the load on the origin. The queue for a slot is
+// first in, first out.
 
 import type { Clock } from '../ports/clock.ts'
 
@@ -11,7 +11,7 @@ export class OriginSlots {
   readonly #most: number
   #taken = 0
   /** Callbacks of the queued runs, in order of arrival. */
-  readonly #queue = new Set<(leave: FreeSlot) => void>()
+  readonly #queue = new Set<(freeSlot: FreeSlot) => void>()
 
   constructor(most: number) {
     this.#most = most
@@ -32,27 +32,27 @@ export class OriginSlots {
 
   /** Takes a slot above the limit. It counts until it is freed, but at most for `forMs`. */
   takeAboveLimit(clock: Clock, forMs: number): FreeSlot {
-    const leave = this.#take()
-    const timer = clock.setTimer(forMs, leave)
+    const freeSlot = this.#take()
+    const timer = clock.setTimer(forMs, freeSlot)
     return () => {
       timer.cancel()
-      leave()
+      freeSlot()
     }
   }
 
   /** Calls `onTurn` when the run gets a slot. Returns a function that leaves the queue. */
-  queue(onTurn: (leave: FreeSlot) => void): () => void {
-    const turn = (leave: FreeSlot) => onTurn(leave)
+  queue(onTurn: (freeSlot: FreeSlot) => void): () => void {
+    const turn = (freeSlot: FreeSlot) => onTurn(freeSlot)
     this.#queue.add(turn)
     return () => void this.#queue.delete(turn)
   }
 
   #take(): FreeSlot {
     this.#taken += 1
-    let isOver = false
+    let isFreed = false
     return () => {
-      if (isOver) return
-      isOver = true
+      if (isFreed) return
+      isFreed = true
       this.#taken -= 1
       this.#callNext()
     }

@@ -7,7 +7,7 @@ export interface Policy {
   readonly leaseMs: number
   readonly waitMs: number
   readonly originTimeoutMs: number
-  /** After this time, waiters are served the stale entry, if there is one. */
+  /** If a fill takes longer, waiters are served the stale entry, if there is one. */
   readonly softTimeoutMs?: number | undefined
   readonly revalidate: 'background' | 'foreground'
   /** The factor β of the random early refresh. 0: off. */

@@ -1,4 +1,5 @@
-// Early refreshes: which process refreshes, which requests notice, and what may happen meanwhile.
+// Tests of early refreshes: which process refreshes, which requests wait, and which events may
+// happen during a refresh.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { UNKNOWN_PROVENANCE } from '../entry/entry.ts'
@@ -25,10 +26,12 @@ import type { FillResult } from './resolution.ts'
 import { resolve } from './resolve.ts'
 
 const EARLY = { ttlMs: 10_000, jitter: 0, earlyRefresh: 1 }
-/** The duration of one run. At most a twentieth of the lifetime counts. */
+/** The duration of one run. The refresh counts at most a twentieth of the lifetime as duration. */
 const TAKES_MS = 200
-/** This number starts a refresh when at most 10 × δ remain. 0 never does. */
-const DRAWS = 1 - Math.exp(-10)
+/**
+ * A random number that starts a refresh if at most 10 × δ remain. The number 0 never starts one.
+ */
+const STARTS_REFRESH = 1 - Math.exp(-10)
 const STEPS = Array.from({ length: 16 }, (_, i) => i)
 
 let stores: { a: FaultyStore; b: FaultyStore }
@@ -46,11 +49,11 @@ afterEach(() => {
   return end()
 })
 
-/** A process whose random numbers are `chance`. */
+/** Creates a process whose random numbers are all `chance`. */
 const create = (of: 'a' | 'b', options: StampedeOptions = {}) =>
   createOn(stores[of], { random: () => chance, ...options }, of)
 
-/** Two processes with a value of the same origin, `forMs` before its end. */
+/** Creates two processes with one value, and advances the clock to `forMs` before its expiry. */
 async function filled({ forMs = 1_000, more = {}, options = {} as StampedeOptions } = {}) {
   const a = create('a', options)
   const b = create('b', options)
@@ -77,9 +80,9 @@ describe('a fresh entry', () => {
     expect(origin.calls).toBe(1)
   })
 
-  it('is not refreshed without the option, for any random number', async () => {
+  it('is not refreshed early without the option, for any random number', async () => {
     const { a, get } = await filled({ more: { earlyRefresh: 0 } })
-    chance = DRAWS
+    chance = STARTS_REFRESH
     expect(await get(a)).toBe('old')
     await settled()
     expect(stores.a.calls).toEqual([])
@@ -87,7 +90,7 @@ describe('a fresh entry', () => {
 
   it('is served at once, and refreshed in the background by one process of the fleet', async () => {
     const { a, b, get } = await filled()
-    chance = DRAWS
+    chance = STARTS_REFRESH
     expect(await get(a)).toBe('old')
     expect(await get(b)).toBe('old')
     await settled()
@@ -109,9 +112,9 @@ describe('a fresh entry', () => {
     ])
   })
 
-  it('may be refreshed by another process: this one then gets the new copy, and runs nothing', async () => {
+  it('may be refreshed by another process, from which this one gets the new copy', async () => {
     const { a, b, get } = await filled()
-    chance = DRAWS
+    chance = STARTS_REFRESH
     await get(a)
     await settled()
     origin.run(1).resolve('new')
@@ -121,7 +124,7 @@ describe('a fresh entry', () => {
     expect(await get(b)).toBe('new')
     await settled()
     expect(origin.calls).toBe(2)
-    // No lease is left: the next early refresh gets one.
+    // The lease has ended, so the next early refresh gets one.
     await clock.advance(9_500)
     expect(await get(b)).toBe('new')
     await settled()
@@ -130,9 +133,9 @@ describe('a fresh entry', () => {
     await settled()
   })
 
-  it("is looked up again only after one run's time if another process refreshes it", async () => {
+  it('is looked up again after the duration of one run if another process refreshes it', async () => {
     const { a, b, get } = await filled()
-    chance = DRAWS
+    chance = STARTS_REFRESH
     await get(a)
     await settled()
     await get(b)
@@ -157,7 +160,7 @@ describe('a fresh entry', () => {
     led.run(0).resolve(STORE)
     await first
     await clock.advance(9_500)
-    chance = DRAWS
+    chance = STARTS_REFRESH
     expect(resolve(rt, 'k', policy, caller)).toMatchObject({ type: 'hit', stale: false })
     await settled()
     expect(transcript.take()).toContain('a: fill.started behind')
@@ -173,7 +176,7 @@ describe('a fresh entry', () => {
     led.run(0).resolve(STORE)
     await first
     await clock.advance(9_500)
-    chance = DRAWS
+    chance = STARTS_REFRESH
     resolve(a, 'k', POLICY, caller)
     await settled()
     led.run(1).resolve({ type: 'pass', reason: 'private', remember: true })
@@ -201,7 +204,7 @@ describe('a fresh entry', () => {
     led.run(0).resolve(STORE)
     await first
     await clock.advance(8_100)
-    chance = DRAWS
+    chance = STARTS_REFRESH
     resolve(rt, 'k', POLICY, caller)
     await settled()
     led.run(1).resolve(result)
@@ -222,7 +225,7 @@ describe('a fresh entry', () => {
 describe('a request during an early refresh', () => {
   it('gets the fresh copy, also while the lookup is under way', async () => {
     const { a, get } = await filled()
-    chance = DRAWS
+    chance = STARTS_REFRESH
     const gate = new Gate()
     stores.a.next('lookup', gate.delayReply)
     for (let i = 0; i < 3; i++) expect(await get(a)).toBe('old')
@@ -237,7 +240,7 @@ describe('a request during an early refresh', () => {
 
   it('gets the entry of the lookup if it has no copy in memory', async () => {
     const { a, get } = await filled({ options: NO_L1 })
-    chance = DRAWS
+    chance = STARTS_REFRESH
     const gate = new Gate()
     expect(await get(a)).toBe('old')
     await settled()
@@ -246,7 +249,7 @@ describe('a request during an early refresh', () => {
     expect(stores.a.calls).toEqual([])
     origin.run(1).resolve('new')
     await settled()
-    // This includes requests between the early refresh and its reply.
+    // Requests between the lookup for an early refresh and its reply are served too.
     await clock.advance(9_500)
     stores.a.next('lookup', (work) => work()).next('lookup', gate.delayReply)
     expect(await get(a)).toBe('new')
@@ -261,10 +264,10 @@ describe('a request during an early refresh', () => {
   })
 
   it.each([{}, NO_L1])(
-    'waits for the refresh after the end of the entry, in both processes, without another run (%j)',
+    'waits for the running refresh when the entry has expired, in both processes (%j)',
     async (options) => {
       const { a, b, get } = await filled({ options })
-      chance = DRAWS
+      chance = STARTS_REFRESH
       await get(a)
       await settled()
       chance = 0
@@ -280,10 +283,10 @@ describe('a request during an early refresh', () => {
   )
 
   it.each([{}, NO_L1])(
-    'gets a stale response after the end of the entry, if that is allowed (%j)',
+    'gets a stale response when the entry has expired, if stale is allowed (%j)',
     async (options) => {
       const { a, b, get } = await filled({ options, more: { staleWhileRevalidateMs: 5_000 } })
-      chance = DRAWS
+      chance = STARTS_REFRESH
       await get(a)
       await settled()
       await clock.advance(1_500)
@@ -301,7 +304,7 @@ describe('a request during an early refresh', () => {
 describe('a failing early refresh', () => {
   it('keeps the entry, and is tried again by this process after the back-off', async () => {
     const { a, b, get } = await filled({ forMs: 1_900 })
-    chance = DRAWS
+    chance = STARTS_REFRESH
     await get(a)
     await settled()
     origin.run(1).reject(new Error('down'))
@@ -311,7 +314,7 @@ describe('a failing early refresh', () => {
     expect(await get(a)).toBe('old')
     await settled()
     expect(origin.calls).toBe(2)
-    // Other processes do not know of it.
+    // The pause after a failure is only in process a.
     expect(await get(b)).toBe('old')
     await settled()
     expect(origin.calls).toBe(3)
@@ -327,9 +330,9 @@ describe('a failing early refresh', () => {
     expect(transcript.take()).not.toContain('b: failure.shared')
   })
 
-  it('leaves no marker, so the next request fills at once after the end of the entry', async () => {
+  it('causes no back-off for the next request once the entry has expired', async () => {
     const { a, b, get } = await filled({ forMs: 100 })
-    chance = DRAWS
+    chance = STARTS_REFRESH
     await get(a)
     await settled()
     origin.run(1).reject(new Error('down'))
@@ -340,9 +343,9 @@ describe('a failing early refresh', () => {
     expect(await next).toBe('new')
   })
 
-  it('is shared with waiters if it ends after the entry', async () => {
+  it('is shared with waiters if it ends after the entry has expired', async () => {
     const { a, b, get } = await filled({ forMs: 100 })
-    chance = DRAWS
+    chance = STARTS_REFRESH
     await get(a)
     await clock.advance(150)
     const waiting = [get(a), get(b)].map(outcome)
@@ -353,9 +356,9 @@ describe('a failing early refresh', () => {
     expect(origin.calls).toBe(2)
   })
 
-  it('includes a run that takes too long', async () => {
+  it('may be a run that takes too long', async () => {
     const { a, get } = await filled({ forMs: 1_900, more: { originTimeoutMs: 500 } })
-    chance = DRAWS
+    chance = STARTS_REFRESH
     await get(a)
     await clock.advance(500)
     expect(await get(a)).toBe('old')
@@ -366,10 +369,10 @@ describe('a failing early refresh', () => {
     expect(await get(a)).toBe('old')
   })
 
-  it('includes an unavailable store: no run follows, and no lookup on each hit', async () => {
+  it('may be an unavailable store, which causes neither a run nor a lookup on each hit', async () => {
     const { a, get } = await filled({ forMs: 1_900 })
     stores.a.always = refuse
-    chance = DRAWS
+    chance = STARTS_REFRESH
     for (let i = 0; i < 5; i++) {
       expect(await get(a)).toBe('old')
       await settled()
@@ -384,16 +387,16 @@ describe('a failing early refresh', () => {
   })
 })
 
-describe('an early refresh and a purge', () => {
+describe('a purge during an early refresh', () => {
   it.each([
     ['of the key', { key: 'k' }],
     ['of a tag', { tag: 't' }],
     ['of all', { all: true as const }],
   ])(
-    'refuse the commit after a purge %s, and later requests get a new value',
+    'refuses the commit if it is a purge %s, and later requests get a new value',
     async (_, target) => {
       const { a, b, get } = await filled({ more: { tags: ['t'] } })
-      chance = DRAWS
+      chance = STARTS_REFRESH
       await get(a)
       await settled()
       chance = 0
@@ -410,14 +413,14 @@ describe('an early refresh and a purge', () => {
   )
 
   it.each(STEPS)(
-    'leave no lease if the purge comes %d steps after the lookup was sent',
+    'leaves no lease if it comes %d steps after the lookup was sent',
     async (steps) => {
       for (const options of [{}, NO_L1]) {
         stores = sharedStores()
         origin = new ScriptedOrigin()
         chance = 0
         const { a, b, get } = await filled({ options })
-        chance = DRAWS
+        chance = STARTS_REFRESH
         void get(a)
         for (let i = 0; i < steps; i++) await Promise.resolve()
         await b.purge({ key: 'k' })
@@ -428,17 +431,17 @@ describe('an early refresh and a purge', () => {
           for (const run of origin.runs) run.resolve('new')
           await settled()
         }
-        // No time passes, so no lease had to run out.
+        // No time has passed, so no request waited for the end of a lease.
         expect(asked.map(({ now }) => now)).toEqual(['new', 'new'])
       }
     },
   )
 
   it.each(STEPS)(
-    'give a new value next if the purge is soft and comes %d steps after the lookup was sent',
+    'makes the next request get a new value if it is soft and comes %d steps after the lookup',
     async (steps) => {
       const { a, get } = await filled({ more: { staleWhileRevalidateMs: 5_000 } })
-      chance = DRAWS
+      chance = STARTS_REFRESH
       void get(a)
       for (let i = 0; i < steps; i++) await Promise.resolve()
       await a.purge({ key: 'k' }, { soft: true })
@@ -455,9 +458,9 @@ describe('an early refresh and a purge', () => {
 })
 
 describe('close()', () => {
-  it('lets an early refresh end', async () => {
+  it('lets a running early refresh end', async () => {
     const { a, get } = await filled()
-    chance = DRAWS
+    chance = STARTS_REFRESH
     await get(a)
     await settled()
     const closed = a.close()
@@ -469,7 +472,7 @@ describe('close()', () => {
 
   it('gives back the lease of an early refresh that hangs', async () => {
     const { a, b, get } = await filled()
-    chance = DRAWS
+    chance = STARTS_REFRESH
     await get(a)
     await settled()
     const closed = a.close()
@@ -495,7 +498,7 @@ describe('early refresh without L1', () => {
     expect(await Promise.all([get(a), get(a)])).toEqual(['old', 'old'])
     await settled()
     expect(requests).toHaveLength(1)
-    chance = DRAWS
+    chance = STARTS_REFRESH
     expect(await Promise.all([get(a), get(a)])).toEqual(['old', 'old'])
     await settled()
     expect(requests).toHaveLength(3)
@@ -507,7 +510,7 @@ describe('early refresh without L1', () => {
 })
 
 describe('the measured duration of a run', () => {
-  it('counts as a twentieth of the lifetime at most, so that one slow run does not cause a refresh on each hit', async () => {
+  it('counts as a twentieth of the lifetime at most, so that one slow run causes few refreshes', async () => {
     const a = create('a')
     const get = () => a.getOrSet('k', origin.factory, EARLY)
     const first = get()
@@ -516,8 +519,8 @@ describe('the measured duration of a run', () => {
     await first
     await settled()
     const held = runtimeOf(a).l1.get(KEY)
-    expect(held?.type === 'copy' && held.held.entry.provenance.tookMs).toBe(500)
-    // At the start of its life the probability is e^-20.
+    expect(held?.type === 'copy' && held.held.entry.provenance.tookMs).toBe(10_000)
+    // For a new entry, the probability is e^-20.
     stores.a.calls.length = 0
     const seeded = lcg(3)
     for (let i = 0; i < 100_000; i++) {
@@ -546,7 +549,7 @@ describe('the measured duration of a run', () => {
       [2, 151],
     ] as const) {
       await clock.advance(9_500)
-      chance = DRAWS
+      chance = STARTS_REFRESH
       resolve(rt, 'k', POLICY, caller)
       await clock.advance(200)
       const held = leads.at(-1)?.previous
@@ -586,8 +589,8 @@ describe('the measured duration of a run', () => {
     await clock.advance(TAKES_MS)
     origin.run(0).resolve('old')
     await first
-    // Fresh for 7.5 s instead of 10 s, and refreshed early in the last 2 s of these.
-    chance = DRAWS
+    // The entry is fresh for 7.5 s instead of 10 s. An early refresh starts in the last 2 s.
+    chance = STARTS_REFRESH
     await clock.advance(5_499)
     await get()
     await settled()
@@ -622,7 +625,7 @@ const STORE: FillResult = {
   },
 }
 
-/** Numbers from [0, 1), the same in every run. */
+/** Random numbers from [0, 1), the same in every run of the test. */
 function lcg(seed: number): () => number {
   let state = seed
   return () => {

@@ -1,5 +1,5 @@
-// Side paths: an entry is served at once, and one process of the fleet refreshes it in the
-// background. The entry is stale, or it is fresh and due for an early refresh.
+// Refreshes: an entry is served at once, and one process of the fleet refreshes it in the
+// background. The entry is stale, or it is fresh and was selected for a random early refresh.
 
 import { startsEarlyRefresh } from '../entry/early-refresh.ts'
 import type { HeldEntry } from '../entry/entry.ts'
@@ -24,7 +24,7 @@ export async function serveStale(
   const leader = foreground && staying === undefined ? flight.waiters.takeLeader() : undefined
   const caller = leader?.caller ?? refresher ?? flight.waiters.first()?.caller
   const stale: Resolution = { type: 'hit', held, stale: true, from: 'l2' }
-  flight.waiters.settleEach(rt, (waiter) => (waiter === staying ? undefined : stale))
+  flight.waiters.settleEach((waiter) => (waiter === staying ? undefined : stale))
   if (grant === undefined) return stale
   if (caller === undefined) {
     // All waiters left during the lookup.
@@ -34,7 +34,7 @@ export async function serveStale(
   const shared = await fillAndCommit(
     rt,
     flight,
-    { grant, since, previous: held },
+    { grant, since, previous: held, reason: 'stale' },
     { caller, leader, servedMeanwhile: held },
   )
   if (shared !== 'again' && shared.type !== 'hit') delayRefresh(rt, flight.key)
@@ -42,17 +42,24 @@ export async function serveStale(
 }
 
 /**
- * Shortest pause of this process before its next early refresh, if another process has the lease.
+ * If another process has the lease: shortest pause of this process before its next early refresh.
  */
 const LEAST_DELAY_MS = 100
 
-/** Whether this hit on a fresh entry starts an early refresh: a random decision. */
-export function isDue(rt: Runtime, policy: Policy, held: HeldEntry, now: number): boolean {
-  const { tookMs } = held.entry.provenance
+/**
+ * The fill duration counts at most this fraction of the lifetime. Without the limit, one slow fill
+ * could make early refreshes likely during most of the lifetime.
+ */
+const MAX_FRACTION_OF_LIFETIME = 0.05
+
+/** Decides at random whether this hit on a fresh entry starts an early refresh. */
+export function startsRefresh(rt: Runtime, policy: Policy, held: HeldEntry, now: number): boolean {
+  const longestMs = (held.staleAt - held.bornAt) * MAX_FRACTION_OF_LIFETIME
+  const tookMs = Math.min(held.entry.provenance.tookMs, longestMs)
   return startsEarlyRefresh(held.staleAt - now, tookMs, policy.earlyRefresh, rt.random)
 }
 
-/** A lookup for an early refresh found the entry still fresh. `early` is the copy that was due. */
+/** Refreshes an entry that the lookup found still fresh. `early` is the copy of this process. */
 export async function refreshEarly(
   rt: Runtime,
   flight: Flight,
@@ -61,8 +68,8 @@ export async function refreshEarly(
 ): Promise<Shared> {
   const { key } = flight
   const fresh: Resolution = { type: 'hit', held, stale: false, from: 'l2' }
-  // Requests that joined during the lookup.
-  flight.waiters.settleAll(rt, fresh)
+  // Requests that joined during the lookup get the fresh entry.
+  flight.waiters.settleAll(fresh)
   if (grant === undefined || caller === undefined) {
     if (grant !== undefined) void releaseUnusedLease(rt, flight, grant)
     delayEarlyRefresh(rt, early, key, Math.max(held.entry.provenance.tookMs, LEAST_DELAY_MS))
@@ -73,7 +80,7 @@ export async function refreshEarly(
     void releaseUnusedLease(rt, flight, grant)
     return fresh
   }
-  const leased = { grant, since, previous: held }
+  const leased = { grant, since, previous: held, reason: 'early' } as const
   const shared = await fillAndCommit(rt, flight, leased, {
     caller,
     leader: undefined,
@@ -84,7 +91,7 @@ export async function refreshEarly(
   return shared
 }
 
-/** This process starts no early refresh of this copy for `forMs`. */
+/** Makes this process start no early refresh of this copy for `forMs`. */
 export function delayEarlyRefresh(
   rt: Runtime,
   { fence }: HeldEntry,
@@ -92,5 +99,6 @@ export function delayEarlyRefresh(
   forMs: number,
 ): void {
   const item = rt.l1.get(key)
-  if (item?.type === 'copy' && item.held.fence === fence) item.nextDrawAt = rt.clock.now() + forMs
+  if (item?.type === 'copy' && item.held.fence === fence)
+    item.nextEarlyRefreshAt = rt.clock.now() + forMs
 }

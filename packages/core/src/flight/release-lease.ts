@@ -1,15 +1,15 @@
-// The release of leases that brought no entry, and retries while the store is unavailable.
+// The release of leases whose fill has no entry, with retries while the store is unavailable.
 
 import type { Grant } from '../ports/grant.ts'
 import type { Flight } from './flight.ts'
 import type { Runtime } from './runtime.ts'
 
-/** Pauses before each further try. After the last one, the lease ends by its own timeout. */
+/** Pauses before the retries. If the last retry fails, the lease ends when its time is over. */
 const RETRY_DELAYS_MS = [100, 400, 1_500]
 
 /**
- * Releases a lease before its fill. The flight gets a new token: with the old one, its next lookup
- * could get this same lease, and a delayed release would end it during the fill.
+ * Releases a lease under which no fill has begun. The flight gets a new token. With the old one,
+ * its next lookup could get this same lease, and a delayed release would end it during the fill.
  */
 export function releaseUnusedLease(rt: Runtime, flight: Flight, grant: Grant): Promise<void> {
   flight.renewToken()
@@ -17,7 +17,7 @@ export function releaseUnusedLease(rt: Runtime, flight: Flight, grant: Grant): P
 }
 
 /**
- * Ends a lease that brought no entry, so that other processes need not wait for its timeout.
+ * Ends a lease whose fill has no entry, so that other processes need not wait until it times out.
  * Resolves after the first try: waiters of this process must not wait for an unavailable store.
  */
 export async function releaseLease(rt: Runtime, grant: Grant): Promise<void> {
@@ -37,7 +37,7 @@ async function isReleased(rt: Runtime, grant: Grant): Promise<boolean> {
   return reply !== undefined
 }
 
-/** The store's reply. If the store is unavailable: an event, and undefined. */
+/** Returns the store's reply. If the store is unavailable, emits an event and returns undefined. */
 export async function trySend<T>(
   rt: Runtime,
   grant: Grant,

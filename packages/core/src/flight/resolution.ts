@@ -1,6 +1,7 @@
-// The types of `resolve`: Caller and Lead go in, FillResult and Resolution come out.
+// The types of `resolve` and of its runs of the origin: Caller, Lead, FillResult and Resolution.
 
 import type { HeldEntry, StoredEntry } from '../entry/entry.ts'
+import type { FillReason } from '../events.ts'
 import type { Detail } from '../http/cache-status-details.ts'
 import type { CommitReply, Failure, Grant, Lifetimes, Position } from '../ports/store.ts'
 import type { Live, LiveReader } from '../stream/live-body.ts'
@@ -10,22 +11,22 @@ import type { FreeSlot } from './origin-slots.ts'
 export interface Lead {
   /** Empty if there is no lease, for example because the store is unavailable. */
   readonly fence: string
-  /** The newest purge that this process knew when the fill began. */
+  /** Position of the newest purge that this process knew when the fill began. */
   readonly asOf: Position
   /**
-   * The entry from before the fill: served if the origin fails, or confirmed by a 304. A purge
-   * during the run makes it undefined, so read this property only when you need the entry.
+   * The entry from before the fill. It is served if the origin fails, and a 304 may confirm it. A
+   * purge during the run makes it undefined, so read this property only when you need the entry.
    */
   readonly previous: HeldEntry | undefined
   /** Whether `originTimeoutMs` has passed. */
   readonly hasTimedOut: boolean
   /** Aborted when `originTimeoutMs` has passed. */
   readonly signal: AbortSignal
-  /** Shows a response to the waiters while its body comes. False: they must not get it. */
+  /** Gives waiters a response while its body arrives. Returns false if they must not get it. */
   readonly publish?: ((live: Live) => boolean) | undefined
   /**
-   * Only without a lease: keeps the concurrency slot after the result until the handler has ended,
-   * but at most for `originTimeoutMs`. The returned function frees the slot.
+   * Defined only without a lease. Takes a concurrency slot for a handler that goes on after the
+   * result, for at most `originTimeoutMs`. The returned function frees the slot.
    */
   readonly keepSlot?: (() => FreeSlot) | undefined
 }
@@ -37,13 +38,14 @@ export type FillResult =
       readonly entry: StoredEntry
       readonly lifetimes: Lifetimes
       /**
-       * When the response head arrived, or the factory ended. Age and lifetimes count from here.
+       * Time at which the response head arrived, or at which the factory ended. Age and lifetimes
+       * count from this time.
        */
       readonly bornAt: number
       /** Called with the store's reply to the commit. Undefined: the store is unavailable. */
       readonly onCommit?: ((reply: CommitReply | undefined) => void) | undefined
     }
-  /** The origin confirmed `previous`. `entry` has its body; the other parts may be new. */
+  /** The origin confirmed `previous`. `entry` has the same body. Its other parts may be new. */
   | {
       readonly type: 'not-modified'
       readonly previous: HeldEntry
@@ -52,29 +54,29 @@ export type FillResult =
       readonly bornAt: number
     }
   /**
-   * The response is not storable, so each waiter runs the origin itself. `remember`: the resource
-   * is the reason (a cookie, `private`), so the key becomes hit-for-miss. Otherwise the request may
-   * be the reason (429, 401), and the key stays as it is for other requests.
+   * The response is not storable, so each waiter runs the origin itself. If `remember` is true, the
+   * resource is the reason (a cookie, `private`), and the key becomes hit-for-miss. If it is false,
+   * the request may be the reason (429, 401), and other requests are not affected.
    */
   | { readonly type: 'pass'; readonly reason: Detail; readonly remember: boolean }
   | { readonly type: 'failure'; readonly failure: Failure; readonly error: unknown }
   /**
-   * The run has no usable result and says nothing about the origin, so the next waiter leads.
-   * `clientLeft`: the client of this run left, and many handlers abort their work then.
+   * The run has no usable result, but the origin may work, so the next waiter leads. `clientLeft`:
+   * the client of this run left, and many handlers abort their work then.
    */
   | { readonly type: 'abandoned'; readonly clientLeft?: true }
 
 /** One request or getOrSet call. Its `lead` and `refresh` never reject. */
 export interface Caller {
-  /** Accepts a response whose body is still coming. */
+  /** Whether the caller accepts a response while its body arrives. */
   readonly acceptsLive?: boolean
-  /** Whether the caller accepts this stale entry while the fill is late. */
+  /** Whether the caller accepts this stale entry if the fill takes too long. */
   acceptsStale?(held: HeldEntry): boolean
   /** Whether the client has left. */
   isGone?(): boolean
   /**
-   * Digest of target and header fields, equal if a handler cannot tell two requests apart. Absent:
-   * all calls are equal.
+   * Digest of target and header fields. If it is equal for two requests, a handler cannot tell them
+   * apart. Absent for `getOrSet`, where all calls of a key are equal.
    */
   requestDigest?(): string
   /** Whether the request has a condition or a range. A fill hides both from the handler. */
@@ -85,7 +87,7 @@ export interface Caller {
   refresh(lead: Lead): Promise<FillResult>
 }
 
-/** Why the previous entry is served: softTimeoutMs has passed, or no concurrency slot is free. */
+/** Why an older entry is served: `softTimeoutMs` has passed, or no concurrency slot is free. */
 export type LateReason = 'soft-timeout' | 'origin-queue'
 
 /** How one request or call ends. */
@@ -97,16 +99,18 @@ export type Resolution =
       /** `fill`: the caller waited for a fill in this process. */
       readonly from: 'l1' | 'l2' | 'fill'
     }
-  /** The fill is late, so the previous entry is served. */
+  /** The fill takes too long, so the older entry is served. */
   | { readonly type: 'late'; readonly previous: HeldEntry; readonly why: LateReason }
-  /** The leader's response, while it comes. Read `chunks` to the end, or call `return()`. */
+  /**
+   * The leader's response, while its body arrives. Read `chunks` to the end, or call `return()`.
+   */
   | {
       readonly type: 'live'
       readonly held: Live['held']
       readonly chunks: LiveReader
       readonly length: number | undefined
     }
-  /** This caller led, and has its response or value from its own run. */
+  /** This caller was the leader. It has its response or value from its own run. */
   | { readonly type: 'led'; readonly result: FillResult }
   /** There is no result to share: this caller runs the origin itself. */
   | { readonly type: 'pass'; readonly reason: Detail }
@@ -124,11 +128,12 @@ export type Resolution =
   | { readonly type: 'gone' }
 
 /**
- * The resolution for all waiters of a flight. `again`: there is none, and the flight looks up
- * again.
+ * The resolution for all waiters of a flight. `again`: there is no resolution yet, and the flight
+ * looks up again.
  */
 export type Shared = Resolution | 'again'
 
+/** The lease of a fill, and the older entry from the lookup that got the lease. */
 export interface LeasedFill {
   readonly grant: Grant
   /**
@@ -137,4 +142,5 @@ export interface LeasedFill {
    */
   readonly since: number
   readonly previous: HeldEntry | undefined
+  readonly reason: FillReason
 }

@@ -1,5 +1,6 @@
 // Random schedules of calls, purges, origin results, messages and time, on one process and on two.
-// The rules must hold for every order. Between two steps only a few promises settle.
+// The same rules are checked for every order of events. Between two steps, only a few promises
+// settle.
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -9,7 +10,7 @@ import { type FaultyStore, loseReply, refuse, sharedStores } from '../testing/st
 
 const LEASE_MS = 600
 const TIMEOUT_MS = 3_000
-/** Longer than any schedule, so a forgotten caller shows as waiting. */
+/** A time that no schedule reaches. A caller without a result therefore still waits at the end. */
 const FOR_EVER_MS = 24 * 3_600_000
 
 type Step =
@@ -86,10 +87,10 @@ interface Run {
   readonly number: number
   readonly startedAt: number
   readonly fence: string
-  /** A purge or its deadline came, so another run is allowed beside it. */
-  isVoid: boolean
-  /** Its deadline came. */
-  isGivenUp: boolean
+  /** Whether another run of the key may overlap: a purge came, or the deadline of this run. */
+  mayOverlap: boolean
+  /** Whether the deadline of the run has passed. */
+  isPastDeadline: boolean
   end(fails: boolean): void
 }
 
@@ -103,11 +104,11 @@ class World {
   #running: Run[] = []
   #unsettled = 0
   /** By key: the start of the last hard purge that has ended. */
-  readonly #purged = new Map<number, number>()
+  readonly #hardPurges = new Map<number, number>()
   /** By key: the start of the last purge. */
-  readonly #voided = new Map<number, number>()
+  readonly #purgeStarts = new Map<number, number>()
   /** By fence: the time of the grant. */
-  readonly #given = new Map<string, number>()
+  readonly #grantTimes = new Map<string, number>()
   readonly #problems: string[] = []
   readonly #exact: boolean
 
@@ -136,7 +137,7 @@ class World {
         (reply) => {
           if (!('grant' in reply) || reply.grant === undefined) return
           const { fence } = reply.grant
-          if (!this.#given.has(fence)) this.#given.set(fence, moment)
+          if (!this.#grantTimes.has(fence)) this.#grantTimes.set(fence, moment)
         },
         () => {},
       )
@@ -173,12 +174,12 @@ class World {
   }
 
   #get({ at, key, waitMs, swr, early, soft }: Extract<Step, { do: 'get' }>): void {
-    const notBefore = this.#purged.get(key) ?? 0
+    const notBefore = this.#hardPurges.get(key) ?? 0
     this.#unsettled += 1
     const options = {
       ttlMs: 1_000,
       jitter: 0,
-      // An early refresh starts within 230 times the duration of a run before the end.
+      // Early refreshes may start up to 230 run durations before the expiry.
       earlyRefresh: early ? 100 : 0,
       staleWhileRevalidateMs: swr ? 2_000 : 0,
       leaseMs: LEASE_MS,
@@ -210,8 +211,8 @@ class World {
         fence,
         number: this.#runs++,
         startedAt: this.#moment,
-        isGivenUp: false,
-        isVoid: (this.#given.get(fence) ?? 0) < (this.#voided.get(key) ?? 0),
+        isPastDeadline: false,
+        mayOverlap: (this.#grantTimes.get(fence) ?? 0) < (this.#purgeStarts.get(key) ?? 0),
         end: (fails) => {
           this.#running = this.#running.filter((each) => each !== run)
           if (fails) reject(new Error(`run ${run.number}`))
@@ -219,12 +220,14 @@ class World {
         },
       }
       signal.addEventListener('abort', () => {
-        run.isVoid = true
-        run.isGivenUp = true
+        run.mayOverlap = true
+        run.isPastDeadline = true
       })
       this.#running.push(run)
-      const leased = this.#running.filter((r) => r.key === key && r.fence !== '' && !r.isVoid)
-      const alone = this.#running.filter((r) => r.at === run.at && r.fence === '' && !r.isGivenUp)
+      const leased = this.#running.filter((r) => r.key === key && r.fence !== '' && !r.mayOverlap)
+      const alone = this.#running.filter(
+        (r) => r.at === run.at && r.fence === '' && !r.isPastDeadline,
+      )
       if (alone.length > 1) {
         this.#problems.push(`runs ${alone.map((r) => r.number).join(' and ')} without a lease`)
       }
@@ -236,17 +239,18 @@ class World {
 
   #purge({ at, key, soft }: Extract<Step, { do: 'purge' }>): void {
     const begun = this.#moment
-    this.#voided.set(key, begun)
-    for (const run of this.#running) if (run.key === key) run.isVoid = true
+    this.#purgeStarts.set(key, begun)
+    for (const run of this.#running) if (run.key === key) run.mayOverlap = true
     void this.#of(this.stampedes, at)
       .purge({ key: `k${key}` }, { soft })
       .then(() => {
-        if (!soft) this.#purged.set(key, Math.max(begun, this.#purged.get(key) ?? 0))
+        if (!soft) this.#hardPurges.set(key, Math.max(begun, this.#hardPurges.get(key) ?? 0))
       })
   }
 
   /**
-   * Every run ends, the store works, and time passes. Then no caller waits, and nothing is left.
+   * Ends every run, makes the store available, and advances the clock. Then no caller may wait, and
+   * no run, lease or timer may remain.
    */
   async end(): Promise<string[]> {
     for (const store of this.stores) {
@@ -263,7 +267,8 @@ class World {
     for (const stampede of this.stampedes) {
       const { flights, leases } = stampede.stats().active
       const { running, queued } = stampede.stats().unleased
-      if (running + queued > 0) problems.push(`${running} places and ${queued} who queue are left`)
+      if (running + queued > 0)
+        problems.push(`${running} concurrency slots and ${queued} queued runs are left`)
       if (flights + leases > 0) problems.push(`${flights} flights and ${leases} leases are left`)
     }
     if (this.clock.timers > 0) problems.push(`${this.clock.timers} timers are left`)

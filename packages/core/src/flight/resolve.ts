@@ -1,6 +1,6 @@
-// Resolves one request or call: from L1, by joining a flight, or by a lookup that may take the
-// lease. After the lookup, this process fills and commits, or waits for another process. Each step
-// after L1 happens once per key and process, for all waiters.
+// Resolves one request or call: from L1, by joining the flight of its key, or by a lookup that may
+// take the lease. After the lookup, this process fills and commits, or waits for another process.
+// Each step after L1 happens once per key and process, for all waiters.
 
 import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
 import type { L1Marker } from '../l1/l1.ts'
@@ -12,7 +12,7 @@ import { Flight } from './flight.ts'
 import { HIT_FOR_MISS, hitForMissWithoutStore, runHitForMiss } from './hit-for-miss.ts'
 import { type Found, lookupOrLease } from './lookup-or-lease.ts'
 import type { Policy } from './policy.ts'
-import { delayEarlyRefresh, isDue, refreshEarly, serveStale } from './refresh.ts'
+import { delayEarlyRefresh, refreshEarly, serveStale, startsRefresh } from './refresh.ts'
 import { releaseUnusedLease } from './release-lease.ts'
 import type { Caller, Resolution, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
@@ -30,7 +30,7 @@ export function resolve(
   return fromL1(rt, key, policy, caller) ?? coalesce(rt, key, policy, caller)
 }
 
-/** The result from L1. Undefined: a lookup in the store is needed. May start a refresh. */
+/** The result from L1. Undefined if a lookup in the store is needed. May start a refresh. */
 export function fromL1(
   rt: Runtime,
   key: string,
@@ -47,16 +47,20 @@ export function fromL1(
   if (held === undefined) return undefined
   switch (freshnessAt(held, now)) {
     case 'fresh':
-      if (policy.earlyRefresh > 0 && now >= item.nextDrawAt && isDue(rt, policy, held, now)) {
+      if (
+        policy.earlyRefresh > 0 &&
+        now >= item.nextEarlyRefreshAt &&
+        startsRefresh(rt, policy, held, now)
+      ) {
         startEarlyRefresh(rt, key, policy, held, caller)
       }
-      return hit(rt, key, held, false, 'l1')
+      return { type: 'hit', held, stale: false, from: 'l1' }
     case 'stale':
       if (now >= item.nextLookupAt && !rt.flights.has(key)) {
         if (policy.revalidate === 'foreground') return undefined
         start(rt, new Flight(key, policy), caller)
       }
-      return hit(rt, key, held, true, 'l1')
+      return { type: 'hit', held, stale: true, from: 'l1' }
     default:
       return undefined
   }
@@ -86,7 +90,7 @@ export function coalesce(
   if (present === undefined) return startWith(rt, new Flight(key, policy), caller)
   if (present.isHitForMiss) return HIT_FOR_MISS
   const previous = entryServedMeanwhile(rt, present)
-  if (previous !== undefined) return hit(rt, key, previous.held, previous.stale, 'l2')
+  if (previous !== undefined) return { type: 'hit', ...previous, from: 'l2' }
   const late = lateResolution(rt, present, caller)
   if (late !== undefined) return late
   rt.events.collapsed += 1
@@ -117,9 +121,10 @@ function entryServedMeanwhile(
   return { held, stale: freshness === 'stale' }
 }
 
-/** With a `refresher`, the flight runs the origin even if no request waits. */
+/** Starts a flight. With a `refresher`, the flight runs the origin even if no request waits. */
 function start(rt: Runtime, flight: Flight, refresher: Caller | undefined): void {
   rt.flights.set(flight.key, flight)
+  flight.startedAt = rt.clock.now()
   void run(rt, flight, refresher)
 }
 
@@ -143,7 +148,7 @@ function startEarlyRefresh(
 }
 
 /**
- * Runs the flight until it lands: until there is a result for the waiters, or no waiter is left.
+ * Runs the flight until there is a result for the waiters, or no waiter is left.
  */
 async function run(rt: Runtime, flight: Flight, refresher: Caller | undefined): Promise<void> {
   for (;;) {
@@ -160,14 +165,14 @@ async function run(rt: Runtime, flight: Flight, refresher: Caller | undefined): 
 }
 
 /**
- * Whether a purge of one of the entry's subjects, such as a tag, came before the waiters settled.
+ * Whether the entry was purged by one of its subjects, such as a tag, before the waiters got it.
  */
 function isPurged(rt: Runtime, shared: Shared): boolean {
   if (shared === 'again' || shared.type !== 'hit') return false
   return afterPurges(rt, shared.held) === undefined
 }
 
-/** One lookup, and what follows from its reply. */
+/** Sends a lookup and acts on the reply. */
 async function lookUpAndAct(
   rt: Runtime,
   flight: Flight,
@@ -181,7 +186,7 @@ async function lookUpAndAct(
   if (found === undefined) return withoutStore(rt, flight, early, refresher)
   if (flight.isOutdated) return discardLookup(rt, flight, found, early)
   const isWoken = flight.takeWakeUp()
-  if (isWoken && (found.status === 'busy' || found.status === 'leased')) flight.countRefusal()
+  if (isWoken && (found.status === 'busy' || found.status === 'leased')) flight.countUnusableFill()
   switch (found.status) {
     case 'fresh':
       if (early === undefined) return serveFresh(rt, flight, found.held)
@@ -191,7 +196,7 @@ async function lookUpAndAct(
     case 'leased':
       return fillUnderLease(rt, flight, found, since, refresher)
     case 'busy':
-      if (flight.waiters.isPastRefusals) return fillUncoordinated(rt, flight, refresher)
+      if (flight.waiters.isFirstAtLimit) return fillUncoordinated(rt, flight, refresher)
       return waitForHolder(rt, flight, found.busyForMs)
     case 'pass':
       return runHitForMiss(rt, flight, { ...found, since })
@@ -200,7 +205,7 @@ async function lookUpAndAct(
   }
 }
 
-/** The store is unavailable. An early refresh is not worth a run without a lease. */
+/** Acts if the store is unavailable. An early refresh is not worth a run without a lease. */
 function withoutStore(
   rt: Runtime,
   flight: Flight,
@@ -216,8 +221,8 @@ function withoutStore(
 }
 
 /**
- * A wake-up or purge made the reply outdated. The waiters look up again with the same token and
- * keep the lease. Without waiters, and for an early refresh, the lease is released.
+ * Discards a reply that a wake-up or purge made outdated. The waiters look up again with the same
+ * token and keep the lease. Without waiters, and for an early refresh, the lease is released.
  */
 function discardLookup(
   rt: Runtime,
@@ -238,7 +243,8 @@ function serveFresh(rt: Runtime, flight: Flight, held: HeldEntry): Resolution {
   const now = rt.clock.now()
   let due: Caller | undefined
   for (const { caller } of flight.waiters) {
-    if (policy.earlyRefresh > 0 && due === undefined && isDue(rt, policy, held, now)) due = caller
+    if (policy.earlyRefresh > 0 && due === undefined && startsRefresh(rt, policy, held, now))
+      due = caller
   }
   // The refresh is another flight, which replaces this one in the map.
   if (due !== undefined && rt.flights.get(key) === flight) {
@@ -250,40 +256,29 @@ function serveFresh(rt: Runtime, flight: Flight, held: HeldEntry): Resolution {
 function fillUnderLease(
   rt: Runtime,
   flight: Flight,
-  { grant, previous }: Extract<Found, { status: 'leased' }>,
+  { grant, previous, isPurged }: Extract<Found, { status: 'leased' }>,
   since: number,
   refresher: Caller | undefined,
 ): Promise<Shared> {
-  const runner = chooseRunner(rt, flight, previous, refresher)
-  if (runner !== undefined) return fillAndCommit(rt, flight, { grant, since, previous }, runner)
+  const runner = chooseRunner(flight, previous, refresher)
+  const reason = previous !== undefined ? 'expired' : isPurged ? 'purged' : 'absent'
+  const leased = { grant, since, previous, reason } as const
+  if (runner !== undefined) return fillAndCommit(rt, flight, leased, runner)
   return releaseUnusedLease(rt, flight, grant).then(() => 'again')
 }
 
 /**
- * After a purge or a long fill, there may be a newer flight of the key. The waiters then move to
- * it.
+ * Moves the waiters to the newer flight of the key, if there is one after a purge or a long fill.
  */
 function rejoin(rt: Runtime, flight: Flight): void {
   const present = rt.flights.get(flight.key)
   if (present === undefined) rt.flights.set(flight.key, flight)
   if (present === undefined || present === flight) return
   if (present.isHitForMiss) {
-    flight.waiters.settleAll(rt, HIT_FOR_MISS)
+    flight.waiters.settleAll(HIT_FOR_MISS)
     return
   }
   flight.waiters.moveTo(rt, present.waiters)
   const previous = entryServedMeanwhile(rt, present)
-  if (previous !== undefined)
-    present.waiters.settleAll(rt, { type: 'hit', ...previous, from: 'l2' })
-}
-
-function hit(
-  rt: Runtime,
-  key: string,
-  held: HeldEntry,
-  stale: boolean,
-  tier: 'l1' | 'l2',
-): Resolution {
-  rt.events.hit(key, tier, stale)
-  return { type: 'hit', held, stale, from: tier }
+  if (previous !== undefined) present.waiters.settleAll({ type: 'hit', ...previous, from: 'l2' })
 }

@@ -1,5 +1,6 @@
-// The parts of one Stampede that every stage of a resolution uses: stores, leases, flights, clock.
+// The parts of one Stampede instance that lookups and fills share: stores, leases, flights, clock.
 
+import type { Counts } from '../entry/counts.ts'
 import type { Events } from '../events.ts'
 import type { L1, LocalStore } from '../l1/l1.ts'
 import type { PurgeMarks } from '../l1/purge-marks.ts'
@@ -12,15 +13,16 @@ import type { OriginSlots } from './origin-slots.ts'
 export interface Runtime {
   readonly store: StampedeStore
   readonly l1: L1
-  /** Set if the store is in this process. Its records then hold the items of L1. */
+  /** The store, if it is in this process. Its records are then the storage of L1. */
   readonly local: LocalStore | undefined
   readonly marks: PurgeMarks
   readonly keeper: LeaseKeeper
-  /** By key: the flight that new requests may join. */
+  /** The flights that new requests may join, by key. */
   readonly flights: Map<string, Flight>
   /** Concurrency slots, for runs without a lease. */
   readonly originSlots: OriginSlots
   readonly events: Events
+  readonly counts: Counts
   readonly clock: Clock
   readonly random: () => number
   /** How long a key stays hit-for-miss. */

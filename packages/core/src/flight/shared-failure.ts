@@ -1,6 +1,6 @@
 // Sharing of failures. One unusual header can make a handler fail, so a failure is first shared
-// with like requests only. Then one unlike request runs the handler. If that run fails too, all
-// requests share the failure.
+// with like requests only, whose target and header fields are equal. Then one unlike request runs
+// the handler. If that run fails too, all requests share the failure.
 
 import { freshnessAt } from '../entry/entry.ts'
 import type { Flight } from './flight.ts'
@@ -20,21 +20,22 @@ export function withDigest(flight: Flight, caller: Caller, result: FillResult): 
 }
 
 /**
- * Settles the waiters that are like the failed request. For the others, the flight looks up again.
+ * Settles the waiters whose requests are like the failed one. For others, the flight looks up
+ * again.
  */
-export function shareFailure(rt: Runtime, flight: Flight, failed: Failed): Shared {
+export function shareFailure(flight: Flight, failed: Failed): Shared {
   const { like } = failed.failure
   if (like === undefined) return failed
-  flight.waiters.settleEach(rt, ({ caller }) => (isLike(caller, like) ? failed : undefined))
+  flight.waiters.settleEach(({ caller }) => (isLike(caller, like) ? failed : undefined))
   if (flight.waiters.size === 0) return failed
   flight.setFailedDigest(like)
   return 'again'
 }
 
 /**
- * Whether the store returns a failure although the lookup named an unlike request. An older store
- * that does not know `like` does that. All waiters then share the failure: another lookup would get
- * the same reply, without end.
+ * Whether the store returned the failure of an unlike request. A store of an older version does so,
+ * because it ignores `like`. Then all waiters share the failure. Otherwise each further lookup
+ * would get the same reply.
  */
 function isRepeated(flight: Flight, { failure: { like } }: Pick<Failed, 'failure'>): boolean {
   const first = flight.waiters.first()
@@ -59,7 +60,7 @@ export function serveFailed(
   const rest = { retryAfterMs: forMs, error: undefined, previous: held }
   const failed = { type: 'failed', failure, ...rest } as const
   const isForAll = isStaleServable || isRepeated(flight, failed)
-  const shared = isForAll ? failed : shareFailure(rt, flight, failed)
+  const shared = isForAll ? failed : shareFailure(flight, failed)
   if (shared === 'again') return shared
   rt.events.emit({ type: 'failure.shared', key, failure })
   return isStaleServable ? { type: 'hit', held, stale: true, from: 'l2' } : shared

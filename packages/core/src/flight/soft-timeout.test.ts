@@ -1,4 +1,5 @@
-// softTimeoutMs: fills that are late, and what requests get meanwhile.
+// Tests of softTimeoutMs: fills that take too long, and the responses to requests during such
+// fills.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Stampede } from '../index.ts'
@@ -19,7 +20,7 @@ beforeEach(async () => {
   a = create(stores.a)
   b = create(stores.b, {}, 'b')
   origin = new ScriptedOrigin()
-  // One value, in the memory of both processes, that may only be served for errors.
+  // Both processes have one value in memory, which may only be served in place of an error.
   const first = get(a)
   await settled()
   origin.run(0).resolve('old')
@@ -44,7 +45,7 @@ describe('a fill that exceeds softTimeoutMs', () => {
     const later = get(a)
     await settled()
     expect([...waiting, later].map(({ now }) => now)).toEqual(['old', 'old', 'old'])
-    expect(a.stats().staleServed).toBe(3)
+    expect(a.stats().stale['soft-timeout']).toBe(3)
     origin.run(1).resolve('new')
     await settled()
     const after = get(a)
@@ -62,7 +63,7 @@ describe('a fill that exceeds softTimeoutMs', () => {
     ])
   })
 
-  it('has the same effect in another process that has a copy', async () => {
+  it('makes another process serve its copy for stale-if-error, too', async () => {
     get(a)
     await settled()
     const other = get(b)
@@ -73,7 +74,7 @@ describe('a fill that exceeds softTimeoutMs', () => {
     expect(b.stats().active.flights).toBe(0)
   })
 
-  it('may fail in the background, as any refresh', async () => {
+  it('may still fail in the background', async () => {
     const waiting = get(a)
     await clock.advance(300)
     origin.run(1).reject(new Error('down'))
@@ -82,7 +83,7 @@ describe('a fill that exceeds softTimeoutMs', () => {
     expect(transcript.take()).toContain('fill.failed')
   })
 
-  it('may be given up by originTimeoutMs, and then no longer counts as late', async () => {
+  it('may be given up by originTimeoutMs later', async () => {
     const first = get(a, { originTimeoutMs: 1_000 })
     await clock.advance(1_000)
     expect(first.now).toBe('old')
@@ -95,7 +96,7 @@ describe('a fill that exceeds softTimeoutMs', () => {
     expect(second.now).toBe('new')
   })
 
-  it('has the same effect without the store', async () => {
+  it('gives callers a stale-if-error entry without the store, too', async () => {
     stores.a.always = refuse
     const waiting = get(a)
     await clock.advance(300)
@@ -109,28 +110,28 @@ describe('a fill that exceeds softTimeoutMs', () => {
 })
 
 describe('a stale-if-error value', () => {
-  it('is not served for a fill that ends in time: the caller gets the new value', async () => {
+  it('is not served if the fill ends before softTimeoutMs', async () => {
     const waiting = get(a)
     await clock.advance(200)
     origin.run(1).resolve('new')
     await settled()
     expect(waiting.now).toBe('new')
-    expect(a.stats().staleServed).toBe(0)
+    expect(a.stats().stale['soft-timeout']).toBe(0)
   })
 
-  it('is served for a fill that fails in time, by stale-if-error and not as late', async () => {
+  it('is served by stale-if-error if the fill fails before softTimeoutMs', async () => {
     const waiting = get(a, { staleIfErrorMs: 60_000 })
     await clock.advance(200)
     origin.run(1).reject(new Error('down'))
     await settled()
     expect(waiting.now).toBe('old')
-    expect(a.stats().staleServed).toBe(0)
+    expect(a.stats().stale['soft-timeout']).toBe(0)
   })
 
   it.each([
     ['key', { key: 'k' }],
     ['everything', { all: true }],
-  ] as const)('is not served after a purge meanwhile, by %s', async (_, target) => {
+  ] as const)('is not served if it was purged meanwhile, by %s', async (_, target) => {
     const waiting = get(a)
     await clock.advance(100)
     await a.purge(target)
@@ -144,7 +145,7 @@ describe('a stale-if-error value', () => {
     expect(waiting.now).toBe('new')
   })
 
-  it('is not served after its last window', async () => {
+  it('is not served after its stale-if-error window', async () => {
     await clock.advance(60_000)
     const waiting = get(a)
     await clock.advance(1_000)
@@ -154,7 +155,7 @@ describe('a stale-if-error value', () => {
     expect(waiting.now).toBe('new')
   })
 
-  it('is not served without the option', async () => {
+  it('is not served without the option softTimeoutMs', async () => {
     const waiting = get(a, { softTimeoutMs: undefined })
     await clock.advance(10_000)
     expect(waiting.now).toBe('pending')

@@ -1,5 +1,5 @@
-// Side path: `softTimeoutMs`. If a fill or a wait is late, waiters and new requests are served the
-// previous entry. The fill goes on in the background.
+// The option `softTimeoutMs`: if a fill or a wait takes longer, waiters and new requests are served
+// the previous entry. The fill goes on in the background.
 
 import { type HeldEntry, mayServeOnError } from '../entry/entry.ts'
 import { isConfirmed, stillValid, validCopy } from '../l1/validity.ts'
@@ -38,8 +38,8 @@ export function withSoftTimeout<T>(
 }
 
 /**
- * Whether the first waiter stays among the waiters while its run is in the background. It does if
- * it accepts the previous entry, so that it can be served that entry when the run is late.
+ * Whether the first waiter goes on waiting, while the origin runs in the background for it. It does
+ * if it accepts the previous entry. Then it can be served that entry if the run takes too long.
  */
 export function firstWaiterStays(
   { policy, waiters }: Flight,
@@ -51,11 +51,12 @@ export function firstWaiterStays(
 
 /** Serves the previous entry to the waiters that accept it. */
 export function serveLate(rt: Runtime, flight: Flight): void {
-  flight.waiters.settleEach(rt, ({ caller }) => lateResolution(rt, flight, caller))
+  flight.waiters.settleEach(({ caller }) => lateResolution(rt, flight, caller))
 }
 
 /**
- * The previous entry for this caller, if the fill or wait is late and the caller accepts the entry.
+ * The previous entry for this caller, if the fill or wait takes too long and the caller accepts the
+ * entry.
  */
 export function lateResolution(
   rt: Runtime,

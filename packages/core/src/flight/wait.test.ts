@@ -1,4 +1,4 @@
-// Waiting for the fill of another process: what wakes a waiter, and how long it waits.
+// Tests of the wait for a fill of another process: which events end it, and how long it lasts.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { settled } from '../testing/index.ts'
@@ -18,7 +18,7 @@ beforeEach(begin)
 afterEach(end)
 
 describe('a wake-up', () => {
-  it('is not missed if it overtakes the reply before it', async () => {
+  it('is not missed if it arrives before the reply that makes the process wait', async () => {
     const { getA, getB, originA, storeB } = setUpTwo()
     const gate = new Gate()
     storeB.next('lookup', gate.delayReply)
@@ -41,19 +41,18 @@ describe('a wake-up', () => {
     await settled()
     const second = outcome(getB())
     await settled()
+    // Process b receives no wake-up.
     storeB.hooks.onWake = () => {}
     transcript.take()
-    // Both stores got the purge. Process b receives no messages.
-    const deaf = storeB.hooks
     originA.run(0).resolve('v')
     await first
     await settled()
-    deaf.onGap()
+    storeB.hooks.onGap()
     await settled()
     expect(second.now).toBe('v')
   })
 
-  it('lets waiters continue without the store if it can no longer come', async () => {
+  it('lets waiters continue without the store if the connection for it is lost', async () => {
     const { getA, getB, originA, originB, storeB } = setUpTwo()
     const first = getA()
     await settled()
@@ -89,7 +88,7 @@ describe('a wake-up', () => {
 })
 
 describe('waitMs', () => {
-  it('sends the waiter to the origin by itself, and its late value is not shared', async () => {
+  it('makes a waiter run the origin for itself, and does not share the value', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
     const first = getA()
     await settled()
@@ -112,7 +111,7 @@ describe('waitMs', () => {
     ])
   })
 
-  it('limits lookups whose every reply is outdated by a purge', async () => {
+  it('ends repeated lookups whose replies a purge makes outdated each time', async () => {
     const { get, origin, store } = setUp()
     const lookup = store.lookup.bind(store)
     store.lookup = async (...args) => {
@@ -129,7 +128,7 @@ describe('waitMs', () => {
     expect(asked.now).toBe('own')
   })
 
-  it('gives the lease back if it ends during a lookup that gets a refresh', async () => {
+  it('gives back the lease of a refresh that is granted after its end', async () => {
     const { getA, getB, originA, originB, storeB } = setUpTwo()
     const options = { staleWhileRevalidateMs: 60_000 }
     const first = getA(options)
@@ -155,7 +154,7 @@ describe('waitMs', () => {
     send()
     await settled()
     expect(storeB.calls.at(-1)).toBe(`fail ${KEY}`)
-    // So another process can refresh at once.
+    // The lease was released, so another process can refresh at once.
     expect(await getA(options)).toBe('v')
     await settled()
     expect(originA.calls).toBe(2)
@@ -163,7 +162,7 @@ describe('waitMs', () => {
     await settled()
   })
 
-  it('counts for each waiter separately, also after a purge moved them to another flight', async () => {
+  it('counts for each waiter separately, also after a purge moved waiters to another flight', async () => {
     const { get, origin, stampede } = setUp()
     const leader = get()
     const patient = outcome(get({ waitMs: 5_000 }))
@@ -184,7 +183,7 @@ describe('waitMs', () => {
   })
 
   it.each([0, 10])(
-    'does not count while no process fills, because a slow store is not a fill (%d)',
+    'does not count while the store is slow and no process fills (%d)',
     async (waitMs) => {
       const { get, origin, store } = setUp()
       const gate = new Gate()
@@ -201,7 +200,7 @@ describe('waitMs', () => {
     },
   )
 
-  it('runs the origin once if it ends for all while the store is unavailable', async () => {
+  it('makes all waiters share one run if it ends while the store is unavailable', async () => {
     const { get, origin, store } = setUp()
     const gate = new Gate()
     store.next('lookup', gate.delayAndLose)

@@ -1,6 +1,6 @@
-// Waits for another process that fills the key. It looks up again after a wake-up, at the
-// end of the lease, if messages may be lost (a gap), or if the store is lost. There is no polling.
-// `Waiters` times the `waitMs` of each caller.
+// The wait for another process that fills the key. It ends with a wake-up, with the lease, with a
+// gap in which messages may be lost, or when the store becomes unavailable. Then the flight looks
+// up again. There is no polling. `Waiters` measures the `waitMs` of each caller.
 
 import type { Timer } from '../ports/clock.ts'
 import type { Flight, LookAgainReason } from './flight.ts'
@@ -30,6 +30,7 @@ export async function waitForHolder(
 }
 
 async function holderEnded(rt: Runtime, flight: Flight, busyForMs: number): Promise<void> {
+  const startedAt = rt.clock.now()
   const by = await new Promise<LookAgainReason | 'lease-end'>((resolve) => {
     let timer: Timer | undefined
     flight.beginWait(rt, (notice) => {
@@ -40,5 +41,7 @@ async function holderEnded(rt: Runtime, flight: Flight, busyForMs: number): Prom
     const untilMs = Math.max(busyForMs, LEAST_MS) + rt.random() * SPREAD_MS
     timer = rt.clock.setTimer(untilMs, () => resolve('lease-end'))
   })
-  rt.events.emit({ type: 'wait.ended', key: flight.key, by })
+  const elapsedMs = rt.clock.now() - startedAt
+  rt.counts.waitedMs += elapsedMs
+  rt.events.emit({ type: 'wait.ended', key: flight.key, by, elapsedMs })
 }

@@ -1,4 +1,4 @@
-// How long each waiter of a flight waits, with one timer for all of them.
+// Tests of `waitMs` for each waiter of a flight, with one timer for all waiters.
 
 import { describe, expect, it } from 'vitest'
 import { Events } from '../events.ts'
@@ -22,7 +22,7 @@ function setUp() {
 }
 
 describe('waiters', () => {
-  it('end each after its own waitMs, in whichever order they joined', async () => {
+  it('end each after their own waitMs, in any order of joining', async () => {
     const { clock, rt, ends, waiters, join, emptied } = setUp()
     waiters.startClocks(rt)
     join('a', 100)
@@ -36,7 +36,7 @@ describe('waiters', () => {
     expect([rt.events.count('wait.timed-out'), emptied(), clock.timers]).toEqual([4, 1, 0])
   })
 
-  it('have no clock before the first lookup ends, then count from there', async () => {
+  it('count their waitMs from the end of the first lookup', async () => {
     const { clock, rt, ends, waiters, join } = setUp()
     join('a', 30)
     await clock.advance(50)
@@ -48,16 +48,16 @@ describe('waiters', () => {
     expect(ends).toEqual(['a timed-out 80'])
   })
 
-  it('take one timer for a thousand, and none once they are settled', async () => {
+  it('share one timer, which is removed once they are settled', async () => {
     const { clock, rt, waiters, join } = setUp()
     waiters.startClocks(rt)
     for (let i = 0; i < 1_000; i++) join('w', 30)
     expect(clock.timers).toBe(1)
-    waiters.settleAll(rt, { type: 'pass', reason: 'abandoned' })
+    waiters.settleAll({ type: 'pass', reason: 'abandoned' })
     expect(clock.timers).toBe(0)
   })
 
-  it('are not all looked at each time that one of them ends', async () => {
+  it('end one by one without a scan of all others each time', async () => {
     const { clock, rt, ends, waiters, join } = setUp()
     waiters.startClocks(rt)
     let reads = 0
@@ -79,7 +79,7 @@ describe('waiters', () => {
     expect(reads).toBeLessThan(1_000)
   })
 
-  it('end in time although a listener of the event makes another one join', async () => {
+  it('end in time although a listener of the event adds another waiter', async () => {
     const { clock, rt, ends, waiters, join } = setUp()
     waiters.startClocks(rt)
     const off = rt.events.on('wait.timed-out', () => {
@@ -102,7 +102,7 @@ describe('waiters', () => {
     expect(ends).toEqual(['long timed-out 120000', 'short timed-out 100'])
   })
 
-  it('go on waiting when the one that the timer was for leads', async () => {
+  it('keep their timer when the waiter with the shortest waitMs becomes the leader', async () => {
     const { clock, rt, ends, waiters, join } = setUp()
     waiters.startClocks(rt)
     join('a', 30)
@@ -118,7 +118,7 @@ describe('waiters', () => {
     expect(clock.timers).toBe(0)
   })
 
-  it('are not delayed by waiters that moved before they had a clock', async () => {
+  it('end in time although others moved to another flight before the first lookup ended', async () => {
     const { clock, rt, ends, waiters, group } = setUp()
     const others = group()
     others.startClocks(rt)

@@ -1,5 +1,6 @@
-// The waiters of one flight in order of arrival: choice of the leader, settling, and `waitMs`. A
-// client that leaves is dropped when the next leader is chosen (`dropGone`). The fill goes on.
+// The waiters of one flight, in order of arrival. Here the leader is chosen, waiters are settled,
+// and `waitMs` is measured. A waiter whose client has left is dropped when the next leader is
+// chosen (`dropGone`). The fill goes on.
 
 import type { Events } from '../events.ts'
 import { type Clock, MOST_LATE_MS, type Timer } from '../ports/clock.ts'
@@ -18,32 +19,36 @@ export interface Waiter {
 
 interface TimedWaiter extends Waiter {
   readonly waitMs: number
-  /** When its `waitMs` ends. Undefined until its clock starts. */
+  /** Time at which `waitMs` ends. Undefined while `waitMs` does not count yet. */
   endsAt: number | undefined
-  /** Number of fills that ended without a result for this waiter. */
-  refusals: number
+  /** Number of fills that ended without a usable result during this wait. */
+  unusableFills: number
 }
 
 /**
- * If purges come faster than a fill can finish, every fill is refused. Without this limit, each
- * fill would then serve only its leader.
+ * After this many fills without a usable result, a waiter accepts a refused entry, and waits for no
+ * further process. If purges come faster than fills finish, every fill is refused. Without this
+ * limit, each fill would then serve only its leader.
  */
-const MOST_REFUSALS = 2
+const MOST_UNUSABLE_FILLS = 2
 
 export class Waiters {
   readonly #key: string
   readonly #onEmpty: () => void
   readonly #all = new Set<TimedWaiter>()
-  /** Whether `waitMs` counts: the first lookup has ended without a result. */
+  /** Whether `waitMs` counts. It does when the first lookup has ended without a result. */
   #isCounting = false
   /**
-   * Set for the earliest `endsAt`. One timer for all: in a burst, a timer for each waiter would be
-   * most of the cost of joining.
+   * One timer for all waiters, set for the earliest `endsAt`. In a burst, a timer for each waiter
+   * would be most of the cost of joining.
    */
   #timer: Timer | undefined
   #timerAt = 0
-  /** Whether waits end in order of arrival: all `waitMs` are equal, and no waiter moved here. */
+  /**
+   * Whether waits end in order of arrival. False after a different `waitMs` or after `moveTo`.
+   */
   #isInOrder = true
+  /** The latest `endsAt`. */
   #latest = 0
 
   constructor(key: string, onEmpty: () => void) {
@@ -66,7 +71,7 @@ export class Waiters {
   /** `waitMs` does not count during the first lookup, which has a time budget of its own. */
   join(rt: FlightRuntime, caller: Caller, waitMs: number): Promise<Resolution> {
     return new Promise((settle) => {
-      const waiter = { caller, settle, waitMs, endsAt: undefined, refusals: 0 }
+      const waiter = { caller, settle, waitMs, endsAt: undefined, unusableFills: 0 }
       this.#all.add(waiter)
       if (this.#isCounting) this.#startClock(rt, waiter)
     })
@@ -89,18 +94,17 @@ export class Waiters {
   }
 
   /** Settles each waiter for which `resolutionFor` returns a resolution. */
-  settleEach(rt: FlightRuntime, resolutionFor: (waiter: Waiter) => Resolution | undefined): void {
+  settleEach(resolutionFor: (waiter: Waiter) => Resolution | undefined): void {
     for (const waiter of this.#all) {
       const resolution = resolutionFor(waiter)
-      if (resolution !== undefined) this.#settle(rt, waiter, resolution)
+      if (resolution !== undefined) this.#settle(waiter, resolution)
     }
   }
 
-  settleAll(rt: FlightRuntime, resolution: Resolution): void {
+  settleAll(resolution: Resolution): void {
     const all = [...this.#all]
     this.#all.clear()
     this.#stopTimerIfEmpty()
-    for (let i = 0; i < all.length; i++) this.#countHit(rt, resolution)
     this.#onEmpty()
     settleInTurns(all, resolution, 0)
   }
@@ -109,28 +113,28 @@ export class Waiters {
    * Ends the wait of each client that has left. Called before a leader is chosen, so that no such
    * client leads.
    */
-  dropGone(rt: FlightRuntime): void {
-    this.settleEach(rt, ({ caller }) => (caller.isGone?.() ? { type: 'gone' } : undefined))
+  dropGone(): void {
+    this.settleEach(({ caller }) => (caller.isGone?.() ? { type: 'gone' } : undefined))
   }
 
-  /** A fill of any process ended without a result for the waiters. */
-  countRefusal(): void {
-    for (const waiter of this.#all) waiter.refusals += 1
+  /** Counts a fill of any process that ended without a usable result for the waiters. */
+  countUnusableFill(): void {
+    for (const waiter of this.#all) waiter.unusableFills += 1
   }
 
-  /** Whether the first waiter has waited for too many fills to wait for another process again. */
-  get isPastRefusals(): boolean {
+  /** Whether the first waiter has reached `MOST_UNUSABLE_FILLS`. */
+  get isFirstAtLimit(): boolean {
     const [first] = this.#all
-    return first !== undefined && first.refusals >= MOST_REFUSALS
+    return first !== undefined && first.unusableFills >= MOST_UNUSABLE_FILLS
   }
 
   /**
-   * Gives an entry that was refused to each waiter that has waited for too many fills. The run
-   * began after these waiters came, so it is as good as a run of their own.
+   * Gives a refused entry to each waiter that has reached `MOST_UNUSABLE_FILLS`. The run of the
+   * entry began after these waiters came, so it is as new as a run of their own.
    */
-  settlePastRefusals(rt: FlightRuntime, resolution: Resolution): void {
+  settleAtLimit(resolution: Resolution): void {
     for (const waiter of this.#all) {
-      if (waiter.refusals >= MOST_REFUSALS) this.#settle(rt, waiter, resolution)
+      if (waiter.unusableFills >= MOST_UNUSABLE_FILLS) this.#settle(waiter, resolution)
     }
   }
 
@@ -167,7 +171,8 @@ export class Waiters {
   }
 
   /**
-   * Ends each wait whose `waitMs` has passed. There may be none, if its waiter was settled before.
+   * Ends each wait whose `waitMs` has passed. There may be none, because the waiter for which the
+   * timer was set may have been settled.
    */
   #timeOutDue(rt: FlightRuntime): void {
     this.#timer = undefined
@@ -190,16 +195,9 @@ export class Waiters {
     waiter.settle({ type: 'timed-out', previous: undefined })
   }
 
-  #settle(rt: FlightRuntime, waiter: TimedWaiter, resolution: Resolution): void {
-    this.#countHit(rt, resolution)
+  #settle(waiter: TimedWaiter, resolution: Resolution): void {
     waiter.settle(resolution)
     this.#remove(waiter)
-  }
-
-  /** An entry from L1 or the store is a hit for each waiter. The result of a fill is not. */
-  #countHit(rt: FlightRuntime, resolution: Resolution): void {
-    if (resolution.type !== 'hit' || resolution.from === 'fill') return
-    rt.events.hit(this.#key, resolution.from, resolution.stale)
   }
 
   #remove(waiter: TimedWaiter): void {

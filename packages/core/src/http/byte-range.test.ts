@@ -99,7 +99,7 @@ describe('If-Range (RFC 9110 §13.1.5)', () => {
     ['*', '"a"'],
     ['a', 'a'],
     ['', '"a"'],
-  ])('does not hold for %s of %s', (ifRange, etag) =>
+  ])('does not hold for %s with the ETag %s', (ifRange, etag) =>
     expect(condition(ifRange, stored(['etag', etag]))).toBe('whole'),
   )
 

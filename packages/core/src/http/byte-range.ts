@@ -14,8 +14,8 @@ export type Selected =
 const WHOLE: Selected = { type: 'whole' }
 
 /**
- * RFC 9110 §14.2: the part that a GET requests of a stored response with `length` bytes. A
- * malformed Range is ignored. The caller evaluates the other conditions first (§13.2.2).
+ * RFC 9110 §14.2: the part of a stored response of `length` bytes that a GET requests. A malformed
+ * Range is ignored. The caller must evaluate all conditions except If-Range before (§13.2.2).
  * https://www.rfc-editor.org/rfc/rfc9110.html#section-14.2
  */
 export function selectRange(
@@ -62,8 +62,8 @@ function lastBytes(count: number, length: number): Selected {
 }
 
 /**
- * RFC 9110 §13.1.5: whether the client has a part of this response. The comparison is strong: both
- * ETags must be strong. A date must equal a Last-Modified that is strong.
+ * RFC 9110 §13.1.5: whether `condition`, the value of If-Range, matches the stored response. The
+ * comparison is strong: both ETags must be strong, or the date must equal a strong Last-Modified.
  * https://www.rfc-editor.org/rfc/rfc9110.html#section-13.1.5
  */
 function matchesIfRange(condition: string, storedHeaders: HeaderList): boolean {

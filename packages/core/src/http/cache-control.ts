@@ -12,7 +12,7 @@ export interface CacheControl {
   readonly public: boolean
   readonly mustRevalidate: boolean
   readonly proxyRevalidate: boolean
-  /** Parsed only. It does not override `no-store`, although RFC 9111 §5.2.2.3 allows that. */
+  /** Not used, although RFC 9111 §5.2.2.3 would allow a cache to ignore `no-store` beside it. */
   readonly mustUnderstand: boolean
   readonly noTransform: boolean
   readonly immutable: boolean
@@ -22,7 +22,7 @@ export interface CacheControl {
   readonly staleIfErrorS: number | undefined
 }
 
-/** RFC 9111 §1.2.2: the value of a number of seconds that is too large. */
+/** RFC 9111 §1.2.2: larger numbers of seconds are replaced by this one. */
 export const LARGEST_SECONDS: number = 2 ** 31
 
 type Flag = keyof {
@@ -51,8 +51,8 @@ const SECONDS: ReadonlyMap<string, Seconds> = new Map<string, Seconds>([
 
 /**
  * A directive in one of the forms `name`, `name=value` and `name="quoted, value"`. All other text
- * is a separator, so the directives in `public; private`, `"no-store"` and after an open quote
- * count.
+ * is a separator. So directives also count in `public; private`, in `"no-store"`, and after a quote
+ * that is never closed.
  */
 const DIRECTIVE = /([\w-]+)(?:=(?:"((?:[^"\\]|\\.)*)"|([^\s,;"]*)))?/g
 

@@ -1,4 +1,4 @@
-// The guide explains each value of `detail`.
+// Checks that the guide explains each value of `detail`.
 
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
@@ -9,7 +9,7 @@ const guide = (page: string): string =>
 const page = guide('what-is-cached.md')
 const symptoms = guide('why-nothing-is-cached.md')
 
-/** Each value in the first table after `heading`. */
+/** The values in the first table after `heading`. */
 function rowsAfter(heading: string): string[] {
   const [table = ''] = page.slice(page.indexOf(heading)).match(/(^\|.*\|\n)+/m) ?? []
   const rows = [...table.matchAll(/^\| (`.*?`) \| .* \|$/gm)].slice(1)

@@ -51,7 +51,10 @@ export const NOT_STORED_DETAILS = [
   'detached',
 ] as const
 
-/** Other details: served stale, served while it is still written, or not stored for the client. */
+/**
+ * Other details. A stale response was served, a response was served while its body arrived, or the
+ * client did not want the response to be stored.
+ */
 export const OTHER_DETAILS = [
   'soft-timeout',
   'origin-queue',

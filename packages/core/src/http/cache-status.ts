@@ -33,8 +33,8 @@ export interface ForwardFacts {
 export type CacheStatusFacts = HitFacts | ForwardFacts
 
 /**
- * RFC 9211 §2: one list member. It never has the parameter `key`, which would reveal the request
- * data in the key.
+ * RFC 9211 §2: the value of the field. It never has the parameter `key`, because the key contains
+ * data of the request.
  */
 export function cacheStatus(name: string, facts: CacheStatusFacts): string {
   let text = tokenOrString(name)
@@ -50,7 +50,7 @@ export function cacheStatus(name: string, facts: CacheStatusFacts): string {
 
 const LARGEST_INTEGER = 999_999_999_999_999
 
-/** RFC 9651 §4.1.4. Rounded down, so a response that is stale for less than 1 s has `ttl=-1`. */
+/** RFC 9651 §4.1.4. Rounds down, so a response that is stale for less than 1 s has `ttl=-1`. */
 function integer(name: string, value: number | undefined): string {
   if (value === undefined || Number.isNaN(value)) return ''
   const whole = Math.max(-LARGEST_INTEGER, Math.min(LARGEST_INTEGER, Math.floor(value)))

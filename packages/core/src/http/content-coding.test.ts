@@ -24,11 +24,11 @@ describe('the codings that a client accepts', () => {
     ['gzip;q=2, br;q=x, zstd;level=3', []],
     ['gzip,,', ['gzip']],
     ['gzipx, xbr', []],
-  ])('are, for %j: %j', (accept, codings) => {
+  ])('are, for the field %j: %j', (accept, codings) => {
     expect(acceptedCodings(accept, ALL)).toEqual(codings)
   })
 
-  it('are never more than the field names, nor more than are supported', () => {
+  it('are among those that the field names and Node supports', () => {
     fc.assert(
       fc.property(fc.string(), fc.subarray([...ALL]), (accept, offered) => {
         for (const coding of acceptedCodings(accept, offered)) {
@@ -68,7 +68,7 @@ describe('a compressed form of a response', () => {
     ['""', '"-gzip"'],
     ['a', 'a'],
     ['"a"b"', '"a"b"'],
-  ])('has for the ETag %s the ETag %s', (tag, coded) => {
+  ])('turns the ETag %s into %s', (tag, coded) => {
     expect(codedEtag(tag, 'gzip')).toBe(coded)
   })
 
@@ -79,7 +79,7 @@ describe('a compressed form of a response', () => {
     [200, ['cache-control', 'public, No-Transform'], false],
     [200, ['content-digest', 'sha-256=:AA==:'], false],
     [200, ['content-range', 'bytes 0-1/2'], false],
-  ])('is not made of %i with %j: %s', (status, fields, is) => {
+  ])('is made of a %i with %j: %s', (status, fields, is) => {
     const typed = ['content-type', 'Text/HTML ; charset=utf-8', ...fields]
     expect(isCodable(status, typed, (type) => type === 'text/html')).toBe(is)
     expect(isCodable(status, typed, () => false)).toBe(false)

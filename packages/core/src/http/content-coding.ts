@@ -1,6 +1,6 @@
-// Content codings (RFC 9110 §8.4 and §12.5.3): the forms of a stored response and their fields. A
-// compressed form is a representation of its own. It varies by Accept-Encoding and has its own
-// strong ETag.
+// Content codings (RFC 9110 §8.4 and §12.5.3). A stored response has an uncompressed form and may
+// have compressed forms. Each form is a representation of its own: it varies by Accept-Encoding,
+// and a strong ETag differs between forms.
 
 import type { Fields } from './fields.ts'
 import { trimOws } from './headers.ts'
@@ -9,7 +9,7 @@ export type Coding = 'br' | 'zstd' | 'gzip'
 
 /**
  * RFC 9110 §12.5.3: the codings in `offered` that the client accepts, sorted by its preference.
- * Equal ones stay in the order of `offered`.
+ * Codings with equal weights are in the order of `offered`.
  */
 export function acceptedCodings(
   accept: string | undefined,
@@ -39,7 +39,7 @@ function weightsOf(accept: string): ReadonlyMap<string, number> {
   return weights
 }
 
-/** Fields of a body that must not be compressed: it is compressed, partial, or has a digest. */
+/** Fields of responses that must not be compressed. They are coded or partial, or have a digest. */
 const NOT_CODABLE: ReadonlySet<string> = new Set([
   ...['content-encoding', 'content-range', 'content-md5', 'digest', 'content-digest'],
   ...['repr-digest', 'signature', 'signature-input'],
@@ -91,7 +91,7 @@ function withAcceptEncoding(lines: readonly string[]): string {
 
 const STRONG_TAG = /^"([\x21\x23-\x7e\x80-\xff]*)"$/
 
-/** RFC 9110 §8.8.3: a strong ETag identifies one form, so it gets a suffix. A weak one stays. */
+/** RFC 9110 §8.8.3: a strong ETag identifies one form, so it gets a suffix. A weak one does not. */
 export function codedEtag(tag: string, coding: Coding): string {
   const [, opaque] = STRONG_TAG.exec(tag) ?? []
   return opaque === undefined ? tag : `"${opaque}-${coding}"`

@@ -1,10 +1,10 @@
-// Header fields as an entry stores them: one array with names and values in turn. It takes less
-// memory than one array per field. All entries share one string for each common name.
+// Header fields as an entry stores them: one array in which each name is followed by its value. It
+// takes less memory than one array per field. All entries share one string for each common name.
 
 import type { HeaderList } from '../ports/exchange.ts'
 import { detachedText, Recent } from '../recent.ts'
 
-/** Names and values in turn. Names are lower-case. */
+/** Each name, in lower case, followed by its value. */
 export type Fields = readonly string[]
 
 /** Common names: those of RFC 9110 and RFC 9111, and those that frameworks and middlewares add. */
@@ -49,11 +49,11 @@ export function toFields(headers: HeaderList): Fields {
 
 /** Longer values, such as policies, are rare and are not shared. */
 const LONGEST_SHARED = 64
-/** Number of shared values. A value that only one entry has is soon evicted. */
+/** Limit of shared values. A value that only one entry has is soon evicted. */
 const MOST_SHARED = 256
 const recent = new Recent<string>(MOST_SHARED)
 
-/** A string that recent entries share, if one has the same text. Many entries have equal values. */
+/** Returns one string for equal texts of recent entries, so that the entries share its memory. */
 export function shared(text: string): string {
   if (text.length > LONGEST_SHARED) return text
   const known = recent.get(text)

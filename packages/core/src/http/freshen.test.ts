@@ -37,8 +37,9 @@ describe('a 304', () => {
       [...tag('"a"'), ...date(T1)],
       [...tag('"a"'), ...date(T2)],
     ],
-  ] satisfies Array<[HeaderList, HeaderList]>)('answers %j with %j', (stored, said) =>
-    expect(confirms(stored, said)).toBe(true),
+  ] satisfies Array<[HeaderList, HeaderList]>)(
+    'confirms a stored response with %j if it has %j',
+    (stored, said) => expect(confirms(stored, said)).toBe(true),
   )
 
   it.each([
@@ -52,8 +53,9 @@ describe('a 304', () => {
       [...tag('"a"'), ...date(T1)],
       [...tag('"b"'), ...date(T1)],
     ],
-  ] satisfies Array<[HeaderList, HeaderList]>)('does not answer %j with %j', (stored, said) =>
-    expect(confirms(stored, said)).toBe(false),
+  ] satisfies Array<[HeaderList, HeaderList]>)(
+    'does not confirm a stored response with %j if it has %j',
+    (stored, said) => expect(confirms(stored, said)).toBe(false),
   )
 })
 
@@ -87,7 +89,7 @@ describe('a stored response after a 304', () => {
     expect(after([[name, '1']], [[name, '2']])).toEqual([[name, '2']]),
   )
 
-  it('has the selection fields of both Vary fields', () => {
+  it('has both Vary fields, which select it', () => {
     const vary = (...lines: string[]): HeaderList => lines.map((line) => ['vary', line])
     expect(after(vary('Accept-Language'), vary('Origin'))).toEqual(vary('accept-language, origin'))
     expect(after(vary('a', 'b'), vary('B', 'c'))).toEqual(vary('a, b, c'))

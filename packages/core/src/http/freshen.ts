@@ -19,8 +19,8 @@ export function conditionsFor(headers: HeaderList): HeaderList {
 
 /**
  * RFC 9111 §4.3.4: whether a 304 with these fields confirms the stored response. A strong ETag must
- * be equal. A weak ETag must be equal apart from its weakness, and a date must be equal. A 304
- * without a validator confirms it too, since only this response was revalidated.
+ * be equal. A weak ETag must be equal apart from its `W/`, and a date must be equal. A 304 without
+ * a validator confirms the response too, since no other response was revalidated.
  */
 export function confirms(stored: HeaderList, received: HeaderList): boolean {
   const tag = headerValue(received, 'etag')
@@ -48,8 +48,8 @@ const BODY_FIELDS: ReadonlySet<string> = new Set([
  * §3.1 excludes from storage. A 304 with Cache-Control also replaces the stored `OWN_FIELD`.
  * `wallNow` (Unix time in ms) is the date of a 304 without one.
  *
- * The names in `Vary` are added to the stored ones, because the stored body was selected by those.
- * A 304 may have only the names that a middleware set before the handler ran.
+ * The names in the `Vary` of the 304 are added to the stored `Vary`, whose fields selected the
+ * stored body. A 304 may have only the names that a middleware set before the handler ran.
  */
 export function freshen(
   stored: HeaderList,
@@ -67,7 +67,8 @@ export function freshen(
 }
 
 /**
- * The stored `Vary` with the names of the 304. Empty if the 304 has none: the stored field stays.
+ * The stored `Vary` with the names of the 304. Empty if the 304 has no `Vary`, so that the stored
+ * field is not replaced.
  */
 function joinedVary(stored: HeaderList, received: HeaderList): HeaderList {
   if (headerValue(received, 'vary') === undefined) return []

@@ -171,7 +171,7 @@ describe('parseHttpDate', () => {
     'Sun Nov  0 08:49:37 1994',
   ])('refuses %s', (text) => expect(parseHttpDate(text)).toBeUndefined())
 
-  it('takes a year of two digits for one that is not far ahead', () => {
+  it('parses a two-digit year as one that is not far in the future', () => {
     expect(parseHttpDate('Friday, 01-Jan-26 00:00:00 GMT')).toBe(Date.UTC(2026, 0, 1))
     expect(parseHttpDate('Friday, 01-Jan-99 00:00:00 GMT')).toBe(Date.UTC(1999, 0, 1))
   })

@@ -1,5 +1,5 @@
-// Freshness lifetime and age of a response, by its header fields. cache/storable.ts computes
-// lifetimes from them.
+// Explicit lifetime and age of a response, by its header fields. The file cache/storable.ts
+// computes the lifetime of the entry from both.
 
 import type { HeaderList } from '../ports/exchange.ts'
 import { type CacheControl, deltaSeconds, LARGEST_SECONDS } from './cache-control.ts'
@@ -30,9 +30,9 @@ function expiresLifetimeMs(headers: HeaderList, wallNow: number): number | undef
 }
 
 /**
- * RFC 9111 §4.2.3: the larger of Age and the time since Date. Whole seconds in ms, since a Date has
- * no smaller unit. The first member of Age counts (§5.1), and a malformed one is ignored. `wallNow`
- * is Unix time in ms.
+ * RFC 9111 §4.2.3: the larger of Age and the time since Date, in ms. It is rounded to whole
+ * seconds, since a Date has no smaller unit. The first member of Age counts (§5.1), and a malformed
+ * one is ignored. `wallNow` is Unix time in ms.
  */
 export function initialAgeMs(headers: HeaderList, wallNow: number): number {
   const [first = ''] = (headerValue(headers, 'age') ?? '').split(',')
@@ -41,7 +41,7 @@ export function initialAgeMs(headers: HeaderList, wallNow: number): number {
   return Math.max(ageS, Math.min(Math.floor((wallNow - date) / 1000), LARGEST_SECONDS)) * 1000
 }
 
-/** RFC 9111 §4.2.4: false if a directive forbids stale responses. Options cannot override that. */
+/** RFC 9111 §4.2.4: false if a directive forbids stale responses. No option can allow them then. */
 export function staleWindowsAllowed(cc: CacheControl): boolean {
   return !(cc.mustRevalidate || cc.proxyRevalidate || cc.noCache || cc.sMaxageS !== undefined)
 }

@@ -2,7 +2,9 @@
 
 import { type HeaderList, OWN_FIELD, OWN_FIELDS } from '../ports/exchange.ts'
 
-/** Request headers as in Node: lower-case names, and lines joined or in an array. */
+/**
+ * Request headers as in Node. Names are lower-case. The lines of a field are joined or an array.
+ */
 export type RequestHeaders = Readonly<Record<string, string | string[] | undefined>>
 
 /** The values of all lines of a field, in order. `name` is lower-case. */

@@ -24,7 +24,7 @@ const STORED = [
 ] as const
 const OFFER = { ageMs: 5_000, freshForMs: -1_000 }
 
-/** All parsers of outside text, by the field or part of a request from which the text comes. */
+/** All parsers of text from clients and handlers, by the source of the text. */
 const READERS: Readonly<Record<string, (text: string) => unknown>> = {
   'Cache-Control': (text) => parseCacheControl([text]),
   'Cache-Control, directive by directive': (text) => [...directivesOf(text)],
@@ -89,11 +89,11 @@ function elapsedMs(work: () => unknown): number {
 }
 
 describe.each(Object.entries(READERS))('the parser of %s', (_, read) => {
-  it('returns without an error, and the same each time', () => {
+  it('returns the same result each time, without an error', () => {
     fc.assert(
       fc.property(text, (each) => {
         const first = read(each)
-        // A pattern that keeps its position between calls would show here.
+        // A regular expression that keeps its position between calls would fail here.
         expect(read(each)).toEqual(first)
       }),
       runs(400),
@@ -104,7 +104,7 @@ describe.each(Object.entries(READERS))('the parser of %s', (_, read) => {
     for (const piece of HOSTILE_PIECES.filter((each) => each !== '')) {
       for (const before of ['', 'a="']) {
         const long = before + repeated(piece)
-        // The best of three, so that other load on the machine does not count.
+        // The shortest of three times counts, so that other load on the machine does not matter.
         const isQuick = [1, 2, 3].some(() => elapsedMs(() => read(long)) < 500)
         expect(isQuick, `${before}${piece}`).toBe(true)
       }
@@ -113,7 +113,7 @@ describe.each(Object.entries(READERS))('the parser of %s', (_, read) => {
 })
 
 describe('shared objects of JavaScript', () => {
-  it('are unchanged after all of that', () => {
+  it('are unchanged after all parsers have run', () => {
     const before = Object.getOwnPropertyNames(Object.prototype).sort()
     for (const read of Object.values(READERS)) {
       for (const piece of ['__proto__', 'constructor', 'prototype', 'toString']) {
@@ -145,7 +145,7 @@ describe('a Cache-Control with an addition', () => {
   )
   const line = fc.array(directive, { minLength: 1, maxLength: 4 }).map((all) => all.join(', '))
 
-  it('forbids no less, and lasts no longer than any number in it', () => {
+  it('forbids no less than without the addition, and allows no longer times', () => {
     const added = fc.tuple(line, text, fc.boolean())
     fc.assert(
       fc.property(added, ([said, garbage, isLine]) => {
@@ -161,7 +161,7 @@ describe('a Cache-Control with an addition', () => {
     )
   })
 
-  it('means the same for any order of its lines', () => {
+  it('has the same meaning for any order of its lines', () => {
     fc.assert(
       fc.property(fc.array(fc.oneof(line, text), { maxLength: 5 }), (lines) => {
         expect(parseCacheControl([...lines].reverse())).toEqual(parseCacheControl(lines))
@@ -170,7 +170,7 @@ describe('a Cache-Control with an addition', () => {
     )
   })
 
-  it('means no more as a targeted field than as a dictionary of the same directives', () => {
+  it('has no more meaning as a targeted field than as a dictionary', () => {
     const plain = fc.oneof(
       fc.constantFrom('no-store', 'no-cache', 'private', 'must-revalidate', 'public', 'x'),
       fc.nat(10 ** 9).map((seconds) => `max-age=${seconds}`),
@@ -190,7 +190,7 @@ describe('a Cache-Control with an addition', () => {
 })
 
 describe("a request's Cache-Control with an addition", () => {
-  it('accepts no response that it did not accept before, except by max-stale', () => {
+  it('accepts no response that the original field refuses, except by max-stale', () => {
     const said = fc.constantFrom('no-cache', 'max-age=1', 'min-fresh=10', 'max-age=9, min-fresh=1')
     const offer = fc.record({
       ageMs: fc.nat(20_000),
@@ -209,7 +209,7 @@ describe("a request's Cache-Control with an addition", () => {
 })
 
 describe('parsed times', () => {
-  it('are equal to the second after writing, and always valid numbers', () => {
+  it('stay equal to the second when they are written and parsed again', () => {
     const second = fc.integer({ min: -62_167_219_200, max: 253_402_300_799 })
     fc.assert(
       fc.property(second, (seconds) => {
@@ -251,7 +251,7 @@ describe('Vary', () => {
     )
   })
 
-  it('finds the same request again, and distinguishes an absent field from every other value', () => {
+  it('selects the variant again for the same request, and distinguishes an absent field', () => {
     const headers = fc.dictionary(fc.constantFrom('a', 'accept-encoding', 'constructor'), text)
     fc.assert(
       fc.property(headers, text, (present, value) => {
@@ -266,7 +266,7 @@ describe('Vary', () => {
     )
   })
 
-  it('has one normal form for a value, which is its own normal form', () => {
+  it('has one normal form for each value', () => {
     const name = fc.constantFrom('accept-encoding', 'accept-language', 'accept', 'x-any')
     fc.assert(
       fc.property(name, text, (field, value) => {
@@ -299,8 +299,8 @@ describe('Vary', () => {
 const asciiUpper = (line: string): string => line.replace(/[a-z]/g, (c) => c.toUpperCase())
 
 /**
- * A separate reading of RFC 9110 §12.5.3: whether this coding is acceptable. Undefined if that is
- * not certain.
+ * A second implementation of RFC 9110 §12.5.3: whether the field accepts this coding. Undefined if
+ * that is not certain.
  */
 function takes(field: string, coding: string): boolean | undefined {
   const weights = new Map<string, number>()
@@ -331,7 +331,7 @@ describe('Idempotency-Key', () => {
     )
   })
 
-  it('is never a key on two lines, or twice on one', () => {
+  it('is never a valid key on two lines, or twice on one', () => {
     fc.assert(
       fc.property(key, fc.oneof(key, text), (one, other) => {
         expect(parseIdempotencyKey([quoted(one), other], false)).toEqual({ type: 'duplicate' })
@@ -387,7 +387,7 @@ describe('a range', () => {
 })
 
 describe('a condition', () => {
-  it('is met by the stored ETag, among any other well-formed ones', () => {
+  it('matches if the stored ETag is among any other ETags', () => {
     const tag = fc.stringMatching(/^[!#-~]{0,6}$/).map((each) => `"${each}"`)
     const weak = fc.tuple(tag, fc.boolean()).map(([each, isWeak]) => (isWeak ? 'W/' : '') + each)
     fc.assert(
@@ -442,7 +442,7 @@ describe('a path', () => {
 })
 
 describe('tags', () => {
-  it('are parsed unchanged: never empty, without separators, once each', () => {
+  it('are parsed as non-empty names without separators, once each', () => {
     fc.assert(
       fc.property(text, text, (keys, tags) => {
         const names = responseTags([

@@ -143,7 +143,7 @@ describe('the bare form', () => {
 })
 
 describe('the number of lines', () => {
-  it('is missing without a line', () => {
+  it('makes the key missing if it is 0', () => {
     expect(lenient()).toEqual({ type: 'missing' })
     expect(strict()).toEqual({ type: 'missing' })
   })
@@ -162,7 +162,7 @@ describe('the number of lines', () => {
     [[', "a"']],
     [[',']],
     [['a, "b']],
-  ])('is a duplicate for %j', (lines) => {
+  ])('makes the key a duplicate for %j', (lines) => {
     expect(lenient(...lines)).toEqual(DUPLICATE)
     expect(strict(...lines)).toEqual(DUPLICATE)
   })
@@ -187,7 +187,7 @@ describe('any field value', () => {
     fc.assert(keys, SEED)
   })
 
-  it('gives the same key from its quoted form, and from its bare form if it has one', () => {
+  it('has the same key in quoted form, and in bare form if that is possible', () => {
     const printable = fc.string({ unit: 'grapheme-ascii', minLength: 1, maxLength: 255 })
     const keys = printable.filter((text) => text.trim() !== '' && /^[ -~]+$/.test(text))
     const returns = fc.property(keys, (text) => {
@@ -221,7 +221,7 @@ describe('any field value', () => {
     const begun = performance.now()
     lenient(text)
     strict(text)
-    // A quadratic parser would take minutes.
+    // A parser with quadratic time would take minutes.
     expect(performance.now() - begun).toBeLessThan(2_000)
   })
 })

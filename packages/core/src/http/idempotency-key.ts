@@ -67,7 +67,7 @@ const BACKSLASH = 0x5c
 const invalid = (problem: string): KeyField => ({ type: 'invalid', problem })
 const EMPTY: KeyField = invalid('The key is empty. Send a new unique value for each new request.')
 
-/** Whether the text has a comma outside of quotes. It only selects the kind of the refusal. */
+/** Whether the text has a comma outside of quotes. The result only selects the error. */
 function hasListComma(text: string): boolean {
   let quoted = false
   for (let at = 0; at < text.length; at++) {

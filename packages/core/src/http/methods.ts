@@ -1,7 +1,8 @@
 // The request methods that Node parses. Core does not import node:http, so it has its own list.
 
 /**
- * The common ones come first: an error suggests the first of the names nearest to a mistyped one.
+ * Common methods come first. For a mistyped method, an error suggests the most similar name. If
+ * several names are equally similar, it suggests the first of them.
  */
 export const METHODS: readonly string[] = [
   ...['POST', 'PATCH', 'PUT', 'DELETE', 'GET', 'HEAD', 'OPTIONS', 'TRACE', 'CONNECT', 'QUERY'],

@@ -16,7 +16,7 @@ describe('a minted ETag', () => {
     expect(mint(new Uint8Array())).toMatch(/^W\/"[\w-]{22}"$/)
   })
 
-  it('is made of the fill if they are not known', () => {
+  it('is made of the fence of the fill if the bytes are not known', () => {
     expect(mint()).toMatch(/^W\/"s-[\w-]{22}"$/)
     expect(mint()).toBe(mint())
     expect(mint()).not.toBe(mint(undefined, [], 200, '18'))
@@ -38,7 +38,7 @@ describe('a minted ETag', () => {
     },
   )
 
-  it('is one that conditions can name', () => {
+  it('matches in If-None-Match', () => {
     fc.assert(
       fc.property(fc.option(fc.uint8Array()), fc.string(), (body, fence) => {
         const etag = mint(body ?? undefined, [], 200, fence) ?? ''

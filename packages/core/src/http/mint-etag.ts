@@ -6,9 +6,9 @@ import type { CapturedHead } from '../ports/exchange.ts'
 import { headerValue } from './headers.ts'
 
 /**
- * RFC 9110 §8.8.3: a digest of the body if all of it is known already (`whole`). A refresh that
- * does not change the body then keeps the ETag. Otherwise a digest of the fence, which is unique.
- * https://www.rfc-editor.org/rfc/rfc9110.html#section-8.8.3
+ * RFC 9110 §8.8.3: a digest of the body, if all of it is known already (`whole`). Then the ETag
+ * does not change if a refresh returns the same body. Otherwise a digest of the fence, which is
+ * unique. https://www.rfc-editor.org/rfc/rfc9110.html#section-8.8.3
  */
 export function mintEtag(
   { status, headers }: CapturedHead,

@@ -17,7 +17,7 @@ export interface RequestDirectives {
   readonly staleIfErrorS: number | undefined
 }
 
-/** A stored response at the moment at which it would be sent. */
+/** Age and remaining freshness of a stored response at the moment at which it would be sent. */
 export interface StoredAge {
   readonly ageMs: number
   /** Remaining freshness. Negative if the response is stale. */

@@ -17,7 +17,7 @@ describe('Surrogate-Key and Cache-Tag', () => {
     ['cache-tag', [',, a b ,,\tc\t,', 'c, A'], ['a b', 'c', 'A']],
     ['cache-tag', ['\u00a0'], ['\u00a0']],
     ['cache-tags', ['a'], []],
-  ])('give the tags of %s: %j as %j', (name, values, names) => {
+  ])('give for %s: %j the tags %j', (name, values, names) => {
     expect(responseTags(lines(name, values))).toEqual(names)
   })
 
@@ -26,7 +26,7 @@ describe('Surrogate-Key and Cache-Tag', () => {
     expect(responseTags(both)).toEqual(['a', 'c', 'b'])
   })
 
-  it('return the written names, in any distribution over fields', () => {
+  it('return the names that were written, in any distribution over the two fields', () => {
     const name = fc.stringMatching(/^[\x21-\x2b\x2d-\x7e]{1,20}$/)
     const gap = fc.stringMatching(/^[ \t]{1,3}$/)
     fc.assert(

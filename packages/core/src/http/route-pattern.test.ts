@@ -11,7 +11,7 @@ describe('the normal form of a path', () => {
     ['/a%2Fb', '/a%2fb'],
     ['/%zz', '/%zz'],
     ['/', '/'],
-  ])('is for %s: %s', (path, canonical) => {
+  ])('turns %s into %s', (path, canonical) => {
     expect(canonicalPath(path)).toBe(canonical)
   })
 
@@ -41,7 +41,7 @@ describe('a pattern', () => {
     ['/', '/a', false],
     ['/:a', '/a%2fb', true],
     ['/caf%C3%A9/:id', '/café/1', true],
-  ])('matches %s for %s: %s', (pattern, path, expected) => {
+  ])('%s matches %s: %s', (pattern, path, expected) => {
     expect(patternProblem(pattern)).toBeUndefined()
     expect(matchesPattern(pattern, path)).toBe(expected)
   })

@@ -22,7 +22,7 @@ function decodedPart(part: string): string {
 
 /** A named part, such as `:id`. */
 const PARAMETER = /^:[A-Za-z_]\w*$/
-/** The rest of the path, such as `*` or `*rest`. It must be the last part. */
+/** A wildcard for the rest of the path, such as `*` or `*rest`. It must be the last part. */
 const REST = /^\*\w*$/
 
 /** The problem of a pattern as part of an error message, or undefined if the pattern is valid. */

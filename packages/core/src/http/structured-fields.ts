@@ -2,7 +2,7 @@
 // field counts as absent. Parameters and the items of inner lists are parsed and dropped, since no
 // caller uses them. https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2
 
-/** A member (RFC 9651 §3.3). An inner list has only its type. */
+/** A member of a List or Dictionary (RFC 9651 §3). The items of an inner list are dropped. */
 export type Member =
   | { readonly type: 'integer' | 'decimal' | 'date'; readonly value: number }
   | { readonly type: 'string' | 'token' | 'bytes' | 'display-string'; readonly value: string }
@@ -16,9 +16,9 @@ export type Member =
  */
 export function parseDictionary(lines: readonly string[]): ReadonlyMap<string, Member> | undefined {
   const members = new Map<string, Member>()
-  const isWhole = readMembers(lines, (input) => {
+  const isWhole = parseMembers(lines, (input) => {
     const key = input.take(KEY)
-    const member = key === undefined ? undefined : readMember(input)
+    const member = key === undefined ? undefined : parseMember(input)
     if (key !== undefined && member !== undefined) members.set(key, member)
     return member !== undefined
   })
@@ -31,8 +31,8 @@ export function parseDictionary(lines: readonly string[]): ReadonlyMap<string, M
  */
 export function parseList(lines: readonly string[]): readonly Member[] | undefined {
   const members: Member[] = []
-  const isWhole = readMembers(lines, (input) => {
-    const member = readValue(input)
+  const isWhole = parseMembers(lines, (input) => {
+    const member = parseValue(input)
     if (member !== undefined) members.push(member)
     return member !== undefined
   })
@@ -42,16 +42,16 @@ export function parseList(lines: readonly string[]): readonly Member[] | undefin
 /** RFC 9651 §4.2.3: an Item with its parameters. Undefined if other text follows them. */
 export function parseItem(text: string): Item | undefined {
   const input = new Input(text)
-  const item = readItem(input)
-  return item !== undefined && readParameters(input) && input.isEmpty ? item : undefined
+  const item = parseBareItem(input)
+  return item !== undefined && parseParameters(input) && input.isEmpty ? item : undefined
 }
 
 /** Parses members separated by commas. False if a member or a separator is invalid. */
-function readMembers(lines: readonly string[], readOne: (input: Input) => boolean): boolean {
+function parseMembers(lines: readonly string[], parseOne: (input: Input) => boolean): boolean {
   const input = new Input(lines.join(', '))
   input.take(/ +/y)
   while (!input.isEmpty) {
-    if (!readOne(input)) return false
+    if (!parseOne(input)) return false
     input.take(/[ \t]+/y)
     if (input.isEmpty) break
     if (input.take(/,[ \t]*/y) === undefined || input.isEmpty) return false
@@ -75,8 +75,8 @@ class Input {
   }
 
   /**
-   * Consumes what a sticky pattern matches at the position. Returns its first group, or else the
-   * whole match. Without a match, returns undefined and the position stays.
+   * Consumes the match of a sticky pattern at the position. Returns the first group of the pattern,
+   * or the whole match if it has no group. Without a match, returns undefined and consumes nothing.
    */
   take(pattern: RegExp): string | undefined {
     pattern.lastIndex = this.#at
@@ -88,32 +88,35 @@ class Input {
 }
 
 /** Parses the value of a key. A key without a value is true. */
-function readMember(input: Input): Member | undefined {
+function parseMember(input: Input): Member | undefined {
   const plain = input.take(/=/y) === undefined
-  if (plain) return readParameters(input) ? { type: 'boolean', value: true } : undefined
-  return readValue(input)
+  if (plain) return parseParameters(input) ? { type: 'boolean', value: true } : undefined
+  return parseValue(input)
 }
 
 /** Parses an item or an inner list, with its parameters. */
-function readValue(input: Input): Member | undefined {
-  const member = input.take(/\( */y) === undefined ? readItem(input) : readInnerList(input)
-  return member !== undefined && readParameters(input) ? member : undefined
+function parseValue(input: Input): Member | undefined {
+  const member = input.take(/\( */y) === undefined ? parseBareItem(input) : parseInnerList(input)
+  return member !== undefined && parseParameters(input) ? member : undefined
 }
 
 /** Parses the rest of an inner list. https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.1.2 */
-function readInnerList(input: Input): Member | undefined {
+function parseInnerList(input: Input): Member | undefined {
   while (input.take(/\)/y) === undefined) {
-    if (readItem(input) === undefined || !readParameters(input)) return undefined
+    if (parseBareItem(input) === undefined || !parseParameters(input)) return undefined
     if (input.take(/ +|(?=\))/y) === undefined) return undefined
   }
   return { type: 'inner-list' }
 }
 
-/** False if a parameter is invalid. https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.3.2 */
-function readParameters(input: Input): boolean {
+/**
+ * Parses parameters. False if one is invalid.
+ * https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.3.2
+ */
+function parseParameters(input: Input): boolean {
   while (input.take(/; */y) !== undefined) {
     if (input.take(KEY) === undefined) return false
-    if (input.take(/=/y) !== undefined && readItem(input) === undefined) return false
+    if (input.take(/=/y) !== undefined && parseBareItem(input) === undefined) return false
   }
   return true
 }
@@ -129,7 +132,7 @@ const DATE = /@(-?\d{1,15})(?![\d.])/y
 const DISPLAY_STRING = /%"((?:[\x20\x21\x23\x24\x26-\x7e]|%[0-9a-f]{2})*)"/y
 
 /** Parses a bare item. https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.3.1 */
-function readItem(input: Input): Item | undefined {
+function parseBareItem(input: Input): Item | undefined {
   const number = input.take(/-?\d+(?:\.\d*)?/y)
   if (number !== undefined) return toNumber(number)
   const string = input.take(STRING)

@@ -1,5 +1,5 @@
 // Targeted cache fields of a response (RFC 9213). They replace Cache-Control and Expires for this
-// cache, so that those two are only for other caches between the client and this one.
+// cache. Other caches, between the client and this one, still use Cache-Control and Expires.
 // https://www.rfc-editor.org/rfc/rfc9213.html#section-2
 
 import type { HeaderList } from '../ports/exchange.ts'
@@ -58,8 +58,9 @@ function isOn(member: Member | undefined): boolean {
 }
 
 /**
- * RFC 9213 §2.1: a value of a wrong type is not converted. It is an invalid lifetime, which counts
- * as expired (RFC 9111 §4.2.1). https://www.rfc-editor.org/rfc/rfc9213.html#section-2.1
+ * The value of a directive in seconds. A value of a wrong type is not converted (RFC 9213 §2.1). It
+ * is an invalid lifetime, which counts as expired (RFC 9111 §4.2.1).
+ * https://www.rfc-editor.org/rfc/rfc9213.html#section-2.1
  */
 function secondsOf(member: Member | undefined): number | undefined {
   if (member === undefined) return undefined

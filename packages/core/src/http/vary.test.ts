@@ -45,7 +45,7 @@ describe('normaliseField: accept-encoding', () => {
     ['', ''],
   ])('normalises %s to %s', (value, expected) => expect(codings(value)).toBe(expected))
 
-  it('keeps refusals with a meaning', () => {
+  it('keeps q=0 where it refuses a coding', () => {
     expect(codings('gzip, identity;q=0')).toBe('gzip, identity;q=0')
     expect(codings('gzip, *;q=0')).toBe('gzip, *;q=0')
     expect(codings('*, gzip;q=0')).toBe('*, gzip;q=0')

@@ -77,12 +77,12 @@ function normaliseCodings(value: string): string {
     const codings = Number(weight ?? 1) === 0 ? refused : accepted
     codings.add(coding)
   }
-  // A contradiction is kept as it is, because handlers resolve it in different ways.
+  // A value that accepts and refuses one coding is not normalised: handlers disagree about it.
   for (const coding of refused) if (accepted.has(coding)) return normaliseList(value)
   const members = [...accepted].sort()
   for (const coding of [...refused].sort()) {
-    // A refusal matters only for `identity` and `*`, or after an accepted `*`. Other codings that
-    // are not accepted are refused anyway.
+    // A refusal (`q=0`) matters only for `identity` and `*`, or beside an accepted `*`. Any other
+    // coding is refused unless the field accepts it.
     if (coding === 'identity' || coding === '*' || accepted.has('*')) members.push(`${coding};q=0`)
   }
   return members.join(', ')

@@ -7,7 +7,7 @@ import type { IdempotencyRuntime } from './idempotency-runtime.ts'
 import type { Running } from './running.ts'
 import { runStep } from './step.ts'
 
-/** How the attempt ends if the handler decides it. Otherwise its response decides. */
+/** The end that the handler chose for its attempt. If it chose none, its response decides. */
 export type Verdict = 'keep' | 'release' | 'uncertain'
 
 /** One run of a handler or job for an idempotency key. */

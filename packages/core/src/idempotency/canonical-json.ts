@@ -1,5 +1,5 @@
 // Canonical JSON: one text for all JSON texts with the same meaning. It is built from tokens,
-// because JSON.parse would make two amounts equal: 9007199254740993 becomes 9007199254740992.
+// because JSON.parse rounds numbers: 9007199254740993 becomes 9007199254740992.
 //
 // The canonical text has no spaces. Members are sorted by name. Repeated names stay in order, since
 // parsers differ in which one they use. Strings are as JSON.stringify writes them. Numbers are
@@ -74,8 +74,9 @@ function numberText(value: number): string | undefined {
 }
 
 /**
- * JSON.stringify, with bytes as their hash. Throws the errors of JSON.stringify (a RangeError for
- * deep nesting). Also throws for an object with content that JSON writes as `{}`.
+ * JSON.stringify, but with the hash of bytes in place of the bytes. Throws the errors of
+ * JSON.stringify (a RangeError for deep nesting). Also throws for an object with content that JSON
+ * writes as `{}`.
  */
 export function jsonOf(value: unknown): string | undefined {
   return JSON.stringify(value, replacer)
@@ -207,7 +208,7 @@ function decimal(sign: string, whole: string, fraction: string, exponent: string
   const power = exponent.slice(Number(down || exponent.startsWith('+')))
   const size = power.slice(skipZeros(power))
   if (size.length > EXPONENT_DIGITS) {
-    // Such a number keeps its digits, because arithmetic with a huge exponent could take long.
+    // The exponent is too long for exact arithmetic, so the digits stay as they are.
     return `${sign}${whole}.${fraction}E${down ? '-' : '+'}${size}`
   }
   const scale = (down ? -1 : 1) * Number(size) - fraction.length + (all.length - end)

@@ -1,4 +1,4 @@
-// The request to run a key, and the interface of a running attempt.
+// Claims: requests and jobs that want to begin an attempt. Also the interface of a running attempt.
 
 import type { Fingerprints } from '../ports/idempotency-store.ts'
 
@@ -16,7 +16,7 @@ export interface AttemptPolicy {
   readonly maxWaiters: number
 }
 
-/** A request or job that wants to run its key. */
+/** A request or job that wants to begin an attempt for its key. */
 export interface Claim {
   /** Key of the record, which is a keyed hash. */
   readonly key: string

@@ -1,5 +1,5 @@
-// The end of a process with idempotency keys: it stores what it can in a moment, and leaves nothing
-// under way.
+// close() of a process with idempotency keys: it stores results for a short time, and leaves no
+// work behind.
 
 import { beforeEach, describe, expect, it } from 'vitest'
 import { IdempotencyBench, NOTHING_LEFT } from '../testing/idempotency-bench.ts'
@@ -48,7 +48,7 @@ describe('close()', () => {
     expect(bench.store.take()).toEqual(['finish completed', 'close'])
   })
 
-  it('waits for at most two seconds, and running attempts then have lost their leases', async () => {
+  it('waits for at most two seconds, and then ends the leases of running attempts', async () => {
     const request = await ask()
     const closed = bench.stampede.close()
     await bench.clock.advance(2_000)
@@ -64,7 +64,7 @@ describe('close()', () => {
     expect(bench.clock.timers).toBe(0)
   })
 
-  it('waits for the reply to a begin', async () => {
+  it('waits for the reply to a begin command', async () => {
     const gate = new Gate()
     bench.store.next('begin', gate.delayReply)
     const request = await ask()
@@ -96,7 +96,7 @@ describe('close()', () => {
     expect(bench.clock.timers).toBe(0)
   })
 
-  it('is final: it refuses keys, jobs and operators', async () => {
+  it('makes later requests, jobs and operator calls fail', async () => {
     const { stampede } = bench
     await stampede.close()
     expect((await ask()).got?.status).toBe(503)

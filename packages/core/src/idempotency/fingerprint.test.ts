@@ -36,7 +36,7 @@ function of(sent: Sent, mode: FingerprintMode = 'canonical'): Fingerprints {
   return prints
 }
 
-/** Compares as the stores do. */
+/** Compares fingerprints in the same way as the stores. */
 function same(a: Sent, b: Sent, mode: FingerprintMode = 'canonical'): boolean {
   const [left, right] = [of(a, mode), of(b, mode)]
   const exact = left.exact !== '' && left.exact === right.exact
@@ -86,14 +86,14 @@ describe('method and target', () => {
     expect(same(a, b, 'bytes')).toBe(false)
   })
 
-  it('compares media types without parameters, in any case', () => {
+  it('count with the media type without its parameters, in any case', () => {
     const body = bytes('{"a":1}')
     expect(same({ type: 'Application/JSON; charset=utf-8', body }, { type: JSON_TYPE, body })).toBe(
       true,
     )
   })
 
-  it('stays equal over versions; otherwise VERSION must be raised', () => {
+  it('have the same fingerprint in every version; otherwise VERSION must be raised', () => {
     const sent = { ...json('{"b":1.0,"a":"\u00e9"}'), target: '/orders?b=1&a=2' }
     expect([of(sent), fingerprintOfValue(names, requestOf(sent), ['a'])]).toMatchInlineSnapshot(`
       [
@@ -109,7 +109,7 @@ describe('method and target', () => {
     `)
   })
 
-  it('is keyed with the secret in all parts', () => {
+  it('have a fingerprint whose every part depends on the secret', () => {
     expect(fingerprint(new KeyedHash('another'), requestOf({}), NONE, 'canonical')).not.toEqual(
       of({}),
     )
@@ -170,7 +170,7 @@ describe('bodies as sent', () => {
     ['text', { type: 'text/plain', body: bytes('{}') }, [true, false]],
     ['a form', form('a=1'), [true, true]],
     ['parsed', { type: JSON_TYPE, body: parsed({}) }, [false, true]],
-  ])('have this part of a fingerprint: %s', (_, sent, [exact, canonical]) => {
+  ])('have or lack an exact and a canonical fingerprint: %s', (_, sent, [exact, canonical]) => {
     const prints = of(sent)
     expect([prints.exact !== '', prints.canonical !== '']).toEqual([exact, canonical])
     expect(prints.exact).not.toBe(prints.canonical)
@@ -250,7 +250,7 @@ describe('bodies that a parser has read', () => {
     expect(same(sent(JSON.parse(text)), json(text))).toBe(true)
   })
 
-  it('are compared by their JSON in bytes mode', () => {
+  it('are compared by their JSON even if the fingerprint is of bytes', () => {
     expect(same(sent(value), sent({ ...value }), 'bytes')).toBe(true)
     expect(same(sent({ a: 1, b: 2 }), sent({ b: 2, a: 1 }), 'bytes')).toBe(false)
     expect(same(sent({ a: 1, b: 2 }), sent({ b: 2, a: 1 }))).toBe(true)
@@ -316,7 +316,7 @@ describe('fingerprintOfValue', () => {
     expect(custom({ target: '/other' }, { order: 1, to: 'a' })).not.toEqual(prints)
   })
 
-  it('never equals one made of the body', () => {
+  it('never equals a fingerprint of the body', () => {
     const value = { a: 1 }
     expect(custom({}, value)?.canonical).not.toBe(of({ body: parsed(value) }).canonical)
   })

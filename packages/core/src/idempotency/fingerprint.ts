@@ -51,8 +51,8 @@ export function fingerprint(
 }
 
 /**
- * The fingerprint by the user's own function. It covers method, path and `value`, but not the
- * query. Undefined if JSON cannot represent `value`.
+ * The fingerprint from `value`, which the user's function returned. It covers method, path and
+ * `value`, but not the query. Undefined if JSON cannot represent `value`.
  */
 export function fingerprintOfValue(
   names: KeyedHash,
@@ -101,7 +101,10 @@ function mediaOf(headers: RequestHeaders): Media {
   return { type, coding, isJson, isPlain, boundary: another === undefined ? boundary : undefined }
 }
 
-/** RFC 9110 §5.6.6: all values of a parameter, since parsers differ in which of two they use. */
+/**
+ * RFC 9110 §5.6.6: all values of a parameter. If there are two, parsers differ in which one they
+ * use.
+ */
 function parameters(field: string | undefined, name: string): string[] {
   const values: string[] = []
   if (field?.includes(';') !== true) return values

@@ -7,7 +7,7 @@ import type { GivenAnswer } from './idempotency-options.ts'
 import type { Kept } from './kept-response.ts'
 import { replayableHeaders } from './replayable.ts'
 
-/** Checks a given response and converts it for storage. Throws `ERR_STAMPEDE_OPTION`. */
+/** Checks such a response and converts it for storage. Throws `ERR_STAMPEDE_OPTION`. */
 export function toKept(where: string, answer: GivenAnswer): Kept & { readonly type: 'response' } {
   // A callback without a return value is an error. It must not become an empty 200.
   if (answer === undefined)
@@ -17,12 +17,12 @@ export function toKept(where: string, answer: GivenAnswer): Kept & { readonly ty
   if (!Number.isInteger(status) || status < 200 || status > 599) {
     throw optionError(`${where}.status`, status, 'use a status from 200 to 599')
   }
-  const given: HeaderList = Object.entries(headers).map(
+  const fields: HeaderList = Object.entries(headers).map(
     ([name, value]) => [name.toLowerCase(), String(value)] as const,
   )
   const { bytes, type } = toBytes(where, body)
-  const typed = type !== undefined && !given.some(([name]) => name === 'content-type')
-  const all: HeaderList = typed ? [...given, ['content-type', type]] : given
+  const typed = type !== undefined && !fields.some(([name]) => name === 'content-type')
+  const all: HeaderList = typed ? [...fields, ['content-type', type]] : fields
   return { type: 'response', status, headers: replayableHeaders(all), body: bytes }
 }
 
@@ -36,7 +36,7 @@ function toBytes(where: string, body: unknown): { bytes: Uint8Array; type?: stri
     if (json !== undefined)
       return { bytes: Buffer.from(json), type: 'application/json; charset=utf-8' }
   } catch {
-    // The error is thrown below.
+    // JSON cannot represent the body, so the error below is thrown.
   }
   throw optionError(`${where}.body`, body, 'use text, bytes or a value that JSON can represent')
 }

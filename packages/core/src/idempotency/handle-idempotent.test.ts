@@ -56,7 +56,7 @@ describe('a new key', () => {
     expect(bench.store.take()).toEqual([])
   })
 
-  it('is another key in another scope, and the same for the scopes 7 and "7"', async () => {
+  it('belongs to its scope, and the scopes 7 and "7" are equal', async () => {
     const ask = bench.route()
     for (const user of ['user-1', 'user-2', 7]) {
       const each = await ask({ user })
@@ -79,7 +79,7 @@ describe('a new key', () => {
 describe('the outcome event of a request', () => {
   const outcomes = () => bench.events.take().filter((line) => line.startsWith('answered '))
 
-  it('reports in progress, reused, replayed', async () => {
+  it('reports the outcomes in-progress, key-reused and replayed', async () => {
     const ask = bench.route()
     const first = await ask()
     const busy = await ask()
@@ -96,7 +96,7 @@ describe('the outcome event of a request', () => {
     ])
   })
 
-  it('reports missing, invalid, duplicate, too large', async () => {
+  it('reports a missing, an invalid, a duplicate key, and a body that is too large', async () => {
     const ask = bench.route({ maxRequestBytes: 3 })
     await ask({ key: [] })
     await ask({ key: '"not closed' })
@@ -111,7 +111,7 @@ describe('the outcome event of a request', () => {
     expect(bench.store.take()).toEqual([])
   })
 
-  it('reports waited for, uncertain, not retained', async () => {
+  it('reports a wait, an uncertain attempt, and a response that was not retained', async () => {
     const ask = bench.route({ onBusy: 'wait' })
     const first = await ask()
     const waiting = await ask()
@@ -136,7 +136,7 @@ describe('the outcome event of a request', () => {
     ])
   })
 
-  it('reports recovered, unavailable, unprotected, with the key of the client and its hash', async () => {
+  it('reports recovered, unavailable and unprotected attempts, with the key and its hash', async () => {
     const keys: string[] = []
     const hashes: string[] = []
     bench.stampede.on('idempotency.answered', ({ key, internalKey }) => {

@@ -102,7 +102,7 @@ describe('a given option', () => {
     expect(read({ onBusy: 'reject' }).policy.waitMs).toBe(0)
   })
 
-  it('may be optional keys', () => {
+  it('may make the key optional', () => {
     expect(read({ required: false }).required({})).toBe(false)
   })
 
@@ -114,7 +114,7 @@ describe('a given option', () => {
     })
   })
 
-  it('cannot make a hold shorter than the lease', () => {
+  it('may not set maxHoldMs below leaseMs', () => {
     expect(read({ leaseMs: 900_000 }).policy.maxHoldMs).toBe(900_000)
     expect(refusal(() => read({ leaseMs: 30_000, maxHoldMs: 29_999 }))).toContain('from 30000 to')
   })
@@ -191,7 +191,7 @@ describe('an invalid option value', () => {
     expect(refusal(() => read({ methods }))).toContain(message)
   })
 
-  it('is not a method that Node knows', () => {
+  it('does not include any method that Node supports', () => {
     expect(read({ methods: NODE_METHODS }).methods).toEqual(new Set(NODE_METHODS))
   })
 
@@ -219,7 +219,7 @@ describe('an unknown option', () => {
   })
 
   it.each([[null], ['x'], [[]], [7]])(
-    'is rejected, and so is %j in place of the options',
+    'is rejected, as is %j in place of the options',
     (options) => {
       expect(refusal(() => readIdempotencyOptions(options))).toMatch(/pass an object of options/)
     },

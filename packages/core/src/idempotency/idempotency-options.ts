@@ -56,15 +56,16 @@ export interface GivenAnswer {
 }
 
 /**
- * A callback for a record whose lease expired. `native` is the Express request or the Koa context.
+ * The callback `onLeaseExpired`, for a record whose lease expired. `native` is the Express request
+ * or the Koa context.
  */
 export type Reconcile<Native> = (
   attempt: Attempt,
   native: Native,
 ) => Reconciled | Promise<Reconciled>
 /**
- * The result of such a callback: run the handler, leave the key to an operator, or send this
- * response because the work was done.
+ * The result of a `Reconcile` callback. `takeover` runs the handler. `uncertain` leaves the key to
+ * an operator. A response means that the work was done, and is sent and stored.
  */
 export type Reconciled = 'takeover' | 'uncertain' | GivenAnswer
 

@@ -110,7 +110,7 @@ it('the detail of an invalid key names the defect', async () => {
 })
 
 describe('the required key', () => {
-  it('is neither required nor read for other methods', async () => {
+  it('is neither required nor parsed for GET, HEAD, PUT, DELETE and OPTIONS', async () => {
     const ask = bench.route()
     for (const method of ['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS']) {
       const request = await ask({ method, key: '"bad' })
@@ -185,7 +185,7 @@ describe('the scope of a key', () => {
     expect((await bench.route({ scope: () => Promise.reject(error) })()).error).toBe(error)
   })
 
-  it('is computed once a key is present', async () => {
+  it('is computed only if the request has a key', async () => {
     const ask = bench.route({ scope: () => fail(new Error('not asked')) })
     expect((await ask({ key: [] })).got?.status).toBe(400)
     expect((await ask({ method: 'GET' })).got?.by).toBe('bypass')
@@ -195,7 +195,7 @@ describe('the scope of a key', () => {
 describe('the request body', () => {
   const unseen: Asked = { seen: { type: 'unseen' } }
 
-  it('is an error if it was read and nothing of it is left, unlike no body', async () => {
+  it('causes an error if another layer has read it and left nothing', async () => {
     const request = await bench.route()(unseen)
     expect(request.error).toMatchObject({ code: 'ERR_STAMPEDE_BODY_UNSEEN' })
     expect(bench.store.take()).toEqual([])
@@ -209,7 +209,7 @@ describe('the request body', () => {
     expect((await ask({ body: 'other' })).field('idempotency-replayed')).toBe('true')
   })
 
-  it('is an error if fingerprintOfValue returns undefined', async () => {
+  it('causes an error if fingerprintOfValue returns undefined', async () => {
     const request = await bench.route({ fingerprint: () => undefined })()
     expect(request.error).toMatchObject({
       message: 'idempotency.fingerprint: the function must return a value that JSON can represent',

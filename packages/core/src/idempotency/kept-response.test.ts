@@ -19,7 +19,7 @@ const response = (over: Partial<Kept & { type: 'response' }> = {}): Kept => ({
   ...over,
 })
 
-/** With bodies as plain arrays, so that their class does not count. */
+/** A result with its body as a plain array, so that the class of the body does not matter. */
 function plain(kept: Kept | undefined): unknown {
   if (kept?.type === 'response') return { ...kept, body: [...kept.body] }
   if (kept?.type === 'value') return [kept.stored.encoding, [...kept.stored.body]]

@@ -1,6 +1,6 @@
-// The stored result of a completed attempt, as bytes. The first byte is the kind. A frame as in the
-// cache or a JSON note follows. The store is not trusted, so decoding checks all parts and never
-// throws.
+// The stored result of a completed attempt, as bytes. The first byte is the kind. It is followed by
+// a frame as in the cache, or by a framed JSON object. The store is not trusted, so decoding checks
+// all parts and never throws.
 
 import { type StoredValue, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { decodeFrame, decodeNote, encodeFrame, encodeNote } from '../entry/frame.ts'
@@ -36,8 +36,8 @@ export function withoutBody(kept: Kept): NotRetained {
 }
 
 /**
- * A copy that references no larger buffer or string, for results that stay in memory. Node
- * allocates small buffers as views of one of 8 KiB.
+ * A copy that references no larger buffer or string, for results that stay in memory. In Node,
+ * small buffers are views of a shared buffer of 8 KiB.
  */
 export function ownKept(kept: Kept): Kept {
   if (kept.type === 'not-retained') return deepCopy(kept)
@@ -54,7 +54,7 @@ export interface Replay {
   readonly fingerprints: Fingerprints
 }
 
-/** Memory of a result, its key and its fingerprints, without their objects. */
+/** Memory of the strings and bytes of a result, its key and its fingerprints. */
 export function bytesOf(
   key: string,
   { kept, fingerprints }: { readonly kept: Kept | undefined; readonly fingerprints: Fingerprints },
@@ -74,8 +74,8 @@ function bytesOfKept(kept: Kept): number {
   return bytes
 }
 
-// Each change of the layout needs a new kind. Sealed frames begin with NUL (seal.ts), which is no
-// kind.
+// Each change of the layout needs a new kind. No kind is 0, because sealed frames begin with a zero
+// byte (seal.ts).
 const KIND_FRAME = 1
 const KIND_NOT_RETAINED = 2
 

@@ -60,7 +60,10 @@ export class KeyedHash {
     return this.#hash('record', [domain, scope, key])
   }
 
-  /** Fingerprint of parts. An absent part differs from an empty one, and text from equal bytes. */
+  /**
+   * One fingerprint of all parts. It differs for an absent part and an empty one, and for a text
+   * and its bytes.
+   */
   fingerprint(parts: readonly Part[]): string {
     return this.#hash('fingerprint', parts)
   }

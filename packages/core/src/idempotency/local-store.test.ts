@@ -28,7 +28,7 @@ function open(encryptionKeys?: readonly string[]): void {
   stampede = createStampede({ store, clock, idempotency })
 }
 
-/** The body is known, as after a parser. */
+/** The parsed body is known at once, as if a parser had run before. */
 function ask(key = 'k-1', value: unknown = { a: 1 }): ScriptedRequest {
   const scope = ({ user }: ScriptedRequest) => user as string
   const http = createHttpIdempotency<ScriptedRequest>({ stampede, scope })
@@ -56,7 +56,7 @@ describe('idempotency keys on a store in this process', () => {
     await vi.waitFor(() => expect(other.got?.status).toBe(422))
   })
 
-  it('make the frame when it is read, and replay from it when the copy has expired', async () => {
+  it('encode the response when the store reads it, and replay it when the copy has expired', async () => {
     const first = ask()
     await vi.waitFor(() => expect(first.isRunning).toBe(true))
     await first.answer({ status: 201, body: 'made' })
@@ -67,7 +67,7 @@ describe('idempotency keys on a store in this process', () => {
     await vi.waitFor(() => expect(again.got).toMatchObject({ status: 201, body: 'made' }))
   })
 
-  it('keep no larger buffer than the body, which is counted', async () => {
+  it('keep no larger buffer than the body that they count', async () => {
     const first = ask()
     await vi.waitFor(() => expect(first.isRunning).toBe(true))
     const pool = Buffer.allocUnsafeSlow(64 * 1024)

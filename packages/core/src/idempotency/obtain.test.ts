@@ -1,5 +1,4 @@
-// From a key to the right to run it: the knowledge of this process, one begin at the store, and
-// waiting.
+// obtain() begins an attempt or gets a result: from memory, by one command, or after a wait.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type BenchOptions, IdempotencyBench, NOTHING_LEFT } from '../testing/idempotency-bench.ts'
@@ -128,7 +127,7 @@ describe('a process that sends no store command', () => {
     await later.answer()
   })
 
-  it('knows a response until an operator settles the key, here or elsewhere', async () => {
+  it('knows a response until an operator settles the key in any process', async () => {
     const ref = { scope: 'user-1', key: 'k-1' }
     const ask = here.route()
     for (const process of [here, there]) {
@@ -146,7 +145,7 @@ describe('a process that sends no store command', () => {
     }
   })
 
-  it('forgets a running attempt that an operator has ended, here or elsewhere, so the next one runs', async () => {
+  it('forgets a running attempt that an operator has ended in any process', async () => {
     const ref = { scope: 'user-1', key: 'k-1' }
     for (const process of [here, there]) {
       const voided = await here.route()()
@@ -248,7 +247,7 @@ describe('a request that waits for another process', () => {
     here.store.next('begin', gate.delayReply)
     const ask = here.route(wait)
     waiting = await ask()
-    // The message overtakes the reply.
+    // The wake-up arrives before the reply.
     await first.answer({ body: 'made' })
     await settled()
     const late = await ask()

@@ -24,7 +24,7 @@ const inspect = (of: Parameters<ReturnType<typeof operator>['inspect']>[0] = ref
 
 type State = 'running' | 'lapsed' | 'completed' | 'released' | 'uncertain'
 
-/** Brings the record into a state, by the result of its handler. */
+/** Brings a record into a state, through the result of its handler. */
 async function make(state: State): Promise<void> {
   const { attempt, answer, end } = await begin()
   if (state === 'completed') await answer({ status: 201, body: 'made' })
@@ -136,7 +136,7 @@ describe.each(['release', 'resolve'] as const)('%s', (word) => {
     await expectDone()
   })
 
-  it('ends a running attempt: its response reaches its client, and does not count', async () => {
+  it('ends a running attempt, whose response reaches its client and is not stored', async () => {
     const first = await ask()
     await say({ force: true })
     expect(first.attempt.signal.aborted).toBe(true)

@@ -120,9 +120,13 @@ export function createOperator(create: () => IdempotencyRuntime): IdempotencyOpe
 
 function recordOf(rt: IdempotencyRuntime, ref: IdempotencyKeyRef): string {
   if (typeof ref === 'string') return jobRecord(rt, ref)
-  const { job, key, scope: given } = checkNames('idempotency: key', ref, ['job', 'key', 'scope'])
-  if (job !== undefined && key === undefined) return jobRecord(rt, job, given)
-  const scope = scopeText(given)
+  const {
+    job,
+    key,
+    scope: scopeOption,
+  } = checkNames('idempotency: key', ref, ['job', 'key', 'scope'])
+  if (job !== undefined && key === undefined) return jobRecord(rt, job, scopeOption)
+  const scope = scopeText(scopeOption)
   if (typeof key !== 'string' || key === '' || scope === undefined || job !== undefined) {
     throw optionError(
       'idempotency: key',

@@ -37,7 +37,7 @@ describe('a replayed response', () => {
     ['l1', 'replayed-l1'],
     ['store', 'replayed'],
     ['wait', 'replayed-after-wait'],
-  ] as const)('has %s as %s', (from, outcome) => {
+  ] as const)('from %s has the outcome %s', (from, outcome) => {
     expect(reply(done(kept([['etag', '"1"']]), from))).toEqual({
       outcome,
       reply: {
@@ -106,7 +106,7 @@ describe('a response that was not retained', () => {
     expect(answer.reply.headers.map(([name]) => name)).not.toContain('location')
   })
 
-  it('is also one that cannot be parsed here, or is the result of a job', () => {
+  it('may also be one that cannot be parsed, or the result of a job', () => {
     const value: Kept = {
       type: 'value',
       stored: {

@@ -162,7 +162,7 @@ describe('decodeFor', () => {
     expect(Buffer.from(reply.body).toString()).toBe(TEXT)
   })
 
-  it('changes nothing without a coding, with several lines of it, or in a part', () => {
+  it('changes nothing without a coding, with several coding fields, or for a part', () => {
     const body = gzipSync(TEXT)
     const lists: HeaderList[] = [
       [],

@@ -35,7 +35,7 @@ const NOT_REPLAYED_PREFIXES: readonly string[] = [
   'x-rate-limit',
 ]
 
-/** The fields to store: those that the cache may replay, without the ones above. */
+/** The fields to store: the fields that the cache may replay, except the ones listed above. */
 export function replayableHeaders(headers: HeaderList): HeaderList {
   return reusableHeaders(headers).filter(([name]) => {
     if (NOT_REPLAYED.has(name)) return false
@@ -89,8 +89,8 @@ const CODED_CONTENT_FIELDS: ReadonlySet<string> = new Set([
 /**
  * RFC 9110 §12.5.3: the stored body in a coding that this client accepts. A client without
  * Accept-Encoding gets an uncompressed body. The RFC allows any coding then, but such clients
- * seldom decode one. The body is unchanged if it has several codings, an unknown one, is a range or
- * is damaged.
+ * seldom decode one. A body stays as it is if it is a range or damaged, or has an unknown coding or
+ * several ones.
  */
 export function decodeFor(
   acceptEncoding: string | undefined,

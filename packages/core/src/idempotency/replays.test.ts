@@ -31,7 +31,7 @@ describe('replays in memory', () => {
     expect(clock.timers).toBe(0)
   })
 
-  it('are used until their time is over, and not at that moment', async () => {
+  it('are used until just before their time is over', async () => {
     const { clock, replays, add } = setUp()
     add('first')
     await clock.advance(500)
@@ -44,7 +44,7 @@ describe('replays in memory', () => {
     expect(replays.get('a')).toBeUndefined()
   })
 
-  it('drop the oldest if there is no room, and reject one of a sixteenth of the room', () => {
+  it('drop the oldest one when they are full, and refuse one that is too large', () => {
     const { replays, add } = setUp()
     add('huge', Buffer.allocUnsafeSlow(MIB))
     expect(replays.size).toEqual({ entries: 0, bytes: 0 })
@@ -56,7 +56,7 @@ describe('replays in memory', () => {
     expect(replays.get('a9')).toBeDefined()
   })
 
-  it('are counted once if added twice, and not at all when deleted or cleared', () => {
+  it('are counted once if added twice, and no longer after a delete or clear', () => {
     const { clock, replays, add } = setUp()
     add('a')
     const { bytes } = replays.size

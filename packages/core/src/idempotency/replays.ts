@@ -79,8 +79,8 @@ export class Replays {
   }
 
   /**
-   * Deletes expired records up to the first valid one. Later records with a shorter retention are
-   * deleted after it.
+   * Deletes expired records from the oldest one to the first valid one. An expired record after
+   * that one stays until a later sweep.
    */
   #sweep(): void {
     const now = this.#clock.now()

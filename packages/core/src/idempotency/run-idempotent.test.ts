@@ -1,4 +1,4 @@
-// Jobs: the same journey without HTTP.
+// Jobs: idempotency keys without HTTP.
 
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { IdempotencyBench, NOTHING_LEFT } from '../testing/idempotency-bench.ts'
@@ -68,7 +68,7 @@ describe('a new job', () => {
     expect(await idempotent('job', never)).toEqual(result)
   })
 
-  it('is not run again if its result has no JSON form, because it was done', async () => {
+  it('is not run again if its result has no JSON form, because the job was done', async () => {
     const cycle: Record<string, unknown> = {}
     cycle.self = cycle
     for (const [key, value] of Object.entries({ cycle, bigint: 1n, never, symbol: Symbol('x') })) {
@@ -80,7 +80,7 @@ describe('a new job', () => {
     }
   })
 
-  it('keeps no result after withoutBody(), but keeps that it was done', async () => {
+  it('stores no result after withoutBody(), but counts as done', async () => {
     const result = await idempotent('job', ({ withoutBody }) => {
       withoutBody()
       return { secret: 1 }
@@ -156,7 +156,7 @@ describe('a repeated job', () => {
     }
   })
 
-  it('is another job in another scope, and differs from a request with the same key', async () => {
+  it('differs from a job in another scope, and from a request with the same key', async () => {
     expect(await idempotent('k-1', () => 'a')).toBe('a')
     expect(await idempotent('k-1', () => 'b', { scope: 'user-1' })).toBe('b')
     const request = await bench.route()({ key: 'k-1' })
@@ -179,13 +179,13 @@ describe('a repeated job', () => {
     await expect(kept?.(never)).rejects.toMatchObject({ code: 'ERR_STAMPEDE_UNCERTAIN' })
   })
 
-  it("is rejected with the store's error without the store, and an event reports it", async () => {
+  it("is rejected with the store's error while the store is unavailable", async () => {
     bench.store.next('begin', refuse)
     await expect(idempotent('job', never)).rejects.toThrow('the store is away')
     expect(bench.events.take()).toEqual(['store.failed begin', 'answered unavailable'])
   })
 
-  it('gets the result from this process if that could not be stored', async () => {
+  it('gets the result from this process if the store could not get the result', async () => {
     bench.store.next('finish', refuse)
     expect(await idempotent('job', () => 1)).toBe(1)
     expect(await idempotent('job', never)).toBe(1)

@@ -133,8 +133,8 @@ async function runJob<T>(
 }
 
 /**
- * Encodes the result of a job. Undefined if JSON cannot represent it. The job completed, so it must
- * not run again because of that. The result `undefined` becomes null.
+ * Encodes the result of a job. Undefined if JSON cannot represent the result: an error would make
+ * the job run again although it completed. The result `undefined` becomes null.
  */
 function encodeIfPossible(key: string, value: unknown): StoredValue | undefined {
   try {

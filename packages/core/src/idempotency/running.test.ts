@@ -28,7 +28,7 @@ const ref = { scope: 'user-1', key: 'k-1' }
 const state = async () => (await bench.stampede.idempotency.inspect(ref))?.state
 
 describe('the lease of an attempt', () => {
-  it('is renewed at each third of its length, separately, until it ends', async () => {
+  it('is renewed at each third of its length until the attempt ends', async () => {
     const all = await Promise.all(['a', 'b', 'c'].map((key) => ask({ key })))
     bench.store.take()
     await bench.clock.advance(40_000)
@@ -72,7 +72,7 @@ describe('the lease of an attempt', () => {
     await next.answer()
   })
 
-  it('also prevents the run if it was lost during onLeaseExpired', async () => {
+  it('allows no run if it was lost during onLeaseExpired', async () => {
     await (await ask()).end({ type: 'unanswered' })
     await bench.clock.advance(30_000)
     const onLeaseExpired = () =>
@@ -92,7 +92,7 @@ describe('the lease of an attempt', () => {
     await request.answer()
   })
 
-  it('is over by the clock of its process if it could not be renewed, and duplicates begin again', async () => {
+  it('is over by the clock of its process if no renewal succeeded', async () => {
     const request = await ask()
     bench.store.always = refuse
     await bench.clock.advance(29_697)
@@ -164,7 +164,7 @@ describe('the end of an attempt', () => {
     expect((await ask()).got?.body).toBe('next')
   })
 
-  it('writes a lost record again if it completed, and not if it was released', async () => {
+  it('writes a lost record again if the attempt completed, and not if it was released', async () => {
     for (const status of [500, 201]) {
       const request = await ask()
       bench.store.next('finish', async (work) => {
@@ -200,13 +200,13 @@ describe('the end of an attempt while the store is unavailable', () => {
   it('sends the response, also to duplicates in this process, without the store', async () => {
     const request = await finishWithout()
     expect(request.got?.body).toBe('made')
-    expect(bench.stampede.stats().idempotency).toEqual({ running: 0, unstored: 1 })
+    expect(bench.stampede.stats().idempotency).toMatchObject({ running: 0, unstored: 1 })
     expect((await ask()).got).toMatchObject({ by: 'core', body: 'made' })
     expect((await ask({ body: 'other' })).got?.status).toBe(422)
     expect(bench.store.take()).toEqual([])
   })
 
-  it('is remembered, even if there is no room for the response', async () => {
+  it('is remembered even if there is no room for the response', async () => {
     const large = 'x'.repeat(40 * 1024 * 1024)
     ask = bench.route({ maxBodyBytes: large.length })
     await finishWithout({ body: large })
@@ -282,7 +282,7 @@ describe('the end of an attempt while the store is unavailable', () => {
     expect(await state()).toBe('completed')
   })
 
-  it('is tried again for a release, too, which is no replay', async () => {
+  it('is tried again for a released attempt, too', async () => {
     await finishWithout({ status: 500 })
     bench.store.always = undefined
     expect((await ask()).got?.status).toBe(409)
@@ -299,7 +299,7 @@ describe('the end of an attempt while the store is unavailable', () => {
     expect((await ask()).got?.status).toBe(503)
   })
 
-  it('does not hide a later attempt', async () => {
+  it('does not hide a later attempt from requests', async () => {
     const frozen = await ask()
     bench.store.always = refuse
     await bench.clock.advance(30_001)
@@ -312,7 +312,7 @@ describe('the end of an attempt while the store is unavailable', () => {
     expect((await ask()).got?.body).toBe('next')
   })
 
-  it('does not hide an attempt that completed before it was stored', async () => {
+  it('does not hide an attempt that completed before the result was stored', async () => {
     const frozen = await ask()
     bench.store.always = refuse
     await bench.clock.advance(30_001)

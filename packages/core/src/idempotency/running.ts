@@ -1,4 +1,5 @@
-// A running attempt of this process: its lease with the renewal, the signal of a loss, and its end.
+// A running attempt of this process: renewal of its lease, the signal when the lease is lost, and
+// the end of the attempt.
 
 import { leaseLost } from '../errors.ts'
 import type { Deadline } from '../lease/deadlines.ts'
@@ -110,8 +111,8 @@ export class Running {
   }
 
   /**
-   * Ends the attempt. False if another attempt has the key by now, so that the result does not
-   * count. Never rejects. Bounded in time. Synchronous with a memory store.
+   * Ends the attempt. False if another attempt has taken over, so that the result does not count.
+   * Never rejects, and takes a bounded time. Synchronous with a memory store.
    */
   finish(outcome: Outcome): boolean | Promise<boolean> {
     this.#holdEndsAt = Infinity
@@ -133,8 +134,8 @@ export class Running {
   #finishLater(outcome: Outcome): void {
     const { key, policy, fingerprints } = this.claim
     const kept = outcome.as === 'completed' ? outcome.kept : undefined
-    // `retry` must not reference the outcome or its frame, which would keep another copy of the
-    // body.
+    // `retry` must not reference the outcome or its frame. Otherwise a second copy of the body
+    // would stay in memory.
     const bare = outcome.as === 'completed' ? undefined : outcome
     const retry = async (left: Kept | undefined) => {
       const ending = bare ?? { as: 'completed', kept: left as Kept }
@@ -246,7 +247,7 @@ export class Running {
     this.#rt.events.emit({ type: 'lease.lost', key, fence: this.begun.grant.fence }, name)
   }
 
-  /** From now on, repeats of the request send a command to the store. */
+  /** After this, repeats of the request get the state of their key from the store. */
   #removeFromRunning(): void {
     const { key } = this.claim
     if (this.#rt.running.get(key) !== this) return

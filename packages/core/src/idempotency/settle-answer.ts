@@ -1,4 +1,4 @@
-// The outcome of an attempt, by the handler's response and its calls on the attempt.
+// The outcome of an attempt, derived from the handler's response and its calls on the attempt.
 
 import type { AttemptEnd } from '../ports/idempotent-exchange.ts'
 import type { Decisions } from './attempt.ts'
@@ -6,9 +6,12 @@ import { type Kept, withoutBody } from './kept-response.ts'
 import { isFinal, replayableHeaders } from './replayable.ts'
 import type { Outcome } from './running.ts'
 
-/** Undefined if the outcome is unknown. Then the lease expires, and `onLeaseExpired` decides. */
-export function outcomeOf(end: AttemptEnd, said: Readonly<Decisions>): Outcome | undefined {
-  const { verdict, keepsBody } = said
+/**
+ * Returns the outcome. If it is unknown (undefined), the lease expires, and `onLeaseExpired`
+ * decides.
+ */
+export function outcomeOf(end: AttemptEnd, decisions: Readonly<Decisions>): Outcome | undefined {
+  const { verdict, keepsBody } = decisions
   if (verdict === 'uncertain') return { as: 'uncertain' }
   if (verdict === 'release') return { as: 'released' }
   if (end.type === 'unanswered') return undefined

@@ -19,7 +19,7 @@ const never = () => {
   throw new Error('it was run again')
 }
 
-/** The attempt after a dead one. */
+/** Begins an attempt after the lease of another one ended. */
 async function takeover(first: ScriptedRequest): Promise<ScriptedRequest> {
   await first.end({ type: 'unanswered' })
   await bench.clock.advance(30_000)
@@ -97,7 +97,7 @@ describe('a result that cannot be stored', () => {
       'more than 65536 bytes; return a reference instead',
     ],
     ['bytes over 64 KiB', new Uint8Array(64 * 1024 + 1), 'more than 65536 bytes'],
-  ])('is an error that names the step: %s', async (_, value, message) => {
+  ])('causes an error that names the step: %s', async (_, value, message) => {
     const { attempt } = await ask()
     const step = attempt.step('charge', () => value)
     await expect(step).rejects.toMatchObject({
@@ -108,7 +108,7 @@ describe('a result that cannot be stored', () => {
     expect(bench.store.take()).toEqual(['begin'])
   })
 
-  it('has more than 64 KiB, and exactly 64 KiB is accepted', async () => {
+  it('has more than 64 KiB, while exactly 64 KiB is accepted', async () => {
     const { attempt } = await ask()
     const most = new Uint8Array(64 * 1024)
     expect(await attempt.step('bytes', () => most)).toHaveLength(64 * 1024)
@@ -142,7 +142,7 @@ describe('a step of an expired attempt', () => {
     const there = new IdempotencyBench({ clock, store: b })
     const late = await here.route()()
     const step = late.attempt.step('charge', async () => {
-      // This process stands still, and does not notice.
+      // This process is suspended, so it does not notice the end of its lease.
       here.rt.keeper.stop()
       await there.stampede.idempotency.release({ scope: 'user-1', key: 'k-1' }, { force: true })
       await there.route()()

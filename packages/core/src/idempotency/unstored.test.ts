@@ -91,7 +91,7 @@ describe('unstored results', () => {
     expect(unstored.bytes).toBe(0)
   })
 
-  it('are counted down when they are stored or replaced', async () => {
+  it('no longer count once they are stored or replaced', async () => {
     const { unstored, replies, add } = setUp()
     add('a', { bytes: MIB })
     add('a', { bytes: 10 })
@@ -151,7 +151,7 @@ describe('unstored results', () => {
     unstored.stop()
   })
 
-  it('are not tried after the end', () => {
+  it('are given up after stop()', () => {
     const { clock, unstored, log, add } = setUp()
     unstored.stop()
     add('a')

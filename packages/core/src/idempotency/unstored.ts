@@ -34,7 +34,7 @@ export class Unstored {
   /** Oldest first. */
   readonly #waiting = new Map<string, Entry>()
   /** Keys of the entries that may have a body, oldest first. */
-  readonly #whole = new Set<string>()
+  readonly #withBody = new Set<string>()
   #bytes = 0
   #timer: Timer | undefined
   #delayMs = FIRST_RETRY_MS
@@ -73,14 +73,17 @@ export class Unstored {
     const entry: Entry = { ...unfinished, kept, until: this.#clock.now() + forMs, bytes: 0 }
     entry.bytes = RECORD_BYTES + bytesOf(key, entry)
     this.#waiting.set(key, entry)
-    this.#whole.add(key)
+    this.#withBody.add(key)
     this.#bytes += entry.bytes
     this.#bound()
     this.#delayMs = FIRST_RETRY_MS
     this.#schedule()
   }
 
-  /** The store is available again: retries start at once, with short delays. */
+  /**
+   * Called when the store is available again. Retries at once, and after failures with short
+   * delays.
+   */
   storeIsBack(): void {
     this.#delayMs = FIRST_RETRY_MS
     this.retryNow()
@@ -101,20 +104,20 @@ export class Unstored {
     this.#timer?.cancel()
     for (const each of this.#waiting.values()) each.giveUp()
     this.#waiting.clear()
-    this.#whole.clear()
+    this.#withBody.clear()
     this.#bytes = 0
   }
 
   #delete(key: string): void {
     this.#bytes -= this.#waiting.get(key)?.bytes ?? 0
     this.#waiting.delete(key)
-    this.#whole.delete(key)
+    this.#withBody.delete(key)
   }
 
   #bound(): void {
-    for (const key of this.#whole) {
+    for (const key of this.#withBody) {
       if (this.#bytes <= MAX_BYTES) return
-      this.#whole.delete(key)
+      this.#withBody.delete(key)
       const entry = this.#waiting.get(key)
       if (entry?.kept === undefined) continue
       this.#bytes -= entry.bytes
@@ -122,7 +125,8 @@ export class Unstored {
       entry.bytes = RECORD_BYTES + bytesOf(key, entry)
       this.#bytes += entry.bytes
     }
-    // Whole entries are dropped only if they exceed the bound without their bodies.
+    // All bodies have been dropped. If the entries still exceed the bound, the oldest ones are
+    // dropped.
     for (const [key, entry] of this.#waiting) {
       if (this.#bytes <= MAX_BYTES) return
       this.#delete(key)
@@ -143,7 +147,7 @@ export class Unstored {
       if (this.#waiting.get(key) !== unfinished) continue
       if (this.#clock.now() >= unfinished.until) unfinished.giveUp()
       else if (!(await unfinished.retry(unfinished.kept))) continue
-      // An entry that replaced this one meanwhile stays.
+      // If another entry has replaced this one meanwhile, that entry must stay.
       if (this.#waiting.get(key) === unfinished) this.#delete(key)
     }
   }

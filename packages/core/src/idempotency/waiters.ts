@@ -5,7 +5,8 @@ import type { Clock } from '../ports/clock.ts'
 
 export interface Waiting {
   /**
-   * Waits for a wake-up, but at most for `forMs`. A wake-up since `join` or the last sleep counts.
+   * Waits for a wake-up, but at most for `forMs`. If a wake-up came after `join` or the last
+   * `sleep`, it resolves at once.
    */
   sleep(forMs: number): Promise<void>
   leave(): void

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { whenKnown } from './when-known.ts'
 
-/** Settles later, and its then() returns undefined. That is allowed, and enough for `await`. */
+/** A thenable that settles later and whose then() returns undefined, which `await` accepts. */
 function thenable(how: 'resolve' | 'reject'): Promise<string> {
   const then = (resolve: (value: string) => void, reject: (error: Error) => void): void => {
     const settle = () => (how === 'resolve' ? resolve('value') : reject(new Error('refused')))

@@ -66,7 +66,7 @@ describe('a write to L1', () => {
   it.each([
     ['too long to remember', [3 * 1024 * 1024]],
     ['one of those that are too long together', [1024 * 1024, 1024 * 1024, 1024 * 1024]],
-  ])('is also refused if the purge of its key is %s', (_, lengths) => {
+  ])('is refused if the purge of its key is %s', (_, lengths) => {
     const l1 = create(LIMITS)
     const since = l1.sequence()
     const keys = lengths.map((length, i) => `${i}`.padEnd(length, 'k'))
@@ -75,7 +75,7 @@ describe('a write to L1', () => {
     expect(l1.put('k', hold('5'), l1.sequence())).toBe(true)
   })
 
-  it('is also refused if the purge of its key is one of too many to remember', () => {
+  it('is refused if the purge of its key is one of too many to remember', () => {
     const l1 = create(LIMITS)
     const since = l1.sequence()
     l1.purge('k')
@@ -108,7 +108,7 @@ describe('a write to L1', () => {
     expect(fenceIn(l1)).toBe('6')
   })
 
-  it('keeps a variant where a purge of its group finds it', () => {
+  it('stores a variant where a purge of its vary group finds it', () => {
     const l1 = create(LIMITS)
     const slot = hold('5') as L1Copy
     l1.put('k\0de', slot, l1.sequence())
@@ -138,7 +138,7 @@ describe('a write to L1', () => {
 })
 
 describe('a purge of L1', () => {
-  it('drops one key; a flush drops all', () => {
+  it('drops one key, while a flush drops all keys', () => {
     const l1 = create(LIMITS)
     for (const key of ['a', 'b', 'c']) l1.put(key, hold('1'), l1.sequence())
     l1.purge('a')
@@ -166,7 +166,7 @@ describe('a bound of L1', () => {
     expect([fenceIn(l1, 'a'), fenceIn(l1, 'b'), fenceIn(l1, 'c')]).toEqual(['1', undefined, '1'])
   })
 
-  it('leaves out an entry above the size per entry, and drops the one that it would have replaced', () => {
+  it('leaves out an entry that is too large, and drops the older entry of the same key', () => {
     const l1 = create({ ...LIMITS, maxEntryBytes: 1_000 })
     l1.put('k', hold('1'), l1.sequence())
     expect(() => l1.put('k', hold('2', value(1_000)), l1.sequence())).not.toThrow()
@@ -181,14 +181,14 @@ describe('a bound of L1', () => {
     expect(l1.size).toEqual({ entries: 0, bytes: 0 })
   })
 
-  it('keeps refusals while it is off, because a refusal makes others look up again', () => {
+  it('still refuses a write from before a purge while L1 is off', () => {
     const l1 = create({ ...LIMITS, maxBytes: 0 })
     const since = l1.sequence()
     l1.purge('k')
     expect(l1.put('k', hold('1'), since)).toBe(false)
   })
 
-  it('stores nothing if it is 0 per entry', () => {
+  it('stores nothing if maxEntryBytes is 0', () => {
     const l1 = create({ ...LIMITS, maxEntryBytes: 0 })
     l1.put('k', hold('1'), l1.sequence())
     expect(l1.get('k')).toBeUndefined()

@@ -22,7 +22,7 @@ const LONG_AGO = -(2 ** 30)
 
 /** Bytes of one array element. */
 const REFERENCE_BYTES = 8
-/** Bound of the remembered purges in bytes. Clients choose the length of URLs, hence of keys. */
+/** Limit of the remembered purges, in bytes. Clients choose the length of URLs and so of keys. */
 const PURGES_BYTES = 2 * 1024 * 1024
 /** Bytes of a variant in the index of vary groups (a key and all of its variants). */
 const VARIANT_BYTES = 350
@@ -30,7 +30,7 @@ const VARIANT_BYTES = 350
 export interface L1Limits {
   readonly maxBytes: number
   readonly maxEntries: number
-  /** Larger entries are only in the store. */
+  /** Entries that are larger have no copy in L1. */
   readonly maxEntryBytes: number
 }
 
@@ -43,20 +43,22 @@ export interface L1Copy {
   /** If the copy is stale: time from which this process may look it up in the store again. */
   nextLookupAt: number
   /** If the copy is fresh: time from which a hit may start a random early refresh. */
-  nextDrawAt: number
+  nextEarlyRefreshAt: number
   /** `PurgeMarks.version` at which the copy was last found valid. */
-  judged: number
+  validAtVersion: number
 }
 
-/** Purges of a key and its variants: the numbers of the last purge and of the last hard purge. */
+/** The last purges of a key and its variants. Each purge in this process gets a number. */
 interface Purged {
+  /** Number of the last purge. */
   readonly last: number
+  /** Number of the last hard purge. 0: none. */
   readonly hard: number
 }
 
 /**
  * A hit-for-miss marker. Until `until`, requests of its key do not wait for each other. From
- * `nextLookupAt` on, this process may request the lease for a run whose response may be stored.
+ * `nextLookupAt` on, this process may request the lease for one of their runs.
  */
 export interface L1Marker {
   readonly type: 'marker'
@@ -71,6 +73,7 @@ export type L1Item = L1Copy | L1Marker
 export interface L1Storage {
   readonly size: number
   readonly calculatedSize: number
+  readonly maxSize: number
   readonly maxEntrySize: number
   get(key: string): L1Item | undefined
   set(key: string, item: L1Item): unknown
@@ -86,7 +89,7 @@ export interface L1Storage {
  */
 export interface LocalStore {
   readonly items: L1Storage
-  /** Works like `commit`, with a copy in place of a frame. */
+  /** Works like `commit`, but takes an L1 copy in place of encoded bytes. */
   keep(grant: Grant, item: L1Copy): Promise<CommitReply>
 }
 
@@ -123,6 +126,11 @@ export class L1 {
     return { entries: this.#items?.size ?? 0, bytes: this.#items?.calculatedSize ?? 0 }
   }
 
+  /** Limit of `size.bytes`. */
+  get maxBytes(): number {
+    return this.#items?.maxSize ?? 0
+  }
+
   get(key: string): L1Item | undefined {
     return this.#items?.get(key)
   }
@@ -149,7 +157,7 @@ export class L1 {
     return true
   }
 
-  /** Whether a hard purge after `since` may have removed the entry. */
+  /** Whether a hard purge after `since`, a number from `sequence`, may have removed the entry. */
   wasPurgedSince(key: string, since: number): boolean {
     const purgedAt = this.#purges.get(groupOf(key))?.hard ?? 0
     return since < this.#forgotten || purgedAt > since
@@ -162,8 +170,8 @@ export class L1 {
   }
 
   /**
-   * Adds the compressed form of this body to the size of the copy. Drops that form if the copy
-   * would be too large with it.
+   * Counts the compressed form of this body in the size of the copy. If the copy would then be too
+   * large, drops that form.
    */
   recount(key: string, body: Uint8Array, added: Coding): void {
     const item = this.#items?.get(key)
@@ -213,11 +221,11 @@ export function isNewer(a: string, b: string): boolean {
 }
 
 export function newCopy(copy: HeldEntry, begunAt: number = LONG_AGO, nextLookupAt = 0): L1Copy {
-  // A single literal. An object built step by step would get a hidden class of 300 bytes.
+  // One literal, because an object built step by step would need 300 bytes for a hidden class.
   const body = ownBytes(copy.entry.body)
   const isOwn = body === copy.entry.body
   const held = isOwn ? copy : { ...copy, entry: { ...copy.entry, body } }
-  return { type: 'copy', held, begunAt, nextLookupAt, nextDrawAt: 0, judged: -1 }
+  return { type: 'copy', held, begunAt, nextLookupAt, nextEarlyRefreshAt: 0, validAtVersion: -1 }
 }
 
 export function newMarker(now: number, forMs: number, delayMs = 0): L1Marker {

@@ -59,7 +59,7 @@ describe('an entry from before a purge', () => {
 })
 
 describe('an entry from after a purge', () => {
-  it('is valid, also at the same position', () => {
+  it('is valid, also at the same position as the purge', () => {
     expect(after(mark(ALL, 10)).judge(PRODUCT)).toBe('valid')
     expect(after(mark(ALL, 9, true)).judge(PRODUCT)).toBe('valid')
   })
@@ -85,7 +85,7 @@ describe('known purges', () => {
     )
   })
 
-  it('change the version, and repeated ones do not', () => {
+  it('change the version once, even if they arrive twice', () => {
     const marks = after(mark(ALL, 11))
     const { version } = marks
     marks.add(mark(ALL, 11), 900)
@@ -114,7 +114,7 @@ describe('forgotten purges', () => {
     expect(marks.judge({ ...untagged, asOf: 1 })).toBe('valid')
   })
 
-  it('are forgotten earlier for routes, because each of those is compared', () => {
+  it('include purges of routes sooner, because each of those is compared', () => {
     const marks = new PurgeMarks()
     for (let n = 1; n <= 1_001; n++) marks.add(mark(routeSubject(`/r${n}/:id`), n), 0)
     expect(marks.size).toBe(1_000)
@@ -127,7 +127,7 @@ describe('forgotten purges', () => {
     const made = { ...PRODUCT, asOf: 1_000, path: '/products/42/reviews/7' }
     const began = performance.now()
     for (let n = 0; n < 5_000; n++) expect(marks.judge(made)).toBe('valid')
-    // Otherwise it would be 5 million comparisons.
+    // Without that check, the 5 000 calls would make 5 million comparisons.
     expect(performance.now() - began).toBeLessThan(2_000)
   })
 })

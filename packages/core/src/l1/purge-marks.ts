@@ -19,7 +19,7 @@ interface LastPurges {
   softAt: number
 }
 
-/** `void`: purged. A number: stale since this time, on the clock of this process. */
+/** A number means that the entry is stale since this time, on the clock of this process. */
 export type Verdict = 'valid' | 'purged' | number
 
 /**
@@ -49,8 +49,8 @@ export class PurgeMarks {
   newest: Position = 0
 
   /**
-   * Adds a purge. `at` is its time on the clock of this process. A purge at a position that is not
-   * newer changes nothing.
+   * Adds a purge. `at` is its time on the clock of this process. Nothing changes if a purge of the
+   * subject at this or a newer position is known.
    */
   add({ subject, soft, position }: Mark, at: number): void {
     this.newest = Math.max(this.newest, position)
@@ -66,8 +66,8 @@ export class PurgeMarks {
   }
 
   /**
-   * Announces a purge that is being sent to the store. Call the returned function when the purge
-   * was added or has failed.
+   * Call this before a purge is sent to the store. Call the returned function when the purge was
+   * added here, or when it has failed.
    */
   expect(subject: string): () => void {
     this.#pending.set(subject, (this.#pending.get(subject) ?? 0) + 1)
@@ -87,7 +87,7 @@ export class PurgeMarks {
     this.version += 1
   }
 
-  /** Whether an entry is purged or stale, by its subjects and by the position at its fill. */
+  /** Decides by the known purges whether an entry is valid, stale or purged. */
   judge(provenance: Provenance): Verdict {
     if (provenance.asOf >= this.newest && this.#pending.size === 0) return 'valid'
     if (provenance.asOf < this.#oldestKnown) return 'purged'

@@ -1,5 +1,5 @@
-// Checks of copies before they are served. A purged copy is not served. Nor is one of which this
-// process may have missed a purge.
+// Checks of copies before they are served. A copy is not served if it was purged, or if this
+// process may have missed a purge of it.
 
 import { type HeldEntry, staleFrom } from '../entry/entry.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -31,11 +31,11 @@ export function validCopy(
   now: number = rt.clock.now(),
 ): HeldEntry | undefined {
   if (!isConfirmed(rt, copy.begunAt, now)) return undefined
-  if (copy.judged === rt.marks.version) return copy.held
+  if (copy.validAtVersion === rt.marks.version) return copy.held
   const held = afterPurges(rt, copy.held)
   if (held === undefined) return undefined
   copy.held = held
-  copy.judged = rt.marks.version
+  copy.validAtVersion = rt.marks.version
   return held
 }
 
@@ -53,7 +53,7 @@ export function freshCopy(
   if (copy?.type !== 'copy') return undefined
   const held = validCopy(rt, copy, now)
   if (held === undefined || now >= held.staleAt) return undefined
-  return earlyRefresh > 0 && now >= copy.nextDrawAt ? undefined : held
+  return earlyRefresh > 0 && now >= copy.nextEarlyRefreshAt ? undefined : held
 }
 
 /**
@@ -65,8 +65,9 @@ export function confirmedCopy(rt: Validity, held: HeldEntry): HeldEntry | undefi
 }
 
 /**
- * The older entry of a fill after the purges since its lookup. `since` is the number of L1's last
- * purge before that lookup. It is needed for purges by key, which PurgeMarks does not have.
+ * The older entry of a fill, if it was not purged since the lookup of the fill. `since` is the
+ * number of L1's last purge before that lookup. L1 has the purges by key, and PurgeMarks those by
+ * subject.
  */
 export function stillValid(
   rt: Validity,
@@ -79,7 +80,8 @@ export function stillValid(
 }
 
 /**
- * The entry after the known purges of its subjects: unchanged, stale since a purge, or undefined.
+ * Applies the known purges of its subjects to an entry. Returns the entry unchanged, the entry as
+ * stale, or undefined if it was purged.
  */
 export function afterPurges(rt: Validity, held: HeldEntry): HeldEntry | undefined {
   const verdict = rt.marks.judge(held.entry.provenance)

@@ -29,7 +29,7 @@ describe('deadlines on one timer', () => {
     expect(clock.timers).toBe(0)
   })
 
-  it('are not due after they were ended, also by another deadline', async () => {
+  it('are not due once ended, also if another deadline ends them', async () => {
     deadlines.end(add('ended', 100))
     const other = add('other', 200)
     deadlines.add(clock.now() + 150, () => deadlines.end(other))
@@ -60,7 +60,7 @@ describe('deadlines on one timer', () => {
     expect(due).toEqual([])
   })
 
-  it('are due if they were added after a stop, also later than the dropped ones', async () => {
+  it('are due if they were added after a stop', async () => {
     add('a', 100)
     deadlines.stop()
     add('after', 150)

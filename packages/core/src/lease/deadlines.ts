@@ -1,5 +1,5 @@
-// Many deadlines on one timer. Most deadlines end before they are due, so a timer for each of them
-// would be wasted.
+// Many deadlines on one timer. Most deadlines are cancelled before they are due, so a timer for
+// each of them would be wasted.
 
 import { type Clock, MOST_LATE_MS, type Timer } from '../ports/clock.ts'
 
@@ -26,7 +26,7 @@ export class Deadlines {
     return deadline
   }
 
-  /** Ends a deadline before it is due. The timer keeps running for the next deadline. */
+  /** Cancels a deadline. The timer keeps running for the next deadline. */
   end(deadline: Deadline | undefined): void {
     if (deadline !== undefined) this.#open.delete(deadline)
   }

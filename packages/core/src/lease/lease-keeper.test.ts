@@ -5,7 +5,7 @@ import { type Hold, type HoldHooks, LeaseKeeper, type Renewer } from './lease-ke
 
 const grantOf = (key: string): Grant => ({ key, token: `token of ${key}`, fence: '1' })
 
-/** A keeper whose replies to `renew` are set by the test. */
+/** Creates a keeper. The test sets the replies to `renew`. */
 function setUp(
   reply: (keys: string[]) => Promise<boolean[]> = async (keys) => keys.map(() => true),
 ) {
@@ -38,7 +38,7 @@ describe('a lease that is kept', () => {
     expect(clock.timers).toBe(0)
   })
 
-  it('costs nothing if it ends before it is due', async () => {
+  it('sends no command if it ends before its first renewal', async () => {
     const { clock, log, hold } = setUp()
     hold('a', 300).end()
     await clock.advance(1_000)
@@ -66,7 +66,7 @@ describe('a lease that is kept', () => {
     expect(keeper.size).toBe(3)
   })
 
-  it('is not late if it is due sooner than all others', async () => {
+  it('is renewed in time if it is due sooner than all others', async () => {
     const { clock, log, hold } = setUp()
     hold('slow', 3_000)
     await clock.advance(10)
@@ -75,7 +75,7 @@ describe('a lease that is kept', () => {
     expect(log).toEqual(['110: renew quick for 300'])
   })
 
-  it('is not kept twice after it was ended twice', () => {
+  it('may be ended twice without effect on another lease of its key', () => {
     const { keeper, hold } = setUp()
     const first = hold('a', 300)
     hold('a', 300)
@@ -122,7 +122,7 @@ describe('a lease that the store granted to another holder', () => {
 })
 
 describe('a renewal whose store fails', () => {
-  it('is repeated twice as often, and the lease is not lost by it', async () => {
+  it('is tried again twice as often, and the lease is kept', async () => {
     let calls = 0
     const { clock, log, hold } = setUp(async (keys) => {
       calls += 1

@@ -1,5 +1,5 @@
-// Renewal of all leases of this process, each after a third of its length, by one timer. A lost
-// lease only forbids the commit. The response still reaches its client.
+// Renewal of all leases of this process by one timer, each after a third of its length. If a lease
+// is lost, the result cannot be committed, but the response still reaches its client.
 
 import { messageOf } from '../errors.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -12,15 +12,17 @@ export interface Renewer {
 
 export interface HoldHooks {
   /**
-   * The lease was extended. It lasts for its full length from `sentAt`, when the renewal was sent.
+   * Called after a renewal. The lease now lasts for its full length from `sentAt`, when the renewal
+   * was sent.
    */
   renewed?(sentAt: number): void
-  /** The store replied that the lease has ended or belongs to another holder. */
+  /** Called if the store replies that the lease has ended or belongs to another holder. */
   lost?(): void
 }
 
+/** The renewal of one lease. */
 export interface Hold {
-  /** Stops the renewal. The lease in the store is ended by a commit or a release. */
+  /** Stops the renewal. It does not end the lease in the store: a commit or a release does. */
   end(): void
 }
 
@@ -57,7 +59,10 @@ export class LeaseKeeper {
     return [...this.#held].map((held) => held.grant)
   }
 
-  /** Renews the lease until it ends. `forMs`: the remaining time of the lease, if not `leaseMs`. */
+  /**
+   * Renews the lease until `end` is called or the lease is lost. `forMs` is the time after which
+   * the lease ends without a renewal.
+   */
   hold(grant: Grant, leaseMs: number, hooks: HoldHooks, forMs: number = leaseMs): Hold {
     const held: Held = {
       grant,
@@ -82,9 +87,9 @@ export class LeaseKeeper {
   }
 
   /**
-   * Renews one lease. Each lease has its own command, because a node of a cluster that hangs must
-   * not delay the renewals on other nodes. If a renewal fails, two thirds of the lease remain.
-   * Retries come twice as often as renewals.
+   * Renews one lease. Each lease has its own command, so that a cluster node that hangs does not
+   * delay the renewals on other nodes. If a renewal fails, two thirds of the lease remain. Retries
+   * are twice as frequent as renewals.
    */
   async #renew(held: Held): Promise<void> {
     const { grant, leaseMs } = held

@@ -8,7 +8,8 @@ const TOKENS_AT_ONCE = 256
 let random: Buffer = Buffer.alloc(0)
 
 /**
- * 128 random bits in base64url. Another process cannot guess them, and so cannot end this lease.
+ * 128 random bits in base64url. A process that does not know the token of a lease cannot guess it,
+ * and so cannot end the lease.
  */
 export function newToken(): string {
   if (random.length === 0) random = randomBytes(TOKEN_BYTES * TOKENS_AT_ONCE)

@@ -1,5 +1,5 @@
-// A Map whose entries expire. It finds expired entries on lookup, and a few more on each addition.
-// So it needs no timer, and no call takes long.
+// A Map whose entries expire, without a timer. A lookup drops the entry if it has expired. Each
+// addition checks a few entries more.
 
 interface Expiring {
   readonly expiresAt: number

@@ -37,7 +37,7 @@ function setUp() {
 }
 
 describe('the idempotency records of this process', () => {
-  it('have a limit in bytes: no new key begins, and none is forgotten, until some have expired', async () => {
+  it('have a limit in bytes, beyond which no new key begins and none is forgotten', async () => {
     const { clock, store, begin, complete } = setUp()
     const frame = new Uint8Array(100 * MIB)
     await complete('a', frame)

@@ -1,5 +1,5 @@
 // The idempotency store in one process: the protocol of lua/*-record-1.lua on a Map. A record is
-// never evicted before it expires, because its handler could run again. If there are too many
+// never evicted before it expires, otherwise its handler could run again. If there are too many
 // records, new keys are refused.
 
 import { ownBytes, stringBytes } from '../entry/own-memory.ts'
@@ -21,6 +21,7 @@ import type {
   SettleReply,
 } from '../ports/idempotency-store.ts'
 import { ExpiringMap } from './expiring-map.ts'
+import { warnIfSeveralProcesses } from './several-processes.ts'
 
 interface Record {
   state: 'running' | 'completed' | 'released' | 'uncertain'
@@ -99,6 +100,7 @@ export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
 
   attach(hooks: IdempotencyHooks): void {
     if (this.#hooks !== undefined) throw storeInUse('idempotency')
+    warnIfSeveralProcesses('idempotency keys')
     this.#hooks = hooks
   }
 
@@ -214,7 +216,7 @@ export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
     this.#bytes = 0
   }
 
-  /** Handles an expired lease, when another request begins. */
+  /** Handles the expired lease of a record when another request begins. */
   #lapse(record: Record, request: BeginRequest): void {
     record.lost += 1
     record.recovery = true
@@ -305,9 +307,9 @@ function begun(key: string, record: Record): BeginReply {
   return { status: 'begun', grant, attempt, isRecovery: recovery, steps: kept }
 }
 
-function same(known: Fingerprints, given: Fingerprints): boolean {
-  if (known.exact !== '' && known.exact === given.exact) return true
-  return known.canonical !== '' && known.canonical === given.canonical
+function same(known: Fingerprints, other: Fingerprints): boolean {
+  if (known.exact !== '' && known.exact === other.exact) return true
+  return known.canonical !== '' && known.canonical === other.canonical
 }
 
 function isFence(record: Record, fence: string): boolean {

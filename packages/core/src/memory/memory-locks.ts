@@ -12,12 +12,16 @@ import type {
 } from '../ports/lock-store.ts'
 import type { LockInfo } from '../ports/store-operator.ts'
 import { ExpiringMap } from './expiring-map.ts'
+import { warnIfSeveralProcesses } from './several-processes.ts'
 
 interface Lock {
   fence: number
   token: string
   until: number
-  /** End of a record that is neither released nor requested again, as in Redis. */
+  /**
+   * Moment at which the record is dropped, as in Redis, unless its lock is renewed or acquired
+   * again.
+   */
   expiresAt: number
   queued: Queued | undefined
 }
@@ -37,6 +41,7 @@ export class MemoryLocks implements LockStore {
 
   attach(hooks: LockHooks): void {
     if (this.#hooks !== undefined) throw storeInUse('createLocks')
+    warnIfSeveralProcesses('locks')
     this.#hooks = hooks
   }
 

@@ -1,5 +1,6 @@
-// One record of the memory store: entry or hit-for-miss, lease, failure, and whether requests wait.
-// Redis has one hash per key for it. The entry is an object in a slot, which L1 reads and updates.
+// One record of the memory store: entry or hit-for-miss marker, lease, failure, and whether
+// requests wait. In Redis, each record is one hash. The entry is an object in a slot, which L1
+// reads and updates.
 
 import type { HeldEntry } from '../entry/entry.ts'
 import { stringBytes } from '../entry/own-memory.ts'
@@ -29,7 +30,7 @@ export function newRecord(): MemoryRecord {
   }
 }
 
-/** Drops the failure. A key that is hit-for-miss stays so. */
+/** Drops the failure, but not the hit-for-miss marker. */
 export function clearFailure(record: MemoryRecord): void {
   record.retryAt = 0
   record.failure = undefined

@@ -117,7 +117,7 @@ describe('maxBytes', () => {
     expect(sizeOf(store).entries).toBe(142)
     await clock.advance(1)
     for (let i = 0; i < 80; i++) await write(store, `newer${i}`, 100)
-    // Fresh records, and those with a PASS mark or a failure.
+    // Records with a fresh entry, with a hit-for-miss marker, or with a failure.
     expect(sizeOf(store).entries).toBe(122)
     expect(await store.lookup('passed', { token: '', leaseMs: 0 })).toMatchObject({
       status: 'pass',
@@ -144,7 +144,7 @@ describe('maxBytes', () => {
     expect(() => memoryStore({ maxBytes: maxBytes as number })).toThrow(/^memoryStore\.maxBytes: /)
   })
 
-  it('is the right spelling of the option', () => {
+  it('is suggested for a misspelt option', () => {
     const options = { maxByte: 5 } as object
     expect(() => memoryStore(options)).toThrow('did you mean maxBytes?')
   })
@@ -207,7 +207,7 @@ describe('one store', () => {
     expect(wakes).toEqual(['k'])
   })
 
-  it('does not let a caller wait that only reads', async () => {
+  it('does not make a caller wait that only reads', async () => {
     const store = memoryStore()
     const { wakes } = attach(store)
     const grant = await lease(store, 'k')

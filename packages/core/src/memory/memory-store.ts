@@ -65,6 +65,7 @@ class MemoryStore implements StampedeStore, LocalStore {
   readonly idempotency: MemoryIdempotency = new MemoryIdempotency()
   readonly operator: StoreOperator
   readonly name = 'memory'
+  readonly isAvailable = true
   /** The store has one process, which cannot miss a purge. */
   readonly confirmedAt = Number.POSITIVE_INFINITY
   readonly #records: GroupedLru<MemoryRecord>
@@ -232,7 +233,7 @@ class MemoryStore implements StampedeStore, LocalStore {
     record.leaseUntil = 0
     const { waiting } = record
     record.waiting = false
-    this.#keep(key, record)
+    this.#writeRecord(key, record)
     if (waiting) this.#wake(key)
   }
 
@@ -241,8 +242,8 @@ class MemoryStore implements StampedeStore, LocalStore {
     record.fence = this.#nextFence(record)
     record.token = request.token
     record.leaseUntil = now + request.leaseMs
-    // The LRU measures a record only in `set`. Without a change of entry or failure its size is the
-    // same.
+    // The LRU measures a record only in `set`, which is not needed if the size of the record did
+    // not change.
     if (record.failure !== undefined || !isKnown) {
       clearFailure(record)
       this.#records.set(key, { ...record })
@@ -251,7 +252,7 @@ class MemoryStore implements StampedeStore, LocalStore {
   }
 
   /** Writes a copy of the record, because the LRU does not measure the same object again. */
-  #keep(key: string, record: MemoryRecord): void {
+  #writeRecord(key: string, record: MemoryRecord): void {
     this.#sweepSome()
     this.#records.set(key, { ...record })
   }
@@ -286,9 +287,7 @@ class MemoryStore implements StampedeStore, LocalStore {
   }
 }
 
-/**
- * Whether a failure is from an unlike request. Its cause may be that request, so it is not shared.
- */
+/** Whether the request that failed differs from this one. Then its failure is not shared. */
 function isOther({ like }: Failure, request: LookupRequest): boolean {
   return like !== undefined && request.like !== undefined && request.like !== like
 }

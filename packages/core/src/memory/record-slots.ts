@@ -1,11 +1,12 @@
-// L1's storage in a process with a memory store: the copies and markers in the store's records.
+// The records of a memory store as L1 sees them, so that each entry is in memory once.
 
 import type { GroupedLru } from '../l1/grouped-lru.ts'
 import type { L1Item, L1Storage } from '../l1/l1.ts'
 import type { MemoryRecord } from './memory-record.ts'
 
 /**
- * L1's view of the records: one copy or marker each. Only the store adds and removes records.
+ * The records as L1 sees them: each has one copy or one marker. Only the store adds and removes
+ * records.
  */
 export class RecordSlots implements L1Storage {
   readonly #records: GroupedLru<MemoryRecord>
@@ -20,6 +21,10 @@ export class RecordSlots implements L1Storage {
 
   get calculatedSize(): number {
     return this.#records.calculatedSize
+  }
+
+  get maxSize(): number {
+    return this.#records.maxSize
   }
 
   get maxEntrySize(): number {

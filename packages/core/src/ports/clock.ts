@@ -1,5 +1,5 @@
-// The clock of a process. Core measures every duration on `now()`. It is never compared with a
-// moment of another machine: Redis TIME is the fleet's only clock.
+// The clock of a process. Core measures every duration with `now()`. Two machines never compare
+// their clocks, because Redis TIME is the only clock of the fleet.
 
 // Imported because Node looks up the global `performance` on each access, which is slower.
 import { performance } from 'node:perf_hooks'
@@ -12,7 +12,7 @@ export interface Timer {
 export interface Clock {
   /**
    * Milliseconds on a clock that never goes back. It continues while the machine is suspended,
-   * because leases and copies end meanwhile. Zero has no meaning.
+   * because leases and copies end meanwhile. The clock may start at any number.
    */
   now(): number
   /** Milliseconds since the Unix epoch, for `Date` headers only. */
@@ -22,20 +22,23 @@ export interface Clock {
 }
 
 /**
- * If a timer is late by more than this, the machine was suspended: timers stood still meanwhile,
- * and the clock did not. Then the timer has to be set again.
+ * If a timer is overdue by more than this, the machine was suspended. During a suspension the clock
+ * advances and timers do not, so the timer must be set again.
  */
 export const MOST_LATE_MS = 1_000
 
-/** A smaller difference between the two clocks is a rounding error. It is ignored. */
+/** A change of less than this between the two clocks is ignored as a rounding error. */
 const ROUNDING_MS = 10
-/** The process may be interrupted between two readings. After this many tries, the last is used. */
+/**
+ * Limit of tries to read both clocks at one moment. The process may be interrupted between the two
+ * readings. After the last try, its result is used.
+ */
 const MOST_READINGS = 5
 
 /**
  * A clock that advances with the faster one of two clocks. The monotonic clock stands still while
- * the machine is suspended, and the wall clock may be set back. A wall clock that is set forward
- * counts as time passed: at worst, leases and copies end early.
+ * the machine is suspended, and the wall clock may be set back. If the wall clock is set forward,
+ * this clock advances as well. At worst, leases and copies end early.
  *
  * The clocks are compared only once per millisecond, since each reading costs time.
  */

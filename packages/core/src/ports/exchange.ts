@@ -40,8 +40,8 @@ export interface RequestView {
   /** Path and query as received, before a mounted router changed them. */
   readonly target: string
   /**
-   * The target that a middleware before the cache rewrote the request to. It is part of the key,
-   * because the middleware may have chosen it by request fields that are in no key.
+   * The target after a middleware before the cache has rewritten it. It is part of the key, because
+   * the middleware may have chosen it by request fields that the key does not have.
    */
   readonly rewritten?: string | undefined
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
@@ -49,7 +49,10 @@ export interface RequestView {
   readonly hasBody?: boolean | undefined
   /** Whether the client sent a TLS certificate, valid or not. */
   readonly hasClientCertificate?: boolean | undefined
-  /** Whether this or an earlier request logged in the whole connection (NTLM, Negotiate). */
+  /**
+   * Whether this request, or an earlier one on its connection, logged in the whole connection
+   * (NTLM, Negotiate).
+   */
   readonly hasLogin?: boolean | undefined
   /**
    * Server name that the client sent in the TLS handshake (SNI, RFC 6066 §3). Empty: the client
@@ -82,7 +85,10 @@ export interface PartOfBody {
   readonly start: number
   /** Offset of the byte after the last one. */
   readonly end: number
-  /** Fields that replace those of the same names in the head of the 200. `add` is sent too. */
+  /**
+   * Fields that replace the fields of the same names in the head of the 200. The fields of `add`
+   * are sent too.
+   */
   readonly fields: HeaderList
 }
 
@@ -108,8 +114,8 @@ export type OnInner = (inner: InnerCache) => HeaderList | undefined
 /** Receiver of a captured body, chunk by chunk, for `collapse: 'stream'`. */
 export interface LiveSink {
   /**
-   * Called once, before any chunk. The head was sent, and it has no field for one client only, so
-   * followers may read the body.
+   * Called once, before any chunk, after the head was sent without a field for one client only.
+   * Followers may read the body from then on.
    */
   open(head: CapturedHead): void
   /** Whether a follower reads the body now. */
@@ -120,7 +126,8 @@ export interface LiveSink {
    */
   write(chunk: Uint8Array): boolean
   /**
-   * Ends the body. `whole`: the handler ended it. Otherwise the followers' responses are cut off.
+   * Ends the body. `whole` is true if the handler ended the body. Otherwise the followers'
+   * responses are cut off.
    */
   end(whole: boolean): void
 }
@@ -129,7 +136,7 @@ export interface LiveSink {
 export interface RunWatch {
   /** Called once, before the head is sent or when the client left. */
   readonly onHead?: HeadWatch | undefined
-  /** Set for a request whose key was looked up. */
+  /** Set if this cache looked up the key of the request. */
   readonly onInner?: OnInner | undefined
   /** Called once, when the response ended or the client left. */
   readonly onEnd?: (() => void) | undefined
@@ -187,14 +194,14 @@ export type OriginEnd =
   /** The handler threw. `status` is the one that the framework will send. */
   | { readonly type: 'failed'; readonly status: number; readonly error: unknown }
 
-/** A complete response from core: a hit, a part of one, a 304, or a shared failure. */
+/** A complete response from core: a hit, a byte range of a hit, a 304, or a shared failure. */
 export interface Reply {
   readonly status: number
   readonly headers: HeaderList
   readonly body: Uint8Array | undefined
   /**
-   * Kind of a whole stored body. The bytes come from a shared store and may not be of that kind, so
-   * check them.
+   * Kind of a whole stored body. Check the bytes before use, because they come from a shared store
+   * and may be of another kind.
    */
   readonly kind?: BodyKind | undefined
   /**
@@ -246,8 +253,8 @@ export interface Exchange<Native = unknown> {
   readonly request: RequestView
   readonly native: Native
   /**
-   * Whether the client left. If its request runs the handler: whether the client left before the
-   * response ended.
+   * Whether the client left. If the request of this client runs the handler, a client that left
+   * after the end of the response does not count.
    */
   isGone?(): boolean
   /**
@@ -267,7 +274,13 @@ export interface Exchange<Native = unknown> {
    */
   allowsEtag?(native: Native): boolean
   /**
-   * Called once in the asynchronous context of the request, unless `sendReady` or `bypass` is the
+   * The pattern of the route that handles the request, such as `/products/:id`, for counters and
+   * metrics. Undefined: the framework has not chosen a route yet, or has no routes. Never called on
+   * a hit.
+   */
+  routeOf?(native: Native): string | undefined
+  /**
+   * Called once in the asynchronous context of the request, unless `sendReady` or `forward` is the
    * first call. Later calls may come from other asynchronous contexts.
    */
   prepare?(): void
@@ -284,8 +297,8 @@ export interface Exchange<Native = unknown> {
   sendLive?: ((reply: LiveReply) => void) | undefined
   /**
    * Runs the same request through the whole app again, on a request and response without a client.
-   * Observes the run from this middleware on. The end is `failed` if the run does not reach this
-   * middleware. Never rejects.
+   * `observer` sees the response that leaves this middleware. If the run does not reach this
+   * middleware, the end is `failed`. Never rejects.
    */
   redispatch(observer: OriginObserver): Promise<OriginEnd>
 }

@@ -13,8 +13,8 @@ import type { Grant } from './grant.ts'
 
 /**
  * Hashes that show whether two requests are the same: `exact` of the bytes, `canonical` of the
- * parsed body. Two requests are the same if one of the parts is known for both and equal. Empty:
- * unknown.
+ * parsed body. Two requests are the same if their `exact` hashes are equal, or their `canonical`
+ * hashes. An empty hash is unknown and equals no other.
  */
 export interface Fingerprints {
   readonly exact: string
@@ -141,15 +141,15 @@ export interface IdempotencyStore {
   /** Called once, before all other methods, when idempotency keys are first used. */
   attach(hooks: IdempotencyHooks): void
   /**
-   * Begins an attempt, or returns the reason why not. One round trip, one atomic step. Rejects with
-   * `ERR_STAMPEDE_STORE_UNAVAILABLE`.
+   * Begins an attempt, or returns why it cannot begin. One round trip, one atomic step. Rejects
+   * with `ERR_STAMPEDE_STORE_UNAVAILABLE`.
    */
   begin(key: string, request: BeginRequest): Promise<BeginReply>
   /** Extends leases. Returns for each grant whether it still holds its lease. */
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]>
   /**
-   * Ends the attempt and wakes the waiters, in one step. `fingerprints` go into the record if it
-   * was lost and is written again.
+   * Ends the attempt and wakes the waiters, in one step. If the record was lost, it is written
+   * again, with these `fingerprints`.
    */
   finish(grant: Grant, finish: Finish, fingerprints: Fingerprints): Promise<FinishReply>
   /** Stores the result of one step of a running attempt. */

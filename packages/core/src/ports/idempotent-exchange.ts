@@ -35,9 +35,9 @@ export interface AttemptObserver {
   /** How long the handler may still take to respond after its client left. */
   readonly graceMs: number
   /**
-   * Called exactly once. The adapter sends the end of the response when the promise resolves, or at
-   * once without a promise. The promise resolves in bounded time and never rejects. If the adapter
-   * knows early that the body is not stored, it does not delay the response.
+   * Called exactly once. If it returns a promise, the adapter delays the end of the response until
+   * the promise resolves. The promise resolves in bounded time and never rejects. If the adapter
+   * already knows that the body will not be stored, it does not delay the end.
    */
   onEnd(end: AttemptEnd): void | Promise<void>
 }

@@ -18,8 +18,8 @@ export function escapeKey(text: string): string {
 }
 
 /**
- * Inverse of `escapeKey`. A key that `escapeKey` did not produce is returned unchanged, since keys
- * also come from the server.
+ * Inverse of `escapeKey`. A key that `escapeKey` did not produce is returned unchanged, because a
+ * key in a message of the server may be anything.
  */
 export function unescapeKey(escaped: string): string {
   if (!escaped.startsWith('j')) return escaped.slice(1)

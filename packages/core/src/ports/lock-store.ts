@@ -16,8 +16,8 @@ export interface LockRequest {
 }
 
 /**
- * - `granted`: the lease lasts for `forMs`, counted from before the request was sent. That is never
- *   longer than the lease in the store.
+ * - `granted`: the lease lasts for `forMs`, counted from the moment before the request was sent. So
+ *   the caller's lease never ends after the lease in the store.
  * - `busy`: another holder has the lock, for `forMs` at most. `onGrant` may end the wait earlier.
  */
 export type LockReply =
@@ -26,11 +26,9 @@ export type LockReply =
 
 export interface LockRelease {
   readonly status: 'released' | 'lost'
-  /**
-   * Set if no other process was queued, so that the lock went to `next` of this process at once.
-   */
+  /** The grant of `next`, if no other process was in the lock queue. */
   readonly granted?: { readonly grant: Grant; readonly forMs: number }
-  /** Lease of the next holder, which that holder may renew. */
+  /** How long the lease of the next holder lasts, if the holder does not renew it. */
   readonly busyForMs?: number
 }
 
@@ -49,8 +47,8 @@ export interface LockStore {
   readonly name: string
   attach(hooks: LockHooks): void
   /**
-   * Takes the lock or joins the lock queue. One round trip. Rejects with
-   * `ERR_STAMPEDE_STORE_UNAVAILABLE`. Then the lease was not taken, or expires by itself.
+   * Takes the lock or joins the lock queue. One round trip. If it rejects
+   * (`ERR_STAMPEDE_STORE_UNAVAILABLE`), the lease was not taken, or it expires by itself.
    */
   acquire(key: string, request: LockRequest): Promise<LockReply>
   /** Extends leases to `leaseMs`. Returns for each grant whether it still holds its lease. */

@@ -1,11 +1,11 @@
-// Internal keys and purge subjects as users wrote them, for events and errors. The inverse of
-// cache/key.ts, ports/key.ts and ports/subject.ts, which a test checks.
+// Internal keys and purge subjects in the form that users wrote, for events and errors. This is the
+// inverse of cache/key.ts, ports/key.ts and ports/subject.ts, as a test checks.
 
 import { DATA_PREFIX, groupOf, unescapeKey } from './key.ts'
 
 /**
- * The key of `getOrSet`, the key that an option `key` returned, `GET` with the URL, or the target
- * of a purge.
+ * Returns the key of `getOrSet`, the key that an option `key` returned, `GET` with the URL, or the
+ * target of a purge.
  */
 export function shownKey(internalKey: string): string {
   const text = groupOf(internalKey)
@@ -17,7 +17,9 @@ export function shownKey(internalKey: string): string {
   return internalKey.replace(/^[tgph]=|^r(?=\/)/, '')
 }
 
-/** Splits text in which each field follows its length and a colon. */
+/**
+ * Splits a text such as `5:https4:host`, in which each field comes after its length and a colon.
+ */
 function fieldsIn(text: string): string[] {
   const fields: string[] = []
   for (let at = 0; at < text.length; ) {

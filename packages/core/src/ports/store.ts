@@ -177,6 +177,8 @@ export interface StampedeStore {
    * before the first confirmation.
    */
   readonly confirmedAt: number
+  /** False while operations fail at once, because the store did not reply a moment ago. */
+  readonly isAvailable: boolean
   /** Called once, by `createStampede`. A store serves one Stampede. */
   attach(hooks: StoreHooks): void
   /**
@@ -192,9 +194,9 @@ export interface StampedeStore {
    */
   pass(grant: Grant, passMs: number): Promise<CommitReply>
   /**
-   * Ends the lease and wakes the waiters. A key that is hit-for-miss stays so. If another request
-   * waited for this fill, the failure is shared for `backoffMs`: a request in a process that got
-   * `busy`, or in the process of the holder (`awaited`). If no request waited, the next lookup gets
+   * Ends the lease and wakes the waiters. A key that is hit-for-miss stays so. If other requests
+   * waited for this fill, the failure is shared for `backoffMs`. They waited in a process that got
+   * `busy`, or in the holder's own process (`awaited`). If no request waited, the next lookup gets
    * the lease at once.
    */
   fail(

@@ -1,11 +1,11 @@
-// Purge subjects: a tag, cache group, path, route or everything. Stores and messages have a subject
-// as one string, whose first letter shows its kind.
+// Purge subjects: a tag, cache group, path, route or everything. In stores and messages, a subject
+// is one string, whose first letter shows its kind.
 
 import { createHash } from 'node:crypto'
 
 export type SubjectKind = 'tag' | 'group' | 'path' | 'route' | 'all'
 
-/** The subject of all entries. Entries do not list it. */
+/** The subject of all entries. It is in no entry's list of subjects. */
 export const ALL = '*'
 
 const KINDS: Readonly<Record<string, SubjectKind>> = {

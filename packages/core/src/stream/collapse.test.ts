@@ -52,7 +52,7 @@ class Run {
     return this
   }
 
-  /** The head was sent without a cookie. */
+  /** Opens the sink, because the head was sent without a cookie. */
   open(): this {
     this.observer.live?.open(this.#head)
     return this
@@ -323,7 +323,7 @@ describe('a streamed response that is too large to be stored', () => {
     const reading = await ask(cache)
     run.write('9')
     await settled()
-    // One later run may be stored, if its response is not too large.
+    // If the response of one later run is not too large, it may be stored.
     const late = [await ask(cache), await ask(cache)]
     expect(late.map((each) => each.by)).toEqual([undefined, 'bypass'])
     run.write('0')

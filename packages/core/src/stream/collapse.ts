@@ -1,5 +1,6 @@
 // `collapse: 'stream'`: the waiters of a flight get the leader's response while the handler writes
-// it. The response must be storable and not purged meanwhile. A waiter gets all of it.
+// it. The response must be storable, and must not have been purged meanwhile. Each waiter gets the
+// response from its first byte.
 
 import { heldEntry, type StoredResponse } from '../entry/entry.ts'
 import type { Flight } from '../flight/flight.ts'
@@ -65,20 +66,23 @@ function holdAt({ entry, freshMs, bornAt }: LiveHead): Live['held'] {
  * may have been missed.
  */
 export function publish(rt: Runtime, flight: Flight, live: Live): boolean {
-  if (rt.closed || rt.flights.get(flight.key) !== flight || !isShown(rt, flight, live)) return false
+  if (rt.closed || rt.flights.get(flight.key) !== flight || !mayShow(rt, flight, live)) return false
   flight.showLive(live)
-  flight.waiters.settleEach(rt, ({ caller }) => (caller.acceptsLive ? liveFor(live) : undefined))
+  flight.waiters.settleEach(({ caller }) => (caller.acceptsLive ? liveFor(live) : undefined))
   return true
 }
 
-/** The response being written, for a new caller, if the caller can still get it from its start. */
+/**
+ * Adds a new caller to the response that the handler is writing. Undefined if the caller cannot get
+ * the response from its first byte any more.
+ */
 export function joinLive(rt: Runtime, flight: Flight, caller: Caller): Resolution | undefined {
   const { live } = flight
   if (live === undefined || !caller.acceptsLive || !live.body.isJoinable) return undefined
-  return isShown(rt, flight, live) ? liveFor(live) : undefined
+  return mayShow(rt, flight, live) ? liveFor(live) : undefined
 }
 
-function isShown(rt: Runtime, flight: Flight, { held }: Live): boolean {
+function mayShow(rt: Runtime, flight: Flight, { held }: Live): boolean {
   return isConfirmed(rt, flight.fillingSince) && rt.marks.judge(held.entry.provenance) === 'valid'
 }
 

@@ -64,7 +64,7 @@ describe('a live body', () => {
     ['more', ['123456789', 'ab'], '123456789!'],
     ['as many', ['12345', '67890'], '1234567890.'],
   ])(
-    'has the length that it declared, or breaks, if it has %s bytes than declared',
+    'keeps the declared length or breaks off (bytes in its chunks: %s)',
     async (_, chunks, got) => {
       const body = new LiveBody(100, 10)
       const read = all(body.attach())

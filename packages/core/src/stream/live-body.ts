@@ -1,12 +1,12 @@
-// A body with several readers while the handler still writes it. It is a linked list of chunks: the
-// body references the first one for later readers, and each reader its next one. Once the body is
-// too large to store, it drops its reference, so that chunks which all readers have read are freed.
+// A body with several readers while the handler still writes it. It is a linked list of chunks. The
+// body references the first chunk, and each reader its next chunk. Once the body is too large to
+// store, it drops its reference. Chunks that all readers have read are then freed.
 
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
 import { responseError } from '../errors.ts'
 import type { LiveChunks } from '../ports/exchange.ts'
 
-/** A response that is still being written. `held` has all of it except the body. */
+/** A response that is still being written. `held` has all of the response except its body. */
 export interface Live {
   readonly held: HeldEntry & { readonly entry: StoredResponse }
   readonly body: LiveBody
@@ -114,7 +114,8 @@ export class LiveReader implements LiveChunks {
   }
 
   /**
-   * Whether the body was cut off. A caller without its first byte can still get another response.
+   * Whether the body was cut off. A caller whose client has no byte yet can still get another
+   * response.
    */
   get isCut(): boolean {
     return this.#isCut

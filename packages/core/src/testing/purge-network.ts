@@ -94,6 +94,7 @@ export class PurgeNetwork {
 
 export class NetworkMember implements StampedeStore {
   readonly name = 'network'
+  readonly isAvailable = true
   readonly locks: StampedeStore['locks']
   readonly idempotency: StampedeStore['idempotency']
   readonly operator: StampedeStore['operator']

@@ -55,6 +55,7 @@ export class Gate {
 /** Passes calls on to a store, unless a fault is set. Records them as `operation key`. */
 export class FaultyStore implements StampedeStore {
   readonly name = 'faulty'
+  readonly isAvailable = true
   readonly locks: LockStore
   readonly idempotency: FaultyIdempotency
   readonly operator: StampedeStore['operator']
@@ -163,6 +164,7 @@ export function sharedStores(): { a: FaultyStore; b: FaultyStore } {
   const member = (): StampedeStore => {
     return {
       name: 'shared',
+      isAvailable: true,
       locks: inner.locks,
       operator: inner.operator,
       idempotency: idempotency(),

@@ -73,14 +73,14 @@ test.each(LATE_ANSWERS)('a response sent by %s after the client left is complete
 )
 
 test.each(LATE_ANSWERS)(
-  'a response sent by %s is complete, also if the client left before the handler began',
+  'a response sent by %s is complete even if the client left before the handler began',
   async (_, answer) => {
     let ended: (end: OriginEnd) => void = () => {}
     const end = new Promise<OriginEnd>((resolve) => {
       ended = resolve
     })
     await using server = await serve((_req, res) => {
-      // As during a lookup in the store: no further `close` comes.
+      // The client left earlier, such as during a lookup, so no `close` follows.
       res.once('close', () => {
         setImmediate(() => {
           const onHead = () => ({ action: 'send', capture: true, add: [], remove: [] }) as const
@@ -97,14 +97,14 @@ test.each(LATE_ANSWERS)(
   },
 )
 
-test('a response after a reset connection is complete', () =>
+test('a response after a connection reset is complete', () =>
   open(async ({ res, end, leave }) => {
     await leave('rst')
     res.end('hello')
     expect((await end).type).toBe('complete')
   }))
 
-test('the cookie of an inner session is seen even without a client', () =>
+test('the cookie of an inner session is seen after the client has left', () =>
   open(async ({ res, end, heads, leave }) => {
     onHeaders(res, () => void res.setHeader('Set-Cookie', 'sid=1'))
     await leave()
@@ -113,7 +113,7 @@ test('the cookie of an inner session is seen even without a client', () =>
     expect(heads[0]?.headers).toContainEqual(['set-cookie', 'sid=1'])
   }))
 
-test('a handler that writes on without its client ends completely', () =>
+test('a response that the handler keeps writing after its client left is complete', () =>
   open(async ({ res, end, leave }) => {
     res.write('one ')
     await leave()
@@ -146,7 +146,7 @@ test.each([
   // As `send` does for res.sendFile() and express.static().
   ['after', (source: PassThrough, res: ServerResponse) => source.pipe(res) && source.destroy()],
 ])(
-  'a source that is destroyed %s it is piped to a departed client ends the capture at once',
+  'a source that is destroyed %s its pipe to a response without a client ends the capture',
   (_, answer) =>
     open(async ({ res, end, leave }) => {
       await leave()
@@ -172,7 +172,7 @@ test.each(DESTROYS)('%s by the app ends the capture at once', (_, destroy) =>
 const WHEN: ReadonlyArray<
   readonly [string, (res: ServerResponse, destroy: () => void) => unknown]
 > = [
-  // Node reports a departure on the request before the response.
+  // When a client leaves, Node emits `close` on the request before the response.
   ['as its request is aborted', ({ req }, destroy) => req.on('aborted', destroy)],
   ['as its client says that it ends', ({ req }, destroy) => req.socket.on('end', destroy)],
   ['after its client left', (res, destroy) => res.on('close', destroy)],
@@ -203,7 +203,7 @@ test('a source that fails in a pipeline ends the capture at once', () =>
     expect(await end).toEqual({ type: 'not-captured', reason: 'incomplete' })
   }))
 
-test('a silent handler is given up some time after its client left', () =>
+test('a handler that writes nothing is given up some time after its client left', () =>
   open(async ({ end, leave }) => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     await leave()
@@ -215,7 +215,7 @@ test('a silent handler is given up some time after its client left', () =>
     expect(settled).toHaveBeenCalledWith({ type: 'not-captured', reason: 'incomplete' })
   }))
 
-test('a body that stalls is given up sooner than a silent handler', () =>
+test('a body that stalls is given up sooner than a handler that writes nothing', () =>
   open(async ({ res, end, leave }) => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     res.write('one ')

@@ -1,20 +1,21 @@
-// Decides when the server gives up a response that was closed before its end().
+// Decides when to give up a response that was closed before its end(), because no end can be
+// expected.
 //
-// `close` says that the client no longer reads. It does not say that the handler has stopped. A
-// handler that waits for its database will still respond, and that response is worth storing. A
-// source piped into the response was unpiped by `close`, and will never end it. So the server gives
-// up a response:
-//   - at once, if the app closed it (res.destroy, or its socket destroyed from this side), or if a
-//     source was piped into it;
-//   - after 30 s, if the client left before anything was written. If the handler then pipes a
-//     source that breaks, the server gives up at once;
+// The event `close` means that the client no longer reads. It does not mean that the handler has
+// stopped. A handler that waits for its database will still respond, and that response is worth
+// storing. But `close` unpipes a source that is piped into the response, so this source will never
+// end it. A response is given up:
+//   - at once, if the app closed it (by res.destroy, or by destroying the socket), or if a source
+//     was piped into it;
+//   - after 30 s, if the client left before anything was written, or at once if the handler then
+//     pipes a source that breaks;
 //   - after 2 s without a write, if the client left in the middle of the body;
 //   - after 30 s without a write, if other clients read the same response. Its source is then read
-//     to the end for them.
+//     to the end for these clients.
 //
 // `graceMs` replaces all of these times, because the response of an idempotent handler is worth
-// more. A socket destroyed from this side then counts as a client that left. The reason:
-// server.setTimeout() and a broken next request destroy it while the handler still works.
+// more. A socket that this process destroyed then counts as a client that left. server.setTimeout()
+// and a broken next request destroy the socket while the handler still works.
 
 import type { ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
@@ -22,20 +23,24 @@ import { isHttp2 } from './http2.ts'
 
 export const ANSWER_WITHIN_MS = 30_000
 export const WRITE_WITHIN_MS = 2_000
-/** Node sets a longer timeout to 1 ms. */
+/** Longest timeout. Node replaces a longer one by 1 ms. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1
 
-/** A response that other clients read too. */
+/** The response, if other clients read it too. */
 export interface SharedSource {
-  /** Another client reads it now, so the handler gets more time. */
+  /** Whether another client reads the response now, so that the handler gets more time. */
   watched(): boolean
   piped(source: Readable): void
-  /** The client left in the middle of this source. True: other clients get the rest of it. */
+  /**
+   * Called when the client left in the middle of this source. True: other clients get the rest of
+   * the source.
+   */
   orphaned(source: Readable): boolean
 }
 
 /**
- * `closed`: closed, but the handler may still respond. `givenUp`: no response is expected any more.
+ * `closed` is called if the response was closed but the handler may still respond. `givenUp` is
+ * called when no response is expected any more.
  */
 export interface DepartureHooks {
   closed(): void
@@ -49,9 +54,9 @@ export interface DepartureHooks {
  * watchLeft().
  */
 export class Departure {
-  /** The response was closed before its end, and was not given up yet. */
+  /** Whether the response was closed before its end and not given up yet. */
   gone = false
-  /** The client left before the response ended. */
+  /** Whether the client left before the response ended. */
   left: boolean
   readonly #res: ServerResponse
   readonly #on: DepartureHooks
@@ -77,7 +82,7 @@ export class Departure {
   /** The app called res.destroy(): no response will follow. */
   destroyedByApp(): void {
     this.#byApp = true
-    // The `close` event has passed already; no second one will end the run.
+    // The `close` event was emitted before, and no second one will end the run.
     if (this.gone && this.#graceMs === undefined) this.#giveUp()
   }
 
@@ -119,8 +124,8 @@ export class Departure {
   }
 
   /**
-   * File servers destroy a source that they pipe to a client that left. Then nothing ends the
-   * response.
+   * Watches a source that is piped after the client has left. File servers destroy such a source,
+   * and then nothing ends the response.
    */
   #pipedLate(source: Readable): void {
     const broken = (): void => {
@@ -157,8 +162,9 @@ export function hasLeft(res: ServerResponse): boolean {
 }
 
 /**
- * Returns a function that tells whether the client left before its response ended. Call this before
- * the handler runs: the handler may listen for the same `close`, and its listener must come second.
+ * Returns a function that returns whether the client left before its response ended. Call this
+ * before the handler runs. The handler may listen for `close` too, and its listener must run after
+ * this one.
  */
 export function watchLeft(res: ServerResponse): () => boolean {
   let left = hasLeft(res)
@@ -169,11 +175,12 @@ export function watchLeft(res: ServerResponse): () => boolean {
 }
 
 /**
- * A socket closed by the client has ended or failed. One destroyed from this side has done neither.
+ * Whether the client closed its socket. Such a socket has ended or failed. A socket that this
+ * process destroyed has done neither.
  */
 function leftByClient(res: ServerResponse): boolean {
   const { socket } = res
-  // On HTTP/2 the socket is gone by now, and nothing else shows which side closed the stream.
+  // On HTTP/2, `res.socket` is null by now, and nothing else shows which side closed the stream.
   if (isHttp2(res)) return true
   return socket !== null && (socket.readableEnded || socket.errored !== null)
 }

@@ -3,27 +3,34 @@
 import type { IncomingMessage } from 'node:http'
 import type { TLSSocket } from 'node:tls'
 
-/** The members read here. On HTTP/2 each read goes through a slow proxy to the session's socket. */
+/**
+ * The members of a socket that are read here. On HTTP/2, each read goes through a slow proxy to the
+ * session's socket.
+ */
 export type ClientSocket = Partial<
   Pick<TLSSocket, 'authorized' | 'authorizationError' | 'getPeerCertificate' | 'servername'>
 >
 
 /**
- * Whether the client sent a certificate. True also for an invalid one, which a server with
- * `rejectUnauthorized: false` accepts.
+ * Whether the client sent a certificate, even an invalid one. A server with `rejectUnauthorized:
+ * false` accepts invalid certificates.
  */
 export function hasClientCertificate(socket: ClientSocket): boolean {
   if (socket.authorized === true) return true
-  // A client without a certificate has an error too, so the certificate itself decides.
+  // A client without a certificate has an error too, so look at the certificate itself.
   if (!socket.authorizationError) return false
   const certificate: object | null | undefined = socket.getPeerCertificate?.()
-  // Null after the connection has closed. True is the safe side: the request bypasses the cache.
+  // The certificate is null after the connection has closed. True is safe, because the request then
+  // bypasses the cache.
   return certificate == null || Object.keys(certificate).length > 0
 }
 
-/** Connections that sent NTLM or Negotiate, which log in a whole connection, and their requests. */
+/**
+ * Connections that were logged in with NTLM or Negotiate, and their requests. These schemes log in
+ * a whole connection.
+ */
 const loggedIn = new WeakSet<object>()
-/** Spares every request the lookup on a server where no client logs in like this. */
+/** False on most servers, where requests then need no lookup in `loggedIn`. */
 let isAnyLoggedIn = false
 
 /** Whether this request or an earlier one logged in the connection (RFC 4559 §6). */
@@ -34,17 +41,24 @@ export function hasLogin(req: IncomingMessage): boolean {
     loggedIn.add(connectionOf(req))
   }
   if (!isAnyLoggedIn || !loggedIn.has(connectionOf(req))) return false
-  // For inheritLogin(): an HTTP/2 stream forgets its session when it closes.
+  // inheritLogin() needs the request itself, because an HTTP/2 stream drops its session when it
+  // closes.
   loggedIn.add(req)
   return true
 }
 
-/** Marks `refresh`, which has a socket of its own, as logged in if `from` is. */
+/**
+ * Marks the request `refresh` as logged in if `from` is. A background refresh has a socket of its
+ * own.
+ */
 export function inheritLogin(from: IncomingMessage, refresh: IncomingMessage): void {
   if (loggedIn.has(from)) loggedIn.add(refresh.socket)
 }
 
-/** On HTTP/2 the session: `req.socket` is another proxy object there. */
+/**
+ * The connection of a request. On HTTP/2 this is the session, because `req.socket` is a proxy
+ * object there.
+ */
 function connectionOf(req: IncomingMessage): object {
   const { stream } = req as { stream?: { session?: object } }
   return stream?.session ?? req.socket

@@ -22,7 +22,7 @@ async function withRequest(fields: readonly string[], use: (req: IncomingMessage
   if (failure !== undefined) throw failure
 }
 
-test('conditions and ranges are hidden from every view of the request, and restored', () =>
+test('conditions and ranges are hidden from every view of the request, and later restored', () =>
   withRequest(FIELDS, (req) => {
     const { headers, rawHeaders } = req
     const restore = hideConditionals(req)
@@ -36,7 +36,7 @@ test('conditions and ranges are hidden from every view of the request, and resto
     expect(req.headersDistinct.range).toEqual(['bytes=0-1'])
   }))
 
-test('fields that the app adds while they are hidden stay', () =>
+test('fields that the app adds remain when hidden fields are restored', () =>
   withRequest(FIELDS, (req) => {
     const restore = hideConditionals(req)
     req.headers['x-user'] = '7'
@@ -44,7 +44,7 @@ test('fields that the app adds while they are hidden stay', () =>
     expect(req.headers).toMatchObject({ 'x-user': '7', range: 'bytes=0-1' })
   }))
 
-test('the view that core reads still has conditions and ranges', () =>
+test('the view of core still has hidden conditions and ranges', () =>
   withRequest(FIELDS, (req) => {
     const view = readRequest(req, { scheme: 'http', host: 'shop.test', target: '/' })
     hideConditionals(req)
@@ -76,7 +76,7 @@ test('other conditions may replace the hidden ones in every view', () =>
     expect(req.headersDistinct['if-modified-since']).toBeUndefined()
   }))
 
-test('a request without conditions can be sent with other ones, and is restored', () =>
+test('a request without conditions gets conditions for a time, and then loses them', () =>
   withRequest(['X-Tag: a'], (req) => {
     const { headers } = req
     const restore = hideConditionals(req, [['if-none-match', '"2"']])
@@ -86,7 +86,7 @@ test('a request without conditions can be sent with other ones, and is restored'
     expect(req.rawHeaders.join()).not.toContain('none-match')
   }))
 
-test('a request without conditions or ranges keeps its objects', () =>
+test('a request without conditions or ranges keeps its header objects', () =>
   withRequest(['X-Tag: a'], (req) => {
     const { headers } = req
     hideConditionals(req)?.()

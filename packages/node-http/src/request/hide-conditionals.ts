@@ -1,6 +1,6 @@
-// Hides the client's conditions and ranges from a handler that fills: it must send the whole
-// response, not a 304 or 206. Conditions of the stored response may replace them. The RequestView
-// holds the original header object, so core still sees the client's fields.
+// Hides the client's conditions and ranges from a handler that fills, which must send the whole
+// response, not a 304 or 206. Conditions for the stored response may replace the client's. The
+// RequestView has the original header object, so core still sees the client's fields.
 
 import type { IncomingMessage } from 'node:http'
 import type { HeaderList } from '@stampede/core/adapter'
@@ -9,8 +9,8 @@ import { unwatched } from './watch-reads.ts'
 const HIDDEN = ['if-none-match', 'if-modified-since', 'if-range', 'range']
 
 /**
- * Replaces them by `shown`. Returns a function that restores them; undefined if nothing was
- * replaced.
+ * Replaces the client's conditions and ranges by `shown`, and returns a function that restores
+ * them. Undefined if nothing was replaced.
  */
 export function hideConditionals(
   req: IncomingMessage,
@@ -31,13 +31,14 @@ export function hideConditionals(
       headersDistinct: { ...without(unwatched(distinct), present), ...Object.fromEntries(lists) },
     }),
   }
-  // Defined on the request itself: on HTTP/2 these are getters without setters.
+  // The properties are defined on the request itself, because on HTTP/2 they are getters without
+  // setters.
   for (const [name, value] of Object.entries(shadows)) define(req, name, value)
   let over = false
   return () => {
     if (over) return
     over = true
-    // Not the saved object: middlewares may have added to the copy in the meantime.
+    // The copy stays in use, because middlewares may have added fields to it.
     for (const [name] of shown) Reflect.deleteProperty(req.headers, name)
     for (const name of present) req.headers[name] ??= headers[name]
     define(req, 'rawHeaders', rawHeaders)

@@ -1,4 +1,4 @@
-// Reads the request body from what an earlier body parser has left on the request.
+// Reads the request body from the properties that a body parser has set on the request.
 
 import type { IncomingMessage } from 'node:http'
 import type { RequestBody } from '@stampede/core/adapter'
@@ -12,14 +12,15 @@ interface UploadedFile {
   readonly buffer: Uint8Array
 }
 
-/** The parsed body of a request, from where its framework keeps it. */
+/** The parsed body of a request, wherever its framework has it. */
 export interface ParsedRequest {
   readonly body: unknown
   readonly rawBody?: unknown
-  /** Uploads, if they are not on the IncomingMessage. */
+  /** Uploaded files, if they are not a property of the IncomingMessage. */
   readonly files?: unknown
   /**
-   * The framework's parsers set no body if they parsed nothing. So `{}` means that `{}` was sent.
+   * True if the parsers of the framework set no body when they parsed nothing. So `{}` means that
+   * the client sent `{}`.
    */
   readonly leavesNothing?: boolean
 }
@@ -36,9 +37,9 @@ export function readParsed(req: IncomingMessage, parsed: ParsedRequest): Request
 }
 
 /**
- * body-parser 1 (Express 4) sets `{}` if it parsed nothing, and marks requests that it parsed.
- * body-parser 2 marks nothing. So an empty object counts as the body only if Content-Length is too
- * small for more.
+ * Whether an empty object may come from a parser that parsed nothing. body-parser 1 (Express 4)
+ * sets `{}` then, and marks requests that it parsed. body-parser 2 marks nothing. So an empty
+ * object counts as the body only if Content-Length is too small for more.
  */
 function isLeftover(req: IncomingMessage, { body, leavesNothing }: ParsedRequest): boolean {
   if (Reflect.get(req, '_body') === true) return false
@@ -54,7 +55,7 @@ const PARSED_TYPE = /^[^;]*(?:[/+]json|\/x-www-form-urlencoded)[ \t]*(?:;|$)/i
 function uploadsOf(req: IncomingMessage, others: unknown): readonly UploadedFile[] | undefined {
   const single: unknown = Reflect.get(req, 'file')
   const lists = [Reflect.get(req, 'files'), others].map((list) => Object.values(Object(list)))
-  // A set: both places may name the same file.
+  // A set, because both properties may have the same file.
   const files = new Set([single, ...lists.flat(2)])
   const uploads: UploadedFile[] = []
   for (const file of files) {

@@ -42,23 +42,24 @@ function hasUnframedBody(req: IncomingMessage): boolean {
 }
 
 /**
- * Node sets `false` for a TLS client that sent no server name. Without TLS it is absent or null.
+ * In Node, `servername` is `false` for a TLS client that sent no name. Without TLS it is absent or
+ * null.
  */
 function servernameOf({ servername }: ClientSocket): string | undefined {
   return (servername as string | false | null | undefined) === false ? '' : servername || undefined
 }
 
 /**
- * An HTTP/2 client sends a scheme that may differ from its connection's. A handler may read either,
- * so both are in the key if they differ.
+ * The scheme for the key. An HTTP/2 client may send another scheme than that of its connection. A
+ * handler may read either scheme, so both are in the key if they differ.
  */
 function schemeOf(known: string, sent: string | string[] | undefined): string {
   return sent === undefined || sent === known ? known : `${known} ${sent}`
 }
 
 /**
- * Reads the client's address and its TLS state. A refresh may run after the connection has closed,
- * and Node forgets them then.
+ * Reads the client's address and its TLS state. Node drops both when the connection closes, and a
+ * background refresh may run after that.
  */
 export function rememberPeer(req: IncomingMessage): void {
   void req.socket.remoteAddress

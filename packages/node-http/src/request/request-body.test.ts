@@ -156,7 +156,7 @@ function collect(client: Socket): { text(): string; until(answers: number): Prom
 
 describe.each(READERS)('a body that a later layer reads by %s', (_, reader) => {
   test.each(FRAMINGS.flatMap((f) => [[...f, 'at once'] as const, [...f, 'slowly'] as const]))(
-    'is seen and left as it was: %s (%#)',
+    'is seen by core, and left complete for that layer: %s (%#)',
     async (name, fields, parts, text, how) => {
       const { seen } = await send([name, fields, parts, text], how, reader)
       const bytes = Buffer.from(text)
@@ -209,7 +209,7 @@ describe('a body that is too large', () => {
     expect(body).toEqual([{ type: 'too-large' }, false])
   })
 
-  test('is left as it was if it comes in chunks, with the rest unread', async () => {
+  test('is left complete if it comes in chunks, with the rest unread', async () => {
     const text = await withRequest(
       async (req) => {
         const body = await readRequestBody(req, 1000, { body: undefined })
@@ -221,7 +221,7 @@ describe('a body that is too large', () => {
     expect(text).toEqual(['too-large', LONG + LONG])
   })
 
-  test('can be discarded if it comes in chunks, and the connection used again', async () => {
+  test('can be discarded if it comes in chunks, so that the connection can be used again', async () => {
     await using server = await serve(async (req, res) => {
       const body = await readRequestBody(req, 1000, { body: undefined })
       res.end(body.type)
@@ -280,7 +280,7 @@ describe('a client that leaves in the middle of its body', () => {
   test.each([
     ['with a length', ['Content-Length: 10'], 'half'],
     ['in chunks', ['Transfer-Encoding: chunked'], '4\r\nhalf\r\n'],
-  ])('leaves nothing pending, and the handler does not run: %s', async (_, fields, sent) => {
+  ])('leaves nothing pending, and its handler does not run: %s', async (_, fields, sent) => {
     let seen: ((body: RequestBody) => void) | undefined
     const body = new Promise<RequestBody>((resolve) => {
       seen = resolve
@@ -300,7 +300,7 @@ describe('a client that leaves in the middle of its body', () => {
     expect(await body).toEqual({ type: 'incomplete' })
   })
 
-  test('leaves nothing pending if it leaves before the body is read', async () => {
+  test('leaves nothing pending if the client leaves before the body is read', async () => {
     let body: Promise<RequestBody> | undefined
     let done = (): void => {}
     const finished = new Promise<void>((resolve) => {
@@ -334,7 +334,7 @@ describe.each(PARSERS)('a body behind %s', (_, parser) => {
     ['an object', '{"a":1}', { a: 1 }],
     ['an array', '[]', []],
     ['an empty object', '{}', {}],
-  ])('is the parsed object for json, %s', async (_name, text, value) => {
+  ])('is the parsed object after json(), for %s', async (_name, text, value) => {
     expect(await behind(parser.json(), [JSON_TYPE], text)).toEqual({ type: 'parsed', value })
   })
 
@@ -343,22 +343,22 @@ describe.each(PARSERS)('a body behind %s', (_, parser) => {
     ['7', 7],
     ['false', false],
     ['""', ''],
-  ])('is the parsed value for json that is not strict: %s', async (text, value) => {
+  ])('is the parsed value after json() that is not strict: %s', async (text, value) => {
     const body = await behind(parser.json({ strict: false }), [JSON_TYPE], text)
     expect(body).toEqual({ type: 'parsed', value })
   })
 
-  test('is the raw bytes for json with a stored raw body', async () => {
+  test('is the raw bytes after json() that stores the raw body', async () => {
     const body = await behind(parser.json({ verify: rememberRawBody }), [JSON_TYPE], ' {"a":1} ')
     expect(body).toEqual({ type: 'bytes', bytes: Buffer.from(' {"a":1} ') })
   })
 
-  test('is bytes for raw', async () => {
+  test('is the raw bytes after raw()', async () => {
     const body = await behind(parser.raw({ type: () => true }), [], 'abc')
     expect(body).toEqual({ type: 'bytes', bytes: Buffer.from('abc') })
   })
 
-  test('is the parsed value for text and urlencoded', async () => {
+  test('is the parsed value after text() and urlencoded()', async () => {
     const text = await behind(parser.text(), ['Content-Type: text/plain'], 'abc')
     expect(text).toEqual({ type: 'parsed', value: 'abc' })
     const type = 'Content-Type: application/x-www-form-urlencoded'
@@ -366,7 +366,7 @@ describe.each(PARSERS)('a body behind %s', (_, parser) => {
     expect(form.type === 'parsed' && { ...(form.value as object) }).toEqual({ a: ['1', '2'] })
   })
 
-  test('is read, and left readable, if the parser ignores its type', async () => {
+  test('is read by core, and left readable, if the parser ignores its type', async () => {
     const seen = await withRequest(
       async (req) => {
         await parse(parser.json(), req)
@@ -389,7 +389,7 @@ describe.each(PARSERS)('a body behind %s', (_, parser) => {
     expect(await withRequest(read, fields, 'a,b')).toEqual({ type: 'unseen' })
   })
 
-  test('is empty for chunks without data', async () => {
+  test('is empty if it is chunked without data', async () => {
     const body = await withRequest(
       async (req) => {
         await parse(parser.json(), req)
@@ -423,7 +423,7 @@ describe('the body that earlier layers have left', () => {
     expect(await left(what)).toEqual({ type: 'bytes', bytes: Buffer.from('abc') })
   })
 
-  test('may be too large as a raw body', async () => {
+  test('is too large if its raw body is too large', async () => {
     expect(await left({ rawBody: 'more than ten' })).toEqual({ type: 'too-large' })
     expect(await left({}, Buffer.from('more than ten'))).toEqual({ type: 'too-large' })
   })
@@ -446,14 +446,14 @@ describe('the body that earlier layers have left', () => {
   test.each([
     ['in memory', inMemory, { type: 'parsed', value: { body: { a: '1' }, files: [inMemory] } }],
     ['on disk', { ...file, path: '/tmp/a' }, { type: 'unseen' }],
-  ])('includes files where the framework has them, %s', async (_, one, expected) => {
+  ])('includes files on the property that the framework uses, %s', async (_, one, expected) => {
     const files = { f: [one] }
     expect(await left({}, { a: '1' }, { files })).toEqual(expected)
     // Listed twice, it is still one file.
     expect(await left({ files }, { a: '1' }, { files })).toEqual(expected)
   })
 
-  test('is an empty object for other bytes only if parsers leave nothing else', async () => {
+  test('is an empty object for a non-empty body only if parsers leave no other trace', async () => {
     const type = (value: string) => ({ headers: { 'content-length': '3', 'content-type': value } })
     const json = type('Application/JSON; charset=utf-8')
     expect(await left(json, {})).toEqual({ type: 'unseen' })
@@ -463,12 +463,12 @@ describe('the body that earlier layers have left', () => {
     expect(await left(type('text/csv'), {}, { leavesNothing: true })).toEqual({ type: 'unseen' })
   })
 
-  test('is the fields for an upload without files', async () => {
+  test('is an object of the fields for an upload without files', async () => {
     expect(await left({ files: [] }, { a: '1' })).toEqual({ type: 'parsed', value: { a: '1' } })
   })
 })
 
-test('an encoding that an earlier layer has set is kept', async () => {
+test('an encoding that an earlier layer has set on the request is kept', async () => {
   const text = await withRequest(
     async (req) => {
       req.setEncoding('utf8')
@@ -483,7 +483,7 @@ test('an encoding that an earlier layer has set is kept', async () => {
   expect(text).toEqual([{ type: 'bytes', bytes: Buffer.from('Zoë') }, 'Zoë'])
 })
 
-test('a request with another reader has an unseen body', async () => {
+test('a request that another listener reads already has an unseen body', async () => {
   const body = await withRequest(
     async (req) =>
       readRequestBody(
@@ -534,7 +534,7 @@ describe('a body on HTTP/2', () => {
     return result
   }
 
-  test('is seen and left as it was', async () => {
+  test('is seen by core, and left complete for the listener', async () => {
     expect(await exchange(['ab', 'cd'])).toEqual([
       { type: 'bytes', bytes: Buffer.from('abcd') },
       'abcd',
@@ -542,7 +542,7 @@ describe('a body on HTTP/2', () => {
     expect(await exchange([LONG.slice(9), 'stampede '])).toMatchObject([{ type: 'bytes' }, LONG])
   })
 
-  test('is absent, however the request says so', async () => {
+  test('is absent for every way to send none', async () => {
     expect(await exchange('no body')).toEqual([{ type: 'none' }, ''])
     expect(await exchange([])).toEqual([{ type: 'none' }, ''])
   })

@@ -1,8 +1,8 @@
-// Reads the body of a request so that the next reader still gets it.
+// Reads the body of a request in such a way that the next reader still gets it.
 //
-// Before any parser, the stream is read to its end, and the bytes are put back in the same tick.
-// Node emits no `end` while bytes are buffered, so the next reader gets the same bytes and then the
-// end. After a parser, the parsed body is used.
+// If no parser has run yet, the stream is read to its end, and the bytes are put back in the same
+// tick. Node emits no `end` while bytes are buffered, so the next reader gets the same bytes and
+// then the end. If a parser has run, the parsed body is used.
 
 import type { IncomingMessage } from 'node:http'
 import type { RequestBody } from '@stampede/core/adapter'
@@ -26,8 +26,8 @@ export function rememberRawBody(req: IncomingMessage, _res: unknown, body: Uint8
 }
 
 /**
- * Never rejects, and waits only until the client has sent the body. After a parser it is
- * synchronous.
+ * Reads the body. Never rejects, and waits only until the client has sent the body. If a parser has
+ * run, it is synchronous.
  */
 export function readRequestBody(
   req: IncomingMessage,
@@ -44,8 +44,8 @@ export function readRequestBody(
 }
 
 /**
- * Waits one turn: a listener added while Node parses the last packet would miss the end of the
- * body.
+ * Reads the body one turn later. A listener that is added while Node parses the last packet would
+ * miss the end of the body.
  */
 async function readLater(
   req: IncomingMessage,
@@ -67,7 +67,7 @@ function readAfterParser(
   return seen.type === 'bytes' ? toBody(seen.bytes, maxBytes) : seen
 }
 
-/** Discards the rest of a body without a reader. The connection cannot be reused before. */
+/** Discards the rest of a body that no code reads, so that the connection can be reused. */
 export function discardRequestBody(req: IncomingMessage): void {
   if (!req.readableEnded) req.resume()
 }
@@ -106,7 +106,8 @@ function readAndPutBack(req: IncomingMessage, maxBytes: number): Promise<Request
       resolve(body)
     }
     function onReadable(): void {
-      // If nothing is buffered, a read() at the end would emit `end`.
+      // read() is not called without buffered bytes, because at the end of the body it would emit
+      // `end`.
       if (req.readableLength > 0) read.add(req.read())
       const whole = hasEnded(req)
       if (!whole && read.bytes <= maxBytes) return
@@ -118,7 +119,8 @@ function readAndPutBack(req: IncomingMessage, maxBytes: number): Promise<Request
     function onGone(): void {
       settle(CLIENT_GONE)
     }
-    // The body is empty and unread. A listener alone would make Node emit `end`.
+    // The body is empty and unread. Return without a listener, because a listener would make Node
+    // emit `end`.
     if (hasEnded(req) && req.readableLength === 0) return resolve(NONE)
     for (const [event, listener] of Object.entries(events)) req.on(event, listener)
   })
@@ -155,7 +157,10 @@ function createReadBytes(req: IncomingMessage): ReadBytes {
   }
 }
 
-/** The whole body has arrived, though it may not be read yet. Node has no public name for this. */
+/**
+ * Whether the whole body has arrived, even if it was not read yet. Node has no public name for
+ * this.
+ */
 function hasEnded(req: IncomingMessage): boolean {
   return Object(Reflect.get(req, '_readableState')).ended === true
 }

@@ -87,7 +87,7 @@ it('a refresh has the TLS state of an HTTP/2 client that has left', async () => 
   })
 })
 
-it('a refresh without TLS has no TLS members, also if a host sets `encrypted`', () => {
+it('a refresh without TLS has no TLS members, even if a host sets `encrypted`', () => {
   for (const socket of [{ remoteAddress: '::1' }, { encrypted: true }]) {
     const { req } = createDetachedPair(new IncomingMessage(socket as unknown as TLSSocket), '/')
     expect(Reflect.get(req.socket, 'encrypted')).toBe(Reflect.get(socket, 'encrypted'))

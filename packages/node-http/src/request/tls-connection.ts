@@ -1,13 +1,11 @@
-// TLS state of a connection, read while it is open and kept for refreshes. A refresh may begin
-// after the client has closed its connection, and a closed TLSSocket returns null for all of this.
+// TLS state of a connection, read while it is open and remembered for background refreshes. A
+// refresh may begin after the client has closed its connection, and a closed TLSSocket returns null
+// for all members.
 
 import type { IncomingMessage } from 'node:http'
 import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
 
-/**
- * Methods of a TLSSocket whose result depends on no argument and stays the same until a new
- * handshake.
- */
+/** Methods of a TLSSocket without arguments, whose result stays the same until a new handshake. */
 const METHODS = [
   'getPeerX509Certificate',
   'getCertificate',
@@ -33,11 +31,11 @@ export function tlsMembersOf(req: IncomingMessage): TlsMembers | undefined {
   const stream = memberOf(req, 'stream')
   const found = known.get(stream ?? req.socket)
   if (found !== undefined) return found
-  // A TLSSocket, or less: serverless hosts pass a plain object.
+  // Serverless hosts pass a plain object that has only some members of a TLSSocket.
   const socket = req.socket as Partial<TLSSocket>
   if (socket.encrypted !== true) return undefined
-  // HTTP/2: streams share the result by their session. A stream forgets its session when it closes,
-  // so the result is kept by stream, too.
+  // On HTTP/2, all streams of a session share one result. It is also stored by stream, because a
+  // stream drops its session when it closes.
   const session = stream && memberOf(stream, 'session')
   const members = (session && known.get(session)) ?? read(socket)
   known.set(stream ?? socket, members)
@@ -52,7 +50,7 @@ function memberOf(owner: object, name: string): object | undefined {
   return member instanceof Object ? member : undefined
 }
 
-/** Members that the socket lacks stay absent: hosts differ, and handlers test for them. */
+/** Reads the members. Members that the socket lacks stay absent, because handlers test for them. */
 function read(socket: Partial<TLSSocket>): TlsMembers {
   const { authorized, authorizationError, servername, alpnProtocol } = socket
   const members: Record<string, unknown> = {
@@ -73,8 +71,8 @@ function read(socket: Partial<TLSSocket>): TlsMembers {
 }
 
 /**
- * As getPeerCertificate(): names the issuer only if `detailed`. Without a certificate: an empty
- * object.
+ * Works like getPeerCertificate(): the result has the issuer only if `detailed`. Without a
+ * certificate it is an empty object.
  */
 function peerCertificate(detailed: DetailedPeerCertificate) {
   const plain: Partial<DetailedPeerCertificate> = { ...detailed }

@@ -1,10 +1,13 @@
-// Records which header fields, query parameters and cookies an app reads of a request, for `audit`
-// in development. The request behaves as before.
+// Records which header fields, query parameters and cookies of a request an app reads. The option
+// `audit` uses this in development. The request behaves as before.
 
 import type { IncomingMessage } from 'node:http'
 import type { ReadLog } from '@stampede/core/adapter'
 
-/** `holder`: the object with the parsed query, if that is not the request itself. */
+/**
+ * Starts the recording. `holder` is the object with the parsed query, if that is not the request
+ * itself.
+ */
 export function watchReads(req: IncomingMessage, holder: object = req): ReadLog {
   const log = { headers: new Set<string>(), cookies: new Set<string>(), query: new Set<string>() }
   for (const name of ['headers', 'headersDistinct']) watchProperty(req, name, log.headers)
@@ -16,20 +19,20 @@ export function watchReads(req: IncomingMessage, holder: object = req): ReadLog 
 /** Replaces a property by a getter that returns a recording view of its value. */
 function watchProperty(target: object, name: string, log: Set<string>): void {
   const found = describe(target, name)
-  let given: { readonly value: unknown } | undefined
+  let assigned: { readonly value: unknown } | undefined
   Object.defineProperty(target, name, {
     configurable: true,
     enumerable: found?.enumerable ?? false,
     get() {
-      const value: unknown = given
-        ? given.value
+      const value: unknown = assigned
+        ? assigned.value
         : found?.get
           ? found.get.call(target)
           : found?.value
       return typeof value === 'object' && value !== null ? recording(value, log) : value
     },
     set(value: unknown) {
-      given = { value }
+      assigned = { value }
     },
   })
 }
@@ -44,7 +47,7 @@ function describe(target: object, name: string): PropertyDescriptor | undefined 
 
 const plain = new WeakMap<object, object>()
 
-/** The object behind a recording view. Reads of it are not recorded. */
+/** The object that a recording view wraps. Reads of this object are not recorded. */
 export function unwatched<T extends object>(value: T): T {
   return (plain.get(value) as T | undefined) ?? value
 }

@@ -8,15 +8,18 @@ import { fieldsOf, storedHead } from './header-fields.ts'
 export interface AttemptWatch {
   /** Resolves when core has handled the report. */
   readonly ended: Promise<void>
-  /** Reports to core, unless that has happened. */
+  /** Reports the end to core, unless an end was reported before. */
   report(end: AttemptEnd): Promise<void>
-  /** The app threw. Its framework may still send an error response. */
+  /** Call this when the app has thrown. Its framework may still send an error response. */
   threw(error: unknown): void
-  /** Stops watching: another watch reports instead. */
+  /** Stops watching, because other code reports the end. */
   stop(): void
 }
 
-/** Call it before the app runs. An end that cannot be held back is reported at once. */
+/**
+ * Starts to watch a response. Call this before the app runs. An end that cannot be delayed is
+ * reported at once.
+ */
 export function watchAttempt(res: ServerResponse, observer: AttemptObserver): AttemptWatch {
   const outer = fieldsOf(res.getHeaders())
   let seen: CapturedHead | undefined
@@ -57,7 +60,7 @@ export function watchAttempt(res: ServerResponse, observer: AttemptObserver): At
   }
 }
 
-/** The head of a response that was sent past our wrapped methods. */
+/** The head of a response that was sent without a call of our wrapped methods. */
 function headOf(res: ServerResponse): CapturedHead | undefined {
   if (!res.headersSent) return undefined
   return { status: res.statusCode, headers: fieldsOf(res.getHeaders()) }

@@ -13,7 +13,7 @@ function chunksOf(size: number): string[] {
 }
 
 describe('a BodyCut', () => {
-  it('passes exactly its bytes for any chunk size, and the last byte at the end', () => {
+  it('passes exactly its range for any chunk size, and the last byte only at the end', () => {
     for (let start = 0; start < TEXT.length; start++) {
       for (let end = start + 1; end <= TEXT.length; end++) {
         for (let size = 1; size <= TEXT.length; size++) {
@@ -29,7 +29,7 @@ describe('a BodyCut', () => {
     }
   })
 
-  it('keeps the byte it holds back if the handler reuses its buffer', () => {
+  it('keeps the last byte if the handler reuses its buffer', () => {
     const cut = new BodyCut(0, 2)
     const own = Buffer.from('ab')
     cut.take(own)
@@ -46,7 +46,7 @@ describe('a BodyCut', () => {
 
 describe('a cut stream', () => {
   it('ends with its part, and destroys the source without an error', async () => {
-    // More data would follow.
+    // The source could still send more data.
     const source = new Readable({ read() {} })
     source.push('0123')
     source.push('4567')

@@ -1,9 +1,8 @@
-// BodyCut: the bytes that one client gets of a body that is captured whole: a part (206), other
-// bytes (416) or none (304).
+// BodyCut: the bytes for a client that does not get the whole captured body. It gets a part (206),
+// other bytes (416) or none (304).
 //
-// The last byte is held back until the whole body has been captured. A client that has all its
-// bytes may leave. Frameworks then destroy the source of the body, and the fill would end
-// incomplete.
+// The last byte is delayed until the whole body has been captured. A client that has all its bytes
+// may leave. Frameworks then destroy the source of the body, and the fill would end incomplete.
 
 import { Readable } from 'node:stream'
 
@@ -13,7 +12,7 @@ export class BodyCut {
   #at = 0
   #rest: Uint8Array | undefined
 
-  /** Passes the bytes from `start` to before `end`, then `rest`. */
+  /** The client gets the bytes from `start` to before `end`, then `rest`. */
   constructor(start: number, end: number, rest?: Uint8Array) {
     this.#start = start
     this.#end = end
@@ -32,12 +31,12 @@ export class BodyCut {
     this.#at += chunk.byteLength
     const piece = chunk.subarray(from, to)
     if (!this.done || piece.byteLength === 0) return piece
-    // A copy: the handler may reuse its buffer once write() has returned.
+    // A copy, because the handler may reuse its buffer once write() has returned.
     this.#rest = Uint8Array.from(piece.subarray(-1))
     return piece.subarray(0, -1)
   }
 
-  /** Returns the bytes held back. A second call returns none. */
+  /** Returns the bytes that were delayed. A second call returns none. */
   rest(): Uint8Array {
     const rest = this.#rest ?? new Uint8Array()
     this.#rest = undefined
@@ -47,7 +46,8 @@ export class BodyCut {
 
 /**
  * A stream of the part, for a body that is not captured. The source is destroyed once the part is
- * complete. `onError` passes an error of the source on to the stream (default: destroys it).
+ * complete. `onError` is called with the stream if the source fails. Default: it destroys the
+ * stream.
  */
 export function cutStream(
   source: AsyncIterable<unknown>,
@@ -74,7 +74,10 @@ export function cutStream(
   return stream
 }
 
-/** Leaving the loop over a stream of Node destroys it with an AbortError, which Koa 2 reports. */
+/**
+ * The chunks of the source. If a loop over a Node stream ends early, Node destroys the stream with
+ * an AbortError, which Koa 2 would report.
+ */
 function chunksOf(source: AsyncIterable<unknown>): AsyncIterable<unknown> {
   return source instanceof Readable ? source.iterator({ destroyOnReturn: false }) : source
 }

@@ -5,7 +5,10 @@ import type { BodyCut } from './body-cut.ts'
 import type { LiveFeed } from './live-feed.ts'
 import { readOn } from './read-on.ts'
 
-/** Collects the chunks of a body. Above the limit it drops them all, and only counts bytes. */
+/**
+ * Collects the chunks of a body. If the body exceeds the limit, drops all chunks and only counts
+ * bytes.
+ */
 export class BodyCollector {
   bytes = 0
   readonly #maxBytes: number
@@ -22,7 +25,7 @@ export class BodyCollector {
     return this.bytes <= this.#maxBytes
   }
 
-  /** False once the body exceeds the limit. Only strings and byte arrays count. */
+  /** Adds a chunk. False once the body exceeds the limit. Only strings and byte arrays count. */
   add(chunk: unknown, encoding?: unknown): boolean {
     this.bytes += byteLength(chunk, encoding)
     const { fits } = this
@@ -35,7 +38,7 @@ export class BodyCollector {
     return fits
   }
 
-  /** As `add`, without a copy: no other code may hold `bytes`. */
+  /** Adds a chunk without a copy. No other code may change `bytes`. */
   addOwn(bytes: Uint8Array): boolean {
     this.bytes += bytes.byteLength
     const { fits } = this
@@ -66,10 +69,11 @@ function isChunk(chunk: unknown): chunk is string | Uint8Array {
   return typeof chunk === 'string' || chunk instanceof Uint8Array
 }
 
-/** Always a copy: an app may reuse its buffer as soon as write() has returned. */
+/** A copy of the chunk, because an app may reuse its buffer as soon as write() has returned. */
 function ownBytes(chunk: string | Uint8Array, encoding: unknown): Buffer {
   if (typeof chunk === 'string') return textBytes(chunk, encoding)
-  // Not from the buffer pool: the entry would have to copy a view of the pool again.
+  // Allocates outside the buffer pool, because the entry would have to copy a view of the pool
+  // again.
   const own = Buffer.allocUnsafeSlow(chunk.byteLength)
   own.set(chunk)
   return own
@@ -119,14 +123,15 @@ export interface Tee {
 }
 
 /**
- * Passes the source on, chunk by chunk, and copies it. Up to `maxBytes` are buffered for a slow
+ * Copies the source while its chunks go to the client. Up to `maxBytes` are buffered for a slow
  * client, so that waiters for the copy do not wait for this client. A larger body is read at the
  * client's pace.
  *
- * - `onError` passes an error of the source on to the stream. Default: it destroys the stream.
+ * - `onError` is called with the stream if the source fails. Default: it destroys the stream.
  * - `beforeEnd` delays the end of a complete body until its promise has settled.
- * - `live`: while other clients read the body, the source is read on even if this client left.
- * - `cut`: the client gets only these bytes. The copy still has the whole body.
+ * - `live` passes the chunks to other clients. While they read the body, the source is read even
+ *   after this client has left.
+ * - `cut` has the bytes that the client gets. The copy still has the whole body.
  */
 export function teeStream(
   source: Readable | AsyncIterable<unknown>,
@@ -179,23 +184,23 @@ export function teeStream(
   stream.once('close', () => {
     if (live?.watched && readable.readableEnded) whole()
     else if (live?.watched && !readable.destroyed) {
-      // One turn later: first `pipe` unpipes the source.
+      // Wait one turn, because `pipe` has to unpipe the source first.
       setImmediate(() => readOn(readable, live, () => {}, whole, failed))
       return
     }
     failed()
     readable.destroy()
   })
-  // Read at the source: bytes that this client's stream still buffers are lost when it is
-  // destroyed.
+  // The chunks are read at the source, because this client's stream loses its buffered bytes when
+  // it is destroyed.
   if (isShared) readable.on('data', (chunk: unknown) => take(chunk))
   feed(readable, stream, failed)
   return { stream, ended }
 }
 
-/** As pipeline(), but an error of the source goes to `failed`, not to the stream. */
+/** Works like pipeline(), but an error of the source goes to `failed`, not to the stream. */
 function feed(source: Readable, stream: PassThrough, failed: (error?: Error) => void): void {
-  // Without a listener, an error before the stream has a reader would be an uncaught exception.
+  // Without this listener, an error would be an uncaught exception if the stream has no reader yet.
   stream.on('error', () => {})
   finished(source, { writable: false }, (error) => {
     if (error !== null && error !== undefined && !stream.destroyed) failed(error)

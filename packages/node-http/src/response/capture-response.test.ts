@@ -133,7 +133,7 @@ describe('captureResponse', () => {
     ['a header set before', (res: ServerResponse) => res.setHeader('X-Request-Id', '7')],
   ] as const)('with %s', (_, outer) => {
     test.each(WAYS)(
-      'captures a response sent by %s, and sends the same',
+      'captures a response sent by %s, and changes nothing for the client',
       async (_, handler, body) => {
         const plain = await withoutCapture(handler, outer)
         const { wire, end, heads } = await capture(handler, outer ? { outer } : {})
@@ -166,16 +166,19 @@ describe('captureResponse', () => {
     ['writeHead', (res) => res.writeHead(200).end('hello'), undefined],
     ['flushHeaders', (res) => [res.flushHeaders(), res.end('hello')], undefined],
     ['a stream', (res) => void Readable.from(['hello']).pipe(res), undefined],
-  ])('shows the body with the head if it is known by then: %s', async (_, handler, expected) => {
-    const seen: Array<string | undefined> = []
-    await capture(handler, {
-      decide(_head, whole) {
-        seen.push(whole && Buffer.from(whole).toString())
-        return KEEP
-      },
-    })
-    expect(seen).toEqual([expected])
-  })
+  ])(
+    'passes the body to core with the head if the body is known by then: %s',
+    async (_, handler, expected) => {
+      const seen: Array<string | undefined> = []
+      await capture(handler, {
+        decide(_head, whole) {
+          seen.push(whole && Buffer.from(whole).toString())
+          return KEEP
+        },
+      })
+      expect(seen).toEqual([expected])
+    },
+  )
 
   test('keeps duplicates in an array given to writeHead', async () => {
     const { end, wire } = await capture((res) => res.writeHead(200, DUPLICATES).end('x'), {
@@ -198,12 +201,12 @@ describe('captureResponse', () => {
     expect(headerOf(heads[0], 'set-cookie')).toEqual(['s=1'])
   })
 
-  test('shows a cookie that was only given to writeHead', async () => {
+  test('passes on to core a cookie that was only given to writeHead', async () => {
     const { heads } = await capture((res) => res.writeHead(200, { 'Set-Cookie': 'a=1' }).end())
     expect(headerOf(heads[0], 'set-cookie')).toEqual(['a=1'])
   })
 
-  test('judges with the fields of outer middlewares, and stores without the unchanged ones', async () => {
+  test('stores no field that an outer middleware has set and the handler left unchanged', async () => {
     const { heads, end } = await capture(
       (res) => {
         res.setHeader('Vary', 'Origin, Accept')
@@ -222,7 +225,7 @@ describe('captureResponse', () => {
     expect(headerOf(end.head, 'vary')).toEqual(['Origin, Accept'])
   })
 
-  test('gives the stored head a date, unless the app gave one', async () => {
+  test('gives the stored head a Date unless the app set one', async () => {
     const own = await capture((res) => res.setHeader('Date', 'then').end('x'))
     const none = await capture((res) => res.end('x'))
     if (own.end.type !== 'complete' || none.end.type !== 'complete') throw new Error('not complete')
@@ -279,7 +282,7 @@ describe('captureResponse', () => {
     },
   )
 
-  test('stores no field that an outer layer adds when the head is flushed', async () => {
+  test('stores no field that an outer layer adds when it flushes the head', async () => {
     let ended: Promise<OriginEnd> | undefined
     await using server = await serve((_req, res) => {
       const { flushHeaders } = res
@@ -295,7 +298,7 @@ describe('captureResponse', () => {
     expect(headerOf(end.head, 'x-request-id')).toEqual([])
   })
 
-  test('judges fields that an inner hook adds while the head is written', async () => {
+  test('passes on to core fields that an inner hook adds while the head is written', async () => {
     const { heads } = await capture((res) => {
       onHeaders(res, () => res.setHeader('Set-Cookie', 'sid=1'))
       res.end('x')
@@ -320,7 +323,7 @@ describe('captureResponse', () => {
     expect(fieldOf(wire, 'content-length')).toEqual(['1'])
   })
 
-  test('is complete if an outer layer delays the end and the head', async () => {
+  test('reports a complete response if an outer layer delays its head and end', async () => {
     const { end } = await capture((res) => res.writeHead(301).end(), {
       outer(res) {
         const { end } = res
@@ -332,7 +335,7 @@ describe('captureResponse', () => {
     expect(end).toMatchObject({ type: 'complete', head: { status: 301 } })
   })
 
-  test('ends early without the body if core does not store it', async () => {
+  test('ends early without the body if core does not store the response', async () => {
     const { end, wire } = await capture((res) => res.end('hello'), {
       decide: () => ({ ...KEEP, capture: false }),
     })
@@ -351,7 +354,7 @@ describe('captureResponse', () => {
     )
   })
 
-  test('is incomplete when the body is shorter than its Content-Length', async () => {
+  test('reports an incomplete response if the body is shorter than its Content-Length', async () => {
     const { end } = await capture((res, req) => {
       res.setHeader('Content-Length', 100)
       res.end('short')
@@ -365,7 +368,7 @@ describe('captureResponse', () => {
     expect(bodyOf(end)).toBe('')
   })
 
-  test('does not take the length of a HEAD response for a short body', async () => {
+  test('does not take the Content-Length of a HEAD response for a body that is too short', async () => {
     const { end } = await capture((res) => res.setHeader('Content-Length', 5).end(), {
       method: 'HEAD',
     })
@@ -384,12 +387,12 @@ describe('captureResponse', () => {
     expect(end).toEqual({ type: 'not-captured', reason: 'declined' })
   })
 
-  test('is detached if the head was sent before', async () => {
+  test('reports detached if the head was sent before', async () => {
     const { end } = await capture((res) => res.end(), { outer: (res) => res.flushHeaders() })
     expect(end).toEqual({ type: 'not-captured', reason: 'detached' })
   })
 
-  test('is detached if the response is written past it', async () => {
+  test('reports detached if the response is written past the capture', async () => {
     let beneath: () => void = () => {}
     const { end } = await capture(() => beneath(), {
       outer(res) {
@@ -420,7 +423,7 @@ describe('captureResponse', () => {
     expect(more).toEqual([expected, expected])
   })
 
-  test('passes the return value of write on', async () => {
+  test('returns from write what the original method returns', async () => {
     const seen: unknown[] = []
     await capture((res) => {
       seen.push(res.write('x'), res.write(Buffer.alloc(10 * 1024 * 1024)))
@@ -471,7 +474,7 @@ describe('a capture that replaces a response', () => {
     },
   )
 
-  test("reports the app's response without fields that were set further out", async () => {
+  test("reports the app's response without the fields of outer layers", async () => {
     const { end } = await capture((res) => failing(res).setHeader('X-Bad', '1').end('oops'), {
       decide: onError,
       outer: (res) => res.setHeader('X-Request-Id', '7'),
@@ -482,7 +485,7 @@ describe('a capture that replaces a response', () => {
     ])
   })
 
-  test('is not shared if an outer layer gives the response a cookie', async () => {
+  test('does not share a response to which an outer layer adds a cookie', async () => {
     const { wire, end } = await capture((res) => failing(res).end('oops'), {
       decide: onError,
       outer: (res) => addAtHead(res, [['set-cookie', 'session=1']]),
@@ -511,7 +514,7 @@ describe('a capture that replaces a response', () => {
       [name, 'later', handler, true] as const,
     ]),
   )(
-    'passes through an outer layer when it replaces an error sent by %s, ending %s',
+    'passes through an outer layer in place of an error sent by %s, ending %s',
     async (_n, _w, handler, deferred) => {
       const { wire } = await capture(handler, { decide: onError, outer: sessionLike(deferred) })
       expect(wire.head[0]).toBe('HTTP/1.1 200 OK')
@@ -519,7 +522,7 @@ describe('a capture that replaces a response', () => {
     },
   )
 
-  test('calls the callbacks of the discarded response', async () => {
+  test('calls the callbacks of the response that is discarded', async () => {
     let calls = 0
     const { wire } = await capture(
       (res) => {

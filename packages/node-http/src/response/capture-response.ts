@@ -1,8 +1,8 @@
-// Copies a response while it is written, by wrapping the methods of its ServerResponse. The head is
-// judged in writeHead, which implicit heads pass through too. At that moment the inner layers have
-// set all their fields, and the outer layers have not begun. A response is complete if our end()
-// ran and the bytes agree with Content-Length. The `finish` event proves neither: it also fires
-// after aborts.
+// Copies a response while it is written, by wrapping the methods of its ServerResponse. Core gets
+// the head in writeHead, which Node also calls for an implicit head. At that moment the inner
+// layers have set all their fields, and the outer layers have not begun. A response is complete if
+// our end() ran and the number of bytes agrees with Content-Length. The `finish` event proves
+// neither, because it also fires after aborts.
 
 import type { ServerResponse } from 'node:http'
 import type { Natives, OriginEnd, OriginObserver } from '@stampede/core/adapter'
@@ -10,7 +10,10 @@ import { watchLeft } from '../request/client-gone.ts'
 import type { CaptureObserver } from './hold-end.ts'
 import { type ResponseCapture, ResponseLayer } from './response-layer.ts'
 
-/** Call it before the app runs. Resolves once the outcome is known, which may be before the end. */
+/**
+ * Captures a response. Call this before the app runs. Resolves once the outcome is known, which may
+ * be before the end of the response.
+ */
 export function captureResponse(
   res: ServerResponse,
   observer: CaptureObserver,
@@ -19,9 +22,9 @@ export function captureResponse(
 }
 
 /**
- * For a framework that writes the response itself. A response that the app writes past the
- * framework goes to its client unchanged. Only a 304 is judged: it may answer conditions of the
- * cache.
+ * For a framework that writes the response itself. If the app writes to `res` instead, the response
+ * goes to its client unchanged. Only a 304 goes to core first, because it may be the reply to
+ * conditions of the cache.
  */
 export function guardNotModified(
   res: ServerResponse,
@@ -37,7 +40,7 @@ export function guardNotModified(
   })
 }
 
-/** `natives`: the framework's own objects of the response, passed on to core. */
+/** Opens a capture. `natives` are the framework's own objects for the response, which core gets. */
 export function openCapture(
   res: ServerResponse,
   observer: CaptureObserver,

@@ -1,4 +1,4 @@
-// Tells when the head of a response has been sent, and whether an outer layer put a cookie on it.
+// Detects when the head of a response has been sent, and whether an outer layer added a cookie.
 
 import type { ServerResponse } from 'node:http'
 import { hasLeft } from '../request/client-gone.ts'
@@ -15,7 +15,7 @@ export function headSent(res: ServerResponse): Promise<HeadSent> {
       res.off('finish', end).off('close', end)
       resolve(res.headersSent ? 'sent' : 'gone')
     }
-    // HTTP/2 writes its head without writeHead. There the end of the response has to do.
+    // HTTP/2 writes its head without writeHead, so this waits for the end of the response there.
     res.once('finish', end).once('close', end)
     const own = (...args: unknown[]): unknown => {
       try {
@@ -25,14 +25,14 @@ export function headSent(res: ServerResponse): Promise<HeadSent> {
       }
     }
     Object.assign(res, { writeHead: own })
-    // The `close` event has already passed.
+    // The `close` event was emitted before, so the listener above will not run.
     if (hasLeft(res)) end()
   })
 }
 
 /**
- * Whether the sent head sets a cookie. A cookie that an outer layer passed to writeHead alone never
- * shows in getHeaders(). It is only in the text of the head, for which Node has no public name.
+ * Whether the sent head sets a cookie. If an outer layer passed the cookie only to writeHead,
+ * getHeaders() does not have it. It is in the text of the head, for which Node has no public name.
  */
 export function setsCookie(res: ServerResponse): boolean {
   if (res.hasHeader('set-cookie')) return true

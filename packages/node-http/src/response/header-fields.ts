@@ -4,7 +4,10 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList } from '@stampede/core/adapter'
 
-/** A copy: later changes to the response do not show in it. Names are lower-case. */
+/**
+ * A copy of the fields, with lower-case names. Later changes to the response do not change the
+ * copy.
+ */
 export function fieldsOf(headers: OutgoingHttpHeaders): Array<readonly [string, string]> {
   const fields: Array<readonly [string, string]> = []
   for (const name in headers) {
@@ -35,16 +38,16 @@ function currentDate(): string {
 }
 
 /**
- * The date of a stored response that has none, to be sent and stored alike. Node would add one of
- * its own.
+ * A Date field if the response has none, so that the sent and the stored response have the same
+ * one. Otherwise Node would add its own Date to the sent response.
  */
 export function missingDate(fields: HeaderList): HeaderList {
   return hasField(fields, 'date') ? NONE : [['date', currentDate()]]
 }
 
 /**
- * The head that a hit replays, with a date. It leaves out fields that were set with the same value
- * before the handler ran: outer middlewares set these again on each request.
+ * The head that a hit replays, with a date. It leaves out fields that had the same value before the
+ * handler ran, because outer middlewares set these again on each request.
  */
 export function storedHead(status: number, fields: HeaderList, outer: HeaderList): CapturedHead {
   const date = missingDate(fields)
@@ -63,7 +66,7 @@ function valuesOf(fields: HeaderList, name: string): string[] {
   return fields.filter(([key]) => key === name).map(([, value]) => value)
 }
 
-/** Repeated names become one array, as setHeader wants them. */
+/** Groups the values of each name, in the form that setHeader expects. */
 export function groupFields(list: HeaderList): Map<string, string[]> {
   const fields = new Map<string, string[]>()
   for (const [name, value] of list) {
@@ -75,8 +78,9 @@ export function groupFields(list: HeaderList): Map<string, string[]> {
 }
 
 /**
- * Sets each field. `Cache-Status` is appended to the members already there (RFC 9211 §2). `Vary` is
- * merged with the field of outer middlewares. Every other field replaces its predecessor.
+ * Sets each field. The value of `Cache-Status` is added after the members that the response already
+ * has (RFC 9211 §2). `Vary` is merged with the field of outer middlewares. Any other field replaces
+ * the field of the same name.
  */
 export function applyFields(res: ServerResponse, list: HeaderList): void {
   if (list.length === 1) {
@@ -91,9 +95,9 @@ export function applyFields(res: ServerResponse, list: HeaderList): void {
 
 /** Keeps outer compressors from changing the body (RFC 9110 §7.7). */
 export function forbidTransform(res: ServerResponse): void {
-  const said = [res.getHeader('cache-control') ?? []].flat().join(', ')
-  if (/no-transform/i.test(said)) return
-  res.setHeader('cache-control', said === '' ? 'no-transform' : `${said}, no-transform`)
+  const present = [res.getHeader('cache-control') ?? []].flat().join(', ')
+  if (/no-transform/i.test(present)) return
+  res.setHeader('cache-control', present === '' ? 'no-transform' : `${present}, no-transform`)
 }
 
 /** The value of a field after `values` are added to `present`. */

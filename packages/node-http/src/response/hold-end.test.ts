@@ -142,7 +142,7 @@ const WAYS: ReadonlyArray<readonly [string, Handler, string]> = [
 
 describe('the response while its end is held', () => {
   test.each(WAYS)(
-    'is the usual one after core was called, sent by %s',
+    'is the usual one after core has replied, sent by %s',
     async (_, handler, body) => {
       await using bare = await serve((req, res) => void handler(res, req, res))
       const plain = await rawRequest(bare.port, '/', [], 'POST')
@@ -157,7 +157,7 @@ describe('the response while its end is held', () => {
     },
   )
 
-  test('has not begun for a complete body until core was called', () =>
+  test('has not begun for a complete body until core has replied', () =>
     hold(
       (res) => res.end('hello'),
       async ({ told, received, release }) => {
@@ -180,7 +180,7 @@ describe('the response while its end is held', () => {
       },
     ))
 
-  test('has the content of the buffer at the time of the call', () => {
+  test('has the content of the buffer at the time of the call to end()', () => {
     const buffer = Buffer.from('hello')
     return hold(
       (res) => {
@@ -193,7 +193,7 @@ describe('the response while its end is held', () => {
 })
 
 describe('the response object while its end is held', () => {
-  test('looks ended, and afterwards is itself again', () =>
+  test('looks ended, and afterwards is as before', () =>
     hold(
       (res) => res.setHeader('X-A', '1').end('hello'),
       async ({ res, told, release }) => {
@@ -272,7 +272,7 @@ describe('the response object while its end is held', () => {
     hold(
       (res, req) => {
         res.end('hello')
-        // As finalhandler does with an error after the response.
+        // finalhandler does the same with an error after the response.
         req.socket.destroy()
       },
       async ({ release, res }) => {
@@ -291,7 +291,7 @@ describe('the response object while its end is held', () => {
       },
     ))
 
-  test('keeps its result if the client leaves', () =>
+  test('still stores its result if the client leaves', () =>
     hold(
       (res) => res.end('hello'),
       async ({ res, told, client, letGo, watch, ends }) => {
@@ -304,7 +304,7 @@ describe('the response object while its end is held', () => {
       },
     ))
 
-  test('is lost if an outer layer fails afterwards, and nothing else is', async () => {
+  test('is not sent if an outer layer fails afterwards', async () => {
     const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
     const outer: Layer = (_req, res, next) => {
       onHeaders(res, () => {
@@ -358,7 +358,7 @@ describe('the held end with other layers', () => {
     return gunzipSync(Buffer.from(out.join(''), 'latin1')).toString()
   }
 
-  test('gives core the plain body in front of compression', () =>
+  test('gives core the plain body if compression is outside', () =>
     hold(
       answer,
       async ({ told, received, release }) => {
@@ -372,7 +372,7 @@ describe('the held end with other layers', () => {
       { ...zip, outer: compression({ threshold: 0 }) },
     ))
 
-  test('gives core the sent body behind compression', () =>
+  test('gives core the compressed body if compression is inside', () =>
     hold(
       answer,
       async ({ told, release }) => {
@@ -400,7 +400,7 @@ describe('the held end with other layers', () => {
       ),
   )
 
-  test('gives core no fields that were set outside', () =>
+  test('gives core no fields that outer layers have set', () =>
     hold(
       (res) => res.setHeader('X-Own', '1').end('hello'),
       async ({ told, release }) => {
@@ -423,7 +423,7 @@ describe('a response whose end is not held', () => {
     ['at once', (res) => res.end('x'.repeat(2000))],
     ['in pieces', (res) => [res.write('x'.repeat(1000)), res.end('x'.repeat(1000))]],
     ['with a length', (res) => res.setHeader('Content-Length', 2000).end('x'.repeat(2000))],
-  ])('has a body that is too large, %s', (_, handler) =>
+  ])('may have a body that is too large, %s', (_, handler) =>
     hold(
       (res, ...rest) => handler(Object.assign(res, { statusCode: 201 }), ...rest),
       async ({ told, client, received, ends }) => {
@@ -435,13 +435,13 @@ describe('a response whose end is not held', () => {
     ),
   )
 
-  test('has a body shorter than its length', () =>
+  test('may have a body shorter than its Content-Length', () =>
     hold(
       (res) => res.setHeader('Content-Length', 9).end('hello'),
       async ({ told }) => expect((await told).type).toBe('not-retained'),
     ))
 
-  test('was ended past the held object', () =>
+  test('may have been ended by the original method', () =>
     hold(
       (res) => Object.getPrototypeOf(res).end.call(res, 'hello'),
       async ({ told, received, client }) => {
@@ -451,7 +451,7 @@ describe('a response whose end is not held', () => {
       },
     ))
 
-  test('is an informational one before the final response', () =>
+  test('may be an informational one before the final response', () =>
     hold(
       (res) => {
         res.writeEarlyHints({ link: '</a.css>; rel=preload' })
@@ -473,7 +473,7 @@ describe('a response that Node refuses', () => {
     ['a chunk', (res) => res.end(5 as never)],
     ['a chunk of a stream', (res) => res.write(5 as never)],
     ['a field', (res) => res.writeHead(200, { 'X-A': 'a\nb' }).end('hello')],
-  ])('fails while its handler listens, and the next one counts: %s', (_, refused) =>
+  ])('throws in its handler, whose next response counts: %s', (_, refused) =>
     hold(
       (res, ...rest) => {
         expect(() => refused(res, ...rest)).toThrow()
@@ -494,7 +494,7 @@ describe('a client that leaves while the end is held', () => {
   }
 
   test.each(WAYS)(
-    'changes nothing of the response if it leaves before it (by %s)',
+    'changes nothing of the response if it leaves before the response (by %s)',
     (_, handler, body) =>
       hold(
         () => {},
@@ -506,7 +506,7 @@ describe('a client that leaves while the end is held', () => {
       ),
   )
 
-  test('is waited for as long as core says if it leaves before the response', () =>
+  test('is waited for as long as core decides if it leaves before the response', () =>
     hold(
       () => {},
       async (held) => {
@@ -547,7 +547,7 @@ describe('a client that leaves while the end is held', () => {
       },
     ))
 
-  test('ends a piped response in the middle, which is not stored', () =>
+  test('ends a piped response in the middle, so that it is not stored', () =>
     hold(
       (res) => new Readable({ read() {} }).pipe(Object.assign(res, { statusCode: 201 })),
       async (held) => {
@@ -568,7 +568,7 @@ describe('a client that leaves while the end is held', () => {
       { graceMs: 5 },
     ))
 
-  test('can have left before the handler began', async () => {
+  test('may have left before the handler began', async () => {
     let told: Promise<AttemptEnd> | undefined
     await using server = await serve(async (_req, res) => {
       client.destroy()

@@ -1,6 +1,6 @@
-// Holds back the end of a response until other work is done, while the response already reports
-// that it has ended. A handler that responds a second time must meet the error that Node would
-// throw. Otherwise its headers would go out with the first body, and the client would wait for
+// Delays the end of a response until other work is done. Meanwhile the response already reports
+// that it has ended. A handler that responds a second time must get the error that Node would
+// throw. Otherwise its headers would be sent with the first body, and the client would wait for
 // bytes that never come.
 
 import { type ServerResponse, validateHeaderValue } from 'node:http'
@@ -9,18 +9,20 @@ import { isHttp2 } from '../request/http2.ts'
 
 export interface CaptureObserver extends OriginObserver {
   /**
-   * Called when the app has ended a response whose whole body was captured. The end is sent when
-   * the promise settles, or at once without a promise. The capture then ends with `end`, even if
+   * Called when the app has ended a response whose whole body was captured. If it returns a
+   * promise, the end is sent when the promise settles. The capture then ends with `end`, even if
    * the client leaves.
    */
   beforeEnd?(end: OriginEnd): void | Promise<void>
-  /** How long the handler may go on in ms after its client left. Default: see client-gone.ts. */
+  /**
+   * How long the handler may still take after its client left, in ms. Default: see client-gone.ts.
+   */
   readonly graceMs?: number
 }
 
-/** Holds back the end of one response. */
+/** Delays the end of one response. */
 export class EndHold {
-  /** The app has ended the response, and the end was not sent yet. */
+  /** Whether the app has ended the response and the end was not sent yet. */
   active = false
   readonly #res: ServerResponse
   readonly #beforeEnd: (end: OriginEnd) => void | Promise<void>
@@ -30,7 +32,10 @@ export class EndHold {
     this.#beforeEnd = beforeEnd
   }
 
-  /** False for an end that Node rejects: it must throw now, while the handler can catch it. */
+  /**
+   * Whether this end may be delayed. False for arguments that Node rejects: the error must be
+   * thrown now, while the handler can catch it.
+   */
   takes([chunk]: readonly unknown[], [status]: readonly unknown[]): boolean {
     const callback = typeof chunk === 'function'
     if (chunk && !callback && typeof chunk !== 'string' && !(chunk instanceof Uint8Array))
@@ -38,7 +43,10 @@ export class EndHold {
     return this.#res.headersSent || isStatusLine(Number(status), this.#res)
   }
 
-  /** Sends the end with `send`. A complete response is held back until the observer is done. */
+  /**
+   * Sends the end with `send`. The end of a complete response is delayed until the promise of
+   * `beforeEnd` settles.
+   */
   end(end: OriginEnd, args: readonly unknown[], send: (args: readonly unknown[]) => void): void {
     if (end.type !== 'complete') {
       send(args)
@@ -67,7 +75,10 @@ export class EndHold {
   }
 }
 
-/** An outer layer may throw. The handler has returned by now, so the error becomes a warning. */
+/**
+ * Calls `send`, which may throw in an outer layer. The handler has returned by now, so the error
+ * becomes a warning.
+ */
 function sendSafely(res: ServerResponse, send: () => void): void {
   try {
     send()
@@ -102,7 +113,10 @@ function isStatusLine(status: number, res: ServerResponse): boolean {
   }
 }
 
-/** A copy: the app may reuse its buffer as soon as end() has returned. */
+/**
+ * The arguments with a copy of the chunk, because the app may reuse its buffer as soon as end() has
+ * returned.
+ */
 function ownChunk(args: readonly unknown[]): readonly unknown[] {
   const [chunk] = args
   return chunk instanceof Uint8Array ? args.with(0, Buffer.from(chunk)) : args
@@ -119,7 +133,8 @@ const ENDED = {
 const HEAD_METHODS = ['setHeader', 'setHeaders', 'appendHeader', 'removeHeader', 'writeHead']
 
 /**
- * Property descriptors of a response that looks ended. Shared, because creating them is expensive.
+ * Property descriptors of a response that looks ended. All responses share them, because creating
+ * descriptors is expensive.
  */
 const ENDED_PROPERTIES: ReadonlyArray<readonly [name: string, descriptor: PropertyDescriptor]> = [
   ...Object.entries(ENDED).map(
@@ -142,7 +157,10 @@ interface EndedState {
 
 const endedStates = new WeakMap<object, EndedState>()
 
-/** Throws while the response looks ended. An outer layer may keep this method and call it later. */
+/**
+ * Returns a method that throws while the response looks ended. An outer layer may call it later,
+ * when it must work as before.
+ */
 function throwWhileEnded(name: string): unknown {
   return function (this: ServerResponse, ...args: unknown[]): unknown {
     const { over, methods } = endedStates.get(this) ?? {}
@@ -180,9 +198,9 @@ function simulateEnd(res: ServerResponse): () => () => void {
 }
 
 /**
- * Delays destroy() without an error. If a handler fails after its response, frameworks destroy the
- * connection, because they take the response for sent. That would cut off the held response.
- * Returns a function that undoes this, and returns the delayed calls.
+ * Delays calls of destroy() that have no error. If a handler fails after its response, frameworks
+ * destroy the connection, because the response looks sent. That would cut off the delayed response.
+ * Returns a function that restores destroy() and returns the delayed calls.
  */
 function delayDestroy(target: { destroy(): unknown }): () => ReadonlyArray<() => unknown> {
   const { destroy } = target

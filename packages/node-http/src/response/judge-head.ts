@@ -1,5 +1,5 @@
-// The two decisions of a capture. Core judges the head before it is sent. At the end, the number of
-// bytes decides whether the body is complete.
+// The two decisions of a capture. Before the head is sent, core decides how to handle the response.
+// At the end, the number of bytes decides whether the body is complete.
 
 import type { ServerResponse } from 'node:http'
 import {
@@ -20,11 +20,11 @@ import { editWriteHead, readWriteHead } from './write-head.ts'
 import { framedHeaders, hasBody, isSendable } from './write-response.ts'
 
 export interface JudgedHead {
-  /** Arguments for writeHead, as core decided. */
+  /** Arguments for writeHead, after core's decision. */
   readonly args: readonly unknown[]
   /** The head that a hit replays. */
   readonly stored: CapturedHead
-  /** Whether the body is wanted. */
+  /** Whether to capture the body. */
   readonly keep: boolean
   readonly cookie: boolean
   /** Set if the client does not get the whole body. */
@@ -43,7 +43,8 @@ export const NO_HEAD: JudgedHead = {
 const UNSENDABLE = { capture: false, add: [], remove: OWN_FIELDS, instead: undefined }
 
 /**
- * Asks core about the head that writeHead(...args) would send. `whole`: the body, if it is known.
+ * Asks core how to handle the head that writeHead(...args) would send. `whole` is the body, if it
+ * is known.
  */
 export function judgeHead(
   res: ServerResponse,

@@ -1,5 +1,4 @@
-// Leader's side of a shared stream: passes its body to core chunk by chunk, after its head was
-// sent.
+// Leader's side of a shared stream: once the head was sent, core gets the body chunk by chunk.
 
 import type { CapturedHead, LiveSink, OriginEnd } from '@stampede/core/adapter'
 import { hasBody } from './write-response.ts'
@@ -7,8 +6,8 @@ import { hasBody } from './write-response.ts'
 export class LiveFeed {
   #sink: LiveSink | undefined
   /**
-   * Chunks written before the head was sent. The capture holds the same buffers, so its limit
-   * holds.
+   * Chunks written before the head was sent. The capture has the same buffers, so its limit applies
+   * to them.
    */
   #before: Uint8Array[] | undefined = []
   #opening: NodeJS.Immediate | undefined
@@ -17,19 +16,19 @@ export class LiveFeed {
     this.#sink = sink
   }
 
-  /** Core wants more chunks. */
+  /** Whether core still takes chunks. */
   get active(): boolean {
     return this.#sink !== undefined
   }
 
-  /** Other clients read the body now, even if the leader's client leaves. */
+  /** Whether other clients read the body now. They go on even if the leader's client leaves. */
   get watched(): boolean {
     return this.#before === undefined && this.#sink?.hasReaders === true
   }
 
   /**
-   * The head was sent, and has nothing for one client only. A body that ends in the same turn is no
-   * stream: waiters get it when it is stored.
+   * Call this when the head was sent without a field for one client only. A body that ends in the
+   * same turn is no stream, so waiters get it when it is stored.
    */
   open(head: CapturedHead): void {
     if (!hasBody(head.status, undefined)) this.#shut()
@@ -50,14 +49,16 @@ export class LiveFeed {
   }
 
   /**
-   * Ends the feed if the head was not sent yet: chunks above the limit cannot be held until then.
+   * Called when the body exceeds the limit. Ends the feed if the head was not sent yet, because
+   * chunks above the limit are not buffered.
    */
   tooLarge(): void {
     if (this.#before !== undefined) this.#shut()
   }
 
   /**
-   * The outcome of the capture is known. Readers still get the rest of a body that is too large.
+   * Called when the outcome of the capture is known. Readers still get the rest of a body that is
+   * too large to store.
    */
   settle(end: OriginEnd): void {
     const goesOn = end.type === 'not-captured' && end.reason === 'too-large'
@@ -66,9 +67,9 @@ export class LiveFeed {
 
   end(whole: boolean): void {
     const sink = this.#sink
-    const isShown = this.#before === undefined
+    const isOpen = this.#before === undefined
     this.#shut()
-    if (isShown) sink?.end(whole)
+    if (isOpen) sink?.end(whole)
   }
 
   #shut(): void {

@@ -62,7 +62,7 @@ test('a live stream has no end after a break', async () => {
   expect(chunks.left).toBe(true)
 })
 
-test('a live stream leaves the response alone if a field is invalid', async () => {
+test('a live stream leaves the response unchanged if a field is invalid', async () => {
   const chunks = chunksOf(['ab'], 'ends')
   const told: boolean[] = []
   await using server = await serveLive(reply(chunks, { headers: [['x', 'a\r\nb']] }), told)
@@ -70,7 +70,7 @@ test('a live stream leaves the response alone if a field is invalid', async () =
   expect([told, chunks.left]).toEqual([[false], true])
 })
 
-test('a live stream ends its reader at once when the client left while it waited', async () => {
+test('a live stream ends its reader at once if the client leaves while the stream waits', async () => {
   const chunks = chunksOf(['ab'], 'ends')
   const told: boolean[] = []
   await using server = await serve((_req, res) => {
@@ -101,7 +101,7 @@ test('a live stream is reset on HTTP/2 after a break', async () => {
   expect(await get()).toMatch(/^(ab)? 2$/)
 })
 
-test('a live stream is reset on HTTP/2 in a turn of its own, outside a callback of node:http2', async () => {
+test('a live stream is reset on HTTP/2 in a later turn, outside a callback of node:http2', async () => {
   const turns: string[] = []
   const { get } = await serveHttp2((res, stream) => {
     const close = stream.close.bind(stream)
@@ -118,7 +118,7 @@ test('a live stream is reset on HTTP/2 in a turn of its own, outside a callback 
   expect(turns).toEqual(['next turn', 'reset'])
 })
 
-test('a live stream ends its reader at once when the client left on HTTP/2 while it waited', async () => {
+test('a live stream ends its reader at once if the client leaves on HTTP/2 while the stream waits', async () => {
   const chunks = chunksOf(['ab'], 'ends')
   const told: boolean[] = []
   const { get } = await serveHttp2((res, stream) => {

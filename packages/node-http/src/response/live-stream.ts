@@ -1,5 +1,6 @@
 // Follower's side of a shared stream: writes the leader's response as it arrives, at this client's
-// pace. If the leader's response is cut short, this one must look broken, never complete.
+// pace. If the leader's response is cut off, the follower's response must look broken, never
+// complete.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { constants } from 'node:http2'
@@ -15,12 +16,18 @@ import { clearReason, isHttp2 } from '../request/http2.ts'
 import { applyFields } from './header-fields.ts'
 import { chunkFor, framedHeaders, isSendable } from './write-response.ts'
 
-/** HTTP/1.0 has no chunks: any end of the connection looks like the end of the body. */
+/**
+ * Whether the client can see that a response was cut off. In HTTP/1.0 it cannot: any end of the
+ * connection looks like the end of the body.
+ */
 export function canBreakOff(req: IncomingMessage): boolean {
   return req.httpVersionMajor > 1 || req.httpVersionMinor >= 1
 }
 
-/** False if the reply cannot be sent. The response is untouched then, and the handler can run. */
+/**
+ * Sends the reply. If it cannot be sent, returns false without a change to the response, so that
+ * the handler can run.
+ */
 export function writeLive(res: ServerResponse, reply: LiveReply): boolean {
   const headers = liveHeaders(res, reply)
   if (headers === undefined) return hasLeft(res) || res.headersSent
@@ -31,7 +38,9 @@ export function writeLive(res: ServerResponse, reply: LiveReply): boolean {
   return true
 }
 
-/** Undefined if the reply cannot be sent. The chunks have been released then. */
+/**
+ * The fields of the head. If the reply cannot be sent, releases the chunks and returns undefined.
+ */
 export function liveHeaders(res: ServerResponse, reply: LiveReply): HeaderList | undefined {
   const { status, headers, length, body } = reply
   const isOver = hasLeft(res) || res.headersSent || res.writableEnded
@@ -47,9 +56,9 @@ export function liveHeaders(res: ServerResponse, reply: LiveReply): HeaderList |
 }
 
 /**
- * A stream of the chunks. It stops reading them when the client leaves, and breaks the response off
- * when they break off. Other clients and the entry share the chunks. So the stream has copies if a
- * layer could change them: if `write` is wrapped, or with `copies`.
+ * A stream of the chunks. It stops reading them when the client leaves, and breaks off the response
+ * when the leader's body is cut off. Other clients and the entry share the chunks. So the stream
+ * copies them if a layer could change them: if `write` is wrapped, or with `copies`.
  */
 export function liveStream(res: ServerResponse, chunks: LiveChunks, copies = false): Readable {
   const stream: Readable = new Readable({
@@ -59,7 +68,7 @@ export function liveStream(res: ServerResponse, chunks: LiveChunks, copies = fal
         () =>
           inOwnTurn(res, () => {
             breakOff(res)
-            // Without the error: it belongs to the leader's request, where it was reported.
+            // The stream gets no error, because the leader's request has reported it.
             stream.destroy()
           }),
       )

@@ -1,6 +1,6 @@
 // Reads a source to its end for other clients after its own client left. `pipe` unpipes the source
-// when the response is closed. Its chunks are then written to the response, so layers in between
-// work on.
+// when the response is closed. This code then writes the chunks to the response, so that layers in
+// between still get them.
 
 import type { ServerResponse } from 'node:http'
 import { finished, type Readable } from 'node:stream'
@@ -8,7 +8,8 @@ import { hasLeft, type SharedSource } from '../request/client-gone.ts'
 import type { LiveFeed } from './live-feed.ts'
 
 /**
- * Keeps the source of `res` readable for other clients. `failed`: it broke after its client left.
+ * Keeps the source of `res` readable for other clients. `failed` is called if the source fails
+ * after its client left.
  */
 export function readersOf(live: LiveFeed, res: ServerResponse, failed: () => void): SharedSource {
   return {
@@ -18,7 +19,7 @@ export function readersOf(live: LiveFeed, res: ServerResponse, failed: () => voi
     },
     orphaned: (source) => {
       if (!live.watched || source.destroyed || source.readableEnded) return false
-      // One turn later: all other listeners of the same `close` have run then.
+      // Wait one turn, until all other listeners of this `close` have run.
       const whole = (): void => void res.end()
       setImmediate(() => readOn(source, live, (chunk) => res.write(chunk), whole, failed))
       return true
@@ -38,7 +39,7 @@ export function readOn(
     if (live.active) take(chunk)
     else source.destroy()
   })
-  // Unpiping has paused it.
+  // `unpipe` has paused the source.
   source.resume()
 }
 

@@ -1,6 +1,6 @@
-// Our layer around one ServerResponse. It wraps the methods of the response and captures what the
-// handler writes. The methods are never unwrapped, because outer layers may have wrapped them
-// again. After the end of the capture, the layer only passes calls on.
+// Our layer around one ServerResponse. It wraps the methods of the response and captures the writes
+// of the handler. The methods are never unwrapped, because outer layers may have wrapped them
+// again. After the end of the capture, the layer only calls the original methods.
 
 import type { ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList, Natives, OriginEnd, Reply } from '@stampede/core/adapter'
@@ -20,7 +20,7 @@ export interface ResponseCapture {
   readonly ended: Promise<OriginEnd>
   /** Whether the client left before its response ended. */
   isLeft(): boolean
-  /** Stops the capture. Its outcome is `declined`, unless it is known already. */
+  /** Stops the capture. Its outcome is then `declined`, unless the outcome is known already. */
   stop(): void
 }
 
@@ -37,7 +37,7 @@ export class ResponseLayer implements ResponseCapture {
   readonly #hold: EndHold | undefined
   readonly #live: LiveFeed | undefined
   #resolve: (end: OriginEnd) => void = () => {}
-  /** `judged`: core has seen the head, and the outer layers have not. */
+  /** `judged`: core has the head, and the outer layers do not have it yet. */
   #phase: 'head' | 'judged' | 'body' | 'settled' | 'replaced' = 'head'
   #head: JudgedHead = NO_HEAD
   /** The whole body, if end() is the first write. */
@@ -88,20 +88,20 @@ export class ResponseLayer implements ResponseCapture {
   }
 
   #givenUp(piped: boolean): void {
-    // A source was piped, but none of its bytes was written. The observer still needs the head.
+    // The observer needs the head, even if no byte of the piped source was written.
     if (piped && this.#hold !== undefined && this.#phase === 'head')
       this.#judge([this.#res.statusCode])
     this.#decline(this.#res.writableEnded && !this.#ended ? 'detached' : 'incomplete')
   }
 
   readonly #ownWriteHead = (...args: unknown[]): unknown => {
-    // An outer layer that passes only a status gets the judged head sent.
+    // If an outer layer passes only a status, the head that core decided on is sent.
     if (this.#phase === 'judged') return this.#sendHead(args.length > 1 ? args : this.#head.args)
     if (this.#phase !== 'head' || this.#res.headersSent) return this.#pass('writeHead', args)
     return this.#judge(args) && !this.#probing ? this.#sendHead(this.#head.args) : this.#res
   }
 
-  /** False if core has replaced the response. The replacement has been sent by then. */
+  /** Asks core about the head. False if core has replaced the response and sent another one. */
   #judge(args: readonly unknown[]): boolean {
     const judged = judgeHead(
       this.#res,
@@ -132,8 +132,8 @@ export class ResponseLayer implements ResponseCapture {
       else this.#decline('declined')
       throw error
     }
-    // Outer session layers set their cookie while the head is written. Such a response is not
-    // shared.
+    // A response is not shared if an outer session layer has set a cookie while the head was
+    // written.
     const shared = this.#hold !== undefined || this.#head.cookie || !this.#hasNewCookie(args)
     if (!this.#head.keep || !shared) this.#decline('declined')
     else if (this.#ended) this.#finish()
@@ -149,9 +149,9 @@ export class ResponseLayer implements ResponseCapture {
     return this.#res.hasHeader('set-cookie') || this.#res.hasHeader('set-cookie2')
   }
 
-  // Judges an implicit head before the outer layers run, so that a replacement can still pass
-  // through all of them. This calls `res.writeHead`, so the hooks of inner layers run now, and
-  // nothing is sent yet.
+  // Asks core about an implicit head before the outer layers run, so that a replacement can still
+  // pass through all of them. This calls `res.writeHead`, so the hooks of inner layers run now.
+  // Nothing is sent yet.
   #openHead(whole?: Uint8Array): void {
     if (this.#phase !== 'head' || this.#res.headersSent) return
     this.#probing = !this.#departure.gone
@@ -172,9 +172,9 @@ export class ResponseLayer implements ResponseCapture {
     if (this.#isShut()) return discardWrite(args, true)
     const more = this.#through('write', this.#outward('write', args))
     this.#keep(args)
-    // `write` returns true during the capture: a slow client must not delay the handler, since
-    // waiters need the whole body. A client that left sends no `drain` at all. The buffer is
-    // bounded by maxBodyBytes.
+    // `write` returns true during the capture, because waiters need the whole body and a slow
+    // client must not delay the handler. After a client has left, there is no `drain` at all.
+    // maxBodyBytes bounds the buffer.
     return this.#phase === 'body' ? true : more
   }
 
@@ -191,13 +191,15 @@ export class ResponseLayer implements ResponseCapture {
     this.#ended = true
     // Koa 3 ends a response without its body if the client is gone.
     if (this.#departure.gone && this.#body.bytes === 0) this.#decline('incomplete')
-    // An outer layer may delay the end and the head: a session middleware saves its session first.
+    // If an outer layer delays the head and the end, the phase is not `body` yet. A session
+    // middleware does so until it has saved its session.
     if (this.#phase === 'body') this.#finish()
     return returned
   }
 
   /**
-   * A write after the capture has ended. Waiters that read the body while it arrives still get it.
+   * A write after the capture has ended. Clients that read the body while it arrives still get the
+   * chunk.
    */
   #writeAfterCapture(method: 'write' | 'end', args: readonly unknown[]): unknown {
     const live = this.#live
@@ -240,8 +242,8 @@ export class ResponseLayer implements ResponseCapture {
   }
 
   /**
-   * Passes a copy of the chunk to outer layers that may change it in place. The entry keeps the
-   * handler's bytes.
+   * The arguments for outer layers, with a copy of the chunk if they may change it in place. The
+   * entry has the handler's bytes.
    */
   #outward(method: 'write' | 'end', args: readonly unknown[]): readonly unknown[] {
     const chunk = chunkFor(this.#methods.original[method], args[0])
@@ -253,13 +255,16 @@ export class ResponseLayer implements ResponseCapture {
     try {
       return this.#methods.through(method, args, ownHead)
     } catch (error) {
-      // No head was sent. The app may still send another response, which has a head of its own.
+      // No head was sent. The app may still send another response with a head of its own.
       if (this.#hold !== undefined && this.#phase === 'judged') this.#phase = 'head'
       throw error
     }
   }
 
-  /** The response was closed after the app had ended it: its head may not have been sent. */
+  /**
+   * Called when the response was closed. If the app had ended it, its head may not have been sent
+   * yet.
+   */
   #closed(): void {
     if (!this.#ended) return
     this.#openHead()
@@ -272,7 +277,10 @@ export class ResponseLayer implements ResponseCapture {
     if (!this.#collect(args, whole)) this.#decline('too-large')
   }
 
-  /** `whole`: the bytes of the chunk. If the chunk is a string, we own them and need no copy. */
+  /**
+   * Adds a chunk to the capture. `whole` has the bytes of the chunk. If the chunk is a string, they
+   * need no copy.
+   */
   #collect([chunk, encoding]: readonly unknown[], whole?: Uint8Array): boolean {
     return whole !== undefined && typeof chunk === 'string'
       ? this.#body.addOwn(whole)
@@ -293,7 +301,7 @@ export class ResponseLayer implements ResponseCapture {
     let end: OriginEnd = { type: 'not-captured', reason: 'declined' }
     try {
       writeReply(this.#res, reply, this.#methods.original)
-      // As with the app's own responses: an outer layer's cookie makes the response private.
+      // A cookie of an outer layer makes the response private, as for the app's own responses.
       if (!setsCookie(this.#res)) end = { type: 'replaced', head }
     } finally {
       this.#live?.settle(end)

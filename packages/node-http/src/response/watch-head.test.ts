@@ -32,21 +32,24 @@ const WAYS: Record<string, (res: ServerResponse) => void> = {
 }
 
 describe('watchHead', () => {
-  it.each(Object.entries(WAYS))('calls its listener once, by %s', async (_, answer) => {
-    const heads: CapturedHead[] = []
-    await using server = await serve((_req, res) => {
-      watchHead(res, (head) => {
-        expect(res.headersSent).toBe(false)
-        heads.push(head)
+  it.each(Object.entries(WAYS))(
+    'calls its listener once for a head sent by %s',
+    async (_, answer) => {
+      const heads: CapturedHead[] = []
+      await using server = await serve((_req, res) => {
+        watchHead(res, (head) => {
+          expect(res.headersSent).toBe(false)
+          heads.push(head)
+        })
+        answer(res)
       })
-      answer(res)
-    })
-    const response = await rawRequest(server.port)
-    expect(response.head[0]).toMatch(/^HTTP\/1.1 201 /)
-    expect(fieldOf(response, 'location')).toEqual(['/x'])
-    expect(heads.map(({ status }) => status)).toEqual([201])
-    expect(heads[0]?.headers).toContainEqual(['location', '/x'])
-  })
+      const response = await rawRequest(server.port)
+      expect(response.head[0]).toMatch(/^HTTP\/1.1 201 /)
+      expect(fieldOf(response, 'location')).toEqual(['/x'])
+      expect(heads.map(({ status }) => status)).toEqual([201])
+      expect(heads[0]?.headers).toContainEqual(['location', '/x'])
+    },
+  )
 
   it('calls its listener for a response whose client has left', () => {
     const res = new ServerResponse({ method: 'POST', headers: {} } as never)
@@ -59,7 +62,7 @@ describe('watchHead', () => {
     expect(heads).toEqual([{ status: 202, headers: [] }])
   })
 
-  it('calls its listener once for a response without a write', () => {
+  it('calls its listener once for a response that ends without a write', () => {
     const res = new ServerResponse({ method: 'POST', headers: {} } as never)
     const heads: CapturedHead[] = []
     const stands = watchHead(res, (head) => heads.push(head))

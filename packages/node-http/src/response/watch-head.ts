@@ -1,10 +1,13 @@
-// Observes the status and the headers that the app sends, however it writes the head.
+// Observes the status and the headers that the app sends, for every way to write a head.
 
 import type { ServerResponse } from 'node:http'
 import type { CapturedHead } from '@stampede/core/adapter'
 import { readWriteHead } from './write-head.ts'
 
-/** Calls `onHead` once, in writeHead. The returned function calls it if no head will be written. */
+/**
+ * Calls `onHead` once, in writeHead. If no head will be written, call the returned function, which
+ * calls `onHead` then.
+ */
 export function watchHead(res: ServerResponse, onHead: (head: CapturedHead) => void): () => void {
   const { writeHead, write, end, flushHeaders } = res
   let seen = false
@@ -13,13 +16,13 @@ export function watchHead(res: ServerResponse, onHead: (head: CapturedHead) => v
     seen = true
     onHead(readWriteHead(res, args))
   }
-  const stands = (): void => see(res.statusCode)
-  // Node writes no head to a client that left, and HTTP/2 writes it without writeHead.
-  const then =
+  const seeCurrent = (): void => see(res.statusCode)
+  // If the client has left, Node writes no head. HTTP/2 writes the head without writeHead.
+  const seeAfter =
     (method: (...args: never[]) => unknown) =>
     (...args: unknown[]): unknown => {
       const returned: unknown = Reflect.apply(method, res, args)
-      stands()
+      seeCurrent()
       return returned
     }
   Object.assign(res, {
@@ -27,9 +30,9 @@ export function watchHead(res: ServerResponse, onHead: (head: CapturedHead) => v
       if (!res.headersSent) see(...args)
       return Reflect.apply(writeHead, res, args)
     },
-    write: then(write),
-    end: then(end),
-    flushHeaders: then(flushHeaders),
+    write: seeAfter(write),
+    end: seeAfter(end),
+    flushHeaders: seeAfter(flushHeaders),
   })
-  return stands
+  return seeCurrent
 }

@@ -1,5 +1,4 @@
-// The original methods of a wrapped ServerResponse. Calls go through them, cut to what the client
-// gets.
+// The original methods of a wrapped ServerResponse. Calls pass them only the bytes for this client.
 
 import type { ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
@@ -9,7 +8,7 @@ import { discardWrite } from './write-response.ts'
 
 export type Method = keyof OwnMethods
 
-/** Our methods on a response. Each takes all argument forms of Node's own method. */
+/** Our methods of a response. Each takes all argument forms of the method of Node. */
 export interface OwnMethods {
   writeHead(...args: unknown[]): unknown
   write(...args: unknown[]): unknown
@@ -23,7 +22,7 @@ export class WrappedMethods {
   readonly #res: ServerResponse
   #depth = 0
   #cut: BodyCut | undefined
-  /** The body is not captured, so its last byte need not be held back. */
+  /** Whether the last byte need not be delayed any more, because the body is not captured. */
   #released = false
 
   constructor(res: ServerResponse) {
@@ -32,7 +31,10 @@ export class WrappedMethods {
     this.original = { writeHead, write, end, flushHeaders, destroy }
   }
 
-  /** A wrapped method is running. Calls that it makes itself are passed on unchanged. */
+  /**
+   * Whether a wrapped method is running. Calls that the method itself makes are passed on
+   * unchanged.
+   */
   get inside(): boolean {
     return this.#depth > 0
   }
@@ -42,20 +44,21 @@ export class WrappedMethods {
     return this.through(method, args)
   }
 
-  /** From now on the client gets only the bytes of `cut`. */
+  /** The client gets only the bytes of `cut` after this call. */
   cut(cut: BodyCut): void {
     this.#cut = cut
   }
 
   /**
-   * The body is not captured: the client gets its last bytes at once. Only the handler ends the
-   * response. Ended earlier, Express would report a file that is still being read as aborted.
+   * Called if the body is not captured. The client then gets its last byte at once. Only the
+   * handler ends the response. If it ended earlier, Express would report a file that is still being
+   * read as aborted.
    */
   release(): void {
     if (this.#cut === undefined) return
     this.#released = true
-    // A client that has its part may leave. pipe() then unpipes its source, which would stay open:
-    // it is read to its end.
+    // A client that has its part may leave. pipe() then unpipes the source, which would stay open.
+    // So the source is read to its end.
     this.#res.on('unpipe', (source: Readable) => {
       if (this.#cut?.done) setImmediate(() => source.destroyed || source.resume())
     })
@@ -63,8 +66,8 @@ export class WrappedMethods {
   }
 
   /**
-   * Calls the outer layers. `ownWriteHead` is put in place meanwhile if the inner layers have
-   * already seen the head.
+   * Calls a method of the outer layers. If the inner layers have already seen the head,
+   * `res.writeHead` is `ownWriteHead` during the call.
    */
   through(
     method: Method,
@@ -95,7 +98,8 @@ export class WrappedMethods {
   #callCut(cut: BodyCut, method: Method, args: readonly unknown[]): unknown {
     if (method === 'write') return this.#writeCut(cut, args)
     if (method === 'end') return this.#endCut(cut, args)
-    // The head is not flushed: a client that gets no body would take it for the whole response.
+    // The head is not flushed, because a client that gets no body would take the head for the whole
+    // response.
     if (method !== 'flushHeaders' || !cut.done) return this.#call(method, args)
     this.#openHead()
     this.#sendRest()

@@ -47,7 +47,7 @@ const FORMS: ReadonlyArray<readonly [name: string, answer: (res: ServerResponse)
 
 describe.each(FORMS)('writeHead with %s', (_, answer) => {
   test.each([[[]], [[['cache-status', 'S']] as const]])(
-    'loses one field and gets %j',
+    'removes one field and adds %j',
     async (add) => {
       await using server = await serve((_req, res) => {
         addAtHead(res, add, ['x-own'])
@@ -61,7 +61,7 @@ describe.each(FORMS)('writeHead with %s', (_, answer) => {
   )
 })
 
-test("writeHead does not change the app's own headers object", async () => {
+test('writeHead does not change the headers object of the app', async () => {
   const given = { [OWN]: '1', 'X-A': 'a' }
   const list = [OWN, '1', 'X-A', 'a']
   await using server = await serve((req, res) => {

@@ -2,14 +2,15 @@
 // headers) and (status, message, headers), where headers are an object, a flat array or an array of
 // pairs.
 //
-// Headers passed only to writeHead never show in getHeaders(). If setHeader was called before, Node
-// 20 drops duplicates of an array. So we read headers from the arguments, and edit a copy of them.
+// getHeaders() does not have headers that were passed only to writeHead. If setHeader was called
+// before, Node 20 drops repeated names of an array. So headers are read from the arguments, and
+// edited in a copy of the arguments.
 
 import type { ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList } from '@stampede/core/adapter'
 import { applyFields, combine, fieldsOf, groupFields } from './header-fields.ts'
 
-/** Which argument Node takes the headers from. */
+/** The index of the argument from which Node takes the headers. */
 function headersIndex(args: readonly unknown[]): 1 | 2 {
   return typeof args[1] === 'string' || (args[2] !== undefined && args[2] !== null) ? 2 : 1
 }
@@ -17,27 +18,27 @@ function headersIndex(args: readonly unknown[]): 1 | 2 {
 const KEEPS_REPEATED = Number(process.versions.node.split('.', 1)[0]) >= 22
 
 /**
- * All fields that the head will have: fields in the arguments replace fields that were set before.
+ * All fields that the head will have. Fields in the arguments replace fields that were set before.
  */
 export function readWriteHead(res: ServerResponse, args: readonly unknown[]): CapturedHead {
   const status = Number(args[0])
   const set = fieldsOf(res.getHeaders())
   const argument = args[headersIndex(args)]
   if (typeof argument !== 'object' || argument === null) return { status, headers: set }
-  // If fields were set before, Node 20 sets the array one by one. The last of a repeated name
-  // stays.
-  const given = givenFields(argument, !KEEPS_REPEATED && set.length > 0)
+  // If fields were set before, Node 20 sets the fields of an array one by one, so only the last one
+  // of a repeated name stays.
+  const passed = fieldsOfArgument(argument, !KEEPS_REPEATED && set.length > 0)
   const fields = groupFields(set)
-  for (const [name, values] of given) fields.set(name, values)
+  for (const [name, values] of passed) fields.set(name, values)
   const headers = [...fields].flatMap(([name, values]) =>
     values.map((value) => [name, value] as const),
   )
   return { status, headers }
 }
 
-function givenFields(given: object, oneByOne: boolean): Map<string, string[]> {
+function fieldsOfArgument(passed: object, oneByOne: boolean): Map<string, string[]> {
   const fields = new Map<string, string[]>()
-  for (const [name, value] of pairsOf(given)) {
+  for (const [name, value] of pairsOf(passed)) {
     const key = String(name).toLowerCase()
     const values = [value].flat().map(String)
     fields.set(key, oneByOne ? values : [...(fields.get(key) ?? []), ...values])
@@ -45,10 +46,10 @@ function givenFields(given: object, oneByOne: boolean): Map<string, string[]> {
   return fields
 }
 
-function pairsOf(given: object): ReadonlyArray<readonly [unknown, unknown]> {
-  if (!Array.isArray(given)) return Object.entries(given)
-  if (Array.isArray(given[0])) return given
-  return given.flatMap((name, i) => (i % 2 === 0 ? [[name, given[i + 1]] as const] : []))
+function pairsOf(passed: object): ReadonlyArray<readonly [unknown, unknown]> {
+  if (!Array.isArray(passed)) return Object.entries(passed)
+  if (Array.isArray(passed[0])) return passed
+  return passed.flatMap((name, i) => (i % 2 === 0 ? [[name, passed[i + 1]] as const] : []))
 }
 
 /**
@@ -64,13 +65,13 @@ export function editWriteHead(
 ): readonly unknown[] {
   const args = withoutFields(res, received, remove)
   const index = headersIndex(args)
-  const given = args[index]
+  const passed = args[index]
   if (add.length === 0) return args
-  if (typeof given !== 'object' || given === null || res.getHeaderNames().length > 0) {
+  if (typeof passed !== 'object' || passed === null || res.getHeaderNames().length > 0) {
     applyFields(res, add)
     return args
   }
-  return args.with(index, withAdded(given, add))
+  return args.with(index, withAdded(passed, add))
 }
 
 function withoutFields(
@@ -80,18 +81,18 @@ function withoutFields(
 ): readonly unknown[] {
   for (const name of names) if (res.hasHeader(name)) res.removeHeader(name)
   const index = headersIndex(args)
-  const given = args[index]
-  if (typeof given !== 'object' || given === null) return args
-  const pairs = pairsOf(given)
+  const passed = args[index]
+  if (typeof passed !== 'object' || passed === null) return args
+  const pairs = pairsOf(passed)
   const left = pairs.filter(([name]) => !names.includes(String(name).toLowerCase()))
   if (left.length === pairs.length) return args
-  if (!Array.isArray(given)) return args.with(index, Object.fromEntries(left))
-  return args.with(index, Array.isArray(given[0]) ? left : left.flat())
+  if (!Array.isArray(passed)) return args.with(index, Object.fromEntries(left))
+  return args.with(index, Array.isArray(passed[0]) ? left : left.flat())
 }
 
-function withAdded(given: object, add: HeaderList): object {
-  if (Array.isArray(given)) return [...given, ...(Array.isArray(given[0]) ? add : add.flat())]
-  const copy: Record<string, unknown> = { ...given }
+function withAdded(passed: object, add: HeaderList): object {
+  if (Array.isArray(passed)) return [...passed, ...(Array.isArray(passed[0]) ? add : add.flat())]
+  const copy: Record<string, unknown> = { ...passed }
   for (const [name, values] of groupFields(add)) {
     const same = Object.keys(copy).find((key) => key.toLowerCase() === name)
     const present = same === undefined ? undefined : String(copy[same])
@@ -101,7 +102,8 @@ function withAdded(given: object, add: HeaderList): object {
 }
 
 /**
- * Adds `add` to the head that `res` will send, and removes `remove` from it, however it is written.
+ * Adds the fields of `add` to the head that `res` will send, and removes those in `remove`, for
+ * every way to write a head.
  */
 export function addAtHead(
   res: ServerResponse,

@@ -40,7 +40,7 @@ describe.each([
 ] as const)('a reply on %s', (_, before) => {
   const use = before ? { before } : {}
 
-  test('has its status, repeated fields and body with the one right length', async () => {
+  test('has its status, repeated fields, and the body with one correct length', async () => {
     const response = await send(REPLY, use)
     expect(response.head[0]).toBe('HTTP/1.1 200 OK')
     expect(response.body).toBe('hello')
@@ -49,7 +49,7 @@ describe.each([
     expect(fieldOf(response, 'x-tag')).toEqual(['a', 'b'])
   })
 
-  test('has the length and no body for HEAD', async () => {
+  test('has for HEAD the length and no body', async () => {
     const response = await send(REPLY, { ...use, method: 'HEAD' })
     expect(fieldOf(response, 'content-length')).toEqual(['5'])
     expect(response.body).toBe('')
@@ -129,7 +129,7 @@ describe('an outer layer that has wrapped writeHead', () => {
     ['beside nothing', undefined, ['a', 'b']],
     // With repeated names the reply would not be sent by the fast path.
     ['beside a field of others', 'X-Powered-By', ['a']],
-  ] as const)('gets the reply in forms that every layer knows, %s', async (_, outer, tags) => {
+  ] as const)('gets the reply in forms that every layer accepts, %s', async (_, outer, tags) => {
     const reply = { ...REPLY, headers: tags.map((tag) => ['x-tag', tag] as const) }
     for (const wrap of [pairsOnly, addsCookie]) {
       for (const send of [

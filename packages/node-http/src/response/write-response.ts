@@ -19,42 +19,49 @@ export type SendMethods = Pick<ServerResponse, 'writeHead' | 'end'>
 const FRAMING = new Set(['content-length', 'transfer-encoding', 'connection', 'keep-alive'])
 
 /**
- * Node's own writeHead, which takes headers as an array. Layers that wrap it often read only an
+ * Node's own writeHead, which takes headers as an array. Layers that wrap it often accept only an
  * object (on-headers before 1.1). If such a layer sets a field, Node 20 drops repeated names of the
  * array.
  */
 const { writeHead: takesArray, end: nodeEnd, write: nodeWrite } = ServerResponse.prototype
 const { end: http2End, write: http2Write } = Http2ServerResponse.prototype
 
-/** Node's own methods leave a chunk as it is. A layer that wraps them may change it in place. */
+/**
+ * Node's own methods, which do not change a chunk. A layer that wraps them may change the chunk in
+ * place.
+ */
 const NODES_OWN: ReadonlySet<unknown> = new Set([nodeEnd, nodeWrite, http2End, http2Write])
 
 function leavesChunks(method: unknown): boolean {
-  // Nearly every response has this method, and the comparison is cheaper than the lookup.
+  // Nearly every response has Node's `end` of HTTP/1, and this comparison is cheaper than the
+  // lookup.
   return method === nodeEnd || NODES_OWN.has(method)
 }
 
-/** Whether it is Node's own method for HTTP/1.1: no layer can add to the head that it is given. */
+/**
+ * Whether `method` is Node's own writeHead for HTTP/1.1, so that no layer can add fields to the
+ * head.
+ */
 export function isNodesWriteHead(method: unknown): boolean {
   return method === takesArray
 }
 
-/** Whether a layer further out wraps `end`, and so may change the body. */
+/** Whether an outer layer wraps `end` and so may change the body. */
 export function isWrapped(res: ServerResponse): boolean {
   return !leavesChunks(res.end)
 }
 
 /**
- * The chunk, or a copy if a layer wraps `method` and could change it. An entry or other clients
- * share the chunk.
+ * The chunk, or a copy if a layer wraps `method` and could change the chunk, which an entry or
+ * other clients share.
  */
 export function chunkFor<T>(method: unknown, chunk: T): T | Buffer {
   return !leavesChunks(method) && chunk instanceof Uint8Array ? Buffer.from(chunk) : chunk
 }
 
 /**
- * Sends the reply. False if it has an invalid field or status: the response is untouched then, and
- * the handler can run. True also if another response was sent before.
+ * Sends the reply. If it has an invalid field or status, returns false without a change to the
+ * response, so that the handler can run. True if another response was sent before.
  */
 export function writeReply(res: ServerResponse, reply: Reply, methods: SendMethods = res): boolean {
   if (res.headersSent || res.writableEnded) return true
@@ -80,7 +87,7 @@ const MERGED: ReadonlySet<string> = new Set(['cache-status', 'vary', ...OWN_FIEL
 const isMerged = (name: string): boolean => MERGED.has(name)
 
 /**
- * Whether a name occurs twice. Node then keeps only the last one if other fields were set before.
+ * Whether a name occurs twice. If other fields were set before, Node then sends only the last one.
  */
 export function hasRepeats(fields: readonly string[]): boolean {
   for (let i = 2; i < fields.length; i += 2) {
@@ -90,13 +97,14 @@ export function hasRepeats(fields: readonly string[]): boolean {
 }
 
 /**
- * As writeReply, with fewer accesses to the response: after a prototype change each one is slow.
+ * Does the same as writeReply with fewer accesses to the response, because each access is slow
+ * after a prototype change.
  */
 export function writeReady(res: ServerResponse, ready: ReadyReply): boolean {
   const { status, fields, body } = ready
   const outer = res.getHeaderNames()
   const isPlain = outer.length === 0 || !(outer.some(isMerged) || hasRepeats(fields))
-  // On HTTP/2, writeHead is another method.
+  // On HTTP/2, writeHead is another method, so such a response takes the slower path.
   const isTaken = res.writeHead !== takesArray || res.headersSent || res.statusMessage
   if (isTaken || !isPlain) return writeReply(res, replyOf(ready))
   res.writeHead(status, fields as string[])
@@ -138,7 +146,7 @@ export function hasBody(status: number, method: string | undefined): boolean {
   return method !== 'HEAD' && status !== 204 && status !== 304
 }
 
-/** Result of a write or an end that is discarded. Its callback runs, so that streams can end. */
+/** Discards a write or an end. Its callback runs nevertheless, so that streams can end. */
 export function discardWrite<T>(args: readonly unknown[], returned: T): T {
   const callback = args.findLast((arg) => typeof arg === 'function')
   if (typeof callback === 'function') process.nextTick(callback)

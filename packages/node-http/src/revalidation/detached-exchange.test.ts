@@ -72,7 +72,7 @@ const HANDLERS: ReadonlyArray<readonly [string, RequestHandler]> = [
 
 describe.each(EXPRESS)('an app on %s', (_, express) => {
   test.each(HANDLERS)(
-    'responds to a detached request as to a real one: %s',
+    'responds to a request without a socket as to a real one: %s',
     async (_name, handler) => {
       const app = express()
       app.get('/', handler)
@@ -84,7 +84,7 @@ describe.each(EXPRESS)('an app on %s', (_, express) => {
   )
 
   test.each(HANDLERS)(
-    'responds to a detached request through compression: %s',
+    'responds to a request without a socket through compression: %s',
     async (_name, handler) => {
       const app = express()
       app.use(compression())
@@ -93,14 +93,14 @@ describe.each(EXPRESS)('an app on %s', (_, express) => {
     },
   )
 
-  test('responds to a detached request with 500 after an error', async () => {
+  test('responds to a request without a socket with 500 after an error', async () => {
     const app = express()
     app.set('env', 'test')
     app.get('/', (_req, _res, next) => next(new Error('broken')))
     expect(await runDetached(app)).toMatchObject({ type: 'complete', head: { status: 500 } })
   })
 
-  test('parses the missing body of a detached request', async () => {
+  test('parses the missing body of a request without a socket', async () => {
     const app = express()
     app.use(bodyParser.json())
     app.get('/', (req, res) => void res.json({ ip: req.ip }))
@@ -117,19 +117,22 @@ const BODIES: ReadonlyArray<readonly [string, () => unknown]> = [
 ]
 
 describe.each(KOA)('an app on %s', (_, Application) => {
-  test.each(BODIES)('responds to a detached request as to a real one: %s', async (_name, make) => {
-    const app = new Application()
-    app.use((ctx) => {
-      ctx.body = make()
-    })
-    const detached = textOf(await runDetached(app.callback()))
-    await using server = await serve(app.callback())
-    expect(detached).toBe(await (await fetch(`http://127.0.0.1:${server.port}/`)).text())
-  })
+  test.each(BODIES)(
+    'responds to a request without a socket as to a real one: %s',
+    async (_name, make) => {
+      const app = new Application()
+      app.use((ctx) => {
+        ctx.body = make()
+      })
+      const detached = textOf(await runDetached(app.callback()))
+      await using server = await serve(app.callback())
+      expect(detached).toBe(await (await fetch(`http://127.0.0.1:${server.port}/`)).text())
+    },
+  )
 })
 
-describe('the detached request', () => {
-  test('is a GET of the target, with the client’s fields and address and none of its conditions', async () => {
+describe('the request of a background refresh', () => {
+  test('is a GET with the fields and address of the client, without its conditions', async () => {
     const real = await realRequest([
       'If-None-Match: "1"',
       'Range: bytes=0-1',
@@ -145,13 +148,13 @@ describe('the detached request', () => {
     expect(req.socket.remoteAddress).toBe('127.0.0.1')
   })
 
-  test('has a body that is at its end', async () => {
+  test('has a body that has already ended', async () => {
     const { req } = createDetachedPair(await realRequest(), '/')
     const chunks = await req.toArray()
     expect(chunks).toEqual([])
   })
 
-  test('accepts any amount of data without back-pressure, and is closed after its end', async () => {
+  test('accepts any amount of data without back-pressure, and closes after its end', async () => {
     const { req, res } = createDetachedPair(await realRequest(), '/')
     const aborted = once(req, 'aborted', { signal: AbortSignal.timeout(50) }).then(
       () => true,

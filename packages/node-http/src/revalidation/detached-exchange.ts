@@ -1,7 +1,6 @@
-// A request and a response without a client, for running the app after a stale response. They are
-// the real classes of node:http on a socket that discards everything, so that sessions,
-// compression, `pipe` and `sendFile` find what they expect. They do not end when the real client
-// leaves.
+// A request and a response without a client, for a background refresh. They are objects of the real
+// classes of node:http, so that sessions, compression, `pipe` and `sendFile` work. Their socket
+// discards all data. They do not end when the real client leaves.
 
 import { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -10,7 +9,10 @@ import { inheritLogin } from '../request/connection.ts'
 import { withoutRaw } from '../request/hide-conditionals.ts'
 import { tlsMembersOf } from '../request/tls-connection.ts'
 
-/** Left out: conditions and ranges of the client, and fields of its connection and body. */
+/**
+ * Fields that are left out: conditions and ranges of the client, and fields of its connection and
+ * body.
+ */
 const LEFT_OUT: ReadonlySet<string> = new Set([
   'if-match',
   'if-none-match',
@@ -38,7 +40,7 @@ export interface DetachedPair {
 /** A GET of `target` with the headers, address, TLS state, login and protocol of `from`. */
 export function createDetachedPair(from: IncomingMessage, target: string): DetachedPair {
   const nullSocket = Object.assign(new NullSocket(from.socket), tlsMembersOf(from))
-  // Neither class needs more of a socket than NullSocket has.
+  // Both classes use only members of a socket that NullSocket has.
   const socket = nullSocket as unknown as Socket
   const req = new IncomingMessage(socket)
   req.method = 'GET'
@@ -55,7 +57,7 @@ export function createDetachedPair(from: IncomingMessage, target: string): Detac
 
   const res = new ServerResponse(req)
   res.assignSocket(socket)
-  // As Node's server does: closing a finished response frees its resources.
+  // Closing a finished response frees its resources. Node's server does the same.
   res.once('finish', () => socket.destroy())
   return { req, res }
 }

@@ -1,12 +1,12 @@
-// Marks requests that a cache has passed on to the app. An inner cache asks this outer cache first:
-// otherwise it would wait for the fill that it is part of.
+// Marks requests that a cache has passed to the app. An inner cache finds the outer cache by this
+// mark. Without it, the inner cache would wait for the fill that it is itself a part of.
 
 import type { IncomingMessage } from 'node:http'
 import type { InnerCache, OnInner } from '@stampede/core/adapter'
 
 /**
- * A property of the request. A WeakMap element per request costs a miss 25 µs of garbage
- * collection.
+ * A property of the request, because a WeakMap element per request would cost each miss 25 µs of
+ * garbage collection.
  */
 const TAKEN: unique symbol = Symbol('stampede.taken')
 
@@ -23,7 +23,7 @@ export function isInsideOrigin(req: IncomingMessage & Taken): boolean {
 }
 
 /**
- * Whether the cache described by `inner` must pass the request on. Throws the errors of its
+ * Whether the inner cache, described by `inner`, must forward the request. Throws the errors of its
  * callbacks.
  */
 export function isTakenOn(

@@ -1,5 +1,5 @@
-// Sends a request through the whole app again, in the background of a stale response. The new
-// request is marked with the cache that sent it. Only that cache acts on the mark, once.
+// Background refreshes: sends a request through the whole app again. The new request is marked with
+// the cache that sent it. Only this cache uses the mark, and only once.
 
 import type { AsyncResource } from 'node:async_hooks'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -7,7 +7,8 @@ import type { OriginEnd, OriginObserver } from '@stampede/core/adapter'
 import { createDetachedPair } from './detached-exchange.ts'
 
 /**
- * Sends a request into the app: a root Express app, `app.callback()` of Koa, a request listener.
+ * The function that handles all requests of an app: a root Express app, `app.callback()` of Koa, or
+ * a listener.
  */
 export type Dispatch = (req: IncomingMessage, res: ServerResponse) => unknown
 
@@ -32,7 +33,8 @@ export function isRevalidation(req: IncomingMessage): boolean {
 }
 
 /**
- * This cache's own refresh; `foreign` for that of another cache, to be passed on; else undefined.
+ * The refresh that this cache has sent. `foreign`: another cache sent the request, so forward it.
+ * Undefined: the request has a client.
  */
 export function takeRevalidation(
   req: IncomingMessage,
@@ -54,7 +56,7 @@ export function redispatch(order: {
   readonly owner: object
   readonly observer: OriginObserver
   readonly dispatch: Dispatch
-  /** Async context of `from`: outer layers may have put a tracer or a tenant into it. */
+  /** Async context of `from`, because outer layers may have put a tracer or a tenant into it. */
   readonly context: AsyncResource
 }): Promise<OriginEnd> {
   const { req, res } = createDetachedPair(order.from, order.target)
@@ -81,7 +83,7 @@ function answeredBefore({ statusCode }: ServerResponse): Error {
     `a layer in front of the cache responded with ${statusCode}; ` +
       'let that layer pass requests for which isRevalidation(req) is true',
   )
-  // The stack shows only this module, not the layer that answered.
+  // The stack would show only this module, not the layer that responded.
   error.stack = ''
   return error
 }

@@ -1,4 +1,4 @@
-// For tests: servers that are closed with their test, and a client that shows the very bytes.
+// For tests: servers that are closed with their test, and a client that returns the raw bytes.
 
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -20,7 +20,7 @@ export async function serve(listener: RequestListener): Promise<TestServer> {
   return { port, [Symbol.asyncDispose]: close }
 }
 
-/** A socket on which the head of a request has been written; errors on it are expected. */
+/** A socket on which the head of a request has been written. Errors of the socket are ignored. */
 export function startRequest(port: number, head: readonly string[]): Socket {
   const socket = connect(port, '127.0.0.1')
   socket.on('error', () => {})
@@ -31,7 +31,7 @@ export function startRequest(port: number, head: readonly string[]): Socket {
 export interface RawResponse {
   /** Status line and fields as sent, without `Date`. */
   readonly head: readonly string[]
-  /** As sent: with chunk sizes, if it was chunked. */
+  /** The body as sent, with chunk sizes if it was chunked. */
   readonly body: string
 }
 

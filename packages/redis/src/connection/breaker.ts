@@ -18,9 +18,16 @@ export class Breaker {
     this.#clock = clock
   }
 
-  /** After `true`, the caller tries, and then calls `succeeded` or `failed`. */
+  get isOpen(): boolean {
+    return this.#failures >= THRESHOLD
+  }
+
+  /**
+   * Whether the caller may send a command. After `true`, it must report the result with `succeeded`
+   * or `failed`.
+   */
   mayTry(): boolean {
-    if (this.#failures < THRESHOLD) return true
+    if (!this.isOpen) return true
     if (this.#probing || this.#clock.now() < this.#openUntil) return false
     this.#probing = true
     return true

@@ -24,7 +24,7 @@ describe('a time budget', () => {
     await expect(withBudget(10, new Promise(() => {}))).rejects.toThrow('no reply within 10 ms')
   })
 
-  it('is not spent by a blocked event loop if the reply is there already', async () => {
+  it('is not spent while the event loop is blocked if the reply has already arrived', async () => {
     const { client, peer, close } = await connected()
     const answer = once(client, 'data').then(([data]) => String(data))
     // In the check phase: timers come next, and only then sockets are read.
@@ -62,7 +62,7 @@ describe('a time budget', () => {
     await first
   })
 
-  it('leaves no timer behind', async () => {
+  it('leaves no timer when it has ended', async () => {
     const before = process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
     await withBudget(60_000, Promise.resolve())
     await sleep(0)

@@ -2,7 +2,9 @@
 
 import type { ExtraBudget } from './extra-budget.ts'
 
-/** Rejects when the budget is spent. With `extraBudget`, it rejects only after the extra time. */
+/**
+ * Rejects when the time budget is over. With `extraBudget`, it rejects only after the extra time.
+ */
 export function withBudget<T>(
   budgetMs: number,
   promise: Promise<T>,

@@ -29,8 +29,8 @@ export function connect(redis: RedisClient, budgetMs: number): Connections {
 }
 
 /**
- * Reconnects also after `end`. If a fail-over is reported while ioredis connects, ioredis gives up
- * and emits `end`.
+ * Makes a connection reconnect after `end` too. ioredis gives up and emits `end` if a fail-over is
+ * reported while it connects.
  */
 function reconnecting(duplicated: unknown): Connection {
   const connection = duplicated as Connection & { connect?(): Promise<unknown> }
@@ -81,11 +81,12 @@ function nodeOptions(budgetMs: number) {
     enableReadyCheck: true,
     stringNumbers: false,
     monitor: false,
-    // No READONLY mode: the keys that are read are also written, and only a master takes writes.
+    // READONLY mode would allow reads from a replica. But a key that is read is also written, and
+    // only a master takes writes.
     readOnly: false,
     replyMapping: 'legacy',
-    // Runs only while a reply is pending. It closes the connection to a frozen server, and ioredis
-    // connects again until the server responds.
+    // This timeout runs only while a reply is pending. It closes the connection to a frozen server.
+    // ioredis then connects again until the server responds.
     socketTimeout: Math.max(4 * budgetMs, 1_000),
     connectTimeout: Math.max(2 * budgetMs, 1_000),
     keepAlive: 5_000,
@@ -117,13 +118,14 @@ function clusterOptions(node: ReturnType<typeof nodeOptions>) {
     enableAutoPipelining: false,
     enableReadyCheck: true,
     shardedSubscribers: false,
-    // ioredis queues only while it connects to a node. Without the queue, it would send the second
-    // command for that node to another node, after a delay. While the whole cluster is unavailable,
-    // `send` refuses commands, so the queue stays short.
+    // With this queue, commands wait while ioredis connects to their node. Without it, ioredis
+    // would send the second command for that node to another node, after a delay. The queue stays
+    // short, because `send` refuses commands while the whole cluster is unavailable.
     enableOfflineQueue: true,
     clusterRetryStrategy: (attempt: number) => retryDelayMs(attempt),
     clusterNodeRetryStrategy: null,
-    // Short compared with the budget: a command must arrive within it while its slot migrates.
+    // These delays are short, because a command must arrive within its time budget even while its
+    // slot migrates.
     retryDelayOnMoved: 0,
     retryDelayOnFailover: RETRY_MS,
     retryDelayOnClusterDown: RETRY_MS,

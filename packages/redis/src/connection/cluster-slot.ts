@@ -17,7 +17,10 @@ export function slotOf(key: string): number {
   return crc % SLOTS
 }
 
-/** The text between the first `{` and the next `}`. If it is empty or missing, the whole key. */
+/**
+ * The text between the first `{` and the next `}`, or the whole key if that text is empty or
+ * missing.
+ */
 function hashTagOf(key: string): string {
   const begin = key.indexOf('{')
   const end = key.indexOf('}', begin + 1)

@@ -1,6 +1,6 @@
 // The subscriber connection in a cluster: a plain connection to one node, and to another node after
-// a loss. The cluster subscriber of ioredis does not report that it was disconnected, and its PING
-// may go to a different node.
+// a loss. The cluster subscriber of ioredis does not report that it was disconnected. Its PING may
+// go to a node other than the one that sends the messages.
 
 import { EventEmitter } from 'node:events'
 import type {

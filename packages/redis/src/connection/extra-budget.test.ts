@@ -12,7 +12,7 @@ describe('extra budget', () => {
     expect(extraBudget.startMs()).toBe(BUDGET_MS)
   })
 
-  it('ends at one moment for all commands under way', async () => {
+  it('ends at one moment for all pending commands', async () => {
     const clock = new ManualClock()
     const extraBudget = new ExtraBudget(clock, BUDGET_MS)
     extraBudget.startMs()
@@ -29,7 +29,7 @@ describe('extra budget', () => {
     expect(extraBudget.startMs()).toBe(0)
   })
 
-  it('is given again after a reply within half a budget, and not after a slower one', async () => {
+  it('is given again only after a reply within half a budget', async () => {
     const clock = new ManualClock()
     const extraBudget = new ExtraBudget(clock, BUDGET_MS)
     extraBudget.startMs()
@@ -51,13 +51,13 @@ describe('a budget with an extra budget', () => {
     expect(await withBudget(BUDGET_MS, reply(140), extraBudget)).toBe('there')
   })
 
-  it('is spent after the extra time, and says how long it waited', async () => {
+  it('is spent after the extra time, and its error tells how long it waited', async () => {
     const extraBudget = new ExtraBudget(new ManualClock(), BUDGET_MS)
     const asked = withBudget(50, never(), extraBudget)
     await expect(asked).rejects.toThrow('no reply within 150 ms')
   })
 
-  it('claims no extra time for a reply that was there in time', async () => {
+  it('uses no extra time for a reply that arrived in time', async () => {
     const extraBudget = new ExtraBudget(new ManualClock(), BUDGET_MS)
     // In the check phase: timers come next, and two more turns after that the budget is spent.
     await new Promise(setImmediate)

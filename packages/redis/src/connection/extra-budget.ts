@@ -1,12 +1,13 @@
-// One more time budget for the first late reply of a server. A Redis with many queued commands
-// looks frozen at first: it sends all replies of one turn of its event loop together.
+// The extra budget: one more time budget for the first late reply of a server. Redis sends all
+// replies of one turn of its event loop together. So a server with many queued commands looks
+// frozen until the end of that turn.
 
 import type { Clock } from '@stampede/core/store'
 
 export class ExtraBudget {
   readonly #clock: Clock
   readonly #budgetMs: number
-  /** End of the extra time. Undefined if no reply has been late since the last quick one. */
+  /** End of the extra time. Undefined if no reply was late since the last quick reply. */
   #until: number | undefined
 
   constructor(clock: Clock, budgetMs: number) {
@@ -14,15 +15,15 @@ export class ExtraBudget {
     this.#budgetMs = budgetMs
   }
 
-  /** Extra time for a command sent now, if its own budget of `commandMs` is spent by then. */
+  /** Extra time that a command sent now would have after its own budget of `commandMs`. */
   availableMs(commandMs: number): number {
     if (this.#until === undefined) return this.#budgetMs
     return Math.max(0, this.#until - this.#clock.now() - commandMs)
   }
 
   /**
-   * Starts the extra time for a late reply, unless it runs already. Returns the rest of it. All
-   * pending commands share one end.
+   * Starts the extra time, unless it has started already, and returns how much of it is left. All
+   * pending commands share its end.
    */
   startMs(): number {
     const now = this.#clock.now()

@@ -17,7 +17,7 @@ export function lastErrorOf(connection: Connection): Error | undefined {
   return lastErrors.get(connection)
 }
 
-/** The command was not sent, so it has not run. */
+/** The error of a command that was not sent and so cannot have run. */
 export class NotSent extends Error {
   constructor(cause?: Error) {
     super(cause === undefined ? 'not connected' : `not connected: ${reasonOf(cause)}`, { cause })
@@ -25,8 +25,8 @@ export class NotSent extends Error {
 }
 
 /**
- * If a host has several addresses and none accepts, the error of Node has a `code` but an empty
- * `message`.
+ * Returns the text of an error. Node's error has a `code` but an empty `message` if all addresses
+ * of a host refuse the connection.
  */
 function reasonOf(error: NodeJS.ErrnoException): string {
   return error.message || error.code || error.name

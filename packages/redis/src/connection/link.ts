@@ -27,7 +27,7 @@ import { type LinkListener, Subscription } from './subscription.ts'
 /** Delay before a command is repeated while the connection is lost. */
 const RETRY_MS = 20
 
-/** A record outlives its lease by this. Until then, an expired holder may still renew or commit. */
+/** How long a record outlives its lease, so that an expired holder may still renew or commit. */
 export const KEEP_MS = 60_000
 
 /** Options of one command. */
@@ -86,7 +86,7 @@ export class RedisLink {
     // The `ready` listener of `#connect` runs first and closes the breaker. So `onReady` can send.
     connection.on('ready', () => listener.onReady?.())
     connection.on('+node', () => listener.onReady?.())
-    // Events of one node of a cluster. All waiters look up again, also those of other nodes.
+    // After these events of one cluster node, all waiters look up again, even for other nodes.
     connection.on('node error', (error: Error) => listener.onError('connect', error))
     connection.on('-node', onLost)
   }
@@ -112,6 +112,12 @@ export class RedisLink {
     return this.#serverOf(this.names.purges[0]).clock
   }
 
+  /** False while the connection is lost, or while the breaker of a server is open. */
+  get isAvailable(): boolean {
+    const current = this.#current
+    return current?.connection.status === 'ready' && !current.servers.hasOpenBreaker
+  }
+
   /** Whether messages arrive, as far as this process knows. */
   get isReceiving(): boolean {
     return this.#current?.subscription.isReceiving ?? false
@@ -128,16 +134,16 @@ export class RedisLink {
   }
 
   /**
-   * Time left until `deadline`, but at least a tenth of the budget. Otherwise a blocked event loop
-   * of this process would count as an unavailable Redis.
+   * Time left until `deadline`, but at least a tenth of the budget. With less, Redis would seem
+   * unavailable when only the event loop of this process was blocked.
    */
   leftMs(deadline: number): number {
     return Math.max(this.budgetMs / 10, deadline - this.#requireOpen().clock.now())
   }
 
   /**
-   * The latest time to which the caller may wait, extra budget included, on the clock of the
-   * record's server. 0 if that clock is unknown.
+   * The end of the caller's wait, with the extra budget, on the clock of the record's server. 0 if
+   * that clock is unknown.
    */
   notAfter(key: string, deadline: number): number {
     const { clock, extraBudget } = this.#serverOf(this.isCluster ? this.names.record(key) : '')
@@ -146,9 +152,9 @@ export class RedisLink {
   }
 
   /**
-   * Waits for `promise` until `deadline`, plus the extra budget of the server that has the purge
-   * log. Then it rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE`. A `StampedeError` of `promise` is
-   * kept.
+   * Waits for `promise` until `deadline`, plus the extra budget of the server of the purge log.
+   * After that it rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE`. So does any rejection of `promise`
+   * that is no `StampedeError`.
    */
   async withDeadline<T>(deadline: number, operation: string, promise: Promise<T>): Promise<T> {
     const { extraBudget } = this.#serverOf(this.names.purges[0])
@@ -263,7 +269,7 @@ export class RedisLink {
     }
   }
 
-  /** Sends a plain command, without breaker and extra budget. No request waits for it. */
+  /** Sends a plain command for background work, without breaker and extra budget. */
   ask(command: string, ...args: string[]): Promise<unknown> {
     return this.askBy(({ connection }) => send(connection, command, ...args))
   }
@@ -285,10 +291,7 @@ export class RedisLink {
     return { startMs: () => Math.min(extra.startMs(), until - clock.now()) }
   }
 
-  /**
-   * Waits for the connections. Otherwise the first requests of a process would all reach the
-   * origin.
-   */
+  /** Waits for the connections. Otherwise all first requests of a process reach the origin. */
   async #waitUntilOpen(budgetMs: number): Promise<void> {
     const { connection, opening } = this.#requireOpen()
     await opening.wait(budgetMs).catch((timeout: Error) => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { Opening } from './opening.ts'
 
 describe('connections that are opening', () => {
-  it('are waited for by all callers until they are open, and not afterwards', async () => {
+  it('are waited for by all callers until they are open', async () => {
     let open: () => void = () => {}
     const opening = new Opening(new Promise<void>((resolve) => (open = resolve)))
     const both = [opening.wait(60_000), opening.wait(60_000)]

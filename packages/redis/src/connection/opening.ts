@@ -1,5 +1,5 @@
-// The wait until both connections are usable for the first time. That may never happen, so each
-// waiter has a budget. A waiter that gave up leaves nothing in memory.
+// The wait until both connections are usable for the first time. They may never be, so each wait
+// has a time budget. A wait that has timed out leaves nothing in memory.
 
 import { withBudget } from './budget.ts'
 
@@ -22,7 +22,7 @@ export class Opening {
     return this.#waiting.size
   }
 
-  /** Rejects if the budget is spent first. */
+  /** Resolves when the connections are usable. Rejects if the budget is over before. */
   async wait(budgetMs: number): Promise<void> {
     if (this.#isDone) return
     let onOpened = () => {}

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { ServerClock } from './server-clock.ts'
 
 describe("the estimate of the server's clock", () => {
-  it('is missing before the first reply, and then a command has no deadline', () => {
+  it('is missing before the first reply, so that a command has no deadline', () => {
     expect(new ServerClock(new ManualClock()).notAfter(250)).toBe(0)
   })
 
@@ -17,7 +17,7 @@ describe("the estimate of the server's clock", () => {
     expect(server.notAfter(250)).toBe(before)
   })
 
-  it('never gives a lease more time than it has', async () => {
+  it('never makes a lease longer than the server granted it', async () => {
     const clock = new ManualClock()
     const server = new ServerClock(clock)
     const sentAt = clock.now()
@@ -41,7 +41,7 @@ describe("the estimate of the server's clock", () => {
     expect(server.notAfter(250)).toBe(1_000_040 + 250)
   })
 
-  it('gets better with quicker replies, and not worse with slower ones', async () => {
+  it('gets better with quicker replies, and no worse with slower ones', async () => {
     const clock = new ManualClock()
     const server = new ServerClock(clock)
     let sentAt = clock.now()
@@ -57,7 +57,7 @@ describe("the estimate of the server's clock", () => {
     expect(server.atLeastUntil(1_000_842)).toBe(498)
   })
 
-  it("starts again when the server's clock was set", async () => {
+  it("starts again after the server's clock was set", async () => {
     const clock = new ManualClock()
     const server = new ServerClock(clock)
     server.observe(1_000_000, clock.now())

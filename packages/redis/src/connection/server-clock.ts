@@ -31,8 +31,8 @@ export class ServerClock {
     const maxOffset = serverNow - sentAt
     const isApart =
       this.#minOffset !== undefined && (maxOffset < this.#minOffset || minOffset > this.#maxOffset)
-    // Bounds only get narrower. If the new ones do not overlap the old ones, the clocks have
-    // drifted apart or one was set, and the old bounds are dropped.
+    // A reply can only narrow the bounds. If the new bounds do not overlap the old ones, the clocks
+    // have drifted apart or a clock was set. Then the old bounds are dropped.
     if (this.#minOffset === undefined || isApart) {
       this.#minOffset = minOffset
       this.#maxOffset = maxOffset

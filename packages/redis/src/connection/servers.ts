@@ -27,6 +27,11 @@ export class Servers {
     this.#budgetMs = budgetMs
   }
 
+  get hasOpenBreaker(): boolean {
+    for (const { breaker } of this.#byName.values()) if (breaker.isOpen) return true
+    return false
+  }
+
   get(name: string): Server {
     const known = this.#byName.get(name)
     if (known !== undefined) return known

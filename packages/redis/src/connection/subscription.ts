@@ -27,7 +27,7 @@ export interface LinkListener {
   onGap(): void
   /** A connection for commands is usable, for the first time or again. */
   onReady?(): void
-  /** A connection was lost. Until it is back, no caller may rely on a wake-up. */
+  /** A connection was lost. Until it is open again, wake-ups may not arrive. */
   onLost(): void
   /** A connection for commands was lost. The next server may lack recent writes. */
   onCommandsLost?(): void
@@ -48,7 +48,7 @@ export class Subscription {
   #closed = false
   #everSubscribed = false
   #isReceiving = false
-  /** Resolves after the first attempt to subscribe, also if it failed. */
+  /** Resolves after the first attempt to subscribe, even if the attempt failed. */
   readonly first: Promise<void>
   #resolveFirst: () => void = () => {}
 
@@ -101,9 +101,9 @@ export class Subscription {
   }
 
   /**
-   * ioredis would emit `ready` before it has resubscribed, and no event after that. So this class
-   * subscribes itself, and then calls `onGap`. It retries until it succeeds. Without a
-   * subscription, a connected process would not notice that it misses purges.
+   * Subscribes, and then calls `onGap`. ioredis would emit `ready` before it has resubscribed, and
+   * no event afterwards. This method retries until it succeeds, because without a subscription a
+   * connected process would not notice that it misses purges.
    */
   async #subscribe(attempt = 0): Promise<void> {
     try {

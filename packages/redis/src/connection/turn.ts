@@ -9,8 +9,8 @@ export interface Turn {
 }
 
 /**
- * The server's time in a turn. Redis replies in order, so it is known before the replies to later
- * commands of the turn.
+ * The server's time in a turn. Redis replies in order, so the reply to TIME arrives before the
+ * replies to the commands after it.
  */
 export interface ServerTime {
   /** In milliseconds. NaN before the reply, and after an invalid one. */
@@ -20,8 +20,8 @@ export interface ServerTime {
 const turns = new WeakMap<Corkable, Turn>()
 
 /**
- * The current turn. It begins with its first command and ends at the next tick. If a microtask sent
- * that command, the other microtasks run before the next tick and may send more.
+ * The current turn. It begins with its first command and ends at the next tick. Microtasks that run
+ * before that tick may add commands.
  */
 export function turnOf(stream: Corkable): Turn {
   const present = turns.get(stream)

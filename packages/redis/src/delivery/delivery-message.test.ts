@@ -35,7 +35,7 @@ describe('a delivery message', () => {
     expect(isDelivery(Buffer.alloc(0))).toBe(false)
   })
 
-  it('has numbers and a slice of the message, or is not parsed', () => {
+  it('has valid numbers and a slice of the message if it can be parsed', () => {
     const number = fc.oneof(
       { weight: 20, arbitrary: fc.constant('1') },
       fc.constantFrom('0', '5000', '9'.repeat(16), '9'.repeat(20), '-1', ''),

@@ -24,12 +24,14 @@ export interface Delivery {
 const MAX_LINE_BYTES = 300
 const LINE = /^\0([\w-]{1,64}) (\d{1,16})((?: \d{1,16}){6})$/
 
-/** A plain wake-up is a key, and no key begins with a zero byte. */
+/**
+ * Whether a wake-up carries an entry. A plain wake-up is a key, and no key begins with a zero byte.
+ */
 export function isDelivery(message: Buffer): boolean {
   return message[0] === 0
 }
 
-/** Undefined if the message cannot be read. */
+/** Parses a wake-up that carries an entry. Undefined if the message is malformed. */
 export function readDelivery(message: Buffer): Delivery | undefined {
   const end = message.subarray(0, MAX_LINE_BYTES).indexOf(10)
   const found = LINE.exec(message.toString('latin1', 0, Math.max(end, 0)))

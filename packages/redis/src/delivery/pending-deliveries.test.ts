@@ -55,7 +55,7 @@ describe('a delivered entry', () => {
     expect(told().take('k', REQUEST, { agoAtMost: () => undefined })).toBeUndefined()
   })
 
-  it('is returned once, and not after a purge', () => {
+  it('is returned once, and never after a purge', () => {
     const awaited = told()
     awaited.take('k', REQUEST, clockAt(1_100))
     expect(awaited.take('k', REQUEST, clockAt(1_100))).toBeUndefined()
@@ -65,13 +65,13 @@ describe('a delivered entry', () => {
     expect(purged.take('k', REQUEST, clockAt(1_100))).toBeUndefined()
   })
 
-  it('is still kept when another caller only reads meanwhile', () => {
+  it('is kept when another caller only reads meanwhile', () => {
     const awaited = told()
     expect(awaited.take('k', { token: '', leaseMs: 0 }, clockAt(1_100))).toBeUndefined()
     expect(awaited.take('k', REQUEST, clockAt(1_100))).toBeDefined()
   })
 
-  it('is awaited for at most five hundred keys, and each wait that ends makes room for one', () => {
+  it('is awaited for at most five hundred keys at a time', () => {
     const awaited = new PendingDeliveries()
     const begun = Array.from({ length: 502 }, () => awaited.reserve('k'))
     expect(begun.filter((mayBe) => mayBe)).toHaveLength(500)
@@ -83,7 +83,7 @@ describe('a delivered entry', () => {
     expect(awaited.reserve('k')).toBe(true)
   })
 
-  it('has no key over 1 KiB, and no frame over 16 KiB', () => {
+  it('is refused with a key over 1 KiB or a frame over 16 KiB', () => {
     const awaited = new PendingDeliveries()
     expect(awaited.reserve('k'.repeat(1_025))).toBe(false)
     expect(awaited.reserve('k'.repeat(1_024))).toBe(true)
@@ -92,7 +92,7 @@ describe('a delivered entry', () => {
     expect(awaited.take('k', REQUEST, clockAt(1_100))).toBeUndefined()
   })
 
-  it('keeps no other memory of its message', () => {
+  it('keeps no other part of its message in memory', () => {
     const all = new Uint8Array(64 * 1024)
     const reply = told({ frame: all.subarray(100, 110) }).take('k', REQUEST, clockAt(1_100))
     const { frame } = (reply?.status === 'fresh' && reply.stored) || {}

@@ -1,26 +1,32 @@
 // Keys that this process waits for, and entries delivered with their wake-ups. A delivered entry
-// saves the lookup after the wake-up (docs/decisions/0016). It is used only once, within half a
-// second, for the fill that the BUSY reply named. Any purge discards it.
+// saves the lookup after the wake-up (docs/decisions/0016). It is used once, within half a second,
+// and only if it is from the fill that the BUSY reply named. Any purge discards it.
 
 import type { LookupReply, LookupRequest, StoreHooks } from '@stampede/core/store'
 import type { ServerClock } from '../connection/server-clock.ts'
 import { duration } from '../protocol/reply-parts.ts'
 import { type Delivery, isDelivery, MAX_FRAME_BYTES, readDelivery } from './delivery-message.ts'
 
-/** An entry that was committed longer ago is not used. The waiter looks it up. */
+/** An entry that was committed longer ago is not used, and the waiter looks up the key again. */
 const MAX_DELAY_MS = 500
 /**
- * Most keys at a time. With the largest frames, their messages fill the buffer that Redis has for a
- * subscriber that does not read (8 MiB for a minute).
+ * Most keys at a time. With the largest frames, their messages fill the buffer that Redis grants to
+ * a subscriber that does not read: 8 MiB for a minute.
  */
 const MAX_WAITS = 500
-/** Clients choose the length of URLs. Waiters for a longer key look up the entry. */
+/**
+ * Longest key that is stored here, because clients choose the length of URLs. Waiters for a longer
+ * key look up the entry.
+ */
 const MAX_KEY_LENGTH = 1024
 
 interface Wait {
   readonly token: string
   readonly fence: string
-  /** Its frame is a copy. A view would keep the whole buffer of the socket in memory. */
+  /**
+   * The delivered entry. Its frame is a copy, because a view would keep the whole buffer of the
+   * socket in memory.
+   */
   delivery: Delivery | undefined
 }
 
@@ -33,8 +39,8 @@ export class PendingDeliveries {
   }
 
   /**
-   * Called before a lookup: whether the lookup may ask for the entry with its wake-up. If there is
-   * no room, the oldest wait is dropped, because its waiter may have given up.
+   * Called before a lookup. Returns whether the lookup may ask for a wake-up that carries the
+   * entry. If there is no room, drops the oldest wait, because its waiter may have given up.
    */
   reserve(key: string): boolean {
     if (key.length > MAX_KEY_LENGTH) return false
@@ -49,12 +55,15 @@ export class PendingDeliveries {
     return false
   }
 
-  /** Called after a lookup that `reserve` allowed, also if it failed. */
+  /** Called after each lookup for which `reserve` returned true, even if the lookup failed. */
   release(): void {
     this.#reserved -= 1
   }
 
-  /** Redis replied BUSY with this fence, and has registered that the lookup of `token` waits. */
+  /**
+   * Called when Redis replied BUSY with this fence and has registered the lookup of `token` as a
+   * waiter.
+   */
   add(key: string, token: string, fence: string): void {
     this.#waits.delete(key)
     this.#waits.set(key, { token, fence, delivery: undefined })
@@ -68,7 +77,7 @@ export class PendingDeliveries {
     return delivery?.key
   }
 
-  /** Keeps the entry if this process waits for exactly this fill. */
+  /** Stores the entry if this process waits for exactly this fill. */
   deliver(delivery: Delivery): void {
     const { key, token, fence, frame } = delivery
     const wait = this.#waits.get(key)
@@ -94,7 +103,10 @@ export class PendingDeliveries {
     return replyFrom(wait.delivery, clock)
   }
 
-  /** Returns hooks that first drop all waits, at each purge and if purges may have been missed. */
+  /**
+   * Returns hooks that drop all waits before they call the hooks of core: at each purge, and if
+   * purges may have been missed.
+   */
   clearOnPurge(hooks: StoreHooks): StoreHooks {
     const clear = () => this.clear()
     return {

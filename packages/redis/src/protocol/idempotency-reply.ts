@@ -53,7 +53,10 @@ function readSteps(flat: unknown[]): Map<string, Uint8Array> {
 
 const STATES = ['running', 'lapsed', 'completed', 'released', 'uncertain'] as const
 
-/** Undefined if there is no record. Throws if this version cannot read the record. */
+/**
+ * Parses the state of a record. Undefined if there is no record. Throws if this version cannot read
+ * the record.
+ */
 export function readInspection(raw: unknown): Inspection | undefined {
   if (!Array.isArray(raw))
     throw unknownReply('redis', 'inspect-record', 'the reply is not an array')

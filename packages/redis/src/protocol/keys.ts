@@ -5,8 +5,8 @@ import { createHash } from 'node:crypto'
 import { groupOf } from '@stampede/core/store'
 
 /**
- * Must rise with each change of records or messages. Two versions of this library then share no
- * data.
+ * Version of the data in Redis. It must rise with each change of records or messages, so that two
+ * layouts never share data.
  */
 const LAYOUT = 3
 /** Longer keys are hashed. Shorter ones stay readable in MONITOR. */

@@ -36,7 +36,7 @@ describe('the life of an entry', () => {
     expect(readLife(value)).toBeUndefined()
   })
 
-  it('is parsed as a regular expression would', () => {
+  it('is parsed if it is six whole numbers with single spaces', () => {
     const part = fc.oneof(fc.nat(), fc.constantFrom('', 'x', '-1', '007', '9007199254740992'))
     const parts = fc.array(part, { minLength: 5, maxLength: 7 })
     const whole = /^\d+( \d+){5}$/

@@ -16,7 +16,7 @@ const PARTS = 6
 const SPACE = 0x20
 const ZERO = 0x30
 
-/** Undefined if the field is missing or malformed. */
+/** Parses the field. Undefined if it is missing or malformed. */
 export function readLife(text: unknown): Life | undefined {
   if (!Buffer.isBuffer(text)) return undefined
   const parts = [0, 0, 0, 0, 0, 0]

@@ -87,7 +87,7 @@ export function readFailure(text: unknown): Failure {
       return typeof like === 'string' && REQUEST_DIGEST.test(like) ? { ...failure, like } : failure
     }
   } catch {
-    // The text is not JSON. The fill failed all the same.
+    // The text is not JSON, so its message is lost. The fill failed anyway.
   }
   return { status: 500, message: 'the origin failed' }
 }

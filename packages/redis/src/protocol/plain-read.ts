@@ -1,6 +1,6 @@
-// Plain read before the lookup script. A plain read of a fresh entry takes Redis a third of the
-// script's time. For any other entry the script runs as well. So a plain read pays off only if
-// nearly every lookup is a hit.
+// Plain reads: lookups of fresh entries without the script, which take Redis a third of its time.
+// If the entry is not fresh, the script has to run as well. So a plain read pays off only if nearly
+// every lookup is a hit.
 
 import { groupOf, type LookupReply, type LookupRequest } from '@stampede/core/store'
 import type { Connection } from '../connection/connection.ts'
@@ -27,8 +27,8 @@ export class PlainReads {
   }
 
   /**
-   * Whether a lookup shall begin with a plain read. Never in a cluster: no command returns the time
-   * of the server that has the key. Never if too little time is left for the script after it.
+   * Whether a lookup shall begin with a plain read. Never in a cluster, because no command returns
+   * the time of the server that has the key. Never if too little time would be left for the script.
    */
   isWorthwhile({ knownFence, outdated, early }: LookupRequest, deadline: number): boolean {
     if (this.#score < MIN_SCORE || this.#link.isCluster || this.#isHalfSpent(deadline)) return false
@@ -63,8 +63,8 @@ export class PlainReads {
         ({ connection }, { clock }) => readFresh(connection, clock, record, groupRecord),
         { deadline, mayExtend: true },
       )
-      // On a link this slow, too little time may be left for the script. So the next lookups begin
-      // with the script.
+      // The read took so long that too little time may be left for the script. So the next lookups
+      // begin with the script.
       if (found === undefined && this.#isHalfSpent(deadline)) this.#score = 0
       return found
     } catch (error) {
@@ -76,8 +76,8 @@ export class PlainReads {
 }
 
 /**
- * The reads are not atomic, so their order matters. The time comes before the record, and the
- * record of the vary group after it.
+ * Reads the time, the record and then the record of the vary group. The reads are not atomic, so
+ * only this order is safe.
  */
 async function readFresh(
   connection: Connection,
@@ -106,7 +106,7 @@ function timeOfTurn(connection: Connection, clock: ServerClock): ServerTime {
     time.serverNow = millisOf(reply)
     clock.observe(time.serverNow, sentAt)
   }
-  // Without the time, no entry counts as fresh.
+  // If TIME fails, `serverNow` stays NaN, and no entry counts as fresh.
   send(connection, 'TIME').then(onReply, () => {})
   if (turn !== undefined) turn.time = time
   return time
@@ -122,7 +122,10 @@ function list(reply: unknown): readonly unknown[] {
   return Array.isArray(reply) ? reply : []
 }
 
-/** Whether the vary group was not purged since the variant was leased. False without a record. */
+/**
+ * Whether the vary group was not purged since the variant was leased. False if the group has no
+ * record.
+ */
 function isOfGroup(group: unknown, [variants]: readonly unknown[]): boolean {
   return Buffer.isBuffer(group) && Buffer.isBuffer(variants) && group.equals(variants)
 }

@@ -59,7 +59,7 @@ const isBytes = (bytes: unknown): boolean => bytes === undefined || bytes instan
 
 describe('a reply to a lookup', () => {
   const statuses = ['FRESH', 'STALE', 'LEASED', 'BUSY', 'PASS', 'FAILED', 'LATE']
-  it('is refused as unknown or has a meaning, with bytes as bytes and times as times', () => {
+  it('is refused as unknown, or has bytes as bytes and times as times', () => {
     let read = 0
     fc.assert(
       fc.property(fc.oneof(reply, startingWith(statuses)), (raw) => {
@@ -84,7 +84,7 @@ describe('a reply to a lookup', () => {
 })
 
 describe('a reply about an idempotency key', () => {
-  it('is refused as unknown or has a meaning', () => {
+  it('is refused as unknown, or has one of the known meanings', () => {
     const begins = startingWith(['BEGUN', 'MISMATCH', 'BUSY', 'COMPLETED', 'UNCERTAIN'])
     fc.assert(
       fc.property(fc.oneof(reply, begins), (raw) => {
@@ -112,7 +112,7 @@ describe('a reply about an idempotency key', () => {
 })
 
 describe('a reply about purges', () => {
-  it('is refused as unknown or has comparable positions', () => {
+  it('is refused as unknown, or has positions that can be compared', () => {
     const isPosition = (position: unknown): boolean =>
       Number.isSafeInteger(position) && (position as number) >= 0
     fc.assert(
@@ -149,7 +149,7 @@ describe('a reply about purges', () => {
     )
   })
 
-  it('is empty if it cannot be parsed, also if it is long', () => {
+  it('has rising positions if it can be parsed, also if it is long', () => {
     fc.assert(
       fc.property(
         fc.array(words).map((all) => all.join(' ')),

@@ -1,5 +1,5 @@
-// Runs scripts: as EVAL at first and after NOSCRIPT, otherwise as EVALSHA. Purges are always sent
-// as EVAL.
+// Runs scripts: with EVAL at first and after NOSCRIPT, otherwise with EVALSHA. Purges always use
+// EVAL.
 
 import type { Connection } from '../connection/connection.ts'
 import { lastErrorOf, NotSent } from '../connection/last-error.ts'
@@ -7,8 +7,8 @@ import { turnOf } from '../connection/turn.ts'
 import { appendPurge, purge, type Script } from './scripts.generated.ts'
 
 /**
- * A purge is never sent as EVALSHA. After NOSCRIPT it would be sent a second time, and plain reads
- * sent in between would run before it.
+ * The scripts of purges. With EVALSHA, a purge would be sent a second time after NOSCRIPT. Plain
+ * reads that this process sent in between would then run before the purge.
  */
 const ALWAYS_EVAL: ReadonlySet<Script> = new Set([purge, appendPurge])
 

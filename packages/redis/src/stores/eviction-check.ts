@@ -1,9 +1,9 @@
-// Warns once if Redis may evict idempotency records. The request of an evicted key can run twice,
-// and no error shows it.
+// Warns once if Redis may evict idempotency records. If a record is evicted, its request can run
+// twice without an error.
 
 import type { RedisLink } from '../connection/link.ts'
 
-/** Never rejects: the warning is advice, and no request waits for it. */
+/** Emits the warning if it applies. Never rejects. */
 export async function warnOfEviction(link: RedisLink): Promise<void> {
   try {
     await link.opened

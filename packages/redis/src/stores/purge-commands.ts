@@ -23,15 +23,15 @@ import {
 /** Most events in the log. A process that missed more purges drops all its copies. */
 const MAX_LOG_EVENTS = 10_000
 /**
- * Bounds the log by bytes, on the assumption that every event is as long as the newest. Clients
+ * Limit of the log in bytes. It assumes that every event is as long as the newest one. Clients
  * choose the length of the URLs that their unsafe requests purge.
  */
 const MAX_LOG_BYTES = 16 * 1024 * 1024
 /** Most marks in Redis. A mark is the newest purge of one subject, such as a tag or a path. */
 const MAX_MARKS = 100_000
 /**
- * Bounds of one reply. It must arrive within the time budget also on a slow link: 256 KiB in 250 ms
- * are 8 Mbit/s.
+ * Limits of one reply, which must arrive within the time budget even on a slow link: 256 KiB in 250
+ * ms are 8 Mbit/s.
  */
 const MAX_REPLY_EVENTS = 1_000
 const MAX_REPLY_BYTES = 256 * 1024
@@ -42,11 +42,11 @@ const MAX_REPLY_BYTES = 256 * 1024
 const MARK_MARGIN_MS = 24 * 3600 * 1000
 
 export interface PurgeCommands {
-  /** `known`: the newest purge that the caller knows. */
+  /** Appends a purge to the log. `known` is the newest purge that the caller knows. */
   append(purge: Purge, known: EventId): Promise<AppendReply>
   /**
-   * Reads the purges after `known`. `run` is the run_id of the server that sent `known`.
-   * `ignoreBreaker` reads also while the breaker is open.
+   * Reads the purges after `known`. `run` is the run_id of the server that sent `known`. With
+   * `ignoreBreaker`, it reads even while the breaker is open.
    */
   read(known: EventId, run: string, ignoreBreaker: boolean): Promise<PurgePage>
   /**
@@ -69,12 +69,17 @@ export class RedisPurgeCommands implements PurgeCommands {
     this.#link = link
   }
 
-  /** Notes the physical TTL of an entry, so that marks outlive every entry that they purge. */
+  /**
+   * Records the physical TTL of an entry, so that each mark outlives the entries that it purges.
+   */
   recordLifetime(physicalMs: number): void {
     this.#longestTtlMs = Math.max(this.#longestTtlMs, Math.ceil(physicalMs))
   }
 
-  /** Runs even while the breaker is open. Otherwise a purge could fail although Redis is back. */
+  /**
+   * Runs even while the breaker is open. Otherwise a purge could fail although Redis is available
+   * again.
+   */
   append(purge: Purge, known: EventId): Promise<AppendReply> {
     const event = writeEvent(purge)
     const maxEvents = Math.ceil(MAX_LOG_BYTES / Buffer.byteLength(event))
@@ -92,9 +97,9 @@ export class RedisPurgeCommands implements PurgeCommands {
   }
 
   /**
-   * Sends three plain commands, because each heartbeat runs this and a script would cost more.
-   * PERSIST changes nothing, but a server that refuses writes refuses it. Such a server may lack
-   * purges.
+   * Sends plain commands, because each heartbeat runs this and a script would cost more. PERSIST
+   * changes nothing here, but a server that may not write refuses the command. Such a server may
+   * lack purges.
    */
   async last(): Promise<EventId | undefined> {
     const [meta] = this.#link.names.purges
@@ -132,7 +137,9 @@ export class RedisPurgeCommands implements PurgeCommands {
   }
 }
 
-/** Random part of an event's ID, from 1 to 2⁴⁸ − 2. 0 means that it is unknown. */
+/**
+ * Random part of an event's ID, from 1 to 2⁴⁸ − 2. The number 0 stands for an unknown random part.
+ */
 function newRandom(): number {
   return randomInt(1, 2 ** 48 - 1)
 }

@@ -60,7 +60,7 @@ describe('a reply of read-purges', () => {
     })
   })
 
-  it('may be a page of the log, which is complete up to its end', () => {
+  it('may be a page of the log that is complete up to its end', () => {
     const raw = bytes('PART', '40', '20-2', '5', 'run', '20-2', 'khk')
     expect(readPurgePage(raw)).toMatchObject({ isComplete: true, hasMore: true, last: '20-2' })
   })
@@ -84,7 +84,7 @@ describe('a reply of read-purges', () => {
     expect([isComplete, known]).toEqual([false, floor])
   })
 
-  it('raises that position to its end if an unknown event has no time', () => {
+  it('raises the oldest known position to its end if an unknown event has no time', () => {
     expect(readPurgePage(bytes('MARKS', '40', '30-3', '5', 'run', 'inf', 'x'))).toMatchObject({
       floor: 30,
     })
@@ -107,7 +107,7 @@ describe('a reply of read-purges', () => {
   })
 })
 
-it('a position is a whole number with room to count on from it', () => {
+it('a purge position is a whole number, and there are greater safe numbers', () => {
   for (const value of ['0', 7, Buffer.from('1795278251743960')]) {
     expect(readPosition(value)).toBe(Number(String(value)))
   }
@@ -124,11 +124,11 @@ it.each([
   // The random number is unknown.
   ['30-3', '30-0', false],
   ['30-3', '0-0', false],
-])('a history that ends with %s lacks %s: %j', (last, known, expected) => {
+])('a purge log that ends with %s lacks the purge %s: %j', (last, known, expected) => {
   expect(lacks(last, known)).toBe(expected)
 })
 
 it.each(['', '1', '1-', '-1', '1-x', '1-1-1', '9000000000000000-1', ' 1-1'])(
-  'an ID is not valid as %j',
+  'the ID of a purge is not valid as %j',
   (text) => expect(readId(text)).toBeUndefined(),
 )

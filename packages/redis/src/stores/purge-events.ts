@@ -12,7 +12,7 @@ export interface Purge {
 
 /**
  * `<position>-<random>` of an event in the log. After a fail-over, a new event may get the position
- * of a lost one, and the random number differs. 0 means that the random number is unknown.
+ * of a lost one, but its random number differs. The number 0 stands for an unknown random part.
  */
 export type EventId = string
 
@@ -28,7 +28,10 @@ export interface LinkedEvent extends PurgeEvent {
   readonly prev: EventId
 }
 
-/** `isPublished` is false if Redis refused PUBLISH, so that other processes have no message. */
+/**
+ * The reply of append-purge. `isPublished` is false if Redis refused PUBLISH, so that other
+ * processes got no message.
+ */
 export interface AppendReply {
   readonly now: Position
   readonly id: EventId
@@ -43,7 +46,7 @@ export interface PurgePage {
    * subject, and purges of keys may be missing.
    */
   readonly isComplete: boolean
-  /** There are more events after `last`. */
+  /** Whether there are more events after `last`. */
   readonly hasMore: boolean
   /** Time of the server, in microseconds like positions. */
   readonly now: Position
@@ -84,7 +87,7 @@ export function readPurgePage(raw: unknown): PurgePage {
   }
   const isLog = status === 'LOG' || status === 'PART'
   const events: PurgeEvent[] = []
-  /** Position of the newest malformed event. It may have purged any older entry. */
+  /** Position of the newest malformed event. That event may have purged any older entry. */
   let malformed: Position = 0
   for (let i = 4; i + 1 < rest.length; i += 2) {
     const id = readId(rest[i]) ?? last

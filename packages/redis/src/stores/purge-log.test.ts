@@ -11,7 +11,7 @@ interface Logged extends PurgeEvent {
   readonly at: number
 }
 
-/** The scripts on an array. */
+/** The purge scripts, implemented on an array. */
 class Log {
   now = 1_000
   last = '1000-1'
@@ -19,7 +19,7 @@ class Log {
   run = 'run 0'
   #events = 0
   all: Logged[] = []
-  /** Events before this one remain only as marks. */
+  /** Events before this position remain only as marks. */
   kept = 0
 
   append(purge: Purge, known = '0-0'): Logged {
@@ -87,7 +87,7 @@ class Log {
 
 const message = ({ id, prev, ...purge }: Logged) => `${id} ${prev} ${writeEvent(purge)}`
 
-/** One process, and the forgets that it got. */
+/** One process, with the calls of `onForget` that it received. */
 class Process {
   readonly marks = new Map<string, number>()
   /** When each key was last dropped. */
@@ -97,7 +97,7 @@ class Process {
   floor = 0
   readonly purges: RedisPurges
   readonly log: Log
-  /** Replies and requests on their way. */
+  /** Replies and requests that have not arrived yet. */
   readonly wire: Array<() => void> = []
   fails = false
 
@@ -239,7 +239,7 @@ async function runSchedule(seed: number): Promise<void> {
 
 describe('a process under random faults', () => {
   it.each([0, 1, 2, 3])(
-    'knows all purges of the log in the end, and reports unknown ones before: %d',
+    'knows all purges of the log in the end, and never misses one silently: %d',
     async (part) => {
       for (let seed = part * 250; seed < (part + 1) * 250; seed++) await runSchedule(seed)
     },
@@ -269,7 +269,7 @@ describe('the purges that a process knows', () => {
     expect(process.purges).toMatchObject({ position: log.position, confirmedAt: log.now })
   })
 
-  it('follow the messages without a command', async () => {
+  it('follow messages without a command', async () => {
     const { log, process, purges } = await started()
     for (const purge of [red, key, red]) purges.receive(message(log.append(purge)))
     expect(process.wire).toHaveLength(0)
@@ -277,7 +277,7 @@ describe('the purges that a process knows', () => {
     expect(process.forgets).toBe(1)
   })
 
-  it('are read from the log after a lost message, and copies stay', async () => {
+  it('are read from the log after a lost message, while copies stay', async () => {
     const { log, process, purges } = await started()
     log.append(key)
     log.now += 5
@@ -289,7 +289,7 @@ describe('the purges that a process knows', () => {
     expect(process.forgets).toBe(1)
   })
 
-  it('are applied once, although the sender also gets its own', async () => {
+  it('are applied once, also in the process that sent the purge', async () => {
     const { log, process, purges } = await started()
     const onMark = vi.spyOn(process.marks, 'set')
     let echo = ''
@@ -314,7 +314,7 @@ describe('the purges that a process knows', () => {
     expect(purges.confirmedAt).toBe(log.now)
   })
 
-  it('are confirmed as of the request, not as of the reply', async () => {
+  it('are confirmed for the time of the request, not of the reply', async () => {
     const { log, process, purges } = await started()
     log.now += 2_000
     const askedAt = log.now
@@ -324,7 +324,7 @@ describe('the purges that a process knows', () => {
     expect(purges.confirmedAt).toBe(askedAt)
   })
 
-  it('stay confirmed as before while the server is unavailable; then one request serves all', async () => {
+  it('keep their last confirmation while the server is unavailable', async () => {
     const { log, process, purges } = await started()
     const since = purges.confirmedAt
     process.fails = true
@@ -339,7 +339,7 @@ describe('the purges that a process knows', () => {
     expect(purges.confirmedAt).toBe(since)
   })
 
-  it('are replaced, and copies dropped, if the server lost them or is behind', async () => {
+  it('are replaced, and copies dropped, if the server lost purges or is behind', async () => {
     const { log, process, purges } = await started()
     log.lose()
     log.append(key)
@@ -354,7 +354,7 @@ describe('the purges that a process knows', () => {
     expect(log.position).toBe(purges.position)
   })
 
-  it('are replaced without outdated entries if the log was only trimmed', async () => {
+  it('are replaced if the log was only trimmed, and no entry becomes outdated', async () => {
     const { log, process, purges } = await started()
     log.append(key)
     log.append(red)
@@ -365,7 +365,7 @@ describe('the purges that a process knows', () => {
     expect(process.marks.get('mht=red')).toBe(log.position)
   })
 
-  it('continue after a reconnection from the known position, with a new request', async () => {
+  it('continue from the known position after a reconnection', async () => {
     const { log, process, purges } = await started()
     void purges.catchUp()
     // The request has arrived, and its reply is on the way.
@@ -387,7 +387,7 @@ describe('the purges that a process knows', () => {
     expect(process.dropped.has('k')).toBe(true)
   })
 
-  it('are also applied if they come before the known position, from a server that was set back', async () => {
+  it('include those with an earlier position, from a server that was set back', async () => {
     const { log, process, purges } = await started()
     purges.receive(message(log.append(red)))
     const { position } = purges
@@ -398,7 +398,7 @@ describe('the purges that a process knows', () => {
   })
 
   it.each(['the next read', 'a heartbeat'])(
-    'are replaced if the server lacks one that was received after a gap: %s',
+    'are replaced if the server lacks one that a message brought after a gap: %s',
     async (by) => {
       const { log, process, purges } = await started()
       // The message of the first purge is lost, and it cannot be read before the server is lost.

@@ -1,5 +1,6 @@
 // The purges of the fleet that this process knows. Each message has the ID of the previous purge.
-// If the process has not applied that one, it reads the log. A heartbeat notices other losses.
+// If the process has not applied that previous purge, it reads the log. A heartbeat notices
+// messages that were lost without a later one.
 
 import {
   CONFIRMED_FOR_MS,
@@ -20,9 +21,14 @@ import {
   readMessage,
 } from './purge-events.ts'
 
-/** Purges remembered, so that a repeated message is not applied again. */
+/**
+ * Number of applied purges that are remembered, so that a repeated message is not applied again.
+ */
 const MAX_APPLIED = 1_000
-/** A message from this far in the future was not sent by the server of the log. */
+/**
+ * A message whose position is further in the future than this was not sent by the server of the
+ * log.
+ */
 const MAX_AHEAD_MS = 60_000
 
 const NOT_PUBLISHED =
@@ -43,10 +49,10 @@ export class RedisPurges {
   #run = ''
   /** The newest purge that this process has received. */
   #newest: EventId = NO_EVENT
-  /** Position of the newest purge that does not follow directly on `#known`. */
+  /** Position of the newest received purge that does not follow directly on `#known`. */
   #missing: Position = 0
   #confirmedAt = Number.NEGATIVE_INFINITY
-  /** A server that lacks purges may have taken over. */
+  /** Whether a server that lacks purges may have taken over. */
   #mayHaveFailedOver = false
   #reading: Promise<void> | undefined
   #isBeating = false
@@ -57,7 +63,7 @@ export class RedisPurges {
     this.#hooks = hooks
   }
 
-  /** Position of the newest received purge. A fill that begins now is newer. */
+  /** Position of the newest received purge. A fill that begins now is newer than this purge. */
   get position(): Position {
     return positionOf(this.#newest)
   }
@@ -78,8 +84,8 @@ export class RedisPurges {
   }
 
   /**
-   * Applies a published purge at once. If it is applied twice or out of order, it can only drop too
-   * many entries.
+   * Applies a published purge at once. A purge that is applied twice or out of order can only drop
+   * too many entries.
    */
   receive(message: string): void {
     const event = readMessage(message)
@@ -92,7 +98,9 @@ export class RedisPurges {
     this.#follow(event.id, event.prev)
   }
 
-  /** Called when messages arrive again. Reading the log after that leaves no purge out. */
+  /**
+   * Called when messages arrive again. No purge is left out if the log is read after that moment.
+   */
   async resume(): Promise<void> {
     await this.#reading?.catch(() => {})
     await this.catchUp(true)
@@ -128,7 +136,8 @@ export class RedisPurges {
       if (hasNewest && !lacks(this.#known, this.#newest)) this.#confirm(sentAt)
       else await this.catchUp()
     } catch {
-      // Copies may be served for a few more seconds. After that, each lookup goes to Redis.
+      // The process could not confirm that it missed no purge. Copies may be served for a few more
+      // seconds. After that, each lookup goes to Redis.
     } finally {
       this.#isBeating = false
     }
@@ -210,7 +219,8 @@ export class RedisPurges {
   }
 
   /**
-   * Reads the log in the background. After a failure, the next message, heartbeat or lookup does.
+   * Reads the log in the background. After a failure, the next message, heartbeat or lookup reads
+   * it again.
    */
   #repair(): void {
     if (this.#reading !== undefined) return

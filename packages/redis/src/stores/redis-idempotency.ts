@@ -1,6 +1,6 @@
 // IdempotencyStore on Redis. Each operation is one script on one key, in one round trip and within
-// a time budget. A wake-up goes to the waiting process only, an operator's decision to all
-// processes.
+// a time budget. A wake-up is sent to the waiting process only. An operator's decision is sent to
+// all processes.
 
 import {
   type BeginReply,
@@ -33,7 +33,7 @@ import { warnOfEviction } from './eviction-check.ts'
 import { ANY_FENCE, mayHaveRun, RAN_LATE, Undos } from './undo.ts'
 
 const NO_DEADLINE = 0
-/** An undo has no fingerprints, because it never writes a record again. */
+/** The fingerprints of an undo, which never writes a lost record again. */
 const NO_FINGERPRINTS: Fingerprints = { exact: '', canonical: '' }
 /** Keeps idempotency keys apart from locks and cached entries of the same name. */
 const PREFIX = 'i:'
@@ -77,7 +77,7 @@ export class RedisIdempotency implements IdempotencyStore {
     try {
       raw = await this.#runInTime(beginRecord, key, this.#beginArguments(request))
     } catch (error) {
-      // If the attempt has begun in Redis, no handler runs it. Without the undo, a retry of the
+      // The attempt may have begun in Redis, but no handler runs. Without the undo, a retry of the
       // client would get 409 until the lease ends.
       const { token, leaseMs } = request
       if (mayHaveRun(error)) this.#undos.start(token, leaseMs, () => this.#undo(key, request))
@@ -154,8 +154,8 @@ export class RedisIdempotency implements IdempotencyStore {
   }
 
   /**
-   * Runs a script whose last argument is the deadline of its caller. Without it, a frozen server
-   * could run the command later, although the caller already got an error.
+   * Runs a script whose last argument is the deadline of its caller. Without a deadline, a frozen
+   * server could run the command later, although the caller already got an error.
    */
   async #runInTime(
     script: Script,
@@ -208,7 +208,7 @@ function bufferOf(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
-/** Redis accepts only whole milliseconds. */
+/** Rounds up, because Redis accepts only whole milliseconds. */
 function wholeMs(ms: number): number {
   return Math.ceil(ms)
 }

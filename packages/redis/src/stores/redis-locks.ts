@@ -17,10 +17,16 @@ import type { ScriptArgument } from '../protocol/run-script.ts'
 import { acquireLock, leaveQueue, releaseLock, type Script } from '../protocol/scripts.generated.ts'
 import { ANY_FENCE, mayHaveRun, Undos } from './undo.ts'
 
-/** Lease of a handed-over lock until its first renewal. A dead process delays the queue by this. */
+/**
+ * Lease of a handed-over lock until its first renewal. A dead process in the queue delays the queue
+ * by this time.
+ */
 const CLAIM_MS = 2_000
 
-/** A grant message that is older, or further in the future, is confirmed with Redis before use. */
+/**
+ * Limits for the age of a grant message. A message that is older, or further in the future, is
+ * confirmed with Redis before use.
+ */
 const MAX_DELAY_MS = 250
 const MAX_AHEAD_MS = 50
 
@@ -129,7 +135,10 @@ export class RedisLocks implements LockStore {
     return [String(status), String(fence), Number(forMs), String(holder ?? '')]
   }
 
-  /** `message` is `<token> <fence> <until> <now> <key>`, with times in ms of the server's clock. */
+  /**
+   * Handles a grant message: `<token> <fence> <until> <now> <key>`, with times in ms of the
+   * server's clock.
+   */
   #receive(message: string): void {
     const [, token, fence, until, now, key] = GRANT_MESSAGE.exec(message) ?? []
     if (token === undefined || fence === undefined || key === undefined) return
@@ -141,8 +150,8 @@ export class RedisLocks implements LockStore {
       void this.#confirm(key, token)
       return
     }
-    // Uses only half of the claim until the first renewal, because a change of the server's clock
-    // can hide the delay of a message.
+    // The process uses only half of the claim until its first renewal, because a change of the
+    // server's clock can hide the delay of a message.
     const forMs = Math.min(CLAIM_MS, clock.atLeastUntil(Number(until))) / 2
     this.#hooks?.onGrant({ key, token, fence }, forMs)
   }

@@ -1,5 +1,5 @@
-// Lookups, from the cheapest of three sources: a delivered entry, a plain read, or the script.
-// Only the script can take a lease.
+// Lookups in Redis. The reply comes from the cheapest possible source: a delivered entry, a plain
+// read or the script. Only the script can take a lease.
 
 import { type LookupReply, type LookupRequest, storeUnavailable } from '@stampede/core/store'
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
@@ -40,9 +40,9 @@ export class RedisLookups {
       await this.#link.withDeadline(deadline, 'lookup', this.#undos.stop(request.token))
     }
     try {
-      // The script replies LATE if the deadline has passed on the server's clock. Then the command
-      // is sent once more: the estimate of that clock may have been wrong, and the reply corrects
-      // it.
+      // The script replies LATE if the deadline has passed on the server's clock. The estimate of
+      // that clock may have been wrong, and the reply corrects it. So the command is sent once
+      // more.
       for (let attempt = 0; attempt < 2; attempt++) {
         const reply = await this.#runOnce(key, request, deadline)
         if (reply !== 'late') return reply
@@ -61,8 +61,8 @@ export class RedisLookups {
   undoLease(key: string, { token, leaseMs }: LookupRequest): void {
     if (leaseMs === 0) return
     const ending = [token, ANY_FENCE, 0, 0, '', key, this.#link.names.wakePrefix, 0]
-    // The first try goes out even while the breaker is open. A frozen Redis that thaws then runs it
-    // right after the lookup.
+    // The first try is sent even while the breaker is open. If a frozen Redis continues, it then
+    // runs the undo right after the lookup.
     let ignoreBreaker = true
     const end = () => {
       const ended = this.#link.run(endLease, key, ending, { ignoreBreaker })
@@ -98,7 +98,9 @@ export class RedisLookups {
     }
   }
 
-  /** The optional arguments follow only if the request has one of them. */
+  /**
+   * The arguments of the script. The optional ones are left out if the request has none of them.
+   */
   #arguments(request: LookupRequest, notAfter: number, asksForEntry: boolean): ScriptArgument[] {
     const { token, leaseMs, knownFence, outdated, early, like } = request
     const required = [token, leaseMs, this.#link.processId, notAfter, KEEP_MS, asksForEntry ? 1 : 0]

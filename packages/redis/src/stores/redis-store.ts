@@ -101,6 +101,10 @@ class RedisStore implements StampedeStore {
     return this.#purges?.position ?? 0
   }
 
+  get isAvailable(): boolean {
+    return this.#link.isAvailable
+  }
+
   get confirmedAt(): number {
     return this.#purges?.confirmedAt ?? Number.NEGATIVE_INFINITY
   }
@@ -137,7 +141,7 @@ class RedisStore implements StampedeStore {
   async lookup(key: string, request: LookupRequest): Promise<LookupReply> {
     // One deadline for all round trips of this lookup.
     const deadline = this.#link.deadline()
-    // Undefined if the process recently confirmed that it missed no purge, as before most lookups.
+    // Mostly undefined, because the process has recently confirmed that it missed no purge.
     const confirmation = this.#requirePurges().confirm()
     if (confirmation !== undefined) await this.#confirmed(confirmation, deadline)
     const reply = await this.#lookups.find(key, request, deadline)
@@ -192,7 +196,7 @@ class RedisStore implements StampedeStore {
   /**
    * Purges the record before the log. So a process that gets the purge message cannot read the old
    * entry again. Runs even while the breaker is open. Otherwise a purge could fail although Redis
-   * is back.
+   * is available again.
    */
   async purge(key: string, { soft }: { soft: boolean }): Promise<void> {
     const args = [soft ? 1 : 0, key, this.#link.names.wakePrefix]
@@ -213,8 +217,8 @@ class RedisStore implements StampedeStore {
   }
 
   /**
-   * Waits until the process has confirmed that it missed no purge. If the wait was so long that the
-   * confirmation is too old, it waits for the next one.
+   * Waits until the process has confirmed that it missed no purge. If the wait was so long that
+   * this confirmation is too old, waits for the next one.
    */
   async #confirmed(first: Promise<void>, deadline: number): Promise<void> {
     for (

@@ -4,10 +4,10 @@
 
 import { NotSent } from '../connection/last-error.ts'
 
-/** Matches any fence. Without a reply, the caller knows the token of its grant, not the fence. */
+/** Matches any fence. A caller without a reply knows the token of its grant, but not the fence. */
 export const ANY_FENCE = '*'
 
-/** Error if Redis ran a command after the deadline that it carried. */
+/** Text of the error for a command that reached Redis after its deadline. */
 export const RAN_LATE = 'Redis got the command after its deadline and ignored it'
 
 const FIRST_DELAYS_MS = [50, 200, 500, 1_500]
@@ -25,7 +25,10 @@ export function mayHaveRun(error: unknown): boolean {
   return cause instanceof Error && cause.name !== 'ReplyError' && !(cause instanceof NotSent)
 }
 
-/** Delays before the tries. After `forMs`, the lease has ended by itself. */
+/**
+ * The delay before each try. The tries end after `forMs`, because the lease has then ended by
+ * itself.
+ */
 function* undoDelaysMs(forMs: number): Generator<number> {
   let waitedMs = 0
   for (let n = 0; waitedMs < forMs; n++) {

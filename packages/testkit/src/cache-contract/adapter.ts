@@ -46,14 +46,14 @@ export interface RunningApp extends AsyncDisposable {
 export interface CacheAdapter {
   readonly name: string
   /**
-   * Whether a refresh runs through the layers outside the cache. A front, which has none, says
-   * false.
+   * Whether a refresh runs through the layers outside the cache. False for a front, which has no
+   * such layers.
    */
   readonly refreshesOutside: boolean
   /** Whether the framework writes a response after all layers have returned, as Koa does. */
   readonly writesLast: boolean
   /**
-   * Whether the framework, without a cache too, never ends the response to a stream that fails.
+   * Whether the framework never ends the response of a stream that fails, even without a cache.
    * Default: false.
    */
   readonly leavesBrokenStreams?: boolean
@@ -63,8 +63,8 @@ export interface CacheAdapter {
    */
   readonly endsStreamOfLeaver?: boolean
   /**
-   * Starts an app with `outside`, the caches, and the handler. `options` is a list for several
-   * caches, or none.
+   * Starts an app with the layers `outside`, the caches, and the handler. `options` is a list if
+   * the app has several caches or none.
    */
   start(
     options: CommonCacheOptions | readonly CommonCacheOptions[],
@@ -72,8 +72,8 @@ export interface CacheAdapter {
     outside?: Outside,
   ): Promise<RunningApp>
   /**
-   * Starts an app with a route for each way to respond in this framework; each sends the same bytes
-   * every time.
+   * Starts an app with a route for each way to respond in this framework. A route sends the same
+   * bytes every time.
    */
   startWays(options: object): Promise<RunningApp & { readonly ways: readonly string[] }>
 }

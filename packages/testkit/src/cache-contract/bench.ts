@@ -1,5 +1,5 @@
-// Setup of each case of the cache contract: an app behind a cache, on a clock of the test. A test
-// can wait for requests and runs, and its clients use one socket.
+// Setup of each case of the cache contract: an app with a cache, on a clock of the test. A test can
+// wait for requests and runs.
 import { type RequestOptions, request } from 'node:http'
 import { connect } from 'node:net'
 import {
@@ -42,7 +42,7 @@ export interface Bench {
   readonly events: readonly StampedeEvent[]
   /** Resolves once `n` events of a type have happened. */
   happened(type: StampedeEvent['type'], n?: number): Promise<void>
-  /** A list of options mounts the middleware once for each. */
+  /** If the options are a list, the middleware is mounted once for each of them. */
   start(options?: object | readonly object[]): Promise<RunningApp>
   /** The same app without a cache. */
   bare(): Promise<RunningApp>
@@ -52,7 +52,7 @@ export interface BenchOptions extends Omit<StampedeOptions, 'clock'> {
   readonly outside?: Outside
 }
 
-/** The default body is `run <n>`. Lifetimes are exact unless `random` says otherwise. */
+/** The default body is `run <n>`. Lifetimes are exact unless the test sets `random`. */
 export function setUp(
   adapter: CacheAdapter,
   act: Act = () => ({}),
@@ -117,9 +117,9 @@ export interface RawAnswer {
 }
 
 /**
- * Writes all `requests` at once on one connection, which the last one ends. Each response is as
- * long as its Content-Length. Fails if bytes are left over or malformed, because then the framing
- * has drifted.
+ * Writes all `requests` at once on one connection, which the last request closes. Each response has
+ * the length in its Content-Length. Fails if bytes are malformed or left over, because a response
+ * then had another length.
  */
 export async function pipelined(url: string, requests: readonly string[]): Promise<RawAnswer[]> {
   const text = await exchange(url, requests.join(''))

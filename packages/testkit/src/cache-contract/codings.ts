@@ -11,7 +11,7 @@ const DECODERS = { br: brotliDecompressSync, gzip: gunzipSync } as const
 export function codingCases(adapter: CacheAdapter): void {
   const page = { body: TEXT, headers: { 'content-type': 'text/plain', etag: '"v1"' } }
 
-  it('are made once, after a response was sent, and go to clients that accept them', async () => {
+  it('are made once, after the first response, and serve clients that accept their coding', async () => {
     const { runs, start } = setUp(adapter, () => page)
     await using app = await start({ compress: true })
     const url = `${app.url}/a`
@@ -39,7 +39,7 @@ export function codingCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(1)
   })
 
-  it('match the same conditions, and a client without their coding gets the plain form, also for ranges and HEAD', async () => {
+  it('share conditions with the plain form, which clients without the coding get', async () => {
     const { runs, start } = setUp(adapter, () => page)
     await using app = await start({ compress: { codings: ['gzip'] } })
     const url = `${app.url}/a`
@@ -94,7 +94,7 @@ export function codingCases(adapter: CacheAdapter): void {
     const take = { headers: { 'accept-encoding': 'gzip, br' } }
     const miss = await whole(url, take)
     await whole(url, take)
-    // By then a compressed form of this page would exist, too.
+    // A compressed form of this page would exist by then.
     await whole(`${app.url}/other`)
     await eventually(async () =>
       expect(await codingOf(`${app.url}/other`, take.headers)).toBeDefined(),
@@ -106,7 +106,7 @@ export function codingCases(adapter: CacheAdapter): void {
     expect(hit.lines.vary).toEqual(miss.lines.vary)
   })
 
-  it('are made again for a new response', async () => {
+  it('are made again when a refresh brings a new response', async () => {
     const { clock, start } = setUp(adapter, ({ path }, run) => ({
       ...page,
       body: `${path} ${run} ${TEXT}`,

@@ -27,7 +27,7 @@ function headOf(url: string): Promise<IncomingMessage> {
 
 export function freshnessCases(adapter: CacheAdapter): void {
   it.each(['max-age=10, must-revalidate', 'max-age=10, proxy-revalidate', 's-maxage=10'])(
-    'makes the next client wait instead of serving stale if the response says %s',
+    'makes the next client wait instead of serving stale if the response has %s',
     async (control) => {
       const { clock, runs, start } = setUp(adapter, () => says(control))
       await using app = await start({ staleWhileRevalidateMs: 60_000, staleIfErrorMs: 60_000 })
@@ -42,7 +42,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('prefers s-maxage to max-age, in both directions', async () => {
+  it('prefers s-maxage to max-age, longer or shorter', async () => {
     const { runs, start } = setUp(adapter, ({ path }) =>
       says(path === '/shared' ? 'max-age=0, s-maxage=60' : 'max-age=60, s-maxage=0'),
     )
@@ -66,7 +66,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
   )
 
   it.each(['99999999999', '99999999999999999999999999'])(
-    'takes a max-age of %s for a very long time, not for an overflow',
+    'takes a max-age of %s as a very long time, without an overflow',
     async (seconds) => {
       const { clock, runs, start } = setUp(adapter, () => says(`max-age=${seconds}`))
       await using app = await start({ ttlMs: undefined })
@@ -79,7 +79,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('adds the upstream Age of a response to its age', async () => {
+  it('adds the Age that an upstream cache sent to the age of the response', async () => {
     const { clock, start } = setUp(adapter, () => says('max-age=60', { age: '50' }))
     await using app = await start({ ttlMs: undefined })
     await ask(`${app.url}/a`)
@@ -94,7 +94,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe('run 2')
   })
 
-  it('counts the age from the Date of an old response', async () => {
+  it('counts the age of an old response from its Date', async () => {
     const { clock, start } = setUp(adapter, ({ path }) => {
       const at = (seconds: number) => new Date(clock.wallNow() + seconds * 1000).toUTCString()
       const date = at(-50)
@@ -121,7 +121,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
     ['max-age', { 'cache-control': 'max-age=4' }, undefined],
     ['ttlMs', {}, 4_000],
   ] as const)(
-    'counts Age and %s from the head, even if the body takes long',
+    'counts Age and %s from the head of the response, even if the body takes long',
     async (_what, headers, ttlMs) => {
       const { clock, runs, body, happened, start } = slowBody(adapter, headers)
       await using app = await start({ ttlMs })
@@ -142,7 +142,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('sends waiters a response that expired while its body came, and does not store it', async () => {
+  it('does not store a response that expires while its body arrives, but sends it to waiters', async () => {
     const { clock, body, arrivals, happened, start } = slowBody(adapter, {
       'cache-control': 'max-age=2',
     })
@@ -164,7 +164,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
     expect(statusOf(await ask(`${app.url}/a`))).toBe('Stampede; hit; ttl=2')
   })
 
-  it('starts the stale window at the end of freshness, even while the body still came', async () => {
+  it('starts the stale window at the end of freshness, even if the body still arrives', async () => {
     const { clock, body, happened, start } = slowBody(adapter, {
       'cache-control': 'max-age=2, stale-while-revalidate=4',
     })
@@ -182,7 +182,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
     expect([refreshed.body, statusOf(refreshed)]).toEqual(['run 2', 'Stampede; hit; ttl=2'])
   })
 
-  it('sends the Age since the head to a client that joins a streamed body', async () => {
+  it('sends a client that joins a streamed body an Age counted from the head', async () => {
     const { clock, body, arrivals, start } = slowBody(adapter, { 'cache-control': 'max-age=4' })
     await using app = await start({ ttlMs: undefined, collapse: 'stream' })
     const leader = await headOf(`${app.url}/a`)

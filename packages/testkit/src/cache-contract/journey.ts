@@ -6,7 +6,7 @@ import type { CacheAdapter } from './adapter.ts'
 import { setUp, statusOf } from './bench.ts'
 
 export function journeyCases(adapter: CacheAdapter): void {
-  it('sends on hits the bytes and fields of the miss, for each way to respond', async () => {
+  it('sends on a hit the bytes and fields of the miss, for each way to respond', async () => {
     const app = await adapter.startWays({ ttlMs: 60_000 })
     await using _ = app
     for (const way of app.ways) {
@@ -51,7 +51,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(answers.filter((each) => /collapsed|; hit/.test(statusOf(each)))).toHaveLength(19)
   })
 
-  it('serves stale at once, and refreshes in the background through the whole app', async () => {
+  it('serves stale at once, and sends a background refresh through the whole app', async () => {
     const { clock, seen: runs, start } = setUp(adapter)
     await using app = await start({ staleWhileRevalidateMs: 60_000 })
     await ask(`${app.url}/a?x=1`)
@@ -66,7 +66,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(2)
   })
 
-  it('lets the client whose request got the lease wait if revalidate is foreground', async () => {
+  it('makes the client whose request refreshes wait if revalidate is foreground', async () => {
     const { clock, seen: runs, start } = setUp(adapter)
     await using app = await start({ staleWhileRevalidateMs: 60_000, revalidate: 'foreground' })
     await ask(`${app.url}/a`)
@@ -77,7 +77,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(2)
   })
 
-  it('serves stale for a 503, and passes a 404 on', async () => {
+  it('serves stale in place of a 503, but not in place of a 404', async () => {
     const { clock, start } = setUp(adapter, (_seen, run) => ({
       status: [200, 503, 404][run - 1] ?? 200,
     }))
@@ -110,7 +110,7 @@ export function journeyCases(adapter: CacheAdapter): void {
   })
 
   it.each([429, 401, 400])(
-    'keeps storing a page for other clients after one client got a %d',
+    'keeps the stored page for other clients after a refresh got a %d',
     async (refusal) => {
       const {
         clock,
@@ -133,7 +133,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('passes an event stream through, and makes no request wait for its end', async () => {
+  it('passes an event stream through, so that no request waits for its end', async () => {
     const { seen: runs, start } = setUp(adapter, () => ({
       headers: { 'content-type': 'text/event-stream' },
     }))
@@ -148,7 +148,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     ['GET', { cookie: 'a=1' }, 'Stampede; fwd=bypass; detail=cookie'],
     ['GET', { authorization: 'Basic x' }, 'Stampede; fwd=bypass; detail=authorization'],
     ['GET', { 'if-match': '"x"' }, 'Stampede; fwd=bypass; detail=precondition'],
-  ] as const)('passes a %s with %o through', async (method, headers, expected) => {
+  ] as const)('passes a %s request with %o through', async (method, headers, expected) => {
     const { seen: runs, start } = setUp(adapter)
     await using app = await start()
     for (const run of [1, 2]) {
@@ -158,7 +158,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(2)
   })
 
-  it('keys by host, path and query, but not by the order of parameters', async () => {
+  it('keys by host, path and query, for any order of the parameters', async () => {
     const { seen: runs, start } = setUp(adapter)
     await using app = await start()
     await ask(`${app.url}/a?x=1&y=2`)
@@ -185,7 +185,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(3)
   })
 
-  it('serves HEAD from the entry of a GET, and fills nothing by HEAD', async () => {
+  it('serves HEAD from the entry of a GET, and stores nothing for a HEAD', async () => {
     const { seen: runs, start } = setUp(adapter)
     await using app = await start()
     await ask(`${app.url}/a`, { method: 'HEAD' })
@@ -208,7 +208,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(1)
   })
 
-  it('obeys Stampede-Cache-Control, and sends it to no client', async () => {
+  it('obeys Stampede-Cache-Control, and removes it from every response', async () => {
     const {
       clock,
       seen: runs,
@@ -238,7 +238,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     }
   })
 
-  it('passes on a targeted field of other caches, and obeys it if targetedFields names it', async () => {
+  it('obeys a targeted field of another cache only if targetedFields names it, and passes it on', async () => {
     const headers = { 'cache-control': 'no-store', 'CDN-Cache-Control': 'max-age=5' }
     const { seen: runs, start } = setUp(adapter, () => ({ headers }))
     await using deaf = await start()
@@ -252,7 +252,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(2)
   })
 
-  it('cuts ranges out of an entry, and requests the full response from the handler', async () => {
+  it('cuts ranges out of an entry after it ran the handler without a range', async () => {
     const { seen: runs, start } = setUp(adapter, () => ({
       headers: { etag: '"e"' },
       body: '0123456789',
@@ -277,7 +277,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(1)
   })
 
-  it('mints an ETag for an entry, and keeps it over a refresh without a change', async () => {
+  it('mints an ETag for an entry, which a refresh without a change keeps', async () => {
     const { clock, seen: runs, start } = setUp(adapter, () => ({ body: 'the same' }))
     await using app = await start()
     const miss = await ask(`${app.url}/a`)
@@ -294,7 +294,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect((await ask(`${plain.url}/plain`)).headers).not.toHaveProperty('etag')
   })
 
-  it('obeys the Cache-Control of a request only if requestDirectives says so', async () => {
+  it('obeys the Cache-Control of a request only if the option requestDirectives is set', async () => {
     const { clock, seen: runs, start } = setUp(adapter)
     await using deaf = await start()
     await using app = await start({ requestDirectives: 'respect' })
@@ -321,7 +321,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(2)
   })
 
-  it('rejects a mistyped option when it is created', () => {
+  it('throws for a mistyped option at creation', () => {
     expect(() => adapter.start({ ttl: 5 } as object, () => ({}))).toThrow(
       'stampedeCache.ttl: received 5; there is no such option; did you mean ttlMs?',
     )

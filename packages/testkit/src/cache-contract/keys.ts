@@ -5,7 +5,7 @@ import type { CacheAdapter } from './adapter.ts'
 import { get, pipelined, setUp, statusOf, untilClose } from './bench.ts'
 
 export function keyCases(adapter: CacheAdapter): void {
-  it('stores one variant for the same codings in another order', async () => {
+  it('stores one variant for the same accepted codings in any order', async () => {
     const { runs, start } = setUp(adapter, () => ({ headers: { vary: 'Accept-Encoding' } }))
     await using app = await start()
     const asking = (codings: string) =>
@@ -54,7 +54,7 @@ export function keyCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(201)
   })
 
-  it('follows a response that varies at one time and not at another, and mixes no variants up', async () => {
+  it('serves each client its own variant when a response changes its Vary', async () => {
     let says: 'X-Lang' | 'X-Tone' | undefined = 'X-Lang'
     const { clock, start } = setUp(adapter, (seen) => ({
       headers: says === undefined ? {} : { vary: says },
@@ -84,7 +84,7 @@ export function keyCases(adapter: CacheAdapter): void {
     await expectAll((lang) => `X-Lang ${lang}`)
   })
 
-  it('does not share a response that echoes the Origin of its request without Vary: Origin', async () => {
+  it('does not share a response that echoes the Origin of its request, even without Vary: Origin', async () => {
     const { start } = setUp(adapter, ({ path, headers: { origin } }) => ({
       headers: {
         'access-control-allow-origin': String(origin),
@@ -119,7 +119,7 @@ export function keyCases(adapter: CacheAdapter): void {
   })
 
   it.each(['X-Forwarded-Host: evil.test', 'X-Forwarded-Proto: http', 'X-Original-URL: /evil'])(
-    'serves no response that another client caused by %s',
+    'serves no response to others that one client changed by %s',
     async (field) => {
       const name = field.split(':', 1).join().toLowerCase()
       const { runs, start } = setUp(adapter, ({ headers }) => ({
@@ -167,7 +167,7 @@ export function keyCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('distinguishes a cookie in the key from text that only some parsers read as that cookie', async () => {
+  it('distinguishes a cookie in the key from text that only some parsers take for that cookie', async () => {
     const { start } = setUp(adapter, ({ headers }) => ({ body: String(headers.cookie) }))
     await using app = await start({ cookies: { key: ['lang'] } })
     const cookies = ['a=1;\tlang=en', 'lang =en', 'lang=en', 'b=1; lang=en ; a=1']

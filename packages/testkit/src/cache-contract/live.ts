@@ -58,7 +58,7 @@ interface Scene {
   readonly stampede: Stampede
   readonly port: number
   readonly runs: PassThrough[]
-  /** A leader that has sent `text`, and followers that have received it. */
+  /** Starts a leader that has sent `text`, and followers that have received `text`. */
   lead(text?: string, followers?: number): Promise<{ leader: Client; followers: Client[] }>
 }
 
@@ -75,7 +75,7 @@ const setsLateCookie: Outside = (res, next) => {
 
 type Way = 'a stream' | 'writes'
 
-/** Starts the app. Each run sends its source in this way. */
+/** Starts an app that sends the source of each run in the given way. */
 type Start = (
   options?: CommonCacheOptions,
   headers?: Record<string, string>,
@@ -134,13 +134,14 @@ async function scene(
 
 export function liveCases(adapter: CacheAdapter): void {
   describe('from a stream', () => casesOf(adapter, sceneOf(adapter, 'a stream')))
-  // A handler that writes by itself has left a framework that writes last.
+  // If a handler writes to `res` itself, a framework that writes last no longer writes the
+  // response.
   if (!adapter.writesLast)
     describe('from a handler that writes', () => casesOf(adapter, sceneOf(adapter, 'writes')))
 }
 
 function casesOf(adapter: CacheAdapter, scene: Start): void {
-  test('reaches followers before its end, and all get the same bytes', async () => {
+  test('reaches its followers before its end, with the same bytes for all', async () => {
     const { runs, lead, port } = await scene()
     const { leader, followers } = await lead()
     runs[0]?.end('two')
@@ -202,7 +203,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     expect(followers[1]?.text).toBe('one two')
   })
 
-  test('is a broken transfer for all followers if its source breaks, and the next request runs the handler', async () => {
+  test('breaks off for all followers if its source breaks, and the next request runs the handler', async () => {
     const { runs, lead, port } = await scene()
     const { leader, followers } = await lead()
     leader.ended.catch(() => {})
@@ -217,7 +218,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     expect(await next.ended).toBe('whole')
   })
 
-  test('is a broken transfer if it has fewer bytes than its Content-Length', async () => {
+  test('breaks off if it has fewer bytes than its Content-Length', async () => {
     const { runs, lead } = await scene({}, { ...BYTES, 'content-length': '100' })
     const { followers } = await lead()
     expect(followers[0]?.headers).toMatchObject({ 'content-length': '100' })
@@ -225,7 +226,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     for (const each of followers) expect(await each.ended).toBe('broken')
   })
 
-  test('continues for its followers if it becomes too large, and later requests run the handler', async () => {
+  test('continues for its followers if it becomes too large to store', async () => {
     const { runs, lead, port } = await scene({ maxBodyBytes: 20_000 })
     const { leader, followers } = await lead()
     for (let n = 0; n < 10; n++) {
@@ -277,7 +278,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     runs[0]?.end()
   })
 
-  test('is not sent to a request of another Vary selection, which runs the handler', async () => {
+  test('is not sent to a request with other values of its Vary fields', async () => {
     const { runs, lead, port } = await scene({}, { ...BYTES, vary: 'accept-language' })
     await lead('english', 0)
     const german = open(port, { 'accept-language': 'de' })
@@ -288,7 +289,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     runs[0]?.end()
   })
 
-  test('goes on for earlier followers after a purge, and later requests get a new response', async () => {
+  test('continues for earlier followers after a purge, while later requests run the handler', async () => {
     const { runs, lead, port, stampede } = await scene()
     const { followers } = await lead('old ')
     await stampede.purge({ key: 'k' })

@@ -50,7 +50,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     ['each caller by cookie', { cookies: { key: ['id'] } }, [at('/a', { cookie: 'id=1' }), '/a']],
     ['each route with a key of its own', { key: () => 'page' }, ['/a']],
     ['every host', {}, [at('/a', { host: 'one.test' }), at('/a', { host: 'two.test:80' })]],
-  ])('purge a path for %s, and no other path', async (_, options, askings) => {
+  ])('remove a path with %s, and no other path', async (_, options, askings) => {
     const bench = setUp(adapter, () => ({ headers: { vary: 'X-Lang' } }))
     await using app = await bench.start(options)
     const others = 'key' in options ? [] : ['/ab', '/a/b', '/', '/b?path=/a']
@@ -61,7 +61,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     }
   })
 
-  it('purge a path on one host, as the adapter sees it', async () => {
+  it('remove a path on the named host only', async () => {
     const bench = setUp(adapter)
     await using app = await bench.start()
     const hosts = ['one.test', 'ONE.test:8080', 'two.test'].map((host) => at('/a', { host }))
@@ -71,7 +71,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect(await left('three.test')).toEqual(hosts)
   })
 
-  it('purge routes by pattern', async () => {
+  it('remove the pages of a route pattern', async () => {
     const bench = setUp(adapter)
     await using app = await bench.start()
     const paths = ['/products/1', '/products/1/reviews', '/products', '/files/a/b?c=1']
@@ -81,7 +81,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect(await left('/*')).toEqual([])
   })
 
-  it('make HEAD serve only entries that a purge left', async () => {
+  it('make the next HEAD of a purged page a miss', async () => {
     const { runs, stampede, start } = setUp(adapter)
     await using app = await start()
     await ask(`${app.url}/a`)
@@ -92,7 +92,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('purge everything, values too', async () => {
+  it('remove all pages and all getOrSet values if the target is everything', async () => {
     const bench = setUp(adapter)
     await using app = await bench.start({ vary: ['x-lang'] })
     const value = () =>
@@ -102,7 +102,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect(await value()).not.toEqual(before)
   })
 
-  it('find an entry by the tags of its own response', async () => {
+  it('remove an entry by the tags of its own response', async () => {
     const bench = setUp(adapter, ({ path }, _run, res) => {
       res.setHeader('x-about', path.slice(1))
       return {}
@@ -124,7 +124,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect(await leftBy(bench, app, ['/a'], { tag: 'a' })).toEqual([])
   })
 
-  it('find an entry by its Surrogate-Key and Cache-Tag, which no client gets', async () => {
+  it('remove an entry by the tags of its Surrogate-Key and Cache-Tag, which no client gets', async () => {
     const lines = { 'Surrogate-Key': ['a  list', 'b'], 'Cache-Tag': 'c, two words,', 'x-own': '1' }
     const bench = setUp(adapter, () => ({ headers: { ...lines, 'Cache-Groups': '"a", "g"' } }))
     await using app = await bench.start()
@@ -144,7 +144,7 @@ export function purgeCases(adapter: CacheAdapter): void {
       expect(await leftBy(bench, app, ['/a'], { tag }), tag).toEqual(['/a'])
   })
 
-  it('remove Surrogate-Key and Cache-Tag from every response, however the head is written', async () => {
+  it('use Surrogate-Key and Cache-Tag, which are removed from every response', async () => {
     const { start } = setUp(
       adapter,
       ({ path }, _run, res) => {
@@ -169,7 +169,7 @@ export function purgeCases(adapter: CacheAdapter): void {
   })
 
   it.each(['first', 'second', 'option'])(
-    'still find a page by its tags after a refresh with a 304: %s',
+    'remove a page by its %s tag, also after a refresh that got a 304',
     async (tag) => {
       const bench = setUp(adapter, ({ headers }) =>
         headers['if-none-match'] === undefined
@@ -191,7 +191,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('store no response whose tags callback fails, and send it', async () => {
+  it('need the tags of a response, which is not stored if the tags callback fails', async () => {
     const { runs, start } = setUp(adapter)
     const tags = () => {
       throw new Error('no product')
@@ -210,7 +210,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     warned.mockRestore()
   })
 
-  it('purge the groups named in the response to a POST, not those named by a GET', async () => {
+  it('remove the cache groups that a response to a POST names, not those of a GET', async () => {
     const bench = setUp(adapter, (_seen, _run, res) => ({
       headers: {
         'cache-groups': '"list"',
@@ -226,7 +226,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect([await isHit(app, '/list'), await isHit(app, '/other')]).toEqual([false, false])
   })
 
-  it('purge the tags that `invalidateOn.tags` returns for the response to a POST', async () => {
+  it('remove the tags that `invalidateOn.tags` returns for a POST', async () => {
     const bench = setUp(adapter, ({ headers }, _run, res) => {
       res.setHeader('x-about', String(headers['x-about']))
       return { status: Number(headers['x-status'] ?? 200) }
@@ -245,7 +245,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect(await isHit(app, a)).toBe(false)
   })
 
-  it('serve a softly purged page while it is refreshed, once', async () => {
+  it('leave a stale page, which is refreshed once, if they are soft', async () => {
     const { clock, happened, stampede, start } = setUp(adapter)
     await using app = await start({ tags: ['t'], staleWhileRevalidateMs: 5_000 })
     await ask(`${app.url}/a`)
@@ -263,7 +263,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe('run 3')
   })
 
-  it('run the handler for a softly purged page without a window, and keep the page for errors', async () => {
+  it('leave a page only for errors if they are soft and there is no stale window', async () => {
     const { stampede, start } = setUp(adapter, (_seen, run) => (run === 2 ? { status: 503 } : {}))
     await using app = await start({ tags: ['t'], staleIfErrorMs: 5_000 })
     await ask(`${app.url}/a`)
@@ -275,7 +275,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe('run 3')
   })
 
-  it('serve no page for an error if it was purged while the handler ran', async () => {
+  it('keep a page from replacing an error if they come while the handler runs', async () => {
     const gate = createGate()
     const { clock, runs, stampede, start } = setUp(adapter, async (_seen, run) => {
       if (run === 1) return {}
@@ -297,7 +297,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     ['path', { path: '/a' }],
     ['route', { route: '/:id' }],
     ['everything', { all: true }],
-  ])('store nothing of a run that began before a purge of its %s', async (_, target) => {
+  ])('refuse the response of a run that began before a purge by %s', async (_, target) => {
     const gate = createGate()
     const { arrivals, runs, stampede, start } = setUp(adapter, async (_seen, run) => {
       if (run === 1) await gate.opened
@@ -317,7 +317,7 @@ export function purgeCases(adapter: CacheAdapter): void {
   it.each([
     ['in the store alone', { l1: { maxBytes: 0 } }],
     ['in memory alone', { store: tooSmallStore() }],
-  ])('purge pages by tag, and 404 pages too, if they are %s', async (_, options) => {
+  ])('remove pages by tag, also 404 pages, if they are stored %s', async (_, options) => {
     const bench = setUp(
       adapter,
       ({ path }) => ({ status: path === '/none' ? 404 : 200, body: 'x'.repeat(2_000) }),
@@ -329,11 +329,14 @@ export function purgeCases(adapter: CacheAdapter): void {
   })
 }
 
-/** It has no room for entries. It is not the local memory store, so L1 gives it bytes. */
+/**
+ * A store without room for entries. L1 gives it bytes, because it is not the local memory store.
+ */
 function tooSmallStore(): StampedeStore {
   const store = memoryStore({ maxBytes: 1_024 })
   return {
     name: 'too small',
+    isAvailable: true,
     locks: store.locks,
     idempotency: store.idempotency,
     operator: store.operator,

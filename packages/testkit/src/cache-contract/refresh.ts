@@ -9,7 +9,7 @@ import { setUp, statusOf } from './bench.ts'
 
 export function refreshCases(adapter: CacheAdapter): void {
   it.each([404, 403, 301])(
-    'pass a %d on, because it is no failure for which stale may be served',
+    'pass a %d on, which does not count as a failure that stale may replace',
     async (status) => {
       const { clock, start } = setUp(adapter, (_seen, run) =>
         run === 1 ? {} : { status, headers: { location: '/elsewhere' } },
@@ -23,7 +23,7 @@ export function refreshCases(adapter: CacheAdapter): void {
   )
 
   it.each([500, 502, 503, 504])(
-    'serve stale for a %d, until the window is over',
+    'serve stale in place of a %d until the window is over',
     async (status) => {
       const { clock, start } = setUp(adapter, (_seen, run) => (run === 1 ? {} : { status }))
       await using app = await start({ staleIfErrorMs: 60_000 })
@@ -38,19 +38,24 @@ export function refreshCases(adapter: CacheAdapter): void {
     },
   )
 
-  it.each([404, 410])('drop a page whose background refresh gets a %d', async (status) => {
-    const { clock, happened, start } = setUp(adapter, (_seen, run) => (run === 1 ? {} : { status }))
-    await using app = await start({ staleWhileRevalidateMs: 60_000 })
-    await ask(`${app.url}/a`)
-    await clock.advance(11_000)
-    expect((await ask(`${app.url}/a`)).body).toBe('run 1')
-    await happened('fill.passed')
-    const next = await ask(`${app.url}/a`)
-    expect([next.status, next.body]).toEqual([status, 'run 3'])
-  })
+  it.each([404, 410])(
+    'drop a page if the handler responds %d to a background refresh',
+    async (status) => {
+      const { clock, happened, start } = setUp(adapter, (_seen, run) =>
+        run === 1 ? {} : { status },
+      )
+      await using app = await start({ staleWhileRevalidateMs: 60_000 })
+      await ask(`${app.url}/a`)
+      await clock.advance(11_000)
+      expect((await ask(`${app.url}/a`)).body).toBe('run 1')
+      await happened('fill.passed')
+      const next = await ask(`${app.url}/a`)
+      expect([next.status, next.body]).toEqual([status, 'run 3'])
+    },
+  )
 
   it.each([undefined, 'max-age=60'])(
-    'do not store an empty 204 in place of a page: %s',
+    'do not replace a page by an empty 204 with Cache-Control: %s',
     async (control) => {
       const headers = control === undefined ? {} : { 'cache-control': control }
       const { clock, happened, start } = setUp(adapter, (_seen, run) =>
@@ -66,7 +71,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('store an empty 204 with explicit freshness, if there was no page', async () => {
+  it('store an empty 204 with explicit freshness if no page was stored', async () => {
     const headers = { 'cache-control': 'max-age=5' }
     const { clock, happened, runs, start } = setUp(adapter, () => ({
       status: 204,
@@ -90,7 +95,7 @@ export function refreshCases(adapter: CacheAdapter): void {
       return { ...(asked ? { status: 304, body: '' } : {}), headers: own, ...act(run) }
     })
 
-  it('revalidate a page with its ETag, and serve the stored body after a 304', async () => {
+  it('revalidate a page by its ETag, and serve the stored body after a 304', async () => {
     const { clock, seen, start } = tagged()
     await using app = await start()
     await ask(`${app.url}/a`)
@@ -107,7 +112,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     ])
   })
 
-  it('revalidate a stale page in the background, too', async () => {
+  it('revalidate a stale page in the background as well', async () => {
     const { clock, seen, happened, start } = tagged()
     await using app = await start({ staleWhileRevalidateMs: 60_000 })
     await ask(`${app.url}/a`)
@@ -123,7 +128,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     ])
   })
 
-  it("replace the client's condition with their own, and apply the client's themselves", async () => {
+  it("revalidate by the ETag of the entry, and apply the client's condition to the result", async () => {
     const { clock, seen, start } = tagged()
     await using app = await start()
     for (const [sent, status, body] of [
@@ -153,7 +158,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     expect([got.status, got.body]).toEqual([200, 'run 1'])
   })
 
-  it('show their conditions to no layer in front of the cache', async () => {
+  it('show conditions of the cache to no layer in front of it', async () => {
     const shown: unknown[] = []
     const { clock, start } = setUp(adapter, (_seen, run) => ({ headers: { etag: `"${run}"` } }), {
       outside(res, next) {
@@ -176,7 +181,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     ).toEqual([])
   })
 
-  it('store nothing of a 304 on which a layer in front sets a cookie', async () => {
+  it('do not use a 304 on which a layer in front sets a cookie', async () => {
     let visits = 0
     const { clock, happened, start } = setUp(
       adapter,
@@ -206,7 +211,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     expect(statusOf(await ask(`${app.url}/a`))).toContain('fwd=uri-miss')
   })
 
-  it('store nothing of a private 304, and send it to its client', async () => {
+  it('do not use a private 304 for the entry, but send it to its client', async () => {
     const { clock, start } = tagged((run) =>
       run === 2
         ? { headers: { etag: '"1"', 'cache-control': 'private', 'set-cookie': 'a=2' } }
@@ -231,7 +236,7 @@ export function refreshCases(adapter: CacheAdapter): void {
       'cannot be stored (set-cookie). The stored response is no longer used',
     ],
   ]
-  it.each(failing)('warn once for a path when the handler %s', async (_, act, why) => {
+  it.each(failing)('warn once per path when the handler %s', async (_, act, why) => {
     using warnings = refreshWarnings()
     const { clock, happened, start } = setUp(adapter, (_seen, run) => (run === 1 ? {} : act()))
     await using app = await start({ staleWhileRevalidateMs: 600_000 })
@@ -280,6 +285,25 @@ export function refreshCases(adapter: CacheAdapter): void {
     gate.open()
   })
 
+  it('warn again after ten failures in a row', async () => {
+    using warnings = refreshWarnings()
+    const { clock, happened, start } = setUp(adapter, (_seen, run) =>
+      run === 1 ? {} : { status: 503 },
+    )
+    await using app = await start({ staleWhileRevalidateMs: 600_000 })
+    await ask(`${app.url}/a?token=1`)
+    for (let failed = 1; failed <= 12; failed++) {
+      await clock.advance(11_000)
+      await ask(`${app.url}/a?token=1`)
+      await happened('fill.failed', failed)
+    }
+    await expect.poll(() => warnings.texts).toHaveLength(2)
+    expect(warnings.texts[1]).toBe(
+      'GET /a: 10 background refreshes in a row failed: the status was 503. The stale response is ' +
+        'served until its stale window ends. Fix the cause: after that window, callers get the error.',
+    )
+  })
+
   /** A rate limiter: two requests pass, the third is answered 429. */
   const limited = (skip: (req: IncomingMessage) => boolean) => {
     let count = 0
@@ -294,7 +318,7 @@ export function refreshCases(adapter: CacheAdapter): void {
   }
 
   it.runIf(adapter.refreshesOutside)(
-    'warn of a rate limiter in front that counts them, and keep the stale response',
+    'warn of a rate limiter in front that refuses them, and keep the stale response',
     async () => {
       using warnings = refreshWarnings()
       const { clock, happened, runs, start } = limited(() => false)

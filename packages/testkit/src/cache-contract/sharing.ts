@@ -15,7 +15,7 @@ const statuses = (answers: readonly Answer[]): Set<number> =>
   new Set(answers.map(({ status }) => status))
 
 export function sharingCases(adapter: CacheAdapter): void {
-  it('all run in parallel if the response is not shareable, the first fifty and the next fifty', async () => {
+  it('run in parallel if the response is not shareable, also the next fifty', async () => {
     const gates = [createGate(), createGate()]
     const { runs, start } = setUp(adapter, async (_seen, run) => {
       // The first response is not shareable. The other runs wait at the gate together.
@@ -39,7 +39,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     'X-Auth-Token',
     'X-CSRF-Token',
     'Clear-Site-Data',
-  ])('get no %s field of another client, while they wait and later', async (name) => {
+  ])('get no %s field of the response to another client', async (name) => {
     const gate = createGate()
     const { arrivals, start } = setUp(adapter, async (_seen, run) => {
       await gate.opened
@@ -111,7 +111,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     go()
   })
 
-  it('count a run without the store for originConcurrency until its response ends, even if it is not shareable', async () => {
+  it('count for originConcurrency until their response ends, even an unshareable one, without the store', async () => {
     const body = new Readable({ read() {} })
     const away = () => Promise.reject(new Error('the store is away'))
     const store = Object.assign(memoryStore(), { lookup: away })
@@ -132,7 +132,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     await expect.poll(() => stampede.stats().unleased.running).toBe(0)
   })
 
-  it('all get a stale-if-error entry if the handler is late, also the request that runs it', async () => {
+  it('get a stale-if-error entry if the handler exceeds softTimeoutMs', async () => {
     const gate = createGate()
     const { arrivals, clock, happened, runs, start } = setUp(adapter, async (_seen, run) => {
       if (run === 2) await gate.opened
@@ -156,7 +156,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe('run 2')
   })
 
-  it('get their responses when the client of the first request has gone', async () => {
+  it('get their responses after the client of the first request has left', async () => {
     const [gate, gone] = [createGate(), createGate()]
     const { arrivals, runs, start } = setUp(adapter, async (_seen, run, res) => {
       if (run > 1) return {}
@@ -173,13 +173,13 @@ export function sharingCases(adapter: CacheAdapter): void {
     await gone.opened
     gate.open()
     const answers = await waiting
-    // A Koa response that was never begun may have got a cookie from a layer outside. Koa 3 ends it
-    // without its body. So that run is not stored.
+    // A layer outside may have set a cookie on a Koa response that was never sent. Koa 3 ends such
+    // a response without its body. So the run is not stored.
     expect(bodies(answers)).toEqual(new Set([adapter.writesLast ? 'run 2' : 'run 1']))
     expect((await ask(`${app.url}/a`)).body).toBe(adapter.writesLast ? 'run 2' : 'run 1')
   })
 
-  it('get their responses when the client of the first request leaves in the middle of a stream', async () => {
+  it('get their responses if the client of the first request leaves in the middle of a stream', async () => {
     const [gate, gone] = [createGate(), createGate()]
     const { arrivals, runs, start } = setUp(adapter, (_seen, run, res) => {
       if (run === 1) res.once('close', gone.open)
@@ -205,7 +205,7 @@ export function sharingCases(adapter: CacheAdapter): void {
   })
 
   it.each(['req', 'res'] as const)(
-    'run the handler for the next waiter if the first client leaves and its run aborts on the close of %s',
+    'continue with the next waiter if the first handler aborts because its client closed %s',
     async (watched) => {
       const { arrivals, runs, stampede, start } = setUp(adapter, (_seen, run, res) => {
         if (run > 1) return {}
@@ -229,7 +229,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('run the handler one after the other while their clients leave', async () => {
+  it('run one handler after another while each leaving client aborts its own', async () => {
     const { arrivals, runs, start } = setUp(adapter, (_seen, run, res) => {
       if (run > 5) return {}
       return new Promise<never>((_, reject) => {
@@ -256,7 +256,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     for (const { go } of leavers) go()
   })
 
-  /** Sends `half`, and then ends it in the given way. */
+  /** Sends `half`, and then ends the body in the given way. */
   const broken = () => {
     async function* body() {
       yield 'half'
@@ -305,7 +305,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     if (!leftHanging) expect(await first).toMatchObject({ status: 0, body: '' })
   })
 
-  it('all get the error at once if the first handler throws, and run no handler', async () => {
+  it('get the error of the first handler at once, and run no handler', async () => {
     const gate = createGate()
     const { arrivals, runs, start } = setUp(adapter, async (_seen, _run, res) => {
       await gate.opened
@@ -328,7 +328,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(1)
   })
 
-  it('share a failure with like requests only, and run the handler for an unlike one', async () => {
+  it('share a failure among like requests only, while an unlike request runs the handler', async () => {
     const gate = createGate()
     const { arrivals, runs, start } = setUp(adapter, async (seen, run) => {
       if (run === 1) await gate.opened
@@ -353,7 +353,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('call a failing handler twice in a back-off, for any number of unlike requests', async () => {
+  it('call a failing handler twice per back-off, for any number of unlike requests', async () => {
     const gate = createGate()
     const { arrivals, runs, start } = setUp(adapter, async (_seen, run) => {
       if (run === 1) await gate.opened
@@ -408,7 +408,7 @@ export function sharingCases(adapter: CacheAdapter): void {
       const { arrivals, runs, start } = setUp(adapter, () => ({ body: body() }))
       await using app = await start({ maxBodyBytes: 32 * 1024 * 1024 })
       const first = connect(Number(new URL(app.url).port), '127.0.0.1').on('error', () => {})
-      // A request as the waiters will send it.
+      // A request that is equal to those of the waiters.
       first.write(get('/a').replace('shop.test', new URL(app.url).host))
       await runs.reached(1)
       const waiting = burst([`${app.url}/a`], 3)
@@ -441,8 +441,8 @@ export function sharingCases(adapter: CacheAdapter): void {
           const own = String(res.req.headers['x-id'])
           return context.run(own, async () => {
             const ended = () => finished.push([own, context.getStore()])
-            // Such a framework writes when all layers have returned, in no context. The layers
-            // return in their own.
+            // Such a framework writes after all layers have returned, outside their asynchronous
+            // contexts.
             const last = adapter.writesLast && adapter.refreshesOutside
             if (!last) res.once('finish', ended)
             await next()
@@ -468,7 +468,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(ran).toEqual([expect.stringMatching(/^request \d$/), 'stale'])
   })
 
-  it('refresh early in the context of their own request, not of the one that began the lookup', async () => {
+  it('refresh early in the async context of the request that decided to refresh', async () => {
     const context = new AsyncLocalStorage<string>()
     const ran: Array<string | undefined> = []
     const gate = createGate()
@@ -508,7 +508,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(ran).toEqual(['first', 'third'])
   })
 
-  it('get a response while the cache is closed, and no timer remains', async () => {
+  it('get a response while the cache closes, and leave no timer', async () => {
     const gate = createGate()
     const { arrivals, clock, runs, stampede, start } = setUp(adapter, async () => {
       await gate.opened

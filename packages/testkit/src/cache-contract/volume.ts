@@ -6,7 +6,7 @@ import type { CacheAdapter } from './adapter.ts'
 import { get, pipelined, setUp } from './bench.ts'
 
 export interface Volume {
-  /** Queries made up by one client. A twentieth of its requests are for the same page. */
+  /** Number of random queries of one client. A twentieth of its requests are for the same page. */
   readonly queries: number
   /** Requests written at once on one socket. */
   readonly requests: number
@@ -33,7 +33,7 @@ export function volumeCases(adapter: CacheAdapter, { queries, requests, keys }: 
     expect(runs.count).toBe(1 + queries - queries / 20)
   })
 
-  it('serves thousands of pipelined requests on one socket, with right framing and without a leak', async () => {
+  it('serves thousands of pipelined requests on one socket without a leak', async () => {
     const warned = vi.fn()
     process.on('warning', warned)
     const { runs, start } = setUp(adapter, ({ path }) => ({ body: `é${path}` }))

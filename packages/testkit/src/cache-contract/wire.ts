@@ -22,7 +22,7 @@ function content({ status, lines, body }: Whole): object {
 }
 
 export function wireCases(adapter: CacheAdapter): void {
-  it('has on a hit every line and byte of the miss, for each way to respond', async () => {
+  it('sends on a hit every line and byte of the miss, for each way to respond', async () => {
     await using app = await adapter.startWays({ ttlMs: 60_000 })
     for (const way of app.ways) {
       const url = `${app.url}/${way}`
@@ -39,7 +39,7 @@ export function wireCases(adapter: CacheAdapter): void {
     }
   })
 
-  it('names in Cache-Status what the cache did, once each', async () => {
+  it('describes in Cache-Status what the cache did, in one member', async () => {
     const gate = createGate()
     const { arrivals, clock, start } = setUp(adapter, async ({ path }) => {
       if (path === '/joined') await gate.opened
@@ -54,7 +54,7 @@ export function wireCases(adapter: CacheAdapter): void {
     expect(await told('/behind')).toBe('Inner; hit, Stampede; fwd=uri-miss; fwd-status=200; stored')
     expect(await told('/behind')).toMatch(/Stampede; hit; ttl=10$/)
     const waiting = burst([`${app.url}/joined`], 3)
-    // One of them was the refresh, if it goes through the counting layer.
+    // One of the requests was the refresh, if refreshes go through the counting layer.
     await arrivals.reached(adapter.refreshesOutside ? 9 : 8)
     gate.open()
     expect((await waiting).map(statusOf).sort()).toEqual([
@@ -78,7 +78,7 @@ export function wireCases(adapter: CacheAdapter): void {
     expect([hit.lines['x-sum'], hit.trailers]).toEqual([undefined, {}])
   })
 
-  it('has early hints on a miss, and not on a hit', async () => {
+  it('sends early hints on a miss only', async () => {
     const { start } = setUp(adapter, (_seen, _run, res) => {
       res.writeEarlyHints({ link: '</style.css>; rel=preload' })
       return { headers: { 'x-own': 'yes' } }
@@ -95,7 +95,7 @@ export function wireCases(adapter: CacheAdapter): void {
     ['alone', false],
     ['after setHeader', true],
   ])(
-    'has the same fields as without a cache after writeHead with an array, %s',
+    'sends the same fields as without a cache after writeHead with an array, %s',
     async (_, before) => {
       const { bare, start } = setUp(adapter, ({ path }, _run, res) => {
         if (before) res.setHeader('X-Before', 'yes')
@@ -116,7 +116,7 @@ export function wireCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('stores a response that ends after its client left, if all of it is known, and responds once', async () => {
+  it('stores a response that ends after its client left', async () => {
     const [gate, gone] = [createGate(), createGate()]
     const { happened, runs, start } = setUp(adapter, async (_seen, run, res) => {
       if (run > 1) return {}
@@ -137,7 +137,7 @@ export function wireCases(adapter: CacheAdapter): void {
     expect([next.status, next.body]).toEqual([200, adapter.writesLast ? 'run 2' : 'run 1'])
   })
 
-  it('stores nothing or all of a stream that began after its client had left', async () => {
+  it('stores nothing or all of a stream that began after its client left', async () => {
     const [gate, gone] = [createGate(), createGate()]
     const { happened, runs, start } = setUp(adapter, async (_seen, run, res) => {
       if (run > 1) return { body: streamOf('whole') }
@@ -155,7 +155,7 @@ export function wireCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe('whole')
   })
 
-  it('has the body length for a HEAD of a page that was a stream', async () => {
+  it('sends the body length for a HEAD of a page that was a stream', async () => {
     const { runs, start } = setUp(adapter, () => ({ body: streamOf('héllo') }))
     await using app = await start()
     await whole(`${app.url}/a`)
@@ -188,7 +188,7 @@ export function wireCases(adapter: CacheAdapter): void {
     expect(hit?.headers).not.toHaveProperty('transfer-encoding')
   })
 
-  it('stores once if the cache is mounted twice, and does not wait for itself', async () => {
+  it('stores a response once if the cache is mounted twice, and does not wait for itself', async () => {
     const { events, runs, start } = setUp(adapter)
     await using app = await start([{}, {}])
     expect((await ask(`${app.url}/a`)).body).toBe('run 1')
@@ -198,5 +198,5 @@ export function wireCases(adapter: CacheAdapter): void {
   })
 }
 
-/** The length is unknown, as far as the adapter can tell. */
+/** Whether the adapter does not know the length of the body. */
 const streamOf = (text: string): Readable => Readable.from([Buffer.from(text)])

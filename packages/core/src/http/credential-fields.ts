@@ -23,11 +23,11 @@ const CALLER_WORDS: readonly RegExp[] = [
 const AGENT_OR_ADDRESS = /user-?(agent|ip)(?![a-z])/g
 
 /**
- * Fields that match, but identify no caller. Ordinary clients, proxies and platforms send them with
- * any GET.
+ * Fields that match `CALLER_WORDS` but identify no caller. Ordinary clients, proxies and platforms
+ * send them with any GET.
  */
 const EXCEPTIONS: ReadonlySet<string> = new Set([
-  // The option `cookies` decides about this one.
+  // The option `cookies` decides about the Cookie field.
   'cookie',
   // Browsers and media players.
   ...['sec-fetch-user', 'sec-websocket-key', 'sec-websocket-key1', 'sec-websocket-key2'],

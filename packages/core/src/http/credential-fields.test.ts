@@ -36,7 +36,7 @@ describe('request fields that name the caller', () => {
       'x-bearer',
     ],
     ...['stripe-account', 'cf-access-client-secret', 'cf-access-client-id', 'sec-token-binding'],
-    // Set by a proxy that authenticates.
+    // Fields from a proxy that authenticates users.
     ...[
       'remote-user',
       'x-remote-user',
@@ -79,7 +79,7 @@ describe('request fields that name the caller', () => {
     ],
     ...['ssl_client_s_dn', 'ssl-client-subject-dn', 'x-ssl-client-serial', 'x-client-dn'],
     ...['x-amzn-mtls-clientcert', 'x-amzn-mtls-clientcert-subject'],
-    // Names of the owner of the data.
+    // Fields that name a user, an account or a tenant.
     ...['x-user-id', 'x-user', 'user', 'userid', 'x-customer-id', 'x-account-id', 'x-member-id'],
     ...['x-tenant-id', 'x-tenant', 'tenant', 'x-org-id', 'x-scope-orgid', 'openai-organization'],
     ...['x-organisation', 'x-workspace-id', 'x-merchant-id', 'x-roles', 'x-on-behalf-of'],
@@ -93,7 +93,8 @@ describe('request fields that name the caller', () => {
 })
 
 /**
- * Fields that each client or platform sends with a GET, in addition to Cookie and Authorization.
+ * Fields that ordinary clients and platforms send with a GET, in addition to Cookie and
+ * Authorization. They identify no caller.
  */
 const ORDINARY: Readonly<Record<string, readonly string[]>> = {
   'HTTP/2': [':method', ':scheme', ':authority', ':path', 'te', 'priority'],

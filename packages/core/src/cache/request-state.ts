@@ -1,0 +1,161 @@
+// The state of one cached request, and the ways in which it reaches the handler.
+
+import type { HeldEntry } from '../entry/entry.ts'
+import type { Caller, FillResult, Lead } from '../flight/resolution.ts'
+import type { Runtime } from '../flight/runtime.ts'
+import type { ForwardReason } from '../http/cache-status.ts'
+import type { Detail } from '../http/cache-status-details.ts'
+import { likenessOf } from '../http/likeness.ts'
+import type { RequestDirectives } from '../http/request-directives.ts'
+import type { Exchange, Natives, OnInner, RunWatch } from '../ports/exchange.ts'
+import { audited } from './audit.ts'
+import type { CacheConfig } from './cache-config.ts'
+import { asksForWhole } from './fresh-hit.ts'
+import { watchRefresh } from './refresh-warning.ts'
+import { acceptsLive, directivesOf, staleReply, statusField } from './respond.ts'
+import { type RunParameters, runOrigin } from './run-origin.ts'
+import type { VaryIndex } from './vary-index.ts'
+
+/** The parameter `fwd` of a miss (RFC 9211 §2.2). */
+export function missOf<Native>({ names }: RequestState<Native>): 'uri-miss' | 'vary-miss' {
+  return names.length === 0 ? 'uri-miss' : 'vary-miss'
+}
+
+/** The state of one request. `flight/` calls its methods, such as `lead` to run the handler. */
+export class RequestState<Native> implements Caller {
+  /** `Vary` fields of earlier responses that the key of the last lookup contains. */
+  names: readonly string[] = []
+  /** The key of the last lookup. */
+  key: string
+  /** Number of lookups that found an entry of another variant. */
+  mismatches = 0
+  /**
+   * Number of live responses (`respondLive`) that ended too early. The client got no byte of them.
+   */
+  cuts = 0
+  /** If this request is the leader: settles when its handler has ended. */
+  running: Promise<unknown> | undefined
+  readonly rt: Runtime
+  readonly config: CacheConfig<Native>
+  readonly index: VaryIndex
+  readonly exchange: Exchange<Native>
+  /** The key without the `Vary` fields of earlier responses. */
+  readonly plainKey: string
+  readonly directives: RequestDirectives | undefined
+
+  constructor(
+    rt: Runtime,
+    config: CacheConfig<Native>,
+    index: VaryIndex,
+    exchange: Exchange<Native>,
+    plainKey: string,
+  ) {
+    this.rt = rt
+    this.config = config
+    this.index = index
+    this.exchange = exchange
+    this.plainKey = plainKey
+    this.key = plainKey
+    this.directives = directivesOf(config, exchange.request)
+  }
+
+  get acceptsLive(): boolean {
+    return acceptsLive(this.exchange, this.config)
+  }
+
+  acceptsStale(held: HeldEntry): boolean {
+    const { rt, config, exchange } = this
+    return staleReply(rt, exchange.request, config, held, 'soft-timeout') !== undefined
+  }
+
+  isGone(): boolean {
+    return this.exchange.isGone?.() ?? false
+  }
+
+  requestDigest(): string {
+    return likenessOf(this.exchange.request)
+  }
+
+  hasConditionOrRange(): boolean {
+    return !asksForWhole(this.exchange.request.headers)
+  }
+
+  async lead(lead: Lead): Promise<FillResult> {
+    const { exchange, config } = this
+    const reason = lead.previous === undefined ? missOf(this) : 'stale'
+    const result = await this.#runOrigin(lead, reason, true, (observer) => {
+      const run = exchange.runOrigin(config.audit ? audited(exchange, config, observer) : observer)
+      this.running = run
+      return run
+    })
+    return this.isGone() && mayBeDueToDisconnect(result)
+      ? { type: 'abandoned', clientLeft: true }
+      : result
+  }
+
+  refresh(lead: Lead): Promise<FillResult> {
+    return watchRefresh(this.exchange, this.config, lead, (start) =>
+      this.#runOrigin(lead, 'stale', false, start),
+    )
+  }
+
+  #runOrigin(
+    lead: Lead,
+    reason: RunParameters['reason'],
+    forClient: boolean,
+    start: RunParameters['start'],
+  ): Promise<FillResult> {
+    const { rt, config, plainKey, exchange } = this
+    const { request } = exchange
+    const nativeOf = (natives: Natives | undefined) => (natives?.[0] ?? exchange.native) as Native
+    return runOrigin(rt, {
+      request,
+      plainKey,
+      config,
+      lead,
+      reason,
+      forClient,
+      allowsEtag: (natives) => exchange.allowsEtag?.(nativeOf(natives)) ?? true,
+      routeOf: (natives) => exchange.routeOf?.(nativeOf(natives)),
+      start,
+    })
+  }
+}
+
+/** Whether the handler may have stopped because its client left. If so, the next waiter leads. */
+function mayBeDueToDisconnect(result: FillResult): boolean {
+  if (result.type === 'pass') return !result.remember
+  return result.type === 'failure' || result.type === 'abandoned'
+}
+
+export function forwardMiss<Native>(
+  state: RequestState<Native>,
+  detail: Detail | undefined,
+  watch?: RunWatch,
+  reason: ForwardReason = missOf(state),
+): void | Promise<void> {
+  countMiss(state)
+  return forward(state.exchange, state.config, reason, detail, watch)
+}
+
+/** Counts a miss of a request whose route is known only if the middleware is mounted on one. */
+export function countMiss<Native>({ rt, exchange }: RequestState<Native>): void {
+  rt.counts.miss(rt.counts.route(exchange.routeOf?.(exchange.native)))
+}
+
+/** Sends the request to the handler, with the reason in Cache-Status. */
+export function forward<Native>(
+  exchange: Exchange<Native>,
+  config: CacheConfig<Native>,
+  reason: ForwardReason,
+  detail?: Detail,
+  watch?: RunWatch,
+): void | Promise<void> {
+  const status = statusField(config, { type: 'forward', reason, detail })
+  return exchange.forward(status, watch)
+}
+
+/** Makes an inner cache with the same key forward the request, without a second lookup and wait. */
+export function skipInner<Native>({ exchange, plainKey }: RequestState<Native>): OnInner {
+  return (inner) => (inner.keyOf(exchange.request) === plainKey ? undefined : [])
+}

@@ -1,0 +1,90 @@
+// Counters of one Stampede: misses, bypasses and stale entries served, in total and by route.
+
+import { shownKey } from '../ports/shown-key.ts'
+import type { HeldEntry, StoredEntry } from './entry.ts'
+import { newRouteCounts, type RouteCounts } from './route-counts.ts'
+
+/** Why a stale entry was served. `revalidate`: it is within stale-while-revalidate. */
+export type StaleReason = 'revalidate' | 'soft-timeout' | 'origin-queue' | 'if-error'
+
+/** Limit of the counted routes. All later ones share `(other)`. */
+const MOST_ROUTES = 200
+const LONGEST_NAME = 200
+
+export class Counts {
+  misses = 0
+  readonly bypasses: Map<string, number> = new Map()
+  readonly stale: Record<StaleReason, number> = {
+    revalidate: 0,
+    'soft-timeout': 0,
+    'origin-queue': 0,
+    'if-error': 0,
+  }
+  /** Duration of all fills, in ms. */
+  originMs = 0
+  /** Duration of all waits for other processes, in ms. */
+  waitedMs = 0
+  readonly routes: Map<string, RouteCounts> = new Map()
+
+  /** The counters of a route. `undefined`: the framework did not name a route. */
+  route(name = '(http)'): RouteCounts {
+    const known = this.routes.get(name)
+    if (known !== undefined) return known
+    const isCounted = this.routes.size < MOST_ROUTES && name.length <= LONGEST_NAME
+    const counts = isCounted ? newRouteCounts() : this.routes.get('(other)')
+    const used = counts ?? newRouteCounts()
+    this.routes.set(isCounted ? name : '(other)', used)
+    return used
+  }
+
+  /** The counters for an entry: those of its route, or of the group of its `getOrSet` key. */
+  of(key: string, entry: StoredEntry): RouteCounts {
+    return entry.type === 'response' ? this.route(entry.provenance.route) : this.ofData(key)
+  }
+
+  /** The counters for a `getOrSet` key. */
+  ofData(internalKey: string): RouteCounts {
+    return this.route(groupOfData(internalKey))
+  }
+
+  miss(route: RouteCounts): void {
+    this.misses += 1
+    route.misses += 1
+  }
+
+  bypass(reason: string, route: string | undefined): void {
+    this.bypasses.set(reason, (this.bypasses.get(reason) ?? 0) + 1)
+    this.route(route).bypasses += 1
+  }
+
+  /** A stale entry that was served because of a late or failed run. */
+  servedStale(why: StaleReason, held: HeldEntry | undefined): void {
+    this.stale[why] += 1
+    countEntry(held, true)
+  }
+
+  hit(held: HeldEntry, stale: boolean): void {
+    if (stale) this.stale.revalidate += 1
+    countEntry(held, stale)
+  }
+}
+
+function countEntry(held: HeldEntry | undefined, stale: boolean): void {
+  const counts = held?.counts
+  if (held === undefined || counts === undefined) return
+  const { body, provenance } = held.entry
+  if (stale) counts.stale += 1
+  else counts.hits += 1
+  counts.savedMs += provenance.tookMs
+  counts.bytes += body.byteLength
+}
+
+/**
+ * The group of a `getOrSet` key: the part before its first colon, such as the name of a
+ * `stampede.cache`.
+ */
+function groupOfData(key: string): string {
+  const shown = shownKey(key)
+  const colon = shown.indexOf(':')
+  return colon > 0 ? shown.slice(0, colon) : '(data)'
+}

@@ -1,0 +1,113 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { createStampede, type Stampede } from '../index.ts'
+import { ManualClock, ScriptedOrigin, settled } from '../testing/index.ts'
+import { FaultyStore, sharedStores } from '../testing/store-doubles.ts'
+import { HotKeys } from './hot-keys.ts'
+import { observe } from './observer.ts'
+
+let clock = new ManualClock()
+const open: Stampede[] = []
+afterEach(async () => {
+  const closed = Promise.all(open.splice(0).map((stampede) => stampede.close()))
+  await clock.advance(60_000)
+  await closed
+  clock = new ManualClock()
+})
+
+function create(store = new FaultyStore()): Stampede {
+  const stampede = createStampede({ store, clock, random: () => 0 })
+  open.push(stampede)
+  return stampede
+}
+
+describe('a snapshot', () => {
+  it('has the key that is being filled, its lease and its waiters, and no key afterwards', async () => {
+    const stampede = create()
+    const observer = observe(stampede)
+    const origin = new ScriptedOrigin<string>()
+    const get = () => stampede.getOrSet('rates:eur', origin.factory, { ttlMs: 1_000 })
+    const all = [get(), get(), get()]
+    await clock.advance(300)
+    expect(observer.snapshot().flights).toEqual([
+      {
+        key: 'rates:eur',
+        internalKey: 'd:=rates:eur',
+        state: 'filling',
+        hasLease: true,
+        ageMs: 300,
+        waiters: 2,
+      },
+    ])
+    origin.run(0).resolve('v')
+    await Promise.all(all)
+    await settled()
+    expect(observer.snapshot().flights).toEqual([])
+  })
+
+  it('shows a process that waits for the holder of the lease as waiting, without a lease', async () => {
+    const stores = sharedStores()
+    const [a, b] = [create(stores.a), create(stores.b)]
+    const origin = new ScriptedOrigin<string>()
+    const get = (stampede: Stampede) => stampede.getOrSet('k', origin.factory, { ttlMs: 1_000 })
+    const first = get(a)
+    await settled()
+    const second = get(b)
+    await settled()
+    const { flights } = observe(b).snapshot()
+    expect(flights).toMatchObject([{ key: 'k', state: 'waiting', hasLease: false, waiters: 1 }])
+    origin.run(0).resolve('v')
+    await Promise.all([first, second])
+    await settled()
+  })
+
+  it('has the latest events as JSON, without hits, and the keys hit most', async () => {
+    const stampede = create()
+    const observer = observe(stampede)
+    const get = (key: string) => stampede.getOrSet(key, () => 1, { ttlMs: 60_000 })
+    for (const key of ['a', 'b', 'a', 'a', 'b']) await get(key)
+    const { recent, hotKeys } = observer.snapshot()
+    expect(recent.map(({ type, key }) => `${type} ${key}`)).toEqual(
+      ['a', 'b'].flatMap((key) =>
+        ['lease.granted', 'fill.started', 'fill.committed'].map((type) => `${type} ${key}`),
+      ),
+    )
+    expect(recent[0]).toMatchObject({ reason: 'absent', fence: expect.any(String) })
+    expect(hotKeys.map(({ key, hits }) => [key, hits])).toEqual([
+      ['a', 2],
+      ['b', 1],
+    ])
+    expect(JSON.parse(JSON.stringify(observer.snapshot()))).toMatchObject({ pid: process.pid })
+  })
+
+  it('collects nothing any more after close', async () => {
+    const stampede = create()
+    const observer = observe(stampede)
+    observer.close()
+    await stampede.getOrSet('k', () => 1, { ttlMs: 60_000 })
+    await stampede.getOrSet('k', () => 1, { ttlMs: 60_000 })
+    const { recent, hotKeys } = observer.snapshot()
+    expect([recent, hotKeys]).toEqual([[], []])
+  })
+})
+
+describe('HotKeys', () => {
+  it('keeps the keys that are hit often among any number of other keys', () => {
+    const hot = new HotKeys(() => 0)
+    for (let i = 0; i < 20_000; i++) {
+      hot.hit(`client ${i}`)
+      if (i % 20 === 0) hot.hit('home')
+      if (i % 40 === 0) hot.hit('about')
+    }
+    expect(hot.top(2).map(({ key }) => key)).toEqual(['home', 'about'])
+  })
+
+  it('halves the counts every 30 s, so that a key that is no longer hit disappears', () => {
+    let now = 0
+    const hot = new HotKeys(() => now)
+    for (let i = 0; i < 8; i++) hot.hit('old')
+    now += 30_000
+    expect(hot.top(1)).toEqual([{ key: 'old', hits: 4 }])
+    now += 300_000
+    expect(hot.top(1)).toEqual([])
+  })
+})

@@ -1,0 +1,143 @@
+// stampede.stats(): the counters and current sizes of one Stampede.
+
+import type { StaleReason } from './entry/counts.ts'
+import type { RouteStats } from './entry/route-counts.ts'
+import type { Runtime } from './flight/runtime.ts'
+import type { IdempotencyRuntime } from './idempotency/idempotency-runtime.ts'
+
+/**
+ * Counters since `createStampede`. `unleased`, `store.available`, `store.confirmedAgoMs`, `l1`,
+ * `active`, and `running` and `unstored` of `idempotency` are current values. All times are in ms.
+ */
+export interface StampedeStats {
+  /** Requests and calls served from memory (`l1`) or from the store (`l2`), stale ones included. */
+  readonly hits: { readonly l1: number; readonly l2: number }
+  /** Requests and calls that ran the origin, or waited for its result. */
+  readonly misses: number
+  /** Requests that bypassed the cache, by the `detail` of Cache-Status, or `method`. */
+  readonly bypasses: Readonly<Record<string, number>>
+  /** Stale entries served, by reason. */
+  readonly stale: Readonly<Record<StaleReason, number>>
+  /** Runs of the origin, counted by their events `fill.started`, `fill.committed` and so on. */
+  readonly fills: {
+    readonly started: number
+    readonly committed: number
+    /** Commits that the store refused, because of a purge or a newer lease. */
+    readonly fenced: number
+    readonly passed: number
+    readonly failed: number
+    readonly abandoned: number
+  }
+  /** Responses that were not storable, by the `detail` of Cache-Status. */
+  readonly notStored: Readonly<Record<string, number>>
+  /** Leases that this process got, by the `reason` for which it filled the key. */
+  readonly leases: Readonly<Record<string, number>>
+  /** Requests and calls that joined a lookup or fill of this process. */
+  readonly collapsed: number
+  /** Requests and calls that got the failure of another run. */
+  readonly failuresShared: number
+  /**
+   * `started`: waits for a fill of another process, one per key for all its waiters. `timedOut`:
+   * callers that waited for `waitMs`. `totalMs`: duration of all waits.
+   */
+  readonly waits: { readonly started: number; readonly timedOut: number; readonly totalMs: number }
+  /**
+   * `totalMs`: duration of all fills. `savedMs`: for each hit, the duration of the fill that made
+   * its entry, so the time that the origin would have spent.
+   */
+  readonly origin: { readonly totalMs: number; readonly savedMs: number }
+  /** Runs of the origin without a lease, and keys that wait for a concurrency slot. */
+  readonly unleased: { readonly running: number; readonly queued: number }
+  /** Purges that this process received. */
+  readonly purges: { readonly hard: number; readonly soft: number }
+  readonly store: {
+    readonly name: string
+    /** Operations that failed. */
+    readonly failures: number
+    /** How often purges may have been missed, so that all copies in memory were dropped. */
+    readonly gaps: number
+    /** False while operations fail at once, because the store did not reply a moment ago. */
+    readonly available: boolean
+    /**
+     * Time since this process last knew that it had missed no purge. A copy in memory may be that
+     * much older than a purge. Undefined: the store has not confirmed it yet.
+     */
+    readonly confirmedAgoMs: number | undefined
+  }
+  /** Entries in the memory of this process, their size in bytes, and the limit of that size. */
+  readonly l1: { readonly entries: number; readonly bytes: number; readonly maxBytes: number }
+  /** Keys that are being resolved, and leases of fills. */
+  readonly active: { readonly flights: number; readonly leases: number }
+  /**
+   * `running`: handlers that run under an idempotency key. `unstored`: attempts whose end is not
+   * stored yet, because the store was unavailable. `outcomes`: requests and jobs by outcome.
+   */
+  readonly idempotency: {
+    readonly running: number
+    readonly unstored: number
+    readonly outcomes: Readonly<Record<string, number>>
+  }
+  /**
+   * Counters by route pattern, such as `/products/:id`. `getOrSet` calls are counted by the part of
+   * their key before the first colon, or as `(data)`. `(http)`: no route is known. `(other)`: all
+   * routes after the first 200.
+   */
+  readonly routes: Readonly<Record<string, RouteStats>>
+}
+
+export function statsOf(rt: Runtime, idempotency: IdempotencyRuntime | undefined): StampedeStats {
+  const { events, counts, store } = rt
+  const purges = events.countByDetail('entry.purged')
+  const routes = Object.fromEntries([...counts.routes].map(([name, each]) => [name, { ...each }]))
+  return {
+    hits: { l1: events.hits.l1, l2: events.hits.l2 },
+    misses: counts.misses,
+    bypasses: Object.fromEntries(counts.bypasses),
+    stale: { ...counts.stale },
+    fills: {
+      started: events.count('fill.started'),
+      committed: events.count('fill.committed'),
+      fenced: events.count('fill.fenced'),
+      passed: events.count('fill.passed'),
+      failed: events.count('fill.failed'),
+      abandoned: events.count('fill.abandoned'),
+    },
+    notStored: events.countByDetail('fill.passed'),
+    leases: events.countByDetail('lease.granted'),
+    collapsed: events.collapsed,
+    failuresShared: events.count('failure.shared'),
+    waits: {
+      started: events.count('wait.started'),
+      timedOut: events.count('wait.timed-out'),
+      totalMs: Math.round(counts.waitedMs),
+    },
+    origin: {
+      totalMs: Math.round(counts.originMs),
+      savedMs: Object.values(routes).reduce((sum, { savedMs }) => sum + savedMs, 0),
+    },
+    unleased: { running: rt.originSlots.taken, queued: rt.originSlots.queued },
+    purges: { hard: purges.hard ?? 0, soft: purges.soft ?? 0 },
+    store: {
+      name: store.name,
+      failures: events.count('store.failed'),
+      gaps: events.count('bus.gap'),
+      available: store.isAvailable,
+      confirmedAgoMs: confirmedAgoMs(rt),
+    },
+    l1: { ...rt.l1.size, maxBytes: rt.l1.maxBytes },
+    active: { flights: rt.flights.size, leases: rt.keeper.size },
+    idempotency: {
+      running: idempotency?.running.size ?? 0,
+      unstored: idempotency?.unstored.size ?? 0,
+      outcomes: events.countByDetail('idempotency.answered'),
+    },
+    routes,
+  }
+}
+
+/** 0 for a store of one process, which misses no purge. */
+function confirmedAgoMs({ store, clock }: Runtime): number | undefined {
+  const { confirmedAt } = store
+  if (confirmedAt === Number.NEGATIVE_INFINITY) return undefined
+  return Math.max(0, Math.round(clock.now() - confirmedAt))
+}

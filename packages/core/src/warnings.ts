@@ -1,0 +1,32 @@
+// Process warnings: the list of their codes, and a function that emits each text once.
+
+/**
+ * All codes of process warnings, each with the case in which it occurs. A test checks that the
+ * table in docs/guide/errors.md is equal.
+ */
+export const WARNING_CODES = {
+  STAMPEDE_PROCESS_MEMORY:
+    'idempotency keys or locks are in process memory, and `node:cluster` or PM2 runs several processes',
+  STAMPEDE_MOUNT_ORDER:
+    'a middleware is mounted after the routes, so it sees none of their requests',
+  STAMPEDE_SEPARATE_CACHES:
+    'two `stampedeCache()` of one app have separate caches, because one has no option `stampede`',
+  STAMPEDE_MANY: 'more than 10 Stampedes are open in one process',
+  STAMPEDE_REFRESH: 'a background refresh failed; once more after 10 failures in a row',
+  STAMPEDE_TAGS: 'an option `tags` or `invalidateOn.tags` threw, or returned no tags',
+  STAMPEDE_AUDIT: 'with `audit: true`: a handler read a part of the request that is not in the key',
+  STAMPEDE_FRONT: 'a listener behind `stampedeFront` threw',
+  STAMPEDE_EVICTION: 'Redis may evict idempotency records',
+} as const
+
+export type StampedeWarningCode = keyof typeof WARNING_CODES
+
+/** Texts that this process has emitted. Their number is small, because no text has a key. */
+const emitted = new Set<string>()
+
+/** Emits a `StampedeWarning`, once per process for each text. */
+export function warnOnce(code: StampedeWarningCode, text: string): void {
+  if (emitted.has(text)) return
+  emitted.add(text)
+  process.emitWarning(text, { type: 'StampedeWarning', code })
+}
