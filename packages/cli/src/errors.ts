@@ -14,6 +14,11 @@ export class Unreachable extends Error {
   readonly code = 'UNREACHABLE'
 }
 
+/** Something that must work on every Redis has another result. */
+export class Unexpected extends Error {
+  readonly code = 'UNEXPECTED'
+}
+
 const USAGE_CODES: readonly unknown[] = ['USAGE', 'ERR_STAMPEDE_OPTION', 'ERR_INVALID_URL']
 
 export function exitCodeOf(error: unknown): ExitCode {

@@ -20,7 +20,7 @@ export async function examine(
   report(keyPrefixFinding(settings))
   const connections = await within(leftMs(), openConnections(sooner(settings)))
   report(ok('connection', `${shownUrl(settings)} replies`))
-  /** Reports the findings of a check, or that it got no reply in time. */
+  /** Reports and returns the findings of a check. Rejects if it got no reply in time. */
   const check = async (name: string, work: () => Promise<readonly Finding[]>) => {
     try {
       const findings = await within(leftMs(), work())

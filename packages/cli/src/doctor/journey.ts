@@ -4,6 +4,7 @@
 import { randomBytes } from 'node:crypto'
 import type { StampedeStore } from '@stampede/core'
 import { newToken, systemClock } from '@stampede/core/store'
+import { Unexpected } from '../errors.ts'
 import { type Fleet, openFleet, type Settings } from '../fleet.ts'
 import { count } from '../format.ts'
 import { type Finding, fail, ok } from './finding.ts'
@@ -50,7 +51,8 @@ async function fillAndPurge({ stampede }: Fleet): Promise<string> {
   await stampede.purge({ key })
   stop()
   if (failure !== undefined) throw failure
-  if (first !== key || second !== key) throw new Error('the value that was read is another one')
+  if (first !== key || second !== key)
+    throw new Unexpected('the value that was read is another one')
   return 'an entry was filled, read and purged'
 }
 
@@ -61,7 +63,7 @@ async function lock({ locks }: StampedeStore): Promise<string> {
   try {
     const request = { token: newToken(), leaseMs: LEASE_MS, queue: false }
     const reply = await locks.acquire(newKey(), request)
-    if (reply.status !== 'granted') throw new Error('a new lock was not free')
+    if (reply.status !== 'granted') throw new Unexpected('a new lock was not free')
     await locks.renew([reply.grant], LEASE_MS)
     await locks.release(reply.grant)
     return 'a lock was acquired and released'
@@ -79,7 +81,7 @@ async function useKey({ idempotency }: StampedeStore): Promise<string> {
     const times = { leaseMs: LEASE_MS, retentionMs: KEPT_MS, keepUncertainMs: KEPT_MS }
     const attempt = { token: newToken(), onLeaseExpired: 'takeover', maxAttempts: 1 } as const
     const reply = await idempotency.begin(key, { ...attempt, ...times, fingerprints, wait: false })
-    if (reply.status !== 'begun') throw new Error(`a new key is ${reply.status}`)
+    if (reply.status !== 'begun') throw new Unexpected(`a new key is ${reply.status}`)
     const { grant } = reply
     await idempotency.renew([grant], LEASE_MS)
     await idempotency.keepStep(grant, 'step', FRAME)
@@ -91,7 +93,7 @@ async function useKey({ idempotency }: StampedeStore): Promise<string> {
     const released = { as: 'released', keepMs: KEPT_MS } as const
     await idempotency.settle(key, released, { force: true })
     const found = await idempotency.inspect(key)
-    if (found?.state !== 'released') throw new Error(`the settled key is ${found?.state}`)
+    if (found?.state !== 'released') throw new Unexpected(`the settled key is ${found?.state}`)
     return 'an idempotency key was used and settled'
   } finally {
     await idempotency.close()
