@@ -12,7 +12,7 @@ const DOORS: Readonly<Record<string, string>> = {
     IdempotencyOptions IdempotencyOutcome IdempotencyRecord IdempotentOptions memoryStore
     MemoryStoreOptions PurgeOptions PurgeTarget Serializer Stampede StampedeError
     StampedeErrorCode StampedeEvent StampedeEventType StampedeOptions StampedeStats
-    StampedeStore Stored strict`,
+    StampedeStore Stored strict TRACING_CHANNELS TracingContexts`,
   '@stampede/core/adapter': `
     AttemptEnd AttemptObserver BodyKind CapturedHead createHttpCache
     createHttpIdempotency Exchange HeadDecision HeaderList HeadWatch HttpCache
@@ -20,12 +20,12 @@ const DOORS: Readonly<Record<string, string>> = {
     OnInner optionError OriginEnd OriginObserver OWN_FIELD OWN_FIELDS PartOfBody ReadLog
     ReadyReply Reply RequestBody RequestView responseError toHeaders`,
   '@stampede/core/store': `
-    BeginReply BeginRequest choice Clock CommitReply CONFIRMED_FOR_MS driftMs durationMs Failure
+    BeginReply BeginRequest choice Clock CommitReply CONFIRMED_FOR_MS contextOf driftMs durationMs Failure
     Fingerprints Finish FinishReply Grant groupOf Hold IdempotencyHooks IdempotencyStore
-    Inspection LeaseKeeper Lifetimes LockHooks LockRelease LockReply LockRequest LockStore
+    Inspection LeaseKeeper Lifetimes LockHooks LockRelease LockReply LockRequest LockStore LockTrace lockTracing
     LookupReply LookupRequest Mark newToken number optionError Position Reader readOptions
     Settlement SettleReply show StampedeStore StoredFrame StoreHooks storeInUse
-    storeUnavailable systemClock Timer unchecked unknownReply`,
+    storeUnavailable systemClock Timer trace unchecked unknownReply`,
   '@stampede/node-http': `
     isRevalidation Listener stampedeFront`,
   '@stampede/node-http/adapter': `

@@ -41,3 +41,4 @@ export {
   type StoredFrame,
   type StoreHooks,
 } from './ports/store.ts'
+export { contextOf, type LockTrace, lockTracing, trace } from './tracing.ts'

@@ -73,6 +73,10 @@ export class RequestExchange<Native> {
 
   prepare(): void {
     rememberPeer(this.#visit.req)
+    this.captureContext()
+  }
+
+  captureContext(): void {
     this.#context = new AsyncResource('StampedeRefresh')
   }
 

@@ -15,7 +15,7 @@
 import { freshnessAt, type HeldEntry, type StoredResponse } from '../entry/entry.ts'
 import { readWithoutLease } from '../flight/lookup-or-lease.ts'
 import type { Caller, FillResult, Lead, Resolution } from '../flight/resolution.ts'
-import { coalesce, fromL1 } from '../flight/resolve.ts'
+import { resolve } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
 import type { Detail } from '../http/cache-status-details.ts'
@@ -90,7 +90,7 @@ function lookUp<Native>(state: RequestState<Native>): void | Promise<void> {
   state.key = key
   const fillsNothing = request.method === 'HEAD' || directives?.noStore || directives?.onlyIfCached
   if (fillsNothing) return respondStored(state)
-  const resolution = fromL1(rt, key, config, state) ?? coalesce(rt, key, config, state)
+  const resolution = resolve(rt, key, config, state)
   if (!(resolution instanceof Promise)) return respond(state, resolution)
   return resolution.then((later) => respond(state, later))
 }
@@ -127,6 +127,7 @@ class RequestState<Native> implements Caller {
   cuts = 0
   /** Settles when the handler has ended, if this request is the leader. */
   running: Promise<unknown> | undefined
+  scope: Caller['scope']
   readonly rt: Runtime
   readonly config: CacheConfig<Native>
   readonly index: VaryIndex
@@ -186,6 +187,7 @@ class RequestState<Native> implements Caller {
   }
 
   refresh(lead: Lead): Promise<FillResult> {
+    if (this.scope !== undefined) this.exchange.captureContext?.()
     return watchRefresh(this.exchange, this.config, lead, (start) =>
       this.#runOrigin(lead, 'stale', false, start),
     )

@@ -20,11 +20,13 @@ import type { Caller, FillResult, Lead, Resolution } from '../flight/resolution.
 import { resolve } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import { previousInL1 } from '../flight/soft-timeout.ts'
+import { traceHit } from '../flight/traced-lookup.ts'
 import { confirmedCopy, freshCopy } from '../l1/validity.ts'
 import { dataKey } from '../ports/key.ts'
 import type { Position } from '../ports/store.ts'
 import { tagSubject } from '../ports/subject.ts'
 import { evaluateTags } from '../tags.ts'
+import { lookupTracing } from '../tracing.ts'
 import { type Factory, FillContext, NOT_MODIFIED, storedValue } from './factory-context.ts'
 import { type Plan, ttlOf, WHERE } from './get-or-set-options.ts'
 import { RecentKeys } from './recent-keys.ts'
@@ -72,6 +74,7 @@ export function getOrSet<T, P = T>(
     if (held !== undefined) {
       if (known === undefined) recent.remember(key, internalKey)
       rt.events.hit(internalKey, 'l1', false)
+      if (lookupTracing.hasSubscribers) traceHit(internalKey)
       const { entry } = held
       if (serializer === undefined && entry.type === 'value' && entry.encoding === 'json') {
         return readPromise(entry) as Promise<T>
@@ -131,6 +134,7 @@ export function checkKey(key: unknown): void {
  * One call of getOrSet. If it leads and the factory fails, its caller gets the factory's own error.
  */
 export class Call<T, P> implements Caller {
+  scope: Caller['scope']
   readonly #rt: Runtime
   readonly #key: string
   readonly #factory: Factory<T, P>

@@ -3,7 +3,9 @@
 
 import type { Events } from '../events.ts'
 import { type Clock, MOST_LATE_MS, type Timer } from '../ports/clock.ts'
+import { type FillTrace, type WaitTrace, waitTracing } from '../tracing.ts'
 import type { Caller, Resolution } from './resolution.ts'
+import { beginWait, endWait } from './traced-lookup.ts'
 
 /** The parts of the runtime that a flight and its waiters need. */
 export interface FlightRuntime {
@@ -22,6 +24,8 @@ interface TimedWaiter extends Waiter {
   endsAt: number | undefined
   /** Number of fills that ended without a result for this waiter. */
   refusals: number
+  /** Set while the wait is traced. */
+  trace: WaitTrace | undefined
 }
 
 /**
@@ -31,6 +35,8 @@ interface TimedWaiter extends Waiter {
 const MOST_REFUSALS = 2
 
 export class Waiters {
+  /** The newest traced run for these waiters. */
+  fill: FillTrace | undefined
   readonly #key: string
   readonly #onEmpty: () => void
   readonly #all = new Set<TimedWaiter>()
@@ -66,7 +72,7 @@ export class Waiters {
   /** `waitMs` does not count during the first lookup, which has a time budget of its own. */
   join(rt: FlightRuntime, caller: Caller, waitMs: number): Promise<Resolution> {
     return new Promise((settle) => {
-      const waiter = { caller, settle, waitMs, endsAt: undefined, refusals: 0 }
+      const waiter = { caller, settle, waitMs, endsAt: undefined, refusals: 0, trace: undefined }
       this.#all.add(waiter)
       if (this.#isCounting) this.#startClock(rt, waiter)
     })
@@ -83,6 +89,7 @@ export class Waiters {
       if (!may(waiter.caller)) continue
       this.#all.delete(waiter)
       this.#stopTimerIfEmpty()
+      this.#endTrace(waiter, undefined)
       return waiter
     }
     return undefined
@@ -100,7 +107,7 @@ export class Waiters {
     const all = [...this.#all]
     this.#all.clear()
     this.#stopTimerIfEmpty()
-    for (let i = 0; i < all.length; i++) this.#countHit(rt, resolution)
+    for (const waiter of all) this.#countEnd(rt, waiter, resolution)
     this.#onEmpty()
     settleInTurns(all, resolution, 0)
   }
@@ -149,6 +156,7 @@ export class Waiters {
   #startClock(rt: FlightRuntime, waiter: TimedWaiter): void {
     const now = rt.clock.now()
     waiter.endsAt = now + waiter.waitMs
+    if (waitTracing.hasSubscribers) waiter.trace = beginWait(this.#key, waiter.caller)
     this.#expectEnd(rt, waiter.endsAt, now)
   }
 
@@ -187,19 +195,28 @@ export class Waiters {
   #timeOut(rt: FlightRuntime, waiter: TimedWaiter): void {
     this.#remove(waiter)
     rt.events.emit({ type: 'wait.timed-out', key: this.#key })
-    waiter.settle({ type: 'timed-out', previous: undefined })
+    const resolution = { type: 'timed-out', previous: undefined } as const
+    this.#endTrace(waiter, resolution)
+    waiter.settle(resolution)
   }
 
   #settle(rt: FlightRuntime, waiter: TimedWaiter, resolution: Resolution): void {
-    this.#countHit(rt, resolution)
+    this.#countEnd(rt, waiter, resolution)
     waiter.settle(resolution)
     this.#remove(waiter)
   }
 
   /** An entry from L1 or the store is a hit for each waiter. The result of a fill is not. */
-  #countHit(rt: FlightRuntime, resolution: Resolution): void {
+  #countEnd(rt: FlightRuntime, waiter: TimedWaiter, resolution: Resolution): void {
+    this.#endTrace(waiter, resolution)
     if (resolution.type !== 'hit' || resolution.from === 'fill') return
     rt.events.hit(this.#key, resolution.from, resolution.stale)
+  }
+
+  #endTrace({ trace }: TimedWaiter, resolution: Resolution | undefined): void {
+    if (trace === undefined) return
+    if (this.fill !== undefined) trace.fill = this.fill
+    endWait(trace, resolution)
   }
 
   #remove(waiter: TimedWaiter): void {
