@@ -105,7 +105,7 @@ describe('core', () => {
     [/^packages\/core\/src\/(cache|compress|flight|l1|stream)\//, 3],
     [/^packages\/core\/src\/lease\//, 2],
     [/^packages\/core\/src\/(http|entry)\//, 1],
-    [/^packages\/core\/src\/(ports\/|errors|events|options|tags|tracing)/, 0],
+    [/^packages\/core\/src\/(ports\/|errors|event-hub|events|options|tags|tracing)/, 0],
   ]
   const rank = (path: string): number => RANK.find(([pattern]) => pattern.test(path))?.[1] ?? -1
 

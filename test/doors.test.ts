@@ -20,7 +20,7 @@ const DOORS: Readonly<Record<string, string>> = {
     OnInner optionError OriginEnd OriginObserver OWN_FIELD OWN_FIELDS PartOfBody ReadLog
     ReadyReply Reply RequestBody RequestView responseError toHeaders`,
   '@stampede/core/store': `
-    BeginReply BeginRequest choice Clock CommitReply CONFIRMED_FOR_MS contextOf driftMs durationMs Failure
+    BeginReply BeginRequest choice Clock CommitReply checkListener CONFIRMED_FOR_MS contextOf driftMs durationMs Emitted EventHub Failure
     Fingerprints Finish FinishReply Grant groupOf Hold IdempotencyHooks IdempotencyStore
     Inspection LeaseKeeper Lifetimes LockHooks LockRelease LockReply LockRequest LockStore LockTrace lockTracing
     LookupReply LookupRequest Mark newToken number optionError Position Reader readOptions
@@ -49,7 +49,7 @@ const DOORS: Readonly<Record<string, string>> = {
     stampedeCache strict`,
   '@stampede/locks': `
     AcquireOptions createLocks createQuorumLocks FencedUpdate
-    fencedUpdate Lease LockError LockErrorCode Locks LocksOptions QuorumLease QuorumLocks
+    fencedUpdate Lease LOCK_EVENTS LockError LockErrorCode LockEvent LockEventType Locks LocksOptions LockStats QuorumLease QuorumLocks
     QuorumOptions Released`,
 }
 

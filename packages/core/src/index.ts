@@ -7,8 +7,8 @@ export type { GetOrSetOptions } from './data/get-or-set-options.ts'
 export type { Stored } from './data/stored.ts'
 export type { Serializer } from './data/value.ts'
 export { ERROR_CODES, StampedeError, type StampedeErrorCode } from './errors.ts'
+export { EVENT_CHANNEL } from './event-hub.ts'
 export {
-  EVENT_CHANNEL,
   EVENTS,
   type EventOf,
   type IdempotencyOutcome,

@@ -6,8 +6,9 @@ import { getOrSet } from './data/get-or-set.ts'
 import { type GetOrSetOptions, readPlan } from './data/get-or-set-options.ts'
 import type { Stored } from './data/stored.ts'
 import { closedError, optionError } from './errors.ts'
+import { checkListener } from './event-hub.ts'
 import {
-  checkListener,
+  EVENTS,
   Events,
   type Listener,
   type StampedeEvent,
@@ -149,7 +150,7 @@ export function createStampede(options?: StampedeOptions): Stampede {
     idempotency: createOperator(() => idempotencyOf(stampede)),
     stats: () => stats(rt),
     on: (type: string, listener: (event: never) => void) => {
-      checkListener(type, listener)
+      checkListener(Object.keys(EVENTS), type, listener)
       return rt.events.on(type, listener as (event: StampedeEvent) => void)
     },
     close: () => {
