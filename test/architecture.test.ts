@@ -48,6 +48,7 @@ describe('imports between packages', () => {
     'node-http': ['core'],
     express: ['core', 'node-http'],
     koa: ['core', 'node-http'],
+    otel: ['core'],
     testkit: ['core', 'node-http'],
   }
 

@@ -51,6 +51,8 @@ const DOORS: Readonly<Record<string, string>> = {
     AcquireOptions createLocks createQuorumLocks FencedUpdate
     fencedUpdate Lease LOCK_EVENTS LockError LockErrorCode LockEvent LockEventType Locks LocksOptions LockStats QuorumLease QuorumLocks
     QuorumOptions Released`,
+  '@stampede/otel': `
+    instrumentStampede StampedeInstrumentation`,
 }
 
 const read = (path: string): string =>
@@ -87,7 +89,7 @@ describe.each(Object.entries(DOORS))('%s', (door, listed) => {
 })
 
 it('the list has every entry point', () => {
-  for (const name of ['core', 'node-http', 'redis', 'express', 'koa', 'locks']) {
+  for (const name of ['core', 'node-http', 'redis', 'express', 'koa', 'locks', 'otel']) {
     const subpaths = Object.keys(JSON.parse(read(`packages/${name}/package.json`)).exports)
     const doors = subpaths.map((subpath) => `@stampede/${name}${subpath.slice(1)}`)
     const ours = Object.keys(DOORS).filter((door) => `${door}/`.startsWith(`@stampede/${name}/`))

@@ -377,13 +377,14 @@ describe('a Stampede without a subscriber', () => {
     }))
     try {
       const { createStampede } = await import('./stampede.ts')
-      const stampede = createStampede()
+      const stampede = createStampede({ clock })
       const options = { ttlMs: 5, staleWhileRevalidateMs: 60_000 }
       const get = () => stampede.getOrSet('k', async () => 1, options)
       await Promise.all([get(), get()])
       await get()
-      await new Promise((resolve) => setTimeout(resolve, 10))
+      await clock.advance(10)
       await get()
+      await settled()
       await stampede.cache('p', options).get('7')
       await stampede.idempotent('job', async () => 1)
       await stampede.close()
@@ -440,6 +441,7 @@ it('gives a fill its facts as plain values', async () => {
     key: 'k',
     internalKey: KEY,
     behind: false,
+    isAsync: true,
     fence: expect.any(BigInt),
     outcome: 'committed',
   })

@@ -11,6 +11,8 @@ export interface Traced {
   readonly key: string
   /** Name of the record in the store. */
   readonly internalKey: string
+  /** Set before `end` if the operation goes on, so that `asyncEnd` follows. */
+  isAsync?: true
   /** Set before the channel `error` gets the context. */
   error?: unknown
 }
@@ -154,7 +156,10 @@ export function trace<Context extends Traced, Result>(
   return channel.start.runStores(context, () => {
     try {
       const result = run()
-      if (result instanceof Promise) return traceLater(channel, context, result, ended)
+      if (result instanceof Promise) {
+        context.isAsync = true
+        return traceLater(channel, context, result, ended)
+      }
       ended(result)
       if (context.error !== undefined) channel.error.publish(context)
       return result
@@ -188,7 +193,7 @@ function traceLater<Context extends Traced, Result>(
   )
 }
 
-/** The start of an operation that runs no code of its own. `traceEnd` must follow. */
+/** The start of an operation that runs no code of its own. With `isAsync`, `traceEnd` follows. */
 export function traceStart<Context extends Traced>(
   channel: Tracing<Context>,
   context: Context,

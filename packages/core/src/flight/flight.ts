@@ -164,7 +164,7 @@ export class Flight {
   beginWait(rt: FlightRuntime, end: (by: LookAgainReason) => void): void {
     this.#from('wait', 'looking-up')
     this.#state = { type: 'waiting', end, late: undefined }
-    this.waiters.startClocks(rt)
+    this.waiters.beginWait(rt)
   }
 
   /**
@@ -182,7 +182,7 @@ export class Flight {
    */
   stayQueued(rt: FlightRuntime): void {
     this.#from('stay in the queue', 'queued')
-    this.waiters.startClocks(rt)
+    this.waiters.beginWait(rt)
   }
 
   /** The origin runs from now on. If `previous` is given, new requests are served that entry. */
@@ -196,7 +196,7 @@ export class Flight {
       this.#from('refresh', 'looking-up')
       this.#state = { type: 'refreshing', previous, ...rest }
     }
-    this.waiters.startClocks(rt)
+    this.waiters.beginWait(rt)
   }
 
   /** The origin runs, or its result is being committed. */

@@ -63,7 +63,7 @@ export function traceHit(key: string): void {
 
 /** Begins the wait of one request or call, in its own async context. */
 export function beginWait(key: string, { scope }: Caller): WaitTrace {
-  const context: WaitTrace = contextOf(key, {})
+  const context: WaitTrace = contextOf(key, { isAsync: true } as const)
   inScope(scope, () => traceStart(waitTracing, context))
   return context
 }

@@ -42,6 +42,7 @@ export class Waiters {
   readonly #all = new Set<TimedWaiter>()
   /** Whether `waitMs` counts: the first lookup has ended without a result. */
   #isCounting = false
+  #isWaiting = false
   /**
    * Set for the earliest `endsAt`. One timer for all: in a burst, a timer for each waiter would be
    * most of the cost of joining.
@@ -75,12 +76,20 @@ export class Waiters {
       const waiter = { caller, settle, waitMs, endsAt: undefined, refusals: 0, trace: undefined }
       this.#all.add(waiter)
       if (this.#isCounting) this.#startClock(rt, waiter)
+      if (this.#isWaiting && waitTracing.hasSubscribers) this.#beginTrace(waiter)
     })
   }
 
   startClocks(rt: FlightRuntime): void {
     this.#isCounting = true
     for (const waiter of this.#all) if (waiter.endsAt === undefined) this.#startClock(rt, waiter)
+  }
+
+  /** The waiters wait for a run from now on, and not only for a lookup. */
+  beginWait(rt: FlightRuntime): void {
+    this.startClocks(rt)
+    this.#isWaiting = true
+    if (waitTracing.hasSubscribers) for (const waiter of this.#all) this.#beginTrace(waiter)
   }
 
   /** Removes and returns the first waiter that may lead. Its `waitMs` no longer applies. */
@@ -156,7 +165,6 @@ export class Waiters {
   #startClock(rt: FlightRuntime, waiter: TimedWaiter): void {
     const now = rt.clock.now()
     waiter.endsAt = now + waiter.waitMs
-    if (waitTracing.hasSubscribers) waiter.trace = beginWait(this.#key, waiter.caller)
     this.#expectEnd(rt, waiter.endsAt, now)
   }
 
@@ -211,6 +219,10 @@ export class Waiters {
     this.#endTrace(waiter, resolution)
     if (resolution.type !== 'hit' || resolution.from === 'fill') return
     rt.events.hit(this.#key, resolution.from, resolution.stale)
+  }
+
+  #beginTrace(waiter: TimedWaiter): void {
+    waiter.trace ??= beginWait(this.#key, waiter.caller)
   }
 
   #endTrace({ trace }: TimedWaiter, resolution: Resolution | undefined): void {

@@ -38,8 +38,8 @@ export class TraceTranscript {
   }
 }
 
-/** The facts of a context, without its keys. A fill is named by its outcome. */
-function factsOf({ key: _, internalKey: __, ...facts }: Traced): string {
+/** The facts of a context that differ between operations. A fill is named by its outcome. */
+function factsOf({ key: _, internalKey: __, isAsync: ___, ...facts }: Traced): string {
   return Object.entries(facts)
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => ` ${name}=${shown(name, value)}`)
