@@ -80,6 +80,14 @@ export class RequestExchange<Native> {
     this.#context = new AsyncResource('StampedeRefresh')
   }
 
+  /**
+   * Runs the app in the async context of this request. The current one may be that of another
+   * request, which began the flight.
+   */
+  protected inContext<Result>(run: () => Result): Result {
+    return this.#context === undefined ? run() : this.#context.runInAsyncScope(run)
+  }
+
   watchReads(): ReadLog {
     return watchReads(this.#visit.req)
   }
@@ -196,7 +204,7 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
       return add
     })
     try {
-      next()
+      this.inContext(() => next())
     } catch (error) {
       // Frameworks catch errors of handlers. That of a bare listener stays uncaught, as without the
       // cache.

@@ -187,7 +187,6 @@ class RequestState<Native> implements Caller {
   }
 
   refresh(lead: Lead): Promise<FillResult> {
-    if (this.scope !== undefined) this.exchange.captureContext?.()
     return watchRefresh(this.exchange, this.config, lead, (start) =>
       this.#runOrigin(lead, 'stale', false, start),
     )
@@ -200,6 +199,7 @@ class RequestState<Native> implements Caller {
     start: OriginOrder['start'],
   ): Promise<FillResult> {
     const { rt, config, plainKey, exchange } = this
+    if (this.scope !== undefined) exchange.captureContext?.()
     const { request } = exchange
     const allowsEtag: OriginOrder['allowsEtag'] = (natives) =>
       exchange.allowsEtag?.((natives?.[0] ?? exchange.native) as Native) ?? true

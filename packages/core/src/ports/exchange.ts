@@ -271,7 +271,7 @@ export interface Exchange<Native = unknown> {
    * first call. Later calls may come from other asynchronous contexts.
    */
   prepare?(): void
-  /** Makes the current asynchronous context that of a later `redispatch`. */
+  /** Makes the current asynchronous context that of a later `runOrigin` or `redispatch`. */
   captureContext?(): void
   /** For the option `audit`: records from now on which parts of the request the handler reads. */
   watchReads?(): ReadLog
