@@ -48,6 +48,7 @@ describe('imports between packages', () => {
     'node-http': ['core'],
     express: ['core', 'node-http'],
     koa: ['core', 'node-http'],
+    otel: ['core'],
     testkit: ['core', 'node-http'],
     cli: ['core', 'redis'],
   }
@@ -109,7 +110,7 @@ describe('core', () => {
     [/^packages\/core\/src\/(cache|compress|flight|l1|stream)\//, 3],
     [/^packages\/core\/src\/lease\//, 2],
     [/^packages\/core\/src\/(http|entry)\//, 1],
-    [/^packages\/core\/src\/(ports\/|errors|events|options|tags|warnings)/, 0],
+    [/^packages\/core\/src\/(ports\/|errors|event-hub|events|options|tags|tracing|warnings)/, 0],
   ]
   const rank = (path: string): number => RANK.find(([pattern]) => pattern.test(path))?.[1] ?? -1
 
@@ -165,11 +166,11 @@ describe('core', () => {
       'admit(',
       'cacheKey(',
       'freshHit(',
-      'fromL1(',
-      'coalesce(',
+      'resolve(',
       'respond(',
     ])
     journey('request-state.ts', 'async lead', ['runOrigin('])
+    journey('../flight/resolve.ts', 'export function resolve', ['fromL1(', 'coalesce('])
     journey('../flight/resolve.ts', 'async function lookUpAndAct', [
       'lookupOrLease(',
       'fillUnderLease(',

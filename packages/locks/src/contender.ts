@@ -6,9 +6,11 @@ import { driftMs, type Grant, newToken, type Timer } from '@stampede/core/store'
 import { createLease, type LockContext, track } from './create-lease.ts'
 import { unavailable } from './errors.ts'
 import type { Lease, Released } from './lease.ts'
+import type { Acquisition } from './lock-events.ts'
 
 export interface Waiter {
   readonly leaseMs: number
+  readonly call: Acquisition
   resolve(lease: Lease): void
   reject(error: unknown): void
   /** Ends the wait, on a timeout, an abort or a close. */
@@ -64,8 +66,12 @@ export class Contender {
     return this.#state === 'holding'
   }
 
-  /** Requests the lock for a new waiter, unless a request is pending or queued. */
-  pump(): void {
+  /** Adds a waiter, and requests the lock unless a request is pending or queued. */
+  add(waiter: Waiter): void {
+    const isFree = this.waiters.size === 0 && this.#state !== 'queued' && !this.isHolding
+    this.waiters.add(waiter)
+    // A request is pending, or sent next. Its reply says whether this waiter has to wait.
+    if (!isFree) waiter.call.contended()
     if (this.#state === 'idle') void this.#request()
   }
 
@@ -195,7 +201,9 @@ export class Contender {
   /** Waits in the queue. If the holder is dead, its lease ends after `forMs`. */
   #waitInQueue(forMs: number): void {
     this.#state = 'queued'
+    const [first] = this.waiters
     const early = this.#early
+    if (early === undefined) first?.call.contended()
     if (early !== undefined) {
       this.#deliver(early.grant, early.from, early.forMs)
     } else if (this.waiters.size === 0) {

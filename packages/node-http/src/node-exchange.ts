@@ -77,7 +77,19 @@ export class RequestExchange<Native> {
 
   prepare(): void {
     rememberPeer(this.#visit.req)
+    this.captureContext()
+  }
+
+  captureContext(): void {
     this.#context = new AsyncResource('StampedeRefresh')
+  }
+
+  /**
+   * Runs the app in the async context of this request. The current one may be that of another
+   * request, which began the flight.
+   */
+  protected inContext<Result>(run: () => Result): Result {
+    return this.#context === undefined ? run() : this.#context.runInAsyncScope(run)
   }
 
   watchReads(): ReadLog {
@@ -200,7 +212,7 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
       return add
     })
     try {
-      next()
+      this.inContext(() => next())
     } catch (error) {
       // Frameworks catch errors of handlers. An error of a bare listener stays uncaught, as without
       // the cache.

@@ -15,7 +15,7 @@
 import { freshnessAt, type StoredResponse } from '../entry/entry.ts'
 import { readWithoutLease } from '../flight/lookup-or-lease.ts'
 import type { Resolution } from '../flight/resolution.ts'
-import { coalesce, fromL1 } from '../flight/resolve.ts'
+import { resolve } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
 import { isAcceptable } from '../http/request-directives.ts'
@@ -93,7 +93,7 @@ function lookUp<Native>(state: RequestState<Native>): void | Promise<void> {
   state.key = key
   const fillsNothing = request.method === 'HEAD' || directives?.noStore || directives?.onlyIfCached
   if (fillsNothing) return respondStored(state)
-  const resolution = fromL1(rt, key, config, state) ?? coalesce(rt, key, config, state)
+  const resolution = resolve(rt, key, config, state)
   if (!(resolution instanceof Promise)) return respond(state, resolution)
   return resolution.then((later) => respond(state, later))
 }

@@ -35,6 +35,7 @@ export class RequestState<Native> implements Caller {
   cuts = 0
   /** If this request is the leader: settles when its handler has ended. */
   running: Promise<unknown> | undefined
+  scope: Caller['scope']
   readonly rt: Runtime
   readonly config: CacheConfig<Native>
   readonly index: VaryIndex
@@ -106,6 +107,7 @@ export class RequestState<Native> implements Caller {
     start: RunParameters['start'],
   ): Promise<FillResult> {
     const { rt, config, plainKey, exchange } = this
+    if (this.scope !== undefined) exchange.captureContext?.()
     const { request } = exchange
     const nativeOf = (natives: Natives | undefined) => (natives?.[0] ?? exchange.native) as Native
     return runOrigin(rt, {

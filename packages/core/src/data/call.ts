@@ -30,6 +30,7 @@ import { decodeData, decodeOwn, encodeData, type Serializer } from './value.ts'
  * of the factory itself.
  */
 export class Call<T, P> implements Caller {
+  scope: Caller['scope']
   readonly #rt: Runtime
   readonly #key: string
   readonly #factory: Factory<T, P>

@@ -7,8 +7,10 @@ import { dropUnreadable, readWithoutLease } from '../flight/lookup-or-lease.ts'
 import type { Resolution } from '../flight/resolution.ts'
 import { resolve } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
+import { traceHit } from '../flight/traced-lookup.ts'
 import { freshCopy } from '../l1/validity.ts'
 import { dataKey } from '../ports/key.ts'
+import { lookupTracing } from '../tracing.ts'
 import { Call, parseHeld } from './call.ts'
 import type { Factory } from './factory-context.ts'
 import { type Plan, WHERE } from './get-or-set-options.ts'
@@ -58,6 +60,7 @@ export function getOrSet<T, P = T>(
       if (known === undefined) recent.remember(key, internalKey)
       rt.events.hit(internalKey, 'l1', false)
       rt.counts.hit(held, false)
+      if (lookupTracing.hasSubscribers) traceHit(internalKey)
       const { entry } = held
       if (serializer === undefined && entry.type === 'value' && entry.encoding === 'json') {
         return readPromise(entry) as Promise<T>

@@ -14,6 +14,7 @@ import { releaseLease, trySend } from './release-lease.ts'
 import type { FillResult, LeasedFill, Resolution, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 import { shareFailure } from './shared-failure.ts'
+import { emitEnd } from './traced-fill.ts'
 
 /**
  * Longest TTL of an entry that is in L1 only, because it could not be committed. It is long enough
@@ -53,7 +54,7 @@ export async function commit(
       return resolveNotStorable(rt, flight, result, since)
     case 'failure': {
       const { failure, error } = result
-      rt.events.emit({ type: 'fill.failed', key, failure, error })
+      emitEnd(rt, flight, { type: 'fill.failed', key, failure, error })
       const awaited = isAwaited(rt, flight)
       const send = () => rt.store.fail(grant, failure, rt.failureBackoffMs, awaited)
       // A failed early refresh is not recorded: the entry is still fresh.
@@ -68,7 +69,7 @@ export async function commit(
       return shared
     }
     case 'abandoned':
-      rt.events.emit({ type: 'fill.abandoned', key })
+      emitEnd(rt, flight, { type: 'fill.abandoned', key })
       await releaseLease(rt, grant)
       return resolveAbandoned(rt, flight, result)
   }
@@ -86,11 +87,12 @@ function isAwaited(rt: Runtime, { waiters, servedMeanwhile }: Flight): boolean {
 
 function resolveNotStorable(
   rt: Runtime,
-  { key, isHitForMiss }: Flight,
+  flight: Flight,
   { reason, remember }: Extract<FillResult, { type: 'pass' }>,
   since: number,
 ): Resolution {
-  rt.events.emit({ type: 'fill.passed', key, reason })
+  const { key, isHitForMiss } = flight
+  emitEnd(rt, flight, { type: 'fill.passed', key, reason })
   // After a response that cannot be shared, the next request may take the lease at once. After two
   // in a row, this process waits between its requests for the lease.
   const delayMs = isHitForMiss ? LEASE_INTERVAL_MS : 0
@@ -139,7 +141,7 @@ async function commitEntry(
   let current = withOwnMemory(aged, smoothedDurationMs(aged, leased.previous, startedAt))
   const isPurged = () => rt.marks.judge(current.entry.provenance) === 'purged'
   const refuse = () => {
-    rt.events.emit({ type: 'fill.fenced', key, fence, elapsedMs: rt.clock.now() - startedAt })
+    emitEnd(rt, flight, { type: 'fill.fenced', key, fence, elapsedMs: rt.clock.now() - startedAt })
     return letWaitersLookAgain(flight, hitOf(rt, key, current, fence))
   }
   // An entry that was purged or expired during its fill is not written: no lookup would use it.
@@ -147,7 +149,7 @@ async function commitEntry(
     await releaseLease(rt, grant)
     reportCommit(result, 'fenced')
     if (isPurged()) return refuse()
-    rt.events.emit({ type: 'fill.passed', key, reason: 'expired' })
+    emitEnd(rt, flight, { type: 'fill.passed', key, reason: 'expired' })
     return hitOf(rt, key, current, fence)
   }
   const itemNow = () => {
@@ -169,7 +171,7 @@ async function commitEntry(
     return keepInL1Only(rt, flight, current, since, startedAt)
   }
   const hit = hitWith(item.held)
-  rt.events.emit({ type: 'fill.committed', key, fence, elapsedMs: rt.clock.now() - startedAt })
+  emitEnd(rt, flight, { type: 'fill.committed', key, fence, elapsedMs: rt.clock.now() - startedAt })
   // `put` is refused if the key was purged meanwhile: the commit succeeded but is already outdated.
   const isOutdated = isPurged() || !rt.l1.put(key, item, since)
   return isOutdated ? letWaitersLookAgain(flight, hit) : hit
@@ -282,7 +284,7 @@ export function shareInProcess(
   if (result.type === 'pass') return resolveNotStorable(rt, flight, result, since)
   if (result.type === 'abandoned') return resolveAbandoned(rt, flight, result)
   const { failure, error } = result
-  rt.events.emit({ type: 'fill.failed', key, failure, error })
+  emitEnd(rt, flight, { type: 'fill.failed', key, failure, error })
   delayRefresh(rt, key)
   const usable = stillValid(rt, key, since, previous)
   const retryAfterMs = rt.failureBackoffMs

@@ -15,6 +15,7 @@ import type { Caller, FillResult, Lead, LeasedFill, Shared } from './resolution.
 import type { Runtime } from './runtime.ts'
 import { withDigest } from './shared-failure.ts'
 import { firstWaiterStays, previousFrom, withSoftTimeout } from './soft-timeout.ts'
+import { isFillTraced, noteResult, traceFill } from './traced-fill.ts'
 import type { Waiter } from './waiters.ts'
 
 /** The caller that runs the origin. */
@@ -62,7 +63,10 @@ export function fillAndCommit(
   runner: Runner,
 ): Promise<Shared> {
   const previous = previousFrom(rt, leased)
-  return withSoftTimeout(rt, flight, previous, () => fillThenCommit(rt, flight, leased, runner))
+  const fill = () => fillThenCommit(rt, flight, leased, runner)
+  const { fence } = leased.grant
+  const run = isFillTraced() ? () => traceFill(rt, flight, runner, fence, fill) : fill
+  return withSoftTimeout(rt, flight, previous, run)
 }
 
 async function fillThenCommit(
@@ -79,7 +83,7 @@ async function fillThenCommit(
   flight.beginFill(rt, runner.servedMeanwhile)
   const work = new Fill(rt, flight, runner, terms)
   const hold = rt.keeper.hold(grant, policy.leaseMs, work)
-  const result = withDigest(flight, runner.caller, await work.run())
+  const result = noteResult(flight, withDigest(flight, runner.caller, await work.run()))
   // The commit ends the lease, so the lease is no longer renewed.
   hold.end()
   const shared = await commit(rt, flight, leased, result, startedAt)

@@ -169,7 +169,7 @@ export class Flight {
   beginWait(rt: FlightRuntime, end: (by: LookAgainReason) => void): void {
     this.#from('wait', 'looking-up')
     this.#state = { type: 'waiting', end, late: undefined }
-    this.waiters.startClocks(rt)
+    this.waiters.beginWait(rt)
   }
 
   /**
@@ -187,7 +187,7 @@ export class Flight {
    */
   stayQueued(rt: FlightRuntime): void {
     this.#from('stay in the queue', 'queued')
-    this.waiters.startClocks(rt)
+    this.waiters.beginWait(rt)
   }
 
   /** Call this when the origin starts. New requests are served `previous`, if it is defined. */
@@ -201,7 +201,7 @@ export class Flight {
       this.#from('refresh', 'looking-up')
       this.#state = { type: 'refreshing', previous, ...rest }
     }
-    this.waiters.startClocks(rt)
+    this.waiters.beginWait(rt)
   }
 
   /** Whether the origin runs, or its result is being committed. */

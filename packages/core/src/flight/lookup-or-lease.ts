@@ -7,10 +7,12 @@ import { newCopy } from '../l1/l1.ts'
 import { afterPurges, validCopy } from '../l1/validity.ts'
 import { isDataKey } from '../ports/key.ts'
 import type { Failure, Grant, LookupReply, LookupRequest, StoredFrame } from '../ports/store.ts'
+import { lookupTracing } from '../tracing.ts'
 import type { Flight } from './flight.ts'
 import { forget } from './hints.ts'
 import { releaseUnusedLease } from './release-lease.ts'
 import type { Runtime } from './runtime.ts'
+import { traceRead } from './traced-lookup.ts'
 
 /** The reply with its entry decoded. An entry that cannot be decoded counts as absent. */
 export type Found =
@@ -90,18 +92,34 @@ function termsOf(flight: Flight, early: HeldEntry | undefined): LookupTerms {
 const READ_ONLY: LookupTerms = { token: '', leaseMs: 0 }
 
 /** Reads without taking the lease: for HEAD, `only-if-cached` and `get`, which never fill. */
-export async function readWithoutLease(rt: Runtime, key: string): Promise<HeldEntry | undefined> {
+export function readWithoutLease(rt: Runtime, key: string): Promise<HeldEntry | undefined> {
+  return lookupTracing.hasSubscribers ? readTraced(rt, key) : read(rt, key)
+}
+
+/** A function of its own: without a subscriber, no closure is created. */
+function readTraced(rt: Runtime, key: string): Promise<HeldEntry | undefined> {
+  const isStale = (held: HeldEntry) => freshnessAt(held, rt.clock.now()) !== 'fresh'
+  return traceRead(key, isStale, (from) => read(rt, key, from))
+}
+
+async function read(
+  rt: Runtime,
+  key: string,
+  from?: (tier: 'l1' | 'l2') => void,
+): Promise<HeldEntry | undefined> {
   const item = rt.l1.get(key)
   const copy = item?.type === 'copy' ? validCopy(rt, item) : undefined
   if (copy !== undefined && freshnessAt(copy, rt.clock.now()) === 'fresh') {
     rt.events.hit(key, 'l1', false)
     rt.counts.hit(copy, false)
+    from?.('l1')
     return copy
   }
   const found = await sendLookup(rt, key, READ_ONLY)
   if (found.status !== 'fresh' && found.status !== 'stale') return undefined
   rt.events.hit(key, 'l2', found.status === 'stale')
   rt.counts.hit(found.held, found.status === 'stale')
+  from?.('l2')
   return found.held
 }
 

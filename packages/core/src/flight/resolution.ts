@@ -1,5 +1,6 @@
 // The types of `resolve` and of its runs of the origin: Caller, Lead, FillResult and Resolution.
 
+import type { AsyncResource } from 'node:async_hooks'
 import type { HeldEntry, StoredEntry } from '../entry/entry.ts'
 import type { FillReason } from '../events.ts'
 import type { Detail } from '../http/cache-status-details.ts'
@@ -81,6 +82,8 @@ export interface Caller {
   requestDigest?(): string
   /** Whether the request has a condition or a range. A fill hides both from the handler. */
   hasConditionOrRange?(): boolean
+  /** Async context of the caller, for its runs. Set if the caller's lookup is traced. */
+  scope?: AsyncResource | undefined
   /** Runs the origin, and gives this caller its response or value. */
   lead(lead: Lead): Promise<FillResult>
   /** Runs the origin in the background, for no client. */

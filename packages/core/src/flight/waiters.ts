@@ -4,7 +4,9 @@
 
 import type { Events } from '../events.ts'
 import { type Clock, MOST_LATE_MS, type Timer } from '../ports/clock.ts'
+import { type FillTrace, type WaitTrace, waitTracing } from '../tracing.ts'
 import type { Caller, Resolution } from './resolution.ts'
+import { beginWait, endWait } from './traced-lookup.ts'
 
 /** The parts of the runtime that a flight and its waiters need. */
 export interface FlightRuntime {
@@ -23,6 +25,8 @@ interface TimedWaiter extends Waiter {
   endsAt: number | undefined
   /** Number of fills that ended without a usable result during this wait. */
   unusableFills: number
+  /** Set while the wait is traced. */
+  trace: WaitTrace | undefined
 }
 
 /**
@@ -33,11 +37,14 @@ interface TimedWaiter extends Waiter {
 const MOST_UNUSABLE_FILLS = 2
 
 export class Waiters {
+  /** The newest traced run for these waiters. */
+  fill: FillTrace | undefined
   readonly #key: string
   readonly #onEmpty: () => void
   readonly #all = new Set<TimedWaiter>()
   /** Whether `waitMs` counts. It does when the first lookup has ended without a result. */
   #isCounting = false
+  #isWaiting = false
   /**
    * One timer for all waiters, set for the earliest `endsAt`. In a burst, a timer for each waiter
    * would be most of the cost of joining.
@@ -71,9 +78,17 @@ export class Waiters {
   /** `waitMs` does not count during the first lookup, which has a time budget of its own. */
   join(rt: FlightRuntime, caller: Caller, waitMs: number): Promise<Resolution> {
     return new Promise((settle) => {
-      const waiter = { caller, settle, waitMs, endsAt: undefined, unusableFills: 0 }
+      const waiter = {
+        caller,
+        settle,
+        waitMs,
+        endsAt: undefined,
+        unusableFills: 0,
+        trace: undefined,
+      }
       this.#all.add(waiter)
       if (this.#isCounting) this.#startClock(rt, waiter)
+      if (this.#isWaiting && waitTracing.hasSubscribers) this.#beginTrace(waiter)
     })
   }
 
@@ -82,12 +97,20 @@ export class Waiters {
     for (const waiter of this.#all) if (waiter.endsAt === undefined) this.#startClock(rt, waiter)
   }
 
+  /** The waiters wait for a run from now on, and not only for a lookup. */
+  beginWait(rt: FlightRuntime): void {
+    this.startClocks(rt)
+    this.#isWaiting = true
+    if (waitTracing.hasSubscribers) for (const waiter of this.#all) this.#beginTrace(waiter)
+  }
+
   /** Removes and returns the first waiter that may lead. Its `waitMs` no longer applies. */
   takeLeader(may: (caller: Caller) => boolean = () => true): Waiter | undefined {
     for (const waiter of this.#all) {
       if (!may(waiter.caller)) continue
       this.#all.delete(waiter)
       this.#stopTimerIfEmpty()
+      this.#endTrace(waiter, undefined)
       return waiter
     }
     return undefined
@@ -105,6 +128,7 @@ export class Waiters {
     const all = [...this.#all]
     this.#all.clear()
     this.#stopTimerIfEmpty()
+    for (const waiter of all) this.#endTrace(waiter, resolution)
     this.#onEmpty()
     settleInTurns(all, resolution, 0)
   }
@@ -192,12 +216,25 @@ export class Waiters {
   #timeOut(rt: FlightRuntime, waiter: TimedWaiter): void {
     this.#remove(waiter)
     rt.events.emit({ type: 'wait.timed-out', key: this.#key })
-    waiter.settle({ type: 'timed-out', previous: undefined })
+    const resolution = { type: 'timed-out', previous: undefined } as const
+    this.#endTrace(waiter, resolution)
+    waiter.settle(resolution)
   }
 
   #settle(waiter: TimedWaiter, resolution: Resolution): void {
+    this.#endTrace(waiter, resolution)
     waiter.settle(resolution)
     this.#remove(waiter)
+  }
+
+  #beginTrace(waiter: TimedWaiter): void {
+    waiter.trace ??= beginWait(this.#key, waiter.caller)
+  }
+
+  #endTrace({ trace }: TimedWaiter, resolution: Resolution | undefined): void {
+    if (trace === undefined) return
+    if (this.fill !== undefined) trace.fill = this.fill
+    endWait(trace, resolution)
   }
 
   #remove(waiter: TimedWaiter): void {

@@ -1,6 +1,7 @@
 // Claims: requests and jobs that want to begin an attempt. Also the interface of a running attempt.
 
 import type { Fingerprints } from '../ports/idempotency-store.ts'
+import type { IdempotencyTrace } from '../tracing.ts'
 
 /** The rules for the attempts of a key. All durations are in ms. */
 export interface AttemptPolicy {
@@ -26,6 +27,8 @@ export interface Claim {
   readonly policy: AttemptPolicy
   /** The request object of the framework. Undefined for a job. */
   readonly native?: unknown
+  /** Set if this request or job is traced. */
+  readonly trace?: IdempotencyTrace | undefined
 }
 
 /** An attempt that runs in this process. */

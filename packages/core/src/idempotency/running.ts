@@ -65,6 +65,7 @@ export class Running {
     }
     this.#hold = rt.keeper.hold(begun.grant, leaseMs, hooks, Math.max(0, sentAt + leaseMs - now))
     rt.running.set(claim.key, this)
+    if (claim.trace !== undefined) claim.trace.fence = BigInt(begun.grant.fence)
     this.#watch(sentAt)
   }
 
@@ -216,8 +217,9 @@ export class Running {
   }
 
   #report({ as }: Outcome, reply: FinishReply | 'late'): void {
-    const { key, name } = this.claim
+    const { key, name, trace } = this.claim
     this.#rt.events.emit({ type: 'idempotency.finished', key, as, reply }, name)
+    if (trace !== undefined) trace.ended = as
   }
 
   /**

@@ -284,6 +284,8 @@ export interface Exchange<Native = unknown> {
    * first call. Later calls may come from other asynchronous contexts.
    */
   prepare?(): void
+  /** Makes the current asynchronous context that of a later `runOrigin` or `redispatch`. */
+  captureContext?(): void
   /** For the option `audit`: records from now on which parts of the request the handler reads. */
   watchReads?(): ReadLog
   /** Sends the response. Nothing was sent to this client before. */

@@ -468,6 +468,30 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(ran).toEqual([expect.stringMatching(/^request \d$/), 'stale'])
   })
 
+  it('run in their own async context if they lead after the first client left', async () => {
+    const context = new AsyncLocalStorage<string>()
+    const ran: unknown[] = []
+    const { arrivals, runs, start } = setUp(
+      adapter,
+      (_seen, run, res) => {
+        ran.push(context.getStore())
+        if (run > 1) return {}
+        return new Promise<never>((_, reject) => {
+          res.once('close', () => reject(new Error('aborted: the client left')))
+        })
+      },
+      { outside: (res, next) => context.run(String(res.req.headers['x-id']), next) },
+    )
+    await using app = await start()
+    const first = leave(`${app.url}/a`, { 'x-id': 'first' })
+    await runs.reached(1)
+    const second = ask(`${app.url}/a`, { headers: { 'x-id': 'second' } })
+    await arrivals.reached(2)
+    first.go()
+    await second
+    expect(ran).toEqual(['first', 'second'])
+  })
+
   it('refresh early in the async context of the request that decided to refresh', async () => {
     const context = new AsyncLocalStorage<string>()
     const ran: Array<string | undefined> = []
