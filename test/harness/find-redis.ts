@@ -105,7 +105,8 @@ function serverOnPath(path?: string): string | undefined {
   return onPath(['redis-server', 'valkey-server'], path)
 }
 
-function onPath(names: readonly string[], path = ''): string | undefined {
+/** The first of the programs that is in a folder of `path`. */
+export function onPath(names: readonly string[], path = ''): string | undefined {
   for (const name of names) {
     for (const folder of path.split(delimiter).filter(Boolean)) {
       const file = join(folder, name)
@@ -126,7 +127,8 @@ function fromBinary(path: string, how: string): FoundRedis {
   return { source: { kind: 'binary', path }, description: `${path} ${number}, ${how}` }
 }
 
-function aptGet(args: readonly string[], env: NodeJS.ProcessEnv): string | undefined {
+/** Returns the failure, if there is one. */
+export function aptGet(args: readonly string[], env: NodeJS.ProcessEnv): string | undefined {
   const { status, stderr, error } = spawnSync('apt-get', args, {
     encoding: 'utf8',
     stdio: ['ignore', 'ignore', 'pipe'],
