@@ -106,23 +106,28 @@ export interface InnerCache {
 
 /**
  * Called when the request reaches an inner cache, before the head. If it returns undefined, the
- * inner cache bypasses the request. If it returns fields, the inner cache handles the request, and
- * the fields are added to the response. The outer cache shares that response with no other client.
+ * inner cache forwards the request to the handler. If it returns fields, the inner cache handles
+ * the request, and the fields are added to the response. The outer cache shares that response with
+ * no other client.
  */
 export type OnInner = (inner: InnerCache) => HeaderList | undefined
 
-/** Receiver of a captured body, chunk by chunk, for `collapse: 'stream'`. */
+/**
+ * Receiver of a captured body, chunk by chunk, for `collapse: 'stream'`. A follower is a request of
+ * this process that waits for this response.
+ */
 export interface LiveSink {
   /**
-   * Called once, before any chunk, after the head was sent without a field for one client only.
-   * Followers may read the body from then on.
+   * Called once, before any chunk, if the head was sent and has no field for a single client, such
+   * as Set-Cookie. Followers may read the body from then on.
    */
   open(head: CapturedHead): void
   /** Whether a follower reads the body now. */
   readonly hasReaders: boolean
   /**
-   * Passes on a chunk, which must not change afterwards. False: no follower reads the body. Beyond
-   * `maxBodyBytes`, the adapter can then stop writing, because no follower can join any more.
+   * Gives a chunk to the followers. The chunk must not change afterwards. False: no follower reads
+   * the body. If the body is larger than `maxBodyBytes`, the adapter can then stop writing, because
+   * no follower can join any more.
    */
   write(chunk: Uint8Array): boolean
   /**
@@ -151,8 +156,8 @@ export interface OriginObserver {
    */
   onHead(head: CapturedHead, whole?: Uint8Array, natives?: Natives): HeadDecision
   /**
-   * The request's conditional fields that the handler sees instead of the client's own. Middlewares
-   * before the cache do not see them. `onHead` replaces the handler's 304.
+   * Conditional fields that the handler sees in the request, instead of those of the client.
+   * Middlewares before the cache do not see them. `onHead` replaces the handler's 304.
    */
   readonly conditions?: HeaderList | undefined
   /** A larger body goes to the client and is not stored. */
@@ -253,8 +258,8 @@ export interface Exchange<Native = unknown> {
   readonly request: RequestView
   readonly native: Native
   /**
-   * Whether the client left. If the request of this client runs the handler, a client that left
-   * after the end of the response does not count.
+   * Whether the client left. For a request that runs the handler, this stays false if the client
+   * leaves after the end of the response.
    */
   isGone?(): boolean
   /**
