@@ -115,8 +115,8 @@ export function readPlan<T>(options: GetOrSetOptions<T>): Plan {
     for (const remembered of recent) if (isRemembered(options, remembered)) return remembered.plan
   }
   const bag = checkNames(WHERE, options, NAMES)
-  // Reads each option only once, because a getter could return another value the second time. The
-  // value that is remembered is then the one that was checked.
+  // Each option is read only once, because a getter could return another value the second time. So
+  // the values that are remembered are those that were checked.
   const values: Bag = Object.fromEntries(NAMES.map((name) => [name, bag[name]]))
   const plan: Plan = { ...readOptions(WHERE, values, OPTIONS), revalidate: 'background' }
   // The owner of an array may change its tags, so such options are not remembered.
