@@ -25,8 +25,9 @@ export interface Lead {
   /** Gives waiters a response while its body arrives. Returns false if they must not get it. */
   readonly publish?: ((live: Live) => boolean) | undefined
   /**
-   * Defined only without a lease. Takes a concurrency slot for a handler that goes on after the
-   * result, for at most `originTimeoutMs`. The returned function frees the slot.
+   * Defined only without a lease. A handler may go on after the fill has its result. This function
+   * takes a concurrency slot for it, for at most `originTimeoutMs`. The returned function frees the
+   * slot.
    */
   readonly keepSlot?: (() => FreeSlot) | undefined
 }
@@ -137,8 +138,8 @@ export type Shared = Resolution | 'again'
 export interface LeasedFill {
   readonly grant: Grant
   /**
-   * Sequence number of L1's last purge before the lookup. If the key was purged since then, L1
-   * refuses the entry.
+   * Sequence number of L1's last purge before the lookup. If the key was purged since then, L1 does
+   * not accept the entry.
    */
   readonly since: number
   readonly previous: HeldEntry | undefined

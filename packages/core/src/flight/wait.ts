@@ -16,7 +16,7 @@ const SPREAD_MS = 40
 const LEAST_MS = 20
 
 /**
- * Waits for the wake-up that the store sends to each process whose lookup got `busy`. After the
+ * Waits for the wake-up, which the store sends to each process whose lookup got `busy`. After the
  * wait, the flight looks up again.
  */
 export async function waitForHolder(
