@@ -156,7 +156,7 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   maxBodyBytes?: number
   /**
    * How long a lease lasts without renewal. A process renews its lease while it runs the handler.
-   * If it crashes, other processes wait this long. It is at least 100. Default 5 000.
+   * If that process crashes, other processes wait this long. It is at least 100. Default 5 000.
    */
   leaseMs?: number
   /**
@@ -170,7 +170,7 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    */
   afterWait?: 'origin' | 'unavailable'
   /**
-   * When the waiting requests of one process get the response of the handler. `'wait'`, the
+   * When requests that wait in the same process get the response of the handler. `'wait'`, the
    * default: when it is complete. `'stream'`: while its body arrives.
    */
   collapse?: 'wait' | 'stream'

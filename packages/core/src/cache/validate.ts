@@ -95,7 +95,7 @@ const PER_REPLY: ReadonlySet<string> = new Set(['age', 'cache-status', ...OWN_FI
 
 /**
  * Adds the fields of the handler's 304, including cookies, to the 304 for its client. `Vary` is not
- * replaced, because `freshen` has merged both.
+ * replaced, because `updatedHead` has merged both fields.
  */
 function withOwnFields(reply: Reply, { headers }: CapturedHead): Reply {
   const own = headers.filter(([name]) => !PER_REPLY.has(name) && name !== 'vary')
