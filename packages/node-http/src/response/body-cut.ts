@@ -45,9 +45,9 @@ export class BodyCut {
 }
 
 /**
- * A stream of the part, for a body that is not captured. The source is destroyed once the part is
- * complete. `onError` is called with the stream if the source fails. Default: it destroys the
- * stream.
+ * A stream of the bytes of `cut`, for a body that is not captured. The source is destroyed once the
+ * stream has all these bytes. `onError` is called with the stream if the source fails. Default: it
+ * destroys the stream.
  */
 export function cutStream(
   source: AsyncIterable<unknown>,
