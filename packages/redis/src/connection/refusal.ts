@@ -1,4 +1,4 @@
-// Tells refused commands from commands that did not reach a usable server.
+// Distinguishes commands that Redis refused from commands that did not reach a usable server.
 
 /**
  * Whether Redis refused the command. False for connection errors, and for error replies of a server
