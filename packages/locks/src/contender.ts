@@ -36,7 +36,10 @@ export class Contender {
    * has the lock, until the reply to the release.
    */
   #state: 'idle' | 'requesting' | 'queued' | 'holding' = 'idle'
-  /** Token of the pending or next request. The lock that is held (`#held`) has another token. */
+  /**
+   * Token of the pending or next request. A lock that this process holds (`#held`) has another
+   * token.
+   */
   #token: string | undefined
   /**
    * The lease that was requested with `#token`. A grant counts for at most this time, even if the
@@ -64,7 +67,10 @@ export class Contender {
     return this.#state === 'holding'
   }
 
-  /** Requests the lock for a new waiter, unless a request is pending or queued. */
+  /**
+   * Requests the lock for a new waiter, unless a request is pending, or the process is queued or
+   * holds the lock.
+   */
   pump(): void {
     if (this.#state === 'idle') void this.#request()
   }
@@ -148,8 +154,8 @@ export class Contender {
   async #release(grant: Grant): Promise<Released> {
     const { store, clock } = this.#context
     const [first] = this.waiters
-    // If this lease was lost, the process may already hold a newer one. Then the release of the
-    // newer lease queues the process.
+    // If this lease was lost, the process may already hold a newer lease. Then the release of the
+    // newer lease puts the process into the queue.
     const isCurrent = this.#held === grant && first !== undefined
     const next = isCurrent ? { token: this.#nextToken(), leaseMs: first.leaseMs } : undefined
     if (next !== undefined) this.#requestedMs = next.leaseMs
