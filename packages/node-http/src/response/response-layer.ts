@@ -1,4 +1,4 @@
-// The layer of the cache around one ServerResponse: it wraps the methods of the response and
+// The layer of the cache around one ServerResponse. It wraps the methods of the response and
 // captures the writes of the handler. Inner layers, nearer to the handler, wrap these methods
 // again. So the methods are never unwrapped. After the end of the capture, they only call the
 // original methods, which belong to Node or to outer layers.
