@@ -6,7 +6,7 @@
 // - the tags of the option `invalidateOn`.
 //
 // The cache sends the purges before the head of the response. So the lookup of a later request to
-// this process comes after them.
+// this process comes after the purges.
 
 import { forget, purgeKey } from '../flight/hints.ts'
 import type { Runtime } from '../flight/runtime.ts'

@@ -30,7 +30,8 @@ export class RequestState<Native> implements Caller {
   /** Number of lookups that found an entry of another variant. */
   mismatches = 0
   /**
-   * Number of live responses (`respondLive`) that ended too early. The client got no byte of them.
+   * Number of live responses (`respondLive` in handle-cached.ts) that ended too early. The client
+   * got no byte of them.
    */
   cuts = 0
   /** If this request is the leader: settles when its handler has ended. */

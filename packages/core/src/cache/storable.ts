@@ -32,7 +32,7 @@ export interface Storable {
 export interface NotStorable {
   readonly store: false
   readonly reason: NotStorableReason
-  /** Whether the origin failed. Then an older entry may be served instead (stale-if-error). */
+  /** Whether the origin failed. Then the stored entry may be served instead (stale-if-error). */
   readonly failure: boolean
 }
 
@@ -250,7 +250,7 @@ export const LOST_BODY: NotStorable = { store: false, reason: 'status', failure:
 /**
  * Whether a 204 or 205 would replace an entry with a body. Such a response is more often an error
  * of the handler than intended. So it is sent to its client but not stored (RFC 9111 §3 allows
- * that). Once the older entry is gone, a 204 or 205 is stored like any other response.
+ * that). Once the stored entry is gone, a 204 or 205 is stored like any other response.
  */
 export function replacesBody({ status }: CapturedHead, { previous }: Lead): boolean {
   return (
