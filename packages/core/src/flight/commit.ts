@@ -16,15 +16,16 @@ import type { Runtime } from './runtime.ts'
 import { shareFailure } from './shared-failure.ts'
 
 /**
- * Longest TTL of an entry that is in L1 only, because it could not be committed. It is long enough
- * to stop a stampede. L1 may serve any copy for this time before the process must confirm that it
- * missed no purge.
+ * Longest TTL of an entry that is in L1 only, because it could not be committed. This time is long
+ * enough to stop a stampede. L1 may serve any copy for this time before the process must confirm
+ * that it missed no purge.
  */
 const UNCOORDINATED_MS = CONFIRMED_FOR_MS
 
 /**
- * The pause of this process between two lookups for the lease of a hit-for-miss key. It applies
- * while another process holds the lease, and after two responses in a row that were not storable.
+ * The pause of this process between two lookups for the lease of a hit-for-miss key. The pause
+ * applies while another process holds the lease, and after two responses in a row that were not
+ * storable.
  */
 export const LEASE_INTERVAL_MS = 100
 

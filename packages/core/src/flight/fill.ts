@@ -29,7 +29,7 @@ export interface Runner {
   readonly servedMeanwhile?: HeldEntry
 }
 
-/** The lease and the older entry of a fill, from its lookup. */
+/** The lease of a fill and the entry from before it, both from the lookup of the fill. */
 export interface FillTerms {
   /** Empty if there is no lease. */
   readonly fence: string

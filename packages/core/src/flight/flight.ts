@@ -16,7 +16,10 @@ import type { Policy } from './policy.ts'
 import type { Caller, LateReason, Resolution } from './resolution.ts'
 import { type FlightRuntime, Waiters } from './waiters.ts'
 
-/** An older entry, served if a wait or fill takes too long (`LateReason`). */
+/**
+ * The entry from before a wait or fill. It is served if the wait or fill takes too long
+ * (`LateReason`).
+ */
 export interface Previous {
   readonly held: HeldEntry
   /** A time at which the entry was known not to be purged. */

@@ -39,8 +39,8 @@ export function withSoftTimeout<T>(
 
 /**
  * Whether the origin runs in the background, so that the first waiter waits instead of leading.
- * This is so if that waiter accepts the previous entry. It is then served the entry when the run
- * takes too long, which a leader could not be.
+ * This is so if `softTimeoutMs` is set and that waiter accepts the previous entry. It is then
+ * served the entry when the run takes too long, which a leader could not be.
  */
 export function firstWaiterStays(
   { policy, waiters }: Flight,
