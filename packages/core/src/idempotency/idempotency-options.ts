@@ -73,9 +73,9 @@ export type Reconciled = 'takeover' | 'uncertain' | GivenAnswer
 /** Options of `idempotency` except `stampede`. */
 export interface IdempotencyRules<Native = unknown> extends AttemptRules {
   /**
-   * Returns the owner of the keys, such as the id of the user. It must be the same for each repeat
-   * of a request. Equal keys of two scopes are two keys. The request fails if `scope` throws, or
-   * returns something other than a non-empty string or a number.
+   * Returns the owner of the keys, such as the id of the user. The owner must be the same for each
+   * repeat of a request. Equal keys of two scopes are two keys. The request fails if `scope`
+   * throws, or returns something other than a non-empty string or a number.
    */
   scope: (request: Native) => string | number | bigint | Promise<string | number | bigint>
   /**

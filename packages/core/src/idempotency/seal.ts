@@ -48,9 +48,9 @@ export class Seal {
   }
 
   /**
-   * Decrypts a frame. Undefined if its key is unknown, if it belongs to another record, or if it
-   * was changed. A frame that is not sealed is returned as it is, so that encryption can be turned
-   * on later.
+   * Decrypts a frame. Undefined if the encryption key is unknown, or if the frame was changed or
+   * belongs to another record. A frame that is not sealed is returned as it is, so that encryption
+   * can be turned on later.
    */
   open(recordKey: string, frame: Uint8Array): Uint8Array | undefined {
     const bytes = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
