@@ -17,8 +17,8 @@ export type Natives = readonly [request: unknown, response: unknown]
 
 /**
  * Type of the body that the handler gave its framework: a value sent as JSON, a string, or a
- * stream. It is recorded because middlewares around the handler can see it. Undefined: bytes, or
- * unknown.
+ * stream. The type is recorded because middlewares around the handler can see it. Undefined: bytes,
+ * or unknown.
  */
 export type BodyKind = 'json' | 'string' | 'stream'
 
@@ -40,8 +40,9 @@ export interface RequestView {
   /** Path and query as received, before a mounted router changed them. */
   readonly target: string
   /**
-   * The target after a middleware before the cache has rewritten it. It is part of the key, because
-   * the middleware may have chosen it by request fields that the key does not have.
+   * The target that a middleware before the cache has set in place of the received one. This target
+   * is part of the key, because the middleware may have chosen it by request fields that the key
+   * does not have.
    */
   readonly rewritten?: string | undefined
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
@@ -151,8 +152,8 @@ export interface OriginObserver {
   readonly onInner?: OnInner
   /**
    * Called once, before the head is sent. Never throws. `whole` is the body, if all of it is known
-   * by then. It may change as soon as this call returns. `natives` belong to the run that sends
-   * this response, which may be a background run.
+   * by then. These bytes may change as soon as this call returns. `natives` belong to the run that
+   * sends this response, which may be a background run.
    */
   onHead(head: CapturedHead, whole?: Uint8Array, natives?: Natives): HeadDecision
   /**
@@ -224,8 +225,9 @@ export interface LiveReply {
   /** The Content-Length, if it is known. */
   readonly length: number | undefined
   /**
-   * The chunks. `next` throws if the body was cut off: then the adapter must break the transfer.
-   * The adapter calls `return` when the client left.
+   * The chunks. If the body was cut off, `next()` rejects, and the adapter must break off the
+   * transfer. Otherwise the client would take the part for the whole body. The adapter calls
+   * `return()` when the client left.
    */
   readonly body: LiveChunks
 }

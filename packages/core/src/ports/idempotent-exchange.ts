@@ -20,8 +20,8 @@ export type AttemptEnd =
   /** The whole response body was captured. */
   | { readonly type: 'answered'; readonly head: CapturedHead; readonly body: Uint8Array }
   /**
-   * The handler responded, but its body was not captured. It was too large, cut off, or written to
-   * the socket without the response object.
+   * The handler responded, but its body was not captured. The body was too large, cut off, or
+   * written to the socket without the response object.
    */
   | { readonly type: 'not-retained'; readonly head: CapturedHead }
   /** The handler threw, and no error handler sent a response. */
