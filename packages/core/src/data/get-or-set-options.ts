@@ -58,8 +58,8 @@ export interface GetOrSetOptions<T = unknown> {
   softTimeoutMs?: number
   /**
    * Factor of the random early refresh, which refreshes a fresh value in the background, once in
-   * the fleet. It is likelier near the end of `ttlMs` and with a slow factory. 1 is the published
-   * formula (XFetch). A greater factor begins earlier. 0 to 100, default 0: off.
+   * the fleet. The refresh is likelier near the end of `ttlMs` and with a slow factory. 1 is the
+   * published formula (XFetch). A greater factor begins earlier. 0 to 100, default 0: off.
    */
   earlyRefresh?: number
   /** Purges the key in the whole fleet, and then runs the factory. Default false. */
