@@ -31,8 +31,8 @@ export function hasClientCertificate(socket: ClientSocket): boolean {
  */
 const loggedIn = new WeakSet<object>()
 /**
- * Whether `loggedIn` is in use. It is not on most servers, where requests then need no lookup in
- * it.
+ * Whether any connection was logged in. False on most servers, where requests then need no lookup
+ * in `loggedIn`.
  */
 let isAnyLoggedIn = false
 

@@ -1,5 +1,5 @@
-// BodyCut: the bytes for a client that does not get the whole captured body. It gets a part (206),
-// other bytes (416) or none (304).
+// BodyCut: the bytes for a client that does not get the whole captured body. Such a client gets a
+// part (206), other bytes (416) or none (304).
 //
 // The last byte is delayed until the whole body has been captured. A client that has all its bytes
 // may leave. Frameworks then destroy the source of the body, and the fill would end incomplete.
