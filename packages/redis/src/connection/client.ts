@@ -120,7 +120,7 @@ function clusterOptions(node: ReturnType<typeof nodeOptions>) {
     shardedSubscribers: false,
     // With this queue, commands wait while ioredis connects to their node. Without it, ioredis
     // would send the second command for that node to another node, after a delay. The queue stays
-    // short, because `send` refuses commands while the whole cluster is unavailable.
+    // short, because `send` rejects at once while the whole cluster is unavailable.
     enableOfflineQueue: true,
     clusterRetryStrategy: (attempt: number) => retryDelayMs(attempt),
     clusterNodeRetryStrategy: null,

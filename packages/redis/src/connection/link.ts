@@ -237,7 +237,7 @@ export class RedisLink {
       breaker.succeeded()
       return reply
     } catch (error) {
-      // A server that refuses a command is running, so a refusal counts as a success.
+      // A server that refuses a command is running. So the refusal counts as a success.
       if (isRefusal(error)) breaker.succeeded()
       else breaker.failed()
       throw storeUnavailable('redis', operation, error)
