@@ -38,7 +38,10 @@ export class Contender {
    * has the lock, until the reply to the release.
    */
   #state: 'idle' | 'requesting' | 'queued' | 'holding' = 'idle'
-  /** Token of the pending or next request. The lock that is held (`#held`) has another token. */
+  /**
+   * Token of the pending or next request. A lock that this process holds (`#held`) has another
+   * token.
+   */
   #token: string | undefined
   /**
    * The lease that was requested with `#token`. A grant counts for at most this time, even if the
@@ -66,7 +69,10 @@ export class Contender {
     return this.#state === 'holding'
   }
 
-  /** Adds a waiter, and requests the lock unless a request is pending or queued. */
+  /**
+   * Adds a waiter. Requests the lock for it, unless a request is pending, or the process is queued
+   * or holds the lock.
+   */
   add(waiter: Waiter): void {
     const isFree = this.waiters.size === 0 && this.#state !== 'queued' && !this.isHolding
     this.waiters.add(waiter)
@@ -154,8 +160,8 @@ export class Contender {
   async #release(grant: Grant): Promise<Released> {
     const { store, clock } = this.#context
     const [first] = this.waiters
-    // If this lease was lost, the process may already hold a newer one. Then the release of the
-    // newer lease queues the process.
+    // If this lease was lost, the process may already hold a newer lease. Then the release of the
+    // newer lease puts the process into the queue.
     const isCurrent = this.#held === grant && first !== undefined
     const next = isCurrent ? { token: this.#nextToken(), leaseMs: first.leaseMs } : undefined
     if (next !== undefined) this.#requestedMs = next.leaseMs

@@ -5,7 +5,10 @@ import type { Clock, Grant, Hold, LeaseKeeper, LockStore } from '@stampede/core/
 import { Lease, type Released, type Term } from './lease.ts'
 import type { LockMonitor } from './lock-events.ts'
 
-/** Another process acquired the lock after a pause of this one, or the store lost its data. */
+/**
+ * Reason of a loss: another process acquired the lock after a pause of this process, or the store
+ * lost its data.
+ */
 const NOT_OURS = 'the store no longer has this lease'
 
 /** Shared by the leases and contenders of one `createLocks`. */

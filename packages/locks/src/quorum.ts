@@ -94,8 +94,8 @@ interface Held {
 }
 
 /**
- * Matches any fence, for a release on a node that never replied. The fence is unknown, so only the
- * token is compared.
+ * Matches any fence, for a release on a node that never replied. The fence of such a grant is
+ * unknown, so the node compares only the token.
  */
 const ANY_FENCE = '*'
 
@@ -296,7 +296,7 @@ class QuorumTable implements QuorumLocks {
     return decide(this.#config, 'by all', leaseMs, async (node) => {
       const grant = grants.get(node)
       if (grant !== undefined && (await node.renew([grant], leaseMs))[0] === true) return true
-      // Requests with the old token are still being released on nodes that did not reply, so use a
+      // On nodes that did not reply, the release of the old token may still be pending. So use a
       // new token.
       const request = { token: newToken(), leaseMs, queue: false }
       const reply = await node.acquire(this.#config.prefix + key, request)

@@ -1,5 +1,6 @@
-// Fast path: a fresh L1 hit for a plain GET. It creates no promise. For any other request it
-// returns undefined. Then handle-cached.ts looks into L1 again and goes on from there.
+// Fast path: a fresh L1 hit for a plain GET. The fast path creates no promise. For any other
+// request, `freshHit` returns undefined. Then handle-cached.ts looks into L1 again and goes on from
+// there.
 
 import type { Runtime } from '../flight/runtime.ts'
 import { traceHit } from '../flight/traced-lookup.ts'

@@ -51,7 +51,8 @@ const TOO_MANY_VARIANTS = { fwd: 'bypass', reason: 'too-many-variants' } as cons
 const NOT_A_RESPONSE = { fwd: 'bypass', reason: 'not-a-response' } as const
 
 /**
- * Throws or rejects only with errors of the options `key`, `identity` and `bypass`, or of the app.
+ * Handles one request. Throws or rejects only with errors of the options `key`, `identity` and
+ * `bypass`, or of the app.
  */
 export function handleCached<Native>(
   rt: Runtime,
@@ -143,7 +144,8 @@ function respond<Native>(
       return exchange.send(stale ?? serviceUnavailable(config, miss))
     }
     case 'timed-out': {
-      // If the client has left, its response is closed. No `close` event would free a slot.
+      // If the client has left, its response is closed already. So no `close` event would free a
+      // slot that is taken now.
       const isFinal = config.afterWait === 'unavailable' || exchange.isGone?.()
       if (isFinal) {
         countMiss(state)

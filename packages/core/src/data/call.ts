@@ -1,4 +1,5 @@
-// One call of getOrSet: it runs its factory as the leader, and gets its value from a resolution.
+// One call of getOrSet. If the call is the leader, it runs its factory. Its value comes from the
+// resolution of its flight.
 
 import { type HeldEntry, mayServeOnError, type StoredValue } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
@@ -127,8 +128,8 @@ export class Call<T, P> implements Caller {
       }
       case 'timed-out':
         return this.#runAfterWait()
-      // `live` and `gone` occur only for HTTP requests. `pass` means that the flight gave up after
-      // three abandoned runs.
+      // `live` and `gone` occur only for HTTP requests. For a call, `pass` means that three runs in
+      // a row ended without a result.
       case 'live':
       case 'gone':
       case 'pass':
@@ -142,8 +143,8 @@ export class Call<T, P> implements Caller {
   }
 
   /**
-   * Runs the factory after `waitMs`, if a concurrency slot is free. Without slots, all waiters
-   * would run it at the same time.
+   * Runs the factory after `waitMs`, if a concurrency slot is free. Without this limit, all waiters
+   * would run their factories at the same time.
    */
   async #runAfterWait(): Promise<T> {
     const { waitMs } = this.#plan

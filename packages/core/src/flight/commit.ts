@@ -17,19 +17,22 @@ import { shareFailure } from './shared-failure.ts'
 import { emitEnd } from './traced-fill.ts'
 
 /**
- * Longest TTL of an entry that is in L1 only, because it could not be committed. It is long enough
- * to stop a stampede. L1 may serve any copy for this time before the process must confirm that it
- * missed no purge.
+ * Longest TTL of an entry that is in L1 only, because it could not be committed. This time is long
+ * enough to stop a stampede. L1 may serve any copy for this time before the process must confirm
+ * that it missed no purge.
  */
 const UNCOORDINATED_MS = CONFIRMED_FOR_MS
 
 /**
- * The pause of this process between two lookups for the lease of a hit-for-miss key. It applies
- * while another process holds the lease, and after two responses in a row that were not storable.
+ * The pause of this process between two lookups for the lease of a hit-for-miss key. The pause
+ * applies while another process holds the lease, and after two responses in a row that were not
+ * storable.
  */
 export const LEASE_INTERVAL_MS = 100
 
-/** After this many runs without a usable result, every waiter runs the handler itself. */
+/**
+ * After this many runs of one flight without a usable result, every waiter runs the handler itself.
+ */
 const MOST_ABANDONED = 3
 
 /** A result with an entry, which is new or was confirmed by the origin (304). */
@@ -64,7 +67,8 @@ export async function commit(
       const retryAfterMs = rt.failureBackoffMs
       const failed = { type: 'failed', failure, retryAfterMs, error, previous: usable } as const
       const shared = shareFailure(flight, failed)
-      // Otherwise the next lookup could find this lease, and would wait until it ends.
+      // Waiters look up again. If the lease still existed then, their lookup would wait for its
+      // end.
       if (shared === 'again') await leaseEnded
       return shared
     }
@@ -101,8 +105,8 @@ function resolveNotStorable(
 }
 
 /**
- * Waiters look up again, and the next one leads. After a few runs without a usable result, each
- * waiter runs the handler itself.
+ * Ends a run without a usable result. Waiters look up again, and the next one leads. After a few
+ * such runs, each waiter runs the handler itself.
  *
  * A run whose client left does not count. Waiters lead in order of arrival, so a client that leaves
  * only delays the waiters after it. If these runs counted, a few clients that leave would cause a
@@ -119,8 +123,8 @@ function resolveAbandoned(
 }
 
 /**
- * After a refresh without a result, this process starts no other one for `failureBackoffMs`.
- * Without this, each request would start one.
+ * After a refresh without a result, this process starts no other refresh of the key for
+ * `failureBackoffMs`. Without this pause, each request would start one.
  */
 export function delayRefresh(rt: Runtime, key: string): void {
   const item = rt.l1.get(key)
@@ -144,7 +148,8 @@ async function commitEntry(
     emitEnd(rt, flight, { type: 'fill.fenced', key, fence, elapsedMs: rt.clock.now() - startedAt })
     return letWaitersLookAgain(flight, hitOf(rt, key, current, fence))
   }
-  // An entry that was purged or expired during its fill is not written: no lookup would use it.
+  // An entry that was purged or expired during its fill is not written, because no lookup would use
+  // it.
   if (isPurged() || isSpent(current.lifetimes)) {
     await releaseLease(rt, grant)
     reportCommit(result, 'fenced')
@@ -172,14 +177,15 @@ async function commitEntry(
   }
   const hit = hitWith(item.held)
   emitEnd(rt, flight, { type: 'fill.committed', key, fence, elapsedMs: rt.clock.now() - startedAt })
-  // `put` is refused if the key was purged meanwhile: the commit succeeded but is already outdated.
+  // `put` returns false if the key was purged meanwhile. The commit succeeded then, but the entry
+  // is already outdated.
   const isOutdated = isPurged() || !rt.l1.put(key, item, since)
   return isOutdated ? letWaitersLookAgain(flight, hit) : hit
 }
 
 /**
- * The entry was refused or purged, so waiters look up again. Only a waiter that has already waited
- * for too many fills gets this entry.
+ * The commit was refused, or the entry was purged. So waiters look up again. Only a waiter that has
+ * already waited for too many fills gets this entry.
  */
 function letWaitersLookAgain(flight: Flight, hit: Resolution): 'again' {
   flight.waiters.settleAtLimit(hit)

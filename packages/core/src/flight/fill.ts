@@ -1,5 +1,5 @@
-// Runs the origin under a lease and a deadline. The deadline ends the fill for the waiters.
-// The client of the leader still waits for its own handler.
+// Runs the origin with a deadline, and usually under a lease. The deadline ends the fill for the
+// waiters. The client of the leader goes on waiting for its own handler.
 
 import type { HeldEntry } from '../entry/entry.ts'
 import { messageOf, originTimeout } from '../errors.ts'
@@ -30,7 +30,7 @@ export interface Runner {
   readonly servedMeanwhile?: HeldEntry
 }
 
-/** The lease and the older entry of a fill, from its lookup. */
+/** The lease of a fill and the entry from before it, both from the lookup of the fill. */
 export interface FillTerms {
   /** Empty if there is no lease. */
   readonly fence: string
@@ -42,7 +42,8 @@ export interface FillTerms {
 }
 
 /**
- * Chooses who runs the origin: the first waiter whose client is still there, else the refresher.
+ * Chooses the caller that runs the origin: the first waiter whose client is still there, otherwise
+ * the refresher.
  */
 export function chooseRunner(
   flight: Flight,
@@ -164,8 +165,8 @@ class Fill implements Lead, HoldHooks {
   }
 
   /**
-   * Undefined for a background run. It has no client, so no backpressure would bound the memory of
-   * its body.
+   * Undefined for a background run. Such a run has no client whose backpressure would bound the
+   * memory of the body.
    */
   get publish(): Lead['publish'] {
     if (this.#runner.leader === undefined) return undefined

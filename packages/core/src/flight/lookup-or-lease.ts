@@ -124,8 +124,8 @@ async function read(
 }
 
 /**
- * Drops an entry that its caller cannot parse, from L1 and the store. The store keeps a newer
- * entry.
+ * Drops an entry that its caller cannot parse, from L1 and the store. If the store has a newer
+ * entry, that entry stays.
  */
 export async function dropUnreadable(
   rt: Runtime,
@@ -221,8 +221,8 @@ function updateL1(
 ): Found {
   const found = interpret(reply, held, rt.clock.now())
   if (held !== undefined) promote(rt, key, held, found, since)
-  // The store no longer has the entry. So the copy must not be served, and the next lookup must not
-  // contain the fence of the copy.
+  // The store no longer has the entry. So the copy in L1 must not be served, and the next lookup
+  // must not contain its fence.
   else rt.l1.drop(key)
   return found
 }

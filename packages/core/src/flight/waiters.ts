@@ -1,6 +1,6 @@
 // The waiters of one flight, in order of arrival. Here the leader is chosen, waiters are settled,
 // and `waitMs` is measured. A waiter whose client has left is dropped when the next leader is
-// chosen (`dropGone`). The fill goes on.
+// chosen (`dropGone`). A fill that is running goes on.
 
 import type { Events } from '../events.ts'
 import { type Clock, MOST_LATE_MS, type Timer } from '../ports/clock.ts'
@@ -30,9 +30,9 @@ interface TimedWaiter extends Waiter {
 }
 
 /**
- * After this many fills without a usable result, a waiter accepts a refused entry, and waits for no
- * further process. If purges come faster than fills finish, every fill is refused. Without this
- * limit, each fill would then serve only its leader.
+ * After this many fills without a usable result, a waiter accepts an entry whose commit was
+ * refused. It also no longer waits for fills of other processes. If purges come faster than fills
+ * finish, every commit is refused. Without this limit, each fill would then serve only its leader.
  */
 const MOST_UNUSABLE_FILLS = 2
 
@@ -42,7 +42,9 @@ export class Waiters {
   readonly #key: string
   readonly #onEmpty: () => void
   readonly #all = new Set<TimedWaiter>()
-  /** Whether `waitMs` counts. It does when the first lookup has ended without a result. */
+  /**
+   * Whether `waitMs` counts. It starts to count when the first lookup has ended without a result.
+   */
   #isCounting = false
   #isWaiting = false
   /**
@@ -134,8 +136,8 @@ export class Waiters {
   }
 
   /**
-   * Ends the wait of each client that has left. Called before a leader is chosen, so that no such
-   * client leads.
+   * Ends the wait of each request whose client has left. Called before a leader is chosen, so that
+   * no such request leads.
    */
   dropGone(): void {
     this.settleEach(({ caller }) => (caller.isGone?.() ? { type: 'gone' } : undefined))
@@ -153,8 +155,9 @@ export class Waiters {
   }
 
   /**
-   * Gives a refused entry to each waiter that has reached `MOST_UNUSABLE_FILLS`. The run of the
-   * entry began after these waiters came, so it is as new as a run of their own.
+   * Gives an entry whose commit was refused to each waiter that has reached `MOST_UNUSABLE_FILLS`.
+   * The run that made the entry began after these waiters came. So the entry is as current as that
+   * of a run of their own.
    */
   settleAtLimit(resolution: Resolution): void {
     for (const waiter of this.#all) {
@@ -195,7 +198,7 @@ export class Waiters {
   }
 
   /**
-   * Ends each wait whose `waitMs` has passed. There may be none, because the waiter for which the
+   * Ends each wait whose `waitMs` has passed. No wait may be due, because the waiter for which the
    * timer was set may have been settled.
    */
   #timeOutDue(rt: FlightRuntime): void {
@@ -251,8 +254,8 @@ export class Waiters {
 }
 
 /**
- * Waiters settled in one turn of the event loop. Each of them writes a response, so a burst would
- * otherwise block other work.
+ * Limit of waiters that are settled in one turn of the event loop. Each of them writes a response.
+ * Without the limit, a burst would block other work.
  */
 const MOST_PER_TURN = 100
 

@@ -6,7 +6,7 @@ import type { IdempotencyTrace } from '../tracing.ts'
 /** The rules for the attempts of a key. All durations are in ms. */
 export interface AttemptPolicy {
   readonly leaseMs: number
-  /** Hold time: the lease is not renewed after it. */
+  /** Hold time: after it, the lease is no longer renewed. */
   readonly maxHoldMs: number
   readonly retentionMs: number
   readonly maxAttempts: number
@@ -37,7 +37,8 @@ export interface RunningAttempt {
   /** Stops renewing the lease, because the outcome is unknown. */
   abandon(why: string): void
   /**
-   * Checks in the store that this attempt still holds its lease. An operator may have settled it.
+   * Asks the store whether this attempt still holds its lease, because an operator may have settled
+   * the record.
    */
   verify(): Promise<void>
 }

@@ -1,5 +1,5 @@
-// A request with an idempotency key: reads its key, scope and fingerprint, and begins an attempt.
-// Then runs the handler under a lease, or replays the stored response.
+// Handles a request with an idempotency key. Key, scope and fingerprint are read, and an attempt
+// begins. Then the handler runs under a lease, or the stored response is replayed.
 
 import { bodyUnseen, callbackError, closedError, show } from '../errors.ts'
 import type { IdempotencyOutcome } from '../events.ts'
@@ -28,7 +28,7 @@ interface Journey<Native> {
   readonly rt: IdempotencyRuntime
   readonly rules: IdempotencyRuleSet<Native>
   readonly exchange: IdempotentExchange<Native>
-  /** Hands the attempt to the handler. */
+  /** Makes the attempt object available to the handler. */
   readonly attach: (attempt: Attempt) => void
   /** Key of the record. Empty until it is known. */
   key: string

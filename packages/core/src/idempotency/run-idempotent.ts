@@ -33,8 +33,8 @@ export interface IdempotentOptions extends AttemptRules {
    */
   input?: unknown
   /**
-   * After the lease of an attempt expired: `takeover` lets the next call run the job again,
-   * `uncertain` rejects it until an operator settles the key. Default `takeover`.
+   * After the lease of an attempt expired: with `takeover`, the next call runs the job again. With
+   * `uncertain`, it rejects until an operator settles the key. Default `takeover`.
    */
   onLeaseExpired?: 'takeover' | 'uncertain'
 }
@@ -110,7 +110,10 @@ const REFUSED = {
   done: ['not-retained', notRetained],
 } as const
 
-/** The record of a job's key. */
+/**
+ * The internal key of the record of a job: a keyed hash of scope and key. Throws
+ * `ERR_STAMPEDE_OPTION`.
+ */
 export function jobRecord(rt: IdempotencyRuntime, key: unknown, scope: unknown = ''): string {
   if (typeof key !== 'string' || key === '') {
     throw optionError(`${WHERE}: key`, key, "name the job: idempotent('invoice:7', work)")

@@ -103,7 +103,8 @@ export class Running {
   }
 
   /**
-   * Checks in the store that this attempt still holds its lease. An operator may have settled it.
+   * Asks the store whether this attempt still holds its lease, because an operator may have settled
+   * the record.
    */
   async verify(): Promise<void> {
     const renewal = this.#rt.store.renew([this.begun.grant], this.claim.policy.leaseMs)
@@ -112,8 +113,8 @@ export class Running {
   }
 
   /**
-   * Ends the attempt. False if another attempt has taken over, so that the result does not count.
-   * Never rejects, and takes a bounded time. Synchronous with a memory store.
+   * Ends the attempt. Returns false if another attempt has taken over, so that the result does not
+   * count. Never rejects, and takes a bounded time. With a memory store, the result is no promise.
    */
   finish(outcome: Outcome): boolean | Promise<boolean> {
     this.#holdEndsAt = Infinity
