@@ -41,7 +41,7 @@ describe('a delivered entry', () => {
   })
 
   it.each([
-    ['there is none', new PendingDeliveries()],
+    ['none has arrived', new PendingDeliveries()],
     ['it belongs to another fill', told({ fence: '8' })],
     ['it has another token', told({ token: 'you' })],
     ['it has another key', told({ key: 'other' })],
