@@ -44,7 +44,7 @@ describe('a listener', () => {
     expect(told).toEqual(['first', 'second', 'second'])
   })
 
-  it('still gets events after others of its type were removed', () => {
+  it('still gets events after other listeners of its type were removed', () => {
     const events = new Events()
     events.on('lease.lost', () => {})()
     const told = vi.fn()
@@ -54,7 +54,7 @@ describe('a listener', () => {
   })
 
   it.each([new Error('mine'), 'a string', undefined, null, Symbol('s'), Object.create(null)])(
-    'becomes a warning if it throws %o, and the others still get the event',
+    'causes a warning if it throws %o, and other listeners still get the event',
     (thrown) => {
       const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
       const events = new Events()
@@ -79,7 +79,7 @@ describe('an event', () => {
     return told
   }
 
-  it("has the user's key and the internal one", () => {
+  it('has the key of the user and the internal key', () => {
     expect(seen((events) => events.hit('d:=rates:eur', 'l1', false))).toEqual([
       {
         type: 'entry.hit',
@@ -145,7 +145,7 @@ describe('event counts', () => {
 })
 
 describe('a hit', () => {
-  it('creates no event for a listener of another type', () => {
+  it('creates no event for listeners of other types', () => {
     const events = new Events()
     const told = vi.fn()
     events.on('lease.lost', told)
@@ -157,7 +157,7 @@ describe('a hit', () => {
     expect(told).toHaveBeenCalledOnce()
   })
 
-  it('is an event for listeners', () => {
+  it('is an event for its listeners', () => {
     const events = new Events()
     const told = vi.fn()
     events.hit('k', 'l1', false)

@@ -40,8 +40,8 @@ const DURATIONS = [
 /** Properties of the checked options that the test of undefined options leaves out. */
 const DERIVED = ['afterWait', 'cacheName', 'invalidatedTags']
 
-describe('defaults', () => {
-  it('are complete, frozen, and equal to this list', () => {
+describe('the defaults of stampedeCache', () => {
+  it('are complete and frozen, and equal the list in this test', () => {
     const config = read()
     expect(config).toEqual({
       ttlMs: undefined,
@@ -112,7 +112,7 @@ describe('an unknown option', () => {
   })
 
   it.each([null, 5, 'ttlMs', [], () => {}])(
-    'is not searched for in %o, which is rejected in place of options',
+    'is not looked for in %o, which is rejected because it is no object of options',
     (options) => {
       expect(refusal(options)).toContain('stampedeCache: received')
     },
@@ -170,8 +170,8 @@ describe('requestDirectives', () => {
   )
 })
 
-describe('are kept in lower case and in order, after Stampede-Cache-Control', () => {
-  it('are lower-case, in order, once each, and Stampede-Cache-Control comes first', () => {
+describe('targetedFields', () => {
+  it('are kept in lower case, in order and once each, after Stampede-Cache-Control', () => {
     const targetedFields = ['X-CDN-Control', 'CDN-Cache-Control', 'cdn-cache-control']
     expect(read({ targetedFields }).targetedFields).toEqual([
       'stampede-cache-control',
@@ -324,7 +324,7 @@ describe('cookies', () => {
     [{ keys: ['theme'] }, 'stampedeCache.cookies.keys: received an array of 1; there is no such'],
   ])('may not be %j', (cookies, message) => expect(refusal({ cookies })).toContain(message))
 
-  it('may not be an empty key, which would ignore all cookies silently', () => {
+  it('may not name an empty list of cookies, which would ignore all cookies silently', () => {
     expect(refusal({ cookies: { key: [] } })).toContain('stampedeCache.cookies.key')
   })
 })
