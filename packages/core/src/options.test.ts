@@ -68,7 +68,7 @@ describe('checkNames', () => {
     )
   })
 
-  it('names no use that the function does not have', () => {
+  it('does not suggest an option that the function does not have', () => {
     for (const name of ['maxAge', 'swr', 'grace', 'store'])
       expect(refusal(() => checkNames('f', { [name]: 5 }, ['query']))).toContain('known options')
   })

@@ -138,7 +138,7 @@ describe('getOrSet', () => {
     },
   )
 
-  it('checks an options object again when it was changed since', async () => {
+  it('checks an options object again if it has changed', async () => {
     const { stampede } = setUp()
     const options = { ttlMs: 5 }
     await stampede.getOrSet('a', () => 1, options)
@@ -214,13 +214,13 @@ describe('purge', () => {
     expect(store.calls).toEqual([])
   })
 
-  it('drops the value and the response with that key', async () => {
+  it('removes the value and the response with that key', async () => {
     const { stampede, store } = setUp()
     await stampede.purge({ key: 'k' })
     expect(store.calls).toEqual([`purge ${KEY}`, `purge ${customKey('k')}`])
   })
 
-  it('rejects if the store cannot get the purge, which still holds in this process', async () => {
+  it('rejects if the store cannot get the purge, which still applies in this process', async () => {
     const { stampede, store, origin, get } = setUp()
     const first = get({ ttlMs: 30_000 })
     await settled()
@@ -330,7 +330,7 @@ describe('the count of collapsed requests', () => {
 })
 
 describe('on', () => {
-  it('reports events until it is stopped', async () => {
+  it('reports events until the listener is removed', async () => {
     const { stampede } = setUp()
     const seen: string[] = []
     const stop = stampede.on('fill.committed', ({ key }) => seen.push(key))
@@ -388,7 +388,7 @@ describe('close', () => {
     expect(stampede.stats().l1.entries).toBe(0)
   })
 
-  it('may be called again, and then ends with the first call', async () => {
+  it('may be called again, and then waits for the first call', async () => {
     const { stampede, get, origin } = setUp()
     const first = get()
     await settled()
@@ -404,7 +404,7 @@ describe('close', () => {
     expect(await first).toBe('v')
   })
 
-  it('lets fills in flight end for a while, and stores them', async () => {
+  it('waits for fills in flight for a while, and stores their values', async () => {
     const { stampede, get, origin, store } = setUp()
     const asked = [get(), get()]
     await settled()
@@ -417,7 +417,7 @@ describe('close', () => {
     expect(store.calls).toEqual([`lookup ${KEY}`, `renew ${KEY}`, `commit ${KEY}`])
   })
 
-  it('gives back the leases of fills that do not end, and ends their waiters', async () => {
+  it('releases the leases of fills that do not end, and ends the waits for them', async () => {
     const { stampede, get, origin, store } = setUp()
     const leader = get()
     const follower = get()

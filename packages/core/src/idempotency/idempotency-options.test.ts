@@ -29,8 +29,8 @@ const policy = {
   maxWaiters: 100,
 }
 
-describe('defaults', () => {
-  it('are complete, frozen, and equal to this list', () => {
+describe('the defaults of idempotency()', () => {
+  it('are complete and frozen, and equal the list in this test', () => {
     const rules = read()
     expect(rules).toEqual({
       scope,
@@ -191,7 +191,7 @@ describe('an invalid option value', () => {
     expect(refusal(() => read({ methods }))).toContain(message)
   })
 
-  it('does not include any method that Node supports', () => {
+  it('is never reported for a method that Node supports', () => {
     expect(read({ methods: NODE_METHODS }).methods).toEqual(new Set(NODE_METHODS))
   })
 

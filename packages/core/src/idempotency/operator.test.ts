@@ -94,7 +94,7 @@ describe('inspect', () => {
     expect(await inspect('job')).toMatchObject({ state: 'completed', value: { id: 7 } })
   })
 
-  it('reports the known parts of a record that cannot be parsed here', async () => {
+  it('reports the known parts of a record that this process cannot parse', async () => {
     bench = new IdempotencyBench({ idempotency: { encryptionKeys: ['a'.repeat(32)] } })
     ask = bench.route()
     await make('completed')

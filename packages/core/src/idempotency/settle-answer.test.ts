@@ -103,7 +103,7 @@ describe('withoutBody()', () => {
   })
 })
 
-it('a response without a Location has no location', () => {
+it('the location of a response is undefined without a Location field', () => {
   const end: AttemptEnd = { type: 'not-retained', head: { status: 200, headers: [] } }
   expect(settle(end)).toEqual({
     as: 'completed',

@@ -79,7 +79,7 @@ describe('a snapshot', () => {
     expect(JSON.parse(JSON.stringify(observer.snapshot()))).toMatchObject({ pid: process.pid })
   })
 
-  it('collects nothing any more after close', async () => {
+  it('collects nothing after close', async () => {
     const stampede = create()
     const observer = observe(stampede)
     observer.close()
