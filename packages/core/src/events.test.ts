@@ -10,7 +10,7 @@ const LOST: Emitted = { type: 'lease.lost', key: 'k', fence: '1' }
 
 afterEach(() => void vi.restoreAllMocks())
 
-describe('a listener', () => {
+describe('a listener of stampede.on()', () => {
   it('gets the events of its type, and with * every event', () => {
     const events = new Events()
     const told: string[] = []
@@ -70,7 +70,7 @@ describe('a listener', () => {
   )
 })
 
-describe('an event', () => {
+describe('an event of a Stampede', () => {
   const seen = (emit: (events: Events) => void) => {
     const events = new Events()
     const told: StampedeEvent[] = []
@@ -144,7 +144,7 @@ describe('event counts', () => {
   })
 })
 
-describe('a hit', () => {
+describe('a hit in memory', () => {
   it('creates no event for listeners of other types', () => {
     const events = new Events()
     const told = vi.fn()

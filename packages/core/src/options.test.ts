@@ -25,7 +25,7 @@ function refusal(run: () => unknown): string {
   throw new Error('it was accepted')
 }
 
-describe('checkNames', () => {
+describe('checkNames()', () => {
   it('accepts an empty object', () => {
     expect(checkNames('f', undefined, KNOWN)).toEqual({})
   })
@@ -92,7 +92,7 @@ describe('checkNames', () => {
   })
 })
 
-describe('checkCalled', () => {
+describe('checkCalled()', () => {
   it.each([
     ['a request', { method: 'GET', headers: {} }],
     ['a Koa context', { req: {}, res: {} }],

@@ -34,7 +34,7 @@ function setUp(options: StampedeOptions = {}) {
   return { store, stampede, origin, get }
 }
 
-describe('createStampede', () => {
+describe('createStampede()', () => {
   it('needs no options', async () => {
     const stampede = createStampede()
     expect(await stampede.getOrSet('k', () => 1, { ttlMs: 1_000 })).toBe(1)
@@ -102,7 +102,7 @@ describe('createStampede', () => {
   )
 })
 
-describe('getOrSet', () => {
+describe('stampede.getOrSet()', () => {
   it.each([
     ['', () => 1, { ttlMs: 5 }, 'getOrSet: key: received ""; use a non-empty string'],
     [5, () => 1, { ttlMs: 5 }, 'getOrSet: key: received 5'],
@@ -166,7 +166,7 @@ describe('getOrSet', () => {
   })
 })
 
-describe('purge', () => {
+describe('stampede.purge()', () => {
   it.each([
     [undefined, undefined, 'purge: received undefined; pass exactly one target'],
     [{}, undefined, 'purge: received an object'],
@@ -259,7 +259,7 @@ describe('purge', () => {
   })
 })
 
-describe('stats', () => {
+describe('stampede.stats()', () => {
   it('counts events, and reports the work under way', async () => {
     const { stampede, origin, get, store } = setUp()
     const none = {
@@ -329,7 +329,7 @@ describe('the count of collapsed requests', () => {
   })
 })
 
-describe('on', () => {
+describe('stampede.on()', () => {
   it('reports events until the listener is removed', async () => {
     const { stampede } = setUp()
     const seen: string[] = []
@@ -377,7 +377,7 @@ describe('on', () => {
   })
 })
 
-describe('close', () => {
+describe('stampede.close()', () => {
   it('makes later calls reject', async () => {
     const { stampede, get } = setUp()
     await stampede.close()

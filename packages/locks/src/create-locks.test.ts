@@ -48,7 +48,7 @@ async function warningsOf(run: () => Promise<unknown>): Promise<string[]> {
   return warnings
 }
 
-describe('acquire', () => {
+describe('locks.acquire()', () => {
   it('gives each lease a higher fence than all leases before, even in the same millisecond', async () => {
     const { acquire } = setUp()
     const fences: bigint[] = []
@@ -162,7 +162,7 @@ describe('acquire', () => {
   })
 })
 
-describe('an abort of acquire', () => {
+describe('an abort of locks.acquire()', () => {
   it('prevents every command if the signal was aborted before the call', async () => {
     const { acquire, store } = setUp()
     const signal = AbortSignal.abort(new Error('no need'))
@@ -225,7 +225,7 @@ describe('an abort of acquire', () => {
   )
 })
 
-describe('one signal', () => {
+describe('one abort signal', () => {
   it('can end any number of waits without a MaxListenersExceededWarning', async () => {
     const { locks } = setUp()
     const shutdown = new AbortController()
@@ -244,7 +244,7 @@ describe('one signal', () => {
   })
 })
 
-describe('tryAcquire', () => {
+describe('locks.tryAcquire()', () => {
   it('gives a lease, or null if another process holds the lock', async () => {
     const { locks, another } = setUp()
     const lease = await locks.tryAcquire('job', { leaseMs: 500 })
@@ -420,7 +420,7 @@ describe('the renewal of a lease', () => {
   })
 })
 
-describe('release', () => {
+describe('lease.release()', () => {
   it.each([
     ['before', 'before'],
     ['after', 'after'],
@@ -461,7 +461,7 @@ describe('release', () => {
     await expect(locks.tryAcquire('job')).rejects.toMatchObject({ code: 'ERR_LOCK_UNAVAILABLE' })
   })
 
-  it('lets a waiter of this process get the lock even if its own reply is lost', async () => {
+  it('lets a waiter of this process get the lock even if the reply to the release is lost', async () => {
     const { acquire, store, clock } = setUp()
     const lease = await acquire()
     const waiting = acquire()
@@ -490,7 +490,7 @@ describe('release', () => {
   })
 })
 
-describe('run', () => {
+describe('locks.run()', () => {
   it('holds the lock while the function runs, and returns its result', async () => {
     const { locks } = setUp()
     const result = await locks.run('job', async (lease) => {
@@ -572,7 +572,7 @@ describe('run', () => {
   })
 })
 
-describe('await using', () => {
+describe('await using with a lease', () => {
   it('releases the lease at the end of the block, and keeps the error of the block', async () => {
     const { acquire, store, locks } = setUp()
     const block = async (): Promise<string> => {
@@ -593,7 +593,7 @@ describe('await using', () => {
   })
 })
 
-describe('acquire with the option within', () => {
+describe('locks.acquire() with the option within', () => {
   it('gives a nested lease without a command to the store', async () => {
     const { acquire, store } = setUp()
     const outer = await acquire()
@@ -657,7 +657,7 @@ describe('acquire with the option within', () => {
   })
 })
 
-describe('close', () => {
+describe('locks.close()', () => {
   it('rejects waiters and later callers with ERR_LOCK_ABORTED', async () => {
     const { acquire, another, locks } = setUp()
     await another()
@@ -717,7 +717,7 @@ describe('close', () => {
   )
 })
 
-describe('a waiter', () => {
+describe('a waiter for a lock', () => {
   it('sends acquire again if messages of the store may have been lost', async () => {
     const { acquire, another, store } = setUp()
     await another()
@@ -746,7 +746,7 @@ describe('a waiter', () => {
 
 const alive = (each: Parameters<typeof queryObjects>[0]) => queryObjects(each, { format: 'count' })
 
-describe('createLocks', () => {
+describe('createLocks()', () => {
   it('keeps no memory of a thousand keys that were locked, waited for, given up or lost', async () => {
     const { locks, clock, store } = setUp({ leaseMs: 1_000 })
     const [contenders, leases] = [alive(Contender), alive(Lease)]

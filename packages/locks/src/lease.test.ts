@@ -107,7 +107,7 @@ describe('the end of a lease', () => {
   })
 })
 
-describe('renew', () => {
+describe('lease.renew()', () => {
   it('extends the lease at once', async () => {
     const { clock, lease } = setUp(1_000)
     await clock.advance(500)
@@ -126,7 +126,7 @@ describe('renew', () => {
   })
 })
 
-describe('release', () => {
+describe('lease.release()', () => {
   it('ends the lease at once, aborts the signal, and leaves no timer', async () => {
     const { clock, lease, told } = setUp()
     const releasing = lease.release()

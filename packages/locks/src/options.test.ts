@@ -36,7 +36,7 @@ describe('an invalid option of createLocks', () => {
   })
 })
 
-describe('an invalid argument of acquire', () => {
+describe('an invalid argument of locks.acquire()', () => {
   const locks = createLocks({ store: store() })
   const acquire = (key: unknown, options?: unknown) => locks.acquire(key as never, options as never)
 
@@ -65,7 +65,7 @@ describe('an invalid argument of acquire', () => {
     await lease.release()
   })
 
-  it('is reported for run without a function', async () => {
+  it('is also reported for locks.run() without a function', async () => {
     await expect(locks.run('k', {} as never)).rejects.toMatchObject({
       code: 'ERR_STAMPEDE_OPTION',
       message: expect.stringContaining('run: fn: received'),
@@ -74,7 +74,7 @@ describe('an invalid argument of acquire', () => {
   })
 })
 
-describe('tryAcquire', () => {
+describe('locks.tryAcquire()', () => {
   it('rejects the option waitMs, because tryAcquire never waits', async () => {
     const locks = createLocks({ store: store() })
     await expect(locks.tryAcquire('k', { waitMs: 5 } as never)).rejects.toMatchObject({

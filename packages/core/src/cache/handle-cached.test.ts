@@ -850,7 +850,7 @@ describe('Cache-Control of a request', () => {
   })
 })
 
-describe('waitMs', () => {
+describe('the option waitMs', () => {
   it.each([
     ['origin', 'bypass', undefined, 'Stampede; fwd=uri-miss; detail=wait-timeout'],
     ['unavailable', 'cache', 503, 'Stampede; fwd=uri-miss; collapsed=?0; detail=wait-timeout'],
@@ -1027,7 +1027,7 @@ describe('requests beyond originConcurrency while the store is unavailable', () 
   })
 })
 
-describe('softTimeoutMs', () => {
+describe('the option softTimeoutMs', () => {
   const late = { staleIfErrorMs: 60_000, softTimeoutMs: 300 }
 
   async function expired(options: CacheOptions<RequestView> = {}) {

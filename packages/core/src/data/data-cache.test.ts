@@ -79,7 +79,7 @@ describe('a data cache', () => {
   })
 })
 
-describe('get', () => {
+describe('get() of a data cache', () => {
   it('returns a stored value from memory or the store until the stale window ends', async () => {
     const { a, b, clock } = two({ staleWhileRevalidateMs: 1_000 })
     expect(await a.get('k')).toBeUndefined()
@@ -110,7 +110,7 @@ describe('get', () => {
   })
 })
 
-describe('set and delete', () => {
+describe('set() and delete() of a data cache', () => {
   it('replace and remove the value', async () => {
     const { rates } = setUp()
     expect(await rates.set('k', { at: new Date(0) })).toEqual({ at: '1970-01-01T00:00:00.000Z' })
@@ -272,7 +272,7 @@ describe('set and delete', () => {
   })
 })
 
-describe('forceFresh', () => {
+describe('the option forceFresh', () => {
   it('runs the factory although a fresh value is stored', async () => {
     const { rates } = setUp()
     await rates.getOrSet('k', () => 1)
@@ -282,7 +282,7 @@ describe('forceFresh', () => {
   })
 })
 
-describe('wrap', () => {
+describe('wrap() of a data cache', () => {
   it('runs the function once per key', async () => {
     const { rates } = setUp()
     const asked: string[] = []

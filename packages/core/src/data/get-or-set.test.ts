@@ -25,7 +25,7 @@ function setUp(store: StampedeStore = memoryStore()) {
   return { clock, stampede, transcript, origin, get }
 }
 
-describe('a miss', () => {
+describe('a miss of getOrSet', () => {
   it('runs the factory once for all concurrent callers', async () => {
     const { origin, get, transcript } = setUp()
     const asked = [get(), get(), get()]
@@ -54,7 +54,7 @@ describe('a miss', () => {
   })
 })
 
-describe('tags', () => {
+describe('tags of getOrSet', () => {
   it('are computed from the value that the factory returns, with its type', async () => {
     const { stampede } = setUp()
     const asked: unknown[] = []
@@ -75,7 +75,7 @@ describe('tags', () => {
   })
 })
 
-describe('a stale value', () => {
+describe('a stale value of getOrSet', () => {
   it('is returned at once, while one refresh runs in the background', async () => {
     const { origin, get, clock, transcript } = setUp()
     const swr = { staleWhileRevalidateMs: 5_000 }
@@ -124,7 +124,7 @@ describe('a stale value', () => {
   })
 })
 
-describe('a failure', () => {
+describe('a failure of the factory', () => {
   it('is shared with all waiters and with calls in the back-off', async () => {
     const { origin, get, clock, transcript } = setUp()
     const asked = [get(), get(), get()].map((each) => each.catch((error: Error) => error.message))
@@ -151,7 +151,7 @@ describe('a failure', () => {
   })
 })
 
-describe('a purge', () => {
+describe('a purge of a getOrSet value', () => {
   it('prevents the commit of a fill in flight, whose value only its own caller gets', async () => {
     const { origin, get, stampede, transcript } = setUp()
     const early = get()
@@ -219,7 +219,7 @@ describe('a factory that does not end in time', () => {
   )
 })
 
-describe('values', () => {
+describe('values of getOrSet', () => {
   it('are frozen and converted by JSON, also for the first caller', async () => {
     const { stampede } = setUp()
     const make = () => ({ at: new Date(0), list: [1] })

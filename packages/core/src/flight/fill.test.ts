@@ -107,7 +107,7 @@ describe('a fill', () => {
   })
 
   it.each(ENDS)(
-    'gives a second result to a follower that calls again at once after it was %s',
+    'gives a second result to a follower that calls again at once after the fill was %s',
     async (_, result) => {
       const { rt } = setUp(NO_L1)
       const { caller, origin } = scripted()
@@ -128,7 +128,7 @@ describe('a fill', () => {
     ['without the store', true],
   ])('a fill %s', (_how, isAway) => {
     it.each(ENDS)(
-      'gives a result to each request that arrives while it ends as %s',
+      'gives a result to each request that arrives while the fill ends as %s',
       async (_, result) => {
         const { rt, store } = setUp(NO_L1)
         if (isAway) store.always = refuse

@@ -46,7 +46,7 @@ describe('a purge', () => {
   }
 
   it.each(STEPS)(
-    'gives later requests a new value, %d steps after a lookup was sent',
+    'gives later requests a new value, %d microtasks after a lookup was sent',
     async (steps) => {
       const { get, origin, stampede } = setUp(NO_L1)
       const first = get({ ttlMs: 30_000 })
@@ -61,7 +61,7 @@ describe('a purge', () => {
   )
 
   it.each(STEPS)(
-    'gives later requests a new value, %d steps after the lookup of a stale entry was sent',
+    'gives later requests a new value, %d microtasks after the lookup of a stale entry was sent',
     async (steps) => {
       const { get, origin, stampede } = setUp(NO_L1)
       const swr = { staleWhileRevalidateMs: 30_000 }
@@ -79,7 +79,7 @@ describe('a purge', () => {
   )
 
   it.each(STEPS)(
-    'gives later requests a new value, %d steps after the origin ended',
+    'gives later requests a new value, %d microtasks after the origin ended',
     async (steps) => {
       const { get, origin, stampede } = setUp(NO_L1)
       const early = [get(), get()].map(outcome)
@@ -92,7 +92,7 @@ describe('a purge', () => {
   )
 
   it.each(STEPS)(
-    'keeps the old value out of L1, %d steps after the origin ended',
+    'keeps the old value out of L1, %d microtasks after the origin ended',
     async (steps) => {
       const { get, origin, stampede } = setUp()
       const early = outcome(get())
@@ -130,7 +130,7 @@ describe('a purge', () => {
   })
 
   it.each(STEPS)(
-    'leaves no request without a result when the fills around it end %d steps apart',
+    'leaves no request without a result when the fills around it end %d microtasks apart',
     async (steps) => {
       const { rt, stampede, store } = setUp(NO_L1)
       const { caller, origin } = scripted()
@@ -176,7 +176,7 @@ describe('a purge', () => {
   })
 
   it.each(STEPS)(
-    'is not undone by a reply with a hit-for-miss marker, %d steps after the lookup was sent',
+    'is not undone by a reply with a hit-for-miss marker, %d microtasks after the lookup was sent',
     async (steps) => {
       const { a, b } = setUpTwo()
       const own = scripted()

@@ -413,7 +413,7 @@ describe('a purge during an early refresh', () => {
   )
 
   it.each(STEPS)(
-    'leaves no lease if it comes %d steps after the lookup was sent',
+    'leaves no lease if it comes %d microtasks after the lookup was sent',
     async (steps) => {
       for (const options of [{}, NO_L1]) {
         stores = sharedStores()
@@ -438,7 +438,7 @@ describe('a purge during an early refresh', () => {
   )
 
   it.each(STEPS)(
-    'makes the next request get a new value if it is soft and comes %d steps after the lookup',
+    'makes the next request get a new value if it is soft and comes %d microtasks after the lookup',
     async (steps) => {
       const { a, get } = await filled({ more: { staleWhileRevalidateMs: 5_000 } })
       chance = STARTS_REFRESH

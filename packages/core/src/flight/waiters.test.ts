@@ -21,7 +21,7 @@ function setUp() {
   return { clock, rt, ends, waiters, group, join, emptied: () => emptied }
 }
 
-describe('waiters', () => {
+describe('waiters of a flight', () => {
   it('time out after their own waitMs, in any order of joining', async () => {
     const { clock, rt, ends, waiters, join, emptied } = setUp()
     waiters.startClocks(rt)

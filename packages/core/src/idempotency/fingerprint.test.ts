@@ -116,7 +116,7 @@ describe('method, target and media type', () => {
   })
 })
 
-describe('bodies as sent', () => {
+describe('request bodies as sent', () => {
   it.each<[string, Sent, Sent]>([
     ['order, space, numbers', json('{"a":1,"b":[2.0]}'), json(' {"b":[2],\n"a":1e0}')],
     ['escapes', json('{"\\u0061":"\\/"}'), json('{"a":"/"}')],
@@ -232,7 +232,7 @@ describe('multipart/form-data', () => {
   })
 })
 
-describe('bodies that a parser has read', () => {
+describe('request bodies that a parser has read', () => {
   const value = { b: [1.5, 'é', null, { '': true }], a: 'x/y' }
   const sent = (body: unknown, type = JSON_TYPE): Sent => ({ type, body: parsed(body) })
 
@@ -282,7 +282,7 @@ describe('bodies that a parser has read', () => {
   })
 })
 
-describe('bodies without a known form', () => {
+describe('request bodies without a known form', () => {
   const told = (body: RequestBody, mode: FingerprintMode) =>
     fingerprint(names, requestOf({ type: JSON_TYPE }), body, mode)
   const cycle: unknown[] = []

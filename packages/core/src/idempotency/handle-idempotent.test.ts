@@ -17,7 +17,7 @@ afterEach(async () => {
   await bench.stampede.close()
 })
 
-describe('a new key', () => {
+describe('a new idempotency key', () => {
   it('runs the handler with an attempt, and sends its response', async () => {
     const ask = bench.route()
     const first = await ask({ body: { a: 1 } })
@@ -164,7 +164,7 @@ describe('the outcome event of a request', () => {
   })
 })
 
-describe('a request without the store', () => {
+describe('a request with a key while the store is unavailable', () => {
   it('is refused by default, and may be retried', async () => {
     bench.store.next('begin', refuse)
     const ask = bench.route()

@@ -60,7 +60,7 @@ describe('the defaults of idempotency()', () => {
   })
 })
 
-describe('a given option', () => {
+describe('an option of idempotency()', () => {
   it('replaces the default', () => {
     const required = () => false
     const fingerprint = () => 1
@@ -127,7 +127,7 @@ describe('a given option', () => {
   })
 })
 
-describe('a scope', () => {
+describe('the option scope', () => {
   it.each([undefined, null, 'user', 7, {}])('is rejected as %j, with an example', (value) => {
     expect(refusal(() => readIdempotencyOptions({ scope: value }))).toMatch(
       /^idempotency\.scope: .*: idempotency\(\{ scope: \(req\) => req\.user\.id \}\)$/,
@@ -143,7 +143,7 @@ describe('a scope', () => {
   })
 })
 
-describe('an invalid option value', () => {
+describe('an invalid option value of idempotency()', () => {
   type Case = [name: string, value: unknown, fix: string]
   const cases = (name: string, fix: string, values: readonly unknown[]): Case[] =>
     values.map((value) => [name, value, fix])
@@ -206,7 +206,7 @@ describe('an invalid option value', () => {
   })
 })
 
-describe('an unknown option', () => {
+describe('an unknown option of idempotency()', () => {
   it.each([
     ['lease', 'leaseMs'],
     ['retention', 'retentionMs'],

@@ -28,8 +28,8 @@ const many = <T>(count: number, make: () => Promise<T>): Promise<T[]> =>
 const statuses = (requests: readonly ScriptedRequest[]) => requests.map(({ got }) => got?.status)
 const wait = { onBusy: 'wait' } as const
 
-describe('concurrent requests', () => {
-  it('cause one begin command if they have one key, and one of them runs', async () => {
+describe('concurrent requests with one idempotency key', () => {
+  it('cause one begin command, and one request runs', async () => {
     const all = await many(40, here.route())
     expect(here.store.take()).toEqual(['begin'])
     const [first, ...others] = all
@@ -38,7 +38,7 @@ describe('concurrent requests', () => {
     await first?.answer()
   })
 
-  it('cause one begin command if they wait, and all get the response', async () => {
+  it('cause one begin command if onBusy is wait, and all get the response', async () => {
     const all = await many(40, here.route(wait))
     expect(here.store.take()).toEqual(['begin, wait'])
     const [first, ...others] = all

@@ -60,7 +60,7 @@ describe('a response without a decision of the handler', () => {
   })
 })
 
-describe('keep()', () => {
+describe('attempt.keep()', () => {
   const verdict = 'keep'
 
   it('keeps every status', () => {
@@ -79,7 +79,7 @@ describe('keep()', () => {
 describe.each([
   ['release', RELEASE],
   ['uncertain', UNCERTAIN],
-] as const)('%s()', (verdict, outcome) => {
+] as const)('attempt.%s()', (verdict, outcome) => {
   it('decides in any case, with or without a response', () => {
     for (const status of ALL) {
       expect(settle(answered(status), { verdict })).toEqual(outcome)
@@ -91,7 +91,7 @@ describe.each([
   })
 })
 
-describe('withoutBody()', () => {
+describe('attempt.withoutBody()', () => {
   it('keeps the status and location, and changes nothing else', () => {
     for (const status of KEPT) {
       expect(settle(answered(status), { keepsBody: false })).toEqual(marker(status))

@@ -140,21 +140,24 @@ const WAYS: ReadonlyArray<readonly [string, Handler, string]> = [
   ['a length', (res) => res.setHeader('Content-Length', 5).end('hello'), 'hello'],
 ]
 
-describe('a response whose end is held until the attempt is recorded', () => {
-  test.each(WAYS)('is then sent unchanged if the handler used %s', async (_, handler, body) => {
-    await using bare = await serve((req, res) => void handler(res, req, res))
-    const plain = await rawRequest(bare.port, '/', [], 'POST')
-    await hold(handler, async ({ told, release, ends, received }) => {
-      expect(textOf(await told)).toBe(body)
-      await settle()
-      expect(received()).not.toMatch(/\r\n0\r\n\r\n$/)
-      const text = withoutDate(await release())
-      expect(text).toBe([plain.head.join('\r\n'), plain.body].join('\r\n\r\n'))
-      expect(ends).toHaveLength(1)
-    })
-  })
+describe('a response whose end is held', () => {
+  test.each(WAYS)(
+    'is sent unchanged after the attempt is recorded if the handler used %s',
+    async (_, handler, body) => {
+      await using bare = await serve((req, res) => void handler(res, req, res))
+      const plain = await rawRequest(bare.port, '/', [], 'POST')
+      await hold(handler, async ({ told, release, ends, received }) => {
+        expect(textOf(await told)).toBe(body)
+        await settle()
+        expect(received()).not.toMatch(/\r\n0\r\n\r\n$/)
+        const text = withoutDate(await release())
+        expect(text).toBe([plain.head.join('\r\n'), plain.body].join('\r\n\r\n'))
+        expect(ends).toHaveLength(1)
+      })
+    },
+  )
 
-  test('does not begin before that if end() has the complete body', () =>
+  test('does not begin before the attempt is recorded if end() has the complete body', () =>
     hold(
       (res) => res.end('hello'),
       async ({ told, received, release }) => {
@@ -165,7 +168,7 @@ describe('a response whose end is held until the attempt is recorded', () => {
       },
     ))
 
-  test('arrives before that except for its end if the handler writes in pieces', () =>
+  test('arrives before the attempt is recorded, except for its end, if written in pieces', () =>
     hold(
       (res) => [res.write('hel'), res.write('lo'), res.end()],
       async ({ told, received, client, release }) => {
