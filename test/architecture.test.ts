@@ -31,7 +31,7 @@ function importsOf(from: string): Import[] {
 const imports = sources.flatMap(importsOf)
 
 describe('the map of files', () => {
-  it('has for each file one sentence, taken from its first comment', () => {
+  it('has one sentence for each file, taken from the first comment of the file', () => {
     for (const path of files.filter(isMapped)) {
       const sentence = firstSentence(read(path))
       expect(sentence, `${path} begins with a comment that says what is in it`).toMatch(/\w+ .*\w/)
@@ -53,7 +53,7 @@ describe('imports between packages', () => {
     cli: ['core', 'redis'],
   }
 
-  it('follow only the arrows of ARCHITECTURE.md', () => {
+  it('follow only the arrows in ARCHITECTURE.md', () => {
     for (const { from, to } of imports) {
       const [, owner = ''] = /^packages\/([^/]+)\//.exec(from) ?? []
       const [, other] = /^@stampede\/([^/]+)/.exec(to) ?? []
@@ -62,7 +62,7 @@ describe('imports between packages', () => {
     }
   })
 
-  it('are declared in package.json, which declares no other package of ours', () => {
+  it('are declared in package.json, which declares no other package of this repository', () => {
     for (const [name, arrows] of Object.entries(ARROWS)) {
       const { dependencies = {} } = JSON.parse(read(`packages/${name}/package.json`))
       const ours = Object.keys(dependencies).filter((each) => each.startsWith('@stampede/'))
@@ -94,7 +94,7 @@ describe('imports between packages', () => {
   })
 })
 
-describe('core', () => {
+describe('packages/core', () => {
   /** A folder may import folders of a lower rank and of its own rank. */
   const RANK: ReadonlyArray<readonly [RegExp, number]> = [
     [/^packages\/core\/src\/testing\//, 7],
@@ -142,7 +142,7 @@ describe('core', () => {
     }
   })
 
-  it('has at most 20 files for the journey of a cached request', () => {
+  it('has at most 20 files on the path of a cached request', () => {
     const stages = sources.filter((path) => path.startsWith('packages/core/src/cache/'))
     expect(stages.length).toBeLessThanOrEqual(20)
   })
@@ -155,7 +155,7 @@ describe('core', () => {
     }
   })
 
-  it('calls the stages of a cached request in the order of the journey', () => {
+  it('calls the stages of a cached request in the documented order', () => {
     const journey = (file: string, from: string, order: readonly string[]): void => {
       const text = read(`packages/core/src/cache/${file}`)
       const places = order.map((call) => text.indexOf(call, text.indexOf(from)))

@@ -70,7 +70,7 @@ describe.each(Object.entries(DOORS))('%s', (door, listed) => {
   const { exports } = JSON.parse(read(`packages/${name}/package.json`))
   const target = exports[subpath === '.' ? '.' : `./${subpath}`]
 
-  it('exports exactly its names', () => {
+  it('exports exactly the listed names', () => {
     const source = read(`packages/${name}/${target['stampede:source'].slice(2)}`)
     const lists = [...source.matchAll(/^export (?:type )?\{([^}]*)\} from/gm)].map(
       ([, list = '']) => list,

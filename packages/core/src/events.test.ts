@@ -11,7 +11,7 @@ const LOST: Emitted = { type: 'lease.lost', key: 'k', fence: '1' }
 
 afterEach(() => void vi.restoreAllMocks())
 
-describe('a listener', () => {
+describe('a listener of stampede.on()', () => {
   it('gets the events of its type, and with * every event', () => {
     const events = new Events()
     const told: string[] = []
@@ -45,7 +45,7 @@ describe('a listener', () => {
     expect(told).toEqual(['first', 'second', 'second'])
   })
 
-  it('still gets events after others of its type were removed', () => {
+  it('still gets events after other listeners of its type were removed', () => {
     const events = new Events()
     events.on('lease.lost', () => {})()
     const told = vi.fn()
@@ -55,7 +55,7 @@ describe('a listener', () => {
   })
 
   it.each([new Error('mine'), 'a string', undefined, null, Symbol('s'), Object.create(null)])(
-    'becomes a warning if it throws %o, and the others still get the event',
+    'causes a warning if it throws %o, and other listeners still get the event',
     (thrown) => {
       const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
       const events = new Events()
@@ -71,7 +71,7 @@ describe('a listener', () => {
   )
 })
 
-describe('an event', () => {
+describe('an event of a Stampede', () => {
   const seen = (emit: (events: Events) => void) => {
     const events = new Events()
     const told: StampedeEvent[] = []
@@ -80,7 +80,7 @@ describe('an event', () => {
     return told
   }
 
-  it("has the user's key and the internal one", () => {
+  it('has the key of the user and the internal key', () => {
     expect(seen((events) => events.hit('d:=rates:eur', 'l1', false))).toEqual([
       {
         type: 'entry.hit',
@@ -147,8 +147,8 @@ describe('event counts', () => {
   })
 })
 
-describe('a hit', () => {
-  it('creates no event for a listener of another type', () => {
+describe('a hit in memory', () => {
+  it('creates no event for listeners of other types', () => {
     const events = new Events()
     const told = vi.fn()
     events.on('lease.lost', told)
@@ -160,7 +160,7 @@ describe('a hit', () => {
     expect(told).toHaveBeenCalledOnce()
   })
 
-  it('is an event for listeners', () => {
+  it('is an event for its listeners', () => {
     const events = new Events()
     const told = vi.fn()
     events.hit('k', 'l1', false)

@@ -23,7 +23,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, express) => {
   test.each([
     ['the app that has the cache', true, false],
     ['the mounted app that responds', false, true],
-  ])('mints no ETag if `etag` is off in %s', async (_which, outer, inner) => {
+  ])('adds no ETag if the Express setting `etag` is off in %s', async (_which, outer, inner) => {
     const clock = new ManualClock()
     const stampede = createStampede({ clock })
     const app = express()
@@ -45,7 +45,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, express) => {
     expect([refreshed.body, fieldOf(refreshed, 'etag')]).toEqual(['{"run":2}', []])
   })
 
-  test('counts requests by the pattern of the route that handled them', async () => {
+  test('counts requests in stats().routes by the pattern of their route', async () => {
     const stampede = createStampede()
     const app = express().use(stampedeCache({ stampede, ttlMs: 60_000 }))
     const router = Router()
@@ -64,7 +64,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, express) => {
     })
   })
 
-  test('takes tags from res.locals of the handler, also in a background refresh', async () => {
+  test('calls `tags` with res.locals of the handler, also in a background refresh', async () => {
     const stampede = createStampede()
     const seen: string[] = []
     const refreshed = new Promise<void>((resolve) => {
@@ -100,7 +100,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, express) => {
     expect(await ask()).toBe('run 4')
   })
 
-  test('purges on the host that a trusted proxy names', async () => {
+  test('purges a path on the host that X-Forwarded-Host of a trusted proxy names', async () => {
     const stampede = createStampede()
     let runs = 0
     const app = express().set('trust proxy', true)
@@ -122,7 +122,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, express) => {
     expect(await ask()).toBe('run 3')
   })
 
-  test('lets a compressor outside of the cache compress for each client', async () => {
+  test('lets an outer compression middleware encode one shared stream for each client', async () => {
     const source = new PassThrough()
     let runs = 0
     const app = express().use(compression(), stampedeCache({ ttlMs: 60_000, collapse: 'stream' }))

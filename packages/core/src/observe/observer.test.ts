@@ -20,7 +20,7 @@ function create(store = new FaultyStore()): Stampede {
   return stampede
 }
 
-describe('a snapshot', () => {
+describe('a snapshot of a Stampede', () => {
   it('has the key that is being filled, its lease and its waiters, and no key afterwards', async () => {
     const stampede = create()
     const observer = observe(stampede)
@@ -79,7 +79,7 @@ describe('a snapshot', () => {
     expect(JSON.parse(JSON.stringify(observer.snapshot()))).toMatchObject({ pid: process.pid })
   })
 
-  it('collects nothing any more after close', async () => {
+  it('collects nothing after close', async () => {
     const stampede = create()
     const observer = observe(stampede)
     observer.close()
