@@ -35,6 +35,7 @@ const BESIDE = inFolders(
   'http',
   'idempotency',
   'locks',
+  'metrics',
   'protocol',
   'purges',
   'snippets',

@@ -56,6 +56,8 @@ const DOORS: Readonly<Record<string, string>> = {
     AcquireOptions createLocks createQuorumLocks FencedUpdate
     fencedUpdate Lease LockError LockErrorCode Locks LocksOptions QuorumLease QuorumLocks
     QuorumOptions Released`,
+  '@stampede/metrics': `
+    LockStats MetricsOptions StampedeMetrics stampedeMetrics`,
 }
 
 const read = (path: string): string =>
@@ -92,7 +94,7 @@ describe.each(Object.entries(DOORS))('%s', (door, listed) => {
 })
 
 it('the list of entry points is complete', () => {
-  for (const name of ['core', 'node-http', 'redis', 'express', 'koa', 'locks']) {
+  for (const name of ['core', 'node-http', 'redis', 'express', 'koa', 'locks', 'metrics']) {
     const subpaths = Object.keys(JSON.parse(read(`packages/${name}/package.json`)).exports)
     const doors = subpaths.map((subpath) => `@stampede/${name}${subpath.slice(1)}`)
     const ours = Object.keys(DOORS).filter((door) => `${door}/`.startsWith(`@stampede/${name}/`))
