@@ -31,8 +31,8 @@ export interface StampedeMetrics {
 }
 
 /**
- * Registers the metrics of a Stampede. Counters and gauges are read at each scrape, so a hit costs
- * nothing. Throws `ERR_STAMPEDE_OPTION`.
+ * Registers the metrics of a Stampede. Counters and gauges are read at each scrape, so requests do
+ * not pay for them. Throws `ERR_STAMPEDE_OPTION`.
  */
 export function stampedeMetrics(options: MetricsOptions): StampedeMetrics {
   const read = readOptions('stampedeMetrics', options, READERS)
