@@ -36,6 +36,7 @@ const BESIDE = inFolders(
   'http',
   'idempotency',
   'locks',
+  'metrics',
   'protocol',
   'purges',
   'snippets',

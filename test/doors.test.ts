@@ -60,6 +60,8 @@ const DOORS: Readonly<Record<string, string>> = {
     QuorumOptions Released`,
   '@stampede/otel': `
     instrumentStampede StampedeInstrumentation`,
+  '@stampede/metrics': `
+    LockStats MetricsOptions StampedeMetrics stampedeMetrics`,
 }
 
 const read = (path: string): string =>
@@ -96,7 +98,7 @@ describe.each(Object.entries(DOORS))('%s', (door, listed) => {
 })
 
 it('the list of entry points is complete', () => {
-  for (const name of ['core', 'node-http', 'redis', 'express', 'koa', 'locks', 'otel']) {
+  for (const name of ['core', 'node-http', 'redis', 'express', 'koa', 'locks', 'metrics', 'otel']) {
     const subpaths = Object.keys(JSON.parse(read(`packages/${name}/package.json`)).exports)
     const doors = subpaths.map((subpath) => `@stampede/${name}${subpath.slice(1)}`)
     const ours = Object.keys(DOORS).filter((door) => `${door}/`.startsWith(`@stampede/${name}/`))
