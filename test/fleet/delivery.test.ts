@@ -133,7 +133,7 @@ describe('a purge after a delivery', () => {
     expect(scripts).toBe(1)
   })
 
-  it('keeps an entry of an earlier fill from the current wait', async () => {
+  it('prevents the late entry of an earlier fill from being used', async () => {
     const { filler, waiter, wakes, grant } = await setUp()
     const channel = `${wakePrefix}*`
     const seen: Buffer[] = []

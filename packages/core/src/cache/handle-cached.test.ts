@@ -396,7 +396,7 @@ describe('Vary of a response', () => {
   const french = { 'accept-language': 'fr' }
   const varying = (body: string): Answer => ({ headers: { vary: 'Accept-Language' }, body })
 
-  it('keeps the response from waiters with other values of the named fields', async () => {
+  it('prevents waiters with other values of the named fields from getting the response', async () => {
     const cache = cacheWith()
     const all = [ask(cache, german), ask(cache, french), ask(cache, french), ask(cache, german)]
     await settled()

@@ -132,7 +132,7 @@ describe('the status of a response', () => {
   )
 
   it.each([100, 103, 206, 304, 401, 403, 407, 408, 421, 425, 429])(
-    'keeps %d from being stored',
+    'prevents %d from being stored',
     (status) => {
       const expected = { store: false, reason: 'status', failure: false }
       expect(judge(cc('public, max-age=60'), TTL, status)).toEqual(expected)

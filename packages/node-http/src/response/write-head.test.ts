@@ -45,7 +45,7 @@ const FORMS: ReadonlyArray<readonly [name: string, answer: (res: ServerResponse)
   ['no such field', (res) => res.writeHead(200, { 'X-A': 'a' }).end()],
 ]
 
-describe.each(FORMS)('a head written with %s', (_, answer) => {
+describe.each(FORMS)('a response head written with %s', (_, answer) => {
   test.each([[[]], [[['cache-status', 'S']] as const]])(
     'loses one field and gets %j',
     async (add) => {

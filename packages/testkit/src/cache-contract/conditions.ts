@@ -80,7 +80,7 @@ export function conditionCases(adapter: CacheAdapter): void {
     }
   })
 
-  it('sends 304 for an ETag of its own after the entry expired and was filled again', async () => {
+  it('sends 304 for an ETag that the cache added, also after another fill of the entry', async () => {
     const { clock, runs, start } = setUp(adapter, () => ({ body: 'the same' }))
     await using app = await start()
     const { headers } = await ask(`${app.url}/a`)

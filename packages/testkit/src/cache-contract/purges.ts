@@ -275,7 +275,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe('run 3')
   })
 
-  it('keep a page from replacing an error if the purge comes while the handler runs', async () => {
+  it('prevent a page from replacing an error if the purge comes while the handler runs', async () => {
     const gate = createGate()
     const { clock, runs, stampede, start } = setUp(adapter, async (_seen, run) => {
       if (run === 1) return {}
