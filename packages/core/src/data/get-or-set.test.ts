@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { afterEach, describe, expect, it } from 'vitest'
 import {
   createStampede,
@@ -34,6 +35,32 @@ describe('a miss of getOrSet', () => {
     origin.run(0).resolve({ price: 5 })
     expect(await Promise.all(asked)).toEqual([{ price: 5 }, { price: 5 }, { price: 5 }])
     expect(transcript.take()).toEqual(['lease.granted', 'fill.started', 'fill.committed'])
+  })
+
+  it('runs the factory in the async context of its own caller, also if another call began the flight', async () => {
+    const { stampede } = setUp()
+    const user = new AsyncLocalStorage<string>()
+    const seen: unknown[] = []
+    const origin = new ScriptedOrigin<string>()
+    const get = (name: string) =>
+      user.run(name, () =>
+        stampede.getOrSet(
+          'k',
+          (context) => {
+            seen.push(user.getStore())
+            return origin.factory(context)
+          },
+          { ttlMs: 1_000 },
+        ),
+      )
+    const asked = [get('ann'), get('bob')]
+    await settled()
+    await stampede.purge({ key: 'k' })
+    origin.run(0).resolve('old')
+    await settled()
+    origin.run(1).resolve('new')
+    expect(await Promise.all(asked)).toEqual(['old', 'new'])
+    expect(seen).toEqual(['ann', 'bob'])
   })
 
   it('is a hit afterwards, until ttlMs is over', async () => {

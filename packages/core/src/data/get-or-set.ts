@@ -87,6 +87,7 @@ async function resolveCall<T, P>(
   // Without this purge in the whole fleet, the call could get the value of an earlier fill.
   if (plan.forceFresh) await purgeKey(rt, internalKey, false)
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+    if (rt.flights.has(internalKey)) call.captureContext()
     const promised = resolve(rt, internalKey, plan, call)
     const resolution = promised instanceof Promise ? await promised : promised
     if (resolution.type !== 'hit' && resolution.type !== 'late') return call.valueFrom(resolution)
