@@ -4,7 +4,12 @@ import { afterEach, describe, expect, it, vi } from 'vitest'
 import { EVENT_CHANNEL } from './event-hub.ts'
 import { type Emitted, EVENTS, Events, type StampedeEvent } from './events.ts'
 
-const PASSED: Emitted = { type: 'fill.passed', key: 'k', reason: 'set-cookie' }
+const PASSED: Emitted = {
+  type: 'fill.passed',
+  key: 'k',
+  reason: 'set-cookie',
+  elapsedMs: 5,
+}
 /** This internal key is not one that shownKey parses, so it is shown unchanged. */
 const K = { key: 'k', internalKey: 'k' }
 const LOST: Emitted = { type: 'lease.lost', key: 'k', fence: '1' }

@@ -31,9 +31,13 @@ export interface EventFields {
   'fill.queued': object
   'fill.committed': { readonly fence: bigint; readonly elapsedMs: number }
   'fill.fenced': { readonly fence: bigint; readonly elapsedMs: number }
-  'fill.passed': { readonly reason: string }
-  'fill.failed': { readonly failure: Failure; readonly error: unknown }
-  'fill.abandoned': object
+  'fill.passed': { readonly reason: string; readonly elapsedMs: number }
+  'fill.failed': {
+    readonly failure: Failure
+    readonly error: unknown
+    readonly elapsedMs: number
+  }
+  'fill.abandoned': { readonly elapsedMs: number }
   'failure.shared': { readonly failure: Failure }
   'idempotency.answered': { readonly outcome: IdempotencyOutcome }
   'idempotency.finished': {
@@ -57,14 +61,15 @@ export const EVENTS: Readonly<Record<keyof EventFields, string>> = {
     'a stale entry is served because the fill is late or waits for a concurrency slot',
   'lease.granted':
     'this process gets the lease of the key, so that it may fill the key for this `reason`',
-  'lease.lost': 'a lease ends before its holder has finished; the store refuses a later commit',
+  'lease.lost':
+    'a lease ends before its holder has finished; the store does not accept a later commit',
   'wait.started': 'this process begins to wait for a fill of another process, once per key',
   'wait.ended': 'this process stops waiting for another process, and looks up again',
   'wait.timed-out': 'a caller has waited for `waitMs`',
   'fill.started': 'the handler or factory starts; `behind: true` means in the background',
   'fill.queued': 'a run without a lease waits for a concurrency slot',
   'fill.committed': 'the result is stored',
-  'fill.fenced': 'the store refuses the result, because of a purge or a newer lease',
+  'fill.fenced': 'the store does not accept the result, because of a purge or a newer lease',
   'fill.passed': 'the result cannot be shared; `reason` has the cause',
   'fill.failed': 'the handler or factory fails, or takes longer than `originTimeoutMs`',
   'fill.abandoned':

@@ -14,6 +14,8 @@ export const BUCKETS: number[] = [
   0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
 ]
 
+const FILL_OUTCOMES = ['committed', 'fenced', 'passed', 'failed', 'abandoned'] as const
+
 interface HistogramRow {
   readonly help: string
   readonly label: string
@@ -24,9 +26,9 @@ interface HistogramRow {
 export const HISTOGRAMS: Readonly<Record<'fill' | 'wait', HistogramRow & { name: string }>> = {
   fill: {
     name: 'fill_duration_seconds',
-    help: 'Duration of fills until the store replied to the commit. Outcome: committed or fenced',
+    help: 'Duration of fills. Outcome: committed, fenced, passed, failed or abandoned',
     label: 'outcome',
-    values: ['committed', 'fenced'],
+    values: FILL_OUTCOMES,
   },
   wait: {
     name: 'wait_duration_seconds',
@@ -65,11 +67,10 @@ export function observeEvents(
   ]
   for (const each of series) each.of.zero(each.labels)
   const stops = [
-    stampede.on('fill.committed', ({ elapsedMs }) =>
-      fill.observe({ ...labels, outcome: 'committed' }, elapsedMs / 1000),
-    ),
-    stampede.on('fill.fenced', ({ elapsedMs }) =>
-      fill.observe({ ...labels, outcome: 'fenced' }, elapsedMs / 1000),
+    ...FILL_OUTCOMES.map((outcome) =>
+      stampede.on(`fill.${outcome}`, ({ elapsedMs }) =>
+        fill.observe({ ...labels, outcome }, elapsedMs / 1000),
+      ),
     ),
     stampede.on('wait.ended', ({ by, elapsedMs }) =>
       wait.observe({ ...labels, ended_by: by }, elapsedMs / 1000),

@@ -46,9 +46,9 @@ describe('a miss of getOrSet', () => {
       user.run(name, () =>
         stampede.getOrSet(
           'k',
-          (context) => {
+          () => {
             seen.push(user.getStore())
-            return origin.factory(context)
+            return origin.factory()
           },
           { ttlMs: 1_000 },
         ),

@@ -57,7 +57,7 @@ export async function commit(
       return resolveNotStorable(rt, flight, result, since)
     case 'failure': {
       const { failure, error } = result
-      emitEnd(rt, flight, { type: 'fill.failed', key, failure, error })
+      emitEnd(rt, flight, { type: 'fill.failed', failure, error })
       const awaited = isAwaited(rt, flight)
       const send = () => rt.store.fail(grant, failure, rt.failureBackoffMs, awaited)
       // A failed early refresh is not recorded: the entry is still fresh.
@@ -73,7 +73,7 @@ export async function commit(
       return shared
     }
     case 'abandoned':
-      emitEnd(rt, flight, { type: 'fill.abandoned', key })
+      emitEnd(rt, flight, { type: 'fill.abandoned' })
       await releaseLease(rt, grant)
       return resolveAbandoned(rt, flight, result)
   }
@@ -96,7 +96,7 @@ function resolveNotStorable(
   since: number,
 ): Resolution {
   const { key, isHitForMiss } = flight
-  emitEnd(rt, flight, { type: 'fill.passed', key, reason })
+  emitEnd(rt, flight, { type: 'fill.passed', reason })
   // After a response that cannot be shared, the next request may take the lease at once. After two
   // in a row, this process waits between its requests for the lease.
   const delayMs = isHitForMiss ? LEASE_INTERVAL_MS : 0
@@ -145,7 +145,7 @@ async function commitEntry(
   let current = withOwnMemory(aged, smoothedDurationMs(aged, leased.previous, startedAt))
   const isPurged = () => rt.marks.judge(current.entry.provenance) === 'purged'
   const refuse = () => {
-    emitEnd(rt, flight, { type: 'fill.fenced', key, fence, elapsedMs: rt.clock.now() - startedAt })
+    emitEnd(rt, flight, { type: 'fill.fenced', fence })
     return letWaitersLookAgain(flight, hitOf(rt, key, current, fence))
   }
   // An entry that was purged or expired during its fill is not written, because no lookup would use
@@ -154,7 +154,7 @@ async function commitEntry(
     await releaseLease(rt, grant)
     reportCommit(result, 'fenced')
     if (isPurged()) return refuse()
-    emitEnd(rt, flight, { type: 'fill.passed', key, reason: 'expired' })
+    emitEnd(rt, flight, { type: 'fill.passed', reason: 'expired' })
     return hitOf(rt, key, current, fence)
   }
   const itemNow = () => {
@@ -176,7 +176,7 @@ async function commitEntry(
     return keepInL1Only(rt, flight, current, since, startedAt)
   }
   const hit = hitWith(item.held)
-  emitEnd(rt, flight, { type: 'fill.committed', key, fence, elapsedMs: rt.clock.now() - startedAt })
+  emitEnd(rt, flight, { type: 'fill.committed', fence })
   // `put` returns false if the key was purged meanwhile. The commit succeeded then, but the entry
   // is already outdated.
   const isOutdated = isPurged() || !rt.l1.put(key, item, since)
@@ -290,7 +290,7 @@ export function shareInProcess(
   if (result.type === 'pass') return resolveNotStorable(rt, flight, result, since)
   if (result.type === 'abandoned') return resolveAbandoned(rt, flight, result)
   const { failure, error } = result
-  emitEnd(rt, flight, { type: 'fill.failed', key, failure, error })
+  emitEnd(rt, flight, { type: 'fill.failed', failure, error })
   delayRefresh(rt, key)
   const usable = stillValid(rt, key, since, previous)
   const retryAfterMs = rt.failureBackoffMs

@@ -78,14 +78,17 @@ function traceRun(
   })
 }
 
+/** The event that ends a fill, without the facts that its flight knows. */
+type FillEnd = WithoutFlight<
+  Extract<Emitted, { readonly elapsedMs: number; type: `fill.${string}` }>
+>
+type WithoutFlight<E> = E extends unknown ? Omit<E, 'key' | 'elapsedMs'> : never
+
 /** Emits the event that ends a fill, and sets the same facts on its trace. */
-export function emitEnd(
-  rt: Runtime,
-  { waiters }: Flight,
-  event: Extract<Emitted, { readonly type: `fill.${string}` }>,
-): void {
-  rt.events.emit(event)
-  const { fill } = waiters
+export function emitEnd(rt: Runtime, flight: Flight, event: FillEnd): void {
+  const elapsedMs = rt.clock.now() - flight.fillingSince
+  rt.events.emit({ ...event, key: flight.key, elapsedMs } as Emitted)
+  const { fill } = flight.waiters
   if (fill === undefined) return
   const [, outcome] = event.type.split('.')
   fill.outcome = outcome as NonNullable<FillTrace['outcome']>
