@@ -64,6 +64,27 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, express) => {
     })
   })
 
+  test('shows no value of a parameter in the name of a route, for routers and apps', async () => {
+    const stampede = createStampede()
+    const app = express().use(stampedeCache({ stampede, ttlMs: 60_000 }))
+    const [outer, inner, mounted] = [Router(), Router(), express()]
+    inner.get('/items/:id', (_req, res) => void res.send('item'))
+    outer.use('/of-:user', inner)
+    mounted.get('/page', (_req, res) => void res.send('page'))
+    app.use('/v1/:token', outer)
+    app.use('/apps/:name', mounted)
+    const wrapped = (...[req, res, next]: Parameters<RequestHandler>) => inner(req, res, next)
+    app.use('/lazy/:token', wrapped)
+    await using server = await serve(app)
+    for (const path of ['/v1/s3cret/of-ada/items/1', '/V1/1/of-eve%20b/items/2', '/apps/x/page']) {
+      expect((await rawRequest(server.port, path)).body).toMatch(/^(item|page)$/)
+    }
+    await rawRequest(server.port, '/lazy/s3cret/items/1')
+    const names = Object.keys(stampede.stats().routes)
+    expect(names.slice(1)).toEqual(['/apps/:name/page', '/lazy/:token/items/:id'])
+    expect(names[0]).toMatch(/^\/v1\/:token\/(of-)?:user\/items\/:id$/)
+  })
+
   test('calls `tags` with res.locals of the handler, also in a background refresh', async () => {
     const stampede = createStampede()
     const seen: string[] = []

@@ -169,6 +169,20 @@ describe('the spans of a cached route', () => {
 })
 
 describe('the spans of idempotency keys and locks', () => {
+  it('have no idempotency key and, without `keys`, no key of a lock in their exceptions', async () => {
+    stop()
+    stop = instrumentStampede({ tracerProvider: spans.provider, keys: false })
+    await stampede.idempotent('job:s3cret', () => 1, { input: 1 })
+    await expect(stampede.idempotent('job:s3cret', () => 1, { input: 2 })).rejects.toThrow('s3cret')
+    const locks = createLocks({ store: memoryStore(), clock })
+    await locks.acquire('lock:s3cret')
+    await expect(locks.acquire('lock:s3cret', { waitMs: 0 })).rejects.toThrow('s3cret')
+    await locks.close()
+    const shown = spans.all.map(({ attributes, events, status }) => [attributes, events, status])
+    expect(JSON.stringify(shown)).toContain('ERR_STAMPEDE_KEY_REUSED')
+    expect(JSON.stringify(shown)).not.toContain('s3cret')
+  })
+
   it('last until the handler has ended, and do not have the key', async () => {
     const url = await listen((app) => {
       app.post('/o', idempotency({ stampede, scope: () => 'all' }), async (_req, res) => {

@@ -8,11 +8,14 @@ import type { TracingContexts } from '@stampede/core'
 export type Channel = keyof TracingContexts
 export type Context = TracingContexts[Channel]
 
+/** An idempotency key is a secret of its client, so no span has it. */
+export function showsKey(context: Context, withKey: boolean): boolean {
+  return withKey && !('kind' in context)
+}
+
 /** Attributes that are known at the start, for samplers. `withKey`: whether spans have the key. */
-export function startAttributes(channel: Channel, context: Context, withKey: boolean): Attributes {
-  // An idempotency key is a secret of its client, so no span has it.
-  const hasKey = withKey && channel !== 'stampede:idempotency'
-  const key = hasKey ? { 'stampede.key': context.key } : {}
+export function startAttributes(context: Context, withKey: boolean): Attributes {
+  const key = showsKey(context, withKey) ? { 'stampede.key': context.key } : {}
   if ('behind' in context) return { ...key, 'stampede.fill.background': context.behind }
   if ('why' in context) return { ...key, 'stampede.refresh.reason': context.why }
   if ('kind' in context) return { ...key, 'stampede.idempotency.kind': context.kind }

@@ -10,7 +10,13 @@ import {
   type Tracer,
   trace,
 } from '@opentelemetry/api'
-import { type Channel, type Context, endAttributes, startAttributes } from './operations.ts'
+import {
+  type Channel,
+  type Context,
+  endAttributes,
+  showsKey,
+  startAttributes,
+} from './operations.ts'
 
 export class Spans {
   readonly #tracer: Tracer
@@ -37,7 +43,7 @@ export class Spans {
     const isRoot = channel === 'stampede:refresh'
     const begunBy = trace.getSpanContext(parent)
     const links: Link[] = isRoot && begunBy !== undefined ? [{ context: begunBy }] : []
-    const attributes = startAttributes(channel, context, this.#withKey)
+    const attributes = startAttributes(context, this.#withKey)
     const name = channel.replace(':', '.')
     const options = { kind: SpanKind.INTERNAL, attributes, links, root: isRoot }
     const span = this.#tracer.startSpan(name, options, parent)
@@ -54,10 +60,18 @@ export class Spans {
     span.setAttributes(endAttributes(context))
     const { error } = context
     if (error !== undefined) {
-      const message = error instanceof Error ? error.message : String(error)
-      span.recordException(error instanceof Error ? error : message)
-      span.setStatus({ code: SpanStatusCode.ERROR, message })
+      const exception = exceptionOf(error, showsKey(context, this.#withKey))
+      span.recordException(exception)
+      span.setStatus({ code: SpanStatusCode.ERROR, message: exception.message })
     }
     span.end()
   }
+}
+
+/** The messages and stacks of Stampede's own errors contain the key. */
+function exceptionOf(error: unknown, withKey: boolean): { name: string; message: string } {
+  if (!(error instanceof Error)) return { name: 'Error', message: String(error) }
+  const { code } = error as { readonly code?: unknown }
+  const isOwn = /^ERR_(STAMPEDE|LOCK)_/.test(String(code))
+  return withKey || !isOwn ? error : { name: error.name, message: String(code) }
 }

@@ -383,6 +383,25 @@ describe('a HEAD request', () => {
     ])
   })
 
+  it('is counted once, also if it found another variant first or an entry it may not get', async () => {
+    const cache = cacheWith({ requestDirectives: 'respect' })
+    const vary = { vary: 'accept-language' }
+    await fill(cache, { headers: vary }, { 'accept-language': 'de' })
+    await fill(cache, { headers: vary }, { 'accept-language': 'fr' })
+    const counted = () => {
+      const { hits, misses } = stampede.stats()
+      return [hits.l1 + hits.l2, misses]
+    }
+    expect(counted()).toEqual([0, 2])
+    for (const lang of ['de', 'fr']) await ask(cache, { 'accept-language': lang }, HEAD).done
+    expect(counted()).toEqual([2, 2])
+    await ask(cache, { 'accept-language': 'it' }, HEAD).done
+    expect(counted()).toEqual([2, 3])
+    const refused = { 'accept-language': 'de', 'cache-control': 'no-cache' }
+    await ask(cache, refused, HEAD).done
+    expect(counted()).toEqual([2, 4])
+  })
+
   it('is forwarded to the handler while the store is unavailable', async () => {
     store.always = refuse
     const got = ask(cacheWith(), {}, HEAD)

@@ -13,7 +13,7 @@
 // | respond  | respond.ts                   | builds the response: Age, Cache-Status, 304, 206 |
 
 import { freshnessAt, type StoredResponse } from '../entry/entry.ts'
-import { readWithoutLease } from '../flight/lookup-or-lease.ts'
+import { countRead, readWithoutLease } from '../flight/lookup-or-lease.ts'
 import type { Resolution } from '../flight/resolution.ts'
 import { resolve } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
@@ -226,17 +226,19 @@ function respondLive<Native>(
 /** Responds without a fill, to HEAD (RFC 9110 §9.3.2), `no-store` and `only-if-cached`. */
 async function respondStored<Native>(state: RequestState<Native>): Promise<void> {
   const { rt, config, exchange, directives } = state
-  const held = await readWithoutLease(rt, state.key).catch(() => undefined)
+  const found = await readWithoutLease(rt, state.key).catch(() => undefined)
+  const held = found?.held
   const now = rt.clock.now()
   const freshness = held === undefined ? 'expired' : freshnessAt(held, now)
   const entry = freshness === 'fresh' || freshness === 'stale' ? held?.entry : undefined
-  if (held === undefined || entry?.type !== 'response') return respondMissing(state, missOf(state))
+  if (found === undefined || entry?.type !== 'response') return respondMissing(state, missOf(state))
   if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(state, entry)
-  if (!isAcceptable(directives, ageAt(held, entry, now))) {
+  if (!isAcceptable(directives, ageAt(found.held, entry, now))) {
     return respondMissing(state, freshness === 'stale' ? 'stale' : 'request')
   }
-  const facts = { type: 'hit', ttlS: (held.staleAt - now) / 1000 } as const
-  return exchange.send(replyFrom(exchange.request, config, held, entry, facts, now))
+  countRead(rt, state.key, found)
+  const facts = { type: 'hit', ttlS: (found.held.staleAt - now) / 1000 } as const
+  return exchange.send(replyFrom(exchange.request, config, found.held, entry, facts, now))
 }
 
 function respondMissing<Native>(

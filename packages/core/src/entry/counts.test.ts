@@ -93,6 +93,27 @@ describe('stats().routes of getOrSet', () => {
   })
 })
 
+describe('a value that the serializer cannot parse', () => {
+  it('is a miss of getOrSet, and no hit of get', async () => {
+    const stampede = create()
+    const serializer = {
+      serialize: JSON.stringify,
+      deserialize(): number {
+        throw new Error('unreadable')
+      },
+    }
+    const cache = stampede.cache('c', { ttlMs: 10_000, serializer })
+    await stampede.getOrSet('c:k', () => 1, { ttlMs: 10_000 })
+    await settled()
+    const before = stampede.stats()
+    expect(await cache.get('k')).toBeUndefined()
+    expect(stampede.stats().hits).toEqual(before.hits)
+    await cache.getOrSet('k', () => 2).catch(() => {})
+    const { hits, misses } = stampede.stats()
+    expect([hits, misses]).toEqual([before.hits, before.misses + 1])
+  })
+})
+
 describe('the number of counted routes', () => {
   it('has a limit, beyond which routes count as (other), as do routes with too long names', () => {
     const counts = new Counts()

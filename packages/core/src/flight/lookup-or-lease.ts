@@ -91,36 +91,33 @@ function termsOf(flight: Flight, early: HeldEntry | undefined): LookupTerms {
 /** A lookup that only reads. */
 const READ_ONLY: LookupTerms = { token: '', leaseMs: 0 }
 
+/** An entry that was read without a lease. Its reader counts the hit, if it serves the entry. */
+export interface ReadEntry {
+  readonly held: HeldEntry
+  readonly stale: boolean
+  readonly from: 'l1' | 'l2'
+}
+
 /** Reads without taking the lease: for HEAD, `only-if-cached` and `get`, which never fill. */
-export function readWithoutLease(rt: Runtime, key: string): Promise<HeldEntry | undefined> {
-  return lookupTracing.hasSubscribers ? readTraced(rt, key) : read(rt, key)
+export function readWithoutLease(rt: Runtime, key: string): Promise<ReadEntry | undefined> {
+  return lookupTracing.hasSubscribers ? traceRead(key, () => read(rt, key)) : read(rt, key)
 }
 
-/** A function of its own: without a subscriber, no closure is created. */
-function readTraced(rt: Runtime, key: string): Promise<HeldEntry | undefined> {
-  const isStale = (held: HeldEntry) => freshnessAt(held, rt.clock.now()) !== 'fresh'
-  return traceRead(key, isStale, (from) => read(rt, key, from))
-}
-
-async function read(
-  rt: Runtime,
-  key: string,
-  from?: (tier: 'l1' | 'l2') => void,
-): Promise<HeldEntry | undefined> {
+async function read(rt: Runtime, key: string): Promise<ReadEntry | undefined> {
   const item = rt.l1.get(key)
   const copy = item?.type === 'copy' ? validCopy(rt, item) : undefined
   if (copy !== undefined && freshnessAt(copy, rt.clock.now()) === 'fresh') {
-    rt.events.hit(key, 'l1', false)
-    rt.counts.hit(copy, false)
-    from?.('l1')
-    return copy
+    return { held: copy, stale: false, from: 'l1' }
   }
   const found = await sendLookup(rt, key, READ_ONLY)
   if (found.status !== 'fresh' && found.status !== 'stale') return undefined
-  rt.events.hit(key, 'l2', found.status === 'stale')
-  rt.counts.hit(found.held, found.status === 'stale')
-  from?.('l2')
-  return found.held
+  return { held: found.held, stale: found.status === 'stale', from: 'l2' }
+}
+
+/** Counts a hit on an entry that was read without a lease. */
+export function countRead(rt: Runtime, key: string, { held, stale, from }: ReadEntry): void {
+  rt.events.hit(key, from, stale)
+  rt.counts.hit(held, stale)
 }
 
 /**

@@ -1,6 +1,5 @@
 // The tracing of lookups, and of waits for a run of another request or process.
 
-import type { HeldEntry } from '../entry/entry.ts'
 import {
   contextOf,
   currentScope,
@@ -15,6 +14,7 @@ import {
   type WaitTrace,
   waitTracing,
 } from '../tracing.ts'
+import type { ReadEntry } from './lookup-or-lease.ts'
 import type { Caller, Resolution } from './resolution.ts'
 
 /** Traces the lookup of one request or call. Its later runs belong to the lookup's context. */
@@ -41,16 +41,12 @@ export function traceLookup(
 /** Traces a lookup that never fills. */
 export function traceRead(
   key: string,
-  isStale: (held: HeldEntry) => boolean,
-  read: (from: (tier: 'l1' | 'l2') => void) => Promise<HeldEntry | undefined>,
-): Promise<HeldEntry | undefined> {
+  read: () => Promise<ReadEntry | undefined>,
+): Promise<ReadEntry | undefined> {
   const context: LookupTrace = contextOf(key, {})
-  const run = () =>
-    read((tier) => {
-      context.tier = tier
-    })
-  const traced = trace(lookupTracing, context, run, (held) => {
-    context.outcome = held === undefined ? 'absent' : isStale(held) ? 'stale' : 'hit'
+  const traced = trace(lookupTracing, context, read, (found) => {
+    if (found !== undefined) context.tier = found.from
+    context.outcome = found === undefined ? 'absent' : found.stale ? 'stale' : 'hit'
   })
   return Promise.resolve(traced)
 }
