@@ -22,7 +22,7 @@ const DOORS: Readonly<Record<string, string>> = {
     ReadyReply Reply RequestBody RequestView responseError toHeaders warnOnce`,
   '@stampede/core/operator': `
     AskedRequest entryFacts EntryFacts EventView FlightView namedKeys observe Observer
-    ProcessSnapshot PurgeView requestKey RequestKeys`,
+    ProcessSnapshot PurgeView requestKey RequestKeys shownKey`,
   '@stampede/core/store': `
     BeginReply BeginRequest choice Clock CommitReply checkListener CONFIRMED_FOR_MS contextOf driftMs durationMs Emitted EventHub Failure
     Fingerprints Finish FinishReply Grant groupOf Hold IdempotencyHooks IdempotencyStore
@@ -54,6 +54,9 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/koa': `
     Attempt CacheOptions idempotency IdempotencyOptions isRevalidation rememberRawBody
     stampedeCache strict`,
+  '@stampede/dashboard': `
+    Authorize DashboardHandler DashboardOptions KoaContext KoaDashboard LockEventView
+    stampedeDashboard stampedeDashboardKoa WatchedLocks`,
   '@stampede/locks': `
     AcquireOptions createLocks createQuorumLocks FencedUpdate
     fencedUpdate Lease LOCK_EVENTS LockError LockErrorCode LockEvent LockEventType Locks LocksOptions LockStats QuorumLease QuorumLocks
@@ -98,7 +101,17 @@ describe.each(Object.entries(DOORS))('%s', (door, listed) => {
 })
 
 it('the list of entry points is complete', () => {
-  for (const name of ['core', 'node-http', 'redis', 'express', 'koa', 'locks', 'metrics', 'otel']) {
+  for (const name of [
+    'core',
+    'node-http',
+    'redis',
+    'express',
+    'koa',
+    'locks',
+    'metrics',
+    'otel',
+    'dashboard',
+  ]) {
     const subpaths = Object.keys(JSON.parse(read(`packages/${name}/package.json`)).exports)
     const doors = subpaths.map((subpath) => `@stampede/${name}${subpath.slice(1)}`)
     const ours = Object.keys(DOORS).filter((door) => `${door}/`.startsWith(`@stampede/${name}/`))

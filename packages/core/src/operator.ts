@@ -14,3 +14,4 @@ export {
   type RequestKeys,
   requestKey,
 } from './observe/request-key.ts'
+export { shownKey } from './ports/shown-key.ts'

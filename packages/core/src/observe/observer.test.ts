@@ -79,6 +79,15 @@ describe('a snapshot of a Stampede', () => {
     expect(JSON.parse(JSON.stringify(observer.snapshot()))).toMatchObject({ pid: process.pid })
   })
 
+  it('has the operator of the store, and knows whether the Stampede is closed', async () => {
+    const store = new FaultyStore()
+    const stampede = create(store)
+    const observer = observe(stampede)
+    expect([observer.operator, observer.isClosed]).toEqual([store.operator, false])
+    await stampede.close()
+    expect(observer.isClosed).toBe(true)
+  })
+
   it('collects nothing after close', async () => {
     const stampede = create()
     const observer = observe(stampede)

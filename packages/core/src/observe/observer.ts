@@ -6,6 +6,7 @@ import { EVENTS, type StampedeEvent } from '../events.ts'
 import type { Flight } from '../flight/flight.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import { shownKey } from '../ports/shown-key.ts'
+import type { StoreOperator } from '../ports/store-operator.ts'
 import { runtimeOf, type Stampede } from '../stampede.ts'
 import type { StampedeStats } from '../stats.ts'
 import { HotKeys } from './hot-keys.ts'
@@ -54,6 +55,10 @@ export interface ProcessSnapshot {
 
 export interface Observer {
   snapshot(): ProcessSnapshot
+  /** The operator interface of the store that the Stampede uses. */
+  readonly operator: StoreOperator
+  /** Whether the Stampede is closed. */
+  readonly isClosed: boolean
   /** Stops to collect events and hits. */
   close(): void
 }
@@ -80,6 +85,10 @@ export function observe(stampede: Stampede): Observer {
     .map((type) => rt.events.on(type, keep))
   stops.push(rt.events.onHit((key) => hotKeys.hit(key)))
   return {
+    operator: rt.store.operator,
+    get isClosed() {
+      return rt.closed
+    },
     snapshot: () => ({
       id,
       pid: process.pid,

@@ -1,0 +1,84 @@
+// The figures at the top of the fleet page.
+
+import type { ComponentChildren } from 'preact'
+import type { FleetView } from '../../src/fleet-view.ts'
+import { bytes, count, duration, percent, plural, rate } from '../format.ts'
+
+/** The last minute, in buckets of the history. */
+const MINUTE_MS = 60_000
+
+export function Figures({ view }: { view: FleetView }) {
+  const { totals, history, processes } = view
+  const buckets = MINUTE_MS / history.bucketMs
+  const last = (name: keyof typeof history.series): number =>
+    history.series[name].slice(-buckets).reduce((sum, value) => sum + value, 0)
+  const seconds = (Math.min(buckets, history.series.fresh.length) * history.bucketMs) / 1_000 || 1
+  const hits = last('fresh') + last('stale')
+  const cached = hits + last('miss')
+  const requests = cached + last('bypass')
+  const allHits = (totals?.hits.l1 ?? 0) + (totals?.hits.l2 ?? 0)
+  const allCached = allHits + (totals?.misses ?? 0)
+  const stale = Object.values(totals?.stale ?? {}).reduce((sum, value) => sum + value, 0)
+  return (
+    <dl class="key-figures">
+      <Figure name="Hit ratio" value={percent(hits, cached)}>
+        last minute; {percent(allHits, allCached)} since start
+      </Figure>
+      <Figure name="Requests" value={rate(requests / seconds)} unit="/s">
+        {count(allCached)} since start
+      </Figure>
+      <Figure name="Origin time saved" value={duration(totals?.origin.savedMs ?? 0)}>
+        {duration(last('saved'))} in the last minute
+      </Figure>
+      <Figure name="Origin runs" value={rate(last('origin') / seconds)} unit="/s">
+        {plural(totals?.collapsed ?? 0, 'request')} joined a run
+      </Figure>
+      <Figure name="Stale served" value={count(stale)}>
+        {count(last('stale'))} in the last minute
+      </Figure>
+      <Bound processes={processes} />
+      <Figure name="Memory" value={bytes(totals?.l1.bytes ?? 0)}>
+        {count(totals?.l1.entries ?? 0)} entries in{' '}
+        {plural(processes.length, 'process', 'processes')}
+      </Figure>
+    </dl>
+  )
+}
+
+/** How much older than a purge a copy in memory may be at most. */
+function Bound({ processes }: { processes: FleetView['processes'] }) {
+  const ages = processes.map(({ store, silentMs }) =>
+    store.confirmedAgoMs === undefined ? undefined : store.confirmedAgoMs + silentMs,
+  )
+  const known = ages.filter((age) => age !== undefined)
+  const unknown = ages.length - known.length
+  return (
+    <Figure name="Staleness bound" value={known.length === 0 ? '–' : duration(Math.max(...known))}>
+      {unknown > 0
+        ? `unknown in ${plural(unknown, 'process', 'processes')}`
+        : 'copies behind a purge'}
+    </Figure>
+  )
+}
+
+interface FigureProps {
+  readonly name: string
+  readonly value: string
+  readonly unit?: string
+  readonly children: ComponentChildren
+}
+
+function Figure({ name, value, unit, children }: FigureProps) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>
+        <span class="figure">
+          {value}
+          {unit && <small>{unit}</small>}
+        </span>
+        <span class="figure-note">{children}</span>
+      </dd>
+    </div>
+  )
+}
