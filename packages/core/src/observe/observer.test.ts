@@ -60,6 +60,16 @@ describe('a snapshot of a Stampede', () => {
     await settled()
   })
 
+  it('has no idempotency key, because snapshots are published in Redis', async () => {
+    const stampede = create()
+    const observer = observe(stampede)
+    await stampede.idempotent('job:s3cret', () => 1)
+    await settled()
+    const snapshot = observer.snapshot()
+    expect(snapshot.recent.map(({ type }) => type)).toContain('idempotency.finished')
+    expect(JSON.stringify(snapshot)).not.toContain('s3cret')
+  })
+
   it('has the latest events as JSON, without hits, and the keys hit most', async () => {
     const stampede = create()
     const observer = observe(stampede)
