@@ -22,8 +22,11 @@ const CORE = 'packages/core/src/**/!(*.property).test.ts'
 /** Storms, leaks, long fuzzing and the simulation. They take minutes. Two at a time. */
 const SOAK = inFolders('fuzz', 'simulation', 'soak')
 
-/** Contracts and attacks on other versions, and fleets that take long. One at a time. */
-const OLDER = [...inFolders('older'), 'test/**/*.versions.test.ts']
+/**
+ * Contracts and attacks on other versions, fleets that take long, and pages in a browser. One at a
+ * time.
+ */
+const OLDER = [...inFolders('older', 'demo', 'dashboard'), 'test/**/*.versions.test.ts']
 
 /**
  * Files that measure no time, or only bounds that a busy machine keeps, too. Three at a time,
@@ -31,10 +34,12 @@ const OLDER = [...inFolders('older'), 'test/**/*.versions.test.ts']
  */
 const BESIDE = inFolders(
   'attacks',
+  'cli',
   'contracts',
   'http',
   'idempotency',
   'locks',
+  'metrics',
   'protocol',
   'purges',
   'snippets',
@@ -88,7 +93,12 @@ export default defineConfig({
           ...common,
           name: 'redis',
           include: ['test/**/*.test.ts'],
-          exclude: ['**/node_modules/**', ...SOAK, ...BESIDE, ...inFolders('older')],
+          exclude: [
+            '**/node_modules/**',
+            ...SOAK,
+            ...BESIDE,
+            ...inFolders('older', 'demo', 'dashboard'),
+          ],
           globalSetup: ['./test/harness/global-setup.ts'],
           // Fleets measure time and count commands: one file at a time, and after the unit tier.
           fileParallelism: false,

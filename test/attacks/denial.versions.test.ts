@@ -17,7 +17,7 @@ const reached = (target: Attacked, runs: number): Promise<void> =>
   waitUntil(`${runs} runs`, async () => (await target.runs()) >= runs)
 
 describeAttacks('a client', ({ open }) => {
-  it('makes no waiter fail when it leaves and the handler aborts on close', async () => {
+  it('makes no waiter fail by leaving while the handler aborts on close', async () => {
     await using target = await open('aborts on close')
     const attacker = visit(target.attacker, '/')
     await reached(target, 1)
@@ -30,7 +30,7 @@ describeAttacks('a client', ({ open }) => {
     expect(await target.runs()).toBe(2)
   })
 
-  it('makes no request with another header fail when its own header makes the handler throw', async () => {
+  it('makes no other request fail by a header that makes the handler throw', async () => {
     await using target = await open('formats for a language')
     const odd = Array.from({ length: 3 }, () => get(target.attacker, '/', 'Accept-Language: x_x'))
     await reached(target, 1)
@@ -43,7 +43,7 @@ describeAttacks('a client', ({ open }) => {
     expect(await target.runs()).toBe(2)
   })
 
-  it('makes no later request fail after its own header made the handler throw', async () => {
+  it('makes no later request fail after a header that made the handler throw', async () => {
     await using target = await open('formats for a language')
     const asking = (url: string, language: string) => get(url, '/', `Accept-Language: ${language}`)
     const odd = [target.attacker, target.attacker, target.victim]
@@ -56,7 +56,7 @@ describeAttacks('a client', ({ open }) => {
     expect(await target.runs()).toBe(2)
   })
 
-  it('does not switch the cache off for other clients when it gets a cookie', async () => {
+  it('does not disable the cache for other clients by getting a cookie', async () => {
     await using target = await open('sets a cookie for X-Start')
     const personal = await get(target.attacker, '/', 'X-Start: yes')
     expect(personal.headers['set-cookie']).toBe('session=1')
@@ -69,7 +69,7 @@ describeAttacks('a client', ({ open }) => {
     expect(await target.runs()).toBe(runs)
   })
 
-  it('leaves room for real variants when it makes up values of a Vary field', async () => {
+  it('leaves room for real variants even if it makes up values of a Vary field', async () => {
     await using target = await open('varies by X-Made-Up')
     for (let i = 0; i < 80; i++) await get(target.attacker, '/', `X-Made-Up: ${i}`)
     for (const _ of [1, 2]) {

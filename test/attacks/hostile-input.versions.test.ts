@@ -82,7 +82,7 @@ describe.each([...ofThisRun(currentFrameworks, olderFrameworks)])(
     })
 
     it.each(Object.entries(HOSTILE_REQUESTS))(
-      'sends the response that the app alone would send: %s',
+      'sends the same response as without the cache: %s',
       async (name, bytes) => {
         const alone = comparable(await exchangeBytes(portOf(bare), bytes))
         for (const time of ['first', 'second', 'third']) {
@@ -95,7 +95,7 @@ describe.each([...ofThisRun(currentFrameworks, olderFrameworks)])(
       },
     )
 
-    it('serves hits for those requests that the cache accepts', async () => {
+    it('serves hits for the requests that the cache accepts', async () => {
       await exchangeBytes(portOf(cached), requestBytes('GET /own HTTP/1.1', ['Host: a']))
       const before = stampede.stats().hits.l1
       await exchangeBytes(portOf(cached), requestBytes('GET /own HTTP/1.1', ['Host: a']))

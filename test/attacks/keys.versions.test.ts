@@ -141,7 +141,7 @@ describeAttacks('a credential in a field other than Authorization', ({ open }) =
 
 describeAttacks('a login of the connection', ({ open }) => {
   it.each(['NTLM alice', 'Negotiate alice', 'ntlm alice'])(
-    'keeps later responses on the connection from being shared: %s',
+    'prevents later responses on the connection from being shared: %s',
     async (authorization) => {
       await using target = await open('greets the login of a connection')
       const head = ['GET / HTTP/1.1', 'Host: shop.test']

@@ -22,7 +22,7 @@ const ENVELOPE = '{"data":{"data":[1],"note":"é"}}'
 describe.each([
   ['Koa 2', require('koa2') as typeof Koa],
   ['Koa 3', require('koa') as typeof Koa],
-])('a layer that wraps Koa bodies in front of the cache on %s', (_, Application) => {
+])('a middleware that wraps Koa bodies in front of the cache on %s', (_, Application) => {
   let redis: RedisServer
   const closings: Array<() => unknown> = []
   beforeAll(async () => {

@@ -36,7 +36,7 @@ describeAttacks('the recommended option', ({ open }) => {
     expect(await target.runs()).toBe(1)
   })
 
-  it("invalidateOn: 'never' keeps an open redirect from purging a page", async () => {
+  it("invalidateOn: 'never' prevents an open redirect from purging a page", async () => {
     const runsAfter = async (name: string) => {
       await using target = await open(name)
       await get(target.victim, '/home')

@@ -34,7 +34,7 @@ describeAttacks('a response to one client', ({ open }) => {
     },
   )
 
-  it('has for other clients the age of its head, even if its body took long', async () => {
+  it('has an Age counted from its head for other clients, even if its body took long', async () => {
     await using target = await open('answers with a slow body')
     await get(target.attacker, '/')
     await target.stored()

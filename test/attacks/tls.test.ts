@@ -211,7 +211,7 @@ describe.each(['koa', 'koa2', 'node'])('the cache over HTTP/2: %s', (framework) 
 })
 
 it.each(FRAMEWORKS.filter((framework) => framework !== 'node'))(
-  'a refresh by a front stores nothing of a certificate in a cache of its app: %s',
+  'a refresh by stampedeFront stores no response for a certificate in a cache of the app: %s',
   async (framework) => {
     const clock = new ManualClock()
     const [outer, inner] = [createStampede({ clock, random: () => 0 }), createStampede({ clock })]

@@ -66,7 +66,7 @@ describe.each(['Express 4', 'Express 5', 'Koa 2', 'Koa 3'])('on %s', (framework)
     expectWarning(warnings[2], two, 'STAMPEDE_SEPARATE_CACHES', SEPARATE)
   })
 
-  it('a 404 handler after a cache that is mounted too late does not hide it', async () => {
+  it('a cache that is mounted too late causes a warning even if a 404 handler follows', async () => {
     const setUp = `${framework}: the cache after the routes, before a 404 handler`
     const warnings = await warningsOf({}, setUp)
     expect(warnings).toHaveLength(1)

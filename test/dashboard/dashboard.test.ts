@@ -204,6 +204,29 @@ describe('the page of a key', { timeout: 60_000 }, () => {
   })
 })
 
+it('the page of locks shows the holder of a lock, and on demand its queue', async () => {
+  const message = { type: 'hold the lock', key: 'invoice:7' }
+  await other.ask(message)
+  const page = await open('#/locks')
+  const held = page.getByRole('table', { name: 'Locks that processes of the fleet hold' })
+  await held
+    .getByRole('row')
+    .filter({ hasText: `:${other.pid}` })
+    .getByText('invoice:7')
+    .waitFor()
+  await served.ask(message)
+  await page.getByRole('button', { name: 'Read from the store' }).click()
+  const row = page.getByRole('table', { name: 'Locks in the store' }).getByRole('row').nth(1)
+  expect(await row.getByRole('cell').allTextContents()).toEqual([
+    expect.stringContaining(`:${other.pid}`),
+    expect.any(String),
+    expect.any(String),
+    '1',
+    expect.any(String),
+  ])
+  expect(faults).toEqual([])
+})
+
 describe.each([
   ['a wide window', WIDE],
   ['a phone', PHONE],

@@ -57,8 +57,8 @@ async function timed(store: StampedeStore, key: string) {
   return { came, tookMs: performance.now() - startedAt }
 }
 
-describe('a Redis that is busy for longer than the budget', () => {
-  it('still grants the lease to a lookup by the script', async () => {
+describe('a Redis that is busy for longer than the time budget', () => {
+  it('still grants a lease to a lookup that uses the script', async () => {
     const store = await open()
     await busy(BUSY_MS)
     const { came, tookMs } = await timed(store, 'k')
@@ -66,7 +66,7 @@ describe('a Redis that is busy for longer than the budget', () => {
     expect(tookMs).toBeGreaterThan(BUDGET_MS)
   })
 
-  it('still returns the entry to a lookup by a plain read', async () => {
+  it('still returns the entry to a lookup that uses a plain read', async () => {
     const store = await open()
     await write(store, 'hot', 'hot')
     for (let i = 0; i < 40; i++) await timed(store, 'hot')
@@ -85,7 +85,7 @@ describe('a Redis that is busy for longer than the budget', () => {
     }
   })
 
-  it('causes one origin call of the fleet for a cold key', async () => {
+  it('causes one origin call in a fleet of 20 processes for a cold key', async () => {
     const processes = Array.from({ length: 20 }, () => {
       const client = new Redis(server.url, { lazyConnect: true })
       const stampede = createStampede({
@@ -114,7 +114,7 @@ describe('a Redis that is busy for longer than the budget', () => {
 })
 
 describe('a Redis that is frozen', () => {
-  it('delays pending lookups by one more budget, and later ones by none', async () => {
+  it('delays pending lookups by one more budget, and later lookups by none', async () => {
     const store = await open()
     await server.pause()
     const first = Promise.all(['a', 'b'].map((key) => timed(store, key)))
@@ -130,7 +130,7 @@ describe('a Redis that is frozen', () => {
     expect((await timed(store, 'open')).tookMs).toBeLessThan(BUDGET_MS)
   })
 
-  it('leaves no lease of a lookup that it runs after the caller gave up', async () => {
+  it('keeps no lease for a lookup that it runs after the caller gave up', async () => {
     const store = await open()
     const other = await open()
     await server.pause()
@@ -142,7 +142,7 @@ describe('a Redis that is frozen', () => {
     })
   })
 
-  it('frees at once the leases of lookups that it runs after their callers gave up', async () => {
+  it('frees at once the leases of lookups that it runs after the callers gave up', async () => {
     const store = await open()
     const other = await open()
     await server.pause()

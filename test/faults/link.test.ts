@@ -63,8 +63,8 @@ describe('a lost connection', () => {
   })
 })
 
-describe('the command connection, when only it reconnects', () => {
-  it('makes the process retry unstored results at once', async () => {
+describe('a command connection that reconnects alone', () => {
+  it('lets the process send commands again at once', async () => {
     const heard: string[] = []
     const note = (name: string) => () => void heard.push(name)
     store.idempotency.attach({
@@ -109,7 +109,7 @@ describe('a lookup in a process that was blocked', () => {
     link.close(hearer)
   })
 
-  it('gets at most one more budget for all its steps', async () => {
+  it('gets at most one extra budget for all its steps', async () => {
     const link = new RedisLink(client, names('stampede'), 300)
     const hearer = { onGap() {}, onLost() {}, onError() {} }
     link.open(clock, hearer)

@@ -22,7 +22,7 @@ const STEPS_BACK = [
 
 const whyNot = await whyClockStandsStill()
 
-describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
+describe.skipIf(whyNot !== undefined)("a store whose server's clock is set", () => {
   let server: MovableRedis
   let admin: Redis
   let opened: StampedeStore[] = []
@@ -62,7 +62,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
   }
   const failure = { status: 500, message: 'down' }
 
-  it('TIME moves with the clock, and so does the expiry of keys', async () => {
+  it('sees TIME and the expiry of keys move with the clock', async () => {
     const before = Date.now()
     await admin.set('key', 'value', 'PX', 60 * SECOND)
     await server.setClockBy(HOUR)
@@ -73,7 +73,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
     expect(Number((await admin.time())[0]) * SECOND).toBeLessThan(before - HOUR + 60 * SECOND)
   })
 
-  describe('forward while the message of a lock hand-over is delayed', () => {
+  describe('forward while the message of a lock hand-over is late', () => {
     const LATE_MS = 700
     let bus: TcpProxy
     beforeAll(async () => {
@@ -82,35 +82,39 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
     afterAll(() => bus?.stop())
 
     it.each([
-      ['by less than the message is late', 500],
-      ['by more', 10 * SECOND],
+      ['by less than the delay', 500],
+      ['by more than the delay', 10 * SECOND],
       ['by nothing', 0],
-    ])('limits the lease of the receiver to its claim, %s', async (_, stepMs) => {
-      const CLAIM_MS = 2 * SECOND
-      bus.delay(0)
-      const { locks: holder } = openStore()
-      const { locks: waiter } = openStore(bus.url)
-      attach(holder)
-      let believedUntil = 0
-      // Redis counts whole milliseconds, so `forMs` may be up to 1 ms too long, as for every lease.
-      attach(waiter, (_, forMs) => {
-        believedUntil = performance.now() + forMs - driftMs(forMs)
-      })
-      const ask = (locks: typeof holder, token: string, queue: boolean) =>
-        locks.acquire('k', { token, leaseMs: 30 * SECOND, queue })
-      const first = await ask(holder, 'one', false)
-      if (first.status !== 'granted') throw new Error(first.status)
-      expect(await ask(waiter, 'two', true)).toMatchObject({ status: 'busy' })
-      bus.delay(LATE_MS)
-      await server.setClockBy(stepMs)
-      await holder.release(first.grant)
-      const releasedAt = performance.now()
-      await expect
-        .poll(() => believedUntil, { interval: 5, timeout: 3 * SECOND })
-        .toBeGreaterThan(0)
-      expect(believedUntil - releasedAt).toBeLessThanOrEqual(CLAIM_MS)
-      expect(believedUntil).toBeGreaterThan(performance.now())
-    })
+    ])(
+      'limits the lease of the receiver to its claim if the clock is set %s',
+      async (_, stepMs) => {
+        const CLAIM_MS = 2 * SECOND
+        bus.delay(0)
+        const { locks: holder } = openStore()
+        const { locks: waiter } = openStore(bus.url)
+        attach(holder)
+        let believedUntil = 0
+        // Redis counts whole milliseconds, so `forMs` may be up to 1 ms too long, as for every
+        // lease.
+        attach(waiter, (_, forMs) => {
+          believedUntil = performance.now() + forMs - driftMs(forMs)
+        })
+        const ask = (locks: typeof holder, token: string, queue: boolean) =>
+          locks.acquire('k', { token, leaseMs: 30 * SECOND, queue })
+        const first = await ask(holder, 'one', false)
+        if (first.status !== 'granted') throw new Error(first.status)
+        expect(await ask(waiter, 'two', true)).toMatchObject({ status: 'busy' })
+        bus.delay(LATE_MS)
+        await server.setClockBy(stepMs)
+        await holder.release(first.grant)
+        const releasedAt = performance.now()
+        await expect
+          .poll(() => believedUntil, { interval: 5, timeout: 3 * SECOND })
+          .toBeGreaterThan(0)
+        expect(believedUntil - releasedAt).toBeLessThanOrEqual(CLAIM_MS)
+        expect(believedUntil).toBeGreaterThan(performance.now())
+      },
+    )
   })
 
   describe.each(STEPS_BACK)('back by %s', (_, stepMs) => {
@@ -142,7 +146,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       expect(await slow.renew([old], 5 * SECOND)).toEqual([false])
     })
 
-    it('leaves a lease with its holder, which renews it', async () => {
+    it('leaves a lease with its holder, which can renew it', async () => {
       const [holder, other] = [openStore(), openStore()]
       const grant = await leased(holder, 'k')
       await server.setClockBy(stepMs)
@@ -150,7 +154,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       expect(await look(other, 'k', 'other')).toMatchObject({ status: 'busy' })
     })
 
-    it('lets a key be filled whose response was not shareable a moment ago', async () => {
+    it('lets a hit-for-miss key be filled again', async () => {
       const [a, b] = [openStore(), openStore()]
       await a.pass(await leased(a, 'k'), SECOND)
       expect(await look(b, 'k', 'other')).toMatchObject({ status: 'pass' })
@@ -158,7 +162,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       expect(await look(b, 'k', 'other')).toMatchObject({ status: 'leased' })
     })
 
-    it('serves no entry whose freshness of two seconds is over', async () => {
+    it('serves no entry that is newer than the new time', async () => {
       const [a, b] = [openStore(), openStore()]
       await fill(a, 'k')
       expect(await look(b, 'k', 'other')).toMatchObject({ status: 'fresh' })
@@ -171,7 +175,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       expect(await look(a, 'k', '', 0)).toMatchObject({ status: 'busy' })
     })
 
-    it('serves no such entry after a plain read either', async () => {
+    it('serves no entry that is newer than the new time to a plain read either', async () => {
       const store = openStore()
       await fill(store, 'k')
       await fill(store, 'hot', HOUR)
@@ -231,7 +235,7 @@ describe.skipIf(whyNot !== undefined)("when the server's clock is set", () => {
       },
     )
 
-    it('refuses a fill that precedes a purge and the eviction of its group', async () => {
+    it('refuses a fill from before a purge even if Redis evicts the record of its group', async () => {
       const store = openStore()
       await fill(store, 'k\0one')
       await server.setClockBy(stepMs)

@@ -38,7 +38,7 @@ afterEach(async () => {
   await stampede.close()
 })
 
-describe('the error without a Redis', () => {
+describe('the error of an operation without a Redis', () => {
   it('names the connection failure for a lookup, also when the circuit breaker is open', async () => {
     for (let i = 0; i < TRIES; i++) {
       expect(await stampede.getOrSet(`k${i}`, () => 'made', { ttlMs: 1_000 })).toBe('made')

@@ -37,7 +37,7 @@ function expectServed(answers: Answer[], withinMs: number): void {
 }
 
 describe.each(ofThisRun<'5' | '6'>(['6'], ['5']))('a fleet with ioredis %s', (ioredis) => {
-  it('waits for a frozen Redis for two budgets at most, calls the origin once per process, and recovers', async () => {
+  it('waits for a frozen Redis for at most two budgets, calls the origin once per process, and recovers', async () => {
     await using fleet = await setUp(ioredis)
     await fleet.warmUp()
     await fleet.redis.pause()
@@ -95,8 +95,8 @@ describe.each(ofThisRun<'5' | '6'>(['6'], ['5']))('a fleet with ioredis %s', (io
   })
 })
 
-describe('a fleet whose Redis is missing at the start', () => {
-  it('works without Redis, and uses Redis once it is there', async () => {
+describe('a fleet of two processes', () => {
+  it('works without Redis at the start, and uses Redis once it is there', async () => {
     await using fleet = await startCachedFleet({
       size: 2,
       originDelayMs: ORIGIN_MS,
@@ -114,7 +114,7 @@ describe('a fleet whose Redis is missing at the start', () => {
       .toBe(true)
   })
 
-  it('takes no lease from a lookup that a thawed Redis runs late', async () => {
+  it('keeps no lease of a lookup that Redis runs late after a freeze', async () => {
     await using fleet = await startCachedFleet({
       size: 2,
       cache: { ttlMs: 60_000, leaseMs: 20_000 },

@@ -57,7 +57,7 @@ describe('a lookup on a slow link', () => {
     for (let i = 0; i < 40; i++) await look(store, 'hot')
   }
 
-  it('ends one budget late at most if a plain read finds nothing, and then uses the script', async () => {
+  it('ends at most one budget late if a plain read finds nothing, and then uses the script', async () => {
     const store = open(proxy.url)
     await warm(store)
     proxy.delay(ROUND_TRIP_MS / 2)
@@ -87,7 +87,7 @@ describe('a lookup on a slow link', () => {
 })
 
 describe('a lease whose reply is late', () => {
-  it('is given back, so that no process waits for it', async () => {
+  it('is released, so that no process waits for it', async () => {
     const [slow, quick] = [open(proxy.url), open(server.url)]
     await look(slow, 'other', 'other', 0)
     proxy.delay(LATE_MS)
@@ -102,7 +102,7 @@ describe('a lease whose reply is late', () => {
     expect(performance.now() - startedAt).toBeLessThan(2_000)
   })
 
-  it('is kept when a new lookup of its process has the same token', async () => {
+  it('is kept when a new lookup of the same process has the same token', async () => {
     const [slow, quick] = [open(proxy.url), open(server.url)]
     await look(slow, 'other', 'other', 0)
     proxy.delay(LATE_MS)
@@ -113,7 +113,7 @@ describe('a lease whose reply is late', () => {
     expect(await outcome(look(quick, 'k', 'quick'))).toBe('busy')
   })
 
-  it('wakes a process that waits for the key when it is given back', async () => {
+  it('wakes a process that waits for the key when the lease is released', async () => {
     const slow = open(proxy.url)
     await look(slow, 'other', 'other', 0)
     const client = new Redis(server.url, { lazyConnect: true })

@@ -29,7 +29,7 @@ interface Process {
   readonly locks: Locks
 }
 
-it('computes the slot of a key as Redis does', () => {
+it('slotOf() computes the Cluster slot of a key as Redis does', () => {
   // From the specification, and by CLUSTER KEYSLOT.
   expect(slotOf('123456789')).toBe(0x31c3)
   expect(slotOf('{user1000}.following')).toBe(slotOf('user1000'))
@@ -51,7 +51,7 @@ for (const { name, source } of inject('serverBinaries')) {
     })
     afterAll(() => cluster?.stop())
 
-    describe.sequential('in trouble', () => {
+    describe.sequential('a process on the cluster', () => {
       const opened: Process[] = []
       const openOne = (prefix: string, version: Version = '6', options = {}): Process => {
         const client = cluster.client(version, { lazyConnect: true, ...options })
@@ -74,7 +74,7 @@ for (const { name, source } of inject('serverBinaries')) {
         }
       })
 
-      it('serves correct responses while slots move under load, and purges reach all processes', async () => {
+      it('serves correct values while slots move under load, and receives all purges', async () => {
         const prefix = newPrefix()
         const load = new Load(openFour(prefix))
         const slots = new Set([
@@ -101,7 +101,7 @@ for (const { name, source } of inject('serverBinaries')) {
         expect([...load.refusals.keys()].filter((code) => !DECLARED.includes(code))).toEqual([])
       })
 
-      it('continues while a slot is half moved: lookups and locks at once, purges with success or a clear refusal', async () => {
+      it('serves lookups and locks while a slot is half moved, and rejects purges until the move ends', async () => {
         const prefix = newPrefix()
         const [one, two] = openFour(prefix) as [Process, Process]
         await one.stampede.getOrSet('kept', () => 'kept', { ttlMs: 60_000, tags: ['t'] })
@@ -130,7 +130,7 @@ for (const { name, source } of inject('serverBinaries')) {
         await expect.poll(read, { timeout: BOUND_MS }).toBe('again')
       })
 
-      it('isolates a frozen node, and continues on the others', async () => {
+      it('takes no lock on a frozen node, and takes locks on the other nodes', async () => {
         const prefix = newPrefix()
         const { locks } = openOne(prefix)
         const nodeOf = (key: string) => cluster.ownerOf(lockSlot(prefix, key))

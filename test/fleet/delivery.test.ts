@@ -50,7 +50,7 @@ async function setUp() {
 const woken = (wakes: readonly string[]) => expect.poll(() => wakes, { interval: 2 })
 
 describe('a process that waits for a fill', () => {
-  it('gets the new entry and its times without a command', async () => {
+  it('gets the new entry and its times with the wake-up, without a command', async () => {
     const { filler, waiter, wakes, grant } = await setUp()
     await commit(filler, grant, 'made')
     await woken(wakes).toEqual([KEY])
@@ -85,7 +85,7 @@ describe('a process that waits for a fill', () => {
     expect(scripts).toBe(1)
   })
 
-  it('gets only the wake-up if it has served a stale entry', async () => {
+  it('gets only the wake-up if it has already served a stale entry', async () => {
     const [filler, other] = [openOne(), openOne()]
     const stale = { ...LIFETIMES, freshMs: 1, staleWhileRevalidateMs: 60_000 }
     await filler.store.commit(await lease(filler.store), Buffer.from('old'), stale)
@@ -133,7 +133,7 @@ describe('a purge after a delivery', () => {
     expect(scripts).toBe(1)
   })
 
-  it('keeps an entry of an earlier fill from the current wait', async () => {
+  it('prevents the late entry of an earlier fill from being used', async () => {
     const { filler, waiter, wakes, grant } = await setUp()
     const channel = `${wakePrefix}*`
     const seen: Buffer[] = []

@@ -457,7 +457,7 @@ function giver(ours: Outcome, theirs: Outcome): 'stampede' | 'policy' {
   return rank(ours) > rank(theirs) ? 'stampede' : 'policy'
 }
 
-it('agrees with http-cache-semantics on random headers, except where a rule explains the difference', async () => {
+it('the cache agrees with http-cache-semantics on random headers, except where a rule explains it', async () => {
   const samples = fc.sample(cases, { seed: 9111, numRuns: 5_000 })
   const explained = new Map(RULES.map(({ name }) => [name, 0]))
   const unexplained: unknown[] = []

@@ -110,13 +110,13 @@ describe.each([
   ['Koa 3', koaApp('koa')],
   ['Koa 2', koaApp('koa2')],
 ])('the option audit on %s', (_, app) => {
-  it('names a header once that the handler reads and the key lacks, with the remedy', async () => {
+  it('names once each header that the handler reads and the key lacks, with the remedy', async () => {
     expect(await warningsOf(app, FREE, (read) => void read.header('X-Lang'))).toEqual([
       "GET /page: the handler read the request header x-lang, which is not in the key; use vary: ['x-lang'], or name it in Vary of the response",
     ])
   })
 
-  it("does not warn of a header that is in the key, or in the response's Vary", async () => {
+  it('does not warn of a header that is in the key, or in Vary of the response', async () => {
     const vary = { ...FREE, vary: ['X-Lang'] }
     expect(await warningsOf(app, vary, (read) => void read.header('X-Lang'))).toEqual([])
     const varies = (read: Reader) => {
@@ -146,7 +146,7 @@ describe.each([
     expect(await warningsOf(app, keyed, (read) => void read.cookie('theme'))).toEqual([])
   })
 
-  it('does not warn if the key has the whole caller, or if audit is off', async () => {
+  it('does not warn if identity puts the caller in the key, or if audit is off', async () => {
     const read = ({ header }: Reader) => void header('X-Lang')
     expect(await warningsOf(app, { ...FREE, identity: () => 'me' }, read)).toEqual([])
     expect(await warningsOf(app, { ...FREE, audit: false }, read)).toEqual([])
@@ -156,7 +156,7 @@ describe.each([
     expect(await warningsOf(app, FREE, () => {})).toEqual([])
   })
 
-  it('warns of the same inputs if the request has a condition, which the handler does not see', async () => {
+  it('warns of the same inputs if the request has a condition, which is hidden from the handler', async () => {
     const condition = { 'if-none-match': '"other"', range: 'bytes=0-' }
     expect(await warningsOf(app, FREE, () => {}, condition)).toEqual([])
     const read = ({ header }: Reader) => void header('X-Lang')

@@ -181,7 +181,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
     expect([await oncePurged('inner:de'), await oncePurged('outer:de')]).toEqual(['run 2', 'run 3'])
   })
 
-  it('takes one concurrency slot for both caches without the store', async () => {
+  it('takes one concurrency slot for both caches while the store is unavailable', async () => {
     let running: number | undefined
     const look = async () => {
       await new Promise(setImmediate)
@@ -231,7 +231,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
     expect(t.runs.count).toBe(2)
   })
 
-  it('sees the cookie of a layer in front of both caches, for either cache that would store', async () => {
+  it('stores nothing if a middleware in front of both caches sets a cookie', async () => {
     const identity: Options['identity'] = () => 'all'
     for (const inner of [{}, { identity }, { identity, collapse: 'stream' as const }]) {
       const gate = createGate()
@@ -246,7 +246,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
     }
   })
 
-  it('stores nothing while the inner cache bypasses by its option', async () => {
+  it('stores nothing while the bypass option of the inner cache applies', async () => {
     const bypass: Options['bypass'] = (request) => request.headers['x-preview'] !== undefined
     await using t = await start({ ttlMs: 10_000 }, { ttlMs: 10_000, bypass })
     const [body, status = ''] = await t.get('/a', { 'x-preview': 'yes' })
@@ -260,7 +260,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
     expect(await t.get()).toEqual(['run 2', 'outer; hit; ttl=10'])
   })
 
-  it('applies the conditions of the first client, for either cache that stores the response', async () => {
+  it('sends 304 to a client that has the response, whichever cache stores it', async () => {
     const identity: Options['identity'] = () => 'all'
     for (const inner of [{}, { identity }]) {
       const seen: unknown[] = []
@@ -316,7 +316,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
   })
 })
 
-it('idempotency keys behind a front run an order once, replay it, and purge the page that it changed', async () => {
+it('idempotency keys behind stampedeFront run an order once, replay it, and purge the changed page', async () => {
   const stampede = createStampede()
   let orders = 0
   const app = express5()
@@ -335,7 +335,7 @@ it('idempotency keys behind a front run an order once, replay it, and purge the 
   await stampede.close()
 })
 
-it('two caches recognise each other if a layer between them removes all listeners of the request', async () => {
+it('two caches recognise each other even if a middleware between them removes all listeners', async () => {
   const stampede = createStampede()
   const cache = () => expressCache({ stampede, ttlMs: 60_000, waitMs: 60_000 })
   const app = express5().use(cache())

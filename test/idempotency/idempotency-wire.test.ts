@@ -94,7 +94,7 @@ it('a duplicate that arrives while the attempt ends gets 409 or the replay, and 
   expect(apps.runs()).toBe(1)
 })
 
-it('a begin whose reply was lost with the connection runs once, and waits for no lease', async () => {
+it('a begin command whose reply was lost with the connection runs once, and waits for no lease', async () => {
   await using apps = await start(({ run }) => ({ status: 201, body: `run ${run}` }))
   apps.proxy.delay(200)
   const first = apps.far()
@@ -111,7 +111,7 @@ it('a begin whose reply was lost with the connection runs once, and waits for no
   expect(apps.runs()).toBe(1)
 })
 
-it('an end of an attempt is stored once when it is sent again after a lost reply', async () => {
+it('the result of an attempt is stored once when it is sent again after a lost reply', async () => {
   const gate = createGate()
   const handler = async ({ req, run }: Visit) => {
     if (req.url === '/orders') await gate.opened
@@ -131,7 +131,7 @@ it('an end of an attempt is stored once when it is sent again after a lost reply
   expect(apps.runs()).toBe(1)
 })
 
-it('a request over a silent connection gets 503 within 2.5 s', async () => {
+it('a request gets 503 within 2.5 s if the connection to Redis is silent', async () => {
   await using apps = await start(() => ({ status: 201 }))
   apps.proxy.stall()
   const startedAt = performance.now()

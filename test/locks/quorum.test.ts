@@ -204,7 +204,7 @@ describe('a quorum of four nodes', () => {
   })
 })
 
-describe('a late reply of a node', () => {
+describe('a late grant of a node', () => {
   const slowNode = async (options: QuorumOptions = {}) => {
     const proxy = await startProxy(servers[4]?.port ?? 0)
     opened.push(() => proxy.stop())
@@ -212,7 +212,7 @@ describe('a late reply of a node', () => {
     return { proxy, locks: await openWarm({ ...options, urls }) }
   }
 
-  it('is undone after a refusal', async () => {
+  it('is undone after the lock was refused', async () => {
     const { proxy, locks } = await slowNode()
     await occupy('job', 0, 1, 2)
     proxy.delay(90)
@@ -226,7 +226,7 @@ describe('a late reply of a node', () => {
     })
   })
 
-  it('is undone after the release of the lease', async () => {
+  it('is undone after the lease was released', async () => {
     const { proxy, locks } = await slowNode()
     proxy.delay(90)
     const lease = await locks.acquire('job')
@@ -259,7 +259,7 @@ describe('a late reply of a node', () => {
 })
 
 describe('a quorum lease', () => {
-  it('is taken by extend() on a node that restarted empty', async () => {
+  it('is written by extend() to a node that restarted empty', async () => {
     const locks = await openWarm()
     const lease = await locks.acquire('job')
     await isHeldOnAll('job')
@@ -276,7 +276,7 @@ describe('a quorum lease', () => {
     await isFreeOnAll('job', BOUND_MS)
   })
 
-  it('outlives the loss of its record on each node in turn', { timeout: 60_000 }, async () => {
+  it('outlives the loss of its record on one node after another', { timeout: 60_000 }, async () => {
     const locks = await openWarm()
     const other = await openWarm()
     const lease = await locks.acquire('job')
@@ -291,7 +291,7 @@ describe('a quorum lease', () => {
     expect(await lease.release()).toBe('released')
   })
 
-  it('is renewed by itself', async () => {
+  it('is renewed automatically', async () => {
     const locks = await openWarm({ leaseMs: 1_500 })
     const other = await openWarm()
     const lease = await locks.acquire('job')
@@ -327,7 +327,7 @@ describe('a quorum lease', () => {
     expect(value).toBe('lost')
   })
 
-  it('is not taken again by extend() after its release', async () => {
+  it('is not written again by extend() after its release', async () => {
     const locks = await openWarm()
     const lease = await locks.acquire('job')
     await isHeldOnAll('job')
@@ -422,7 +422,7 @@ describe('processes that compete for a quorum lock', () => {
     await isFreeOnAll('job', BOUND_MS)
   })
 
-  it('give back the lock when they close while they hold it', async () => {
+  it('release the lock if they close while they hold it', async () => {
     const locks = await openWarm()
     const lease = await locks.acquire('job', { leaseMs: 60_000 })
     await locks.close()

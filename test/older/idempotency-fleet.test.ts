@@ -52,7 +52,7 @@ describe('four processes with idempotency keys', () => {
     },
   )
 
-  it('leave a key to an operator after three of them died during its request', async () => {
+  it('leave a key to an operator after three processes died during its request', async () => {
     await using fleet = await startIdempotentFleet({ size: 4, idempotency: { leaseMs: 300 } })
     fleet.origin.answer('/poison', { gate: createGate() })
     for (const member of [0, 1, 2]) {

@@ -139,7 +139,7 @@ describe('a process that follows the purge log', () => {
     expect(b.store.position).toBe(a.store.position)
   })
 
-  it('notices a fail-over in which other purges got the positions of lost ones', async () => {
+  it('notices a fail-over in which other purges got the positions of lost purges', async () => {
     // The server's clock was set back, so each position is the last one + 1.
     const ahead = (Date.now() + 3_600_000) * 1_000
     await admin.hset(nameOf('meta'), { last: `${ahead}-1`, floor: ahead, marks: 0 })
@@ -166,26 +166,29 @@ describe('a process that follows the purge log', () => {
     await soon(() => b.counts.floor, 8_000).toBe(a.counts.floor)
   })
 
-  it.each(['meta', 'log', 'marks'] as const)('continues when %s is lost', async (part) => {
-    const a = await start()
-    const b = await start()
-    await a.store.mark('t=1', hard)
-    await soon(() => b.heard).toEqual(['t=1 hard'])
-    const { position } = a.store
-    await admin.del(nameOf(part))
-    await a.store.mark('t=2', hard)
-    await soon(() => b.heard).toEqual(['t=1 hard', 't=2 hard'])
-    expect(a.store.position).toBeGreaterThan(position)
-    // Without `meta`, the server knows no earlier purges.
-    await soon(() => [a, b].map(({ counts }) => counts.forgets)).toEqual(
-      part === 'meta' ? [1, 1] : [0, 0],
-    )
-    if (part === 'meta') expect(b.counts.floor).toBeGreaterThan(position)
-    const c = await start()
-    if (part !== 'log') expect(c.counts.floor).toBeGreaterThanOrEqual(position)
-    await b.store.mark('t=3', soft)
-    for (const { heard } of [a, c]) await soon(() => heard.at(-1)).toBe('t=3 soft')
-  })
+  it.each(['meta', 'log', 'marks'] as const)(
+    'continues when the Redis key %s of the purge log is lost',
+    async (part) => {
+      const a = await start()
+      const b = await start()
+      await a.store.mark('t=1', hard)
+      await soon(() => b.heard).toEqual(['t=1 hard'])
+      const { position } = a.store
+      await admin.del(nameOf(part))
+      await a.store.mark('t=2', hard)
+      await soon(() => b.heard).toEqual(['t=1 hard', 't=2 hard'])
+      expect(a.store.position).toBeGreaterThan(position)
+      // Without `meta`, the server knows no earlier purges.
+      await soon(() => [a, b].map(({ counts }) => counts.forgets)).toEqual(
+        part === 'meta' ? [1, 1] : [0, 0],
+      )
+      if (part === 'meta') expect(b.counts.floor).toBeGreaterThan(position)
+      const c = await start()
+      if (part !== 'log') expect(c.counts.floor).toBeGreaterThanOrEqual(position)
+      await b.store.mark('t=3', soft)
+      for (const { heard } of [a, c]) await soon(() => heard.at(-1)).toBe('t=3 soft')
+    },
+  )
 
   it('catches up over a slow connection in pages, each within the budget of a command', async () => {
     const a = await start()

@@ -61,6 +61,29 @@ describe('inspect', () => {
   })
 })
 
+describe('inspect after the clock was set back', () => {
+  const FUTURE = 9_000_000_000_000
+
+  it('shows neither a lease nor an entry from the future, as a lookup', async () => {
+    await write(store, 'http:k', 'frame')
+    const life = `1 ${FUTURE} ${FUTURE + 5_000} 0 0 0`
+    const lease = { token: 't', until: `${FUTURE + 5_000} ${FUTURE}` }
+    await admin.hset('t:3:{=http:k}', { life, pass: `${FUTURE} ${FUTURE}`, ...lease })
+    const info = await store.operator.inspect('http:k')
+    expect(info).not.toHaveProperty('frame')
+    expect(info).not.toHaveProperty('lease')
+    expect(info).not.toHaveProperty('passForMs')
+  })
+
+  it('shows a lock with its full lease, and with unknown age', async () => {
+    const until = `${FUTURE + 5_000} ${FUTURE}`
+    await admin.hset('t:3:{=l:door}', { token: 'holder', until, fence: `${FUTURE}000` })
+    const info = await store.operator.inspectLock('door')
+    expect(info).toMatchObject({ token: 'holder', remainingMs: 5_000, queue: 0 })
+    expect(info).not.toHaveProperty('heldForMs')
+  })
+})
+
 describe('reports', () => {
   it('cost one command each', async () => {
     await store.operator.report('one', 'text', 10_000)

@@ -365,7 +365,7 @@ describe('idempotency keys when the reply of Redis comes too late', () => {
   })
   afterEach(() => proxy.stop())
 
-  it('take back the attempt that began, and wake waiters', async () => {
+  it('undo the attempt that began, and wake waiters', async () => {
     await beginUnheard()
     expect((await begin(witness, { token: 'other', wait: true })).status).toBe('busy')
     proxy.delay(0)
@@ -373,7 +373,7 @@ describe('idempotency keys when the reply of Redis comes too late', () => {
     await expect.poll(() => woken, { interval: 10 }).toEqual(['k'])
   })
 
-  it('take back an attempt at a recovery without a trace', async () => {
+  it('undo an attempt at a recovery without a trace', async () => {
     await witness.finish(await begun(witness, { token: 'first' }), RELEASED, PRINTS)
     await admin.hset(KEY, { s: 'running', token: 'dead', until: '1' })
     await beginUnheard()
@@ -385,7 +385,7 @@ describe('idempotency keys when the reply of Redis comes too late', () => {
     expect((await begin(witness, { token: 'x', maxAttempts: 2 })).status).toBe('uncertain')
   })
 
-  it('take nothing back if the caller tries again with the same token', async () => {
+  it('undo nothing if the caller tries again with the same token', async () => {
     await beginUnheard()
     expect(await state()).toBe('running')
     proxy.delay(0)
@@ -395,7 +395,7 @@ describe('idempotency keys when the reply of Redis comes too late', () => {
     expect(await state()).toBe('running')
   })
 
-  it('take nothing back if the caller tries again while it is being taken back', async () => {
+  it('undo nothing if the caller tries again while the undo is under way', async () => {
     await beginUnheard()
     await new Promise((resolve) => setTimeout(resolve, 80))
     proxy.delay(0)

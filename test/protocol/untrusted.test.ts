@@ -79,7 +79,7 @@ describe('a planted record', () => {
   }
 
   it.each(['made', 'fresh', 'swr', 'sie', 'until', 'fence', 'pass', 'retry'])(
-    'gets a value within a moment, and without many commands, if %s is invalid',
+    'delays a caller only for a moment, with few commands, if %s is invalid',
     async (field) => {
       for (const nonsense of ['abc', '1e400', '-1e400', 'nan', '-5', '99999999999999999999']) {
         // A failure that is shared until then would be valid. Its time is cut to a day.
@@ -140,7 +140,7 @@ describe('a cache on a Redis that refuses commands', () => {
     expect(await get(mute, 'new')).toBe('new')
   })
 
-  it('keeps working in other processes if one may not read', async () => {
+  it('keeps working in other processes if one process may not read', async () => {
     await acl('blind', '&*', '-hmget')
     const one = stampede()
     expect(await get(one)).toBe('made')

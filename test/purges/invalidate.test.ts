@@ -130,7 +130,7 @@ describe.each(currentFrameworks)('stampedeCache on $name', (framework) => {
     await expect.poll(() => app.isHit('/a')).toBe(false)
   })
 
-  it('has sent the purge to Redis before the response arrives, with other layers around', async () => {
+  it('has sent the purge to Redis before the response arrives, with other middlewares around', async () => {
     await using server = await startRedis()
     const stampedes = [1, 2].map(() =>
       createStampede({ store: redisStore(new Redis(server.url, { lazyConnect: true })) }),

@@ -104,7 +104,8 @@ export class Member {
   /** State that is left after the last call. Empty, if no rule is broken. */
   leftovers(): string[] {
     const { active, idempotency } = this.stampede.stats()
-    const counts = { ...active, ...idempotency }
+    const { running, unstored } = idempotency
+    const counts = { ...active, running, unstored }
     return Object.entries(counts).flatMap(([what, count]) =>
       count === 0 ? [] : [`${count} ${what}`],
     )

@@ -27,7 +27,7 @@ export function moduleOf({ name, code }: Block): string {
   const imports = [...code.matchAll(IMPORT)].map(([line]) => line)
   const body = code
     .replace(IMPORT, '')
-    .replace(/^((?:const \w+ = )?)(\S.*)\.listen\(3000\)/gm, '$1serve($2.listen(0))')
+    .replace(/^((?:const \w+ = )?)(\S.*)\.listen\((?:3000|9464)\)/gm, '$1serve($2.listen(0))')
     .trim()
   return [
     `// ${name}`,

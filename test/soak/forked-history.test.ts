@@ -105,14 +105,14 @@ describe.each([
     ;({ url, port, restart, kill } = server)
   })
 
-  it('hold for the processes that saw them after a restart with older data from disk', async () => {
+  it('still apply in processes that received them, after a restart with older data from disk', async () => {
     const admin = connect(url)
     const fleet = await purgeAfter(port, () => admin.save())
     await restart()
     await comesBack(fleet, url, isCut)
   })
 
-  it('hold for the processes that saw them after a fail-over to a lagging replica', async () => {
+  it('still apply in processes that received them, after a fail-over to a lagging replica', async () => {
     const replica = await startRedis()
     closing.push(() => replica.stop())
     const follower = connect(replica.url)
@@ -136,7 +136,7 @@ describe.each([
   })
 })
 
-it('a purge that a process received after it missed one holds when the server lost both', async () => {
+it('a purge that a process received after a missed purge still applies when the server lost both', async () => {
   const server = await startRedis({ args: ['--user', 'one', 'on', 'nopass', '~*', '&*', '+@all'] })
   closing.push(() => server.stop())
   const admin = connect(server.url)

@@ -1,48 +1,12 @@
 // SIGTERM to the demos, as real processes. They finish open requests, give back every lease, and
 // end by themselves.
 
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
 import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
+import { startDemo } from '../harness/demo.ts'
 import { freePort } from '../harness/free-port.ts'
-import { guard } from '../harness/guard.ts'
 import { ask } from '../harness/load.ts'
 import { startRedis } from '../harness/redis-server.ts'
-
-interface Demo {
-  readonly child: ChildProcess
-  readonly url: string
-  /** The complete output. */
-  readonly output: () => string
-  /** Sends SIGTERM. Resolves with the exit code and the time it took. */
-  stop(): Promise<{ code: number | null; afterMs: number }>
-}
-
-function start(app: string, env: Record<string, string>): Demo {
-  const main = fileURLToPath(new URL(`../../apps/${app}/dist/main.js`, import.meta.url))
-  const child = spawn(process.execPath, [main], {
-    env: { ...process.env, NODE_OPTIONS: '', REDIS_URL: '', FENCE: '', ...env },
-  })
-  if (child.pid !== undefined) child.once('exit', guard(child.pid))
-  let output = ''
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('utf8').on('data', (chunk) => (output += chunk))
-  }
-  const closed = once(child, 'close')
-  return {
-    child,
-    url: `http://127.0.0.1:${env.PORT}`,
-    output: () => output,
-    async stop() {
-      const startedAt = performance.now()
-      child.kill('SIGTERM')
-      const [code] = await closed
-      return { code, afterMs: performance.now() - startedAt }
-    },
-  }
-}
 
 /** Records in Redis that are leased. */
 async function leased(url: string): Promise<string[]> {
@@ -58,11 +22,11 @@ async function leased(url: string): Promise<string[]> {
   }
 }
 
-describe.each(['shop-express', 'shop-koa'])('%s after SIGTERM', { timeout: 60_000 }, (app) => {
+describe.each(['shop-express', 'shop-koa'])('%s after SIGTERM', { timeout: 150_000 }, (app) => {
   async function shop(redisUrl: string, latencyMs: number) {
     const env = { PORT: String(await freePort()), ORIGIN_LATENCY_MS: String(latencyMs) }
-    const demo = start(app, { ...env, REDIS_URL: redisUrl })
-    await expect.poll(demo.output, { timeout: 30_000 }).toContain('http://')
+    const demo = startDemo(app, { ...env, REDIS_URL: redisUrl })
+    await demo.ready()
     return demo
   }
 
@@ -107,7 +71,7 @@ describe.each(['shop-express', 'shop-koa'])('%s after SIGTERM', { timeout: 60_00
 describe('the worker demo after SIGTERM', { timeout: 60_000 }, () => {
   it('lets each worker finish its job, and frees every lock', async () => {
     await using server = await startRedis()
-    const demo = start('worker', { REDIS_URL: server.url })
+    const demo = startDemo('worker', { REDIS_URL: server.url })
     // No worker is killed yet, and all are at their first jobs.
     await expect
       .poll(demo.output, { timeout: 30_000, interval: 10 })

@@ -34,6 +34,8 @@ export interface AppOptions {
 
 /** Fresh for 10 s. Then stale for 30 s during a refresh, or for 60 s if the refresh fails. */
 const LIFETIMES = { ttlMs: 10_000, staleWhileRevalidateMs: 30_000, staleIfErrorMs: 60_000 }
+/** Shorter than the default of 5 s, so that the lab shows soon how another process takes over. */
+const LEASE_MS = 2_000
 
 export function createApp({ shop, stampede, pages, store }: AppOptions): Express {
   const about = { framework: 'Express', store, ...LIFETIMES, cacheStats: () => stampede.stats() }
@@ -54,14 +56,17 @@ export function createApp({ shop, stampede, pages, store }: AppOptions): Express
     stampedeCache({
       stampede,
       ...LIFETIMES,
+      leaseMs: LEASE_MS,
       invalidateOn: 'never',
       tags: (req) => [pageTag(req, shownOn(req.originalUrl))],
     }),
   )
   app.use('/api/products', productRoutes(shop.productsAt('/api')))
 
-  // The same handlers without the cache, for comparison.
+  // The same handlers without the cache, and with a cache per process, for comparison.
   app.use('/uncached/api/products', productRoutes(shop.productsAt('/uncached/api')))
+  const perProcess = shop.perProcess.handlers(shop.productsAt('/per-process/api'))
+  app.use('/per-process/api/products', productRoutes(perProcess))
 
   for (const [path, page] of pages) app.get(path, (_req, res) => send(res, page))
   app.use((_req, res) => send(res, noSuchPage()))

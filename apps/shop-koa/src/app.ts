@@ -28,6 +28,8 @@ export interface AppOptions {
 
 /** Fresh for 10 s. Then stale for 30 s during a refresh, or for 60 s if the refresh fails. */
 const LIFETIMES = { ttlMs: 10_000, staleWhileRevalidateMs: 30_000, staleIfErrorMs: 60_000 }
+/** Shorter than the default of 5 s, so that the lab shows soon how another process takes over. */
+const LEASE_MS = 2_000
 
 export function createApp({ shop, stampede, pages, store }: AppOptions): Koa {
   const about = { framework: 'Koa', store, ...LIFETIMES, cacheStats: () => stampede.stats() }
@@ -48,15 +50,19 @@ export function createApp({ shop, stampede, pages, store }: AppOptions): Koa {
     stampedeCache({
       stampede,
       ...LIFETIMES,
+      leaseMs: LEASE_MS,
       invalidateOn: 'never',
       tags: (ctx) => [pageTag(ctx, shownOn(ctx.originalUrl))],
     }),
   )
   app.use(productRoutes(cached, shop.productsAt('/api')).routes())
 
-  // The same handlers without the cache, for comparison.
+  // The same handlers without the cache, and with a cache per process, for comparison.
   const uncached = new Router({ prefix: '/uncached/api' })
   app.use(productRoutes(uncached, shop.productsAt('/uncached/api')).routes())
+  const compared = new Router({ prefix: '/per-process/api' })
+  const perProcess = shop.perProcess.handlers(shop.productsAt('/per-process/api'))
+  app.use(productRoutes(compared, perProcess).routes())
 
   app.use((ctx) => send(ctx, pageFor(ctx, pages)))
   return app

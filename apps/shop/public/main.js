@@ -4,8 +4,8 @@ import { ask } from './api.js'
 import { startDoubleClick } from './double-click.js'
 import { counted, whole } from './format.js'
 import { startInspector } from './inspector.js'
+import { startLab } from './lab.js'
 import { startShelf } from './shelf.js'
-import { startStampede } from './stampede.js'
 
 /** Shown if the lab refuses to respond. It responds only to its own machine. */
 const UNKNOWN = { ttlMs: 10_000, staleWhileRevalidateMs: 30_000, staleIfErrorMs: 60_000 }
@@ -16,8 +16,10 @@ const announce = (text) => {
 
 let inspector
 const shelf = startShelf((id) => inspector?.inspect(id))
-startStampede(() => void showAbout())
-const [teas, about] = await Promise.all([shelf, showAbout()])
+const about = await showAbout()
+// The lab fills the database with queries, so it starts after the shelf.
+const teas = await shelf
+startLab(about, () => void showAbout())
 startDoubleClick(teas, () => void showAbout())
 inspector = startInspector(about ?? UNKNOWN, teas, announce)
 
@@ -37,7 +39,7 @@ function describe(about) {
   const where =
     about.store === 'memory'
       ? 'with the cache in this process'
-      : 'with the cache in Redis and in this process'
+      : `with the cache in Redis and in ${about.fleet === null ? 'this' : 'each'} process`
   const runs = Object.entries(about.originRuns)
   const sum = (prefix) =>
     runs.filter(([route]) => route.startsWith(prefix)).reduce((total, [, n]) => total + n, 0)

@@ -4,11 +4,13 @@ import { randomUUID } from 'node:crypto'
 import { type Settings, withoutPassword } from './settings.ts'
 
 export function banner(framework: string, settings: Settings, port: number): string {
+  const { processes } = settings
   const at = `http://localhost:${port}`
   const store =
     settings.redisUrl === undefined
       ? 'in this process (set REDIS_URL to share it)'
-      : `in ${withoutPassword(settings.redisUrl)} and in this process`
+      : `in ${withoutPassword(settings.redisUrl)} and in ${processes > 1 ? 'each' : 'this'} process`
+  const shape = processes > 1 ? `${framework}, ${processes} processes behind a front` : framework
   const post = `curl -s ${at}/api/lab/stampede -H 'content-type: application/json' -d`
   // New for each start: Redis remembers the keys of an earlier shop, whose orders are gone with its
   // database.
@@ -16,7 +18,7 @@ export function banner(framework: string, settings: Settings, port: number): str
   return `
 The Quiet Cup is open:  ${at}
 
-  ${framework}; cache ${store}; each query takes ${settings.originLatencyMs} ms
+  ${shape}; cache ${store}; each query takes ${settings.originLatencyMs} ms
 
 Four commands to try:
 

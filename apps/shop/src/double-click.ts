@@ -3,7 +3,7 @@
 
 import { randomUUID } from 'node:crypto'
 import type { Database } from './database.ts'
-import { fire, type Target } from './fire.ts'
+import { type Address, fire, type Target } from './fire.ts'
 import { type Order, ordersSince, restock } from './orders.ts'
 import { readWholeNumber, refuseUnknownFields } from './read-json.ts'
 import { Problem } from './response.ts'
@@ -27,9 +27,9 @@ export interface Outcome extends DoubleClick {
   readonly stockAfter: number
 }
 
-/** Address of the shop, customer, and time limit of the run. */
+/** Addresses of the shop, customer, and time limit of the run. */
 export interface Clicker {
-  readonly origin: Pick<Target, 'host' | 'port'>
+  next(): Address
   /** The Host header with which the client addressed the shop. */
   readonly hostHeader: string
   readonly customer: string
@@ -45,7 +45,7 @@ const SPARE_TINS = 24
 export async function doubleClick(
   database: Database,
   click: DoubleClick,
-  { origin, hostHeader, customer, deadline }: Clicker,
+  { next, hostHeader, customer, deadline }: Clicker,
 ): Promise<Outcome> {
   const { productId, clicks, keyed } = click
   // One tin per request, so that a second order does not fail for lack of stock.
@@ -54,7 +54,6 @@ export async function doubleClick(
     throw new Problem(404, 'No such product', 'The shop has no product with this number.')
   }
   const target: Target = {
-    ...origin,
     path: '/api/orders',
     method: 'POST',
     headers: {
@@ -65,8 +64,8 @@ export async function doubleClick(
     },
     body: JSON.stringify({ productId, quantity: 1 }),
   }
-  const { statuses } = await fire(target, clicks, deadline)
-  const later = await fire(target, 1, deadline)
+  const { statuses } = await fire({ target, requests: clicks, next, deadline })
+  const later = await fire({ target, requests: 1, next, deadline })
   const { lastOrderId, stock: stockBefore } = before
   const after = await ordersSince(database, { customer, productId, lastOrderId })
   return {

@@ -7,21 +7,41 @@ import {
   type OutgoingHttpHeaders,
   request,
 } from 'node:http'
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 
 /** Number of sockets. Further requests wait for one, and the wait counts as latency. */
 const MAX_SOCKETS = 1000
 /** Number of requests between two turns of the event loop. */
 const BATCH = 100
 
-export interface Target {
+export interface Address {
   readonly host: string
   readonly port: number
+}
+
+export interface Target {
   readonly path: string
   /** Default GET. */
   readonly method?: 'GET' | 'POST'
   readonly headers?: OutgoingHttpHeaders
   readonly body?: string
+}
+
+export interface Volley {
+  readonly target: Target
+  readonly requests: number
+  /** Returns the address for the next request: the shop, or one of its processes. */
+  next(): Address
+  readonly deadline: AbortSignal
+  /**
+   * How often a GET is sent again, to the next address, if its connection breaks. A load balancer
+   * does this, too. Default 0.
+   */
+  readonly retries?: number
+  /** Time from the first to the last request. Default 0: all at once. */
+  readonly spreadMs?: number
+  /** Called after each response with its moment and its body. Failed requests have no body. */
+  onShot?(sentAt: number, body: string | undefined): void
 }
 
 export interface Summary {
@@ -42,12 +62,8 @@ interface Shot {
 }
 
 /** Never rejects. A request that failed, or was open when `deadline` aborted, counts as `none`. */
-export async function fire(
-  target: Target,
-  requests: number,
-  deadline: AbortSignal,
-  onShot: () => void = () => {},
-): Promise<Summary> {
+export async function fire(volley: Volley): Promise<Summary> {
+  const { requests, deadline, spreadMs = 0, onShot } = volley
   const agent = new Agent({ keepAlive: true, maxSockets: Math.min(requests, MAX_SOCKETS) })
   const sent: ClientRequest[] = []
   // One listener for all requests: Node warns of a leak if a signal has two thousand.
@@ -56,14 +72,16 @@ export async function fire(
   }
   deadline.addEventListener('abort', giveUp, { once: true })
   const shots: Array<Promise<Shot>> = []
-  const { body, ...address } = target
+  const startedAt = performance.now()
   while (shots.length < requests) {
+    const ahead = (shots.length * spreadMs) / requests - (performance.now() - startedAt)
+    if (ahead > 0) await sleep(ahead)
     const firedAt = performance.now()
-    const shot = shoot(request({ ...address, agent }), body, sent).then((reply) => {
-      onShot()
+    const shot = shoot(volley, agent, sent, volley.retries ?? 0).then(({ body, ...reply }) => {
+      onShot?.(firedAt, body)
       return { ...reply, elapsedMs: performance.now() - firedAt }
     })
-    // The server runs in this process. It needs a turn now and then, or its queue of connections
+    // The server may run in this process. It needs a turn now and then, or its queue of connections
     // overflows.
     if (shots.push(shot) % BATCH === 0) await setImmediate()
   }
@@ -73,20 +91,35 @@ export async function fire(
   return summary
 }
 
-function shoot(
-  one: ClientRequest,
-  body: string | undefined,
+interface Reply extends Omit<Shot, 'elapsedMs'> {
+  readonly body: string | undefined
+}
+
+async function shoot(
+  volley: Volley,
+  agent: Agent,
   sent: ClientRequest[],
-): Promise<Omit<Shot, 'elapsedMs'>> {
+  retries: number,
+): Promise<Reply> {
+  const { body, ...target } = volley.target
+  const one = request({ ...target, ...volley.next(), agent })
   sent.push(one)
+  if (volley.deadline.aborted) one.destroy()
+  const reply = await replyTo(one, body)
+  const isLost = reply.status === 'none' && retries > 0 && !volley.deadline.aborted
+  return isLost ? shoot(volley, agent, sent, retries - 1) : reply
+}
+
+function replyTo(one: ClientRequest, body: string | undefined): Promise<Reply> {
   return new Promise((resolve) => {
-    const failed = () => resolve({ status: 'none', cacheStatus: 'none' })
+    const failed = () => resolve({ status: 'none', cacheStatus: 'none', body: undefined })
     one.on('response', (message: IncomingMessage) => {
       const replayed = message.headers['idempotency-replayed'] === 'true'
       const status = `${message.statusCode}${replayed ? ' replayed' : ''}`
       const cacheStatus = kindOf(message.headers['cache-status'])
-      message.resume()
-      message.on('end', () => resolve({ status, cacheStatus }))
+      let text = ''
+      message.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
+      message.on('end', () => resolve({ status, cacheStatus, body: text }))
       message.on('error', failed)
     })
     one.on('error', failed)

@@ -1,7 +1,7 @@
 // One stampede at the shop's own product routes: checks the order, runs it and counts the results.
 
 import { randomUUID } from 'node:crypto'
-import { fire, type Summary, type Target } from './fire.ts'
+import { type Address, fire, type Summary } from './fire.ts'
 import type { OriginRuns } from './origin-runs.ts'
 import { readWholeNumber, refuseUnknownFields } from './read-json.ts'
 import { Problem } from './response.ts'
@@ -9,7 +9,17 @@ import { Problem } from './response.ts'
 export interface StampedeOrder {
   readonly requests: number
   readonly path: string
-  readonly cached: boolean
+  /** `'per-process'`: with the cache per process that the lab compares with. */
+  readonly cached: boolean | 'per-process'
+}
+
+/** How the lab reaches the shop. */
+export interface Route {
+  /** The Host header with which the client addressed the shop. It is part of each key. */
+  readonly hostHeader: string
+  next(): Address
+  /** As in `Volley`. */
+  readonly retries: number
 }
 
 /** The running stampede. The page shows its progress. */
@@ -22,7 +32,7 @@ export interface Runner {
   running(): Running | undefined
   run(
     order: StampedeOrder,
-    origin: Pick<Target, 'host' | 'port'>,
+    route: Route,
     deadline: AbortSignal,
   ): Promise<StampedeOrder & Summary & { originRuns: number }>
 }
@@ -33,7 +43,7 @@ export function createRunner(originRuns: OriginRuns): Runner {
   let running: Running | undefined
   return {
     running: () => running,
-    async run(order, origin, deadline) {
+    async run(order, { hostHeader, next, retries }, deadline) {
       // A new query parameter makes the key cold without a change to other entries.
       const runId = randomUUID()
       const watch = originRuns.watch(runId)
@@ -48,8 +58,10 @@ export function createRunner(originRuns: OriginRuns): Runner {
         },
       }
       try {
-        const target = { ...origin, path: targetPath(order, runId) }
-        const summary = await fire(target, order.requests, deadline, () => answered++)
+        const target = { path: targetPath(order, runId), headers: { host: hostHeader } }
+        const onShot = () => void answered++
+        const { requests } = order
+        const summary = await fire({ target, requests, next, deadline, retries, onShot })
         return { ...order, ...summary, originRuns: watch.count }
       } finally {
         running = undefined
@@ -79,11 +91,13 @@ export function readStampedeOrder(body: Record<string, unknown>): StampedeOrder 
       'path must be /api/products or /api/products/:id. It may have a query.',
     )
   }
-  if (typeof cached !== 'boolean')
-    throw new Problem(400, 'Bad value', 'cached must be true or false.')
+  if (typeof cached !== 'boolean' && cached !== 'per-process')
+    throw new Problem(400, 'Bad value', "cached must be true, false or 'per-process'.")
   return { requests, path, cached }
 }
 
+const PREFIXES = { true: '', false: '/uncached', 'per-process': '/per-process' } as const
+
 function targetPath({ path, cached }: StampedeOrder, runId: string): string {
-  return `${cached ? '' : '/uncached'}${path}${path.includes('?') ? '&' : '?'}run=${runId}`
+  return `${PREFIXES[`${cached}`]}${path}${path.includes('?') ? '&' : '?'}run=${runId}`
 }

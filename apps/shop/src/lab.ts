@@ -3,10 +3,10 @@
 import type { IncomingMessage } from 'node:http'
 import { readCustomer } from './customer.ts'
 import { doubleClick, readDoubleClick } from './double-click.ts'
-import type { Target } from './fire.ts'
+import type { Address } from './fire.ts'
 import { requireLocal } from './lab-guard.ts'
-import { createRunner, type Runner, readStampedeOrder } from './lab-run.ts'
-import { createTurn } from './lab-turn.ts'
+import { createRunner, type Route, type Runner, readStampedeOrder } from './lab-run.ts'
+import { createTurn, type Turn } from './lab-turn.ts'
 import { readJson, refuseUnknownFields } from './read-json.ts'
 import { json, noContent, Problem, respond, type ShopResponse } from './response.ts'
 import type { Shop } from './shop.ts'
@@ -22,6 +22,14 @@ export interface About {
   cacheStats(): unknown
 }
 
+/** How the lab reaches the processes of a fleet. Without a fleet it reaches its own server. */
+export interface FleetRoute {
+  next(): Address
+  readonly retries: number
+  /** The fleet as the page describes it. */
+  describe(): unknown
+}
+
 export interface Lab {
   stats(message: IncomingMessage): Promise<ShopResponse>
   resetStats(message: IncomingMessage): Promise<ShopResponse>
@@ -31,18 +39,26 @@ export interface Lab {
 }
 
 // The lab's responses describe one moment, so no cache may store them.
-const NO_STORE = { 'cache-control': 'no-store' }
+export const NO_STORE = { 'cache-control': 'no-store' }
 /** 2 000 uncached requests at 300 ms on 20 connections need 30 s. */
 const LONGEST_RUN_MS = 60_000
 
-export function createLab(shop: Shop, about: About): Lab {
+/** `turn`: shared with other runs of the lab, so that only one runs at a time. */
+export function createLab(
+  shop: Pick<Shop, 'database' | 'originRuns'>,
+  about: About,
+  fleet?: FleetRoute,
+  turn: Turn = createTurn(),
+): Lab {
   const { database, originRuns } = shop
   const runner = createRunner(originRuns)
-  const turn = createTurn()
   let since = new Date()
   return {
     stats: (message) =>
-      forLocalCallers(message, () => json({ ...describe(shop, about, runner), since }, NO_STORE)),
+      forLocalCallers(message, async () => {
+        const processes = fleet?.describe() ?? null
+        return json({ ...(await describe(shop, about, runner)), fleet: processes, since }, NO_STORE)
+      }),
     resetStats: (message) =>
       forLocalCallers(message, () => {
         originRuns.reset()
@@ -52,16 +68,14 @@ export function createLab(shop: Shop, about: About): Lab {
     stampede: (message) =>
       forLocalCallers(message, async () => {
         const order = readStampedeOrder(await readJson(message))
-        const run = () => runner.run(order, ownAddress(message), deadline())
+        const run = () => runner.run(order, routeOf(message, fleet), deadline())
         return json(await turn.take(run), NO_STORE)
       }),
     doubleClick: (message) =>
       forLocalCallers(message, async () => {
         const customer = readCustomer(message)
         const click = readDoubleClick(await readJson(message))
-        const hostHeader = message.headers.host ?? ''
-        const origin = ownAddress(message)
-        const clicker = { origin, hostHeader, customer, deadline: deadline() }
+        const clicker = { ...routeOf(message, fleet), customer, deadline: deadline() }
         return json(await turn.take(() => doubleClick(database, click, clicker)), NO_STORE)
       }),
     database: (message) =>
@@ -73,7 +87,7 @@ export function createLab(shop: Shop, about: About): Lab {
 }
 
 /** Returns the response of `handler` to callers on this machine. */
-function forLocalCallers(
+export function forLocalCallers(
   message: IncomingMessage,
   handler: () => ShopResponse | Promise<ShopResponse>,
 ): Promise<ShopResponse> {
@@ -83,19 +97,23 @@ function forLocalCallers(
   })
 }
 
-function describe({ database, originRuns }: Shop, { cacheStats, ...fixed }: About, runner: Runner) {
+async function describe(
+  { database, originRuns }: Pick<Shop, 'database' | 'originRuns'>,
+  { cacheStats, ...fixed }: About,
+  runner: Runner,
+) {
   return {
     ...fixed,
     originLatencyMs: database.latencyMs,
     databaseConnections: database.connections,
     databaseConnected: database.connected,
     originRuns: originRuns.byRoute(),
-    stampede: cacheStats(),
+    stampede: await cacheStats(),
     running: runner.running() ?? null,
   }
 }
 
-function deadline(): AbortSignal {
+export function deadline(): AbortSignal {
   return AbortSignal.timeout(LONGEST_RUN_MS)
 }
 
@@ -105,7 +123,14 @@ function readPlug(body: Record<string, unknown>): boolean {
   throw new Problem(400, 'Bad value', 'connected must be true or false.')
 }
 
+export function routeOf(message: IncomingMessage, fleet: FleetRoute | undefined): Route {
+  const hostHeader = message.headers.host ?? ''
+  if (fleet !== undefined) return { hostHeader, next: fleet.next, retries: fleet.retries }
+  const own = ownAddress(message)
+  return { hostHeader, next: () => own, retries: 0 }
+}
+
 /** The local address of this request's connection. It needs no name lookup and no proxy. */
-function ownAddress({ socket }: IncomingMessage): Pick<Target, 'host' | 'port'> {
+function ownAddress({ socket }: IncomingMessage): Address {
   return { host: socket.localAddress ?? '127.0.0.1', port: socket.localPort ?? 0 }
 }

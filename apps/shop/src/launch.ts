@@ -1,26 +1,28 @@
-// Lifetime of a demo process: settings, start, banner, signals and stop. main.ts of each app says
-// what it runs.
+// Lifetime of the demo: settings, start, banner, signals and stop. main.ts of each app says what it
+// runs. The demo is a fleet if there is a Redis, and one process else.
 
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { banner } from './banner.ts'
+import { findRedisServer } from './fleet/redis-server.ts'
+import { runFleet } from './fleet/run-fleet.ts'
+import { runProcess } from './fleet/run-process.ts'
+import { closeAll, type OnStop, type Start } from './run.ts'
 import { drain, listen } from './serve.ts'
 import { readSettings, type Settings, StartError } from './settings.ts'
-
-/** The process ends by itself when everything is closed. After this time it is ended. */
-const LONGEST_STOP_MS = 10_000
-
-/** Registers a function to call at the end. The last one registered is called first. */
-export type OnStop = (close: () => unknown) => void
-
-type Start = (settings: Settings, onStop: OnStop) => Promise<RequestListener>
+import { openShop } from './shop.ts'
 
 /**
  * Runs the listener that `start` returns until SIGTERM or SIGINT. On a `StartError` it prints one
  * line and exits with 1.
  */
 export async function launch(framework: string, start: Start): Promise<void> {
+  // The fleet starts the same program for each of its processes.
+  if (process.env.SHOP_PROCESS !== undefined && process.connected) {
+    return runProcess(readSettings(process.env), start)
+  }
   const closers: Array<() => unknown> = []
+  const onStop: OnStop = (close) => closers.unshift(close)
   let stopped: () => void = () => {}
   const stop = new Promise<void>((resolve) => (stopped = resolve))
   // The signal often comes twice, from the terminal and from npm. The second one changes nothing.
@@ -29,17 +31,21 @@ export async function launch(framework: string, start: Start): Promise<void> {
   // Delayed, so that an early `StartError` prints only its own line.
   const startNotice = setTimeout(() => console.log(`Starting the shop on ${framework} ...`), 500)
   try {
-    const settings = readSettings(process.env)
+    const given = readSettings(process.env)
     // Listens first, because a port that is taken is found at once. Early requests wait for the
     // shop.
     let open: (listener: RequestListener) => void = () => {}
     const opened = new Promise<RequestListener>((resolve) => (open = resolve))
     const early: RequestListener = (req, res) => void opened.then((listener) => listener(req, res))
-    const server = await listen(createServer(early), settings.port)
-    const listener = await start(settings, (close) => closers.unshift(close))
-    closers.unshift(() => drain(server))
+    const server = await listen(createServer(early), given.port)
+    const { settings, listener, processes, closeStreams } = await startShop(given, start, onStop)
+    closers.unshift(() => {
+      closeStreams?.()
+      return drain(server)
+    })
     open(listener)
-    console.log(banner(framework, settings, (server.address() as AddressInfo).port))
+    const { port } = server.address() as AddressInfo
+    console.log(banner(framework, { ...settings, processes }, port))
   } catch (error) {
     clearTimeout(startNotice)
     console.error(startFailure(error))
@@ -52,19 +58,32 @@ export async function launch(framework: string, start: Start): Promise<void> {
   await closeAll(closers)
 }
 
+interface Started {
+  readonly settings: Settings
+  readonly listener: RequestListener
+  readonly processes: number
+  closeStreams?(): void
+}
+
+async function startShop(settings: Settings, start: Start, onStop: OnStop): Promise<Started> {
+  const { processes, redisUrl } = settings
+  const program = redisUrl === undefined ? findRedisServer() : undefined
+  if (processes > 1 && (redisUrl !== undefined || program !== undefined)) {
+    return { processes, ...(await runFleet(settings, program, onStop)) }
+  }
+  if (processes > 1) {
+    console.log('No redis-server on the PATH: the lab runs in one process, without the faults.')
+  }
+  const listener = await start({
+    settings,
+    onStop,
+    openShop: () => openShop(settings),
+    watch() {},
+  })
+  return { settings, listener, processes: 1 }
+}
+
 function startFailure(error: unknown): string {
   if (error instanceof StartError) return error.message
   return `The shop could not start: ${error instanceof Error ? error.message : String(error)}`
-}
-
-/** Closes one after the other. If one fails, the others are still closed. */
-async function closeAll(closers: ReadonlyArray<() => unknown>): Promise<void> {
-  setTimeout(() => process.exit(process.exitCode ?? 0), LONGEST_STOP_MS).unref()
-  for (const close of closers) {
-    try {
-      await close()
-    } catch (error) {
-      console.error(`While stopping: ${error instanceof Error ? error.message : String(error)}`)
-    }
-  }
 }

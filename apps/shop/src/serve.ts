@@ -15,6 +15,14 @@ export function listen(server: Server, port: number): Promise<Server> {
   })
 }
 
+/** Listens on a free port that only this machine can reach. */
+export function listenLocally(server: Server): Promise<Server> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 }, () => resolve(server))
+  })
+}
+
 function cannotListen(port: number, error: NodeJS.ErrnoException): Error {
   const other = port === 3000 ? 3001 : 3000
   if (error.code === 'EADDRINUSE') {

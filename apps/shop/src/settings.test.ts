@@ -12,17 +12,19 @@ function refusal(env: Record<string, string>): string {
 
 describe('readSettings', () => {
   it('returns the defaults if no variable is set, or if all are empty', () => {
-    const defaults = { port: 3000, originLatencyMs: 300, redisUrl: undefined }
+    const defaults = { port: 3000, originLatencyMs: 300, redisUrl: undefined, processes: 3 }
     expect(readSettings({})).toEqual(defaults)
     expect(readSettings({ PORT: '', ORIGIN_LATENCY_MS: ' ', REDIS_URL: '' })).toEqual(defaults)
   })
 
-  it('reads all three variables', () => {
-    const env = { PORT: '8080', ORIGIN_LATENCY_MS: '0', REDIS_URL: 'rediss://:secret@cache:6380/2' }
+  it('reads all four variables', () => {
+    const redisUrl = 'rediss://:secret@cache:6380/2'
+    const env = { PORT: '8080', ORIGIN_LATENCY_MS: '0', REDIS_URL: redisUrl, PROCESSES: '1' }
     expect(readSettings(env)).toEqual({
       port: 8080,
       originLatencyMs: 0,
-      redisUrl: 'rediss://:secret@cache:6380/2',
+      redisUrl,
+      processes: 1,
     })
   })
 
@@ -40,6 +42,15 @@ describe('readSettings', () => {
     (ORIGIN_LATENCY_MS) => {
       expect(refusal({ ORIGIN_LATENCY_MS })).toBe(
         `ORIGIN_LATENCY_MS=${ORIGIN_LATENCY_MS}: use a whole number from 0 to 10000, in milliseconds, e.g. 300`,
+      )
+    },
+  )
+
+  it.each(['0', '9', 'many'])(
+    'names PROCESSES, its value and the fix for PROCESSES=%s',
+    (PROCESSES) => {
+      expect(refusal({ PROCESSES })).toBe(
+        `PROCESSES=${PROCESSES}: use a whole number from 1 to 8, e.g. PROCESSES=3`,
       )
     },
   )

@@ -1,21 +1,10 @@
-// Handlers of the shop for both frameworks: a request in, a response out.
+// The shop: its database, its handlers, and the cache that the lab compares with.
 
-import type { IncomingMessage } from 'node:http'
 import { type Database, openDatabase } from './database.ts'
-import { requireLocal } from './lab-guard.ts'
 import { type OrderHandlers, orderHandlers } from './order-handlers.ts'
 import { createOriginRuns, type OriginRuns } from './origin-runs.ts'
-import {
-  changeProduct,
-  findProduct,
-  listProducts,
-  type ProductChange,
-  type ProductFilter,
-  SORTS,
-} from './products.ts'
-import { readJson, readWholeNumber, refuseUnknownFields } from './read-json.ts'
-import { json, Problem, respond, type ShopResponse } from './response.ts'
-import { CATEGORIES } from './seed.ts'
+import { createPerProcessCache, type PerProcessCache } from './per-process.ts'
+import { type ProductHandlers, productHandlers } from './product-handlers.ts'
 import type { Settings } from './settings.ts'
 
 export interface Shop {
@@ -23,14 +12,10 @@ export interface Shop {
   readonly originRuns: OriginRuns
   /** The product routes. `prefix` is only their name in the statistics. */
   productsAt(prefix: string): ProductHandlers
+  /** The cache that the lab compares with. */
+  readonly perProcess: PerProcessCache
   readonly orders: OrderHandlers
   close(): Promise<void>
-}
-
-export interface ProductHandlers {
-  list(message: IncomingMessage): Promise<ShopResponse>
-  show(message: IncomingMessage, id: string): Promise<ShopResponse>
-  change(message: IncomingMessage, id: string): Promise<ShopResponse>
 }
 
 export async function openShop(settings: Pick<Settings, 'originLatencyMs'>): Promise<Shop> {
@@ -38,85 +23,13 @@ export async function openShop(settings: Pick<Settings, 'originLatencyMs'>): Pro
   return createShop(database)
 }
 
-export function createShop(database: Database): Shop {
-  const originRuns = createOriginRuns()
+export function createShop(database: Database, originRuns: OriginRuns = createOriginRuns()): Shop {
   return {
     database,
     originRuns,
     productsAt: (prefix) => productHandlers(database, originRuns, prefix),
+    perProcess: createPerProcessCache(),
     orders: orderHandlers(database),
     close: () => database.close(),
   }
-}
-
-function productHandlers(database: Database, runs: OriginRuns, prefix: string): ProductHandlers {
-  return {
-    list: (message) =>
-      respond(async () => {
-        const query = queryOf(message)
-        const filter = readFilter(query)
-        runs.record(`GET ${prefix}/products`, query.get('run'))
-        return json({ products: await listProducts(database, filter) })
-      }),
-
-    show: (message, id) =>
-      respond(async () => {
-        const number = readId(id)
-        runs.record(`GET ${prefix}/products/:id`, queryOf(message).get('run'))
-        return json((await findProduct(database, number)) ?? noSuchProduct())
-      }),
-
-    change: (message, id) =>
-      respond(async () => {
-        requireLocal(message)
-        const number = readId(id)
-        const change = readChange(await readJson(message))
-        runs.record(`PUT ${prefix}/products/:id`, null)
-        return json((await changeProduct(database, number, change)) ?? noSuchProduct())
-      }),
-  }
-}
-
-/** Unknown parameters are ignored. The lab uses one to make a cold key. */
-function queryOf(message: IncomingMessage): URLSearchParams {
-  const url = message.url ?? ''
-  const start = url.indexOf('?')
-  return new URLSearchParams(start === -1 ? '' : url.slice(start))
-}
-
-function readFilter(query: URLSearchParams): ProductFilter {
-  const sort = query.get('sort')
-  const category = query.get('category')
-  return {
-    sort: sort === null ? undefined : oneOf('sort', sort, SORTS),
-    category: category === null ? undefined : oneOf('category', category, CATEGORIES),
-  }
-}
-
-function oneOf<T extends string>(name: string, value: string, known: readonly T[]): T {
-  const found = known.find((candidate) => candidate === value)
-  if (found !== undefined) return found
-  throw new Problem(400, 'Bad query', `${name} must be one of: ${known.join(', ')}.`)
-}
-
-function readId(text: string): number {
-  if (!/^\d+$/.test(text)) {
-    throw new Problem(400, 'Bad product number', 'A product number has digits only, e.g. 7.')
-  }
-  // A number of ten digits may exceed PostgreSQL's integer, and the query would fail.
-  return text.length > 9 ? 0 : Number(text)
-}
-
-function readChange(body: Record<string, unknown>): ProductChange {
-  refuseUnknownFields(body, ['priceCents', 'stock'])
-  const priceCents = readWholeNumber(body, 'priceCents', 1, 10_000_000)
-  const stock = readWholeNumber(body, 'stock', 0, 1_000_000)
-  if (priceCents === undefined && stock === undefined) {
-    throw new Problem(400, 'Nothing to change', 'Send priceCents, stock, or both.')
-  }
-  return { priceCents, stock }
-}
-
-function noSuchProduct(): never {
-  throw new Problem(404, 'No such product', 'The shop has no product with this number.')
 }

@@ -43,7 +43,7 @@ describe('the queue', () => {
     expect(queue.deliveries.get(1)).toBe(2)
   })
 
-  it('gives no delivery to a worker that leaves, and its next one to another worker', async () => {
+  it('gives no delivery to a worker that leaves, and gives the job to another worker', async () => {
     const queue = new Queue([1], 1)
     const first = await take(queue, 'a')
     const [leaving, staying] = [queue.take('b'), queue.take('c')]

@@ -1,11 +1,7 @@
 // All events as one discriminated union, with a list of their types. They go to the listeners of
 // one Stampede and to a node:diagnostics_channel.
 
-import { channel } from 'node:diagnostics_channel'
-import { messageOf, optionError } from './errors.ts'
-import { nearest } from './options.ts'
-import { publicFence } from './ports/grant.ts'
-import { shownKey } from './ports/shown-key.ts'
+import { type Emitted as EmittedEvent, EventHub } from './event-hub.ts'
 import type { Failure } from './ports/store.ts'
 import type { SubjectKind } from './ports/subject.ts'
 
@@ -35,9 +31,13 @@ export interface EventFields {
   'fill.queued': object
   'fill.committed': { readonly fence: bigint; readonly elapsedMs: number }
   'fill.fenced': { readonly fence: bigint; readonly elapsedMs: number }
-  'fill.passed': { readonly reason: string }
-  'fill.failed': { readonly failure: Failure; readonly error: unknown }
-  'fill.abandoned': object
+  'fill.passed': { readonly reason: string; readonly elapsedMs: number }
+  'fill.failed': {
+    readonly failure: Failure
+    readonly error: unknown
+    readonly elapsedMs: number
+  }
+  'fill.abandoned': { readonly elapsedMs: number }
   'failure.shared': { readonly failure: Failure }
   'idempotency.answered': { readonly outcome: IdempotencyOutcome }
   'idempotency.finished': {
@@ -61,14 +61,15 @@ export const EVENTS: Readonly<Record<keyof EventFields, string>> = {
     'a stale entry is served because the fill is late or waits for a concurrency slot',
   'lease.granted':
     'this process gets the lease of the key, so that it may fill the key for this `reason`',
-  'lease.lost': 'a lease ends before its holder has finished; the store refuses a later commit',
+  'lease.lost':
+    'a lease ends before its holder has finished; the store does not accept a later commit',
   'wait.started': 'this process begins to wait for a fill of another process, once per key',
   'wait.ended': 'this process stops waiting for another process, and looks up again',
   'wait.timed-out': 'a caller has waited for `waitMs`',
   'fill.started': 'the handler or factory starts; `behind: true` means in the background',
   'fill.queued': 'a run without a lease waits for a concurrency slot',
   'fill.committed': 'the result is stored',
-  'fill.fenced': 'the store refuses the result, because of a purge or a newer lease',
+  'fill.fenced': 'the store does not accept the result, because of a purge or a newer lease',
   'fill.passed': 'the result cannot be shared; `reason` has the cause',
   'fill.failed': 'the handler or factory fails, or takes longer than `originTimeoutMs`',
   'fill.abandoned':
@@ -116,9 +117,7 @@ export type IdempotencyOutcome =
   | 'unprotected'
 
 /** An event as core emits it: `key` is the internal key, and `fence` is the store's string. */
-export type Emitted<E = StampedeEvent> = E extends { readonly fence: unknown }
-  ? Omit<E, 'internalKey' | 'fence'> & { readonly fence: string }
-  : Omit<E, 'internalKey'>
+export type Emitted<E extends StampedeEvent = StampedeEvent> = EmittedEvent<E>
 
 /** The type of an event, a key of `EVENTS`. */
 export type StampedeEventType = StampedeEvent['type']
@@ -126,25 +125,7 @@ export type StampedeEventType = StampedeEvent['type']
 export type EventOf<T extends StampedeEventType> = Extract<StampedeEvent, { type: T }>
 export type Listener<T extends StampedeEventType> = (event: EventOf<T>) => void
 
-/** Throws `ERR_STAMPEDE_OPTION` for an unknown event type, whose listener would never be called. */
-export function checkListener(type: unknown, listener: unknown): void {
-  const known = [...Object.keys(EVENTS), '*']
-  if (!known.includes(type as string)) {
-    const ending = known.find((name) => name.endsWith(`.${String(type)}`))
-    const near = typeof type === 'string' ? (ending ?? nearest(type, known)) : undefined
-    const fix = near === undefined ? `known events: ${known.join(', ')}` : `did you mean ${near}?`
-    throw optionError('on', type, `there is no such event; ${fix}`)
-  }
-  if (typeof listener !== 'function') throw optionError('on: listener', listener, 'use a function')
-}
-
-/** Name of the `node:diagnostics_channel` with all events of each Stampede in this process. */
-export const EVENT_CHANNEL = 'stampede:event'
-
-export class Events {
-  readonly #channel = channel(EVENT_CHANNEL)
-  readonly #listeners = new Map<string, Set<(event: StampedeEvent) => void>>()
-  readonly #counts = new Map<StampedeEventType, number>()
+export class Events extends EventHub<StampedeEvent> {
   #hitTaps: Set<(key: string) => void> | undefined
   readonly #details = new Map<StampedeEventType, Map<string, number>>()
   /** Hits are counted separately, because they are the hot path and `stats()` has both tiers. */
@@ -155,37 +136,7 @@ export class Events {
   hit(key: string, tier: 'l1' | 'l2', stale: boolean): void {
     this.hits[tier] += 1
     if (this.#hitTaps !== undefined) for (const tap of this.#hitTaps) tap(key)
-    if (this.#isHeard('entry.hit')) this.emit({ type: 'entry.hit', key, tier, stale })
-  }
-
-  /** `name`: the key as the user wrote it, if the internal key is a hash. */
-  emit(emitted: Emitted, name?: string): void {
-    this.#counts.set(emitted.type, (this.#counts.get(emitted.type) ?? 0) + 1)
-    const detail = detailOf(emitted)
-    if (detail !== undefined) this.#countDetail(emitted.type, detail)
-    if (!this.#isHeard(emitted.type)) return
-    const event = published(emitted, name)
-    this.#channel.publish(event)
-    for (const type of [event.type, '*']) {
-      for (const listener of this.#listeners.get(type) ?? []) callSafely(listener, event)
-    }
-  }
-
-  /** Whether a listener gets the event. Otherwise no event object is created, for speed. */
-  #isHeard(type: StampedeEventType): boolean {
-    if (this.#channel.hasSubscribers) return true
-    const listeners = this.#listeners
-    return listeners.size > 0 && (listeners.has(type) || listeners.has('*'))
-  }
-
-  /** Returns the function that removes the listener. */
-  on(type: string, listener: (event: StampedeEvent) => void): () => void {
-    const set = this.#listeners.get(type) ?? new Set()
-    this.#listeners.set(type, set.add(listener))
-    return () => {
-      set.delete(listener)
-      if (set.size === 0 && this.#listeners.get(type) === set) this.#listeners.delete(type)
-    }
+    if (this.isHeard('entry.hit')) this.emit({ type: 'entry.hit', key, tier, stale })
   }
 
   /** Calls `tap` with the key of each hit. Cheaper than a listener, which needs an event object. */
@@ -197,8 +148,10 @@ export class Events {
     }
   }
 
-  count(type: StampedeEventType): number {
-    return this.#counts.get(type) ?? 0
+  override emit(emitted: Emitted, name?: string): void {
+    const detail = detailOf(emitted)
+    if (detail !== undefined) this.#countDetail(emitted.type, detail)
+    super.emit(emitted, name)
   }
 
   /** Numbers of the events of a type by their detail: a reason or an outcome. */
@@ -225,19 +178,5 @@ function detailOf(event: Emitted): string | undefined {
       return event.outcome
     default:
       return undefined
-  }
-}
-
-function published(emitted: Emitted, name = shownKey(emitted.key)): StampedeEvent {
-  const event = { ...emitted, key: name, internalKey: emitted.key }
-  return ('fence' in event ? { ...event, fence: publicFence(event.fence) } : event) as StampedeEvent
-}
-
-/** A listener that throws must not change the request that the event is about. */
-function callSafely(listener: (event: StampedeEvent) => void, event: StampedeEvent): void {
-  try {
-    listener(event)
-  } catch (error) {
-    process.emitWarning(messageOf(error), 'StampedeListenerWarning')
   }
 }

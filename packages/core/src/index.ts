@@ -9,8 +9,8 @@ export type { Serializer } from './data/value.ts'
 export type { StaleReason } from './entry/counts.ts'
 export type { RouteStats } from './entry/route-counts.ts'
 export { ERROR_CODES, StampedeError, type StampedeErrorCode } from './errors.ts'
+export { EVENT_CHANNEL } from './event-hub.ts'
 export {
-  EVENT_CHANNEL,
   EVENTS,
   type EventOf,
   type IdempotencyOutcome,
@@ -29,4 +29,5 @@ export type { PurgeOptions, PurgeTarget } from './purge.ts'
 export { createStampede, type Stampede } from './stampede.ts'
 export type { StampedeOptions } from './stampede-options.ts'
 export type { StampedeStats } from './stats.ts'
+export { TRACING_CHANNELS, type TracingContexts } from './tracing.ts'
 export { type StampedeWarningCode, WARNING_CODES } from './warnings.ts'

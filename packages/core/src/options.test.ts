@@ -25,7 +25,7 @@ function refusal(run: () => unknown): string {
   throw new Error('it was accepted')
 }
 
-describe('checkNames', () => {
+describe('checkNames()', () => {
   it('accepts an empty object', () => {
     expect(checkNames('f', undefined, KNOWN)).toEqual({})
   })
@@ -68,7 +68,7 @@ describe('checkNames', () => {
     )
   })
 
-  it('names no use that the function does not have', () => {
+  it('does not suggest an option that the function does not have', () => {
     for (const name of ['maxAge', 'swr', 'grace', 'store'])
       expect(refusal(() => checkNames('f', { [name]: 5 }, ['query']))).toContain('known options')
   })
@@ -92,7 +92,7 @@ describe('checkNames', () => {
   })
 })
 
-describe('checkCalled', () => {
+describe('checkCalled()', () => {
   it.each([
     ['a request', { method: 'GET', headers: {} }],
     ['a Koa context', { req: {}, res: {} }],

@@ -74,7 +74,7 @@ describe('a purged value', () => {
     await expect(second).rejects.toThrow('the origin is down')
   })
 
-  it('replaces no error after a purge by key either, even if the handler fails late', async () => {
+  it('replaces no error after a purge by key, even if the handler fails late', async () => {
     await filled(SIE)
     await clock.advance(11_000)
     const first = get(a, SIE)
@@ -131,7 +131,7 @@ describe('a purged value', () => {
     await expect(late).rejects.toThrow('the origin is down')
   })
 
-  it('is filled once at a time in a process, also for waiters of a refresh that the purge refused', async () => {
+  it('is filled by one run at a time in a process, also for waiters of a refused refresh', async () => {
     await filled(SWR)
     await clock.advance(11_000)
     expect(await get(a, SWR)).toBe('old')
@@ -213,7 +213,7 @@ describe('a purge by tag', () => {
     ])
   })
 
-  it('still holds if it comes while the value is being written', async () => {
+  it('also applies to a value that is being written', async () => {
     const first = get(a)
     await settled()
     const written = stores.a.next('commit', async (work) => {
@@ -227,7 +227,7 @@ describe('a purge by tag', () => {
     expect(await refilled(a, 'new')).toBe('new')
   })
 
-  it('keeps no caller waiting for long if it comes faster than the value can be filled', async () => {
+  it('delays no caller for long if it is repeated faster than the value can be filled', async () => {
     const answered: string[] = []
     const ask = (from: Stampede) => void get(from).then((value) => answered.push(value))
     for (let n = 0; n < 6; n++) for (const from of [a, b]) ask(from)
@@ -292,13 +292,13 @@ describe('a soft purge', () => {
     expect(await late).toBe('new')
   })
 
-  it('causes a miss without a stale window', async () => {
+  it('causes a miss if there is no stale window', async () => {
     await filled()
     await a.purge({ tag: 'products' }, { soft: true })
     expect(await refilled(b, 'new')).toBe('new')
   })
 
-  it('keeps the value for errors', async () => {
+  it('keeps the value in place of errors', async () => {
     const options = { staleIfErrorMs: 60_000 }
     await filled(options)
     await a.purge({ tag: 'products' }, { soft: true })
@@ -323,7 +323,7 @@ describe('a purge of everything', () => {
     expect(await second).toBe('new')
   })
 
-  it('keeps waiters on one fill when it is repeated', async () => {
+  it('lets waiters share one fill even when it is repeated', async () => {
     const asked = [get(a), get(b), get(b)]
     await settled()
     for (let n = 0; n < 5; n++) {

@@ -34,7 +34,7 @@ function setUp(options: StampedeOptions = {}) {
   return { store, stampede, origin, get }
 }
 
-describe('createStampede', () => {
+describe('createStampede()', () => {
   it('needs no options', async () => {
     const stampede = createStampede()
     expect(await stampede.getOrSet('k', () => 1, { ttlMs: 1_000 })).toBe(1)
@@ -102,7 +102,7 @@ describe('createStampede', () => {
   )
 })
 
-describe('getOrSet', () => {
+describe('stampede.getOrSet()', () => {
   it.each([
     ['', () => 1, { ttlMs: 5 }, 'getOrSet: key: received ""; use a non-empty string'],
     [5, () => 1, { ttlMs: 5 }, 'getOrSet: key: received 5'],
@@ -138,7 +138,7 @@ describe('getOrSet', () => {
     },
   )
 
-  it('checks an options object again when it was changed since', async () => {
+  it('checks an options object again if it has changed', async () => {
     const { stampede } = setUp()
     const options = { ttlMs: 5 }
     await stampede.getOrSet('a', () => 1, options)
@@ -166,7 +166,7 @@ describe('getOrSet', () => {
   })
 })
 
-describe('purge', () => {
+describe('stampede.purge()', () => {
   it.each([
     [undefined, undefined, 'purge: received undefined; pass exactly one target'],
     [{}, undefined, 'purge: received an object'],
@@ -214,13 +214,13 @@ describe('purge', () => {
     expect(store.calls).toEqual([])
   })
 
-  it('drops the value and the response with that key', async () => {
+  it('removes the value and the response with that key', async () => {
     const { stampede, store } = setUp()
     await stampede.purge({ key: 'k' })
     expect(store.calls).toEqual([`purge ${KEY}`, `purge ${customKey('k')}`])
   })
 
-  it('rejects if the store cannot get the purge, which still holds in this process', async () => {
+  it('rejects if the store cannot get the purge, which still applies in this process', async () => {
     const { stampede, store, origin, get } = setUp()
     const first = get({ ttlMs: 30_000 })
     await settled()
@@ -259,7 +259,7 @@ describe('purge', () => {
   })
 })
 
-describe('stats', () => {
+describe('stampede.stats()', () => {
   it('counts events, and reports the work under way', async () => {
     const { stampede, origin, get, store } = setUp()
     const none = {
@@ -329,8 +329,8 @@ describe('the count of collapsed requests', () => {
   })
 })
 
-describe('on', () => {
-  it('reports events until it is stopped', async () => {
+describe('stampede.on()', () => {
+  it('reports events until the listener is removed', async () => {
     const { stampede } = setUp()
     const seen: string[] = []
     const stop = stampede.on('fill.committed', ({ key }) => seen.push(key))
@@ -377,7 +377,7 @@ describe('on', () => {
   })
 })
 
-describe('close', () => {
+describe('stampede.close()', () => {
   it('makes later calls reject', async () => {
     const { stampede, get } = setUp()
     await stampede.close()
@@ -388,7 +388,7 @@ describe('close', () => {
     expect(stampede.stats().l1.entries).toBe(0)
   })
 
-  it('may be called again, and then ends with the first call', async () => {
+  it('may be called again, and then waits for the first call', async () => {
     const { stampede, get, origin } = setUp()
     const first = get()
     await settled()
@@ -404,7 +404,7 @@ describe('close', () => {
     expect(await first).toBe('v')
   })
 
-  it('lets fills in flight end for a while, and stores them', async () => {
+  it('waits for fills in flight for a while, and stores their values', async () => {
     const { stampede, get, origin, store } = setUp()
     const asked = [get(), get()]
     await settled()
@@ -417,7 +417,7 @@ describe('close', () => {
     expect(store.calls).toEqual([`lookup ${KEY}`, `renew ${KEY}`, `commit ${KEY}`])
   })
 
-  it('gives back the leases of fills that do not end, and ends their waiters', async () => {
+  it('releases the leases of fills that do not end, and ends the waits for them', async () => {
     const { stampede, get, origin, store } = setUp()
     const leader = get()
     const follower = get()

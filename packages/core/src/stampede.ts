@@ -7,8 +7,9 @@ import { type GetOrSetOptions, readPlan } from './data/get-or-set-options.ts'
 import type { Stored } from './data/stored.ts'
 import { Counts } from './entry/counts.ts'
 import { closedError, optionError } from './errors.ts'
+import { checkListener } from './event-hub.ts'
 import {
-  checkListener,
+  EVENTS,
   Events,
   type Listener,
   type StampedeEvent,
@@ -113,7 +114,7 @@ export function createStampede(options?: StampedeOptions): Stampede {
     idempotency: createOperator(() => idempotencyOf(stampede)),
     stats: () => statsOf(rt, idempotencies.get(rt)),
     on: (type: string, listener: (event: never) => void) => {
-      checkListener(type, listener)
+      checkListener(Object.keys(EVENTS), type, listener)
       return rt.events.on(type, listener as (event: StampedeEvent) => void)
     },
     close: () => {

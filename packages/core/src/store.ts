@@ -2,6 +2,7 @@
 // store.
 
 export { optionError, show, storeInUse, storeUnavailable, unknownReply } from './errors.ts'
+export { checkListener, type Emitted, EventHub } from './event-hub.ts'
 export { driftMs } from './lease/drift.ts'
 export { type Hold, LeaseKeeper } from './lease/lease-keeper.ts'
 export { newToken } from './lease/token.ts'
@@ -53,3 +54,4 @@ export {
   type StoreInfo,
   type StoreOperator,
 } from './ports/store-operator.ts'
+export { contextOf, type LockTrace, lockTracing, trace } from './tracing.ts'

@@ -83,7 +83,7 @@ const VERSIONS: ReadonlyArray<readonly [string, () => Express]> = [
 describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
   const quiet = (): Express => express().set('env', 'test')
 
-  test('describes the request as the client sent it, at any mount path', async () => {
+  test('sees the target, host and header fields as the client sent them, at any mount path', async () => {
     const seen: unknown[] = []
     core.script = (exchange) => {
       const { headers, ...view } = exchange.request
@@ -105,7 +105,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     ])
   })
 
-  test('leaves route parameters to later handlers', async () => {
+  test('leaves route parameters available to later handlers', async () => {
     core.script = (exchange) => exchange.forward([])
     const key = (req: Request<{ id: string }>) => req.params.id
     const app = quiet().get('/:id', stampedeCache({ key }), (req, res) => {
@@ -116,7 +116,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     expect((await rawRequest(server.port, '/5')).body).toBe('5')
   })
 
-  test('trusts a proxy exactly as Express does', async () => {
+  test('takes the scheme and host from proxy headers only if Express trusts the proxy', async () => {
     const hosts: string[] = []
     core.script = (exchange) => {
       hosts.push(`${exchange.request.scheme}://${exchange.request.host}`)
@@ -131,7 +131,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     expect(hosts).toEqual(['https://public.test:444', 'http://shop.test:8080'])
   })
 
-  test('sends a reply without running the app', async () => {
+  test('sends a stored response without running the handler', async () => {
     core.script = (exchange) => exchange.send(HIT)
     const handler = vi.fn()
     await using server = await serve(quiet().use(stampedeCache(), handler))
@@ -141,7 +141,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     expect(handler).not.toHaveBeenCalled()
   })
 
-  test('runs the app if the reply cannot be sent', async () => {
+  test('runs the handler if the stored response cannot be sent', async () => {
     core.script = (exchange) => exchange.send({ ...HIT, headers: [['x-a', 'a\r\nb: c']] })
     const app = quiet().use(stampedeCache(), (_req, res) => void res.send('from the app'))
     await using server = await serve(app)
@@ -149,27 +149,30 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
   })
 
   test.each([
-    ['implicit', ((_req, res) => void res.send('x')) as RequestHandler],
+    ['res.send', ((_req, res) => void res.send('x')) as RequestHandler],
     [
-      'writeHead',
+      'res.writeHead',
       ((_req, res) => void res.writeHead(200, ['X-A', '1', 'X-A', '2']).end('x')) as RequestHandler,
     ],
-  ])('adds fields to a bypassed response (%s)', async (_, handler) => {
+  ])('adds Cache-Status to a bypassed response sent by %s', async (_, handler) => {
     core.script = (exchange) => exchange.forward([['cache-status', 'S; fwd=bypass']])
     const app = quiet().disable('x-powered-by').use(stampedeCache(), handler)
     await using server = await serve(app)
     const response = await rawRequest(server.port)
     expect(fieldOf(response, 'cache-status')).toEqual(['S; fwd=bypass'])
-    if (_ === 'writeHead') expect(fieldOf(response, 'x-a')).toEqual(['1', '2'])
+    if (_ === 'res.writeHead') expect(fieldOf(response, 'x-a')).toEqual(['1', '2'])
   })
 
   const HANDLERS: ReadonlyArray<readonly [string, RequestHandler]> = [
-    ['send', (_req, res) => void res.send('hello')],
-    ['json', (_req, res) => void res.json({ a: 1 })],
-    ['stream', (_req, res) => void Readable.from(['a', 'b']).pipe(res)],
-    ['sendFile', (_req, res) => void res.sendFile(FILE)],
-    ['redirect', (_req, res) => void res.redirect('/x')],
-    ['async', async (_req, res) => void res.type('html').send(await Promise.resolve('<p>'))],
+    ['res.send', (_req, res) => void res.send('hello')],
+    ['res.json', (_req, res) => void res.json({ a: 1 })],
+    ['a piped stream', (_req, res) => void Readable.from(['a', 'b']).pipe(res)],
+    ['res.sendFile', (_req, res) => void res.sendFile(FILE)],
+    ['res.redirect', (_req, res) => void res.redirect('/x')],
+    [
+      'an async handler',
+      async (_req, res) => void res.type('html').send(await Promise.resolve('<p>')),
+    ],
   ]
 
   test.each(HANDLERS)('captures a response sent by %s', async (_, handler) => {
@@ -180,17 +183,20 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     expect(response.headers.get('cache-status')).toBe('S; fwd=uri-miss')
   })
 
-  test.each(HANDLERS)('captures %s uncompressed if compression is outside', async (_, handler) => {
-    const { ends } = fill()
-    const app = quiet().use(compression(), stampedeCache()).get('/', handler)
-    await using server = await serve(app)
-    const response = await fetch(`http://127.0.0.1:${server.port}/`, { redirect: 'manual' })
-    const end = await ends[0]
-    expect(textOf(end)).toBe(await response.text())
-    expect(JSON.stringify(end)).not.toContain('content-encoding')
-  })
+  test.each(HANDLERS)(
+    'captures the uncompressed response of %s if compression is mounted before the cache',
+    async (_, handler) => {
+      const { ends } = fill()
+      const app = quiet().use(compression(), stampedeCache()).get('/', handler)
+      await using server = await serve(app)
+      const response = await fetch(`http://127.0.0.1:${server.port}/`, { redirect: 'manual' })
+      const end = await ends[0]
+      expect(textOf(end)).toBe(await response.text())
+      expect(JSON.stringify(end)).not.toContain('content-encoding')
+    },
+  )
 
-  test('captures the compressed response if compression is inside', async () => {
+  test('captures the compressed response if compression is mounted after the cache', async () => {
     const { ends } = fill()
     const app = quiet()
       .use(stampedeCache(), compression())
@@ -204,7 +210,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     expect(end.body.byteLength).toBeLessThan(1_000)
   })
 
-  test('sends a part of a hit uncompressed through compression', async () => {
+  test('adds no-transform to a partial response, so that compression does not encode it', async () => {
     const reply: Reply = {
       status: 206,
       headers: [
@@ -229,7 +235,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     expect(fieldOf(outer, 'cache-control')).toEqual(['max-age=5, no-transform'])
   })
 
-  test('does not store X-Powered-By and the fields of outer middlewares', async () => {
+  test('does not store X-Powered-By or fields that outer middlewares set', async () => {
     const { ends } = fill()
     const app = quiet().use((_req, res, next) => next(void res.set('X-Request-Id', '7')))
     app.use(stampedeCache()).get('/', (_req, res) => void res.send('x'))
@@ -241,7 +247,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     expect(names).not.toContain('x-request-id')
   })
 
-  test('hides conditions and ranges from the app', async () => {
+  test('hides If-None-Match and Range from the handler', async () => {
     const { ends } = fill()
     const app = quiet().use(stampedeCache())
     app.get('/', (_req, res) => void res.set('ETag', '"1"').send('whole'))
@@ -252,7 +258,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     expect(await Promise.all(ends)).toMatchObject([{ type: 'complete' }, { type: 'complete' }])
   })
 
-  test('captures the response that Express makes of an error of the app', async () => {
+  test('captures the 500 response that Express sends for an error of the handler', async () => {
     const { ends } = fill()
     const app = quiet().use(stampedeCache())
     app.get('/', (_req, _res, next) => next(new Error('broken')))
@@ -261,7 +267,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     expect(await ends[0]).toMatchObject({ type: 'complete', head: { status: 500 } })
   })
 
-  test('replaces an error by the reply of core', async () => {
+  test('sends the stored response in place of an error of the handler', async () => {
     fill({ ...KEEP, onHead: () => ({ action: 'replace', reply: HIT }) })
     const app = quiet().use(stampedeCache())
     app.get('/', (_req, _res, next) => next(new Error('broken')))
@@ -275,7 +281,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
   test.each([
     ['an unknown path', '/unknown', 404],
     ["next('route')", '/skipped', 203],
-  ])('ends the exchange for %s with the status of the response', async (_, path, status) => {
+  ])('captures the status of the response that Express sends for %s', async (_, path, status) => {
     const { ends } = fill()
     const app = quiet()
     app.use(stampedeCache())
@@ -294,25 +300,28 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
       },
     ],
     [
-      'rejects',
+      'returns a rejected promise',
       async () => {
         throw new Error('core')
       },
     ],
-  ] as Array<[string, Script]>)('passes the error to Express if core %s', async (_, script) => {
-    core.script = script
-    const app = quiet().use(stampedeCache())
-    app.use(
-      ((error, _req, res, _next) =>
-        void res.status(418).send(error.message)) as import('express').ErrorRequestHandler,
-    )
-    await using server = await serve(app)
-    const response = await rawRequest(server.port)
-    expect(response.head[0]).toContain('418')
-    expect(response.body).toBe('core')
-  })
+  ] as Array<[string, Script]>)(
+    'passes an error of the cache itself to Express if the cache %s',
+    async (_, script) => {
+      core.script = script
+      const app = quiet().use(stampedeCache())
+      app.use(
+        ((error, _req, res, _next) =>
+          void res.status(418).send(error.message)) as import('express').ErrorRequestHandler,
+      )
+      await using server = await serve(app)
+      const response = await rawRequest(server.port)
+      expect(response.head[0]).toContain('418')
+      expect(response.body).toBe('core')
+    },
+  )
 
-  test('removes fields for caches from hits, bypasses and errors', async () => {
+  test('removes Stampede-Cache-Control from hits, bypassed responses and errors', async () => {
     const app = quiet()
     app.use((_req, res, next) => {
       res.setHeader('Stampede-Cache-Control', 'max-age=1')
@@ -339,7 +348,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     }
   })
 
-  test('bypasses a request that an outer cache is filling', async () => {
+  test('bypasses a request for which an outer stampedeCache already runs the handler', async () => {
     const handled: string[] = []
     core.script = (exchange, cache) => {
       handled.push(cache)
@@ -373,7 +382,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     expect(textOf(await ends[0])).toBe('{"late":true}')
   })
 
-  describe('redispatch', () => {
+  describe('a background refresh', () => {
     /** Sends HIT for each request, and runs the app again in the background. */
     function refresh(cache = ''): { ends: Array<Promise<OriginEnd>> } {
       const ends: Array<Promise<OriginEnd>> = []
@@ -385,7 +394,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
       return { ends }
     }
 
-    test('runs the whole app again with its middlewares, as a request of its own', async () => {
+    test('runs all middlewares and the handler again with the URL and address of the client', async () => {
       const { ends } = refresh()
       const passed: unknown[] = []
       const app = quiet().set('trust proxy', true)
@@ -407,7 +416,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
       ])
     })
 
-    test('passes an outer cache on the way to the cache that requested the refresh', async () => {
+    test('passes through an outer cache to the inner cache that started the refresh', async () => {
       const { ends } = refresh('inner')
       const app = quiet().use(stampedeCache({ cacheStatus: 'outer' }))
       app.get('/', stampedeCache({ cacheStatus: 'inner' }), (_req, res) => void res.send('fresh'))
@@ -416,7 +425,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
       expect(textOf(await ends[0])).toBe('fresh')
     })
 
-    test('passes a cache that is mounted twice', async () => {
+    test('reaches the handler if the same cache is mounted twice', async () => {
       const { ends } = refresh()
       const cache = stampedeCache()
       const app = quiet().get('/', cache, cache, (_req, res) => void res.send('fresh'))
@@ -425,7 +434,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
       expect(textOf(await ends[0])).toBe('fresh')
     })
 
-    test('fails if the app responds before it reaches the cache', async () => {
+    test('fails if a middleware responds before the request reaches the cache', async () => {
       const { ends } = refresh()
       let open = true
       const app = quiet().use((_req, res, next) => (open ? next() : void res.sendStatus(401)))
@@ -440,7 +449,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
       expect(await ends[0]).toMatchObject({ type: 'failed', status: 401 })
     })
 
-    test('runs in the async context of its request', async () => {
+    test("keeps the AsyncLocalStorage context of the client's request", async () => {
       const { ends } = refresh()
       const context = new AsyncLocalStorage<string>()
       const app = quiet().use((req, _res, next) =>
@@ -452,7 +461,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
       expect(textOf(await ends[0])).toBe('the client')
     })
 
-    test('captures a stream inside of compression', async () => {
+    test('captures an uncompressed stream if compression is mounted before the cache', async () => {
       const { ends } = refresh()
       const app = quiet().use(compression(), stampedeCache())
       app.get('/', (_req, res) => void Readable.from(['x'.repeat(3000), 'y']).pipe(res.type('txt')))
@@ -462,7 +471,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     })
   })
 
-  test(`is a middleware called stampedeCache (${version})`, () => {
+  test(`returns a middleware with the name stampedeCache (${version})`, () => {
     expect(stampedeCache()).toHaveProperty('name', 'stampedeCache')
     expect(stampedeCache()).toHaveLength(3)
   })

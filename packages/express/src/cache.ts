@@ -7,6 +7,7 @@ import type { Application, Request, Response } from 'express'
 import { addressOf } from './address.ts'
 import { layersOf } from './layers.ts'
 import type { Middleware } from './middleware.ts'
+import { routeOf } from './route-pattern.ts'
 import { shareShape } from './share-shape.ts'
 
 /**
@@ -44,7 +45,7 @@ export function stampedeCache<Req extends Request = Request>(
 
 const FRAMEWORK: NodeFramework<Request> = {
   allowsEtag,
-  routeOf,
+  routeOf: (req) => routeOf(req, rootOf),
   beforeRun(req, res) {
     shareShape(req)
     shareShape(res)
@@ -57,12 +58,6 @@ const FRAMEWORK: NodeFramework<Request> = {
  */
 function allowsEtag(req: Request): boolean {
   return (req.app as Application | undefined)?.get('etag') !== false
-}
-
-/** The pattern of the matched route, with the path of its router. */
-function routeOf({ baseUrl, route }: Request): string | undefined {
-  const path: unknown = route?.path
-  return typeof path === 'string' ? baseUrl + path : undefined
 }
 
 /**

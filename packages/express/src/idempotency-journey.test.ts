@@ -26,23 +26,23 @@ function post(port: number, key: string, body: unknown): Promise<Response> {
 describe.each(VERSIONS)('idempotency() on %s', (_, express) => {
   const ORDERS: ReadonlyArray<readonly [string, (e: typeof express) => RequestHandler[]]> = [
     ['before the parser', (e) => [idempotency({ scope: () => 'me' }), e.json()]],
-    ['behind the parser', (e) => [e.json(), idempotency({ scope: () => 'me' })]],
+    ['after the parser', (e) => [e.json(), idempotency({ scope: () => 'me' })]],
     [
-      'behind a parser that remembers',
+      'after a parser with rememberRawBody',
       (e) => [e.json({ verify: rememberRawBody }), idempotency({ scope: () => 'me' })],
     ],
     [
-      'inside compression',
+      'after compression',
       (e) => [compression({ threshold: 0 }), e.json(), idempotency({ scope: () => 'me' })],
     ],
     [
-      'outside compression',
+      'before compression',
       (e) => [e.json(), idempotency({ scope: () => 'me' }), compression({ threshold: 0 })],
     ],
   ]
 
   test.each(ORDERS)(
-    'runs the handler once and sends each request the same response: %s',
+    'runs the handler once and sends every repeat the same response if mounted %s',
     async (_name, layers) => {
       let runs = 0
       const app = express().use(...layers(express))
@@ -62,7 +62,7 @@ describe.each(VERSIONS)('idempotency() on %s', (_, express) => {
     },
   )
 
-  test('fails for a body that a parser consumed without a trace, and runs no handler', async () => {
+  test('fails with 500 and runs no handler if an earlier parser consumed and discarded the body', async () => {
     let runs = 0
     const eat: RequestHandler = (req, _res, next) => void req.resume().once('end', next)
     const app = express()
@@ -77,7 +77,7 @@ describe.each(VERSIONS)('idempotency() on %s', (_, express) => {
     expect(runs).toBe(0)
   })
 
-  test('has its effect once if it is mounted twice', async () => {
+  test('runs the handler once for a repeated key if mounted twice', async () => {
     let runs = 0
     const once = idempotency({ scope: () => 'me' })
     const app = express().use(once)
@@ -92,15 +92,18 @@ describe.each(VERSIONS)('idempotency() on %s', (_, express) => {
     }
   })
 
-  test.each(['{ }', '{\n}', '{}  '])('treats the empty object %j as a body', async (body) => {
-    const app = express()
-      .set('env', 'test')
-      .use(express.json(), idempotency({ scope: () => 'me' }))
-    app.post('/payments', (req, res) => void res.json(req.body))
-    await using server = await serve(app)
-    const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': 'k' }
-    const url = `http://127.0.0.1:${server.port}/payments`
-    const answer = await fetch(url, { method: 'POST', headers, body })
-    expect([answer.status, await answer.text()]).toEqual([200, '{}'])
-  })
+  test.each(['{ }', '{\n}', '{}  '])(
+    'accepts the body %j, which a parser turns into an empty object',
+    async (body) => {
+      const app = express()
+        .set('env', 'test')
+        .use(express.json(), idempotency({ scope: () => 'me' }))
+      app.post('/payments', (req, res) => void res.json(req.body))
+      await using server = await serve(app)
+      const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': 'k' }
+      const url = `http://127.0.0.1:${server.port}/payments`
+      const answer = await fetch(url, { method: 'POST', headers, body })
+      expect([answer.status, await answer.text()]).toEqual([200, '{}'])
+    },
+  )
 })

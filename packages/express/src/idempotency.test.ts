@@ -128,14 +128,14 @@ const WAYS: ReadonlyArray<readonly [string, Answer]> = [
   ['json(null)', (res) => res.json(null)],
   ['json(false)', (res) => res.json(false)],
   ['send', (res) => res.send('<p>héllo</p>')],
-  ['send with nothing', (res) => res.location('/orders/7').status(201).send('')],
+  ["send('')", (res) => res.location('/orders/7').status(201).send('')],
   ['send with a Buffer', (res) => res.type('png').send(Buffer.from([0, 255, 128]))],
   ['sendStatus', (res) => res.sendStatus(204)],
   ['redirect', (res) => res.redirect(303, '/orders/7')],
   ['sendFile', (res) => res.sendFile(FILE)],
   ['download', (res) => res.download(FILE)],
   ['end', (res) => res.end('plain')],
-  ['end alone', (res) => res.status(204).end()],
+  ['end() alone', (res) => res.status(204).end()],
   ['write and end', (res) => [res.write('one '), res.write(Buffer.from('two')), res.end()]],
   ['writeHead', (res) => res.writeHead(201, 'Fine', { 'X-A': 'b' }).end('own')],
   ['pipe', (res) => Readable.from(['a', Buffer.from('b'), 'c']).pipe(res)],
@@ -158,7 +158,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, express) => {
 
   describe('a response', () => {
     test.each(WAYS)(
-      'sent by %s goes to core first, and unchanged to the client',
+      'made with %s is captured first, and then reaches the client unchanged',
       async (_, say) => {
         await using bare = await serve(quiet().use((_req, res) => void say(res)))
         const plain = await rawRequest(bare.port, '/', [], 'POST')
@@ -176,7 +176,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, express) => {
     )
 
     test.each(WAYS.filter(([way]) => !OF_FILES.includes(way)))(
-      'sent by %s is the same after its client has left',
+      'made with %s is also captured if the client has already left',
       async (_, say) => {
         const run = runAll()
         let arrive: (res: Response) => void = () => {}
@@ -194,7 +194,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, express) => {
       },
     )
 
-    test('may come from an error handler', async () => {
+    test('is captured if an error handler sends it', async () => {
       const run = runAll()
       const failing: RequestHandler = (_req, _res, next) => next(new Error('no'))
       const render: ErrorRequestHandler = (error, _req, res, _next) => {
@@ -205,7 +205,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, express) => {
       expect(run.ends.map(answerOf)).toEqual([{ status: 422, text: '{"error":"no"}' }])
     })
 
-    test('may come from Express itself, for a thrown error or an unhandled request', async () => {
+    test('is captured if Express itself sends it for a thrown error or an unknown path', async () => {
       const thrown = runAll()
       const failing: RequestHandler = () => {
         throw new Error('no')
@@ -222,7 +222,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, express) => {
 
   // Express 4 ignores the return value of a handler.
   if (version === 'Express 5')
-    test('does not change if an async handler fails afterwards', async () => {
+    test('sends the response of an async handler even if the handler fails afterwards', async () => {
       const run = runAll('held')
       const handler: RequestHandler = async (_req, res) => {
         res.status(201).json({ first: true })
@@ -243,7 +243,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, express) => {
     }
     const JSON_TYPE = ['Content-Type: application/json']
 
-    test('has its body read before any parser, and still readable for the parser', async () => {
+    test('has a body that the middleware and a later parser can both read', async () => {
       const run = runAll()
       await using server = await serve(app(express.json(), echo))
       expect(await post(server.port, ' {"a":1}', JSON_TYPE).whole()).toMatch(/\{"a":1\}$/)
@@ -277,21 +277,24 @@ describe.each(VERSIONS)('idempotency() on %s', (version, express) => {
         'text/csv',
         { type: 'bytes', bytes: Buffer.from('{"a":1}') },
       ],
-    ])('has its body seen after the parser %s', async (_, parser, type, body) => {
-      const run = runAll()
-      await using server = await serve(quiet().use(parser(express), protect(), echo))
-      await post(server.port, '{"a":1}', [`Content-Type: ${type}`]).whole()
-      expect(run.bodies).toEqual([body])
-    })
+    ])(
+      'has a body that the middleware knows after the parser %s',
+      async (_, parser, type, body) => {
+        const run = runAll()
+        await using server = await serve(quiet().use(parser(express), protect(), echo))
+        await post(server.port, '{"a":1}', [`Content-Type: ${type}`]).whole()
+        expect(run.bodies).toEqual([body])
+      },
+    )
 
-    test('has no body if it is sent without one', async () => {
+    test('counts as a request without a body if the client sends none, even after a parser', async () => {
       const run = runAll()
       await using server = await serve(quiet().use(express.json(), protect(), echo))
       await post(server.port).whole()
       expect(run.bodies).toEqual([{ type: 'none' }])
     })
 
-    test('may have a body in chunks, and its handler gets the attempt', async () => {
+    test('may have a chunked body, and gives its handler req.idempotency', async () => {
       const run = runAll()
       const attempts: unknown[] = []
       await using server = await serve(
@@ -317,7 +320,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, express) => {
       client.destroy()
     })
 
-    test('is described as the client sent it, with each line of a field', async () => {
+    test('reaches the middleware as the client sent it, with every line of a repeated field', async () => {
       const seen: unknown[] = []
       core.script = (exchange) => {
         const { headers, ...view } = exchange.request
@@ -345,11 +348,11 @@ describe.each(VERSIONS)('idempotency() on %s', (version, express) => {
     })
   })
 
-  describe('core', () => {
+  describe('the handler', () => {
     const handler = vi.fn<RequestHandler>((_req, res) => void res.send('handled'))
     afterEach(() => void handler.mockClear())
 
-    test('sends an error if its reply cannot be sent, and runs no handler', async () => {
+    test("does not run if the middleware's own response cannot be sent, and the client gets 500", async () => {
       core.script = (exchange) =>
         exchange.send({ status: 200, headers: [['x-a', 'a\nb']], body: undefined })
       await using server = await serve(app(handler))
@@ -357,7 +360,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, express) => {
       expect(handler).not.toHaveBeenCalled()
     })
 
-    test('runs no handler for a request that got a response during the lookup', async () => {
+    test('does not run if another middleware responds during the lookup of the key', async () => {
       const ends: AttemptEnd[] = []
       core.script = async (exchange) => {
         await settle()

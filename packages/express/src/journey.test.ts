@@ -23,7 +23,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, express) => {
   test.each([
     ['the app that has the cache', true, false],
     ['the mounted app that responds', false, true],
-  ])('mints no ETag if `etag` is off in %s', async (_which, outer, inner) => {
+  ])('adds no ETag if the Express setting `etag` is off in %s', async (_which, outer, inner) => {
     const clock = new ManualClock()
     const stampede = createStampede({ clock })
     const app = express()
@@ -45,7 +45,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, express) => {
     expect([refreshed.body, fieldOf(refreshed, 'etag')]).toEqual(['{"run":2}', []])
   })
 
-  test('counts requests by the pattern of the route that handled them', async () => {
+  test('counts requests in stats().routes by the pattern of their route', async () => {
     const stampede = createStampede()
     const app = express().use(stampedeCache({ stampede, ttlMs: 60_000 }))
     const router = Router()
@@ -64,7 +64,28 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, express) => {
     })
   })
 
-  test('takes tags from res.locals of the handler, also in a background refresh', async () => {
+  test('shows no value of a parameter in the name of a route, for routers and apps', async () => {
+    const stampede = createStampede()
+    const app = express().use(stampedeCache({ stampede, ttlMs: 60_000 }))
+    const [outer, inner, mounted] = [Router(), Router(), express()]
+    inner.get('/items/:id', (_req, res) => void res.send('item'))
+    outer.use('/of-:user', inner)
+    mounted.get('/page', (_req, res) => void res.send('page'))
+    app.use('/v1/:token', outer)
+    app.use('/apps/:name', mounted)
+    const wrapped = (...[req, res, next]: Parameters<RequestHandler>) => inner(req, res, next)
+    app.use('/lazy/:token', wrapped)
+    await using server = await serve(app)
+    for (const path of ['/v1/s3cret/of-ada/items/1', '/V1/1/of-eve%20b/items/2', '/apps/x/page']) {
+      expect((await rawRequest(server.port, path)).body).toMatch(/^(item|page)$/)
+    }
+    await rawRequest(server.port, '/lazy/s3cret/items/1')
+    const names = Object.keys(stampede.stats().routes)
+    expect(names.slice(1)).toEqual(['/apps/:name/page', '/lazy/:token/items/:id'])
+    expect(names[0]).toMatch(/^\/v1\/:token\/(of-)?:user\/items\/:id$/)
+  })
+
+  test('calls `tags` with res.locals of the handler, also in a background refresh', async () => {
     const stampede = createStampede()
     const seen: string[] = []
     const refreshed = new Promise<void>((resolve) => {
@@ -100,7 +121,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, express) => {
     expect(await ask()).toBe('run 4')
   })
 
-  test('purges on the host that a trusted proxy names', async () => {
+  test('purges a path on the host that X-Forwarded-Host of a trusted proxy names', async () => {
     const stampede = createStampede()
     let runs = 0
     const app = express().set('trust proxy', true)
@@ -122,7 +143,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, express) => {
     expect(await ask()).toBe('run 3')
   })
 
-  test('lets a compressor outside of the cache compress for each client', async () => {
+  test('lets an outer compression middleware encode one shared stream for each client', async () => {
     const source = new PassThrough()
     let runs = 0
     const app = express().use(compression(), stampedeCache({ ttlMs: 60_000, collapse: 'stream' }))

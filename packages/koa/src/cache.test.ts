@@ -142,7 +142,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     return koa
   }
 
-  test('describes the request as the client sent it', async () => {
+  test('sees the target, host and header fields as the client sent them', async () => {
     const seen: unknown[] = []
     core.script = (exchange) => {
       const { headers, ...view } = exchange.request
@@ -159,15 +159,10 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
   })
 
   test.each([
-    ['the stored buffer where nothing is in front', [], (listener) => listener, true],
+    ['the stored buffer if no middleware is in front', [], (listener) => listener, true],
+    ['a copy if a middleware is in front', [(_ctx, next) => next()], (listener) => listener, false],
     [
-      'a copy where a middleware is in front',
-      [(_ctx, next) => next()],
-      (listener) => listener,
-      false,
-    ],
-    [
-      'a copy where a wrapper of the response is in front',
+      'a copy if the response is wrapped',
       [],
       (listener) => (req, res) => {
         const { end } = res
@@ -183,7 +178,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
       (listener: RequestListener) => RequestListener,
       boolean,
     ]
-  >)('sends a hit as %s', async (_case, front, wrap, same) => {
+  >)('sends as the body of a hit %s', async (_case, front, wrap, same) => {
     let ctx: Koa.Context | undefined
     core.script = (exchange) => {
       ctx = exchange.native
@@ -195,7 +190,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     expect(ctx?.body === HIT.body).toBe(same)
   })
 
-  test('sends a reply with its type and repeated fields, without running the app', async () => {
+  test('sends a stored response with its type and repeated fields, without running the handler', async () => {
     core.script = (exchange) => exchange.send(HIT)
     const handler = vi.fn()
     await using server = await serve(app(stampedeCache(), handler).callback())
@@ -209,12 +204,12 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
   })
 
   test.each([
-    [{ ...HIT, headers: [] }, [], '14', 'from the cache'],
-    [{ ...HIT, status: 304 }, ['text/html'], undefined, ''],
-    [{ status: 503, headers: [], body: undefined }, [], '0', ''],
-  ] as Array<[Reply, string[], string | undefined, string]>)(
-    'sends the reply %j unchanged',
-    async (reply, type, length, text) => {
+    ['a body without a type', { ...HIT, headers: [] }, [], '14', 'from the cache'],
+    ['status 304', { ...HIT, status: 304 }, ['text/html'], undefined, ''],
+    ['status 503 without a body', { status: 503, headers: [], body: undefined }, [], '0', ''],
+  ] as Array<[string, Reply, string[], string | undefined, string]>)(
+    'sends a response of the cache with %s unchanged',
+    async (_case, reply, type, length, text) => {
       core.script = (exchange) => exchange.send(reply)
       await using server = await serve(app(stampedeCache()).callback())
       const response = await rawRequest(server.port)
@@ -225,7 +220,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     },
   )
 
-  test('responds to HEAD with the length of the body', async () => {
+  test('responds to HEAD from the cache with the Content-Length of the stored body', async () => {
     core.script = (exchange) => exchange.send(HIT)
     await using server = await serve(app(stampedeCache()).callback())
     const response = await rawRequest(server.port, '/', [], 'HEAD')
@@ -233,7 +228,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     expect(response.body).toBe('')
   })
 
-  test('runs the app if the reply cannot be sent', async () => {
+  test('runs the handler if the stored response cannot be sent', async () => {
     core.script = (exchange) => exchange.send({ ...HIT, headers: [['x-a', 'a\r\nb: c']] })
     const koa = app(
       stampedeCache(),
@@ -243,55 +238,67 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     expect((await rawRequest(server.port)).body).toBe('from the app')
   })
 
-  test.each(BODIES)('captures %s, and sends what Koa would send', async (_, handler) => {
-    const { ends } = fill()
-    await using plain = await serve(app(handler).callback())
-    await using server = await serve(app(stampedeCache(), handler).callback())
-    const expected = await rawRequest(plain.port)
-    const response = await rawRequest(server.port)
-    const rest = response.head.filter((line) => !line.startsWith('cache-status'))
-    expect(rest.toSorted()).toEqual(expected.head.toSorted())
-    expect(response.body).toBe(expected.body)
-    expect(fieldOf(response, 'cache-status')).toEqual(['S; fwd=uri-miss'])
+  test.each(BODIES)(
+    'captures the response and sends the same as Koa alone if the handler sets %s',
+    async (_, handler) => {
+      const { ends } = fill()
+      await using plain = await serve(app(handler).callback())
+      await using server = await serve(app(stampedeCache(), handler).callback())
+      const expected = await rawRequest(plain.port)
+      const response = await rawRequest(server.port)
+      const rest = response.head.filter((line) => !line.startsWith('cache-status'))
+      expect(rest.toSorted()).toEqual(expected.head.toSorted())
+      expect(response.body).toBe(expected.body)
+      expect(fieldOf(response, 'cache-status')).toEqual(['S; fwd=uri-miss'])
 
-    const { head, text } = wholeOf(await ends[0])
-    const real = await fetch(`http://127.0.0.1:${plain.port}/`, { redirect: 'manual' })
-    expect(text).toBe(await real.text())
-    expect(head.status).toBe(real.status)
-    expect(headerOf(head, 'content-type') ?? null).toBe(real.headers.get('content-type'))
-  })
+      const { head, text } = wholeOf(await ends[0])
+      const real = await fetch(`http://127.0.0.1:${plain.port}/`, { redirect: 'manual' })
+      expect(text).toBe(await real.text())
+      expect(head.status).toBe(real.status)
+      expect(headerOf(head, 'content-type') ?? null).toBe(real.headers.get('content-type'))
+    },
+  )
 
-  test.each(BODIES)('sends the same from the cache as from the app with %s', async (_, handler) => {
-    const { ends } = fill()
-    await using server = await serve(app(stampedeCache(), handler).callback())
-    const miss = await rawRequest(server.port)
-    const { head, text } = wholeOf(await ends[0])
-    core.script = (exchange) => exchange.send({ ...head, body: Buffer.from(text) })
-    const hit = await rawRequest(server.port)
-    expect(hit.head[0]).toBe(miss.head[0])
-    expect(fieldOf(hit, 'content-type')).toEqual(fieldOf(miss, 'content-type'))
-  })
+  test.each(BODIES)(
+    'sends a hit with the status and type of the miss if the handler set %s',
+    async (_, handler) => {
+      const { ends } = fill()
+      await using server = await serve(app(stampedeCache(), handler).callback())
+      const miss = await rawRequest(server.port)
+      const { head, text } = wholeOf(await ends[0])
+      core.script = (exchange) => exchange.send({ ...head, body: Buffer.from(text) })
+      const hit = await rawRequest(server.port)
+      expect(hit.head[0]).toBe(miss.head[0])
+      expect(fieldOf(hit, 'content-type')).toEqual(fieldOf(miss, 'content-type'))
+    },
+  )
 
-  test.each(BODIES)('leaves %s unchanged if core does not capture it', async (_, handler) => {
-    const { ends } = fill({
-      ...KEEP,
-      onHead: () => ({ action: 'send', capture: false, add: [], remove: [] }),
-    })
-    await using plain = await serve(app(handler).callback())
-    await using server = await serve(app(stampedeCache(), handler).callback())
-    expect(await rawRequest(server.port)).toEqual(await rawRequest(plain.port))
-    expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'declined' })
-  })
+  test.each(BODIES)(
+    'sends the same as Koa alone for a response that is not captured if the handler sets %s',
+    async (_, handler) => {
+      const { ends } = fill({
+        ...KEEP,
+        onHead: () => ({ action: 'send', capture: false, add: [], remove: [] }),
+      })
+      await using plain = await serve(app(handler).callback())
+      await using server = await serve(app(stampedeCache(), handler).callback())
+      expect(await rawRequest(server.port)).toEqual(await rawRequest(plain.port))
+      expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'declined' })
+    },
+  )
 
-  test.each(BODIES.slice(3, 6))('passes %s on if it is too large', async (_, handler) => {
-    const { ends } = fill({ ...KEEP, maxBodyBytes: 2 })
-    await using plain = await serve(app(handler).callback())
-    await using server = await serve(app(stampedeCache(), handler).callback())
-    expect((await rawRequest(server.port)).body).toBe((await rawRequest(plain.port)).body)
-    expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'too-large' })
-  })
+  test.each(BODIES.slice(3, 6))(
+    'sends %s completely if the body is too large to store',
+    async (_, handler) => {
+      const { ends } = fill({ ...KEEP, maxBodyBytes: 2 })
+      await using plain = await serve(app(handler).callback())
+      await using server = await serve(app(stampedeCache(), handler).callback())
+      expect((await rawRequest(server.port)).body).toBe((await rawRequest(plain.port)).body)
+      expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'too-large' })
+    },
+  )
 
-  test('streams a body while the app produces it', async () => {
+  test('sends the first chunk of a stream before the stream has ended', async () => {
     const { ends } = fill()
     const source = new PassThrough()
     const koa = app(
@@ -306,7 +313,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     expect(wholeOf(await ends[0]).text).toBe('firstsecond')
   })
 
-  test('does not store a stream that fails, and breaks the connection off', async () => {
+  test('does not store a stream that fails, and lets Koa report the error as without a cache', async () => {
     const { ends } = fill()
     const source = new PassThrough()
     const koa = app(
@@ -328,7 +335,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     )
   })
 
-  test('destroys a stream whose client left', async () => {
+  test('destroys the source stream if the client leaves', async () => {
     const { ends } = fill()
     const source = new PassThrough()
     const koa = app(
@@ -344,7 +351,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     expect(source.destroyed).toBe(true)
   })
 
-  test('stores no body of a head that was never sent, because outer layers may still add fields', async () => {
+  test('does not store a response that begins after the client left, because outer middlewares may change it', async () => {
     const { ends } = fill()
     let answer: () => void = () => {}
     const gate = new Promise<void>((resolve) => {
@@ -369,7 +376,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'incomplete' })
   })
 
-  test('does not store a response on which an outer layer sets a cookie afterwards', async () => {
+  test('does not store a response on which an outer middleware sets a cookie afterwards', async () => {
     const { ends } = fill()
     const outer = async (ctx: Koa.Context, next: Koa.Next) => {
       await next()
@@ -384,7 +391,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'declined' })
   })
 
-  test('does not store a body that is shorter than its length', async () => {
+  test('does not store a body that is shorter than its Content-Length', async () => {
     const { ends } = fill()
     const koa = app(stampedeCache(), (ctx) => {
       ctx.body = 'short'
@@ -398,7 +405,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'incomplete' })
   })
 
-  test('does not store the fields of outer middlewares', async () => {
+  test('does not store fields that outer middlewares set', async () => {
     const { ends } = fill()
     const outer: Koa.Middleware = (ctx, next) => {
       ctx.set('X-Request-Id', '7')
@@ -417,7 +424,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     expect(Date.parse(headerOf(head, 'date') ?? '')).not.toBeNaN()
   })
 
-  test('hides conditions from the app while it runs', async () => {
+  test('hides If-None-Match from the handler, so that ctx.fresh is false', async () => {
     const { ends } = fill()
     let fresh: boolean | undefined
     const koa = app(stampedeCache(), (ctx) => {
@@ -440,14 +447,17 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
       },
     ],
     ['ctx.res.end()', (ctx) => void ctx.res.end('by hand')],
-  ])('passes on a response by %s', async (_, handler) => {
-    const { ends } = fill()
-    await using server = await serve(app(stampedeCache(), handler).callback())
-    expect((await rawRequest(server.port)).body).toContain('by hand')
-    expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'detached' })
-  })
+  ])(
+    'sends, but does not store, a response that the handler writes with %s',
+    async (_, handler) => {
+      const { ends } = fill()
+      await using server = await serve(app(stampedeCache(), handler).callback())
+      expect((await rawRequest(server.port)).body).toContain('by hand')
+      expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'detached' })
+    },
+  )
 
-  describe('an error of the app', () => {
+  describe('a failure of the handler', () => {
     const ERRORS: ReadonlyArray<readonly [string, Handler, number]> = [
       ['ctx.throw(503)', (ctx) => ctx.throw(503, 'later'), 503],
       ['ctx.throw(404)', (ctx) => ctx.throw(404), 404],
@@ -467,31 +477,34 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
       ],
     ]
 
-    test.each(ERRORS)('reaches Koa as it does without a cache: %s', async (_, handler, status) => {
-      const heads: CapturedHead[] = []
-      const { ends } = fill({
-        ...KEEP,
-        onHead(head) {
-          heads.push(head)
-          return {
-            action: 'send',
-            capture: false,
-            add: [['cache-status', 'S; fwd=uri-miss']],
-            remove: [],
-          }
-        },
-      })
-      await using plain = await serve(app(handler).callback())
-      await using server = await serve(app(stampedeCache(), handler).callback())
-      const response = await rawRequest(server.port)
-      const rest = response.head.filter((line) => !line.startsWith('cache-status'))
-      expect({ ...response, head: rest }).toEqual(await rawRequest(plain.port))
-      expect(fieldOf(response, 'cache-status')).toHaveLength(1)
-      expect(heads).toEqual([{ status, headers: [] }])
-      expect(await ends[0]).toMatchObject({ type: 'failed', status })
-    })
+    test.each(ERRORS)(
+      'reaches the client as it does without a cache: %s',
+      async (_, handler, status) => {
+        const heads: CapturedHead[] = []
+        const { ends } = fill({
+          ...KEEP,
+          onHead(head) {
+            heads.push(head)
+            return {
+              action: 'send',
+              capture: false,
+              add: [['cache-status', 'S; fwd=uri-miss']],
+              remove: [],
+            }
+          },
+        })
+        await using plain = await serve(app(handler).callback())
+        await using server = await serve(app(stampedeCache(), handler).callback())
+        const response = await rawRequest(server.port)
+        const rest = response.head.filter((line) => !line.startsWith('cache-status'))
+        expect({ ...response, head: rest }).toEqual(await rawRequest(plain.port))
+        expect(fieldOf(response, 'cache-status')).toHaveLength(1)
+        expect(heads).toEqual([{ status, headers: [] }])
+        expect(await ends[0]).toMatchObject({ type: 'failed', status })
+      },
+    )
 
-    test('is replaced by the reply of core, and still emitted by Koa as an event', async () => {
+    test('is replaced by a stored response, and still emitted by Koa as an error event', async () => {
       const { ends } = fill({ ...KEEP, onHead: () => ({ action: 'replace', reply: HIT }) })
       const koa = app(stampedeCache(), (ctx) => {
         ctx.set('X-Bad', '1')
@@ -508,7 +521,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
       expect(errors).toHaveBeenCalledTimes(1)
     })
 
-    test('is replaced also if the app sends it as a body with status 500', async () => {
+    test('is also replaced by a stored response if the handler sets status 500 without an Error', async () => {
       const { ends } = fill({ ...KEEP, onHead: () => ({ action: 'replace', reply: HIT }) })
       const koa = app(stampedeCache(), (ctx) => {
         ctx.status = 500
@@ -519,7 +532,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
       expect(await ends[0]).toMatchObject({ type: 'replaced', head: { status: 500 } })
     })
 
-    test('passes unchanged through a bypass', async () => {
+    test('reaches the client unchanged if the request bypasses the cache', async () => {
       core.script = (exchange) => exchange.forward([['cache-status', 'S; fwd=bypass']])
       const koa = app(stampedeCache(), (ctx) => ctx.throw(503))
       await using server = await serve(koa.callback())
@@ -536,8 +549,8 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
         throw new Error('core')
       },
     ],
-    ['rejects', () => Promise.reject(new Error('core'))],
-  ])('passes the error to Koa if core %s', async (_, script) => {
+    ['returns a rejected promise', () => Promise.reject(new Error('core'))],
+  ])('passes an error of the cache itself to Koa if the cache %s', async (_, script) => {
     core.script = script
     await using server = await serve(app(stampedeCache()).callback())
     expect((await rawRequest(server.port)).head[0]).toContain('500')
@@ -553,7 +566,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
       },
     ],
     [
-      'a response that the app writes itself',
+      'a response that the handler writes to ctx.res',
       (exchange) => exchange.runOrigin(KEEP).then(() => {}),
       (ctx) => {
         ctx.respond = false
@@ -561,18 +574,18 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
       },
     ],
     [
-      'an error that carries it',
+      'an error with this header',
       (exchange) => exchange.runOrigin(KEEP).then(() => {}),
       (ctx) => ctx.throw(404, { headers: { 'Stampede-Cache-Control': 'max-age=1' } }),
     ],
-  ])('removes fields for caches from %s', async (what, script, handler) => {
+  ])('removes Stampede-Cache-Control from %s', async (what, script, handler) => {
     core.script = script
     const koa = what === 'a hit' ? app(handler, stampedeCache()) : app(stampedeCache(), handler)
     await using server = await serve(koa.callback())
     expect(fieldOf(await rawRequest(server.port), 'stampede-cache-control')).toEqual([])
   })
 
-  test('responds before the store has the entry', async () => {
+  test('sends the response before the entry is stored', async () => {
     let finish: () => void = () => {}
     core.script = async (exchange) => {
       await exchange.runOrigin(KEEP)
@@ -590,7 +603,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     finish()
   })
 
-  test('bypasses a request that an outer cache is filling', async () => {
+  test('bypasses a request for which an outer stampedeCache already runs the handler', async () => {
     const handled: string[] = []
     core.script = (exchange, cache) => {
       handled.push(cache)
@@ -609,29 +622,32 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     expect(handled).toEqual(['outer'])
   })
 
-  test.each(BODIES)('runs the app again for a refresh, and captures %s', async (_, handler) => {
-    const ends: Array<Promise<OriginEnd>> = []
-    core.script = (exchange) => {
-      exchange.send(HIT)
-      ends.push(exchange.redispatch(KEEP))
-    }
-    const passed: unknown[] = []
-    const outer: Koa.Middleware = (ctx, next) => {
-      passed.push([isRevalidation(ctx.req), ctx.method, ctx.originalUrl, ctx.ip])
-      return next()
-    }
-    await using server = await serve(app(outer, stampedeCache(), handler).callback())
-    await using plain = await serve(app(handler).callback())
-    expect((await rawRequest(server.port, '/x?y')).body).toBe('from the cache')
-    const real = await fetch(`http://127.0.0.1:${plain.port}/x?y`, { redirect: 'manual' })
-    expect(wholeOf(await ends[0]).text).toBe(await real.text())
-    expect(passed).toEqual([
-      [false, 'GET', '/x?y', '127.0.0.1'],
-      [true, 'GET', '/x?y', '127.0.0.1'],
-    ])
-  })
+  test.each(BODIES)(
+    'runs all middlewares again for a background refresh whose handler sets %s',
+    async (_, handler) => {
+      const ends: Array<Promise<OriginEnd>> = []
+      core.script = (exchange) => {
+        exchange.send(HIT)
+        ends.push(exchange.redispatch(KEEP))
+      }
+      const passed: unknown[] = []
+      const outer: Koa.Middleware = (ctx, next) => {
+        passed.push([isRevalidation(ctx.req), ctx.method, ctx.originalUrl, ctx.ip])
+        return next()
+      }
+      await using server = await serve(app(outer, stampedeCache(), handler).callback())
+      await using plain = await serve(app(handler).callback())
+      expect((await rawRequest(server.port, '/x?y')).body).toBe('from the cache')
+      const real = await fetch(`http://127.0.0.1:${plain.port}/x?y`, { redirect: 'manual' })
+      expect(wholeOf(await ends[0]).text).toBe(await real.text())
+      expect(passed).toEqual([
+        [false, 'GET', '/x?y', '127.0.0.1'],
+        [true, 'GET', '/x?y', '127.0.0.1'],
+      ])
+    },
+  )
 
-  test('fails if a refresh throws', async () => {
+  test('reports a background refresh as failed if the handler throws', async () => {
     const ends: Array<Promise<OriginEnd>> = []
     core.script = (exchange) => {
       exchange.send(HIT)

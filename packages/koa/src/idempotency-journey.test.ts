@@ -22,7 +22,7 @@ function post(port: number, key: string, body: string): Promise<Response> {
 }
 
 describe.each(VERSIONS)('idempotency() on %s', (_, Application) => {
-  test('has its effect once if it is mounted twice', async () => {
+  test('runs the handler once for a repeated key if mounted twice', async () => {
     let runs = 0
     const once = idempotency({ scope: () => 'me' })
     const app = new Application().use(once).use(once)
@@ -36,7 +36,7 @@ describe.each(VERSIONS)('idempotency() on %s', (_, Application) => {
     }
   })
 
-  test('does not see uploads that a parser has written to disk', async () => {
+  test('fails with 500 if a parser wrote uploads to disk, where their bytes cannot be compared', async () => {
     const parsed = async (ctx: Koa.Context, next: Koa.Next): Promise<void> => {
       for await (const _ of ctx.req);
       const files = { photo: { size: 4, filepath: '/tmp/a' } }

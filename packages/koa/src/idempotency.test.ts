@@ -190,7 +190,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
   const serveApp = (...middlewares: Koa.Middleware[]) => serve(app(...middlewares).callback())
 
   describe('a response', () => {
-    test('has the type that Koa gives to a status alone, without types set outside', async () => {
+    test('is captured with the Content-Type that Koa adds, without fields of outer middlewares', async () => {
       const run = runAll()
       const outer: Koa.Middleware = async (ctx, next) => {
         ctx.set('X-Outer', '1')
@@ -209,7 +209,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       expect(names).not.toContain('x-outer')
     })
 
-    test('may be made of an error by an outer middleware', async () => {
+    test('is captured if an outer middleware makes it from an error of the handler', async () => {
       const run = runAll()
       const render: Koa.Middleware = async (ctx, next) => {
         try {
@@ -253,7 +253,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
           throw new Error('secret')
         },
       ],
-    ])('goes to core first, and unchanged to the client: %s', async (_, say) => {
+    ])('is captured first, and then reaches the client unchanged: %s', async (_, say) => {
       await using bare = await serveApp((ctx) => void say(ctx))
       const plain = await rawRequest(bare.port, '/', [], 'POST')
       const run = runAll('held')
@@ -267,7 +267,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       expect(run.ends).toHaveLength(1)
     })
 
-    test('is sent and not stored if the handler wrote it to res and it is too large', async () => {
+    test('is sent but not stored if it is too large and the handler wrote it to ctx.res', async () => {
       const run = runAll('held', { maxBodyBytes: 1_000 })
       const large = 'x'.repeat(1_001)
       await using server = await serveApp(protect(), (ctx) => {
@@ -281,7 +281,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       expect(run.ends).toMatchObject([{ type: 'not-retained', head: { status: 201 } }])
     })
 
-    test('is not stored if its stream breaks off', async () => {
+    test('is not stored if the stream of its body fails', async () => {
       const run = runAll()
       const source = new Readable({ read() {} })
       await using server = await serveApp(protect(), body(() => source, 201) as Koa.Middleware)
@@ -293,7 +293,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       request.client.destroy()
     })
 
-    test('is the error of Koa if Koa cannot send the body', async () => {
+    test('has status 500 if Koa cannot serialize the body', async () => {
       const run = runAll()
       await using server = await serveApp(protect(), body(() => ({ n: 1n }), 201) as Koa.Middleware)
       expect(await post(server.port).whole()).toMatch(/^HTTP\/1\.1 500/)
@@ -314,7 +314,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       ctx.body = Reflect.get(ctx.request, 'body')
     }
 
-    test('has its body read before any parser, and still readable for the parser', async () => {
+    test('has a body that the middleware and a later parser can both read', async () => {
       const run = runAll()
       await using server = await serveApp(protect(), parser('body'), echo)
       expect(await post(server.port, ' {"a":1}').whole()).toMatch(/\{"a":1\}$/)
@@ -324,14 +324,17 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
     test.each<['body' | 'rawBody', RequestBody]>([
       ['body', { type: 'parsed', value: { a: 1 } }],
       ['rawBody', { type: 'bytes', bytes: Buffer.from(' {"a":1}') }],
-    ])('has its body seen after a parser that sets %s', async (key, seen) => {
-      const run = runAll()
-      await using server = await serveApp(parser(key), protect(), echo)
-      await post(server.port, ' {"a":1}').whole()
-      expect(run.bodies).toEqual([seen])
-    })
+    ])(
+      'has a body that the middleware knows if an earlier parser set ctx.request.%s',
+      async (key, seen) => {
+        const run = runAll()
+        await using server = await serveApp(parser(key), protect(), echo)
+        await post(server.port, ' {"a":1}').whole()
+        expect(run.bodies).toEqual([seen])
+      },
+    )
 
-    test('reaches core as the client sent it, and its handler gets the attempt', async () => {
+    test('reaches the middleware as the client sent it, and gives its handler ctx.idempotency', async () => {
       const seen: unknown[] = []
       core.script = async (exchange, attach) => {
         const { headers, ...view } = exchange.request
@@ -361,13 +364,13 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
     })
   })
 
-  describe('core', () => {
+  describe('the handler', () => {
     const handler = vi.fn<Koa.Middleware>((ctx) => {
       ctx.body = 'handled'
     })
     afterEach(() => void handler.mockClear())
 
-    test('sends an error if its reply cannot be sent, and runs no handler', async () => {
+    test("does not run if the middleware's own response cannot be sent, and the client gets 500", async () => {
       core.script = (exchange) =>
         exchange.send({ status: 200, headers: [['x-a', 'a\nb']], body: undefined })
       await using server = await serveApp(protect(), handler)
@@ -375,7 +378,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       expect(handler).not.toHaveBeenCalled()
     })
 
-    test('passes an error to Koa after a bypass', async () => {
+    test('may throw an error to Koa if its request is forwarded without protection', async () => {
       core.script = (exchange) => exchange.forward([])
       await using server = await serveApp(protect(), () => {
         throw thrown(418, 'teapot')
@@ -384,7 +387,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
     })
   })
 
-  describe('a client that leaves', () => {
+  describe('after the client has left', () => {
     /** The client leaves before the handler responds. */
     async function leaveThen(say: Handler, ...outer: Koa.Middleware[]): Promise<Run> {
       const run = runAll()
@@ -404,23 +407,20 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       return run
     }
 
-    test.each(AT_HAND)(
-      'changes nothing of a response of %s if it leaves before the response',
-      async (_, say) => {
-        await using bare = await serveApp((ctx) => void say(ctx))
-        const plain = await rawRequest(bare.port, '/', [], 'POST')
-        const run = await leaveThen(say)
-        const { status } = answerOf(run.ends[0])
-        expect(`HTTP/1.1 ${status}`).toBe(plain.head[0]?.slice(0, 12))
-      },
-    )
+    test.each(AT_HAND)('captures the status of a response made with %s', async (_, say) => {
+      await using bare = await serveApp((ctx) => void say(ctx))
+      const plain = await rawRequest(bare.port, '/', [], 'POST')
+      const run = await leaveThen(say)
+      const { status } = answerOf(run.ends[0])
+      expect(`HTTP/1.1 ${status}`).toBe(plain.head[0]?.slice(0, 12))
+    })
 
-    test('ends a stream that begins after it left, so that the response is not stored', async () => {
+    test('does not store a response whose stream begins then', async () => {
       const run = await leaveThen(body(() => new Readable({ read() {} }), 201))
       expect(run.ends).toMatchObject([{ type: 'not-retained', head: { status: 201 } }])
     })
 
-    test('does not hide an error that is thrown afterwards', async () => {
+    test('reports an error that the handler throws', async () => {
       const error = thrown(422, 'no')
       const run = await leaveThen(() => {
         throw error
@@ -428,7 +428,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       expect(run.ends).toEqual([{ type: 'failed', error }])
     })
 
-    test('does not change the failure that an outer middleware handles', async () => {
+    test('reports the error of the handler, not the response that an outer middleware makes from it', async () => {
       const error = thrown(422, 'no')
       const run = runAll()
       let caught: (ctx: Koa.Context) => void = () => {}
@@ -455,7 +455,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       expect(run.ends).toHaveLength(1)
     })
 
-    test('is waited for as long as core decides if res never gets a response', async () => {
+    test('waits a limited time for a handler that never writes to ctx.res', async () => {
       const run = runAll('at once', { graceMs: 5 })
       await using server = await serveApp(protect(), (ctx) => {
         ctx.respond = false
@@ -466,7 +466,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
     })
   })
 
-  test(`the middleware has the name idempotency (${version})`, () => {
+  test(`returns a middleware with the name idempotency (${version})`, () => {
     expect(protect().name).toBe('idempotency')
   })
 })

@@ -23,7 +23,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, Application) => {
     return koa.use(cache).use(handler)
   }
 
-  test('counts requests by the path that @koa/router matched', async () => {
+  test('counts requests in stats().routes by the path that @koa/router matched', async () => {
     const stampede = createStampede()
     const router = new Router({ prefix: '/products' })
     router.get('/:id', (ctx) => {
@@ -38,7 +38,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, Application) => {
     })
   })
 
-  test('takes tags from ctx of the handler, also in a background refresh', async () => {
+  test('calls `tags` with ctx of the handler, also in a background refresh', async () => {
     const stampede = createStampede()
     const seen: string[] = []
     const refreshed = new Promise<void>((resolve) => {
@@ -68,7 +68,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, Application) => {
     expect(await ask()).toBe('run 3')
   })
 
-  test('purges on the host that a trusted proxy names', async () => {
+  test('purges a path on the host that X-Forwarded-Host of a trusted proxy names', async () => {
     const stampede = createStampede()
     let runs = 0
     const koa = app(stampedeCache({ stampede, ttlMs: 60_000 }), (ctx) => {
@@ -87,7 +87,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, Application) => {
   })
 
   test.each(['host', 'protocol', 'url'])(
-    'has in the key the %s that the app sets on its context',
+    'builds the cache key from the %s that the app defines on its context',
     async (name) => {
       const koa = app(stampedeCache({ ttlMs: 60_000 }), (ctx) => {
         ctx.body = ctx[name]

@@ -15,31 +15,34 @@ describe('the body of a JSON hit', () => {
     expect(bodyOfKind(bytes, 'json')).toEqual({ list: [1] })
   })
 
-  test('has no member that a text with __proto__ would add', () => {
+  test('does not inherit from a __proto__ member of the JSON text', () => {
     const body = bodyOfKind(Buffer.from('{"__proto__":{"admin":true}}'), 'json')
     expect(Reflect.get(body as object, 'admin')).toBeUndefined()
   })
 
-  test.each(['{"a":', '', '"text"', 'null', '\xff'])('is a Buffer for %j from a store', (text) => {
-    const bytes = Buffer.from(text, 'latin1')
-    expect(bodyOfKind(bytes, 'json')).toEqual(bytes)
-  })
+  test.each(['{"a":', '', '"text"', 'null', '\xff'])(
+    'is a Buffer if the store returns %j, which is no JSON object',
+    (text) => {
+      const bytes = Buffer.from(text, 'latin1')
+      expect(bodyOfKind(bytes, 'json')).toEqual(bytes)
+    },
+  )
 
-  test('is not kept as JSON if parsing would change a number', () => {
+  test('is not stored as JSON if parsing would change a number', () => {
     expect(isStableJson(Buffer.from('{"id":12345678901234567890}'))).toBe(false)
     expect(isStableJson(Buffer.from('{"a":1.0}'))).toBe(false)
   })
 })
 
 describe('the body of a hit', () => {
-  test('is a string if the bytes are UTF-8, and else a Buffer', () => {
+  test('is a string if the handler set a string and the bytes are UTF-8, and otherwise a Buffer', () => {
     for (const text of ['', '\ufeffé<p>', '\0'])
       expect(bodyOfKind(Buffer.from(text), 'string')).toBe(text)
     const bytes = Buffer.from([0x61, 0xff])
     expect(bodyOfKind(bytes, 'string')).toEqual(bytes)
   })
 
-  test('is a stream of copied bytes', async () => {
+  test('is a stream of copied bytes if the handler set a stream', async () => {
     const bytes = Buffer.from('abc')
     const stream = bodyOfKind(bytes, 'stream') as Readable
     expect(stream).toBeInstanceOf(Readable)
@@ -48,7 +51,7 @@ describe('the body of a hit', () => {
     expect(await (bodyOfKind(Buffer.alloc(0), 'stream') as Readable).toArray()).toEqual([])
   })
 
-  test('is a copied Buffer if its kind is unknown', () => {
+  test('is a copied Buffer if the kind of the original body is unknown', () => {
     const bytes = Buffer.from('abc')
     expect(bodyOfKind(bytes, undefined)).toEqual(bytes)
     expect(bodyOfKind(bytes, undefined)).not.toBe(bytes)

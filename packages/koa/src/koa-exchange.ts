@@ -71,7 +71,7 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
     const answer = this.#begin()
     this.goneIf(watchLeft(ctx.res))
     if (observer.onEnd !== undefined) ctx.res.once('close', observer.onEnd)
-    return runApp(this.#call, observer, answer)
+    return this.inContext(() => runApp(this.#call, observer, answer))
   }
 
   send(reply: Reply): void {

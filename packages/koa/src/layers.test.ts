@@ -36,7 +36,7 @@ const LAYERS: Readonly<Record<string, Change>> = {
   'a pretty-printer': (body) => (isPlain(body) ? JSON.stringify(body, null, 2) : body),
   'a replacer of strings': (body) => (typeof body === 'string' ? body.replace('b', 'X') : body),
   'a transform stream': (body) => (body instanceof Readable ? body.pipe(upperCase()) : body),
-  'one that changes the body in place'(body) {
+  'a change of the body in place'(body) {
     if (Buffer.isBuffer(body)) body.fill('Z')
     if (Array.isArray(body)) body.push('added')
     else if (isPlain(body)) Object.assign(body, { added: true })
@@ -62,7 +62,7 @@ const cases = Object.keys(LAYERS).flatMap((layer) =>
   Object.keys(BODIES).map((body) => [layer, body] as const),
 )
 
-describe.each(VERSIONS)('layers in front of the cache on %s', (_, Application) => {
+describe.each(VERSIONS)('middlewares in front of the cache on %s', (_, Application) => {
   async function start(change: Change, make: () => unknown, memory: object) {
     const clock = new ManualClock()
     const stampede = createStampede({ clock, random: () => 0, ...memory })
@@ -94,38 +94,41 @@ describe.each(VERSIONS)('layers in front of the cache on %s', (_, Application) =
     ['in memory', {}],
     ['in the store alone', { l1: { maxBytes: 0 } }],
   ])('a hit %s', (_where, memory) => {
-    test.each(cases)('gives %s the same body as the miss gave: %s', async (layer, body) => {
-      const [change, make] = [LAYERS[layer], BODIES[body]]
-      if (change === undefined || make === undefined) throw new Error('no such case')
-      const { clock, committed, release, seen, server, stampede } = await start(
-        change,
-        make,
-        memory,
-      )
-      await using _server = server
-      const ask = async (method = 'GET') => {
-        const answer = await fetch(`http://127.0.0.1:${server.port}/`, { method })
-        const [type, length] = ['content-type', 'content-length'].map((name) =>
-          answer.headers.get(name),
+    test.each(cases)(
+      'is sent through %s with the same result as the miss: %s',
+      async (layer, body) => {
+        const [change, make] = [LAYERS[layer], BODIES[body]]
+        if (change === undefined || make === undefined) throw new Error('no such case')
+        const { clock, committed, release, seen, server, stampede } = await start(
+          change,
+          make,
+          memory,
         )
-        return { text: await answer.text(), type, length }
-      }
-      const asked = [ask(), ask(), ask()]
-      await expect.poll(() => stampede.stats().collapsed, { interval: 5 }).toBe(2)
-      release()
-      const [miss, ...waiters] = await Promise.all(asked)
-      await committed(1)
-      const hits = [await ask(), await ask()]
-      await clock.advance(11_000)
-      const stale = await ask()
-      await committed(2)
-      const answers = [...waiters, ...hits, stale, await ask()]
-      const plain = answers.map(({ text, type }) => ({ text, type }))
-      expect(plain).toEqual(answers.map(() => ({ text: miss?.text, type: miss?.type })))
-      expect(new Set(seen)).toEqual(new Set([kindOf(make())]))
-      const isMeasured = !(layer === 'a transform stream' && body === 'a stream')
-      const length = isMeasured ? String(Buffer.byteLength(miss?.text ?? '')) : null
-      expect((await ask('HEAD')).length).toBe(length)
-    })
+        await using _server = server
+        const ask = async (method = 'GET') => {
+          const answer = await fetch(`http://127.0.0.1:${server.port}/`, { method })
+          const [type, length] = ['content-type', 'content-length'].map((name) =>
+            answer.headers.get(name),
+          )
+          return { text: await answer.text(), type, length }
+        }
+        const asked = [ask(), ask(), ask()]
+        await expect.poll(() => stampede.stats().collapsed, { interval: 5 }).toBe(2)
+        release()
+        const [miss, ...waiters] = await Promise.all(asked)
+        await committed(1)
+        const hits = [await ask(), await ask()]
+        await clock.advance(11_000)
+        const stale = await ask()
+        await committed(2)
+        const answers = [...waiters, ...hits, stale, await ask()]
+        const plain = answers.map(({ text, type }) => ({ text, type }))
+        expect(plain).toEqual(answers.map(() => ({ text: miss?.text, type: miss?.type })))
+        expect(new Set(seen)).toEqual(new Set([kindOf(make())]))
+        const isMeasured = !(layer === 'a transform stream' && body === 'a stream')
+        const length = isMeasured ? String(Buffer.byteLength(miss?.text ?? '')) : null
+        expect((await ask('HEAD')).length).toBe(length)
+      },
+    )
   })
 })

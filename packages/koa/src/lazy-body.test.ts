@@ -26,7 +26,7 @@ afterEach(() => {
   vi.restoreAllMocks()
 })
 
-describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
+describe.each(VERSIONS)('a JSON body on %s', (_, Application) => {
   async function start(
     layers: readonly Koa.Middleware[],
     make: (ctx: Koa.Context) => unknown = () => structuredClone(VALUE),
@@ -64,7 +64,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
   const pass: Koa.Middleware = (_ctx, next) => next()
 
   test.each(['GET', 'HEAD'])(
-    'is sent as the stored bytes for %s if no layer reads it',
+    'is not parsed or serialized on a hit for %s if no middleware reads it',
     async (method) => {
       await using app = await start([pass])
       const { miss } = await app.hit()
@@ -77,7 +77,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     },
   )
 
-  test('is the parsed value for a layer that reads properties before the body, as Koa does', async () => {
+  test('is parsed on a hit for a middleware that reads ctx.writable before ctx.body', async () => {
     const seen: unknown[] = []
     await using app = await start([
       async (ctx, next) => {
@@ -91,7 +91,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     expect(seen).toEqual([VALUE, length, false, VALUE, length, false, VALUE, length, false])
   })
 
-  test('is one value for all readers of a response', async () => {
+  test('is one parsed value on a hit for ctx.body and ctx.response.body', async () => {
     const seen = new Set<unknown>()
     await using app = await start([
       async (ctx, next) => {
@@ -106,7 +106,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     expect(seen.size).toBe(2)
   })
 
-  test('is the parsed value for a listener that reads it after Koa', async () => {
+  test('is parsed on a hit for a finish listener that reads ctx.body', async () => {
     const seen: unknown[] = []
     await using app = await start([
       (ctx, next) => {
@@ -118,7 +118,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     await expect.poll(() => seen).toEqual([VALUE, VALUE, VALUE])
   })
 
-  test('includes the changes of a layer that reads it after another layer', async () => {
+  test('includes on a hit the change of a middleware after an inner one has read ctx.body', async () => {
     await using app = await start([
       async (ctx, next) => {
         await next()
@@ -141,25 +141,28 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     ['another object', { b: 2 }],
     ['null', null],
     ['undefined', undefined],
-  ])('is replaced by the body that a layer sets without reading it: %s', async (_name, body) => {
-    await using app = await start([
-      async (ctx, next) => {
-        await next()
-        ctx.body = body
-      },
-    ])
-    const { miss, hit } = await app.hit()
-    expect(hit).toEqual(miss)
-  })
+  ])(
+    'is replaced on a hit by the body that a middleware sets without reading ctx.body: %s',
+    async (_name, body) => {
+      await using app = await start([
+        async (ctx, next) => {
+          await next()
+          ctx.body = body
+        },
+      ])
+      const { miss, hit } = await app.hit()
+      expect(hit).toEqual(miss)
+    },
+  )
 
-  test('keeps the content type that the handler gave to an object', async () => {
+  test('keeps on a hit the Content-Type that the handler set for an object', async () => {
     await using app = await start([pass])
     const { miss, hit } = await app.hit(GET, '/?type=text/plain')
     expect(miss.type).toBe('text/plain; charset=utf-8')
     expect(hit).toEqual(miss)
   })
 
-  test('has the length of its JSON even if a layer has set a length', async () => {
+  test('has on a hit the length of its JSON even if a middleware has set ctx.length', async () => {
     await using app = await start([
       async (ctx, next) => {
         await next()
@@ -175,7 +178,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     ['before', true],
     ['after', false],
   ])(
-    'reaches a layer that wraps end() %s the cache as the same chunk as on a miss',
+    'reaches a res.end() wrapped %s the cache as the same chunk on a hit as on a miss',
     async (_n, early) => {
       const chunks: unknown[] = []
       const wrap = ({ res }: Koa.Context): void => {
@@ -199,7 +202,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     },
   )
 
-  test('has the same ETag, compression and conditions as on a miss', async () => {
+  test('has the same ETag and compression on a hit as on a miss, and supports If-None-Match', async () => {
     const layers = [compress({ threshold: 1 }), conditional(), (etag.default ?? etag)()]
     await using app = await start(layers)
     const { miss, hit } = await app.hit()
@@ -211,7 +214,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
   })
 
   test.each(['response', 'context'] as const)(
-    'does not change how an app defines body on its %s',
+    'is the one that an app returns from its own body property of the %s',
     async (on) => {
       const prepare = (app: Koa): void => {
         const known = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(app[on]), 'body')
@@ -234,7 +237,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     },
   )
 
-  test('is written once as JSON on a miss if no layer is in front', async () => {
+  test('is serialized only once on a miss if no middleware is in front of the cache', async () => {
     const values: unknown[] = []
     const written = vi.fn()
     await using app = await start([], (ctx) => {
@@ -252,7 +255,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     expect(await app.ask(GET, '/second')).toEqual(miss)
   })
 
-  test('includes on a miss the changes that a layer makes without ctx.body', async () => {
+  test('includes on a miss the changes that a middleware makes without ctx.body', async () => {
     await using app = await start(
       [
         async (ctx, next) => {
@@ -270,7 +273,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     expect(JSON.parse(hit.text)).toEqual({ user: 'a' })
   })
 
-  test('is also parsed for an app that handles requests itself', async () => {
+  test('is parsed on a hit for a subclass of Koa with its own handleRequest', async () => {
     const seen: unknown[] = []
     class Own extends Application {
       handleRequest(ctx: Koa.Context, run: (ctx: Koa.Context) => Promise<void>): unknown {
@@ -293,7 +296,7 @@ describe.each(VERSIONS)('the body of a hit on %s', (_, Application) => {
     expect(seen).toEqual([VALUE, VALUE, VALUE])
   })
 
-  test('does not hide an error that a layer throws after a hit', async () => {
+  test('is replaced by the error that a middleware throws after a hit', async () => {
     let fails = false
     await using app = await start([
       async (_ctx, next) => {

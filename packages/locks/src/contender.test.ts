@@ -103,8 +103,8 @@ function setUp() {
   return { clock, store, locks, granted, last, tokenOf, reply, busy, grantBy, wait }
 }
 
-describe('a reply to acquire', () => {
-  it('leads to another acquire at once if a message may have been missed meanwhile', async () => {
+describe('a busy reply to acquire', () => {
+  it('makes the process send acquire again at once if messages may have been lost meanwhile', async () => {
     const { store, last, busy, wait, clock } = setUp()
     wait()
     const asked = last()
@@ -119,7 +119,7 @@ describe('a reply to acquire', () => {
 })
 
 describe('a grant to this process', () => {
-  it('lasts no longer than requested if a message brings it, also if the server has another time', async () => {
+  it('lasts no longer than the requested lease even if its message states a longer time', async () => {
     const { store, last, busy, granted, wait, tokenOf } = setUp()
     const first = wait()
     await busy(last())
@@ -129,7 +129,7 @@ describe('a grant to this process', () => {
     expect(first.lease?.remainingMs()).toBeLessThanOrEqual(last().request?.leaseMs ?? 0)
   })
 
-  it('lasts no longer than requested if a reply brings it, also after the clock was set back', async () => {
+  it('lasts no longer than the requested lease even if the reply states a longer time', async () => {
     const { last, grantBy, wait } = setUp()
     const first = wait()
     await grantBy(last(), 60_000)
@@ -137,7 +137,7 @@ describe('a grant to this process', () => {
     expect(first.lease?.remainingMs()).toBeLessThanOrEqual(last().request?.leaseMs ?? 0)
   })
 
-  it('is one lease if both the reply and a message bring it', async () => {
+  it('gives one lease if both the reply to acquire and a message report it', async () => {
     const { store, last, busy, grantBy, wait, clock } = setUp()
     const first = wait()
     await busy(last())
@@ -151,7 +151,7 @@ describe('a grant to this process', () => {
     expect(first.lease?.remainingMs()).toBeGreaterThan(0)
   })
 
-  it('is one lease if both the reply of a release and a message bring it', async () => {
+  it('gives one lease if both the reply to `release and queue` and a message report it', async () => {
     const { store, last, granted, reply, grantBy, wait, tokenOf } = setUp()
     const first = wait()
     await grantBy(last())
@@ -166,7 +166,7 @@ describe('a grant to this process', () => {
     expect(store.take()).toEqual([])
   })
 
-  it('reaches its waiter even if it arrives before the reply busy', async () => {
+  it('reaches its waiter even if the message arrives before the busy reply to acquire', async () => {
     const { store, last, granted, busy, wait, tokenOf } = setUp()
     const first = wait()
     const asked = last()
@@ -177,7 +177,7 @@ describe('a grant to this process', () => {
     expect(first.lease?.fence).toBe(BigInt(grant.fence))
   })
 
-  it('is used if it arrives before the reply of a release that queued again', async () => {
+  it('reaches its waiter even if the message arrives before the reply to `release and queue`', async () => {
     const { store, last, granted, reply, grantBy, wait, tokenOf } = setUp()
     const first = wait()
     await grantBy(last())
@@ -201,7 +201,7 @@ describe('a grant to this process', () => {
     expect(second.lease?.fence).toBe(BigInt(grant.fence))
   })
 
-  it('is given back in one command if its waiter left', async () => {
+  it('is released with one command if its only waiter has given up', async () => {
     const { store, last, granted, busy, locks, tokenOf } = setUp()
     const abort = new AbortController()
     const waiting = locks.acquire('job', { signal: abort.signal }).catch(() => {})
@@ -217,7 +217,7 @@ describe('a grant to this process', () => {
     expect(last().grant).toEqual(grant)
   })
 
-  it('is given back if no waiter needs it', async () => {
+  it('is released if its token is unknown to this process', async () => {
     const { store, granted, last } = setUp()
     const grant = granted('unknown')
     store.hooks.onGrant(grant, 2_000)
@@ -227,7 +227,7 @@ describe('a grant to this process', () => {
     await settled()
   })
 
-  it('is not used if its message comes too late, and the waiter continues to wait', async () => {
+  it('is not used if its message arrives after the end of the lease, and the waiter tries again', async () => {
     const { store, last, granted, busy, wait, tokenOf } = setUp()
     const first = wait()
     await busy(last())
@@ -238,7 +238,7 @@ describe('a grant to this process', () => {
     expect(store.take()).toContain('acquire')
   })
 
-  it('is not used if its reply comes too late, and the waiter continues to wait', async () => {
+  it('is not used if its reply arrives after the end of the lease, and the waiter tries again', async () => {
     const { last, grantBy, wait, clock, store } = setUp()
     const first = wait()
     clock.stall(3_500)
@@ -249,7 +249,7 @@ describe('a grant to this process', () => {
 })
 
 describe('the late release of a lost lease', () => {
-  it('leaves the newer lease of this process alone', async () => {
+  it('does not release the newer lease that this process holds', async () => {
     const { store, last, granted, grantBy, wait, clock, reply } = setUp()
     const first = wait()
     await grantBy(last())
@@ -274,7 +274,7 @@ describe('the late release of a lost lease', () => {
     expect(third.lease?.fence).toBe(BigInt(next.fence))
   })
 
-  it('keeps the places of waiters in the queue', async () => {
+  it('keeps the place of a waiter in the lock queue', async () => {
     const { store, last, granted, grantBy, busy, wait, clock, reply, tokenOf } = setUp()
     const first = wait()
     await grantBy(last())
@@ -299,8 +299,8 @@ describe('the late release of a lost lease', () => {
   })
 })
 
-describe('the failing release of a lost lease', () => {
-  it('leaves waiters in the queue under their token', async () => {
+describe('a failed release of a lost lease', () => {
+  it('leaves a waiter in the lock queue under the same token', async () => {
     const { store, last, granted, grantBy, busy, wait, clock, tokenOf } = setUp()
     const first = wait()
     await grantBy(last())
@@ -320,7 +320,7 @@ describe('the failing release of a lost lease', () => {
     expect(second.lease?.fence).toBe(BigInt(grant.fence))
   })
 
-  it('lets later waiters of this process still receive grants', async () => {
+  it('lets a waiter that came after the loss receive a grant', async () => {
     const { store, last, granted, grantBy, busy, wait, clock, tokenOf } = setUp()
     const first = wait()
     await grantBy(last())
@@ -340,8 +340,8 @@ describe('the failing release of a lost lease', () => {
   })
 })
 
-describe('a release whose reply is lost', () => {
-  it('is followed by an acquire under the queued token, which finds the grant', async () => {
+describe('a `release and queue` command whose reply is lost', () => {
+  it('is followed by an acquire with the same token, which finds the grant to the waiter', async () => {
     const { store, last, grantBy, wait, tokenOf } = setUp()
     const first = wait()
     await grantBy(last())
@@ -358,8 +358,8 @@ describe('a release whose reply is lost', () => {
   })
 })
 
-describe('a release whose reply is lost while the last waiter gives up', () => {
-  it('makes the process leave the queue, and a later caller can wait again', async () => {
+describe('a `release and queue` command whose reply is lost after the last waiter gave up', () => {
+  it('is followed by one clean-up command, and a later caller can get the lock', async () => {
     const { store, last, grantBy, wait, locks } = setUp()
     const first = wait()
     await grantBy(last())
@@ -381,7 +381,7 @@ describe('a release whose reply is lost while the last waiter gives up', () => {
   })
 })
 
-describe('a waiting process', () => {
+describe('a process with waiters', () => {
   it('sends one acquire for all concurrent callers', async () => {
     const { store, last, busy, wait } = setUp()
     for (let i = 0; i < 5; i++) wait()
@@ -389,7 +389,7 @@ describe('a waiting process', () => {
     expect(store.take()).toEqual(['acquire'])
   })
 
-  it('sends no further acquire while it is queued, for any number of callers', async () => {
+  it('sends no further acquire for later callers while it is in the lock queue', async () => {
     const { store, last, busy, wait } = setUp()
     wait()
     await busy(last())
@@ -399,7 +399,7 @@ describe('a waiting process', () => {
     expect(store.take()).toEqual([])
   })
 
-  it('queues again with its release, and calls acquire only if the holder is silent', async () => {
+  it('queues with `release and queue`, and sends acquire only if no grant comes in time', async () => {
     const { store, last, granted, grantBy, wait, reply, clock } = setUp()
     const first = wait()
     await grantBy(last())
@@ -419,7 +419,7 @@ describe('a waiting process', () => {
     expect(second.lease?.fence).toBe(BigInt(grant.fence))
   })
 
-  it('leaves the queue if its last waiter gives up during the release', async () => {
+  it('sends `leave` if its last waiter gives up during `release and queue`', async () => {
     const { store, last, grantBy, wait, reply, locks } = setUp()
     const first = wait()
     await grantBy(last())
@@ -435,7 +435,7 @@ describe('a waiting process', () => {
     expect(store.take()).toEqual(['leave'])
   })
 
-  it('gives the lock back if its last waiter gives up during the release', async () => {
+  it('releases a lock that `release and queue` grants to a waiter that gave up', async () => {
     const { store, last, granted, grantBy, wait, reply, locks } = setUp()
     const first = wait()
     await grantBy(last())
@@ -452,7 +452,7 @@ describe('a waiting process', () => {
     expect(last().grant).toEqual(grant)
   })
 
-  it('gives the lock to a caller that comes during the release', async () => {
+  it('sends a new acquire for a caller that comes during a release', async () => {
     const { store, last, grantBy, wait, reply } = setUp()
     const first = wait()
     await grantBy(last())

@@ -6,9 +6,11 @@ import { driftMs, type Grant, newToken, type Timer } from '@stampede/core/store'
 import { createLease, type LockContext, track } from './create-lease.ts'
 import { unavailable } from './errors.ts'
 import type { Lease, Released } from './lease.ts'
+import type { Acquisition } from './lock-events.ts'
 
 export interface Waiter {
   readonly leaseMs: number
+  readonly call: Acquisition
   resolve(lease: Lease): void
   reject(error: unknown): void
   /** Ends the wait, on a timeout, an abort or a close. */
@@ -36,7 +38,10 @@ export class Contender {
    * has the lock, until the reply to the release.
    */
   #state: 'idle' | 'requesting' | 'queued' | 'holding' = 'idle'
-  /** Token of the pending or next request. The lock that is held (`#held`) has another token. */
+  /**
+   * Token of the pending or next request. A lock that this process holds (`#held`) has another
+   * token.
+   */
   #token: string | undefined
   /**
    * The lease that was requested with `#token`. A grant counts for at most this time, even if the
@@ -64,8 +69,15 @@ export class Contender {
     return this.#state === 'holding'
   }
 
-  /** Requests the lock for a new waiter, unless a request is pending or queued. */
-  pump(): void {
+  /**
+   * Adds a waiter. Requests the lock for it, unless a request is pending, or the process is queued
+   * or holds the lock.
+   */
+  add(waiter: Waiter): void {
+    const isFree = this.waiters.size === 0 && this.#state !== 'queued' && !this.isHolding
+    this.waiters.add(waiter)
+    // A request is pending, or sent next. Its reply says whether this waiter has to wait.
+    if (!isFree) waiter.call.contended()
     if (this.#state === 'idle') void this.#request()
   }
 
@@ -148,8 +160,8 @@ export class Contender {
   async #release(grant: Grant): Promise<Released> {
     const { store, clock } = this.#context
     const [first] = this.waiters
-    // If this lease was lost, the process may already hold a newer one. Then the release of the
-    // newer lease queues the process.
+    // If this lease was lost, the process may already hold a newer lease. Then the release of the
+    // newer lease puts the process into the queue.
     const isCurrent = this.#held === grant && first !== undefined
     const next = isCurrent ? { token: this.#nextToken(), leaseMs: first.leaseMs } : undefined
     if (next !== undefined) this.#requestedMs = next.leaseMs
@@ -195,7 +207,9 @@ export class Contender {
   /** Waits in the queue. If the holder is dead, its lease ends after `forMs`. */
   #waitInQueue(forMs: number): void {
     this.#state = 'queued'
+    const [first] = this.waiters
     const early = this.#early
+    if (early === undefined) first?.call.contended()
     if (early !== undefined) {
       this.#deliver(early.grant, early.from, early.forMs)
     } else if (this.waiters.size === 0) {

@@ -3,8 +3,12 @@
 
 import type { Clock, Grant, Hold, LeaseKeeper, LockStore } from '@stampede/core/store'
 import { Lease, type Released, type Term } from './lease.ts'
+import type { LockMonitor } from './lock-events.ts'
 
-/** Another process acquired the lock after a pause of this one, or the store lost its data. */
+/**
+ * Reason of a loss: another process acquired the lock after a pause of this process, or the store
+ * lost its data.
+ */
 const NOT_OURS = 'the store no longer has this lease'
 
 /** Shared by the leases and contenders of one `createLocks`. */
@@ -17,6 +21,7 @@ export interface LockContext {
   /** Held leases and pending commands. close() ends both. */
   readonly held: Set<Lease>
   readonly pending: Set<Promise<unknown>>
+  readonly monitor: LockMonitor
   /** Removes the option `prefix` from a key, for messages. */
   readonly nameOf: (key: string) => string
 }
@@ -28,14 +33,16 @@ export function createLease(
   leaseMs: number,
   on: { release(): Promise<Released>; onLost(): void },
 ): Lease {
-  const { clock, keeper, store, maxHoldMs } = context
+  const { clock, keeper, store, maxHoldMs, monitor } = context
   const began = clock.now()
+  const key = context.nameOf(grant.key)
+  const held = { internalKey: grant.key, key, fence: grant.fence, since: began }
   let hold: Hold | undefined
   const renewed = (from: number) => {
     if (clock.now() - began >= maxHoldMs) hold?.end()
     else lease.extend({ from, forMs: leaseMs })
   }
-  const lease: Lease = new Lease(context.nameOf(grant.key), BigInt(grant.fence), term, {
+  const lease: Lease = new Lease(key, BigInt(grant.fence), term, {
     clock,
     async renew() {
       const from = clock.now()
@@ -44,12 +51,17 @@ export function createLease(
       if (ours === false) lease.revoke(NOT_OURS)
       return ours === true
     },
-    release() {
+    async release() {
+      const isLost = lease.isLost
       end()
-      return on.release()
+      const released = await on.release()
+      // After a loss, a release only cleans up in the store.
+      if (!isLost) monitor.end(released === 'lost' ? 'lock.lost' : 'lock.released', held)
+      return released
     },
     onLost() {
       end()
+      monitor.end('lock.lost', held)
       on.onLost()
     },
   })

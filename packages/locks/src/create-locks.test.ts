@@ -48,8 +48,8 @@ async function warningsOf(run: () => Promise<unknown>): Promise<string[]> {
   return warnings
 }
 
-describe('acquire', () => {
-  it('gives a lease with a fence above every earlier one, also in the same millisecond', async () => {
+describe('locks.acquire()', () => {
+  it('gives each lease a higher fence than all leases before, even in the same millisecond', async () => {
     const { acquire } = setUp()
     const fences: bigint[] = []
     for (let i = 0; i < 20; i++) {
@@ -63,7 +63,7 @@ describe('acquire', () => {
     }
   })
 
-  it('puts the prefix before the key in the store only', async () => {
+  it('adds the prefix to the key in the store, but not in leases and errors', async () => {
     const { locks, store } = setUp({ prefix: 'jobs:' })
     const lease = await locks.acquire('nightly')
     expect(lease.key).toBe('nightly')
@@ -74,14 +74,14 @@ describe('acquire', () => {
     })
   })
 
-  it('gives a lease for leaseMs of the call, or of createLocks, or for 10 s', async () => {
+  it('uses leaseMs of the call, else of createLocks, else 10 s', async () => {
     expect((await setUp().acquire()).remainingMs()).toBe(10_000 - 102)
     const { locks } = setUp({ leaseMs: 2_000 })
     expect((await locks.acquire('a')).remainingMs()).toBe(2_000 - 22)
     expect((await locks.acquire('b', { leaseMs: 1_000 })).remainingMs()).toBe(1_000 - 12)
   })
 
-  it('gives the lock to waiters in the order of their calls', async () => {
+  it('serves waiters in the order of their calls', async () => {
     const { acquire } = setUp()
     const order: number[] = []
     const holder = await acquire()
@@ -108,7 +108,7 @@ describe('acquire', () => {
     expect(store.calls.filter((call) => call.startsWith('acquire'))).toHaveLength(1)
   })
 
-  it('gives up after waitMs and leaves the queue', async () => {
+  it('gives up after waitMs and leaves the lock queue', async () => {
     const { acquire, another, clock, store } = setUp()
     const other = await another()
     const waiting = errorOf(acquire({ waitMs: 1 }))
@@ -137,7 +137,7 @@ describe('acquire', () => {
     await waiting
   })
 
-  it("fails with the store's error for all waiters if the store does not reply", async () => {
+  it('rejects all waiters with the error of the store if the store is unavailable', async () => {
     const { acquire, another, clock, store, locks } = setUp()
     await another(1_000)
     const waiting = [acquire(), acquire(), acquire()]
@@ -162,8 +162,8 @@ describe('acquire', () => {
   })
 })
 
-describe('an abort', () => {
-  it('prevents any command if it comes before the call', async () => {
+describe('an abort of locks.acquire()', () => {
+  it('prevents every command if the signal was aborted before the call', async () => {
     const { acquire, store } = setUp()
     const signal = AbortSignal.abort(new Error('no need'))
     await expect(acquire({ signal })).rejects.toMatchObject({
@@ -173,7 +173,7 @@ describe('an abort', () => {
     expect(store.calls).toEqual([])
   })
 
-  it('ends a wait at once, and the next waiter is served', async () => {
+  it('ends a wait at once, and the next waiter gets the lock', async () => {
     const { acquire } = setUp()
     const holder = await acquire()
     const abort = new AbortController()
@@ -187,7 +187,7 @@ describe('an abort', () => {
     await (await patient).release()
   })
 
-  it('makes the process leave the queue if no other waiter is left', async () => {
+  it('makes the process leave the lock queue if no other waiter is left', async () => {
     const { acquire, another, store, locks } = setUp()
     const other = await another()
     const abort = new AbortController()
@@ -205,7 +205,7 @@ describe('an abort', () => {
     ['granted', false],
     ['busy', true],
   ])(
-    'leaves neither a lock nor a place in the queue if it comes during the acquire: %s',
+    'leaves neither a lock nor a queue place if the reply to acquire is then %s',
     async (_, isHeld) => {
       const { acquire, another, store, locks } = setUp()
       const other = isHeld ? await another() : undefined
@@ -225,8 +225,8 @@ describe('an abort', () => {
   )
 })
 
-describe('one signal', () => {
-  it('can end any number of waits, without a warning of a listener leak', async () => {
+describe('one abort signal', () => {
+  it('can end any number of waits without a MaxListenersExceededWarning', async () => {
     const { locks } = setUp()
     const shutdown = new AbortController()
     const { signal } = shutdown
@@ -244,8 +244,8 @@ describe('one signal', () => {
   })
 })
 
-describe('tryAcquire', () => {
-  it('gives a lease, or null if another process has it', async () => {
+describe('locks.tryAcquire()', () => {
+  it('gives a lease, or null if another process holds the lock', async () => {
     const { locks, another } = setUp()
     const lease = await locks.tryAcquire('job', { leaseMs: 500 })
     expect(lease?.remainingMs()).toBe(500 - 7)
@@ -256,7 +256,7 @@ describe('tryAcquire', () => {
     expect(await locks.tryAcquire('job')).not.toBeNull()
   })
 
-  it('sends no command while other callers of its process wait', async () => {
+  it('returns null without a command while other callers of this process wait', async () => {
     const { locks, acquire, another, store } = setUp()
     const other = await another()
     const waiting = acquire()
@@ -268,7 +268,7 @@ describe('tryAcquire', () => {
     await (await waiting).release()
   })
 
-  it('never waits in the queue', async () => {
+  it('never joins the lock queue', async () => {
     const { locks, another, store } = setUp()
     const other = await another()
     await locks.tryAcquire('job')
@@ -278,7 +278,7 @@ describe('tryAcquire', () => {
     expect(await locks.tryAcquire('job')).not.toBeNull()
   })
 
-  it('sends no command if this process has the lock', async () => {
+  it('returns null without a command if this process holds the lock', async () => {
     const { locks, acquire, store } = setUp()
     await acquire()
     store.take()
@@ -286,7 +286,7 @@ describe('tryAcquire', () => {
     expect(store.take()).toEqual([])
   })
 
-  it('does not overtake waiters', async () => {
+  it('does not overtake waiters of this process', async () => {
     const { locks, acquire, another, clock } = setUp()
     await another(1_000)
     const waiting = acquire()
@@ -322,7 +322,7 @@ describe('the renewal of a lease', () => {
     expect(store.take()).toEqual(['renew a', 'renew b', 'renew c'])
   })
 
-  it('stops at maxHoldMs, so that the lease ends with that reason', async () => {
+  it('stops at maxHoldMs, and the lease then ends', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000, maxHoldMs: 5_000 })
     const lease = await acquire()
     await clock.advance(5_000)
@@ -345,7 +345,7 @@ describe('the renewal of a lease', () => {
     expect(lease.signal.aborted).toBe(false)
   })
 
-  it('lets the lease end by the clock of the process if it fails repeatedly', async () => {
+  it('ends with the lease, by the clock of the process, if every attempt fails', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000 })
     const lease = await acquire()
     store.always = refused
@@ -356,7 +356,7 @@ describe('the renewal of a lease', () => {
     expect(lease.signal.reason).toMatchObject({ code: 'ERR_LOCK_LOST' })
   })
 
-  it('is not waited for if its reply never comes', async () => {
+  it('does not delay the end of the lease if its reply never comes', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000 })
     const lease = await acquire()
     store.always = () => new Promise(() => {})
@@ -381,7 +381,7 @@ describe('the renewal of a lease', () => {
     expect(await lease.release()).toBe('lost')
   })
 
-  it('extends the lease from the time when the renewal was sent', async () => {
+  it('extends the lease from the sending of the renewal, not from the reply', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000 })
     const lease = await acquire()
     const barrier = new Barrier()
@@ -393,7 +393,7 @@ describe('the renewal of a lease', () => {
     expect(() => lease.assertHeld()).toThrow(expect.objectContaining({ code: 'ERR_LOCK_LOST' }))
   })
 
-  it('ends the lease at once if the store refuses it', async () => {
+  it('ends the lease at once if the store refuses the renewal', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000 })
     const lease = await acquire()
     store.next('renew', async () => [false])
@@ -405,7 +405,7 @@ describe('the renewal of a lease', () => {
     expect(await lease.release()).toBe('lost')
   })
 
-  it('can be made by hand, and returns false after a loss', async () => {
+  it('can be requested with lease.renew(), which returns false after a loss', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000 })
     const lease = await acquire()
     await clock.advance(900)
@@ -420,12 +420,12 @@ describe('the renewal of a lease', () => {
   })
 })
 
-describe('release', () => {
+describe('lease.release()', () => {
   it.each([
     ['before', 'before'],
     ['after', 'after'],
   ] as const)(
-    'ends the lease during a renewal that the store gets %s the release',
+    'ends the lease even if a running renewal reaches the store %s the release',
     async (_, order) => {
       const { acquire, clock, store, locks } = setUp({ leaseMs: 3_000 })
       const lease = await acquire()
@@ -449,7 +449,7 @@ describe('release', () => {
     },
   )
 
-  it('never rejects, and returns unknown if the store does not reply', async () => {
+  it('never rejects, and returns unknown if the store fails', async () => {
     const { acquire, store, locks } = setUp()
     const lease = await acquire()
     store.next('release', refused)
@@ -461,7 +461,7 @@ describe('release', () => {
     await expect(locks.tryAcquire('job')).rejects.toMatchObject({ code: 'ERR_LOCK_UNAVAILABLE' })
   })
 
-  it('does not delay waiters of this process if its reply is lost', async () => {
+  it('lets a waiter of this process get the lock even if the reply to the release is lost', async () => {
     const { acquire, store, clock } = setUp()
     const lease = await acquire()
     const waiting = acquire()
@@ -472,7 +472,7 @@ describe('release', () => {
     expect((await waiting).fence).toBeGreaterThan(lease.fence)
   })
 
-  it('returns lost repeatedly for a lease that another holder has taken over', async () => {
+  it('returns lost on every call for a lease that another holder has taken over', async () => {
     const { acquire, another, store } = setUp()
     const lease = await acquire({ leaseMs: 1_000 })
     const [grant] = store.grants
@@ -483,14 +483,14 @@ describe('release', () => {
     expect(await lease.release()).toBe('lost')
   })
 
-  it('sends one command if no other caller of the process waits', async () => {
+  it('sends one command if no other caller of this process waits', async () => {
     const { acquire, store } = setUp()
     await (await acquire()).release()
     expect(store.calls).toEqual(['acquire job', 'release job'])
   })
 })
 
-describe('run', () => {
+describe('locks.run()', () => {
   it('holds the lock while the function runs, and returns its result', async () => {
     const { locks } = setUp()
     const result = await locks.run('job', async (lease) => {
@@ -527,7 +527,7 @@ describe('run', () => {
     await expect(run).rejects.toThrow('the job failed')
   })
 
-  it('rejects with the lost lease and the result if the function did not stop', async () => {
+  it('rejects with ERR_LOCK_LOST and the result if the function goes on after the loss', async () => {
     const { locks, clock, store } = setUp()
     const run = locks.run('job', async (lease) => {
       store.always = refused
@@ -542,7 +542,7 @@ describe('run', () => {
     })
   })
 
-  it('rejects also for a function that blocked the event loop until the lease ended', async () => {
+  it('rejects with ERR_LOCK_LOST if the function blocked the event loop until the lease ended', async () => {
     const { locks, clock } = setUp()
     const run = locks.run('job', () => {
       clock.stall(20_000)
@@ -551,7 +551,7 @@ describe('run', () => {
     await expect(run).rejects.toMatchObject({ code: 'ERR_LOCK_LOST', result: 'too late' })
   })
 
-  it('accepts a function that released its lease itself', async () => {
+  it('returns the result of a function that released its lease itself', async () => {
     const { locks } = setUp()
     const result = await locks.run('job', async (lease) => {
       expect(await lease.release()).toBe('released')
@@ -560,7 +560,7 @@ describe('run', () => {
     expect(result).toBe('done')
   })
 
-  it('does not call the function if it cannot get the lock', async () => {
+  it('does not call the function if the lock is busy', async () => {
     const { locks, another } = setUp()
     await another()
     let called = false
@@ -572,7 +572,7 @@ describe('run', () => {
   })
 })
 
-describe('await using', () => {
+describe('await using with a lease', () => {
   it('releases the lease at the end of the block, and keeps the error of the block', async () => {
     const { acquire, store, locks } = setUp()
     const block = async (): Promise<string> => {
@@ -593,8 +593,8 @@ describe('await using', () => {
   })
 })
 
-describe('acquire within a lease', () => {
-  it('re-enters without a command', async () => {
+describe('locks.acquire() with the option within', () => {
+  it('gives a nested lease without a command to the store', async () => {
     const { acquire, store } = setUp()
     const outer = await acquire()
     store.take()
@@ -605,7 +605,7 @@ describe('acquire within a lease', () => {
     expect(store.take()).toEqual([])
   })
 
-  it('lets sibling calls enter one at a time', async () => {
+  it('gives nested leases of one outer lease to one caller at a time', async () => {
     const { acquire } = setUp()
     const outer = await acquire()
     let inside = 0
@@ -620,7 +620,7 @@ describe('acquire within a lease', () => {
     await Promise.all([enter(), enter(), enter()])
   })
 
-  it('waits for a sibling call for at most waitMs', async () => {
+  it('waits for at most waitMs while another caller has a nested lease', async () => {
     const { acquire, clock } = setUp()
     const outer = await acquire()
     await acquire({ within: outer })
@@ -633,7 +633,7 @@ describe('acquire within a lease', () => {
     expect(await errorOf(impatient)).toMatchObject({ code: 'ERR_LOCK_BUSY' })
   })
 
-  it('is refused when the outer lease is over', async () => {
+  it('rejects with ERR_LOCK_LOST after the outer lease has ended', async () => {
     const { acquire } = setUp()
     const outer = await acquire()
     const inner = await acquire({ within: outer })
@@ -645,7 +645,7 @@ describe('acquire within a lease', () => {
     await expect(acquire({ within: outer })).rejects.toMatchObject({ code: 'ERR_LOCK_LOST' })
   })
 
-  it('causes no warning of a listener leak for any number of waiters', async () => {
+  it('causes no MaxListenersExceededWarning for any number of waiters', async () => {
     const { acquire } = setUp()
     const outer = await acquire()
     const enter = async () => {
@@ -657,8 +657,8 @@ describe('acquire within a lease', () => {
   })
 })
 
-describe('close', () => {
-  it('rejects waiters with the key of their lock, and rejects later callers', async () => {
+describe('locks.close()', () => {
+  it('rejects waiters and later callers with ERR_LOCK_ABORTED', async () => {
     const { acquire, another, locks } = setUp()
     await another()
     const waiting = [acquire(), acquire()]
@@ -680,7 +680,7 @@ describe('close', () => {
     await expect(locks.tryAcquire('job')).rejects.toMatchObject({ code: 'ERR_LOCK_ABORTED' })
   })
 
-  it('releases held leases', async () => {
+  it('releases all held leases', async () => {
     const { locks, store, clock } = setUp()
     const leases = [await locks.acquire('a'), await locks.tryAcquire('b')]
     store.take()
@@ -696,7 +696,7 @@ describe('close', () => {
   })
 
   it.each(['acquire', 'tryAcquire'] as const)(
-    'waits for a running %s, and gives back its grant',
+    'waits for a running %s, and releases the lock that the call was granted',
     async (method) => {
       const { locks, store } = setUp()
       const barrier = new Barrier()
@@ -717,8 +717,8 @@ describe('close', () => {
   )
 })
 
-describe('a message of the store', () => {
-  it('makes waiters call acquire again if it reports a gap', async () => {
+describe('a waiter for a lock', () => {
+  it('sends acquire again if messages of the store may have been lost', async () => {
     const { acquire, another, store } = setUp()
     await another()
     const waiting = acquire()
@@ -733,7 +733,7 @@ describe('a message of the store', () => {
     expect(store.take()).toEqual(['acquire job'])
   })
 
-  it("is not needed when a silent holder's lease ends, because its end is known", async () => {
+  it('gets the lock of a silent holder when the lease ends, without a message', async () => {
     const { acquire, another, clock } = setUp()
     await another(1_000)
     const waiting = acquire()
@@ -746,8 +746,8 @@ describe('a message of the store', () => {
 
 const alive = (each: Parameters<typeof queryObjects>[0]) => queryObjects(each, { format: 'count' })
 
-describe('the memory of used locks', () => {
-  it('has no entry for a thousand keys that were locked, waited for, given up or lost', async () => {
+describe('createLocks()', () => {
+  it('keeps no memory of a thousand keys that were locked, waited for, given up or lost', async () => {
     const { locks, clock, store } = setUp({ leaseMs: 1_000 })
     const [contenders, leases] = [alive(Contender), alive(Lease)]
     const use = async (i: number) => {

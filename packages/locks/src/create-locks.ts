@@ -1,10 +1,19 @@
 // createLocks: distributed locks for jobs, workers and critical sections.
 
-import { type Clock, LeaseKeeper, newToken, optionError } from '@stampede/core/store'
+import { type Clock, checkListener, LeaseKeeper, newToken, optionError } from '@stampede/core/store'
 import { Contender, type Waiter } from './contender.ts'
 import { createLease, type LockContext, track } from './create-lease.ts'
 import { aborted, busy, LockError, lost, unavailable, waitTimeout } from './errors.ts'
 import type { Lease } from './lease.ts'
+import {
+  Acquisition,
+  LOCK_EVENTS,
+  type LockEvent,
+  type LockEventType,
+  type LockListener,
+  LockMonitor,
+  type LockStats,
+} from './lock-events.ts'
 import { onAbort } from './on-abort.ts'
 import {
   type AcquireOptions,
@@ -35,6 +44,14 @@ export interface Locks {
    */
   run<T>(key: string, fn: (lease: Lease) => T | Promise<T>): Promise<T>
   run<T>(key: string, options: AcquireOptions, fn: (lease: Lease) => T | Promise<T>): Promise<T>
+  /** Counters and current sizes. */
+  stats(): LockStats
+  /**
+   * Calls `listener` for each event of a type, or for all events with `*`. Returns a function that
+   * removes the listener. Throws `ERR_STAMPEDE_OPTION` for an unknown type.
+   */
+  on<T extends LockEventType>(type: T, listener: LockListener<T>): () => void
+  on(type: '*', listener: (event: LockEvent) => void): () => void
   /** Rejects all waiters, releases all leases, and closes connections that nothing else uses. */
   close(): Promise<void>
 }
@@ -67,6 +84,7 @@ class LockTable implements Locks {
       nameOf,
       held: new Set(),
       pending: new Set(),
+      monitor: new LockMonitor(clock),
     }
     const askAll = () => {
       for (const contender of this.#contenders.values()) contender.requestAgain()
@@ -87,20 +105,15 @@ class LockTable implements Locks {
 
   async acquire(key: string, options?: AcquireOptions): Promise<Lease> {
     const plan = readAcquireOptions('acquire', key, options, this.#config)
-    const { within, signal, waitMs } = plan
-    if (signal?.aborted) throw aborted(key, signal.reason)
-    if (within !== undefined) return this.#nest(key, within, plan)
-    if (waitMs === 0) {
-      const lease = await this.#tryOnce(key, plan.leaseMs)
-      if (lease === null) throw busy(key)
-      return lease
-    }
-    return this.#config.wait === 'poll' ? this.#poll(key, plan) : this.#queue(key, plan)
+    if (plan.within !== undefined) return this.#nest(key, plan.within, plan)
+    const lease = await this.#acquire(key, plan)
+    if (lease === null) throw busy(key)
+    return lease
   }
 
   async tryAcquire(key: string, options?: { leaseMs?: number }): Promise<Lease | null> {
-    const { leaseMs } = readAcquireOptions('tryAcquire', key, options, this.#config)
-    return this.#tryOnce(key, leaseMs)
+    const plan = readAcquireOptions('tryAcquire', key, options, this.#config)
+    return this.#acquire(key, plan)
   }
 
   async run<T>(
@@ -124,6 +137,15 @@ class LockTable implements Locks {
     }
   }
 
+  stats(): LockStats {
+    return this.#context.monitor.stats(this.#context.held.size)
+  }
+
+  on(type: string, listener: (event: never) => void): () => void {
+    checkListener(Object.keys(LOCK_EVENTS), type, listener)
+    return this.#context.monitor.events.on(type, listener as (event: LockEvent) => void)
+  }
+
   async close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing
@@ -140,8 +162,20 @@ class LockTable implements Locks {
     await this.#config.store.close()
   }
 
+  /** Null: the lock is busy, and the caller does not wait. */
+  #acquire(key: string, plan: AcquirePlan): Promise<Lease | null> {
+    const { signal, waitMs, leaseMs } = plan
+    const call = new Acquisition(this.#context.monitor, this.#storeKey(key), key)
+    return call.run(async () => {
+      if (signal?.aborted) throw aborted(key, signal.reason)
+      if (waitMs === 0) return this.#tryOnce(key, leaseMs)
+      if (this.#config.wait === 'poll') return this.#poll(key, plan, call)
+      return this.#queue(key, plan, call)
+    })
+  }
+
   /** Waits in the lock queue. Waiters of this process are served in order of arrival. */
-  #queue(key: string, plan: AcquirePlan): Promise<Lease> {
+  #queue(key: string, plan: AcquirePlan, call: Acquisition): Promise<Lease> {
     this.#assertOpen(key)
     const { clock } = this.#context
     const contender = this.#contender(this.#storeKey(key))
@@ -154,6 +188,7 @@ class LockTable implements Locks {
       const stop = limitWait(clock, key, plan, giveUp)
       const waiter: Waiter = {
         leaseMs: plan.leaseMs,
+        call,
         resolve(lease) {
           stop()
           resolve(lease)
@@ -164,13 +199,16 @@ class LockTable implements Locks {
         },
         abort: (reason) => giveUp(aborted(key, reason)),
       }
-      contender.waiters.add(waiter)
-      contender.pump()
+      contender.add(waiter)
     })
   }
 
   /** Waits by polling. */
-  async #poll(key: string, { leaseMs, waitMs, signal }: AcquirePlan): Promise<Lease> {
+  async #poll(
+    key: string,
+    { leaseMs, waitMs, signal }: AcquirePlan,
+    call: Acquisition,
+  ): Promise<Lease> {
     const { clock, random } = this.#context
     const startedAt = clock.now()
     for (let attempt = 0; ; attempt++) {
@@ -182,6 +220,7 @@ class LockTable implements Locks {
       if (lease !== null) return lease
       const leftMs = waitMs - (clock.now() - startedAt)
       if (leftMs <= 0) throw waitTimeout(key, waitMs)
+      call.contended()
       await sleep(clock, Math.min(leftMs, backoffMs(attempt, random)), signal)
     }
   }
@@ -220,6 +259,7 @@ class LockTable implements Locks {
 
   /** Waits for the release of other nested leases, at most `waitMs`. */
   async #nest(key: string, within: Lease, plan: AcquirePlan): Promise<Lease> {
+    if (plan.signal?.aborted) throw aborted(key, plan.signal.reason)
     if (within.key !== key) {
       const fix = `pass a lease of ${key}; this one is of another key`
       throw optionError('acquire.within', within.key, fix)

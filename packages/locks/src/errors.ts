@@ -5,7 +5,7 @@ import { show } from '@stampede/core/store'
 
 export type LockErrorCode = Extract<StampedeErrorCode, `ERR_LOCK_${string}`>
 
-/** An error of a lock. Compare `code`, which never changes; messages may. */
+/** An error of a lock. Compare `code`, which never changes. Messages may change. */
 export class LockError extends StampedeError {
   declare readonly code: LockErrorCode
   readonly key: string

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { fencedUpdate } from './fencing.ts'
 
 describe('fencedUpdate', () => {
-  it('returns the parts of an UPDATE that refuses an expired holder', () => {
+  it('returns the SQL parts of an UPDATE that rejects an expired holder', () => {
     expect(fencedUpdate(1_700_000_000_000_001n)).toEqual({
       set: 'last_fence = $1',
       where: 'last_fence <= $1',

@@ -1,5 +1,5 @@
-// Fencing in SQL: the database rejects a write whose fence is older than the last one it has seen.
-// Only the database can stop an expired holder; the lock cannot.
+// Fencing in SQL: the database rejects a write whose fence is smaller than the last fence in the
+// row. Only the database can stop an expired holder; the lock cannot.
 
 import { optionError } from '@stampede/core/store'
 

@@ -38,7 +38,7 @@ const codeOf = (run: () => unknown): string => {
 }
 
 describe('the end of a lease', () => {
-  it('aborts the signal before the store ends the lease, without a reply', async () => {
+  it('aborts the signal shortly before the store ends the lease', async () => {
     const { clock, lease, told } = setUp(1_000)
     await clock.advance(937)
     expect(lease.signal.aborted).toBe(false)
@@ -76,13 +76,13 @@ describe('the end of a lease', () => {
     expect(lease.remainingMs()).toBe(0)
   })
 
-  it('is noticed after a suspension, before any timer ran', () => {
+  it('is noticed by assertHeld after the process was suspended, before any timer ran', () => {
     const { clock, lease } = setUp(1_000)
     clock.stall(999)
     expect(codeOf(() => lease.assertHeld())).toBe('ERR_LOCK_LOST')
   })
 
-  it('moves with an extension, but not after it was signalled', async () => {
+  it('is delayed by an extension, but not after the signal was aborted', async () => {
     const { clock, lease } = setUp(1_000)
     await clock.advance(900)
     lease.extend({ from: clock.now(), forMs: 1_000 })
@@ -107,15 +107,15 @@ describe('the end of a lease', () => {
   })
 })
 
-describe('renew', () => {
-  it('extends the lease now', async () => {
+describe('lease.renew()', () => {
+  it('extends the lease at once', async () => {
     const { clock, lease } = setUp(1_000)
     await clock.advance(500)
     expect(await lease.renew()).toBe(true)
     expect(lease.remainingMs()).toBe(988)
   })
 
-  it('returns false without a command if the lease is over or released', async () => {
+  it('returns false without a command if the lease has ended or was released', async () => {
     const lost = setUp()
     lost.lease.revoke('gone')
     expect(await lost.lease.renew()).toBe(false)
@@ -126,7 +126,7 @@ describe('renew', () => {
   })
 })
 
-describe('release', () => {
+describe('lease.release()', () => {
   it('ends the lease at once, aborts the signal, and leaves no timer', async () => {
     const { clock, lease, told } = setUp()
     const releasing = lease.release()
@@ -183,7 +183,7 @@ describe('a nested lease', () => {
     expect(codeOf(() => nested.assertHeld())).toBe('ERR_LOCK_LOST')
   })
 
-  it('excludes its siblings until its release', async () => {
+  it('prevents a second nested lease until its release', async () => {
     const { lease } = setUp()
     const first = lease.nest()
     expect(codeOf(() => lease.nest())).toBe('ERR_LOCK_BUSY')
@@ -232,7 +232,7 @@ describe('a nested lease', () => {
     expect(await detached.release()).toBe('lost')
   })
 
-  it('cannot begin in an ended lease', async () => {
+  it('cannot be made from an ended lease', async () => {
     const { clock, lease } = setUp(1_000)
     clock.stall(1_000)
     expect(codeOf(() => lease.nest())).toBe('ERR_LOCK_LOST')

@@ -1,6 +1,6 @@
-// One held lock. The holder uses its own clock to decide when the lease ends, counted from the
-// moment before it sent the command. It needs no reply for that, so it stops in time even if Redis
-// is frozen.
+// One held lock. The holder decides by its own clock when the lease ends. The time counts from the
+// moment before the holder sent the command. The holder needs no reply for that, so it stops in
+// time even if Redis is frozen.
 
 import { type Clock, driftMs, type Timer } from '@stampede/core/store'
 import { busy, type LockError, lost } from './errors.ts'
@@ -93,8 +93,8 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Throws `ERR_LOCK_LOST` unless the lease is held now. It reads the clock, so it is right even if
-   * the event loop was blocked for longer than the lease and no timer has run yet.
+   * Throws `ERR_LOCK_LOST` unless the lease is held now. It reads the clock. So it throws even if
+   * the event loop was blocked for longer than the lease, and no timer has run yet.
    */
   assertHeld(): void {
     if (this.remainingMs() > 0) return
@@ -176,7 +176,7 @@ export class Lease implements AsyncDisposable {
     this.#nested?.extend(term)
   }
 
-  /** Called by the creator of the lease if the store no longer knows it. */
+  /** Called by the creator of the lease if the store no longer has the lease. */
   revoke(why: string): void {
     if (this.#state === 'held') this.#lose(why)
   }

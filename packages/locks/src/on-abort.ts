@@ -1,5 +1,5 @@
-// One listener on an AbortSignal for all waiters, because many waiters may share one signal, such
-// as that of the shutdown.
+// One listener on an AbortSignal for all waiters. Many waiters may share one signal, such as the
+// signal of the shutdown.
 
 const listeners = new WeakMap<AbortSignal, Set<() => void>>()
 

@@ -22,7 +22,7 @@ describe('an invalid option of createLocks', () => {
     [{ store: store(), maxHoldMs: 0 }, 'createLocks.maxHoldMs: received 0; use a whole number'],
     [{ store: store(), wait: 'pull' }, 'createLocks.wait: received "pull"; use '],
     [{ store: store(), prefix: 1 }, "createLocks.prefix: received 1; use a string such as 'jobs:'"],
-  ])('is named with its value and the fix: %o', (options, message) => {
+  ])('is named in the error with its value and the fix: %o', (options, message) => {
     expect(make(options)).toThrow(
       expect.objectContaining({
         code: 'ERR_STAMPEDE_OPTION',
@@ -31,12 +31,12 @@ describe('an invalid option of createLocks', () => {
     )
   })
 
-  it('does not include undefined, nor Infinity for waitMs', () => {
+  it('is not reported for undefined, or for Infinity as waitMs', () => {
     expect(make({ store: store(), leaseMs: undefined, waitMs: Infinity })).not.toThrow()
   })
 })
 
-describe('an invalid argument of acquire', () => {
+describe('an invalid argument of locks.acquire()', () => {
   const locks = createLocks({ store: store() })
   const acquire = (key: unknown, options?: unknown) => locks.acquire(key as never, options as never)
 
@@ -49,14 +49,14 @@ describe('an invalid argument of acquire', () => {
     ['k', { timeout: 1 }, 'acquire.timeout: received 1; there is no such option'],
     ['k', { within: {} }, 'acquire.within: received'],
     ['k', 5, 'acquire: received 5; pass an object of options'],
-  ])('is named with its value and the fix: %o %o', async (key, options, message) => {
+  ])('is named in the error with its value and the fix: %o %o', async (key, options, message) => {
     await expect(acquire(key, options)).rejects.toMatchObject({
       code: 'ERR_STAMPEDE_OPTION',
       message: expect.stringContaining(message),
     })
   })
 
-  it('may be a parent lease of another key', async () => {
+  it('is reported for a parent lease of another key', async () => {
     const lease = await locks.acquire('one')
     await expect(locks.acquire('two', { within: lease })).rejects.toMatchObject({
       code: 'ERR_STAMPEDE_OPTION',
@@ -65,7 +65,7 @@ describe('an invalid argument of acquire', () => {
     await lease.release()
   })
 
-  it('may be a run without a function', async () => {
+  it('is also reported for locks.run() without a function', async () => {
     await expect(locks.run('k', {} as never)).rejects.toMatchObject({
       code: 'ERR_STAMPEDE_OPTION',
       message: expect.stringContaining('run: fn: received'),
@@ -74,8 +74,8 @@ describe('an invalid argument of acquire', () => {
   })
 })
 
-describe('tryAcquire', () => {
-  it('never waits, and rejects waitMs', async () => {
+describe('locks.tryAcquire()', () => {
+  it('rejects the option waitMs, because tryAcquire never waits', async () => {
     const locks = createLocks({ store: store() })
     await expect(locks.tryAcquire('k', { waitMs: 5 } as never)).rejects.toMatchObject({
       code: 'ERR_STAMPEDE_OPTION',
@@ -83,8 +83,8 @@ describe('tryAcquire', () => {
   })
 })
 
-describe('a store for two createLocks', () => {
-  it('is rejected by the second one, which would take the grants of the first', () => {
+describe('a store passed to createLocks twice', () => {
+  it('is rejected the second time, because the second would take grants of the first', () => {
     const shared = store()
     createLocks({ store: shared })
     expect(make({ store: shared })).toThrow(
@@ -102,7 +102,7 @@ describe('an invalid argument of createQuorumLocks', () => {
     [[store()], { leaseMs: 1 }, 'createQuorumLocks.leaseMs: received 1; use a whole number'],
     [[store()], { retryDelay: 1 }, 'did you mean retryDelayMs?'],
     [[store()], { prefix: 1 }, 'createQuorumLocks.prefix: received 1; use a string'],
-  ])('is named with its value and the fix: %o %o', (stores, options, message) => {
+  ])('is named in the error with its value and the fix: %o %o', (stores, options, message) => {
     expect(makeQuorum(stores, options)).toThrow(
       expect.objectContaining({
         code: 'ERR_STAMPEDE_OPTION',

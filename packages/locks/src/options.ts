@@ -15,7 +15,9 @@ import {
 import type { Lease } from './lease.ts'
 
 export interface LocksOptions {
-  /** `redisStore(redis)` or `memoryStore()`. A Stampede may use the same store. */
+  /**
+   * `redisStore(redis)` or `memoryStore()`. An object of `createStampede` may use the same store.
+   */
   store: { readonly locks: LockStore }
   /** Prefix of every key. Default: none. */
   prefix?: string
@@ -25,7 +27,7 @@ export interface LocksOptions {
    * Longest wait of each `acquire` in ms, unless `acquire` has the option itself. Default 30 000.
    */
   waitMs?: number
-  /** Hold time in ms: a lease is not renewed after this time, and then ends. Default 300 000. */
+  /** Hold time in ms: after it, a lease is no longer renewed, and so ends. Default 300 000. */
   maxHoldMs?: number
   /**
    * `push` (default): waiters queue in Redis, and a release grants the lock to the next one.
@@ -39,8 +41,8 @@ export interface LocksOptions {
 
 export interface AcquireOptions {
   /**
-   * The lock ends this many ms after its last renewal. It is renewed each time a third of the lease
-   * has passed.
+   * The lease ends this many ms after its last renewal. A living process renews it each time a
+   * third of this time has passed.
    */
   leaseMs?: number
   /** Longest wait in ms. 0: no wait. `Infinity`: no limit. */

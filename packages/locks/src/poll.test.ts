@@ -72,7 +72,7 @@ describe('waiting by polling', () => {
     await settled()
   })
 
-  it('puts no process into the lock queue', async () => {
+  it('does not put the process into the lock queue', async () => {
     const { clock, store, locks, acquire } = setUp()
     const holder = await acquire()
     const abort = new AbortController()

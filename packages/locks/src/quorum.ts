@@ -5,6 +5,7 @@
 // fence (docs/guide/quorum.md).
 
 import {
+  checkListener,
   driftMs,
   type Grant,
   type Hold,
@@ -16,7 +17,18 @@ import {
 import { aborted, busy, unavailable, waitTimeout } from './errors.ts'
 import { Lease, type Released, type Term } from './lease.ts'
 import {
+  Acquisition,
+  LOCK_EVENTS,
+  type LockEvent,
+  type LockEventType,
+  type LockListener,
+  LockMonitor,
+  type LockStats,
+} from './lock-events.ts'
+import { type Decision, decide, inTime } from './majority.ts'
+import {
   type AcquireOptions,
+  type AcquirePlan,
   type QuorumConfig,
   type QuorumOptions,
   readAcquireOptions,
@@ -46,6 +58,11 @@ export interface QuorumLocks {
     options: Omit<AcquireOptions, 'within'>,
     fn: (lease: QuorumLease) => T | Promise<T>,
   ): Promise<T>
+  /** Counters and current sizes. */
+  stats(): LockStats
+  /** As `locks.on`. */
+  on<T extends LockEventType>(type: T, listener: LockListener<T>): () => void
+  on(type: '*', listener: (event: LockEvent) => void): () => void
   close(): Promise<void>
 }
 
@@ -76,22 +93,16 @@ interface Held {
   ended: boolean
 }
 
-interface Decision {
-  readonly isMajority: boolean
-  /** Number of nodes that failed or did not reply in time. */
-  readonly silent: number
-  readonly cause: unknown
-}
-
 /**
- * Matches any fence, for a release on a node that never replied. The fence is unknown, so only the
- * token is compared.
+ * Matches any fence, for a release on a node that never replied. The fence of such a grant is
+ * unknown, so the node compares only the token.
  */
 const ANY_FENCE = '*'
 
 class QuorumTable implements QuorumLocks {
   readonly #config: QuorumConfig
   readonly #keeper: LeaseKeeper
+  readonly #monitor: LockMonitor
   /** The functions that extend the open leases, by token. */
   readonly #extenders = new Map<string, () => Promise<boolean>>()
   readonly #open = new Set<Lease>()
@@ -99,6 +110,7 @@ class QuorumTable implements QuorumLocks {
 
   constructor(config: QuorumConfig) {
     this.#config = config
+    this.#monitor = new LockMonitor(config.clock)
     const ignore = () => {}
     const hooks = { clock: config.clock, onGap: ignore, onLost: ignore, onError: ignore }
     for (const node of config.nodes) {
@@ -115,6 +127,17 @@ class QuorumTable implements QuorumLocks {
 
   async acquire(key: string, options?: Omit<AcquireOptions, 'within'>): Promise<QuorumLease> {
     const plan = readAcquireOptions('acquire', key, options, this.#config)
+    const call = this.#call(key)
+    const lease = await call.run(() => this.#acquire(key, plan, call))
+    if (lease === null) throw busy(key)
+    return lease
+  }
+
+  #call(key: string): Acquisition {
+    return new Acquisition(this.#monitor, this.#config.prefix + key, key)
+  }
+
+  async #acquire(key: string, plan: AcquirePlan, call: Acquisition): Promise<QuorumLease> {
     const { clock, random, retryDelayMs } = this.#config
     const startedAt = clock.now()
     for (;;) {
@@ -128,15 +151,27 @@ class QuorumTable implements QuorumLocks {
       }
       const leftMs = plan.waitMs - (clock.now() - startedAt)
       if (leftMs <= 0) throw this.#refusal(key, attempt, plan.waitMs)
+      if (attempt.status === 'busy') call.contended()
       await sleep(clock, Math.min(leftMs, random() * retryDelayMs), plan.signal)
     }
   }
 
   async tryAcquire(key: string, options?: { leaseMs?: number }): Promise<QuorumLease | null> {
     const plan = readAcquireOptions('tryAcquire', key, options, this.#config)
-    const attempt = await this.#attempt(key, plan.leaseMs)
-    if (attempt.status === 'unavailable') throw unavailable(key, noMajority(attempt.cause))
-    return attempt.status === 'granted' ? this.#lease(key, attempt, plan.leaseMs) : null
+    return this.#call(key).run(async () => {
+      const attempt = await this.#attempt(key, plan.leaseMs)
+      if (attempt.status === 'unavailable') throw unavailable(key, noMajority(attempt.cause))
+      return attempt.status === 'granted' ? this.#lease(key, attempt, plan.leaseMs) : null
+    })
+  }
+
+  stats(): LockStats {
+    return this.#monitor.stats(this.#open.size)
+  }
+
+  on(type: string, listener: (event: never) => void): () => void {
+    checkListener(Object.keys(LOCK_EVENTS), type, listener)
+    return this.#monitor.events.on(type, listener as (event: LockEvent) => void)
   }
 
   async run<T>(
@@ -166,14 +201,19 @@ class QuorumTable implements QuorumLocks {
     const request = { token: newToken(), leaseMs, queue: false }
     const grants = new Map<LockStore, Grant>()
     let failed = false
-    const { isMajority, silent, cause } = await this.#decide('at once', leaseMs, async (node) => {
-      const reply = await node.acquire(prefix + key, request)
-      if (reply.status === 'busy') return false
-      // This grant arrived after the attempt had failed, so it is released.
-      if (failed) void node.release(reply.grant).catch(() => {})
-      else grants.set(node, reply.grant)
-      return true
-    })
+    const { isMajority, silent, cause } = await decide(
+      this.#config,
+      'at once',
+      leaseMs,
+      async (node) => {
+        const reply = await node.acquire(prefix + key, request)
+        if (reply.status === 'busy') return false
+        // This grant arrived after the attempt had failed, so it is released.
+        if (failed) void node.release(reply.grant).catch(() => {})
+        else grants.set(node, reply.grant)
+        return true
+      },
+    )
     const term = { from, forMs: leaseMs }
     const isInTime = clock.now() - from < leaseMs - driftMs(leaseMs)
     if (isMajority && isInTime) return { status: 'granted', term, grants, cause }
@@ -184,50 +224,10 @@ class QuorumTable implements QuorumLocks {
     return { status, term, grants, cause }
   }
 
-  /**
-   * Sends a command to every node. `at once` settles as soon as a majority is reached or
-   * impossible. `by all` waits until each node has replied or timed out.
-   */
-  #decide(
-    when: 'at once' | 'by all',
-    leaseMs: number,
-    ask: (node: LockStore) => Promise<boolean>,
-  ): Promise<Decision> {
-    const { nodes, quorum } = this.#config
-    return new Promise((resolve) => {
-      let yes = 0
-      let no = 0
-      let silent = 0
-      let cause: unknown
-      const count = (answer: boolean) => {
-        if (answer) yes += 1
-        else no += 1
-        const isOpen = yes < quorum && no <= nodes.length - quorum
-        if (yes + no < nodes.length && (isOpen || when === 'by all')) return
-        resolve({ isMajority: yes >= quorum, silent, cause })
-      }
-      for (const node of nodes) {
-        this.#inTime(leaseMs, ask(node)).then(count, (error) => {
-          cause = error
-          silent += 1
-          count(false)
-        })
-      }
-    })
-  }
-
-  #inTime<T>(leaseMs: number, promise: Promise<T>): Promise<T> {
-    const { clock, nodeTimeoutMs = Math.min(50, Math.max(5, leaseMs / 100)) } = this.#config
-    return new Promise((resolve, reject) => {
-      const timer = clock.setTimer(nodeTimeoutMs, () =>
-        reject(new Error(`a node did not answer within ${nodeTimeoutMs} ms`)),
-      )
-      promise.then(resolve, reject).finally(() => timer.cancel())
-    })
-  }
-
   async #releaseAll(grants: ReadonlyMap<LockStore, Grant>, leaseMs: number): Promise<boolean> {
-    const releases = [...grants].map(([node, grant]) => this.#inTime(leaseMs, node.release(grant)))
+    const releases = [...grants].map(([node, grant]) =>
+      inTime(this.#config, leaseMs, node.release(grant)),
+    )
     const replies = await Promise.allSettled(releases)
     return replies.some(
       (reply) => reply.status === 'fulfilled' && reply.value.status === 'released',
@@ -240,6 +240,8 @@ class QuorumTable implements QuorumLocks {
     if (grant === undefined) throw busy(key)
     const { token } = grant
     const held: Held = { key, token, grants, leaseMs, ended: false }
+    const internalKey = this.#config.prefix + key
+    const known = { internalKey, key, fence: '', since: clock.now() }
     let hold: Hold | undefined
     const end = (): Promise<Released> => {
       held.ended = true
@@ -260,8 +262,14 @@ class QuorumTable implements QuorumLocks {
     const lease: Lease = new Lease(key, 0n, term, {
       clock,
       renew: async () => (await extend()) === true,
-      release: end,
-      onLost: () => void end(),
+      release: () => {
+        if (!lease.isLost) this.#monitor.end('lock.released', known)
+        return end()
+      },
+      onLost: () => {
+        this.#monitor.end('lock.lost', known)
+        void end()
+      },
     })
     this.#open.add(lease)
     this.#extenders.set(token, async () => (await extend()) !== false)
@@ -285,10 +293,10 @@ class QuorumTable implements QuorumLocks {
    */
   #extend(held: Held): Promise<Decision> {
     const { key, grants, leaseMs } = held
-    return this.#decide('by all', leaseMs, async (node) => {
+    return decide(this.#config, 'by all', leaseMs, async (node) => {
       const grant = grants.get(node)
       if (grant !== undefined && (await node.renew([grant], leaseMs))[0] === true) return true
-      // Requests with the old token are still being released on nodes that did not reply, so use a
+      // On nodes that did not reply, the release of the old token may still be pending. So use a
       // new token.
       const request = { token: newToken(), leaseMs, queue: false }
       const reply = await node.acquire(this.#config.prefix + key, request)

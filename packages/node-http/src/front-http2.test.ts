@@ -72,7 +72,7 @@ test.each<[string, (res: Http2ServerResponse) => void]>([
     },
   ],
 ])(
-  'hits on HTTP/2 are sent without the listener, which wrote the response by %s',
+  'a hit on HTTP/2 does not run the listener, which wrote the stored response with %s',
   async (way, answer) => {
     const warned = vi.fn()
     process.on('warning', warned)
@@ -108,7 +108,7 @@ test.each<[string, (res: Http2ServerResponse) => void]>([
     (res) => void Readable.from(['01', '234', '56789'].map((text) => Buffer.from(text))).pipe(res),
   ],
 ])(
-  'the first client on HTTP/2 gets a part of stored and unstored responses written by %s',
+  'the first request on HTTP/2 gets its range of a stored or private response written with %s',
   async (_, answer) => {
     const { ask } = await serve((req, res) => {
       res.setHeader('content-length', '10')
@@ -146,7 +146,7 @@ test('a stale response on HTTP/2 is refreshed in the background', async () => {
   expect((await ask()).body).toBe('run 2')
 })
 
-test('an error of the listener on HTTP/2 causes a 500, or breaks off the response', async () => {
+test('an error of the listener on HTTP/2 causes a 500, or resets a stream that has begun', async () => {
   const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
   onTestFinished(() => warned.mockRestore())
   const { ask } = await serve(async (req, res) => {
@@ -158,7 +158,7 @@ test('an error of the listener on HTTP/2 causes a 500, or breaks off the respons
   expect(warned).toHaveBeenCalledTimes(2)
 })
 
-test('the host on HTTP/2 is in the key, whether from :authority or Host', async () => {
+test('the cache key on HTTP/2 contains the host of :authority or of Host', async () => {
   const { ask } = await serve((req, res) => void res.end(`${req.authority} ${req.headers.host}`))
   const own = await ask()
   for (const headers of [
@@ -172,7 +172,7 @@ test('the host on HTTP/2 is in the key, whether from :authority or Host', async 
   }
 })
 
-test('waiters on HTTP/2 get a response when the first client has left', async () => {
+test('waiters on HTTP/2 get the response even if the first client has left', async () => {
   let release: () => void = () => {}
   const open = new Promise<void>((resolve) => {
     release = resolve

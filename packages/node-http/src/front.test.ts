@@ -30,8 +30,8 @@ function warnings() {
   return warned
 }
 
-describe('the listener behind a front', () => {
-  test('runs once for a page, and not for hits', async () => {
+describe('the listener of stampedeFront', () => {
+  test('runs for a miss, and not for hits', async () => {
     const listener = vi.fn(page)
     await using server = await serve(stampedeFront(listener, { ttlMs: 60_000 }))
     const answers = []
@@ -44,7 +44,7 @@ describe('the listener behind a front', () => {
     expect(listener).toHaveBeenCalledTimes(1)
   })
 
-  test("gets the server's own request and response, on misses and bypasses", async () => {
+  test('gets the request and response objects of the server, on misses and bypasses', async () => {
     const given: unknown[][] = []
     const front = stampedeFront(
       (req, res) => {
@@ -66,7 +66,7 @@ describe('the listener behind a front', () => {
       for (const [j, one] of pair.entries()) expect(one).toBe(made[i]?.[j])
   })
 
-  test('runs again in the background of a stale response, with isRevalidation() true', async () => {
+  test('runs again in the background for a stale response, with isRevalidation() true', async () => {
     const clock = new ManualClock()
     const stampede = createStampede({ clock, random: () => 0 })
     const seen: Array<[string | undefined, boolean]> = []
@@ -89,7 +89,7 @@ describe('the listener behind a front', () => {
     ])
   })
 
-  test('purges the page that its request changed', async () => {
+  test('runs again for a page after a POST to the same URL', async () => {
     let runs = 0
     const front = stampedeFront((_req, res) => res.end(`run ${++runs}`), { ttlMs: 60_000 })
     await using server = await serve(front)
@@ -99,8 +99,8 @@ describe('the listener behind a front', () => {
   })
 })
 
-describe('callbacks', () => {
-  test('get the raw request, and the raw response if there is one', async () => {
+describe('callbacks of stampedeFront', () => {
+  test('get the request, and also the response if there is one', async () => {
     const stampede = createStampede()
     let runs = 0
     const front = stampedeFront((_req, res) => res.end(`run ${++runs}`), {
@@ -123,7 +123,7 @@ describe('callbacks', () => {
     expect(await ask('/a', 'bob')).toBe('run 6')
   })
 
-  test('cause a 500 and a warning with their name if they throw', async () => {
+  test('cause a 500 and a warning with the name of the option if they throw', async () => {
     const warned = warnings()
     const listener = vi.fn(page)
     const key = () => {
@@ -146,19 +146,19 @@ describe('an error of the listener', () => {
     throw error
   }
   const CASES: ReadonlyArray<readonly [string, Listener]> = [
-    ['that is thrown', thrown(new Error('broken'))],
-    ['that rejects', async () => thrown(new Error('broken'))()],
-    ['that is no Error', thrown('broken')],
+    ['a thrown Error', thrown(new Error('broken'))],
+    ['a rejected promise', async () => thrown(new Error('broken'))()],
+    ['a thrown string', thrown('broken')],
   ]
   /** A hit reaches none of these. */
   const WAYS: ReadonlyArray<readonly [string, string, readonly string[]]> = [
     ['on a miss', 'GET', []],
-    ['passed by', 'GET', ['Cookie: a=1']],
+    ['on a bypass', 'GET', ['Cookie: a=1']],
     ['on a POST', 'POST', ['Content-Length: 0']],
   ]
 
   for (const [what, listener] of CASES) {
-    test.each(WAYS)(`causes a 500 and a warning, %s: ${what}`, async (_, method, fields) => {
+    test.each(WAYS)(`causes a 500 and a warning %s: ${what}`, async (_, method, fields) => {
       const warned = warnings()
       const rejected = vi.fn()
       process.on('unhandledRejection', rejected)
@@ -186,7 +186,7 @@ describe('an error of the listener', () => {
     })
   }
 
-  test('is reported with its stack and its request, without the query', async () => {
+  test('is reported with its stack and the URL of the request, without the query', async () => {
     const warned = warnings()
     const error = new TypeError('broken', { cause: new Error('below') })
     const front = stampedeFront((req) => {
@@ -210,7 +210,7 @@ describe('an error of the listener', () => {
   })
 
   test.each([undefined, null, Object.create(null), Symbol('broken')])(
-    'may be any thrown value: %#',
+    'may be any value, such as undefined or a symbol: %#',
     async (value) => {
       const warned = warnings()
       const front = stampedeFront(async () => Promise.reject(value))
@@ -221,7 +221,7 @@ describe('an error of the listener', () => {
     },
   )
 
-  test('breaks off a body in the middle, and nothing of it is stored', async () => {
+  test('breaks off a response that has begun, and nothing of the response is stored', async () => {
     const warned = warnings()
     let runs = 0
     const front = stampedeFront(
@@ -241,7 +241,7 @@ describe('an error of the listener', () => {
     expect(warned).toHaveBeenCalledTimes(1)
   })
 
-  test('does not change a stale response if the error occurs in the refresh', async () => {
+  test('does not change a stale response if the error occurs in a background refresh', async () => {
     const warned = warnings()
     const clock = new ManualClock()
     const stampede = createStampede({ clock, random: () => 0 })
@@ -264,7 +264,7 @@ describe('an error of the listener', () => {
     expect(warned).toHaveBeenCalledTimes(2)
   })
 
-  test('is a warning after a complete response, which the client keeps', async () => {
+  test('causes only a warning if the response is already complete', async () => {
     const warned = warnings()
     // More than a socket accepts at once.
     const body = 'x'.repeat(8_000_000)
@@ -282,7 +282,7 @@ describe('an error of the listener', () => {
   })
 })
 
-describe('a request that is not for a page', () => {
+describe('a request that the cache cannot serve', () => {
   async function listening(listener: RequestListener) {
     const server = createServer(listener)
     server.listen(0, '127.0.0.1')
@@ -291,7 +291,7 @@ describe('a request that is not for a page', () => {
     return { server, port: (server.address() as AddressInfo).port }
   }
 
-  test('passes through as an upgrade, which the server gives to its own listener', async () => {
+  test('goes to the upgrade handler of the server if it is an upgrade', async () => {
     const listener = vi.fn(page)
     const { server, port } = await listening(stampedeFront(listener, { ttlMs: 60_000 }))
     server.on('upgrade', (_req, socket) => {
@@ -302,7 +302,7 @@ describe('a request that is not for a page', () => {
     expect([answer.statusCode, listener.mock.calls.length]).toEqual([101, 0])
   })
 
-  test('reaches the listener as an upgrade if the server has no upgrade handler', async () => {
+  test('goes to the listener if it is an upgrade and the server has no upgrade handler', async () => {
     const listener = vi.fn(page)
     const { port } = await listening(stampedeFront(listener, { ttlMs: 60_000 }))
     for (const _ of [1, 2]) {
@@ -312,7 +312,7 @@ describe('a request that is not for a page', () => {
     expect(listener).toHaveBeenCalledTimes(2)
   })
 
-  test('passes through as CONNECT', async () => {
+  test('goes to the connect handler of the server if its method is CONNECT', async () => {
     const { server, port } = await listening(stampedeFront(page, { ttlMs: 60_000 }))
     server.on('connect', (_req, socket) => void socket.end('HTTP/1.1 200 OK\r\n\r\nthrough'))
     const socket = connect(port, '127.0.0.1').setEncoding('utf8')
@@ -322,7 +322,7 @@ describe('a request that is not for a page', () => {
     expect(text).toMatch(/through$/)
   })
 
-  test('passes through with Expect: 100-continue', async () => {
+  test('gets 100 Continue if it has Expect: 100-continue', async () => {
     const front: RequestListener = stampedeFront(
       async (req, res) => {
         let text = ''
@@ -349,14 +349,14 @@ describe('a request that is not for a page', () => {
   })
 })
 
-describe('the options of stampedeFront', () => {
-  test.each([undefined, { handle() {} }, '/a'])('reject %o in place of a listener', (listener) => {
+describe('stampedeFront', () => {
+  test.each([undefined, { handle() {} }, '/a'])('rejects %o in place of a listener', (listener) => {
     expect(() => stampedeFront(listener as unknown as Listener)).toThrow(
       /^stampedeFront: received .*; pass an Express app, app.callback\(\) of Koa, or any/,
     )
   })
 
-  test('are checked at creation', () => {
+  test('rejects invalid options at creation', () => {
     const options = { ttl: 5 } as object
     expect(() => stampedeFront(page, options)).toThrow('did you mean ttlMs?')
     expect(() =>

@@ -26,7 +26,10 @@ export function stampedeFront(
   listener: Listener,
   options?: CacheOptions<IncomingMessage, ServerResponse>,
 ): (req: IncomingMessage, res: ServerResponse) => void
-/** Does the same for a listener with the compatibility objects of node:http2. */
+/**
+ * Returns such a listener for the request and response objects of node:http2 (its compatibility
+ * API).
+ */
 export function stampedeFront(
   listener: Listener<Http2ServerRequest, Http2ServerResponse>,
   options?: CacheOptions<Http2ServerRequest, Http2ServerResponse>,

@@ -17,14 +17,14 @@ const METHODS: Readonly<Record<Checked, readonly string[]>> = {
 }
 
 /**
- * Responses 404 before the warning if a later middleware may respond to some requests. It is
- * probably a 404 handler, but it may be the server of all pages.
+ * Number of 404 responses before the warning, if another middleware comes later. That middleware is
+ * probably a 404 handler, but it may also serve pages.
  */
 const MOST_MISSES = 20
 
 /** Checks the first requests of one middleware. */
 export class MountOrder {
-  /** The middleware need not call `see` any more. */
+  /** Whether the middleware need not call `see` any more. */
   isDone = false
   readonly #name: Checked
   #misses: number | undefined
@@ -60,7 +60,9 @@ export class MountOrder {
   }
 }
 
-/** Number of responses 404 that prove the wrong order. 0: the order is right, or unknown. */
+/**
+ * Number of 404 responses after which the order counts as wrong. 0: the order is right, or unknown.
+ */
 function missesToWait(layers: readonly Layer[]): number {
   const at = layers.indexOf('self')
   const after = layers.slice(at + 1)

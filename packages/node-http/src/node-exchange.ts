@@ -1,4 +1,5 @@
-// The Exchange port over a callback-style framework: (req, res, next). Express and plain node:http.
+// Core's `Exchange` for plain node:http, and for frameworks whose handlers get (req, res, next),
+// such as Express.
 
 import { AsyncResource } from 'node:async_hooks'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -55,7 +56,7 @@ export class RequestExchange<Native> {
   #isLeft: (() => boolean) | undefined
   #context: AsyncResource | undefined
 
-  /** `owner` stands for the cache, which recognizes its own background refreshes by this object. */
+  /** `owner` is the object by which the cache recognises its own background refreshes. */
   constructor(visit: RequestVisit<Native>, request: RequestView, owner: object) {
     this.request = request
     this.native = visit.native
@@ -68,8 +69,8 @@ export class RequestExchange<Native> {
   }
 
   /**
-   * Sets the function that isGone() calls. After a run of the handler, a response that has ended
-   * normally must not count as gone.
+   * Sets the function that isGone() calls. After a run of the handler, a client whose response has
+   * ended normally must not count as gone.
    */
   protected goneIf(isLeft: () => boolean): void {
     this.#isLeft = isLeft
@@ -77,7 +78,19 @@ export class RequestExchange<Native> {
 
   prepare(): void {
     rememberPeer(this.#visit.req)
+    this.captureContext()
+  }
+
+  captureContext(): void {
     this.#context = new AsyncResource('StampedeRefresh')
+  }
+
+  /**
+   * Runs the app in the async context of this request. The current one may be that of another
+   * request, which began the flight.
+   */
+  protected inContext<Result>(run: () => Result): Result {
+    return this.#context === undefined ? run() : this.#context.runInAsyncScope(run)
   }
 
   watchReads(): ReadLog {
@@ -100,7 +113,10 @@ export interface NodeFramework<Native> {
   readonly beforeRun?: (req: IncomingMessage, res: ServerResponse) => void
 }
 
-/** Called by a middleware for each request. An error of the cache itself goes to `next`. */
+/**
+ * Returns a function that a middleware calls for each request. An error of the cache itself goes to
+ * `next`.
+ */
 export function createNodeCache<Native>(
   cache: HttpCache<Native>,
   framework: NodeFramework<Native> = {},
@@ -135,8 +151,8 @@ export function createNodeCache<Native>(
 }
 
 /**
- * Calls `then`, which restores the client's conditions, before core gets the head. Outer layers act
- * on the head, and would otherwise see the cache's conditions.
+ * Calls `then`, which restores the client's conditions in the request, before core gets the head.
+ * Outer layers act on the head, and would otherwise see the conditions of the cache.
  */
 function atHead(observer: OriginObserver, then: (() => void) | undefined): OriginObserver {
   if (then === undefined || observer.conditions === undefined) return observer
@@ -200,7 +216,7 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
       return add
     })
     try {
-      next()
+      this.inContext(() => next())
     } catch (error) {
       // Frameworks catch errors of handlers. An error of a bare listener stays uncaught, as without
       // the cache.

@@ -75,7 +75,7 @@ async function settle(): Promise<void> {
   for (let i = 0; i < 20; i += 1) await turn()
 }
 
-test('a listener that throws has failed, and its error is passed on', async () => {
+test('an error that the listener throws makes the attempt fail, and is passed on', async () => {
   const { listener, ends, letGo } = journey()
   letGo()
   const error = new Error('no')
@@ -90,7 +90,7 @@ test('a listener that throws has failed, and its error is passed on', async () =
   expect(ends).toEqual([{ type: 'failed', error }])
 })
 
-test('a listener that throws after its response does not change that response', async () => {
+test('an error that the listener throws after its response does not change that response', async () => {
   const { listener, ends, letGo } = journey()
   letGo()
   const listen = listener((_req, res) => {
@@ -102,7 +102,7 @@ test('a listener that throws after its response does not change that response', 
   expect(ends.map(textOf)).toEqual(['answer'])
 })
 
-describe('idempotency on HTTP/2', () => {
+describe('the idempotency middleware on HTTP/2', () => {
   interface Client {
     readonly stream: ClientHttp2Stream
     status: number | undefined
@@ -150,25 +150,28 @@ describe('idempotency on HTTP/2', () => {
     ['pipe', (res) => Readable.from(['hel', 'lo']).pipe(res)],
   ]
 
-  test.each(WAYS)('sends a response by %s to core, and then to the client', (way, say) => {
-    const { listener, told, letGo, lines, bodies } = journey()
-    const listen = listener((_req, res) => void say(res))
-    return open(listen, async (post) => {
-      const client = post('body')
-      const end = await told
-      expect(textOf(end)).toBe('hello')
-      expect(end).toMatchObject({ head: { status: way === 'writeHead' ? 201 : 200 } })
-      await settle()
-      expect(client.stream.readableEnded).toBe(false)
-      letGo()
-      await client.ended
-      expect([client.status, client.text]).toEqual([way === 'writeHead' ? 201 : 200, 'hello'])
-      expect(lines).toEqual([['"a"', '"b, c"']])
-      expect(bodies).toEqual([{ type: 'bytes', bytes: Buffer.from('body') }])
-    })
-  })
+  test.each(WAYS)(
+    'ends a response sent by %s only after the attempt has been recorded',
+    (way, say) => {
+      const { listener, told, letGo, lines, bodies } = journey()
+      const listen = listener((_req, res) => void say(res))
+      return open(listen, async (post) => {
+        const client = post('body')
+        const end = await told
+        expect(textOf(end)).toBe('hello')
+        expect(end).toMatchObject({ head: { status: way === 'writeHead' ? 201 : 200 } })
+        await settle()
+        expect(client.stream.readableEnded).toBe(false)
+        letGo()
+        await client.ended
+        expect([client.status, client.text]).toEqual([way === 'writeHead' ? 201 : 200, 'hello'])
+        expect(lines).toEqual([['"a"', '"b, c"']])
+        expect(bodies).toEqual([{ type: 'bytes', bytes: Buffer.from('body') }])
+      })
+    },
+  )
 
-  test('refuses a second response', () => {
+  test('ignores a second response of the handler', () => {
     const { listener, told, letGo } = journey()
     const seen: unknown[] = []
     const listen = listener((_req, res) => {
@@ -194,7 +197,7 @@ describe('idempotency on HTTP/2', () => {
     })
   })
 
-  test.each(WAYS)('changes nothing of a response by %s after its client has left', (_, say) => {
+  test.each(WAYS)('captures a complete response sent by %s after the client has left', (_, say) => {
     const { listener, told } = journey()
     let arrive: (res: ServerResponse) => void = () => {}
     const arrival = new Promise<ServerResponse>((resolve) => {
@@ -214,7 +217,7 @@ describe('idempotency on HTTP/2', () => {
     )
   })
 
-  test('waits for a client that left as long as core decides', () => {
+  test('waits a limited time for a handler whose client has left', () => {
     const { listener, told } = journey(5)
     return open(
       listener((_req, res) => res.emit('arrived')),

@@ -1,5 +1,5 @@
-// The IdempotentExchange port over a callback-style framework: (req, res, next). Express and plain
-// node:http.
+// Core's `IdempotentExchange` for plain node:http, and for frameworks with (req, res, next), such
+// as Express.
 
 import type { IncomingMessage } from 'node:http'
 import type { Attempt } from '@stampede/core'
@@ -30,7 +30,10 @@ interface NodeIdempotentExchange<Native> extends IdempotentExchange<Native> {
   readonly begun: boolean
 }
 
-/** Called by a middleware for each request. An error of the user's callbacks goes to `next`. */
+/**
+ * Returns a function that a middleware calls for each request. An error of the user's callbacks
+ * goes to `next`.
+ */
 export function createNodeIdempotency<Native>(
   idempotency: HttpIdempotency<Native>,
 ): (visit: IdempotentVisit<Native>) => void {

@@ -22,16 +22,16 @@ const USUAL: Volume = { queries: 400, requests: 2_000, keys: 300 }
 
 export function cacheAdapterContract(adapter: CacheAdapter): void {
   describe(`the cache on ${adapter.name}`, () => {
-    describe('a cached request', () => journeyCases(adapter))
+    describe('in the course of a request', () => journeyCases(adapter))
     describe('compressed forms', () => codingCases(adapter))
     describe('with conditional requests', () => conditionCases(adapter))
     describe('stats()', () => countingCases(adapter))
     describe('with freshness fields', () => freshnessCases(adapter))
-    describe('with keys and variants', () => keyCases(adapter))
-    describe('layers in front of the cache', () => layerCases(adapter))
+    describe('with cache keys and variants', () => keyCases(adapter))
+    describe('middlewares in front of the cache', () => layerCases(adapter))
     describe('purges', () => purgeCases(adapter))
     describe('with range requests', () => rangeCases(adapter))
-    describe('refreshes', () => refreshCases(adapter))
+    describe('a refresh', () => refreshCases(adapter))
     describe('concurrent requests', () => sharingCases(adapter))
     describe('a streamed response', () => liveCases(adapter))
     describe('with and without the strict preset', () => strictCases(adapter))

@@ -163,7 +163,7 @@ export function idempotencyAdapterContract(
         expect([got?.status, String(got?.body)]).toEqual([201, 'done'])
       })
 
-      it('reaches the client while it is streamed, except its end', async () => {
+      it('reaches the client while it is streamed, except for its end', async () => {
         const source = new PassThrough()
         await using apps = await start(() => ({ body: source }))
         const release = apps.hold()
@@ -193,7 +193,7 @@ export function idempotencyAdapterContract(
         expect(retry.headers['set-cookie']).toBeUndefined()
       })
 
-      it('is replayed with the CORS, tracing and limit fields of the current request', async () => {
+      it('is replayed with the CORS, tracing and rate limit fields of the current request', async () => {
         let requests = 0
         const outside: Layer = (req, res, next) => {
           requests += 1
@@ -218,7 +218,7 @@ export function idempotencyAdapterContract(
       })
 
       it.each(['outside', 'inside'] as const)(
-        'is readable for clients with and without gzip if compressed %s',
+        'is readable for clients with and without gzip if it was compressed %s the middleware',
         async (where) => {
           const text = 'stampede '.repeat(500)
           const said = { headers: { 'content-type': 'text/plain' }, body: text }
@@ -274,7 +274,7 @@ export function idempotencyAdapterContract(
       })
 
       it.each([401, 403, 408, 425, 429, 500, 503])(
-        'is not replayed if its status is %d, so that a retry runs',
+        'is not replayed if its status is %d, and a retry runs the handler again',
         async (status) => {
           const handler = ({ run }: Visit) =>
             run === 1
@@ -288,7 +288,7 @@ export function idempotencyAdapterContract(
         },
       )
 
-      it('is refused to a retry with another body, even after a 503', async () => {
+      it('is not sent to a retry with another body, which gets 422, even after a 503', async () => {
         await using apps = await start(({ run }) => ({ status: run === 1 ? 503 : 201 }))
         await apps.a()
         const other = await apps.b('/orders', { body: '{"amount":2}' })
@@ -297,7 +297,7 @@ export function idempotencyAdapterContract(
         expect(apps.runs()).toBe(2)
       })
 
-      it('is replayed as a 400 and not as a 500 if an error handler outside made it', async () => {
+      it('is replayed if an outer error handler made a 400 of an error, but not if it made a 500', async () => {
         const status = (path: string) => (path.startsWith('/bad') ? 400 : 500)
         await using apps = await start(({ req }) => {
           throw failure(status(req.url ?? ''))
@@ -315,7 +315,7 @@ export function idempotencyAdapterContract(
         expect([apps.runs('/bad'), apps.runs('/broken')]).toEqual([1, 2])
       })
 
-      it('is not replayed if the framework made it of an error', async () => {
+      it('is not replayed if the framework made it from an error', async () => {
         await using apps = await start(({ run }) => {
           if (run === 1) throw failure()
           return { status: 201 }
@@ -325,7 +325,7 @@ export function idempotencyAdapterContract(
       })
 
       it.each(adapter.odd)(
-        'is replayed as it was first if the handler responds twice: %s',
+        'is sent and replayed as the first of two responses of the handler: %s',
         async (name) => {
           await using apps = await start()
           const first = await apps.a(`/odd/${name}`)
@@ -335,7 +335,7 @@ export function idempotencyAdapterContract(
         },
       )
 
-      it('has trailers for the first client only', async () => {
+      it('has its trailers for the first client only', async () => {
         await using apps = await start()
         const first = await apps.a('/odd/trailers')
         expect([String(first.body), first.trailers['x-sum']]).toEqual(['"first"', '7'])
@@ -344,7 +344,7 @@ export function idempotencyAdapterContract(
         expect(retry.headers.trailer).toBeUndefined()
       })
 
-      it('is kept, released or uncertain as the handler decides', async () => {
+      it('is replayed, released or uncertain as the handler decides', async () => {
         const say = ({ attempt, req }: Visit) => {
           const word = req.url?.slice(1) as 'keep' | 'release' | 'uncertain' | 'withoutBody'
           attempt?.[word]()
@@ -362,7 +362,7 @@ export function idempotencyAdapterContract(
         expect(await retried('withoutBody')).toEqual([409, 1])
       })
 
-      it('is given up after maxHoldMs if it never comes, and the next request recovers', async () => {
+      it('is given up after maxHoldMs if the handler hangs, and the next request takes over', async () => {
         const handler = ({ run, attempt }: Visit) =>
           run > 1 ? { body: `${attempt?.isRecovery}` } : new Promise<Said>(() => {})
         await using apps = await start(handler, { rules: { leaseMs: 200, maxHoldMs: 300 } })
@@ -379,7 +379,7 @@ export function idempotencyAdapterContract(
     })
 
     describe('a client', () => {
-      it('gets the response on a retry if it left before the end', async () => {
+      it('gets the response on a retry if it left before the response ended', async () => {
         const { handler, atWork, letGo } = gated()
         await using apps = await start(handler)
         const client = new AbortController()
@@ -419,7 +419,7 @@ export function idempotencyAdapterContract(
         expect(apps.runs()).toBe(1)
       })
 
-      it('gets a full replay after it left during another replay', async () => {
+      it('gets a full replay after it left during an earlier replay', async () => {
         const big = 'x'.repeat(900_000)
         await using apps = await start(() => ({ body: big }))
         await apps.a()
@@ -433,7 +433,7 @@ export function idempotencyAdapterContract(
         expect(apps.runs()).toBe(1)
       })
 
-      it('leaves no trace if it leaves while it waits for the first request', async () => {
+      it('has no effect on other requests if it leaves while it waits for the first one', async () => {
         const { handler, atWork, letGo } = gated()
         await using apps = await start(handler, { rules: { onBusy: 'wait' } })
         const first = apps.a()
@@ -451,7 +451,7 @@ export function idempotencyAdapterContract(
       })
 
       it.each(['reject', 'wait'])(
-        'gets a response to each of two duplicates in one packet (%s), and one runs',
+        'gets two responses to two duplicates in one TCP packet (%s), and one handler runs',
         async (onBusy) => {
           const { handler, atWork, letGo } = gated()
           await using apps = await start(handler, { rules: { onBusy } })
@@ -472,7 +472,7 @@ export function idempotencyAdapterContract(
         },
       )
 
-      it('gets 100 Continue and a response each time if it sends Expect', async () => {
+      it('gets 100 Continue and a response for each request with Expect', async () => {
         await using apps = await start(({ run }) => ({ body: `run ${run}` }))
         const ask = async () => {
           const socket = connect(apps.port, '127.0.0.1').setEncoding('latin1')
@@ -503,7 +503,7 @@ export function idempotencyAdapterContract(
         },
       )
 
-      it('gets 413 if its request is too large to compare, and no handler runs', async () => {
+      it('gets 413 if its request is too large to compare, and the handler does not run', async () => {
         await using apps = await start(undefined, { rules: { maxRequestBytes: 10 } })
         const got = await apps.a()
         expect([got.status, code(got)]).toEqual([413, 'idempotency-request-too-large'])
@@ -534,14 +534,14 @@ export function idempotencyAdapterContract(
             throw new Error('scope')
           },
         ],
-        ['rejects', () => Promise.reject(new Error('scope'))],
-      ])('gets the error of the framework if the scope function %s', async (_, scope) => {
+        ['returns a rejected promise', () => Promise.reject(new Error('scope'))],
+      ])('gets status 500 if the scope function %s', async (_, scope) => {
         await using apps = await start(undefined, { rules: { scope } })
         expect((await apps.a()).status).toBe(500)
         expect(apps.runs()).toBe(0)
       })
 
-      it('gets no replay if a guard in front of the route refuses its request', async () => {
+      it('gets no replay if a middleware in front of the route refuses its request', async () => {
         let allowed = true
         const guard: Layer = (_req, res, next) => {
           if (allowed) return next()
@@ -557,7 +557,7 @@ export function idempotencyAdapterContract(
     })
 
     describe('the same key', () => {
-      it('finds the request of the same user after a new login, and not that of another user', async () => {
+      it('replays to the same user after a new login, and not to another user', async () => {
         type Fields = { headers: Record<string, string> }
         const scope = ({ headers }: Fields) => `${headers['x-tenant']} ${headers['x-user']}`
         await using apps = await start(({ run }) => ({ body: `run ${run}` }), { rules: { scope } })
@@ -571,7 +571,7 @@ export function idempotencyAdapterContract(
         expect(await ask('1', 'umbrella', 'old')).toBe('run 3')
       })
 
-      it('belongs to another request if the query or the mount path differs', async () => {
+      it('gets 422 if the query or the mount path differs', async () => {
         await using apps = await start(undefined, { mounts: ['/v1', '/v2'] })
         expect((await apps.a('/v1/orders?a=1&b=2')).status).toBe(200)
         expect(replayed(await apps.b('/v1/orders?b=2&a=1'))).toBe(true)
@@ -586,14 +586,14 @@ export function idempotencyAdapterContract(
         expect(apps.runs('/v2/orders')).toBe(0)
       })
 
-      it('belongs to another request if the method differs', async () => {
+      it('gets 422 if the method differs', async () => {
         await using apps = await start()
         await apps.a()
         expect((await apps.b('/orders', { method: 'PATCH' })).status).toBe(422)
       })
     })
 
-    it('keeps the async context of the request for the handler', async () => {
+    it('runs the handler in the async context of its request', async () => {
       const storage = new AsyncLocalStorage<string>()
       const outside: Layer = (req, _res, next) => storage.run(String(req.headers['x-user']), next)
       const handler = async ({ attempt }: Visit) => {

@@ -174,7 +174,7 @@ export function idempotencyStoreContract(
       await bench.close?.()
     })
 
-    it('serves one user', () => {
+    it('serves only one Stampede', () => {
       expect(() => attach(on().a, bench)).toThrow(
         expect.objectContaining({ code: 'ERR_STAMPEDE_OPTION' }),
       )
@@ -186,7 +186,7 @@ export function idempotencyStoreContract(
 }
 
 function beginning(on: () => Stage): void {
-  it('begins one of many attempts, and reports to the others how long the key is busy at most', async () => {
+  it('begins one of many attempts, and reports to the others the longest time that the key is busy', async () => {
     const { a, b } = on()
     const replies = await Promise.all(
       Array.from({ length: 20 }, (_, i) => on().begin(i % 2 === 0 ? a : b, `${i}`)),
@@ -200,14 +200,14 @@ function beginning(on: () => Stage): void {
     }
   })
 
-  it('counts attempts from 1, and the first one is no recovery', async () => {
+  it('counts attempts from 1, and the first attempt is no recovery', async () => {
     const reply = await on().begun(on().a, '1')
     expect(reply).toMatchObject({ attempt: 1, isRecovery: false, steps: new Map() })
     expect(reply.grant).toMatchObject({ key: 'k', token: '1' })
     expect(reply.grant.fence).toMatch(/^[1-9]\d*$/)
   })
 
-  it('returns the same grant to the running token again, and does not extend it', async () => {
+  it('returns the same grant to the token of the running attempt, without an extension', async () => {
     const first = await on().begun(on().a, '1', { leaseMs: 2_000 })
     await on().bench.pass(100)
     expect(await on().begun(on().a, '1')).toEqual(first)
@@ -216,7 +216,7 @@ function beginning(on: () => Stage): void {
     expect(other.forMs).toBeLessThanOrEqual(1_910)
   })
 
-  it('still reports a recovery when the same token begins again after it took over', async () => {
+  it('still reports a recovery when the token of the takeover begins again', async () => {
     const { grant } = await on().begun(on().a, '1', { leaseMs: LEASE_MS })
     await on().a.keepStep(grant, 'pay', bytes('paid'))
     await on().bench.pass(OVER_MS)
@@ -279,7 +279,7 @@ function mismatching(on: () => Stage): void {
     ['was released', async () => end(on(), released())],
     ['is completed', async () => end(on(), completed('done'))],
   ]
-  it.each(states)('is a mismatch for other fingerprints while the key %s', async (_, prepare) => {
+  it.each(states)('replies mismatch to other fingerprints while the key %s', async (_, prepare) => {
     await prepare()
     expect(await on().status(OTHER)).toBe('mismatch')
     expect(await on().status({ exact: 'c', canonical: 'e' })).toBe('mismatch')
@@ -293,7 +293,7 @@ function mismatching(on: () => Stage): void {
     expect([attempt, state, fence]).toEqual([before?.attempt, 'lapsed', before?.fence])
   })
 
-  it('is a mismatch also for the token of the running attempt', async () => {
+  it('replies mismatch even to the token of the running attempt', async () => {
     await on().begun(on().a, '1')
     expect(await on().begin(on().a, '1', { fingerprints: OTHER })).toEqual({ status: 'mismatch' })
   })
@@ -303,19 +303,19 @@ function mismatching(on: () => Stage): void {
     ['the exact fingerprint, without a canonical one', { exact: 'e', canonical: '' }],
     ['the canonical fingerprint', { exact: 'e2', canonical: 'c' }],
     ['the canonical fingerprint, without an exact one', { exact: '', canonical: 'c' }],
-  ])('is the same request with %s', async (_, fingerprints) => {
+  ])('accepts a repeat of the request with %s', async (_, fingerprints) => {
     await end(on(), completed('done'))
     expect(await on().status(fingerprints)).toBe('completed')
   })
 
-  it('is a mismatch if the requests have no fingerprint in common', async () => {
+  it('replies mismatch if the requests have no fingerprint in common', async () => {
     const fingerprints = { exact: '', canonical: 'c' }
     await on().begun(on().a, '1', { fingerprints })
     expect(await on().status({ exact: '', canonical: 'x' })).toBe('mismatch')
     expect(await on().status({ exact: 'e', canonical: '' })).toBe('mismatch')
   })
 
-  it('keeps the first fingerprints after another attempt', async () => {
+  it('compares with the first fingerprints even after another attempt', async () => {
     await end(on(), released())
     await on().begun(on().a, '2', { fingerprints: { exact: 'e', canonical: 'c2' } })
     expect(await on().status({ exact: 'x', canonical: 'c2' })).toBe('mismatch')

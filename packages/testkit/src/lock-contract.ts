@@ -143,7 +143,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         await take(b, '2')
       })
 
-      it('frees the lock once: a second release replies lost, and the newer holder keeps the lock', async () => {
+      it('replies lost to a second release, and the newer holder keeps the lock', async () => {
         const grant = await take(a, '1')
         await a.release(grant)
         expect(await a.release(grant)).toEqual({ status: 'lost' })
@@ -162,7 +162,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         expect(await b.renew([newer], LONG_MS)).toEqual([true])
       })
 
-      it('needs both the token and the fence of the grant, or the fence *', async () => {
+      it('requires the token, and either the fence of the grant or the fence *', async () => {
         const grant = await take(a, '1')
         expect(await a.release({ ...grant, fence: '1' })).toEqual({ status: 'lost' })
         expect(await a.release({ ...grant, token: '2' })).toEqual({ status: 'lost' })
@@ -231,7 +231,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         await take(a, '3')
       })
 
-      it('has no place for a caller that did not ask for one', async () => {
+      it('has no place for a caller that did not queue', async () => {
         const first = await take(a, '1')
         await ask(b, '2')
         await a.release(first)
@@ -279,7 +279,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         expect(busyForMs).toBeLessThanOrEqual(5_000)
       })
 
-      it('knows a process by its latest token', async () => {
+      it('keeps the place of a process under its latest token', async () => {
         const first = await take(a, '1')
         await queue(b, '2')
         await queue(b, '3')
@@ -300,7 +300,7 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         await take(a, '4')
       })
 
-      it('has no place for a process that left, which may leave twice', async () => {
+      it('has no place for a process after it left, even if it leaves twice', async () => {
         const first = await take(a, '1')
         await b.leave('k')
         await queue(b, '2')

@@ -94,7 +94,7 @@ export const STORING: readonly Mutation[] = [
     edits: [
       {
         file: SOURCE.run,
-        from: 'if (!verdict.store) this.#resolve(refused(verdict, head.status))',
+        from: 'if (!verdict.store) this.#resolve(notStored(verdict, head.status))',
         to: '',
       },
       { file: SOURCE.run, from: 'const capture = verdict.store', to: 'const capture = true' },
@@ -110,7 +110,7 @@ export const STORING: readonly Mutation[] = [
   },
   drop(
     'a leader whose client leaves fails its waiters',
-    SOURCE.handle,
+    SOURCE.state,
     'isGone() && mayBeDueToDisconnect(result)',
     'false && mayBeDueToDisconnect(result)',
   ),

@@ -3,7 +3,7 @@ import { paths } from './paths.ts'
 import { requestsOf } from './requests.ts'
 
 describe('paths', () => {
-  it('have unique ids, and are divided by a path that is a route itself', () => {
+  it('have unique ids, and a path that divides another one is not divided itself', () => {
     const ids = paths.map(({ id }) => id)
     expect(new Set(ids).size).toBe(ids.length)
     for (const { of } of paths) {

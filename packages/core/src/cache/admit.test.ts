@@ -45,7 +45,7 @@ describe('admit() with an ordinary request', () => {
   })
 })
 
-describe('admit() with a credential in another field', () => {
+describe('admit() with a credential in a field other than Authorization', () => {
   const names = ['x-api-key', 'x-auth-token', 'proxy-authorization', 'x-forwarded-user']
 
   it.each(names)('bypasses for %s, as for Authorization', (name) => {
@@ -63,7 +63,7 @@ describe('admit() with a credential in another field', () => {
     expect(reason({ [name]: 'k' }, { vary: [name] })).toBeUndefined()
   })
 
-  it('finds the field after any other names, also after long ones', () => {
+  it('recognises a credential field after thousands of other field names', () => {
     const long = `${'x-'.repeat(4_000)}token`
     for (const _again of [1, 2]) expect(reason({ [long]: 'k' })).toBe('authorization')
     for (let i = 0; i < 3_000; i++) expect(reason({ [`x-made-up-${i}`]: 'k' })).toBeUndefined()
@@ -101,7 +101,7 @@ describe('admit() with a client certificate or a login of the connection', () =>
     expect(of(both, { identity: () => 'me' })).toBeUndefined()
   })
 
-  it('ignores both only if authorization names them', () => {
+  it('ignores both only if authorization.ignore names both', () => {
     const ignore = (...names: string[]): Options => ({ authorization: { ignore: names } })
     expect(of(both, ignore('client-certificate', 'authorization'))).toBeUndefined()
     expect(of(both, ignore('client-certificate'))).toBe('connection-auth')
@@ -110,7 +110,7 @@ describe('admit() with a client certificate or a login of the connection', () =>
   })
 })
 
-describe('admit() with a request that bypasses', () => {
+describe('admit() with a request that the cache cannot serve', () => {
   it.each(['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'QUERY', 'PURGE', 'get', ''])(
     'bypasses for the method %s',
     (method) => expect(judge(view({}, { method }))).toEqual({ reason: 'method', fwd: 'method' }),
@@ -148,18 +148,18 @@ it('admit() bypasses for a body without Content-Length, even with the caller in 
 describe('admit() with credentials', () => {
   const both = { authorization: 'Bearer x', cookie: 'a=1' }
 
-  it('ignores each kind of credentials if its option is ignore', () => {
+  it('ignores Authorization or cookies if the option for them is ignore', () => {
     expect(reason(both, { authorization: 'ignore' })).toBe('cookie')
     expect(reason(both, { cookies: 'ignore' })).toBe('authorization')
     expect(reason(both, { cookies: 'ignore', authorization: 'ignore' })).toBeUndefined()
     expect(reason({ cookie: 'a=1' }, { cookies: { key: ['a'] } })).toBeUndefined()
   })
 
-  it('admits them if the caller is in the key', () => {
+  it('admits the request if identity puts the caller in the key', () => {
     expect(reason(both, { identity: () => 'me' })).toBeUndefined()
   })
 
-  it('still bypasses for a body', () => {
+  it('still bypasses for a request body', () => {
     expect(reason({ ...both, 'content-length': '3' }, { identity: () => 'me' })).toBe(
       'request-body',
     )
@@ -167,7 +167,7 @@ describe('admit() with credentials', () => {
 })
 
 describe('the bypass option', () => {
-  it('is called last, with the native request', () => {
+  it('is called after all other checks, with the native request', () => {
     const seen: unknown[] = []
     const bypass = (native: unknown) => seen.push(native) === 1
     expect(judge(view({ cookie: 'a=1' }), { bypass }, 'native')?.reason).toBe('cookie')
@@ -176,7 +176,7 @@ describe('the bypass option', () => {
     expect(seen).toEqual(['native', 'native'])
   })
 
-  it('fails the request if it throws or returns a promise', () => {
+  it('makes the request fail if the function throws or returns a promise', () => {
     const cause = new Error('boom')
     const throwing = () => {
       throw cause

@@ -42,7 +42,7 @@ export function admit<Native>(
 
 /**
  * Whether the request has a field that may cause a bypass: a credential or a method override.
- * Hardly any request has one. Without one, later checks need not loop over the fields.
+ * Hardly any request has one. Without such a field, later checks need not loop over the fields.
  */
 function someBypassField(headers: RequestView['headers']): boolean {
   for (const name in headers) if (isBypassField(name)) return true

@@ -1,6 +1,6 @@
 // The option `audit`: warnings if a handler reads a part of the request that is not in the key. Two
-// requests that differ only in such a part get the same response, which may be wrong for one of
-// them.
+// requests that differ only in such a part get the same response, which may be wrong for one of the
+// two.
 
 import { messageOf } from '../errors.ts'
 import { varyNames } from '../http/vary.ts'

@@ -40,8 +40,8 @@ const DURATIONS = [
 /** Properties of the checked options that the test of undefined options leaves out. */
 const DERIVED = ['afterWait', 'cacheName', 'invalidatedTags']
 
-describe('defaults', () => {
-  it('are complete, frozen, and equal to this list', () => {
+describe('the defaults of stampedeCache', () => {
+  it('are complete and frozen, and equal the list in this test', () => {
     const config = read()
     expect(config).toEqual({
       ttlMs: undefined,
@@ -112,14 +112,14 @@ describe('an unknown option', () => {
   })
 
   it.each([null, 5, 'ttlMs', [], () => {}])(
-    'is not searched for in %o, which is rejected in place of options',
+    'is not looked for in %o, which is rejected because it is no object of options',
     (options) => {
       expect(refusal(options)).toContain('stampedeCache: received')
     },
   )
 })
 
-describe.each(DURATIONS)('%s', (name, least) => {
+describe.each(DURATIONS)('the option %s', (name, least) => {
   it.each(NOT_DURATIONS)('may not be %o', (value, shown) => {
     expect(refusal({ [name]: value })).toBe(
       `stampedeCache.${name}: received ${shown}; use a whole number of milliseconds from ${least} to ${LONGEST_MS}`,
@@ -134,7 +134,7 @@ describe.each(DURATIONS)('%s', (name, least) => {
   it('may be a year', () => expect(read({ [name]: LONGEST_MS })[name]).toBe(LONGEST_MS))
 })
 
-describe('afterWait', () => {
+describe('the option afterWait', () => {
   it('is origin or unavailable', () => {
     expect(read({ waitMs: 10 })).toMatchObject({ waitMs: 10, afterWait: 'origin' })
     expect(read({ afterWait: 'unavailable' })).toMatchObject({
@@ -153,7 +153,7 @@ describe('afterWait', () => {
   })
 })
 
-describe('mintEtag', () => {
+describe('the option mintEtag', () => {
   it('may be false', () => expect(read({ mintEtag: false }).mintEtag).toBe(false))
 
   it.each(['weak', 0, null])('may not be %j', (mintEtag) =>
@@ -161,7 +161,7 @@ describe('mintEtag', () => {
   )
 })
 
-describe('requestDirectives', () => {
+describe('the option requestDirectives', () => {
   it('may be respect', () =>
     expect(read({ requestDirectives: 'respect' }).requestDirectives).toBe('respect'))
 
@@ -170,8 +170,8 @@ describe('requestDirectives', () => {
   )
 })
 
-describe('are kept in lower case and in order, after Stampede-Cache-Control', () => {
-  it('are lower-case, in order, once each, and Stampede-Cache-Control comes first', () => {
+describe('the option targetedFields', () => {
+  it('are kept in lower case, in order and once each, after Stampede-Cache-Control', () => {
     const targetedFields = ['X-CDN-Control', 'CDN-Cache-Control', 'cdn-cache-control']
     expect(read({ targetedFields }).targetedFields).toEqual([
       'stampede-cache-control',
@@ -193,7 +193,7 @@ describe('are kept in lower case and in order, after Stampede-Cache-Control', ()
   )
 })
 
-describe('earlyRefresh', () => {
+describe('the option earlyRefresh', () => {
   it.each([0, 0.5, 1, 100])('may be %d', (earlyRefresh) =>
     expect(read({ earlyRefresh }).earlyRefresh).toBe(earlyRefresh),
   )
@@ -205,7 +205,7 @@ describe('earlyRefresh', () => {
   })
 })
 
-describe('jitter', () => {
+describe('the option jitter', () => {
   it.each([0, 0.25, 0.5])('may be %d', (jitter) => expect(read({ jitter }).jitter).toBe(jitter))
 
   it.each([-0.1, 0.51, 1, 10, Number.NaN, '0.1', null])('may not be %o', (jitter) => {
@@ -215,7 +215,7 @@ describe('jitter', () => {
   })
 })
 
-describe.each(['key', 'identity', 'bypass'] as const)('%s', (name) => {
+describe.each(['key', 'identity', 'bypass'] as const)('the option %s', (name) => {
   it('is a function', () => {
     const fn = () => 'x'
     expect(read({ [name]: fn })[name]).toBe(fn)
@@ -228,7 +228,7 @@ describe.each(['key', 'identity', 'bypass'] as const)('%s', (name) => {
   })
 })
 
-describe('overrideHeaders', () => {
+describe('the option overrideHeaders', () => {
   it.each([true, false])('may be %o', (overrideHeaders) => {
     expect(read({ overrideHeaders })).toMatchObject({ overrideHeaders })
   })
@@ -238,7 +238,7 @@ describe('overrideHeaders', () => {
   })
 })
 
-describe('query', () => {
+describe('the option query', () => {
   it('may be the list of parameters in the key, even an empty one', () => {
     expect(read({ query: ['page', 'sort'] }).query).toEqual({ only: ['page', 'sort'] })
     expect(read({ query: [] }).query).toEqual({ only: [] })
@@ -260,7 +260,7 @@ describe('query', () => {
   ])('may not be %j', (query, message) => expect(refusal({ query })).toContain(message))
 })
 
-describe('vary', () => {
+describe('the option vary', () => {
   it('is kept in lower case, sorted, without duplicates', () => {
     expect(read({ vary: ['X-B', 'accept', 'x-b'] }).vary).toEqual(['accept', 'x-b'])
   })
@@ -270,7 +270,7 @@ describe('vary', () => {
   })
 })
 
-describe('authorization', () => {
+describe('the option authorization', () => {
   it.each(['bypass', 'ignore'])('may be %s', (authorization) => {
     expect(read({ authorization })).toMatchObject({ authorization })
   })
@@ -303,7 +303,7 @@ describe('authorization', () => {
   )
 })
 
-describe('cookies', () => {
+describe('the option cookies', () => {
   it.each(['bypass', 'ignore'])('may be %s', (cookies) => {
     expect(read({ cookies })).toMatchObject({ cookies })
   })
@@ -324,12 +324,12 @@ describe('cookies', () => {
     [{ keys: ['theme'] }, 'stampedeCache.cookies.keys: received an array of 1; there is no such'],
   ])('may not be %j', (cookies, message) => expect(refusal({ cookies })).toContain(message))
 
-  it('may not be an empty key, which would ignore all cookies silently', () => {
+  it('may not name an empty list of cookies, which would ignore all cookies silently', () => {
     expect(refusal({ cookies: { key: [] } })).toContain('stampedeCache.cookies.key')
   })
 })
 
-describe('statuses', () => {
+describe('the option statuses', () => {
   it('may be any status that a handler sends', () => {
     expect(read({ statuses: [200, 302, 404] }).statuses).toEqual(new Set([200, 302, 404]))
     expect(read({ statuses: [] }).statuses).toEqual(new Set())
@@ -361,7 +361,7 @@ describe('statuses', () => {
   })
 })
 
-describe('maxBodyBytes', () => {
+describe('the option maxBodyBytes', () => {
   it('may be 0', () => expect(read({ maxBodyBytes: 0 }).maxBodyBytes).toBe(0))
 
   it.each([-1, 1.5, '1mb', Number.POSITIVE_INFINITY, null])('may not be %o', (maxBodyBytes) => {
@@ -371,7 +371,7 @@ describe('maxBodyBytes', () => {
   })
 })
 
-describe('collapse', () => {
+describe('the option collapse', () => {
   it.each(['wait', 'stream'])('may be %s', (collapse) => {
     expect(read({ collapse })).toMatchObject({ collapse })
   })
@@ -381,7 +381,7 @@ describe('collapse', () => {
   })
 })
 
-describe('invalidateOn', () => {
+describe('the option invalidateOn', () => {
   it.each(['unsafe', 'never'])('may be %s', (invalidateOn) => {
     expect(read({ invalidateOn })).toMatchObject({ invalidateOn })
   })
@@ -391,7 +391,7 @@ describe('invalidateOn', () => {
   })
 })
 
-describe('invalidateOn with tags', () => {
+describe('the option invalidateOn with tags', () => {
   const tags = () => ['a']
 
   it('purges these tags after an unsafe request', () => {
@@ -408,7 +408,7 @@ describe('invalidateOn with tags', () => {
   )
 })
 
-describe('tags', () => {
+describe('the option tags', () => {
   it('may be names or a function', () => {
     const tags = () => ['a']
     expect(read({ tags: ['a', 'b'] })).toMatchObject({ tags: ['a', 'b'] })
@@ -420,7 +420,7 @@ describe('tags', () => {
   })
 })
 
-describe('revalidate', () => {
+describe('the option revalidate', () => {
   it.each(['background', 'foreground'])('may be %s', (revalidate) => {
     expect(read({ revalidate })).toMatchObject({ revalidate })
   })
@@ -430,7 +430,7 @@ describe('revalidate', () => {
   })
 })
 
-describe('cacheStatus', () => {
+describe('the option cacheStatus', () => {
   it.each([
     [true, 'Stampede'],
     [false, undefined],

@@ -156,7 +156,7 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   maxBodyBytes?: number
   /**
    * How long a lease lasts without renewal. A process renews its lease while it runs the handler.
-   * If it crashes, other processes wait this long. It is at least 100. Default 5 000.
+   * If that process crashes, other processes wait this long. At least 100. Default 5 000.
    */
   leaseMs?: number
   /**
@@ -170,18 +170,18 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    */
   afterWait?: 'origin' | 'unavailable'
   /**
-   * When the waiting requests of one process get the response of the handler. `'wait'`, the
+   * When requests that wait in the same process get the response of the handler. `'wait'`, the
    * default: when it is complete. `'stream'`: while its body arrives.
    */
   collapse?: 'wait' | 'stream'
   /**
    * How long a fill may take. After that, the fill counts as failed. Only the client whose request
-   * started the fill goes on waiting for the handler. It is at least 1. Default 30 000.
+   * started the fill goes on waiting for the handler. At least 1. Default 30 000.
    */
   originTimeoutMs?: number
   /**
    * How long requests wait for a fill before they get a stale entry, if there is one. The fill goes
-   * on. It is at least 1. Default: no such limit.
+   * on. At least 1. Default: no such limit.
    */
   softTimeoutMs?: number
   /**

@@ -1,10 +1,13 @@
-// Fast path: a fresh L1 hit for a plain GET. It creates no promise. For any other request it
-// returns undefined. Then handle-cached.ts looks into L1 again and goes on from there.
+// Fast path: a fresh L1 hit for a plain GET. The fast path creates no promise. For any other
+// request, `freshHit` returns undefined. Then handle-cached.ts looks into L1 again and goes on from
+// there.
 
 import type { Runtime } from '../flight/runtime.ts'
+import { traceHit } from '../flight/traced-lookup.ts'
 import { sameSelection } from '../http/vary.ts'
 import { freshCopy } from '../l1/validity.ts'
 import type { ReadyReply, RequestView } from '../ports/exchange.ts'
+import { lookupTracing } from '../tracing.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { cacheKey } from './key.ts'
 import { readyFrom } from './respond.ts'
@@ -28,6 +31,7 @@ export function freshHit<Native>(
   if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined
   rt.events.hit(key, 'l1', false)
   rt.counts.hit(held, false)
+  if (lookupTracing.hasSubscribers) traceHit(key)
   config.compress?.prepare(rt.l1, key, entry, request.headers)
   const facts = { type: 'hit', ttlS: (held.staleAt - now) / 1000 } as const
   return readyFrom(request, config, held, entry, facts, now)

@@ -165,7 +165,7 @@ async function fill(cache: HttpCache<RequestView>, answer: Answer = {}, headers 
 }
 
 describe('a miss', () => {
-  it("passes the leader's request to the app", async () => {
+  it('passes the request of the client to the handler', async () => {
     const got = ask(cacheWith(), { accept: 'x' })
     await settled()
     expect(runs[0]?.request).toMatchObject({
@@ -178,8 +178,8 @@ describe('a miss', () => {
   })
 })
 
-describe('a hit', () => {
-  it('has its age and remaining ttl, and runs no handler', async () => {
+describe('a response from the cache', () => {
+  it('has Age and the remaining ttl, and runs no handler', async () => {
     const cache = cacheWith({ mintEtag: false })
     await fill(cache, { headers: { 'content-type': 'text/plain' }, body: 'hello' })
     await clock.advance(2_500)
@@ -193,7 +193,7 @@ describe('a hit', () => {
     expect(runs).toHaveLength(1)
   })
 
-  it('has the upstream age of its response plus the time in the cache', async () => {
+  it('has the Age of the upstream response plus the time in the cache', async () => {
     const cache = cacheWith()
     await fill(cache, { headers: { age: '100', 'cache-control': 'max-age=200' } })
     await clock.advance(3_000)
@@ -226,7 +226,7 @@ describe('a hit', () => {
     expect(other).toMatchObject({ status: 203, body: '0123456789' })
   })
 
-  it('has no header fields that belong to one connection, one client or one request', async () => {
+  it('has no header fields of one connection, one client or one request', async () => {
     const cache = cacheWith({ mintEtag: false })
     await fill(cache, {
       headers: { connection: 'x-hop', 'x-hop': '1', 'x-request-id': '2', 'x-kept': '3' },
@@ -236,7 +236,7 @@ describe('a hit', () => {
   })
 })
 
-describe('a minted ETag', () => {
+describe('an ETag that the cache adds', () => {
   const etag = (got: Got) => field(got, 'etag')[0]
 
   it.each([true, false])(
@@ -273,7 +273,7 @@ describe('a minted ETag', () => {
     ).toBeUndefined()
   })
 
-  it('is not added to a response with a validator of its own', async () => {
+  it('is not added to a response that has an ETag or Last-Modified', async () => {
     const cache = cacheWith()
     expect(field(await fill(cache, { headers: { etag: '"own"' } }), 'etag')).toEqual(['"own"'])
     const modified = { 'last-modified': 'Sun, 06 Nov 1994 08:49:37 GMT' }
@@ -282,13 +282,13 @@ describe('a minted ETag', () => {
 })
 
 describe('Cache-Status', () => {
-  it('has the name from the options', async () => {
+  it('has the name that the option cacheStatus gives', async () => {
     const cache = cacheWith({ cacheStatus: 'shop' })
     expect(status(await fill(cache))).toMatch(/^shop; fwd=uri-miss/)
     expect(status(ask(cache))).toBe('shop; hit; ttl=10')
   })
 
-  it('is absent when switched off, while Age is present', async () => {
+  it('is absent if cacheStatus is false, while Age is present', async () => {
     const cache = cacheWith({ cacheStatus: false })
     const all = [await fill(cache), ask(cache), ask(cache, {}, { method: 'POST' })]
     expect(all.flatMap((got) => field(got, 'cache-status'))).toEqual([])
@@ -306,7 +306,7 @@ describe('a bypass', () => {
     ['Stampede; fwd=bypass; detail=precondition', { 'if-match': '"1"' }, {}],
     ['Stampede; fwd=bypass; detail=target', {}, { target: '*' }],
     ['Stampede; fwd=bypass; detail=option', {}, { target: '/never' }],
-  ])('sends %s, and changes nothing else', (text, headers, rest) => {
+  ])('has Cache-Status %s, and sends no store command', (text, headers, rest) => {
     const cache = cacheWith({ bypass: ({ target }) => target === '/never' })
     const got = ask(cache, headers, rest)
     expect(got.by).toBe('bypass')
@@ -314,7 +314,7 @@ describe('a bypass', () => {
     expect(store.calls).toEqual([])
   })
 
-  it('happens to every request once the Stampede is closed', async () => {
+  it('happens to every request after the Stampede was closed', async () => {
     const cache = cacheWith()
     await fill(cache)
     await stampede.close()
@@ -324,7 +324,7 @@ describe('a bypass', () => {
   })
 
   it.each(['key', 'identity', 'bypass'] as const)(
-    'rejects with ERR_STAMPEDE_OPTION if the option %s throws',
+    'does not hide an error of the option %s, which becomes ERR_STAMPEDE_OPTION',
     async (name) => {
       const thrown = () => {
         throw new Error('mine')
@@ -336,7 +336,7 @@ describe('a bypass', () => {
   )
 })
 
-describe('HEAD', () => {
+describe('a HEAD request', () => {
   const HEAD = { method: 'HEAD' }
 
   it('gets a stale response within the window, and leaves the refresh to a GET', async () => {
@@ -354,7 +354,7 @@ describe('HEAD', () => {
     await settled()
   })
 
-  it('does not end the back-off of a failed refresh', async () => {
+  it('does not end the back-off after a failed refresh', async () => {
     const cache = cacheWith({ staleWhileRevalidateMs: 60_000 })
     await fill(cache)
     await clock.advance(12_000)
@@ -369,7 +369,7 @@ describe('HEAD', () => {
     expect(store.calls).toEqual([])
   })
 
-  it('gets the variant that a GET with its headers would get', async () => {
+  it('gets the variant that a GET with the same fields would get', async () => {
     const cache = cacheWith()
     const vary = { vary: 'accept-language' }
     await fill(cache, { headers: { ...vary, 'x-lang': 'de' } }, { 'accept-language': 'de' })
@@ -383,7 +383,26 @@ describe('HEAD', () => {
     ])
   })
 
-  it('goes to the app while the store is unavailable', async () => {
+  it('is counted once, also if it found another variant first or an entry it may not get', async () => {
+    const cache = cacheWith({ requestDirectives: 'respect' })
+    const vary = { vary: 'accept-language' }
+    await fill(cache, { headers: vary }, { 'accept-language': 'de' })
+    await fill(cache, { headers: vary }, { 'accept-language': 'fr' })
+    const counted = () => {
+      const { hits, misses } = stampede.stats()
+      return [hits.l1 + hits.l2, misses]
+    }
+    expect(counted()).toEqual([0, 2])
+    for (const lang of ['de', 'fr']) await ask(cache, { 'accept-language': lang }, HEAD).done
+    expect(counted()).toEqual([2, 2])
+    await ask(cache, { 'accept-language': 'it' }, HEAD).done
+    expect(counted()).toEqual([2, 3])
+    const refused = { 'accept-language': 'de', 'cache-control': 'no-cache' }
+    await ask(cache, refused, HEAD).done
+    expect(counted()).toEqual([2, 4])
+  })
+
+  it('is forwarded to the handler while the store is unavailable', async () => {
     store.always = refuse
     const got = ask(cacheWith(), {}, HEAD)
     await got.done
@@ -391,12 +410,12 @@ describe('HEAD', () => {
   })
 })
 
-describe('Vary', () => {
+describe('Vary of a response', () => {
   const german = { 'accept-language': 'de' }
   const french = { 'accept-language': 'fr' }
   const varying = (body: string): Answer => ({ headers: { vary: 'Accept-Language' }, body })
 
-  it('keeps a response from waiters with other values of the Vary fields', async () => {
+  it('prevents waiters with other values of the named fields from getting the response', async () => {
     const cache = cacheWith()
     const all = [ask(cache, german), ask(cache, french), ask(cache, french), ask(cache, german)]
     await settled()
@@ -421,21 +440,24 @@ describe('Vary', () => {
       'set-cookie',
     ],
     ['fails', { status: 502 }, 'origin-failed'],
-  ])('causes fwd=vary-miss also if the response %s', async (_, answer, detail) => {
-    const cache = cacheWith()
-    await fill(cache, varying('guten Tag'), german)
-    await fill(cache, varying('bonjour'), french)
-    await clock.advance(12_000)
-    const all = [ask(cache, french), ask(cache, french)]
-    await settled()
-    runs[2]?.answer(answer)
-    await Promise.all(all.map(({ done }) => done))
-    expect(status(all[1] as Got)).toMatch(/^Stampede; fwd=vary-miss;/)
-    expect(status(all[1] as Got)).toContain(`detail=${detail}`)
-  })
+  ])(
+    'causes fwd=vary-miss for a waiter even if the next response %s',
+    async (_, answer, detail) => {
+      const cache = cacheWith()
+      await fill(cache, varying('guten Tag'), german)
+      await fill(cache, varying('bonjour'), french)
+      await clock.advance(12_000)
+      const all = [ask(cache, french), ask(cache, french)]
+      await settled()
+      runs[2]?.answer(answer)
+      await Promise.all(all.map(({ done }) => done))
+      expect(status(all[1] as Got)).toMatch(/^Stampede; fwd=vary-miss;/)
+      expect(status(all[1] as Got)).toContain(`detail=${detail}`)
+    },
+  )
 
   it.each(['origin', 'unavailable'] as const)(
-    'causes fwd=vary-miss also after waitMs (afterWait: %s)',
+    'causes fwd=vary-miss for a waiter also after waitMs (afterWait: %s)',
     async (afterWait) => {
       const cache = cacheWith({ waitMs: 500, afterWait })
       await fill(cache, varying('guten Tag'), german)
@@ -515,7 +537,7 @@ describe('a hit-for-miss marker', () => {
     ['private', {}, { headers: { 'cache-control': 'private' } }],
     ['status', {}, { status: 404 }],
     ['vary-star', {}, { headers: { vary: '*' } }],
-  ])('is set after %s', async (_, options, answer: Answer) => {
+  ])('is set after a response with the reason %s', async (_, options, answer: Answer) => {
     const cache = cacheWith(options)
     await fill(cache, answer)
     const observed = ask(cache)
@@ -545,7 +567,7 @@ describe('a failing origin', () => {
   const SIE: CacheOptions<RequestView> = { staleIfErrorMs: 60_000 }
 
   it.each([500, 502, 503, 504])(
-    'causes a stale response instead of a %d, for all waiters',
+    'causes a stale response in place of a %d, for all waiters',
     async (failed) => {
       const cache = cacheWith(SIE)
       await fill(cache, { body: 'old' })
@@ -562,7 +584,7 @@ describe('a failing origin', () => {
     },
   )
 
-  it('causes no stale response instead of a 501, which RFC 5861 does not name', async () => {
+  it('causes no stale response in place of a 501, which RFC 5861 does not name', async () => {
     const cache = cacheWith(SIE)
     await fill(cache, { body: 'old' })
     await clock.advance(12_000)
@@ -582,7 +604,7 @@ describe('a failing origin', () => {
     expect(await fill(cache, { status: 503 }, { 'x-a': '1' })).toMatchObject({ status: 503 })
   })
 
-  it('shares its status, without its body, with all waiters and with requests in the back-off', async () => {
+  it('shares only its status, not its body, with waiters and with requests in the back-off', async () => {
     const cache = cacheWith()
     const all = [ask(cache), ask(cache)]
     await settled()
@@ -603,7 +625,7 @@ describe('a failing origin', () => {
     }
   })
 
-  it('is called in the back-off by an unlike request, and not by a like one', async () => {
+  it('is called in the back-off for an unlike request, and not for a like one', async () => {
     const cache = cacheWith()
     const odd = { 'accept-language': 'x_x' }
     const all = [ask(cache, odd), ask(cache, odd)]
@@ -623,7 +645,7 @@ describe('a failing origin', () => {
     expect(unlike.map(({ body }) => body)).toEqual(['well', 'well'])
   })
 
-  it('is called by an unlike request, also while the store is unavailable', async () => {
+  it('is called for an unlike request even while the store is unavailable', async () => {
     store.always = refuse
     const cache = cacheWith()
     const all = [ask(cache, { 'accept-language': 'x_x' }), ask(cache), ask(cache)]
@@ -635,7 +657,7 @@ describe('a failing origin', () => {
     expect(all.map(({ body }) => body)).toEqual(['', 'well', 'well'])
   })
 
-  it('is called once if the store does not support like requests', async () => {
+  it('is called once if the store cannot distinguish unlike requests', async () => {
     const cache = cacheWith()
     const lookup = store.lookup.bind(store)
     store.lookup = (key, { like: _, ...request }) => lookup(key, request)
@@ -647,7 +669,7 @@ describe('a failing origin', () => {
     expect(runs).toHaveLength(1)
   })
 
-  it('sends its own response to each request that no other request waited for', async () => {
+  it('sends each client its own error response if no other request waited', async () => {
     const cache = cacheWith()
     for (let run = 1; run <= 3; run++) {
       const got = await fill(cache, { status: 502, body: `page ${run}` })
@@ -656,7 +678,7 @@ describe('a failing origin', () => {
     }
   })
 
-  it('is not called by waiters during the back-off, and is called afterwards', async () => {
+  it('is called again when the back-off of a shared failure is over', async () => {
     const cache = cacheWith()
     const all = [ask(cache), ask(cache)]
     await settled()
@@ -667,7 +689,7 @@ describe('a failing origin', () => {
     expect(await fill(cache, { body: 'well again' })).toMatchObject({ body: 'well again' })
   })
 
-  it('shares the status that the framework makes of a thrown error', async () => {
+  it('shares the status that the framework gives to a thrown error', async () => {
     const cache = cacheWith()
     const all = [ask(cache), ask(cache)]
     await settled()
@@ -685,7 +707,7 @@ describe('a failing origin', () => {
     ['responds with 503', () => runs[0]?.answer({ status: 503 })],
     ['is cut off', () => runs[0]?.end({ type: 'not-captured', reason: 'incomplete' })],
   ])(
-    'fails no waiter if the handler %s after its client left, because the next waiter runs it',
+    'makes the next waiter run the handler if the handler %s after its client left',
     async (_, fail) => {
       const cache = cacheWith()
       const client = { gone: false }
@@ -705,7 +727,7 @@ describe('a failing origin', () => {
     },
   )
 
-  it('causes a 504 for waiters after originTimeoutMs, also if its own client left', async () => {
+  it('causes a 504 for waiters after originTimeoutMs even if the first client has left', async () => {
     const cache = cacheWith({ originTimeoutMs: 3_000 })
     const client = { gone: false }
     ask(cache, {}, {}, client)
@@ -717,7 +739,7 @@ describe('a failing origin', () => {
     runs[0]?.answer({ body: 'late' })
   })
 
-  it('has not failed if it throws an error with status 404', async () => {
+  it('does not count as failed if the handler throws an error with status 404', async () => {
     const cache = cacheWith()
     const all = [ask(cache), ask(cache)]
     await settled()
@@ -726,7 +748,7 @@ describe('a failing origin', () => {
     expect(all[1]?.by).toBe('bypass')
   })
 
-  it('causes a 504 for waiters if it does not end, while its own client keeps waiting', async () => {
+  it('causes a 504 for waiters if the handler hangs, while the first client keeps waiting', async () => {
     const cache = cacheWith({ originTimeoutMs: 3_000 })
     const all = [ask(cache), ask(cache)]
     await clock.advance(3_000)
@@ -756,7 +778,7 @@ describe('Cache-Control of a request', () => {
   })
 
   it.each([says('no-cache'), says('max-age=1'), says('min-fresh=9'), { pragma: 'no-cache' }])(
-    'sends a request with %j to the app, and keeps the entry',
+    'sends a request with %j to the handler, and keeps the entry',
     async (headers) => {
       const cache = respectful()
       await fill(cache, { body: 'stored' })
@@ -772,7 +794,7 @@ describe('Cache-Control of a request', () => {
     },
   )
 
-  it('has no effect on a miss, which fills', async () => {
+  it('has no effect on a miss, which fills the cache', async () => {
     const cache = respectful()
     const [leader, follower] = [ask(cache, says('no-cache')), ask(cache, says('no-cache'))]
     await settled()
@@ -797,7 +819,7 @@ describe('Cache-Control of a request', () => {
     runs.at(-1)?.answer()
   })
 
-  it('limits how stale an entry in place of an error may be', async () => {
+  it('limits how stale an entry may be that replaces an error', async () => {
     const cache = respectful({ staleIfErrorMs: 60_000 })
     await fill(cache, { body: 'old' })
     await clock.advance(15_000)
@@ -811,7 +833,7 @@ describe('Cache-Control of a request', () => {
     expect(covered).toMatchObject({ status: 200, body: 'old' })
   })
 
-  it('gets an entry or 504 with only-if-cached', async () => {
+  it('makes the cache send an entry or 504 if it is only-if-cached', async () => {
     const cache = respectful()
     const none = ask(cache, says('only-if-cached'))
     await none.done
@@ -832,7 +854,7 @@ describe('Cache-Control of a request', () => {
     expect(runs).toHaveLength(2)
   })
 
-  it('prevents storing with no-store, and allows a hit', async () => {
+  it('prevents storing if it is no-store, and allows a hit', async () => {
     const cache = respectful()
     const first = ask(cache, says('no-store'))
     await first.done
@@ -847,12 +869,12 @@ describe('Cache-Control of a request', () => {
   })
 })
 
-describe('waitMs', () => {
+describe('the option waitMs', () => {
   it.each([
     ['origin', 'bypass', undefined, 'Stampede; fwd=uri-miss; detail=wait-timeout'],
     ['unavailable', 'cache', 503, 'Stampede; fwd=uri-miss; collapsed=?0; detail=wait-timeout'],
   ] as const)(
-    'ends the wait of a waiter with %s, and not that of the leader',
+    'ends the wait of a waiter, but not that of the leader, if afterWait is %s',
     async (afterWait, by, code, text) => {
       const cache = cacheWith({ waitMs: 500, afterWait })
       const all = [ask(cache), ask(cache)]
@@ -872,7 +894,7 @@ describe('waitMs', () => {
 })
 
 describe('a stale response', () => {
-  it('is also sent when the foreground refresh fails', async () => {
+  it('is also sent if a foreground refresh fails', async () => {
     const cache = cacheWith({ staleWhileRevalidateMs: 60_000, revalidate: 'foreground' })
     await fill(cache, { body: 'old' })
     await clock.advance(12_000)
@@ -880,7 +902,7 @@ describe('a stale response', () => {
     expect(got).toMatchObject({ by: 'cache', status: 200, body: 'old' })
   })
 
-  it('is never sent with must-revalidate', async () => {
+  it('is never sent if it has must-revalidate', async () => {
     const cache = cacheWith({ staleWhileRevalidateMs: 60_000, staleIfErrorMs: 60_000 })
     await fill(cache, { headers: { 'cache-control': 'max-age=10, must-revalidate' }, body: 'old' })
     await clock.advance(12_000)
@@ -888,8 +910,8 @@ describe('a stale response', () => {
   })
 })
 
-describe('a cache without the store', () => {
-  it('runs the app once for all requests, and reports that the response was not stored', async () => {
+describe('a cache while the store is unavailable', () => {
+  it('runs the handler once for all requests, and reports that the response was not stored', async () => {
     store.always = refuse
     const cache = cacheWith()
     const all = [ask(cache), ask(cache)]
@@ -903,7 +925,7 @@ describe('a cache without the store', () => {
     expect(runs).toHaveLength(1)
   })
 
-  it('serves an older entry for a failure', async () => {
+  it('serves an older entry in place of an error', async () => {
     const cache = cacheWith({ staleIfErrorMs: 60_000 })
     await fill(cache, { body: 'old' })
     await clock.advance(12_000)
@@ -912,7 +934,7 @@ describe('a cache without the store', () => {
   })
 })
 
-describe('requests beyond originConcurrency without the store', () => {
+describe('requests beyond originConcurrency while the store is unavailable', () => {
   const target = (name: string) => ({ target: `/${name}` })
   /** Starts a cache in which a request for another key has the only concurrency slot. */
   async function crowded(options: CacheOptions<RequestView> = {}) {
@@ -924,7 +946,7 @@ describe('requests beyond originConcurrency without the store', () => {
     return { cache, first }
   }
 
-  it('wait for a slot, and then follow afterWait', async () => {
+  it('wait for a slot until waitMs ends, and then follow afterWait', async () => {
     const { cache } = await crowded({ waitMs: 500 })
     const got = ask(cache, {}, target('second'))
     await clock.advance(499)
@@ -937,7 +959,7 @@ describe('requests beyond originConcurrency without the store', () => {
     expect(stampede.stats().unleased.running).toBe(0)
   })
 
-  it('do not run if their client has left meanwhile, and take no slot', async () => {
+  it('take no slot after waitMs if their client has left', async () => {
     const { cache } = await crowded({ waitMs: 500 })
     const client = { gone: false }
     const got = ask(cache, {}, target('second'), client)
@@ -948,7 +970,7 @@ describe('requests beyond originConcurrency without the store', () => {
     await clock.advance(30_000)
   })
 
-  it('keep their slot until the response ends, also if its head says that it is not shareable', async () => {
+  it('keep their slot until the response ends, even if the response cannot be shared', async () => {
     const { cache, first } = await crowded()
     const second = ask(cache, {}, target('second'))
     await settled()
@@ -975,7 +997,7 @@ describe('requests beyond originConcurrency without the store', () => {
     expect(stampede.stats().unleased.running).toBe(0)
   })
 
-  it('keep a slot for a run that began after waitMs, until its response ends', async () => {
+  it('keep the slot of a handler that started after waitMs until its response ends', async () => {
     const { cache, first } = await crowded({ waitMs: 500 })
     const got = ask(cache, {}, target('second'))
     await clock.advance(500)
@@ -987,7 +1009,7 @@ describe('requests beyond originConcurrency without the store', () => {
     await first.done
   })
 
-  it('get 503 with Retry-After if afterWait says so', async () => {
+  it('get 503 with Retry-After if afterWait is unavailable', async () => {
     const { cache } = await crowded({ waitMs: 500, afterWait: 'unavailable' })
     const got = ask(cache, {}, target('second'))
     await clock.advance(500)
@@ -1012,7 +1034,7 @@ describe('requests beyond originConcurrency without the store', () => {
     expect(third.body).toBe('three')
   })
 
-  it('run all at once if the response is not shareable', async () => {
+  it('all run the handler at once if the response cannot be shared', async () => {
     start({ originConcurrency: 1 })
     store.always = refuse
     const cache = cacheWith()
@@ -1024,7 +1046,7 @@ describe('requests beyond originConcurrency without the store', () => {
   })
 })
 
-describe('softTimeoutMs', () => {
+describe('the option softTimeoutMs', () => {
   const late = { staleIfErrorMs: 60_000, softTimeoutMs: 300 }
 
   async function expired(options: CacheOptions<RequestView> = {}) {
@@ -1034,7 +1056,7 @@ describe('softTimeoutMs', () => {
     return cache
   }
 
-  it('serves a stale-if-error entry to all, and stores the late response', async () => {
+  it('makes all requests get a stale-if-error entry, and the late response is stored', async () => {
     const cache = await expired()
     const all = [ask(cache), ask(cache)]
     await clock.advance(300)
@@ -1048,7 +1070,7 @@ describe('softTimeoutMs', () => {
     expect(ask(cache)).toMatchObject({ by: 'cache', body: 'new' })
   })
 
-  it('sends the new response to all if it comes in time', async () => {
+  it('has no effect if the handler responds in time', async () => {
     const cache = await expired()
     const all = [ask(cache), ask(cache)]
     await clock.advance(200)
@@ -1058,7 +1080,7 @@ describe('softTimeoutMs', () => {
     expect(all.map(({ body }) => body)).toEqual(['new', 'new'])
   })
 
-  it('lets each request run the handler if the late response is not shareable', async () => {
+  it('lets each request run the handler if the response cannot be shared', async () => {
     const cache = await expired()
     const all = [ask(cache), ask(cache)]
     await settled()
@@ -1067,7 +1089,7 @@ describe('softTimeoutMs', () => {
     expect(all.map(({ by }) => by)).toEqual(['bypass', 'bypass'])
   })
 
-  it('applies also to the one client that waits for a foreground refresh', async () => {
+  it('applies also to the client that waits for a foreground refresh', async () => {
     const cache = await expired({ staleWhileRevalidateMs: 60_000, revalidate: 'foreground' })
     const got = ask(cache)
     await settled()
@@ -1082,7 +1104,7 @@ describe('softTimeoutMs', () => {
     expect(ask(cache)).toMatchObject({ body: 'new' })
   })
 
-  it('runs the handler for a client that accepts nothing stale, and makes it wait', async () => {
+  it('does not apply to a client that accepts nothing stale', async () => {
     const cache = await expired({ requestDirectives: 'respect' })
     const got = ask(cache, { 'cache-control': 'max-age=5' })
     await clock.advance(5_000)
@@ -1100,7 +1122,7 @@ describe('two caches', () => {
     expect(ask(cacheWith())).toMatchObject({ by: 'cache', body: 'v' })
   })
 
-  it.each([null, {}, 'stampede'])('cannot be created with %o as their Stampede', (wrong) => {
+  it.each([null, {}, 'stampede'])('cannot be created with %o as the Stampede', (wrong) => {
     const options = { stampede: wrong } as unknown as CacheOptions
     expect(() => createHttpCache(options)).toThrow('stampedeCache.stampede')
   })

@@ -13,9 +13,9 @@
 // | respond  | respond.ts                   | builds the response: Age, Cache-Status, 304, 206 |
 
 import { freshnessAt, type StoredResponse } from '../entry/entry.ts'
-import { readWithoutLease } from '../flight/lookup-or-lease.ts'
+import { countRead, readWithoutLease } from '../flight/lookup-or-lease.ts'
 import type { Resolution } from '../flight/resolution.ts'
-import { coalesce, fromL1 } from '../flight/resolve.ts'
+import { resolve } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
 import { isAcceptable } from '../http/request-directives.ts'
@@ -51,7 +51,8 @@ const TOO_MANY_VARIANTS = { fwd: 'bypass', reason: 'too-many-variants' } as cons
 const NOT_A_RESPONSE = { fwd: 'bypass', reason: 'not-a-response' } as const
 
 /**
- * Throws or rejects only with errors of the options `key`, `identity` and `bypass`, or of the app.
+ * Handles one request. Throws or rejects only with errors of the options `key`, `identity` and
+ * `bypass`, or of the app.
  */
 export function handleCached<Native>(
   rt: Runtime,
@@ -93,7 +94,7 @@ function lookUp<Native>(state: RequestState<Native>): void | Promise<void> {
   state.key = key
   const fillsNothing = request.method === 'HEAD' || directives?.noStore || directives?.onlyIfCached
   if (fillsNothing) return respondStored(state)
-  const resolution = fromL1(rt, key, config, state) ?? coalesce(rt, key, config, state)
+  const resolution = resolve(rt, key, config, state)
   if (!(resolution instanceof Promise)) return respond(state, resolution)
   return resolution.then((later) => respond(state, later))
 }
@@ -143,7 +144,8 @@ function respond<Native>(
       return exchange.send(stale ?? serviceUnavailable(config, miss))
     }
     case 'timed-out': {
-      // If the client has left, its response is closed. No `close` event would free a slot.
+      // If the client has left, its response is closed already. So no `close` event would free a
+      // slot that is taken now.
       const isFinal = config.afterWait === 'unavailable' || exchange.isGone?.()
       if (isFinal) {
         countMiss(state)
@@ -224,17 +226,19 @@ function respondLive<Native>(
 /** Responds without a fill, to HEAD (RFC 9110 §9.3.2), `no-store` and `only-if-cached`. */
 async function respondStored<Native>(state: RequestState<Native>): Promise<void> {
   const { rt, config, exchange, directives } = state
-  const held = await readWithoutLease(rt, state.key).catch(() => undefined)
+  const found = await readWithoutLease(rt, state.key).catch(() => undefined)
+  const held = found?.held
   const now = rt.clock.now()
   const freshness = held === undefined ? 'expired' : freshnessAt(held, now)
   const entry = freshness === 'fresh' || freshness === 'stale' ? held?.entry : undefined
-  if (held === undefined || entry?.type !== 'response') return respondMissing(state, missOf(state))
+  if (found === undefined || entry?.type !== 'response') return respondMissing(state, missOf(state))
   if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(state, entry)
-  if (!isAcceptable(directives, ageAt(held, entry, now))) {
+  if (!isAcceptable(directives, ageAt(found.held, entry, now))) {
     return respondMissing(state, freshness === 'stale' ? 'stale' : 'request')
   }
-  const facts = { type: 'hit', ttlS: (held.staleAt - now) / 1000 } as const
-  return exchange.send(replyFrom(exchange.request, config, held, entry, facts, now))
+  countRead(rt, state.key, found)
+  const facts = { type: 'hit', ttlS: (found.held.staleAt - now) / 1000 } as const
+  return exchange.send(replyFrom(exchange.request, config, found.held, entry, facts, now))
 }
 
 function respondMissing<Native>(

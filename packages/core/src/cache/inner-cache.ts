@@ -1,7 +1,7 @@
-// Rules for a request that goes through an outer and an inner cache. If their keys are equal, both
-// would wait for the same fill. So the inner cache forwards the request, and the outer cache stores
-// the response by the rules of the inner one. If their keys differ, only the inner cache stores it
-// (docs/decisions/0022).
+// Rules for a request that passes two caches: an outer one, and an inner one nearer to the handler.
+// If their keys are equal, both would wait for the same fill. So the inner cache forwards the
+// request, and the outer cache stores the response by the rules of the inner one. If their keys
+// differ, only the inner cache stores it (docs/decisions/0022).
 
 import type { Exchange, InnerCache, Natives } from '../ports/exchange.ts'
 import { admit } from './admit.ts'

@@ -144,7 +144,7 @@ describe('an unsafe request', () => {
     for (const each of all) expect(await get(cache, each)).toBe('app')
   })
 
-  it('applies the query option of its middleware', async () => {
+  it('purges the key that the query option of its middleware gives', async () => {
     const cache = cacheWith({ query: ['page'] })
     await get(cache, { target: '/a?page=1' })
     await get(cache, { target: '/a?page=2' })
@@ -163,7 +163,7 @@ describe('an unsafe request', () => {
     expect(await get(cache)).toBe('app')
   })
 
-  it('refuses the commit of a fill in flight, whose data is outdated', async () => {
+  it('prevents the commit of a fill in flight, whose data is outdated', async () => {
     const cache = cacheWith()
     let answer = () => {}
     const request = viewOf({})
@@ -240,7 +240,7 @@ describe('the response to an unsafe request', () => {
     expect(purged).toEqual([KEY_A])
   })
 
-  it('purges nothing of another host, with any scheme', async () => {
+  it('purges nothing on another host, with any scheme', async () => {
     const cache = cacheWith()
     const here = { scheme: 'proxied', target: '/b' }
     await get(cache, here)
@@ -249,7 +249,7 @@ describe('the response to an unsafe request', () => {
     expect(await get(cache, here)).toBe('cache')
   })
 
-  it('never causes an error', () => {
+  it('never causes an error, with any text as the URL', () => {
     const cache = cacheWith()
     const text = fc.string()
     fc.assert(
@@ -262,7 +262,7 @@ describe('the response to an unsafe request', () => {
 })
 
 describe('the key option of an unsafe request', () => {
-  it('names the purged key, and the Location field then has no effect', async () => {
+  it('gives the key to purge, and the Location field then has no effect', async () => {
     const cache = cacheWith({ key: ({ target }) => target.slice(0, 2) })
     await get(cache, { target: '/a1' })
     await get(cache, { target: '/b1' })
@@ -271,7 +271,7 @@ describe('the key option of an unsafe request', () => {
     expect(await get(cache, { target: '/b1' })).toBe('cache')
   })
 
-  it('is called before the app has the request', async () => {
+  it('is called before the handler gets the request', async () => {
     const asked: string[] = []
     const cache = cacheWith({ key: ({ method }) => `${asked.push(method)}` })
     send(cache, 'POST', { status: 500 })
@@ -312,8 +312,8 @@ describe('a request that purges nothing', () => {
   })
 })
 
-describe('the store', () => {
-  it('gets the purge of an unsafe request before the head of the response is sent', async () => {
+describe('the purge of an unsafe request', () => {
+  it('reaches the store before the head of the response is sent', async () => {
     const cache = cacheWith()
     await get(cache)
     store.calls.length = 0
@@ -321,7 +321,7 @@ describe('the store', () => {
     expect(store.calls).toEqual([`purge ${KEY_A}`])
   })
 
-  it('may be unavailable: this process drops its copy, and an event reports the failure', async () => {
+  it('still applies in this process while the store is unavailable, and an event reports the failure', async () => {
     const cache = cacheWith()
     await get(cache)
     const failed: string[] = []
@@ -354,7 +354,7 @@ describe('an unsafe request with invalidateOn.tags', () => {
     expect(purged).toEqual([KEY_A, 't=list'])
   })
 
-  it('still purges its URL if the callback fails, and warns once', async () => {
+  it('still purges its URL if the callback for tags fails, and warns once', async () => {
     const warn = vi.spyOn(process, 'emitWarning').mockReturnValue()
     const cache = cacheWith({
       invalidateOn: {
@@ -390,7 +390,7 @@ describe('an unsafe request with invalidateOn.tags', () => {
     expect(await get(cache, { target: '/list' })).toBe('cache')
   })
 
-  it('reports by an event if the store could not get the purge of a tag', async () => {
+  it('causes an event if the store cannot get the purge of a tag', async () => {
     const failed: unknown[] = []
     stampede.on('store.failed', ({ key, operation }) => failed.push([key, operation]))
     const cache = cacheWith({ ...tagged, invalidateOn: { tags: ['list'] } })
@@ -420,7 +420,7 @@ describe('an unsafe request with invalidateOn.tags', () => {
     expect(await get(cache, { target: '/list' }, grouped)).toBe('app')
   })
 
-  it('keeps entries that only share a group with its URL (RFC 9875 §2.2.1)', async () => {
+  it('keeps entries that only share a cache group with its URL (RFC 9875 §2.2.1)', async () => {
     const grouped: HeaderList = [['cache-groups', '"a"']]
     const cache = cacheWith()
     for (const target of ['/a', '/b']) await get(cache, { target }, grouped)

@@ -6,7 +6,7 @@
 // - the tags of the option `invalidateOn`.
 //
 // The cache sends the purges before the head of the response. So the lookup of a later request to
-// this process comes after them.
+// this process comes after the purges.
 
 import { forget, purgeKey } from '../flight/hints.ts'
 import type { Runtime } from '../flight/runtime.ts'
@@ -42,8 +42,9 @@ export function invalidation<Native>(
 }
 
 /**
- * The cache groups and tags to purge. The groups of the entry at this URL are not purged, which RFC
- * 9875 §2.2.1 allows. To know them, the cache would have to read the entry and all its variants.
+ * The cache groups and tags to purge. The cache groups of the stored response at this URL are not
+ * purged, which RFC 9875 §2.2.1 allows. To find these groups, the cache would have to read the
+ * entry and all its variants.
  */
 function subjects<Native>(
   config: CacheConfig<Native>,
@@ -59,7 +60,10 @@ function subjects<Native>(
   ])
 }
 
-/** The key from the `key` option. Empty if the option fails: apps write it for GET requests. */
+/**
+ * The key from the `key` option. Empty if the option fails, because apps write the option for GET
+ * requests.
+ */
 function ownKey<Native>(key: (request: Native) => string, native: Native): readonly string[] {
   try {
     const text: unknown = key(native)

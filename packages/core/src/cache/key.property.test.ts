@@ -87,7 +87,7 @@ describe('the keys of two requests', () => {
     )
   })
 
-  it('differ as UTF-8 if they differ', () => {
+  it('also differ as UTF-8 bytes if they differ', () => {
     fc.assert(
       fc.property(anything, anything, (one, other) => {
         const bytes = (who: string) => Buffer.from(keyOf({}, rules, who)).toString('hex')
@@ -116,7 +116,7 @@ describe('the key of a getOrSet value', () => {
   })
 })
 
-describe('two queries with one key', () => {
+describe('the keys of two queries', () => {
   const parameter = fc
     .array(
       fc.constantFrom(
@@ -148,7 +148,7 @@ describe('two queries with one key', () => {
     )
 
   describe.each(Object.entries(READERS))('parsed by %s', (_, read) => {
-    it('have the same meaning', () => {
+    it('are equal only if the queries have the same meaning', () => {
       fc.assert(
         fc.property(query, fc.integer(), (parts, seed) => {
           const [one, other] = [parts.join('&'), shuffled(parts, seed).join('&')]
@@ -159,7 +159,7 @@ describe('two queries with one key', () => {
       )
     })
 
-    it('have the same values for the parameters that the query option names', () => {
+    it('are equal only if the parameters that the query option names are equal', () => {
       const rules: CacheRules<Native> = { query: ['page', 'a[x]'] }
       const counted = (parsed: Record<string, unknown>) => {
         const { page, a, 'a[x]': flat } = parsed
@@ -176,7 +176,7 @@ describe('two queries with one key', () => {
       )
     })
 
-    it('have the same values for all parameters that the query option does not ignore', () => {
+    it('are equal only if the parameters that the query option does not ignore are equal', () => {
       const rules: CacheRules<Native> = { query: { ignore: ['page'] } }
       fc.assert(
         fc.property(query, query, (mine, more) => {
@@ -192,7 +192,7 @@ describe('two queries with one key', () => {
     })
   })
 
-  it('have the same parameters in any order, if no two have the same name', () => {
+  it('are equal for the same parameters in any order, if no name occurs twice', () => {
     const names = fc.uniqueArray(fc.stringMatching(/^[a-z]{1,4}$/), { maxLength: 8 })
     fc.assert(
       fc.property(names, fc.integer(), (each, seed) => {

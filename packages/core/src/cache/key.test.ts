@@ -120,7 +120,7 @@ describe('the query in the key', () => {
     ['a=1&', 'a=1'],
   ])('differs for %s and %s', (a, b) => expect(same(a, b)).toBe(false))
 
-  it('is the unchanged query if there are too many parameters', () => {
+  it('is the whole query, unchanged, if there are too many parameters', () => {
     const flood = 'utm=1&'.repeat(1000)
     const options = { query: { ignore: ['utm'] } }
     expect(same(`${flood}a=1`, 'a=1', options)).toBe(false)
@@ -141,7 +141,7 @@ describe('the query in the key', () => {
     expect(same(a, b, options)).toBe(false),
   )
 
-  it('leaves out the ignored parameters, whose names are compared decoded', () => {
+  it('leaves out the ignored parameters, and compares their names decoded', () => {
     const options = { query: { ignore: ['utm source', 'x'] } }
     expect(same('utm+source=1&a=1&%78=3', 'a=1', options)).toBe(true)
     expect(same('X=1&a=1', 'a=1', options)).toBe(false)
@@ -150,7 +150,7 @@ describe('the query in the key', () => {
     expect(same('%ff=1', '', options)).toBe(false)
   })
 
-  it('has only the listed parameters, whose names are compared decoded', () => {
+  it('has only the listed parameters, and compares their names decoded', () => {
     const options = { query: ['a', 'b[]'] }
     expect(same('a=1&c=2&%ff=3', '%61=1', options)).toBe(false)
     expect(same('a=1&c=2&%ff=3', 'a=1', options)).toBe(true)
@@ -216,7 +216,7 @@ describe('header fields in the key', () => {
     expect(withHeaders({})).not.toBe(withHeaders({}, { vary: ['x-a'] }))
   })
 
-  it('stay apart, so that two fields never look like one', () => {
+  it('are separated, so that two fields cannot look like one', () => {
     const options = { vary: ['x-a', 'x-b'] }
     expect(withHeaders({ 'x-a': '1v3:x-b1:2' }, options)).not.toBe(
       withHeaders({ 'x-a': '1', 'x-b': '2' }, options),
@@ -260,7 +260,7 @@ describe('the spelling of the host in the key', () => {
     keyOf(view('/a', { host: known, headers, servername }))
   const plain = key('/a')
 
-  it('has no part in the key if it is the known host in lower case', () => {
+  it('does not change the key if the host is the known host in lower case', () => {
     expect(spelt('example.com', { host: 'example.com' })).toBe(plain)
     expect(spelt('example.com', { ':authority': 'example.com' }, 'example.com')).toBe(plain)
     expect(spelt('example.com:81', { host: 'example.com:81' }, 'example.com')).toBe(
@@ -281,7 +281,7 @@ describe('the spelling of the host in the key', () => {
     expect(groupOf(spelt(known, headers))).toBe(plain)
   })
 
-  it('is kept letter by letter', () => {
+  it('is distinguished letter by letter', () => {
     const asked = [
       ...['EVIL', 'evil', 'Evil'].map((host) => spelt('example.com', { host })),
       ...['OTHER', 'other', 'Other'].map((host) =>
@@ -304,7 +304,7 @@ describe('the spelling of the host in the key', () => {
   })
 })
 
-describe('fields in which a client claims a URL', () => {
+describe('fields such as X-Forwarded-Host, in which a client claims a URL', () => {
   const claim = (headers: Record<string, string>, rest: Partial<RequestView> = {}) =>
     keyOf(view('/a', { headers, ...rest }))
 
@@ -343,20 +343,20 @@ describe('fields in which a client claims a URL', () => {
     )
   })
 
-  it('make variants of a URL, as a path does that a middleware has rewritten', () => {
+  it('make a variant of a URL, like a path that a middleware has rewritten', () => {
     const sent = (rewritten?: string) => keyOf(view('/a', { rewritten }))
     expect(new Set([sent(), sent('/de/a'), sent('/en/a')]).size).toBe(3)
     expect(groupOf(sent('/de/a'))).toBe(key('/a'))
   })
 
-  it('have no effect with a key option', () => {
+  it('are not in the key if the key option is set', () => {
     const options: Options = { key: () => 'k' }
     expect(withHeaders({ 'x-forwarded-host': 'evil.test' }, options)).toBe(withHeaders({}, options))
   })
 })
 
-describe('callbacks for the key', () => {
-  it('get the native request, and the option key replaces only the URL in the key', () => {
+describe('the options key and identity', () => {
+  it('get the native request, and key replaces only the URL in the key', () => {
     const options: Options = { key: (native) => `k${native}`, vary: ['x-a'], identity: () => 'me' }
     const one = keyOf(view('/a', { headers: { 'x-a': '1' } }), options, [], 7)
     expect(one).toBe('http:key 3:=k7\u0000v3:x-a1:1i3:=me')
@@ -364,16 +364,16 @@ describe('callbacks for the key', () => {
     expect(keyOf(elsewhere, options, [], 7)).toBe(one)
   })
 
-  it('give a key that can be rebuilt without a request', () => {
+  it('give the key that a purge computes without a request', () => {
     expect(customKey('a:b')).toBe(key('/', { key: () => 'a:b' }))
   })
 
-  it('cannot return a text that equals the key of a URL', () => {
+  it('cannot give a key that equals the key of a URL', () => {
     const imitation = key('/a').slice('http:'.length)
     expect(key('/', { key: () => imitation })).not.toBe(key('/a'))
   })
 
-  it('keep callers apart, and requests without a caller apart from all of them', () => {
+  it('separate callers from each other and from requests without a caller', () => {
     const identities = ['', 'a', 'b', '\ud800', '\ud801', '"\\ud800"', '\ufffd']
     const keys = identities.map((identity) => key('/', { identity: () => identity }))
     const asStored = [...keys, key('/')].map((text) => Buffer.from(text, 'utf8').toString('hex'))
@@ -381,7 +381,7 @@ describe('callbacks for the key', () => {
   })
 
   it.each([undefined, null, 42, {}, Promise.resolve('a')])(
-    'fail the request when they return %s',
+    'make the request fail if they return %s',
     (value) => {
       const callback = (() => value) as unknown as () => string
       for (const option of ['key', 'identity'] as const) {
@@ -395,7 +395,7 @@ describe('callbacks for the key', () => {
     },
   )
 
-  it('fail the request when they throw, with the reason', () => {
+  it('make the request fail if they throw, and the error states the reason', () => {
     const cause = new Error('no user')
     const identity = () => {
       throw cause

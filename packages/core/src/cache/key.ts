@@ -57,7 +57,7 @@ export function urlKey({ scheme, host, target }: Url, rule: CacheConfig['query']
 
 /**
  * Request fields that frameworks, apps and their libraries read in place of the host, the scheme or
- * the path. Some read them even if no trusted proxy has set them.
+ * the path. Some of this code reads the fields even if no trusted proxy has set them.
  */
 export const ADDRESS_FIELDS: ReadonlySet<string> = new Set([
   ...['x-forwarded-host', 'x-original-host', 'x-host', 'x-http-host-override'],
@@ -71,9 +71,9 @@ export const ADDRESS_FIELDS: ReadonlySet<string> = new Set([
 ])
 
 /**
- * The `Host`, `:authority` and TLS server name of the request, each if it differs from `host` in
- * lower case. They differ behind a trusted proxy, and if the client uses capitals. A handler may
- * read any of them, so all are in the key.
+ * The `Host`, `:authority` and TLS server name of the request. Each of them is left out if it
+ * equals `host` in lower case. They differ behind a trusted proxy, and if the client uses capitals.
+ * A handler may read any of these names.
  */
 function hostPart({ host, headers, servername }: RequestView): string {
   const known = host.toLowerCase()

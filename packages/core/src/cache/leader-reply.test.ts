@@ -25,18 +25,18 @@ describe("the response to the leader's client", () => {
       expect(reply('bytes=0-1', length(value)), value).toBeUndefined()
   })
 
-  it('is full if Content-Length is not the length of the body', () => {
+  it('is sent in full if Content-Length is not the length of the body', () => {
     const whole = new Uint8Array(9)
     expect(reply('bytes=0-1', length('10'), { whole })).toBeUndefined()
     expect(reply('bytes=0-1', [], { whole })).toMatchObject({ end: 2 })
   })
 
-  it('is full if the handler frames the body itself, or sends a part itself', () => {
+  it('is sent in full if the handler frames the body itself, or sends a range itself', () => {
     expect(reply('bytes=0-1', [...length('10'), ['transfer-encoding', 'chunked']])).toBeUndefined()
     expect(reply('bytes=0-1', [...length('10'), ['content-range', 'bytes 0-9/99']])).toBeUndefined()
   })
 
-  it('is cut from an unstored response only if the handler offers ranges', () => {
+  it('is cut to a range of an unstored response only if the handler offers ranges', () => {
     const offers = (value: string): HeaderList => [...length('10'), ['accept-ranges', value]]
     const own = { store: false }
     for (const value of ['none', '', 'kilobytes', 'x-bytes-x'])
@@ -45,7 +45,7 @@ describe("the response to the leader's client", () => {
       expect(reply('bytes=0-1', offers(value), own), value).toMatchObject({ status: 206 })
   })
 
-  it('has no-transform once if it is cut, so that no compressor changes it', () => {
+  it('has no-transform once if it is cut, so that compression does not change it', () => {
     const cached = (value: string): HeaderList => [...length('10'), ['cache-control', value]]
     const said = (headers: HeaderList) => (reply('bytes=0-1', headers) as LeaderPart).fields[2]?.[1]
     expect(said(length('10'))).toBe('no-transform')

@@ -1,6 +1,6 @@
-// The reply to the client whose request runs the handler. The conditions and the range of that
-// client are hidden from the handler. So the cache applies them, and sends 304, 206 or 416 in place
-// of the handler's 200.
+// The reply to the client whose request runs the handler. The handler does not see the conditions
+// and the range of that client. So the cache applies them, and sends 304, 206 or 416 in place of
+// the handler's 200.
 
 import { contentRange, selectRange } from '../http/byte-range.ts'
 import { headersOf304, notModified } from '../http/conditional.ts'

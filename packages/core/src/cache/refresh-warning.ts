@@ -45,7 +45,7 @@ export function watchRefresh<Native>(
 }
 
 const STALE = 'The stale response is served until its stale window ends.'
-/** The new response may not be shared. */
+/** Outcome of a refresh whose new response may not be shared. */
 const DROPPED = 'The stored response is no longer used.'
 
 function failureOf(
@@ -74,7 +74,7 @@ function failureOf(
   }
 }
 
-/** The query may have secrets, so the name has none. */
+/** The name in the warning is the path without the query, because a query may have secrets. */
 function nameOf({ target }: RequestView): string {
   const [path] = target.split('?', 1)
   return `GET ${path}`

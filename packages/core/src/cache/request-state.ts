@@ -30,11 +30,13 @@ export class RequestState<Native> implements Caller {
   /** Number of lookups that found an entry of another variant. */
   mismatches = 0
   /**
-   * Number of live responses (`respondLive`) that ended too early. The client got no byte of them.
+   * Number of live responses (`respondLive` in handle-cached.ts) that ended too early. The client
+   * got no byte of them.
    */
   cuts = 0
   /** If this request is the leader: settles when its handler has ended. */
   running: Promise<unknown> | undefined
+  scope: Caller['scope']
   readonly rt: Runtime
   readonly config: CacheConfig<Native>
   readonly index: VaryIndex
@@ -106,6 +108,7 @@ export class RequestState<Native> implements Caller {
     start: RunParameters['start'],
   ): Promise<FillResult> {
     const { rt, config, plainKey, exchange } = this
+    if (this.scope !== undefined) exchange.captureContext?.()
     const { request } = exchange
     const nativeOf = (natives: Natives | undefined) => (natives?.[0] ?? exchange.native) as Native
     return runOrigin(rt, {
@@ -122,7 +125,10 @@ export class RequestState<Native> implements Caller {
   }
 }
 
-/** Whether the handler may have stopped because its client left. If so, the next waiter leads. */
+/**
+ * Whether the handler may have stopped because its client left. Then the result does not count, and
+ * the next waiter leads.
+ */
 function mayBeDueToDisconnect(result: FillResult): boolean {
   if (result.type === 'pass') return !result.remember
   return result.type === 'failure' || result.type === 'abandoned'
@@ -138,7 +144,10 @@ export function forwardMiss<Native>(
   return forward(state.exchange, state.config, reason, detail, watch)
 }
 
-/** Counts a miss of a request whose route is known only if the middleware is mounted on one. */
+/**
+ * Counts a miss. The request has not reached the handler, so its route is known only if the
+ * middleware is mounted on a route.
+ */
 export function countMiss<Native>({ rt, exchange }: RequestState<Native>): void {
   rt.counts.miss(rt.counts.route(exchange.routeOf?.(exchange.native)))
 }
@@ -155,7 +164,10 @@ export function forward<Native>(
   return exchange.forward(status, watch)
 }
 
-/** Makes an inner cache with the same key forward the request, without a second lookup and wait. */
+/**
+ * Makes an inner cache with the same key forward the request to the handler. Otherwise the request
+ * would be looked up, and would wait, a second time.
+ */
 export function skipInner<Native>({ exchange, plainKey }: RequestState<Native>): OnInner {
   return (inner) => (inner.keyOf(exchange.request) === plainKey ? undefined : [])
 }

@@ -32,7 +32,7 @@ function hit(entry: StoredResponse, cacheName: string | undefined, now: number):
   return readyFrom(request, config, held, entry, facts, now).fields
 }
 
-it('the list of header fields of a hit is shared by hits in the same second and cache only', () => {
+it('the header fields of hits are one shared list only in the same second and cache', () => {
   const entry = stored()
   const first = hit(entry, 'a', NOW + 1)
   expect(first).toEqual([
@@ -47,7 +47,7 @@ it('the list of header fields of a hit is shared by hits in the same second and 
   )
 })
 
-it('the list of header fields of a hit is freed when its entry was dropped', async () => {
+it('the shared list of header fields is freed after its entry was dropped', async () => {
   setFlagsFromString('--expose-gc')
   const collect: () => void = runInNewContext('gc')
   const lists = Array.from({ length: 10 }, () => new WeakRef(hit(stored(), 'a', NOW)))

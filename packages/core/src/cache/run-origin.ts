@@ -59,7 +59,7 @@ export interface RunParameters {
   readonly allowsEtag: (natives: Natives | undefined) => boolean
   /** The pattern of the route that handled the request. */
   readonly routeOf: (natives: Natives | undefined) => string | undefined
-  /** Runs the handler. In a background refresh, it writes to a detached response. */
+  /** Runs the handler. In a background refresh, its response has no client. */
   readonly start: (observer: OriginObserver) => Promise<OriginEnd>
 }
 
@@ -73,7 +73,7 @@ export function runOrigin(rt: Runtime, parameters: RunParameters): Promise<FillR
 }
 
 /**
- * One run of the handler. An adapter calls its functions. They are fields, not methods, because
+ * One run of the handler. The adapter calls its functions. They are fields, not methods, because
  * wrappers copy the object with `{ ...run, onHead }`.
  */
 class OriginRun implements OriginObserver {
@@ -262,7 +262,8 @@ class OriginRun implements OriginObserver {
     if (end.type === 'failed') return failedRun(end)
     if (end.type === 'not-captured') {
       if (end.reason === 'incomplete') return { type: 'abandoned' }
-      // An adapter declines a response that became personal after `onHead`, mostly by a cookie.
+      // The response was storable in `onHead`. After that, the adapter stopped the capture, usually
+      // because another layer set a cookie.
       const reason = end.reason === 'declined' ? 'set-cookie' : end.reason
       return { type: 'pass', reason, remember: true }
     }

@@ -21,8 +21,8 @@ export class RunSlot {
   }
 
   /**
-   * Wraps `settle`, which frees the slot of the fill. If the handler goes on, another slot is taken
-   * before that.
+   * Wraps `settle`, which frees the slot of the fill. If the handler goes on after the result, the
+   * wrapper first takes another slot for it.
    */
   before(settle: (result: FillResult) => void): (result: FillResult) => void {
     return (result) => {
@@ -33,8 +33,8 @@ export class RunSlot {
 
   #takeSlot(result: FillResult): void {
     const { type } = result
-    // The inner cache needs a slot for its own run. If this run had one, the inner cache could wait
-    // for it forever.
+    // The inner cache needs a slot for its own run. If this run kept one, the inner cache could
+    // wait for that slot forever.
     if (type === 'pass' && result.reason === STORED_BY_INNER.reason) this.#hasEnded = true
     const needsNoSlot = this.#hasEnded || type === 'store' || type === 'not-modified'
     if (!needsNoSlot && !this.#lead.hasTimedOut) this.#freeSlot ??= this.#lead.keepSlot?.()

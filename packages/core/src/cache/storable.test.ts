@@ -50,7 +50,7 @@ describe('the lifetime of a response', () => {
     expect(freshMs([['expires', new Date(NOW + 3_000).toUTCString()]])).toBe(3_000)
   })
 
-  it('is taken from the fields of the response without ttlMs', () => {
+  it('comes from the fields of the response if ttlMs is not set', () => {
     expect(freshMs(cc('max-age=60'), {})).toBe(60_000)
     expect(freshMs(cc('max-age=0, s-maxage=60'), {})).toBe(60_000)
     expect(freshMs([], {})).toBe('no-freshness')
@@ -68,7 +68,7 @@ describe('the lifetime of a response', () => {
     expect(reason(headers, {})).toBe('expired')
   })
 
-  it('is ttlMs with overrideHeaders', () => {
+  it('is ttlMs if overrideHeaders is set', () => {
     const options = { ...TTL, overrideHeaders: true }
     expect(freshMs(cc('max-age=0'), options)).toBe(10_000)
     expect(freshMs(cc('s-maxage=99'), options)).toBe(10_000)
@@ -132,7 +132,7 @@ describe('the status of a response', () => {
   )
 
   it.each([100, 103, 206, 304, 401, 403, 407, 408, 421, 425, 429])(
-    'keeps %d from being stored',
+    'prevents %d from being stored',
     (status) => {
       const expected = { store: false, reason: 'status', failure: false }
       expect(judge(cc('public, max-age=60'), TTL, status)).toEqual(expected)
@@ -160,7 +160,7 @@ describe('the status of a response', () => {
     },
   )
 
-  it.each([404, 410])('gives %d a lifetime of its own', (status) => {
+  it.each([404, 410])('gives %d at most the lifetime negativeTtlMs', (status) => {
     const negative = { ...TTL, negativeTtlMs: 2_000 }
     expect(reason([], TTL, status)).toBe('status')
     expect(freshMs([], negative, status)).toBe(2_000)
@@ -243,7 +243,7 @@ describe('Vary of a response', () => {
     })
   })
 
-  it('forbids storing with *', () => {
+  it('forbids storing if it is *', () => {
     expect(
       reason([
         ['vary', 'a'],
@@ -252,7 +252,7 @@ describe('Vary of a response', () => {
     ).toBe('vary-star')
   })
 
-  it('forbids storing with Cookie, unless the key has it', () => {
+  it('forbids storing if it names Cookie, unless cookies are in the key', () => {
     const headers: HeaderList = [['vary', 'Cookie']]
     expect(reason(headers)).toBe('vary-cookie')
     expect(reason(headers, { ...TTL, cookies: 'ignore' })).toBe('vary-cookie')
@@ -261,7 +261,7 @@ describe('Vary of a response', () => {
     expect(reason(headers, { ...TTL, identity: () => 'me' })).toBe('stored')
   })
 
-  it('forbids storing with Authorization, unless the key has it', () => {
+  it('forbids storing if it names Authorization, unless that field is in the key', () => {
     const headers: HeaderList = [['vary', 'Authorization']]
     expect(reason(headers)).toBe('vary-authorization')
     expect(reason(headers, { ...TTL, authorization: 'ignore' })).toBe('vary-authorization')
@@ -271,7 +271,7 @@ describe('Vary of a response', () => {
 })
 
 describe('Authorization in the request', () => {
-  it('does not forbid storing if the option ignores it', () => {
+  it('does not forbid storing if the option authorization is ignore', () => {
     const request = { ...REQUEST, headers: { authorization: 'Bearer x' } }
     expect(judge([], { ...TTL, authorization: 'ignore' }, 200, request).store).toBe(true)
   })
@@ -314,7 +314,7 @@ describe('the stale windows', () => {
 })
 
 describe('judgeHead', () => {
-  it('never throws, and never stores for 0 ms', () => {
+  it('never throws, and never allows storing for 0 ms', () => {
     const names = ['cache-control', 'expires', 'age', 'vary', 'date', 'pragma'] as const
     const pair = fc.tuple(fc.constantFrom(...names), fc.string())
     fc.assert(

@@ -32,7 +32,7 @@ export interface Storable {
 export interface NotStorable {
   readonly store: false
   readonly reason: NotStorableReason
-  /** Whether the origin failed. Then an older entry may be served instead (stale-if-error). */
+  /** Whether the origin failed. Then the stored entry may be served instead (stale-if-error). */
   readonly failure: boolean
 }
 
@@ -92,8 +92,9 @@ function statusReason<Native>(
   if (status < 200 || NEVER_STORED.has(status)) return 'status'
   if (config.statuses.has(status)) return undefined
   if (isNegative(status) && config.negativeTtlMs !== undefined) return undefined
-  // Other 4xx are about the request, often about a header that is not in the key. Their explicit
-  // freshness means nothing: Express keeps the Cache-Control that a handler sets before it throws.
+  // Other 4xx are about the request, often about a header that is not in the key. Explicit
+  // freshness does not make them storable, because it may be unintended: Express keeps the
+  // Cache-Control that a handler sets before it throws.
   const mayBeExplicit = status < 400 || isNegative(status)
   return explicit && mayBeExplicit ? undefined : 'status'
 }
@@ -159,8 +160,8 @@ function withCoding(headers: HeaderList, vary: readonly string[]): readonly stri
 
 /**
  * The freshness lifetime, counted from the arrival of the head (RFC 9111 §4.2). A configured
- * lifetime begins then. An explicit one began when the response was generated, so its age is
- * subtracted.
+ * lifetime begins at that moment. An explicit lifetime began when the response was generated, so
+ * the age of the response is subtracted.
  */
 function lifetimeMs<Native>(
   status: number,
@@ -226,8 +227,8 @@ export function notStored(verdict: NotStorable, status: number): FillResult {
 }
 
 /**
- * Reasons that may hold for one request only, so the key is not marked hit-for-miss: the `tags`
- * callback failed, an inner cache took over, one spelling of the URL was redirected.
+ * Reasons that may hold for one request only, so the key does not become hit-for-miss: the `tags`
+ * callback failed, an inner cache stores the response, one spelling of the URL was redirected.
  */
 const OF_ONE_REQUEST: ReadonlySet<string> = new Set(['tags', 'inner-cache', 'self-redirect'])
 
@@ -249,7 +250,7 @@ export const LOST_BODY: NotStorable = { store: false, reason: 'status', failure:
 /**
  * Whether a 204 or 205 would replace an entry with a body. Such a response is more often an error
  * of the handler than intended. So it is sent to its client but not stored (RFC 9111 §3 allows
- * that). Once the older entry is gone, a 204 or 205 is stored like any other response.
+ * that). Once the stored entry is gone, a 204 or 205 is stored like any other response.
  */
 export function replacesBody({ status }: CapturedHead, { previous }: Lead): boolean {
   return (

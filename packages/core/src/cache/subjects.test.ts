@@ -69,7 +69,7 @@ async function get(
 }
 
 describe('the tags option', () => {
-  it('tags every response that a cache stores', async () => {
+  it('applies to every response that the cache stores', async () => {
     const cache = cacheWith({ tags: ['shop', 'a'] })
     expect([await get(cache), await get(cache)]).toEqual(['run 1 stored', 'hit'])
     await stampede.purge({ tag: 'other' })
@@ -78,7 +78,7 @@ describe('the tags option', () => {
     expect([await get(cache), await get(cache)]).toEqual(['run 2 stored', 'hit'])
   })
 
-  it('is called once for each stored run, with its request and response', async () => {
+  it('is called once for each run whose response is stored, with its request and response', async () => {
     const asked: string[] = []
     const tags: Tags = (req, { locals }) => {
       asked.push(`${req.target}: ${locals}`)
@@ -100,7 +100,7 @@ describe('the tags option', () => {
     expect(await get(cache)).toMatch(/^run 6/)
   })
 
-  it('tags a stored 404, too', async () => {
+  it('applies to a stored 404, too', async () => {
     const cache = cacheWith({ tags: ['a'], negativeTtlMs: 5_000 })
     await get(cache, [], { status: 404 })
     expect(await get(cache)).toBe('hit')
@@ -133,7 +133,7 @@ describe('the tags option', () => {
       /^stampedeCache\.tags: received .+; return up to/,
     ],
   ])(
-    'stores nothing and warns once if it %s, and sets no hit-for-miss marker',
+    'prevents storing and warns once if the function %s, and sets no hit-for-miss marker',
     async (_, tags, text) => {
       const cache = cacheWith({ tags })
       expect(await get(cache)).toBe('run 1 detail=tags')
@@ -145,7 +145,7 @@ describe('the tags option', () => {
     },
   )
 
-  it('counts together with the tags of the response, and too many prevent storing', async () => {
+  it('counts together with tags in the response, and too many of them prevent storing', async () => {
     const names = (n: number) => Array.from({ length: n }, (_, i) => `${i}`)
     const cache = cacheWith({ tags: names(200) })
     const tagged = (n: number): HeaderList => [['cache-tag', names(n).join(',')]]
@@ -189,7 +189,7 @@ describe('tags in a response', () => {
     expect(await get(cache)).toBe('hit')
   })
 
-  it('are neither stored nor sent, like Stampede-Cache-Control', async () => {
+  it('are removed before the response is stored or sent, like Stampede-Cache-Control', async () => {
     const cache = cacheWith()
     const removed: unknown[] = []
     const sent: HeaderList[] = []

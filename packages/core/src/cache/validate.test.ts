@@ -220,14 +220,14 @@ describe('a stale entry with a validator', () => {
 })
 
 describe('a client with a condition of its own', () => {
-  it('gets the full response if it has another version', async () => {
+  it('gets the full response if the client has another version', async () => {
     await stale(TAGGED, UNCHANGED)
     const got = await ask({ 'if-none-match': '"0"' })
     expect([got.status, got.body]).toEqual([200, 'the whole'])
     expect(asked[1]).toEqual({ 'if-none-match': '"1"' })
   })
 
-  it("gets 304 if it has this version, with the app's new fields", async () => {
+  it('gets 304 with the new fields of the handler if the client has this version', async () => {
     await stale(TAGGED, { ...UNCHANGED, headers: { ...UNCHANGED.headers, 'set-cookie': 'a=1' } })
     const got = await ask({ 'if-none-match': '"1"' })
     expect([got.status, got.body]).toEqual([304, ''])
@@ -242,7 +242,7 @@ describe('a 304', () => {
     ['private', { 'cache-control': 'private' }],
     ['no-store', { 'cache-control': 'no-store' }],
     ['expired', { expires: T1 }],
-  ])('goes to its own client only, and stores nothing, if it has %s', async (reason, headers) => {
+  ])('is used only for its own client if it has %s', async (reason, headers) => {
     await stale(TAGGED, { status: 304, headers })
     const got = await ask()
     expect([got.status, got.body]).toEqual([200, 'the whole'])
@@ -253,7 +253,7 @@ describe('a 304', () => {
     expect(statusOf(next)).toBe('Stampede; fwd=uri-miss; fwd-status=200; stored')
   })
 
-  it('updates nothing if it names another version, and the next fill is unconditional', async () => {
+  it('updates nothing if it names another version, and the next fill has no condition', async () => {
     await stale(TAGGED, { status: 304, headers: { etag: '"2"', 'x-run': '2' } })
     const got = await ask()
     expect([got.status, got.body]).toEqual([200, 'the whole'])
@@ -281,7 +281,7 @@ describe('a 304', () => {
   })
 
   it.each(['first', 'second'])(
-    'keeps the %s tag of an entry, by which a purge still finds it',
+    'keeps the %s tag of an entry, so that a purge still finds the entry',
     async (tag) => {
       const named = (name: string) => ({ etag: '"1"', 'surrogate-key': name })
       await stale({ headers: named('first'), body: 'a' }, { status: 304, headers: named('second') })
@@ -320,7 +320,7 @@ describe('the store during a revalidation', () => {
     expect(events).toContain('fill.fenced')
   })
 
-  it('refuses the commit after a purge, and stores nothing', async () => {
+  it('refuses the commit after a purge, and nothing is stored', async () => {
     cache = cacheWith({ key: () => 'page' })
     await stale(TAGGED, UNCHANGED)
     stores.a.next('commit', async (work) => {
@@ -343,7 +343,7 @@ describe('the store during a revalidation', () => {
     expect(statusOf(await ask())).toBe('Stampede; hit; ttl=10')
   })
 
-  it('may be unavailable: this process then serves its own entry again', async () => {
+  it('may be unavailable, and this process then serves its own copy', async () => {
     await stale(TAGGED, UNCHANGED)
     stores.a.always = refuse
     expect(statusOf(await ask())).toBe(

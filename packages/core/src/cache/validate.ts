@@ -1,7 +1,7 @@
-// Revalidation (RFC 9111 §4.3). If a fill has an older entry, the handler gets the `ETag` and
-// `Last-Modified` of that entry as conditions, in place of the client's own conditions. If the
-// handler responds 304, the client gets the full response that the 304 confirms. If the client's
-// own conditions match, it gets a 304.
+// Revalidation (RFC 9111 §4.3). If the store has an entry from before a fill, the handler gets the
+// `ETag` and `Last-Modified` of that entry as conditions, in place of the client's own conditions.
+// If the handler responds 304, the client gets the full response that the 304 confirms. If the
+// client's own conditions match, it gets a 304.
 //
 // A 304 with other validators cannot update the entry, and the cache has no other body. So the
 // client of the fill gets the stored response, the entry is dropped, and the next fill gets a full
@@ -27,7 +27,7 @@ import type { CacheConfig } from './cache-config.ts'
 import { replyFrom } from './respond.ts'
 import type { NotStorable } from './storable.ts'
 
-/** A revalidation: the older entry, and the conditions that the handler gets. */
+/** A revalidation: the entry from before the fill, and the conditions that the handler gets. */
 export interface Revalidation {
   readonly previous: HeldEntry
   readonly stored: StoredResponse
@@ -95,7 +95,7 @@ const PER_REPLY: ReadonlySet<string> = new Set(['age', 'cache-status', ...OWN_FI
 
 /**
  * Adds the fields of the handler's 304, including cookies, to the 304 for its client. `Vary` is not
- * replaced, because `freshen` has merged both.
+ * replaced, because `updatedHead` has merged both fields.
  */
 function withOwnFields(reply: Reply, { headers }: CapturedHead): Reply {
   const own = headers.filter(([name]) => !PER_REPLY.has(name) && name !== 'vary')

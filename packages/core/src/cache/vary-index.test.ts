@@ -15,12 +15,12 @@ const found = (vary: StoredResponse['vary']): StoredResponse => ({
 const GERMAN = found([['accept-language', 'de']])
 
 describe('the learned Vary of a URL', () => {
-  it("is empty until a request does not fit the values of an entry's Vary fields", () => {
+  it('is empty until a request differs in a Vary field of the stored entry', () => {
     const index = new VaryIndex()
     expect(index.namesFor('k', { 'accept-language': 'de' })).toEqual([])
   })
 
-  it('is in the key of every request, except those that fit the first response', () => {
+  it('is in the key of every request, except of those that match the first response', () => {
     const index = new VaryIndex()
     index.learn('k', [], GERMAN)
     expect(index.namesFor('k', { 'accept-language': 'de' })).toEqual([])
@@ -50,7 +50,7 @@ describe('the learned Vary of a URL', () => {
     expect(names).toEqual(['accept-language', 'x-theme'])
   })
 
-  it('follows the first response after that was replaced', () => {
+  it('is replaced when the first response is replaced', () => {
     const index = new VaryIndex()
     index.learn('k', [], GERMAN)
     index.learn('k', [], found([['accept-language', 'fr']]))

@@ -33,7 +33,10 @@ export class VaryIndex {
     return selectionOf(learned.names, headers) === learned.plain ? NONE : learned.names
   }
 
-  /** Learns from an entry that the request does not match. `names` are those in its lookup key. */
+  /**
+   * Learns from an entry that the request does not match. `names` are the `Vary` fields in the key
+   * of the lookup that found the entry.
+   */
   learn(plainKey: string, names: readonly string[], found: StoredResponse): void {
     const url = indexKey(plainKey)
     const foundNames = found.vary.map(([name]) => name)

@@ -47,7 +47,7 @@ const noise = (bytes: number) =>
 const create = (maxEntryBytes = 1e6) => new L1({ maxBytes: 1e7, maxEntries: 100, maxEntryBytes })
 
 describe('a compressed form', () => {
-  it('is made after a request, counted, and used for later clients that accept it', async () => {
+  it('is made after a request, counted, and sent to later clients that accept it', async () => {
     const compression = readCompression('stampedeCache.compress', true)
     const l1 = create()
     const entry = held(l1, 'k', page('text '.repeat(1_000)))
@@ -72,7 +72,7 @@ describe('a compressed form', () => {
     expect(codedBytes(loose.body)).toBe(0)
   })
 
-  it('is dropped if the entry becomes too large with it, and not tried again', async () => {
+  it('is dropped, and not made again, if the entry becomes too large with it', async () => {
     const compression = readCompression('stampedeCache.compress', { codings: ['gzip'] })
     const l1 = create(3_500)
     const entry = held(l1, 'k', page(`${Math.random()} `.repeat(100).slice(0, 2_000)))
@@ -85,7 +85,7 @@ describe('a compressed form', () => {
     expect(compression?.formOf(entry, GZIP).body).toBe(entry.body)
   })
 
-  it('takes no more memory than it counts, even if it is small', async () => {
+  it('takes no more memory than is counted for it', async () => {
     const compression = readCompression('stampedeCache.compress', true)
     const l1 = create()
     const entry = held(l1, 'k', page('text '.repeat(1_000)))
@@ -97,7 +97,7 @@ describe('a compressed form', () => {
     expect(codedBytes(entry.body)).toBeLessThan(2_000)
   })
 
-  it('is dropped if it is too large, without effect on others', async () => {
+  it('is dropped if it is too large, and other forms of the entry stay', async () => {
     const compression = readCompression('stampedeCache.compress', {
       codings: ['br', 'gzip'],
       minBytes: 0,
@@ -140,11 +140,11 @@ describe('a compressed form', () => {
     [['br'], "stampedeCache.compress: received an array of 1; use true, or { codings: ['br'] }"],
     [{ codings: ['br', 'brotli'] }, 'stampedeCache.compress.codings[1]: received "brotli"; use'],
     [{ codings: ['br', 'gzip', 'br'] }, 'codings[2]: received "br"; this coding is listed twice'],
-  ])('is refused at creation for %j', (option, said) => {
+  ])('cannot be configured with %j', (option, said) => {
     expect(() => readCompression('stampedeCache.compress', option)).toThrow(said)
   })
 
-  it('may be zstd alone only if this Node supports zstd', () => {
+  it('may be only zstd if this Node supports zstd', () => {
     const old = ['br', 'gzip'] as const
     expect(() => readCompression('stampedeCache.compress', { codings: ['zstd'] }, old)).toThrow(
       'stampedeCache.compress.codings: received "zstd"; zstd needs Node 22.15',

@@ -1,5 +1,7 @@
-// One call of getOrSet: it runs its factory as the leader, and gets its value from a resolution.
+// One call of getOrSet. If the call is the leader, it runs its factory. Its value comes from the
+// resolution of its flight.
 
+import { AsyncResource } from 'node:async_hooks'
 import { type HeldEntry, mayServeOnError, type StoredValue } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
 import {
@@ -21,6 +23,7 @@ import { dataKey } from '../ports/key.ts'
 import type { Position } from '../ports/store.ts'
 import { tagSubject } from '../ports/subject.ts'
 import { evaluateTags } from '../tags.ts'
+import { inScope } from '../tracing.ts'
 import { type Factory, FillContext, NOT_MODIFIED, storedValue } from './factory-context.ts'
 import { type Plan, ttlOf, WHERE } from './get-or-set-options.ts'
 import { decodeData, decodeOwn, encodeData, type Serializer } from './value.ts'
@@ -30,6 +33,7 @@ import { decodeData, decodeOwn, encodeData, type Serializer } from './value.ts'
  * of the factory itself.
  */
 export class Call<T, P> implements Caller {
+  scope: Caller['scope']
   readonly #rt: Runtime
   readonly #key: string
   readonly #factory: Factory<T, P>
@@ -37,6 +41,7 @@ export class Call<T, P> implements Caller {
   readonly #serializer: Serializer | undefined
   /** Fence, signal and other facts about the last fill that this call led. */
   #lead: Lead | undefined
+  #context: AsyncResource | undefined
 
   constructor(
     rt: Runtime,
@@ -59,7 +64,9 @@ export class Call<T, P> implements Caller {
     const now = clock.now()
     try {
       const context = new FillContext(lead, held, now, this)
-      const returned = this.#factory(context)
+      // A traced fill is in the context of its caller already.
+      const scope = this.scope === undefined ? this.#context : undefined
+      const returned = inScope(scope, () => this.#factory(context))
       const isPromise = isThenable(returned)
       const value: unknown = isPromise ? await beforeDeadline(lead.signal, returned) : returned
       return value === NOT_MODIFIED ? this.#unchanged(held, asOf) : this.resultOf(value, asOf)
@@ -70,6 +77,14 @@ export class Call<T, P> implements Caller {
       route.runs += 1
       route.originMs += clock.now() - now
     }
+  }
+
+  /**
+   * Makes the current asynchronous context that of a later run. A call that joins a flight and
+   * later leads would otherwise run its factory in the context of the call that began the flight.
+   */
+  captureContext(): void {
+    this.#context ??= new AsyncResource('StampedeGetOrSet')
   }
 
   async refresh(lead: Lead): Promise<FillResult> {
@@ -126,8 +141,8 @@ export class Call<T, P> implements Caller {
       }
       case 'timed-out':
         return this.#runAfterWait()
-      // `live` and `gone` occur only for HTTP requests. `pass` means that the flight gave up after
-      // three abandoned runs.
+      // `live` and `gone` occur only for HTTP requests. For a call, `pass` means that three runs in
+      // a row ended without a result.
       case 'live':
       case 'gone':
       case 'pass':
@@ -141,8 +156,8 @@ export class Call<T, P> implements Caller {
   }
 
   /**
-   * Runs the factory after `waitMs`, if a concurrency slot is free. Without slots, all waiters
-   * would run it at the same time.
+   * Runs the factory after `waitMs`, if a concurrency slot is free. Without this limit, all waiters
+   * would run their factories at the same time.
    */
   async #runAfterWait(): Promise<T> {
     const { waitMs } = this.#plan

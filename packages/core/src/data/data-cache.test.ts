@@ -43,7 +43,7 @@ const optionError = (message: string) =>
   })
 
 describe('a data cache', () => {
-  it('keeps its keys apart from those of other caches, under names that a purge can use', async () => {
+  it('keeps its keys separate from other caches, under names that a purge can use', async () => {
     const { stampede, rates } = setUp()
     const other = stampede.cache('other', { ttlMs: 1_000 })
     expect(await rates.getOrSet('eur', () => 1)).toBe(1)
@@ -53,7 +53,7 @@ describe('a data cache', () => {
     expect([await rates.get('eur'), await other.get('eur')]).toEqual([undefined, 2])
   })
 
-  it('checks its defaults at creation, and overrides at each call', async () => {
+  it('checks its defaults at creation, and the options of each call', async () => {
     const { stampede, rates, clock } = setUp()
     expect(() => stampede.cache('a:b', { ttlMs: 1 })).toThrow(optionError('name: received "a:b"'))
     expect(() => stampede.cache('a', {} as DataCacheOptions)).toThrow(optionError('getOrSet.ttlMs'))
@@ -79,8 +79,8 @@ describe('a data cache', () => {
   })
 })
 
-describe('get', () => {
-  it('returns a stored value from memory or the store, and takes no lease', async () => {
+describe('get() of a data cache', () => {
+  it('returns a stored value from memory or the store until the stale window ends', async () => {
     const { a, b, clock } = two({ staleWhileRevalidateMs: 1_000 })
     expect(await a.get('k')).toBeUndefined()
     await a.getOrSet('k', () => 'value')
@@ -110,7 +110,7 @@ describe('get', () => {
   })
 })
 
-describe('set and delete', () => {
+describe('set() and delete() of a data cache', () => {
   it('replace and remove the value', async () => {
     const { rates } = setUp()
     expect(await rates.set('k', { at: new Date(0) })).toEqual({ at: '1970-01-01T00:00:00.000Z' })
@@ -120,7 +120,7 @@ describe('set and delete', () => {
     expect(await rates.get('k')).toBeUndefined()
   })
 
-  it('refuse the commit of an earlier fill', async () => {
+  it('prevent the commit of an earlier fill', async () => {
     const { rates } = setUp()
     let finish = (_: string) => {}
     const old = rates.getOrSet('k', () => new Promise<string>((resolve) => (finish = resolve)))
@@ -155,7 +155,7 @@ describe('set and delete', () => {
     expect([await filled, await b.get('k')]).toEqual(['other', 'set'])
   })
 
-  it('reject after waitMs while another process fills', async () => {
+  it('reject after waitMs while another call fills the key', async () => {
     const { rates, clock } = setUp()
     const stuck = rates.getOrSet('k', () => new Promise<string>(() => {}), { originTimeoutMs: 500 })
     const failed = expect(stuck).rejects.toMatchObject({ code: 'ERR_STAMPEDE_ORIGIN_TIMEOUT' })
@@ -169,7 +169,7 @@ describe('set and delete', () => {
   })
 
   it.each(['lookup', 'commit'] as const)(
-    'reject if the store accepts the purge and not the value (%s)',
+    'reject if the store gets the purge but not the value (%s fails)',
     async (operation) => {
       const { store, rates } = setUp()
       await rates.set('k', 'old')
@@ -180,7 +180,7 @@ describe('set and delete', () => {
     },
   )
 
-  it('resolve only when the value is stored', async () => {
+  it('resolve only after the value is stored', async () => {
     const { store, rates } = setUp()
     const gate = new Gate()
     store.next('commit', gate.delayReply)
@@ -192,7 +192,7 @@ describe('set and delete', () => {
     await set
   })
 
-  it('resolve although their own commit takes longer than waitMs', async () => {
+  it('resolve even if their own commit takes longer than waitMs', async () => {
     const { clock, store, stampede } = setUp()
     const rates = stampede.cache('soon', { ttlMs: 1_000, waitMs: 0 })
     const gate = new Gate()
@@ -236,7 +236,7 @@ describe('set and delete', () => {
     expect(await b.get('k')).toBe('new')
   })
 
-  it('report their fill as not in the background', async () => {
+  it('emit fill.started as a fill in the foreground', async () => {
     const { stampede, rates } = setUp()
     const started: boolean[] = []
     stampede.on('fill.started', ({ behind }) => started.push(behind))
@@ -254,7 +254,7 @@ describe('set and delete', () => {
     expect(await rates.get('k')).toBeUndefined()
   })
 
-  it('purge nothing if a promise for the value rejects, or the value cannot be stored', async () => {
+  it('purge nothing if the promise for the value rejects, or the value cannot be stored', async () => {
     const { store, rates } = setUp()
     await rates.set('k', Promise.resolve('old'))
     store.calls.length = 0
@@ -272,7 +272,7 @@ describe('set and delete', () => {
   })
 })
 
-describe('forceFresh', () => {
+describe('the option forceFresh', () => {
   it('runs the factory although a fresh value is stored', async () => {
     const { rates } = setUp()
     await rates.getOrSet('k', () => 1)
@@ -282,7 +282,7 @@ describe('forceFresh', () => {
   })
 })
 
-describe('wrap', () => {
+describe('wrap() of a data cache', () => {
   it('runs the function once per key', async () => {
     const { rates } = setUp()
     const asked: string[] = []
@@ -314,7 +314,7 @@ describe('wrap', () => {
 })
 
 describe('ttlMs as a function', () => {
-  it('gets the value, and returns the lifetime', async () => {
+  it('gets the value, and returns its lifetime', async () => {
     const { stampede, clock } = setUp()
     const ttlMs = ({ forMs }: { forMs: number }) => forMs
     const tokens = stampede.cache('tokens', { ttlMs })
@@ -324,7 +324,7 @@ describe('ttlMs as a function', () => {
     expect([await tokens.get('a'), await tokens.get('b')]).toEqual([undefined, { forMs: 100 }])
   })
 
-  it.each([0, '5', undefined, Number.NaN])('fails the call when it returns %o', async (bad) => {
+  it.each([0, '5', undefined, Number.NaN])('makes the call fail if it returns %o', async (bad) => {
     const { stampede } = setUp()
     const ttlMs = () => bad as number
     await expect(stampede.getOrSet('k', () => 1, { ttlMs })).rejects.toThrow(
@@ -339,7 +339,7 @@ describe('a serializer', () => {
     deserialize: (bytes) => new Map(JSON.parse(String(bytes))),
   }
 
-  it('stores values without a JSON form, and makes a new one for each call', async () => {
+  it('stores values without a JSON form, and makes a new value for each call', async () => {
     const { stampede } = setUp()
     const cache = stampede.cache('maps', { ttlMs: 1_000, serializer: maps as Serializer })
     const first: Map<string, number> = await cache.getOrSet('k', () => new Map([['a', 1]]))
@@ -425,7 +425,7 @@ describe('a serializer', () => {
     })
   })
 
-  it('fails the call if it returns neither text nor bytes', async () => {
+  it('makes the call fail if it returns neither text nor bytes', async () => {
     const { stampede } = setUp()
     const serializer = { serialize: () => 5, deserialize: String } as unknown as Serializer
     const cache = stampede.cache('broken', { ttlMs: 1_000, serializer })

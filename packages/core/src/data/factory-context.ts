@@ -43,8 +43,8 @@ interface ContextCall<P> {
 
 /**
  * Each field is computed when it is read. Hardly any factory reads one, and the signal alone would
- * be a tenth of the cost of a fill. A class, because V8 gives each object literal with getters a
- * hidden class of its own.
+ * be a tenth of the cost of a fill. This is a class, because V8 gives each object literal with
+ * getters a hidden class of its own.
  */
 export class FillContext<P> implements FactoryContext<P> {
   readonly #lead: Lead

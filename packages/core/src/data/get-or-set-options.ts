@@ -58,8 +58,8 @@ export interface GetOrSetOptions<T = unknown> {
   softTimeoutMs?: number
   /**
    * Factor of the random early refresh, which refreshes a fresh value in the background, once in
-   * the fleet. It is likelier near the end of `ttlMs` and with a slow factory. 1 is the published
-   * formula (XFetch). A greater factor begins earlier. 0 to 100, default 0: off.
+   * the fleet. The refresh is likelier near the end of `ttlMs` and with a slow factory. 1 is the
+   * published formula (XFetch). A greater factor begins earlier. 0 to 100, default 0: off.
    */
   earlyRefresh?: number
   /** Purges the key in the whole fleet, and then runs the factory. Default false. */
@@ -115,8 +115,8 @@ export function readPlan<T>(options: GetOrSetOptions<T>): Plan {
     for (const remembered of recent) if (isRemembered(options, remembered)) return remembered.plan
   }
   const bag = checkNames(WHERE, options, NAMES)
-  // Reads each option only once, because a getter could return another value the second time. The
-  // value that is remembered is then the one that was checked.
+  // Each option is read only once, because a getter could return another value the second time. So
+  // the values that are remembered are those that were checked.
   const values: Bag = Object.fromEntries(NAMES.map((name) => [name, bag[name]]))
   const plan: Plan = { ...readOptions(WHERE, values, OPTIONS), revalidate: 'background' }
   // The owner of an array may change its tags, so such options are not remembered.

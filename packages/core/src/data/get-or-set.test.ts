@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { afterEach, describe, expect, it } from 'vitest'
 import {
   createStampede,
@@ -25,7 +26,7 @@ function setUp(store: StampedeStore = memoryStore()) {
   return { clock, stampede, transcript, origin, get }
 }
 
-describe('a miss', () => {
+describe('a miss of getOrSet', () => {
   it('runs the factory once for all concurrent callers', async () => {
     const { origin, get, transcript } = setUp()
     const asked = [get(), get(), get()]
@@ -34,6 +35,32 @@ describe('a miss', () => {
     origin.run(0).resolve({ price: 5 })
     expect(await Promise.all(asked)).toEqual([{ price: 5 }, { price: 5 }, { price: 5 }])
     expect(transcript.take()).toEqual(['lease.granted', 'fill.started', 'fill.committed'])
+  })
+
+  it('runs the factory in the async context of its own caller, also if another call began the flight', async () => {
+    const { stampede } = setUp()
+    const user = new AsyncLocalStorage<string>()
+    const seen: unknown[] = []
+    const origin = new ScriptedOrigin<string>()
+    const get = (name: string) =>
+      user.run(name, () =>
+        stampede.getOrSet(
+          'k',
+          () => {
+            seen.push(user.getStore())
+            return origin.factory()
+          },
+          { ttlMs: 1_000 },
+        ),
+      )
+    const asked = [get('ann'), get('bob')]
+    await settled()
+    await stampede.purge({ key: 'k' })
+    origin.run(0).resolve('old')
+    await settled()
+    origin.run(1).resolve('new')
+    expect(await Promise.all(asked)).toEqual(['old', 'new'])
+    expect(seen).toEqual(['ann', 'bob'])
   })
 
   it('is a hit afterwards, until ttlMs is over', async () => {
@@ -54,7 +81,7 @@ describe('a miss', () => {
   })
 })
 
-describe('tags', () => {
+describe('tags of getOrSet', () => {
   it('are computed from the value that the factory returns, with its type', async () => {
     const { stampede } = setUp()
     const asked: unknown[] = []
@@ -75,7 +102,7 @@ describe('tags', () => {
   })
 })
 
-describe('a stale value', () => {
+describe('a stale value of getOrSet', () => {
   it('is returned at once, while one refresh runs in the background', async () => {
     const { origin, get, clock, transcript } = setUp()
     const swr = { staleWhileRevalidateMs: 5_000 }
@@ -104,7 +131,7 @@ describe('a stale value', () => {
     ])
   })
 
-  it('replaces an error of the factory within staleIfErrorMs, and no longer', async () => {
+  it('replaces an error of the factory only within staleIfErrorMs', async () => {
     const { origin, get, clock } = setUp()
     const sie = { staleIfErrorMs: 5_000 }
     const first = get(sie)
@@ -124,8 +151,8 @@ describe('a stale value', () => {
   })
 })
 
-describe('a failure', () => {
-  it('is shared with all waiters, and kept for the back-off', async () => {
+describe('a failure of the factory', () => {
+  it('is shared with all waiters and with calls in the back-off', async () => {
     const { origin, get, clock, transcript } = setUp()
     const asked = [get(), get(), get()].map((each) => each.catch((error: Error) => error.message))
     await settled()
@@ -151,8 +178,8 @@ describe('a failure', () => {
   })
 })
 
-describe('a purge', () => {
-  it('refuses the commit of a fill in flight, whose value only its own caller gets', async () => {
+describe('a purge of a getOrSet value', () => {
+  it('prevents the commit of a fill in flight, whose value only its own caller gets', async () => {
     const { origin, get, stampede, transcript } = setUp()
     const early = get()
     await settled()
@@ -168,7 +195,7 @@ describe('a purge', () => {
     expect(transcript.take()).toContain('fill.fenced')
   })
 
-  it('makes earlier followers look up again', async () => {
+  it('makes followers from before the purge look up again', async () => {
     const { origin, get, stampede } = setUp()
     const leader = get()
     const follower = get()
@@ -199,7 +226,7 @@ describe('a purge', () => {
 
 describe('a factory that does not end in time', () => {
   it.each(['ends late', 'fails late'])(
-    'is given up after originTimeoutMs, also by its own caller, and has no effect when it %s',
+    'is given up after originTimeoutMs even by its own caller, and has no effect when it %s',
     async (how) => {
       const { origin, get, clock } = setUp()
       const code = (error: { code: string; message: string }) => `${error.code} ${error.message}`
@@ -219,8 +246,8 @@ describe('a factory that does not end in time', () => {
   )
 })
 
-describe('values', () => {
-  it('are frozen, and as JSON makes them, also for the first caller', async () => {
+describe('values of getOrSet', () => {
+  it('are frozen and converted by JSON, also for the first caller', async () => {
     const { stampede } = setUp()
     const make = () => ({ at: new Date(0), list: [1] })
     const first = await stampede.getOrSet('v', make, { ttlMs: 1_000 })
@@ -263,7 +290,7 @@ describe('values', () => {
 describe('a factory that finds the stored value unchanged', () => {
   const keep = { keepMs: 60_000 }
 
-  it('commits the previous value again without producing it', async () => {
+  it('commits the previous value again without computing a value', async () => {
     const store = new FaultyStore()
     const { clock, stampede } = setUp(store)
     const ages: unknown[] = []
@@ -288,7 +315,7 @@ describe('a factory that finds the stored value unchanged', () => {
     expect(ages).toEqual([undefined, 3_000, 1_000])
   })
 
-  it('commits the previous value in a background refresh, too', async () => {
+  it('commits the previous value also in a background refresh', async () => {
     const store = new FaultyStore()
     const { clock, stampede } = setUp(store)
     const get = () =>
@@ -363,7 +390,7 @@ describe('a factory that finds the stored value unchanged', () => {
     })
   })
 
-  it('cannot return the result of notModified() in another call', async () => {
+  it('cannot return the result of notModified() from another call', async () => {
     const { clock, stampede } = setUp()
     let word: unknown
     await stampede.getOrSet('k', () => 'a', { ttlMs: 1_000, ...keep })
@@ -378,7 +405,7 @@ describe('a factory that finds the stored value unchanged', () => {
     })
   })
 
-  it('is not replaced after an error by a value that is kept only for revalidation', async () => {
+  it('passes its error on if the stored value is kept only for revalidation', async () => {
     const { clock, stampede } = setUp()
     await stampede.getOrSet('k', () => 'a', { ttlMs: 1_000, ...keep })
     await clock.advance(1_500)

@@ -1,14 +1,17 @@
 // `getOrSet`: the factory runs once per key in the fleet, and every caller gets its value.
 
+import type { HeldEntry } from '../entry/entry.ts'
 import { readPromise } from '../entry/parsed-value.ts'
 import { optionError } from '../errors.ts'
 import { purgeKey } from '../flight/hints.ts'
-import { dropUnreadable, readWithoutLease } from '../flight/lookup-or-lease.ts'
+import { countRead, dropUnreadable, readWithoutLease } from '../flight/lookup-or-lease.ts'
 import type { Resolution } from '../flight/resolution.ts'
 import { resolve } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
+import { traceHit } from '../flight/traced-lookup.ts'
 import { freshCopy } from '../l1/validity.ts'
 import { dataKey } from '../ports/key.ts'
+import { lookupTracing } from '../tracing.ts'
 import { Call, parseHeld } from './call.ts'
 import type { Factory } from './factory-context.ts'
 import { type Plan, WHERE } from './get-or-set-options.ts'
@@ -23,8 +26,11 @@ export async function get<T>(
 ): Promise<T | undefined> {
   checkKey(key)
   try {
-    const held = await readWithoutLease(rt, dataKey(key))
-    return held && parseHeld<T>(rt, key, held, serializer)?.value
+    const found = await readWithoutLease(rt, dataKey(key))
+    if (found === undefined) return undefined
+    const parsed = parseHeld<T>(rt, key, found.held, serializer)
+    if (parsed !== undefined) countRead(rt, dataKey(key), found)
+    return parsed?.value
   } catch (error) {
     // An unavailable store counts as a miss, as for getOrSet.
     rt.events.emit({ type: 'store.failed', key: dataKey(key), operation: 'lookup', error })
@@ -56,23 +62,31 @@ export function getOrSet<T, P = T>(
     const held = plan.forceFresh ? undefined : freshCopy(rt, internalKey, plan, rt.clock.now())
     if (held !== undefined) {
       if (known === undefined) recent.remember(key, internalKey)
-      rt.events.hit(internalKey, 'l1', false)
-      rt.counts.hit(held, false)
       const { entry } = held
       if (serializer === undefined && entry.type === 'value' && entry.encoding === 'json') {
+        countFreshHit(rt, internalKey, held)
         return readPromise(entry) as Promise<T>
       }
     }
     const call = new Call(rt, recent.prefix + key, factory, plan, serializer)
     if (held === undefined) return resolveCall(rt, internalKey, call, plan)
     const parsed = call.parseHeld(held)
-    if (parsed !== undefined) return Promise.resolve(parsed.value)
+    if (parsed !== undefined) {
+      countFreshHit(rt, internalKey, held)
+      return Promise.resolve(parsed.value)
+    }
     return dropUnreadable(rt, internalKey, held).then(() =>
       resolveCall(rt, internalKey, call, plan),
     )
   } catch (error) {
     return Promise.reject(error)
   }
+}
+
+function countFreshHit(rt: Runtime, internalKey: string, held: HeldEntry): void {
+  rt.events.hit(internalKey, 'l1', false)
+  rt.counts.hit(held, false)
+  if (lookupTracing.hasSubscribers) traceHit(internalKey)
 }
 
 async function resolveCall<T, P>(
@@ -84,6 +98,7 @@ async function resolveCall<T, P>(
   // Without this purge in the whole fleet, the call could get the value of an earlier fill.
   if (plan.forceFresh) await purgeKey(rt, internalKey, false)
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+    if (rt.flights.has(internalKey)) call.captureContext()
     const promised = resolve(rt, internalKey, plan, call)
     const resolution = promised instanceof Promise ? await promised : promised
     if (resolution.type !== 'hit' && resolution.type !== 'late') return call.valueFrom(resolution)

@@ -9,7 +9,7 @@ class Money {
 const cycle: Record<string, unknown> = {}
 cycle.deep = [{ again: cycle }]
 
-describe('a rejected value', () => {
+describe('a value that getOrSet rejects', () => {
   it.each([
     [{ a: [0, new Map()] }, 'value.a[1]: a Map would become {}; use Object.fromEntries(map)'],
     [{ tags: new Set() }, 'value.tags: a Set would become {}; use [...set]'],
@@ -32,7 +32,7 @@ describe('a rejected value', () => {
   })
 })
 
-describe('an accepted value', () => {
+describe('a value that getOrSet accepts', () => {
   it.each([
     [{ at: new Date(0), nothing: undefined, list: [undefined, null, Number.NaN] }],
     [Object.assign(Object.create(null), { a: 1 })],

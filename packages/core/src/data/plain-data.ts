@@ -1,5 +1,5 @@
-// Refuses values that JSON would change silently: a Map becomes {}, a method disappears. The error
-// names the path of the member.
+// The check for values that JSON would change silently: a Map becomes {}, a method disappears. The
+// error names the path of the member.
 
 import { valueError } from '../errors.ts'
 

@@ -10,7 +10,7 @@ it('recent keys are remembered unless they are long', () => {
   expect(recent.nameOf('k'.repeat(201))).toBeUndefined()
 })
 
-it('recent keys of two caches stay apart, also after hits', async () => {
+it('recent keys of two caches stay separate, also after hits', async () => {
   const stampede = createStampede()
   const options = { ttlMs: 60_000 }
   const [a, b] = [stampede.cache('a', options), stampede.cache('b', options)]

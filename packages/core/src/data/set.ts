@@ -15,9 +15,9 @@ import { decodeData, type Serializer } from './value.ts'
 const NOT_STORED = 'the old value was purged, but the new one was not stored; set it again'
 
 /**
- * If another caller fills the key after the purge, its entry does not have this value. `set` then
- * purges and tries again, for `waitMs` at most. Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE` if
- * the store does not accept the value.
+ * After the purge, another caller may fill the key with another value. `set` then purges and tries
+ * again, for `waitMs` at most. Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE` if the store does not
+ * accept the value.
  */
 export async function set<T>(
   rt: Runtime,

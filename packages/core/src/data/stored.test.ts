@@ -37,7 +37,7 @@ it('Stored<T> is the type after JSON and freezing', () => {
   >()
 })
 
-it('Stored<T> is the type of a cache, and with a serializer T itself', () => {
+it('Stored<T> is the value type of a cache, or T itself with a serializer', () => {
   const calls = (stampede: Stampede, serializer: Serializer) => {
     const plain = stampede.cache('a', { ttlMs: 1 })
     const exact = stampede.cache('b', { ttlMs: 1, serializer })

@@ -1,8 +1,8 @@
 // `Stored<T>`: the type in which callers get a value of type T, after JSON.
 
 /**
- * The type of a value after JSON. A Date is a string, and everything is readonly. A type that
- * getOrSet refuses becomes `never`.
+ * The type of a value after JSON. A Date is a string, and everything is readonly. A type for which
+ * getOrSet throws becomes `never`.
  */
 export type Stored<T> = unknown extends T
   ? T
@@ -31,7 +31,10 @@ type Refused =
 /** An element of an array. JSON writes `undefined` as null there. */
 type StoredElement<T> = T extends undefined ? null : StoredMember<T>
 
-/** A member of an object or array. Bytes may be a whole value, but a member of bytes is refused. */
+/**
+ * A member of an object or array. Bytes may be a whole value, but not a member: the type becomes
+ * `never`.
+ */
 type StoredMember<T> = unknown extends T
   ? T
   : T extends Buffer

@@ -4,7 +4,7 @@ import { UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { decodeValue, encodeValue } from './value.ts'
 
 describe('a value of getOrSet', () => {
-  it('is parsed as JSON makes it', () => {
+  it('is what JSON.parse makes of its JSON text', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const read = decodeValue(encodeValue('k', value))
@@ -36,7 +36,7 @@ describe('a value of getOrSet', () => {
     ).toBe(true)
   })
 
-  it('may have members named like parts of a prototype', () => {
+  it('may have members with names of prototype members', () => {
     const text = '{"__proto__":{"a":1},"constructor":2}'
     const value = decodeValue<object>(encodeValue('k', JSON.parse(text)))
     expect(JSON.stringify(value)).toBe(text)
@@ -68,7 +68,7 @@ describe('a value of getOrSet', () => {
   })
 })
 
-describe('bytes', () => {
+describe('bytes as a value of getOrSet', () => {
   it('are copied on the way in and on the way out', () => {
     const given = new Uint8Array([1, 2])
     const stored = encodeValue('k', given)
@@ -78,7 +78,7 @@ describe('bytes', () => {
     expect([...decodeValue<Buffer>(stored)]).toEqual([1, 2])
   })
 
-  it('are only the visible part of a view', () => {
+  it('are stored without the rest of their buffer', () => {
     const stored = encodeValue('k', Buffer.from('abcdef').subarray(1, 3))
     expect(String(decodeValue(stored))).toBe('bc')
     expect(stored.body.buffer.byteLength).toBeLessThan(10)

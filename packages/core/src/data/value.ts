@@ -1,5 +1,6 @@
-// Encoding of getOrSet values as bytes, and decoding. Every caller gets the value after JSON, even
-// the caller whose factory ran. So a hit and a miss never differ. Callers share one frozen object.
+// Encoding of getOrSet values as bytes, and decoding. Every caller gets a decoded value, even the
+// caller whose factory ran. So a hit and a miss never differ. All callers of a JSON value share one
+// frozen object. Bytes, and values of a serializer, are decoded again for each caller.
 
 import { type Provenance, type StoredValue, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { readOnce, readValue } from '../entry/parsed-value.ts'
@@ -60,7 +61,8 @@ export interface Serializer<T = unknown> {
 }
 
 /**
- * Encodes a value of `getOrSet`. Without a serializer, values that JSON would change are refused.
+ * Encodes a value of `getOrSet`. Without a serializer, throws `ERR_STAMPEDE_VALUE` for a value that
+ * JSON would change.
  */
 export function encodeData(where: string, value: unknown, serializer?: Serializer): StoredValue {
   if (serializer !== undefined) {
@@ -87,8 +89,8 @@ export function decodeData<T>(
 }
 
 /**
- * Decodes the value for the leader. No other caller reads this entry object, so the parsed value is
- * not cached in it.
+ * Decodes the value for the caller whose factory returned it. Other callers get the copy of this
+ * entry that is in L1 or in the store. So parsed JSON is not remembered in this object.
  */
 export function decodeOwn<T>(stored: StoredValue, serializer?: Serializer): T {
   return decodeData(stored, serializer, readOnce)

@@ -20,7 +20,7 @@ function create(): Stampede {
 }
 
 describe('stats().routes of getOrSet', () => {
-  it('counts a leader and its followers as misses, and later calls as hits', async () => {
+  it('counts the leader and its followers as misses, and later calls as hits', async () => {
     const stampede = create()
     const origin = new ScriptedOrigin<string>()
     const get = () => stampede.getOrSet('user:5', origin.factory, { ttlMs: 10_000, jitter: 0 })
@@ -50,14 +50,14 @@ describe('stats().routes of getOrSet', () => {
     })
   })
 
-  it('uses the name of a stampede.cache, and (data) for a key without a colon', async () => {
+  it('groups calls by the name of a stampede.cache, or under (data) for a key without a colon', async () => {
     const stampede = create()
     await stampede.cache('rates', { ttlMs: 1_000 }).getOrSet('eur', () => 1)
     await stampede.getOrSet('plain', () => 1, { ttlMs: 1_000 })
     expect(Object.keys(stampede.stats().routes)).toEqual(['rates', '(data)'])
   })
 
-  it('counts a stale value that replaces an error as stale, and the error alone as a miss', async () => {
+  it('counts a stale value in place of an error as stale, and an error without a value as a miss', async () => {
     const stampede = create()
     const options = { ttlMs: 1_000, staleIfErrorMs: 60_000, jitter: 0 }
     const get = (factory: () => number) => stampede.getOrSet('k', factory, options)
@@ -93,8 +93,29 @@ describe('stats().routes of getOrSet', () => {
   })
 })
 
+describe('a value that the serializer cannot parse', () => {
+  it('is a miss of getOrSet, and no hit of get', async () => {
+    const stampede = create()
+    const serializer = {
+      serialize: JSON.stringify,
+      deserialize(): number {
+        throw new Error('unreadable')
+      },
+    }
+    const cache = stampede.cache('c', { ttlMs: 10_000, serializer })
+    await stampede.getOrSet('c:k', () => 1, { ttlMs: 10_000 })
+    await settled()
+    const before = stampede.stats()
+    expect(await cache.get('k')).toBeUndefined()
+    expect(stampede.stats().hits).toEqual(before.hits)
+    await cache.getOrSet('k', () => 2).catch(() => {})
+    const { hits, misses } = stampede.stats()
+    expect([hits, misses]).toEqual([before.hits, before.misses + 1])
+  })
+})
+
 describe('the number of counted routes', () => {
-  it('is limited: later routes share (other), and so does a name that is too long', () => {
+  it('has a limit, beyond which routes count as (other), as do routes with too long names', () => {
     const counts = new Counts()
     for (let i = 0; i < 500; i++) counts.route(`/route-${i}`).misses += 1
     counts.route('/x'.repeat(500)).misses += 1

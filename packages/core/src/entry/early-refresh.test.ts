@@ -50,7 +50,7 @@ describe('a random early refresh', () => {
     expect(by([0.5, 1, 2, 4].map((beta) => share(200, 100, beta)))).not.toContain(false)
   })
 
-  it('keeps its result for the same random number later, with a slower run and with a greater β', () => {
+  it('also starts later, after a slower run, and for a greater β with the same random number', () => {
     const ms = fc.double({ min: 0.1, max: 100_000, noNaN: true })
     const chance = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
     const more = fc.double({ min: 1, max: 10, noNaN: true })
@@ -65,7 +65,7 @@ describe('a random early refresh', () => {
     )
   })
 
-  it('never happens for a run without duration, or if it is off', () => {
+  it('never happens for a run without duration, or if the option is off', () => {
     const random = seeded(1)
     for (let i = 0; i < 1_000; i++) {
       expect(startsEarlyRefresh(1, 0, 1, random)).toBe(false)
@@ -73,7 +73,7 @@ describe('a random early refresh', () => {
     }
   })
 
-  it('uses no random number if none could be small enough', () => {
+  it('draws no random number if no number could start a refresh', () => {
     const smallest = () => 1 - 2 ** -53
     expect(startsEarlyRefresh(3_673, 100, 1, smallest)).toBe(true)
     expect(startsEarlyRefresh(3_675, 100, 1, smallest)).toBe(false)

@@ -26,7 +26,7 @@ describe('an entry', () => {
     [200, 'expired'],
   ] as const)('at %d ms is %s', (now, freshness) => expect(freshnessAt(held, now)).toBe(freshness))
 
-  it('is either fresh or expired without windows', () => {
+  it('is either fresh or expired if it has no stale windows', () => {
     const short = { ...held, revalidateUntil: 100, errorUntil: 100 }
     expect(freshnessAt(short, 99)).toBe('fresh')
     expect(freshnessAt(short, 100)).toBe('expired')

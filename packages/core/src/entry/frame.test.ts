@@ -84,7 +84,7 @@ function frameOf(head: unknown): Buffer {
 const HEAD = { p: 0, d: 0, t: [], s: 200, h: [], a: 0, v: [] }
 
 describe('a frame', () => {
-  it('is parsed as it was written, with any content', () => {
+  it('is parsed to what was written, with any content', () => {
     fc.assert(
       fc.property(anyEntry, (entry) => {
         const read = decodeFrame('k', encodeFrame('k', entry))
@@ -193,7 +193,7 @@ describe('a frame', () => {
     )
   })
 
-  it('is not parsed with any one bit turned, in any type', () => {
+  it('is not parsed with any bit flipped, in any type', () => {
     const frames = fc.property(anyEntry, (entry) => {
       const frame = encodeFrame('k', entry)
       for (let bit = 0; bit < frame.length * 8; bit++) {
@@ -203,7 +203,7 @@ describe('a frame', () => {
     fc.assert(frames, { numRuns: 20 })
   })
 
-  it('is not parsed with any other byte, or under any other key', () => {
+  it('is not parsed with any byte changed, or under any other key', () => {
     const frame = encodeFrame('k', response)
     fc.assert(
       fc.property(fc.nat(frame.length - 1), fc.integer({ min: 1, max: 255 }), (at, other) => {
@@ -274,7 +274,7 @@ describe('a frame', () => {
     expect(String(read?.body)).toBe('hello')
   })
 
-  it('is parsed from any view of bytes', () => {
+  it('is parsed from any kind of byte view', () => {
     const frame = encodeFrame('k', response)
     const plain = new Uint8Array(frame.length + 3)
     plain.set(frame, 3)

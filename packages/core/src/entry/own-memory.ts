@@ -19,9 +19,9 @@ export function ownBytes(view: Uint8Array): Uint8Array {
 }
 
 /**
- * The entry with copies of its header values, tags and path, because these strings may reference
- * longer ones. The path, for example, is a part of the URL. JSON values need no copies. `tookMs` is
- * the duration of the fill.
+ * The entry with copies of its strings: header fields, `Vary` values, tags, path, host and route.
+ * Such a string may be a part of a longer one, as the path is a part of the URL. The longer one
+ * would then stay in memory. The body is not copied. `tookMs` is the duration of the fill.
  */
 export function withOwnStrings(entry: StoredEntry, tookMs: number): StoredEntry {
   const { body, provenance: given } = entry

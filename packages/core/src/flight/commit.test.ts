@@ -26,7 +26,7 @@ beforeEach(begin)
 afterEach(end)
 
 describe('a commit', () => {
-  it('gives waiters the entry after a lost reply, because the store has the entry', async () => {
+  it('gives waiters the entry even if its reply is lost', async () => {
     const { get, origin, store } = setUp()
     store.next('commit', loseReply)
     const all = [get({ ttlMs: 5_000 }), get({ ttlMs: 5_000 })]
@@ -39,7 +39,7 @@ describe('a commit', () => {
     expect(origin.calls).toBe(1)
   })
 
-  it('leaves 300 ms of a lifetime of 1 s in the store when it is repeated after 700 ms', async () => {
+  it('leaves 300 ms of a lifetime of 1 s in the store if it is repeated after 700 ms', async () => {
     const { get, origin, store } = setUp(NO_L1)
     let giveUp = () => {}
     const tooLate = () =>
@@ -63,7 +63,7 @@ describe('a commit', () => {
   })
 
   it.each(['with L1', 'without L1'])(
-    'counts the age of an unchanged entry from the 304 that confirmed it, %s',
+    'counts the age of an unchanged entry from the 304 of the origin, %s',
     async (which) => {
       const { rt } = setUp(which === 'with L1' ? {} : NO_L1)
       const { caller, origin, leads } = scripted()
@@ -89,7 +89,7 @@ describe('a commit', () => {
     },
   )
 
-  it('gives waiters the entry for at most 5 s if it never reached the store', async () => {
+  it('lets this process use the entry for at most 5 s if the store never gets the commit', async () => {
     const { get, origin, store } = setUp()
     store.next('commit', refuse).next('commit', refuse)
     const options = { ttlMs: 50_000, leaseMs: 600 }
@@ -108,7 +108,7 @@ describe('a commit', () => {
     expect(late.now).toBe('new')
   })
 
-  it('gives back its lease if it never reached the store', async () => {
+  it('releases its lease if the store never gets the commit', async () => {
     const { get, origin, store } = setUp(NO_L1)
     store.next('commit', refuse).next('commit', refuse)
     const options = { ttlMs: 50_000, leaseMs: 60_000 }
@@ -125,7 +125,7 @@ describe('a commit', () => {
     expect(second.now).toBe('w')
   })
 
-  it('makes waiters look up again if it is refused, and one of them leads next', async () => {
+  it('makes waiters look up again if the store refuses it, and one of them leads next', async () => {
     const { get, origin, store } = setUp()
     store.next('commit', async () => 'fenced')
     const leader = get()
@@ -149,7 +149,7 @@ describe('a commit', () => {
   })
 
   it.each(['pass', 'fail'] as const)(
-    'has no effect on waiters if the store is unavailable for %s',
+    'gives waiters the result even if the store is unavailable for the command %s',
     async (operation) => {
       const { rt, store } = setUp()
       const { caller, origin } = scripted()

@@ -14,21 +14,25 @@ import { releaseLease, trySend } from './release-lease.ts'
 import type { FillResult, LeasedFill, Resolution, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 import { shareFailure } from './shared-failure.ts'
+import { emitEnd } from './traced-fill.ts'
 
 /**
- * Longest TTL of an entry that is in L1 only, because it could not be committed. It is long enough
- * to stop a stampede. L1 may serve any copy for this time before the process must confirm that it
- * missed no purge.
+ * Longest TTL of an entry that is in L1 only, because it could not be committed. This time is long
+ * enough to stop a stampede. L1 may serve any copy for this time before the process must confirm
+ * that it missed no purge.
  */
 const UNCOORDINATED_MS = CONFIRMED_FOR_MS
 
 /**
- * The pause of this process between two lookups for the lease of a hit-for-miss key. It applies
- * while another process holds the lease, and after two responses in a row that were not storable.
+ * The pause of this process between two lookups for the lease of a hit-for-miss key. The pause
+ * applies while another process holds the lease, and after two responses in a row that were not
+ * storable.
  */
 export const LEASE_INTERVAL_MS = 100
 
-/** After this many runs without a usable result, every waiter runs the handler itself. */
+/**
+ * After this many runs of one flight without a usable result, every waiter runs the handler itself.
+ */
 const MOST_ABANDONED = 3
 
 /** A result with an entry, which is new or was confirmed by the origin (304). */
@@ -53,7 +57,7 @@ export async function commit(
       return resolveNotStorable(rt, flight, result, since)
     case 'failure': {
       const { failure, error } = result
-      rt.events.emit({ type: 'fill.failed', key, failure, error })
+      emitEnd(rt, flight, { type: 'fill.failed', failure, error })
       const awaited = isAwaited(rt, flight)
       const send = () => rt.store.fail(grant, failure, rt.failureBackoffMs, awaited)
       // A failed early refresh is not recorded: the entry is still fresh.
@@ -63,12 +67,13 @@ export async function commit(
       const retryAfterMs = rt.failureBackoffMs
       const failed = { type: 'failed', failure, retryAfterMs, error, previous: usable } as const
       const shared = shareFailure(flight, failed)
-      // Otherwise the next lookup could find this lease, and would wait until it ends.
+      // Waiters look up again. If the lease still existed then, their lookup would wait for its
+      // end.
       if (shared === 'again') await leaseEnded
       return shared
     }
     case 'abandoned':
-      rt.events.emit({ type: 'fill.abandoned', key })
+      emitEnd(rt, flight, { type: 'fill.abandoned' })
       await releaseLease(rt, grant)
       return resolveAbandoned(rt, flight, result)
   }
@@ -86,11 +91,12 @@ function isAwaited(rt: Runtime, { waiters, servedMeanwhile }: Flight): boolean {
 
 function resolveNotStorable(
   rt: Runtime,
-  { key, isHitForMiss }: Flight,
+  flight: Flight,
   { reason, remember }: Extract<FillResult, { type: 'pass' }>,
   since: number,
 ): Resolution {
-  rt.events.emit({ type: 'fill.passed', key, reason })
+  const { key, isHitForMiss } = flight
+  emitEnd(rt, flight, { type: 'fill.passed', reason })
   // After a response that cannot be shared, the next request may take the lease at once. After two
   // in a row, this process waits between its requests for the lease.
   const delayMs = isHitForMiss ? LEASE_INTERVAL_MS : 0
@@ -99,8 +105,8 @@ function resolveNotStorable(
 }
 
 /**
- * Waiters look up again, and the next one leads. After a few runs without a usable result, each
- * waiter runs the handler itself.
+ * Ends a run without a usable result. Waiters look up again, and the next one leads. After a few
+ * such runs, each waiter runs the handler itself.
  *
  * A run whose client left does not count. Waiters lead in order of arrival, so a client that leaves
  * only delays the waiters after it. If these runs counted, a few clients that leave would cause a
@@ -117,8 +123,8 @@ function resolveAbandoned(
 }
 
 /**
- * After a refresh without a result, this process starts no other one for `failureBackoffMs`.
- * Without this, each request would start one.
+ * After a refresh without a result, this process starts no other refresh of the key for
+ * `failureBackoffMs`. Without this pause, each request would start one.
  */
 export function delayRefresh(rt: Runtime, key: string): void {
   const item = rt.l1.get(key)
@@ -139,15 +145,16 @@ async function commitEntry(
   let current = withOwnMemory(aged, smoothedDurationMs(aged, leased.previous, startedAt))
   const isPurged = () => rt.marks.judge(current.entry.provenance) === 'purged'
   const refuse = () => {
-    rt.events.emit({ type: 'fill.fenced', key, fence, elapsedMs: rt.clock.now() - startedAt })
+    emitEnd(rt, flight, { type: 'fill.fenced', fence })
     return letWaitersLookAgain(flight, hitOf(rt, key, current, fence))
   }
-  // An entry that was purged or expired during its fill is not written: no lookup would use it.
+  // An entry that was purged or expired during its fill is not written, because no lookup would use
+  // it.
   if (isPurged() || isSpent(current.lifetimes)) {
     await releaseLease(rt, grant)
     reportCommit(result, 'fenced')
     if (isPurged()) return refuse()
-    rt.events.emit({ type: 'fill.passed', key, reason: 'expired' })
+    emitEnd(rt, flight, { type: 'fill.passed', reason: 'expired' })
     return hitOf(rt, key, current, fence)
   }
   const itemNow = () => {
@@ -169,15 +176,16 @@ async function commitEntry(
     return keepInL1Only(rt, flight, current, since, startedAt)
   }
   const hit = hitWith(item.held)
-  rt.events.emit({ type: 'fill.committed', key, fence, elapsedMs: rt.clock.now() - startedAt })
-  // `put` is refused if the key was purged meanwhile: the commit succeeded but is already outdated.
+  emitEnd(rt, flight, { type: 'fill.committed', fence })
+  // `put` returns false if the key was purged meanwhile. The commit succeeded then, but the entry
+  // is already outdated.
   const isOutdated = isPurged() || !rt.l1.put(key, item, since)
   return isOutdated ? letWaitersLookAgain(flight, hit) : hit
 }
 
 /**
- * The entry was refused or purged, so waiters look up again. Only a waiter that has already waited
- * for too many fills gets this entry.
+ * The commit was refused, or the entry was purged. So waiters look up again. Only a waiter that has
+ * already waited for too many fills gets this entry.
  */
 function letWaitersLookAgain(flight: Flight, hit: Resolution): 'again' {
   flight.waiters.settleAtLimit(hit)
@@ -282,7 +290,7 @@ export function shareInProcess(
   if (result.type === 'pass') return resolveNotStorable(rt, flight, result, since)
   if (result.type === 'abandoned') return resolveAbandoned(rt, flight, result)
   const { failure, error } = result
-  rt.events.emit({ type: 'fill.failed', key, failure, error })
+  emitEnd(rt, flight, { type: 'fill.failed', failure, error })
   delayRefresh(rt, key)
   const usable = stillValid(rt, key, since, previous)
   const retryAfterMs = rt.failureBackoffMs

@@ -10,6 +10,7 @@ import type { Caller, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 import { withDigest } from './shared-failure.ts'
 import { previousInL1, serveLate, withSoftTimeout } from './soft-timeout.ts'
+import { isFillTraced, noteResult, traceFill } from './traced-fill.ts'
 
 export async function fillUncoordinated(
   rt: Runtime,
@@ -38,9 +39,13 @@ async function fillAlone(
   const since = rt.l1.sequence()
   flight.beginFill(rt)
   const keepSlot = () => rt.originSlots.takeAboveLimit(rt.clock, policy.originTimeoutMs)
-  const run = () => fill(rt, flight, runner, { fence: '', previous, since, keepSlot })
-  const result = withDigest(flight, runner.caller, await withSoftTimeout(rt, flight, inL1, run))
-  return shareInProcess(rt, flight, result, since, previous)
+  const run = async () => {
+    const filled = await fill(rt, flight, runner, { fence: '', previous, since, keepSlot })
+    const result = noteResult(flight, withDigest(flight, runner.caller, filled))
+    return shareInProcess(rt, flight, result, since, previous)
+  }
+  const traced = isFillTraced() ? () => traceFill(rt, flight, runner, '', run) : run
+  return withSoftTimeout(rt, flight, inL1, traced)
 }
 
 /**

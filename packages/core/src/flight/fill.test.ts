@@ -34,7 +34,7 @@ describe('a fill', () => {
   ]
 
   it.each(ENDS)(
-    'gives all requests its result and frees its lease if it is %s',
+    'gives all requests a result and releases its lease if the result is %s',
     async (_, result, type, event) => {
       const { rt, stampede } = setUp()
       const { caller, origin } = scripted()
@@ -49,7 +49,7 @@ describe('a fill', () => {
     },
   )
 
-  it('lets the next waiter run the origin if it is abandoned, and all waiters after three tries', async () => {
+  it('makes the next waiter run the origin if it is abandoned, and all waiters after three tries', async () => {
     const { rt, stampede } = setUp()
     const { caller, origin } = scripted()
     const all = [1, 2, 3, 4, 5].map(() => resolve(rt, 'k', POLICY, caller))
@@ -64,7 +64,7 @@ describe('a fill', () => {
     expect(stampede.stats().active).toEqual({ flights: 0, leases: 0 })
   })
 
-  it('lets waiters lead one after the other if each leaving client makes it fail', async () => {
+  it('makes waiters lead one after the other if each leaving client ends the fill', async () => {
     const { rt } = setUp()
     const { caller, origin } = scripted()
     const all = [1, 2, 3, 4, 5, 6].map(() => resolve(rt, 'k', POLICY, caller))
@@ -92,7 +92,7 @@ describe('a fill', () => {
     expect(types).toEqual(['led', 'gone', 'led'])
   })
 
-  it('keeps waiters for one more try if it is abandoned while the store is unavailable', async () => {
+  it('lets a waiter try once more if it is abandoned while the store is unavailable', async () => {
     const { rt, store } = setUp()
     const { caller, origin } = scripted()
     const all = [1, 2].map(() => resolve(rt, 'k', POLICY, caller))
@@ -107,7 +107,7 @@ describe('a fill', () => {
   })
 
   it.each(ENDS)(
-    'gives a result to a follower that calls again at once after it was %s',
+    'gives a second result to a follower that calls again at once after the fill was %s',
     async (_, result) => {
       const { rt } = setUp(NO_L1)
       const { caller, origin } = scripted()
@@ -128,7 +128,7 @@ describe('a fill', () => {
     ['without the store', true],
   ])('a fill %s', (_how, isAway) => {
     it.each(ENDS)(
-      'gives a result to requests that arrive while it ends as %s',
+      'gives a result to each request that arrives while the fill ends as %s',
       async (_, result) => {
         const { rt, store } = setUp(NO_L1)
         if (isAway) store.always = refuse
@@ -152,7 +152,7 @@ describe('a fill', () => {
     )
   })
 
-  it('gives a result to requests that arrive during the commit of a fresh entry', async () => {
+  it('gives a result to each request that arrives during the commit of a fresh entry', async () => {
     const { rt } = setUp(NO_L1)
     const { caller, origin } = scripted()
     void resolve(rt, KEY, POLICY, caller)
@@ -168,7 +168,7 @@ describe('a fill', () => {
     expect(asked.filter(({ now }) => now === 'pending')).toEqual([])
   })
 
-  it('fails for waiters if it is too slow, and its own caller gets the late result', async () => {
+  it('fails for waiters after originTimeoutMs, while its own caller gets the late result', async () => {
     const { rt, stampede } = setUp()
     const { caller, origin, leads } = scripted()
     const leader = outcome(Promise.resolve(resolve(rt, 'k', POLICY, caller)))
@@ -188,7 +188,7 @@ describe('a fill', () => {
     expect(transcript.take()).toEqual(['lease.granted', 'fill.started', 'fill.failed'])
   })
 
-  it('leaves no deadline when it has ended', async () => {
+  it('does not abort its signal after it has ended', async () => {
     const { rt } = setUp()
     const { caller, origin, leads } = scripted()
     const leader = resolve(rt, 'k', POLICY, caller)
@@ -207,7 +207,7 @@ describe('a fill', () => {
         throw new Error('a broken adapter')
       },
     ],
-  ])('fails like any other fill if its caller %s, which callers must not do', async (_, run) => {
+  ])('leaves no request pending if its caller %s, which callers must not do', async (_, run) => {
     const { rt, stampede } = setUp()
     const broken: Caller = { lead: run, refresh: run }
     const all = [1, 2].map(() => Promise.resolve(resolve(rt, 'k', POLICY, broken)))
@@ -222,18 +222,21 @@ describe('a fill', () => {
     ['an error whose message is no string', Object.assign(new Error(), { message: { code: 5 } })],
     ['a symbol', Symbol('s')],
     ['undefined', undefined],
-  ])('fails with the same value for its own caller if the factory throws %s', async (_, thrown) => {
-    const { get, origin } = setUp()
-    const leader = get().catch((error: unknown) => ({ thrown: error }))
-    const follower = outcome(get())
-    const seen: { now: unknown } = { now: 'pending' }
-    void leader.then((value) => {
-      seen.now = value
-    })
-    await settled()
-    origin.run(0).reject(thrown)
-    await settled()
-    expect(seen.now).toEqual({ thrown })
-    expect(follower.now).not.toBe('pending')
-  })
+  ])(
+    'rejects for its own caller with the same value that the factory throws: %s',
+    async (_, thrown) => {
+      const { get, origin } = setUp()
+      const leader = get().catch((error: unknown) => ({ thrown: error }))
+      const follower = outcome(get())
+      const seen: { now: unknown } = { now: 'pending' }
+      void leader.then((value) => {
+        seen.now = value
+      })
+      await settled()
+      origin.run(0).reject(thrown)
+      await settled()
+      expect(seen.now).toEqual({ thrown })
+      expect(follower.now).not.toBe('pending')
+    },
+  )
 })

@@ -1,5 +1,5 @@
-// Runs the origin under a lease and a deadline. The deadline ends the fill for the waiters.
-// The client of the leader still waits for its own handler.
+// Runs the origin with a deadline, and usually under a lease. The deadline ends the fill for the
+// waiters. The client of the leader goes on waiting for its own handler.
 
 import type { HeldEntry } from '../entry/entry.ts'
 import { messageOf, originTimeout } from '../errors.ts'
@@ -15,6 +15,7 @@ import type { Caller, FillResult, Lead, LeasedFill, Shared } from './resolution.
 import type { Runtime } from './runtime.ts'
 import { withDigest } from './shared-failure.ts'
 import { firstWaiterStays, previousFrom, withSoftTimeout } from './soft-timeout.ts'
+import { isFillTraced, noteResult, traceFill } from './traced-fill.ts'
 import type { Waiter } from './waiters.ts'
 
 /** The caller that runs the origin. */
@@ -29,7 +30,7 @@ export interface Runner {
   readonly servedMeanwhile?: HeldEntry
 }
 
-/** The lease and the older entry of a fill, from its lookup. */
+/** The lease of a fill and the entry from before it, both from the lookup of the fill. */
 export interface FillTerms {
   /** Empty if there is no lease. */
   readonly fence: string
@@ -41,7 +42,8 @@ export interface FillTerms {
 }
 
 /**
- * Chooses who runs the origin: the first waiter whose client is still there, else the refresher.
+ * Chooses the caller that runs the origin: the first waiter whose client is still there, otherwise
+ * the refresher.
  */
 export function chooseRunner(
   flight: Flight,
@@ -62,7 +64,10 @@ export function fillAndCommit(
   runner: Runner,
 ): Promise<Shared> {
   const previous = previousFrom(rt, leased)
-  return withSoftTimeout(rt, flight, previous, () => fillThenCommit(rt, flight, leased, runner))
+  const fill = () => fillThenCommit(rt, flight, leased, runner)
+  const { fence } = leased.grant
+  const run = isFillTraced() ? () => traceFill(rt, flight, runner, fence, fill) : fill
+  return withSoftTimeout(rt, flight, previous, run)
 }
 
 async function fillThenCommit(
@@ -79,7 +84,7 @@ async function fillThenCommit(
   flight.beginFill(rt, runner.servedMeanwhile)
   const work = new Fill(rt, flight, runner, terms)
   const hold = rt.keeper.hold(grant, policy.leaseMs, work)
-  const result = withDigest(flight, runner.caller, await work.run())
+  const result = noteResult(flight, withDigest(flight, runner.caller, await work.run()))
   // The commit ends the lease, so the lease is no longer renewed.
   hold.end()
   const shared = await commit(rt, flight, leased, result, startedAt)
@@ -160,8 +165,8 @@ class Fill implements Lead, HoldHooks {
   }
 
   /**
-   * Undefined for a background run. It has no client, so no backpressure would bound the memory of
-   * its body.
+   * Undefined for a background run. Such a run has no client whose backpressure would bound the
+   * memory of the body.
    */
   get publish(): Lead['publish'] {
     if (this.#runner.leader === undefined) return undefined

@@ -27,7 +27,7 @@ function createGate<T>() {
 }
 
 describe('many waiters of one key', () => {
-  it('get responses in their order, a hundred per turn of the event loop', async () => {
+  it('get the value in order of arrival, at most a hundred per turn of the event loop', async () => {
     const stampede = createStampede()
     const options = { ttlMs: 60_000 }
     const origin = createGate<string>()
@@ -121,9 +121,9 @@ const TRANSITIONS: Readonly<Record<string, Transition>> = {
   land: { act: (flight) => flight.land(rt), from: ALIVE, to: 'landed' },
 }
 
-describe('the states of a flight', () => {
+describe('a flight', () => {
   for (const [name, { act, from, to }] of Object.entries(TRANSITIONS)) {
-    it.each(NAMES)(`allow ${name} only in: ${from.join(', ')} (%s)`, (state) => {
+    it.each(NAMES)(`allows ${name} only in the states ${from.join(', ')} (%s)`, (state) => {
       const flight = STATES[state]()
       if (!from.includes(state)) {
         expect(() => act(flight)).toThrow(`it is ${state}`)
@@ -135,7 +135,7 @@ describe('the states of a flight', () => {
     })
   }
 
-  it('have only the data that is valid in them', () => {
+  it('has only the data that is valid in its state', () => {
     const flight = STATES.refreshing()
     expect(flight.servedMeanwhile).toBe(PREVIOUS)
     flight.becomeLate('soft-timeout')
@@ -146,7 +146,7 @@ describe('the states of a flight', () => {
     expect(flight.live).toBeUndefined()
   })
 
-  it('forget the wish for another lookup when the next lookup begins', () => {
+  it('drops the request for another lookup when the next lookup begins', () => {
     const flight = STATES['looking-up']()
     flight.beginLookup(rt)
     flight.requestLookup('gap')
@@ -155,7 +155,7 @@ describe('the states of a flight', () => {
     expect(flight.isOutdated).toBe(false)
   })
 
-  it('end a wait by any message, and the wait for a slot only by a gap', () => {
+  it('ends its wait for a fill on a wake-up, and its wait for a slot only on a gap', () => {
     const heard: string[] = []
     const waiting = after((flight) => flight.beginWait(rt, (by) => heard.push(by)))
     waiting.wakeUp()

@@ -1,10 +1,10 @@
 // A flight: the lookup and fill of one key in this process, as a state machine. Requests join it as
 // waiters.
 //
-//   looking-up > waiting     another process fills; a wake-up or the end of its lease ends the wait
+//   looking-up > waiting     another process fills; a wake-up or the end of the lease ends the wait
 //              > queued      the store is unavailable, and no concurrency slot is free
 //              > filling     this process runs the origin
-//              > refreshing  as filling, but new requests are served the previous entry
+//              > refreshing  like filling, but new requests are served the previous entry
 //   queued     > filling
 //   waiting, queued, filling, refreshing > looking-up  without a result for the waiters
 //   any        > landed      every waiter is settled, or has moved to a newer flight
@@ -16,7 +16,10 @@ import type { Policy } from './policy.ts'
 import type { Caller, LateReason, Resolution } from './resolution.ts'
 import { type FlightRuntime, Waiters } from './waiters.ts'
 
-/** An older entry, served if a wait or fill takes too long (`LateReason`). */
+/**
+ * The entry from before a wait or fill. It is served if the wait or fill takes too long
+ * (`LateReason`).
+ */
 export interface Previous {
   readonly held: HeldEntry
   /** A time at which the entry was known not to be purged. */
@@ -77,7 +80,7 @@ export class Flight {
   readonly key: string
   readonly policy: Policy
   readonly waiters: Waiters
-  /** Time at which its first lookup began. */
+  /** Time at which the first lookup of this flight began. */
   startedAt = 0
   #state: State
   #previous: Previous | undefined
@@ -108,7 +111,8 @@ export class Flight {
   }
 
   /**
-   * Token of the lease that this process asks for. A repeated lookup with it gets the same lease.
+   * Token of the lease that this process asks for. A repeated lookup with the same token gets the
+   * same lease.
    */
   get token(): string {
     this.#token ??= newToken()
@@ -137,8 +141,8 @@ export class Flight {
   beginLookup(rt: FlightRuntime): HeldEntry | undefined {
     const state = this.#from('begin a lookup', 'looking-up')
     state.isOutdated = false
-    // Frequent purges could make every reply outdated, so `waitMs` counts from the second lookup
-    // on.
+    // Frequent purges could make every reply outdated, and the lookups would never end. So `waitMs`
+    // counts from the second lookup on.
     if (this.#hasLookedUp) this.waiters.startClocks(rt)
     this.#hasLookedUp = true
     return state.early
@@ -169,7 +173,7 @@ export class Flight {
   beginWait(rt: FlightRuntime, end: (by: LookAgainReason) => void): void {
     this.#from('wait', 'looking-up')
     this.#state = { type: 'waiting', end, late: undefined }
-    this.waiters.startClocks(rt)
+    this.waiters.beginWait(rt)
   }
 
   /**
@@ -182,12 +186,12 @@ export class Flight {
   }
 
   /**
-   * Call this if waiters remain after others were served a stale entry. The flight stays queued,
-   * and `waitMs` counts.
+   * Call this if some waiters were served a stale entry, and others remain. The flight stays
+   * queued, and `waitMs` counts.
    */
   stayQueued(rt: FlightRuntime): void {
     this.#from('stay in the queue', 'queued')
-    this.waiters.startClocks(rt)
+    this.waiters.beginWait(rt)
   }
 
   /** Call this when the origin starts. New requests are served `previous`, if it is defined. */
@@ -201,7 +205,7 @@ export class Flight {
       this.#from('refresh', 'looking-up')
       this.#state = { type: 'refreshing', previous, ...rest }
     }
-    this.waiters.startClocks(rt)
+    this.waiters.beginWait(rt)
   }
 
   /** Whether the origin runs, or its result is being committed. */

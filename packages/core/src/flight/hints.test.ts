@@ -46,7 +46,7 @@ describe('a purge', () => {
   }
 
   it.each(STEPS)(
-    'gives later requests a new value, %d steps after a lookup was sent',
+    'gives later requests a new value, %d microtasks after a lookup was sent',
     async (steps) => {
       const { get, origin, stampede } = setUp(NO_L1)
       const first = get({ ttlMs: 30_000 })
@@ -61,7 +61,7 @@ describe('a purge', () => {
   )
 
   it.each(STEPS)(
-    'gives later requests a new value, %d steps after the lookup of a stale entry was sent',
+    'gives later requests a new value, %d microtasks after the lookup of a stale entry was sent',
     async (steps) => {
       const { get, origin, stampede } = setUp(NO_L1)
       const swr = { staleWhileRevalidateMs: 30_000 }
@@ -79,7 +79,7 @@ describe('a purge', () => {
   )
 
   it.each(STEPS)(
-    'gives later requests a new value, %d steps after the origin ended',
+    'gives later requests a new value, %d microtasks after the origin ended',
     async (steps) => {
       const { get, origin, stampede } = setUp(NO_L1)
       const early = [get(), get()].map(outcome)
@@ -92,7 +92,7 @@ describe('a purge', () => {
   )
 
   it.each(STEPS)(
-    'keeps the old value out of L1, %d steps after the origin ended',
+    'keeps the old value out of L1, %d microtasks after the origin ended',
     async (steps) => {
       const { get, origin, stampede } = setUp()
       const early = outcome(get())
@@ -104,7 +104,7 @@ describe('a purge', () => {
     },
   )
 
-  it('keeps the value of a fill without the store from later requests', async () => {
+  it('hides the value of a fill without the store from later requests', async () => {
     const { get, origin, stampede, store } = setUp()
     store.next('lookup', refuse)
     const early = outcome(get())
@@ -116,7 +116,7 @@ describe('a purge', () => {
     expect(await get()).toBe('new')
   })
 
-  it('applies to a fill in this process, also if the store cannot get the purge', async () => {
+  it('applies to a fill in this process even if the store cannot get the purge', async () => {
     const { get, origin, stampede, store } = setUp()
     store.always = refuse
     const early = outcome(get())
@@ -130,7 +130,7 @@ describe('a purge', () => {
   })
 
   it.each(STEPS)(
-    'leaves no request without a result when the fills before and after it end %d steps apart',
+    'leaves no request without a result when the fills around it end %d microtasks apart',
     async (steps) => {
       const { rt, stampede, store } = setUp(NO_L1)
       const { caller, origin } = scripted()
@@ -176,7 +176,7 @@ describe('a purge', () => {
   })
 
   it.each(STEPS)(
-    'is not undone by the reply to a lookup of a PASS mark, %d steps after it was sent',
+    'is not undone by a reply with a hit-for-miss marker, %d microtasks after the lookup was sent',
     async (steps) => {
       const { a, b } = setUpTwo()
       const own = scripted()
@@ -196,7 +196,7 @@ describe('a purge', () => {
     },
   )
 
-  it('counts one refused fill for waiters that move to a newer flight', async () => {
+  it('counts as one refused fill for waiters that move to a newer flight', async () => {
     const { get, origin, stampede } = setUp()
     const [leader, waiter] = [get(), get()].map(outcome)
     await settled()
@@ -215,7 +215,7 @@ describe('a purge', () => {
     expect(waiter?.now).toBe('third')
   })
 
-  it('lets a waiter of another process lead', async () => {
+  it('lets a waiter of another process lead the next fill', async () => {
     const { getA, getB, b, originA, originB } = setUpTwo()
     const first = getA()
     await settled()
@@ -257,7 +257,7 @@ describe('purges that may have been missed', () => {
     ])
   })
 
-  it('empty L1, and keep entries out that are just being read', async () => {
+  it('empty L1, and keep out entries that are being read', async () => {
     const { getA, getB, originA, storeB } = setUpTwo()
     const first = getA({ ttlMs: 30_000 })
     await settled()
@@ -270,7 +270,7 @@ describe('purges that may have been missed', () => {
     expect(transcript.take()).toEqual(['b: hit l2'])
   })
 
-  it('make new requests use the store during a fill without it', async () => {
+  it('make new requests look up in the store while a fill without the store runs', async () => {
     const { get, origin, store } = setUp()
     store.next('lookup', refuse)
     const early = outcome(get())

@@ -1,5 +1,6 @@
 // Reactions to messages of the store: wake-ups, purges, and gaps in which messages may have been
-// lost. Messages are only hints: each makes the process look up again or drop copies.
+// lost. Lost or repeated messages do no harm, because each one only makes the process look up again
+// or drop copies.
 
 import { groupOf } from '../ports/key.ts'
 import type { Mark, Position } from '../ports/store.ts'

@@ -21,8 +21,9 @@ export async function runHitForMiss(
   const { key } = flight
   const delayMs = grant === undefined ? LEASE_INTERVAL_MS : 0
   rt.l1.put(key, newMarker(rt.clock.now(), forMs, delayMs), since)
-  // A fill hides conditions and ranges from the handler, so the handler cannot send a 304 or 206. A
-  // request with such fields does not lead here, because the response is probably not storable.
+  // If a request leads, the handler does not see its conditions and its range, and cannot send a
+  // 304 or 206. Here the response is probably not storable, so hiding them would gain nothing. So a
+  // request with such fields does not lead.
   const leader = grant && flight.waiters.takeLeader((caller) => !caller.hasConditionOrRange?.())
   flight.waiters.settleAll(HIT_FOR_MISS)
   if (grant === undefined) return HIT_FOR_MISS

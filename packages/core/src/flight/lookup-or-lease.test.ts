@@ -18,7 +18,7 @@ beforeEach(begin)
 afterEach(end)
 
 describe('the lease of a fill', () => {
-  it('is used or given back if it is granted after the waitMs of its caller', async () => {
+  it('is used or released if the store grants it after waitMs', async () => {
     const { getA, getB, originA, originB, storeA } = setUpTwo()
     const gate = new Gate()
     storeA.next('lookup', gate.delayReply)
@@ -33,7 +33,7 @@ describe('the lease of a fill', () => {
     expect(second.now).toBe('v')
   })
 
-  it('is given back if it is for a refresh and no caller waits any more', async () => {
+  it('does not block the next refresh if no caller waits for it any more', async () => {
     const { store, get, origin } = setUp(NO_L1)
     const swr = { staleWhileRevalidateMs: 60_000, leaseMs: 5_000, waitMs: 100 }
     const first = get(swr)
@@ -60,7 +60,7 @@ describe('the lease of a fill', () => {
     expect(hasty.now).not.toBe('pending')
   })
 
-  it('is given back if the purges cannot be confirmed for its reply', async () => {
+  it('is released if the purges cannot be confirmed for its reply', async () => {
     const { getA, getB, originA, originB, storeA } = setUpTwo()
     const gate = new Gate()
     storeA.next('lookup', gate.delayReply).next('lookup', refuse)
@@ -82,7 +82,7 @@ describe('the lease of a fill', () => {
     await settled()
   })
 
-  it('is given back late without ending the newer lease of the same flight', async () => {
+  it('is released late without ending the newer lease of the same flight', async () => {
     const { get, origin, store, stampede } = setUp({ originConcurrency: 1 })
     store.next('lookup', refuse)
     const busy = new ScriptedOrigin<unknown>()
@@ -106,7 +106,7 @@ describe('the lease of a fill', () => {
     expect(stampede.stats().fills).toMatchObject({ committed: 1, fenced: 0 })
   })
 
-  it('causes an event if it is lost during a fill, and the store decides on the commit', async () => {
+  it('causes an event if it is lost during a fill, and the commit is still tried', async () => {
     const { get, origin, store, stampede } = setUp()
     const first = get({ leaseMs: 600 })
     await settled()

@@ -7,10 +7,13 @@ import { newCopy } from '../l1/l1.ts'
 import { afterPurges, validCopy } from '../l1/validity.ts'
 import { isDataKey } from '../ports/key.ts'
 import type { Failure, Grant, LookupReply, LookupRequest, StoredFrame } from '../ports/store.ts'
+import { lookupTracing } from '../tracing.ts'
 import type { Flight } from './flight.ts'
 import { forget } from './hints.ts'
 import { releaseUnusedLease } from './release-lease.ts'
+import type { ReadEntry } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
+import { traceRead } from './traced-lookup.ts'
 
 /** The reply with its entry decoded. An entry that cannot be decoded counts as absent. */
 export type Found =
@@ -90,24 +93,30 @@ function termsOf(flight: Flight, early: HeldEntry | undefined): LookupTerms {
 const READ_ONLY: LookupTerms = { token: '', leaseMs: 0 }
 
 /** Reads without taking the lease: for HEAD, `only-if-cached` and `get`, which never fill. */
-export async function readWithoutLease(rt: Runtime, key: string): Promise<HeldEntry | undefined> {
+export function readWithoutLease(rt: Runtime, key: string): Promise<ReadEntry | undefined> {
+  return lookupTracing.hasSubscribers ? traceRead(key, () => read(rt, key)) : read(rt, key)
+}
+
+async function read(rt: Runtime, key: string): Promise<ReadEntry | undefined> {
   const item = rt.l1.get(key)
   const copy = item?.type === 'copy' ? validCopy(rt, item) : undefined
   if (copy !== undefined && freshnessAt(copy, rt.clock.now()) === 'fresh') {
-    rt.events.hit(key, 'l1', false)
-    rt.counts.hit(copy, false)
-    return copy
+    return { held: copy, stale: false, from: 'l1' }
   }
   const found = await sendLookup(rt, key, READ_ONLY)
   if (found.status !== 'fresh' && found.status !== 'stale') return undefined
-  rt.events.hit(key, 'l2', found.status === 'stale')
-  rt.counts.hit(found.held, found.status === 'stale')
-  return found.held
+  return { held: found.held, stale: found.status === 'stale', from: 'l2' }
+}
+
+/** Counts a hit on an entry that was read without a lease. */
+export function countRead(rt: Runtime, key: string, { held, stale, from }: ReadEntry): void {
+  rt.events.hit(key, from, stale)
+  rt.counts.hit(held, stale)
 }
 
 /**
- * Drops an entry that its caller cannot parse, from L1 and the store. The store keeps a newer
- * entry.
+ * Drops an entry that its caller cannot parse, from L1 and the store. If the store has a newer
+ * entry, that entry stays.
  */
 export async function dropUnreadable(
   rt: Runtime,
@@ -203,8 +212,8 @@ function updateL1(
 ): Found {
   const found = interpret(reply, held, rt.clock.now())
   if (held !== undefined) promote(rt, key, held, found, since)
-  // The store no longer has the entry. So the copy must not be served, and the next lookup must not
-  // contain the fence of the copy.
+  // The store no longer has the entry. So the copy in L1 must not be served, and the next lookup
+  // must not contain its fence.
   else rt.l1.drop(key)
   return found
 }

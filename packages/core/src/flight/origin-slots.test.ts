@@ -27,7 +27,7 @@ const get = (key: string, options = {}) =>
 const unleased = () => stampede.stats().unleased
 
 describe('concurrency slots while the store is unavailable', () => {
-  it('are given to waiting keys in their order', async () => {
+  it('are given to queued keys in order of arrival', async () => {
     const all = ['a', 'b', 'c', 'd', 'c'].map((key) => get(key))
     await settled()
     expect(origin.calls).toBe(2)
@@ -44,7 +44,7 @@ describe('concurrency slots while the store is unavailable', () => {
     expect(transcript.take().filter((line) => line === 'fill.queued')).toHaveLength(2)
   })
 
-  it('are given back by a run that throws, and by one that does not end', async () => {
+  it('are freed by a run that throws, and by one that exceeds originTimeoutMs', async () => {
     const options = { originTimeoutMs: 500 }
     const all = ['a', 'b', 'c', 'd'].map((key) => get(key, options))
     await settled()
@@ -63,7 +63,7 @@ describe('concurrency slots while the store is unavailable', () => {
     expect(unleased()).toEqual({ running: 0, queued: 0 })
   })
 
-  it('are refused with a reason to a caller that waits longer than waitMs', async () => {
+  it('are waited for until waitMs ends, after which the caller gets an error', async () => {
     get('a')
     get('b')
     const [patient, hasty] = [get('c', { waitMs: 5_000 }), get('d', { waitMs: 100 })]
@@ -78,7 +78,7 @@ describe('concurrency slots while the store is unavailable', () => {
     expect(origin.calls).toBe(3)
   })
 
-  it('are not needed for a stale entry, as long as no purge can have been missed', async () => {
+  it('are not needed to serve a stale entry, as long as no purge can have been missed', async () => {
     store.always = undefined
     const sie = { staleIfErrorMs: 60_000 }
     get('c', sie)
@@ -101,7 +101,7 @@ describe('concurrency slots while the store is unavailable', () => {
     expect(uncovered.now).toBe('pending')
   })
 
-  it('are not waited for by a background refresh, which ends instead', async () => {
+  it('are not waited for by a background refresh, which is skipped instead', async () => {
     store.always = undefined
     const swr = { staleWhileRevalidateMs: 60_000 }
     get('c', swr)
@@ -122,7 +122,7 @@ describe('concurrency slots while the store is unavailable', () => {
     expect(store.calls).toEqual([])
   })
 
-  it('are not needed if the store is back, because queued calls look up again', async () => {
+  it('are not needed after the store is back, because queued calls look up again', async () => {
     const all = ['a', 'b', 'c'].map((key) => get(key))
     await settled()
     store.always = undefined
@@ -149,8 +149,8 @@ describe('concurrency slots while the store is unavailable', () => {
   })
 })
 
-describe('concurrency slots with the store', () => {
-  it('are used by calls whose waitMs is over, if a slot is free', async () => {
+describe('concurrency slots while the store is available', () => {
+  it('are used by calls after their waitMs, if a slot is free', async () => {
     store.always = undefined
     const all = [1, 2, 3, 4].map(() => get('a', { waitMs: 100, originTimeoutMs: 1_000 }))
     await clock.advance(100)
@@ -171,8 +171,8 @@ describe('concurrency slots with the store', () => {
   })
 })
 
-describe('the queue for concurrency slots', () => {
-  it('never gives a slot twice, even if one is given back repeatedly', () => {
+describe('OriginSlots', () => {
+  it('gives no slot twice, even if a caller returns its slot repeatedly', () => {
     const places = new OriginSlots(1)
     const leave = places.take()
     const turns: string[] = []
@@ -191,7 +191,7 @@ describe('the queue for concurrency slots', () => {
     expect([places.taken, places.queued]).toEqual([0, 0])
   })
 
-  it('comes before new callers when a slot is free', () => {
+  it('gives a free slot to the queue before new callers', () => {
     const places = new OriginSlots(1)
     const leave = places.take()
     places.queue(() => {})
@@ -199,7 +199,7 @@ describe('the queue for concurrency slots', () => {
     expect(places.take()).toBeUndefined()
   })
 
-  it('counts runs above the limit, too, until their time is over', async () => {
+  it('counts runs above the limit until they end or their time limit is over', async () => {
     const places = new OriginSlots(1)
     const leave = places.takeAboveLimit(clock, 100)
     places.takeAboveLimit(clock, 100)

@@ -68,12 +68,12 @@ it('a refresh that always fails causes a second warning with the count, and no t
   ])
 })
 
-it('a refresh that succeeds ends the row', async () => {
+it('a refresh that succeeds resets the count of failures', async () => {
   for (let i = 0; i < 3; i++) await refresh('k', ...fails(9), ok)
   expect(warned).toHaveLength(1)
 })
 
-it('a refresh that takes longer than originTimeoutMs has failed', async () => {
+it('a refresh that takes longer than originTimeoutMs counts as failed', async () => {
   await refresh('k', () => new Promise(() => {}))
   await clock.advance(5_000)
   await settled()

@@ -4,9 +4,12 @@
 import { detachedText } from '../recent.ts'
 import type { FillResult } from './resolution.ts'
 
-/** A limit, because one fault in the handler of `/products/:id` fails thousands of paths. */
+/**
+ * Limit of names that cause warnings. One fault in the handler of `/products/:id` fails the
+ * refreshes of thousands of paths.
+ */
 const MOST_NAMES_PER_OWNER = 10
-/** So many failures in a row are no passing fault. */
+/** After this many failures in a row, the fault is probably not a passing one. */
 const MANY = 10
 
 /** Failures in a row, by owner and name. Infinity after the second warning. */
@@ -46,7 +49,7 @@ export function reportRefresh(
   warn(text, failed)
 }
 
-/** Does the same for the result of a factory. */
+/** Calls `reportRefresh` with the result of a factory. */
 export function reportResult(owner: object, name: string, result: FillResult): void {
   const outcome = 'The stale value is served until its stale window ends.'
   const isFailure = result.type === 'failure'

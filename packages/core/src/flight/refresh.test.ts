@@ -112,7 +112,7 @@ describe('a fresh entry', () => {
     ])
   })
 
-  it('may be refreshed by another process, from which this one gets the new copy', async () => {
+  it('may be refreshed by another process, from which this process gets the new copy', async () => {
     const { a, b, get } = await filled()
     chance = STARTS_REFRESH
     await get(a)
@@ -168,7 +168,7 @@ describe('a fresh entry', () => {
     await settled()
   })
 
-  it('is dropped in all processes if its refresh is not shareable', async () => {
+  it('is dropped in all processes if the response of its refresh cannot be shared', async () => {
     const [a, b] = [runtimeOf(create('a')), runtimeOf(create('b'))]
     const { caller, origin: led } = scripted()
     const first = resolve(a, 'k', POLICY, caller)
@@ -223,7 +223,7 @@ describe('a fresh entry', () => {
 })
 
 describe('a request during an early refresh', () => {
-  it('gets the fresh copy, also while the lookup is under way', async () => {
+  it('gets the fresh copy even while the lookup is under way', async () => {
     const { a, get } = await filled()
     chance = STARTS_REFRESH
     const gate = new Gate()
@@ -356,7 +356,7 @@ describe('a failing early refresh', () => {
     expect(origin.calls).toBe(2)
   })
 
-  it('may be a run that takes too long', async () => {
+  it('includes a run that exceeds originTimeoutMs', async () => {
     const { a, get } = await filled({ forMs: 1_900, more: { originTimeoutMs: 500 } })
     chance = STARTS_REFRESH
     await get(a)
@@ -369,7 +369,7 @@ describe('a failing early refresh', () => {
     expect(await get(a)).toBe('old')
   })
 
-  it('may be an unavailable store, which causes neither a run nor a lookup on each hit', async () => {
+  it('includes an unavailable store, and causes neither a run nor a lookup on each hit', async () => {
     const { a, get } = await filled({ forMs: 1_900 })
     stores.a.always = refuse
     chance = STARTS_REFRESH
@@ -413,7 +413,7 @@ describe('a purge during an early refresh', () => {
   )
 
   it.each(STEPS)(
-    'leaves no lease if it comes %d steps after the lookup was sent',
+    'leaves no lease if it comes %d microtasks after the lookup was sent',
     async (steps) => {
       for (const options of [{}, NO_L1]) {
         stores = sharedStores()
@@ -438,7 +438,7 @@ describe('a purge during an early refresh', () => {
   )
 
   it.each(STEPS)(
-    'makes the next request get a new value if it is soft and comes %d steps after the lookup',
+    'makes the next request get a new value if it is soft and comes %d microtasks after the lookup',
     async (steps) => {
       const { a, get } = await filled({ more: { staleWhileRevalidateMs: 5_000 } })
       chance = STARTS_REFRESH
@@ -470,7 +470,7 @@ describe('close()', () => {
     expect(stores.a.calls).toEqual([`lookup ${KEY}`, `commit ${KEY}`])
   })
 
-  it('gives back the lease of an early refresh that hangs', async () => {
+  it('releases the lease of an early refresh that hangs', async () => {
     const { a, b, get } = await filled()
     chance = STARTS_REFRESH
     await get(a)
@@ -531,7 +531,7 @@ describe('the measured duration of a run', () => {
     expect(stores.a.calls).toEqual([])
   })
 
-  it('is smoothed over refreshes, also those with a 304', async () => {
+  it('is averaged over refreshes, also over those with a 304', async () => {
     const rt = runtimeOf(create('a'))
     const { caller, origin: led, leads } = scripted()
     const took = () => {

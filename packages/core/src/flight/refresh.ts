@@ -47,8 +47,8 @@ export async function serveStale(
 const LEAST_DELAY_MS = 100
 
 /**
- * The fill duration counts at most this fraction of the lifetime. Without the limit, one slow fill
- * could make early refreshes likely during most of the lifetime.
+ * Limit of the fill duration that the random choice uses, as a fraction of the lifetime. Without
+ * it, one slow fill could make early refreshes likely during most of the lifetime.
  */
 const MAX_FRACTION_OF_LIFETIME = 0.05
 
@@ -75,7 +75,7 @@ export async function refreshEarly(
     delayEarlyRefresh(rt, early, key, Math.max(held.entry.provenance.tookMs, LEAST_DELAY_MS))
     return fresh
   }
-  // Another process has refreshed the entry already. Its new entry is in L1 now.
+  // Another process has refreshed the entry already. The lookup has put the new entry into L1.
   if (held.fence !== early.fence) {
     void releaseUnusedLease(rt, flight, grant)
     return fresh

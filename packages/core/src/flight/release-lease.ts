@@ -8,8 +8,9 @@ import type { Runtime } from './runtime.ts'
 const RETRY_DELAYS_MS = [100, 400, 1_500]
 
 /**
- * Releases a lease under which no fill has begun. The flight gets a new token. With the old one,
- * its next lookup could get this same lease, and a delayed release would end it during the fill.
+ * Releases a lease under which no fill has begun. The flight gets a new token. With the old token,
+ * the next lookup of the flight could get this lease again. A delayed release would then end the
+ * lease during the fill.
  */
 export function releaseUnusedLease(rt: Runtime, flight: Flight, grant: Grant): Promise<void> {
   flight.renewToken()

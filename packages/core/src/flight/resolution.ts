@@ -1,5 +1,6 @@
 // The types of `resolve` and of its runs of the origin: Caller, Lead, FillResult and Resolution.
 
+import type { AsyncResource } from 'node:async_hooks'
 import type { HeldEntry, StoredEntry } from '../entry/entry.ts'
 import type { FillReason } from '../events.ts'
 import type { Detail } from '../http/cache-status-details.ts'
@@ -14,8 +15,9 @@ export interface Lead {
   /** Position of the newest purge that this process knew when the fill began. */
   readonly asOf: Position
   /**
-   * The entry from before the fill. It is served if the origin fails, and a 304 may confirm it. A
-   * purge during the run makes it undefined, so read this property only when you need the entry.
+   * The entry from before the fill. The entry is served if the origin fails, and a 304 may confirm
+   * it. A purge during the run makes this property undefined, so read it only when you need the
+   * entry.
    */
   readonly previous: HeldEntry | undefined
   /** Whether `originTimeoutMs` has passed. */
@@ -25,8 +27,9 @@ export interface Lead {
   /** Gives waiters a response while its body arrives. Returns false if they must not get it. */
   readonly publish?: ((live: Live) => boolean) | undefined
   /**
-   * Defined only without a lease. Takes a concurrency slot for a handler that goes on after the
-   * result, for at most `originTimeoutMs`. The returned function frees the slot.
+   * Defined only without a lease. A handler may go on after the fill has its result. This function
+   * takes a concurrency slot for it, for at most `originTimeoutMs`. The returned function frees the
+   * slot.
    */
   readonly keepSlot?: (() => FreeSlot) | undefined
 }
@@ -75,19 +78,24 @@ export interface Caller {
   /** Whether the client has left. */
   isGone?(): boolean
   /**
-   * Digest of target and header fields. If it is equal for two requests, a handler cannot tell them
-   * apart. Absent for `getOrSet`, where all calls of a key are equal.
+   * Digest of target and header fields. If two requests have equal digests, a handler cannot tell
+   * them apart. Absent for `getOrSet`, where all calls of a key are equal.
    */
   requestDigest?(): string
   /** Whether the request has a condition or a range. A fill hides both from the handler. */
   hasConditionOrRange?(): boolean
+  /** Async context of the caller, for its runs. Set if the caller's lookup is traced. */
+  scope?: AsyncResource | undefined
   /** Runs the origin, and gives this caller its response or value. */
   lead(lead: Lead): Promise<FillResult>
   /** Runs the origin in the background, for no client. */
   refresh(lead: Lead): Promise<FillResult>
 }
 
-/** Why an older entry is served: `softTimeoutMs` has passed, or no concurrency slot is free. */
+/**
+ * Why the entry from before the fill is served: `softTimeoutMs` has passed, or no concurrency slot
+ * is free.
+ */
 export type LateReason = 'soft-timeout' | 'origin-queue'
 
 /** How one request or call ends. */
@@ -99,7 +107,7 @@ export type Resolution =
       /** `fill`: the caller waited for a fill in this process. */
       readonly from: 'l1' | 'l2' | 'fill'
     }
-  /** The fill takes too long, so the older entry is served. */
+  /** The fill takes too long, so the entry from before it is served. */
   | { readonly type: 'late'; readonly previous: HeldEntry; readonly why: LateReason }
   /**
    * The leader's response, while its body arrives. Read `chunks` to the end, or call `return()`.
@@ -133,14 +141,21 @@ export type Resolution =
  */
 export type Shared = Resolution | 'again'
 
-/** The lease of a fill, and the older entry from the lookup that got the lease. */
+/** The lease of a fill, and the entry from before the fill. Both come from one lookup. */
 export interface LeasedFill {
   readonly grant: Grant
   /**
-   * Sequence number of L1's last purge before the lookup. If the key was purged since then, L1
-   * refuses the entry.
+   * Sequence number of L1's last purge before the lookup. If the key was purged since then, L1 does
+   * not accept the entry.
    */
   readonly since: number
   readonly previous: HeldEntry | undefined
   readonly reason: FillReason
+}
+
+/** An entry that was read without a lease. Its reader counts the hit, if it serves the entry. */
+export interface ReadEntry {
+  readonly held: HeldEntry
+  readonly stale: boolean
+  readonly from: 'l1' | 'l2'
 }

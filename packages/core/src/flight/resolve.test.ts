@@ -119,7 +119,7 @@ describe('two processes', () => {
     expect(transcript.take()).not.toContain('a: lease.lost')
   })
 
-  it('serve stale at once, while one of them refreshes the entry', async () => {
+  it('serve a stale value at once, while one process refreshes the entry', async () => {
     const { getA, getB, originA, originB, storeB } = setUpTwo()
     const swr = { staleWhileRevalidateMs: 60_000 }
     const first = getA(swr)
@@ -209,7 +209,7 @@ describe('two processes', () => {
     expect([originA.calls, originB.calls]).toEqual([2, 0])
   })
 
-  it('drop an entry that one of them purges, and the store refuses the earlier fill', async () => {
+  it('drop an entry that one process purges, and the store refuses the earlier fill', async () => {
     const { getA, getB, b, originA, originB } = setUpTwo()
     const first = getA()
     await settled()
@@ -481,7 +481,7 @@ describe('a stale entry', () => {
   })
 })
 
-describe('a process without the store', () => {
+describe('a process while the store is unavailable', () => {
   it('runs the origin once for all callers, and keeps the result in L1', async () => {
     const { get, origin, store } = setUp()
     store.always = refuse

@@ -6,6 +6,7 @@ import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
 import type { L1Marker } from '../l1/l1.ts'
 import { afterPurges, confirmedCopy, isConfirmed, validCopy } from '../l1/validity.ts'
 import { joinLive } from '../stream/collapse.ts'
+import { lookupTracing } from '../tracing.ts'
 import { chooseRunner, fillAndCommit } from './fill.ts'
 import { fillUncoordinated } from './fill-uncoordinated.ts'
 import { Flight } from './flight.ts'
@@ -18,6 +19,7 @@ import type { Caller, Resolution, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 import { serveFailed } from './shared-failure.ts'
 import { lateResolution, previousInL1 } from './soft-timeout.ts'
+import { traceLookup } from './traced-lookup.ts'
 import { waitForHolder } from './wait.ts'
 
 /** Never rejects. If L1 has the result, it is returned without a promise. */
@@ -27,11 +29,26 @@ export function resolve(
   policy: Policy,
   caller: Caller,
 ): Resolution | Promise<Resolution> {
+  if (lookupTracing.hasSubscribers) return resolveTraced(rt, key, policy, caller)
   return fromL1(rt, key, policy, caller) ?? coalesce(rt, key, policy, caller)
 }
 
+/** A function of its own: without a subscriber, no closure is created. */
+function resolveTraced(
+  rt: Runtime,
+  key: string,
+  policy: Policy,
+  caller: Caller,
+): Resolution | Promise<Resolution> {
+  return traceLookup(
+    key,
+    caller,
+    () => fromL1(rt, key, policy, caller) ?? coalesce(rt, key, policy, caller),
+  )
+}
+
 /** The result from L1. Undefined if a lookup in the store is needed. May start a refresh. */
-export function fromL1(
+function fromL1(
   rt: Runtime,
   key: string,
   policy: Policy,
@@ -80,7 +97,7 @@ function resolveHitForMiss(
 }
 
 /** Joins the flight of the key, or starts one. Never rejects. */
-export function coalesce(
+function coalesce(
   rt: Runtime,
   key: string,
   policy: Policy,

@@ -1,4 +1,5 @@
-// The parts of one Stampede instance that lookups and fills share: stores, leases, flights, clock.
+// The parts of one `createStampede` object that lookups and fills share: store, L1, leases,
+// flights.
 
 import type { Counts } from '../entry/counts.ts'
 import type { Events } from '../events.ts'

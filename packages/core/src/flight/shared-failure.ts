@@ -33,9 +33,9 @@ export function shareFailure(flight: Flight, failed: Failed): Shared {
 }
 
 /**
- * Whether the store returned the failure of an unlike request. A store of an older version does so,
- * because it ignores `like`. Then all waiters share the failure. Otherwise each further lookup
- * would get the same reply.
+ * Whether the store returned the failure of an unlike request. A store of an earlier version does
+ * that, because it ignores `like`. Then all waiters share the failure. Otherwise each further
+ * lookup would get the same reply.
  */
 function isRepeated(flight: Flight, { failure: { like } }: Pick<Failed, 'failure'>): boolean {
   const first = flight.waiters.first()

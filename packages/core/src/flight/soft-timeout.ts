@@ -38,8 +38,9 @@ export function withSoftTimeout<T>(
 }
 
 /**
- * Whether the first waiter goes on waiting, while the origin runs in the background for it. It does
- * if it accepts the previous entry. Then it can be served that entry if the run takes too long.
+ * Whether the origin runs in the background, so that the first waiter waits instead of leading.
+ * This is so if `softTimeoutMs` is set and that waiter accepts the previous entry. It is then
+ * served the entry when the run takes too long, which a leader could not be.
  */
 export function firstWaiterStays(
   { policy, waiters }: Flight,

@@ -17,8 +17,8 @@ import { Gate, refuse } from '../testing/store-doubles.ts'
 beforeEach(begin)
 afterEach(end)
 
-describe('a wake-up', () => {
-  it('is not missed if it arrives before the reply that makes the process wait', async () => {
+describe('getOrSet while another process fills', () => {
+  it('notices a wake-up that arrives before the reply to its lookup', async () => {
     const { getA, getB, originA, storeB } = setUpTwo()
     const gate = new Gate()
     storeB.next('lookup', gate.delayReply)
@@ -35,7 +35,7 @@ describe('a wake-up', () => {
     expect(transcript.take()).not.toContain('b: wait.started')
   })
 
-  it('is not needed after a gap, because waiters then look up again', async () => {
+  it('looks up again after a gap, even if the wake-up was lost', async () => {
     const { getA, getB, originA, storeB } = setUpTwo()
     const first = getA()
     await settled()
@@ -52,7 +52,7 @@ describe('a wake-up', () => {
     expect(second.now).toBe('v')
   })
 
-  it('lets waiters continue without the store if the connection for it is lost', async () => {
+  it('runs the factory without the store if the connection for wake-ups is lost', async () => {
     const { getA, getB, originA, originB, storeB } = setUpTwo()
     const first = getA()
     await settled()
@@ -76,7 +76,7 @@ describe('a wake-up', () => {
     ])
   })
 
-  it('has no effect for a key without waiters', async () => {
+  it('ignores messages for a key without waiters', async () => {
     const { store, stampede } = setUp()
     store.hooks.onWake(KEY)
     store.hooks.onPurge(KEY, { soft: false })
@@ -87,8 +87,8 @@ describe('a wake-up', () => {
   })
 })
 
-describe('waitMs', () => {
-  it('makes a waiter run the origin for itself, and does not share the value', async () => {
+describe('getOrSet with waitMs', () => {
+  it('runs the factory itself after waitMs, and does not share the value', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
     const first = getA()
     await settled()
@@ -111,7 +111,7 @@ describe('waitMs', () => {
     ])
   })
 
-  it('ends repeated lookups whose replies a purge makes outdated each time', async () => {
+  it('ends repeated lookups after waitMs even if purges make every reply outdated', async () => {
     const { get, origin, store } = setUp()
     const lookup = store.lookup.bind(store)
     store.lookup = async (...args) => {
@@ -128,7 +128,7 @@ describe('waitMs', () => {
     expect(asked.now).toBe('own')
   })
 
-  it('gives back the lease of a refresh that is granted after its end', async () => {
+  it('releases the lease of a refresh that the store grants after waitMs', async () => {
     const { getA, getB, originA, originB, storeB } = setUpTwo()
     const options = { staleWhileRevalidateMs: 60_000 }
     const first = getA(options)
@@ -162,7 +162,7 @@ describe('waitMs', () => {
     await settled()
   })
 
-  it('counts for each waiter separately, also after a purge moved waiters to another flight', async () => {
+  it('counts waitMs for each waiter separately, also after a purge moved waiters to another flight', async () => {
     const { get, origin, stampede } = setUp()
     const leader = get()
     const patient = outcome(get({ waitMs: 5_000 }))
@@ -183,7 +183,7 @@ describe('waitMs', () => {
   })
 
   it.each([0, 10])(
-    'does not count while the store is slow and no process fills (%d)',
+    'does not count the time of a slow lookup if no other process fills (waitMs: %d)',
     async (waitMs) => {
       const { get, origin, store } = setUp()
       const gate = new Gate()
@@ -200,7 +200,7 @@ describe('waitMs', () => {
     },
   )
 
-  it('makes all waiters share one run if it ends while the store is unavailable', async () => {
+  it('runs the factory once for all waiters whose waitMs ends while the store is unavailable', async () => {
     const { get, origin, store } = setUp()
     const gate = new Gate()
     store.next('lookup', gate.delayAndLose)

@@ -1,6 +1,6 @@
-// The wait for another process that fills the key. It ends with a wake-up, with the lease, with a
-// gap in which messages may be lost, or when the store becomes unavailable. Then the flight looks
-// up again. There is no polling. `Waiters` measures the `waitMs` of each caller.
+// The wait for another process that fills the key. The wait ends with a wake-up, at the end of the
+// lease, with a gap in which messages may be lost, or when the store becomes unavailable. Then the
+// flight looks up again. There is no polling. `Waiters` measures the `waitMs` of each caller.
 
 import type { Timer } from '../ports/clock.ts'
 import type { Flight, LookAgainReason } from './flight.ts'
@@ -16,7 +16,7 @@ const SPREAD_MS = 40
 const LEAST_MS = 20
 
 /**
- * Waits for the wake-up that the store sends to each process whose lookup got `busy`. After the
+ * Waits for the wake-up, which the store sends to each process whose lookup got `busy`. After the
  * wait, the flight looks up again.
  */
 export async function waitForHolder(

@@ -21,8 +21,8 @@ function setUp() {
   return { clock, rt, ends, waiters, group, join, emptied: () => emptied }
 }
 
-describe('waiters', () => {
-  it('end each after their own waitMs, in any order of joining', async () => {
+describe('waiters of a flight', () => {
+  it('time out after their own waitMs, in any order of joining', async () => {
     const { clock, rt, ends, waiters, join, emptied } = setUp()
     waiters.startClocks(rt)
     join('a', 100)
@@ -57,7 +57,7 @@ describe('waiters', () => {
     expect(clock.timers).toBe(0)
   })
 
-  it('end one by one without a scan of all others each time', async () => {
+  it('time out one by one, without a scan of all others each time', async () => {
     const { clock, rt, ends, waiters, join } = setUp()
     waiters.startClocks(rt)
     let reads = 0
@@ -79,7 +79,7 @@ describe('waiters', () => {
     expect(reads).toBeLessThan(1_000)
   })
 
-  it('end in time although a listener of the event adds another waiter', async () => {
+  it('time out although a listener of the event adds another waiter', async () => {
     const { clock, rt, ends, waiters, join } = setUp()
     waiters.startClocks(rt)
     const off = rt.events.on('wait.timed-out', () => {
@@ -92,7 +92,7 @@ describe('waiters', () => {
     expect(ends).toEqual(seen)
   })
 
-  it('end in time after the machine was suspended while a longer wait was open', async () => {
+  it('time out after the machine was suspended while a longer wait was open', async () => {
     const { clock, rt, ends, waiters, join } = setUp()
     waiters.startClocks(rt)
     join('long', 60_000)
@@ -118,7 +118,7 @@ describe('waiters', () => {
     expect(clock.timers).toBe(0)
   })
 
-  it('end in time although others moved to another flight before the first lookup ended', async () => {
+  it('time out although others moved to another flight before the first lookup ended', async () => {
     const { clock, rt, ends, waiters, group } = setUp()
     const others = group()
     others.startClocks(rt)

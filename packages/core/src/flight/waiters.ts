@@ -1,10 +1,12 @@
 // The waiters of one flight, in order of arrival. Here the leader is chosen, waiters are settled,
 // and `waitMs` is measured. A waiter whose client has left is dropped when the next leader is
-// chosen (`dropGone`). The fill goes on.
+// chosen (`dropGone`). A fill that is running goes on.
 
 import type { Events } from '../events.ts'
 import { type Clock, MOST_LATE_MS, type Timer } from '../ports/clock.ts'
+import { type FillTrace, type WaitTrace, waitTracing } from '../tracing.ts'
 import type { Caller, Resolution } from './resolution.ts'
+import { beginWait, endWait } from './traced-lookup.ts'
 
 /** The parts of the runtime that a flight and its waiters need. */
 export interface FlightRuntime {
@@ -23,21 +25,28 @@ interface TimedWaiter extends Waiter {
   endsAt: number | undefined
   /** Number of fills that ended without a usable result during this wait. */
   unusableFills: number
+  /** Set while the wait is traced. */
+  trace: WaitTrace | undefined
 }
 
 /**
- * After this many fills without a usable result, a waiter accepts a refused entry, and waits for no
- * further process. If purges come faster than fills finish, every fill is refused. Without this
- * limit, each fill would then serve only its leader.
+ * After this many fills without a usable result, a waiter accepts an entry whose commit was
+ * refused. It also no longer waits for fills of other processes. If purges come faster than fills
+ * finish, every commit is refused. Without this limit, each fill would then serve only its leader.
  */
 const MOST_UNUSABLE_FILLS = 2
 
 export class Waiters {
+  /** The newest traced run for these waiters. */
+  fill: FillTrace | undefined
   readonly #key: string
   readonly #onEmpty: () => void
   readonly #all = new Set<TimedWaiter>()
-  /** Whether `waitMs` counts. It does when the first lookup has ended without a result. */
+  /**
+   * Whether `waitMs` counts. It starts to count when the first lookup has ended without a result.
+   */
   #isCounting = false
+  #isWaiting = false
   /**
    * One timer for all waiters, set for the earliest `endsAt`. In a burst, a timer for each waiter
    * would be most of the cost of joining.
@@ -71,9 +80,17 @@ export class Waiters {
   /** `waitMs` does not count during the first lookup, which has a time budget of its own. */
   join(rt: FlightRuntime, caller: Caller, waitMs: number): Promise<Resolution> {
     return new Promise((settle) => {
-      const waiter = { caller, settle, waitMs, endsAt: undefined, unusableFills: 0 }
+      const waiter = {
+        caller,
+        settle,
+        waitMs,
+        endsAt: undefined,
+        unusableFills: 0,
+        trace: undefined,
+      }
       this.#all.add(waiter)
       if (this.#isCounting) this.#startClock(rt, waiter)
+      if (this.#isWaiting && waitTracing.hasSubscribers) this.#beginTrace(waiter)
     })
   }
 
@@ -82,12 +99,20 @@ export class Waiters {
     for (const waiter of this.#all) if (waiter.endsAt === undefined) this.#startClock(rt, waiter)
   }
 
+  /** The waiters wait for a run from now on, and not only for a lookup. */
+  beginWait(rt: FlightRuntime): void {
+    this.startClocks(rt)
+    this.#isWaiting = true
+    if (waitTracing.hasSubscribers) for (const waiter of this.#all) this.#beginTrace(waiter)
+  }
+
   /** Removes and returns the first waiter that may lead. Its `waitMs` no longer applies. */
   takeLeader(may: (caller: Caller) => boolean = () => true): Waiter | undefined {
     for (const waiter of this.#all) {
       if (!may(waiter.caller)) continue
       this.#all.delete(waiter)
       this.#stopTimerIfEmpty()
+      this.#endTrace(waiter, undefined)
       return waiter
     }
     return undefined
@@ -105,13 +130,14 @@ export class Waiters {
     const all = [...this.#all]
     this.#all.clear()
     this.#stopTimerIfEmpty()
+    for (const waiter of all) this.#endTrace(waiter, resolution)
     this.#onEmpty()
     settleInTurns(all, resolution, 0)
   }
 
   /**
-   * Ends the wait of each client that has left. Called before a leader is chosen, so that no such
-   * client leads.
+   * Ends the wait of each request whose client has left. Called before a leader is chosen, so that
+   * no such request leads.
    */
   dropGone(): void {
     this.settleEach(({ caller }) => (caller.isGone?.() ? { type: 'gone' } : undefined))
@@ -129,8 +155,9 @@ export class Waiters {
   }
 
   /**
-   * Gives a refused entry to each waiter that has reached `MOST_UNUSABLE_FILLS`. The run of the
-   * entry began after these waiters came, so it is as new as a run of their own.
+   * Gives an entry whose commit was refused to each waiter that has reached `MOST_UNUSABLE_FILLS`.
+   * The run that made the entry began after these waiters came. So the entry is as current as that
+   * of a run of their own.
    */
   settleAtLimit(resolution: Resolution): void {
     for (const waiter of this.#all) {
@@ -171,7 +198,7 @@ export class Waiters {
   }
 
   /**
-   * Ends each wait whose `waitMs` has passed. There may be none, because the waiter for which the
+   * Ends each wait whose `waitMs` has passed. No wait may be due, because the waiter for which the
    * timer was set may have been settled.
    */
   #timeOutDue(rt: FlightRuntime): void {
@@ -192,12 +219,25 @@ export class Waiters {
   #timeOut(rt: FlightRuntime, waiter: TimedWaiter): void {
     this.#remove(waiter)
     rt.events.emit({ type: 'wait.timed-out', key: this.#key })
-    waiter.settle({ type: 'timed-out', previous: undefined })
+    const resolution = { type: 'timed-out', previous: undefined } as const
+    this.#endTrace(waiter, resolution)
+    waiter.settle(resolution)
   }
 
   #settle(waiter: TimedWaiter, resolution: Resolution): void {
+    this.#endTrace(waiter, resolution)
     waiter.settle(resolution)
     this.#remove(waiter)
+  }
+
+  #beginTrace(waiter: TimedWaiter): void {
+    waiter.trace ??= beginWait(this.#key, waiter.caller)
+  }
+
+  #endTrace({ trace }: TimedWaiter, resolution: Resolution | undefined): void {
+    if (trace === undefined) return
+    if (this.fill !== undefined) trace.fill = this.fill
+    endWait(trace, resolution)
   }
 
   #remove(waiter: TimedWaiter): void {
@@ -214,8 +254,8 @@ export class Waiters {
 }
 
 /**
- * Waiters settled in one turn of the event loop. Each of them writes a response, so a burst would
- * otherwise block other work.
+ * Limit of waiters that are settled in one turn of the event loop. Each of them writes a response.
+ * Without the limit, a burst would block other work.
  */
 const MOST_PER_TURN = 100
 

@@ -52,13 +52,13 @@ describe('a range (RFC 9110 §14.1.2)', () => {
     'bytes=１-２',
   ])('%j is ignored', (range) => expect(select(range)).toEqual(WHOLE))
 
-  it('is not satisfiable for an empty body, except for its last bytes', () => {
+  it('is unsatisfiable for an empty body, unless it is a suffix of at least one byte', () => {
     expect(select('bytes=0-', 0)).toEqual(NONE)
     expect(select('bytes=-0', 0)).toEqual(NONE)
     expect(select('bytes=-5', 0)).toEqual(WHOLE)
   })
 
-  it('selects the bytes of the full body at its positions', () => {
+  it('selects the bytes at its positions in the full body', () => {
     const body = Buffer.from('0123456789abcdef')
     fc.assert(
       fc.property(fc.nat(20), fc.nat(20), (first, last) => {
@@ -71,7 +71,7 @@ describe('a range (RFC 9110 §14.1.2)', () => {
     )
   })
 
-  it('names the length of the full body in Content-Range', () => {
+  it('is sent with the length of the full body in Content-Range', () => {
     expect(contentRange({ type: 'part', start: 2, end: 5 }, 10)).toBe('bytes 2-4/10')
     expect(contentRange({ type: 'unsatisfiable' }, 10)).toBe('bytes */10')
   })

@@ -101,7 +101,7 @@ describe('parseCacheControl', () => {
     'max-age="60',
     'max-age="6 0"',
     'max-age=\u0661',
-  ])('parses %s as stale', (line) => expect(parse(line).maxAgeS).toBe(0))
+  ])('treats %s as stale', (line) => expect(parse(line).maxAgeS).toBe(0))
 
   it('parses a quoted number and leading zeros', () => {
     expect(parse('max-age="60"').maxAgeS).toBe(60)

@@ -60,13 +60,13 @@ describe('If-Modified-Since', () => {
   const unmodified = (since: string, headers: HeaderList) =>
     notModified({ 'if-modified-since': since }, headers, 200)
 
-  it('compares with Last-Modified', () => {
+  it('is compared with Last-Modified', () => {
     expect(unmodified(T1, [['last-modified', T1]])).toBe(true)
     expect(unmodified(T2, [['last-modified', T1]])).toBe(true)
     expect(unmodified(T1, [['last-modified', T2]])).toBe(false)
   })
 
-  it('compares with Date without Last-Modified', () => {
+  it('is compared with Date if there is no Last-Modified', () => {
     expect(unmodified(T2, [['date', T1]])).toBe(true)
     expect(unmodified(T1, [['date', T2]])).toBe(false)
     expect(unmodified(T1, [])).toBe(false)
@@ -104,7 +104,7 @@ describe('notModified', () => {
 })
 
 describe('headersOf304', () => {
-  it('repeats the six fields with all their lines, and no other field', () => {
+  it('returns all lines of six fields, and no other field', () => {
     const kept: HeaderList = [
       ['cache-control', 'max-age=1'],
       ['content-location', '/a'],

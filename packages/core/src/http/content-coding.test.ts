@@ -24,7 +24,7 @@ describe('the codings that a client accepts', () => {
     ['gzip;q=2, br;q=x, zstd;level=3', []],
     ['gzip,,', ['gzip']],
     ['gzipx, xbr', []],
-  ])('are, for the field %j: %j', (accept, codings) => {
+  ])('are for Accept-Encoding %j: %j', (accept, codings) => {
     expect(acceptedCodings(accept, ALL)).toEqual(codings)
   })
 

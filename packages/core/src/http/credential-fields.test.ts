@@ -85,7 +85,7 @@ describe('request fields that name the caller', () => {
     ...['x-organisation', 'x-workspace-id', 'x-merchant-id', 'x-roles', 'x-on-behalf-of'],
   ])('include %s', (name) => expect(identifiesCaller(name)).toBe(true))
 
-  it('include such names after the name of a program or an address', () => {
+  it('include names that merely contain user-agent or user-ip', () => {
     expect(identifiesCaller('x-user-agent-token')).toBe(true)
     expect(identifiesCaller('x-user-id-and-user-agent')).toBe(true)
     expect(identifiesCaller('x-user-ipsum')).toBe(true)

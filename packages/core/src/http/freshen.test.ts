@@ -38,7 +38,7 @@ describe('a 304', () => {
       [...tag('"a"'), ...date(T2)],
     ],
   ] satisfies Array<[HeaderList, HeaderList]>)(
-    'confirms a stored response with %j if it has %j',
+    'confirms a stored response with %j if the 304 itself has %j',
     (stored, said) => expect(confirms(stored, said)).toBe(true),
   )
 
@@ -54,7 +54,7 @@ describe('a 304', () => {
       [...tag('"b"'), ...date(T1)],
     ],
   ] satisfies Array<[HeaderList, HeaderList]>)(
-    'does not confirm a stored response with %j if it has %j',
+    'does not confirm a stored response with %j if the 304 itself has %j',
     (stored, said) => expect(confirms(stored, said)).toBe(false),
   )
 })
@@ -89,7 +89,7 @@ describe('a stored response after a 304', () => {
     expect(after([[name, '1']], [[name, '2']])).toEqual([[name, '2']]),
   )
 
-  it('has both Vary fields, which select it', () => {
+  it('has the Vary fields of the 304 and its own', () => {
     const vary = (...lines: string[]): HeaderList => lines.map((line) => ['vary', line])
     expect(after(vary('Accept-Language'), vary('Origin'))).toEqual(vary('accept-language, origin'))
     expect(after(vary('a', 'b'), vary('B', 'c'))).toEqual(vary('a, b, c'))
@@ -98,7 +98,7 @@ describe('a stored response after a 304', () => {
     expect(after([], vary('a'))).toEqual(vary('a'))
   })
 
-  it('gets the present date from a 304 without a date', () => {
+  it('gets the current date from a 304 without a date', () => {
     expect(freshen([['date', T1]], { headers: [] }, NOW)).toEqual([['date', T2]])
     expect(freshen([], { headers: [['date', T1]] }, NOW)).toEqual([['date', T1]])
   })

@@ -26,7 +26,7 @@ describe('explicitLifetimeMs', () => {
     expect(lifetime('public', [['last-modified', at(-1000)]])).toBeUndefined()
   })
 
-  it('prefers s-maxage to max-age to Expires', () => {
+  it('prefers s-maxage to max-age, and max-age to Expires', () => {
     const expires: HeaderList = [['expires', at(30)]]
     expect(lifetime('max-age=10, s-maxage=20', expires)).toBe(20_000)
     expect(lifetime('max-age=10', expires)).toBe(10_000)

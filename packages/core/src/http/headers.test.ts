@@ -94,7 +94,7 @@ describe('storableHeaders', () => {
 })
 
 describe('trimOws', () => {
-  it('strips space and tab, and nothing else', () => {
+  it('removes spaces and tabs, and nothing else', () => {
     expect(trimOws(' \t a b\t ')).toBe('a b')
     expect(trimOws('\u00a0a\u00a0')).toBe('\u00a0a\u00a0')
     expect(trimOws('  ')).toBe('')

@@ -112,7 +112,7 @@ describe.each(Object.entries(READERS))('the parser of %s', (_, read) => {
   })
 })
 
-describe('shared objects of JavaScript', () => {
+describe('built-in objects of JavaScript', () => {
   it('are unchanged after all parsers have run', () => {
     const before = Object.getOwnPropertyNames(Object.prototype).sort()
     for (const read of Object.values(READERS)) {
@@ -170,7 +170,7 @@ describe('a Cache-Control with an addition', () => {
     )
   })
 
-  it('has no more meaning as a targeted field than as a dictionary', () => {
+  it('has the same meaning as a targeted field and as Cache-Control', () => {
     const plain = fc.oneof(
       fc.constantFrom('no-store', 'no-cache', 'private', 'must-revalidate', 'public', 'x'),
       fc.nat(10 ** 9).map((seconds) => `max-age=${seconds}`),
@@ -237,7 +237,7 @@ describe('parsed times', () => {
 })
 
 describe('Vary', () => {
-  it('is parsed in one way: lower case, sorted, once each, or as *', () => {
+  it('is parsed to sorted names in lower case, once each, or to *', () => {
     fc.assert(
       fc.property(fc.array(text, { maxLength: 4 }), (lines) => {
         const names = varyNames(lines.map((line) => ['vary', line]))
@@ -417,7 +417,7 @@ describe('a condition', () => {
 })
 
 describe('a path', () => {
-  it('matches the pattern that spells it, and one that leaves any of its parts open', () => {
+  it('matches the pattern with the same text, and patterns with a parameter for any part', () => {
     const part = fc.array(fc.constantFrom('a', 'B', '%41', '%2F', '%ZZ', 'é', '.', '-'), {
       minLength: 1,
       maxLength: 4,

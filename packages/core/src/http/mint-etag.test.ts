@@ -8,15 +8,15 @@ const bytes = (text: string) => Buffer.from(text)
 const mint = (whole?: Uint8Array, headers: HeaderList = [], status = 200, fence = '17') =>
   mintEtag({ status, headers }, whole, fence)
 
-describe('a minted ETag', () => {
-  it('is weak, and made of the bytes if they are known', () => {
+describe('an ETag that the cache adds', () => {
+  it('is weak, and computed from the bytes if they are known', () => {
     expect(mint(bytes('a'))).toMatch(/^W\/"[\w-]{22}"$/)
     expect(mint(bytes('a'))).toBe(mint(bytes('a'), [], 200, '18'))
     expect(mint(bytes('a'))).not.toBe(mint(bytes('b')))
     expect(mint(new Uint8Array())).toMatch(/^W\/"[\w-]{22}"$/)
   })
 
-  it('is made of the fence of the fill if the bytes are not known', () => {
+  it('is computed from the fence of the fill if the bytes are not known', () => {
     expect(mint()).toMatch(/^W\/"s-[\w-]{22}"$/)
     expect(mint()).toBe(mint())
     expect(mint()).not.toBe(mint(undefined, [], 200, '18'))
@@ -32,7 +32,7 @@ describe('a minted ETag', () => {
   })
 
   it.each([203, 204, 206, 301, 404])(
-    'is not added to a %d, which is never answered with 304',
+    'is not added to a %d, for which no 304 is ever sent',
     (status) => {
       expect(mint(bytes('a'), [], status)).toBeUndefined()
     },

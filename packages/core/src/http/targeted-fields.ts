@@ -50,8 +50,8 @@ function toCacheControl(members: ReadonlyMap<string, Member>): CacheControl {
 }
 
 /**
- * Whether a directive is on. Each value except false turns it on, since that is the stricter
- * meaning. So a qualified `private` counts as unqualified, and a value of a wrong type counts too.
+ * Whether a directive is on. Each value except false turns it on, also a value of a wrong type. So
+ * `private="x-id"` counts as `private` without a field name, which forbids more.
  */
 function isOn(member: Member | undefined): boolean {
   return member !== undefined && !(member.type === 'boolean' && !member.value)

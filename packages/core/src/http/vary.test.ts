@@ -5,17 +5,17 @@ import { normaliseField, sameSelection, selectFields, varyNames } from './vary.t
 const vary = (...lines: string[]) => varyNames(lines.map((line) => ['vary', line] as const))
 
 describe('varyNames', () => {
-  it('is lower-case, sorted and without repetition, over several lines', () => {
+  it('returns sorted names in lower case, once each, from several lines', () => {
     expect(vary('X-B, Accept', 'x-a,ACCEPT')).toEqual(['accept', 'x-a', 'x-b'])
   })
 
-  it('is empty without Vary, or for an empty Vary', () => {
+  it('returns no name without Vary, or for an empty Vary', () => {
     expect(vary()).toEqual([])
     expect(vary('', ' , ,')).toEqual([])
   })
 
   it.each([['*'], ['foo, *'], ['*, foo'], ['foo', '*'], [',*,'], [' *\t'], ['foo', 'bar, *']])(
-    'is * for %j',
+    'returns * for %j',
     (...lines) => expect(vary(...lines)).toBe('*'),
   )
 
@@ -31,7 +31,7 @@ describe('varyNames', () => {
   })
 })
 
-describe('normaliseField: accept-encoding', () => {
+describe('normaliseField() of Accept-Encoding', () => {
   const codings = (value: string) => normaliseField('accept-encoding', value)
 
   it.each([
@@ -45,7 +45,7 @@ describe('normaliseField: accept-encoding', () => {
     ['', ''],
   ])('normalises %s to %s', (value, expected) => expect(codings(value)).toBe(expected))
 
-  it('keeps q=0 where it refuses a coding', () => {
+  it('keeps q=0, which refuses a coding', () => {
     expect(codings('gzip, identity;q=0')).toBe('gzip, identity;q=0')
     expect(codings('gzip, *;q=0')).toBe('gzip, *;q=0')
     expect(codings('*, gzip;q=0')).toBe('*, gzip;q=0')
@@ -56,12 +56,12 @@ describe('normaliseField: accept-encoding', () => {
     (value) => expect(codings(value)).toBe(value),
   )
 
-  it('keeps a contradiction unchanged', () => {
+  it('keeps contradictory weights unchanged', () => {
     expect(codings('gzip,gzip;q=0')).toBe('gzip, gzip;q=0')
   })
 })
 
-describe('normaliseField: other fields', () => {
+describe('normaliseField() of other fields', () => {
   it('ignores case and space in accept-language, and keeps order and weights', () => {
     expect(normaliseField('accept-language', 'de-DE ,en ; q=0.5')).toBe('de-de, en;q=0.5')
     expect(normaliseField('accept-language', 'en, de')).not.toBe(
@@ -112,8 +112,8 @@ describe('normaliseField: other fields', () => {
   })
 })
 
-describe('selection', () => {
-  it('distinguishes absent from empty', () => {
+describe('the selection of a variant', () => {
+  it('distinguishes an absent field from an empty one', () => {
     expect(selectFields(['a', 'b', 'c'], { a: '1', b: '' })).toEqual([
       ['a', '1'],
       ['b', ''],
@@ -128,7 +128,7 @@ describe('selection', () => {
     expect(selectFields(['constructor'], {})).toEqual([['constructor', null]])
   })
 
-  it('matches by meaning, and only if every field does', () => {
+  it('compares fields by meaning, and requires every field to match', () => {
     const stored = selectFields(['accept-encoding', 'x-a'], {
       'accept-encoding': 'gzip, br',
       'x-a': '1',

@@ -20,7 +20,7 @@ export interface Attempt {
   readonly isRecovery: boolean
   /**
    * Fencing token, greater than that of each earlier attempt. Pass it to the database, so that the
-   * database can refuse writes of an expired attempt. Undefined if the store is unavailable and
+   * database can reject writes of an expired attempt. Undefined if the store is unavailable and
    * `onStoreError: 'proceed'` lets the request run unprotected.
    */
   readonly fence: bigint | undefined

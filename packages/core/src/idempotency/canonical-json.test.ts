@@ -80,7 +80,7 @@ describe('canonicalJson', () => {
     expect(canonicalJson(a)).not.toBe(canonicalJson(b))
   })
 
-  it('keeps members of the same name in order, between those of others', () => {
+  it('keeps members of the same name in their order', () => {
     expect(canonicalJson('{"b":1,"a":2,"b":3,"\\u0061":4}')).toBe('{"a":2,"a":4,"b":1,"b":3}')
   })
 

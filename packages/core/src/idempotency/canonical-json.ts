@@ -3,7 +3,8 @@
 //
 // The canonical text has no spaces. Members are sorted by name. Repeated names stay in order, since
 // parsers differ in which one they use. Strings are as JSON.stringify writes them. Numbers are
-// exact decimals without extra zeros, and -0 is 0. It takes O(n log n) time and uses no recursion.
+// exact decimals without extra zeros, and -0 is 0. The conversion takes O(n log n) time and uses no
+// recursion.
 
 import { createHash } from 'node:crypto'
 import { types } from 'node:util'

@@ -1,11 +1,12 @@
 // Claims: requests and jobs that want to begin an attempt. Also the interface of a running attempt.
 
 import type { Fingerprints } from '../ports/idempotency-store.ts'
+import type { IdempotencyTrace } from '../tracing.ts'
 
 /** The rules for the attempts of a key. All durations are in ms. */
 export interface AttemptPolicy {
   readonly leaseMs: number
-  /** Hold time: the lease is not renewed after it. */
+  /** Hold time: after it, the lease is no longer renewed. */
   readonly maxHoldMs: number
   readonly retentionMs: number
   readonly maxAttempts: number
@@ -26,6 +27,8 @@ export interface Claim {
   readonly policy: AttemptPolicy
   /** The request object of the framework. Undefined for a job. */
   readonly native?: unknown
+  /** Set if this request or job is traced. */
+  readonly trace?: IdempotencyTrace | undefined
 }
 
 /** An attempt that runs in this process. */
@@ -34,7 +37,8 @@ export interface RunningAttempt {
   /** Stops renewing the lease, because the outcome is unknown. */
   abandon(why: string): void
   /**
-   * Checks in the store that this attempt still holds its lease. An operator may have settled it.
+   * Asks the store whether this attempt still holds its lease, because an operator may have settled
+   * the record.
    */
   verify(): Promise<void>
 }

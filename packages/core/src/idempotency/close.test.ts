@@ -23,7 +23,7 @@ async function isDone(promise: Promise<unknown>): Promise<boolean> {
   return done
 }
 
-describe('close()', () => {
+describe('close() of a Stampede with idempotency keys', () => {
   it('waits for a running attempt, which is stored, and refuses new requests', async () => {
     const request = await ask()
     bench.store.take()

@@ -46,7 +46,7 @@ function same(a: Sent, b: Sent, mode: FingerprintMode = 'canonical'): boolean {
 const json = (content: string | Uint8Array): Sent => ({ type: JSON_TYPE, body: bytes(content) })
 const form = (content: string): Sent => ({ type: FORM_TYPE, body: bytes(content) })
 
-describe('method and target', () => {
+describe('method, target and media type', () => {
   it.each<[Sent, Sent]>([
     [{ target: '/orders?a=1&b=2' }, { target: '/orders?b=2&a=1' }],
     [{ target: '/orders?a=1&b=2&a=3' }, { target: '/orders?b=2&a=1&a=3' }],
@@ -86,14 +86,14 @@ describe('method and target', () => {
     expect(same(a, b, 'bytes')).toBe(false)
   })
 
-  it('count with the media type without its parameters, in any case', () => {
+  it('ignore the letter case and the parameters of the media type', () => {
     const body = bytes('{"a":1}')
     expect(same({ type: 'Application/JSON; charset=utf-8', body }, { type: JSON_TYPE, body })).toBe(
       true,
     )
   })
 
-  it('have the same fingerprint in every version; otherwise VERSION must be raised', () => {
+  it('have the same fingerprint in every version, unless VERSION is raised', () => {
     const sent = { ...json('{"b":1.0,"a":"\u00e9"}'), target: '/orders?b=1&a=2' }
     expect([of(sent), fingerprintOfValue(names, requestOf(sent), ['a'])]).toMatchInlineSnapshot(`
       [
@@ -109,14 +109,14 @@ describe('method and target', () => {
     `)
   })
 
-  it('have a fingerprint whose every part depends on the secret', () => {
+  it('have a fingerprint that depends on the secret in every part', () => {
     expect(fingerprint(new KeyedHash('another'), requestOf({}), NONE, 'canonical')).not.toEqual(
       of({}),
     )
   })
 })
 
-describe('bodies as sent', () => {
+describe('request bodies as sent', () => {
   it.each<[string, Sent, Sent]>([
     ['order, space, numbers', json('{"a":1,"b":[2.0]}'), json(' {"b":[2],\n"a":1e0}')],
     ['escapes', json('{"\\u0061":"\\/"}'), json('{"a":"/"}')],
@@ -232,7 +232,7 @@ describe('multipart/form-data', () => {
   })
 })
 
-describe('bodies that a parser has read', () => {
+describe('request bodies that a parser has read', () => {
   const value = { b: [1.5, 'é', null, { '': true }], a: 'x/y' }
   const sent = (body: unknown, type = JSON_TYPE): Sent => ({ type, body: parsed(body) })
 
@@ -245,7 +245,7 @@ describe('bodies that a parser has read', () => {
     ['1e21'],
     ['123456789.125e-3'],
     ['{"__proto__":{"a":1},"10":1,"2":2}'],
-  ])('have the canonical part of their original bytes: %s', (text) => {
+  ])('have the same canonical fingerprint as their original bytes: %s', (text) => {
     expect(of(sent(JSON.parse(text))).canonical).toBe(of(json(text)).canonical)
     expect(same(sent(JSON.parse(text)), json(text))).toBe(true)
   })
@@ -260,20 +260,20 @@ describe('bodies that a parser has read', () => {
     ['bytes', Buffer.from('[1]'), JSON_TYPE],
     ['text', 'a body', 'text/plain'],
     ['a form as text', 'a=1&b=2', FORM_TYPE],
-  ])('are their original bytes if they are %s', (_, body, type) => {
+  ])('have the fingerprint of their original bytes if they are %s', (_, body, type) => {
     const raw: Sent = { type, body: bytes(body as string) }
     for (const mode of ['canonical', 'bytes'] as const) {
       expect(of(sent(body, type), mode)).toEqual(of(raw, mode))
     }
   })
 
-  it('distinguish a JSON string from its text', () => {
+  it('have another fingerprint as a JSON string than as text', () => {
     expect(same(sent('{"a":1}'), json('"{\\"a\\":1}"'))).toBe(true)
     expect(same(sent('{"a":1}'), sent({ a: 1 }))).toBe(false)
     expect(same(sent('\ud800'), sent('\ufffd'))).toBe(false)
   })
 
-  it('are compared by their JSON if it is too deep for canonical JSON', () => {
+  it('are compared by their JSON text if it is too deep for canonical JSON', () => {
     const nested = (depth: number, value: string) =>
       JSON.parse('['.repeat(depth) + value + ']'.repeat(depth))
     expect(of(sent(nested(600, '1'))).canonical).toBe('')
@@ -282,7 +282,7 @@ describe('bodies that a parser has read', () => {
   })
 })
 
-describe('bodies without a known form', () => {
+describe('request bodies without a known form', () => {
   const told = (body: RequestBody, mode: FingerprintMode) =>
     fingerprint(names, requestOf({ type: JSON_TYPE }), body, mode)
   const cycle: unknown[] = []

@@ -20,7 +20,10 @@ import type { KeyedHash } from './keyed-hash.ts'
 /** How bodies are compared. With `bytes`, only equal bytes are the same request. */
 export type FingerprintMode = 'canonical' | 'bytes'
 
-/** Raised when the hashed parts change. Then repeats of older requests get a 422. */
+/**
+ * Raised when the hashed parts change. After that, a repeat of a request from before the change
+ * gets a 422.
+ */
 const VERSION = '1'
 
 /** The reason for which a body has no fingerprint. */
@@ -51,8 +54,8 @@ export function fingerprint(
 }
 
 /**
- * The fingerprint from `value`, which the user's function returned. It covers method, path and
- * `value`, but not the query. Undefined if JSON cannot represent `value`.
+ * The fingerprint from `value`, which the user's function returned. The fingerprint covers method,
+ * path and `value`, but not the query. Undefined if JSON cannot represent `value`.
  */
 export function fingerprintOfValue(
   names: KeyedHash,

@@ -17,7 +17,7 @@ afterEach(async () => {
   await bench.stampede.close()
 })
 
-describe('a new key', () => {
+describe('a new idempotency key', () => {
   it('runs the handler with an attempt, and sends its response', async () => {
     const ask = bench.route()
     const first = await ask({ body: { a: 1 } })
@@ -35,7 +35,7 @@ describe('a new key', () => {
     expect(bench.store.take()).toEqual(['begin', 'finish completed'])
   })
 
-  it('gets a marked replay the second time, without a store command', async () => {
+  it('gets a replay with Idempotency-Replayed the second time, without a store command', async () => {
     const ask = bench.route()
     const first = await ask({ body: { a: 1, b: 2 } })
     await first.answer({ status: 201, headers: { location: '/orders/7' }, body: 'made' })
@@ -164,7 +164,7 @@ describe('the outcome event of a request', () => {
   })
 })
 
-describe('a request without the store', () => {
+describe('a request with a key while the store is unavailable', () => {
   it('is refused by default, and may be retried', async () => {
     bench.store.next('begin', refuse)
     const ask = bench.route()
@@ -176,7 +176,7 @@ describe('a request without the store', () => {
     await again.answer()
   })
 
-  it('runs if the option allows it, with an attempt that remembers nothing', async () => {
+  it('runs if onStoreError is proceed, with an attempt that stores nothing', async () => {
     bench.store.always = refuse
     const ask = bench.route({ onStoreError: 'proceed' })
     const first = await ask()
@@ -191,7 +191,7 @@ describe('a request without the store', () => {
     expect(bench.store.take()).toEqual(['begin'])
   })
 
-  it('does not run beside an attempt that is known to be running', async () => {
+  it('does not run while another attempt is known to be running', async () => {
     const clock = new ManualClock()
     const stores = sharedStores()
     const other = new IdempotencyBench({ clock, store: stores.a })
@@ -231,7 +231,7 @@ describe('onLeaseExpired after a dead attempt', () => {
     return { request, events: bench.events.take() }
   }
 
-  it('keeps every request from running with the value uncertain', async () => {
+  it('prevents every further run if it is uncertain', async () => {
     const { request, events } = await second({ onLeaseExpired: 'uncertain' })
     expect(request.problem).toMatchObject({ code: 'idempotency-outcome-uncertain', status: 409 })
     expect(events).toEqual(['answered uncertain'])
@@ -277,7 +277,7 @@ describe('onLeaseExpired after a dead attempt', () => {
       /onLeaseExpired\.state.*status/,
     ],
   ])(
-    'runs nothing if it %s, and is called again for the next request',
+    'prevents the run if it %s, and is called again for the next request',
     async (_, answer, message) => {
       const { request } = await second({ onLeaseExpired: answer })
       expect(request.given).toBeUndefined()

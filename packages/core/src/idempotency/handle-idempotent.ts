@@ -1,11 +1,12 @@
-// A request with an idempotency key: reads its key, scope and fingerprint, and begins an attempt.
-// Then runs the handler under a lease, or replays the stored response.
+// Handles a request with an idempotency key. Key, scope and fingerprint are read, and an attempt
+// begins. Then the handler runs under a lease, or the stored response is replayed.
 
 import { bodyUnseen, callbackError, closedError, show } from '../errors.ts'
 import type { IdempotencyOutcome } from '../events.ts'
 import { type KeyField, parseIdempotencyKey } from '../http/idempotency-key.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
 import type { IdempotentExchange } from '../ports/idempotent-exchange.ts'
+import { contextOf, type IdempotencyTrace, idempotencyTracing, trace } from '../tracing.ts'
 import { type Attempt, type AttemptHandle, createAttempt } from './attempt.ts'
 import type { Claim } from './claim.ts'
 import { fingerprint, fingerprintOfValue, type NoFingerprint } from './fingerprint.ts'
@@ -27,12 +28,14 @@ interface Journey<Native> {
   readonly rt: IdempotencyRuntime
   readonly rules: IdempotencyRuleSet<Native>
   readonly exchange: IdempotentExchange<Native>
-  /** Hands the attempt to the handler. */
+  /** Makes the attempt object available to the handler. */
   readonly attach: (attempt: Attempt) => void
   /** Key of the record. Empty until it is known. */
   key: string
   /** The key as the client wrote it. Empty until it is known. */
   name: string
+  /** Set if the request is traced and its key is known. */
+  trace: IdempotencyTrace | undefined
 }
 
 /**
@@ -46,7 +49,7 @@ export function handleIdempotent<Native>(
   attach: (attempt: Attempt) => void,
 ): Maybe {
   if (!rules.methods.has(exchange.request.method)) return exchange.forward([])
-  const journey = { rt, rules, exchange, attach, key: '', name: '' }
+  const journey = { rt, rules, exchange, attach, key: '', name: '', trace: undefined }
   const field = readKey(rules, exchange)
   if (field.type === 'key') return identify(journey, field.key)
   if (field.type === 'missing') {
@@ -109,7 +112,27 @@ function compare<Native>(
   journey.key = key
   journey.name = name
   const { native } = journey.exchange
-  return claim(journey, { key, name, fingerprints, policy: journey.rules.policy, native })
+  const { policy } = journey.rules
+  if (idempotencyTracing.hasSubscribers) {
+    const trace: IdempotencyTrace = contextOf(key, { kind: 'http' } as const, name)
+    journey.trace = trace
+    return claimTraced(journey, { key, name, fingerprints, policy, native, trace }, trace)
+  }
+  return claim(journey, { key, name, fingerprints, policy, native })
+}
+
+/** A function of its own: without a subscriber, no closure is created. */
+function claimTraced<Native>(
+  journey: Journey<Native>,
+  traced: Claim,
+  context: IdempotencyTrace,
+): Maybe {
+  return trace(
+    idempotencyTracing,
+    context,
+    () => claim(journey, traced),
+    () => {},
+  )
 }
 
 function readFingerprints<Native>({
@@ -152,6 +175,7 @@ function claim<Native>(journey: Journey<Native>, claim: Claim): Maybe {
 function withoutStore<Native>(journey: Journey<Native>, claim: Claim, error: unknown): Maybe {
   const { rt, rules, exchange } = journey
   rt.events.emit({ type: 'store.failed', key: claim.key, operation: 'begin', error }, claim.name)
+  if (claim.trace !== undefined) claim.trace.error = error
   // After close(), this process begins no new work.
   if (rules.onStoreError === 'reject' || rt.closed) {
     return rejectRequest(journey, 'idempotency-store-unavailable')
@@ -237,6 +261,8 @@ function send<Native>(journey: Journey<Native>, { outcome, reply }: Refused): vo
   journey.exchange.send(reply)
 }
 
-function report<Native>({ rt, key, name }: Journey<Native>, outcome: IdempotencyOutcome): void {
+function report<Native>(journey: Journey<Native>, outcome: IdempotencyOutcome): void {
+  const { rt, key, name, trace } = journey
+  if (trace !== undefined) trace.outcome = outcome
   rt.events.emit({ type: 'idempotency.answered', key, outcome }, name)
 }

@@ -29,8 +29,8 @@ const policy = {
   maxWaiters: 100,
 }
 
-describe('defaults', () => {
-  it('are complete, frozen, and equal to this list', () => {
+describe('the defaults of idempotency()', () => {
+  it('are complete and frozen, and equal the list in this test', () => {
     const rules = read()
     expect(rules).toEqual({
       scope,
@@ -60,7 +60,7 @@ describe('defaults', () => {
   })
 })
 
-describe('a given option', () => {
+describe('an option of idempotency()', () => {
   it('replaces the default', () => {
     const required = () => false
     const fingerprint = () => 1
@@ -127,7 +127,7 @@ describe('a given option', () => {
   })
 })
 
-describe('a scope', () => {
+describe('the option scope', () => {
   it.each([undefined, null, 'user', 7, {}])('is rejected as %j, with an example', (value) => {
     expect(refusal(() => readIdempotencyOptions({ scope: value }))).toMatch(
       /^idempotency\.scope: .*: idempotency\(\{ scope: \(req\) => req\.user\.id \}\)$/,
@@ -143,7 +143,7 @@ describe('a scope', () => {
   })
 })
 
-describe('an invalid option value', () => {
+describe('an invalid option value of idempotency()', () => {
   type Case = [name: string, value: unknown, fix: string]
   const cases = (name: string, fix: string, values: readonly unknown[]): Case[] =>
     values.map((value) => [name, value, fix])
@@ -191,7 +191,7 @@ describe('an invalid option value', () => {
     expect(refusal(() => read({ methods }))).toContain(message)
   })
 
-  it('does not include any method that Node supports', () => {
+  it('is never reported for a method that Node supports', () => {
     expect(read({ methods: NODE_METHODS }).methods).toEqual(new Set(NODE_METHODS))
   })
 
@@ -206,7 +206,7 @@ describe('an invalid option value', () => {
   })
 })
 
-describe('an unknown option', () => {
+describe('an unknown option of idempotency()', () => {
   it.each([
     ['lease', 'leaseMs'],
     ['retention', 'retentionMs'],

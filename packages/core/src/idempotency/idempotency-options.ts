@@ -34,13 +34,14 @@ export interface AttemptRules {
    */
   retentionMs?: number
   /**
-   * After this many consecutive attempts whose lease expired, the key is uncertain: repeats are
-   * refused until an operator settles it. Default 3.
+   * After this many consecutive attempts whose lease expired, the key is uncertain: repeats get a
+   * 409 until an operator settles it. Default 3.
    */
   maxAttempts?: number
   /**
-   * `reject` refuses a repeat of a running attempt (409). `wait` lets it wait for the result, for
-   * at most 10 000 ms and with at most 100 waiters per key and process. Default `reject`.
+   * While an attempt runs, `reject` sends a 409 to a repeat. `wait` lets the repeat wait for the
+   * result, for at most 10 000 ms and with at most 100 waiters per key and process. Default
+   * `reject`.
    */
   onBusy?: 'reject' | 'wait' | { waitMs: number; maxWaiters?: number }
 }
@@ -72,18 +73,25 @@ export type Reconciled = 'takeover' | 'uncertain' | GivenAnswer
 /** Options of `idempotency` except `stampede`. */
 export interface IdempotencyRules<Native = unknown> extends AttemptRules {
   /**
-   * Returns the owner of the keys, such as the id of the user. It must be the same for each repeat
-   * of a request. Equal keys of two scopes are two keys. The request fails if `scope` throws, or
-   * returns something other than a non-empty string or a number.
+   * Returns the owner of the keys, such as the id of the user. The owner must be the same for each
+   * repeat of a request. Equal keys of two scopes are two keys. The request fails if `scope`
+   * throws, or returns something other than a non-empty string or a number.
    */
   scope: (request: Native) => string | number | bigint | Promise<string | number | bigint>
-  /** Whether a request without a key gets a 400. Otherwise it runs unprotected. Default true. */
+  /**
+   * Whether a request without a key gets a 400. If not, such a request runs without protection.
+   * Default true.
+   */
   required?: boolean | ((request: Native) => boolean)
   /**
-   * Methods that take part. Requests with other methods are not changed. Default POST and PATCH.
+   * Methods whose requests are protected. Requests with other methods go to the handler unchanged.
+   * Default POST and PATCH.
    */
   methods?: readonly string[]
-  /** Names of the request field. Document the first one. Default `Idempotency-Key`. */
+  /**
+   * Names of the request field with the key, in any of which a client may send it. Document the
+   * first name for your clients. Default `Idempotency-Key`.
+   */
   headers?: readonly string[]
   /**
    * Whether a key must be a quoted string, as in the IETF draft of `Idempotency-Key`. Default
@@ -91,8 +99,8 @@ export interface IdempotencyRules<Native = unknown> extends AttemptRules {
    */
   strict?: boolean
   /**
-   * After the lease of an attempt expired: `takeover` lets the next request run the handler,
-   * `uncertain` refuses it until an operator settles the key. A function decides per request.
+   * After the lease of an attempt expired: with `takeover`, the next request runs the handler. With
+   * `uncertain`, it gets a 409 until an operator settles the key. A function decides per request.
    * Default `takeover`.
    */
   onLeaseExpired?: 'takeover' | 'uncertain' | Reconcile<Native>
@@ -117,7 +125,10 @@ export interface IdempotencyRules<Native = unknown> extends AttemptRules {
   docsUrl?: string
 }
 
-/** Options whose checked value has the type of the option itself. */
+/**
+ * Options whose type the checks keep. The checks convert the other options, such as a list to a
+ * set.
+ */
 type Unconverted =
   | 'scope'
   | 'strict'

@@ -76,7 +76,7 @@ describe.each(EXPECTED)('%s', (code, status, title, retryable) => {
       ? { originalStatus: 201, originalLocation: '/orders/7' }
       : {}
 
-  it('is a problem document with these members', async () => {
+  it('is a problem document with the expected members', async () => {
     const { got, problem } = await refused(code, {})
     expect(got).toMatchObject({ by: 'core', status })
     expect(problem).toEqual({
@@ -109,7 +109,7 @@ it('the detail of an invalid key names the defect', async () => {
   expect(problem.detail).toBe('The key must be a quoted string (RFC 9651, section 3.3.3).')
 })
 
-describe('the required key', () => {
+describe('the Idempotency-Key field', () => {
   it('is neither required nor parsed for GET, HEAD, PUT, DELETE and OPTIONS', async () => {
     const ask = bench.route()
     for (const method of ['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS']) {
@@ -126,7 +126,7 @@ describe('the required key', () => {
     expect((await ask({ method: 'POST', key: [] })).got?.by).toBe('bypass')
   })
 
-  it('may be optional: without one, the request runs unchanged', async () => {
+  it('may be optional, and a request without the field runs unchanged', async () => {
     const request = await bench.route({ required: false })({ key: [] })
     expect(request.got).toMatchObject({ by: 'bypass', headers: [] })
     expect(request.given).toBeUndefined()
@@ -143,7 +143,7 @@ describe('the required key', () => {
     expect(failing).toMatchObject({ error, got: undefined })
   })
 
-  it('may have an old field name: either is the same key, and two different ones are refused', async () => {
+  it('may also have an older name, and two different keys are refused', async () => {
     const ask = bench.route({ headers: ['Idempotency-Key', 'X-Request-Key'] })
     const old = { 'x-request-key': 'k-1' }
     const first = await ask({ key: '"k-1"' })
@@ -179,7 +179,7 @@ describe('the scope of a key', () => {
     expect(bench.store.take()).toEqual([])
   })
 
-  it('passes its error on to the framework', async () => {
+  it('passes an error of the scope function on to the framework', async () => {
     const error = new Error('not signed in')
     expect((await bench.route({ scope: () => fail(error) })()).error).toBe(error)
     expect((await bench.route({ scope: () => Promise.reject(error) })()).error).toBe(error)
@@ -195,7 +195,7 @@ describe('the scope of a key', () => {
 describe('the request body', () => {
   const unseen: Asked = { seen: { type: 'unseen' } }
 
-  it('causes an error if another layer has read it and left nothing', async () => {
+  it('causes an error if another middleware has read it and left nothing', async () => {
     const request = await bench.route()(unseen)
     expect(request.error).toMatchObject({ code: 'ERR_STAMPEDE_BODY_UNSEEN' })
     expect(bench.store.take()).toEqual([])

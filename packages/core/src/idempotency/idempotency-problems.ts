@@ -1,6 +1,6 @@
-// The problem documents (RFC 9457) for refused requests with an idempotency key. The statuses 400,
-// 409 and 422 are those of draft-ietf-httpapi-idempotency-key-header-07, §2.7. No document contains
-// the idempotency key.
+// The problem documents (RFC 9457) for requests whose idempotency key is missing, invalid, in use
+// or uncertain. The statuses 400, 409 and 422 are those of
+// draft-ietf-httpapi-idempotency-key-header-07, §2.7. No document contains the idempotency key.
 
 import type { IdempotencyOutcome } from '../events.ts'
 import { problem } from '../http/problem.ts'

@@ -78,8 +78,8 @@ export function createIdempotencyRuntime(
 }
 
 /**
- * Handles the message that an operator settled a record. Resolves when no older attempt of this
- * process can still complete it.
+ * Handles the message that an operator settled a record. Resolves when no attempt of this process
+ * that began before that can still complete the record.
  */
 export async function onSettled(rt: IdempotencyRuntime, key: string): Promise<void> {
   rt.replays.delete(key)

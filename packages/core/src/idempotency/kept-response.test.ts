@@ -61,11 +61,11 @@ describe('a stored result', () => {
         },
       },
     ],
-  ])('is equal after parsing: %s', (_, kept) => {
+  ])('is equal after it was written and parsed: %s', (_, kept) => {
     expect(returned(kept)).toEqual(plain(kept))
   })
 
-  it('has the parsed value', () => {
+  it('contains the parsed value of a job', () => {
     const body = Buffer.from('{"a":[1]}')
     const kept = decodeKept(
       'k',
@@ -77,7 +77,7 @@ describe('a stored result', () => {
     expect(kept?.type === 'value' && kept.stored.parsed?.deref()).toEqual({ value: { a: [1] } })
   })
 
-  it('equals a response with those headers and that body', () => {
+  it('is equal after parsing, with any status, headers and body', () => {
     const name = fc.string({ unit: fc.constantFrom(...'abc-1'), minLength: 1 })
     const value = fc.string({ unit: fc.constantFrom(...'a \t\u00e9"') })
     const headers = fc.array(fc.tuple(name, value))

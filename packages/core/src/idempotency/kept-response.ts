@@ -1,6 +1,6 @@
-// The stored result of a completed attempt, as bytes. The first byte is the kind. It is followed by
-// a frame as in the cache, or by a framed JSON object. The store is not trusted, so decoding checks
-// all parts and never throws.
+// The stored result of a completed attempt, as bytes. The first byte is the kind. After it comes a
+// frame as in the cache, or a framed JSON object. The store is not trusted, so decoding checks all
+// parts and never throws.
 
 import { type StoredValue, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { decodeFrame, decodeNote, encodeFrame, encodeNote } from '../entry/frame.ts'

@@ -51,7 +51,7 @@ describe('KeyedHash', () => {
     }
   })
 
-  it('names a record by domain, scope, key and secret', () => {
+  it('gives another name to a record with another domain, scope, key or secret', () => {
     const records = [
       names.recordKey('http', 'alice', 'k'),
       names.recordKey('job', 'alice', 'k'),
@@ -71,7 +71,7 @@ describe('KeyedHash', () => {
     expect(names.recordKey('http', 'a', 'b')).not.toBe(names.fingerprint(['http', 'a', 'b']))
   })
 
-  it('gives a called service the same short visible key in every attempt', () => {
+  it('gives the same short printable key to a called service in every attempt', () => {
     const record = names.recordKey('http', 'alice', 'k')
     expect(names.childKey(record, 'stripe')).toBe(names.childKey(record, 'stripe'))
     expect(names.childKey(record, 'stripe')).not.toBe(names.childKey(record, 'mail'))
@@ -97,7 +97,7 @@ describe('KeyedHash', () => {
     expect(names.fingerprint(a)).not.toBe(names.fingerprint(b))
   })
 
-  it('separates its parts', () => {
+  it('gives equal fingerprints only for equal lists of parts', () => {
     const part = fc.option(fc.oneof(fc.string({ maxLength: 3 }), fc.uint8Array({ maxLength: 3 })), {
       nil: undefined,
     })

@@ -54,15 +54,16 @@ export class KeyedHash {
   }
 
   /**
-   * Key of the record for a client's or job's key. It differs by scope, and between jobs and HTTP.
+   * Key of the record for the key of a client or job. The result differs by scope, and between jobs
+   * and HTTP.
    */
   recordKey(domain: 'http' | 'job', scope: string, key: string): string {
     return this.#hash('record', [domain, scope, key])
   }
 
   /**
-   * One fingerprint of all parts. It differs for an absent part and an empty one, and for a text
-   * and its bytes.
+   * One fingerprint of all parts. An absent part and an empty one give different results, and so do
+   * a text and its bytes.
    */
   fingerprint(parts: readonly Part[]): string {
     return this.#hash('fingerprint', parts)

@@ -28,8 +28,8 @@ const many = <T>(count: number, make: () => Promise<T>): Promise<T[]> =>
 const statuses = (requests: readonly ScriptedRequest[]) => requests.map(({ got }) => got?.status)
 const wait = { onBusy: 'wait' } as const
 
-describe('concurrent requests', () => {
-  it('cause one begin command if they have one key, and one of them runs', async () => {
+describe('concurrent requests with one idempotency key', () => {
+  it('cause one begin command, and one request runs', async () => {
     const all = await many(40, here.route())
     expect(here.store.take()).toEqual(['begin'])
     const [first, ...others] = all
@@ -38,7 +38,7 @@ describe('concurrent requests', () => {
     await first?.answer()
   })
 
-  it('cause one begin command if they wait, and all get the response', async () => {
+  it('cause one begin command if onBusy is wait, and all get the response', async () => {
     const all = await many(40, here.route(wait))
     expect(here.store.take()).toEqual(['begin, wait'])
     const [first, ...others] = all
@@ -63,7 +63,7 @@ describe('concurrent requests', () => {
     await first.answer()
   })
 
-  it('are all refused while the store is unavailable, and the next one tries again', async () => {
+  it('are all refused while the store is unavailable, and the next request tries again', async () => {
     here.store.next('begin', refuse)
     expect(new Set(statuses(await many(40, here.route())))).toEqual(new Set([503]))
     expect(here.store.take()).toEqual(['begin'])
@@ -77,8 +77,8 @@ describe('concurrent requests', () => {
   })
 })
 
-describe('a process that sends no store command', () => {
-  it('knows that an attempt is running', async () => {
+describe('the memory of a process for idempotency keys', () => {
+  it('refuses a duplicate of a running attempt without a store command', async () => {
     const ask = here.route()
     const first = await ask({ body: 'a' })
     here.store.take()
@@ -87,7 +87,7 @@ describe('a process that sends no store command', () => {
     await first.answer()
   })
 
-  it('replays a response, and first checks the fingerprint', async () => {
+  it('replays a response without a store command, if the fingerprint is equal', async () => {
     const ask = here.route()
     await (await ask({ body: 'a' })).answer()
     here.store.take()
@@ -95,7 +95,7 @@ describe('a process that sends no store command', () => {
     expect(here.store.take()).toEqual([])
   })
 
-  it('forgets a response if it cannot receive settlements, or missed some', async () => {
+  it('forgets a response if settlements by an operator may be missed', async () => {
     const ask = here.route()
     await (await ask()).answer()
     here.store.take()
@@ -110,7 +110,7 @@ describe('a process that sends no store command', () => {
     expect(here.store.take()).toEqual(['begin'])
   })
 
-  it('knows a response for a minute, and not beyond its retention', async () => {
+  it('keeps a response for a minute, and not beyond its retention', async () => {
     const ask = here.route()
     await (await ask()).answer()
     await clock.advance(59_999)
@@ -127,7 +127,7 @@ describe('a process that sends no store command', () => {
     await later.answer()
   })
 
-  it('knows a response until an operator settles the key in any process', async () => {
+  it('keeps a response until an operator settles the key in any process', async () => {
     const ref = { scope: 'user-1', key: 'k-1' }
     const ask = here.route()
     for (const process of [here, there]) {
@@ -189,7 +189,7 @@ describe('a request that waits for another process', () => {
     await waiting.answer()
   })
 
-  it('asks again after lost messages', async () => {
+  it('sends begin again after lost messages', async () => {
     await begin()
     here.store.hooks.onGap()
     await settled()
@@ -200,7 +200,7 @@ describe('a request that waits for another process', () => {
     expect(waiting.got?.status).toBe(200)
   })
 
-  it('gets 409 when the store is lost, and does not run', async () => {
+  it('gets 409 when the store becomes unavailable, and does not run', async () => {
     await begin()
     here.store.next('begin', refuse)
     here.store.hooks.onLost()
@@ -229,7 +229,7 @@ describe('a request that waits for another process', () => {
     await first.answer()
   })
 
-  it('notices if the attempt ended before it began to wait', async () => {
+  it('notices an attempt that ended before the wait began', async () => {
     first = await there.route()()
     const gate = new Gate()
     here.store.next('begin', gate.delayReply)
@@ -241,7 +241,7 @@ describe('a request that waits for another process', () => {
     expect(waiting.got?.body).toBe('made')
   })
 
-  it('notices if the attempt ended before it came, while the shared begin command was under way', async () => {
+  it('notices an attempt that ended while a shared begin command was under way', async () => {
     first = await there.route()()
     const gate = new Gate()
     here.store.next('begin', gate.delayReply)
@@ -256,7 +256,7 @@ describe('a request that waits for another process', () => {
     expect([waiting.got?.body, late.got?.body]).toEqual(['made', 'made'])
   })
 
-  it('does not run while this process closes', async () => {
+  it('does not run while the process closes', async () => {
     await begin()
     const closed = here.stampede.close()
     await first.answer({ status: 500 })
@@ -320,7 +320,7 @@ describe('a process that loses the store after its client got the response', () 
     expect(first.got).toMatchObject({ status: 201, body: 'order 1' })
   }
 
-  it('loses the key after its lease: another process runs the handler as a recovery', async () => {
+  it('loses the key after its lease, and another process runs the handler as a recovery', async () => {
     await answeredWithout({})
     expect((await here.route()()).got?.status).toBe(409)
     await clock.advance(30_001)

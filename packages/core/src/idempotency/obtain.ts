@@ -13,7 +13,10 @@ export type Obtained =
   | { readonly type: 'run'; readonly running: Running }
   | { readonly type: 'done'; readonly kept: Kept; readonly from: 'l1' | 'store' | 'wait' }
   | { readonly type: 'mismatch' }
-  /** Another attempt runs. Its lease ends in `forMs` at the latest, if that is known. */
+  /**
+   * Another attempt runs. Its lease ends in `forMs`, unless the attempt renews it. Undefined:
+   * unknown.
+   */
   | { readonly type: 'busy'; readonly forMs?: number }
   | { readonly type: 'uncertain' }
   /** A completed attempt whose result is from a newer version, or sealed with an unknown key. */
@@ -90,7 +93,8 @@ function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Obtained | 
 }
 
 /**
- * Equal requests share one pending command. Only the one that sent the command may run its handler.
+ * Equal requests share one pending command. Only the request that sent the command may run its
+ * handler.
  */
 async function beginShared(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Promise<Obtained> {
   const { exact, canonical } = claim.fingerprints

@@ -42,7 +42,7 @@ async function begin() {
   return { attempt, answer: request.answer.bind(request), end: request.end.bind(request) }
 }
 
-describe('inspect', () => {
+describe('idempotency.inspect()', () => {
   it('returns undefined for a key that was never used', async () => {
     expect(await inspect()).toBeUndefined()
     expect(await inspect('job')).toBeUndefined()
@@ -94,7 +94,7 @@ describe('inspect', () => {
     expect(await inspect('job')).toMatchObject({ state: 'completed', value: { id: 7 } })
   })
 
-  it('reports the known parts of a record that cannot be parsed here', async () => {
+  it('reports the known parts of a record that this process cannot parse', async () => {
     bench = new IdempotencyBench({ idempotency: { encryptionKeys: ['a'.repeat(32)] } })
     ask = bench.route()
     await make('completed')
@@ -104,7 +104,7 @@ describe('inspect', () => {
   })
 })
 
-describe.each(['release', 'resolve'] as const)('%s', (word) => {
+describe.each(['release', 'resolve'] as const)('idempotency.%s()', (word) => {
   const say = (options?: { force?: boolean }) =>
     word === 'release'
       ? operator().release(ref, options)
@@ -163,7 +163,7 @@ describe.each(['release', 'resolve'] as const)('%s', (word) => {
   })
 })
 
-describe('resolve', () => {
+describe('idempotency.resolve()', () => {
   it('gives duplicates the response, with the content type of its body', async () => {
     const bodies: Array<[unknown, string | undefined, string]> = [
       ['text', 'text/plain; charset=utf-8', 'text'],

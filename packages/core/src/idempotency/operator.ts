@@ -53,9 +53,9 @@ export interface IdempotencyOperator {
   /** The record of a key, or undefined if the store has none. */
   inspect(key: IdempotencyKeyRef): Promise<IdempotencyRecord | undefined>
   /**
-   * Lets the next request run the handler. If an attempt runs or has completed, the reply is
-   * `refused` without `force`. With `force`, a running attempt loses its lease, and its result does
-   * not count.
+   * Lets the next request run the handler. Without `force`, the reply is `refused` if an attempt
+   * runs or has completed. With `force`, a running attempt loses its lease, and its result does not
+   * count.
    */
   release(key: IdempotencyKeyRef, options?: { force?: boolean }): Promise<SettleReply>
   /**
@@ -89,7 +89,8 @@ export function createOperator(create: () => IdempotencyRuntime): IdempotencyOpe
     const rt = runtime()
     const record = recordOf(rt, ref)
     const reply = await rt.store.settle(record, settlement(rt, record), { force })
-    // The message to all processes may arrive after this reply, so this process handles it now.
+    // The store also sends a message to all processes. It may arrive after this reply, so this
+    // process acts on it now.
     if (reply === 'settled') await onSettled(rt, record)
     return reply
   }

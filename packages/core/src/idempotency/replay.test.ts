@@ -62,14 +62,14 @@ describe('a replayed response', () => {
     expect(again.body).toEqual(bytes)
   })
 
-  it('is not changed by a replay', () => {
+  it('is the same in every replay', () => {
     const headers: HeaderList = [['etag', '"1"']]
     const settled = done(kept(headers))
     expect(reply(settled)).toEqual(reply(settled))
     expect(headers).toEqual([['etag', '"1"']])
   })
 
-  it('is decoded for a client that does not accept its coding, and unchanged for one that does', () => {
+  it('is decoded for a client that does not accept its Content-Encoding, and otherwise unchanged', () => {
     const packed = gzipSync('made')
     const settled = done(
       kept(
@@ -93,20 +93,20 @@ describe('a replayed response', () => {
 })
 
 describe('a response that was not retained', () => {
-  it('is replaced by a problem with its status', () => {
+  it('is replayed as a problem response with the original status and Location', () => {
     const answer = reply(done({ type: 'not-retained', status: 303, location: '/orders/7' }))
     expect(answer.outcome).toBe('not-retained')
     expect(problemOf(answer)).toMatchObject({ originalStatus: 303, originalLocation: '/orders/7' })
   })
 
-  it('is replaced by a problem with its location, if it had one', () => {
+  it('is replayed as a problem response without a location if it had none', () => {
     const answer = reply(done({ type: 'not-retained', status: 200, location: undefined }))
     expect(problemOf(answer)).toMatchObject({ status: 409, originalStatus: 200 })
     expect(problemOf(answer)).not.toHaveProperty('originalLocation')
     expect(answer.reply.headers.map(([name]) => name)).not.toContain('location')
   })
 
-  it('may also be one that cannot be parsed, or the result of a job', () => {
+  it('gets the same problem response as an unreadable entry or the result of a job', () => {
     const value: Kept = {
       type: 'value',
       stored: {
@@ -129,8 +129,11 @@ it.each([
   ['mismatch', 'key-reused', 422, false],
   ['busy', 'in-progress', 409, true],
   ['uncertain', 'uncertain', 409, false],
-] as const)('a replay with %s has the body %s', (type, outcome, status, retryable) => {
-  const answer = reply({ type })
-  expect(answer.outcome).toBe(outcome)
-  expect(problemOf(answer)).toMatchObject({ status, retryable })
-})
+] as const)(
+  'a request whose key lookup ends with %s gets a problem response with the outcome %s',
+  (type, outcome, status, retryable) => {
+    const answer = reply({ type })
+    expect(answer.outcome).toBe(outcome)
+    expect(problemOf(answer)).toMatchObject({ status, retryable })
+  },
+)

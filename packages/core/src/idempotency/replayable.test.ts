@@ -162,7 +162,7 @@ describe('decodeFor', () => {
     expect(Buffer.from(reply.body).toString()).toBe(TEXT)
   })
 
-  it('changes nothing without a coding, with several coding fields, or for a part', () => {
+  it('changes nothing without a coding, with several coding fields, or for a partial response', () => {
     const body = gzipSync(TEXT)
     const lists: HeaderList[] = [
       [],

@@ -47,7 +47,7 @@ describe('a new job', () => {
     expect(bench.store.take()).toEqual(['begin', 'finish completed', 'begin'])
   })
 
-  it('gets its attempt', async () => {
+  it('gets its attempt as an argument', async () => {
     await idempotent('invoice:7', async ({ number, isRecovery, fence, signal, step }) => {
       expect([number, isRecovery, signal.aborted]).toEqual([1, false, false])
       expect(fence).toBeGreaterThan(0n)
@@ -91,14 +91,14 @@ describe('a new job', () => {
     )
   })
 
-  it('rejects with the error that it throws, and may run again', async () => {
+  it('rejects with the error that its function throws, and may run again', async () => {
     const error = new Error('declined')
     await expect(idempotent('job', () => Promise.reject(error))).rejects.toBe(error)
     expect(bench.events.take()).toEqual(['answered started', 'finished released, finished'])
     expect(await idempotent('job', ({ number }) => number)).toBe(2)
   })
 
-  it('does not run again if it throws after complete() or uncertain()', async () => {
+  it('does not run again if its function throws after complete() or uncertain()', async () => {
     const error = new Error('too late')
     for (const verdict of ['keep', 'uncertain'] as const) {
       const job = idempotent(verdict, (attempt) => {
@@ -123,7 +123,7 @@ describe('a new job', () => {
 })
 
 describe('a repeated job', () => {
-  it('is in progress while the first one runs', async () => {
+  it('is rejected as in progress while the first one runs', async () => {
     const origin = new ScriptedOrigin<number>()
     const first = idempotent('job', origin.factory)
     await settled()
@@ -185,7 +185,7 @@ describe('a repeated job', () => {
     expect(bench.events.take()).toEqual(['store.failed begin', 'answered unavailable'])
   })
 
-  it('gets the result from this process if the store could not get the result', async () => {
+  it('gets the result from this process if the store could not store it', async () => {
     bench.store.next('finish', refuse)
     expect(await idempotent('job', () => 1)).toBe(1)
     expect(await idempotent('job', never)).toBe(1)

@@ -12,8 +12,10 @@ import {
 } from '../errors.ts'
 import type { IdempotencyOutcome } from '../events.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
+import { contextOf, type IdempotencyTrace, idempotencyTracing, trace } from '../tracing.ts'
 import { type Attempt, createAttempt } from './attempt.ts'
 import { canonicalValue } from './canonical-json.ts'
+import type { Claim } from './claim.ts'
 import { type AttemptRules, readJobOptions } from './idempotency-options.ts'
 import type { IdempotencyRuntime } from './idempotency-runtime.ts'
 import type { Kept } from './kept-response.ts'
@@ -31,13 +33,15 @@ export interface IdempotentOptions extends AttemptRules {
    */
   input?: unknown
   /**
-   * After the lease of an attempt expired: `takeover` lets the next call run the job again,
-   * `uncertain` rejects it until an operator settles the key. Default `takeover`.
+   * After the lease of an attempt expired: with `takeover`, the next call runs the job again. With
+   * `uncertain`, it rejects until an operator settles the key. Default `takeover`.
    */
   onLeaseExpired?: 'takeover' | 'uncertain'
 }
 
 const WHERE = 'idempotent'
+
+type Work<T> = (attempt: Attempt) => T | Promise<T>
 
 /**
  * Runs a job or returns its stored result. Rejects with `ERR_STAMPEDE_OPTION` for invalid options.
@@ -45,7 +49,7 @@ const WHERE = 'idempotent'
 export async function runIdempotent<T>(
   rt: IdempotencyRuntime,
   jobKey: string,
-  work: (attempt: Attempt) => T | Promise<T>,
+  work: Work<T>,
   options?: IdempotentOptions,
 ): Promise<T> {
   const { policy, scope, input } = readJobOptions(WHERE, options)
@@ -54,8 +58,28 @@ export async function runIdempotent<T>(
   const key = jobRecord(rt, jobKey, scope)
   if (rt.closed) throw closedError()
   const claim = { key, name: jobKey, fingerprints: inputPrint(rt, input), policy }
-  const report = (outcome: IdempotencyOutcome): void =>
+  return idempotencyTracing.hasSubscribers
+    ? runTraced(rt, claim, work)
+    : runClaim<T>(rt, claim, work)
+}
+
+/** A function of its own: without a subscriber, no closure is created. */
+function runTraced<T>(rt: IdempotencyRuntime, claim: Claim, work: Work<T>): T | Promise<T> {
+  const context: IdempotencyTrace = contextOf(claim.key, { kind: 'job' } as const, claim.name)
+  return trace(
+    idempotencyTracing,
+    context,
+    () => runClaim(rt, { ...claim, trace: context }, work),
+    () => {},
+  )
+}
+
+async function runClaim<T>(rt: IdempotencyRuntime, claim: Claim, work: Work<T>): Promise<T> {
+  const { key, name: jobKey } = claim
+  const report = (outcome: IdempotencyOutcome): void => {
     rt.events.emit({ type: 'idempotency.answered', key, outcome }, jobKey)
+    if (claim.trace !== undefined) claim.trace.outcome = outcome
+  }
   let obtained: Obtained
   try {
     obtained = await obtain(rt, claim)
@@ -86,7 +110,10 @@ const REFUSED = {
   done: ['not-retained', notRetained],
 } as const
 
-/** The record of a job's key. */
+/**
+ * The internal key of the record of a job: a keyed hash of scope and key. Throws
+ * `ERR_STAMPEDE_OPTION`.
+ */
 export function jobRecord(rt: IdempotencyRuntime, key: unknown, scope: unknown = ''): string {
   if (typeof key !== 'string' || key === '') {
     throw optionError(`${WHERE}: key`, key, "name the job: idempotent('invoice:7', work)")
@@ -107,7 +134,7 @@ async function runJob<T>(
   jobKey: string,
   key: string,
   running: Running,
-  work: (attempt: Attempt) => T | Promise<T>,
+  work: Work<T>,
 ): Promise<T> {
   const { attempt, decisions } = createAttempt(rt, key, running)
   let value: T

@@ -40,7 +40,7 @@ describe('the lease of an attempt', () => {
     expect(bench.events.take()).not.toContain('lease.lost')
   })
 
-  it('counts from before the begin was sent, also for the first renewal', async () => {
+  it('counts from the sending of the begin command, also for the first renewal', async () => {
     bench.store.next('begin', async (work) => {
       const reply = await work()
       await new Promise<void>((resolve) => bench.clock.setTimer(600, resolve))
@@ -52,7 +52,7 @@ describe('the lease of an attempt', () => {
     await request.answer()
   })
 
-  it('is given back without a run if it was over before its reply came', async () => {
+  it('is released without a run if it ended before the reply came', async () => {
     bench.store.next('begin', async (work) => {
       const reply = await work()
       await new Promise<void>((resolve) => bench.clock.setTimer(900, resolve))
@@ -84,7 +84,7 @@ describe('the lease of an attempt', () => {
     expect(bench.left).toEqual(NOTHING_LEFT)
   })
 
-  it('is over for a handler after a suspension, before any timer has run', async () => {
+  it('is over for a handler after a suspension, even before a timer runs', async () => {
     const request = await ask()
     expect(request.attempt.signal.aborted).toBe(false)
     bench.clock.stall(30_000)
@@ -136,10 +136,10 @@ describe('the lease of an attempt', () => {
   })
 })
 
-describe('the end of an attempt', () => {
+describe('the result of an attempt', () => {
   const finished = () => bench.events.take().filter((line) => line.startsWith('finished'))
 
-  it('counts after its lease, if no other attempt took over', async () => {
+  it('is accepted after the lease if no other attempt took over', async () => {
     const request = await ask()
     bench.store.always = refuse
     await bench.clock.advance(40_000)
@@ -149,7 +149,7 @@ describe('the end of an attempt', () => {
     expect((await ask()).got?.body).toBe('late')
   })
 
-  it('does not count after a takeover, and its own client still gets the response', async () => {
+  it('is refused after a takeover, and the client still gets the response', async () => {
     const frozen = await ask()
     bench.store.always = refuse
     await bench.clock.advance(30_001)
@@ -164,7 +164,7 @@ describe('the end of an attempt', () => {
     expect((await ask()).got?.body).toBe('next')
   })
 
-  it('writes a lost record again if the attempt completed, and not if it was released', async () => {
+  it('is written without a record if the attempt completed, and not if it was released', async () => {
     for (const status of [500, 201]) {
       const request = await ask()
       bench.store.next('finish', async (work) => {
@@ -187,7 +187,7 @@ describe('the end of an attempt', () => {
   })
 })
 
-describe('the end of an attempt while the store is unavailable', () => {
+describe('the result of an attempt while the store is unavailable', () => {
   async function finishWithout(answer = {}): Promise<ScriptedRequest> {
     const request = await ask()
     bench.store.always = refuse
@@ -197,7 +197,7 @@ describe('the end of an attempt while the store is unavailable', () => {
     return request
   }
 
-  it('sends the response, also to duplicates in this process, without the store', async () => {
+  it('reaches the client and duplicates in this process', async () => {
     const request = await finishWithout()
     expect(request.got?.body).toBe('made')
     expect(bench.stampede.stats().idempotency).toMatchObject({ running: 0, unstored: 1 })
@@ -206,7 +206,7 @@ describe('the end of an attempt while the store is unavailable', () => {
     expect(bench.store.take()).toEqual([])
   })
 
-  it('is remembered even if there is no room for the response', async () => {
+  it('is still known if there is no room for the response', async () => {
     const large = 'x'.repeat(40 * 1024 * 1024)
     ask = bench.route({ maxBodyBytes: large.length })
     await finishWithout({ body: large })
@@ -247,7 +247,7 @@ describe('the end of an attempt while the store is unavailable', () => {
     expect(times).toEqual([100, 300, 700, 1_500, 3_100, 6_300, 11_300, 16_300])
   })
 
-  it('is tried again at once when the store is back, and then stored for all', async () => {
+  it('is stored at once when the store is back, for all processes', async () => {
     await finishWithout()
     await bench.clock.advance(10_000)
     bench.store.heal()
@@ -259,7 +259,7 @@ describe('the end of an attempt while the store is unavailable', () => {
     expect(await state()).toBe('completed')
   })
 
-  it('is tried again at once when commands can be sent again', async () => {
+  it('is stored at once when commands can be sent again', async () => {
     await finishWithout()
     await bench.clock.advance(10_000)
     bench.store.heal()
@@ -270,7 +270,7 @@ describe('the end of an attempt while the store is unavailable', () => {
     expect(await state()).toBe('completed')
   })
 
-  it('renews its lease meanwhile, so that no other attempt begins', async () => {
+  it('keeps the lease of the attempt, so that no other attempt begins', async () => {
     const request = await ask()
     bench.store.next('finish', refuse)
     for (let i = 0; i < 40; i++) bench.store.next('finish', refuse)
@@ -282,7 +282,7 @@ describe('the end of an attempt while the store is unavailable', () => {
     expect(await state()).toBe('completed')
   })
 
-  it('is tried again for a released attempt, too', async () => {
+  it('is also tried again if it is a release', async () => {
     await finishWithout({ status: 500 })
     bench.store.always = undefined
     expect((await ask()).got?.status).toBe(409)

@@ -65,6 +65,7 @@ export class Running {
     }
     this.#hold = rt.keeper.hold(begun.grant, leaseMs, hooks, Math.max(0, sentAt + leaseMs - now))
     rt.running.set(claim.key, this)
+    if (claim.trace !== undefined) claim.trace.fence = BigInt(begun.grant.fence)
     this.#watch(sentAt)
   }
 
@@ -102,7 +103,8 @@ export class Running {
   }
 
   /**
-   * Checks in the store that this attempt still holds its lease. An operator may have settled it.
+   * Asks the store whether this attempt still holds its lease, because an operator may have settled
+   * the record.
    */
   async verify(): Promise<void> {
     const renewal = this.#rt.store.renew([this.begun.grant], this.claim.policy.leaseMs)
@@ -111,8 +113,8 @@ export class Running {
   }
 
   /**
-   * Ends the attempt. False if another attempt has taken over, so that the result does not count.
-   * Never rejects, and takes a bounded time. Synchronous with a memory store.
+   * Ends the attempt. Returns false if another attempt has taken over, so that the result does not
+   * count. Never rejects, and takes a bounded time. With a memory store, the result is no promise.
    */
   finish(outcome: Outcome): boolean | Promise<boolean> {
     this.#holdEndsAt = Infinity
@@ -216,8 +218,9 @@ export class Running {
   }
 
   #report({ as }: Outcome, reply: FinishReply | 'late'): void {
-    const { key, name } = this.claim
+    const { key, name, trace } = this.claim
     this.#rt.events.emit({ type: 'idempotency.finished', key, as, reply }, name)
+    if (trace !== undefined) trace.ended = as
   }
 
   /**

@@ -1,13 +1,14 @@
 // Encryption of stored responses, if the options have keys: AES-256-GCM (NIST SP 800-38D). The
 // additional data has the key of the record, so a response cannot be moved to another record.
 //
-//   magic and layout (4)  key id (8)  IV (12)  ciphertext  tag (16)
+//   magic (4)  key id (8)  IV (12)  ciphertext  tag (16)
 
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import { optionError } from '../errors.ts'
 
 /**
- * First bytes of a sealed frame. Other frames never begin with NUL. The last byte is the version.
+ * First bytes of a sealed frame. A frame that is not sealed never begins with NUL. The last byte is
+ * the version of the format.
  */
 const MAGIC = Buffer.from('\0SL\x01', 'latin1')
 const ID_END = 12
@@ -47,9 +48,9 @@ export class Seal {
   }
 
   /**
-   * Decrypts a frame. Undefined if its key is unknown, if it belongs to another record, or if it
-   * was changed. A frame that is not sealed is returned as it is, so that encryption can be turned
-   * on later.
+   * Decrypts a frame. Undefined if the encryption key is unknown, or if the frame was changed or
+   * belongs to another record. A frame that is not sealed is returned as it is, so that encryption
+   * can be turned on later.
    */
   open(recordKey: string, frame: Uint8Array): Uint8Array | undefined {
     const bytes = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
@@ -74,7 +75,10 @@ function decrypt({ key }: Key, recordKey: string, bytes: Buffer): Uint8Array | u
   }
 }
 
-/** The additional data of a record: the layout, which has a fixed length, then the record's key. */
+/**
+ * The additional data of a record: `MAGIC`, then the key of the record. `MAGIC` has a fixed length,
+ * so two different keys never give the same data.
+ */
 function additionalData(recordKey: string): Buffer {
   return Buffer.concat([MAGIC, Buffer.from(recordKey)])
 }

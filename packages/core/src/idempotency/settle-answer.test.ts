@@ -60,7 +60,7 @@ describe('a response without a decision of the handler', () => {
   })
 })
 
-describe('keep()', () => {
+describe('attempt.keep()', () => {
   const verdict = 'keep'
 
   it('keeps every status', () => {
@@ -79,7 +79,7 @@ describe('keep()', () => {
 describe.each([
   ['release', RELEASE],
   ['uncertain', UNCERTAIN],
-] as const)('%s()', (verdict, outcome) => {
+] as const)('attempt.%s()', (verdict, outcome) => {
   it('decides in any case, with or without a response', () => {
     for (const status of ALL) {
       expect(settle(answered(status), { verdict })).toEqual(outcome)
@@ -91,7 +91,7 @@ describe.each([
   })
 })
 
-describe('withoutBody()', () => {
+describe('attempt.withoutBody()', () => {
   it('keeps the status and location, and changes nothing else', () => {
     for (const status of KEPT) {
       expect(settle(answered(status), { keepsBody: false })).toEqual(marker(status))
@@ -103,7 +103,7 @@ describe('withoutBody()', () => {
   })
 })
 
-it('a response without a Location has no location', () => {
+it('the location of a response is undefined without a Location field', () => {
   const end: AttemptEnd = { type: 'not-retained', head: { status: 200, headers: [] } }
   expect(settle(end)).toEqual({
     as: 'completed',

@@ -26,7 +26,7 @@ async function takeover(first: ScriptedRequest): Promise<ScriptedRequest> {
   return ask()
 }
 
-describe('a step', () => {
+describe('a step of an attempt', () => {
   it('runs once, and is stored in the record', async () => {
     const { attempt } = await ask()
     expect(await attempt.step('charge', charge)).toEqual({ id: 'ch-1' })

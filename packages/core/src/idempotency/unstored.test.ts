@@ -103,7 +103,7 @@ describe('unstored results', () => {
     expect([unstored.size, unstored.bytes]).toEqual([0, 0])
   })
 
-  it('are tried at short intervals again once the store is back', async () => {
+  it('are tried again at short intervals once the store is back', async () => {
     const { clock, unstored, log, replies, add } = setUp()
     add('a')
     const fail = async (ms: number) => {
@@ -120,7 +120,7 @@ describe('unstored results', () => {
     unstored.stop()
   })
 
-  it('keep the later one of the same key, also while the earlier is being stored', async () => {
+  it('are replaced by a later result of the same key, even while they are being stored', async () => {
     const { unstored, log, replies, add } = setUp()
     add('old', { key: 'k' })
     unstored.retryNow()
@@ -138,7 +138,7 @@ describe('unstored results', () => {
     expect(unstored.size).toBe(0)
   })
 
-  it('are not tried if they were replaced meanwhile', async () => {
+  it('are not tried again if they were replaced', async () => {
     const { unstored, log, replies, add } = setUp()
     add('a')
     add('old', { key: 'k' })

@@ -17,7 +17,10 @@ export interface Unfinished {
   /** Undefined for an attempt without a result: released or uncertain. */
   readonly kept: Kept | undefined
   readonly fingerprints: Fingerprints
-  /** Retries to store the end, with the current `kept`. Returns whether it did. Never rejects. */
+  /**
+   * Retries to store the end of the attempt, with the current `kept`. Returns whether the store has
+   * it now. Never rejects.
+   */
   retry(kept: Kept | undefined): Promise<boolean>
   /** Stops the renewal of the lease, because this process does not retry any more. */
   giveUp(): void

@@ -1,12 +1,12 @@
-// The requests and jobs of this process that wait for the end of an attempt. Wake-ups are hints: a
-// woken waiter sends its command again.
+// The requests and jobs of this process that wait for the end of an attempt. A wake-up only makes a
+// waiter send its command again, so lost or repeated wake-ups do no harm.
 
 import type { Clock } from '../ports/clock.ts'
 
 export interface Waiting {
   /**
-   * Waits for a wake-up, but at most for `forMs`. If a wake-up came after `join` or the last
-   * `sleep`, it resolves at once.
+   * Waits for a wake-up, but at most for `forMs`. If a wake-up came after `join` or after the last
+   * `sleep`, this promise resolves at once.
    */
   sleep(forMs: number): Promise<void>
   leave(): void

@@ -75,7 +75,7 @@ describe('a write to L1', () => {
     expect(l1.put('k', hold('5'), l1.sequence())).toBe(true)
   })
 
-  it('is refused if the purge of its key is one of too many to remember', () => {
+  it('is refused if its key is one of too many purged keys to remember', () => {
     const l1 = create(LIMITS)
     const since = l1.sequence()
     l1.purge('k')
@@ -118,7 +118,7 @@ describe('a write to L1', () => {
     expect(l1.get('k\0de')).toBeUndefined()
   })
 
-  it('replaces the entry and can be replaced if it has no fence, as without the store', () => {
+  it('replaces the entry, and can be replaced, if it has no fence', () => {
     const l1 = create(LIMITS)
     l1.put('k', hold('10'), l1.sequence())
     expect(l1.put('k', hold(''), l1.sequence())).toBe(true)
@@ -127,7 +127,7 @@ describe('a write to L1', () => {
     expect(fenceIn(l1)).toBe('1')
   })
 
-  it('replaces an entry with a PASS mark, and a PASS mark with an entry', () => {
+  it('replaces an entry with a hit-for-miss marker, and a marker with an entry', () => {
     const l1 = create(LIMITS)
     l1.put('k', hold('10'), l1.sequence())
     expect(l1.put('k', newMarker(0, 9), l1.sequence())).toBe(true)
@@ -148,8 +148,8 @@ describe('a purge of L1', () => {
   })
 })
 
-describe('a bound of L1', () => {
-  it('drops the least recently used entries beyond its bytes', () => {
+describe('a limit of L1', () => {
+  it('drops the least recently used entries beyond its number of bytes', () => {
     const l1 = create({ ...LIMITS, maxBytes: 5_000 })
     for (const key of ['a', 'b', 'c', 'd']) l1.put(key, hold('1', value(1_000)), l1.sequence())
     expect(l1.size.bytes).toBeLessThanOrEqual(5_000)
@@ -157,7 +157,7 @@ describe('a bound of L1', () => {
     expect(fenceIn(l1, 'd')).toBe('1')
   })
 
-  it('drops the least recently used entries beyond its number', () => {
+  it('drops the least recently used entries beyond its number of entries', () => {
     const l1 = create({ ...LIMITS, maxEntries: 2 })
     l1.put('a', hold('1'), l1.sequence())
     l1.put('b', hold('1'), l1.sequence())
@@ -166,7 +166,7 @@ describe('a bound of L1', () => {
     expect([fenceIn(l1, 'a'), fenceIn(l1, 'b'), fenceIn(l1, 'c')]).toEqual(['1', undefined, '1'])
   })
 
-  it('leaves out an entry that is too large, and drops the older entry of the same key', () => {
+  it('excludes an entry that is too large, and drops the older entry of the same key', () => {
     const l1 = create({ ...LIMITS, maxEntryBytes: 1_000 })
     l1.put('k', hold('1'), l1.sequence())
     expect(() => l1.put('k', hold('2', value(1_000)), l1.sequence())).not.toThrow()
@@ -239,8 +239,8 @@ describe('a bound of L1', () => {
   })
 })
 
-describe('the order of fences', () => {
-  it('puts the greater number first', () => {
+describe('the comparison of fences', () => {
+  it('treats the greater number as newer', () => {
     const fence = fc.bigInt({ min: 0n, max: 2n ** 70n })
     fc.assert(
       fc.property(fence, fence, (a, b) => {
@@ -249,7 +249,7 @@ describe('the order of fences', () => {
     )
   })
 
-  it('puts an empty fence last', () => {
+  it('treats an empty fence as the oldest', () => {
     expect(isNewer('', '0')).toBe(false)
     expect(isNewer('0', '')).toBe(true)
     expect(isNewer('', '')).toBe(false)

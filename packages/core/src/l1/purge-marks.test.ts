@@ -59,7 +59,7 @@ describe('an entry from before a purge', () => {
 })
 
 describe('an entry from after a purge', () => {
-  it('is valid, also at the same position as the purge', () => {
+  it('is valid, even at the same position as the purge', () => {
     expect(after(mark(ALL, 10)).judge(PRODUCT)).toBe('valid')
     expect(after(mark(ALL, 9, true)).judge(PRODUCT)).toBe('valid')
   })
@@ -85,7 +85,7 @@ describe('known purges', () => {
     )
   })
 
-  it('change the version once, even if they arrive twice', () => {
+  it('change the version only once, even if they arrive twice', () => {
     const marks = after(mark(ALL, 11))
     const { version } = marks
     marks.add(mark(ALL, 11), 900)
@@ -96,8 +96,8 @@ describe('known purges', () => {
   })
 })
 
-describe('forgotten purges', () => {
-  it('make all older entries outdated', () => {
+describe('purge marks', () => {
+  it('make all entries outdated that are older than the forgotten purges', () => {
     const marks = new PurgeMarks()
     marks.forgetBefore(11)
     expect(marks.judge(PRODUCT)).toBe('purged')
@@ -105,7 +105,7 @@ describe('forgotten purges', () => {
     expect(marks.newest).toBe(11)
   })
 
-  it('are the oldest, if there are too many', () => {
+  it('forget the oldest purges beyond a limit', () => {
     const marks = new PurgeMarks()
     for (let n = 1; n <= 100_001; n++) marks.add(mark(tagSubject(`tag${n}`), n), 0)
     expect(marks.size).toBe(100_000)
@@ -114,7 +114,7 @@ describe('forgotten purges', () => {
     expect(marks.judge({ ...untagged, asOf: 1 })).toBe('valid')
   })
 
-  it('include purges of routes sooner, because each of those is compared', () => {
+  it('forget purges of routes beyond a lower limit, because each of those is compared', () => {
     const marks = new PurgeMarks()
     for (let n = 1; n <= 1_001; n++) marks.add(mark(routeSubject(`/r${n}/:id`), n), 0)
     expect(marks.size).toBe(1_000)

@@ -29,7 +29,7 @@ describe('deadlines on one timer', () => {
     expect(clock.timers).toBe(0)
   })
 
-  it('are not due once ended, also if another deadline ends them', async () => {
+  it('are not due after they were ended, also by another deadline', async () => {
     deadlines.end(add('ended', 100))
     const other = add('other', 200)
     deadlines.add(clock.now() + 150, () => deadlines.end(other))
@@ -38,7 +38,7 @@ describe('deadlines on one timer', () => {
     expect(clock.timers).toBe(0)
   })
 
-  it('are due in time after the machine was suspended with a late one open', async () => {
+  it('are due in time after the machine was suspended with a later deadline open', async () => {
     add('late', 60_000)
     clock.stall(120_000)
     add('soon', 100)

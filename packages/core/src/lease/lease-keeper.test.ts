@@ -113,7 +113,7 @@ describe('a lease that the store granted to another holder', () => {
     expect(log).toEqual(['100: renew a for 300'])
   })
 
-  it('counts as lost if the store did not reply for it', async () => {
+  it('counts as lost if the store gave no reply for this lease', async () => {
     const { clock, log, hold } = setUp(async () => [])
     hold('a', 300)
     await clock.advance(100)
@@ -121,7 +121,7 @@ describe('a lease that the store granted to another holder', () => {
   })
 })
 
-describe('a renewal whose store fails', () => {
+describe('a renewal that fails', () => {
   it('is tried again twice as often, and the lease is kept', async () => {
     let calls = 0
     const { clock, log, hold } = setUp(async (keys) => {
@@ -143,7 +143,7 @@ describe('a renewal whose store fails', () => {
   it.each([
     ['refuses one lease', () => Promise.reject(new Error('no answer'))],
     ['never answers for one lease', () => new Promise<boolean[]>(() => {})],
-  ])('keeps the other leases that are due with it if it %s', async (_, fail) => {
+  ])('does not affect other leases that are due if the store %s', async (_, fail) => {
     const { clock, keeper, hold } = setUp((keys) =>
       keys.includes('frozen') ? fail() : Promise.resolve(keys.map(() => true)),
     )
@@ -163,7 +163,7 @@ describe('a renewal whose store fails', () => {
     expect(log).toEqual(['100: renew a for 300', '200: renew a for 300'])
   })
 
-  it('may also throw instead of rejecting', async () => {
+  it('is also tried again if the store throws instead of rejecting', async () => {
     const { clock, log, hold } = setUp(() => {
       throw new Error('away')
     })
@@ -185,7 +185,7 @@ describe('a renewal whose store fails', () => {
 })
 
 describe('the renewal callback of a holder', () => {
-  it('gets the start of the renewed lease, which is before the renewal was sent', async () => {
+  it('gets the time at which the renewal was sent, from which the lease counts', async () => {
     const gate: Array<() => void> = []
     const { clock, hold, log, note, startedAt } = setUp(
       (keys) => new Promise((resolve) => gate.push(() => resolve(keys.map(() => true)))),
@@ -197,7 +197,7 @@ describe('the renewal callback of a holder', () => {
     expect(log).toEqual(['100: renew a for 300', '150: renewed from 100'])
   })
 
-  it('is not called after it ended the lease', async () => {
+  it('is not called after the holder ended the lease', async () => {
     const gate: Array<() => void> = []
     const { clock, hold, log, note } = setUp(
       (keys) => new Promise((resolve) => gate.push(() => resolve(keys.map(() => true)))),
@@ -210,7 +210,7 @@ describe('the renewal callback of a holder', () => {
     expect(log).toEqual(['100: renew a for 300'])
   })
 
-  it('does not keep other holders from their callbacks if it throws', async () => {
+  it('does not prevent the callbacks of other holders if it throws', async () => {
     const { clock, hold, log, note } = setUp(async (keys) => keys.map((key) => key !== 'b'))
     const careless = () => {
       throw new Error('careless')

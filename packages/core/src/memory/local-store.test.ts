@@ -90,7 +90,7 @@ describe('an entry of a Stampede on a memory store', () => {
 })
 
 describe('the L1 on a memory store', () => {
-  it('has no entry or PASS mark that the store does not have', async () => {
+  it('has no entry or hit-for-miss marker that the store lacks', async () => {
     const { get, rt, clock } = setUp()
     await get('k', 'v')
     const key = dataKey('k')

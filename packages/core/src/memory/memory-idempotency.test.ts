@@ -37,7 +37,7 @@ function setUp() {
 }
 
 describe('the idempotency records of this process', () => {
-  it('have a limit in bytes, beyond which no new key begins and none is forgotten', async () => {
+  it('have a limit in bytes, beyond which no new key begins and no key is forgotten', async () => {
     const { clock, store, begin, complete } = setUp()
     const frame = new Uint8Array(100 * MIB)
     await complete('a', frame)
@@ -54,7 +54,7 @@ describe('the idempotency records of this process', () => {
     expect(await begin('d')).toMatchObject({ key: 'd' })
   })
 
-  it('have room again when an operator settles a large response', async () => {
+  it('have room again after an operator settled a large response', async () => {
     const { store, begin, complete } = setUp()
     await complete('a', new Uint8Array(256 * MIB))
     await expect(begin('b')).rejects.toThrow('the store is full')
@@ -110,7 +110,7 @@ describe('the idempotency records of this process', () => {
     expect(await ask('a')).toMatchObject({ status: 'uncertain' })
   })
 
-  it('keep the count of lost leases over an attempt that was taken back, and not over a released one', async () => {
+  it('keep the count of lost leases after an attempt was undone, but not after a release', async () => {
     const { clock, store, ask } = setUp()
     const end = async (key: string, fence?: string) => {
       const reply = await ask(key)

@@ -23,7 +23,7 @@ function setUp() {
 }
 
 describe('a lock in memory', () => {
-  it('is granted to the token of the release, not to an earlier one of the process', async () => {
+  it('is handed over under the token of the release, not under an earlier token of the process', async () => {
     const { store, granted, acquire } = setUp()
     const reply = await acquire('holder', false)
     if (reply.status !== 'granted') throw new Error(reply.status)
@@ -34,7 +34,7 @@ describe('a lock in memory', () => {
     expect(granted).toEqual([])
   })
 
-  it('is granted to the queued token when its holder died, and not to one that is not in the queue', async () => {
+  it('goes to the queued token when the holder dies, and not to a token outside of the queue', async () => {
     const { clock, granted, acquire } = setUp()
     await acquire('dead', false)
     await acquire('queued', true)

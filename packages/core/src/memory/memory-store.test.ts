@@ -66,7 +66,7 @@ describe('maxBytes', () => {
     expect([await has(store, 'a'), await has(store, 'b')]).toEqual([false, true])
   })
 
-  it('does not count a frame after a PASS mark or a purge', async () => {
+  it('does not count a frame that a hit-for-miss marker or a purge has removed', async () => {
     const store = memoryStore({ maxBytes: 10_000 })
     const { clock } = attach(store)
     await write(store, 'a', 6_000)
@@ -79,7 +79,7 @@ describe('maxBytes', () => {
     expect(await has(store, 'c')).toBe(true)
   })
 
-  it('leaves out a frame that exceeds it alone', async () => {
+  it('excludes a frame that is larger by itself', async () => {
     const store = memoryStore({ maxBytes: 10_000 })
     attach(store)
     await write(store, 'small', 100)
@@ -151,7 +151,7 @@ describe('maxBytes', () => {
 })
 
 describe('fences', () => {
-  it.each(['a purge', 'an eviction'])('rise over %s in the same millisecond', async (loss) => {
+  it.each(['a purge', 'an eviction'])('rise after %s even within one millisecond', async (loss) => {
     const store = memoryStore({ maxBytes: 20_000 })
     attach(store)
     const first = await lease(store, 'k')

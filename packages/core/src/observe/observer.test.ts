@@ -20,7 +20,7 @@ function create(store = new FaultyStore()): Stampede {
   return stampede
 }
 
-describe('a snapshot', () => {
+describe('a snapshot of a Stampede', () => {
   it('has the key that is being filled, its lease and its waiters, and no key afterwards', async () => {
     const stampede = create()
     const observer = observe(stampede)
@@ -60,6 +60,16 @@ describe('a snapshot', () => {
     await settled()
   })
 
+  it('has no idempotency key, because snapshots are published in Redis', async () => {
+    const stampede = create()
+    const observer = observe(stampede)
+    await stampede.idempotent('job:s3cret', () => 1)
+    await settled()
+    const snapshot = observer.snapshot()
+    expect(snapshot.recent.map(({ type }) => type)).toContain('idempotency.finished')
+    expect(JSON.stringify(snapshot)).not.toContain('s3cret')
+  })
+
   it('has the latest events as JSON, without hits, and the keys hit most', async () => {
     const stampede = create()
     const observer = observe(stampede)
@@ -88,7 +98,7 @@ describe('a snapshot', () => {
     expect(observer.isClosed).toBe(true)
   })
 
-  it('collects nothing any more after close', async () => {
+  it('collects nothing after close', async () => {
     const stampede = create()
     const observer = observe(stampede)
     observer.close()

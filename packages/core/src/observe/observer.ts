@@ -23,7 +23,10 @@ export interface FlightView {
   readonly waiters: number
 }
 
-/** An event as JSON: its type, its keys and its fields. Errors are their messages. */
+/**
+ * An event as JSON: its type, its keys and its fields. Errors are their messages. `key` is never an
+ * idempotency key.
+ */
 export interface EventView {
   /** Wall-clock time of this process, in ms since 1970. */
   readonly at: number
@@ -125,7 +128,8 @@ function flightsOf(rt: Runtime): FlightView[] {
 
 function viewOf(event: StampedeEvent, at: number): EventView {
   const fields = Object.entries(event).map(([name, value]) => [name, asJson(value)])
-  return { at, ...Object.fromEntries(fields) } as EventView
+  // An idempotency key is a secret of its client. Its internal key is a hash, which may be shown.
+  return { at, ...Object.fromEntries(fields), key: shownKey(event.internalKey) } as EventView
 }
 
 function asJson(value: unknown): unknown {

@@ -4,8 +4,8 @@ import { steadyClock, systemClock } from './clock.ts'
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
-describe('a timer', () => {
-  it('runs once after its delay', () => {
+describe('a timer of the system clock', () => {
+  it('fires once after its delay', () => {
     const called = vi.fn()
     systemClock.setTimer(10, called)
     vi.advanceTimersByTime(9)
@@ -14,7 +14,7 @@ describe('a timer', () => {
     expect(called).toHaveBeenCalledOnce()
   })
 
-  it('does not run after it was cancelled, which may be repeated', () => {
+  it('never fires after cancel(), which may be called twice', () => {
     const called = vi.fn()
     const timer = systemClock.setTimer(10, called)
     timer.cancel()
@@ -24,7 +24,7 @@ describe('a timer', () => {
   })
 
   it.each([2 ** 31, 366 * 24 * 3600 * 1000, Number.POSITIVE_INFINITY])(
-    'does not run at once for %d ms, which setTimeout would treat as 1 ms',
+    'does not fire at once for %d ms, which setTimeout would treat as 1 ms',
     (delayMs) => {
       const called = vi.fn()
       systemClock.setTimer(delayMs, called).cancel
@@ -33,7 +33,7 @@ describe('a timer', () => {
     },
   )
 
-  it('runs as soon as possible for a negative delay', () => {
+  it('fires as soon as possible for a negative delay', () => {
     const called = vi.fn()
     systemClock.setTimer(-5, called)
     vi.advanceTimersByTime(1)
@@ -99,7 +99,7 @@ describe('the steady clock', () => {
     expect(now()).toBe(7_000)
   })
 
-  it('does not advance when the process is interrupted between the readings of both clocks', () => {
+  it('does not run ahead when the process is interrupted between the readings of both clocks', () => {
     const clocks = { at: 0, interruptions: 0 }
     const read = () => clocks.at
     const wall = () => {

@@ -23,7 +23,7 @@ export interface Clock {
 
 /**
  * If a timer is overdue by more than this, the machine was suspended. During a suspension the clock
- * advances and timers do not, so the timer must be set again.
+ * advances and timers do not, so the code that set the timer sets it again.
  */
 export const MOST_LATE_MS = 1_000
 
@@ -78,7 +78,7 @@ function readDifference(monotonic: () => number, wall: () => number): number {
   }
 }
 
-/** `setTimeout` fires at once for longer delays, so they are cut to this one (24.8 days). */
+/** Limit of a delay (24.8 days). With a longer delay, `setTimeout` would fire at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 export const systemClock: Clock = {

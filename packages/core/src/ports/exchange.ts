@@ -17,8 +17,8 @@ export type Natives = readonly [request: unknown, response: unknown]
 
 /**
  * Type of the body that the handler gave its framework: a value sent as JSON, a string, or a
- * stream. It is recorded because middlewares around the handler can see it. Undefined: bytes, or
- * unknown.
+ * stream. The type is recorded because middlewares around the handler can see it. Undefined: bytes,
+ * or unknown.
  */
 export type BodyKind = 'json' | 'string' | 'stream'
 
@@ -40,8 +40,9 @@ export interface RequestView {
   /** Path and query as received, before a mounted router changed them. */
   readonly target: string
   /**
-   * The target after a middleware before the cache has rewritten it. It is part of the key, because
-   * the middleware may have chosen it by request fields that the key does not have.
+   * The target that a middleware before the cache has set in place of the received one. This target
+   * is part of the key, because the middleware may have chosen it by request fields that the key
+   * does not have.
    */
   readonly rewritten?: string | undefined
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
@@ -106,23 +107,28 @@ export interface InnerCache {
 
 /**
  * Called when the request reaches an inner cache, before the head. If it returns undefined, the
- * inner cache bypasses the request. If it returns fields, the inner cache handles the request, and
- * the fields are added to the response. The outer cache shares that response with no other client.
+ * inner cache forwards the request to the handler. If it returns fields, the inner cache handles
+ * the request, and the fields are added to the response. The outer cache shares that response with
+ * no other client.
  */
 export type OnInner = (inner: InnerCache) => HeaderList | undefined
 
-/** Receiver of a captured body, chunk by chunk, for `collapse: 'stream'`. */
+/**
+ * Receiver of a captured body, chunk by chunk, for `collapse: 'stream'`. A follower is a request of
+ * this process that waits for this response.
+ */
 export interface LiveSink {
   /**
-   * Called once, before any chunk, after the head was sent without a field for one client only.
-   * Followers may read the body from then on.
+   * Called once, before any chunk, if the head was sent and has no field for a single client, such
+   * as Set-Cookie. Followers may read the body from then on.
    */
   open(head: CapturedHead): void
   /** Whether a follower reads the body now. */
   readonly hasReaders: boolean
   /**
-   * Passes on a chunk, which must not change afterwards. False: no follower reads the body. Beyond
-   * `maxBodyBytes`, the adapter can then stop writing, because no follower can join any more.
+   * Gives a chunk to the followers. The chunk must not change afterwards. False: no follower reads
+   * the body. If the body is larger than `maxBodyBytes`, the adapter can then stop writing, because
+   * no follower can join any more.
    */
   write(chunk: Uint8Array): boolean
   /**
@@ -146,13 +152,13 @@ export interface OriginObserver {
   readonly onInner?: OnInner
   /**
    * Called once, before the head is sent. Never throws. `whole` is the body, if all of it is known
-   * by then. It may change as soon as this call returns. `natives` belong to the run that sends
-   * this response, which may be a background run.
+   * by then. These bytes may change as soon as this call returns. `natives` belong to the run that
+   * sends this response, which may be a background run.
    */
   onHead(head: CapturedHead, whole?: Uint8Array, natives?: Natives): HeadDecision
   /**
-   * The request's conditional fields that the handler sees instead of the client's own. Middlewares
-   * before the cache do not see them. `onHead` replaces the handler's 304.
+   * Conditional fields that the handler sees in the request, instead of those of the client.
+   * Middlewares before the cache do not see them. `onHead` replaces the handler's 304.
    */
   readonly conditions?: HeaderList | undefined
   /** A larger body goes to the client and is not stored. */
@@ -219,8 +225,9 @@ export interface LiveReply {
   /** The Content-Length, if it is known. */
   readonly length: number | undefined
   /**
-   * The chunks. `next` throws if the body was cut off: then the adapter must break the transfer.
-   * The adapter calls `return` when the client left.
+   * The chunks. If the body was cut off, `next()` rejects, and the adapter must break off the
+   * transfer. Otherwise the client would take the part for the whole body. The adapter calls
+   * `return()` when the client left.
    */
   readonly body: LiveChunks
 }
@@ -253,8 +260,8 @@ export interface Exchange<Native = unknown> {
   readonly request: RequestView
   readonly native: Native
   /**
-   * Whether the client left. If the request of this client runs the handler, a client that left
-   * after the end of the response does not count.
+   * Whether the client left. For a request that runs the handler, this stays false if the client
+   * leaves after the end of the response.
    */
   isGone?(): boolean
   /**
@@ -284,6 +291,8 @@ export interface Exchange<Native = unknown> {
    * first call. Later calls may come from other asynchronous contexts.
    */
   prepare?(): void
+  /** Makes the current asynchronous context that of a later `runOrigin` or `redispatch`. */
+  captureContext?(): void
   /** For the option `audit`: records from now on which parts of the request the handler reads. */
   watchReads?(): ReadLog
   /** Sends the response. Nothing was sent to this client before. */

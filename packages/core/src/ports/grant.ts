@@ -1,12 +1,15 @@
 // Grants: the leases that a store gave out, with their tokens and fences.
 
 /**
- * The right to one key until the lease ends. The store accepts its writes as long as it is the
- * newest grant of the key.
+ * The right to one key until the lease ends. The store accepts a write with this grant only if no
+ * newer grant of the key exists.
  */
 export interface Grant {
   readonly key: string
-  /** 128 random bits for this grant. A repeated lookup with the same token gets the same lease. */
+  /**
+   * 128 random bits for this grant. A command that is repeated with the same token gets the same
+   * lease.
+   */
   readonly token: string
   /**
    * Decimal number that increases with each grant of the key: max(previous + 1, the store's clock

@@ -1,20 +1,21 @@
-// The interface of an idempotency store: one record per key, guarded by a lease. Its states are
+// The interface of an idempotency store, which has one record per key. A lease guards the record.
+// The states of a record are
 //
 //   absent ─ begin ─▶ running ─ complete ─▶ completed (immutable)
 //                       │  └──── release ──▶ released ─ begin ─▶ running, attempt + 1
 //                       └ lease over, begin ─▶ running again (takeover), or uncertain
 //
 // An operator settles an uncertain record. The doc comments are the contract, and
-// `@stampede/testkit` tests each implementation against it. Keys are HMACs: no store sees what a
-// client sent.
+// `@stampede/testkit` tests each implementation against it. Keys are HMACs, so no store sees the
+// keys that clients sent.
 
 import type { Clock } from './clock.ts'
 import type { Grant } from './grant.ts'
 
 /**
- * Hashes that show whether two requests are the same: `exact` of the bytes, `canonical` of the
- * parsed body. Two requests are the same if their `exact` hashes are equal, or their `canonical`
- * hashes. An empty hash is unknown and equals no other.
+ * Hashes that show whether two requests are the same. `exact` is the hash of the bytes, `canonical`
+ * that of the parsed body. Two requests are the same if their `exact` hashes are equal, or if their
+ * `canonical` hashes are. An empty hash is unknown and equals no hash, not even an empty one.
  */
 export interface Fingerprints {
   readonly exact: string
@@ -22,11 +23,13 @@ export interface Fingerprints {
 }
 
 export interface BeginRequest {
-  /** 128 random bits for this attempt. A repeated `begin` with it gets the same grant. */
+  /**
+   * 128 random bits for this attempt. A repeated `begin` with the same token gets the same grant.
+   */
   readonly token: string
   readonly fingerprints: Fingerprints
   readonly leaseMs: number
-  /** How long the record is kept from now on, unless the attempt completes. */
+  /** How long the record is kept from now on. The `keepMs` of `finish` replaces this time. */
   readonly retentionMs: number
   /** Whether a record whose lease expired is taken over by this attempt or becomes uncertain. */
   readonly onLeaseExpired: 'takeover' | 'uncertain'
@@ -42,8 +45,8 @@ export interface BeginRequest {
  * - `begun`: the caller runs the handler. `isRecovery`: the lease of an earlier attempt expired, so
  *   part of the work may be done. `steps` has the results that earlier attempts stored.
  * - `mismatch`: the record has other fingerprints. This is checked before all other states.
- * - `busy`: another attempt holds the lease, for `forMs` at most. Also the reply for a record in a
- *   layout that this version does not know.
+ * - `busy`: another attempt holds the lease. The lease ends in `forMs`, unless that attempt renews
+ *   it. `busy` is also the reply for a record in a format that this version does not know.
  * - `completed`: `frame` has the response, which is kept for `forMs` more.
  * - `uncertain`: no process knows whether the handler succeeded.
  */
@@ -112,10 +115,7 @@ export interface Inspection {
   readonly frame: Uint8Array | undefined
 }
 
-/**
- * Callbacks from a store to core. They are hints: core stays correct if calls are lost, repeated or
- * reordered.
- */
+/** Callbacks from a store to core. Core stays correct if calls are lost, repeated or reordered. */
 export interface IdempotencyHooks {
   readonly clock: Clock
   /** An attempt that this process waited for has ended. */
@@ -145,7 +145,7 @@ export interface IdempotencyStore {
    * with `ERR_STAMPEDE_STORE_UNAVAILABLE`.
    */
   begin(key: string, request: BeginRequest): Promise<BeginReply>
-  /** Extends leases. Returns for each grant whether it still holds its lease. */
+  /** Extends leases. Returns for each grant whether the store still has its lease. */
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]>
   /**
    * Ends the attempt and wakes the waiters, in one step. If the record was lost, it is written

@@ -20,8 +20,8 @@ export type AttemptEnd =
   /** The whole response body was captured. */
   | { readonly type: 'answered'; readonly head: CapturedHead; readonly body: Uint8Array }
   /**
-   * The handler responded, but its body was not captured. It was too large, cut off, or written to
-   * the socket without the response object.
+   * The handler responded, but its body was not captured. The body was too large, cut off, or
+   * written to the socket without the response object.
    */
   | { readonly type: 'not-retained'; readonly head: CapturedHead }
   /** The handler threw, and no error handler sent a response. */
@@ -47,7 +47,10 @@ export interface IdempotentExchange<Native = unknown> {
   readonly native: Native
   /** The lines of a request field as received, one string per line. */
   lines(name: string): readonly string[]
-  /** Whether a middleware before idempotency() set this response field. Does not use `this`. */
+  /**
+   * Whether a middleware before idempotency() set this response field. May be called without
+   * `this`.
+   */
   isSet(name: string): boolean
   /** Reads the body and leaves it readable for the handler. Never rejects. */
   readBody(maxBytes: number): RequestBody | Promise<RequestBody>

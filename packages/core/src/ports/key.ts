@@ -1,5 +1,6 @@
 // The two parts of a key: its vary group, and the variant within the group. NUL separates them,
-// because no header, URL or escaped key contains it. A purge of the first part purges all variants.
+// because no header, URL or escaped key contains it. A purge of the vary group purges all its
+// variants.
 
 export const VARIANT_SEPARATOR = '\0'
 

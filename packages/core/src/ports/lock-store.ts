@@ -5,7 +5,9 @@ import type { Clock } from './clock.ts'
 import type { Grant } from './grant.ts'
 
 export interface LockRequest {
-  /** 128 random bits for this request. A repeated request with it gets the same lease. */
+  /**
+   * 128 random bits for this request. A repeated request with the same token gets the same lease.
+   */
   readonly token: string
   readonly leaseMs: number
   /**
@@ -16,9 +18,11 @@ export interface LockRequest {
 }
 
 /**
- * - `granted`: the lease lasts for `forMs`, counted from the moment before the request was sent. So
- *   the caller's lease never ends after the lease in the store.
- * - `busy`: another holder has the lock, for `forMs` at most. `onGrant` may end the wait earlier.
+ * - `granted`: this process has the lock for `forMs`, counted from the moment before it sent the
+ *   request. The store counts from a later moment. So the caller never believes that it holds a
+ *   lock whose lease has ended in the store.
+ * - `busy`: another holder has the lock. Its lease ends in `forMs`, unless it is renewed. If this
+ *   process is in the lock queue, `onGrant` may be called earlier.
  */
 export type LockReply =
   | { readonly status: 'granted'; readonly grant: Grant; readonly forMs: number }
@@ -26,9 +30,9 @@ export type LockReply =
 
 export interface LockRelease {
   readonly status: 'released' | 'lost'
-  /** The grant of `next`, if no other process was in the lock queue. */
+  /** The grant of `next`, if this process was first in the lock queue. */
   readonly granted?: { readonly grant: Grant; readonly forMs: number }
-  /** How long the lease of the next holder lasts, if the holder does not renew it. */
+  /** If the lock went to another process: the length of its lease, unless it is renewed. */
   readonly busyForMs?: number
 }
 
@@ -51,12 +55,12 @@ export interface LockStore {
    * (`ERR_STAMPEDE_STORE_UNAVAILABLE`), the lease was not taken, or it expires by itself.
    */
   acquire(key: string, request: LockRequest): Promise<LockReply>
-  /** Extends leases to `leaseMs`. Returns for each grant whether it still holds its lease. */
+  /** Extends leases to `leaseMs`. Returns for each grant whether the store still has its lease. */
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]>
   /**
    * Frees the lock, or hands it over to the first process of the lock queue. With `next`, this
-   * process joins the end of the queue. The fence `*` matches each fence, so that only the token is
-   * compared.
+   * process first joins the end of the queue. If it is in the queue already, it keeps its position.
+   * The fence `*` in `grant` matches each fence, so that only the token is compared.
    */
   release(grant: Grant, next?: { token: string; leaseMs: number }): Promise<LockRelease>
   /** Removes this process from the lock queue, because it has no waiter any more. */

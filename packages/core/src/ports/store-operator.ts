@@ -73,7 +73,10 @@ export interface StoreInfo {
   /** Whether the server logs each write (AOF). */
   readonly isAppendOnly?: boolean
   readonly uptimeMs?: number
-  /** The store's clock, in ms since the Unix epoch, at about half of `latencyMs`. */
+  /**
+   * The store's clock, in ms since the Unix epoch. The store read it about half of `latencyMs`
+   * before its reply arrived.
+   */
   readonly timeMs?: number
   /** One round trip. */
   readonly latencyMs: number
@@ -94,9 +97,10 @@ export interface StoreOperator {
    * exists during the whole scan is listed at least once. A store in this process may return all
    * keys at once.
    *
-   * If only a hash of a key is in the name of its record, the page has a reference in its place:
-   * `#` with the hash for a key, `<key>` NUL `#` with the hash for a variant. `inspect` accepts
-   * references. A long key of a lock has a reference of the kind `cache`.
+   * The name of a record may have only a hash of a long key or variant. For such a record, `keys`
+   * has a reference: `#` and the hash in place of a key, or `<key>` NUL `#` and the hash for a
+   * variant. `inspect` accepts references. The hash hides the kind of the key. So a long key of a
+   * lock is listed by the kind `cache`.
    */
   scan(kind: RecordKind, cursor: string, limit: number): Promise<ScanPage>
   /** Undefined if no process holds the lock or is queued for it. */

@@ -74,8 +74,8 @@ export interface LookupRequest {
   /** Digest of this request. The store ignores a failure with another `like`. */
   readonly like?: string | undefined
   /**
-   * Whether to take the lease of a fresh entry too, for an early refresh. No request waits for that
-   * refresh.
+   * Whether to take the lease even if the entry is fresh, for an early refresh. No request waits
+   * for that refresh.
    */
   readonly early?: boolean | undefined
 }
@@ -118,8 +118,8 @@ export type CommitReply = 'committed' | 'fenced'
 
 /**
  * Number of a purge in the order in which the store received the purges, the same for all
- * processes. An entry carries the newest position that its process knew. A later purge of one of
- * its subjects makes the entry outdated in each process.
+ * processes. An entry carries the newest position that its process knew when the fill began. If one
+ * of its subjects is purged at a greater position, the entry is outdated in each process.
  */
 export type Position = number
 
@@ -135,10 +135,7 @@ export interface Mark {
   readonly agoMs: number
 }
 
-/**
- * Callbacks from a store to core. They are hints: core stays correct if calls are lost, repeated or
- * reordered.
- */
+/** Callbacks from a store to core. Core stays correct if calls are lost, repeated or reordered. */
 export interface StoreHooks {
   readonly clock: Clock
   /** The record of this key changed while this process was registered as a waiter. */
@@ -169,7 +166,10 @@ export interface StampedeStore {
   readonly idempotency: IdempotencyStore
   /** Reads records, and shares reports of processes, for operators. */
   readonly operator: StoreOperator
-  /** The newest purge that this process knows. A fill that begins now is newer than that purge. */
+  /**
+   * Position of the newest purge that this process knows. A fill that begins now comes after that
+   * purge.
+   */
   readonly position: Position
   /**
    * Moment on the runtime's clock at which this process last knew that it missed no purge. Copies
@@ -179,7 +179,7 @@ export interface StampedeStore {
   readonly confirmedAt: number
   /** False while operations fail at once, because the store did not reply a moment ago. */
   readonly isAvailable: boolean
-  /** Called once, by `createStampede`. A store serves one Stampede. */
+  /** Called once, by `createStampede`. A store serves one object of `createStampede`. */
   attach(hooks: StoreHooks): void
   /**
    * Reads the entry. Takes the lease if the entry is not fresh and no process holds it. One round
@@ -195,9 +195,9 @@ export interface StampedeStore {
   pass(grant: Grant, passMs: number): Promise<CommitReply>
   /**
    * Ends the lease and wakes the waiters. A key that is hit-for-miss stays so. If other requests
-   * waited for this fill, the failure is shared for `backoffMs`. They waited in a process that got
-   * `busy`, or in the holder's own process (`awaited`). If no request waited, the next lookup gets
-   * the lease at once.
+   * waited for this fill, the failure is shared for `backoffMs`. Such requests are in a process
+   * that got `busy`, or in the process of the holder (`awaited`). If no request waited, the next
+   * lookup gets the lease at once.
    */
   fail(
     grant: Grant,
@@ -205,12 +205,12 @@ export interface StampedeStore {
     backoffMs: number,
     awaited?: boolean,
   ): Promise<CommitReply>
-  /** Extends leases. Returns for each grant whether it still holds its lease. */
+  /** Extends leases. Returns for each grant whether the store still has its lease. */
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]>
   /**
    * Purges the key with all its variants (`ports/key.ts`). Hard: drops the entries. Soft: makes
-   * them stale. Commits of running fills are refused in all processes. Resolves when this process
-   * has applied the purge too.
+   * them stale. After that, the store refuses the commit of each fill that began before the purge,
+   * in all processes. Resolves when this process has applied the purge too.
    */
   purge(key: string, options: { soft: boolean }): Promise<void>
   /**

@@ -1,5 +1,5 @@
 // Purge subjects: a tag, cache group, path, route or everything. In stores and messages, a subject
-// is one string, whose first letter shows its kind.
+// is one string. Its first character shows its kind.
 
 import { createHash } from 'node:crypto'
 
@@ -33,13 +33,16 @@ export function groupSubject(origin: string, group: string): string {
 }
 
 /**
- * Subject of a path, as `canonicalPath` returns it. Without `host`, it is that path on all hosts.
+ * Subject of a path, which has the form that `canonicalPath` returns. Without `host`, the subject
+ * covers the path on all hosts.
  */
 export function pathSubject(path: string, host: string | undefined): string {
   return host === undefined ? `p${bounded(path)}` : `h${bounded(host.toLowerCase() + path)}`
 }
 
-/** Subject of a route. It has the whole pattern, because other processes match paths against it. */
+/**
+ * Subject of a route. The pattern is not hashed, because other processes match paths against it.
+ */
 export function routeSubject(pattern: string): string {
   return `r${pattern}`
 }
@@ -50,7 +53,7 @@ export function isRoute(subject: string): boolean {
 
 /**
  * The text, or its hash if it is long. A lone surrogate, as at the end of a truncated tag, becomes
- * U+FFFD. Messages are UTF-8 and would change it in the same way.
+ * U+FFFD. Messages are UTF-8, in which a lone surrogate would become U+FFFD too.
  */
 function bounded(text: string): string {
   if (text.length <= LONGEST_PLAIN) {

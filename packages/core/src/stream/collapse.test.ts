@@ -360,7 +360,7 @@ describe('a purge during a streamed response', () => {
     expect(seen(await ask(cache))).toEqual([['cache', 'new']])
   })
 
-  it('keeps the response from all waiters if the purge comes before the first byte', async () => {
+  it('prevents all waiters from getting the response if the purge comes before the first byte', async () => {
     const cache = cacheWith()
     const { run, follow } = await lead(cache, 'old')
     const waiting = await ask(cache)

@@ -24,7 +24,7 @@ async function take(reader: LiveReader | undefined): Promise<string> {
 }
 
 describe('a live body', () => {
-  it('reaches readers from its start in full, and later ones too', async () => {
+  it('reaches each reader in full from its start, also later readers', async () => {
     const body = new LiveBody(100)
     expect(body.isJoinable).toBe(false)
     const early = all(body.attach())
@@ -118,7 +118,7 @@ describe('a live body that is too large to be stored', () => {
     expect(await read).toBe('abca large one.')
   })
 
-  it('is no longer needed when its last reader left', async () => {
+  it('returns false from write() after the last reader left', async () => {
     const body = new LiveBody(4)
     const reader = body.attach()
     body.write(bytes('abc'))

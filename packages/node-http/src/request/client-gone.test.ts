@@ -60,20 +60,22 @@ const LATE_ANSWERS: ReadonlyArray<readonly [string, (res: ServerResponse) => unk
   ['pipe', (res) => Readable.from(['hel', 'lo']).pipe(res.setHeader('X-A', '1'))],
 ]
 
-test.each(LATE_ANSWERS)('a response sent by %s after the client left is complete', (_, answer) =>
-  open(async ({ res, end, heads, leave }) => {
-    await leave()
-    answer(res)
-    const ended = await end
-    if (ended.type !== 'complete') throw new Error(JSON.stringify(ended))
-    expect(Buffer.from(ended.body).toString()).toBe('hello')
-    expect(ended.head.headers).toContainEqual(['x-a', '1'])
-    expect(heads).toHaveLength(1)
-  }),
+test.each(LATE_ANSWERS)(
+  'a response sent by %s after the client left is captured completely',
+  (_, answer) =>
+    open(async ({ res, end, heads, leave }) => {
+      await leave()
+      answer(res)
+      const ended = await end
+      if (ended.type !== 'complete') throw new Error(JSON.stringify(ended))
+      expect(Buffer.from(ended.body).toString()).toBe('hello')
+      expect(ended.head.headers).toContainEqual(['x-a', '1'])
+      expect(heads).toHaveLength(1)
+    }),
 )
 
 test.each(LATE_ANSWERS)(
-  'a response sent by %s is complete even if the client left before the handler began',
+  'a response sent by %s is captured completely even if the client left before the handler began',
   async (_, answer) => {
     let ended: (end: OriginEnd) => void = () => {}
     const end = new Promise<OriginEnd>((resolve) => {
@@ -97,14 +99,14 @@ test.each(LATE_ANSWERS)(
   },
 )
 
-test('a response after a connection reset is complete', () =>
+test('a response after a connection reset is captured completely', () =>
   open(async ({ res, end, leave }) => {
     await leave('rst')
     res.end('hello')
     expect((await end).type).toBe('complete')
   }))
 
-test('the cookie of an inner session is seen after the client has left', () =>
+test('a cookie that an inner middleware sets is captured even after the client has left', () =>
   open(async ({ res, end, heads, leave }) => {
     onHeaders(res, () => void res.setHeader('Set-Cookie', 'sid=1'))
     await leave()
@@ -113,7 +115,7 @@ test('the cookie of an inner session is seen after the client has left', () =>
     expect(heads[0]?.headers).toContainEqual(['set-cookie', 'sid=1'])
   }))
 
-test('a response that the handler keeps writing after its client left is complete', () =>
+test('a response that the handler continues after its client left is captured completely', () =>
   open(async ({ res, end, leave }) => {
     res.write('one ')
     await leave()
@@ -131,28 +133,28 @@ const PIPES: ReadonlyArray<
   ['pipeline', (source, res) => pipeline(source, res, () => {})],
 ]
 
-test.each(PIPES)('a source in a %s is destroyed with the client', (_, start) =>
-  open(async ({ res, end, leave }) => {
-    const source = new PassThrough()
-    start(source, res)
-    source.write('some')
-    await leave()
-    expect(await end).toEqual({ type: 'not-captured', reason: 'incomplete' })
-  }),
+test.each(PIPES)(
+  'a response sent with %s is not captured if the client leaves in the middle',
+  (_, start) =>
+    open(async ({ res, end, leave }) => {
+      const source = new PassThrough()
+      start(source, res)
+      source.write('some')
+      await leave()
+      expect(await end).toEqual({ type: 'not-captured', reason: 'incomplete' })
+    }),
 )
 
 test.each([
   ['before', (source: PassThrough, res: ServerResponse) => source.destroy() && source.pipe(res)],
   // As `send` does for res.sendFile() and express.static().
   ['after', (source: PassThrough, res: ServerResponse) => source.pipe(res) && source.destroy()],
-])(
-  'a source that is destroyed %s its pipe to a response without a client ends the capture',
-  (_, answer) =>
-    open(async ({ res, end, leave }) => {
-      await leave()
-      answer(new PassThrough(), res)
-      expect(await end).toEqual({ type: 'not-captured', reason: 'incomplete' })
-    }),
+])('a source that is destroyed %s pipe() ends the capture if the client has left', (_, answer) =>
+  open(async ({ res, end, leave }) => {
+    await leave()
+    answer(new PassThrough(), res)
+    expect(await end).toEqual({ type: 'not-captured', reason: 'incomplete' })
+  }),
 )
 
 const DESTROYS: ReadonlyArray<readonly [string, (res: ServerResponse) => unknown]> = [
@@ -161,7 +163,7 @@ const DESTROYS: ReadonlyArray<readonly [string, (res: ServerResponse) => unknown
   ['destroying the socket', (res) => res.req.socket.destroy()],
 ]
 
-test.each(DESTROYS)('%s by the app ends the capture at once', (_, destroy) =>
+test.each(DESTROYS)('%s in the handler ends the capture at once', (_, destroy) =>
   open(async ({ res, end }) => {
     res.write('some')
     destroy(res)
@@ -173,12 +175,12 @@ const WHEN: ReadonlyArray<
   readonly [string, (res: ServerResponse, destroy: () => void) => unknown]
 > = [
   // When a client leaves, Node emits `close` on the request before the response.
-  ['as its request is aborted', ({ req }, destroy) => req.on('aborted', destroy)],
-  ['as its client says that it ends', ({ req }, destroy) => req.socket.on('end', destroy)],
-  ['after its client left', (res, destroy) => res.on('close', destroy)],
+  ['when the request is aborted', ({ req }, destroy) => req.on('aborted', destroy)],
+  ['when the client ends the connection', ({ req }, destroy) => req.socket.on('end', destroy)],
+  ['after the client left', (res, destroy) => res.on('close', destroy)],
 ]
 
-test.each(WHEN)('res.destroy() by the app %s ends the capture at once', (_, when) =>
+test.each(WHEN)('res.destroy() in the handler %s ends the capture at once', (_, when) =>
   open(async ({ res, end, leave }) => {
     when(res, () => res.destroy())
     await leave()
@@ -186,7 +188,7 @@ test.each(WHEN)('res.destroy() by the app %s ends the capture at once', (_, when
   }),
 )
 
-test('res.destroy() after its client left ends the capture at once, also if an inner layer wraps it', () =>
+test('res.destroy() after the client left ends the capture at once, also if it is wrapped', () =>
   open(async ({ res, end, leave }) => {
     const { destroy } = res
     res.destroy = (...args) => destroy.apply(res, args)
@@ -203,7 +205,7 @@ test('a source that fails in a pipeline ends the capture at once', () =>
     expect(await end).toEqual({ type: 'not-captured', reason: 'incomplete' })
   }))
 
-test('a handler that writes nothing is given up some time after its client left', () =>
+test('the capture ends some time after the client left if the handler writes nothing', () =>
   open(async ({ end, leave }) => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     await leave()
@@ -215,7 +217,7 @@ test('a handler that writes nothing is given up some time after its client left'
     expect(settled).toHaveBeenCalledWith({ type: 'not-captured', reason: 'incomplete' })
   }))
 
-test('a body that stalls is given up sooner than a handler that writes nothing', () =>
+test('the capture ends sooner after the client left if the handler stops in the middle of a body', () =>
   open(async ({ res, end, leave }) => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     res.write('one ')

@@ -1,12 +1,12 @@
-// Decides when to give up a response that was closed before its end(), because no end can be
-// expected.
+// Decides when to give up a response that was closed before its end(). Giving up means that no end
+// is expected any more.
 //
 // The event `close` means that the client no longer reads. It does not mean that the handler has
 // stopped. A handler that waits for its database will still respond, and that response is worth
 // storing. But `close` unpipes a source that is piped into the response, so this source will never
-// end it. A response is given up:
+// end the response. A response is given up:
 //   - at once, if the app closed it (by res.destroy, or by destroying the socket), or if a source
-//     was piped into it;
+//     was piped into the response;
 //   - after 30 s, if the client left before anything was written, or at once if the handler then
 //     pipes a source that breaks;
 //   - after 2 s without a write, if the client left in the middle of the body;
@@ -79,7 +79,7 @@ export class Departure {
     this.#wait(ANSWER_WITHIN_MS)
   }
 
-  /** The app called res.destroy(): no response will follow. */
+  /** Call this when the app has called res.destroy(). No response will follow. */
   destroyedByApp(): void {
     this.#byApp = true
     // The `close` event was emitted before, and no second one will end the run.
@@ -87,7 +87,8 @@ export class Departure {
   }
 
   /**
-   * The handler wrote something. If the client has left, the time to the next write starts again.
+   * Call this when the handler wrote something. If the client has left, the time to the next write
+   * starts again.
    */
   wrote(): void {
     if (this.gone) this.#wait(WRITE_WITHIN_MS)

@@ -10,8 +10,8 @@ function requestOn(socket: Socket, authorization?: string): IncomingMessage {
   return req
 }
 
-describe('the refresh of a request', () => {
-  it('counts as logged in if an earlier request logged in the connection', () => {
+describe('a background refresh', () => {
+  it('counts as logged in if an earlier request authenticated the connection', () => {
     const socket = new Socket()
     expect(hasLogin(requestOn(socket, 'NTLM alice'))).toBe(true)
     const later = requestOn(socket)
@@ -19,7 +19,7 @@ describe('the refresh of a request', () => {
     expect(hasLogin(createDetachedPair(later, '/').req)).toBe(true)
   })
 
-  it('counts as logged in if its HTTP/2 session has closed meanwhile', () => {
+  it('counts as logged in if its HTTP/2 session was logged in and has closed meanwhile', () => {
     const stream: { session?: object } = { session: {} }
     const later = Object.assign(requestOn(new Socket()), { stream })
     hasLogin(Object.assign(requestOn(new Socket(), 'Negotiate bob'), { stream: { ...stream } }))
@@ -28,7 +28,7 @@ describe('the refresh of a request', () => {
     expect(hasLogin(createDetachedPair(later, '/').req)).toBe(true)
   })
 
-  it('does not count as logged in if only another connection is', () => {
+  it('does not count as logged in if only another connection is logged in', () => {
     hasLogin(requestOn(new Socket(), 'NTLM alice'))
     const req = requestOn(new Socket())
     expect(hasLogin(req)).toBe(false)

@@ -30,7 +30,10 @@ export function hasClientCertificate(socket: ClientSocket): boolean {
  * a whole connection.
  */
 const loggedIn = new WeakSet<object>()
-/** False on most servers, where requests then need no lookup in `loggedIn`. */
+/**
+ * Whether any connection was logged in. False on most servers, where requests then need no lookup
+ * in `loggedIn`.
+ */
 let isAnyLoggedIn = false
 
 /** Whether this request or an earlier one logged in the connection (RFC 4559 §6). */
@@ -48,8 +51,8 @@ export function hasLogin(req: IncomingMessage): boolean {
 }
 
 /**
- * Marks the request `refresh` as logged in if `from` is. A background refresh has a socket of its
- * own.
+ * Marks the connection of `refresh` as logged in if the request `from` is logged in. A background
+ * refresh has a socket of its own, so hasLogin() would not know it.
  */
 export function inheritLogin(from: IncomingMessage, refresh: IncomingMessage): void {
   if (loggedIn.has(from)) loggedIn.add(refresh.socket)

@@ -22,7 +22,7 @@ async function withRequest(fields: readonly string[], use: (req: IncomingMessage
   if (failure !== undefined) throw failure
 }
 
-test('conditions and ranges are hidden from every view of the request, and later restored', () =>
+test('conditions and Range are hidden in every header property of the request, and later restored', () =>
   withRequest(FIELDS, (req) => {
     const { headers, rawHeaders } = req
     const restore = hideConditionals(req)
@@ -36,7 +36,7 @@ test('conditions and ranges are hidden from every view of the request, and later
     expect(req.headersDistinct.range).toEqual(['bytes=0-1'])
   }))
 
-test('fields that the app adds remain when hidden fields are restored', () =>
+test('fields that the handler adds remain when the hidden fields are restored', () =>
   withRequest(FIELDS, (req) => {
     const restore = hideConditionals(req)
     req.headers['x-user'] = '7'
@@ -44,7 +44,7 @@ test('fields that the app adds remain when hidden fields are restored', () =>
     expect(req.headers).toMatchObject({ 'x-user': '7', range: 'bytes=0-1' })
   }))
 
-test('the view of core still has hidden conditions and ranges', () =>
+test('the cache still sees conditions that are hidden from the handler', () =>
   withRequest(FIELDS, (req) => {
     const view = readRequest(req, { scheme: 'http', host: 'shop.test', target: '/' })
     hideConditionals(req)
@@ -52,7 +52,7 @@ test('the view of core still has hidden conditions and ranges', () =>
     expect(req.headers['if-none-match']).toBeUndefined()
   }))
 
-test('other conditions may replace the hidden ones in every view', () =>
+test('other conditions may replace the hidden ones in every header property', () =>
   withRequest(FIELDS, (req) => {
     const { headers, rawHeaders } = req
     const restore = hideConditionals(req, [
@@ -76,7 +76,7 @@ test('other conditions may replace the hidden ones in every view', () =>
     expect(req.headersDistinct['if-modified-since']).toBeUndefined()
   }))
 
-test('a request without conditions gets conditions for a time, and then loses them', () =>
+test('a request without conditions can get conditions for a time, and then loses them', () =>
   withRequest(['X-Tag: a'], (req) => {
     const { headers } = req
     const restore = hideConditionals(req, [['if-none-match', '"2"']])

@@ -1,6 +1,6 @@
 // Hides the client's conditions and ranges from a handler that fills, which must send the whole
-// response, not a 304 or 206. Conditions for the stored response may replace the client's. The
-// RequestView has the original header object, so core still sees the client's fields.
+// response, not a 304 or 206. The conditions of the cache for its stored response may replace those
+// of the client. Core reads the original header object, so it still sees the fields of the client.
 
 import type { IncomingMessage } from 'node:http'
 import type { HeaderList } from '@stampede/core/adapter'

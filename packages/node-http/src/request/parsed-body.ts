@@ -19,8 +19,8 @@ export interface ParsedRequest {
   /** Uploaded files, if they are not a property of the IncomingMessage. */
   readonly files?: unknown
   /**
-   * True if the parsers of the framework set no body when they parsed nothing. So `{}` means that
-   * the client sent `{}`.
+   * True if the parsers of the framework leave the body undefined when they parse nothing. Then the
+   * body `{}` means that the client sent `{}`.
    */
   readonly leavesNothing?: boolean
 }
@@ -37,9 +37,9 @@ export function readParsed(req: IncomingMessage, parsed: ParsedRequest): Request
 }
 
 /**
- * Whether an empty object may come from a parser that parsed nothing. body-parser 1 (Express 4)
- * sets `{}` then, and marks requests that it parsed. body-parser 2 marks nothing. So an empty
- * object counts as the body only if Content-Length is too small for more.
+ * Whether the body is an empty object that may come from a parser which parsed nothing. body-parser
+ * 1 (Express 4) sets `{}` then, and marks requests that it parsed. body-parser 2 marks nothing. So
+ * an empty object counts as the body only if Content-Length is too small for more.
  */
 function isLeftover(req: IncomingMessage, { body, leavesNothing }: ParsedRequest): boolean {
   if (Reflect.get(req, '_body') === true) return false

@@ -154,9 +154,9 @@ function collect(client: Socket): { text(): string; until(answers: number): Prom
   }
 }
 
-describe.each(READERS)('a body that a later layer reads by %s', (_, reader) => {
+describe.each(READERS)('a body that a later middleware reads by %s', (_, reader) => {
   test.each(FRAMINGS.flatMap((f) => [[...f, 'at once'] as const, [...f, 'slowly'] as const]))(
-    'is seen by core, and left complete for that layer: %s (%#)',
+    'is read first, and stays complete for that middleware: %s (%#)',
     async (name, fields, parts, text, how) => {
       const { seen } = await send([name, fields, parts, text], how, reader)
       const bytes = Buffer.from(text)
@@ -200,7 +200,7 @@ const lengthOf = (body: string): string => `Content-Length: ${Buffer.byteLength(
 const JSON_TYPE = 'Content-Type: application/json'
 
 describe('a body that is too large', () => {
-  test('is not read if its Content-Length is too large', async () => {
+  test('is not read if its Content-Length is over the limit', async () => {
     const body = await withRequest(
       async (req) => [await readRequestBody(req, 3, { body: undefined }), req.readableDidRead],
       ['Content-Length: 4'],
@@ -209,7 +209,7 @@ describe('a body that is too large', () => {
     expect(body).toEqual([{ type: 'too-large' }, false])
   })
 
-  test('is left complete if it comes in chunks, with the rest unread', async () => {
+  test('stays complete for the handler if it comes in chunks', async () => {
     const text = await withRequest(
       async (req) => {
         const body = await readRequestBody(req, 1000, { body: undefined })
@@ -262,7 +262,7 @@ test('a client with Expect gets 100 Continue, and its body is read', async () =>
   client.destroy()
 })
 
-test('two requests in one packet are both read', async () => {
+test('two requests in one TCP packet both get their own body', async () => {
   await using server = await serve(async (req, res) => {
     const body = await readRequestBody(req, LIMIT, { body: undefined })
     res.end(`[${body.type} ${await buffer(req)}]`)
@@ -276,11 +276,11 @@ test('two requests in one packet are both read', async () => {
   client.destroy()
 })
 
-describe('a client that leaves in the middle of its body', () => {
+describe('a client that leaves before the end of its body', () => {
   test.each([
     ['with a length', ['Content-Length: 10'], 'half'],
     ['in chunks', ['Transfer-Encoding: chunked'], '4\r\nhalf\r\n'],
-  ])('leaves nothing pending, and its handler does not run: %s', async (_, fields, sent) => {
+  ])('causes an incomplete body: %s', async (_, fields, sent) => {
     let seen: ((body: RequestBody) => void) | undefined
     const body = new Promise<RequestBody>((resolve) => {
       seen = resolve
@@ -300,7 +300,7 @@ describe('a client that leaves in the middle of its body', () => {
     expect(await body).toEqual({ type: 'incomplete' })
   })
 
-  test('leaves nothing pending if the client leaves before the body is read', async () => {
+  test('causes an incomplete body if nothing was read before', async () => {
     let body: Promise<RequestBody> | undefined
     let done = (): void => {}
     const finished = new Promise<void>((resolve) => {
@@ -319,7 +319,7 @@ describe('a client that leaves in the middle of its body', () => {
   })
 })
 
-describe.each(PARSERS)('a body behind %s', (_, parser) => {
+describe.each(PARSERS)('a body after a parser of %s', (_, parser) => {
   const behind = (use: Parser, fields: string[], body: string) =>
     withRequest(
       async (req) => {
@@ -334,7 +334,7 @@ describe.each(PARSERS)('a body behind %s', (_, parser) => {
     ['an object', '{"a":1}', { a: 1 }],
     ['an array', '[]', []],
     ['an empty object', '{}', {}],
-  ])('is the parsed object after json(), for %s', async (_name, text, value) => {
+  ])('is the parsed value after json() for %s', async (_name, text, value) => {
     expect(await behind(parser.json(), [JSON_TYPE], text)).toEqual({ type: 'parsed', value })
   })
 
@@ -348,7 +348,7 @@ describe.each(PARSERS)('a body behind %s', (_, parser) => {
     expect(body).toEqual({ type: 'parsed', value })
   })
 
-  test('is the raw bytes after json() that stores the raw body', async () => {
+  test('is the raw bytes after json() with rememberRawBody', async () => {
     const body = await behind(parser.json({ verify: rememberRawBody }), [JSON_TYPE], ' {"a":1} ')
     expect(body).toEqual({ type: 'bytes', bytes: Buffer.from(' {"a":1} ') })
   })
@@ -366,7 +366,7 @@ describe.each(PARSERS)('a body behind %s', (_, parser) => {
     expect(form.type === 'parsed' && { ...(form.value as object) }).toEqual({ a: ['1', '2'] })
   })
 
-  test('is read by core, and left readable, if the parser ignores its type', async () => {
+  test('is read, and stays readable, if the parser ignores its content type', async () => {
     const seen = await withRequest(
       async (req) => {
         await parse(parser.json(), req)
@@ -379,7 +379,7 @@ describe.each(PARSERS)('a body behind %s', (_, parser) => {
     expect(seen).toEqual([{ type: 'bytes', bytes: Buffer.from('a,b') }, 'a,b'])
   })
 
-  test('is unseen if another layer has read it', async () => {
+  test('is unknown if another middleware has read it', async () => {
     const read = async (req: IncomingMessage) => {
       await parse(parser.json(), req)
       await buffer(req)
@@ -389,7 +389,7 @@ describe.each(PARSERS)('a body behind %s', (_, parser) => {
     expect(await withRequest(read, fields, 'a,b')).toEqual({ type: 'unseen' })
   })
 
-  test('is empty if it is chunked without data', async () => {
+  test('is absent if it is chunked without data', async () => {
     const body = await withRequest(
       async (req) => {
         await parse(parser.json(), req)
@@ -402,7 +402,7 @@ describe.each(PARSERS)('a body behind %s', (_, parser) => {
   })
 })
 
-describe('the body that earlier layers have left', () => {
+describe('a body that an earlier middleware has read', () => {
   const left = (what: object, body: unknown = {}, more: object = {}) =>
     withRequest(
       async (req) => {
@@ -419,11 +419,11 @@ describe('the body that earlier layers have left', () => {
   test.each([
     ['a raw body', { rawBody: Buffer.from('abc') }],
     ['a raw body as a string', { rawBody: 'abc' }],
-  ])('is bytes for %s', async (_, what) => {
+  ])('is known as bytes from %s', async (_, what) => {
     expect(await left(what)).toEqual({ type: 'bytes', bytes: Buffer.from('abc') })
   })
 
-  test('is too large if its raw body is too large', async () => {
+  test('is too large if the raw body is too large', async () => {
     expect(await left({ rawBody: 'more than ten' })).toEqual({ type: 'too-large' })
     expect(await left({}, Buffer.from('more than ten'))).toEqual({ type: 'too-large' })
   })
@@ -437,7 +437,7 @@ describe('the body that earlier layers have left', () => {
     expect(await left(what, { a: '1' })).toEqual({ type: 'parsed', value })
   })
 
-  test('does not include files on disk', async () => {
+  test('is unknown if a file was written to disk', async () => {
     expect(await left({ files: [inMemory, { ...file, path: '/tmp/a' }] })).toEqual({
       type: 'unseen',
     })
@@ -446,14 +446,17 @@ describe('the body that earlier layers have left', () => {
   test.each([
     ['in memory', inMemory, { type: 'parsed', value: { body: { a: '1' }, files: [inMemory] } }],
     ['on disk', { ...file, path: '/tmp/a' }, { type: 'unseen' }],
-  ])('includes files on the property that the framework uses, %s', async (_, one, expected) => {
-    const files = { f: [one] }
-    expect(await left({}, { a: '1' }, { files })).toEqual(expected)
-    // Listed twice, it is still one file.
-    expect(await left({ files }, { a: '1' }, { files })).toEqual(expected)
-  })
+  ])(
+    'includes files of the property that the framework uses, if they are in memory: %s',
+    async (_, one, expected) => {
+      const files = { f: [one] }
+      expect(await left({}, { a: '1' }, { files })).toEqual(expected)
+      // Listed twice, it is still one file.
+      expect(await left({ files }, { a: '1' }, { files })).toEqual(expected)
+    },
+  )
 
-  test('is an empty object for a non-empty body only if parsers leave no other trace', async () => {
+  test('counts as an empty object only if parsers leave no other trace of a body', async () => {
     const type = (value: string) => ({ headers: { 'content-length': '3', 'content-type': value } })
     const json = type('Application/JSON; charset=utf-8')
     expect(await left(json, {})).toEqual({ type: 'unseen' })
@@ -468,7 +471,7 @@ describe('the body that earlier layers have left', () => {
   })
 })
 
-test('an encoding that an earlier layer has set on the request is kept', async () => {
+test('an encoding that an earlier middleware has set on the request is kept', async () => {
   const text = await withRequest(
     async (req) => {
       req.setEncoding('utf8')
@@ -483,7 +486,7 @@ test('an encoding that an earlier layer has set on the request is kept', async (
   expect(text).toEqual([{ type: 'bytes', bytes: Buffer.from('Zoë') }, 'Zoë'])
 })
 
-test('a request that another listener reads already has an unseen body', async () => {
+test('a request that another listener already reads has an unknown body', async () => {
   const body = await withRequest(
     async (req) =>
       readRequestBody(
@@ -534,7 +537,7 @@ describe('a body on HTTP/2', () => {
     return result
   }
 
-  test('is seen by core, and left complete for the listener', async () => {
+  test('is read first, and stays complete for the listener', async () => {
     expect(await exchange(['ab', 'cd'])).toEqual([
       { type: 'bytes', bytes: Buffer.from('abcd') },
       'abcd',
@@ -542,7 +545,7 @@ describe('a body on HTTP/2', () => {
     expect(await exchange([LONG.slice(9), 'stampede '])).toMatchObject([{ type: 'bytes' }, LONG])
   })
 
-  test('is absent for every way to send none', async () => {
+  test('is absent if the client sends no data', async () => {
     expect(await exchange('no body')).toEqual([{ type: 'none' }, ''])
     expect(await exchange([])).toEqual([{ type: 'none' }, ''])
   })

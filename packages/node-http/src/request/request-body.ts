@@ -27,7 +27,7 @@ export function rememberRawBody(req: IncomingMessage, _res: unknown, body: Uint8
 
 /**
  * Reads the body. Never rejects, and waits only until the client has sent the body. If a parser has
- * run, it is synchronous.
+ * run, the result is no promise.
  */
 export function readRequestBody(
   req: IncomingMessage,

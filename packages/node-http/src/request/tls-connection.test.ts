@@ -37,7 +37,7 @@ const stateOf = (socket: TLSSocket) => ({
 it.each([
   ['with a certificate', identityOf('alice')],
   ['without a certificate', {}],
-])('a refresh has the TLS state of a client %s that has left', async (_, client) => {
+])('a background refresh has the TLS state of a client %s that has left', async (_, client) => {
   let seen: IncomingMessage | undefined
   let before: ReturnType<typeof stateOf> | undefined
   const server = createServer({ ...SERVER, rejectUnauthorized: false }, (req, res) => {
@@ -58,7 +58,7 @@ it.each([
   expect(before?.names[0]).toBe('cert' in client ? 'alice' : undefined)
 })
 
-it('a refresh has the TLS state of an HTTP/2 client that has left', async () => {
+it('a background refresh has the TLS state of an HTTP/2 client that has left', async () => {
   let seen: IncomingMessage | undefined
   const server = createSecureServer({ ...SERVER, rejectUnauthorized: true }, (req, res) => {
     seen = req as unknown as IncomingMessage
@@ -87,7 +87,7 @@ it('a refresh has the TLS state of an HTTP/2 client that has left', async () => 
   })
 })
 
-it('a refresh without TLS has no TLS members, even if a host sets `encrypted`', () => {
+it('a background refresh without TLS has no getPeerCertificate, even if a host sets `encrypted`', () => {
   for (const socket of [{ remoteAddress: '::1' }, { encrypted: true }]) {
     const { req } = createDetachedPair(new IncomingMessage(socket as unknown as TLSSocket), '/')
     expect(Reflect.get(req.socket, 'encrypted')).toBe(Reflect.get(socket, 'encrypted'))
@@ -95,7 +95,7 @@ it('a refresh without TLS has no TLS members, even if a host sets `encrypted`', 
   }
 })
 
-it('each refresh runs with the certificate of the client whose request caused it', async () => {
+it('each background refresh has the certificate of the client whose request caused it', async () => {
   const clock = new ManualClock()
   const stampede = createStampede({ clock, random: () => 0 })
   let runs = 0

@@ -1,5 +1,5 @@
 // Records which header fields, query parameters and cookies of a request an app reads. The option
-// `audit` uses this in development. The request behaves as before.
+// `audit` uses this in development. The recording does not change what the app reads.
 
 import type { IncomingMessage } from 'node:http'
 import type { ReadLog } from '@stampede/core/adapter'

@@ -13,7 +13,7 @@ function chunksOf(size: number): string[] {
 }
 
 describe('a BodyCut', () => {
-  it('passes exactly its range for any chunk size, and the last byte only at the end', () => {
+  it('passes exactly its byte range for any chunk size, and the last byte only at the end', () => {
     for (let start = 0; start < TEXT.length; start++) {
       for (let end = start + 1; end <= TEXT.length; end++) {
         for (let size = 1; size <= TEXT.length; size++) {
@@ -29,7 +29,7 @@ describe('a BodyCut', () => {
     }
   })
 
-  it('keeps the last byte if the handler reuses its buffer', () => {
+  it('keeps the last byte even if the handler reuses its buffer', () => {
     const cut = new BodyCut(0, 2)
     const own = Buffer.from('ab')
     cut.take(own)
@@ -37,7 +37,7 @@ describe('a BodyCut', () => {
     expect(Buffer.from(cut.rest()).toString()).toBe('b')
   })
 
-  it('passes only the bytes that replace the body', () => {
+  it('passes only the replacement if the body is to be replaced', () => {
     const cut = new BodyCut(0, 0, bytes('instead'))
     expect([cut.done, cut.take(bytes(TEXT)).byteLength]).toEqual([true, 0])
     expect(Buffer.from(cut.rest()).toString()).toBe('instead')
@@ -45,7 +45,7 @@ describe('a BodyCut', () => {
 })
 
 describe('a cut stream', () => {
-  it('ends with its part, and destroys the source without an error', async () => {
+  it('ends after its byte range, and destroys the source without an error', async () => {
     // The source could still send more data.
     const source = new Readable({ read() {} })
     source.push('0123')
@@ -59,7 +59,7 @@ describe('a cut stream', () => {
     expect(failed).not.toHaveBeenCalled()
   })
 
-  it('breaks if its source breaks', async () => {
+  it('fails if its source fails', async () => {
     const source = new Readable({
       read() {
         this.destroy(new Error('the source broke'))

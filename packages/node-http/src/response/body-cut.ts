@@ -1,5 +1,5 @@
-// BodyCut: the bytes for a client that does not get the whole captured body. It gets a part (206),
-// other bytes (416) or none (304).
+// BodyCut: the bytes for a client that does not get the whole captured body. Such a client gets a
+// part (206), other bytes (416) or none (304).
 //
 // The last byte is delayed until the whole body has been captured. A client that has all its bytes
 // may leave. Frameworks then destroy the source of the body, and the fill would end incomplete.
@@ -45,9 +45,9 @@ export class BodyCut {
 }
 
 /**
- * A stream of the part, for a body that is not captured. The source is destroyed once the part is
- * complete. `onError` is called with the stream if the source fails. Default: it destroys the
- * stream.
+ * A stream of the bytes of `cut`, for a body that is not captured. The source is destroyed once the
+ * stream has all these bytes. `onError` is called with the stream if the source fails. Default: it
+ * destroys the stream.
  */
 export function cutStream(
   source: AsyncIterable<unknown>,

@@ -72,8 +72,8 @@ function isChunk(chunk: unknown): chunk is string | Uint8Array {
 /** A copy of the chunk, because an app may reuse its buffer as soon as write() has returned. */
 function ownBytes(chunk: string | Uint8Array, encoding: unknown): Buffer {
   if (typeof chunk === 'string') return textBytes(chunk, encoding)
-  // Allocates outside the buffer pool, because the entry would have to copy a view of the pool
-  // again.
+  // Allocates outside of Node's buffer pool. An entry must not hold a view of the pool, so it would
+  // have to copy the bytes again.
   const own = Buffer.allocUnsafeSlow(chunk.byteLength)
   own.set(chunk)
   return own
@@ -110,7 +110,7 @@ function encodingOf(encoding: unknown): BufferEncoding {
   return typeof encoding === 'string' && Buffer.isEncoding(encoding) ? encoding : 'utf8'
 }
 
-/** How a teed stream ended. */
+/** How a stream ended that `teeStream` copied. */
 export type TeeEnd =
   | { readonly type: 'whole'; readonly body: Uint8Array }
   | { readonly type: 'too-large' }
@@ -131,7 +131,7 @@ export interface Tee {
  * - `beforeEnd` delays the end of a complete body until its promise has settled.
  * - `live` passes the chunks to other clients. While they read the body, the source is read even
  *   after this client has left.
- * - `cut` has the bytes that the client gets. The copy still has the whole body.
+ * - `cut` selects the bytes that the client gets. The copy still has the whole body.
  */
 export function teeStream(
   source: Readable | AsyncIterable<unknown>,

@@ -143,17 +143,20 @@ describe('captureResponse', () => {
       },
     )
 
-    test.each(WAYS)('adds its fields to %s, and changes nothing else', async (_, handler) => {
-      const plain = await withoutCapture(handler, outer)
-      const { wire } = await capture(handler, {
-        ...(outer && { outer }),
-        decide: () => ({ ...KEEP, add: [['cache-status', 'Stampede; fwd=uri-miss']] }),
-      })
-      expect(fieldOf(wire, 'cache-status')).toEqual(['Stampede; fwd=uri-miss'])
-      const rest = wire.head.filter((line) => !line.startsWith('cache-status'))
-      expect(rest.toSorted()).toEqual(plain.head.toSorted())
-      expect(wire.body).toBe(plain.body)
-    })
+    test.each(WAYS)(
+      'adds Cache-Status to a response sent by %s, and changes nothing else',
+      async (_, handler) => {
+        const plain = await withoutCapture(handler, outer)
+        const { wire } = await capture(handler, {
+          ...(outer && { outer }),
+          decide: () => ({ ...KEEP, add: [['cache-status', 'Stampede; fwd=uri-miss']] }),
+        })
+        expect(fieldOf(wire, 'cache-status')).toEqual(['Stampede; fwd=uri-miss'])
+        const rest = wire.head.filter((line) => !line.startsWith('cache-status'))
+        expect(rest.toSorted()).toEqual(plain.head.toSorted())
+        expect(wire.body).toBe(plain.body)
+      },
+    )
   })
 
   test.each<readonly [string, Handler, string | undefined]>([
@@ -167,7 +170,7 @@ describe('captureResponse', () => {
     ['flushHeaders', (res) => [res.flushHeaders(), res.end('hello')], undefined],
     ['a stream', (res) => void Readable.from(['hello']).pipe(res), undefined],
   ])(
-    'passes the body to core with the head if the body is known by then: %s',
+    'passes the body on with the head only if end() is the first call that sends: %s',
     async (_, handler, expected) => {
       const seen: Array<string | undefined> = []
       await capture(handler, {
@@ -180,7 +183,7 @@ describe('captureResponse', () => {
     },
   )
 
-  test('keeps duplicates in an array given to writeHead', async () => {
+  test('keeps repeated fields of an array given to writeHead', async () => {
     const { end, wire } = await capture((res) => res.writeHead(200, DUPLICATES).end('x'), {
       decide: () => ({ ...KEEP, add: [['cache-status', 'S']] }),
     })
@@ -188,7 +191,7 @@ describe('captureResponse', () => {
     expect(end.type === 'complete' && headerOf(end.head, 'x-tag')).toEqual(['a', 'b'])
   })
 
-  test('accepts an array of pairs', async () => {
+  test('accepts an array of pairs in writeHead', async () => {
     const handler: Handler = (res) =>
       void Reflect.apply(res.writeHead, res, [
         200,
@@ -201,7 +204,7 @@ describe('captureResponse', () => {
     expect(headerOf(heads[0], 'set-cookie')).toEqual(['s=1'])
   })
 
-  test('passes on to core a cookie that was only given to writeHead', async () => {
+  test('captures a cookie that was only given to writeHead', async () => {
     const { heads } = await capture((res) => res.writeHead(200, { 'Set-Cookie': 'a=1' }).end())
     expect(headerOf(heads[0], 'set-cookie')).toEqual(['a=1'])
   })
@@ -225,7 +228,7 @@ describe('captureResponse', () => {
     expect(headerOf(end.head, 'vary')).toEqual(['Origin, Accept'])
   })
 
-  test('gives the stored head a Date unless the app set one', async () => {
+  test('adds a Date to the stored head unless the handler set one', async () => {
     const own = await capture((res) => res.setHeader('Date', 'then').end('x'))
     const none = await capture((res) => res.end('x'))
     if (own.end.type !== 'complete' || none.end.type !== 'complete') throw new Error('not complete')
@@ -238,7 +241,7 @@ describe('captureResponse', () => {
     ['an object', { 'Content-Type': 'text/plain' }],
     ['an array', ['Content-Type', 'text/plain']],
   ])(
-    'does not store a response with %s to which an outer layer adds its cookie in writeHead',
+    'does not store a response with %s to which an outer writeHead adds a cookie',
     async (_, headers) => {
       const addCookie = (res: ServerResponse) => {
         const { writeHead } = res
@@ -260,7 +263,7 @@ describe('captureResponse', () => {
     },
   )
 
-  test('does not store a response to which an outer session adds its cookie', async () => {
+  test('does not store a response to which an outer session middleware adds a cookie', async () => {
     const { end, wire } = await capture((res) => res.end('x'), {
       outer: (res) => onHeaders(res, () => res.setHeader('Set-Cookie', 'sid=1')),
     })
@@ -269,7 +272,7 @@ describe('captureResponse', () => {
   })
 
   test.each(['Set-Cookie', 'Set-Cookie2'])(
-    'does not store a response to which an outer layer adds %s as it ends',
+    'does not store a response to which an outer end() adds %s',
     async (name) => {
       const { end } = await capture((res) => res.end('x'), {
         outer(res) {
@@ -282,7 +285,7 @@ describe('captureResponse', () => {
     },
   )
 
-  test('stores no field that an outer layer adds when it flushes the head', async () => {
+  test('stores no field that an outer flushHeaders() adds', async () => {
     let ended: Promise<OriginEnd> | undefined
     await using server = await serve((_req, res) => {
       const { flushHeaders } = res
@@ -298,7 +301,7 @@ describe('captureResponse', () => {
     expect(headerOf(end.head, 'x-request-id')).toEqual([])
   })
 
-  test('passes on to core fields that an inner hook adds while the head is written', async () => {
+  test('captures fields that an inner hook adds while the head is written', async () => {
     const { heads } = await capture((res) => {
       onHeaders(res, () => res.setHeader('Set-Cookie', 'sid=1'))
       res.end('x')
@@ -306,7 +309,7 @@ describe('captureResponse', () => {
     expect(headerOf(heads[0], 'set-cookie')).toEqual(['sid=1'])
   })
 
-  test('runs the hooks of inner layers once for each head', async () => {
+  test('calls a wrapped writeHead of an inner middleware once', async () => {
     let calls = 0
     const { wire } = await capture((res) => {
       const { writeHead } = res
@@ -323,7 +326,7 @@ describe('captureResponse', () => {
     expect(fieldOf(wire, 'content-length')).toEqual(['1'])
   })
 
-  test('reports a complete response if an outer layer delays its head and end', async () => {
+  test('captures a complete response even if an outer middleware delays the end', async () => {
     const { end } = await capture((res) => res.writeHead(301).end(), {
       outer(res) {
         const { end } = res
@@ -335,7 +338,7 @@ describe('captureResponse', () => {
     expect(end).toMatchObject({ type: 'complete', head: { status: 301 } })
   })
 
-  test('ends early without the body if core does not store the response', async () => {
+  test('ends early without the body if the response is not to be stored', async () => {
     const { end, wire } = await capture((res) => res.end('hello'), {
       decide: () => ({ ...KEEP, capture: false }),
     })
@@ -343,7 +346,7 @@ describe('captureResponse', () => {
     expect(wire.body).toBe('hello')
   })
 
-  test('passes on a body that is too large, and drops it', async () => {
+  test('sends a body that is too large to store, and drops the captured part', async () => {
     const { end, wire } = await capture((res) => [res.write('12345'), res.end('6')], {
       maxBodyBytes: 5,
     })
@@ -363,19 +366,19 @@ describe('captureResponse', () => {
     expect(end).toEqual({ type: 'not-captured', reason: 'incomplete' })
   })
 
-  test.each([204, 304])('keeps a %d without a body', async (status) => {
+  test.each([204, 304])('captures a %d response without a body', async (status) => {
     const { end } = await capture((res) => res.writeHead(status, { ETag: '"1"' }).end('ignored'))
     expect(bodyOf(end)).toBe('')
   })
 
-  test('does not take the Content-Length of a HEAD response for a body that is too short', async () => {
+  test('does not take a HEAD response with a Content-Length for an incomplete one', async () => {
     const { end } = await capture((res) => res.setHeader('Content-Length', 5).end(), {
       method: 'HEAD',
     })
     expect(bodyOf(end)).toBe('')
   })
 
-  test('does not store a body after a head that Node refused', async () => {
+  test('does not store a response after a writeHead call that Node refused', async () => {
     const { end, wire } = await capture((res) => {
       try {
         res.writeHead(200, { 'X-A': 'a\nb' })
@@ -387,12 +390,12 @@ describe('captureResponse', () => {
     expect(end).toEqual({ type: 'not-captured', reason: 'declined' })
   })
 
-  test('reports detached if the head was sent before', async () => {
+  test('captures nothing if the head was sent before the capture', async () => {
     const { end } = await capture((res) => res.end(), { outer: (res) => res.flushHeaders() })
     expect(end).toEqual({ type: 'not-captured', reason: 'detached' })
   })
 
-  test('reports detached if the response is written past the capture', async () => {
+  test('captures nothing if the response is written with the original end()', async () => {
     let beneath: () => void = () => {}
     const { end } = await capture(() => beneath(), {
       outer(res) {
@@ -405,11 +408,11 @@ describe('captureResponse', () => {
 
   test.each([
     [
-      'does not slow the handler down while the body is captured, because waiters need it',
+      'lets the handler write without back-pressure while the body is captured for waiters',
       4_000_000,
       true,
     ],
-    ['slows the handler down as usual once the body is too large', 1_000, false],
+    ['applies back-pressure once the body is too large to capture', 1_000, false],
   ])('%s', async (_, maxBodyBytes, expected) => {
     const more: boolean[] = []
     await capture(
@@ -423,7 +426,7 @@ describe('captureResponse', () => {
     expect(more).toEqual([expected, expected])
   })
 
-  test('returns from write what the original method returns', async () => {
+  test('returns from res.write what the original method returns', async () => {
     const seen: unknown[] = []
     await capture((res) => {
       seen.push(res.write('x'), res.write(Buffer.alloc(10 * 1024 * 1024)))
@@ -457,7 +460,7 @@ describe('a capture that replaces a response', () => {
   ]
 
   test.each(FAILURES)(
-    'discards an error sent by %s, and sends the stale response',
+    'discards an error response sent by %s, and sends the stale response',
     async (_, handler) => {
       const { wire, end, heads } = await capture(handler, {
         decide: onError,
@@ -474,7 +477,7 @@ describe('a capture that replaces a response', () => {
     },
   )
 
-  test("reports the app's response without the fields of outer layers", async () => {
+  test('reports the error response of the handler without fields of outer middlewares', async () => {
     const { end } = await capture((res) => failing(res).setHeader('X-Bad', '1').end('oops'), {
       decide: onError,
       outer: (res) => res.setHeader('X-Request-Id', '7'),
@@ -485,7 +488,7 @@ describe('a capture that replaces a response', () => {
     ])
   })
 
-  test('does not share a response to which an outer layer adds a cookie', async () => {
+  test('shares nothing if an outer middleware adds a cookie', async () => {
     const { wire, end } = await capture((res) => failing(res).end('oops'), {
       decide: onError,
       outer: (res) => addAtHead(res, [['set-cookie', 'session=1']]),
@@ -514,7 +517,7 @@ describe('a capture that replaces a response', () => {
       [name, 'later', handler, true] as const,
     ]),
   )(
-    'passes through an outer layer in place of an error sent by %s, ending %s',
+    'replaces an error sent by %s even if an outer middleware wraps end() and ends %s',
     async (_n, _w, handler, deferred) => {
       const { wire } = await capture(handler, { decide: onError, outer: sessionLike(deferred) })
       expect(wire.head[0]).toBe('HTTP/1.1 200 OK')
@@ -522,7 +525,7 @@ describe('a capture that replaces a response', () => {
     },
   )
 
-  test('calls the callbacks of the response that is discarded', async () => {
+  test('calls the callbacks of the discarded response', async () => {
     let calls = 0
     const { wire } = await capture(
       (res) => {

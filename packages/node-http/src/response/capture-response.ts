@@ -1,8 +1,8 @@
 // Copies a response while it is written, by wrapping the methods of its ServerResponse. Core gets
 // the head in writeHead, which Node also calls for an implicit head. At that moment the inner
-// layers have set all their fields, and the outer layers have not begun. A response is complete if
-// our end() ran and the number of bytes agrees with Content-Length. The `finish` event proves
-// neither, because it also fires after aborts.
+// layers (nearer to the handler) have set all their fields, and the outer layers have not begun. A
+// response is complete if the wrapped end() ran and the number of bytes agrees with Content-Length.
+// The `finish` event proves neither, because it also fires after aborts.
 
 import type { ServerResponse } from 'node:http'
 import type { Natives, OriginEnd, OriginObserver } from '@stampede/core/adapter'
@@ -22,9 +22,9 @@ export function captureResponse(
 }
 
 /**
- * For a framework that writes the response itself. If the app writes to `res` instead, the response
- * goes to its client unchanged. Only a 304 goes to core first, because it may be the reply to
- * conditions of the cache.
+ * For a framework, such as Koa, that writes the response after the middlewares. If the app itself
+ * writes to `res`, the response goes to its client unchanged. Only a 304 goes to core first,
+ * because the cache may have set the conditions to which it replies.
  */
 export function guardNotModified(
   res: ServerResponse,

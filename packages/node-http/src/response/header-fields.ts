@@ -46,8 +46,8 @@ export function missingDate(fields: HeaderList): HeaderList {
 }
 
 /**
- * The head that a hit replays, with a date. It leaves out fields that had the same value before the
- * handler ran, because outer middlewares set these again on each request.
+ * The head that a hit replays, with a date. Fields that had the same value before the handler ran
+ * are left out, because outer middlewares set them again on each request.
  */
 export function storedHead(status: number, fields: HeaderList, outer: HeaderList): CapturedHead {
   const date = missingDate(fields)

@@ -140,9 +140,9 @@ const WAYS: ReadonlyArray<readonly [string, Handler, string]> = [
   ['a length', (res) => res.setHeader('Content-Length', 5).end('hello'), 'hello'],
 ]
 
-describe('the response while its end is held', () => {
+describe('a response whose end is held', () => {
   test.each(WAYS)(
-    'is the usual one after core has replied, sent by %s',
+    'is sent unchanged after the attempt is recorded if the handler used %s',
     async (_, handler, body) => {
       await using bare = await serve((req, res) => void handler(res, req, res))
       const plain = await rawRequest(bare.port, '/', [], 'POST')
@@ -157,7 +157,7 @@ describe('the response while its end is held', () => {
     },
   )
 
-  test('has not begun for a complete body until core has replied', () =>
+  test('does not begin before the attempt is recorded if end() has the complete body', () =>
     hold(
       (res) => res.end('hello'),
       async ({ told, received, release }) => {
@@ -168,7 +168,7 @@ describe('the response while its end is held', () => {
       },
     ))
 
-  test('has arrived except its end for a stream', () =>
+  test('arrives before the attempt is recorded, except for its end, if written in pieces', () =>
     hold(
       (res) => [res.write('hel'), res.write('lo'), res.end()],
       async ({ told, received, client, release }) => {
@@ -180,7 +180,7 @@ describe('the response while its end is held', () => {
       },
     ))
 
-  test('has the content of the buffer at the time of the call to end()', () => {
+  test('has the bytes that the buffer had when end() was called', () => {
     const buffer = Buffer.from('hello')
     return hold(
       (res) => {
@@ -193,7 +193,7 @@ describe('the response while its end is held', () => {
 })
 
 describe('the response object while its end is held', () => {
-  test('looks ended, and afterwards is as before', () =>
+  test('looks ended, and is an ordinary ServerResponse afterwards', () =>
     hold(
       (res) => res.setHeader('X-A', '1').end('hello'),
       async ({ res, told, release }) => {
@@ -214,7 +214,7 @@ describe('the response object while its end is held', () => {
     ['appendHeader', (res) => res.appendHeader('X-A', '2')],
     ['removeHeader', (res) => res.removeHeader('X-A')],
     ['writeHead', (res) => res.writeHead(500)],
-  ])('throws for %s as after an end', (_, change) =>
+  ])('throws ERR_HTTP_HEADERS_SENT for %s', (_, change) =>
     hold(
       (res) => res.setHeader('X-A', '1').end('hello'),
       async ({ res, told, release }) => {
@@ -227,7 +227,7 @@ describe('the response object while its end is held', () => {
     ),
   )
 
-  test('ignores a second response, which does not hang', () =>
+  test('ignores a second response, and calls its callbacks', () =>
     hold(
       (res) => res.setHeader('Content-Length', 5).end('hello'),
       async ({ res, told, release, ends }) => {
@@ -245,7 +245,7 @@ describe('the response object while its end is held', () => {
       },
     ))
 
-  test('shows a second status to no outer layer', () => {
+  test('hides a later statusCode from outer middlewares', () => {
     const statuses: number[] = []
     const outer: Layer = (_req, res, next) => {
       const { end } = res
@@ -268,7 +268,7 @@ describe('the response object while its end is held', () => {
     )
   })
 
-  test('is destroyed after the end if no reason is given', () =>
+  test('is destroyed after the end if the socket is destroyed without an error', () =>
     hold(
       (res, req) => {
         res.end('hello')
@@ -281,7 +281,7 @@ describe('the response object while its end is held', () => {
       },
     ))
 
-  test('is destroyed at once if a reason is given', () =>
+  test('is destroyed at once if the handler destroys it with an error', () =>
     hold(
       (res) => [res.end('hello'), res.destroy(new Error('now'))],
       async ({ client, received, told }) => {
@@ -291,7 +291,7 @@ describe('the response object while its end is held', () => {
       },
     ))
 
-  test('still stores its result if the client leaves', () =>
+  test('still reports the complete response if the client leaves', () =>
     hold(
       (res) => res.end('hello'),
       async ({ res, told, client, letGo, watch, ends }) => {
@@ -304,7 +304,7 @@ describe('the response object while its end is held', () => {
       },
     ))
 
-  test('is not sent if an outer layer fails afterwards', async () => {
+  test('sends nothing if a hook of an outer middleware throws', async () => {
     const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
     const outer: Layer = (_req, res, next) => {
       onHeaders(res, () => {
@@ -340,7 +340,7 @@ const session: Layer = (_req, res, next) => {
   next()
 }
 
-describe('the held end with other layers', () => {
+describe('a held response with other middlewares', () => {
   const TEXT = 'stampede '.repeat(50)
   const zip = { fields: ['Accept-Encoding: gzip'] }
   const answer: Handler = (res) => res.setHeader('Content-Type', 'text/plain').end(TEXT)
@@ -358,7 +358,7 @@ describe('the held end with other layers', () => {
     return gunzipSync(Buffer.from(out.join(''), 'latin1')).toString()
   }
 
-  test('gives core the plain body if compression is outside', () =>
+  test('is captured uncompressed if compression is outside', () =>
     hold(
       answer,
       async ({ told, received, release }) => {
@@ -372,7 +372,7 @@ describe('the held end with other layers', () => {
       { ...zip, outer: compression({ threshold: 0 }) },
     ))
 
-  test('gives core the compressed body if compression is inside', () =>
+  test('is captured compressed if compression is inside', () =>
     hold(
       answer,
       async ({ told, release }) => {
@@ -386,7 +386,7 @@ describe('the held end with other layers', () => {
     ))
 
   test.each(['end', 'write'] as const)(
-    'lets an outer session add its cookie, which core does not see (%s)',
+    'gets the cookie of an outer session, which is not captured (%s)',
     (way) =>
       hold(
         (res) => (way === 'end' ? res.end('hello') : [res.write('hel'), res.end('lo')]),
@@ -400,7 +400,7 @@ describe('the held end with other layers', () => {
       ),
   )
 
-  test('gives core no fields that outer layers have set', () =>
+  test('is captured without the fields that outer middlewares set', () =>
     hold(
       (res) => res.setHeader('X-Own', '1').end('hello'),
       async ({ told, release }) => {
@@ -423,7 +423,7 @@ describe('a response whose end is not held', () => {
     ['at once', (res) => res.end('x'.repeat(2000))],
     ['in pieces', (res) => [res.write('x'.repeat(1000)), res.end('x'.repeat(1000))]],
     ['with a length', (res) => res.setHeader('Content-Length', 2000).end('x'.repeat(2000))],
-  ])('may have a body that is too large, %s', (_, handler) =>
+  ])('may have a body that is too large to store, sent %s', (_, handler) =>
     hold(
       (res, ...rest) => handler(Object.assign(res, { statusCode: 201 }), ...rest),
       async ({ told, client, received, ends }) => {
@@ -441,7 +441,7 @@ describe('a response whose end is not held', () => {
       async ({ told }) => expect((await told).type).toBe('not-retained'),
     ))
 
-  test('may have been ended by the original method', () =>
+  test('may have been ended with the original method of Node', () =>
     hold(
       (res) => Object.getPrototypeOf(res).end.call(res, 'hello'),
       async ({ told, received, client }) => {
@@ -451,7 +451,7 @@ describe('a response whose end is not held', () => {
       },
     ))
 
-  test('may be an informational one before the final response', () =>
+  test('may be a 103 response before the final response', () =>
     hold(
       (res) => {
         res.writeEarlyHints({ link: '</a.css>; rel=preload' })
@@ -473,7 +473,7 @@ describe('a response that Node refuses', () => {
     ['a chunk', (res) => res.end(5 as never)],
     ['a chunk of a stream', (res) => res.write(5 as never)],
     ['a field', (res) => res.writeHead(200, { 'X-A': 'a\nb' }).end('hello')],
-  ])('throws in its handler, whose next response counts: %s', (_, refused) =>
+  ])('throws in the handler, whose next response is captured and sent: %s', (_, refused) =>
     hold(
       (res, ...rest) => {
         expect(() => refused(res, ...rest)).toThrow()
@@ -487,14 +487,14 @@ describe('a response that Node refuses', () => {
   )
 })
 
-describe('a client that leaves while the end is held', () => {
+describe('a client that leaves early', () => {
   const leave = async ({ client, res }: Held): Promise<void> => {
     client.destroy()
     await once(res, 'close')
   }
 
   test.each(WAYS)(
-    'changes nothing of the response if it leaves before the response (by %s)',
+    'does not change the captured response of a handler that then responds by %s',
     (_, handler, body) =>
       hold(
         () => {},
@@ -506,7 +506,7 @@ describe('a client that leaves while the end is held', () => {
       ),
   )
 
-  test('is waited for as long as core decides if it leaves before the response', () =>
+  test('ends the attempt after a limited time if the handler sends nothing', () =>
     hold(
       () => {},
       async (held) => {
@@ -521,7 +521,7 @@ describe('a client that leaves while the end is held', () => {
   test.each<[string, (held: Held) => unknown]>([
     ['a timeout of the server', ({ res }) => res.req.socket.setTimeout(1)],
     ['malformed bytes', ({ client }) => client.write('nonsense\r\n\r\n')],
-  ])('changes nothing of the response if it leaves because of %s', (_, cut) =>
+  ])('does not change a later response if the connection ends because of %s', (_, cut) =>
     hold(
       () => {},
       async (held) => {
@@ -536,7 +536,7 @@ describe('a client that leaves while the end is held', () => {
     ),
   )
 
-  test('does not stop its handler in the middle of the response', () =>
+  test('does not stop a handler that has begun to write', () =>
     hold(
       (res) => res.write('hel'),
       async (held) => {
@@ -547,7 +547,7 @@ describe('a client that leaves while the end is held', () => {
       },
     ))
 
-  test('ends a piped response in the middle, so that it is not stored', () =>
+  test('ends a piped response, which is then not stored', () =>
     hold(
       (res) => new Readable({ read() {} }).pipe(Object.assign(res, { statusCode: 201 })),
       async (held) => {
@@ -556,7 +556,7 @@ describe('a client that leaves while the end is held', () => {
       },
     ))
 
-  test('is not waited for longer after flushed events', () =>
+  test('ends the attempt of a handler that streams events after a limited time', () =>
     hold(
       (res) => res.writeHead(200, { 'Content-Type': 'text/event-stream' }).flushHeaders(),
       async (held) => {
@@ -568,7 +568,7 @@ describe('a client that leaves while the end is held', () => {
       { graceMs: 5 },
     ))
 
-  test('may have left before the handler began', async () => {
+  test('ends the attempt after a limited time even if the client left before the handler began', async () => {
     let told: Promise<AttemptEnd> | undefined
     await using server = await serve(async (_req, res) => {
       client.destroy()

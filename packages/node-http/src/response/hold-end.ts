@@ -1,7 +1,7 @@
-// Delays the end of a response until other work is done. Meanwhile the response already reports
-// that it has ended. A handler that responds a second time must get the error that Node would
-// throw. Otherwise its headers would be sent with the first body, and the client would wait for
-// bytes that never come.
+// Delays the end of a response until other work is done. Meanwhile the response already looks
+// ended: a handler that responds a second time must get the error that Node would throw. Otherwise
+// the headers of the second response would be sent with the first body, and the client would wait
+// for bytes that never come.
 
 import { type ServerResponse, validateHeaderValue } from 'node:http'
 import type { OriginEnd, OriginObserver } from '@stampede/core/adapter'
@@ -33,8 +33,8 @@ export class EndHold {
   }
 
   /**
-   * Whether this end may be delayed. False for arguments that Node rejects: the error must be
-   * thrown now, while the handler can catch it.
+   * Whether this end may be delayed. False if Node would reject the arguments, because the error
+   * must be thrown now, while the handler can catch it.
    */
   takes([chunk]: readonly unknown[], [status]: readonly unknown[]): boolean {
     const callback = typeof chunk === 'function'
@@ -76,8 +76,8 @@ export class EndHold {
 }
 
 /**
- * Calls `send`, which may throw in an outer layer. The handler has returned by now, so the error
- * becomes a warning.
+ * Calls `send`. If an outer layer throws in it, the error becomes a warning, because the handler
+ * has returned by now and cannot catch it.
  */
 function sendSafely(res: ServerResponse, send: () => void): void {
   try {
@@ -158,8 +158,8 @@ interface EndedState {
 const endedStates = new WeakMap<object, EndedState>()
 
 /**
- * Returns a method that throws while the response looks ended. An outer layer may call it later,
- * when it must work as before.
+ * Returns a method that throws while the response looks ended. A layer may keep this method and
+ * call it later. Then it does what the original method does.
  */
 function throwWhileEnded(name: string): unknown {
   return function (this: ServerResponse, ...args: unknown[]): unknown {

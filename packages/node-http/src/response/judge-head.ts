@@ -39,7 +39,7 @@ export const NO_HEAD: JudgedHead = {
   cut: undefined,
 }
 
-/** Decision if core's own reply cannot be sent. */
+/** The decision that is used if Node would reject the reply of core. */
 const UNSENDABLE = { capture: false, add: [], remove: OWN_FIELDS, instead: undefined }
 
 /**

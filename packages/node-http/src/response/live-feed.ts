@@ -1,4 +1,5 @@
-// Leader's side of a shared stream: once the head was sent, core gets the body chunk by chunk.
+// The leader's side of `collapse: 'stream'`. Once the head of the leader's response was sent, core
+// gets the body chunk by chunk.
 
 import type { CapturedHead, LiveSink, OriginEnd } from '@stampede/core/adapter'
 import { hasBody } from './write-response.ts'
@@ -6,8 +7,8 @@ import { hasBody } from './write-response.ts'
 export class LiveFeed {
   #sink: LiveSink | undefined
   /**
-   * Chunks written before the head was sent. The capture has the same buffers, so its limit applies
-   * to them.
+   * Chunks written before the head was sent. The capture holds the same buffers, so the limit of
+   * the capture bounds them.
    */
   #before: Uint8Array[] | undefined = []
   #opening: NodeJS.Immediate | undefined
@@ -27,8 +28,9 @@ export class LiveFeed {
   }
 
   /**
-   * Call this when the head was sent without a field for one client only. A body that ends in the
-   * same turn is no stream, so waiters get it when it is stored.
+   * Call this when the head was sent and has no field for a single client, such as Set-Cookie. If
+   * the body ends in the same turn of the event loop, core gets no chunks, and waiters get the
+   * stored response.
    */
   open(head: CapturedHead): void {
     if (!hasBody(head.status, undefined)) this.#shut()

@@ -45,7 +45,7 @@ const serveLive = (live: LiveReply, told: boolean[] = []) =>
     if (told.at(-1) === false) res.end('own')
   })
 
-test('a live stream is chunked without a length, and has a Content-Length with one', async () => {
+test('a live stream is chunked if its length is unknown, and otherwise has a Content-Length', async () => {
   await using chunked = await serveLive(reply(chunksOf(['ab', 'c'], 'ends')))
   expect((await rawRequest(chunked.port)).body).toBe('2\r\nab\r\n1\r\nc\r\n0\r\n\r\n')
   await using counted = await serveLive(reply(chunksOf(['ab', 'c'], 'ends'), { length: 3 }))
@@ -54,7 +54,7 @@ test('a live stream is chunked without a length, and has a Content-Length with o
   expect(response.head.map((line) => line.toLowerCase())).toContain('content-length: 3')
 })
 
-test('a live stream has no end after a break', async () => {
+test('a live stream that breaks off is sent without a final chunk', async () => {
   const chunks = chunksOf(['ab'], 'breaks')
   await using server = await serveLive(reply(chunks))
   const { body } = await rawRequest(server.port)
@@ -62,7 +62,7 @@ test('a live stream has no end after a break', async () => {
   expect(chunks.left).toBe(true)
 })
 
-test('a live stream leaves the response unchanged if a field is invalid', async () => {
+test('a live stream with an invalid field is not sent, and leaves the response unchanged', async () => {
   const chunks = chunksOf(['ab'], 'ends')
   const told: boolean[] = []
   await using server = await serveLive(reply(chunks, { headers: [['x', 'a\r\nb']] }), told)
@@ -70,7 +70,7 @@ test('a live stream leaves the response unchanged if a field is invalid', async 
   expect([told, chunks.left]).toEqual([[false], true])
 })
 
-test('a live stream ends its reader at once if the client leaves while the stream waits', async () => {
+test('a live stream ends its reader at once if the client has already left', async () => {
   const chunks = chunksOf(['ab'], 'ends')
   const told: boolean[] = []
   await using server = await serve((_req, res) => {
@@ -81,7 +81,7 @@ test('a live stream ends its reader at once if the client leaves while the strea
   expect([told, chunks.left]).toEqual([[true], true])
 })
 
-test('a live stream is not sent on HTTP/1.0, where the end of the connection is the end of the body', async () => {
+test('a live stream is not sent on HTTP/1.0, where a break looks like the end of the body', async () => {
   const seen: boolean[] = []
   await using server = await serve((req, res) => {
     seen.push(canBreakOff(Object.assign(req, { httpVersionMinor: 0 })))
@@ -91,7 +91,7 @@ test('a live stream is not sent on HTTP/1.0, where the end of the connection is 
   expect(seen).toEqual([false])
 })
 
-test('a live stream is reset on HTTP/2 after a break', async () => {
+test('a live stream that breaks off is reset on HTTP/2', async () => {
   const bodies = [chunksOf(['ab', 'c'], 'ends'), chunksOf(['ab'], 'breaks')]
   const { get } = await serveHttp2((res) => {
     const [body] = bodies.splice(0, 1)
@@ -101,7 +101,7 @@ test('a live stream is reset on HTTP/2 after a break', async () => {
   expect(await get()).toMatch(/^(ab)? 2$/)
 })
 
-test('a live stream is reset on HTTP/2 in a later turn, outside a callback of node:http2', async () => {
+test('a live stream on HTTP/2 is reset in a later turn, outside a callback of node:http2', async () => {
   const turns: string[] = []
   const { get } = await serveHttp2((res, stream) => {
     const close = stream.close.bind(stream)
@@ -118,7 +118,7 @@ test('a live stream is reset on HTTP/2 in a later turn, outside a callback of no
   expect(turns).toEqual(['next turn', 'reset'])
 })
 
-test('a live stream ends its reader at once if the client leaves on HTTP/2 while the stream waits', async () => {
+test('a live stream on HTTP/2 ends its reader at once if the client has already left', async () => {
   const chunks = chunksOf(['ab'], 'ends')
   const told: boolean[] = []
   const { get } = await serveHttp2((res, stream) => {

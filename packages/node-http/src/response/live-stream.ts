@@ -1,6 +1,7 @@
-// Follower's side of a shared stream: writes the leader's response as it arrives, at this client's
-// pace. If the leader's response is cut off, the follower's response must look broken, never
-// complete.
+// The follower's side of `collapse: 'stream'`. A follower is a request that waits for the leader,
+// the request that runs the handler. The response of the leader is written to the follower's client
+// while it arrives, at the pace of that client. If the leader's response is cut off, the follower's
+// response must look broken, never complete.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { constants } from 'node:http2'
@@ -56,9 +57,9 @@ export function liveHeaders(res: ServerResponse, reply: LiveReply): HeaderList |
 }
 
 /**
- * A stream of the chunks. It stops reading them when the client leaves, and breaks off the response
- * when the leader's body is cut off. Other clients and the entry share the chunks. So the stream
- * copies them if a layer could change them: if `write` is wrapped, or with `copies`.
+ * A stream of the chunks. It stops reading when the client leaves, and breaks off the response when
+ * the leader's body is cut off. Other clients and the entry share the chunks. So the stream copies
+ * them if a layer could change them: if a layer wraps `write`, or if `copies` is true.
  */
 export function liveStream(res: ServerResponse, chunks: LiveChunks, copies = false): Readable {
   const stream: Readable = new Readable({
@@ -83,8 +84,9 @@ export function liveStream(res: ServerResponse, chunks: LiveChunks, copies = fal
 }
 
 /**
- * The reset of the leader's HTTP/2 stream can break off this one. If a second stream is reset in
- * the callback for the first reset, node:http2 (Node 20.20) never returns, and the process hangs.
+ * A reset of the leader's HTTP/2 stream may be the reason why this response breaks off. If a second
+ * stream is reset in the callback for the first reset, node:http2 (Node 20.20) never returns, and
+ * the process hangs.
  */
 function inOwnTurn(res: ServerResponse, act: () => void): void {
   if (isHttp2(res)) setImmediate(act)

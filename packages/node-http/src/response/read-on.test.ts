@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import type { LiveFeed } from './live-feed.ts'
 import { shield } from './read-on.ts'
 
-test('a source with other readers continues when its client leaves on HTTP/2', async () => {
+test('a source stream with other readers continues when a client leaves on HTTP/2', async () => {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, resolve))
   const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)

@@ -1,6 +1,7 @@
-// Our layer around one ServerResponse. It wraps the methods of the response and captures the writes
-// of the handler. The methods are never unwrapped, because outer layers may have wrapped them
-// again. After the end of the capture, the layer only calls the original methods.
+// The layer of the cache around one ServerResponse. It wraps the methods of the response and
+// captures the writes of the handler. Inner layers, nearer to the handler, wrap these methods
+// again. So the methods are never unwrapped. After the end of the capture, they only call the
+// original methods, which belong to Node or to outer layers.
 
 import type { ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList, Natives, OriginEnd, Reply } from '@stampede/core/adapter'
@@ -132,8 +133,8 @@ export class ResponseLayer implements ResponseCapture {
       else this.#decline('declined')
       throw error
     }
-    // A response is not shared if an outer session layer has set a cookie while the head was
-    // written.
+    // A response is not shared if an outer layer, such as a session, has set a cookie while the
+    // head was written.
     const shared = this.#hold !== undefined || this.#head.cookie || !this.#hasNewCookie(args)
     if (!this.#head.keep || !shared) this.#decline('declined')
     else if (this.#ended) this.#finish()
@@ -149,9 +150,9 @@ export class ResponseLayer implements ResponseCapture {
     return this.#res.hasHeader('set-cookie') || this.#res.hasHeader('set-cookie2')
   }
 
-  // Asks core about an implicit head before the outer layers run, so that a replacement can still
-  // pass through all of them. This calls `res.writeHead`, so the hooks of inner layers run now.
-  // Nothing is sent yet.
+  // Asks core about an implicit head before the outer layers run. If core replaces the response,
+  // the replacement can then still pass through all of them. This calls `res.writeHead`, so the
+  // hooks of inner layers run now. Nothing is sent yet.
   #openHead(whole?: Uint8Array): void {
     if (this.#phase !== 'head' || this.#res.headersSent) return
     this.#probing = !this.#departure.gone
@@ -242,8 +243,8 @@ export class ResponseLayer implements ResponseCapture {
   }
 
   /**
-   * The arguments for outer layers, with a copy of the chunk if they may change it in place. The
-   * entry has the handler's bytes.
+   * The arguments for outer layers. They have a copy of the chunk if an outer layer may change it
+   * in place, because the entry must have the bytes of the handler.
    */
   #outward(method: 'write' | 'end', args: readonly unknown[]): readonly unknown[] {
     const chunk = chunkFor(this.#methods.original[method], args[0])
@@ -262,8 +263,8 @@ export class ResponseLayer implements ResponseCapture {
   }
 
   /**
-   * Called when the response was closed. If the app had ended it, its head may not have been sent
-   * yet.
+   * Called when the response was closed. If the app had ended the response, core may still have to
+   * be asked about its head.
    */
   #closed(): void {
     if (!this.#ended) return
@@ -278,8 +279,8 @@ export class ResponseLayer implements ResponseCapture {
   }
 
   /**
-   * Adds a chunk to the capture. `whole` has the bytes of the chunk. If the chunk is a string, they
-   * need no copy.
+   * Adds a chunk to the capture. `whole` has the bytes of the chunk. The bytes of a string are in a
+   * buffer of this package, so they need no copy.
    */
   #collect([chunk, encoding]: readonly unknown[], whole?: Uint8Array): boolean {
     return whole !== undefined && typeof chunk === 'string'

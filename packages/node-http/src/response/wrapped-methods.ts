@@ -1,4 +1,13 @@
-// The original methods of a wrapped ServerResponse. Calls pass them only the bytes for this client.
+// The methods that a ServerResponse had before this package wrapped them: the original methods.
+// They belong to Node, or to an outer layer.
+//
+// A layer is code that wraps the methods of a response, such as a compressor. Inner layers are
+// nearer to the handler, outer layers nearer to the client.
+//
+// A cut (`BodyCut`) holds the bytes for a client that gets only a part of the body, or none of it.
+// The cut delays the last of these bytes until the whole body has been captured. A client that has
+// all its bytes may leave. Frameworks then destroy the source of the body, and the capture would
+// stay incomplete.
 
 import type { ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
@@ -8,7 +17,10 @@ import { discardWrite } from './write-response.ts'
 
 export type Method = keyof OwnMethods
 
-/** Our methods of a response. Each takes all argument forms of the method of Node. */
+/**
+ * The methods that this package puts on a response. Each takes all argument forms of the method of
+ * Node.
+ */
 export interface OwnMethods {
   writeHead(...args: unknown[]): unknown
   write(...args: unknown[]): unknown
@@ -22,7 +34,10 @@ export class WrappedMethods {
   readonly #res: ServerResponse
   #depth = 0
   #cut: BodyCut | undefined
-  /** Whether the last byte need not be delayed any more, because the body is not captured. */
+  /**
+   * Whether the last byte of the cut may be sent before the body ends, because the body is no
+   * longer captured. False again after that byte was sent.
+   */
   #released = false
 
   constructor(res: ServerResponse) {
@@ -32,8 +47,8 @@ export class WrappedMethods {
   }
 
   /**
-   * Whether a wrapped method is running. Calls that the method itself makes are passed on
-   * unchanged.
+   * Whether an original method is running. It may call other methods of the response, as Node's
+   * `end` calls `writeHead`. Such calls go to the original methods unchanged.
    */
   get inside(): boolean {
     return this.#depth > 0
@@ -44,21 +59,22 @@ export class WrappedMethods {
     return this.through(method, args)
   }
 
-  /** The client gets only the bytes of `cut` after this call. */
+  /** From now on, the client gets only the bytes of `cut`. */
   cut(cut: BodyCut): void {
     this.#cut = cut
   }
 
   /**
-   * Called if the body is not captured. The client then gets its last byte at once. Only the
-   * handler ends the response. If it ended earlier, Express would report a file that is still being
-   * read as aborted.
+   * Called when the capture ends without the whole body. The last byte of the cut is then sent at
+   * once, and no longer waits for the end of the body. The response stays open until the handler
+   * ends it. If this class ended it, Express would report a file that is still being read as
+   * aborted.
    */
   release(): void {
     if (this.#cut === undefined) return
     this.#released = true
-    // A client that has its part may leave. pipe() then unpipes the source, which would stay open.
-    // So the source is read to its end.
+    // A client that has all its bytes may leave. pipe() then unpipes the source of the body, and
+    // the source would stay open for ever. So the source is read to its end here.
     this.#res.on('unpipe', (source: Readable) => {
       if (this.#cut?.done) setImmediate(() => source.destroyed || source.resume())
     })
@@ -66,8 +82,10 @@ export class WrappedMethods {
   }
 
   /**
-   * Calls a method of the outer layers. If the inner layers have already seen the head,
-   * `res.writeHead` is `ownWriteHead` during the call.
+   * Calls an original method for the handler, with the bytes that the cut allows. The original
+   * method may call `res.writeHead`, which an inner layer may have wrapped. If the inner layers
+   * have already seen the head, pass `ownWriteHead`: it replaces `res.writeHead` during the call,
+   * so that they do not see the head twice.
    */
   through(
     method: Method,
@@ -98,8 +116,8 @@ export class WrappedMethods {
   #callCut(cut: BodyCut, method: Method, args: readonly unknown[]): unknown {
     if (method === 'write') return this.#writeCut(cut, args)
     if (method === 'end') return this.#endCut(cut, args)
-    // The head is not flushed, because a client that gets no body would take the head for the whole
-    // response.
+    // flushHeaders() for a client that needs no further bytes of the body. The head is not sent
+    // yet, because such a client would take the head for its whole response, and might leave.
     if (method !== 'flushHeaders' || !cut.done) return this.#call(method, args)
     this.#openHead()
     this.#sendRest()
@@ -122,7 +140,10 @@ export class WrappedMethods {
     return this.#call('end', left.byteLength > 0 ? [left, ...callbackOf(args)] : callbackOf(args))
   }
 
-  /** Writes the head without sending it, so that no other response can begin. */
+  /**
+   * Gives the head to Node, which sends it with the first bytes. `headersSent` is true from then
+   * on, so no other code begins a second response.
+   */
   #openHead(): void {
     if (!this.#res.headersSent) this.#res.writeHead(this.#res.statusCode)
   }

@@ -35,19 +35,19 @@ const FORMS: ReadonlyArray<readonly [name: string, answer: (res: ServerResponse)
       ).end(),
   ],
   [
-    'both',
+    'setHeader and writeHead',
     (res) =>
       res
         .setHeader(OWN, '1')
         .writeHead(200, { [OWN]: '2', 'X-A': 'a' })
         .end(),
   ],
-  ['nothing of it', (res) => res.writeHead(200, { 'X-A': 'a' }).end()],
+  ['no such field', (res) => res.writeHead(200, { 'X-A': 'a' }).end()],
 ]
 
-describe.each(FORMS)('writeHead with %s', (_, answer) => {
+describe.each(FORMS)('a response head written with %s', (_, answer) => {
   test.each([[[]], [[['cache-status', 'S']] as const]])(
-    'removes one field and adds %j',
+    'loses one field and gets %j',
     async (add) => {
       await using server = await serve((_req, res) => {
         addAtHead(res, add, ['x-own'])
@@ -61,7 +61,7 @@ describe.each(FORMS)('writeHead with %s', (_, answer) => {
   )
 })
 
-test('writeHead does not change the headers object of the app', async () => {
+test('the headers object that the handler passes to writeHead is not changed', async () => {
   const given = { [OWN]: '1', 'X-A': 'a' }
   const list = [OWN, '1', 'X-A', 'a']
   await using server = await serve((req, res) => {

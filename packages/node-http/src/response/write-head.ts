@@ -53,9 +53,9 @@ function pairsOf(passed: object): ReadonlyArray<readonly [unknown, unknown]> {
 }
 
 /**
- * Returns the arguments with the fields of `add`, and without those in `remove` (lower-case).
- * Fields are set on `res` instead if that has the same effect. `remove` also applies to fields set
- * on `res`.
+ * Returns the arguments with the fields of `add`, and without the fields named in `remove`
+ * (lower-case). If it has the same effect, the fields of `add` are set on `res` instead. Fields
+ * that were set on `res` before are removed as well.
  */
 export function editWriteHead(
   res: ServerResponse,

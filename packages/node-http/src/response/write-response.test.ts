@@ -35,12 +35,12 @@ async function send(
 }
 
 describe.each([
-  ['a bare response', undefined],
-  ['a response with headers', (res: ServerResponse) => void res.setHeader('X-Request-Id', '7')],
-] as const)('a reply on %s', (_, before) => {
+  ['a response without fields', undefined],
+  ['a response with fields', (res: ServerResponse) => void res.setHeader('X-Request-Id', '7')],
+] as const)('a stored response written to %s', (_, before) => {
   const use = before ? { before } : {}
 
-  test('has its status, repeated fields, and the body with one correct length', async () => {
+  test('has its status, repeated fields, and one correct Content-Length', async () => {
     const response = await send(REPLY, use)
     expect(response.head[0]).toBe('HTTP/1.1 200 OK')
     expect(response.body).toBe('hello')
@@ -49,19 +49,19 @@ describe.each([
     expect(fieldOf(response, 'x-tag')).toEqual(['a', 'b'])
   })
 
-  test('has for HEAD the length and no body', async () => {
+  test('has a Content-Length and no body for HEAD', async () => {
     const response = await send(REPLY, { ...use, method: 'HEAD' })
     expect(fieldOf(response, 'content-length')).toEqual(['5'])
     expect(response.body).toBe('')
   })
 
-  test.each([204, 304])('has no length and body with status %d', async (status) => {
+  test.each([204, 304])('has no Content-Length and no body with status %d', async (status) => {
     const response = await send({ ...REPLY, status }, use)
     expect(fieldOf(response, 'content-length')).toEqual([])
     expect(response.body).toBe('')
   })
 
-  test('has length 0 without a body', async () => {
+  test('has Content-Length 0 without a body', async () => {
     const response = await send({ status: 503, headers: [], body: undefined }, use)
     expect(fieldOf(response, 'content-length')).toEqual(['0'])
   })
@@ -71,14 +71,14 @@ describe.each([
     ['a value outside latin1', { ...REPLY, headers: [['x-a', '\u{1f4a5}']] }],
     ['a name with a space', { ...REPLY, headers: [['x a', 'b']] }],
     ['a status out of range', { ...REPLY, status: 99 }],
-  ])('is refused with %s, and the response is unchanged', async (_name, reply) => {
+  ])('is refused with %s, and leaves the open response unchanged', async (_name, reply) => {
     const response = await send(reply, use)
     expect(response.sent).toBe(false)
     expect(response.body).toContain(`fallback 200 ${before ? 'x-request-id' : ''}`)
   })
 })
 
-test('a reply appends Cache-Status, merges Vary, and replaces other fields', async () => {
+test('a stored response appends Cache-Status, merges Vary, and replaces other fields', async () => {
   const response = await send(REPLY, {
     before(res) {
       res.setHeader('Cache-Status', 'Outer; fwd=miss')
@@ -91,13 +91,13 @@ test('a reply appends Cache-Status, merges Vary, and replaces other fields', asy
   expect(fieldOf(response, 'content-type')).toEqual(['text/plain'])
 })
 
-test('a response that was sent before is left unchanged', async () => {
+test('a response that was already sent is left unchanged', async () => {
   const response = await send(REPLY, { before: (res) => void res.end('timed out') })
   expect(response.sent).toBe(true)
   expect(response.body).toBe('timed out')
 })
 
-describe('an outer layer that has wrapped writeHead', () => {
+describe('an outer middleware that wraps writeHead', () => {
   /**
    * As on-headers did before 1.1: it takes an array for one of pairs, and passes on the fields it
    * has set.
@@ -126,10 +126,10 @@ describe('an outer layer that has wrapped writeHead', () => {
   }
 
   test.each([
-    ['beside nothing', undefined, ['a', 'b']],
+    ['without other fields', undefined, ['a', 'b']],
     // With repeated names the reply would not be sent by the fast path.
-    ['beside a field of others', 'X-Powered-By', ['a']],
-  ] as const)('gets the reply in forms that every layer accepts, %s', async (_, outer, tags) => {
+    ['beside another field', 'X-Powered-By', ['a']],
+  ] as const)('gets the stored fields in a form that it accepts %s', async (_, outer, tags) => {
     const reply = { ...REPLY, headers: tags.map((tag) => ['x-tag', tag] as const) }
     for (const wrap of [pairsOnly, addsCookie]) {
       for (const send of [

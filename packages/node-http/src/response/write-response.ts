@@ -19,9 +19,9 @@ export type SendMethods = Pick<ServerResponse, 'writeHead' | 'end'>
 const FRAMING = new Set(['content-length', 'transfer-encoding', 'connection', 'keep-alive'])
 
 /**
- * Node's own writeHead, which takes headers as an array. Layers that wrap it often accept only an
- * object (on-headers before 1.1). If such a layer sets a field, Node 20 drops repeated names of the
- * array.
+ * Node's own writeHead, which takes headers as an array. A layer that wraps writeHead may accept
+ * only an object (on-headers before 1.1). If such a layer sets a field, Node 20 drops repeated
+ * names of the array.
  */
 const { writeHead: takesArray, end: nodeEnd, write: nodeWrite } = ServerResponse.prototype
 const { end: http2End, write: http2Write } = Http2ServerResponse.prototype
@@ -87,7 +87,8 @@ const MERGED: ReadonlySet<string> = new Set(['cache-status', 'vary', ...OWN_FIEL
 const isMerged = (name: string): boolean => MERGED.has(name)
 
 /**
- * Whether a name occurs twice. If other fields were set before, Node then sends only the last one.
+ * Whether a name occurs twice. If the response has other fields already, Node sends only the last
+ * field of that name.
  */
 export function hasRepeats(fields: readonly string[]): boolean {
   for (let i = 2; i < fields.length; i += 2) {
@@ -97,8 +98,8 @@ export function hasRepeats(fields: readonly string[]): boolean {
 }
 
 /**
- * Does the same as writeReply with fewer accesses to the response, because each access is slow
- * after a prototype change.
+ * Sends a ready reply like `writeReply`, but with fewer accesses to the response. Frameworks change
+ * the prototype of a response, and each access is slow after that.
  */
 export function writeReady(res: ServerResponse, ready: ReadyReply): boolean {
   const { status, fields, body } = ready

@@ -72,7 +72,7 @@ const HANDLERS: ReadonlyArray<readonly [string, RequestHandler]> = [
 
 describe.each(EXPRESS)('an app on %s', (_, express) => {
   test.each(HANDLERS)(
-    'responds to a request without a socket as to a real one: %s',
+    'responds to a background refresh as to a real request: %s',
     async (_name, handler) => {
       const app = express()
       app.get('/', handler)
@@ -84,7 +84,7 @@ describe.each(EXPRESS)('an app on %s', (_, express) => {
   )
 
   test.each(HANDLERS)(
-    'responds to a request without a socket through compression: %s',
+    'responds to a background refresh through compression: %s',
     async (_name, handler) => {
       const app = express()
       app.use(compression())
@@ -93,14 +93,14 @@ describe.each(EXPRESS)('an app on %s', (_, express) => {
     },
   )
 
-  test('responds to a request without a socket with 500 after an error', async () => {
+  test('responds to a background refresh with 500 after an error', async () => {
     const app = express()
     app.set('env', 'test')
     app.get('/', (_req, _res, next) => next(new Error('broken')))
     expect(await runDetached(app)).toMatchObject({ type: 'complete', head: { status: 500 } })
   })
 
-  test('parses the missing body of a request without a socket', async () => {
+  test('parses the missing body of a background refresh', async () => {
     const app = express()
     app.use(bodyParser.json())
     app.get('/', (req, res) => void res.json({ ip: req.ip }))
@@ -118,7 +118,7 @@ const BODIES: ReadonlyArray<readonly [string, () => unknown]> = [
 
 describe.each(KOA)('an app on %s', (_, Application) => {
   test.each(BODIES)(
-    'responds to a request without a socket as to a real one: %s',
+    'responds to a background refresh as to a real request: %s',
     async (_name, make) => {
       const app = new Application()
       app.use((ctx) => {
@@ -131,8 +131,8 @@ describe.each(KOA)('an app on %s', (_, Application) => {
   )
 })
 
-describe('the request of a background refresh', () => {
-  test('is a GET with the fields and address of the client, without its conditions', async () => {
+describe('a background refresh', () => {
+  test('has a GET request with the fields and address of the client, without conditions', async () => {
     const real = await realRequest([
       'If-None-Match: "1"',
       'Range: bytes=0-1',
@@ -148,13 +148,13 @@ describe('the request of a background refresh', () => {
     expect(req.socket.remoteAddress).toBe('127.0.0.1')
   })
 
-  test('has a body that has already ended', async () => {
+  test('has a request body that has already ended', async () => {
     const { req } = createDetachedPair(await realRequest(), '/')
     const chunks = await req.toArray()
     expect(chunks).toEqual([])
   })
 
-  test('accepts any amount of data without back-pressure, and closes after its end', async () => {
+  test('accepts any amount of response data without back-pressure, and closes after the end', async () => {
     const { req, res } = createDetachedPair(await realRequest(), '/')
     const aborted = once(req, 'aborted', { signal: AbortSignal.timeout(50) }).then(
       () => true,
@@ -169,7 +169,7 @@ describe('the request of a background refresh', () => {
     expect(await aborted).toBe(false)
   })
 
-  test('can be destroyed by the app', async () => {
+  test('ends as incomplete if the handler destroys the response', async () => {
     const { res } = createDetachedPair(await realRequest(), '/')
     const end = captureResponse(res, {
       maxBodyBytes: 10,

@@ -1,5 +1,6 @@
-// Marks requests that a cache has passed to the app. An inner cache finds the outer cache by this
-// mark. Without it, the inner cache would wait for the fill that it is itself a part of.
+// Marks requests that a cache has passed to the app. By this mark, a second cache nearer to the
+// handler (the inner cache) finds the first one. Without the mark, the inner cache would wait for
+// the fill that runs the inner cache itself.
 
 import type { IncomingMessage } from 'node:http'
 import type { InnerCache, OnInner } from '@stampede/core/adapter'

@@ -1,5 +1,5 @@
-// Background refreshes: sends a request through the whole app again. The new request is marked with
-// the cache that sent it. Only this cache uses the mark, and only once.
+// Background refreshes: sends a request through the whole app again. The new request has a mark
+// with the cache that sent it. Only this cache acts on the mark, and only once.
 
 import type { AsyncResource } from 'node:async_hooks'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -33,8 +33,8 @@ export function isRevalidation(req: IncomingMessage): boolean {
 }
 
 /**
- * The refresh that this cache has sent. `foreign`: another cache sent the request, so forward it.
- * Undefined: the request has a client.
+ * The refresh that this cache has sent. `foreign`: another cache sent the request, or this cache
+ * has handled it already, so forward it to the handler. Undefined: the request has a client.
  */
 export function takeRevalidation(
   req: IncomingMessage,
@@ -48,7 +48,8 @@ export function takeRevalidation(
 }
 
 /**
- * Resolves when the owner has observed the response, or when an outer layer responded before it.
+ * Resolves when the cache (`owner`) has observed the response, or when an outer layer responded
+ * before the request reached the cache.
  */
 export function redispatch(order: {
   readonly from: IncomingMessage

@@ -25,7 +25,7 @@ describe('the circuit breaker', () => {
     expect(breaker.mayTry()).toBe(true)
   })
 
-  it('lets one probe through after half a second, and the others after its success', async () => {
+  it('lets one command through after half a second, and all commands after its success', async () => {
     const { clock, breaker } = opened()
     await clock.advance(499)
     expect(breaker.mayTry()).toBe(false)
@@ -35,7 +35,7 @@ describe('the circuit breaker', () => {
     expect(breaker.mayTry()).toBe(true)
   })
 
-  it('stays open for another half second after a failed probe', async () => {
+  it('stays open for another half second if that one command fails', async () => {
     const { clock, breaker } = opened()
     await clock.advance(500)
     breaker.mayTry()

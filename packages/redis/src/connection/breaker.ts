@@ -1,5 +1,5 @@
-// A circuit breaker with one half-open probe. While Redis is unavailable, requests fail at once
-// instead of waiting for their time budget.
+// A circuit breaker. While Redis is unavailable, commands fail at once instead of waiting for their
+// time budget. From time to time, one command may try again (a probe).
 
 import type { Clock } from '@stampede/core/store'
 

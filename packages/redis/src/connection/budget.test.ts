@@ -20,11 +20,11 @@ async function connected(): Promise<{ client: Socket; peer: Socket; close(): voi
 }
 
 describe('a time budget', () => {
-  it('is spent if no reply comes', async () => {
+  it('ends if no reply comes', async () => {
     await expect(withBudget(10, new Promise(() => {}))).rejects.toThrow('no reply within 10 ms')
   })
 
-  it('is not spent while the event loop is blocked if the reply has already arrived', async () => {
+  it('does not end while the event loop is blocked if the reply has already arrived', async () => {
     const { client, peer, close } = await connected()
     const answer = once(client, 'data').then(([data]) => String(data))
     // In the check phase: timers come next, and only then sockets are read.
@@ -38,7 +38,7 @@ describe('a time budget', () => {
     close()
   })
 
-  it('ends each command separately', async () => {
+  it('limits each command separately', async () => {
     const never = () => new Promise(() => {})
     const asked = [
       withBudget(20, never()),
@@ -62,7 +62,7 @@ describe('a time budget', () => {
     await first
   })
 
-  it('leaves no timer when it has ended', async () => {
+  it('leaves no timer after its end', async () => {
     const before = process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
     await withBudget(60_000, Promise.resolve())
     await sleep(0)

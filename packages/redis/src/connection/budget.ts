@@ -3,7 +3,8 @@
 import type { ExtraBudget } from './extra-budget.ts'
 
 /**
- * Rejects when the time budget is over. With `extraBudget`, it rejects only after the extra time.
+ * Settles like `promise`, but rejects when the time budget is over. With `extraBudget`, it rejects
+ * only after the extra time.
  */
 export function withBudget<T>(
   budgetMs: number,

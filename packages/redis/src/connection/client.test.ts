@@ -17,7 +17,7 @@ class Duplicate extends EventEmitter {
   }
 }
 
-it('a client connects again after ioredis gave up, and not after it was closed', () => {
+it('a client connects again after ioredis gave up, but not after the client was closed', () => {
   const made: Duplicate[] = []
   const redis = {
     isCluster: false,

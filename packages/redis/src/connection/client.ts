@@ -40,8 +40,8 @@ function reconnecting(duplicated: unknown): Connection {
   let attempt = 0
   connection.disconnect = (reconnect = false) => {
     if (!reconnect) isClosed = true
-    // ioredis calls this for each command that a replica refuses. Each call would add a listener
-    // and a timer.
+    // ioredis calls this method for each command that a replica refuses. Without the check, each
+    // call would add a listener and a timer.
     if (reconnect && isDisconnecting) return
     isDisconnecting = true
     disconnect(reconnect)
@@ -81,8 +81,8 @@ function nodeOptions(budgetMs: number) {
     enableReadyCheck: true,
     stringNumbers: false,
     monitor: false,
-    // READONLY mode would allow reads from a replica. But a key that is read is also written, and
-    // only a master takes writes.
+    // With READONLY, replicas would reply to reads. But the same scripts also write, and only a
+    // master takes writes.
     readOnly: false,
     replyMapping: 'legacy',
     // This timeout runs only while a reply is pending. It closes the connection to a frozen server.
@@ -120,7 +120,7 @@ function clusterOptions(node: ReturnType<typeof nodeOptions>) {
     shardedSubscribers: false,
     // With this queue, commands wait while ioredis connects to their node. Without it, ioredis
     // would send the second command for that node to another node, after a delay. The queue stays
-    // short, because `send` refuses commands while the whole cluster is unavailable.
+    // short, because `send` rejects at once while the whole cluster is unavailable.
     enableOfflineQueue: true,
     clusterRetryStrategy: (attempt: number) => retryDelayMs(attempt),
     clusterNodeRetryStrategy: null,

@@ -5,14 +5,14 @@ import { ExtraBudget } from './extra-budget.ts'
 
 const BUDGET_MS = 100
 
-describe('extra budget', () => {
-  it('gives the first late reply one more budget', () => {
+describe('the extra budget', () => {
+  it('gives a first late reply as much time again as the time budget', () => {
     const extraBudget = new ExtraBudget(new ManualClock(), BUDGET_MS)
     expect(extraBudget.availableMs(30)).toBe(BUDGET_MS)
     expect(extraBudget.startMs()).toBe(BUDGET_MS)
   })
 
-  it('ends at one moment for all pending commands', async () => {
+  it('ends at the same moment for all pending commands', async () => {
     const clock = new ManualClock()
     const extraBudget = new ExtraBudget(clock, BUDGET_MS)
     extraBudget.startMs()
@@ -29,7 +29,7 @@ describe('extra budget', () => {
     expect(extraBudget.startMs()).toBe(0)
   })
 
-  it('is given again only after a reply within half a budget', async () => {
+  it('is available again only after a reply within half a time budget', async () => {
     const clock = new ManualClock()
     const extraBudget = new ExtraBudget(clock, BUDGET_MS)
     extraBudget.startMs()
@@ -41,17 +41,17 @@ describe('extra budget', () => {
   })
 })
 
-describe('a budget with an extra budget', () => {
+describe('a time budget with an extra budget', () => {
   const reply = (inMs: number) =>
     new Promise<string>((resolve) => setTimeout(() => resolve('there'), inMs))
   const never = () => new Promise<never>(() => {})
 
-  it('waits for a late reply', async () => {
+  it('accepts a reply that is late by less than the extra budget', async () => {
     const extraBudget = new ExtraBudget(new ManualClock(), BUDGET_MS)
     expect(await withBudget(BUDGET_MS, reply(140), extraBudget)).toBe('there')
   })
 
-  it('is spent after the extra time, and its error tells how long it waited', async () => {
+  it('ends after the extra budget, and the error states the total time', async () => {
     const extraBudget = new ExtraBudget(new ManualClock(), BUDGET_MS)
     const asked = withBudget(50, never(), extraBudget)
     await expect(asked).rejects.toThrow('no reply within 150 ms')

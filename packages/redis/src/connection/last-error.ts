@@ -1,5 +1,5 @@
-// The last error that ioredis reported for a connection. The error of an unsent command includes
-// it.
+// The last error that ioredis reported for a connection. If a command cannot be sent, its error
+// includes that error.
 
 import type { Connection } from './connection.ts'
 

@@ -1,5 +1,5 @@
 // The two connections of one store: one for commands, with time budgets and circuit breakers, and
-// the subscriber. The cache, locks and idempotency share both. The first user opens them.
+// one that subscribes. The cache, locks and idempotency keys share both.
 
 import { randomBytes } from 'node:crypto'
 import { StampedeError } from '@stampede/core'
@@ -27,7 +27,7 @@ import { type LinkListener, Subscription } from './subscription.ts'
 /** Delay before a command is repeated while the connection is lost. */
 const RETRY_MS = 20
 
-/** How long a record outlives its lease, so that an expired holder may still renew or commit. */
+/** How long a record stays after its lease, so that an expired holder may still renew or commit. */
 export const KEEP_MS = 60_000
 
 /** Options of one command. */
@@ -40,7 +40,7 @@ export interface CommandOptions {
   readonly mayExtend?: boolean
 }
 
-/** The open connections, with the state that ends with them. */
+/** The open connections, with the state that is dropped when they are closed. */
 interface OpenLink {
   readonly clock: Clock
   readonly connection: Connection
@@ -86,12 +86,12 @@ export class RedisLink {
     // The `ready` listener of `#connect` runs first and closes the breaker. So `onReady` can send.
     connection.on('ready', () => listener.onReady?.())
     connection.on('+node', () => listener.onReady?.())
-    // After these events of one cluster node, all waiters look up again, even for other nodes.
     connection.on('node error', (error: Error) => listener.onError('connect', error))
+    // A node has left the cluster. All waiters look up again, even for keys of other nodes.
     connection.on('-node', onLost)
   }
 
-  /** Closes the connections if no other listener is left. A later `open` opens new ones. */
+  /** Closes the connections if no other listener is left. A later `open` opens new connections. */
   close(listener: LinkListener): void {
     const current = this.#current
     if (current === undefined || !current.subscription.listeners.delete(listener)) return
@@ -134,16 +134,16 @@ export class RedisLink {
   }
 
   /**
-   * Time left until `deadline`, but at least a tenth of the budget. With less, Redis would seem
-   * unavailable when only the event loop of this process was blocked.
+   * Time left until `deadline`, but at least a tenth of the budget. Without that minimum, Redis
+   * would seem unavailable although only the event loop of this process was blocked.
    */
   leftMs(deadline: number): number {
     return Math.max(this.budgetMs / 10, deadline - this.#requireOpen().clock.now())
   }
 
   /**
-   * The end of the caller's wait, with the extra budget, on the clock of the record's server. 0 if
-   * that clock is unknown.
+   * The moment at which the caller stops waiting, with the extra budget, in ms of the clock of the
+   * server that has the record. 0 if that clock is unknown.
    */
   notAfter(key: string, deadline: number): number {
     const { clock, extraBudget } = this.#serverOf(this.isCluster ? this.names.record(key) : '')
@@ -152,9 +152,9 @@ export class RedisLink {
   }
 
   /**
-   * Waits for `promise` until `deadline`, plus the extra budget of the server of the purge log.
-   * After that it rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE`. So does any rejection of `promise`
-   * that is no `StampedeError`.
+   * Waits for `promise` until `deadline`, plus the extra budget of the purge log's server. Rejects
+   * with `ERR_STAMPEDE_STORE_UNAVAILABLE` after that, or if `promise` rejects with any error that
+   * is no `StampedeError`.
    */
   async withDeadline<T>(deadline: number, operation: string, promise: Promise<T>): Promise<T> {
     const { extraBudget } = this.#serverOf(this.names.purges[0])
@@ -166,7 +166,7 @@ export class RedisLink {
     }
   }
 
-  /** Runs a script on the record of a key, and on the vary group's record if it takes two keys. */
+  /** Runs a script on the record of a key. With two keys, the second is that of the vary group. */
   run(
     script: Script,
     key: string,
@@ -191,7 +191,7 @@ export class RedisLink {
     return this.attempt(script.name, keys[0], command, options)
   }
 
-  /** Like `run`, for a script whose second reply field is the server's time. Updates the clock. */
+  /** Like `run`, if the second field of the reply is the server's time. Updates `clockOf(key)`. */
   async runTimed(
     script: Script,
     key: string,
@@ -237,7 +237,7 @@ export class RedisLink {
       breaker.succeeded()
       return reply
     } catch (error) {
-      // A server that refuses a command is running, so a refusal counts as a success.
+      // A server that refuses a command is running. So the refusal counts as a success.
       if (isRefusal(error)) breaker.succeeded()
       else breaker.failed()
       throw storeUnavailable('redis', operation, error)
@@ -274,7 +274,7 @@ export class RedisLink {
     return this.askBy(({ connection }) => send(connection, command, ...args))
   }
 
-  /** Like `ask`, for a command that `command` sends. */
+  /** Like `ask`, but `command` sends the command itself. */
   async askBy<T>(command: (link: OpenLink) => Promise<T>): Promise<T> {
     const current = this.#requireOpen()
     await this.#waitUntilOpen(this.budgetMs)
@@ -282,8 +282,8 @@ export class RedisLink {
   }
 
   /**
-   * Ends `extra` one budget after `deadline` at the latest. The steps of one lookup may go to
-   * several nodes. Without this limit, each node could allow an extra budget of its own.
+   * Limits `extra` to one budget after `deadline`. The steps of one lookup may go to several nodes.
+   * Without the limit, each node could add an extra budget of its own.
    */
   #bounded(extra: ExtraBudget, deadline: number): Pick<ExtraBudget, 'startMs'> {
     const { clock } = this.#requireOpen()
@@ -291,7 +291,7 @@ export class RedisLink {
     return { startMs: () => Math.min(extra.startMs(), until - clock.now()) }
   }
 
-  /** Waits for the connections. Otherwise all first requests of a process reach the origin. */
+  /** Without this wait, all first requests of a process would run the origin. */
   async #waitUntilOpen(budgetMs: number): Promise<void> {
     const { connection, opening } = this.#requireOpen()
     await opening.wait(budgetMs).catch((timeout: Error) => {
@@ -299,7 +299,7 @@ export class RedisLink {
     })
   }
 
-  /** The last connection error, if commands cannot be sent now. */
+  /** The last error of the connection, if commands cannot be sent now. */
   #connectionError(): NotSent | undefined {
     const { connection } = this.#requireOpen()
     const error = connection.status === 'ready' ? undefined : lastErrorOf(connection)

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { Opening } from './opening.ts'
 
 describe('connections that are opening', () => {
-  it('are waited for by all callers until they are open', async () => {
+  it('make all callers wait until they are open', async () => {
     let open: () => void = () => {}
     const opening = new Opening(new Promise<void>((resolve) => (open = resolve)))
     const both = [opening.wait(60_000), opening.wait(60_000)]
@@ -13,7 +13,7 @@ describe('connections that are opening', () => {
     expect(opening.waiting).toBe(0)
   })
 
-  it('keep no memory of callers if they never open', async () => {
+  it('keep no memory of callers that gave up', async () => {
     const opening = new Opening(new Promise(() => {}))
     await expect(opening.wait(5)).rejects.toThrow('no reply within 5 ms')
     expect(opening.waiting).toBe(0)

@@ -1,5 +1,5 @@
-// The wait until both connections are usable for the first time. They may never be, so each wait
-// has a time budget. A wait that has timed out leaves nothing in memory.
+// The wait until both connections are usable for the first time. They may never become usable, so
+// each wait has a time budget. A wait that has timed out leaves nothing in memory.
 
 import { withBudget } from './budget.ts'
 

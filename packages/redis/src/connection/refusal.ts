@@ -1,8 +1,8 @@
-// Tells refused commands from commands that did not reach a usable server.
+// Distinguishes errors about a command (refusals) from errors of a server that cannot be used.
 
 /**
- * Whether Redis refused the command. False for connection errors, and for error replies of a server
- * that is not ready or not the right one.
+ * Whether Redis refused the command: it replied with an error that is about this command. False for
+ * connection errors, and for error replies of a server that is not ready or not the right one.
  */
 export function isRefusal(error: unknown): boolean {
   if (!(error instanceof Error) || error.name !== 'ReplyError') return false

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { ServerClock } from './server-clock.ts'
 
 describe("the estimate of the server's clock", () => {
-  it('is missing before the first reply, so that a command has no deadline', () => {
+  it('is missing before the first reply, so that commands have no deadline', () => {
     expect(new ServerClock(new ManualClock()).notAfter(250)).toBe(0)
   })
 
@@ -17,7 +17,7 @@ describe("the estimate of the server's clock", () => {
     expect(server.notAfter(250)).toBe(before)
   })
 
-  it('never makes a lease longer than the server granted it', async () => {
+  it('never makes a lease appear longer than the server granted it', async () => {
     const clock = new ManualClock()
     const server = new ServerClock(clock)
     const sentAt = clock.now()
@@ -30,7 +30,7 @@ describe("the estimate of the server's clock", () => {
     expect(server.atLeastUntil(1_000_500)).toBe(360)
   })
 
-  it('refuses no command within its budget, however slow the earlier replies were', async () => {
+  it('sets a deadline at which the server refuses no command that is within its time budget', async () => {
     const clock = new ManualClock()
     const server = new ServerClock(clock)
     const sentAt = clock.now()
@@ -41,7 +41,7 @@ describe("the estimate of the server's clock", () => {
     expect(server.notAfter(250)).toBe(1_000_040 + 250)
   })
 
-  it('gets better with quicker replies, and no worse with slower ones', async () => {
+  it('becomes more precise after a fast reply, and not less precise after a slow one', async () => {
     const clock = new ManualClock()
     const server = new ServerClock(clock)
     let sentAt = clock.now()
@@ -57,7 +57,7 @@ describe("the estimate of the server's clock", () => {
     expect(server.atLeastUntil(1_000_842)).toBe(498)
   })
 
-  it("starts again after the server's clock was set", async () => {
+  it("follows the server's clock after that clock was set", async () => {
     const clock = new ManualClock()
     const server = new ServerClock(clock)
     server.observe(1_000_000, clock.now())

@@ -2,7 +2,7 @@ import { ManualClock } from '@stampede/core/testing'
 import { expect, it } from 'vitest'
 import { Servers } from './servers.ts'
 
-it('the health and the clock of each server are kept separately', () => {
+it('the circuit breaker and the clock estimate of each server are kept separately', () => {
   const manual = new ManualClock()
   const servers = new Servers(manual, 250)
   const [one, two] = [servers.get('a:1'), servers.get('b:1')]
@@ -15,7 +15,7 @@ it('the health and the clock of each server are kept separately', () => {
   expect(servers.get('a:1')).toBe(one)
 })
 
-it('the servers that were used longest ago are forgotten beyond a limit', () => {
+it('the state of the servers that were used longest ago is dropped beyond a limit', () => {
   const servers = new Servers(new ManualClock(), 250)
   const first = servers.get('0')
   for (let i = 1; i <= 2_000; i++) servers.get(`${i}`)

@@ -27,7 +27,7 @@ export interface LinkListener {
   onGap(): void
   /** A connection for commands is usable, for the first time or again. */
   onReady?(): void
-  /** A connection was lost. Until it is open again, wake-ups may not arrive. */
+  /** A connection was lost. Until that connection is open again, wake-ups may not arrive. */
   onLost(): void
   /** A connection for commands was lost. The next server may lack recent writes. */
   onCommandsLost?(): void
@@ -101,9 +101,10 @@ export class Subscription {
   }
 
   /**
-   * Subscribes, and then calls `onGap`. ioredis would emit `ready` before it has resubscribed, and
-   * no event afterwards. This method retries until it succeeds, because without a subscription a
-   * connected process would not notice that it misses purges.
+   * Subscribes. If messages may have been missed before, then calls `onGap`. ioredis could
+   * subscribe again by itself, but emits no event when it has done so. This method retries until it
+   * succeeds, because without a subscription a connected process would not notice that it misses
+   * purges.
    */
   async #subscribe(attempt = 0): Promise<void> {
     try {

@@ -1,5 +1,6 @@
-// The commands of one connection in one turn of the event loop. They leave in one write, because a
-// system call per command would be most of its cost. They share one TIME command.
+// The commands of one connection in one turn of the event loop. They are sent in one write, because
+// a system call for each command would be most of the cost of the command. They share one TIME
+// command.
 
 import type { Corkable } from './connection.ts'
 

@@ -8,7 +8,7 @@ const write = (head: string, key = 'k\n\0ü', frame = FRAME) =>
   Buffer.concat([Buffer.from(`${head} ${Buffer.byteLength(key)}\n${key}`), frame])
 
 describe('a delivery message', () => {
-  it('is parsed as the commit wrote it', () => {
+  it('is parsed to the values that the commit wrote', () => {
     const message = write(HEAD)
     expect(isDelivery(message)).toBe(true)
     const windows = { staleWhileRevalidateMs: 20, staleIfErrorMs: 30, keepMs: 40 }
@@ -30,12 +30,12 @@ describe('a delivery message', () => {
     expect(readDelivery(message)).toBeUndefined()
   })
 
-  it('differs from a bare key, and from an empty message', () => {
+  it('is not confused with a message that has only a key, or with an empty one', () => {
     expect(isDelivery(Buffer.from('http:GET /'))).toBe(false)
     expect(isDelivery(Buffer.alloc(0))).toBe(false)
   })
 
-  it('has valid numbers and a slice of the message if it can be parsed', () => {
+  it('has valid numbers and a slice of the message as its frame if it can be parsed', () => {
     const number = fc.oneof(
       { weight: 20, arbitrary: fc.constant('1') },
       fc.constantFrom('0', '5000', '9'.repeat(16), '9'.repeat(20), '-1', ''),

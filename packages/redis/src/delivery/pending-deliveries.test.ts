@@ -24,7 +24,7 @@ function told(filled: Partial<Delivery> = {}): PendingDeliveries {
 }
 
 describe('a delivered entry', () => {
-  it('is returned with its present age', () => {
+  it('is returned with its current age', () => {
     const reply = told().take('k', REQUEST, clockAt(1_100))
     expect(reply).toEqual({
       status: 'fresh',
@@ -41,7 +41,7 @@ describe('a delivered entry', () => {
   })
 
   it.each([
-    ['there is none', new PendingDeliveries()],
+    ['none has arrived', new PendingDeliveries()],
     ['it belongs to another fill', told({ fence: '8' })],
     ['it has another token', told({ token: 'you' })],
     ['it has another key', told({ key: 'other' })],
@@ -49,7 +49,7 @@ describe('a delivered entry', () => {
     expect(awaited.take('k', REQUEST, clockAt(1_100))).toBeUndefined()
   })
 
-  it('is not returned if it is stale, came late, or has an unknown time', () => {
+  it('is not returned if it is stale, arrived too late, or has an unknown age', () => {
     expect(told().take('k', REQUEST, clockAt(1_400))).toBeUndefined()
     expect(told({ freshMs: 60_000 }).take('k', REQUEST, clockAt(1_501))).toBeUndefined()
     expect(told().take('k', REQUEST, { agoAtMost: () => undefined })).toBeUndefined()
@@ -65,13 +65,13 @@ describe('a delivered entry', () => {
     expect(purged.take('k', REQUEST, clockAt(1_100))).toBeUndefined()
   })
 
-  it('is kept when another caller only reads meanwhile', () => {
+  it('stays available when a caller without a token reads', () => {
     const awaited = told()
     expect(awaited.take('k', { token: '', leaseMs: 0 }, clockAt(1_100))).toBeUndefined()
     expect(awaited.take('k', REQUEST, clockAt(1_100))).toBeDefined()
   })
 
-  it('is awaited for at most five hundred keys at a time', () => {
+  it('is awaited for at most 500 keys at a time', () => {
     const awaited = new PendingDeliveries()
     const begun = Array.from({ length: 502 }, () => awaited.reserve('k'))
     expect(begun.filter((mayBe) => mayBe)).toHaveLength(500)
@@ -83,7 +83,7 @@ describe('a delivered entry', () => {
     expect(awaited.reserve('k')).toBe(true)
   })
 
-  it('is refused with a key over 1 KiB or a frame over 16 KiB', () => {
+  it('is not accepted for a key over 1 KiB or with a frame over 16 KiB', () => {
     const awaited = new PendingDeliveries()
     expect(awaited.reserve('k'.repeat(1_025))).toBe(false)
     expect(awaited.reserve('k'.repeat(1_024))).toBe(true)
@@ -92,7 +92,7 @@ describe('a delivered entry', () => {
     expect(awaited.take('k', REQUEST, clockAt(1_100))).toBeUndefined()
   })
 
-  it('keeps no other part of its message in memory', () => {
+  it('keeps only its frame in memory, not the rest of the message', () => {
     const all = new Uint8Array(64 * 1024)
     const reply = told({ frame: all.subarray(100, 110) }).take('k', REQUEST, clockAt(1_100))
     const { frame } = (reply?.status === 'fresh' && reply.stored) || {}

@@ -1,6 +1,7 @@
 // Keys that this process waits for, and entries delivered with their wake-ups. A delivered entry
-// saves the lookup after the wake-up (docs/decisions/0016). It is used once, within half a second,
-// and only if it is from the fill that the BUSY reply named. Any purge discards it.
+// saves the lookup after the wake-up (docs/decisions/0016). The entry is used once, within half a
+// second, and only if it comes from the fill that the BUSY reply named. Any purge discards the
+// entry.
 
 import type { LookupReply, LookupRequest, StoreHooks } from '@stampede/core/store'
 import type { ServerClock } from '../connection/server-clock.ts'
@@ -10,13 +11,13 @@ import { type Delivery, isDelivery, MAX_FRAME_BYTES, readDelivery } from './deli
 /** An entry that was committed longer ago is not used, and the waiter looks up the key again. */
 const MAX_DELAY_MS = 500
 /**
- * Most keys at a time. With the largest frames, their messages fill the buffer that Redis grants to
- * a subscriber that does not read: 8 MiB for a minute.
+ * Limit of keys at a time. With the largest frames, the messages of this many keys fill the buffer
+ * that Redis grants to a subscriber that does not read: 8 MiB for a minute.
  */
 const MAX_WAITS = 500
 /**
- * Longest key that is stored here, because clients choose the length of URLs. Waiters for a longer
- * key look up the entry.
+ * Longest key that is kept in memory here, because clients choose the length of URLs. Waiters for a
+ * longer key look up the entry.
  */
 const MAX_KEY_LENGTH = 1024
 
@@ -87,7 +88,9 @@ export class PendingDeliveries {
     wait.delivery = { ...delivery, frame: copy }
   }
 
-  /** Ends the wait. Returns the reply to the next lookup, if the wake-up delivered the entry. */
+  /**
+   * Ends the wait for a key. If the wake-up delivered the entry, returns the reply to the lookup.
+   */
   take(
     key: string,
     { token, leaseMs, outdated, early }: LookupRequest,

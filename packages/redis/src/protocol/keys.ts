@@ -5,11 +5,11 @@ import { createHash } from 'node:crypto'
 import { groupOf } from '@stampede/core/store'
 
 /**
- * Version of the data in Redis. It must rise with each change of records or messages, so that two
- * layouts never share data.
+ * Version of the data in Redis. It must rise with each change of the format of records or messages,
+ * so that two formats never share data.
  */
 const LAYOUT = 3
-/** Longer keys are hashed. Shorter ones stay readable in MONITOR. */
+/** Longer keys are hashed. Shorter keys are stored as they are, and can be read in MONITOR. */
 const MAX_PLAIN_BYTES = 200
 
 export interface Names {
@@ -73,7 +73,7 @@ export function names(prefix: string): Names {
   }
 }
 
-/** The name of a record after its prefix and layout. A plain key's name ends with `}`. */
+/** The name of a record after the prefix and the version. A plain key's name ends with `}`. */
 const RECORD = /^\{([=#])([\s\S]*)\}(?::([\w-]{43}))?$/
 /** The part of a reference whose text is unknown. No key and no variant of core begins with `#`. */
 const HASH = /^#[\w-]{43}$/

@@ -4,8 +4,8 @@ import { readLife } from './life.ts'
 
 const read = (text: string) => readLife(Buffer.from(text))
 
-describe('the life of an entry', () => {
-  it('is parsed from its record', () => {
+describe('the stored times of an entry', () => {
+  it('are parsed from its record', () => {
     expect(read('1795307491160000 1795307491160 1795307499160 2000 3000 0')).toEqual({
       fence: 1795307491160000,
       made: 1795307491160,
@@ -28,15 +28,15 @@ describe('the life of an entry', () => {
     ['an exponent', '1 2 1e9 4 5 6'],
     ['a word', '1 2 inf 4 5 6'],
     ['a number that is not exact', '1 2 99999999999999999 4 5 6'],
-  ])('is not parsed with %s', (_what, text) => {
+  ])('are refused with %s', (_what, text) => {
     expect(read(text)).toBeUndefined()
   })
 
-  it.each([null, undefined, 'text', 7, []])('is not parsed if it is not bytes (%s)', (value) => {
+  it.each([null, undefined, 'text', 7, []])('are refused if they are not bytes (%s)', (value) => {
     expect(readLife(value)).toBeUndefined()
   })
 
-  it('is parsed if it is six whole numbers with single spaces', () => {
+  it('are parsed if they are six whole numbers with single spaces', () => {
     const part = fc.oneof(fc.nat(), fc.constantFrom('', 'x', '-1', '007', '9007199254740992'))
     const parts = fc.array(part, { minLength: 5, maxLength: 7 })
     const whole = /^\d+( \d+){5}$/

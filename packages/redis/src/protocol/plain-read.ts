@@ -1,6 +1,6 @@
-// Plain reads: lookups of fresh entries without the script, which take Redis a third of its time.
-// If the entry is not fresh, the script has to run as well. So a plain read pays off only if nearly
-// every lookup is a hit.
+// Plain reads: lookups of fresh entries without the script. They take Redis a third of the time of
+// the script. If the entry is not fresh, the script has to run as well. So a plain read pays off
+// only if nearly every lookup is a hit.
 
 import { groupOf, type LookupReply, type LookupRequest } from '@stampede/core/store'
 import type { Connection } from '../connection/connection.ts'
@@ -12,7 +12,10 @@ import { readLife } from './life.ts'
 import { duration } from './reply-parts.ts'
 import { send } from './run-script.ts'
 
-/** A hit adds 1 to the score. A miss subtracts this, because its extra round trip costs more. */
+/**
+ * A hit adds 1 to the score. A miss subtracts this number, because a miss costs an extra round
+ * trip.
+ */
 const MISS_PENALTY = 4
 /** Score from which a plain read pays off. */
 const MIN_SCORE = 16
@@ -48,7 +51,7 @@ export class PlainReads {
   }
 
   /**
-   * The reply that lua/lookup-or-lease-2.lua would give, if the entry is fresh. Otherwise
+   * If the entry is fresh, the reply that lua/lookup-or-lease-2.lua would give. Otherwise
    * undefined, and the script must run.
    */
   async find(key: string, deadline: number): Promise<LookupReply | undefined> {
@@ -123,8 +126,8 @@ function list(reply: unknown): readonly unknown[] {
 }
 
 /**
- * Whether the vary group was not purged since the variant was leased. False if the group has no
- * record.
+ * Whether the vary group was not purged since the lease under which the variant was stored. False
+ * if the group has no record.
  */
 function isOfGroup(group: unknown, [variants]: readonly unknown[]): boolean {
   return Buffer.isBuffer(group) && Buffer.isBuffer(variants) && group.equals(variants)

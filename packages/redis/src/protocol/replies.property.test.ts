@@ -57,9 +57,9 @@ const isDuration = (ms: unknown): boolean =>
   typeof ms === 'number' && ms >= -YEAR_MS && ms <= YEAR_MS
 const isBytes = (bytes: unknown): boolean => bytes === undefined || bytes instanceof Uint8Array
 
-describe('a reply to a lookup', () => {
+describe('a random reply to a lookup', () => {
   const statuses = ['FRESH', 'STALE', 'LEASED', 'BUSY', 'PASS', 'FAILED', 'LATE']
-  it('is refused as unknown, or has bytes as bytes and times as times', () => {
+  it('is refused, or parsed to values of the right types', () => {
     let read = 0
     fc.assert(
       fc.property(fc.oneof(reply, startingWith(statuses)), (raw) => {
@@ -83,8 +83,8 @@ describe('a reply to a lookup', () => {
   })
 })
 
-describe('a reply about an idempotency key', () => {
-  it('is refused as unknown, or has one of the known meanings', () => {
+describe('a random reply about an idempotency key', () => {
+  it('is refused, or parsed to a known status', () => {
     const begins = startingWith(['BEGUN', 'MISMATCH', 'BUSY', 'COMPLETED', 'UNCERTAIN'])
     fc.assert(
       fc.property(fc.oneof(reply, begins), (raw) => {
@@ -111,8 +111,8 @@ describe('a reply about an idempotency key', () => {
   })
 })
 
-describe('a reply about purges', () => {
-  it('is refused as unknown, or has positions that can be compared', () => {
+describe('random data about purges', () => {
+  it('is refused, or parsed to valid purge positions', () => {
     const isPosition = (position: unknown): boolean =>
       Number.isSafeInteger(position) && (position as number) >= 0
     fc.assert(
@@ -134,7 +134,7 @@ describe('a reply about purges', () => {
     )
   })
 
-  it('is parsed as it was written, with any name', () => {
+  it('is parsed as it was written, with any name of a purge target', () => {
     const purge = fc.record({
       of: fc.constantFrom('key' as const, 'subject' as const),
       name: fc.string({ minLength: 1, unit: 'binary' }),
@@ -149,7 +149,7 @@ describe('a reply about purges', () => {
     )
   })
 
-  it('has rising positions if it can be parsed, also if it is long', () => {
+  it('has rising positions if it can be parsed, and takes no long time even if it is long', () => {
     fc.assert(
       fc.property(
         fc.array(words).map((all) => all.join(' ')),
@@ -169,7 +169,7 @@ describe('a reply about purges', () => {
   })
 })
 
-describe('the name of a record', () => {
+describe('the Redis key of a record', () => {
   const { record } = names('t')
   const key = fc
     .array(fc.constantFrom('a', '{', '}', ':', '=', '#', '\0', 'é', '{=a}', 'x'.repeat(199)), {
@@ -177,7 +177,7 @@ describe('the name of a record', () => {
     })
     .map((all) => all.join(''))
 
-  it('belongs to one key alone', () => {
+  it('belongs to one cache key alone', () => {
     fc.assert(
       fc.property(key, key, (one, other) => {
         const same = Buffer.from(record(one)).equals(Buffer.from(record(other)))
@@ -187,7 +187,7 @@ describe('the name of a record', () => {
     )
   })
 
-  it('is short for any length of the key', () => {
+  it('stays short for a cache key of any length', () => {
     for (const long of [repeated('a'), `a\0${repeated('b')}`, repeated('é')]) {
       expect(record(long).length).toBeLessThan(300)
     }

@@ -7,8 +7,8 @@ import { turnOf } from '../connection/turn.ts'
 import { appendPurge, purge, type Script } from './scripts.generated.ts'
 
 /**
- * The scripts of purges. With EVALSHA, a purge would be sent a second time after NOSCRIPT. Plain
- * reads that this process sent in between would then run before the purge.
+ * The scripts of purges, which are always sent with EVAL. After NOSCRIPT, an EVALSHA is repeated as
+ * EVAL. Plain reads that this process sent in between would then run before the purge.
  */
 const ALWAYS_EVAL: ReadonlySet<Script> = new Set([purge, appendPurge])
 

@@ -20,14 +20,14 @@ import {
   writeEvent,
 } from './purge-events.ts'
 
-/** Most events in the log. A process that missed more purges drops all its copies. */
+/** Limit of events in the log. A process that missed more purges drops all its copies. */
 const MAX_LOG_EVENTS = 10_000
 /**
  * Limit of the log in bytes. It assumes that every event is as long as the newest one. Clients
  * choose the length of the URLs that their unsafe requests purge.
  */
 const MAX_LOG_BYTES = 16 * 1024 * 1024
-/** Most marks in Redis. A mark is the newest purge of one subject, such as a tag or a path. */
+/** Limit of marks in Redis. A mark is the newest purge of one subject, such as a tag or a path. */
 const MAX_MARKS = 100_000
 /**
  * Limits of one reply, which must arrive within the time budget even on a slow link: 256 KiB in 250
@@ -46,7 +46,7 @@ export interface PurgeCommands {
   append(purge: Purge, known: EventId): Promise<AppendReply>
   /**
    * Reads the purges after `known`. `run` is the run_id of the server that sent `known`. With
-   * `ignoreBreaker`, it reads even while the breaker is open.
+   * `ignoreBreaker`, the command is sent even while the breaker is open.
    */
   read(known: EventId, run: string, ignoreBreaker: boolean): Promise<PurgePage>
   /**
@@ -97,9 +97,9 @@ export class RedisPurgeCommands implements PurgeCommands {
   }
 
   /**
-   * Sends plain commands, because each heartbeat runs this and a script would cost more. PERSIST
-   * changes nothing here, but a server that may not write refuses the command. Such a server may
-   * lack purges.
+   * Sends plain commands, because each heartbeat sends them and a script would cost more. PERSIST
+   * changes nothing here. A server that may not write, such as a replica, replies to it with an
+   * error. Such a server may lack purges.
    */
   async last(): Promise<EventId | undefined> {
     const [meta] = this.#link.names.purges

@@ -40,11 +40,11 @@ describe('a purge event', () => {
     '9000000000000000-7 10-6 mhname',
     '99999999999999999999-7 10-6 mhname',
     ' 20-7 10-6 mhname',
-  ])('is not parsed: %j', (message) => expect(readMessage(message)).toBeUndefined())
+  ])('is not parsed from %j', (message) => expect(readMessage(message)).toBeUndefined())
 })
 
 describe('a reply of read-purges', () => {
-  it('may cover everything in the log', () => {
+  it('may contain the whole log', () => {
     const raw = bytes('LOG', '40', '30-3', '5', 'run', '20-2', 'khk', '30-3', 'ms*')
     expect(readPurgePage(raw)).toEqual({
       isComplete: true,
@@ -60,12 +60,12 @@ describe('a reply of read-purges', () => {
     })
   })
 
-  it('may be a page of the log that is complete up to its end', () => {
+  it('may be one page of the log, with more pages to follow', () => {
     const raw = bytes('PART', '40', '20-2', '5', 'run', '20-2', 'khk')
     expect(readPurgePage(raw)).toMatchObject({ isComplete: true, hasMore: true, last: '20-2' })
   })
 
-  it('may have marks, which have no letter for their type', () => {
+  it('may contain purge marks', () => {
     const raw = bytes('MORE', '40', '30-3', '5', 'run', '20-0', 'ht=red')
     expect(readPurgePage(raw)).toMatchObject({
       isComplete: false,
@@ -78,13 +78,13 @@ describe('a reply of read-purges', () => {
     ['LOG', 'x', 20],
     ['MARKS', 'x', 20],
     ['LOG', 'mh', 20],
-  ])('raises the oldest known position if it has an unknown event', (status, event, floor) => {
+  ])('raises the oldest known position if it contains an unknown event', (status, event, floor) => {
     const raw = bytes(status, '40', '30-3', '5', 'run', '20-2', event)
     const { isComplete, floor: known } = readPurgePage(raw)
     expect([isComplete, known]).toEqual([false, floor])
   })
 
-  it('raises the oldest known position to its end if an unknown event has no time', () => {
+  it('raises the oldest known position to the last position if an unknown event has no time', () => {
     expect(readPurgePage(bytes('MARKS', '40', '30-3', '5', 'run', 'inf', 'x'))).toMatchObject({
       floor: 30,
     })
@@ -107,7 +107,7 @@ describe('a reply of read-purges', () => {
   })
 })
 
-it('a purge position is a whole number, and there are greater safe numbers', () => {
+it('a purge position is a whole number well below the largest safe integer', () => {
   for (const value of ['0', 7, Buffer.from('1795278251743960')]) {
     expect(readPosition(value)).toBe(Number(String(value)))
   }

@@ -87,7 +87,9 @@ export function readPurgePage(raw: unknown): PurgePage {
   }
   const isLog = status === 'LOG' || status === 'PART'
   const events: PurgeEvent[] = []
-  /** Position of the newest malformed event. That event may have purged any older entry. */
+  /**
+   * Position of the newest malformed event. That event may have purged any entry from before it.
+   */
   let malformed: Position = 0
   for (let i = 4; i + 1 < rest.length; i += 2) {
     const id = readId(rest[i]) ?? last

@@ -239,7 +239,7 @@ async function runSchedule(seed: number): Promise<void> {
 
 describe('a process under random faults', () => {
   it.each([0, 1, 2, 3])(
-    'knows all purges of the log in the end, and never misses one silently: %d',
+    'knows all purges of the log in the end, and never misses one silently: part %d',
     async (part) => {
       for (let seed = part * 250; seed < (part + 1) * 250; seed++) await runSchedule(seed)
     },
@@ -257,7 +257,7 @@ describe('the purges that a process knows', () => {
   const red: Purge = { of: 'subject', name: 't=red', soft: false }
   const key: Purge = { of: 'key', name: 'k', soft: false }
 
-  it('start with all marks and the oldest known position', async () => {
+  it('begin with all purge marks and the oldest known position', async () => {
     const log = new Log()
     log.append(red)
     const process = new Process(log)
@@ -269,7 +269,7 @@ describe('the purges that a process knows', () => {
     expect(process.purges).toMatchObject({ position: log.position, confirmedAt: log.now })
   })
 
-  it('follow messages without a command', async () => {
+  it('grow with each message, without a command to Redis', async () => {
     const { log, process, purges } = await started()
     for (const purge of [red, key, red]) purges.receive(message(log.append(purge)))
     expect(process.wire).toHaveLength(0)
@@ -277,7 +277,7 @@ describe('the purges that a process knows', () => {
     expect(process.forgets).toBe(1)
   })
 
-  it('are read from the log after a lost message, while copies stay', async () => {
+  it('are completed from the log after a lost message, while all other copies stay', async () => {
     const { log, process, purges } = await started()
     log.append(key)
     log.now += 5
@@ -289,7 +289,7 @@ describe('the purges that a process knows', () => {
     expect(process.forgets).toBe(1)
   })
 
-  it('are applied once, also in the process that sent the purge', async () => {
+  it('are applied once, even in the process that sent the purge', async () => {
     const { log, process, purges } = await started()
     const onMark = vi.spyOn(process.marks, 'set')
     let echo = ''
@@ -304,7 +304,7 @@ describe('the purges that a process knows', () => {
     expect(purges).toMatchObject({ position: log.position, confirmedAt: log.now })
   })
 
-  it('are looked for by a heartbeat if a lost message was the last one', async () => {
+  it('include one whose message was lost, after the next heartbeat', async () => {
     const { log, process, purges } = await started()
     log.append(red)
     log.now += 2_000
@@ -314,7 +314,7 @@ describe('the purges that a process knows', () => {
     expect(purges.confirmedAt).toBe(log.now)
   })
 
-  it('are confirmed for the time of the request, not of the reply', async () => {
+  it('are confirmed for the time of the request, not for that of the reply', async () => {
     const { log, process, purges } = await started()
     log.now += 2_000
     const askedAt = log.now
@@ -324,7 +324,7 @@ describe('the purges that a process knows', () => {
     expect(purges.confirmedAt).toBe(askedAt)
   })
 
-  it('keep their last confirmation while the server is unavailable', async () => {
+  it('keep the time of their last confirmation while the server is unavailable', async () => {
     const { log, process, purges } = await started()
     const since = purges.confirmedAt
     process.fails = true
@@ -339,7 +339,7 @@ describe('the purges that a process knows', () => {
     expect(purges.confirmedAt).toBe(since)
   })
 
-  it('are replaced, and copies dropped, if the server lost purges or is behind', async () => {
+  it('are replaced, and all copies dropped, if the server lost purges or is behind', async () => {
     const { log, process, purges } = await started()
     log.lose()
     log.append(key)
@@ -354,7 +354,7 @@ describe('the purges that a process knows', () => {
     expect(log.position).toBe(purges.position)
   })
 
-  it('are replaced if the log was only trimmed, and no entry becomes outdated', async () => {
+  it('are read again in full if the log was trimmed, and no entry becomes outdated', async () => {
     const { log, process, purges } = await started()
     log.append(key)
     log.append(red)
@@ -365,7 +365,7 @@ describe('the purges that a process knows', () => {
     expect(process.marks.get('mht=red')).toBe(log.position)
   })
 
-  it('continue from the known position after a reconnection', async () => {
+  it('include a purge that an earlier reply missed, after a reconnection', async () => {
     const { log, process, purges } = await started()
     void purges.catchUp()
     // The request has arrived, and its reply is on the way.
@@ -377,7 +377,7 @@ describe('the purges that a process knows', () => {
     expect(process.marks.has('mht=red')).toBe(true)
   })
 
-  it('are requested again if more were missed while the reply was on its way', async () => {
+  it('are requested again if another purge was missed while the reply was on its way', async () => {
     const { log, process, purges } = await started()
     void purges.catchUp()
     process.wire.splice(0)[0]?.()
@@ -387,7 +387,7 @@ describe('the purges that a process knows', () => {
     expect(process.dropped.has('k')).toBe(true)
   })
 
-  it('include those with an earlier position, from a server that was set back', async () => {
+  it('include one with an earlier position, from a server whose clock was set back', async () => {
     const { log, process, purges } = await started()
     purges.receive(message(log.append(red)))
     const { position } = purges
@@ -398,7 +398,7 @@ describe('the purges that a process knows', () => {
   })
 
   it.each(['the next read', 'a heartbeat'])(
-    'are replaced if the server lacks one that a message brought after a gap: %s',
+    'are replaced if the server lost a purge that a message reported after a gap: %s',
     async (by) => {
       const { log, process, purges } = await started()
       // The message of the first purge is lost, and it cannot be read before the server is lost.
@@ -418,7 +418,7 @@ describe('the purges that a process knows', () => {
     },
   )
 
-  it('do not follow a message from the far future', async () => {
+  it('ignore a message from the far future', async () => {
     const log = new Log()
     const process = new Process(log)
     const clock = { now: () => log.now, agoAtMost: (ms: number) => log.now - ms }

@@ -49,7 +49,10 @@ export class RedisPurges {
   #run = ''
   /** The newest purge that this process has received. */
   #newest: EventId = NO_EVENT
-  /** Position of the newest received purge that does not follow directly on `#known`. */
+  /**
+   * Position of the newest purge that was received without the purges between it and `#known`. 0:
+   * none.
+   */
   #missing: Position = 0
   #confirmedAt = Number.NEGATIVE_INFINITY
   /** Whether a server that lacks purges may have taken over. */
@@ -63,7 +66,7 @@ export class RedisPurges {
     this.#hooks = hooks
   }
 
-  /** Position of the newest received purge. A fill that begins now is newer than this purge. */
+  /** Position of the newest received purge. A fill that begins now comes after this purge. */
   get position(): Position {
     return positionOf(this.#newest)
   }
@@ -98,9 +101,7 @@ export class RedisPurges {
     this.#follow(event.id, event.prev)
   }
 
-  /**
-   * Called when messages arrive again. No purge is left out if the log is read after that moment.
-   */
+  /** Called when messages arrive again. A read of the log after that moment leaves out no purge. */
   async resume(): Promise<void> {
     await this.#reading?.catch(() => {})
     await this.catchUp(true)
@@ -118,7 +119,7 @@ export class RedisPurges {
   /**
    * Called when a connection for commands was lost. After a fail-over, purged entries may be back.
    * So the next lookup first reads the log. If the log lacks known purges, the script makes all
-   * older entries outdated.
+   * entries outdated that are stored by then.
    */
   onConnectionLost(): void {
     this.#mayHaveFailedOver = true
@@ -159,7 +160,7 @@ export class RedisPurges {
         const page = await this.#commands.read(from, this.#run, ignoreBreaker)
         this.#applyPage(page)
         // The log lacks a purge that this process had received before the read. The next read sends
-        // its ID, and then the script makes all older entries outdated.
+        // the ID of that purge. The script then makes all entries outdated that are stored by then.
         const isBehind = !page.hasMore && lacks(this.#known, received) && from !== received
         from = isBehind ? received : this.#known
         hasMore = page.hasMore || isBehind

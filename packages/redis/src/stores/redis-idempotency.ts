@@ -144,8 +144,8 @@ export class RedisIdempotency implements IdempotencyStore {
   }
 
   /**
-   * Releases an attempt that may have begun although no process runs it. Has no effect if it did
-   * not begin. Earlier attempts whose leases ran out still count.
+   * Releases an attempt that may have begun although no process runs it. If the attempt did not
+   * begin, this has no effect. Earlier attempts whose leases expired still count for `maxAttempts`.
    */
   async #undo(key: string, request: BeginRequest): Promise<void> {
     const grant = { key, token: request.token, fence: ANY_FENCE }
@@ -166,7 +166,7 @@ export class RedisIdempotency implements IdempotencyStore {
     const { budgetMs } = this.#link
     const clock = this.#link.clockOf(PREFIX + key)
     // After LATE, the command is sent once more. The server's clock was set forward, or the
-    // estimate of it was wrong. The first reply corrects the estimate.
+    // estimate of that clock was wrong. The first reply corrects the estimate.
     for (let attempt = 0; attempt < 2; attempt++) {
       const all = [...args, clock.notAfter(budgetMs)]
       const raw = await this.#link.runTimed(script, PREFIX + key, all, { ignoreBreaker })

@@ -18,14 +18,14 @@ import { acquireLock, leaveQueue, releaseLock, type Script } from '../protocol/s
 import { ANY_FENCE, mayHaveRun, Undos } from './undo.ts'
 
 /**
- * Lease of a handed-over lock until its first renewal. A dead process in the queue delays the queue
- * by this time.
+ * Length of the lease of a lock that was handed over, until the new holder renews it (the claim).
+ * If the new holder is dead, the queue waits for this time.
  */
 const CLAIM_MS = 2_000
 
 /**
- * Limits for the age of a grant message. A message that is older, or further in the future, is
- * confirmed with Redis before use.
+ * Limits for the age of a grant message. If a message is older than the first, or further in the
+ * future than the second, the process asks Redis before it uses the grant.
  */
 const MAX_DELAY_MS = 250
 const MAX_AHEAD_MS = 50
@@ -150,7 +150,7 @@ export class RedisLocks implements LockStore {
       void this.#confirm(key, token)
       return
     }
-    // The process uses only half of the claim until its first renewal, because a change of the
+    // Until the first renewal, the process uses only half of the claim, because a change of the
     // server's clock can hide the delay of a message.
     const forMs = Math.min(CLAIM_MS, clock.atLeastUntil(Number(until))) / 2
     this.#hooks?.onGrant({ key, token, fence }, forMs)
@@ -158,7 +158,7 @@ export class RedisLocks implements LockStore {
 
   /**
    * Acquires again with the same token. The server then replies with the same grant and the rest of
-   * its claim. That rest counts from before the command was sent.
+   * its claim. This process counts that rest from before it sent the command.
    */
   async #confirm(key: string, token: string): Promise<void> {
     const clock = this.#link.clockOf(PREFIX + key)

@@ -34,8 +34,9 @@ export class RedisLookups {
   }
 
   async #runScript(key: string, request: LookupRequest, deadline: number): Promise<LookupReply> {
-    // A caller that repeats its token may get its lease again. So the undo of that lease must stop
-    // first.
+    // If an earlier lookup got no reply, its lease is being ended in the background (the undo).
+    // This lookup may have the same token, and so get that lease again. So the undo must stop
+    // first. Otherwise it would end the lease during the fill.
     if (this.#undos.size > 0) {
       await this.#link.withDeadline(deadline, 'lookup', this.#undos.stop(request.token))
     }
@@ -55,8 +56,8 @@ export class RedisLookups {
   }
 
   /**
-   * Ends the lease that a failed lookup may have taken. Otherwise other processes would wait,
-   * although no process fills the key.
+   * Starts to end the lease that a failed lookup may have taken (see undo.ts). Otherwise other
+   * processes would wait, although no process fills the key.
    */
   undoLease(key: string, { token, leaseMs }: LookupRequest): void {
     if (leaseMs === 0) return
@@ -83,8 +84,8 @@ export class RedisLookups {
     const clock = this.#link.clockOf(key)
     const sentAt = clock.now()
     try {
-      // The command carries the deadline of its caller. Without it, a frozen server could run the
-      // command later, and take a lease that no process uses.
+      // The command carries the deadline of its caller. Without the deadline, a frozen server could
+      // run the command later, and grant a lease that no process uses.
       const notAfter = this.#link.notAfter(key, deadline)
       const args = this.#arguments(request, notAfter, asksForEntry)
       const raw = await this.#link.run(lookupOrLease, key, args, { deadline, mayExtend: true })

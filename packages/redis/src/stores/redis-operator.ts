@@ -70,7 +70,7 @@ export class RedisOperator implements StoreOperator {
     const { masters } = await this.#masters()
     const master = masters.find((each) => each.name >= name)
     if (master === undefined) return { cursor: '', keys: [] }
-    // The master of the cursor has left, so the scan of the next one begins.
+    // If the master of the cursor has left the cluster, the scan of the next master begins.
     const from = master.name === name ? at : '0'
     const { names } = this.#link
     const pattern = names.pattern(BEGIN[kind])

@@ -141,11 +141,12 @@ class RedisStore implements StampedeStore {
   async lookup(key: string, request: LookupRequest): Promise<LookupReply> {
     // One deadline for all round trips of this lookup.
     const deadline = this.#link.deadline()
-    // Mostly undefined, because the process has recently confirmed that it missed no purge.
+    // Usually undefined, because the process has recently confirmed that it missed no purge.
     const confirmation = this.#requirePurges().confirm()
     if (confirmation !== undefined) await this.#confirmed(confirmation, deadline)
     const reply = await this.#lookups.find(key, request, deadline)
-    // If the lookup took long, the confirmation is too old now, and the entry may have been purged.
+    // If the lookup took long, the confirmation may be too old now. Then the entry may have been
+    // purged meanwhile.
     try {
       const newConfirmation = this.#requirePurges().confirm()
       if (newConfirmation !== undefined) await this.#confirmed(newConfirmation, deadline)
@@ -194,9 +195,9 @@ class RedisStore implements StampedeStore {
   }
 
   /**
-   * Purges the record before the log. So a process that gets the purge message cannot read the old
-   * entry again. Runs even while the breaker is open. Otherwise a purge could fail although Redis
-   * is available again.
+   * Purges the record, and then writes the purge log. So a process that gets the message of the log
+   * cannot read the old entry again. Runs even while the breaker is open. Otherwise a purge could
+   * fail although Redis is available again.
    */
   async purge(key: string, { soft }: { soft: boolean }): Promise<void> {
     const args = [soft ? 1 : 0, key, this.#link.names.wakePrefix]

@@ -17,7 +17,7 @@ function attempts() {
 }
 
 describe('the undo of a command', () => {
-  it('is tried until it succeeds, as long as its result may last', async () => {
+  it('is repeated until it succeeds, while the effect of the command may last', async () => {
     const undos = new Undos()
     const { seen, attempt } = attempts()
     undos.start('t', 30_000, attempt)
@@ -31,7 +31,7 @@ describe('the undo of a command', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  it('is given up when the effect of the command has ended by itself', async () => {
+  it('is not repeated after the effect of the command has ended by itself', async () => {
     const undos = new Undos()
     const { seen, attempt } = attempts()
     undos.start('t', 3_000, attempt)
@@ -42,7 +42,7 @@ describe('the undo of a command', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  it('is made for a command that may have run, not for one that was refused or never sent', () => {
+  it('is needed after a command that may have run, not after one that was refused or never sent', () => {
     const refused = Object.assign(new Error('OOM'), { name: 'ReplyError' })
     const failed = (cause?: unknown) => storeUnavailable('redis', 'begin', cause)
     expect(mayHaveRun(failed(new Error('no reply within 250 ms')))).toBe(true)

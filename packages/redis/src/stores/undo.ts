@@ -1,6 +1,6 @@
-// Undo of a command that may have run although no reply came. The undo repeats in the background
-// until Redis confirms it. A caller that repeats its command with the same token stops the undo
-// first.
+// Undo: ends a lease that a command may have taken although no reply came. The undo is repeated in
+// the background until Redis confirms it. A caller that repeats its command with the same token
+// stops the undo first.
 
 import { NotSent } from '../connection/last-error.ts'
 
@@ -13,12 +13,14 @@ export const RAN_LATE = 'Redis got the command after its deadline and ignored it
 const FIRST_DELAYS_MS = [50, 200, 500, 1_500]
 /** Delay before each later try. */
 const LATER_DELAY_MS = 2_000
-/** Most undos at a time. Beyond that, leases end only when their time is over. */
+/**
+ * Limit of undos at a time. Above it, a lease that no process uses ends only when its time is over.
+ */
 const MAX_UNDOS = 1_000
 
 /**
- * Whether the command that failed with this error may have run. False if it was refused or not
- * sent.
+ * Whether the command that failed with this error may have run. False if Redis replied with an
+ * error, or if the command was not sent.
  */
 export function mayHaveRun(error: unknown): boolean {
   const { cause } = error as { cause?: unknown }

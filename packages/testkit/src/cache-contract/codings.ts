@@ -11,7 +11,7 @@ const DECODERS = { br: brotliDecompressSync, gzip: gunzipSync } as const
 export function codingCases(adapter: CacheAdapter): void {
   const page = { body: TEXT, headers: { 'content-type': 'text/plain', etag: '"v1"' } }
 
-  it('are made once, after the first response, and serve clients that accept their coding', async () => {
+  it('are made once, after the first response, for clients that accept their coding', async () => {
     const { runs, start } = setUp(adapter, () => page)
     await using app = await start({ compress: true })
     const url = `${app.url}/a`
@@ -39,7 +39,7 @@ export function codingCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(1)
   })
 
-  it('share conditions with the plain form, which clients without the coding get', async () => {
+  it('have ETags of their own, which clients without the coding cannot use in conditions', async () => {
     const { runs, start } = setUp(adapter, () => page)
     await using app = await start({ compress: { codings: ['gzip'] } })
     const url = `${app.url}/a`
@@ -106,7 +106,7 @@ export function codingCases(adapter: CacheAdapter): void {
     expect(hit.lines.vary).toEqual(miss.lines.vary)
   })
 
-  it('are made again when a refresh brings a new response', async () => {
+  it('are made again after a refresh brings a new response', async () => {
     const { clock, start } = setUp(adapter, ({ path }, run) => ({
       ...page,
       body: `${path} ${run} ${TEXT}`,

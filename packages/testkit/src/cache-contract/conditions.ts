@@ -24,7 +24,7 @@ export function conditionCases(adapter: CacheAdapter): void {
   ] as const
 
   it.each(Object.keys(bodies))(
-    'sends 304 to the first client if it has the response, and stores the full response: %s',
+    'sends 304 to the client of a miss if it has this version, and stores the full response: %s',
     async (name) => {
       for (const [validator, condition] of validators) {
         const { runs, start } = setUp(adapter, () => {
@@ -48,14 +48,14 @@ export function conditionCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('sends the full response to the first client if it has another version', async () => {
+  it('sends the full response to the client of a miss if it has another version', async () => {
     const { start } = setUp(adapter, () => ({ headers: { etag: '"v2"' } }))
     await using app = await start()
     const answer = await ask(`${app.url}/a`, { headers: { 'if-none-match': '"v1"' } })
     expect([answer.status, answer.body]).toEqual([200, 'run 1'])
   })
 
-  it('sends the first client a 304 with all fields of the response if nothing is stored', async () => {
+  it('sends 304 with all fields of the response to the client of a miss even if nothing is stored', async () => {
     const own = { 'set-cookie': ['a=1', 'b=2'], 'x-own': 'yes', 'content-type': 'text/x-own' }
     const { start } = setUp(adapter, ({ path }) => ({
       headers: { ...own, ...(path === '/date' ? { 'last-modified': CHANGED } : { etag: '"v1"' }) },
@@ -80,7 +80,7 @@ export function conditionCases(adapter: CacheAdapter): void {
     }
   })
 
-  it('sends 304 for an ETag that it minted, after the entry expired and was filled again', async () => {
+  it('sends 304 for an ETag that the cache added, also after another fill of the entry', async () => {
     const { clock, runs, start } = setUp(adapter, () => ({ body: 'the same' }))
     await using app = await start()
     const { headers } = await ask(`${app.url}/a`)
@@ -90,7 +90,7 @@ export function conditionCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe('the same')
   })
 
-  it('sends the full response to all clients other than the first', async () => {
+  it('sends the full response to waiters without a condition if the leader gets a 304', async () => {
     const gate = createGate()
     const { arrivals, runs, start } = setUp(adapter, async () => {
       await gate.opened
@@ -115,7 +115,7 @@ export function conditionCases(adapter: CacheAdapter): void {
     for (const other of await Promise.all(others)) expect(other.body).toBe('the page')
   })
 
-  it('stores a slow response in full although its first client needs only a 304', async () => {
+  it('stores a slow response in full even if the client of the miss gets only a 304', async () => {
     const { runs, start } = setUp(adapter, () => ({
       headers: { etag: '"v1"' },
       body: Readable.from(slow()),
@@ -127,7 +127,7 @@ export function conditionCases(adapter: CacheAdapter): void {
     expect([next.body, runs.count]).toEqual(['the page', 1])
   })
 
-  it('sends 304 even if the body is too large to be stored', async () => {
+  it('sends 304 even if the body is too large to store', async () => {
     const { start } = setUp(adapter, () => ({
       headers: { etag: '"v1"', 'x-own': 'yes' },
       body: Readable.from(slow()),
@@ -140,7 +140,7 @@ export function conditionCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe('the page')
   })
 
-  it('stores no response whose handler throws in the middle, and no error page after it', async () => {
+  it('stores neither a response whose handler throws in the middle nor the error page', async () => {
     const { start } = setUp(adapter, (_seen, run, res) => {
       if (run > 1) return { headers: { etag: '"v1"' }, body: 'the page' }
       res.setHeader('ETag', '"v1"').write('the ')
@@ -151,7 +151,7 @@ export function conditionCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe('the page')
   })
 
-  it('stores nothing of a stream that breaks after its client got a 304', async () => {
+  it('stores nothing of a stream that breaks after the client got a 304', async () => {
     const { happened, start } = setUp(adapter, (_seen, run) => ({
       headers: { etag: '"v1"' },
       body: run > 1 ? 'the page' : Readable.from(broken()),

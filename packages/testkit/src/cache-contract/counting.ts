@@ -6,7 +6,7 @@ import type { CacheAdapter } from './adapter.ts'
 import { setUp } from './bench.ts'
 
 export function countingCases(adapter: CacheAdapter): void {
-  it('counts each request once: as a hit, a miss or a bypass with its reason', async () => {
+  it('counts each request once, as a hit, a miss or a bypass with its reason', async () => {
     const gate = createGate()
     const { arrivals, clock, happened, stampede, start } = setUp(adapter, async () => {
       await gate.opened
@@ -38,7 +38,7 @@ export function countingCases(adapter: CacheAdapter): void {
     ])
   })
 
-  it('counts the client of a failed run as stale if it gets the stale entry', async () => {
+  it('counts a failed run as stale if its client gets the stale entry', async () => {
     const { clock, happened, stampede, start } = setUp(adapter, (_seen, run) =>
       run === 1 ? {} : { status: 503 },
     )
@@ -55,7 +55,7 @@ export function countingCases(adapter: CacheAdapter): void {
     })
   })
 
-  it('counts each run of a response that is not shareable as a miss, with the reason', async () => {
+  it('counts each run of a response that cannot be shared as a miss, with the reason', async () => {
     const { stampede, start } = setUp(adapter, () => ({ headers: { 'set-cookie': 'id=1' } }))
     await using app = await start()
     for (let i = 0; i < 3; i++) await ask(`${app.url}/a`)

@@ -27,7 +27,7 @@ function headOf(url: string): Promise<IncomingMessage> {
 
 export function freshnessCases(adapter: CacheAdapter): void {
   it.each(['max-age=10, must-revalidate', 'max-age=10, proxy-revalidate', 's-maxage=10'])(
-    'makes the next client wait instead of serving stale if the response has %s',
+    'makes the next client wait for a new response, and serves no stale one, with %s',
     async (control) => {
       const { clock, runs, start } = setUp(adapter, () => says(control))
       await using app = await start({ staleWhileRevalidateMs: 60_000, staleIfErrorMs: 60_000 })
@@ -42,7 +42,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('prefers s-maxage to max-age, longer or shorter', async () => {
+  it('prefers s-maxage to max-age, whether s-maxage is longer or shorter', async () => {
     const { runs, start } = setUp(adapter, ({ path }) =>
       says(path === '/shared' ? 'max-age=0, s-maxage=60' : 'max-age=60, s-maxage=0'),
     )
@@ -66,7 +66,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
   )
 
   it.each(['99999999999', '99999999999999999999999999'])(
-    'takes a max-age of %s as a very long time, without an overflow',
+    'treats a max-age of %s as a very long time, without an overflow',
     async (seconds) => {
       const { clock, runs, start } = setUp(adapter, () => says(`max-age=${seconds}`))
       await using app = await start({ ttlMs: undefined })
@@ -79,7 +79,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('adds the Age that an upstream cache sent to the age of the response', async () => {
+  it('adds the Age field of an upstream cache to the age of the response', async () => {
     const { clock, start } = setUp(adapter, () => says('max-age=60', { age: '50' }))
     await using app = await start({ ttlMs: undefined })
     await ask(`${app.url}/a`)
@@ -94,7 +94,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe('run 2')
   })
 
-  it('counts the age of an old response from its Date', async () => {
+  it('counts the age of an old response from its Date field', async () => {
     const { clock, start } = setUp(adapter, ({ path }) => {
       const at = (seconds: number) => new Date(clock.wallNow() + seconds * 1000).toUTCString()
       const date = at(-50)
@@ -121,7 +121,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
     ['max-age', { 'cache-control': 'max-age=4' }, undefined],
     ['ttlMs', {}, 4_000],
   ] as const)(
-    'counts Age and %s from the head of the response, even if the body takes long',
+    'counts Age and %s from the arrival of the head, even if the body takes long',
     async (_what, headers, ttlMs) => {
       const { clock, runs, body, happened, start } = slowBody(adapter, headers)
       await using app = await start({ ttlMs })
@@ -182,7 +182,7 @@ export function freshnessCases(adapter: CacheAdapter): void {
     expect([refreshed.body, statusOf(refreshed)]).toEqual(['run 2', 'Stampede; hit; ttl=2'])
   })
 
-  it('sends a client that joins a streamed body an Age counted from the head', async () => {
+  it('sends a client that joins a streamed body an Age counted from the arrival of the head', async () => {
     const { clock, body, arrivals, start } = slowBody(adapter, { 'cache-control': 'max-age=4' })
     await using app = await start({ ttlMs: undefined, collapse: 'stream' })
     const leader = await headOf(`${app.url}/a`)

@@ -6,7 +6,7 @@ import type { CacheAdapter } from './adapter.ts'
 import { setUp, statusOf } from './bench.ts'
 
 export function journeyCases(adapter: CacheAdapter): void {
-  it('sends on a hit the bytes and fields of the miss, for each way to respond', async () => {
+  it('sends the same bytes and fields on a hit as on the miss, for each way to respond', async () => {
     const app = await adapter.startWays({ ttlMs: 60_000 })
     await using _ = app
     for (const way of app.ways) {
@@ -51,7 +51,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(answers.filter((each) => /collapsed|; hit/.test(statusOf(each)))).toHaveLength(19)
   })
 
-  it('serves stale at once, and sends a background refresh through the whole app', async () => {
+  it('serves a stale response at once, and refreshes it in the background through the whole app', async () => {
     const { clock, seen: runs, start } = setUp(adapter)
     await using app = await start({ staleWhileRevalidateMs: 60_000 })
     await ask(`${app.url}/a?x=1`)
@@ -66,7 +66,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(2)
   })
 
-  it('makes the client whose request refreshes wait if revalidate is foreground', async () => {
+  it('makes the client of a stale response wait for the refresh if revalidate is foreground', async () => {
     const { clock, seen: runs, start } = setUp(adapter)
     await using app = await start({ staleWhileRevalidateMs: 60_000, revalidate: 'foreground' })
     await ask(`${app.url}/a`)
@@ -77,7 +77,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(2)
   })
 
-  it('serves stale in place of a 503, but not in place of a 404', async () => {
+  it('serves a stale response in place of a 503, but not in place of a 404', async () => {
     const { clock, start } = setUp(adapter, (_seen, run) => ({
       status: [200, 503, 404][run - 1] ?? 200,
     }))
@@ -110,7 +110,7 @@ export function journeyCases(adapter: CacheAdapter): void {
   })
 
   it.each([429, 401, 400])(
-    'keeps the stored page for other clients after a refresh got a %d',
+    'keeps the stored page for other clients after a refresh ended with a %d',
     async (refusal) => {
       const {
         clock,
@@ -133,7 +133,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('passes an event stream through, so that no request waits for its end', async () => {
+  it('does not store an event stream, so that no request waits for its end', async () => {
     const { seen: runs, start } = setUp(adapter, () => ({
       headers: { 'content-type': 'text/event-stream' },
     }))
@@ -148,17 +148,20 @@ export function journeyCases(adapter: CacheAdapter): void {
     ['GET', { cookie: 'a=1' }, 'Stampede; fwd=bypass; detail=cookie'],
     ['GET', { authorization: 'Basic x' }, 'Stampede; fwd=bypass; detail=authorization'],
     ['GET', { 'if-match': '"x"' }, 'Stampede; fwd=bypass; detail=precondition'],
-  ] as const)('passes a %s request with %o through', async (method, headers, expected) => {
-    const { seen: runs, start } = setUp(adapter)
-    await using app = await start()
-    for (const run of [1, 2]) {
-      const answer = await ask(`${app.url}/a`, { method, headers })
-      expect([answer.body, statusOf(answer)]).toEqual([`run ${run}`, expected])
-    }
-    expect(runs).toHaveLength(2)
-  })
+  ] as const)(
+    'forwards a %s request with %o to the handler without storing the response',
+    async (method, headers, expected) => {
+      const { seen: runs, start } = setUp(adapter)
+      await using app = await start()
+      for (const run of [1, 2]) {
+        const answer = await ask(`${app.url}/a`, { method, headers })
+        expect([answer.body, statusOf(answer)]).toEqual([`run ${run}`, expected])
+      }
+      expect(runs).toHaveLength(2)
+    },
+  )
 
-  it('keys by host, path and query, for any order of the parameters', async () => {
+  it('uses host, path and query as the key, for any order of the parameters', async () => {
     const { seen: runs, start } = setUp(adapter)
     await using app = await start()
     await ask(`${app.url}/a?x=1&y=2`)
@@ -170,7 +173,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(4)
   })
 
-  it('stores a response for each selection of the fields in Vary', async () => {
+  it('stores one response for each value of the fields in Vary', async () => {
     const { seen: runs, start } = setUp(adapter, (seen) => ({
       headers: { vary: 'X-Lang' },
       body: `in ${seen.headers['x-lang'] ?? 'none'}`,
@@ -196,7 +199,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(2)
   })
 
-  it('hides conditions and ranges from a handler that fills, and applies them to the entry', async () => {
+  it('hides conditions and ranges from the handler of a miss, and applies them to the entry', async () => {
     const { seen: runs, start } = setUp(adapter, () => ({ headers: { etag: '"v1"' } }))
     await using app = await start()
     const headers = { 'if-none-match': '"v0"', range: 'bytes=0-0' }
@@ -208,7 +211,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(1)
   })
 
-  it('obeys Stampede-Cache-Control, and removes it from every response', async () => {
+  it('obeys Stampede-Cache-Control, and removes the field from every response', async () => {
     const {
       clock,
       seen: runs,
@@ -238,7 +241,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     }
   })
 
-  it('obeys a targeted field of another cache only if targetedFields names it, and passes it on', async () => {
+  it('obeys CDN-Cache-Control only if targetedFields names the field, and sends it on', async () => {
     const headers = { 'cache-control': 'no-store', 'CDN-Cache-Control': 'max-age=5' }
     const { seen: runs, start } = setUp(adapter, () => ({ headers }))
     await using deaf = await start()
@@ -252,7 +255,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(2)
   })
 
-  it('cuts ranges out of an entry after it ran the handler without a range', async () => {
+  it('sends ranges of an entry that it filled without a range', async () => {
     const { seen: runs, start } = setUp(adapter, () => ({
       headers: { etag: '"e"' },
       body: '0123456789',
@@ -277,7 +280,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(1)
   })
 
-  it('mints an ETag for an entry, which a refresh without a change keeps', async () => {
+  it('adds an ETag to an entry, which stays the same after a refresh without a change', async () => {
     const { clock, seen: runs, start } = setUp(adapter, () => ({ body: 'the same' }))
     await using app = await start()
     const miss = await ask(`${app.url}/a`)
@@ -294,7 +297,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect((await ask(`${plain.url}/plain`)).headers).not.toHaveProperty('etag')
   })
 
-  it('obeys the Cache-Control of a request only if the option requestDirectives is set', async () => {
+  it('obeys Cache-Control of a request only if the option requestDirectives is respect', async () => {
     const { clock, seen: runs, start } = setUp(adapter)
     await using deaf = await start()
     await using app = await start({ requestDirectives: 'respect' })
@@ -313,7 +316,7 @@ export function journeyCases(adapter: CacheAdapter): void {
     expect(runs).toHaveLength(4)
   })
 
-  it('stores no response larger than maxBodyBytes, and sends it in full', async () => {
+  it('does not store a response larger than maxBodyBytes, but sends it in full', async () => {
     const big = 'x'.repeat(5_000)
     const { seen: runs, start } = setUp(adapter, () => ({ body: big }))
     await using app = await start({ maxBodyBytes: 4_999 })

@@ -5,7 +5,7 @@ import type { CacheAdapter } from './adapter.ts'
 import { get, pipelined, setUp, statusOf, untilClose } from './bench.ts'
 
 export function keyCases(adapter: CacheAdapter): void {
-  it('stores one variant for the same accepted codings in any order', async () => {
+  it('stores one variant for equal Accept-Encoding fields in any order', async () => {
     const { runs, start } = setUp(adapter, () => ({ headers: { vary: 'Accept-Encoding' } }))
     await using app = await start()
     const asking = (codings: string) =>
@@ -18,7 +18,7 @@ export function keyCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('sends a coded body only to clients that accept its coding, even without Vary in the response', async () => {
+  it('sends a compressed body only to clients that accept it, even without Vary in the response', async () => {
     const { runs, start } = setUp(adapter, ({ headers }) =>
       headers['accept-encoding'] === 'gzip'
         ? { headers: { 'content-encoding': 'gzip' }, body: 'coded' }
@@ -34,7 +34,7 @@ export function keyCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('stores the variant of a new client after another client made up 200 variants', async () => {
+  it('still stores the variant of a client after another client made up 200 variants', async () => {
     const { runs, start } = setUp(adapter, (seen) => ({
       headers: { vary: 'X-Made-Up' },
       body: `for ${seen.headers['x-made-up']}`,
@@ -54,7 +54,7 @@ export function keyCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(201)
   })
 
-  it('serves each client its own variant when a response changes its Vary', async () => {
+  it('sends each client its own variant even when a response changes its Vary', async () => {
     let says: 'X-Lang' | 'X-Tone' | undefined = 'X-Lang'
     const { clock, start } = setUp(adapter, (seen) => ({
       headers: says === undefined ? {} : { vary: says },
@@ -84,7 +84,7 @@ export function keyCases(adapter: CacheAdapter): void {
     await expectAll((lang) => `X-Lang ${lang}`)
   })
 
-  it('does not share a response that echoes the Origin of its request, even without Vary: Origin', async () => {
+  it('does not share a response that repeats the Origin of its request, even without Vary: Origin', async () => {
     const { start } = setUp(adapter, ({ path, headers: { origin } }) => ({
       headers: {
         'access-control-allow-origin': String(origin),
@@ -104,7 +104,7 @@ export function keyCases(adapter: CacheAdapter): void {
     }
   })
 
-  it('stores a response for each JSONP callback in the query', async () => {
+  it('stores one response for each JSONP callback in the query', async () => {
     const { runs, start } = setUp(adapter, ({ query }) => ({
       headers: { 'content-type': 'text/javascript' },
       body: `${new URLSearchParams(query).get('callback')}({"a":1})`,
@@ -119,7 +119,7 @@ export function keyCases(adapter: CacheAdapter): void {
   })
 
   it.each(['X-Forwarded-Host: evil.test', 'X-Forwarded-Proto: http', 'X-Original-URL: /evil'])(
-    'serves no response to others that one client changed by %s',
+    'sends no other client a response that one client changed by %s',
     async (field) => {
       const name = field.split(':', 1).join().toLowerCase()
       const { runs, start } = setUp(adapter, ({ headers }) => ({
@@ -143,7 +143,7 @@ export function keyCases(adapter: CacheAdapter): void {
     ['the host in capitals', 'SHOP.test', '/a'],
     ['parameters out of order', 'shop.test', '/a?b=1&a=2'],
     ['a bare ?', 'shop.test', '/a?'],
-  ])('stores no redirect that the app sends because of %s', async (_what, host, target) => {
+  ])('stores no redirect that the handler sends because of %s', async (_what, host, target) => {
     const { runs, start } = setUp(adapter, ({ url, headers }) => {
       const { pathname, searchParams } = new URL(url, 'http://shop.test')
       searchParams.sort()
@@ -167,7 +167,7 @@ export function keyCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('distinguishes a cookie in the key from text that only some parsers take for that cookie', async () => {
+  it('distinguishes a cookie in the key from text that only some parsers treat as that cookie', async () => {
     const { start } = setUp(adapter, ({ headers }) => ({ body: String(headers.cookie) }))
     await using app = await start({ cookies: { key: ['lang'] } })
     const cookies = ['a=1;\tlang=en', 'lang =en', 'lang=en', 'b=1; lang=en ; a=1']

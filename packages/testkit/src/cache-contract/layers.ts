@@ -29,26 +29,23 @@ export function layerCases(adapter: CacheAdapter): void {
   it.each([
     ['at once', () => Buffer.from('abc')],
     ['as a stream', () => Readable.from([Buffer.from('abc')])],
-  ])(
-    'cannot change the entry when they change a chunk in place that was sent %s',
-    async (_, body) => {
-      const { clock, happened, runs, start } = setUp(adapter, () => ({ body: body() }), {
-        outside: reversing,
-      })
-      await using app = await start({ staleWhileRevalidateMs: 60_000 })
-      const miss = await ask(`${app.url}/a`)
-      await happened('fill.committed')
-      const hits = [await ask(`${app.url}/a`), await ask(`${app.url}/a`)]
-      await clock.advance(11_000)
-      const stale = await ask(`${app.url}/a`)
-      await happened('fill.committed', 2)
-      const next = [await ask(`${app.url}/a`), await ask(`${app.url}/a`)]
-      expect(bodiesOf([miss, ...hits, stale, ...next])).toEqual(Array(6).fill('cba'))
-      expect(runs.count).toBe(2)
-    },
-  )
+  ])('cannot change the entry by changing a chunk of a response sent %s', async (_, body) => {
+    const { clock, happened, runs, start } = setUp(adapter, () => ({ body: body() }), {
+      outside: reversing,
+    })
+    await using app = await start({ staleWhileRevalidateMs: 60_000 })
+    const miss = await ask(`${app.url}/a`)
+    await happened('fill.committed')
+    const hits = [await ask(`${app.url}/a`), await ask(`${app.url}/a`)]
+    await clock.advance(11_000)
+    const stale = await ask(`${app.url}/a`)
+    await happened('fill.committed', 2)
+    const next = [await ask(`${app.url}/a`), await ask(`${app.url}/a`)]
+    expect(bodiesOf([miss, ...hits, stale, ...next])).toEqual(Array(6).fill('cba'))
+    expect(runs.count).toBe(2)
+  })
 
-  it('cannot change the entry when they change the bytes of a range', async () => {
+  it('cannot change the entry by changing the bytes of a range', async () => {
     const { happened, start } = setUp(adapter, () => ({ body: Buffer.from('abcdef') }), {
       outside: reversing,
     })
@@ -61,7 +58,7 @@ export function layerCases(adapter: CacheAdapter): void {
   })
 
   it.each(['wait', 'stream'])(
-    'cannot change the responses of waiters when they change a chunk (collapse: %s)',
+    'cannot change the responses of waiters by changing a chunk (collapse: %s)',
     async (collapse) => {
       const gate = createGate()
       const { arrivals, runs, start } = setUp(

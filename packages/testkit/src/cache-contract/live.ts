@@ -133,15 +133,16 @@ async function scene(
 }
 
 export function liveCases(adapter: CacheAdapter): void {
-  describe('from a stream', () => casesOf(adapter, sceneOf(adapter, 'a stream')))
+  describe('from a source stream', () => casesOf(adapter, sceneOf(adapter, 'a stream')))
   // If a handler writes to `res` itself, a framework that writes last no longer writes the
   // response.
   if (!adapter.writesLast)
-    describe('from a handler that writes', () => casesOf(adapter, sceneOf(adapter, 'writes')))
+    describe('from a handler that writes in pieces', () =>
+      casesOf(adapter, sceneOf(adapter, 'writes')))
 }
 
 function casesOf(adapter: CacheAdapter, scene: Start): void {
-  test('reaches its followers before its end, with the same bytes for all', async () => {
+  test('reaches followers before its end, with the same bytes for all', async () => {
     const { runs, lead, port } = await scene()
     const { leader, followers } = await lead()
     runs[0]?.end('two')
@@ -203,7 +204,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     expect(followers[1]?.text).toBe('one two')
   })
 
-  test('breaks off for all followers if its source breaks, and the next request runs the handler', async () => {
+  test('breaks off for all followers if the source breaks, and the next request runs the handler', async () => {
     const { runs, lead, port } = await scene()
     const { leader, followers } = await lead()
     leader.ended.catch(() => {})
@@ -218,7 +219,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     expect(await next.ended).toBe('whole')
   })
 
-  test('breaks off if it has fewer bytes than its Content-Length', async () => {
+  test('breaks off if the body is shorter than its Content-Length', async () => {
     const { runs, lead } = await scene({}, { ...BYTES, 'content-length': '100' })
     const { followers } = await lead()
     expect(followers[0]?.headers).toMatchObject({ 'content-length': '100' })
@@ -226,7 +227,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     for (const each of followers) expect(await each.ended).toBe('broken')
   })
 
-  test('continues for its followers if it becomes too large to store', async () => {
+  test('continues for its followers if the body becomes too large to store', async () => {
     const { runs, lead, port } = await scene({ maxBodyBytes: 20_000 })
     const { leader, followers } = await lead()
     for (let n = 0; n < 10; n++) {
@@ -278,7 +279,7 @@ function casesOf(adapter: CacheAdapter, scene: Start): void {
     runs[0]?.end()
   })
 
-  test('is not sent to a request with other values of its Vary fields', async () => {
+  test('is not sent to a request with other values of the Vary fields', async () => {
     const { runs, lead, port } = await scene({}, { ...BYTES, vary: 'accept-language' })
     await lead('english', 0)
     const german = open(port, { 'accept-language': 'de' })

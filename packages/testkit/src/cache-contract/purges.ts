@@ -61,7 +61,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     }
   })
 
-  it('remove a path on the named host only', async () => {
+  it('remove a path only on the host that the purge names', async () => {
     const bench = setUp(adapter)
     await using app = await bench.start()
     const hosts = ['one.test', 'ONE.test:8080', 'two.test'].map((host) => at('/a', { host }))
@@ -102,7 +102,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect(await value()).not.toEqual(before)
   })
 
-  it('remove an entry by the tags of its own response', async () => {
+  it('remove an entry by the tags that the tags option gives it', async () => {
     const bench = setUp(adapter, ({ path }, _run, res) => {
       res.setHeader('x-about', path.slice(1))
       return {}
@@ -124,7 +124,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect(await leftBy(bench, app, ['/a'], { tag: 'a' })).toEqual([])
   })
 
-  it('remove an entry by the tags of its Surrogate-Key and Cache-Tag, which no client gets', async () => {
+  it('remove an entry by the tags in Surrogate-Key and Cache-Tag of its response', async () => {
     const lines = { 'Surrogate-Key': ['a  list', 'b'], 'Cache-Tag': 'c, two words,', 'x-own': '1' }
     const bench = setUp(adapter, () => ({ headers: { ...lines, 'Cache-Groups': '"a", "g"' } }))
     await using app = await bench.start()
@@ -191,7 +191,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('need the tags of a response, which is not stored if the tags callback fails', async () => {
+  it('cannot miss a page without its tags, because no page is stored if the tags callback fails', async () => {
     const { runs, start } = setUp(adapter)
     const tags = () => {
       throw new Error('no product')
@@ -210,7 +210,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     warned.mockRestore()
   })
 
-  it('remove the cache groups that a response to a POST names, not those of a GET', async () => {
+  it('remove the cache groups that the response to a POST names, and not those that a GET names', async () => {
     const bench = setUp(adapter, (_seen, _run, res) => ({
       headers: {
         'cache-groups': '"list"',
@@ -245,7 +245,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect(await isHit(app, a)).toBe(false)
   })
 
-  it('leave a stale page, which is refreshed once, if they are soft', async () => {
+  it('keep a stale page, which is refreshed once, if the purge is soft', async () => {
     const { clock, happened, stampede, start } = setUp(adapter)
     await using app = await start({ tags: ['t'], staleWhileRevalidateMs: 5_000 })
     await ask(`${app.url}/a`)
@@ -263,7 +263,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe('run 3')
   })
 
-  it('leave a page only for errors if they are soft and there is no stale window', async () => {
+  it('keep a page only in place of errors if the purge is soft and there is no stale window', async () => {
     const { stampede, start } = setUp(adapter, (_seen, run) => (run === 2 ? { status: 503 } : {}))
     await using app = await start({ tags: ['t'], staleIfErrorMs: 5_000 })
     await ask(`${app.url}/a`)
@@ -275,7 +275,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe('run 3')
   })
 
-  it('keep a page from replacing an error if they come while the handler runs', async () => {
+  it('prevent a page from replacing an error if the purge comes while the handler runs', async () => {
     const gate = createGate()
     const { clock, runs, stampede, start } = setUp(adapter, async (_seen, run) => {
       if (run === 1) return {}
@@ -297,7 +297,7 @@ export function purgeCases(adapter: CacheAdapter): void {
     ['path', { path: '/a' }],
     ['route', { route: '/:id' }],
     ['everything', { all: true }],
-  ])('refuse the response of a run that began before a purge by %s', async (_, target) => {
+  ])('refuse the response of a handler that started before a purge by %s', async (_, target) => {
     const gate = createGate()
     const { arrivals, runs, stampede, start } = setUp(adapter, async (_seen, run) => {
       if (run === 1) await gate.opened
@@ -317,7 +317,7 @@ export function purgeCases(adapter: CacheAdapter): void {
   it.each([
     ['in the store alone', { l1: { maxBytes: 0 } }],
     ['in memory alone', { store: tooSmallStore() }],
-  ])('remove pages by tag, also 404 pages, if they are stored %s', async (_, options) => {
+  ])('remove pages by tag, also 404 pages, if the pages are stored %s', async (_, options) => {
     const bench = setUp(
       adapter,
       ({ path }) => ({ status: path === '/none' ? 404 : 200, body: 'x'.repeat(2_000) }),

@@ -35,7 +35,7 @@ export function rangeCases(adapter: CacheAdapter): void {
   }
 
   it.each(Object.keys(bodies))(
-    'sends 206 or 416 to the first client, and stores the full response: %s',
+    'sends 206 or 416 to the client of a miss, and stores the full response: %s',
     async (name) => {
       const { runs, start } = setUp(adapter, () => {
         const says = bodies[name]?.()
@@ -80,7 +80,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('sends the first client the full response unless it requests a single byte range', async () => {
+  it('sends the client of a miss the full response unless it requests a single byte range', async () => {
     const { start } = setUp(adapter, () => ({ body: TEXT }))
     await using app = await start()
     for (const range of ['bytes=0-1,3-4', 'bytes=4-3', 'bytes=x', 'lines=0-1', 'bytes=', '0-1']) {
@@ -89,14 +89,14 @@ export function rangeCases(adapter: CacheAdapter): void {
     }
   })
 
-  it('sends the first client a stream without a length in full, and cuts ranges from the entry', async () => {
+  it('sends the client of a miss a stream of unknown length in full, and later ranges of the entry', async () => {
     const { start } = setUp(adapter, () => ({ body: stream('01234', '56789') }))
     await using app = await start()
     expect(shown(await whole(`${app.url}/a`, bytes('3-5')))).toEqual([200, undefined, TEXT])
     expect(shown(await whole(`${app.url}/a`, bytes('3-5')))).toEqual([206, 'bytes 3-5/10', '345'])
   })
 
-  it('compares the If-Range of the first client strongly', async () => {
+  it('compares If-Range strongly on a miss', async () => {
     const { start } = setUp(adapter, ({ path }) => ({
       body: TEXT,
       headers: path.startsWith('/weak')
@@ -122,7 +122,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     }
   })
 
-  it('checks a condition of the first client before its range', async () => {
+  it('checks If-None-Match before Range on a miss', async () => {
     const { start } = setUp(adapter, () => ({ body: TEXT, headers: { etag: '"v1"' } }))
     await using app = await start()
     const cases = [
@@ -138,7 +138,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     }
   })
 
-  it('sends a response with a status other than 200 as the handler made it', async () => {
+  it('sends a response with a status other than 200 as the handler made it, without a range', async () => {
     const own = { 'content-range': 'bytes 0-1/9' }
     const { start } = setUp(adapter, ({ path }) => ({
       status: Number(path.slice(1, 4)),
@@ -162,7 +162,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     expired: { 'cache-control': 'max-age=0' },
   }
   it.each(Object.keys(unstored))(
-    'cuts a range out of an unstored response if the handler offers ranges: %s',
+    'sends a range of a response that is not stored if the handler offers ranges: %s',
     async (reason) => {
       for (const [i, body] of [TEXT, stream(TEXT), stream(...TEXT)].entries()) {
         const { start } = setUp(adapter, () => ({
@@ -191,7 +191,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('sends an unstored response in full if the handler offers no ranges', async () => {
+  it('sends a response that is not stored in full if the handler offers no ranges', async () => {
     const { start } = setUp(adapter, () => ({
       headers: { 'cache-control': 'private', 'content-length': '10' },
       body: stream(TEXT),
@@ -205,7 +205,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     ['416', bytes('99-'), 416, undefined],
     ['304', { headers: { 'if-none-match': '"v1"' } }, 304, ''],
   ] as const)(
-    'sends %s before the source ends if the response is not stored',
+    'sends %s before the source ends even if the response is not stored',
     async (_, options, status, body) => {
       const gate = createGate()
       let source: Readable | undefined
@@ -239,7 +239,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('keeps a connection usable after parts of stored and unstored responses', async () => {
+  it('keeps a connection usable after 206, 416 and 304 responses', async () => {
     const { start } = setUp(adapter, ({ path }) => ({
       headers: {
         'content-length': '10',
@@ -263,7 +263,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     expect(answers.at(-1)?.body).toBe(TEXT)
   })
 
-  it('sends waiters the full response if the first client leaves with its part', async () => {
+  it('sends waiters the full response if the leader leaves after its range', async () => {
     const gate = createGate()
     const { arrivals, runs, start } = setUp(adapter, () => {
       async function* body() {
@@ -285,7 +285,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(1)
   })
 
-  it('streams the full response to followers while the first client gets a part', async () => {
+  it('streams the full response to followers while the leader gets a range', async () => {
     const gate = createGate()
     const { arrivals, runs, start } = setUp(adapter, () => {
       async function* body() {
@@ -306,7 +306,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(1)
   })
 
-  it('sends waiters the full response if the first client leaves in the middle of its part', async () => {
+  it('sends waiters the full response if the leader leaves in the middle of its range', async () => {
     const [gate, gone] = [createGate(), createGate()]
     const { arrivals, runs, start } = setUp(adapter, (_seen, run, res) => {
       if (run === 1) res.once('close', gone.open)
@@ -334,7 +334,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('sends waiters the full response if the first client never reads its part', async () => {
+  it('sends waiters the full response if the leader never reads its range', async () => {
     const large = Buffer.alloc(8 * 1024 * 1024, 'x')
     const chunks = Array.from({ length: 128 }, (_, i) =>
       large.subarray(i * 65_536, (i + 1) * 65_536),
@@ -363,7 +363,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(1)
   })
 
-  it('stores nothing if the source breaks after the part of the first client', async () => {
+  it('stores nothing if the source breaks after the range of the leader', async () => {
     const { start } = setUp(adapter, (_seen, run) => {
       async function* broken() {
         yield Buffer.from('01234')
@@ -382,7 +382,7 @@ export function rangeCases(adapter: CacheAdapter): void {
     expect([next.body, statusOf(next)]).toEqual([TEXT, STORED])
   })
 
-  it('stores the full response if a range request causes the refresh', async () => {
+  it('stores the full response if a range request starts the refresh', async () => {
     const { clock, happened, start } = setUp(adapter, (_seen, run) => ({
       body: `${run}123456789`,
       headers: { etag: `"v${run}"` },

@@ -9,7 +9,7 @@ import { setUp, statusOf } from './bench.ts'
 
 export function refreshCases(adapter: CacheAdapter): void {
   it.each([404, 403, 301])(
-    'pass a %d on, which does not count as a failure that stale may replace',
+    'sends a %d to the client, because it is no failure that a stale response may replace',
     async (status) => {
       const { clock, start } = setUp(adapter, (_seen, run) =>
         run === 1 ? {} : { status, headers: { location: '/elsewhere' } },
@@ -23,7 +23,7 @@ export function refreshCases(adapter: CacheAdapter): void {
   )
 
   it.each([500, 502, 503, 504])(
-    'serve stale in place of a %d until the window is over',
+    'keeps the stale response in place of a %d until the stale-if-error window is over',
     async (status) => {
       const { clock, start } = setUp(adapter, (_seen, run) => (run === 1 ? {} : { status }))
       await using app = await start({ staleIfErrorMs: 60_000 })
@@ -39,7 +39,7 @@ export function refreshCases(adapter: CacheAdapter): void {
   )
 
   it.each([404, 410])(
-    'drop a page if the handler responds %d to a background refresh',
+    'removes the page if the handler responds %d in the background',
     async (status) => {
       const { clock, happened, start } = setUp(adapter, (_seen, run) =>
         run === 1 ? {} : { status },
@@ -55,7 +55,7 @@ export function refreshCases(adapter: CacheAdapter): void {
   )
 
   it.each([undefined, 'max-age=60'])(
-    'do not replace a page by an empty 204 with Cache-Control: %s',
+    'does not replace a page by an empty 204 with Cache-Control: %s',
     async (control) => {
       const headers = control === undefined ? {} : { 'cache-control': control }
       const { clock, happened, start } = setUp(adapter, (_seen, run) =>
@@ -71,7 +71,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('store an empty 204 with explicit freshness if no page was stored', async () => {
+  it('stores an empty 204 with explicit freshness if no page was stored', async () => {
     const headers = { 'cache-control': 'max-age=5' }
     const { clock, happened, runs, start } = setUp(adapter, () => ({
       status: 204,
@@ -95,7 +95,7 @@ export function refreshCases(adapter: CacheAdapter): void {
       return { ...(asked ? { status: 304, body: '' } : {}), headers: own, ...act(run) }
     })
 
-  it('revalidate a page by its ETag, and serve the stored body after a 304', async () => {
+  it('sends the ETag of the page to the handler, and serves the stored body after a 304', async () => {
     const { clock, seen, start } = tagged()
     await using app = await start()
     await ask(`${app.url}/a`)
@@ -112,7 +112,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     ])
   })
 
-  it('revalidate a stale page in the background as well', async () => {
+  it('sends the ETag of a stale page to the handler in the background as well', async () => {
     const { clock, seen, happened, start } = tagged()
     await using app = await start({ staleWhileRevalidateMs: 60_000 })
     await ask(`${app.url}/a`)
@@ -128,7 +128,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     ])
   })
 
-  it("revalidate by the ETag of the entry, and apply the client's condition to the result", async () => {
+  it("sends the ETag of the entry to the handler, and applies the client's condition to the result", async () => {
     const { clock, seen, start } = tagged()
     await using app = await start()
     for (const [sent, status, body] of [
@@ -144,7 +144,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     expect(seen).toHaveLength(3)
   })
 
-  it('send the full page after a 304 that the app writes past its adapter', async () => {
+  it('sends the full page after a 304 that the handler writes directly to the response', async () => {
     const { clock, start } = setUp(adapter, (_seen, run, res) => {
       if (run === 1) return { headers: { etag: '"1"' } }
       res.writeHead(304, { etag: '"1"' })
@@ -158,7 +158,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     expect([got.status, got.body]).toEqual([200, 'run 1'])
   })
 
-  it('show conditions of the cache to no layer in front of it', async () => {
+  it('hides the conditions of the cache from middlewares in front of it', async () => {
     const shown: unknown[] = []
     const { clock, start } = setUp(adapter, (_seen, run) => ({ headers: { etag: `"${run}"` } }), {
       outside(res, next) {
@@ -181,7 +181,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     ).toEqual([])
   })
 
-  it('do not use a 304 on which a layer in front sets a cookie', async () => {
+  it('does not use a 304 on which a middleware in front sets a cookie', async () => {
     let visits = 0
     const { clock, happened, start } = setUp(
       adapter,
@@ -211,7 +211,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     expect(statusOf(await ask(`${app.url}/a`))).toContain('fwd=uri-miss')
   })
 
-  it('do not use a private 304 for the entry, but send it to its client', async () => {
+  it('does not apply a private 304 to the entry, but sends its fields to the client', async () => {
     const { clock, start } = tagged((run) =>
       run === 2
         ? { headers: { etag: '"1"', 'cache-control': 'private', 'set-cookie': 'a=2' } }
@@ -228,15 +228,15 @@ export function refreshCases(adapter: CacheAdapter): void {
 
   /** The first run responds. Later runs do what `act` does. */
   const failing: ReadonlyArray<readonly [string, () => Says, string]> = [
-    ['answers 503', () => ({ status: 503 }), 'the status was 503. The stale response is served'],
-    ['answers 429', () => ({ status: 429 }), 'the status was 429. The stale response is served'],
+    ['responds 503', () => ({ status: 503 }), 'the status was 503. The stale response is served'],
+    ['responds 429', () => ({ status: 429 }), 'the status was 429. The stale response is served'],
     [
       'sets a cookie',
       () => ({ headers: { 'set-cookie': 'a=1' } }),
       'cannot be stored (set-cookie). The stored response is no longer used',
     ],
   ]
-  it.each(failing)('warn once per path when the handler %s', async (_, act, why) => {
+  it.each(failing)('warns once per path when the handler %s', async (_, act, why) => {
     using warnings = refreshWarnings()
     const { clock, happened, start } = setUp(adapter, (_seen, run) => (run === 1 ? {} : act()))
     await using app = await start({ staleWhileRevalidateMs: 600_000 })
@@ -252,7 +252,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     expect(warnings.texts[0]).toContain(why)
   })
 
-  it('do not warn if the page no longer exists', async () => {
+  it('does not warn if the page no longer exists', async () => {
     using warnings = refreshWarnings()
     const { clock, happened, start } = setUp(adapter, (_seen, run) =>
       run === 1 ? {} : { status: 404 },
@@ -266,7 +266,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     expect(warnings.texts).toEqual([])
   })
 
-  it('warn when the origin takes longer than originTimeoutMs', async () => {
+  it('warns when the handler takes longer than originTimeoutMs', async () => {
     using warnings = refreshWarnings()
     const gate = createGate()
     const { clock, happened, runs, start } = setUp(adapter, async (_seen, run) => {
@@ -285,7 +285,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     gate.open()
   })
 
-  it('warn again after ten failures in a row', async () => {
+  it('warns again after ten failures in a row', async () => {
     using warnings = refreshWarnings()
     const { clock, happened, start } = setUp(adapter, (_seen, run) =>
       run === 1 ? {} : { status: 503 },
@@ -318,7 +318,7 @@ export function refreshCases(adapter: CacheAdapter): void {
   }
 
   it.runIf(adapter.refreshesOutside)(
-    'warn of a rate limiter in front that refuses them, and keep the stale response',
+    'warns of a rate limiter in front that refuses it, and keeps the stale response',
     async () => {
       using warnings = refreshWarnings()
       const { clock, happened, runs, start } = limited(() => false)
@@ -336,7 +336,7 @@ export function refreshCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('pass a rate limiter in front that skips requests with isRevalidation()', async () => {
+  it('passes a rate limiter in front that skips requests with isRevalidation()', async () => {
     using warnings = refreshWarnings()
     const { clock, happened, start } = limited(isRevalidation)
     await using app = await start({ staleWhileRevalidateMs: 60_000 })
@@ -349,7 +349,7 @@ export function refreshCases(adapter: CacheAdapter): void {
   })
 
   it.runIf(adapter.refreshesOutside)(
-    'warn of a layer in front that redirects them, and keep the stale response',
+    'warns of a middleware in front that redirects it, and keeps the stale response',
     async () => {
       using warnings = refreshWarnings()
       const { clock, happened, start } = setUp(adapter, () => ({}), {

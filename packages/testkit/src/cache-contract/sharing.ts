@@ -15,7 +15,7 @@ const statuses = (answers: readonly Answer[]): Set<number> =>
   new Set(answers.map(({ status }) => status))
 
 export function sharingCases(adapter: CacheAdapter): void {
-  it('run in parallel if the response is not shareable, also the next fifty', async () => {
+  it('run the handler in parallel if the response cannot be shared, also the next fifty', async () => {
     const gates = [createGate(), createGate()]
     const { runs, start } = setUp(adapter, async (_seen, run) => {
       // The first response is not shareable. The other runs wait at the gate together.
@@ -39,7 +39,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     'X-Auth-Token',
     'X-CSRF-Token',
     'Clear-Site-Data',
-  ])('get no %s field of the response to another client', async (name) => {
+  ])('get no %s field that belongs to another client', async (name) => {
     const gate = createGate()
     const { arrivals, start } = setUp(adapter, async (_seen, run) => {
       await gate.opened
@@ -56,7 +56,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(bodies(answers).size).toBe(4)
   })
 
-  it('store the first shareable response after one that set a cookie', async () => {
+  it('store the first response that can be shared after one that set a cookie', async () => {
     const { happened, runs, start } = setUp(adapter, (_seen, run) =>
       run === 1 ? { headers: { 'set-cookie': 'id=1' } } : {},
     )
@@ -71,7 +71,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('store only the response of the run that holds the lease', async () => {
+  it('store only the response of the handler that holds the lease', async () => {
     const gate = createGate()
     const { runs, start } = setUp(adapter, async (_seen, run) => {
       if (run === 2) await gate.opened
@@ -89,7 +89,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe('run 5')
   })
 
-  it('run their own handler after waitMs if the first handler never responds', async () => {
+  it('each run the handler after waitMs if the first handler never responds', async () => {
     const { arrivals, clock, runs, stampede, start } = setUp(adapter, (_seen, run) =>
       run === 1 ? new Promise<never>(() => {}) : {},
     )
@@ -111,7 +111,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     go()
   })
 
-  it('count for originConcurrency until their response ends, even an unshareable one, without the store', async () => {
+  it('keep an originConcurrency slot until the response ends while the store is unavailable', async () => {
     const body = new Readable({ read() {} })
     const away = () => Promise.reject(new Error('the store is away'))
     const store = Object.assign(memoryStore(), { lookup: away })
@@ -156,7 +156,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe('run 2')
   })
 
-  it('get their responses after the client of the first request has left', async () => {
+  it('get a response after the client of the first request has left', async () => {
     const [gate, gone] = [createGate(), createGate()]
     const { arrivals, runs, start } = setUp(adapter, async (_seen, run, res) => {
       if (run > 1) return {}
@@ -179,7 +179,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe(adapter.writesLast ? 'run 2' : 'run 1')
   })
 
-  it('get their responses if the client of the first request leaves in the middle of a stream', async () => {
+  it('get a full response if the client of the first request leaves in the middle of a stream', async () => {
     const [gate, gone] = [createGate(), createGate()]
     const { arrivals, runs, start } = setUp(adapter, (_seen, run, res) => {
       if (run === 1) res.once('close', gone.open)
@@ -205,7 +205,7 @@ export function sharingCases(adapter: CacheAdapter): void {
   })
 
   it.each(['req', 'res'] as const)(
-    'continue with the next waiter if the first handler aborts because its client closed %s',
+    'continue with the next waiter if the first handler aborts when its client closes %s',
     async (watched) => {
       const { arrivals, runs, stampede, start } = setUp(adapter, (_seen, run, res) => {
         if (run > 1) return {}
@@ -229,7 +229,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('run one handler after another while each leaving client aborts its own', async () => {
+  it('run one handler after another while each leaving client aborts its own handler', async () => {
     const { arrivals, runs, start } = setUp(adapter, (_seen, run, res) => {
       if (run > 5) return {}
       return new Promise<never>((_, reject) => {
@@ -305,7 +305,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     if (!leftHanging) expect(await first).toMatchObject({ status: 0, body: '' })
   })
 
-  it('get the error of the first handler at once, and run no handler', async () => {
+  it('get the error of the first handler at once, without another run', async () => {
     const gate = createGate()
     const { arrivals, runs, start } = setUp(adapter, async (_seen, _run, res) => {
       await gate.opened
@@ -328,7 +328,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(1)
   })
 
-  it('share a failure among like requests only, while an unlike request runs the handler', async () => {
+  it('share a failure only among like requests, while an unlike request runs the handler', async () => {
     const gate = createGate()
     const { arrivals, runs, start } = setUp(adapter, async (seen, run) => {
       if (run === 1) await gate.opened
@@ -353,7 +353,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('call a failing handler twice per back-off, for any number of unlike requests', async () => {
+  it('run a failing handler twice per back-off, for any number of unlike requests', async () => {
     const gate = createGate()
     const { arrivals, runs, start } = setUp(adapter, async (_seen, run) => {
       if (run === 1) await gate.opened
@@ -372,7 +372,7 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('run their own handler at once if the first response is too large; its own client gets it', async () => {
+  it('each run the handler at once if the first response is too large to store', async () => {
     const gate = createGate()
     const part = 'x'.repeat(3_000)
     const { arrivals, runs, start } = setUp(adapter, (_seen, run) => {
@@ -402,27 +402,24 @@ export function sharingCases(adapter: CacheAdapter): void {
   it.each([
     ['at once', () => LARGE],
     ['as a stream', () => Readable.from(chunksOf(LARGE))],
-  ])(
-    'get their responses if the first client never reads a large body, sent %s',
-    async (_, body) => {
-      const { arrivals, runs, start } = setUp(adapter, () => ({ body: body() }))
-      await using app = await start({ maxBodyBytes: 32 * 1024 * 1024 })
-      const first = connect(Number(new URL(app.url).port), '127.0.0.1').on('error', () => {})
-      // A request that is equal to those of the waiters.
-      first.write(get('/a').replace('shop.test', new URL(app.url).host))
-      await runs.reached(1)
-      const waiting = burst([`${app.url}/a`], 3)
-      await arrivals.reached(4)
-      const answers = await waiting
-      first.destroy()
-      expect(answers.map(({ body: received }) => received.length)).toEqual(
-        Array(3).fill(LARGE.length),
-      )
-      expect(runs.count).toBe(1)
-    },
-  )
+  ])('get responses if the first client never reads a large body, sent %s', async (_, body) => {
+    const { arrivals, runs, start } = setUp(adapter, () => ({ body: body() }))
+    await using app = await start({ maxBodyBytes: 32 * 1024 * 1024 })
+    const first = connect(Number(new URL(app.url).port), '127.0.0.1').on('error', () => {})
+    // A request that is equal to those of the waiters.
+    first.write(get('/a').replace('shop.test', new URL(app.url).host))
+    await runs.reached(1)
+    const waiting = burst([`${app.url}/a`], 3)
+    await arrivals.reached(4)
+    const answers = await waiting
+    first.destroy()
+    expect(answers.map(({ body: received }) => received.length)).toEqual(
+      Array(3).fill(LARGE.length),
+    )
+    expect(runs.count).toBe(1)
+  })
 
-  it('run in their own async context, and a refresh runs in that of the request that started it', async () => {
+  it('keep their own async context, and a refresh has that of the request that started it', async () => {
     const context = new AsyncLocalStorage<string>()
     const entered: Array<string | undefined> = []
     const ran: Array<string | undefined> = []
@@ -468,7 +465,31 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(ran).toEqual([expect.stringMatching(/^request \d$/), 'stale'])
   })
 
-  it('refresh early in the async context of the request that decided to refresh', async () => {
+  it('run in their own async context if they lead after the first client left', async () => {
+    const context = new AsyncLocalStorage<string>()
+    const ran: unknown[] = []
+    const { arrivals, runs, start } = setUp(
+      adapter,
+      (_seen, run, res) => {
+        ran.push(context.getStore())
+        if (run > 1) return {}
+        return new Promise<never>((_, reject) => {
+          res.once('close', () => reject(new Error('aborted: the client left')))
+        })
+      },
+      { outside: (res, next) => context.run(String(res.req.headers['x-id']), next) },
+    )
+    await using app = await start()
+    const first = leave(`${app.url}/a`, { 'x-id': 'first' })
+    await runs.reached(1)
+    const second = ask(`${app.url}/a`, { headers: { 'x-id': 'second' } })
+    await arrivals.reached(2)
+    first.go()
+    await second
+    expect(ran).toEqual(['first', 'second'])
+  })
+
+  it('start an early refresh in the async context of the request that decided to refresh', async () => {
     const context = new AsyncLocalStorage<string>()
     const ran: Array<string | undefined> = []
     const gate = createGate()

@@ -21,7 +21,7 @@ export function strictCases(adapter: CacheAdapter): void {
     ['max-age="60"', 'max-age=5', 'detail=expired', 'ttl=5'],
     ['max-age=(', 'max-age=5', 'ttl=5', 'ttl=5'],
   ])(
-    'obeys CDN-Cache-Control: %s before Cache-Control: %s only with the preset',
+    'obeys CDN-Cache-Control: %s before Cache-Control: %s only with the strict preset',
     async (targeted, control, strictly, byDefault) => {
       const { start } = setUp(adapter, () => ({
         headers: { 'cdn-cache-control': targeted, 'cache-control': control },
@@ -46,7 +46,7 @@ export function strictCases(adapter: CacheAdapter): void {
     ['only-if-cached', 'hit; ttl=50'],
     ['no-store', 'hit; ttl=50'],
   ])(
-    'obeys %s of a request for a response that is 10 s old only with the preset',
+    'obeys %s of a request for a response that is 10 s old only with the strict preset',
     async (asked, strictly) => {
       const { clock, start } = setUp(adapter, () => ({
         headers: { 'cache-control': 'max-age=60' },
@@ -63,7 +63,7 @@ export function strictCases(adapter: CacheAdapter): void {
     },
   )
 
-  it('obeys only-if-cached and no-store of a request only with the preset', async () => {
+  it('obeys only-if-cached and no-store of a request only with the strict preset', async () => {
     const { runs, start } = setUp(adapter, () => ({ headers: { 'cache-control': 'max-age=60' } }))
     for (const [which, options] of PRESETS) {
       await using app = await start({ ttlMs: undefined, ...options })

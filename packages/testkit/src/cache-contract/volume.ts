@@ -15,7 +15,7 @@ export interface Volume {
 }
 
 export function volumeCases(adapter: CacheAdapter, { queries, requests, keys }: Volume): void {
-  it('stays within its bounds when a client makes up queries, and keeps the page that is used', async () => {
+  it('keeps its memory limit when a client makes up queries, and keeps the page that is used', async () => {
     // Room for one piece of the socket's data, which is two thirds of the queries, and not for all.
     const maxBytes = queries * 1_000
     const { runs, stampede, start } = setUp(adapter, undefined, {
@@ -33,7 +33,7 @@ export function volumeCases(adapter: CacheAdapter, { queries, requests, keys }: 
     expect(runs.count).toBe(1 + queries - queries / 20)
   })
 
-  it('serves thousands of pipelined requests on one socket without a leak', async () => {
+  it('serves thousands of pipelined requests on one socket without a listener leak', async () => {
     const warned = vi.fn()
     process.on('warning', warned)
     const { runs, start } = setUp(adapter, ({ path }) => ({ body: `é${path}` }))

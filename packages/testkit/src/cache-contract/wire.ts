@@ -22,7 +22,7 @@ function content({ status, lines, body }: Whole): object {
 }
 
 export function wireCases(adapter: CacheAdapter): void {
-  it('sends on a hit every line and byte of the miss, for each way to respond', async () => {
+  it('sends every line and byte of the miss on a hit, for each way to respond', async () => {
     await using app = await adapter.startWays({ ttlMs: 60_000 })
     for (const way of app.ways) {
       const url = `${app.url}/${way}`
@@ -39,7 +39,7 @@ export function wireCases(adapter: CacheAdapter): void {
     }
   })
 
-  it('describes in Cache-Status what the cache did, in one member', async () => {
+  it('describes each lookup in one member of Cache-Status', async () => {
     const gate = createGate()
     const { arrivals, clock, start } = setUp(adapter, async ({ path }) => {
       if (path === '/joined') await gate.opened
@@ -63,7 +63,7 @@ export function wireCases(adapter: CacheAdapter): void {
     ])
   })
 
-  it('does not turn trailers into header fields', async () => {
+  it('does not send trailers of a miss as header fields of a hit', async () => {
     const { start } = setUp(adapter, (_seen, _run, res) => {
       res.addTrailers({ 'X-Sum': '15' })
       return { headers: { 'x-own': 'yes' }, body: streamOf('body') }
@@ -78,7 +78,7 @@ export function wireCases(adapter: CacheAdapter): void {
     expect([hit.lines['x-sum'], hit.trailers]).toEqual([undefined, {}])
   })
 
-  it('sends early hints on a miss only', async () => {
+  it('sends early hints on a miss, and none on a hit', async () => {
     const { start } = setUp(adapter, (_seen, _run, res) => {
       res.writeEarlyHints({ link: '</style.css>; rel=preload' })
       return { headers: { 'x-own': 'yes' } }
@@ -137,7 +137,7 @@ export function wireCases(adapter: CacheAdapter): void {
     expect([next.status, next.body]).toEqual([200, adapter.writesLast ? 'run 2' : 'run 1'])
   })
 
-  it('stores nothing or all of a stream that began after its client left', async () => {
+  it('stores all or nothing of a stream that began after its client left', async () => {
     const [gate, gone] = [createGate(), createGate()]
     const { happened, runs, start } = setUp(adapter, async (_seen, run, res) => {
       if (run > 1) return { body: streamOf('whole') }
@@ -155,7 +155,7 @@ export function wireCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe('whole')
   })
 
-  it('sends the body length for a HEAD of a page that was a stream', async () => {
+  it('sends the Content-Length for a HEAD of a page that was streamed', async () => {
     const { runs, start } = setUp(adapter, () => ({ body: streamOf('héllo') }))
     await using app = await start()
     await whole(`${app.url}/a`)
@@ -173,7 +173,7 @@ export function wireCases(adapter: CacheAdapter): void {
       'keep-alive',
     ],
     ['Connection: close', get('/a', 'Connection: close'), 'close'],
-  ])('frames a hit for %s', async (_, bytes, connection) => {
+  ])('frames a hit correctly for %s', async (_, bytes, connection) => {
     const { start } = setUp(adapter, () => ({ body: streamOf('hello') }))
     await using app = await start()
     await untilClose(app.url, get('/a', 'Connection: close'))

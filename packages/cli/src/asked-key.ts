@@ -1,0 +1,74 @@
+// The keys that the arguments of `get` and `why` name.
+
+import { type AskedRequest, namedKeys } from '@stampede/core/operator'
+import { list, text, type Values } from './command.ts'
+import { UsageError } from './errors.ts'
+
+export const REQUEST_OPTIONS = {
+  host: { type: 'string' },
+  query: { type: 'string' },
+  vary: { type: 'string', multiple: true },
+  header: { type: 'string', multiple: true },
+  cookies: { type: 'string' },
+} as const
+
+export const REQUEST_HELP = [
+  ['--host NAME', 'the Host of the request, if it is not that of the URL'],
+  ['--query RULE', 'the option query of stampedeCache: page,size or ignore:utm_source'],
+  ['--vary NAME[:VALUE]', 'the option vary, with the value of the request; may be repeated'],
+  ['--header NAME:VALUE', 'another field of the request; may be repeated'],
+  ['--cookies RULE', 'the option cookies: ignore, or key:NAME'],
+] as const
+
+export function isUrl(name: string): boolean {
+  return /^https?:\/\//.test(name)
+}
+
+/** The request that the arguments describe. */
+export function readRequest(url: string, values: Values): AskedRequest {
+  if (!isUrl(url))
+    throw new UsageError(`received ${url}; use a URL that begins with http:// or https://`)
+  const [query, cookies] = [text(values, 'query'), text(values, 'cookies')]
+  const vary = list(values, 'vary').map((field) => field.split(':', 1)[0]?.trim() ?? '')
+  const fields = [
+    ...list(values, 'vary').filter((each) => each.includes(':')),
+    ...list(values, 'header'),
+  ]
+  return {
+    url,
+    headers: Object.fromEntries(fields.map(readField)),
+    host: text(values, 'host'),
+    ...(query !== undefined && { query: ruleOf(query, 'ignore', (names) => ({ ignore: names })) }),
+    ...(vary.length > 0 && { vary }),
+    ...(cookies !== undefined && {
+      cookies: cookies === 'ignore' ? 'ignore' : { key: readNames(cookies.replace(/^key:/, '')) },
+    }),
+  }
+}
+
+/** Internal keys of a name that is not a URL. A name that is an internal key is used as it is. */
+export function keysOfName(name: string): string[] {
+  return /^(d:[=j]|http:(GET|key) )/.test(name) ? [name] : [...namedKeys(name)]
+}
+
+function ruleOf<T>(
+  rule: string,
+  mark: string,
+  marked: (names: string[]) => T,
+): readonly string[] | T {
+  return rule.startsWith(`${mark}:`)
+    ? marked(readNames(rule.slice(mark.length + 1)))
+    : readNames(rule)
+}
+
+function readNames(names: string): string[] {
+  return names.split(',').filter((name) => name !== '')
+}
+
+function readField(field: string): [name: string, value: string] {
+  const [, name, value] = /^([^:]+):\s*(.*)$/.exec(field) ?? []
+  if (name === undefined || value === undefined) {
+    throw new UsageError(`received ${field}; use 'name: value'`)
+  }
+  return [name.trim().toLowerCase(), value]
+}

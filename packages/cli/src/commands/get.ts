@@ -1,0 +1,40 @@
+// `stampede get`: what is stored under a key or for a URL.
+
+import { requestKey } from '@stampede/core/operator'
+import { isUrl, keysOfName, REQUEST_HELP, REQUEST_OPTIONS, readRequest } from '../asked-key.ts'
+import { type Command, flag, type Invocation } from '../command.ts'
+import { EXIT, type ExitCode, UsageError } from '../errors.ts'
+import { openFleet } from '../fleet.ts'
+import { asJson, asLines, readRecord } from '../records.ts'
+
+export const get: Command = {
+  summary: 'Shows what is stored under a key of getOrSet, or for a URL.',
+  usage: 'stampede get KEY|URL [options]',
+  help: [...REQUEST_HELP, ['--body', 'print the body and nothing else']],
+  options: { ...REQUEST_OPTIONS, body: { type: 'boolean' } },
+  run,
+}
+
+async function run({ values, names, settings, terminal }: Invocation): Promise<ExitCode> {
+  const [name, ...more] = names
+  if (name === undefined || more.length > 0) throw new UsageError('name one key or URL')
+  const keys = isUrl(name) ? [requestKey(readRequest(name, values)).key] : keysOfName(name)
+  const fleet = await openFleet(settings)
+  try {
+    const all = await Promise.all(keys.map((key) => readRecord(fleet, key)))
+    const found = all.filter(({ info }) => info !== undefined)
+    if (flag(values, 'body')) {
+      const body = found.find(({ facts }) => facts !== undefined)?.facts?.body
+      if (body === undefined) return EXIT.found
+      terminal.write(body)
+      return EXIT.ok
+    }
+    const shown = found.length > 0 ? found : all.slice(0, 1)
+    terminal.print({ records: found.map(asJson) }, () =>
+      shown.flatMap((record, i) => [...(i > 0 ? [''] : []), ...asLines(record)]),
+    )
+    return found.length > 0 ? EXIT.ok : EXIT.found
+  } finally {
+    await fleet.close()
+  }
+}

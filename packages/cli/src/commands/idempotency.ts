@@ -1,0 +1,187 @@
+// `stampede idempotency`: lists idempotency keys, shows one, and settles one.
+
+import type { IdempotencyOperator, IdempotencyRecord } from '@stampede/core'
+import type { Inspection } from '@stampede/core/store'
+import { type Command, flag, type Invocation, text, type Values } from '../command.ts'
+import { EXIT, type ExitCode, UsageError } from '../errors.ts'
+import { type Fleet, openFleet } from '../fleet.ts'
+import { bytes, duration, pairs, table } from '../format.ts'
+import { readAll } from '../scan.ts'
+
+export const idempotency: Command = {
+  summary: 'Lists idempotency keys, shows one, or settles one.',
+  usage: 'stampede idempotency list | show KEY | settle KEY [options]',
+  help: [
+    ['--scope TEXT', 'the scope of the key'],
+    ['--job', 'KEY is that of a job (stampede.idempotent)'],
+    ['--state NAME', 'list: only running, lapsed, completed, released or uncertain keys'],
+    ['--release', 'settle: the next request runs the handler'],
+    ['--status CODE', 'settle: the status that repeats get, with --body'],
+    ['--body TEXT', 'settle: the body that repeats get; JSON is sent as JSON'],
+    ['--value JSON', 'settle: the result of the job that repeats get'],
+    ['--force', 'settle: also a running or completed key'],
+    ['STAMPEDE_SECRET', 'environment variable: idempotency.secret of createStampede'],
+    ['STAMPEDE_ENCRYPTION_KEYS', 'environment variable: the encryptionKeys, separated by commas'],
+  ],
+  options: {
+    scope: { type: 'string' },
+    job: { type: 'boolean' },
+    state: { type: 'string' },
+    release: { type: 'boolean' },
+    status: { type: 'string' },
+    body: { type: 'string' },
+    value: { type: 'string' },
+    force: { type: 'boolean' },
+  },
+  run,
+}
+
+async function run(invocation: Invocation): Promise<ExitCode> {
+  const [action = 'list', key, ...more] = invocation.names
+  if (!['list', 'show', 'settle'].includes(action) || more.length > 0) {
+    throw new UsageError('use idempotency list, idempotency show KEY or idempotency settle KEY')
+  }
+  if ((key === undefined) !== (action === 'list')) {
+    throw new UsageError(key === undefined ? `${action}: name a key` : 'list takes no key')
+  }
+  const ref = key === undefined ? '' : readRef(key, invocation.values)
+  const answer = action === 'settle' ? readAnswer(invocation.values) : undefined
+  const fleet = await openFleet(invocation.settings)
+  try {
+    if (action === 'list') return await list(fleet, invocation)
+    if (action === 'show') return await show(fleet, ref, invocation)
+    return await settle(fleet, ref, answer, invocation)
+  } finally {
+    await fleet.close()
+  }
+}
+
+type Ref = Parameters<IdempotencyOperator['inspect']>[0]
+type Answer = Parameters<IdempotencyOperator['resolve']>[1]
+
+async function list(fleet: Fleet, { values, terminal }: Invocation): Promise<ExitCode> {
+  const wanted = text(values, 'state')
+  const all = await readAll(fleet, 'idempotency', terminal, async (record) => {
+    const found = await fleet.store.idempotency.inspect(record)
+    return found && (wanted === undefined || found.state === wanted)
+      ? { record, ...found }
+      : undefined
+  })
+  const records = all.map(({ frame, ...known }) => ({
+    ...known,
+    frameBytes: frame?.byteLength ?? 0,
+  }))
+  terminal.print({ records }, () =>
+    records.length === 0 ? ['No key is stored.'] : rowsOf(records),
+  )
+  return EXIT.ok
+}
+
+function rowsOf(records: ReadonlyArray<Omit<Inspection, 'frame'> & { record: string }>): string[] {
+  return table(
+    ['RECORD (HASH OF THE KEY)', 'STATE', 'ATTEMPT', 'AGE', 'LEASE LEFT', 'KEPT FOR', 'STEPS'],
+    records.map(({ record, state, attempt, ageMs, leaseForMs, keepForMs, steps }) => [
+      record,
+      state,
+      String(attempt),
+      duration(ageMs),
+      leaseForMs > 0 ? duration(leaseForMs) : '-',
+      duration(keepForMs),
+      steps.join(', '),
+    ]),
+  )
+}
+
+async function show({ stampede }: Fleet, ref: Ref, { terminal }: Invocation): Promise<ExitCode> {
+  const found = await stampede.idempotency.inspect(ref)
+  if (found === undefined) {
+    const why = 'No record: the key was not used, has expired, or has another scope or secret.'
+    terminal.print({ record: null }, () => [why])
+    return EXIT.found
+  }
+  terminal.print({ record: asJson(found) }, () => linesOf(found))
+  return EXIT.ok
+}
+
+function asJson({ response, ...known }: IdempotencyRecord): object {
+  if (response === undefined) return known
+  const { body, ...head } = response
+  return { ...known, response: { ...head, bodyBytes: body?.byteLength ?? null } }
+}
+
+function linesOf(found: IdempotencyRecord): string[] {
+  const { state, attempt, fence, leaseForMs, ageMs, keepForMs, steps, response, value } = found
+  const body = response?.body === undefined ? 'no body stored' : bytes(response.body.byteLength)
+  return pairs([
+    ['state', state],
+    ['attempt', String(attempt)],
+    ['age', duration(ageMs)],
+    ['lease', leaseForMs > 0 ? `${duration(leaseForMs)} left` : undefined],
+    ['kept for', duration(keepForMs)],
+    ['steps', steps.length > 0 ? steps.join(', ') : undefined],
+    ['response', response && `${response.status}, ${body}`],
+    ['value', value === undefined ? undefined : JSON.stringify(value)],
+    ['fence', String(fence)],
+  ])
+}
+
+async function settle(
+  { stampede }: Fleet,
+  ref: Ref,
+  answer: Answer | undefined,
+  { values, terminal }: Invocation,
+): Promise<ExitCode> {
+  const options = { force: flag(values, 'force') }
+  const reply =
+    answer === undefined
+      ? await stampede.idempotency.release(ref, options)
+      : await stampede.idempotency.resolve(ref, answer, options)
+  terminal.print({ reply }, () => [SETTLED[reply]])
+  return reply === 'settled' ? EXIT.ok : EXIT.found
+}
+
+const SETTLED = {
+  settled: 'The key is settled.',
+  absent: 'No record: the key was not used, has expired, or has another scope or secret.',
+  refused: 'Refused: an attempt runs or has completed. --force settles the key all the same.',
+}
+
+function readRef(key: string, values: Values): Ref {
+  const scope = text(values, 'scope')
+  if (flag(values, 'job')) return scope === undefined ? key : { job: key, scope }
+  if (scope === undefined) throw new UsageError('add --scope, or --job if KEY is that of a job')
+  return { key, scope }
+}
+
+/** Undefined: release the key. */
+function readAnswer(values: Values): Answer | undefined {
+  const [status, body, value] = [
+    text(values, 'status'),
+    text(values, 'body'),
+    text(values, 'value'),
+  ]
+  const ways = [flag(values, 'release'), status !== undefined, value !== undefined]
+  if (ways.filter(Boolean).length !== 1) {
+    throw new UsageError('settle: use exactly one of --release, --status CODE and --value JSON')
+  }
+  if (value !== undefined) return { value: readJson('--value', value) }
+  if (status === undefined) return undefined
+  return { status: Number(status), ...(body !== undefined && { body: jsonOrText(body) }) } as Answer
+}
+
+function readJson(option: string, json: string): unknown {
+  try {
+    return JSON.parse(json)
+  } catch {
+    throw new UsageError(`${option}: received ${json}; use JSON, such as '{"id":7}' or '"text"'`)
+  }
+}
+
+function jsonOrText(body: string): unknown {
+  try {
+    const value: unknown = JSON.parse(body)
+    return typeof value === 'object' ? value : body
+  } catch {
+    return body
+  }
+}

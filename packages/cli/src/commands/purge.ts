@@ -1,0 +1,79 @@
+// `stampede purge`: purges a key, path, route or tag, or everything, in the whole fleet.
+
+import type { PurgeTarget } from '@stampede/core'
+import { type Command, flag, type Invocation, text } from '../command.ts'
+import { EXIT, type ExitCode, UsageError } from '../errors.ts'
+import { openFleet, shownUrl } from '../fleet.ts'
+
+const KINDS = ['key', 'path', 'route', 'tag'] as const
+
+export const purge: Command = {
+  summary: 'Purges entries in all processes of the fleet.',
+  usage: 'stampede purge --key KEY | --path PATH | --route PATTERN | --tag TAG | --all [options]',
+  help: [
+    ['--key KEY', 'a key of getOrSet, or a result of the option key of stampedeCache'],
+    ['--path PATH', 'a path with all queries and variants; with --host: on that host only'],
+    ['--route PATTERN', 'all paths of a pattern such as /products/:id'],
+    ['--tag TAG', 'all entries with a tag'],
+    ['--all', 'all entries; asks first, or needs --yes'],
+    ['--soft', 'make the entries stale instead of dropping them'],
+    ['--yes', 'do not ask'],
+  ],
+  options: {
+    key: { type: 'string' },
+    path: { type: 'string' },
+    host: { type: 'string' },
+    route: { type: 'string' },
+    tag: { type: 'string' },
+    all: { type: 'boolean' },
+    soft: { type: 'boolean' },
+    yes: { type: 'boolean' },
+  },
+  run,
+}
+
+async function run(invocation: Invocation): Promise<ExitCode> {
+  const { values, names, settings, terminal } = invocation
+  if (names.length > 0)
+    throw new UsageError(`received ${names[0]}; name the target: --key, --path, …`)
+  const target = readTarget(invocation)
+  if ('all' in target && !flag(values, 'yes')) {
+    const question = `Purge all entries of prefix ${settings.prefix} on ${shownUrl(settings)}?`
+    if (!terminal.isInteractive) throw new UsageError('--all needs --yes without a terminal')
+    if (!(await terminal.confirm(question))) {
+      terminal.print({ purged: false }, () => ['Nothing was purged.'])
+      return EXIT.found
+    }
+  }
+  const soft = flag(values, 'soft')
+  const fleet = await openFleet(settings)
+  try {
+    await fleet.stampede.purge(target, { soft })
+    const done = soft ? 'is stale' : 'is purged'
+    terminal.print({ purged: true, target, soft }, () => [`${shownTarget(target)} ${done}.`])
+    return EXIT.ok
+  } finally {
+    await fleet.close()
+  }
+}
+
+function readTarget({ values }: Invocation): PurgeTarget {
+  const named = KINDS.filter((kind) => values[kind] !== undefined)
+  const all = flag(values, 'all')
+  if (named.length + Number(all) !== 1) {
+    throw new UsageError('name exactly one of --key, --path, --route, --tag and --all')
+  }
+  const host = text(values, 'host')
+  if (host !== undefined && named[0] !== 'path') throw new UsageError('--host needs --path')
+  const [kind] = named
+  if (kind === undefined) return { all: true }
+  return { [kind]: text(values, kind), ...(host !== undefined && { host }) } as PurgeTarget
+}
+
+function shownTarget(target: PurgeTarget): string {
+  if ('all' in target) return 'Every entry'
+  const { host, ...named } = target
+  const [[kind, name] = []] = Object.entries(named)
+  const where = host === undefined ? '' : ` on ${host}`
+  return kind === 'key' ? `The key ${name}` : `Each entry of the ${kind} ${name}${where}`
+}

@@ -1,0 +1,191 @@
+// `stampede top`: the fleet live, from the reports of its processes.
+
+import type { StampedeStore } from '@stampede/core'
+import { type Command, flag, type Invocation } from '../command.ts'
+import { EXIT, type ExitCode } from '../errors.ts'
+import { openFleet } from '../fleet.ts'
+import { bytes, count, duration, number, share, table } from '../format.ts'
+import { type Counted, type ProcessReport, readProcesses, totalOf } from '../reports.ts'
+import type { Terminal } from '../terminal.ts'
+
+export const top: Command = {
+  summary: 'Shows the processes of the fleet live: hits, misses, waiters, hottest keys.',
+  usage: 'stampede top [--once] [options]',
+  help: [['--once', 'print once; the default without a terminal']],
+  options: { once: { type: 'boolean' } },
+  run,
+}
+
+const REFRESH_MS = 1_000
+const MOST_KEYS = 10
+const NOTHING =
+  'No process reports. A process reports while a dashboard of @stampede/dashboard is mounted in it.'
+
+async function run({ values, settings, terminal }: Invocation): Promise<ExitCode> {
+  const fleet = await openFleet(settings)
+  try {
+    if (flag(values, 'once') || terminal.json || !terminal.isInteractive) {
+      const processes = await readProcesses(fleet.store)
+      const view = { processes, total: totalOf(processes) }
+      terminal.print(view, () => screen(processes, undefined, terminal))
+      return processes.length > 0 ? EXIT.ok : EXIT.found
+    }
+    return await live(fleet.store, terminal)
+  } finally {
+    await fleet.close()
+  }
+}
+
+const ALTERNATE_SCREEN = '\x1b[?1049h\x1b[?25l'
+const NORMAL_SCREEN = '\x1b[?25h\x1b[?1049l'
+
+/** Refreshes until the user presses q or Ctrl-C. */
+async function live(store: StampedeStore, terminal: Terminal): Promise<ExitCode> {
+  let last: { at: number; total: Counted } | undefined
+  const ended = pressedQuit(terminal)
+  let isOver = false
+  void ended.then(() => {
+    isOver = true
+  })
+  terminal.write(ALTERNATE_SCREEN)
+  try {
+    while (!isOver) {
+      const processes = await readProcesses(store)
+      const [at, total] = [Date.now(), totalOf(processes)]
+      const rate = last && rateOf(last, { at, total })
+      terminal.write(`\x1b[H\x1b[J${screen(processes, rate, terminal).join('\n')}\n\nq quits\n`)
+      last = { at, total }
+      await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, REFRESH_MS))])
+    }
+  } finally {
+    terminal.write(NORMAL_SCREEN)
+  }
+  return EXIT.ok
+}
+
+/** q, Ctrl-C and Ctrl-D. A terminal in raw mode sends no signals. */
+const QUIT = ['q', '\x03', '\x04']
+
+/** Resolves when the user presses q or Ctrl-C. */
+function pressedQuit({ stdin }: Terminal): Promise<void> {
+  const input = stdin as NodeJS.ReadStream
+  input.setRawMode(true)
+  return new Promise((resolve) => {
+    input.on('data', (keys: Buffer) => {
+      if (!QUIT.some((key) => String(keys).includes(key))) return
+      input.setRawMode(false)
+      input.pause()
+      resolve()
+    })
+  })
+}
+
+interface Rate {
+  readonly requestsPerS: number
+  readonly fillsPerS: number
+}
+
+type Sample = { readonly at: number; readonly total: Counted }
+
+function rateOf(before: Sample, after: Sample): Rate {
+  const seconds = Math.max(0.001, (after.at - before.at) / 1_000)
+  // A process that restarts begins at zero.
+  const perS = (name: 'requests' | 'fills') =>
+    Math.max(0, after.total[name] - before.total[name]) / seconds
+  return { requestsPerS: perS('requests'), fillsPerS: perS('fills') }
+}
+
+function screen(
+  processes: readonly ProcessReport[],
+  rate: Rate | undefined,
+  terminal: Terminal,
+): string[] {
+  if (processes.length === 0) return [NOTHING]
+  const total = totalOf(processes)
+  const facts = [
+    count(processes.length, 'process'),
+    rate && `${number(rate.requestsPerS)} requests/s`,
+    rate && `${number(rate.fillsPerS)} origin runs/s`,
+    `hit ratio ${share(total.hits, total.requests)}`,
+    `origin time saved ${duration(total.savedMs)}`,
+  ].filter((fact) => fact !== undefined)
+  const head = (title: string) => terminal.style('bold', title)
+  const [flights, hot] = [flightsOf(processes), hotKeysOf(processes)]
+  return [
+    head(facts.join('  ·  ')),
+    '',
+    ...processTable(processes),
+    ...(flights.length > 0 ? ['', head('Keys under work'), ...flightTable(flights)] : []),
+    ...(hot.length > 0
+      ? [
+          '',
+          head('Hottest keys'),
+          ...table(
+            ['HITS', 'KEY'],
+            hot.map(([key, hits]) => [number(hits), key]),
+          ),
+        ]
+      : []),
+  ].map((line) => line.slice(0, terminal.columns + (line.startsWith('\x1b') ? 20 : 0)))
+}
+
+function processTable(processes: readonly ProcessReport[]): string[] {
+  return table(
+    [
+      'PROCESS',
+      'UP',
+      'REQUESTS',
+      'HITS',
+      'MISSES',
+      'STALE',
+      'WAITS',
+      'RUNS',
+      'SAVED',
+      'MEMORY',
+      'STORE',
+    ],
+    processes.map((each) => [
+      each.name,
+      duration(each.uptimeMs),
+      number(each.requests),
+      share(each.hits, each.requests),
+      number(each.misses),
+      number(each.stale),
+      number(each.waits),
+      number(each.fills),
+      duration(each.savedMs),
+      bytes(each.l1Bytes),
+      each.isStoreAvailable ? 'up' : 'unavailable',
+    ]),
+  )
+}
+
+type FlightRow = ProcessReport['flights'][number] & { readonly name: string }
+
+function flightsOf(processes: readonly ProcessReport[]): FlightRow[] {
+  return processes
+    .flatMap(({ name, flights }) => flights.map((flight) => ({ ...flight, name })))
+    .sort((a, b) => b.waiters - a.waiters || b.ageMs - a.ageMs)
+    .slice(0, MOST_KEYS)
+}
+
+function flightTable(flights: readonly FlightRow[]): string[] {
+  return table(
+    ['STATE', 'AGE', 'WAITERS', 'PROCESS', 'KEY'],
+    flights.map(({ state, ageMs, waiters, name, key }) => [
+      state,
+      duration(ageMs),
+      number(waiters),
+      name,
+      key,
+    ]),
+  )
+}
+
+function hotKeysOf(processes: readonly ProcessReport[]): Array<[key: string, hits: number]> {
+  const all = new Map<string, number>()
+  for (const { hotKeys } of processes) {
+    for (const { key, hits } of hotKeys) all.set(key, (all.get(key) ?? 0) + hits)
+  }
+  return [...all].sort(([, a], [, b]) => b - a).slice(0, MOST_KEYS)
+}

@@ -1,0 +1,70 @@
+// `stampede why`: the key of a URL, what is stored there, and one sentence that says what the next
+// request gets.
+
+import { type AskedRequest, requestKey } from '@stampede/core/operator'
+import { REQUEST_HELP, REQUEST_OPTIONS, readRequest } from '../asked-key.ts'
+import type { Command, Invocation } from '../command.ts'
+import { EXIT, type ExitCode, UsageError } from '../errors.ts'
+import { type Fleet, openFleet } from '../fleet.ts'
+import { duration } from '../format.ts'
+import { asJson, asLines, type RecordView, readRecord } from '../records.ts'
+import { eventsOf, type ReportedEvent, readProcesses } from '../reports.ts'
+import { answerOf } from '../why-answer.ts'
+
+export const why: Command = {
+  summary: 'Explains why a URL is, or is not, served from the cache.',
+  usage: 'stampede why URL [options]',
+  help: REQUEST_HELP,
+  options: REQUEST_OPTIONS,
+  run,
+}
+
+const MOST_EVENTS = 10
+
+async function run({ names, values, settings, terminal }: Invocation): Promise<ExitCode> {
+  const [url, ...more] = names
+  if (url === undefined || more.length > 0) throw new UsageError('name one URL')
+  const request = readRequest(url, values)
+  const { bypass } = requestKey(request)
+  const fleet = await openFleet(settings)
+  try {
+    const records = await recordsOf(fleet, request)
+    const record = records.at(-1) as RecordView
+    const events = eventsOf(await readProcesses(fleet.store), record.key)
+    const other = record.info === undefined ? await otherScheme(fleet, request) : undefined
+    const answer = answerOf({ url, bypass, record, events, otherUrl: other })
+    const outcomes = events.slice(0, MOST_EVENTS)
+    const found = { url, bypass: bypass ?? null, records: records.map(asJson), outcomes, answer }
+    terminal.print(found, () => [
+      ...records.flatMap((each) => [...asLines(each), '']),
+      ...(outcomes.length > 0 ? ['Last outcomes in the fleet:', ...outcomes.map(lineOf), ''] : []),
+      terminal.style('bold', answer),
+    ])
+    return EXIT.ok
+  } finally {
+    await fleet.close()
+  }
+}
+
+/** The record of the plain key. If its `Vary` is for other requests, also that of the variant. */
+async function recordsOf(fleet: Fleet, request: AskedRequest): Promise<RecordView[]> {
+  const plain = await readRecord(fleet, requestKey(request).key)
+  if (plain.facts === undefined) return [plain]
+  const { key } = requestKey(request, plain.facts)
+  return key === plain.key ? [plain] : [plain, await readRecord(fleet, key)]
+}
+
+/** The URL with http instead of https, or the reverse, if something is stored for it. */
+async function otherScheme({ store }: Fleet, request: AskedRequest): Promise<string | undefined> {
+  const { url } = request
+  const other = url.startsWith('https')
+    ? url.replace(/^https/, 'http')
+    : url.replace(/^http/, 'https')
+  const info = await store.operator.inspect(requestKey({ ...request, url: other }).key)
+  return info === undefined ? undefined : other
+}
+
+function lineOf({ at, type, internalKey: _, key: __, process, ...fields }: ReportedEvent): string {
+  const about = Object.entries(fields).map(([name, value]) => `${name}=${JSON.stringify(value)}`)
+  return `  ${duration(Date.now() - at).padStart(10)} ago  ${type}  ${[process, ...about].join('  ')}`
+}

@@ -1,0 +1,149 @@
+// Tries every command that Stampede sends, by harmless calls on keys of its own. So the rights of
+// the user are known for certain.
+
+import { randomBytes } from 'node:crypto'
+import { type Names, names } from '@stampede/redis/operator'
+import type { Commander } from './connection.ts'
+import { type Finding, fail, ok, warn } from './finding.ts'
+
+/** A call with its arguments. */
+type Call = readonly [command: string, ...args: Array<string | number>]
+
+/** The keys live for this long, if the program is killed before it deletes them. */
+const KEPT_MS = 10_000
+
+/**
+ * A harmless call of each command. A test checks that docs/guide/redis.md lists the same commands.
+ */
+export function callsOf(root: string): Call[] {
+  const [hash, stream, sorted] = ['hash', 'log', 'set'].map((name) => `${root}:${name}`) as [
+    string,
+    string,
+    string,
+  ]
+  const sha1 = 'e0e1f9fabfc9d4800c877a703b823ac0578ff8db' // of the script below
+  return [
+    ['PING'],
+    ['TIME'],
+    ['HSET', hash, 'a', '1'],
+    ['PEXPIRE', hash, KEPT_MS],
+    ['HMGET', hash, 'a'],
+    ['HGET', hash, 'a'],
+    ['HGETALL', hash],
+    ['HKEYS', hash],
+    ['EXISTS', hash],
+    ['TYPE', hash],
+    ['PTTL', hash],
+    ['PERSIST', hash],
+    ['HDEL', hash, 'a'],
+    ['XADD', stream, '*', 'a', '1'],
+    ['PEXPIRE', stream, KEPT_MS],
+    ['XTRIM', stream, 'MAXLEN', '~', 10],
+    ['XRANGE', stream, '-', '+', 'COUNT', 1],
+    ['ZADD', sorted, 1, 'a'],
+    ['PEXPIRE', sorted, KEPT_MS],
+    ['ZCARD', sorted],
+    ['ZCOUNT', sorted, '-inf', '+inf'],
+    ['ZRANGE', sorted, 0, 0],
+    ['ZRANGEBYSCORE', sorted, '-inf', '+inf'],
+    ['ZREMRANGEBYRANK', sorted, 0, 0],
+    ['EVAL', 'return 1', 1, hash],
+    ['EVALSHA', sha1, 1, hash],
+    ['DEL', hash],
+    ['DEL', stream],
+    ['DEL', sorted],
+  ]
+}
+
+/** The user of the connection, for fixes. */
+const USER = 'the ACL user'
+const PAGE = 'docs/guide/redis.md#permissions has all lines'
+
+export async function rightsFindings(
+  commander: Commander,
+  prefix: string,
+  isCluster: boolean,
+): Promise<Finding[]> {
+  const all = names(prefix)
+  const id = randomBytes(6).toString('hex')
+  const pattern = all.wakePrefix.replace(/wake:$/, '')
+  const root = `${pattern}{doctor:${id}}`
+  const calls = callsOf(root)
+  if (isCluster) calls.push(['CLUSTER', 'SLOTS'], ['CLUSTER', 'INFO'])
+  const refused = new Set<string>()
+  let isKeyRefused = false
+  for (const [command, ...args] of calls) {
+    const answer = await tryCall(commander, command, args)
+    if (answer === 'command') refused.add(rightOf(command, args))
+    if (answer === 'key') isKeyRefused = true
+  }
+  const findings = [commandFinding(refused, calls.length)]
+  if (isKeyRefused) {
+    const message = `${USER} may not use the keys ${pattern}*`
+    findings.push(fail('keys', message, `ACL SETUSER … ~${pattern}*; or check --prefix`))
+  }
+  findings.push(...(await channelFindings(commander, all, pattern, id)))
+  findings.push(await scanFinding(commander, pattern))
+  return findings
+}
+
+function commandFinding(refused: ReadonlySet<string>, tried: number): Finding {
+  if (refused.size === 0)
+    return ok('commands', `${tried} calls of the commands in use were accepted`)
+  const list = [...refused].join(', ')
+  const rules = [...refused].map((right) => `+${right.toLowerCase()}`).join(' ')
+  return fail('commands', `${USER} may not run ${list}`, `ACL SETUSER … ${rules}; ${PAGE}`)
+}
+
+async function channelFindings(
+  commander: Commander,
+  { wakePrefix, grantPrefix, settledChannel, logChannel }: Names,
+  pattern: string,
+  id: string,
+): Promise<Finding[]> {
+  // No process listens to the first two channels. A message on the others would make each process
+  // read the purge log, so only the subscription to them is tried.
+  const own = [`${wakePrefix}doctor-${id}`, `${grantPrefix}doctor-${id}`]
+  const refused: string[] = []
+  for (const channel of own) {
+    if ((await tryCall(commander, 'PUBLISH', [channel, ''])) !== 'accepted') refused.push('PUBLISH')
+  }
+  const channels = [...own, settledChannel, logChannel]
+  if ((await commander.trySubscribe(channels)) === 'refused') refused.push('SUBSCRIBE')
+  if (refused.length === 0) return [ok('channels', `may publish and subscribe on ${pattern}*`)]
+  const list = [...new Set(refused)]
+  const message = `${USER} may not ${list.join(' or ')} on ${pattern}*: waiters are woken late`
+  const rules = list.map((right) => `+${right.toLowerCase()}`).join(' ')
+  return [fail('channels', message, `ACL SETUSER … &${pattern}* ${rules}; ${PAGE}`)]
+}
+
+async function scanFinding(commander: Commander, pattern: string): Promise<Finding> {
+  const args = [0, 'MATCH', `${pattern}{doctor*`, 'COUNT', 1]
+  if ((await tryCall(commander, 'SCAN', args)) === 'accepted') return ok('scan', 'may list keys')
+  const message = `${USER} may not run SCAN: lists of locks and idempotency keys do not work`
+  return warn('scan', message, 'ACL SETUSER … +scan; the application does not need it')
+}
+
+type Outcome = 'accepted' | 'command' | 'key'
+
+/** Any other error shows that the command was allowed. */
+async function tryCall(
+  commander: Commander,
+  command: string,
+  args: ReadonlyArray<string | number>,
+): Promise<Outcome> {
+  try {
+    await commander.call(command, ...args)
+    return 'accepted'
+  } catch (error) {
+    const { name, message } = error as Error
+    if (name !== 'ReplyError') throw error
+    if (!message.startsWith('NOPERM')) return 'accepted'
+    return /\bkeys?\b|\bchannels?\b/.test(message) ? 'key' : 'command'
+  }
+}
+
+/** `CLUSTER|SLOTS` for a subcommand, as ACL names it. */
+function rightOf(command: string, [first]: ReadonlyArray<string | number>): string {
+  return command === 'CLUSTER' ? `${command}|${first}` : command
+}

@@ -1,0 +1,76 @@
+// Durations, sizes and tables as text for people.
+
+/** Such as `350 ms`, `4.2 s`, `3 min 5 s` or `2 d 3 h`. */
+export function duration(ms: number): string {
+  const all = Math.max(0, Math.round(ms))
+  if (all < 1_000) return `${all} ms`
+  if (all < 10_000) return `${(all / 1_000).toFixed(1)} s`
+  const seconds = Math.round(all / 1_000)
+  if (seconds < 60) return `${seconds} s`
+  const parts = [
+    [Math.floor(seconds / 86_400), 'd'],
+    [Math.floor(seconds / 3_600) % 24, 'h'],
+    [Math.floor(seconds / 60) % 60, 'min'],
+    [seconds % 60, 's'],
+  ] as const
+  const first = parts.findIndex(([value]) => value > 0)
+  return parts
+    .slice(first, first + 2)
+    .filter(([value]) => value > 0)
+    .map(([value, unit]) => `${value} ${unit}`)
+    .join(' ')
+}
+
+export function bytes(count: number): string {
+  if (count < 1_024) return `${count} B`
+  if (count < 1_024 ** 2) return `${(count / 1_024).toFixed(1)} KiB`
+  if (count < 1_024 ** 3) return `${(count / 1_024 ** 2).toFixed(1)} MiB`
+  return `${(count / 1_024 ** 3).toFixed(1)} GiB`
+}
+
+/** Such as `1 key` or `3 processes`. */
+export function count(value: number, noun: string): string {
+  const ending = /(s|x|ch|sh)$/.test(noun) ? 'es' : 's'
+  return `${number(value)} ${noun}${value === 1 ? '' : ending}`
+}
+
+export function number(value: number): string {
+  return Math.round(value).toLocaleString('en')
+}
+
+/** A fraction as a percentage. `-` if nothing was counted. */
+export function share(part: number, whole: number): string {
+  return whole === 0 ? '-' : `${((100 * part) / whole).toFixed(1)} %`
+}
+
+/** Rows in columns. Columns whose values are all numbers are aligned to the right. */
+export function table(head: readonly string[], rows: ReadonlyArray<readonly string[]>): string[] {
+  const all = [head, ...rows].map((row) => row.map(printable))
+  const widths = head.map((_, i) => Math.max(...all.map((row) => (row[i] ?? '').length)))
+  const isNumeric = head.map((_, i) => rows.every((row) => /^[-\d.,]/.test(row[i] ?? '')))
+  return all.map((row) =>
+    row
+      .map((cell, i) =>
+        isNumeric[i] ? cell.padStart(widths[i] ?? 0) : cell.padEnd(widths[i] ?? 0),
+      )
+      .join('  ')
+      .trimEnd(),
+  )
+}
+
+/** Names with their values, in two columns. Pairs without a value are left out. */
+export function pairs(
+  list: ReadonlyArray<readonly [name: string, value: string | undefined]>,
+): string[] {
+  const known = list.filter(([, value]) => value !== undefined)
+  const width = Math.max(0, ...known.map(([name]) => name.length))
+  return known.map(([name, value]) => `${name.padEnd(width)}  ${printable(value ?? '')}`)
+}
+
+/** Keys and messages come from clients, so control characters must not reach the terminal. */
+export function printable(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (char) => {
+    const code = char.codePointAt(0) ?? 0
+    return `\\u${code.toString(16).padStart(4, '0')}`
+  })
+}

@@ -1,0 +1,222 @@
+// Tracing channels: the start and the end of each operation, for tracers. Without a subscriber they
+// create no object, promise or closure, so each call site checks `hasSubscribers` first.
+
+import { AsyncResource } from 'node:async_hooks'
+import { type TracingChannel, tracingChannel } from 'node:diagnostics_channel'
+import { shownKey } from './ports/shown-key.ts'
+
+/** Facts of one operation. Those known at its end are set before `asyncEnd`, or before `end`. */
+export interface Traced {
+  /** The key as the user wrote it, as in events. */
+  readonly key: string
+  /** Name of the record in the store. */
+  readonly internalKey: string
+  /** Set before `end` if the operation goes on, so that `asyncEnd` follows. */
+  isAsync?: true
+  /** Set before the channel `error` gets the context. */
+  error?: unknown
+}
+
+/** How a lookup or a wait ended for one request or call. The set of values is fixed. */
+export type LookupOutcome =
+  /** A fresh entry from memory or the store. */
+  | 'hit'
+  /** A stale entry. */
+  | 'stale'
+  /** This request or call ran the handler or factory itself, for all waiters. */
+  | 'led'
+  /** The result of a run of another request in this process. */
+  | 'collapsed'
+  /** There is no result to share, so the request runs the handler itself. */
+  | 'passed'
+  /** The failure of another run. */
+  | 'failed'
+  | 'timed-out'
+  /** The client left. */
+  | 'gone'
+  /** There is no entry, and the request may not fill the key, such as HEAD. */
+  | 'absent'
+
+/** One request or call, from its lookup in memory to its entry, or to the reason for none. */
+export interface LookupTrace extends Traced {
+  outcome?: LookupOutcome
+  /** The source of a `hit` or `stale` entry. */
+  tier?: 'l1' | 'l2'
+  /** The detail of Cache-Status, if the outcome is `passed`. */
+  reason?: string
+  /** Status of the response, or of the shared failure. */
+  status?: number
+}
+
+/** One run of the handler or factory, and the commit of its result. */
+export interface FillTrace extends Traced {
+  /** In the background: the run has no client or caller of its own. */
+  readonly behind: boolean
+  /** Undefined for a run without a lease. */
+  readonly fence: bigint | undefined
+  /**
+   * The end of the event `fill.*`. `local`: the result is only in the memory of this process.
+   */
+  outcome?: 'committed' | 'fenced' | 'passed' | 'failed' | 'abandoned' | 'local'
+  /** Why the result cannot be shared, if the outcome is `passed`. */
+  reason?: string
+  status?: number
+}
+
+/** One request or call that waits for a run of another request or of another process. */
+export interface WaitTrace extends Traced {
+  outcome?: LookupOutcome
+  /** The newest run of this process for the key, if there was one during the wait. */
+  fill?: FillTrace
+}
+
+/** One refresh in the background of responses that were already sent. It contains a fill. */
+export interface RefreshTrace extends Traced {
+  /** `early`: the entry is still fresh. */
+  readonly why: 'stale' | 'early'
+  outcome?: FillTrace['outcome']
+}
+
+/** One call that acquires a lock. */
+export interface LockTrace extends Traced {
+  outcome?: 'acquired' | 'busy' | 'timed-out' | 'aborted' | 'unavailable'
+  /** Whether another owner held the lock at first. */
+  contended?: boolean
+  fence?: bigint
+}
+
+/** One request or job with an idempotency key, from its claim of the key to its end. */
+export interface IdempotencyTrace extends Traced {
+  readonly kind: 'http' | 'job'
+  /** An `IdempotencyOutcome`. */
+  outcome?: string
+  /** How the attempt ended, if this request or job ran it. */
+  ended?: 'completed' | 'released' | 'uncertain'
+  fence?: bigint
+}
+
+/** The context objects of each tracing channel, by the channel's name. */
+export interface TracingContexts {
+  'stampede:lookup': LookupTrace
+  'stampede:fill': FillTrace
+  'stampede:wait': WaitTrace
+  'stampede:refresh': RefreshTrace
+  'stampede:lock': LockTrace
+  'stampede:idempotency': IdempotencyTrace
+}
+
+type Tracing<Context extends Traced> = TracingChannel<unknown, Context> & {
+  /** Missing in the types of Node 20. */
+  readonly hasSubscribers: boolean
+}
+
+function tracing<Name extends keyof TracingContexts>(name: Name): Tracing<TracingContexts[Name]> {
+  return tracingChannel<unknown, TracingContexts[Name]>(name) as Tracing<TracingContexts[Name]>
+}
+
+export const lookupTracing: Tracing<LookupTrace> = tracing('stampede:lookup')
+export const fillTracing: Tracing<FillTrace> = tracing('stampede:fill')
+export const waitTracing: Tracing<WaitTrace> = tracing('stampede:wait')
+export const refreshTracing: Tracing<RefreshTrace> = tracing('stampede:refresh')
+export const lockTracing: Tracing<LockTrace> = tracing('stampede:lock')
+export const idempotencyTracing: Tracing<IdempotencyTrace> = tracing('stampede:idempotency')
+
+/** The names of all tracing channels (`node:diagnostics_channel`). */
+export const TRACING_CHANNELS: readonly (keyof TracingContexts)[] = [
+  'stampede:lookup',
+  'stampede:fill',
+  'stampede:wait',
+  'stampede:refresh',
+  'stampede:lock',
+  'stampede:idempotency',
+]
+
+/** A new context. `name`: the key as the user wrote it, if the internal key does not show it. */
+export function contextOf<Facts extends object>(
+  internalKey: string,
+  facts: Facts,
+  name: string = shownKey(internalKey),
+): Traced & Facts {
+  return { key: name, internalKey, ...facts }
+}
+
+/**
+ * Runs `run` as one operation of a channel. The stores that are bound to the channel apply to
+ * `run`, and to all asynchronous work that it starts. `ended` sets the facts known at the end.
+ *
+ * Not `tracePromise` of Node: that would give subscribers the internal result, and make a
+ * synchronous result a promise.
+ */
+export function trace<Context extends Traced, Result>(
+  channel: Tracing<Context>,
+  context: Context,
+  run: () => Result | Promise<Result>,
+  ended: (result: Result) => void,
+): Result | Promise<Result> {
+  return channel.start.runStores(context, () => {
+    try {
+      const result = run()
+      if (result instanceof Promise) {
+        context.isAsync = true
+        return traceLater(channel, context, result, ended)
+      }
+      ended(result)
+      if (context.error !== undefined) channel.error.publish(context)
+      return result
+    } catch (error) {
+      context.error = error
+      channel.error.publish(context)
+      throw error
+    } finally {
+      channel.end.publish(context)
+    }
+  })
+}
+
+function traceLater<Context extends Traced, Result>(
+  channel: Tracing<Context>,
+  context: Context,
+  promise: Promise<Result>,
+  ended: (result: Result) => void,
+): Promise<Result> {
+  return promise.then(
+    (result) => {
+      ended(result)
+      traceEnd(channel, context)
+      return result
+    },
+    (error) => {
+      context.error = error
+      traceEnd(channel, context)
+      throw error
+    },
+  )
+}
+
+/** The start of an operation that runs no code of its own. With `isAsync`, `traceEnd` follows. */
+export function traceStart<Context extends Traced>(
+  channel: Tracing<Context>,
+  context: Context,
+): void {
+  channel.start.runStores(context, () => channel.end.publish(context))
+}
+
+/** The end of an asynchronous operation. If the context has an error, it goes to `error` first. */
+export function traceEnd<Context extends Traced>(
+  channel: Tracing<Context>,
+  context: Context,
+): void {
+  if (context.error !== undefined) channel.error.publish(context)
+  channel.asyncStart.publish(context)
+  channel.asyncEnd.publish(context)
+}
+
+/** The current async context, so that later work of a request can run in it. */
+export function currentScope(): AsyncResource {
+  return new AsyncResource('StampedeTrace')
+}
+
+/** Runs `run` in the scope. Without a scope, in the current one. */
+export function inScope<Result>(scope: AsyncResource | undefined, run: () => Result): Result {
+  return scope === undefined ? run() : scope.runInAsyncScope(run)
+}

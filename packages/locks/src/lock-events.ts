@@ -1,0 +1,205 @@
+// The events and counters of locks, and the facts of their traces.
+
+import {
+  type Clock,
+  contextOf,
+  EventHub,
+  type LockTrace,
+  lockTracing,
+  trace,
+} from '@stampede/core/store'
+import { LockError } from './errors.ts'
+
+/** The fields of each event, in addition to `type`, `key` and `internalKey`. */
+export interface LockEventFields {
+  'lock.acquired': { readonly fence: bigint | undefined; readonly waitedMs: number }
+  'lock.contended': object
+  'lock.timed-out': { readonly waitedMs: number }
+  'lock.lost': { readonly fence: bigint | undefined; readonly heldMs: number }
+  'lock.released': { readonly fence: bigint | undefined; readonly heldMs: number }
+  'lock.unavailable': { readonly error: unknown }
+}
+
+/**
+ * All event types, each with the case in which it occurs. A test checks that the table in
+ * docs/guide/events.md is equal.
+ */
+export const LOCK_EVENTS: Readonly<Record<keyof LockEventFields, string>> = {
+  'lock.acquired': 'this process gets the lock',
+  'lock.contended': 'a caller begins to wait, because another owner holds the lock',
+  'lock.timed-out': 'a caller has waited for `waitMs`',
+  'lock.lost': 'the lease ends before its holder has released the lock',
+  'lock.released': 'the holder releases the lock',
+  'lock.unavailable': 'the store does not reply, so a caller does not get the lock',
+}
+
+type LockEventOfType<T extends keyof LockEventFields> = {
+  readonly type: T
+  /** The key of the lock, without the option `prefix`. */
+  readonly key: string
+  /** Name of the lock in the store. */
+  readonly internalKey: string
+} & LockEventFields[T]
+
+/** An event of a lock. A quorum lock has no fence. All durations are in ms. */
+export type LockEvent = { [T in keyof LockEventFields]: LockEventOfType<T> }[keyof LockEventFields]
+/** The type of an event, a key of `LOCK_EVENTS`. */
+export type LockEventType = LockEvent['type']
+export type LockListener<T extends LockEventType> = (event: Extract<LockEvent, { type: T }>) => void
+
+/** Counters since `createLocks` or `createQuorumLocks`, and current sizes. */
+export interface LockStats {
+  /** Calls that got the lock. Nested leases are not counted. */
+  readonly acquired: number
+  /** Calls that waited, because another owner held the lock. */
+  readonly contended: number
+  readonly timedOut: number
+  readonly aborted: number
+  readonly lost: number
+  readonly released: number
+  readonly unavailable: number
+  /** Sum of the time that calls took to end, for those that waited. */
+  readonly waitedMs: number
+  /** Sum of the time that ended leases were held. */
+  readonly heldMs: number
+  /** Leases and waiting calls of this process now. */
+  readonly held: number
+  readonly waiting: number
+}
+
+export class LockMonitor {
+  readonly events: EventHub<LockEvent> = new EventHub()
+  readonly clock: Clock
+  aborted = 0
+  waiting = 0
+  waitedMs = 0
+  #heldMs = 0
+
+  constructor(clock: Clock) {
+    this.clock = clock
+  }
+
+  stats(held: number): LockStats {
+    const { events, aborted, waiting, waitedMs } = this
+    return {
+      acquired: events.count('lock.acquired'),
+      contended: events.count('lock.contended'),
+      timedOut: events.count('lock.timed-out'),
+      aborted,
+      lost: events.count('lock.lost'),
+      released: events.count('lock.released'),
+      unavailable: events.count('lock.unavailable'),
+      waitedMs,
+      heldMs: this.#heldMs,
+      held,
+      waiting,
+    }
+  }
+
+  /** A lease has ended. `fence`: empty for a quorum lock. */
+  end(type: 'lock.lost' | 'lock.released', held: HeldLock): void {
+    const { internalKey, key, fence, since } = held
+    const heldMs = this.clock.now() - since
+    this.#heldMs += heldMs
+    this.events.emit({ type, key: internalKey, fence, heldMs }, key)
+  }
+}
+
+/** A lease for the monitor. */
+export interface HeldLock {
+  readonly internalKey: string
+  readonly key: string
+  readonly fence: string
+  /** The time at which it began. */
+  readonly since: number
+}
+
+/** One call that acquires a lock: its events, counters and trace. */
+export class Acquisition {
+  readonly #monitor: LockMonitor
+  readonly #internalKey: string
+  readonly #key: string
+  readonly #since: number
+  #isWaiting = false
+  #trace: LockTrace | undefined
+
+  constructor(monitor: LockMonitor, internalKey: string, key: string) {
+    this.#monitor = monitor
+    this.#internalKey = internalKey
+    this.#key = key
+    this.#since = monitor.clock.now()
+  }
+
+  /** Runs the call with its events and counters, and with a trace if it has a subscriber. */
+  run<L extends object>(acquire: () => Promise<L | null>): Promise<L | null> {
+    return lockTracing.hasSubscribers ? this.#traced(acquire) : this.#counted(acquire)
+  }
+
+  /** A method of its own: without a subscriber, no closure is created. */
+  #traced<L extends object>(acquire: () => Promise<L | null>) {
+    const context: LockTrace = contextOf(this.#internalKey, {}, this.#key)
+    this.#trace = context
+    const run = () => this.#counted(acquire)
+    return Promise.resolve(trace<LockTrace, L | null>(lockTracing, context, run, () => {}))
+  }
+
+  async #counted<L extends object>(acquire: () => Promise<L | null>): Promise<L | null> {
+    try {
+      const lease = await acquire()
+      if (lease === null) this.#note('busy')
+      else this.#acquired('fence' in lease ? (lease.fence as bigint) : undefined)
+      return lease
+    } catch (error) {
+      this.#failed(error)
+      throw error
+    }
+  }
+
+  /** The caller waits for another owner. Only the first call counts. */
+  contended(): void {
+    if (this.#isWaiting) return
+    this.#isWaiting = true
+    this.#monitor.waiting += 1
+    if (this.#trace !== undefined) this.#trace.contended = true
+    this.#monitor.events.emit({ type: 'lock.contended', key: this.#internalKey }, this.#key)
+  }
+
+  #acquired(fence: bigint | undefined): void {
+    const waitedMs = this.#stopWaiting()
+    this.#note('acquired')
+    if (this.#trace !== undefined && fence !== undefined) this.#trace.fence = fence
+    const fields = { key: this.#internalKey, fence: String(fence ?? ''), waitedMs }
+    this.#monitor.events.emit({ type: 'lock.acquired', ...fields }, this.#key)
+  }
+
+  #failed(error: unknown): void {
+    const waitedMs = this.#stopWaiting()
+    const { events } = this.#monitor
+    const key = this.#internalKey
+    const code = error instanceof LockError ? error.code : undefined
+    if (code === 'ERR_LOCK_WAIT_TIMEOUT') {
+      this.#note('timed-out')
+      events.emit({ type: 'lock.timed-out', key, waitedMs }, this.#key)
+    } else if (code === 'ERR_LOCK_UNAVAILABLE') {
+      this.#note('unavailable')
+      events.emit({ type: 'lock.unavailable', key, error }, this.#key)
+    } else if (code === 'ERR_LOCK_ABORTED') {
+      this.#note('aborted')
+      this.#monitor.aborted += 1
+    }
+  }
+
+  #note(outcome: NonNullable<LockTrace['outcome']>): void {
+    if (this.#trace !== undefined) this.#trace.outcome = outcome
+  }
+
+  #stopWaiting(): number {
+    if (!this.#isWaiting) return 0
+    this.#isWaiting = false
+    const monitor = this.#monitor
+    const waitedMs = monitor.clock.now() - this.#since
+    monitor.waiting -= 1
+    monitor.waitedMs += waitedMs
+    return waitedMs
+  }
+}

@@ -1,0 +1,140 @@
+// The metrics of one registry and prefix, shared by all Stampedes that report to it.
+
+import { optionError } from '@stampede/core/store'
+import {
+  Counter,
+  Gauge,
+  type Metric,
+  type OpenMetricsContentType,
+  type Registry,
+} from 'prom-client'
+import { createHistograms, HISTOGRAMS, type Histograms } from './histograms.ts'
+import { type LabelValues, METRICS, type MetricRow, type Snapshot } from './metric-table.ts'
+
+export type AnyRegistry = Registry | Registry<OpenMetricsContentType>
+
+/** One Stampede, with the labels of all its series. */
+export interface Source {
+  readonly labels: LabelValues
+  readonly read: () => Snapshot
+}
+
+const families = new WeakMap<AnyRegistry, Map<string, Family>>()
+
+/** The metrics of a registry and prefix. They are registered on first use. */
+export function familyOf(
+  registry: AnyRegistry,
+  prefix: string,
+  labelNames: readonly string[],
+): Family {
+  const byPrefix = families.get(registry) ?? new Map<string, Family>()
+  families.set(registry, byPrefix)
+  const known = byPrefix.get(prefix)
+  if (known?.isRegistered) return known
+  const created = new Family(registry, prefix, labelNames)
+  byPrefix.set(prefix, created)
+  return created
+}
+
+export class Family {
+  readonly histograms: Histograms
+  readonly #registry: AnyRegistry
+  readonly #labelNames: readonly string[]
+  /** By full name. A registry for OpenMetrics changes the `name` of a counter. */
+  readonly #metrics: ReadonlyMap<string, Metric>
+  readonly #sources = new Map<string, Source>()
+  #scraped: readonly (readonly [LabelValues, Snapshot])[] | undefined
+
+  constructor(registry: AnyRegistry, prefix: string, labelNames: readonly string[]) {
+    this.#registry = registry
+    this.#labelNames = labelNames
+    this.histograms = createHistograms(prefix, labelNames)
+    const { fill, wait } = this.histograms
+    this.#metrics = new Map<string, Metric>([
+      ...Object.entries(METRICS).map(
+        ([name, row]) => [prefix + name, this.#create(prefix + name, row)] as const,
+      ),
+      [prefix + HISTOGRAMS.fill.name, fill],
+      [prefix + HISTOGRAMS.wait.name, wait],
+    ])
+    for (const name of this.#metrics.keys()) {
+      if (registry.getSingleMetric(name) === undefined) continue
+      const fix = `the registry has a metric "${name}" already; pass another prefix or registry`
+      throw optionError('stampedeMetrics.prefix', prefix, fix)
+    }
+    for (const metric of this.#metrics.values()) registry.registerMetric(metric)
+  }
+
+  /** False after `registry.clear()`, and after the last `remove`. */
+  get isRegistered(): boolean {
+    return [...this.#metrics].every(([name, each]) => this.#registry.getSingleMetric(name) === each)
+  }
+
+  add(source: Source): void {
+    const id = idOf(source)
+    if (String(Object.keys(source.labels)) !== String(this.#labelNames)) {
+      const names = this.#labelNames.join(', ')
+      const fix = `use the label names of the other Stampedes in this registry: ${names}`
+      throw optionError('stampedeMetrics.labels', id, fix)
+    }
+    if (this.#sources.has(id)) {
+      const fix =
+        'a Stampede in this registry has these labels; close its metrics, or name this Stampede: ' +
+        "labels: { stampede: 'catalog' }"
+      throw optionError('stampedeMetrics.labels', id, fix)
+    }
+    this.#sources.set(id, source)
+  }
+
+  /** After the last Stampede, the metrics leave the registry. */
+  remove(source: Source): void {
+    this.#sources.delete(idOf(source))
+    if (this.#sources.size > 0 || !this.isRegistered) return
+    for (const name of this.#metrics.keys()) this.#registry.removeSingleMetric(name)
+  }
+
+  #create(name: string, { type, help, labels, aggregator, read }: MetricRow): Metric {
+    const labelNames = [...this.#labelNames, ...labels]
+    const config = { name, help, labelNames, aggregator, registers: [] }
+    if (type === 'gauge') {
+      const gauge: Gauge = new Gauge({
+        ...config,
+        collect: () => {
+          gauge.reset()
+          this.#collect(read, (all, value) => gauge.set(all, value))
+        },
+      })
+      return gauge
+    }
+    const counter: Counter = new Counter({
+      ...config,
+      collect: () => {
+        counter.reset()
+        this.#collect(read, (all, value) => counter.inc(all, value))
+      },
+    })
+    return counter
+  }
+
+  #collect(read: MetricRow['read'], write: (labels: LabelValues, value: number) => void): void {
+    for (const [labels, snapshot] of this.#snapshots())
+      for (const [value, own] of read(snapshot)) write({ ...labels, ...own }, value)
+  }
+
+  /**
+   * A registry collects all metrics of a scrape in one synchronous loop. So each Stampede is read
+   * once per scrape, and its metrics agree with each other.
+   */
+  #snapshots(): readonly (readonly [LabelValues, Snapshot])[] {
+    if (this.#scraped === undefined) {
+      const sources = [...this.#sources.values()]
+      this.#scraped = sources.map(({ labels, read }) => [labels, read()] as const)
+      queueMicrotask(() => {
+        this.#scraped = undefined
+      })
+    }
+    return this.#scraped
+  }
+}
+
+const idOf = ({ labels }: Source): string => JSON.stringify(labels)
