@@ -76,6 +76,25 @@ describe('each response', () => {
   })
 })
 
+it('does not respond to a request that other code has responded to meanwhile', async () => {
+  let admit = (_: boolean): void => {}
+  const authorize = () =>
+    new Promise<boolean>((resolve) => {
+      admit = resolve
+    })
+  const late = stampedeDashboard({ stampede, authorize })
+  for (const path of ['/', '/api/fleet', '/api/live']) {
+    await using own = await serve((req, res) => {
+      late(req, res)
+      res.writeHead(504).end('timeout')
+      admit(true)
+    })
+    expect((await rawRequest(own.port, path)).head[0], path).toContain('504')
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  await late.close()
+})
+
 describe('api/fleet', () => {
   it('has the counters, keys and events of the process', async () => {
     for (const key of ['a', 'b', 'a']) await stampede.getOrSet(key, () => 1, { ttlMs: 60_000 })

@@ -39,6 +39,7 @@ export class Live {
 
   /** Sends the current view at once, and then one each second until the client leaves. */
   async add(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    if (!beginEvents(res)) return
     const now = performance.now()
     const viewer: Viewer = {
       res,
@@ -48,7 +49,6 @@ export class Live {
     }
     this.#viewers.add(viewer)
     res.once('close', () => this.#remove(viewer))
-    beginEvents(res)
     this.#interval ??= setInterval(() => this.#tick(), EVERY_MS).unref()
     const view = await this.#reader.read()
     if (this.#viewers.has(viewer)) send(viewer, eventOf(view))

@@ -37,10 +37,16 @@ export function respond(
   body: string | Uint8Array,
   fields: Readonly<Record<string, string>> = {},
 ): void {
+  if (isAnswered(res)) return
   const bytes = typeof body === 'string' ? Buffer.from(body) : body
   const length = String(bytes.byteLength)
   res.writeHead(status, { ...FIELDS, 'Content-Type': type, 'Content-Length': length, ...fields })
   res.end(method === 'HEAD' ? undefined : bytes)
+}
+
+/** Whether other code has responded meanwhile, such as a timeout of the app. */
+function isAnswered({ headersSent, destroyed }: ServerResponse): boolean {
+  return headersSent || destroyed
 }
 
 export function respondJson(
@@ -58,12 +64,17 @@ export function respondNothing(res: ServerResponse): void {
   res.end()
 }
 
-/** Begins a stream of server-sent events. `X-Accel-Buffering`: nginx sends each event at once. */
-export function beginEvents(res: ServerResponse): void {
+/**
+ * Begins a stream of server-sent events. False if the response cannot be sent any more.
+ * `X-Accel-Buffering`: nginx sends each event at once.
+ */
+export function beginEvents(res: ServerResponse): boolean {
+  if (isAnswered(res)) return false
   res.writeHead(200, {
     ...FIELDS,
     'Content-Type': 'text/event-stream; charset=utf-8',
     'X-Accel-Buffering': 'no',
   })
   res.write('retry: 2000\n\n')
+  return true
 }

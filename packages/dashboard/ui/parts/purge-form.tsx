@@ -86,7 +86,7 @@ export function PurgeDialog({ purges }: { purges: Purges }) {
     <dialog ref={dialog} onClose={() => ask(undefined)} aria-labelledby="purge-title">
       {asked && (
         <>
-          <h2 id="purge-title">
+          <h2 id="purge-title" class="dialog-title">
             Purge <Text text={nameOf(asked)} />?
           </h2>
           <p>This covers {MEANING[asked.kind]}.</p>
