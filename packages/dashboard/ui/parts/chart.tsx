@@ -155,7 +155,7 @@ function optionsOf(
   return {
     width: holder.clientWidth,
     height: HEIGHT,
-    padding: [8, 12, 0, 0],
+    padding: [8, 20, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { show: !isStacked, size: 6 } },
     ...(isStacked && { bands }),

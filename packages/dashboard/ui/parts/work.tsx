@@ -5,6 +5,9 @@ import { count, duration, plural } from '../format.ts'
 import { KeyLink, Text } from './key-text.tsx'
 import { Panel } from './panel.tsx'
 
+/** Keys that are drawn. The ones with the most waiters come first. */
+const MOST_SHOWN = 8
+
 export function Work({ view }: { view: FleetView }) {
   const { work } = view
   const waiters = work.reduce((sum, each) => sum + each.waiters, 0)
@@ -18,12 +21,14 @@ export function Work({ view }: { view: FleetView }) {
         </p>
       ) : (
         <ol class="herds">
-          {work.slice(0, 12).map((each) => (
+          {work.slice(0, MOST_SHOWN).map((each) => (
             <Herd key={each.id} work={each} />
           ))}
         </ol>
       )}
-      {work.length > 12 && <p class="more">and {plural(work.length - 12, 'more key')}</p>}
+      {work.length > MOST_SHOWN && (
+        <p class="more">and {plural(work.length - MOST_SHOWN, 'more key')}</p>
+      )}
     </Panel>
   )
 }
@@ -56,7 +61,7 @@ function Herd({ work }: { work: WorkView }) {
         style={{ '--columns': Math.ceil(dots / 3), '--rows': Math.min(3, dots) }}
       />
       <p class="herd-facts">
-        <b>{count(waiters)}</b> {waiters === 1 ? 'waiter' : 'waiters'} in{' '}
+        <b>{waiters === 0 ? 'no' : count(waiters)}</b> {waiters === 1 ? 'waiter' : 'waiters'} in{' '}
         {plural(processes, 'process', 'processes')}, for {duration(ageMs)}
       </p>
     </li>
