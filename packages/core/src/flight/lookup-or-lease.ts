@@ -11,6 +11,7 @@ import { lookupTracing } from '../tracing.ts'
 import type { Flight } from './flight.ts'
 import { forget } from './hints.ts'
 import { releaseUnusedLease } from './release-lease.ts'
+import type { ReadEntry } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 import { traceRead } from './traced-lookup.ts'
 
@@ -90,13 +91,6 @@ function termsOf(flight: Flight, early: HeldEntry | undefined): LookupTerms {
 
 /** A lookup that only reads. */
 const READ_ONLY: LookupTerms = { token: '', leaseMs: 0 }
-
-/** An entry that was read without a lease. Its reader counts the hit, if it serves the entry. */
-export interface ReadEntry {
-  readonly held: HeldEntry
-  readonly stale: boolean
-  readonly from: 'l1' | 'l2'
-}
 
 /** Reads without taking the lease: for HEAD, `only-if-cached` and `get`, which never fill. */
 export function readWithoutLease(rt: Runtime, key: string): Promise<ReadEntry | undefined> {

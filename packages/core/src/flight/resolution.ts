@@ -152,3 +152,10 @@ export interface LeasedFill {
   readonly previous: HeldEntry | undefined
   readonly reason: FillReason
 }
+
+/** An entry that was read without a lease. Its reader counts the hit, if it serves the entry. */
+export interface ReadEntry {
+  readonly held: HeldEntry
+  readonly stale: boolean
+  readonly from: 'l1' | 'l2'
+}

@@ -14,8 +14,7 @@ import {
   type WaitTrace,
   waitTracing,
 } from '../tracing.ts'
-import type { ReadEntry } from './lookup-or-lease.ts'
-import type { Caller, Resolution } from './resolution.ts'
+import type { Caller, ReadEntry, Resolution } from './resolution.ts'
 
 /** Traces the lookup of one request or call. Its later runs belong to the lookup's context. */
 export function traceLookup(

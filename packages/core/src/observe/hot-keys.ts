@@ -13,9 +13,9 @@ export interface HotKey {
 }
 
 /**
- * Space-Saving: a new key replaces a key with about the lowest count and takes over that count. So a
- * key that is hit often is never missing. Source: A. Metwally, D. Agrawal, A. El Abbadi: Efficient
- * Computation of Frequent and Top-k Elements in Data Streams, ICDT 2005.
+ * Space-Saving: a new key replaces a key with about the lowest count and takes over that count. So
+ * a key that is hit often is never missing. Source: A. Metwally, D. Agrawal, A. El Abbadi:
+ * Efficient Computation of Frequent and Top-k Elements in Data Streams, ICDT 2005.
  */
 export class HotKeys {
   readonly #now: () => number
