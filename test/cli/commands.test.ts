@@ -235,6 +235,19 @@ describe('locks', () => {
   })
 })
 
+describe('output about other processes', () => {
+  it('has no control characters of their reports', async () => {
+    const url = 'https://shop.example/a'
+    const { key: internalKey } = requestKey({ url })
+    const failed = { at: Date.now(), type: 'fill.failed', internalKey, error: 'no \x1b[31m' }
+    const report = { host: 'h\x1b[2J', pid: 1, recent: [{ ...failed, 'f\x9b2J': '\x9b2J' }] }
+    await store.operator.report('r', JSON.stringify(report), 20_000)
+    const { out } = await run('why', url)
+    expect(out).toContain('no \\u001b[31m')
+    expect(out.match(/[^\n\x20-\x7e]/g)).toBeNull()
+  })
+})
+
 describe('idempotency', () => {
   const withSecret = commandLine(server.url, { STAMPEDE_SECRET: SECRET })
 

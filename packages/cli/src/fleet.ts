@@ -138,9 +138,18 @@ export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
 }
 
 export function readUrl(text: string): string {
-  const { protocol } = new URL(text)
-  if (/^rediss?:$/.test(protocol)) return text
-  throw new UsageError(`--redis: received ${text}; use redis://host:6379 or rediss://host:6379`)
+  const { protocol, username, password } = new URL(text)
+  // The message has no more of the URL, because that may contain a password.
+  if (!/^rediss?:$/.test(protocol)) {
+    const problem = `received a URL that begins with ${protocol}`
+    throw new UsageError(`--redis: ${problem}; use redis://host:6379 or rediss://host:6379`)
+  }
+  try {
+    decodeURIComponent(username + password)
+  } catch {
+    throw new UsageError('--redis: write a percent sign in the user or password as %25')
+  }
+  return text
 }
 
 async function hasCluster(probe: Redis, settings: Settings): Promise<boolean> {

@@ -51,3 +51,8 @@ it('pairs leave out names without a value', () => {
 it('control characters of keys do not reach the terminal', () => {
   expect(printable('a\x1b[2J\nb\u202ec')).toBe('a\\u001b[2J\\u000ab\\u202ec')
 })
+
+it('prints a table with more rows than a function may have arguments', () => {
+  const rows = Array.from({ length: 300_000 }, () => ['long value'])
+  expect(table(['A'], rows)).toHaveLength(300_001)
+})

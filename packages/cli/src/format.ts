@@ -46,7 +46,9 @@ export function share(part: number, whole: number): string {
 /** Rows in columns. Columns whose values are all numbers are aligned to the right. */
 export function table(head: readonly string[], rows: ReadonlyArray<readonly string[]>): string[] {
   const all = [head, ...rows].map((row) => row.map(printable))
-  const widths = head.map((_, i) => Math.max(...all.map((row) => (row[i] ?? '').length)))
+  // Not `Math.max(...lengths)`, which fails for more than about 100,000 rows.
+  const widest = (i: number) => all.reduce((most, row) => Math.max(most, row[i]?.length ?? 0), 0)
+  const widths = head.map((_, i) => widest(i))
   const isNumeric = head.map((_, i) => rows.every((row) => /^[-\d.,]/.test(row[i] ?? '')))
   return all.map((row) =>
     row

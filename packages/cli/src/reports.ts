@@ -91,7 +91,9 @@ function parsed(id: string, report: string): ProcessReport | undefined {
   }
   const stats = bag(snapshot.stats)
   const [hits, fills, origin] = [bag(stats.hits), bag(stats.fills), bag(stats.origin)]
-  const served = amount(hits.l1) + amount(hits.l2)
+  // `hits` has no stale entries in place of a late or failed run.
+  const stale = bag(stats.stale)
+  const served = amount(hits.l1) + amount(hits.l2) + total(stale) - amount(stale.revalidate)
   return {
     id,
     name: `${text(snapshot.host) || '?'}:${amount(snapshot.pid)}`,
@@ -99,7 +101,7 @@ function parsed(id: string, report: string): ProcessReport | undefined {
     requests: served + amount(stats.misses) + total(bag(stats.bypasses)),
     hits: served,
     misses: amount(stats.misses),
-    stale: total(bag(stats.stale)),
+    stale: total(stale),
     waits: amount(bag(stats.waits).started),
     fills: amount(fills.started),
     fenced: amount(fills.fenced),

@@ -35,6 +35,28 @@ describe('colours', () => {
   })
 })
 
+describe('control characters', () => {
+  it('do not reach the terminal in errors or JSON, which stays the same value', async () => {
+    const { terminal, out, err } = fake(true, { NO_COLOR: '1' })
+    expect(await run(['\x1b]0;title\x07', '--json'], terminal)).toBe(2)
+    terminal.print({ key: 'k\x9b31m' }, () => [])
+    const shown = out()
+    expect(`${shown}${err()}`.match(/[^\n\x20-\x7e]/g)).toBeNull()
+    expect(shown).toContain('"k\\u009b31m"')
+  })
+})
+
+describe('the URL of Redis', () => {
+  it.each(['valkey://user:s3cret@host:1', 'redis://user:s3cret%zz@host:1'])(
+    'is refused without showing its password: %s',
+    async (url) => {
+      const { terminal, out, err } = fake(false)
+      expect(await run(['locks', '--redis', url, '--json'], terminal)).toBe(2)
+      expect(`${out()}${err()}`).not.toContain('s3cret')
+    },
+  )
+})
+
 describe('a progress bar', () => {
   it('is drawn on stderr of a terminal only', () => {
     vi.useFakeTimers({ now: 1_000_000 })

@@ -4,6 +4,8 @@ import { createInterface } from 'node:readline/promises'
 import type { Readable, Writable } from 'node:stream'
 import { styleText } from 'node:util'
 
+import { printable } from './format.ts'
+
 type Output = Writable & { readonly isTTY?: boolean; readonly columns?: number }
 type Style = Parameters<typeof styleText>[0]
 
@@ -42,7 +44,7 @@ export class Terminal {
 
   /** Prints `value` with `--json`, otherwise the lines of `text`. */
   print(value: unknown, text: () => readonly string[]): void {
-    const lines = this.json ? [JSON.stringify(value, asJson, 2)] : text()
+    const lines = this.json ? [escaped(JSON.stringify(value, asJson, 2))] : text()
     this.#streams.stdout.write(`${lines.join('\n')}\n`)
   }
 
@@ -55,7 +57,7 @@ export class Terminal {
   fail(code: string, message: string): void {
     if (this.json) this.print({ error: { code, message } }, () => [])
     this.#streams.stderr.write(
-      `${this.#styled('red', 'stampede:', this.#streams.stderr)} ${message}\n`,
+      `${this.#styled('red', 'stampede:', this.#streams.stderr)} ${printable(message)}\n`,
     )
   }
 
@@ -125,6 +127,11 @@ export class Progress {
   clear(): void {
     if (this.#drawnAt > 0) this.#write?.('\r\x1b[K')
   }
+}
+
+/** JSON.stringify leaves these control characters as they are, and terminals obey them. */
+function escaped(json: string): string {
+  return json.replace(/[\x7f-\x9f]/g, printable)
 }
 
 function asJson(_name: string, value: unknown): unknown {

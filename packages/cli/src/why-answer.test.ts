@@ -96,6 +96,11 @@ it.each([
     'failed (oops) 4.0 s ago',
   ],
   [
+    'a response that was a failure',
+    answer('none', undefined, event('fill.failed', { failure: { message: 'status 500' } })),
+    'failed (status 500) 4.0 s ago',
+  ],
+  [
     'a refused commit',
     answer('none', undefined, event('fill.fenced')),
     'refused the last response',

@@ -83,12 +83,18 @@ function absenceReason({ events, otherUrl }: Findings): string {
   return 'is a miss: nothing is stored under its key, and no process reported an outcome; if it was requested, compare its host, scheme and query with the key'
 }
 
+/** A handler that responded with a failure has no error. */
+function failureOf({ error, failure }: ReportedEvent): string {
+  const { message } = (failure ?? {}) as { readonly message?: unknown }
+  return String(error ?? message ?? 'unknown error')
+}
+
 function reasonOfEvent(event: ReportedEvent): string | undefined {
   switch (event.type) {
     case 'fill.passed':
       return `the last response was not stored (${String(event.reason)})`
     case 'fill.failed':
-      return `the last run of the handler failed (${String(event.error ?? '')})`
+      return `the last run of the handler failed (${failureOf(event)})`
     case 'fill.fenced':
       return 'the store refused the last response, because of a purge or a newer lease,'
     case 'fill.abandoned':

@@ -43,7 +43,8 @@ export interface StampedeStats {
   readonly waits: { readonly started: number; readonly timedOut: number; readonly totalMs: number }
   /**
    * `totalMs`: duration of all fills. `savedMs`: for each hit, the duration of the fill that made
-   * its entry, so the time that the origin would have spent.
+   * its entry, so the time that the origin would have spent. A stale entry in place of the failure
+   * of the request's own run saves nothing.
    */
   readonly origin: { readonly totalMs: number; readonly savedMs: number }
   /** Runs of the origin without a lease, and keys that wait for a concurrency slot. */

@@ -59,18 +59,20 @@ async function run(invocation: Invocation): Promise<ExitCode> {
 type Ref = Parameters<IdempotencyOperator['inspect']>[0]
 type Answer = Parameters<IdempotencyOperator['resolve']>[1]
 
+const STATES: readonly string[] = ['running', 'lapsed', 'completed', 'released', 'uncertain']
+
 async function list(fleet: Fleet, { values, terminal }: Invocation): Promise<ExitCode> {
   const wanted = text(values, 'state')
-  const all = await readAll(fleet, 'idempotency', terminal, async (record) => {
+  if (wanted !== undefined && !STATES.includes(wanted)) {
+    throw new UsageError(`--state: received ${wanted}; use one of ${STATES.join(', ')}`)
+  }
+  const records = await readAll(fleet, 'idempotency', terminal, async (record) => {
     const found = await fleet.store.idempotency.inspect(record)
-    return found && (wanted === undefined || found.state === wanted)
-      ? { record, ...found }
-      : undefined
+    if (found === undefined || (wanted !== undefined && found.state !== wanted)) return undefined
+    // The frames of all keys together may be larger than the memory.
+    const { frame, ...known } = found
+    return { record, ...known, frameBytes: frame?.byteLength ?? 0 }
   })
-  const records = all.map(({ frame, ...known }) => ({
-    ...known,
-    frameBytes: frame?.byteLength ?? 0,
-  }))
   terminal.print({ records }, () =>
     records.length === 0 ? ['No key is stored.'] : rowsOf(records),
   )
@@ -164,6 +166,7 @@ function readAnswer(values: Values): Answer | undefined {
   if (ways.filter(Boolean).length !== 1) {
     throw new UsageError('settle: use exactly one of --release, --status CODE and --value JSON')
   }
+  if (body !== undefined && status === undefined) throw new UsageError('--body needs --status')
   if (value !== undefined) return { value: readJson('--value', value) }
   if (status === undefined) return undefined
   return { status: Number(status), ...(body !== undefined && { body: jsonOrText(body) }) } as Answer

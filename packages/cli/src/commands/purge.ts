@@ -4,6 +4,7 @@ import type { PurgeTarget } from '@stampede/core'
 import { type Command, flag, type Invocation, text } from '../command.ts'
 import { EXIT, type ExitCode, UsageError } from '../errors.ts'
 import { openFleet, shownUrl } from '../fleet.ts'
+import { printable } from '../format.ts'
 
 const KINDS = ['key', 'path', 'route', 'tag'] as const
 
@@ -50,7 +51,9 @@ async function run(invocation: Invocation): Promise<ExitCode> {
   try {
     await fleet.stampede.purge(target, { soft })
     const done = soft ? 'is stale' : 'is purged'
-    terminal.print({ purged: true, target, soft }, () => [`${shownTarget(target)} ${done}.`])
+    terminal.print({ purged: true, target, soft }, () => [
+      printable(`${shownTarget(target)} ${done}.`),
+    ])
     return EXIT.ok
   } finally {
     await fleet.close()

@@ -6,7 +6,7 @@ import { REQUEST_HELP, REQUEST_OPTIONS, readRequest } from '../asked-key.ts'
 import type { Command, Invocation } from '../command.ts'
 import { EXIT, type ExitCode, UsageError } from '../errors.ts'
 import { type Fleet, openFleet } from '../fleet.ts'
-import { duration } from '../format.ts'
+import { duration, printable } from '../format.ts'
 import { asJson, asLines, type RecordView, readRecord } from '../records.ts'
 import { eventsOf, type ReportedEvent, readProcesses } from '../reports.ts'
 import { answerOf } from '../why-answer.ts'
@@ -37,8 +37,10 @@ async function run({ names, values, settings, terminal }: Invocation): Promise<E
     const found = { url, bypass: bypass ?? null, records: records.map(asJson), outcomes, answer }
     terminal.print(found, () => [
       ...records.flatMap((each) => [...asLines(each), '']),
-      ...(outcomes.length > 0 ? ['Last outcomes in the fleet:', ...outcomes.map(lineOf), ''] : []),
-      terminal.style('bold', answer),
+      ...(outcomes.length > 0
+        ? ['Last outcomes in the fleet:', ...outcomes.map(lineOf).map(printable), '']
+        : []),
+      terminal.style('bold', printable(answer)),
     ])
     return EXIT.ok
   } finally {

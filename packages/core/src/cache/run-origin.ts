@@ -236,7 +236,7 @@ class OriginRun implements OriginObserver {
       const reply = staleReply(this.#rt, request, config, previous, status)
       if (reply !== undefined) {
         this.#isStaleServed = forClient
-        if (forClient) this.#rt.counts.servedStale('if-error', previous)
+        if (forClient) this.#rt.counts.servedStale('if-error', previous, true)
         return { action: 'replace', reply }
       }
     }

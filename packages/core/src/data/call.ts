@@ -195,7 +195,7 @@ export class Call<T, P> implements Caller {
   }
 
   #ownValue(result: FillResult, cause?: StampedeError): T {
-    if (result.type === 'failure') return this.#staleOr(this.#lead?.previous, result.error)
+    if (result.type === 'failure') return this.#staleOr(this.#lead?.previous, result.error, true)
     this.#countMiss()
     if ('entry' in result) return decodeOwn<T>(result.entry as StoredValue, this.#serializer)
     throw originFailed(this.#key, result.type, cause)
@@ -204,7 +204,7 @@ export class Call<T, P> implements Caller {
   /**
    * RFC 5861 §4: serves the stale value instead of an error, unless the value was purged meanwhile.
    */
-  #staleOr(previous: HeldEntry | undefined, error: unknown): T {
+  #staleOr(previous: HeldEntry | undefined, error: unknown, ranOrigin = false): T {
     const held = previous && confirmedCopy(this.#rt, previous)
     const isServable = held !== undefined && mayServeOnError(held, this.#rt.clock.now())
     const parsed = isServable ? this.parseHeld(held) : undefined
@@ -212,7 +212,7 @@ export class Call<T, P> implements Caller {
       this.#countMiss()
       throw error
     }
-    this.#rt.counts.servedStale('if-error', held)
+    this.#rt.counts.servedStale('if-error', held, ranOrigin)
     return parsed.value
   }
 

@@ -74,6 +74,25 @@ describe('stats().routes of getOrSet', () => {
     expect({ stale: stale['if-error'], misses }).toEqual({ stale: 1, misses: 2 })
   })
 
+  it('counts no saved time for the call whose own run failed', async () => {
+    const stampede = create()
+    const origin = new ScriptedOrigin<number>()
+    const options = { ttlMs: 1_000, staleIfErrorMs: 60_000, jitter: 0 }
+    const get = () => stampede.getOrSet('k', origin.factory, options)
+    const first = get()
+    await clock.advance(500)
+    origin.run(0).resolve(1)
+    await first
+    await settled()
+    await clock.advance(2_000)
+    const both = [get(), get()]
+    await settled()
+    origin.run(1).reject(new Error('down'))
+    expect(await Promise.all(both)).toEqual([1, 1])
+    const { stale, origin: times } = stampede.stats()
+    expect([stale['if-error'], times.savedMs]).toEqual([2, 500])
+  })
+
   it('counts a stale hit within stale-while-revalidate once', async () => {
     const stampede = create()
     const options = { ttlMs: 1_000, staleWhileRevalidateMs: 60_000, jitter: 0 }

@@ -57,25 +57,28 @@ export class Counts {
     this.route(route).bypasses += 1
   }
 
-  /** A stale entry that was served because of a late or failed run. */
-  servedStale(why: StaleReason, held: HeldEntry | undefined): void {
+  /**
+   * A stale entry that was served because of a late or failed run. `ranOrigin`: the request or call
+   * ran the origin itself, so it saved no time of the origin.
+   */
+  servedStale(why: StaleReason, held: HeldEntry | undefined, ranOrigin = false): void {
     this.stale[why] += 1
-    countEntry(held, true)
+    countEntry(held, true, ranOrigin)
   }
 
   hit(held: HeldEntry, stale: boolean): void {
     if (stale) this.stale.revalidate += 1
-    countEntry(held, stale)
+    countEntry(held, stale, false)
   }
 }
 
-function countEntry(held: HeldEntry | undefined, stale: boolean): void {
+function countEntry(held: HeldEntry | undefined, stale: boolean, ranOrigin: boolean): void {
   const counts = held?.counts
   if (held === undefined || counts === undefined) return
   const { body, provenance } = held.entry
   if (stale) counts.stale += 1
   else counts.hits += 1
-  counts.savedMs += provenance.tookMs
+  if (!ranOrigin) counts.savedMs += provenance.tookMs
   counts.bytes += body.byteLength
 }
 

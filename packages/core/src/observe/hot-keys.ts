@@ -13,14 +13,17 @@ export interface HotKey {
 }
 
 /**
- * Space-Saving: a new key replaces the key with the lowest count and takes over that count. So a
- * key that is hit often is never missing. Source: A. Metwally, D. Agrawal, A. El Abbadi: Efficient
- * Computation of Frequent and Top-k Elements in Data Streams, ICDT 2005.
+ * Space-Saving: a new key replaces a key with about the lowest count and takes over that count. So
+ * a key that is hit often is never missing. Source: A. Metwally, D. Agrawal, A. El Abbadi:
+ * Efficient Computation of Frequent and Top-k Elements in Data Streams, ICDT 2005.
  */
 export class HotKeys {
   readonly #now: () => number
   #counts = new Map<string, number>()
   #halvedAt: number
+  /** Keys whose count was below `#limit` when they were found. */
+  #lowest: string[] = []
+  #limit = 0
 
   constructor(now: () => number) {
     this.#now = now
@@ -45,17 +48,23 @@ export class HotKeys {
       .map(([key, count]) => ({ key, hits: Math.round(count) }))
   }
 
+  /** Removes a key whose count is less than 1 above the lowest. Returns that count. */
   #replaceLeast(): number {
-    let least = Number.POSITIVE_INFINITY
-    let leastKey = ''
-    for (const [key, count] of this.#counts) {
-      if (count >= least) continue
-      least = count
-      leastKey = key
-      if (count <= 1) break
+    for (;;) {
+      const key = this.#lowest.pop()
+      const count = key === undefined ? undefined : this.#counts.get(key)
+      if (key !== undefined && count !== undefined && count < this.#limit) {
+        this.#counts.delete(key)
+        return count
+      }
+      if (key === undefined) this.#findLowest()
     }
-    this.#counts.delete(leastKey)
-    return least
+  }
+
+  /** Finds many keys at once, because a search for each hit would cost more than the hit. */
+  #findLowest(): void {
+    this.#limit = Math.min(...this.#counts.values()) + 1
+    this.#lowest = [...this.#counts].filter(([, count]) => count < this.#limit).map(([key]) => key)
   }
 
   #halve(): void {
@@ -63,5 +72,6 @@ export class HotKeys {
     this.#halvedAt = this.#now()
     const halved = [...this.#counts].map(([key, count]) => [key, count * factor] as const)
     this.#counts = new Map(halved.filter(([, count]) => count >= 0.5))
+    this.#lowest = []
   }
 }
