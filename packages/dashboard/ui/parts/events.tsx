@@ -44,7 +44,7 @@ export function Events({
       rows={events}
       columns={columns}
       rowKey={({ at, type, id, process }) => `${at} ${type} ${id} ${process}`}
-      empty="No event yet. Hits are not listed."
+      empty={isOneKey ? 'No process remembers an event of this key.' : 'No event yet.'}
     />
   )
 }
