@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { createStampede, type Stampede } from '@stampede/core'
 import { observe, requestKey } from '@stampede/core/operator'
+import { stampedeDashboard } from '@stampede/dashboard'
 import { stampedeCache } from '@stampede/express'
 import { createLocks } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
@@ -133,6 +134,14 @@ describe('why', () => {
     expect(await answer(URL_A)).toMatch(/^A request for https:.* is a miss: nothing is stored/)
   })
 
+  it('says that the last response was not kept, for a record without an entry', async () => {
+    const { key } = requestKey({ url: URL_A })
+    const reply = await store.lookup(key, { token: 'filler', leaseMs: 20_000 })
+    if (!('grant' in reply) || reply.grant === undefined) throw new Error(reply.status)
+    await store.pass(reply.grant, 0)
+    expect(await answer(URL_A)).toMatch(/was requested, but its last response was not kept; read/)
+  })
+
   it('says that the cache is bypassed', async () => {
     expect(await answer(URL_A, '--header', 'cookie: a=b')).toContain('bypasses the cache')
     expect(await answer(URL_A, '--header', 'cookie: a=b', '--cookies', 'ignore')).toContain('miss')
@@ -160,6 +169,51 @@ describe('why', () => {
       expect(out).toMatch(/Last outcomes in the fleet:\n.*fill\.passed.*reason="set-cookie"/)
     } finally {
       observer.close()
+      listening.close()
+    }
+  })
+
+  it('says why the last run failed, and lists its events newest first', async () => {
+    const observer = observe(stampede)
+    const app = express().use(stampedeCache({ stampede, ttlMs: 60_000 }))
+    app.get('/a', (_request, response) => void response.status(500).send('broken'))
+    const listening = app.listen(0, '127.0.0.1')
+    await once(listening, 'listening')
+    try {
+      const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}/a`
+      await fetch(url)
+      const { id, recent, ...snapshot } = observer.snapshot()
+      // The events of one millisecond, the first one first.
+      const inOneMs = recent.map((event) => ({ ...event, at: recent[0]?.at }))
+      const report = JSON.stringify({ ...snapshot, recent: inOneMs })
+      await store.operator.report(id, report, 20_000)
+      const { out } = await run('why', url)
+      expect(out).toMatch(/fill\.failed .*failure=500 "the status was 500"/)
+      const types = [...out.matchAll(/ago {2}([\w.-]+)/g)].map(([, type]) => type)
+      expect(types.indexOf('fill.failed')).toBeLessThan(types.indexOf('fill.started'))
+    } finally {
+      observer.close()
+      listening.close()
+    }
+  })
+
+  it('reads the reports of a dashboard', async () => {
+    const dashboard = stampedeDashboard({ stampede, authorize: () => true })
+    const app = express().use(stampedeCache({ stampede, ttlMs: 60_000 }))
+    app.get('/a', (_request, response) => void response.status(500).send('broken'))
+    const listening = app.listen(0, '127.0.0.1')
+    await once(listening, 'listening')
+    try {
+      const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}/a`
+      await fetch(url)
+      const why = async () => (await run('why', url)).out
+      await expect
+        .poll(why, { timeout: 15_000 })
+        .toMatch(/fill\.failed .*failure="500 the status was 500"/)
+      const failed = /the last run of the handler failed \(500 the status was 500\)/
+      await expect.poll(why, { timeout: 15_000 }).toMatch(failed)
+    } finally {
+      await dashboard.close()
       listening.close()
     }
   })
@@ -217,7 +271,7 @@ describe('locks', () => {
     const locks = createLocks({ store })
     const other = createLocks({ store: newStore() })
     try {
-      expect((await run('locks')).out).toBe('No lock is held.\n')
+      expect((await run('locks')).out).toMatch(/^No lock is held\. .*`--prefix` \(now stampede\)/)
       const lease = await locks.acquire('door', { leaseMs: 60_000 })
       const waiting = other.acquire('door', { waitMs: 20_000 })
       await expect.poll(async () => (await store.operator.inspectLock('door'))?.queue).toBe(1)

@@ -27,7 +27,7 @@ describe('doctor', () => {
     try {
       const { code, out } = await commandLine(server.url)('doctor', '--timeout', '30000')
       expect(problems(out)).toEqual([])
-      expect(code).toBe(out.includes('latency') && /^WARN/m.test(out) ? 1 : 0)
+      expect(code).toBe(0)
       for (const check of ['commands', 'messages', 'cache', 'locks', 'idempotency']) {
         expect(out).toMatch(new RegExp(`^OK +${check} `, 'm'))
       }
@@ -39,7 +39,7 @@ describe('doctor', () => {
     }
   })
 
-  it('warns of a policy that evicts, in one line with the fix', async () => {
+  it('warns of a policy that evicts, in one line with the fix and exit code 0', async () => {
     const args = ['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru', '--appendonly', 'yes']
     await using evicting = await startRedis({ args })
     const { code, out } = await commandLine(evicting.url)('doctor', '--timeout', '30000')
@@ -48,7 +48,7 @@ describe('doctor', () => {
         /^WARN {2}eviction .*allkeys-lru.*Fix: set maxmemory-policy noeviction/,
       ),
     ])
-    expect(code).toBe(1)
+    expect(code).toBe(0)
   })
 
   it('fails on a server that is too old', async () => {
@@ -83,7 +83,7 @@ describe('doctor', () => {
     await skewed.setClockBy(90_000)
     const { code, out } = await commandLine(skewed.url)('doctor', '--timeout', '30000')
     expect(out).toMatch(/^WARN {2}clock +the server’s clock is 1 min 30 s ahead .*Fix: run an NTP/m)
-    expect(code).toBe(1)
+    expect(code).toBe(0)
     await skewed.setClockBy(-90_000)
     const behind = await commandLine(skewed.url)('doctor', '--json', '--timeout', '30000')
     const { findings } = JSON.parse(behind.out)

@@ -1,6 +1,9 @@
 // `stampede top` on a terminal, and the doctor on a server that freezes while the doctor works.
 
 import { PassThrough } from 'node:stream'
+import { createStampede } from '@stampede/core'
+import { redisStore } from '@stampede/redis'
+import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { examine } from '../../packages/cli/src/doctor/examine.ts'
 import { run } from '../../packages/cli/src/run.ts'
@@ -46,6 +49,30 @@ describe('top on a terminal', () => {
     expect(raw).toEqual([true, false])
     expect(shown.startsWith('\x1b[?1049h')).toBe(true)
     expect(shown.endsWith('\x1b[?1049l')).toBe(true)
+  })
+})
+
+describe('get --body on a terminal', () => {
+  const outputOf = async (args: string[]): Promise<string> => {
+    const stream = () => Object.assign(new PassThrough(), { isTTY: true })
+    const stdout = stream()
+    const env = { REDIS_URL: server.url }
+    const streams = { stdin: stream(), stdout, stderr: stream(), env }
+    expect(await run(args, new Terminal(streams))).toBe(0)
+    return String(stdout.read())
+  }
+
+  it('ends with one newline, so that the prompt is on a line of its own', async () => {
+    const stampede = createStampede({ store: redisStore(new Redis(server.url), { prefix: 't' }) })
+    try {
+      await stampede.getOrSet('bare', () => Buffer.from('usd'), { ttlMs: 60_000 })
+      await stampede.getOrSet('ended', () => Buffer.from('usd\n'), { ttlMs: 60_000 })
+    } finally {
+      await stampede.close()
+    }
+    for (const key of ['bare', 'ended']) {
+      expect(await outputOf(['get', key, '--body', '--prefix', 't'])).toBe('usd\n')
+    }
   })
 })
 

@@ -193,6 +193,19 @@ describe('the buttons', { timeout: 180_000 }, () => {
   })
 })
 
+describe('a button on a phone', { timeout: 180_000 }, () => {
+  it('scrolls to the lanes, which are above the buttons', async () => {
+    const { page } = await open({ viewport: PHONE })
+    const topOf = async (part: string) => (await page.locator(part).boundingBox())?.y ?? Infinity
+    await page.locator('button[value=none]').scrollIntoViewIfNeeded()
+    expect(await topOf('#lab-title')).toBeLessThan(0)
+    await press(page, 'none')
+    await expect.poll(() => topOf('#lab-title')).toBeGreaterThanOrEqual(0)
+    expect(await topOf('[data-lane=stampede]')).toBeLessThan(PHONE.height)
+    await page.context().close()
+  })
+})
+
 describe('the page of a demo in one process', { timeout: 240_000 }, () => {
   it('compares the lanes without a timeline and faults, and says what is missing', async () => {
     const single = startDemo('shop-express', { PORT: String(await freePort()), PROCESSES: '1' })

@@ -10,6 +10,7 @@ import { createTimeline } from './timeline.js'
 import { verdictOf } from './verdict.js'
 
 const lab = document.querySelector('#lab')
+const title = document.querySelector('#lab-title')
 const form = document.querySelector('#lab-form')
 const verdict = document.querySelector('#verdict')
 const faults = [...form.querySelectorAll('button[name=fault]')]
@@ -21,6 +22,8 @@ const CACHED = { none: false, 'per-process': 'per-process', stampede: true }
 /** The page before the requests, if it is in the caches already. */
 const PAGE_STATES = { purge: 'warm', origin: 'stale' }
 const PATH = '/api/products/7'
+/** As in lab.css. */
+const isNarrow = window.matchMedia('(max-width: 40rem)')
 const isStill = window.matchMedia('(prefers-reduced-motion: reduce)')
 
 /** @param {any} about the body of /api/lab/stats @param {() => void} onDone after each run */
@@ -70,9 +73,16 @@ export function startLab(about, onDone) {
   }
   form.addEventListener('submit', (event) => {
     event.preventDefault()
+    showLanes()
     void run(event.submitter?.value ?? 'none')
   })
   void run('none')
+}
+
+/** On a narrow screen the buttons are below the lanes, so a run would not be seen. */
+function showLanes() {
+  if (!isNarrow.matches) return
+  title.scrollIntoView({ behavior: isStill.matches ? 'auto' : 'smooth' })
 }
 
 const NAMES = {

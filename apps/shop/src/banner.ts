@@ -29,7 +29,8 @@ Four commands to try:
      ${post} '{"requests":250,"path":"/api/products","cached":true}'
      ${post} '{"requests":250,"path":"/api/products","cached":false}'
 
-  3. Change a price, and repeat command 1: the old price while it is fresh, then stale once, then the new price
+  3. Change a price, and repeat command 1: the old price while it is fresh,
+     then stale once in each process, then the new price
      (by default a change purges the page at once; this shop sets invalidateOn: 'never')
      curl -X PUT ${at}/api/products/7 -H 'content-type: application/json' -d '{"priceCents":1234}'
 

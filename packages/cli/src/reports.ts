@@ -1,5 +1,5 @@
-// The reports of the fleet's processes. A report is a ProcessSnapshot as JSON, of any version, so
-// each field is read with care.
+// The reports of the fleet's processes. A report is a ProcessSnapshot as JSON, or the report of a
+// dashboard. It may come from any version, so each field is read with care.
 
 import type { StampedeStore } from '@stampede/core'
 import { groupOf } from '@stampede/core/store'
@@ -66,10 +66,21 @@ export function totalOf(processes: readonly ProcessReport[]): Counted {
 /** The latest events about a key and its variants in the whole fleet, newest first. */
 export function eventsOf(processes: readonly ProcessReport[], key: string): ReportedEvent[] {
   const group = groupOf(key)
-  return processes
-    .flatMap(({ recent, name }) => recent.map((event) => ({ ...event, process: name })))
-    .filter(({ internalKey }) => groupOf(internalKey) === group)
-    .sort((a, b) => b.at - a.at)
+  return (
+    processes
+      // The sort is stable. So events of one process within one millisecond keep their order.
+      .flatMap(({ recent, name }) =>
+        recent.toReversed().map((event) => ({ ...event, process: name })),
+      )
+      .filter(({ internalKey }) => groupOf(internalKey) === group)
+      .sort((a, b) => b.at - a.at)
+  )
+}
+
+/** The failure in the field `failure` of an event. Undefined for the value of another field. */
+export function failureIn(value: unknown): { status: number; message: string } | undefined {
+  const { status, message } = bag(value)
+  return status === undefined ? undefined : { status: amount(status), message: text(message) }
 }
 
 type Bag = Readonly<Record<string, unknown>>
@@ -116,11 +127,17 @@ function parsed(id: string, report: string): ProcessReport | undefined {
       waiters: amount(flight.waiters),
     })),
     hotKeys: list(snapshot.hotKeys).map((hot) => ({ key: text(hot.key), hits: amount(hot.hits) })),
-    recent: list(snapshot.recent).map((event) => ({
-      ...event,
-      at: amount(event.at),
-      type: text(event.type),
-      internalKey: text(event.internalKey),
-    })),
+    recent: list(snapshot.recent).map(eventOf),
+  }
+}
+
+/** In the report of a dashboard, `id` is the internal key, and `fields` has the other fields. */
+function eventOf({ id, fields, ...event }: Bag): ReportedEvent {
+  return {
+    ...event,
+    ...bag(fields),
+    at: amount(event.at),
+    type: text(event.type),
+    internalKey: text(event.internalKey ?? id),
   }
 }

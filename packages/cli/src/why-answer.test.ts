@@ -41,7 +41,14 @@ function answer(
     info: info && { ...INFO, ...info },
     facts: hasEntry ? { ...FACTS, ...facts } : undefined,
   }
-  const findings = { url: 'URL', bypass: undefined, record, events: [], otherUrl: undefined }
+  const findings = {
+    url: 'URL',
+    prefix: 'shop',
+    bypass: undefined,
+    record,
+    events: [],
+    otherUrl: undefined,
+  }
   return answerOf({ ...findings, ...rest })
 }
 
@@ -92,13 +99,27 @@ it.each([
   ],
   [
     'a failed run',
-    answer('none', undefined, event('fill.failed', { error: 'oops' })),
+    answer('none', undefined, event('fill.failed', { failure: { status: 500, message: 'oops' } })),
     'failed (oops) 4.0 s ago',
   ],
   [
     'a response that was a failure',
-    answer('none', undefined, event('fill.failed', { failure: { message: 'status 500' } })),
+    answer(
+      'none',
+      undefined,
+      event('fill.failed', { failure: { status: 500, message: 'status 500' } }),
+    ),
     'failed (status 500) 4.0 s ago',
+  ],
+  [
+    'a failed run without a message',
+    answer('none', undefined, event('fill.failed', { failure: { status: 502, message: '' } })),
+    'failed (502) 4.0 s ago',
+  ],
+  [
+    'a failed run that a dashboard reports',
+    answer('none', undefined, event('fill.failed', { failure: '500 oops' })),
+    'failed (500 oops) 4.0 s ago',
   ],
   [
     'a refused commit',
@@ -115,7 +136,13 @@ it.each([
     answer('none', undefined, event('fill.committed')),
     'evicted; it was stored 4.0 s ago',
   ],
+  [
+    'a response that was not kept',
+    answer('none', {}),
+    'is a miss: it was requested, but its last response was not kept; read `detail` in its Cache-Status',
+  ],
   ['nothing', answer('none', undefined), 'nothing is stored under its key'],
+  ['nothing under this prefix', answer('none', undefined), '`--prefix` (now shop)'],
 ])('the answer for %s is one sentence with the reason', (_, sentence, reason) => {
   expect(sentence).toContain(reason)
   expect(sentence).toMatch(/^A request for URL .*[^.]\.$/)

@@ -2,10 +2,12 @@
 
 import { duration } from './format.ts'
 import { freshForMs, leaseText, purgeText, type RecordView } from './records.ts'
-import type { ReportedEvent } from './reports.ts'
+import { failureIn, type ReportedEvent } from './reports.ts'
 
 export interface Findings {
   readonly url: string
+  /** The prefix of the keys that were read. */
+  readonly prefix: string
   readonly bypass: string | undefined
   readonly record: RecordView
   /** Newest first. */
@@ -72,7 +74,7 @@ function recordReason({ info }: RecordView, events: readonly ReportedEvent[]): s
 }
 
 /** The reason if nothing usable is stored. */
-function absenceReason({ events, otherUrl }: Findings): string {
+function absenceReason({ prefix, record, events, otherUrl }: Findings): string {
   if (otherUrl !== undefined) {
     return `is a miss, but a response for ${otherUrl} is stored: the app sees the other scheme, so set its trust-proxy option or ask for that URL`
   }
@@ -80,13 +82,10 @@ function absenceReason({ events, otherUrl }: Findings): string {
     const reason = reasonOfEvent(event)
     if (reason !== undefined) return `is a miss: ${reason} ${duration(Date.now() - event.at)} ago`
   }
-  return 'is a miss: nothing is stored under its key, and no process reported an outcome; if it was requested, compare its host, scheme and query with the key'
-}
-
-/** A handler that responded with a failure has no error. */
-function failureOf({ error, failure }: ReportedEvent): string {
-  const { message } = (failure ?? {}) as { readonly message?: unknown }
-  return String(error ?? message ?? 'unknown error')
+  if (record.info !== undefined) {
+    return 'is a miss: it was requested, but its last response was not kept; read `detail` in its Cache-Status'
+  }
+  return `is a miss: nothing is stored under its key, and no process reported an outcome; if it was requested, compare its host, scheme and query with the key, and \`--prefix\` (now ${prefix})`
 }
 
 function reasonOfEvent(event: ReportedEvent): string | undefined {
@@ -94,7 +93,7 @@ function reasonOfEvent(event: ReportedEvent): string | undefined {
     case 'fill.passed':
       return `the last response was not stored (${String(event.reason)})`
     case 'fill.failed':
-      return `the last run of the handler failed (${failureOf(event)})`
+      return `the last run of the handler failed (${failureText(event)})`
     case 'fill.fenced':
       return 'the store refused the last response, because of a purge or a newer lease,'
     case 'fill.abandoned':
@@ -106,4 +105,9 @@ function reasonOfEvent(event: ReportedEvent): string | undefined {
     default:
       return undefined
   }
+}
+
+function failureText({ failure }: ReportedEvent): string {
+  const { message, status } = failureIn(failure) ?? {}
+  return message || String(status ?? failure ?? 'its process did not report the failure')
 }

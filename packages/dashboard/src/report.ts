@@ -2,7 +2,7 @@
 
 import type { RouteStats, StampedeStats } from '@stampede/core'
 import type { EventView, Observer } from '@stampede/core/operator'
-import { LONGEST_REPORT } from '@stampede/core/store'
+import { type Failure, LONGEST_REPORT } from '@stampede/core/store'
 import type { HistoryView } from './history.ts'
 import type { LastFills } from './last-fills.ts'
 import type { LocksReport } from './lock-watch.ts'
@@ -77,6 +77,10 @@ function reportOf(
 /** The scalar fields of an event. Messages of errors may have keys, so they are hidden, too. */
 function fieldsOf(event: EventView, showKeys: boolean): Record<string, unknown> {
   const { at: _at, type: _type, key: _key, internalKey: _internalKey, ...fields } = event
+  if ('failure' in fields) {
+    const { status, message } = fields.failure as Failure
+    Object.assign(fields, { failure: showKeys ? `${status} ${message}` : status, error: null })
+  }
   const scalars = Object.entries(fields).filter(
     ([field, value]) => typeof value !== 'object' && (showKeys || field !== 'error'),
   )

@@ -26,7 +26,7 @@ interface HistogramRow {
 export const HISTOGRAMS: Readonly<Record<'fill' | 'wait', HistogramRow & { name: string }>> = {
   fill: {
     name: 'fill_duration_seconds',
-    help: 'Duration of fills. Outcome: committed, fenced, passed, failed or abandoned',
+    help: 'Duration of fills, with the commit. Outcome: committed, fenced, passed, failed or abandoned',
     label: 'outcome',
     values: FILL_OUTCOMES,
   },

@@ -174,14 +174,17 @@ export const METRICS: Readonly<Record<string, MetricRow>> = {
     'Requests and calls that waited for waitMs',
     ({ waits }) => waits.timedOut,
   ),
-  origin_seconds_total: counter('Duration of all fills', ({ origin }) => seconds(origin.totalMs)),
+  origin_seconds_total: counter(
+    'Duration of all runs of the origin in fills, without the commit',
+    ({ origin }) => seconds(origin.totalMs),
+  ),
   origin_saved_seconds_total: counter(
     'For each hit, the duration of the fill that made its entry',
     (stats) => byRoute(stats, ({ savedMs }) => seconds(savedMs)),
     'route',
   ),
   route_origin_runs_total: counter(
-    'Runs of the origin whose response or value could be stored',
+    'Runs of the origin that the cache watched, stored or not',
     (stats) => byRoute(stats, ({ runs }) => runs),
     'route',
   ),

@@ -1,4 +1,5 @@
-import { createStampede, type Stampede } from '@stampede/core'
+import { createStampede, memoryStore, type Stampede } from '@stampede/core'
+import { createLocks } from '@stampede/locks'
 import {
   AggregatorRegistry,
   Counter,
@@ -163,6 +164,31 @@ describe('locks', () => {
       'stampede_locks_held{stampede="default"} 6',
       'stampede_locks_waiting{stampede="default"} 8',
     ])
+  })
+
+  it('have the values of createLocks', async () => {
+    const locks = createLocks({ store: memoryStore() })
+    stampedeMetrics({ stampede: create(), locks })
+    await (await locks.acquire('door')).release()
+    const held = await locks.acquire('door')
+    const late = locks.acquire('door', { waitMs: 5 })
+    await expect(late).rejects.toMatchObject({ code: 'ERR_LOCK_WAIT_TIMEOUT' })
+    const waiting = locks.acquire('door', { waitMs: 60_000 })
+    await expect.poll(() => locks.stats().waiting).toBe(1)
+    expect(await samples()).toEqual(
+      expect.arrayContaining([
+        'stampede_lock_calls_total{stampede="default",outcome="acquired"} 2',
+        'stampede_lock_calls_total{stampede="default",outcome="timed-out"} 1',
+        'stampede_lock_contended_total{stampede="default"} 2',
+        'stampede_lock_leases_ended_total{stampede="default",outcome="released"} 1',
+        'stampede_locks_held{stampede="default"} 1',
+        'stampede_locks_waiting{stampede="default"} 1',
+      ]),
+    )
+    await held.release()
+    await (await waiting).release()
+    await locks.close()
+    expect(await samples()).toContain('stampede_locks_held{stampede="default"} 0')
   })
 })
 

@@ -29,7 +29,7 @@ async function run({ names, settings, terminal }: Invocation): Promise<ExitCode>
   })
   if (terminal.json) terminal.print({ findings }, () => [])
   if (!isReachable) return EXIT.unavailable
-  return findings.every(({ level }) => level === 'ok') ? EXIT.ok : EXIT.found
+  return findings.some(({ level }) => level === 'fail') ? EXIT.found : EXIT.ok
 }
 
 const STYLES = { ok: 'green', warn: 'yellow', fail: 'red' } as const

@@ -15,6 +15,8 @@ export const get: Command = {
   run,
 }
 
+const NEWLINE = 0x0a
+
 async function run({ values, names, settings, terminal }: Invocation): Promise<ExitCode> {
   const [name, ...more] = names
   if (name === undefined || more.length > 0) throw new UsageError('name one key or URL')
@@ -27,6 +29,8 @@ async function run({ values, names, settings, terminal }: Invocation): Promise<E
       const body = found.find(({ facts }) => facts !== undefined)?.facts?.body
       if (body === undefined) return EXIT.found
       terminal.write(body)
+      // Otherwise the prompt of the shell would be in the last line of the body.
+      if (terminal.isInteractive && body.at(-1) !== NEWLINE) terminal.write('\n')
       return EXIT.ok
     }
     const shown = found.length > 0 ? found : all.slice(0, 1)

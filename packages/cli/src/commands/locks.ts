@@ -24,7 +24,8 @@ async function run({ names, settings, terminal }: Invocation): Promise<ExitCode>
         ? (await Promise.all(names.map(read))).filter((lock) => lock !== undefined)
         : await readAll(fleet, 'lock', terminal, read)
     const held = all.sort((a, b) => (b.heldForMs ?? 0) - (a.heldForMs ?? 0))
-    terminal.print({ locks: held }, () => (held.length === 0 ? ['No lock is held.'] : rowsOf(held)))
+    const none = `No lock is held. Compare \`--prefix\` (now ${settings.prefix}) with that of redisStore.`
+    terminal.print({ locks: held }, () => (held.length === 0 ? [none] : rowsOf(held)))
     return names.length > 0 && held.length === 0 ? EXIT.found : EXIT.ok
   } finally {
     await fleet.close()

@@ -19,7 +19,8 @@ export const top: Command = {
 const REFRESH_MS = 1_000
 const MOST_KEYS = 10
 const NOTHING =
-  'No process reports. A process reports while a dashboard of @stampede/dashboard is mounted in it.'
+  'No process reports. A process reports while a dashboard of @stampede/dashboard is mounted in it, ' +
+  'or with a loop of its own. See docs/guide/command-line.md, "Reports of the processes".'
 
 async function run({ values, settings, terminal }: Invocation): Promise<ExitCode> {
   const fleet = await openFleet(settings)

@@ -8,7 +8,7 @@ import { EXIT, type ExitCode, UsageError } from '../errors.ts'
 import { type Fleet, openFleet } from '../fleet.ts'
 import { duration, printable } from '../format.ts'
 import { asJson, asLines, type RecordView, readRecord } from '../records.ts'
-import { eventsOf, type ReportedEvent, readProcesses } from '../reports.ts'
+import { eventsOf, failureIn, type ReportedEvent, readProcesses } from '../reports.ts'
 import { answerOf } from '../why-answer.ts'
 
 export const why: Command = {
@@ -32,7 +32,8 @@ async function run({ names, values, settings, terminal }: Invocation): Promise<E
     const record = records.at(-1) as RecordView
     const events = eventsOf(await readProcesses(fleet.store), record.key)
     const other = record.info === undefined ? await otherScheme(fleet, request) : undefined
-    const answer = answerOf({ url, bypass, record, events, otherUrl: other })
+    const { prefix } = settings
+    const answer = answerOf({ url, prefix, bypass, record, events, otherUrl: other })
     const outcomes = events.slice(0, MOST_EVENTS)
     const found = { url, bypass: bypass ?? null, records: records.map(asJson), outcomes, answer }
     terminal.print(found, () => [
@@ -67,6 +68,17 @@ async function otherScheme({ store }: Fleet, request: AskedRequest): Promise<str
 }
 
 function lineOf({ at, type, internalKey: _, key: __, process, ...fields }: ReportedEvent): string {
-  const about = Object.entries(fields).map(([name, value]) => `${name}=${JSON.stringify(value)}`)
-  return `  ${duration(Date.now() - at).padStart(10)} ago  ${type}  ${[process, ...about].join('  ')}`
+  const about = Object.entries(fields)
+    .filter(([name]) => name !== 'error' || fields.failure === undefined)
+    .map(([name, value]) => `${name}=${textOf(value)}`)
+  const facts = printable([process, ...about].join('  '))
+  return `  ${duration(Date.now() - at).padStart(10)} ago  ${type}  ${facts}`
+}
+
+/** A failure has the message of its error, so `error` is not shown beside it. */
+function textOf(value: unknown): string {
+  const failure = failureIn(value)
+  return failure === undefined
+    ? JSON.stringify(value)
+    : `${failure.status} ${JSON.stringify(failure.message)}`
 }
