@@ -184,7 +184,7 @@ export const METRICS: Readonly<Record<string, MetricRow>> = {
     'route',
   ),
   route_origin_runs_total: counter(
-    'Runs of the origin that the cache watched, stored or not',
+    'Runs of the origin in requests that used the cache, stored or not',
     (stats) => byRoute(stats, ({ runs }) => runs),
     'route',
   ),
@@ -203,7 +203,7 @@ export const METRICS: Readonly<Record<string, MetricRow>> = {
     ({ purges }) => by('mode', purges),
     'mode',
   ),
-  flights: gauge('Keys that are being resolved', ({ active }) => active.flights),
+  flights: gauge('Keys with a lookup or fill under way', ({ active }) => active.flights),
   leases: gauge('Leases of fills that this process holds', ({ active }) => active.leases),
   unleased_runs: gauge(
     'Runs of the origin without a lease, at most originConcurrency',
@@ -233,7 +233,7 @@ export const METRICS: Readonly<Record<string, MetricRow>> = {
   },
   store_confirmed_age_seconds: {
     ...gauge(
-      'Time since this process last knew that it had missed no purge. No sample before the first',
+      'Time since this process last knew that it had missed no purge. No sample before the first such moment',
       ({ store: { confirmedAgoMs } }) =>
         confirmedAgoMs === undefined ? undefined : seconds(confirmedAgoMs),
     ),

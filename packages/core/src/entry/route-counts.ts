@@ -9,7 +9,9 @@ export interface RouteStats {
   /** Requests and calls that ran the origin, or waited for its result. */
   readonly misses: number
   readonly bypasses: number
-  /** Runs of the origin that the cache watched, stored or not, and their total duration. */
+  /**
+   * Runs of the origin in requests that used the cache, stored or not, and their total duration.
+   */
   readonly runs: number
   readonly originMs: number
   /** Sum over all hits of the duration of the run that made the entry. */

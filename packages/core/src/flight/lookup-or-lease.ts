@@ -28,7 +28,7 @@ export type Found =
       readonly status: 'leased'
       readonly grant: Grant
       readonly previous: HeldEntry | undefined
-      /** Whether the lookup named an entry as purged. */
+      /** Whether the lookup told the store that its entry was hard-purged. */
       readonly isPurged?: boolean
     }
   | { readonly status: 'busy'; readonly busyForMs: number }
@@ -115,8 +115,8 @@ export function countRead(rt: Runtime, key: string, { held, stale, from }: ReadE
 }
 
 /**
- * Drops an entry that its caller cannot parse, from L1 and the store. If the store has a newer
- * entry, that entry stays.
+ * Drops an entry from L1 and the store, because the code that read the entry cannot parse it. A
+ * newer entry in the store stays.
  */
 export async function dropUnreadable(
   rt: Runtime,
@@ -148,13 +148,13 @@ async function sendLookup(
     const request = { token, leaseMs, knownFence, outdated, like, early }
     const reply = await rt.store.lookup(key, request)
     const checked = checkReply(rt, key, reply, copy, sentAt)
-    // The entry is fresh for the store, but one of its subjects, such as a tag, was purged. The
-    // next lookup names the entry as outdated.
     if (checked.outdated === undefined || attempt === 2) {
       const found = updateL1(rt, key, checked.held, reply, since)
       const isPurged = outdated !== undefined && !outdated.soft
       return found.status === 'leased' && isPurged ? { ...found, isPurged } : found
     }
+    // The store calls the entry fresh, but this process knows a purge that covers it. The next
+    // lookup tells the store that the entry is outdated.
     outdated = checked.outdated
     copy = outdated.soft ? checked.held : undefined
     knownFence = copy?.fence

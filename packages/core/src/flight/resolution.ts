@@ -27,9 +27,9 @@ export interface Lead {
   /** Gives waiters a response while its body arrives. Returns false if they must not get it. */
   readonly publish?: ((live: Live) => boolean) | undefined
   /**
-   * Defined only without a lease. A handler may go on after the fill has its result. This function
-   * takes a concurrency slot for it, for at most `originTimeoutMs`. The returned function frees the
-   * slot.
+   * Defined only without a lease. Call it if the handler still runs after the fill has its result.
+   * It takes a concurrency slot for the handler, for at most `originTimeoutMs`. The returned
+   * function frees the slot.
    */
   readonly keepSlot?: (() => FreeSlot) | undefined
 }
@@ -45,7 +45,7 @@ export type FillResult =
        * count from this time.
        */
       readonly bornAt: number
-      /** Called with the store's reply to the commit. Undefined: the store is unavailable. */
+      /** Called with the store's reply to the commit, or undefined if the store is unavailable. */
       readonly onCommit?: ((reply: CommitReply | undefined) => void) | undefined
     }
   /** The origin confirmed `previous`. `entry` has the same body. Its other parts may be new. */
@@ -107,7 +107,7 @@ export type Resolution =
       /** `fill`: the caller waited for a fill in this process. */
       readonly from: 'l1' | 'l2' | 'fill'
     }
-  /** The fill takes too long, so the entry from before it is served. */
+  /** The fill takes too long, so this request gets the previous entry. */
   | { readonly type: 'late'; readonly previous: HeldEntry; readonly why: LateReason }
   /**
    * The leader's response, while its body arrives. Read `chunks` to the end, or call `return()`.

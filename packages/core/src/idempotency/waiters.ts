@@ -1,5 +1,5 @@
 // The requests and jobs of this process that wait for the end of an attempt. A wake-up only makes a
-// waiter send its command again, so lost or repeated wake-ups do no harm.
+// waiter repeat its `begin` command, so lost or repeated wake-ups do no harm.
 
 import type { Clock } from '../ports/clock.ts'
 
@@ -21,8 +21,8 @@ export class Waiters {
   }
 
   /**
-   * Adds a waiter. Called before the command is sent, so that no wake-up is missed. Undefined if
-   * there are `max` waiters already.
+   * Adds a waiter. Called before the `begin` command is sent, so that no wake-up is missed.
+   * Undefined if there are `max` waiters already.
    */
   join(key: string, max: number): Waiting | undefined {
     const all = this.#byKey.get(key) ?? { wakes: new Set(), turn: 0 }
@@ -54,7 +54,10 @@ export class Waiters {
     }
   }
 
-  /** Number of wake-ups of a key. A command sent before a wake-up must not be shared after it. */
+  /**
+   * Number of wake-ups of a key. Equal requests share one pending `begin` command, but only if this
+   * number is equal for both. The reply to an older command may be outdated.
+   */
   turn(key: string): number {
     return this.#byKey.get(key)?.turn ?? 0
   }

@@ -38,8 +38,8 @@ function currentDate(): string {
 }
 
 /**
- * A Date field if the response has none, so that the sent and the stored response have the same
- * one. Otherwise Node would add its own Date to the sent response.
+ * A Date field, if the response has none. Without this field, Node would add its own Date to the
+ * sent response, and the stored response could have another one.
  */
 export function missingDate(fields: HeaderList): HeaderList {
   return hasField(fields, 'date') ? NONE : [['date', currentDate()]]
@@ -100,7 +100,10 @@ export function forbidTransform(res: ServerResponse): void {
   res.setHeader('cache-control', present === '' ? 'no-transform' : `${present}, no-transform`)
 }
 
-/** The value of a field after `values` are added to `present`. */
+/**
+ * The new value of a field. `Cache-Status` and `Vary` are added to `present`. For any other field,
+ * `values` replace `present`.
+ */
 export function combine(
   name: string,
   present: number | string | readonly string[] | undefined,

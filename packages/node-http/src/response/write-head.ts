@@ -54,8 +54,8 @@ function pairsOf(passed: object): ReadonlyArray<readonly [unknown, unknown]> {
 
 /**
  * Returns the arguments with the fields of `add`, and without the fields named in `remove`
- * (lower-case). If it has the same effect, the fields of `add` are set on `res` instead. Fields
- * that were set on `res` before are removed as well.
+ * (lower-case). The fields in `remove` are also removed from `res`. Where setting fields on `res`
+ * has the same effect, the fields of `add` are set there instead.
  */
 export function editWriteHead(
   res: ServerResponse,

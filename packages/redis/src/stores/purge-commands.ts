@@ -1,5 +1,5 @@
-// Commands on the purge log. The log is in one Cluster slot, and so on one server. The clock of
-// that server numbers all purges of the fleet.
+// Commands on the purge log. The log is in one Cluster slot, so one server has all of it. The clock
+// of that server numbers all purges of the fleet.
 
 import { randomInt } from 'node:crypto'
 import type { Position } from '@stampede/core/store'
@@ -23,8 +23,8 @@ import {
 /** Limit of events in the log. A process that missed more purges drops all its copies. */
 const MAX_LOG_EVENTS = 10_000
 /**
- * Limit of the log in bytes. It assumes that every event is as long as the newest one. Clients
- * choose the length of the URLs that their unsafe requests purge.
+ * Limit of the log in bytes, because clients choose the length of the URLs that their unsafe
+ * requests purge. The limit in events is computed as if all were as long as the newest one.
  */
 const MAX_LOG_BYTES = 16 * 1024 * 1024
 /** Limit of marks in Redis. A mark is the newest purge of one subject, such as a tag or a path. */
@@ -113,8 +113,8 @@ export class RedisPurgeCommands implements PurgeCommands {
   }
 
   /**
-   * Updates the estimate of the server's clock in an idle process. Not in a cluster: no command
-   * returns the time of a given server.
+   * Updates the estimate of the server's clock in an idle process. Not in a Cluster: TIME has no
+   * key, so ioredis cannot route it to the log's server.
    */
   async #readTime(): Promise<void> {
     if (this.#link.isCluster) return
