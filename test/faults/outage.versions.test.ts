@@ -55,7 +55,7 @@ describe.each(ofThisRun<'5' | '6'>(['6'], ['5']))('a fleet with ioredis %s', (io
       .toBe(true)
   })
 
-  it('keeps waiters for less than the lease when Redis freezes in the middle of a fill', async () => {
+  it('makes waiters wait for less than the lease when Redis freezes in the middle of a fill', async () => {
     await using fleet = await setUp(ioredis)
     await fleet.warmUp()
     const gate = createGate()
@@ -114,7 +114,7 @@ describe('a fleet of two processes', () => {
       .toBe(true)
   })
 
-  it('keeps no lease of a lookup that Redis runs late after a freeze', async () => {
+  it('is not blocked by a lease that Redis grants, after a freeze, to a lookup that has timed out', async () => {
     await using fleet = await startCachedFleet({
       size: 2,
       cache: { ttlMs: 60_000, leaseMs: 20_000 },

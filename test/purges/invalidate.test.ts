@@ -94,7 +94,7 @@ describe.each(currentFrameworks)('stampedeCache on $name', (framework) => {
     }
   })
 
-  it('keeps pages that a refused change did not change', async () => {
+  it('keeps the page after an unsafe request that got 4xx or 5xx, and after OPTIONS', async () => {
     await using app = await start(framework)
     await app.isHit('/a')
     for (const status of ['400', '403', '500', '503']) {
@@ -151,7 +151,7 @@ describe.each(currentFrameworks)('stampedeCache on $name', (framework) => {
 })
 
 describe.each(currentFrameworks)('stampedeCache on $name, with Redis', (framework) => {
-  it('has purged the tags and groups of a change before its response arrives', async () => {
+  it('purges the tags of invalidateOn, or the cache groups, before the response to the POST arrives', async () => {
     await using server = await startRedis()
     const stampedes = [1, 2].map(() =>
       createStampede({ store: redisStore(new Redis(server.url, { lazyConnect: true })) }),
@@ -179,7 +179,7 @@ describe.each(currentFrameworks)('stampedeCache on $name, with Redis', (framewor
   })
 })
 
-it('a change on HTTP/2 purges the page without a call of writeHead', async () => {
+it('a POST over HTTP/2 purges the page even if the app never calls writeHead', async () => {
   let runs = 0
   const app = new Koa()
   app.use(koaCache({ ttlMs: 60_000 }))

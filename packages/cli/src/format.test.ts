@@ -38,7 +38,7 @@ it('a table aligns numbers to the right, and text to the left', () => {
   expect(table(['KEY', 'HITS'], rows)).toEqual(['KEY   HITS', 'a        1', 'long   200'])
 })
 
-it('pairs leave out names without a value', () => {
+it('pairs() leaves out a name whose value is undefined', () => {
   expect(
     pairs([
       ['a', 'x'],

@@ -18,8 +18,8 @@ const flight = (parts: object) => ({ key: 'k', id: 'd:=k', ageMs: 1_000, ...part
 const filling = (waiters: number) => flight({ state: 'filling', hasLease: true, waiters })
 const waiting = (waiters: number) => flight({ state: 'waiting', waiters })
 
-describe('keys under work', () => {
-  it('have the waiters of all processes and the one holder', () => {
+describe('the list of keys with a flight', () => {
+  it('shows for each key the waiters of all processes and the one holder', () => {
     const { work } = view(
       heard('a', { flights: [waiting(3)] }),
       heard('b', { flights: [filling(4)] }),
@@ -39,7 +39,7 @@ describe('keys under work', () => {
     ])
   })
 
-  it('have the process that reports as their holder, if another one is silent', () => {
+  it('names the process that still reports as the holder, not one that has gone silent', () => {
     const silent = heard('b', { flights: [filling(1)] }, 10_000)
     const live = heard('c', { flights: [filling(1)] })
     for (const all of [
@@ -56,12 +56,12 @@ describe('the history', () => {
   const of = (id: string, endAt: number, fresh: number[], silentMs = 0, at?: number): Heard =>
     heard(id, { history: { endAt, series: { fresh } }, ...(at && { at }) }, silentMs)
 
-  it('adds the buckets of all processes up to the end that all have reported', () => {
+  it('sums the buckets of all processes, up to the last bucket that every live process has reported', () => {
     const { history } = view(of('a', NOW, [1, 2, 3]), of('b', NOW - BUCKET_MS, [10, 20]))
     expect(history).toMatchObject({ endAt: NOW - BUCKET_MS, series: { fresh: [11, 22] } })
   })
 
-  it('does not end where a silent process ended', () => {
+  it('is not cut short by a process that has gone silent', () => {
     const { history } = view(of('a', NOW, [1, 2, 3]), of('b', NOW - 2 * BUCKET_MS, [10], 10_000))
     expect(history).toMatchObject({ endAt: NOW, series: { fresh: [11, 2, 3] } })
   })

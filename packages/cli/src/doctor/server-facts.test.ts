@@ -35,7 +35,7 @@ it.each([
   [{ maxmemory: '1000', maxmemory_policy: 'volatile-lru' }, 'warn', 'eviction', 'volatile-lru'],
   [{ maxmemory: '1000', used_memory: '950' }, 'warn', 'memory', '950 B of 1000 B'],
   [{ aof_enabled: '0' }, 'warn', 'persistence', 'appendonly is off'],
-])('finds %j, with a fix', (facts, level, check, message) => {
+])('reports a problem and its fix for a server with %j', (facts, level, check, message) => {
   expect(findings(facts as Record<string, string>)).toEqual([
     { level, check, message: expect.stringContaining(message), fix: expect.stringMatching(/\w/) },
   ])

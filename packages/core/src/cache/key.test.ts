@@ -60,7 +60,7 @@ describe('the key of a URL', () => {
 })
 
 describe('the key of a recently used URL', () => {
-  it('has the host, scheme and query rule of its own request', () => {
+  it('is made from the host, the scheme and the query option of its own request', () => {
     const [all, some] = [readCacheOptions({}), readCacheOptions({ query: ['a'] })]
     const target = '/late?a=1&b=2'
     const asked = [
@@ -74,7 +74,7 @@ describe('the key of a recently used URL', () => {
   })
 })
 
-it('the key of a URL follows the query rule of its cache, also for a URL that was used before', () => {
+it('the key of a URL does not change if the app later changes the array that it passed as query option', () => {
   const names = ['a']
   const rules = [readCacheOptions({ query: names }), readCacheOptions({ query: { ignore: names } })]
   const keys = () => {
@@ -252,7 +252,7 @@ describe('cookies in the key', () => {
     ['a=1;\tlang=de', 'a=1; lang=de'],
     ['lang=de ; a=1', 'lang=de; a=1'],
     ['lang=de\u00a0', 'lang=de'],
-  ])('differ for %s and %s', (a, b) => expect(cookie(a)).not.toBe(cookie(b)))
+  ])('differ for %j and %j', (a, b) => expect(cookie(a)).not.toBe(cookie(b)))
 })
 
 describe('the spelling of the host in the key', () => {
@@ -260,7 +260,7 @@ describe('the spelling of the host in the key', () => {
     keyOf(view('/a', { host: known, headers, servername }))
   const plain = key('/a')
 
-  it('does not change the key if the host is the known host in lower case', () => {
+  it('does not change the key if the Host field is the host of the request in lower case', () => {
     expect(spelt('example.com', { host: 'example.com' })).toBe(plain)
     expect(spelt('example.com', { ':authority': 'example.com' }, 'example.com')).toBe(plain)
     expect(spelt('example.com:81', { host: 'example.com:81' }, 'example.com')).toBe(
@@ -343,7 +343,7 @@ describe('fields such as X-Forwarded-Host, in which a client claims a URL', () =
     )
   })
 
-  it('make a variant of a URL, like a path that a middleware has rewritten', () => {
+  it('do not hide a path that a middleware has rewritten, which makes a variant of the URL', () => {
     const sent = (rewritten?: string) => keyOf(view('/a', { rewritten }))
     expect(new Set([sent(), sent('/de/a'), sent('/en/a')]).size).toBe(3)
     expect(groupOf(sent('/de/a'))).toBe(key('/a'))
@@ -356,7 +356,7 @@ describe('fields such as X-Forwarded-Host, in which a client claims a URL', () =
 })
 
 describe('the options key and identity', () => {
-  it('get the native request, and key replaces only the URL in the key', () => {
+  it('get the native request, and the result of key replaces only the URL part of the cache key', () => {
     const options: Options = { key: (native) => `k${native}`, vary: ['x-a'], identity: () => 'me' }
     const one = keyOf(view('/a', { headers: { 'x-a': '1' } }), options, [], 7)
     expect(one).toBe('http:key 3:=k7\u0000v3:x-a1:1i3:=me')

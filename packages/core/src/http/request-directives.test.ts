@@ -105,7 +105,7 @@ describe('a stored response', () => {
     ['max-age=0', stale(5), false],
     ['no-cache', stale(5), false],
     ['max-stale=9', stale(5), true],
-  ])('is allowed for an error with %s, for %j: %s', (text, offer, expected) =>
+  ])('may replace an error: request %s, stored response %j: %s', (text, offer, expected) =>
     expect(isAcceptableOnError(said(text), offer)).toBe(expected),
   )
 })

@@ -20,7 +20,7 @@ describe('requestKey', () => {
     expect(requestKey({ url, vary, headers }).key).toMatch(/\0v15:accept-language2:de$/)
   })
 
-  it('adds the Vary fields of an entry that the request does not match', () => {
+  it('appends the Vary fields of the entry to the key if the request does not match them', () => {
     const entry = { vary: [['accept-language', 'de']] as const }
     const plain = requestKey({ url }).key
     const matching = { url, headers: { 'accept-language': 'de' } }
@@ -55,7 +55,7 @@ describe('entryFacts', () => {
     return info && entryFacts(stampede, info)
   }
 
-  it('has the value, tags and fill time of an entry', async () => {
+  it('has the value and tags of an entry', async () => {
     await stampede.getOrSet('k', () => ({ a: 1 }), { ttlMs: 1_000, tags: ['t'] })
     const facts = await factsOf('k')
     expect(facts).toMatchObject({ type: 'value', encoding: 'json', tags: ['t'], purges: [] })
