@@ -128,8 +128,10 @@ describe(`a process that has used ${KEYS} keys while Redis was unavailable in ev
   async function quiet(): Promise<LeftBehind> {
     await waitUntil('nothing is under way', async () => {
       const stats = await member.ask<Stats[]>({ type: 'stats' })
-      return stats.every(({ active, unleased, idempotency }) =>
-        [active, unleased, idempotency].every((each) => Object.values(each).every((n) => n === 0)),
+      return stats.every(({ active, unleased, idempotency: { running, unstored } }) =>
+        [active, unleased, { running, unstored }].every((each) =>
+          Object.values(each).every((n) => n === 0),
+        ),
       )
     })
     await waitUntil('every lease is over', async () => (await leftBehind(redis)).held.length === 0)

@@ -66,9 +66,9 @@ function readNames(names: string): string[] {
 }
 
 function readField(field: string): [name: string, value: string] {
-  const [, name, value] = /^([^:]+):\s*(.*)$/.exec(field) ?? []
+  const [, name, value] = /^([^:]+):(.*)$/.exec(field) ?? []
   if (name === undefined || value === undefined) {
     throw new UsageError(`received ${field}; use 'name: value'`)
   }
-  return [name.trim().toLowerCase(), value]
+  return [name.trim().toLowerCase(), value.trimStart()]
 }

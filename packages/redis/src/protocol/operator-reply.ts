@@ -70,8 +70,9 @@ export function readServerInfo(
   text: string,
   isCluster: boolean,
 ): Omit<StoreInfo, 'timeMs' | 'latencyMs' | 'denied'> {
+  const lines = text.split(/\r?\n/)
   const field = (name: string): string | undefined =>
-    new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(text)?.[1]
+    lines.find((line) => line.startsWith(`${name}:`))?.slice(name.length + 1)
   const valkey = field('valkey_version')
   const facts = {
     evictionPolicy: field('maxmemory_policy'),
