@@ -21,10 +21,19 @@ export function routeOf(req: Request, root: (app: Application) => Application): 
   const path: unknown = req.route?.path
   if (typeof path !== 'string') return undefined
   if (req.baseUrl === '') return path
+  const known = mounts.get(req.route)
+  if (known?.baseUrl === req.baseUrl) return known.pattern + path
   const app = req.app as Application | undefined
-  const mount = app && mountIn(stackOf(root(app)), req.baseUrl, stackOf(app))
-  return (mount ?? '/*') + path
+  const pattern = (app && mountIn(stackOf(root(app)), req.baseUrl, stackOf(app))) ?? '/*'
+  mounts.set(req.route, { baseUrl: req.baseUrl, pattern })
+  return pattern + path
 }
+
+/**
+ * The last mount of each route. A search takes 4 to 8 µs if 20 layers come before, and most routers
+ * have one path.
+ */
+const mounts = new WeakMap<object, { readonly baseUrl: string; readonly pattern: string }>()
 
 /** Express 4 throws if its `router` is read. */
 function stackOf(app: Application): unknown {
