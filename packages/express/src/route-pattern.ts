@@ -19,13 +19,14 @@ interface Match {
 /** The route with its router. `baseUrl` is the path of a client, so it must not become a label. */
 export function routeOf(req: Request, root: (app: Application) => Application): string | undefined {
   const path: unknown = req.route?.path
-  if (typeof path !== 'string') return undefined
-  if (req.baseUrl === '') return path
+  const baseUrl = req.baseUrl as string | undefined // Express removes it if no route responds.
+  if (typeof path !== 'string' || baseUrl === undefined) return undefined
+  if (baseUrl === '') return path
   const known = mounts.get(req.route)
-  if (known?.baseUrl === req.baseUrl) return known.pattern + path
+  if (known?.baseUrl === baseUrl) return known.pattern + path
   const app = req.app as Application | undefined
-  const pattern = (app && mountIn(stackOf(root(app)), req.baseUrl, stackOf(app))) ?? '/*'
-  mounts.set(req.route, { baseUrl: req.baseUrl, pattern })
+  const pattern = (app && mountIn(stackOf(root(app)), baseUrl, stackOf(app))) ?? '/*'
+  mounts.set(req.route, { baseUrl, pattern })
   return pattern + path
 }
 
