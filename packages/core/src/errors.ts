@@ -55,6 +55,15 @@ export function optionError(option: string, received: unknown, fix: string): Sta
   return new StampedeError('ERR_STAMPEDE_OPTION', `${option}: received ${show(received)}; ${fix}`)
 }
 
+/** The error for a Stampede of another copy of this package, for example of another version. */
+export function otherCopy(option: string, creator: string, own: string): StampedeError {
+  return new StampedeError(
+    'ERR_STAMPEDE_OPTION',
+    `${option}: received a Stampede of another copy of @stampede/core: ${creator} created it, and ` +
+      `this code uses ${own}; install one version of @stampede/core (npm ls @stampede/core)`,
+  )
+}
+
 /**
  * The error for a store that already serves another user, such as a second Stampede. The second
  * user would get the wake-ups of the first one.

@@ -6,7 +6,7 @@ import { getOrSet } from './data/get-or-set.ts'
 import { type GetOrSetOptions, readPlan } from './data/get-or-set-options.ts'
 import type { Stored } from './data/stored.ts'
 import { Counts } from './entry/counts.ts'
-import { closedError, optionError } from './errors.ts'
+import { closedError, optionError, otherCopy } from './errors.ts'
 import { checkListener } from './event-hub.ts'
 import {
   EVENTS,
@@ -123,8 +123,15 @@ export function createStampede(options?: StampedeOptions): Stampede {
     },
   }
   runtimes.set(stampede, rt)
+  Object.defineProperty(stampede, CREATOR, { value: import.meta.url })
   return stampede
 }
+
+/**
+ * The property with the file of the copy of this package that created a Stampede. Every installed
+ * copy knows the symbol, so each can name the other one in its error.
+ */
+const CREATOR = Symbol.for('@stampede/core:creator')
 
 const runtimes = new WeakMap<Stampede, Runtime>()
 const idempotencies = new WeakMap<Runtime, IdempotencyRuntime>()
@@ -134,6 +141,8 @@ const idempotencyConfigs = new WeakMap<Runtime, IdempotencyConfig>()
 export function runtimeOf(stampede: unknown, option = 'stampedeCache'): Runtime {
   const rt = runtimes.get(stampede as Stampede)
   if (rt !== undefined) return rt
+  const creator = Object(stampede)[CREATOR]
+  if (typeof creator === 'string') throw otherCopy(`${option}.stampede`, creator, import.meta.url)
   throw optionError(`${option}.stampede`, stampede, 'pass what createStampede() returned')
 }
 

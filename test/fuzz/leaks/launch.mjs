@@ -6,6 +6,7 @@
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { createViteServer } from 'vitest/node'
+import { sourceAliases } from '../../../tools/sources.mjs'
 
 process.env.NODE_ENV = 'test'
 const here = dirname(fileURLToPath(import.meta.url))
@@ -24,7 +25,7 @@ const server = await createViteServer({
   optimizeDeps: { noDiscovery: true },
   // The sources use newer syntax than the oldest supported Node runs.
   oxc: { target: 'node20' },
-  resolve: { conditions },
+  resolve: { conditions, alias: sourceAliases },
   ssr: { noExternal: [/^@stampede\//], resolve: { conditions } },
   plugins: [{ name: 'mutate', enforce: 'pre', transform: mutate }],
 })
