@@ -56,11 +56,11 @@ export function optionError(option: string, received: unknown, fix: string): Sta
 }
 
 /** The error for a Stampede of another copy of this package, for example of another version. */
-export function otherCopy(option: string, creator: string, own: string): StampedeError {
+export function otherCopy(option: string): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_OPTION',
-    `${option}: received a Stampede of another copy of @stampede/core: ${creator} created it, and ` +
-      `this code uses ${own}; install one version of @stampede/core (npm ls @stampede/core)`,
+    `${option}: received a Stampede of another copy of @stampede/core; install one copy for the ` +
+      'app and its packages: npm ls @stampede/core lists them',
   )
 }
 

@@ -123,14 +123,11 @@ export function createStampede(options?: StampedeOptions): Stampede {
     },
   }
   runtimes.set(stampede, rt)
-  Object.defineProperty(stampede, CREATOR, { value: import.meta.url })
+  Object.defineProperty(stampede, CREATOR, { value: '@stampede/core' })
   return stampede
 }
 
-/**
- * The property with the file of the copy of this package that created a Stampede. Every installed
- * copy knows the symbol, so each can name the other one in its error.
- */
+/** A property of each Stampede. Every installed copy of this package knows the symbol. */
 const CREATOR = Symbol.for('@stampede/core:creator')
 
 const runtimes = new WeakMap<Stampede, Runtime>()
@@ -141,8 +138,7 @@ const idempotencyConfigs = new WeakMap<Runtime, IdempotencyConfig>()
 export function runtimeOf(stampede: unknown, option = 'stampedeCache'): Runtime {
   const rt = runtimes.get(stampede as Stampede)
   if (rt !== undefined) return rt
-  const creator = Object(stampede)[CREATOR]
-  if (typeof creator === 'string') throw otherCopy(`${option}.stampede`, creator, import.meta.url)
+  if (Object(stampede)[CREATOR] !== undefined) throw otherCopy(`${option}.stampede`)
   throw optionError(`${option}.stampede`, stampede, 'pass what createStampede() returned')
 }
 
