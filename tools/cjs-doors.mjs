@@ -18,15 +18,17 @@ for (const door of doors) {
 }
 
 /**
- * Jest has a `require` of its own, which cannot load ES modules before Node 24.9. Node's can.
+ * Jest replaces `require`, and its own cannot load ES modules before Node 24.9. Code that runs
+ * outside the context of the test gets Node's.
  * @param {string} module
  */
 function loader(module) {
   return `'use strict'
-module.exports =
-  process.env.JEST_WORKER_ID === undefined
-    ? require('${module}')
-    : process.getBuiltinModule('node:module').createRequire(__filename)('${module}')
+if (process.env.JEST_WORKER_ID === undefined) module.exports = require('${module}')
+else {
+  const { createRequire } = require('node:vm').runInThisContext('process').getBuiltinModule('module')
+  module.exports = createRequire(__filename)('${module}')
+}
 `
 }
 

@@ -1,5 +1,5 @@
-// Limits of what each package adds to a bundled server: minified, compressed by Brotli, with
-// everything it imports except frameworks and clients. About a tenth above today's figures.
+// Limits of what each package adds to a bundled server. About a tenth above today's figures.
+// Minified, compressed by Brotli, with all imports except frameworks and clients.
 
 const LIMITS = {
   core: 50,

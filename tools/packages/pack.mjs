@@ -21,8 +21,7 @@ const packages = fileURLToPath(new URL('../../packages/', import.meta.url))
 export function packAll(destination) {
   const folders = readdirSync(packages).map((name) => join(packages, name))
   const args = ['pack', ...folders, '--json', '--ignore-scripts', '--pack-destination', destination]
-  const options = /** @type {const} */ ({ encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
-  const packed = JSON.parse(execFileSync('npm', args, options))
+  const packed = JSON.parse(execFileSync('npm', args, { encoding: 'utf8', stdio: 'pipe' }))
   // npm 11 returns a list, later versions an object by name.
   return Object.values(packed).map(({ name, filename, files }) => ({
     manifest: JSON.parse(
