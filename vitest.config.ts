@@ -1,18 +1,12 @@
 // Six projects. `npm test` runs `core`, `unit`, `redis` and `beside`. `core` and `unit` need no
 // server. `redis` has fleets that measure time or count commands, one file at a time. `beside` runs
 // three files at a time. `npm run test:soak` runs `soak` and `older`. The folder of a test decides
-// its project (test/README.md). In-process tests run the sources: the workspaces' exports map
-// `stampede:source` to ./src. Fleet members are separate processes and run the build, so start them
-// with `npm test`.
+// its project (test/README.md). In-process tests run the sources (tools/sources.mjs). Fleet members
+// are separate processes and run the build, so start them with `npm test`.
 import { defineConfig } from 'vitest/config'
+import { sourceAliases } from './tools/sources.mjs'
 
-// Our condition, then those that Vitest sets. `import` and `default` always apply.
-const conditions = ['stampede:source', 'node', 'development|production']
-
-const shared = {
-  resolve: { conditions },
-  ssr: { resolve: { conditions } },
-}
+const shared = { resolve: { alias: sourceAliases } }
 
 const inFolders = (...folders: string[]): string[] =>
   folders.map((folder) => `test/${folder}/**/*.test.ts`)

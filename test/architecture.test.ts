@@ -66,8 +66,10 @@ describe('imports between packages', () => {
 
   it('are declared in package.json, which declares no other package of this repository', () => {
     for (const [name, arrows] of Object.entries(ARROWS)) {
-      const { dependencies = {} } = JSON.parse(read(`packages/${name}/package.json`))
-      const ours = Object.keys(dependencies).filter((each) => each.startsWith('@stampede/'))
+      const { dependencies, peerDependencies } = JSON.parse(read(`packages/${name}/package.json`))
+      const ours = Object.keys({ ...dependencies, ...peerDependencies }).filter((each) =>
+        each.startsWith('@stampede/'),
+      )
       expect(ours.sort()).toEqual(arrows.map((arrow) => `@stampede/${arrow}`).sort())
     }
   })

@@ -55,6 +55,15 @@ export function optionError(option: string, received: unknown, fix: string): Sta
   return new StampedeError('ERR_STAMPEDE_OPTION', `${option}: received ${show(received)}; ${fix}`)
 }
 
+/** The error for a Stampede of another copy of this package, for example of another version. */
+export function otherCopy(option: string): StampedeError {
+  return new StampedeError(
+    'ERR_STAMPEDE_OPTION',
+    `${option}: received a Stampede of another copy of @stampede/core; install one copy for the ` +
+      'app and its packages: npm ls @stampede/core lists them',
+  )
+}
+
 /**
  * The error for a store that already serves another user, such as a second Stampede. The second
  * user would get the wake-ups of the first one.

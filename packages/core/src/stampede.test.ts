@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { customKey } from './cache/key.ts'
+import { createHttpCache } from './http-cache.ts'
 import {
   createStampede,
   memoryStore,
@@ -326,6 +327,20 @@ describe('the count of collapsed requests', () => {
       hits: { l1: 1, l2: 0 },
       waits: { started: 0, timedOut: 0 },
     })
+  })
+})
+
+describe('a Stampede of another copy of this package', () => {
+  it('is refused with an error that says so', async () => {
+    // A module of another URL is another copy, as with two installed versions.
+    const copy: string = './stampede.ts?copy'
+    const other: typeof import('./stampede.ts') = await import(copy)
+    const stampede = other.createStampede()
+    open.push(stampede)
+    expect(() => createHttpCache({ stampede })).toThrow(
+      /^stampedeCache\.stampede: received a Stampede of another copy of @stampede\/core; install one/,
+    )
+    expect(Object.keys(stampede)).toEqual(Object.keys(createStampede()))
   })
 })
 

@@ -6,7 +6,7 @@ import { getOrSet } from './data/get-or-set.ts'
 import { type GetOrSetOptions, readPlan } from './data/get-or-set-options.ts'
 import type { Stored } from './data/stored.ts'
 import { Counts } from './entry/counts.ts'
-import { closedError, optionError } from './errors.ts'
+import { closedError, optionError, otherCopy } from './errors.ts'
 import { checkListener } from './event-hub.ts'
 import {
   EVENTS,
@@ -123,8 +123,12 @@ export function createStampede(options?: StampedeOptions): Stampede {
     },
   }
   runtimes.set(stampede, rt)
+  Object.defineProperty(stampede, CREATOR, { value: '@stampede/core' })
   return stampede
 }
+
+/** A property of each Stampede. Every installed copy of this package knows the symbol. */
+const CREATOR = Symbol.for('@stampede/core:creator')
 
 const runtimes = new WeakMap<Stampede, Runtime>()
 const idempotencies = new WeakMap<Runtime, IdempotencyRuntime>()
@@ -134,6 +138,7 @@ const idempotencyConfigs = new WeakMap<Runtime, IdempotencyConfig>()
 export function runtimeOf(stampede: unknown, option = 'stampedeCache'): Runtime {
   const rt = runtimes.get(stampede as Stampede)
   if (rt !== undefined) return rt
+  if (Object(stampede)[CREATOR] !== undefined) throw otherCopy(`${option}.stampede`)
   throw optionError(`${option}.stampede`, stampede, 'pass what createStampede() returned')
 }
 

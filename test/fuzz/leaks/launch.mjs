@@ -6,6 +6,7 @@
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { createViteServer } from 'vitest/node'
+import { sourceAliases } from '../../../tools/sources.mjs'
 
 process.env.NODE_ENV = 'test'
 const here = dirname(fileURLToPath(import.meta.url))
@@ -14,7 +15,6 @@ const [, , script = 'main.ts', ...args] = process.argv
 const { STAMPEDE_MUTATION: mutation } = process.env
 const edits = mutation === undefined ? [] : JSON.parse(mutation).edits
 
-const conditions = ['stampede:source', 'node', 'development|production']
 const server = await createViteServer({
   root,
   configFile: false,
@@ -24,8 +24,8 @@ const server = await createViteServer({
   optimizeDeps: { noDiscovery: true },
   // The sources use newer syntax than the oldest supported Node runs.
   oxc: { target: 'node20' },
-  resolve: { conditions },
-  ssr: { noExternal: [/^@stampede\//], resolve: { conditions } },
+  resolve: { alias: sourceAliases },
+  ssr: { noExternal: [/^@stampede\//] },
   plugins: [{ name: 'mutate', enforce: 'pre', transform: mutate }],
 })
 const done = new Set()
