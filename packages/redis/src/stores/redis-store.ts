@@ -23,6 +23,7 @@ import {
   storeUnavailable,
 } from '@stampede/core/store'
 import type { RedisClient } from '../connection/connection.ts'
+import { requireClient } from '../connection/known-clients.ts'
 import { RedisLink } from '../connection/link.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { PendingDeliveries } from '../delivery/pending-deliveries.ts'
@@ -61,15 +62,9 @@ const OPTIONS = {
  * and credentials of `redis`. It never uses or closes `redis` itself.
  */
 export function redisStore(redis: RedisClient, options?: RedisStoreOptions): StampedeStore {
-  if (typeof redis?.duplicate !== 'function') {
-    throw optionError(
-      'redisStore: redis',
-      redis,
-      'pass an ioredis client: redisStore(new Redis(url))',
-    )
-  }
+  const client = requireClient(redis)
   const { prefix, commandTimeoutMs } = readOptions('redisStore', options, OPTIONS)
-  return new RedisStore(new RedisLink(redis, names(prefix), commandTimeoutMs))
+  return new RedisStore(new RedisLink(client, names(prefix), commandTimeoutMs))
 }
 
 const NO_MEMORY =
