@@ -71,6 +71,7 @@ function isReadOnly({ message }: Error): boolean {
 
 function nodeOptions(budgetMs: number) {
   return {
+    // The names of keys and channels already begin with the user's `keyPrefix`.
     keyPrefix: '',
     lazyConnect: false,
     enableOfflineQueue: false,

@@ -20,6 +20,12 @@ export function requireClient(value: unknown): RedisClient {
   throw new StampedeError('ERR_STAMPEDE_OPTION', `redisStore: redis: received ${received}; ${fix}`)
 }
 
+/** The `keyPrefix` of an ioredis client. Without it, two applications would share keys. */
+export function keyPrefixOf({ options }: RedisClient): string {
+  const { keyPrefix } = (options ?? {}) as { readonly keyPrefix?: unknown }
+  return typeof keyPrefix === 'string' ? keyPrefix : ''
+}
+
 /** Names the value and the fix. The text of a URL is left out: it may have a password. */
 function describe(value: unknown, has: Has): [received: string, fix: string] {
   if (typeof value === 'string' || value instanceof URL) return ['a URL', IOREDIS]

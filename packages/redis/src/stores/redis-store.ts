@@ -23,7 +23,7 @@ import {
   storeUnavailable,
 } from '@stampede/core/store'
 import type { RedisClient } from '../connection/connection.ts'
-import { requireClient } from '../connection/known-clients.ts'
+import { keyPrefixOf, requireClient } from '../connection/known-clients.ts'
 import { RedisLink } from '../connection/link.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { PendingDeliveries } from '../delivery/pending-deliveries.ts'
@@ -37,7 +37,10 @@ import { RedisLookups } from './redis-lookups.ts'
 import { RedisOperator } from './redis-operator.ts'
 
 export interface RedisStoreOptions {
-  /** First part of the name of every key and channel in Redis. Default `stampede`. */
+  /**
+   * First part of the name of every key and channel in Redis. Default `stampede`. The `keyPrefix`
+   * of an ioredis client comes before it.
+   */
   prefix?: string
   /**
    * Time budget of one operation in ms. After it, the request continues without Redis. The first
@@ -64,7 +67,9 @@ const OPTIONS = {
 export function redisStore(redis: RedisClient, options?: RedisStoreOptions): StampedeStore {
   const client = requireClient(redis)
   const { prefix, commandTimeoutMs } = readOptions('redisStore', options, OPTIONS)
-  return new RedisStore(new RedisLink(client, names(prefix), commandTimeoutMs))
+  return new RedisStore(
+    new RedisLink(client, names(keyPrefixOf(client) + prefix), commandTimeoutMs),
+  )
 }
 
 const NO_MEMORY =
