@@ -23,16 +23,15 @@ const sentinelRootNodes = [{ host: '127.0.0.1', port: 1 }]
 it.each<[received: string, client: unknown, fix: string]>([
   ['a URL', url, 'new Redis(url)'],
   ['a URL', new URL(url), 'new Redis(url)'],
-  ['a node-redis 5 client', nodeRedis.createClient({ url }), 'new Redis(url)'],
-  ['a node-redis 4 client', client4, 'new Redis(url)'],
-  ['a Cluster of node-redis 5', nodeRedis.createCluster({ rootNodes }), 'new Cluster('],
+  ['a node-redis 4 client', client4, 'use node-redis 5'],
+  ['a Cluster of node-redis 5 or newer', nodeRedis.createCluster({ rootNodes }), 'new Cluster('],
   ['a Cluster of node-redis 4', cluster4, 'new Cluster('],
   [
-    'a Sentinel client of node-redis 5',
+    'a Sentinel client of node-redis 5 or newer',
     nodeRedis.createSentinel({ name: 'shop', sentinelRootNodes }),
     'sentinels: [',
   ],
-  ['a client pool of node-redis 5', nodeRedis.createClientPool({ url }), 'new Redis(url)'],
+  ['a client pool of node-redis 5 or newer', nodeRedis.createClientPool({ url }), 'new Redis(url)'],
   ['a node-redis 3 client', { send_command() {}, duplicate() {} }, 'new Redis(url)'],
   ['a valkey-glide client (GlideClient)', new GlideClient(), 'new Redis(url)'],
   ['a valkey-glide client (GlideClusterClient)', new GlideClusterClient(), 'new Cluster('],
@@ -52,6 +51,7 @@ it.each<[received: string, client: unknown, fix: string]>([
 it.each([
   ['Redis of ioredis 6', () => new Redis({ lazyConnect: true })],
   ['Redis of ioredis 5', () => new Redis5({ lazyConnect: true })],
+  ['createClient of node-redis 5', () => nodeRedis.createClient({ url })],
   ['Cluster of ioredis 6', () => new Cluster([{ port: 1 }], { lazyConnect: true })],
 ])('redisStore accepts %s', (_, open) => {
   expect(redisStore(open()).name).toBe('redis')
