@@ -134,10 +134,15 @@ describe('doctor', () => {
     expect(code).toBe(3)
   })
 
-  it('warns of a keyPrefix, which Stampede ignores', async () => {
-    const { out } = await commandLine(`${server.url}?keyPrefix=shop:`)('doctor')
-    expect(out).toMatch(/^WARN {2}keyPrefix .*shop:.*Fix: .*prefix: 'shop:stampede'/m)
+  it('shows the keyPrefix of the URL, and checks the keys and channels that begin with it', async () => {
+    const trace = await server.traceCommands()
+    const { out } = await commandLine(`${server.url}?keyPrefix=app:`)('doctor', '--prefix', 'shop')
+    expect(out).toMatch(/^OK +keyPrefix .*begin with app:shop: \(keyPrefix app:, prefix shop\)/m)
     expect(out).toMatch(/^OK +commands/m)
+    expect(out).toMatch(/^OK +channels .*app:shop:3:\*/m)
+    expect(out).toMatch(/^OK +cache/m)
+    const sent = (await trace.stop()).map(({ text }) => text).join('\n')
+    expect(sent).not.toMatch(/app:app:|"shop:3:/)
   })
 
   it('checks each master of a cluster', async () => {

@@ -2,9 +2,10 @@
 
 import { memoryStore, type StampedeStore } from '@stampede/core'
 import { ManualClock } from '@stampede/core/testing'
-import { redisStore } from '@stampede/redis'
+import { type RedisClient, redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { Redis as Redis5 } from 'ioredis5'
+import { createClient } from 'redis'
 import { afterAll, beforeAll } from 'vitest'
 import { type RedisServer, startRedis } from './redis-server.ts'
 import { ofThisRun } from './versions.ts'
@@ -42,12 +43,14 @@ export function onEveryStore<Part>(
   afterAll(() => server.stop())
 
   let tests = 0
-  for (const version of ofThisRun<'5' | '6'>(['6'], ['5'])) {
-    const connect = (url: string) =>
-      version === '6'
-        ? new Redis(url, { lazyConnect: true })
-        : new Redis5(url, { lazyConnect: true })
-    contract(`redisStore on ioredis ${version}`, {
+  const clients: Record<string, (url: string) => RedisClient> = {
+    'ioredis 6': (url) => new Redis(url, { lazyConnect: true }),
+    'ioredis 5': (url) => new Redis5(url, { lazyConnect: true }),
+    'node-redis 5': (url) => createClient({ url }),
+  }
+  for (const name of ofThisRun(['ioredis 6', 'node-redis 5'], ['ioredis 5'])) {
+    const connect = clients[name] as (url: string) => RedisClient
+    contract(`redisStore on ${name}`, {
       // Redis expires keys by its own clock, so real time has to pass.
       pass: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
       async open() {

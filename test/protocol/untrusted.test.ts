@@ -105,7 +105,6 @@ describe('a planted record', () => {
 describe("options of the user's client", () => {
   it.each([
     ['stringNumbers', { stringNumbers: true }],
-    ['keyPrefix', { keyPrefix: 'mine:' }],
     ['another database', { db: 3 }],
     ['enableAutoPipelining', { enableAutoPipelining: true }],
     ['enableOfflineQueue: false', { enableOfflineQueue: false }],

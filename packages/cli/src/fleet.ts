@@ -25,12 +25,17 @@ export interface Fleet {
   close(): Promise<void>
 }
 
-/** Options of the user that ioredis reads from the query of the URL, such as `keyPrefix`. */
-export function urlOptions({ url }: Settings): URLSearchParams {
-  return new URL(url).searchParams
+/** The `keyPrefix` in the query of the URL. */
+export function keyPrefixOf({ url }: Settings): string {
+  return new URL(url).searchParams.get('keyPrefix') ?? ''
 }
 
-/** The URL without `keyPrefix`, which Stampede ignores, too. */
+/** First part of all names: `redisStore` puts the `keyPrefix` of its client before `prefix`. */
+export function wholePrefix(settings: Settings): string {
+  return keyPrefixOf(settings) + settings.prefix
+}
+
+/** The URL without `keyPrefix`, because commands and the store get complete names. */
 function addressOf({ url }: Settings): string {
   const address = new URL(url)
   address.searchParams.delete('keyPrefix')
@@ -91,8 +96,8 @@ export async function openFleet(settings: Settings): Promise<Fleet> {
     await connectProbe(probe, settings)
     const isCluster = await hasCluster(probe, settings)
     const client = openClient(settings, isCluster)
-    const { prefix, timeoutMs: commandTimeoutMs, secret, encryptionKeys } = settings
-    const store = redisStore(client, { prefix, commandTimeoutMs })
+    const { timeoutMs: commandTimeoutMs, secret, encryptionKeys } = settings
+    const store = redisStore(client, { prefix: wholePrefix(settings), commandTimeoutMs })
     const idempotency = { ...(secret !== undefined && { secret }), encryptionKeys }
     const stampede = createStampede({ store, idempotency })
     const close = async () => {
@@ -111,7 +116,7 @@ export function openClient(settings: Settings, isCluster: boolean): RedisClient 
   const { url, sentinel } = settings
   if (!isCluster) {
     return sentinel === undefined
-      ? new Redis(url, { lazyConnect: true })
+      ? new Redis(addressOf(settings), { lazyConnect: true })
       : new Redis({ lazyConnect: true, ...sentinelOptions(settings, sentinel) })
   }
   const { hostname, port, username, password, protocol } = new URL(url)

@@ -1,4 +1,4 @@
-// @stampede/redis: the Stampede store on Redis and Valkey, by ioredis 5 or 6.
+// @stampede/redis: the Stampede store on Redis and Valkey, by ioredis or node-redis.
 
 export type { RedisClient } from './connection/connection.ts'
 export { type RedisStoreOptions, redisStore } from './stores/redis-store.ts'

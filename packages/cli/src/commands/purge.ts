@@ -3,7 +3,7 @@
 import type { PurgeTarget } from '@stampede/core'
 import { type Command, flag, type Invocation, text } from '../command.ts'
 import { EXIT, type ExitCode, UsageError } from '../errors.ts'
-import { openFleet, shownUrl } from '../fleet.ts'
+import { openFleet, shownUrl, wholePrefix } from '../fleet.ts'
 import { printable } from '../format.ts'
 
 const KINDS = ['key', 'path', 'route', 'tag'] as const
@@ -39,7 +39,7 @@ async function run(invocation: Invocation): Promise<ExitCode> {
     throw new UsageError(`received ${names[0]}; name the target: --key, --path, …`)
   const target = readTarget(invocation)
   if ('all' in target && !flag(values, 'yes')) {
-    const question = `Purge all entries of prefix ${settings.prefix} on ${shownUrl(settings)}?`
+    const question = `Purge all entries of prefix ${wholePrefix(settings)} on ${shownUrl(settings)}?`
     if (!terminal.isInteractive) throw new UsageError('--all needs --yes without a terminal')
     if (!(await terminal.confirm(question))) {
       terminal.print({ purged: false }, () => ['Nothing was purged.'])

@@ -1,7 +1,7 @@
 // All checks of the doctor, in the order in which their findings are printed, within one deadline.
 
 import { Unreachable } from '../errors.ts'
-import { type Settings, shownUrl, urlOptions, within } from '../fleet.ts'
+import { keyPrefixOf, type Settings, shownUrl, wholePrefix, within } from '../fleet.ts'
 import { type Connections, type Node, openConnections } from './connection.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
 import { journeyFindings } from './journey.ts'
@@ -17,7 +17,8 @@ export async function examine(
 ): Promise<void> {
   const startedAt = performance.now()
   const leftMs = () => Math.max(1, settings.timeoutMs - (performance.now() - startedAt))
-  report(keyPrefixFinding(settings))
+  const prefix = wholePrefix(settings)
+  report(keyPrefixFinding(settings, prefix))
   const connections = await within(leftMs(), openConnections(sooner(settings)))
   report(ok('connection', `${shownUrl(settings)} replies`))
   /** Reports and returns the findings of a check. Rejects if it got no reply in time. */
@@ -43,7 +44,6 @@ export async function examine(
         named(node, await unlessRefused(latencyFinding(node.redis))),
       )
     }
-    const { prefix } = settings
     await check('rights', () => rightsFindings(connections.commander, prefix, isCluster))
     await check('messages', async () => [await messages(connections, prefix, leftMs() / 2)])
     await check('journey', () => journeyFindings(settings))
@@ -81,14 +81,10 @@ async function unlessRefused(work: Promise<Finding>): Promise<Finding[]> {
   }
 }
 
-function keyPrefixFinding(settings: Settings): Finding {
-  const keyPrefix = urlOptions(settings).get('keyPrefix')
-  if (keyPrefix === null) return ok('keyPrefix', `keys begin with ${settings.prefix}:`)
-  return warn(
-    'keyPrefix',
-    `the URL sets keyPrefix ${keyPrefix}, which Stampede ignores`,
-    `redisStore(redis, { prefix: '${keyPrefix}stampede' }), and the same --prefix here`,
-  )
+function keyPrefixFinding(settings: Settings, prefix: string): Finding {
+  const keyPrefix = keyPrefixOf(settings)
+  const origin = keyPrefix === '' ? '' : ` (keyPrefix ${keyPrefix}, prefix ${settings.prefix})`
+  return ok('keyPrefix', `names of keys and channels begin with ${prefix}:${origin}`)
 }
 
 /** In a cluster, findings have the name of their node. */

@@ -2,15 +2,29 @@
 
 import { slotOf } from './cluster-slot.ts'
 import { ClusterSubscriber } from './cluster-subscriber.ts'
-import type { ClusterConnection, Connection, Connections, RedisClient } from './connection.ts'
+import type {
+  ClusterConnection,
+  Connection,
+  Connections,
+  IoredisClient,
+  RedisClient,
+} from './connection.ts'
+import { connectNodeRedis } from './node-redis.ts'
+import { isReadOnly } from './refusal.ts'
 import { retryDelayMs } from './retry-delay.ts'
 
+/** Opens connections with the address and credentials of `redis`, and none of its other options. */
+export function connect(redis: RedisClient, budgetMs: number): Connections {
+  return 'withTypeMapping' in redis
+    ? connectNodeRedis(redis, budgetMs)
+    : connectIoredis(redis, budgetMs)
+}
+
 /**
- * Opens connections with the address and credentials of `redis`, and none of its other options. By
- * default, ioredis queues commands without a limit while it is disconnected. It retries each
+ * By default, ioredis queues commands without a limit while it is disconnected. It retries each
  * command 20 times and sets no deadline. A request cannot wait that long.
  */
-export function connect(redis: RedisClient, budgetMs: number): Connections {
+function connectIoredis(redis: IoredisClient, budgetMs: number): Connections {
   const options = nodeOptions(budgetMs)
   const duplicate = redis.duplicate.bind(redis) as (...args: unknown[]) => unknown
   if (!redis.isCluster) {
@@ -64,13 +78,9 @@ function reconnecting(duplicated: unknown): Connection {
   return connection
 }
 
-/** Redis 6.2 wraps errors of commands in a script: `ERR Error running script: -READONLY ...`. */
-function isReadOnly({ message }: Error): boolean {
-  return message.startsWith('READONLY') || message.includes('-READONLY ')
-}
-
 function nodeOptions(budgetMs: number) {
   return {
+    // The names of keys and channels already begin with the user's `keyPrefix`.
     keyPrefix: '',
     lazyConnect: false,
     enableOfflineQueue: false,

@@ -1,11 +1,16 @@
 // The parts of ioredis that this package uses, as structural types. They fit ioredis 5 and 6, with
-// a single Redis, Sentinels or Cluster.
+// a single Redis, Sentinels or Cluster. The connections of node-redis have the same members.
+
+import type { NodeRedisClient } from './node-redis-client.ts'
 
 /**
- * An ioredis `Redis` or `Cluster`, version 5.4 or newer. Stampede uses only its address and
+ * A client of ioredis 5.4 or newer, or of node-redis 5 or newer. Stampede uses only its address and
  * credentials.
  */
-export interface RedisClient {
+export type RedisClient = IoredisClient | NodeRedisClient
+
+/** An ioredis `Redis` or `Cluster`, version 5.4 or newer. */
+export interface IoredisClient {
   readonly isCluster: boolean
   readonly options?: object
   duplicate(...args: never[]): unknown

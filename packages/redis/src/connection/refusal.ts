@@ -8,3 +8,8 @@ export function isRefusal(error: unknown): boolean {
   if (!(error instanceof Error) || error.name !== 'ReplyError') return false
   return !/^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|BUSY)/.test(error.message)
 }
+
+/** Redis 6.2 wraps errors of commands in a script: `ERR Error running script: -READONLY ...`. */
+export function isReadOnly({ message }: Error): boolean {
+  return message.startsWith('READONLY') || message.includes('-READONLY ')
+}

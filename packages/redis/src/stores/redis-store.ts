@@ -23,6 +23,7 @@ import {
   storeUnavailable,
 } from '@stampede/core/store'
 import type { RedisClient } from '../connection/connection.ts'
+import { keyPrefixOf, requireClient } from '../connection/known-clients.ts'
 import { RedisLink } from '../connection/link.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { PendingDeliveries } from '../delivery/pending-deliveries.ts'
@@ -36,7 +37,10 @@ import { RedisLookups } from './redis-lookups.ts'
 import { RedisOperator } from './redis-operator.ts'
 
 export interface RedisStoreOptions {
-  /** First part of the name of every key and channel in Redis. Default `stampede`. */
+  /**
+   * First part of the name of every key and channel in Redis. Default `stampede`. The `keyPrefix`
+   * of an ioredis client comes before it.
+   */
   prefix?: string
   /**
    * Time budget of one operation in ms. After it, the request continues without Redis. The first
@@ -61,15 +65,11 @@ const OPTIONS = {
  * and credentials of `redis`. It never uses or closes `redis` itself.
  */
 export function redisStore(redis: RedisClient, options?: RedisStoreOptions): StampedeStore {
-  if (typeof redis?.duplicate !== 'function') {
-    throw optionError(
-      'redisStore: redis',
-      redis,
-      'pass an ioredis client: redisStore(new Redis(url))',
-    )
-  }
+  const client = requireClient(redis)
   const { prefix, commandTimeoutMs } = readOptions('redisStore', options, OPTIONS)
-  return new RedisStore(new RedisLink(redis, names(prefix), commandTimeoutMs))
+  return new RedisStore(
+    new RedisLink(client, names(keyPrefixOf(client) + prefix), commandTimeoutMs),
+  )
 }
 
 const NO_MEMORY =

@@ -1,0 +1,75 @@
+// Recognises the client that redisStore got, by the members of the object. A client that Stampede
+// cannot use is refused by name.
+
+import { StampedeError } from '@stampede/core'
+import { show } from '@stampede/core/store'
+import type { IoredisClient, RedisClient } from './connection.ts'
+import type { NodeRedisClient } from './node-redis-client.ts'
+
+const IOREDIS = 'pass an ioredis or node-redis client: redisStore(new Redis(url))'
+const IOREDIS_CLUSTER = 'pass an ioredis Cluster: redisStore(new Cluster([{ host, port }]))'
+const IOREDIS_SENTINEL =
+  'pass an ioredis client: redisStore(new Redis({ sentinels: [{ host, port }], name }))'
+
+/** Members that only a plain client of node-redis 5 or newer has together. */
+const NODE_REDIS = ['duplicate', 'sendCommand', 'withTypeMapping', 'isReady', 'destroy']
+
+/**
+ * Returns `value` if it is a client that Stampede can use. Otherwise throws an error that names it.
+ */
+export function requireClient(value: unknown): RedisClient {
+  const has = hasMembers(value)
+  if (has('duplicate') && typeof (value as IoredisClient).isCluster === 'boolean') {
+    return value as IoredisClient
+  }
+  if (has(...NODE_REDIS)) return value as NodeRedisClient
+  const [received, fix] = describe(value, has)
+  throw new StampedeError('ERR_STAMPEDE_OPTION', `redisStore: redis: received ${received}; ${fix}`)
+}
+
+/** The `keyPrefix` of an ioredis client. Without it, two applications would share keys. */
+export function keyPrefixOf({ options }: RedisClient): string {
+  const { keyPrefix } = (options ?? {}) as { readonly keyPrefix?: unknown }
+  return typeof keyPrefix === 'string' ? keyPrefix : ''
+}
+
+/** Names the value and the fix. The text of a URL is left out: it may have a password. */
+function describe(value: unknown, has: Has): [received: string, fix: string] {
+  if (typeof value === 'string' || value instanceof URL) return ['a URL', IOREDIS]
+  if (has('then')) return ['a Promise', 'await the client before you pass it']
+  if (has('customCommand', 'invokeScript')) {
+    const fix = has('getSlot') || nameOf(value).includes('Cluster') ? IOREDIS_CLUSTER : IOREDIS
+    return [`a valkey-glide client (${nameOf(value)})`, fix]
+  }
+  if (has('send_command')) return ['a node-redis 3 client', IOREDIS]
+  if (has('sendCommand')) return describeNodeRedis(has)
+  if (has('duplicate', 'callBuffer'))
+    return ['a client older than ioredis 5.4', 'use ioredis 5.4 or newer']
+  if (typeof value === 'object' && value !== null && nameOf(value) === 'Object') {
+    return ['an object without a client’s methods', 'pass a client: redisStore(new Redis(options))']
+  }
+  return [show(value), IOREDIS]
+}
+
+/** node-redis 5 has `withTypeMapping`, and node-redis 4 has not. */
+function describeNodeRedis(has: Has): [received: string, fix: string] {
+  const version = has('withTypeMapping') ? 'node-redis 5 or newer' : 'node-redis 4'
+  if (has('nodeClient')) return [`a Cluster of ${version}`, IOREDIS_CLUSTER]
+  if (has('getSentinelNode')) return [`a Sentinel client of ${version}`, IOREDIS_SENTINEL]
+  if (has('execute', 'totalClients')) return [`a client pool of ${version}`, IOREDIS]
+  return [
+    `a ${version} client`,
+    'use node-redis 5 or newer, or ioredis: redisStore(new Redis(url))',
+  ]
+}
+
+type Has = (...members: string[]) => boolean
+
+function hasMembers(value: unknown): Has {
+  const isObject = typeof value === 'object' && value !== null
+  return (...members) => isObject && members.every((member) => member in value)
+}
+
+function nameOf(value: unknown): string {
+  return (value as object).constructor?.name ?? ''
+}
