@@ -35,7 +35,7 @@ const DOORS: Readonly<Record<string, string>> = {
     isRevalidation Listener stampedeFront`,
   '@stampede/node-http/adapter': `
     addAtHead applyFields AttemptWatch BodyCut canBreakOff captureResponse
-    createDetachedPair createNodeCache createNodeIdempotency cutStream
+    createDetachedPair createNodeCache createNodeIdempotency cutStream deferHead
     DetachedPair discardRequestBody Dispatch enterOrigin fieldsOf forbidTransform
     framedHeaders guardNotModified hasBody hasLeft hasRepeats HeadSent headSent
     hideConditionals IdempotentVisit isInsideOrigin isSendable isTakenOn isWrapped linesOf
@@ -50,6 +50,9 @@ const DOORS: Readonly<Record<string, string>> = {
     Names names`,
   '@stampede/express': `
     Attempt CacheOptions idempotency IdempotencyOptions isRevalidation Middleware
+    rememberRawBody stampedeCache strict`,
+  '@stampede/fastify': `
+    Attempt CacheOptions idempotency IdempotencyOptions isRevalidation Mountable
     rememberRawBody stampedeCache strict`,
   '@stampede/koa': `
     Attempt CacheOptions idempotency IdempotencyOptions isRevalidation rememberRawBody
@@ -100,17 +103,8 @@ describe.each(Object.entries(DOORS))('%s', (door, listed) => {
 })
 
 it('the list of entry points is complete', () => {
-  for (const name of [
-    'core',
-    'node-http',
-    'redis',
-    'express',
-    'koa',
-    'locks',
-    'metrics',
-    'otel',
-    'dashboard',
-  ]) {
+  const names = 'core node-http redis express koa fastify locks metrics otel dashboard'
+  for (const name of names.split(' ')) {
     const subpaths = Object.keys(JSON.parse(read(`packages/${name}/package.json`)).exports)
     const doors = subpaths.map((subpath) => `@stampede/${name}${subpath.slice(1)}`)
     const ours = Object.keys(DOORS).filter((door) => `${door}/`.startsWith(`@stampede/${name}/`))

@@ -4,6 +4,7 @@ import { memoryStore } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import { idempotencyAdapterContract } from '@stampede/testkit'
 import { Redis } from 'ioredis'
+import { fastifyIdempotency } from '../harness/fastify-apps.ts'
 import {
   currentIdempotentFrameworks,
   olderIdempotentFrameworks,
@@ -22,7 +23,8 @@ async function open() {
   return { a: store(), b: store() }
 }
 
-for (const framework of ofThisRun(currentIdempotentFrameworks, olderIdempotentFrameworks)) {
+const current = [...currentIdempotentFrameworks, fastifyIdempotency]
+for (const framework of ofThisRun(current, olderIdempotentFrameworks)) {
   idempotencyAdapterContract(framework, { open })
 }
 

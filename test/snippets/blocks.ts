@@ -19,6 +19,8 @@ export function blocksOf(root: URL, page: string): Block[] {
 
 const IMPORT = /^import [\s\S]*? from '[^']+'.*$/gm
 
+const SERVE_FASTIFY = 'await $1.ready()\nserve(createServer($1.routing).listen(0))'
+
 /**
  * A module whose default export runs the code. Its servers listen on a free port and are given to
  * `serve`. Names that the code neither imports nor declares are globals (setting.ts).
@@ -28,6 +30,7 @@ export function moduleOf({ name, code }: Block): string {
   const body = code
     .replace(IMPORT, '')
     .replace(/^((?:const \w+ = )?)(\S.*)\.listen\((?:3000|9464)\)/gm, '$1serve($2.listen(0))')
+    .replace(/^await (\w+)\.listen\(\{ port: 3000 \}\)/gm, SERVE_FASTIFY)
     .trim()
   return [
     `// ${name}`,

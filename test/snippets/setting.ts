@@ -29,6 +29,7 @@ interface Charge {
   readonly orderId: string
 }
 
+// biome-ignore lint/suspicious/noExplicitAny: node-postgres types its rows so.
 type Query = (sql: string, values?: unknown[]) => Promise<{ rows: any[] }>
 
 /** As node-postgres types it: rows of any columns. */

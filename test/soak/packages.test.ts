@@ -50,7 +50,15 @@ let redis: RedisServer
 beforeAll(async () => {
   redis = await startRedis()
   const root = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).devDependencies
-  const others = ['express', 'koa', 'ioredis', 'prom-client', '@opentelemetry/api', 'vitest']
+  const others = [
+    'express',
+    'koa',
+    'fastify',
+    'ioredis',
+    'prom-client',
+    '@opentelemetry/api',
+    'vitest',
+  ]
   const types = ['@types/node', '@types/express', '@types/koa']
   write('package.json', JSON.stringify({ private: true }))
   run('npm', [
@@ -145,10 +153,12 @@ server.closeAllConnections()
   const exampleOf = (name: string): string => {
     const [, code = ''] =
       /^```js\n([\s\S]*?)^```/m.exec(read(join('node_modules', name, 'README.md'))) ?? []
-    return code.includes('const server') ? code + PROBE : code
+    return /const \{? ?server/.test(code) ? code + PROBE : code
   }
   const check = (name: string, output: string): void =>
-    expect(output).toMatch(/express|koa|node-http/.test(name) ? /Stampede; hit; ttl=\d/ : /./)
+    expect(output).toMatch(
+      /express|koa|fastify|node-http/.test(name) ? /Stampede; hit; ttl=\d/ : /./,
+    )
   const env = () => ({ PORT: '0', REDIS_URL: redis.url })
 
   it.each(examples)('has an example that runs as an ES module, for %s', (name) => {

@@ -5,6 +5,7 @@ const LIMITS = {
   core: 50,
   dashboard: 20,
   express: 80,
+  fastify: 76,
   koa: 84,
   locks: 10.5,
   metrics: 5,
@@ -12,7 +13,7 @@ const LIMITS = {
   otel: 2,
   redis: 31,
 }
-const EXTERNAL = ['express', 'koa', 'ioredis', 'prom-client', '@opentelemetry/api']
+const EXTERNAL = ['express', 'koa', 'fastify', 'ioredis', 'prom-client', '@opentelemetry/api']
 
 export default Object.entries(LIMITS).map(([name, kB]) => ({
   name: `@stampede/${name}`,

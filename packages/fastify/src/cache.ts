@@ -1,0 +1,51 @@
+// stampedeCache() for Fastify 5.
+
+import type { ServerResponse } from 'node:http'
+import type { CacheOptions } from '@stampede/core'
+import { createHttpCache } from '@stampede/core/adapter'
+import { createNodeCache, deferHead } from '@stampede/node-http/adapter'
+import type { FastifyRequest } from 'fastify'
+import { addressOf } from './address.ts'
+import { checkCalled, exposeFields, type Mountable, mountable } from './mount.ts'
+
+/**
+ * Returns a plugin that caches responses to GET and HEAD. On a miss, one request runs the handler.
+ * Other requests for the same key wait for that response. Register it for an instance,
+ * or pass it as a hook of a route.
+ *
+ * @example
+ * app.register(stampedeCache({ ttlMs: 10_000 }))
+ * @example
+ * app.get('/products', { onRequest: stampedeCache({ ttlMs: 10_000 }) }, listProducts)
+ */
+export function stampedeCache<Req extends FastifyRequest = FastifyRequest>(
+  options?: CacheOptions<Req, ServerResponse>,
+): Mountable {
+  checkCalled('stampedeCache', options, 'stampedeCache({ ttlMs: 10_000 })')
+  const cache = createHttpCache<Req, ServerResponse>(options)
+  const visit = createNodeCache(cache, { routeOf })
+  let isMounted = false
+  return mountable('stampedeCache', 'onRequest', (request, reply, done) => {
+    const { server, raw: req } = request
+    // All instances of an app have the same server.
+    if (!isMounted) cache.mountedIn(server.server)
+    isMounted = true
+    const next = exposeFields(reply, done)
+    visit({
+      req,
+      res: reply.raw,
+      next(error) {
+        deferHead(reply.raw)
+        next(error)
+      },
+      native: request as Req,
+      address: addressOf(request),
+      dispatch: (again, into) => server.routing(again, into),
+    })
+  })
+}
+
+/** The pattern of the matched route, with its prefix. A 404 has none. */
+function routeOf({ routeOptions }: FastifyRequest): string | undefined {
+  return routeOptions.url
+}

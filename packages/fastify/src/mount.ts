@@ -1,0 +1,56 @@
+// Mounts a hook in Fastify: for an instance by `register`, or for a route by its hook options.
+
+import { optionError } from '@stampede/core/adapter'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+
+type Done = (error?: Error) => void
+
+/** A hook of a request, with a callback. */
+export type Hook = (request: FastifyRequest, reply: FastifyReply, done: Done) => void
+
+/** Fits where Fastify expects a plugin, and where it expects a hook of a route or an instance. */
+export interface Mountable extends Hook {
+  (instance: FastifyInstance, options: object, done: Done): void
+}
+
+/**
+ * Returns a function that is both a hook and a plugin. As a plugin, it adds the hook `stage` to the
+ * instance that registers it. Fastify runs that hook for all routes of the instance, including
+ * routes that were declared before.
+ */
+export function mountable(name: string, stage: 'onRequest' | 'preHandler', hook: Hook): Mountable {
+  const mount = (target: FastifyRequest | FastifyInstance, other: object, done: Done): void => {
+    if (!('addHook' in target)) {
+      hook(target, other as FastifyReply, done)
+      return
+    }
+    if (stage === 'onRequest') target.addHook('onRequest', hook)
+    else target.addHook('preHandler', hook)
+    done()
+  }
+  return Object.assign(mount, {
+    [Symbol.for('skip-override')]: true,
+    [Symbol.for('plugin-meta')]: { name: `@stampede/fastify ${name}`, fastify: '5.x' },
+  })
+}
+
+/**
+ * Sets the fields of earlier hooks on the raw response, where a reply of the cache keeps them. The
+ * returned function removes them again and goes on, because a handler may still change them.
+ */
+export function exposeFields(reply: FastifyReply, done: Done): (error?: unknown) => void {
+  const { raw } = reply
+  const added = Object.entries(reply.getHeaders()).filter(([name]) => !raw.hasHeader(name))
+  for (const [name, value] of added) if (value !== undefined) raw.setHeader(name, value)
+  return (error) => {
+    for (const [name] of added) raw.removeHeader(name)
+    done(error as Error | undefined)
+  }
+}
+
+/** Throws for an instance, which comes as options if an app registers a function itself. */
+export function checkCalled(name: string, options: unknown, example: string): void {
+  if (typeof options !== 'object' || options === null || !('addHook' in options)) return
+  const fix = `it is registered without being called; use app.register(${example})`
+  throw optionError(name, options, fix)
+}

@@ -1,0 +1,46 @@
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { expect, it } from 'vitest'
+import { deferHead } from './defer-head.ts'
+
+async function responseOf(write: (res: ServerResponse) => void) {
+  const heads: unknown[][] = []
+  const server = createServer((_req, res) => {
+    const { writeHead } = res
+    Object.assign(res, {
+      writeHead: (...args: unknown[]) => {
+        heads.push(args)
+        return Reflect.apply(writeHead, res, args)
+      },
+    })
+    deferHead(res)
+    write(res)
+  }).listen(0)
+  const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  const body = await response.text()
+  server.close()
+  return { heads, status: response.status, headers: response.headers, body }
+}
+
+it('writes the status and the fields of the head together with the body', async () => {
+  const got = await responseOf((res) => {
+    res.setHeader('X-Own', 'old')
+    res.writeHead(201, { 'x-own': 'new', link: ['<a>', '<b>'], missing: undefined })
+    expect(res.headersSent).toBe(false)
+    res.end('made')
+  })
+  expect([got.status, got.body, got.heads]).toEqual([201, 'made', [[201]]])
+  expect([got.headers.get('x-own'), got.headers.get('link')]).toEqual(['new', '<a>, <b>'])
+})
+
+it.each([[['Fine', { 'x-own': 'yes' }]], [[['X-Own', 'yes']]]])(
+  'leaves other forms of writeHead as they are: %j',
+  async (args) => {
+    const got = await responseOf((res) => {
+      Reflect.apply(res.writeHead, res, [202, ...args])
+      expect(res.headersSent).toBe(true)
+      res.end()
+    })
+    expect([got.heads, got.headers.get('x-own')]).toEqual([[[202, ...args]], 'yes'])
+  },
+)
