@@ -134,8 +134,9 @@ describe('an Item (RFC 9651 §4.2.3)', () => {
     expect(parseItem('  12;a ')).toEqual(integer(12))
   })
 
-  it.each([[''], ['(a)'], ['a, b'], ['a\t'], ['\ta'], ['"a"b'], ['a;']])('is invalid as %j', (text) =>
-    expect(parseItem(text)).toBeUndefined(),
+  it.each([[''], ['(a)'], ['a, b'], ['a\t'], ['\ta'], ['"a"b'], ['a;']])(
+    'is invalid as %j',
+    (text) => expect(parseItem(text)).toBeUndefined(),
   )
 })
 
