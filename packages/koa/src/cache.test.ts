@@ -376,6 +376,29 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'incomplete' })
   })
 
+  test.each<[string, Handler]>([
+    [
+      'ctx.body',
+      (ctx) => {
+        ctx.body = 'Error: no stock'
+        ctx.res.destroy()
+      },
+    ],
+    [
+      'ctx.res.end()',
+      (ctx) => {
+        ctx.respond = false
+        ctx.res.end('Error: no stock')
+        ctx.res.destroy(new Error('no stock'))
+      },
+    ],
+  ])('does not store a response that the handler destroys after %s', async (_, handler) => {
+    const { ends } = fill()
+    await using server = await serve(app(stampedeCache(), handler).callback())
+    await rawRequest(server.port)
+    expect(await ends[0]).toMatchObject({ type: 'not-captured' })
+  })
+
   test('does not store a response on which an outer middleware sets a cookie afterwards', async () => {
     const { ends } = fill()
     const outer = async (ctx: Koa.Context, next: Koa.Next) => {
