@@ -37,7 +37,7 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/node-http/adapter': `
     addAtHead applyFields AttemptWatch BodyCut canBreakOff captureResponse
     createDetachedPair createNodeCache createNodeIdempotency cutStream deferHead
-    DetachedPair discardRequestBody Dispatch enterOrigin fieldsOf forbidTransform
+    DetachedPair discardRequestBody Dispatch endsInTime enterOrigin fieldsOf forbidTransform
     framedHeaders guardNotModified hasBody hasLeft hasRepeats HeadSent headSent
     hideConditionals IdempotentVisit isInsideOrigin isSendable isTakenOn isWrapped linesOf
     Layer LiveFeed liveHeaders liveStream missingDate MountOrder NodeFramework NodeVisit ParsedRequest readRequest
