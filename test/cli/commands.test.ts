@@ -83,6 +83,8 @@ describe('get', () => {
     ])
     const none = await run('get', 'other', '--json')
     expect([none.code, JSON.parse(none.out)]).toEqual([1, { records: [] }])
+    const noBody = await run('get', 'other', '--body', '--json')
+    expect(noBody).toMatchObject({ code: 1, out: none.out })
   })
 
   it('shows no control characters of a key', async () => {

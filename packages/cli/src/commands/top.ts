@@ -11,8 +11,7 @@ import type { Terminal } from '../terminal.ts'
 export const top: Command = {
   summary: 'Shows the processes of the fleet live: hits, misses, waiters, hottest keys.',
   usage: 'stampede top [--once] [options]',
-  help: [['--once', 'print once; the default without a terminal']],
-  options: { once: { type: 'boolean' } },
+  options: [['--once', 'print once; the default without a terminal']],
   run,
 }
 

@@ -2,7 +2,7 @@
 // request gets.
 
 import { type AskedRequest, requestKey } from '@stampede/core/operator'
-import { REQUEST_HELP, REQUEST_OPTIONS, readRequest } from '../asked-key.ts'
+import { REQUEST_OPTIONS, readRequest } from '../asked-key.ts'
 import type { Command, Invocation } from '../command.ts'
 import { EXIT, type ExitCode, UsageError } from '../errors.ts'
 import { type Fleet, openFleet } from '../fleet.ts'
@@ -14,7 +14,6 @@ import { answerOf } from '../why-answer.ts'
 export const why: Command = {
   summary: 'Explains why a URL is, or is not, served from the cache.',
   usage: 'stampede why URL [options]',
-  help: REQUEST_HELP,
   options: REQUEST_OPTIONS,
   run,
 }
