@@ -1,6 +1,7 @@
 // The options of createStampede with their types, defaults and checks.
 
 import { optionError } from './errors.ts'
+import { callSafely } from './event-hub.ts'
 import type { IdempotencyConfig } from './idempotency/idempotency-runtime.ts'
 import type { L1Limits } from './l1/l1.ts'
 import { memoryStore } from './memory/memory-store.ts'
@@ -55,6 +56,13 @@ export interface StampedeOptions {
    * same in all processes. Default: none.
    */
   idempotency?: { secret?: string; encryptionKeys?: readonly string[] | undefined } | undefined
+  /**
+   * Gets the promise of each task that may go on after its response: lookups with their fills,
+   * commits and refreshes, and purges by unsafe requests. The promises never reject. For platforms
+   * that freeze the process after a response, for example `waitUntil` of `@vercel/functions`. It is
+   * called in the async context of the request that starts the task. Default: none.
+   */
+  waitUntil?: ((promise: Promise<unknown>) => void) | undefined
   /** A clock, for tests. */
   clock?: Clock | undefined
   /** A function that returns numbers from 0 to 1 instead of `Math.random`, for tests. */
@@ -69,6 +77,7 @@ export interface StampedeConfig {
   readonly failureBackoffMs: number
   readonly originConcurrency: number
   readonly idempotency: IdempotencyConfig
+  readonly waitUntil: StampedeOptions['waitUntil']
   readonly clock: Clock
   readonly random: () => number
 }
@@ -86,14 +95,19 @@ const OPTIONS = {
   failureBackoffMs: durationMs(1_000),
   originConcurrency: number(64, { min: 1, max: 1_000_000, unit: 'runs at a time' }),
   idempotency: readIdempotency,
+  waitUntil: callback<(promise: Promise<unknown>) => void>(),
   clock: readClock,
   random: callback<() => number>(),
 } satisfies Record<keyof StampedeOptions, Reader>
 
 /** Checks the options and adds the defaults. Throws `ERR_STAMPEDE_OPTION`. */
 export function readStampedeOptions(options?: StampedeOptions): StampedeConfig {
-  const { random = Math.random, ...read } = readOptions('createStampede', options, OPTIONS)
-  return { ...read, random }
+  const {
+    random = Math.random,
+    waitUntil,
+    ...read
+  } = readOptions('createStampede', options, OPTIONS)
+  return { ...read, random, waitUntil: waitUntil && ((task) => callSafely(waitUntil, task)) }
 }
 
 function readIdempotency(where: string, value: unknown): IdempotencyConfig {
