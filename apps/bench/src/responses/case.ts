@@ -4,7 +4,7 @@ import type { Stage } from './stage.ts'
 
 export interface Case {
   readonly id: string
-  /** What a cache must do. */
+  /** The behaviour that a cache must have. */
   readonly title: string
   readonly run: (stage: Stage) => Promise<Verdict>
 }

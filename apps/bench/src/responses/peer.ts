@@ -17,7 +17,7 @@ export interface Peer {
   readonly load: () => Promise<{ readonly open: (settings: Settings) => Promise<Opened> }>
 }
 
-/** What a handler sees of its request. */
+/** The parts of a request that a handler sees. */
 export interface Asked {
   readonly method: string
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
@@ -25,7 +25,7 @@ export interface Asked {
   readonly run: number
 }
 
-/** What a handler sends. Each peer sends it as is usual in its framework. */
+/** The response of a handler. Each peer sends it as is usual in its framework. */
 export interface Reply {
   readonly status?: number
   readonly headers?: Readonly<Record<string, string>>

@@ -1,4 +1,4 @@
-// What a case works with: servers of one cache, a counted handler, and a client.
+// The tools of a case: servers of one cache, a counted handler, and a client.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
