@@ -56,6 +56,7 @@ export interface ProcessSnapshot {
   readonly recent: readonly EventView[]
 }
 
+/** Facts about one Stampede for an operator, from `observe`. */
 export interface Observer {
   snapshot(): ProcessSnapshot
   /** The operator interface of the store that the Stampede uses. */
