@@ -58,3 +58,4 @@ export {
   redispatch,
   takeRevalidation,
 } from './revalidation/revalidation.ts'
+export { serverOf, visitWeb, type WebRequest, type WebVisit } from './web/web-visit.ts'

@@ -108,12 +108,3 @@ function fail(res: ServerResponse): void {
   for (const name of res.getHeaderNames()) res.removeHeader(name)
   res.writeHead(500, { 'Content-Type': 'text/plain; charset=utf-8' }).end(STATUS_CODES[500])
 }
-
-/** The address of a request, from its connection and its head. No proxy is trusted. */
-function addressOf(req: IncomingMessage): RequestAddress {
-  const { socket, headers, url: target = '/' } = req
-  const scheme = 'encrypted' in socket && socket.encrypted === true ? 'https' : 'http'
-  // RFC 9113 §8.3.1: the Host field counts if the request has no :authority.
-  const host = String(headers[':authority'] ?? headers.host ?? '')
-  return { scheme, host, target }
-}

@@ -37,7 +37,7 @@ export class ResponseLayer implements ResponseCapture {
   readonly #departure: Departure
   readonly #hold: EndHold | undefined
   readonly #live: LiveFeed | undefined
-  #resolve: (end: OriginEnd) => void = () => {}
+  #resolve: (end: OriginEnd | Promise<OriginEnd>) => void = () => {}
   /** `judged`: core has the head, and the outer layers do not have it yet. */
   #phase: 'head' | 'judged' | 'body' | 'settled' | 'replaced' = 'head'
   #head: JudgedHead = NO_HEAD
@@ -138,8 +138,18 @@ export class ResponseLayer implements ResponseCapture {
     const shared = this.#hold !== undefined || this.#head.cookie || !this.#hasNewCookie(args)
     if (!this.#head.keep || !shared) this.#decline('declined')
     else if (this.#ended) this.#finish()
-    else this.#live?.open(this.#head.stored)
+    else this.#openLive()
     return returned
+  }
+
+  #openLive(): void {
+    const { refusal } = this.#observer
+    if (refusal === undefined) this.#live?.open(this.#head.stored)
+    else
+      refusal.then((reason) => {
+        if (reason === undefined) this.#live?.open(this.#head.stored)
+        else this.#decline(reason)
+      })
   }
 
   /** Whether an outer layer has set a cookie on the head that was sent with `args`. */
@@ -321,6 +331,13 @@ export class ResponseLayer implements ResponseCapture {
   #tell(end: OriginEnd): void {
     if (this.#live?.active !== true) this.#departure.stop()
     this.#body.drop()
-    this.#resolve(end)
+    this.#resolve(end.type === 'not-captured' ? end : this.#unlessRefused(end))
+  }
+
+  #unlessRefused(end: OriginEnd): OriginEnd | Promise<OriginEnd> {
+    const refused = this.#observer.refusal?.then((reason): OriginEnd => {
+      return reason === undefined ? end : { type: 'not-captured', reason }
+    })
+    return refused ?? end
   }
 }
