@@ -4,6 +4,7 @@ import type { Attempt, IdempotencyOptions } from '@stampede/core'
 import { createHttpIdempotency } from '@stampede/core/adapter'
 import { createNodeIdempotency } from '@stampede/node-http/adapter'
 import type { Context, MiddlewareHandler } from 'hono'
+import { readBody } from './body.ts'
 import { visitOf } from './visit.ts'
 
 declare module 'hono' {
@@ -25,13 +26,10 @@ export function idempotency<C extends Context = Context>(
 ): MiddlewareHandler {
   const visit = createNodeIdempotency(createHttpIdempotency<C>(options))
   return async function idempotency(c, next) {
-    // Hono keeps a body that an earlier middleware has read.
-    const isRead = Object.keys(c.req.bodyCache).length > 0
-    const body = isRead ? Buffer.from(await c.req.arrayBuffer()) : undefined
     await visitOf(c as C, next, (request) => {
       visit({
         ...request,
-        parsed: () => ({ body, rawBody: body }),
+        readBody: (maxBytes) => readBody(c.req, maxBytes),
         attach: (attempt) => c.set('idempotency', attempt),
       })
     })

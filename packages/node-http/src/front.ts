@@ -7,7 +7,7 @@ import type { CacheOptions } from '@stampede/core'
 import { createHttpCache, optionError } from '@stampede/core/adapter'
 import { createNodeCache } from './node-exchange.ts'
 import { hasLeft } from './request/client-gone.ts'
-import type { RequestAddress } from './request/read-request.ts'
+import { addressOf } from './request/read-request.ts'
 import { breakOff } from './response/live-stream.ts'
 
 /** An Express app, `app.callback()` of Koa, or any function of a request and a response. */

@@ -78,7 +78,7 @@ export function createWebResponse(req: IncomingMessage): WebResponse {
     },
   })
   res.once('close', () => {
-    const error = new Error('the response was cut off')
+    const error = res.errored ?? new Error('the response was cut off')
     reject(error)
     if (!res.writableFinished) body.breakOff(error)
   })

@@ -42,7 +42,7 @@ export async function writeWebResponse(response: Response, res: ServerResponse):
     // The stream below gets the same error.
   }
   const source = readableOf(reader, reads)
-  source.on('error', () => res.destroy())
+  source.on('error', (error) => res.destroy(error))
   source.pipe(res)
   // A capture may have replaced `destroy`, for waiters that read the source.
   if (res.destroyed) source.destroy()
