@@ -42,6 +42,15 @@ function hasUnframedBody(req: IncomingMessage): boolean {
   return stream?.endAfterHeaders === false
 }
 
+/** The address of a request, from its connection and its head. No proxy is trusted. */
+export function addressOf(req: IncomingMessage): RequestAddress {
+  const { socket, headers, url: target = '/' } = req
+  const scheme = 'encrypted' in socket && socket.encrypted === true ? 'https' : 'http'
+  // RFC 9113 §8.3.1: the Host field counts if the request has no :authority.
+  const host = String(headers[':authority'] ?? headers.host ?? '')
+  return { scheme, host, target }
+}
+
 /**
  * In Node, `servername` is `false` for a TLS client that sent no name. Without TLS it is absent or
  * null.
