@@ -9,6 +9,7 @@ import {
   currentIdempotentFrameworks,
   olderIdempotentFrameworks,
 } from '../harness/idempotent-apps.ts'
+import { nestIdempotency } from '../harness/nest-apps.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 import { ofThisRun } from '../harness/versions.ts'
 
@@ -23,7 +24,7 @@ async function open() {
   return { a: store(), b: store() }
 }
 
-const current = [...currentIdempotentFrameworks, fastifyIdempotency]
+const current = [...currentIdempotentFrameworks, fastifyIdempotency, ...nestIdempotency]
 for (const framework of ofThisRun(current, olderIdempotentFrameworks)) {
   idempotencyAdapterContract(framework, { open })
 }
