@@ -24,6 +24,8 @@ const pages = ['README.md', ...docs]
 const blocks = pages.flatMap((each) => each.blocks)
 
 const fileOf = (name: string): string => `${name.replace(/[^\w]/g, '-')}.ts`
+/** Packages of snippets whose types are not installed. */
+const UNTYPED = ['express-session', 'on-headers']
 const TYPES = {
   extends: '../../tsconfig.check.json',
   compilerOptions: { noUnusedLocals: false, noUnusedParameters: false },
@@ -41,6 +43,10 @@ beforeAll(async () => {
   const setting = await createSetting(redis.url, db)
   writeFileSync(new URL('globals.ts', FOLDER), globalsOf(setting.names))
   await setting.close()
+  writeFileSync(
+    new URL('untyped.d.ts', FOLDER),
+    UNTYPED.map((name) => `declare module '${name}'\n`).join(''),
+  )
   for (const block of blocks) writeFileSync(new URL(fileOf(block.name), FOLDER), moduleOf(block))
   writeFileSync(new URL('tsconfig.json', FOLDER), JSON.stringify(TYPES))
 })

@@ -68,8 +68,8 @@ function published<E extends AnyEvent>(emitted: AnyEvent, name = shownKey(emitte
   return (fence === undefined ? event : { ...event, fence: publicFence(fence) }) as AnyEvent as E
 }
 
-/** A listener that throws must not change the request that the event is about. */
-function callSafely<E>(listener: (event: E) => void, event: E): void {
+/** A listener of the app that throws must not change the request that it is called for. */
+export function callSafely<E>(listener: (event: E) => void, event: E): void {
   try {
     listener(event)
   } catch (error) {
