@@ -95,7 +95,7 @@ async function requestRoutes(
 }
 
 describe('the snippets of README and docs', () => {
-  it('compile', () => {
+  it('compile', { timeout: 120_000 }, () => {
     expect(blocks.length).toBeGreaterThan(30)
     const tsc = fileURLToPath(new URL('node_modules/.bin/tsc', ROOT))
     const args = ['-p', fileURLToPath(FOLDER), '--pretty', 'false']
