@@ -86,7 +86,8 @@ async function requestRoutes(
       expect.soft(first.status, line).toBeLessThan(400)
       expect.soft(second.body, line).toBe(first.body)
       if (verb === 'get' && /stampedeCache/.test(code))
-        expect.soft(second.fields.get('cache-status'), line).toMatch(/hit/)
+        // A client may have the whole response before its commit has ended.
+        expect.soft(second.fields.get('cache-status'), line).toMatch(/hit|collapsed/)
       if (/idempotency\(/.test(line))
         expect.soft(second.fields.get('idempotency-replayed'), line).toBe('true')
     }
@@ -94,7 +95,7 @@ async function requestRoutes(
 }
 
 describe('the snippets of README and docs', () => {
-  it('compile', () => {
+  it('compile', { timeout: 120_000 }, () => {
     expect(blocks.length).toBeGreaterThan(30)
     const tsc = fileURLToPath(new URL('node_modules/.bin/tsc', ROOT))
     const args = ['-p', fileURLToPath(FOLDER), '--pretty', 'false']
