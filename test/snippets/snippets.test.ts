@@ -43,7 +43,10 @@ beforeAll(async () => {
   const setting = await createSetting(redis.url, db)
   writeFileSync(new URL('globals.ts', FOLDER), globalsOf(setting.names))
   await setting.close()
-  writeFileSync(new URL('untyped.d.ts', FOLDER), UNTYPED.map((name) => `declare module '${name}'\n`).join(''))
+  writeFileSync(
+    new URL('untyped.d.ts', FOLDER),
+    UNTYPED.map((name) => `declare module '${name}'\n`).join(''),
+  )
   for (const block of blocks) writeFileSync(new URL(fileOf(block.name), FOLDER), moduleOf(block))
   writeFileSync(new URL('tsconfig.json', FOLDER), JSON.stringify(TYPES))
 })
