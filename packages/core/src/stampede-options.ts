@@ -20,47 +20,53 @@ import type { StampedeStore } from './ports/store.ts'
 /** Options of `createStampede`. All durations are in ms. */
 export interface StampedeOptions {
   /** The store that all processes share. Default `memoryStore()`, for one process. */
-  store?: StampedeStore
+  store?: StampedeStore | undefined
   /**
    * Bounds of the memory for entries in this process (L1). Default 64 MiB, 10 000 entries, and 1
    * MiB per entry. With `memoryStore()`, the store itself is this memory and has its own
    * `maxBytes`.
    */
-  l1?: { maxBytes?: number; maxEntries?: number; maxEntryBytes?: number }
+  l1?:
+    | {
+        maxBytes?: number | undefined
+        maxEntries?: number | undefined
+        maxEntryBytes?: number | undefined
+      }
+    | undefined
   /**
    * After a response that cannot be shared, requests of its key do not wait for each other for this
    * time (hit-for-miss). Default 10 000.
    */
-  passMs?: number
+  passMs?: number | undefined
   /**
    * How long the failure of a run is shared. It is shared only if other requests waited for that
    * run. Default 1 000.
    */
-  failureBackoffMs?: number
+  failureBackoffMs?: number | undefined
   /**
    * Limit of simultaneous runs of the origin without a lease in this process. Such runs happen
    * while the store is unavailable and after `waitMs`. Further requests wait for a slot, within
    * their `waitMs`. Default 64.
    */
-  originConcurrency?: number
+  originConcurrency?: number | undefined
   /**
    * Secrets for idempotency keys. `secret` is the HMAC key for hashes of keys, scopes and requests,
    * so that a reader of the store cannot guess them. `encryptionKeys` encrypt the stored responses.
    * The first one encrypts new responses. Each secret is a string of at least 32 characters, the
    * same in all processes. Default: none.
    */
-  idempotency?: { secret?: string; encryptionKeys?: readonly string[] }
+  idempotency?: { secret?: string; encryptionKeys?: readonly string[] | undefined } | undefined
   /**
    * Gets the promise of each task that may go on after its response: lookups with their fills,
    * commits and refreshes, and purges by unsafe requests. The promises never reject. For platforms
    * that freeze the process after a response, for example `waitUntil` of `@vercel/functions`. It is
    * called in the async context of the request that starts the task. Default: none.
    */
-  waitUntil?: (promise: Promise<unknown>) => void
+  waitUntil?: ((promise: Promise<unknown>) => void) | undefined
   /** A clock, for tests. */
-  clock?: Clock
+  clock?: Clock | undefined
   /** A function that returns numbers from 0 to 1 instead of `Math.random`, for tests. */
-  random?: () => number
+  random?: (() => number) | undefined
 }
 
 /** `StampedeOptions` after the checks, with all defaults. */

@@ -1,6 +1,6 @@
 // Locks of this process for its report: the counters, and the leases that it holds.
 
-import type { shower } from './shown.ts'
+import { type ReportAdditions, reportedKey } from '@stampede/core/operator'
 
 /** The methods of `createLocks(...)` that the dashboard calls. */
 export interface WatchedLocks {
@@ -14,17 +14,6 @@ export interface LockEventView {
   readonly key: string
   readonly internalKey: string
   readonly fence?: unknown
-}
-
-export interface LocksReport {
-  readonly stats: object
-  /** Oldest first. */
-  readonly held: ReadonlyArray<{
-    readonly key: string
-    readonly id: string
-    readonly fence: string
-    readonly heldMs: number
-  }>
 }
 
 /** Limit of the leases in memory. A process with more locks shows the newest ones. */
@@ -47,14 +36,15 @@ export class LockWatch {
     this.#stop = locks.on?.('*', (event) => this.#see(event))
   }
 
-  report(show: ReturnType<typeof shower>): LocksReport {
+  /** Its leases are those held now, oldest first. */
+  report(showKeys: boolean): ReportAdditions['locks'] {
     const now = performance.now()
     const held = [...this.#held.values()].map(({ key, internalKey, fence, since }) => ({
-      ...show(key, internalKey),
+      ...reportedKey(internalKey, showKeys, key),
       fence,
       heldMs: Math.round(now - since),
     }))
-    return { stats: this.#locks.stats(), held }
+    return { stats: { ...this.#locks.stats() }, held }
   }
 
   close(): void {

@@ -16,14 +16,14 @@ export interface DashboardOptions<Native = IncomingMessage> {
    */
   authorize: Authorize<Native>
   /** The locks of this process, from `createLocks`. */
-  locks?: WatchedLocks
+  locks?: WatchedLocks | undefined
   /**
    * Path of the dashboard, such as `/dashboard`, if the framework does not remove it from the URL.
    * Default: none, for `app.use('/dashboard', ...)`.
    */
-  path?: string
+  path?: string | undefined
   /** Whether reports have keys and URLs. `false`: they have hashes instead. Default `true`. */
-  showKeys?: boolean
+  showKeys?: boolean | undefined
 }
 
 export interface DashboardConfig<Native> {

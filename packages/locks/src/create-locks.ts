@@ -36,7 +36,7 @@ export interface Locks {
    * Never waits. Resolves to null if another owner holds the lock. Rejects with
    * `ERR_LOCK_UNAVAILABLE` if the store does not reply.
    */
-  tryAcquire(key: string, options?: { leaseMs?: number }): Promise<Lease | null>
+  tryAcquire(key: string, options?: { leaseMs?: number | undefined }): Promise<Lease | null>
   /**
    * Runs `fn` with the lock, and releases it afterwards. Rejects with the error that `fn` throws.
    * If `fn` returns after its lease has ended, rejects with `ERR_LOCK_LOST`. The error has the
@@ -111,7 +111,7 @@ class LockTable implements Locks {
     return lease
   }
 
-  async tryAcquire(key: string, options?: { leaseMs?: number }): Promise<Lease | null> {
+  async tryAcquire(key: string, options?: { leaseMs?: number | undefined }): Promise<Lease | null> {
     const plan = readAcquireOptions('tryAcquire', key, options, this.#config)
     return this.#acquire(key, plan)
   }

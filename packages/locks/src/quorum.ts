@@ -51,7 +51,7 @@ export interface QuorumLocks {
    * One attempt. Resolves to null if other owners hold too many nodes for a majority. Rejects if
    * too many nodes do not reply.
    */
-  tryAcquire(key: string, options?: { leaseMs?: number }): Promise<QuorumLease | null>
+  tryAcquire(key: string, options?: { leaseMs?: number | undefined }): Promise<QuorumLease | null>
   run<T>(key: string, fn: (lease: QuorumLease) => T | Promise<T>): Promise<T>
   run<T>(
     key: string,
@@ -156,7 +156,10 @@ class QuorumTable implements QuorumLocks {
     }
   }
 
-  async tryAcquire(key: string, options?: { leaseMs?: number }): Promise<QuorumLease | null> {
+  async tryAcquire(
+    key: string,
+    options?: { leaseMs?: number | undefined },
+  ): Promise<QuorumLease | null> {
     const plan = readAcquireOptions('tryAcquire', key, options, this.#config)
     return this.#call(key).run(async () => {
       const attempt = await this.#attempt(key, plan.leaseMs)

@@ -14,7 +14,7 @@ export interface AskedRequest extends Pick<CacheRules, 'query' | 'vary' | 'cooki
   /** The `Host` of the request, if it is not that of the URL. */
   readonly host?: string | undefined
   /** Request fields, with lower-case names. */
-  readonly headers?: Readonly<Record<string, string>>
+  readonly headers?: Readonly<Record<string, string>> | undefined
 }
 
 export interface RequestKeys {

@@ -5,7 +5,7 @@
 
 import type { ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList, Natives, OriginEnd, Reply } from '@stampede/core/adapter'
-import { Departure } from '../request/client-gone.ts'
+import { Departure, hasLeft } from '../request/client-gone.ts'
 import { BodyCollector, wholeBody } from './body.ts'
 import { setsCookie } from './head-sent.ts'
 import { fieldsOf, restoreFields } from './header-fields.ts'
@@ -24,6 +24,8 @@ export interface ResponseCapture {
   /** Stops the capture. Its outcome is then `declined`, unless the outcome is known already. */
   stop(): void
 }
+
+const INCOMPLETE: OriginEnd = { type: 'not-captured', reason: 'incomplete' }
 
 export class ResponseLayer implements ResponseCapture {
   readonly ended: Promise<OriginEnd>
@@ -321,6 +323,19 @@ export class ResponseLayer implements ResponseCapture {
   #tell(end: OriginEnd): void {
     if (this.#live?.active !== true) this.#departure.stop()
     this.#body.drop()
-    this.#resolve(end)
+    if (end.type === 'not-captured' || hasLeft(this.#res)) this.#resolve(end)
+    else this.#resolveLater(end)
+  }
+
+  /** The run is incomplete if the handler calls destroy() right after end(). */
+  #resolveLater(end: OriginEnd): void {
+    let isWhole = false
+    // Before other listeners, because they may close a finished response. `finish` is also emitted
+    // if the handler destroyed the response.
+    this.#res.prependOnceListener('finish', () => {
+      isWhole = !hasLeft(this.#res)
+    })
+    const settle = () => this.#resolve(isWhole || !hasLeft(this.#res) ? end : INCOMPLETE)
+    queueMicrotask(settle)
   }
 }
