@@ -44,7 +44,7 @@ const DOORS: Readonly<Record<string, string>> = {
     readRequestBody redispatch RequestExchange RequestVisit rememberPeer rememberRawBody replyOf RequestAddress
     restoreFields Revalidation setsCookie shield storedHead takeRevalidation Tee TeeEnd
     teeStream unsendable watchAttempt watchHead watchLeft watchReads
-    writeReady writeReply`,
+    writeReady writeReply readForm readWebBody serverOf visitWeb WebRequest WebVisit`,
   '@stampede/redis': `
     RedisClient redisStore RedisStoreOptions`,
   '@stampede/redis/operator': `
@@ -55,6 +55,8 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/fastify': `
     Attempt CacheOptions idempotency IdempotencyOptions isRevalidation Mountable
     rememberRawBody stampedeCache strict`,
+  '@stampede/hono': `
+    Attempt CacheOptions idempotency IdempotencyOptions isRevalidation stampedeCache strict`,
   '@stampede/koa': `
     Attempt CacheOptions idempotency IdempotencyOptions isRevalidation rememberRawBody
     stampedeCache strict`,
@@ -104,7 +106,7 @@ describe.each(Object.entries(DOORS))('%s', (door, listed) => {
 })
 
 it('the list of entry points is complete', () => {
-  const names = 'core node-http redis express koa fastify locks metrics otel dashboard'
+  const names = 'core node-http redis express koa fastify hono locks metrics otel dashboard'
   for (const name of names.split(' ')) {
     const subpaths = Object.keys(JSON.parse(read(`packages/${name}/package.json`)).exports)
     const doors = subpaths.map((subpath) => `@stampede/${name}${subpath.slice(1)}`)

@@ -5,6 +5,7 @@ import { redisStore } from '@stampede/redis'
 import { idempotencyAdapterContract } from '@stampede/testkit'
 import { Redis } from 'ioredis'
 import { fastifyIdempotency } from '../harness/fastify-apps.ts'
+import { honoIdempotency } from '../harness/hono-apps.ts'
 import {
   currentIdempotentFrameworks,
   olderIdempotentFrameworks,
@@ -23,7 +24,7 @@ async function open() {
   return { a: store(), b: store() }
 }
 
-const current = [...currentIdempotentFrameworks, fastifyIdempotency]
+const current = [...currentIdempotentFrameworks, fastifyIdempotency, honoIdempotency]
 for (const framework of ofThisRun(current, olderIdempotentFrameworks)) {
   idempotencyAdapterContract(framework, { open })
 }

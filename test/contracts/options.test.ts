@@ -192,7 +192,8 @@ const l1: AllUndefined<NonNullable<StampedeOptions['l1']>> = {
 }
 const process_: AllUndefined<StampedeOptions> = {
   ...{ store: undefined, l1: undefined, passMs: undefined, failureBackoffMs: undefined },
-  ...{ originConcurrency: undefined, idempotency: undefined, clock: undefined },
+  ...{ originConcurrency: undefined, idempotency: undefined, waitUntil: undefined },
+  clock: undefined,
   random: undefined,
 }
 const memory: AllUndefined<MemoryStoreOptions> = { maxBytes: undefined }

@@ -6,6 +6,7 @@ const LIMITS = {
   dashboard: 20,
   express: 80,
   fastify: 76,
+  hono: 78,
   koa: 84,
   locks: 10.5,
   metrics: 5,
@@ -13,7 +14,7 @@ const LIMITS = {
   otel: 2,
   redis: 31,
 }
-const EXTERNAL = ['express', 'koa', 'fastify', 'ioredis', 'prom-client', '@opentelemetry/api']
+const EXTERNAL = ['express', 'koa', 'fastify', 'hono', 'ioredis', 'prom-client', '@opentelemetry/api']
 
 export default Object.entries(LIMITS).map(([name, kB]) => ({
   name: `@stampede/${name}`,

@@ -22,6 +22,7 @@ export type Emitted<E extends AnyEvent> = E extends { readonly fence: unknown }
   ? Omit<E, 'internalKey' | 'fence'> & { readonly fence: string }
   : Omit<E, 'internalKey'>
 
+/** Sends events to listeners and to the diagnostics channel, and counts them. */
 export class EventHub<E extends AnyEvent> {
   readonly #channel = channel(EVENT_CHANNEL)
   readonly #listeners = new Map<string, Set<(event: E) => void>>()

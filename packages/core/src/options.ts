@@ -153,6 +153,7 @@ export function number<T>(fallback: T, rule: NumberRule): Reader<number | T> {
   }
 }
 
+/** A reader of an option that is a duration in ms, of at least `minMs`. */
 export function durationMs<T>(fallback: T, minMs = 0): Reader<number | T> {
   return number(fallback, { min: minMs, max: LONGEST_MS, unit: 'milliseconds' })
 }

@@ -6,6 +6,7 @@ import { optionError, readOptions, unchecked } from '@stampede/core/store'
 import { type Admits, type Authorize, readAuthorize } from './admission.ts'
 import type { WatchedLocks } from './lock-watch.ts'
 
+/** Options of `stampedeDashboard` and `stampedeDashboardKoa`. */
 export interface DashboardOptions<Native = IncomingMessage> {
   /** The Stampede of this process, from `createStampede`. */
   stampede: Stampede

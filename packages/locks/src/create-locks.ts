@@ -26,6 +26,7 @@ import {
 import { backoffMs } from './poll.ts'
 import { sleep } from './sleep.ts'
 
+/** Locks on one store, from `createLocks`. */
 export interface Locks {
   /**
    * Waits for the lock. Rejects with a `LockError`: `ERR_LOCK_BUSY` (only with `waitMs: 0`),

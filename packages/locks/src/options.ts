@@ -14,6 +14,7 @@ import {
 } from '@stampede/core/store'
 import type { Lease } from './lease.ts'
 
+/** Options of `createLocks`. */
 export interface LocksOptions {
   /**
    * `redisStore(redis)` or `memoryStore()`. An object of `createStampede` may use the same store.
@@ -34,11 +35,13 @@ export interface LocksOptions {
    * `poll`: for servers where Pub/Sub is forbidden.
    */
   wait?: 'push' | 'poll' | undefined
-  /** For tests. */
+  /** A clock for tests. Default: the clock of the process. */
   clock?: Clock | undefined
+  /** Random numbers from 0 to 1, for tests. Default: `Math.random`. */
   random?: (() => number) | undefined
 }
 
+/** Options of one `acquire` or `run`. */
 export interface AcquireOptions {
   /**
    * The lease ends this many ms after its last renewal. A living process renews it each time a
@@ -53,18 +56,23 @@ export interface AcquireOptions {
   within?: Lease | undefined
 }
 
+/** Options of `createQuorumLocks`. */
 export interface QuorumOptions {
+  /** Prefix of every key. Default: none. */
   prefix?: string | undefined
-  /** Default 10 000. */
+  /** Lease of each lock in ms, unless `acquire` has the option itself. Default 10 000. */
   leaseMs?: number | undefined
-  /** Default 30 000. */
+  /**
+   * Longest wait of each `acquire` in ms, unless `acquire` has the option itself. Default 30 000.
+   */
   waitMs?: number | undefined
   /** Longest wait for one node in ms. Default: a hundredth of the lease, between 5 and 50. */
   nodeTimeoutMs?: number | undefined
   /** Longest pause in ms before the next attempt. Each pause is random. Default 200. */
   retryDelayMs?: number | undefined
-  /** For tests. */
+  /** A clock for tests. Default: the clock of the process. */
   clock?: Clock | undefined
+  /** Random numbers from 0 to 1, for tests. Default: `Math.random`. */
   random?: (() => number) | undefined
 }
 

@@ -58,3 +58,5 @@ export {
   redispatch,
   takeRevalidation,
 } from './revalidation/revalidation.ts'
+export { readForm, readWebBody } from './web/web-body.ts'
+export { serverOf, visitWeb, type WebRequest, type WebVisit } from './web/web-visit.ts'

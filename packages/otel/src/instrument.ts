@@ -15,6 +15,7 @@ import { Measurements } from './measurements.ts'
 import type { Channel, Context } from './operations.ts'
 import { Spans } from './spans.ts'
 
+/** Options of `instrumentStampede`. */
 export interface StampedeInstrumentation {
   /** Default: the global provider. */
   tracerProvider?: TracerProvider | undefined

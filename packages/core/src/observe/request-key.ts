@@ -17,6 +17,7 @@ export interface AskedRequest extends Pick<CacheRules, 'query' | 'vary' | 'cooki
   readonly headers?: Readonly<Record<string, string>> | undefined
 }
 
+/** The key of a request in the cache, from `requestKey`. */
 export interface RequestKeys {
   /** The internal key. With `entry`: the key for a request that does not match its `Vary`. */
   readonly key: string

@@ -31,6 +31,17 @@ export function headSent(res: ServerResponse): Promise<HeadSent> {
 }
 
 /**
+ * Why a captured response must not be shared, if outer layers send it as `res`. Call it before the
+ * head is written. Resolves once the head has been sent.
+ */
+export async function refusalOf(
+  res: ServerResponse,
+): Promise<'incomplete' | 'declined' | undefined> {
+  if ((await headSent(res)) === 'gone') return 'incomplete'
+  return setsCookie(res) ? 'declined' : undefined
+}
+
+/**
  * Whether the sent head sets a cookie. If an outer layer passed the cookie only to writeHead,
  * getHeaders() does not have it. It is in the text of the head, for which Node has no public name.
  */

@@ -39,7 +39,7 @@ export class ResponseLayer implements ResponseCapture {
   readonly #departure: Departure
   readonly #hold: EndHold | undefined
   readonly #live: LiveFeed | undefined
-  #resolve: (end: OriginEnd) => void = () => {}
+  #resolve: (end: OriginEnd | Promise<OriginEnd>) => void = () => {}
   /** `judged`: core has the head, and the outer layers do not have it yet. */
   #phase: 'head' | 'judged' | 'body' | 'settled' | 'replaced' = 'head'
   #head: JudgedHead = NO_HEAD
@@ -140,8 +140,18 @@ export class ResponseLayer implements ResponseCapture {
     const shared = this.#hold !== undefined || this.#head.cookie || !this.#hasNewCookie(args)
     if (!this.#head.keep || !shared) this.#decline('declined')
     else if (this.#ended) this.#finish()
-    else this.#live?.open(this.#head.stored)
+    else this.#openLive()
     return returned
+  }
+
+  #openLive(): void {
+    const { refusal } = this.#observer
+    if (refusal === undefined) this.#live?.open(this.#head.stored)
+    else
+      refusal.then((reason) => {
+        if (reason === undefined) this.#live?.open(this.#head.stored)
+        else this.#decline(reason)
+      })
   }
 
   /** Whether an outer layer has set a cookie on the head that was sent with `args`. */
@@ -323,7 +333,8 @@ export class ResponseLayer implements ResponseCapture {
   #tell(end: OriginEnd): void {
     if (this.#live?.active !== true) this.#departure.stop()
     this.#body.drop()
-    if (end.type === 'not-captured' || hasLeft(this.#res)) this.#resolve(end)
+    if (end.type === 'not-captured') this.#resolve(end)
+    else if (hasLeft(this.#res)) this.#resolve(this.#unlessRefused(end))
     else this.#resolveLater(end)
   }
 
@@ -335,7 +346,16 @@ export class ResponseLayer implements ResponseCapture {
     this.#res.prependOnceListener('finish', () => {
       isWhole = !hasLeft(this.#res)
     })
-    const settle = () => this.#resolve(isWhole || !hasLeft(this.#res) ? end : INCOMPLETE)
-    queueMicrotask(settle)
+    queueMicrotask(() => {
+      const isComplete = isWhole || !hasLeft(this.#res)
+      this.#resolve(isComplete ? this.#unlessRefused(end) : INCOMPLETE)
+    })
+  }
+
+  #unlessRefused(end: OriginEnd): OriginEnd | Promise<OriginEnd> {
+    const refused = this.#observer.refusal?.then((reason): OriginEnd => {
+      return reason === undefined ? end : { type: 'not-captured', reason }
+    })
+    return refused ?? end
   }
 }

@@ -36,6 +36,7 @@ import { RedisLocks } from './redis-locks.ts'
 import { RedisLookups } from './redis-lookups.ts'
 import { RedisOperator } from './redis-operator.ts'
 
+/** Options of `redisStore`. */
 export interface RedisStoreOptions {
   /**
    * First part of the name of every key and channel in Redis. Default `stampede`. The `keyPrefix`
