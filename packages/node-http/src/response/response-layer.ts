@@ -7,7 +7,7 @@ import type { ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList, Natives, OriginEnd, Reply } from '@stampede/core/adapter'
 import { Departure, hasLeft } from '../request/client-gone.ts'
 import { BodyCollector, wholeBody } from './body.ts'
-import { setsCookie } from './head-sent.ts'
+import { setsCookie, unlessRefused, whenWhole } from './head-sent.ts'
 import { fieldsOf, restoreFields } from './header-fields.ts'
 import { type CaptureObserver, EndHold } from './hold-end.ts'
 import { endOf, type JudgedHead, judgeHead, NO_HEAD } from './judge-head.ts'
@@ -333,29 +333,13 @@ export class ResponseLayer implements ResponseCapture {
   #tell(end: OriginEnd): void {
     if (this.#live?.active !== true) this.#departure.stop()
     this.#body.drop()
+    const { refusal } = this.#observer
     if (end.type === 'not-captured') this.#resolve(end)
-    else if (hasLeft(this.#res)) this.#resolve(this.#unlessRefused(end))
-    else this.#resolveLater(end)
-  }
-
-  /** The run is incomplete if the handler calls destroy() right after end(). */
-  #resolveLater(end: OriginEnd): void {
-    let isWhole = false
-    // Before other listeners, because they may close a finished response. `finish` is also emitted
-    // if the handler destroyed the response.
-    this.#res.prependOnceListener('finish', () => {
-      isWhole = !hasLeft(this.#res)
-    })
-    queueMicrotask(() => {
-      const isComplete = isWhole || !hasLeft(this.#res)
-      this.#resolve(isComplete ? this.#unlessRefused(end) : INCOMPLETE)
-    })
-  }
-
-  #unlessRefused(end: OriginEnd): OriginEnd | Promise<OriginEnd> {
-    const refused = this.#observer.refusal?.then((reason): OriginEnd => {
-      return reason === undefined ? end : { type: 'not-captured', reason }
-    })
-    return refused ?? end
+    else if (hasLeft(this.#res)) this.#resolve(unlessRefused(end, refusal))
+    else {
+      whenWhole(this.#res, (isWhole) =>
+        this.#resolve(isWhole ? unlessRefused(end, refusal) : INCOMPLETE),
+      )
+    }
   }
 }
