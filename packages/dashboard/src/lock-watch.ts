@@ -4,15 +4,21 @@ import { type ReportAdditions, reportedKey } from '@stampede/core/operator'
 
 /** The methods of `createLocks(...)` that the dashboard calls. */
 export interface WatchedLocks {
+  /** Counters and current sizes, for the report. */
   stats(): object
+  /** Calls `listener` for each event. Returns a function that removes the listener. */
   on?(type: '*', listener: (event: LockEventView) => void): () => void
 }
 
 /** An event of a lock. */
 export interface LockEventView {
+  /** A key of `LOCK_EVENTS`. */
   readonly type: string
+  /** The key of the lock, without the option `prefix`. */
   readonly key: string
+  /** Name of the lock in the store. */
   readonly internalKey: string
+  /** The fence of the lease. A quorum lock has none. */
   readonly fence?: unknown
 }
 

@@ -15,16 +15,17 @@ import { Measurements } from './measurements.ts'
 import type { Channel, Context } from './operations.ts'
 import { Spans } from './spans.ts'
 
+/** Options of `instrumentStampede`. */
 export interface StampedeInstrumentation {
   /** Default: the global provider. */
-  tracerProvider?: TracerProvider
+  tracerProvider?: TracerProvider | undefined
   /** Default: the global provider, which must be registered before. */
-  meterProvider?: MeterProvider
+  meterProvider?: MeterProvider | undefined
   /**
    * Whether spans have the attribute `stampede.key`. Keys of responses contain URLs. An
    * idempotency key is never in a span. Default true.
    */
-  keys?: boolean
+  keys?: boolean | undefined
 }
 
 const SCOPE = '@stampede/otel'

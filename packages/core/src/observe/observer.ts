@@ -27,6 +27,7 @@ export interface ObserverOptions {
   readonly add?: () => ReportAdditions
 }
 
+/** Facts about one Stampede for an operator, from `observe`. */
 export interface Observer {
   /** Random name, by which the store keeps the reports of the process apart. */
   readonly id: string
