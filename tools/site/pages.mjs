@@ -80,7 +80,7 @@ const INTERNALS = 'internals'
  * names.
  */
 const GROUPS = [
-  [MANUAL, 'Get started', 'docs/start/* docs/guide/{fastify,front}'],
+  [MANUAL, 'Get started', 'docs/start/* docs/guide/{fastify,hono,nest,front}'],
   [
     MANUAL,
     'Caching',
