@@ -261,6 +261,17 @@ describe('stampede.purge()', () => {
 })
 
 describe('stampede.stats()', () => {
+  it('counts a value that is larger than the memory store as not stored', async () => {
+    const stampede = createStampede({ store: memoryStore({ maxBytes: 1_024 }), clock })
+    open.push(stampede)
+    const load = (text: string) => stampede.getOrSet('k', () => text, { ttlMs: 1_000 })
+    expect(await Promise.all([load('a'.repeat(5_000)), load('b')])).toHaveLength(2)
+    expect(await load('c')).toBe('c')
+    const { fills, notStored } = stampede.stats()
+    expect(fills).toMatchObject({ started: 2, committed: 1, passed: 1, fenced: 0 })
+    expect(notStored).toEqual({ 'too-large': 1 })
+  })
+
   it('counts events, and reports the work under way', async () => {
     const { stampede, origin, get, store } = setUp()
     const none = {

@@ -79,7 +79,8 @@ function bypass<Native>(
   exchange: Exchange<Native>,
   { fwd, reason }: Bypass,
 ): void | Promise<void> {
-  rt.counts.bypass(reason, exchange.routeOf?.(exchange.native))
+  const { request, native } = exchange
+  rt.counts.bypass(request.headers, reason, exchange.routeOf?.(native))
   if (reason !== 'method') return forward(exchange, config, fwd, reason)
   return forward(exchange, config, fwd, undefined, { onHead: invalidation(rt, config, exchange) })
 }

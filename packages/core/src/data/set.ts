@@ -14,10 +14,12 @@ import { decodeData, type Serializer } from './value.ts'
 
 const NOT_STORED = 'the old value was purged, but the new one was not stored; set it again'
 
+/** Longest wait for the store itself, for stores without a time budget. */
+const STORE_WITHIN_MS = 1_000
+
 /**
- * After the purge, another caller may fill the key with another value. `set` then purges and tries
- * again, for `waitMs` at most. Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE` if the store does not
- * accept the value.
+ * Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE` if the store does not accept the value, or never
+ * replies.
  */
 export async function set<T>(
   rt: Runtime,
@@ -28,6 +30,29 @@ export async function set<T>(
 ): Promise<T> {
   checkKey(key)
   const value = await promised
+  // The last try may begin after `waitMs`, and wait as long again for another fill.
+  const withinMs = 2 * plan.waitMs + STORE_WITHIN_MS
+  return new Promise((resolve, reject) => {
+    const timer = rt.clock.setTimer(withinMs, () => {
+      reject(storeUnavailable(rt.store.name, 'set', new Error(`no reply within ${withinMs} ms`)))
+    })
+    store(rt, key, value, plan, serializer)
+      .then(resolve, reject)
+      .finally(() => timer.cancel())
+  })
+}
+
+/**
+ * After the purge, another caller may fill the key with another value. This function then purges
+ * and tries again, for `waitMs` at most.
+ */
+async function store<T>(
+  rt: Runtime,
+  key: string,
+  value: T,
+  plan: Plan,
+  serializer: Serializer | undefined,
+): Promise<T> {
   // Encoding comes before the purge. So a value that cannot be stored or parsed purges nothing.
   const result = new Call(rt, key, () => value, plan, serializer).resultOf(value, 0)
   const stored = decodeData<T>(result.entry, serializer)

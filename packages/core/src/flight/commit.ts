@@ -169,8 +169,12 @@ async function commitEntry(
     item = itemNow()
     reply = await send()
   }
-  reportCommit(result, reply)
+  reportCommit(result, reply === 'too-large' ? undefined : reply)
   if (reply === 'fenced') return refuse()
+  if (reply === 'too-large') {
+    emitEnd(rt, flight, { type: 'fill.passed', reason: 'too-large' })
+    return hitWith(item.held)
+  }
   if (reply === undefined) {
     void releaseLease(rt, grant)
     return keepInL1Only(rt, flight, current, since, startedAt)

@@ -90,7 +90,7 @@ export interface L1Storage {
 export interface LocalStore {
   readonly items: L1Storage
   /** Works like `commit`, but takes an L1 copy in place of encoded bytes. */
-  keep(grant: Grant, item: L1Copy): Promise<CommitReply>
+  keep(grant: Grant, item: L1Copy): Promise<CommitReply | 'too-large'>
 }
 
 export class L1 {

@@ -38,6 +38,15 @@ describe('a lease that is kept', () => {
     expect(clock.timers).toBe(0)
   })
 
+  it('is not renewed if it is taken after stop()', async () => {
+    const { clock, keeper, log, hold } = setUp()
+    keeper.stop()
+    hold('a', 300).end()
+    hold('b', 300)
+    await clock.advance(1_000)
+    expect([log, keeper.size, clock.timers]).toEqual([[], 0, 0])
+  })
+
   it('sends no command if it ends before its first renewal', async () => {
     const { clock, log, hold } = setUp()
     hold('a', 300).end()

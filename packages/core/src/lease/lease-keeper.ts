@@ -39,6 +39,7 @@ export class LeaseKeeper {
   readonly #clock: Clock
   readonly #held = new Set<Held>()
   readonly #renewals: Deadlines
+  #isStopped = false
 
   constructor(renewer: Renewer, clock: Clock) {
     this.#renewer = renewer
@@ -50,8 +51,9 @@ export class LeaseKeeper {
     return this.#held.size
   }
 
-  /** Stops all renewals. */
+  /** Stops all renewals. Leases that are taken later are not renewed either. */
   stop(): void {
+    this.#isStopped = true
     this.#renewals.stop()
     this.#held.clear()
   }
@@ -72,6 +74,7 @@ export class LeaseKeeper {
       renewal: undefined,
       end: () => this.#end(held),
     }
+    if (this.#isStopped) return held
     this.#held.add(held)
     this.#renewAt(held, this.#clock.now() + forMs / 3)
     return held

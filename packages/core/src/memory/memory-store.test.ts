@@ -57,6 +57,17 @@ describe('maxBytes', () => {
     expect(kept.at(-1)).toBe(true)
   })
 
+  it('refuses a frame that is larger than all records together, and ends its lease', async () => {
+    const store = memoryStore({ maxBytes: 10_000 })
+    const { wakes } = attach(store)
+    const grant = await lease(store, 'k')
+    await store.lookup('k', { token: 'b', leaseMs: 500 })
+    expect(await store.commit(grant, Buffer.alloc(20_000), LIFETIMES)).toBe('too-large')
+    await settled()
+    expect(wakes).toEqual(['k'])
+    expect((await store.lookup('k', { token: 'b', leaseMs: 500 })).status).toBe('leased')
+  })
+
   it('counts a frame that replaces a smaller one', async () => {
     const store = memoryStore({ maxBytes: 10_000 })
     const { clock } = attach(store)

@@ -137,7 +137,11 @@ class MemoryStore implements StampedeStore, LocalStore {
     return stored ? { status: 'leased', grant, stored } : { status: 'leased', grant }
   }
 
-  commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
+  commit(
+    grant: Grant,
+    frame: Uint8Array,
+    lifetimes: Lifetimes,
+  ): Promise<CommitReply | 'too-large'> {
     const entry = {
       type: 'value',
       encoding: 'bytes',
@@ -147,7 +151,7 @@ class MemoryStore implements StampedeStore, LocalStore {
     return this.keep(grant, newCopy(heldEntry(entry, grant.fence, lifetimes, this.#now())))
   }
 
-  async keep(grant: Grant, slot: L1Copy): Promise<CommitReply> {
+  async keep(grant: Grant, slot: L1Copy): Promise<CommitReply | 'too-large'> {
     const record = this.#records.get(grant.key)
     if (record === undefined || String(record.fence) !== grant.fence) return 'fenced'
     if (record.token !== grant.token) {
@@ -156,7 +160,7 @@ class MemoryStore implements StampedeStore, LocalStore {
     record.slot = slot
     clearFailure(record)
     this.#endLease(grant.key, record)
-    return 'committed'
+    return this.#records.has(grant.key) ? 'committed' : 'too-large'
   }
 
   async pass(grant: Grant, passMs: number): Promise<CommitReply> {

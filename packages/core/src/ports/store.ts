@@ -192,8 +192,11 @@ export interface StampedeStore {
    * Rejects if the store cannot find out which purges happened.
    */
   lookup(key: string, request: LookupRequest): Promise<LookupReply>
-  /** Writes the entry, ends the lease and wakes the waiters, in one step. One round trip. */
-  commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply>
+  /**
+   * Writes the entry, ends the lease and wakes the waiters, in one step. One round trip.
+   * `too-large`: the lease has ended, but the store has no room for an entry of this size.
+   */
+  commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply | 'too-large'>
   /**
    * Makes the key hit-for-miss for `passMs`, drops its entry, ends the lease and wakes the waiters.
    */

@@ -5,7 +5,6 @@ import type { LockStore } from '../ports/lock-store.ts'
 import type {
   CommitReply,
   Grant,
-  Lifetimes,
   LookupReply,
   LookupRequest,
   StampedeStore,
@@ -101,8 +100,10 @@ export class FaultyStore implements StampedeStore {
     return this.#run('lookup', key, () => this.#inner.lookup(key, request))
   }
 
-  commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
-    return this.#run('commit', grant.key, () => this.#inner.commit(grant, frame, lifetimes))
+  commit(
+    ...[grant, ...rest]: Parameters<StampedeStore['commit']>
+  ): ReturnType<StampedeStore['commit']> {
+    return this.#run('commit', grant.key, () => this.#inner.commit(grant, ...rest))
   }
 
   get position(): number {
