@@ -19,6 +19,7 @@ export function blocksOf(root: URL, page: string): Block[] {
 
 const IMPORT = /^import [\s\S]*? from '[^']+'.*$/gm
 
+const SERVE_HONO = 'serve(createAdaptorServer($1).listen(0))'
 const SERVE_FASTIFY = 'await $1.ready()\nserve(createServer($1.routing).listen(0))'
 
 /**
@@ -26,10 +27,13 @@ const SERVE_FASTIFY = 'await $1.ready()\nserve(createServer($1.routing).listen(0
  * `serve`. Names that the code neither imports nor declares are globals (setting.ts).
  */
 export function moduleOf({ name, code }: Block): string {
-  const imports = [...code.matchAll(IMPORT)].map(([line]) => line)
+  const imports = [...code.matchAll(IMPORT)].map(([line]) =>
+    line.replace('{ serve }', '{ createAdaptorServer }'),
+  )
   const body = code
     .replace(IMPORT, '')
     .replace(/^((?:const \w+ = )?)(\S.*)\.listen\((?:3000|9464)\)/gm, '$1serve($2.listen(0))')
+    .replace(/^serve\(\{ fetch: (\w+)\.fetch, port: 3000 \}\)/gm, SERVE_HONO)
     .replace(/^await (\w+)\.listen\(\{ port: 3000 \}\)/gm, SERVE_FASTIFY)
     .trim()
   return [
