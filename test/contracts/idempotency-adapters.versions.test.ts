@@ -10,6 +10,7 @@ import {
   currentIdempotentFrameworks,
   olderIdempotentFrameworks,
 } from '../harness/idempotent-apps.ts'
+import { nestIdempotency } from '../harness/nest-apps.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 import { ofThisRun } from '../harness/versions.ts'
 
@@ -25,7 +26,7 @@ async function open() {
 }
 
 const current = [...currentIdempotentFrameworks, fastifyIdempotency, honoIdempotency]
-for (const framework of ofThisRun(current, olderIdempotentFrameworks)) {
+for (const framework of ofThisRun(current, [...olderIdempotentFrameworks, ...nestIdempotency])) {
   idempotencyAdapterContract(framework, { open })
 }
 

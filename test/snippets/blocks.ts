@@ -19,6 +19,9 @@ export function blocksOf(root: URL, page: string): Block[] {
 
 const IMPORT = /^import [\s\S]*? from '[^']+'.*$/gm
 
+/** The port of a program that readers start several times. */
+const ENV_PORT = 'Number(process.env.PORT ?? 3000)'
+
 const SERVE_HONO = 'serve(createAdaptorServer($1).listen(0))'
 const SERVE_FASTIFY = 'await $1.ready()\nserve(createServer($1.routing).listen(0))'
 
@@ -32,6 +35,7 @@ export function moduleOf({ name, code }: Block): string {
   )
   const body = code
     .replace(IMPORT, '')
+    .replace(ENV_PORT, '3000')
     .replace(/^((?:const \w+ = )?)(\S.*)\.listen\((?:3000|9464)\)/gm, '$1serve($2.listen(0))')
     .replace(/^serve\(\{ fetch: (\w+)\.fetch, port: 3000 \}\)/gm, SERVE_HONO)
     .replace(/^await (\w+)\.listen\(\{ port: 3000 \}\)/gm, SERVE_FASTIFY)

@@ -129,6 +129,7 @@ export function linesOf(req: IncomingMessage, name: string): readonly string[] {
   return lines
 }
 
+/** The error for a stored response that Node refuses to send. */
 export function unsendable(): Error {
   return responseError('the kept response has a status or a header field that cannot be sent')
 }

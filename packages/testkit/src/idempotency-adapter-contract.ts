@@ -22,6 +22,7 @@ import {
   type Visit,
 } from './idempotency-adapter.ts'
 
+/** The stores for the tests of an idempotency adapter. */
 export interface IdempotencyAdapterBench {
   /** Stores of two processes on the same, empty data. With one process, the same store twice. */
   open(): Promise<{ a: StampedeStore; b: StampedeStore }>
@@ -66,6 +67,7 @@ function watch({ idempotency }: StampedeStore) {
   return watched
 }
 
+/** Defines the tests of an adapter for idempotency keys, in Vitest. */
 export function idempotencyAdapterContract(
   adapter: IdempotencyAdapter,
   bench: IdempotencyAdapterBench,

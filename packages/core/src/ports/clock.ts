@@ -9,6 +9,7 @@ export interface Timer {
   cancel(): void
 }
 
+/** Time and timers. Tests replace it. */
 export interface Clock {
   /**
    * Milliseconds on a clock that never goes back. It continues while the machine is suspended,
@@ -21,11 +22,15 @@ export interface Clock {
   setTimer(delayMs: number, callback: () => void): Timer
 }
 
+const MOST_LATE_MS = 1_000
+
 /**
- * If a timer is overdue by more than this, the machine was suspended. During a suspension the clock
- * advances and timers do not, so the code that set the timer sets it again.
+ * Whether a timer that was set for `dueAt` is overdue because the machine was suspended. During a
+ * suspension the clock advances and timers do not, so the code that set the timer sets it again.
  */
-export const MOST_LATE_MS = 1_000
+export function isOverdue(dueAt: number, now: number): boolean {
+  return dueAt < now - MOST_LATE_MS
+}
 
 /** A change of less than this between the two clocks is ignored as a rounding error. */
 const ROUNDING_MS = 10
@@ -81,6 +86,7 @@ function readDifference(monotonic: () => number, wall: () => number): number {
 /** Limit of a delay (24.8 days). With a longer delay, `setTimeout` would fire at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
+/** The clock of the process and of the machine. */
 export const systemClock: Clock = {
   now: steadyClock(
     () => performance.now(),

@@ -18,6 +18,7 @@ export interface RequestAddress {
   readonly rewritten?: string | undefined
 }
 
+/** The parts of a request that core reads. */
 export function readRequest(req: IncomingMessage, address: RequestAddress): RequestView {
   const { headers } = req
   const { socket }: { socket: ClientSocket } = req as IncomingMessage & { socket: TLSSocket }

@@ -5,9 +5,9 @@
 
 import type { ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList, Natives, OriginEnd, Reply } from '@stampede/core/adapter'
-import { Departure } from '../request/client-gone.ts'
+import { Departure, hasLeft } from '../request/client-gone.ts'
 import { BodyCollector, wholeBody } from './body.ts'
-import { setsCookie } from './head-sent.ts'
+import { setsCookie, unlessRefused, whenWhole } from './head-sent.ts'
 import { fieldsOf, restoreFields } from './header-fields.ts'
 import { type CaptureObserver, EndHold } from './hold-end.ts'
 import { endOf, type JudgedHead, judgeHead, NO_HEAD } from './judge-head.ts'
@@ -24,6 +24,8 @@ export interface ResponseCapture {
   /** Stops the capture. Its outcome is then `declined`, unless the outcome is known already. */
   stop(): void
 }
+
+const INCOMPLETE: OriginEnd = { type: 'not-captured', reason: 'incomplete' }
 
 export class ResponseLayer implements ResponseCapture {
   readonly ended: Promise<OriginEnd>
@@ -331,13 +333,13 @@ export class ResponseLayer implements ResponseCapture {
   #tell(end: OriginEnd): void {
     if (this.#live?.active !== true) this.#departure.stop()
     this.#body.drop()
-    this.#resolve(end.type === 'not-captured' ? end : this.#unlessRefused(end))
-  }
-
-  #unlessRefused(end: OriginEnd): OriginEnd | Promise<OriginEnd> {
-    const refused = this.#observer.refusal?.then((reason): OriginEnd => {
-      return reason === undefined ? end : { type: 'not-captured', reason }
-    })
-    return refused ?? end
+    const { refusal } = this.#observer
+    if (end.type === 'not-captured') this.#resolve(end)
+    else if (hasLeft(this.#res)) this.#resolve(unlessRefused(end, refusal))
+    else {
+      whenWhole(this.#res, (isWhole) =>
+        this.#resolve(isWhole ? unlessRefused(end, refusal) : INCOMPLETE),
+      )
+    }
   }
 }

@@ -32,6 +32,7 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
   'expect',
 ])
 
+/** A request and a response without a connection, for a run in the background. */
 export interface DetachedPair {
   readonly req: IncomingMessage
   readonly res: ServerResponse
