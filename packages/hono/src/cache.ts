@@ -5,7 +5,6 @@ import type { CacheOptions } from '@stampede/core'
 import { createHttpCache } from '@stampede/core/adapter'
 import { createNodeCache, serverOf } from '@stampede/node-http/adapter'
 import type { Context, MiddlewareHandler } from 'hono'
-import { matchedRoutes } from 'hono/route'
 import { visitOf } from './visit.ts'
 
 /**
@@ -33,6 +32,8 @@ export function stampedeCache<C extends Context = Context>(
 
 /** The pattern of the last route that matches. For a 404, that is a pattern for all paths. */
 function routeOf(c: Context): string | undefined {
-  const { path, method } = matchedRoutes(c).at(-1) ?? {}
+  // Not `matchedRoutes` of hono/route: `require` and `import` load two copies of Hono, and the
+  // function of one copy does not know the requests of the other.
+  const { path, method } = c.req.matchedRoutes.at(-1) ?? {}
   return method === 'ALL' && path?.endsWith('*') ? undefined : path
 }

@@ -9,15 +9,31 @@ export async function readWebBody(request: Request, maxBytes: number): Promise<R
   const chunks: Uint8Array[] = []
   let bytes = 0
   try {
-    for await (const chunk of request.clone().body ?? []) {
-      chunks.push(chunk)
-      bytes += chunk.byteLength
-      if (bytes > maxBytes) return { type: 'too-large' }
+    const reader = request.clone().body?.getReader()
+    for (;;) {
+      const { done, value } = (await reader?.read()) ?? { done: true }
+      if (done || value === undefined) break
+      chunks.push(value)
+      bytes += value.byteLength
+      if (bytes <= maxBytes) continue
+      // Read to the end, so that the connection can be reused. Without the first line, the bytes
+      // would be kept for the handler. Its promise waits for the other reader of this body.
+      request.body?.cancel().catch(() => {})
+      void discard(reader)
+      return { type: 'too-large' }
     }
   } catch {
     return { type: 'incomplete' }
   }
   return bytes === 0 ? { type: 'none' } : { type: 'bytes', bytes: Buffer.concat(chunks) }
+}
+
+async function discard(reader: ReadableStreamDefaultReader<Uint8Array> | undefined): Promise<void> {
+  try {
+    while ((await reader?.read())?.done === false);
+  } catch {
+    // The client left.
+  }
 }
 
 /** A form as a value that can be compared. Its bytes have a random boundary. */
