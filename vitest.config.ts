@@ -3,6 +3,7 @@
 // three files at a time. `npm run test:soak` runs `soak` and `older`. The folder of a test decides
 // its project (test/README.md). In-process tests run the sources (tools/sources.mjs). Fleet members
 // are separate processes and run the build, so start them with `npm test`.
+import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 import { sourceAliases } from './tools/sources.mjs'
 
@@ -20,7 +21,19 @@ const SOAK = inFolders('fuzz', 'simulation', 'soak')
  * Contracts and attacks on other versions, fleets that take long, and pages in a browser. One at a
  * time.
  */
-const OLDER = [...inFolders('older', 'demo', 'dashboard'), 'test/**/*.versions.test.ts']
+const OLDER = [
+  ...inFolders('older', 'demo', 'dashboard'),
+  'test/**/*.versions.test.ts',
+  'packages/nest/src/*.test.ts',
+]
+
+/** Nest 11 in place of Nest 12. The packages of Nest import each other by name, so npm aliases fail. */
+const modules11 = fileURLToPath(new URL('test/harness/nest11/node_modules/', import.meta.url))
+const nest11 = [
+  { find: /^@nestjs\//, replacement: `${modules11}@nestjs/` },
+  // Nest 11 recognises only the Observables of its own copy.
+  { find: /^rxjs$/, replacement: `${modules11}rxjs/dist/cjs/index.js` },
+]
 
 /**
  * Files that measure no time, or only bounds that a busy machine keeps, too. Three at a time,
@@ -126,14 +139,14 @@ export default defineConfig({
         },
       },
       {
-        ...shared,
+        resolve: { alias: [...sourceAliases, ...nest11] },
         test: {
           ...common,
           name: 'older',
           include: OLDER,
           // Other versions than in `npm test` (test/harness/versions.ts).
           env: { STAMPEDE_TEST_OLDER: '1' },
-          globalSetup: ['./test/harness/global-setup.ts'],
+          globalSetup: ['./test/harness/global-setup.ts', './test/harness/nest11-setup.ts'],
           // Some of these files measure time.
           fileParallelism: false,
           maxWorkers: 1,

@@ -6,6 +6,6 @@ import { nestCaches } from '../harness/nest-apps.ts'
 import { ofThisRun } from '../harness/versions.ts'
 
 const current = [...currentFrameworks, fastifyCache, ...nestCaches]
-for (const framework of ofThisRun(current, olderFrameworks)) {
+for (const framework of ofThisRun(current, [...olderFrameworks, ...nestCaches])) {
   cacheAdapterContract(framework)
 }

@@ -25,7 +25,8 @@ async function open() {
 }
 
 const current = [...currentIdempotentFrameworks, fastifyIdempotency, ...nestIdempotency]
-for (const framework of ofThisRun(current, olderIdempotentFrameworks)) {
+const older = [...olderIdempotentFrameworks, ...nestIdempotency]
+for (const framework of ofThisRun(current, older)) {
   idempotencyAdapterContract(framework, { open })
 }
 

@@ -36,6 +36,7 @@ import {
 import type { CacheAdapter, IdempotencyAdapter, Layer, RunningApp, Said } from '@stampede/testkit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Observable, of } from 'rxjs'
+import { isOlder } from './versions.ts'
 
 export const PLATFORMS = ['Express', 'Fastify'] as const
 export type Platform = (typeof PLATFORMS)[number]
@@ -257,7 +258,7 @@ function routesOf(
 const everyPath = (platform: Platform) => (platform === 'Express' ? ['', '*path'] : '*')
 
 const cacheOn = (platform: Platform): CacheAdapter => ({
-  name: `Nest on ${platform}`,
+  name: `Nest ${isOlder ? 11 : 12} on ${platform}`,
   refreshesOutside: true,
   writesLast: false,
   async start(options, handler, outside) {
@@ -314,7 +315,7 @@ class AnswerFilter extends BaseExceptionFilter {
 }
 
 const idempotencyOn = (platform: Platform): IdempotencyAdapter => ({
-  name: `Nest on ${platform}`,
+  name: `Nest ${isOlder ? 11 : 12} on ${platform}`,
   ways: Object.keys({ ...ways, ...moreWays }),
   odd: Object.keys(odd).filter((name) => name !== 'trailers'),
   async start({ rules, stampede, outside = [], inside = [], mounts = ['/'], visit }) {

@@ -14,13 +14,23 @@ import { createDatabase, createSetting, globalsOf } from './setting.ts'
 const ROOT = new URL('../../', import.meta.url)
 const FOLDER = new URL('.cache/snippets/', ROOT)
 const guides = readdirSync(new URL('docs/guide/', ROOT)).map((file) => `docs/guide/${file}`)
-const pages = ['README.md', ...guides].map((page) => ({ page, blocks: blocksOf(ROOT, page) }))
+const pages = ['README.md', 'packages/nest/README.md', ...guides].map((page) => ({
+  page,
+  blocks: blocksOf(ROOT, page),
+}))
 const blocks = pages.flatMap((each) => each.blocks)
 
 const fileOf = (name: string): string => `${name.replace(/[^\w]/g, '-')}.ts`
 const TYPES = {
   extends: '../../tsconfig.check.json',
-  compilerOptions: { noUnusedLocals: false, noUnusedParameters: false },
+  compilerOptions: {
+    noUnusedLocals: false,
+    noUnusedParameters: false,
+    // As in apps of Nest.
+    erasableSyntaxOnly: false,
+    experimentalDecorators: true,
+    emitDecoratorMetadata: true,
+  },
   include: ['*.ts'],
 }
 
@@ -44,6 +54,16 @@ afterAll(async () => {
   await redis?.stop()
 })
 
+/** Matches like those of Express, for handlers of Nest: `@Get(path)`, with our decorator below. */
+function nestRoutesIn(code: string): [string, string, string, string][] {
+  const [, prefix = ''] = /^@Controller\('([^']+)'\)/m.exec(code) ?? []
+  const handlers = [...code.matchAll(/^ {2}@(Get|Post)\((?:'([^']+)')?\)\n {2}@.*$/gm)]
+  return handlers.map(([lines, verb = '', path]) => {
+    const route = ['', prefix, path].filter((part) => part !== undefined).join('/')
+    return [lines, 'nest', verb.toLowerCase(), route]
+  })
+}
+
 /**
  * Requests each route that a snippet declares, twice. A cached one is a hit then, and a repeat
  * of a POST is a replay.
@@ -52,7 +72,10 @@ async function requestRoutes(
   code: string,
   { names, servers }: Awaited<ReturnType<typeof createSetting>>,
 ): Promise<void> {
-  const routes = [...code.matchAll(/^(app|router)\.(get|post|put|use)\('(\/[^']*)'.*$/gm)]
+  const routes = [
+    ...code.matchAll(/^(app|router)\.(get|post|put|use)\('(\/[^']*)'.*$/gm),
+    ...nestRoutesIn(code),
+  ]
   if (servers.length === 0 && /^app\./m.test(code)) names.serve(names.app.listen(0))
   if (servers.length === 0 && /^router\./m.test(code))
     names.serve(new Koa().use(names.router.routes()).listen(0))
@@ -73,9 +96,9 @@ async function requestRoutes(
       const second = await ask()
       expect.soft(first.status, line).toBeLessThan(400)
       expect.soft(second.body, line).toBe(first.body)
-      if (verb === 'get' && /stampedeCache/.test(code))
+      if (verb === 'get' && /stampedeCache/i.test(code))
         expect.soft(second.fields.get('cache-status'), line).toMatch(/hit/)
-      if (/idempotency\(/.test(line))
+      if (/idempotency\(|@Idempotent\(/.test(line))
         expect.soft(second.fields.get('idempotency-replayed'), line).toBe('true')
     }
   }
