@@ -27,7 +27,7 @@ const OLDER = [
   'packages/nest/src/*.test.ts',
 ]
 
-/** Nest 11 in place of Nest 12. The packages of Nest import each other by name, so npm aliases fail. */
+/** Nest 11 instead of 12. npm aliases fail, because the packages of Nest import each other. */
 const modules11 = fileURLToPath(new URL('test/harness/nest11/node_modules/', import.meta.url))
 const nest11 = [
   { find: /^@nestjs\//, replacement: `${modules11}@nestjs/` },
