@@ -1,6 +1,6 @@
-// Six projects. `npm test` runs `core`, `unit`, `redis` and `beside`. `core` and `unit` need no
+// Seven projects. `npm test` runs `core`, `unit`, `redis` and `beside`. `core` and `unit` need no
 // server. `redis` has fleets that measure time or count commands, one file at a time. `beside` runs
-// three files at a time. `npm run test:soak` runs `soak` and `older`. The folder of a test decides
+// three files at a time. `npm run test:soak` runs `soak`, `older` and `nest11`. The folder decides
 // its project (test/README.md). In-process tests run the sources (tools/sources.mjs). Fleet members
 // are separate processes and run the build, so start them with `npm test`.
 import { fileURLToPath } from 'node:url'
@@ -17,15 +17,12 @@ const CORE = 'packages/core/src/**/!(*.property).test.ts'
 /** Storms, leaks, long fuzzing and the simulation. They take minutes. Two at a time. */
 const SOAK = inFolders('fuzz', 'simulation', 'soak')
 
+const ALONE = ['older', 'demo', 'dashboard', 'site']
 /**
  * Contracts and attacks on other versions, fleets that take long, and pages in a browser. One at a
  * time.
  */
-const OLDER = [
-  ...inFolders('older', 'demo', 'dashboard'),
-  'test/**/*.versions.test.ts',
-  'packages/nest/src/*.test.ts',
-]
+const OLDER = [...inFolders(...ALONE), 'test/**/*.versions.test.ts']
 
 /** Nest 11 instead of 12. npm aliases fail, because the packages of Nest import each other. */
 const modules11 = fileURLToPath(new URL('test/harness/nest11/node_modules/', import.meta.url))
@@ -100,12 +97,7 @@ export default defineConfig({
           ...common,
           name: 'redis',
           include: ['test/**/*.test.ts'],
-          exclude: [
-            '**/node_modules/**',
-            ...SOAK,
-            ...BESIDE,
-            ...inFolders('older', 'demo', 'dashboard'),
-          ],
+          exclude: ['**/node_modules/**', ...SOAK, ...BESIDE, ...inFolders(...ALONE, 'nest11')],
           globalSetup: ['./test/harness/global-setup.ts'],
           // Fleets measure time and count commands: one file at a time, and after the unit tier.
           fileParallelism: false,
@@ -139,18 +131,30 @@ export default defineConfig({
         },
       },
       {
-        resolve: { alias: [...sourceAliases, ...nest11] },
+        ...shared,
         test: {
           ...common,
           name: 'older',
           include: OLDER,
           // Other versions than in `npm test` (test/harness/versions.ts).
           env: { STAMPEDE_TEST_OLDER: '1' },
-          globalSetup: ['./test/harness/global-setup.ts', './test/harness/nest11-setup.ts'],
+          globalSetup: ['./test/harness/global-setup.ts'],
           // Some of these files measure time.
           fileParallelism: false,
           maxWorkers: 1,
           sequence: { groupOrder: 4 },
+        },
+      },
+      {
+        resolve: { alias: [...sourceAliases, ...nest11] },
+        test: {
+          ...common,
+          name: 'nest11',
+          include: [...inFolders('nest11'), 'packages/nest/src/*.test.ts'],
+          env: { STAMPEDE_TEST_NEST: '11' },
+          globalSetup: ['./test/harness/nest11-setup.ts'],
+          maxWorkers: 1,
+          sequence: { groupOrder: 5 },
         },
       },
     ],

@@ -5,6 +5,7 @@ import { redisStore } from '@stampede/redis'
 import { idempotencyAdapterContract } from '@stampede/testkit'
 import { Redis } from 'ioredis'
 import { fastifyIdempotency } from '../harness/fastify-apps.ts'
+import { honoIdempotency } from '../harness/hono-apps.ts'
 import {
   currentIdempotentFrameworks,
   olderIdempotentFrameworks,
@@ -24,9 +25,8 @@ async function open() {
   return { a: store(), b: store() }
 }
 
-const current = [...currentIdempotentFrameworks, fastifyIdempotency, ...nestIdempotency]
-const older = [...olderIdempotentFrameworks, ...nestIdempotency]
-for (const framework of ofThisRun(current, older)) {
+const current = [...currentIdempotentFrameworks, fastifyIdempotency, honoIdempotency]
+for (const framework of ofThisRun(current, [...olderIdempotentFrameworks, ...nestIdempotency])) {
   idempotencyAdapterContract(framework, { open })
 }
 

@@ -2,7 +2,7 @@
 // test:soak`.
 
 /** vitest.config.ts sets it for the project of the soak tests. */
-export const isOlder = process.env.STAMPEDE_TEST_OLDER === '1'
+const isOlder = process.env.STAMPEDE_TEST_OLDER === '1'
 
 export function ofThisRun<T>(current: readonly T[], older: readonly T[]): readonly T[] {
   return isOlder ? older : current

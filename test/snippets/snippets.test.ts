@@ -1,8 +1,8 @@
-// The TypeScript snippets of README and guides: each is compiled under `strict`, and run.
+// The TypeScript snippets of README and docs: each is compiled under `strict`, and run.
 
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import Koa from 'koa'
@@ -13,14 +13,19 @@ import { createDatabase, createSetting, globalsOf } from './setting.ts'
 
 const ROOT = new URL('../../', import.meta.url)
 const FOLDER = new URL('.cache/snippets/', ROOT)
-const guides = readdirSync(new URL('docs/guide/', ROOT)).map((file) => `docs/guide/${file}`)
-const pages = ['README.md', 'packages/nest/README.md', ...guides].map((page) => ({
-  page,
-  blocks: blocksOf(ROOT, page),
-}))
+const FOLDERS = ['docs/start', 'docs/guide', 'docs/recipes', 'docs/migrate']
+const docs = FOLDERS.flatMap((folder) => {
+  const path = new URL(`${folder}/`, ROOT)
+  return existsSync(path) ? readdirSync(path).map((file) => `${folder}/${file}`) : []
+})
+const pages = ['README.md', 'packages/nest/README.md', ...docs]
+  .filter((page) => page.endsWith('.md'))
+  .map((page) => ({ page, blocks: blocksOf(ROOT, page) }))
 const blocks = pages.flatMap((each) => each.blocks)
 
 const fileOf = (name: string): string => `${name.replace(/[^\w]/g, '-')}.ts`
+/** Packages of snippets whose types are not installed. */
+const UNTYPED = ['express-session', 'on-headers']
 const TYPES = {
   extends: '../../tsconfig.check.json',
   compilerOptions: {
@@ -45,6 +50,10 @@ beforeAll(async () => {
   const setting = await createSetting(redis.url, db)
   writeFileSync(new URL('globals.ts', FOLDER), globalsOf(setting.names))
   await setting.close()
+  writeFileSync(
+    new URL('untyped.d.ts', FOLDER),
+    UNTYPED.map((name) => `declare module '${name}'\n`).join(''),
+  )
   for (const block of blocks) writeFileSync(new URL(fileOf(block.name), FOLDER), moduleOf(block))
   writeFileSync(new URL('tsconfig.json', FOLDER), JSON.stringify(TYPES))
 })
@@ -104,7 +113,7 @@ async function requestRoutes(
   }
 }
 
-describe('the snippets of README and guides', () => {
+describe('the snippets of README and docs', () => {
   it('compile', () => {
     expect(blocks.length).toBeGreaterThan(30)
     const tsc = fileURLToPath(new URL('node_modules/.bin/tsc', ROOT))

@@ -57,6 +57,8 @@ beforeAll(async () => {
     '@nestjs/common',
     'reflect-metadata',
     'rxjs',
+    'hono',
+    '@hono/node-server',
     'ioredis',
     'prom-client',
     '@opentelemetry/api',
@@ -161,7 +163,7 @@ server.closeAllConnections()
   }
   const check = (name: string, output: string): void =>
     expect(output).toMatch(
-      /express|koa|fastify|node-http/.test(name) ? /Stampede; hit; ttl=\d/ : /./,
+      /express|koa|fastify|hono|node-http/.test(name) ? /Stampede; hit; ttl=\d/ : /./,
     )
   const env = () => ({ PORT: '0', REDIS_URL: redis.url })
 

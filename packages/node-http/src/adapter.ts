@@ -14,7 +14,7 @@ export {
   linesOf,
   unsendable,
 } from './node-idempotency.ts'
-export { hasLeft, watchLeft } from './request/client-gone.ts'
+export { endsInTime, hasLeft, watchLeft } from './request/client-gone.ts'
 export { hideConditionals } from './request/hide-conditionals.ts'
 export type { ParsedRequest } from './request/parsed-body.ts'
 export { type RequestAddress, readRequest, rememberPeer } from './request/read-request.ts'
@@ -59,3 +59,5 @@ export {
   redispatch,
   takeRevalidation,
 } from './revalidation/revalidation.ts'
+export { readForm, readWebBody } from './web/web-body.ts'
+export { serverOf, visitWeb, type WebRequest, type WebVisit } from './web/web-visit.ts'
