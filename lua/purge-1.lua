@@ -36,7 +36,6 @@ if soft and (fields[1] or fields[2]) then -- a key that is being filled has a fe
 elseif not soft then
   redis.call('DEL', record) -- needs no memory, and a commit that finds no record is refused
 end
-if type(written) == 'table' and written.err then return 'UNSTAMPED' end
 
 for _, field in ipairs(names) do
   if string.sub(field, 1, 2) == 'w:' then
@@ -44,4 +43,4 @@ for _, field in ipairs(names) do
     redis.pcall('PUBLISH', ARGV[3] .. string.sub(field, 3), ARGV[2])
   end
 end
-return 'PURGED'
+return type(written) == 'table' and written.err and 'UNSTAMPED' or 'PURGED'

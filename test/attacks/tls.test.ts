@@ -9,8 +9,15 @@ import { createStampede } from '@stampede/core'
 import { ManualClock } from '@stampede/core/testing'
 import { stampedeFront } from '@stampede/node-http'
 import { describe, expect, it } from 'vitest'
+import {
+  ALICE,
+  AUTHORITY,
+  BOB,
+  type Certificate,
+  MALLORY,
+  SERVER,
+} from '../harness/certificates.ts'
 import { FRAMEWORKS, listenerOf, type Target } from './apps.mjs'
-import { ALICE, AUTHORITY, BOB, type Certificate, MALLORY, SERVER } from './certificates.ts'
 import { targetOf } from './targets.mjs'
 
 interface Client {

@@ -96,6 +96,13 @@ describe('the demo with a Redis of its own', { timeout: 150_000 }, () => {
     expect(await response.json()).toMatchObject({ rows: 1, later: '201 replayed' })
   })
 
+  it('has its dashboard at /dashboard/, for this machine only', async () => {
+    const status = async (headers = {}) =>
+      (await fetch(`${demo.url}/dashboard/`, { headers })).status
+    expect(await status()).toBe(200)
+    expect(await status({ forwarded: 'for=192.0.2.1' })).toBe(404)
+  })
+
   it('starts a killed process again, and serves meanwhile', async () => {
     const [first = 0] = await pidsOf(demo)
     process.kill(first, 'SIGKILL')

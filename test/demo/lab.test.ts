@@ -225,6 +225,19 @@ describe('the page of a demo in one process', { timeout: 240_000 }, () => {
 })
 
 describe('the other parts', { timeout: 180_000 }, () => {
+  it('are followed by a dashboard of all processes', async () => {
+    const { page, faults } = await open()
+    await page.click('nav a:text("Dashboard")')
+    await page.getByText('Live').first().waitFor({ timeout: RUN_MS })
+    const stats = await fetch(`${demo.url}/api/lab/stats`)
+    const { fleet } = (await stats.json()) as { fleet: { processes: { pid: number }[] } }
+    for (const { pid } of fleet.processes) {
+      await page.getByText(`:${pid}`).first().waitFor({ timeout: RUN_MS })
+    }
+    expect(faults).toEqual([])
+    await page.context().close()
+  })
+
   it('place one order for twenty-one clicks with a key, over the processes', async () => {
     const { page } = await open()
     await page.click('#double-click-form button[type=submit]')

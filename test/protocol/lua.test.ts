@@ -1096,8 +1096,12 @@ describe('purge', () => {
   })
 
   it('replies UNSTAMPED if there is no memory for the moment of the purge', async () => {
-    await record({ frame: 'bytes', stored: '5', fence: '7' })
+    await listenToAll()
+    await record({ frame: 'bytes', stored: '5', fence: '7', token: 'a', 'w:me': '' })
     expect(await whenFull(() => drop(1))).toBe('UNSTAMPED')
-    expect((await fieldsOf()).fence).toBe('7')
+    const { fence, token, 'w:me': waiter } = await fieldsOf()
+    expect([fence, token, waiter]).toEqual(['7', undefined, undefined])
+    // The lease has ended, so the fill of its holder wakes nobody.
+    expect(await allHeard()).toEqual([`wake ${tests} me k`])
   })
 })

@@ -22,6 +22,7 @@ const IMPORT = /^import [\s\S]*? from '[^']+'.*$/gm
 /** The port of a program that readers start several times. */
 const ENV_PORT = 'Number(process.env.PORT ?? 3000)'
 
+const SERVE_HONO = 'serve(createAdaptorServer($1).listen(0))'
 const SERVE_FASTIFY = 'await $1.ready()\nserve(createServer($1.routing).listen(0))'
 
 /**
@@ -29,11 +30,14 @@ const SERVE_FASTIFY = 'await $1.ready()\nserve(createServer($1.routing).listen(0
  * `serve`. Names that the code neither imports nor declares are globals (setting.ts).
  */
 export function moduleOf({ name, code }: Block): string {
-  const imports = [...code.matchAll(IMPORT)].map(([line]) => line)
+  const imports = [...code.matchAll(IMPORT)].map(([line]) =>
+    line.replace('{ serve }', '{ createAdaptorServer }'),
+  )
   const body = code
     .replace(IMPORT, '')
     .replace(ENV_PORT, '3000')
     .replace(/^((?:const \w+ = )?)(\S.*)\.listen\((?:3000|9464)\)/gm, '$1serve($2.listen(0))')
+    .replace(/^serve\(\{ fetch: (\w+)\.fetch, port: 3000 \}\)/gm, SERVE_HONO)
     .replace(/^await (\w+)\.listen\(\{ port: 3000 \}\)/gm, SERVE_FASTIFY)
     .trim()
   return [

@@ -86,7 +86,8 @@ process.env.IDEMPOTENCY_SECRET = 'a secret of thirty-two characters'
 export async function createSetting(redisUrl: string, db: PGlite) {
   process.env.REDIS_URL = redisUrl
   const redis = new Redis(redisUrl)
-  const store = redisStore(redis)
+  // The default of 250 ms is too short while other tests load the machine.
+  const store = redisStore(redis, { commandTimeoutMs: 5_000 })
   const stampede = createStampede({ store })
   const locks = createLocks({ store })
   const api = createServer((_req, res) => res.setHeader('ETag', '"1"').end('{}')).listen(0)

@@ -106,7 +106,8 @@ async function requestRoutes(
       expect.soft(first.status, line).toBeLessThan(400)
       expect.soft(second.body, line).toBe(first.body)
       if (verb === 'get' && /stampedeCache/i.test(code))
-        expect.soft(second.fields.get('cache-status'), line).toMatch(/hit/)
+        // A client may have the whole response before its commit has ended.
+        expect.soft(second.fields.get('cache-status'), line).toMatch(/hit|collapsed/)
       if (/idempotency\(|@Idempotent\(/.test(line))
         expect.soft(second.fields.get('idempotency-replayed'), line).toBe('true')
     }
@@ -114,7 +115,7 @@ async function requestRoutes(
 }
 
 describe('the snippets of README and docs', () => {
-  it('compile', () => {
+  it('compile', { timeout: 120_000 }, () => {
     expect(blocks.length).toBeGreaterThan(30)
     const tsc = fileURLToPath(new URL('node_modules/.bin/tsc', ROOT))
     const args = ['-p', fileURLToPath(FOLDER), '--pretty', 'false']
@@ -125,7 +126,7 @@ describe('the snippets of README and docs', () => {
       errors = (error as { stdout: string }).stdout
     }
     expect(errors).toBe('')
-  })
+  }, 120_000)
 })
 
 describe.each(pages.filter((each) => each.blocks.length > 0))('$page', ({ blocks: snippets }) => {

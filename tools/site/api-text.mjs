@@ -37,7 +37,7 @@ export function describe(symbol, view) {
   const path = relative(ROOT, source.fileName)
   return [
     `## ${name}${isFunction ? '()' : ''} {#${name}}\n`,
-    codeBlock(hasMembers ? headOf(node) : signaturesOf(symbol), name, view),
+    codeBlock(hasMembers ? headOf(node, view) : signaturesOf(symbol), name, view),
     docOf(symbol, name, view),
     ...(hasMembers ? membersOf(symbol, view) : []),
     `<p class="source"><a href="${REPOSITORY}/blob/main/${path}#L${line + 1}">${path}</a></p>\n`,
@@ -70,22 +70,41 @@ function signatureOf(node) {
   const start = node.getStart()
   const [indent] = /[ \t]*$/.exec(text.slice(0, start))
   const signature = text.slice(start, node.body?.pos ?? node.end)
-  return signature
-    .replace(/^export /, '')
-    .replaceAll(`\n${indent}`, '\n')
-    .trim()
+  return withoutUndefined(
+    signature
+      .replace(/^export /, '')
+      .replaceAll(`\n${indent}`, '\n')
+      .trim(),
+  )
 }
 
-/** Such as `class Lease implements AsyncDisposable`, without the members. */
-const headOf = (node) => signatureOf(node).replace(/ (= )?\{[\s\S]*$/, '')
+/**
+ * Such as `class Lease implements AsyncDisposable`, without the members. The page has the members
+ * of an interface that is not exported, so its name would say nothing.
+ */
+function headOf(node, { links }) {
+  const head = signatureOf(node).replace(/ (= )?\{[\s\S]*$/, '')
+  const bases = ts.isInterfaceDeclaration(node) ? (node.heritageClauses ?? []) : []
+  const isHidden = bases.some(({ types }) => types.some((type) => !links.has(type.expression.text)))
+  const shown = isHidden ? head.replace(/\s+extends (?![^<]*>)[\s\S]*$/, '') : head
+  return /^(interface|type) \w+$/.test(shown) ? '' : shown
+}
 
 /** A block of code, and links to the exported types in it. */
 function codeBlock(code, self, view) {
+  if (code === '') return ''
   const words = code.replace(/\/\*[\s\S]*?\*\/|'[^'\n]*'/g, '').match(/\b[A-Z]\w+\b/g)
   const types = [...new Set(words)].filter((word) => word !== self && view.links.has(word))
   const links = types.map((type) => linkTo(view, type)).join(', ')
   return `\`\`\`ts\n${code}\n\`\`\`\n${links === '' ? '' : `\nTypes: ${links}\n`}`
 }
+
+/** `ttlMs?: number` for `ttlMs?: number | undefined`: the question mark says it already. */
+const withoutUndefined = (code) =>
+  code
+    .replace(/(\?: [^;,{}=]+) \| undefined/g, '$1')
+    .replace(/(\?: [\s\S]+) \| undefined$/, '$1')
+    .replace(/\?: \(([^|]*)\)$/, '?: $1')
 
 /** Members that this repository declares. Inherited ones are among them. */
 function membersOf(symbol, view) {

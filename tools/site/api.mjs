@@ -71,7 +71,7 @@ export function writeReference(folder) {
     const others = symbols.filter((symbol) => homes.get(symbol).name !== name)
     const view = { checker, links, page, undocumented: [] }
     const text = [
-      '---\neditLink: false\noutline: 2\n---\n',
+      '---\neditLink: false\noutline: 2\npageClass: api\n---\n',
       `# ${name}\n`,
       `${openingOf(source.text)}\n`,
       others.length > 0

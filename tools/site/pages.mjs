@@ -80,7 +80,7 @@ const INTERNALS = 'internals'
  * names.
  */
 const GROUPS = [
-  [MANUAL, 'Get started', 'docs/start/* docs/guide/{fastify,front}'],
+  [MANUAL, 'Get started', 'docs/start/* docs/guide/{fastify,hono,nest,front}'],
   [
     MANUAL,
     'Caching',
@@ -100,7 +100,7 @@ const GROUPS = [
   [
     MANUAL,
     'Compare',
-    'docs/{compare,idempotency-compared,benchmarks,benchmarks-locks,benchmarks-paths,torture}',
+    'docs/{compare,responses-compared,idempotency-compared,benchmarks,benchmarks-locks,benchmarks-paths,torture}',
   ],
   [REFERENCE, 'API', 'tools/site/api/*'],
   [REFERENCE, 'API for stores and adapters', 'tools/site/api/authors/*'],

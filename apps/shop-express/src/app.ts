@@ -2,9 +2,11 @@
 // order. Idempotency keys are the line with `idempotency`.
 
 import type { Stampede } from '@stampede/core'
+import { stampedeDashboard } from '@stampede/dashboard'
 import { idempotency, stampedeCache } from '@stampede/express'
 import {
   createLab,
+  isLocal,
   type Lab,
   noSuchPage,
   type OrderHandlers,
@@ -41,6 +43,9 @@ export function createApp({ shop, stampede, pages, store }: AppOptions): Express
   const about = { framework: 'Express', store, ...LIFETIMES, cacheStats: () => stampede.stats() }
   const app = express()
   app.disable('x-powered-by')
+
+  // Like the lab, only for clients on this machine.
+  app.use('/dashboard', stampedeDashboard({ stampede, authorize: isLocal }))
 
   // The lab is mounted before the cache, because it measures the cache from outside.
   app.use('/api/lab', labRoutes(createLab(shop, about)))

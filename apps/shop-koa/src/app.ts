@@ -3,9 +3,11 @@
 
 import { Router, type RouterContext } from '@koa/router'
 import type { Stampede } from '@stampede/core'
+import { stampedeDashboardKoa } from '@stampede/dashboard'
 import { idempotency, stampedeCache } from '@stampede/koa'
 import {
   createLab,
+  isLocal,
   type Lab,
   noSuchPage,
   type OrderHandlers,
@@ -35,6 +37,10 @@ export function createApp({ shop, stampede, pages, store }: AppOptions): Koa {
   const about = { framework: 'Koa', store, ...LIFETIMES, cacheStats: () => stampede.stats() }
   const app = new Koa()
   app.use(catchErrors)
+
+  // Like the lab, only for clients on this machine.
+  const authorize = ({ req }: Context) => isLocal(req)
+  app.use(stampedeDashboardKoa({ stampede, authorize, path: '/dashboard' }))
 
   // The lab is mounted before the cache, because it measures the cache from outside.
   app.use(labRoutes(createLab(shop, about)).routes())

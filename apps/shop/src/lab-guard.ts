@@ -13,17 +13,19 @@ interface Caller {
 const LOOPBACK_ADDRESS = /^(::1|(::ffff:)?127\.\d+\.\d+\.\d+)$/
 const LOOPBACK_HOST = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/i
 
-/**
- * Throws a 403 `Problem` unless the request comes from this machine and addresses it as localhost.
- */
-export function requireLocal(message: Caller): void {
-  const { headers, socket } = message
+/** Whether the request comes from this machine and addresses it as localhost. */
+export function isLocal({ headers, socket }: Caller): boolean {
   // A request through a proxy on this machine has a local address, although its client does not.
   const proxied = headers.forwarded !== undefined || headers['x-forwarded-for'] !== undefined
-  const isLocal = LOOPBACK_ADDRESS.test(socket.remoteAddress ?? '')
+  const isLoopback = LOOPBACK_ADDRESS.test(socket.remoteAddress ?? '')
   // With DNS rebinding, a page of another site reaches 127.0.0.1 under its own host name.
   const isHostLocal = LOOPBACK_HOST.test(headers.host ?? '')
-  if (isLocal && isHostLocal && !proxied) return
+  return isLoopback && isHostLocal && !proxied
+}
+
+/** Throws a 403 `Problem` for all other requests. */
+export function requireLocal(message: Caller): void {
+  if (isLocal(message)) return
   const detail =
     'To use the lab, to change prices or to order, open the shop as localhost on its own machine.'
   throw new Problem(403, 'Only from this machine', detail)

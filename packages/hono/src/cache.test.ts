@@ -1,5 +1,6 @@
 // Hono alone in the journey of a cached request: mounting, middlewares in front of and behind the
-// cache, errors, streams. The rest is in the contract (test/contracts/cache-adapters.versions.test.ts).
+// cache, errors, streams. The rest is in the contract
+// (test/contracts/cache-adapters.versions.test.ts).
 
 import { once } from 'node:events'
 import { request } from 'node:http'

@@ -5,13 +5,21 @@ import type { RequestAddress } from '@stampede/node-http/adapter'
 
 /** The properties that callbacks read, of a request of Express or of Fastify. */
 export interface HttpRequest {
+  /** Such as `GET`. */
   readonly method: string
+  /** The URL as received. */
   readonly originalUrl: string
+  /** Request fields, with names in lower case. */
   readonly headers: IncomingHttpHeaders
+  /** Parameters of the route. */
   readonly params: unknown
+  /** The parsed query. */
   readonly query: unknown
+  /** The parsed body, if a body parser ran before. */
   readonly body?: unknown
+  /** `http` or `https`. Behind a proxy, the framework must trust it. */
   readonly protocol: string
+  /** The `Host` of the request. Behind a proxy, the framework must trust it. */
   readonly host: string
 }
 

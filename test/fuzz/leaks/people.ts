@@ -3,7 +3,7 @@
 
 import type { IncomingMessage } from 'node:http'
 import type { TLSSocket } from 'node:tls'
-import { ALICE, BOB, type Certificate, MALLORY } from '../../attacks/certificates.ts'
+import { ALICE, BOB, type Certificate, MALLORY } from '../../harness/certificates.ts'
 import type { Random } from './random.ts'
 
 /**

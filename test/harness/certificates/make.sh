@@ -1,6 +1,8 @@
 #!/bin/sh
-# Makes the certificates of this folder again, valid for 100 years: a CA, a server and two clients.
+# Makes the certificates of this folder again, valid for 100 years: a CA, a server, two clients, and
+# a client with a self-signed certificate.
 set -eu
+NAMES=DNS:localhost,DNS:a.test,DNS:b.test,DNS:shop.test,DNS:other.test,IP:127.0.0.1
 cd "$(dirname "$0")"
 key() { openssl ecparam -name prime256v1 -genkey -noout -out "$1-key.pem"; }
 key ca
@@ -13,7 +15,9 @@ signed() {
     -extfile "$1.ext" -out "$1.pem"
   rm "$1.csr" "$1.ext"
 }
-signed server localhost "subjectAltName=DNS:localhost,DNS:a.test,DNS:b.test,IP:127.0.0.1"
+signed server localhost "subjectAltName=$NAMES"
 signed alice alice "extendedKeyUsage=clientAuth"
 signed bob bob "extendedKeyUsage=clientAuth"
+key mallory
+openssl req -x509 -new -key mallory-key.pem -subj "/CN=mallory" -days 36500 -out mallory.pem
 rm ca-key.pem ca.srl

@@ -69,7 +69,7 @@ ${asList(shortfalls(scenarios, columns, 'stampede'))}
 
 ${columns.map((column) => notes(scenarios, column)).join('\n\n')}
 
-# All verdicts with their figures, by cache and scenario.
+## Run it
 
 \`npm install && npm run bench:torture\`, with \`redis-server\` on the PATH. With names of caches or scenarios
 (\`npm run bench:torture -- bentocache T6\`), it runs only these and prints the result. \`--out FOLDER\` writes the page

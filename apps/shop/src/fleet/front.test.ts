@@ -39,6 +39,21 @@ async function front(...servers: Server[]) {
   return serve(listener)
 }
 
+it('ends open event streams on demand', async () => {
+  const server = await serve((_message, response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).write('data: 1\n\n')
+  })
+  const { listener, closeStreams } = createFront(
+    () => addressOf(server),
+    () => false,
+  )
+  const { port } = addressOf(await serve(listener))
+  const body = (await fetch(`http://127.0.0.1:${port}/`)).body?.getReader()
+  await body?.read()
+  closeStreams()
+  await expect(body?.read()).rejects.toThrow('terminated')
+})
+
 const echo: RequestListener = async (message, response) => {
   let body = ''
   for await (const chunk of message) body += chunk

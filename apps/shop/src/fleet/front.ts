@@ -31,14 +31,20 @@ const ATTEMPTS = 3
 
 export interface Front {
   readonly listener: RequestListener
+  /** Ends the open event streams, such as that of the dashboard, so that the server can close. */
+  closeStreams(): void
   close(): void
 }
 
 export function createFront(next: () => Address | undefined, own: OwnRoute): Front {
   const agent = new Agent({ keepAlive: true })
+  const streams = new Set<ServerResponse>()
   return {
     listener: (message, response) => {
-      if (!own(message, response)) forward({ message, response, next, agent }, ATTEMPTS)
+      if (!own(message, response)) forward({ message, response, next, agent, streams }, ATTEMPTS)
+    },
+    closeStreams: () => {
+      for (const response of streams) response.destroy()
     },
     close: () => agent.destroy(),
   }
@@ -49,10 +55,11 @@ interface Exchange {
   readonly response: ServerResponse
   readonly next: () => Address | undefined
   readonly agent: Agent
+  readonly streams: Set<ServerResponse>
 }
 
 function forward(exchange: Exchange, attempts: number): void {
-  const { message, response, next, agent } = exchange
+  const { message, response, next, agent, streams } = exchange
   const address = next()
   if (address === undefined) {
     unavailable(exchange)
@@ -64,6 +71,9 @@ function forward(exchange: Exchange, attempts: number): void {
     response.writeHead(reply.statusCode ?? 502, endToEnd(reply.rawHeaders))
     reply.pipe(response)
     reply.on('error', () => response.destroy())
+    if (!reply.headers['content-type']?.startsWith('text/event-stream')) return
+    streams.add(response)
+    response.once('close', () => streams.delete(response))
   })
   onward.on('error', () => {
     // A request without a body and without an effect can be sent again, to another process.

@@ -66,7 +66,11 @@ export async function runFleet(
   lab.showFleet()
   const front = createFront(() => fleet.next(), lab.route)
   onStop(() => front.close())
-  return { settings, listener: front.listener, closeStreams: lab.close }
+  const closeStreams = () => {
+    lab.close()
+    front.closeStreams()
+  }
+  return { settings, listener: front.listener, closeStreams }
 }
 
 /** Opens the database after the processes were started. */

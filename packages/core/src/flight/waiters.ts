@@ -3,7 +3,7 @@
 // chosen (`dropGone`). A fill that is running goes on.
 
 import type { Events } from '../events.ts'
-import { type Clock, MOST_LATE_MS, type Timer } from '../ports/clock.ts'
+import { type Clock, isOverdue, type Timer } from '../ports/clock.ts'
 import { type FillTrace, type WaitTrace, waitTracing } from '../tracing.ts'
 import type { Caller, Resolution } from './resolution.ts'
 import { beginWait, endWait } from './traced-lookup.ts'
@@ -190,7 +190,7 @@ export class Waiters {
   }
 
   #setTimer(rt: FlightRuntime, endsAt: number, now: number): void {
-    const isLate = this.#timer !== undefined && this.#timerAt < now - MOST_LATE_MS
+    const isLate = this.#timer !== undefined && isOverdue(this.#timerAt, now)
     if (this.#timer !== undefined && this.#timerAt <= endsAt && !isLate) return
     this.#timer?.cancel()
     this.#timerAt = isLate ? now : endsAt

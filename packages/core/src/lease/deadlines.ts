@@ -1,7 +1,7 @@
 // Many deadlines on one timer. Most deadlines are cancelled before they are due, so a timer for
 // each of them would be wasted.
 
-import { type Clock, MOST_LATE_MS, type Timer } from '../ports/clock.ts'
+import { type Clock, isOverdue, type Timer } from '../ports/clock.ts'
 
 export interface Deadline {
   readonly at: number
@@ -39,7 +39,7 @@ export class Deadlines {
 
   #schedule(at: number): void {
     const now = this.#clock.now()
-    const isLate = this.#timerAt < now - MOST_LATE_MS
+    const isLate = isOverdue(this.#timerAt, now)
     if (at >= this.#timerAt && !isLate) return
     this.#timer?.cancel()
     this.#timerAt = isLate ? now : at

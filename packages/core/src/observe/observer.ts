@@ -20,6 +20,7 @@ import {
 } from './report-form.ts'
 import { type ReportedId, reportedKey } from './reported-key.ts'
 
+/** Options of `observe`. */
 export interface ObserverOptions {
   /** `false`: reports have hashes in place of keys, and no messages. Default `true`. */
   readonly showKeys?: boolean

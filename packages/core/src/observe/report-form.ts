@@ -32,6 +32,7 @@ export interface ReportedStats {
   readonly routes: Readonly<Record<string, Counts>>
 }
 
+/** The state of the store, as the process sees it. See `stats().store`. */
 export interface ReportedStore {
   readonly name: string
   readonly failures: number
@@ -59,6 +60,7 @@ export interface ReportedFlight extends ReportedId {
   readonly waiters: number
 }
 
+/** The last fill of a key by the process. */
 export interface LastFill {
   /** Wall-clock time, in ms since 1970. */
   readonly at: number
@@ -66,12 +68,14 @@ export interface LastFill {
   readonly reason: string
 }
 
+/** A key with its hits in the process. */
 export interface ReportedKey extends ReportedId {
   readonly hits: number
   /** The last fill by the process. `at` is 0 if it remembers none. */
   readonly fill: LastFill
 }
 
+/** A lock that the process holds. */
 export interface ReportedLock extends ReportedId {
   readonly fence: string
   readonly heldMs: number

@@ -9,6 +9,7 @@ const LONGEST_SHOWN = 240
 /** More than the longest `key` and `id`. */
 export const LONGEST_FIELD = 600
 
+/** A key in a report. */
 export interface ReportedId {
   /** The key for readers. */
   readonly key: string

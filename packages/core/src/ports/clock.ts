@@ -22,11 +22,15 @@ export interface Clock {
   setTimer(delayMs: number, callback: () => void): Timer
 }
 
+const MOST_LATE_MS = 1_000
+
 /**
- * If a timer is overdue by more than this, the machine was suspended. During a suspension the clock
- * advances and timers do not, so the code that set the timer sets it again.
+ * Whether a timer that was set for `dueAt` is overdue because the machine was suspended. During a
+ * suspension the clock advances and timers do not, so the code that set the timer sets it again.
  */
-export const MOST_LATE_MS = 1_000
+export function isOverdue(dueAt: number, now: number): boolean {
+  return dueAt < now - MOST_LATE_MS
+}
 
 /** A change of less than this between the two clocks is ignored as a rounding error. */
 const ROUNDING_MS = 10

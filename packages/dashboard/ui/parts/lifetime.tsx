@@ -27,6 +27,11 @@ export function Lifetime({ record, at, hasEntry }: LifetimeProps) {
         <span class="life-stale" style={{ width: share(staleWhileRevalidateMs) }} />
         <span class="life-now" style={{ left: share(Math.min(ageMs, wholeMs)) }} />
       </div>
+      <ul class="legend" aria-hidden="true">
+        <li data-colour="leaf">fresh</li>
+        {staleWhileRevalidateMs > 0 && <li data-colour="amber">served stale</li>}
+        <li data-colour="now">now</li>
+      </ul>
       <dl class="facts">
         <div>
           <dt>Since</dt>

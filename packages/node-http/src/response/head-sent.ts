@@ -1,5 +1,4 @@
-// Detects when the head of a response has been sent, whether an outer layer added a cookie, and
-// whether the response stays whole.
+// Detects when the head of a response has been sent, and whether the response may be shared.
 
 import type { ServerResponse } from 'node:http'
 import type { OriginEnd } from '@stampede/core/adapter'

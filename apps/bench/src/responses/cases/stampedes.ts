@@ -4,7 +4,8 @@ import { ok, unless, wrong } from '../../idempotency/verdict.ts'
 import type { Case } from '../case.ts'
 import type { Handler } from '../peer.ts'
 
-const SLOW_MS = 200
+/** Long enough for all requests to arrive during the first run, also on a busy machine. */
+const SLOW_MS = 1_000
 /** Long enough for a write to Redis that no response waits for. */
 export const SETTLED_MS = 100
 
