@@ -126,7 +126,7 @@ describe('the snippets of README and docs', () => {
       errors = (error as { stdout: string }).stdout
     }
     expect(errors).toBe('')
-  }, 120_000)
+  })
 })
 
 describe.each(pages.filter((each) => each.blocks.length > 0))('$page', ({ blocks: snippets }) => {
