@@ -37,6 +37,9 @@ import type { CacheAdapter, IdempotencyAdapter, Layer, RunningApp, Said } from '
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Observable, of } from 'rxjs'
 
+/** vitest.config.ts sets it for the project `nest11`. */
+const VERSION = process.env.STAMPEDE_TEST_NEST ?? '12'
+
 export const PLATFORMS = ['Express', 'Fastify'] as const
 export type Platform = (typeof PLATFORMS)[number]
 
@@ -257,7 +260,7 @@ function routesOf(
 const everyPath = (platform: Platform) => (platform === 'Express' ? ['', '*path'] : '*')
 
 const cacheOn = (platform: Platform): CacheAdapter => ({
-  name: `Nest on ${platform}`,
+  name: `Nest ${VERSION} on ${platform}`,
   refreshesOutside: true,
   writesLast: false,
   async start(options, handler, outside) {
@@ -314,7 +317,7 @@ class AnswerFilter extends BaseExceptionFilter {
 }
 
 const idempotencyOn = (platform: Platform): IdempotencyAdapter => ({
-  name: `Nest on ${platform}`,
+  name: `Nest ${VERSION} on ${platform}`,
   ways: Object.keys({ ...ways, ...moreWays }),
   odd: Object.keys(odd).filter((name) => name !== 'trailers'),
   async start({ rules, stampede, outside = [], inside = [], mounts = ['/'], visit }) {

@@ -18,7 +18,7 @@ const docs = FOLDERS.flatMap((folder) => {
   const path = new URL(`${folder}/`, ROOT)
   return existsSync(path) ? readdirSync(path).map((file) => `${folder}/${file}`) : []
 })
-const pages = ['README.md', ...docs]
+const pages = ['README.md', 'packages/nest/README.md', ...docs]
   .filter((page) => page.endsWith('.md'))
   .map((page) => ({ page, blocks: blocksOf(ROOT, page) }))
 const blocks = pages.flatMap((each) => each.blocks)
@@ -28,7 +28,14 @@ const fileOf = (name: string): string => `${name.replace(/[^\w]/g, '-')}.ts`
 const UNTYPED = ['express-session', 'on-headers']
 const TYPES = {
   extends: '../../tsconfig.check.json',
-  compilerOptions: { noUnusedLocals: false, noUnusedParameters: false },
+  compilerOptions: {
+    noUnusedLocals: false,
+    noUnusedParameters: false,
+    // As in apps of Nest.
+    erasableSyntaxOnly: false,
+    experimentalDecorators: true,
+    emitDecoratorMetadata: true,
+  },
   include: ['*.ts'],
 }
 
@@ -56,6 +63,16 @@ afterAll(async () => {
   await redis?.stop()
 })
 
+/** Matches like those of Express, for handlers of Nest: `@Get(path)`, with our decorator below. */
+function nestRoutesIn(code: string): [string, string, string, string][] {
+  const [, prefix = ''] = /^@Controller\('([^']+)'\)/m.exec(code) ?? []
+  const handlers = [...code.matchAll(/^ {2}@(Get|Post)\((?:'([^']+)')?\)\n {2}@.*$/gm)]
+  return handlers.map(([lines, verb = '', path]) => {
+    const route = ['', prefix, path].filter((part) => part !== undefined).join('/')
+    return [lines, 'nest', verb.toLowerCase(), route]
+  })
+}
+
 /**
  * Requests each route that a snippet declares, twice. A cached one is a hit then, and a repeat
  * of a POST is a replay.
@@ -64,7 +81,10 @@ async function requestRoutes(
   code: string,
   { names, servers }: Awaited<ReturnType<typeof createSetting>>,
 ): Promise<void> {
-  const routes = [...code.matchAll(/^(app|router)\.(get|post|put|use)\('(\/[^']*)'.*$/gm)]
+  const routes = [
+    ...code.matchAll(/^(app|router)\.(get|post|put|use)\('(\/[^']*)'.*$/gm),
+    ...nestRoutesIn(code),
+  ]
   if (servers.length === 0 && /^app\./m.test(code)) names.serve(names.app.listen(0))
   if (servers.length === 0 && /^router\./m.test(code))
     names.serve(new Koa().use(names.router.routes()).listen(0))
@@ -85,10 +105,10 @@ async function requestRoutes(
       const second = await ask()
       expect.soft(first.status, line).toBeLessThan(400)
       expect.soft(second.body, line).toBe(first.body)
-      if (verb === 'get' && /stampedeCache/.test(code))
+      if (verb === 'get' && /stampedeCache/i.test(code))
         // A client may have the whole response before its commit has ended.
         expect.soft(second.fields.get('cache-status'), line).toMatch(/hit|collapsed/)
-      if (/idempotency\(/.test(line))
+      if (/idempotency\(|@Idempotent\(/.test(line))
         expect.soft(second.fields.get('idempotency-replayed'), line).toBe('true')
     }
   }
@@ -106,7 +126,7 @@ describe('the snippets of README and docs', () => {
       errors = (error as { stdout: string }).stdout
     }
     expect(errors).toBe('')
-  }, 120_000)
+  })
 })
 
 describe.each(pages.filter((each) => each.blocks.length > 0))('$page', ({ blocks: snippets }) => {

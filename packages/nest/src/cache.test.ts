@@ -545,7 +545,7 @@ it('caches and refreshes an app of Nest that another Express app mounts', async 
   expect((await get(url)).cache).toMatch(HIT)
   await new Promise((resolve) => setTimeout(resolve, 60))
   await get(url)
-  await vi.waitFor(() => expect(a.runs).toBe(2))
+  await vi.waitFor(() => expect(a.runs).toBeGreaterThan(1))
   server.close()
   server.closeAllConnections()
   await nest.close()

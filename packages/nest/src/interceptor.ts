@@ -54,9 +54,9 @@ export function interceptorOf(
 }
 
 /**
- * If the handler does not run, the Observable emits `undefined` after the response, as for a handler
- * that uses `@Res()`. So outer interceptors finish. If it never completed, a timeout would fail
- * later. If it completed without a value, Nest would throw an EmptyError.
+ * If the handler does not run, the Observable emits `undefined` after the response, as for a
+ * handler that uses `@Res()`. So outer interceptors finish. If it never completed, a timeout would
+ * fail later. If it completed without a value, Nest would throw an EmptyError.
  */
 function run(
   visit: (visit: NestVisit) => void,

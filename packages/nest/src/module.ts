@@ -60,7 +60,7 @@ Module({})(StampedeModule)
 const FIX = 'pass { stampede: createStampede({ store }) }, or nothing'
 const MODULE: DynamicModule = { module: StampedeModule, global: true, exports: [STAMPEDE] }
 
-/** Nest calls `onApplicationShutdown` after the server has closed, on every provider that has it. */
+/** Nest calls `onApplicationShutdown` of a provider after the server has closed. */
 function moduleOf({ imports = [], inject = [], useFactory }: StampedeAsyncOptions): DynamicModule {
   const closer = (stampede: Stampede): OnApplicationShutdown => ({
     onApplicationShutdown: () => stampede.close(),

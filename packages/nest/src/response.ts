@@ -14,9 +14,9 @@ interface FastifyReply {
 }
 
 /**
- * Nest ends a response whose handler fails in the middle, so that it looks complete. Such a response
- * is broken off instead, as Express does. Nest 12 unsubscribes from an Observable whose client has
- * left, and never responds. Without an end, waiting requests would wait for `waitMs`.
+ * Nest ends a response whose handler fails in the middle, so that it looks complete. Such a
+ * response is broken off instead, as Express does. Nest 12 unsubscribes from an Observable whose
+ * client has left, and never responds. Without an end, waiting requests would wait for `waitMs`.
  */
 export function breakOff(
   handled: Observable<unknown>,

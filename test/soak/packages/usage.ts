@@ -12,6 +12,7 @@ import * as honoCache from '@stampede/hono'
 import * as koaCache from '@stampede/koa'
 import { createLocks, type Lease, LockError } from '@stampede/locks'
 import { stampedeMetrics } from '@stampede/metrics'
+import { Idempotent, StampedeCache, StampedeModule } from '@stampede/nest'
 import { stampedeFront } from '@stampede/node-http'
 import { RequestExchange } from '@stampede/node-http/adapter'
 import { instrumentStampede } from '@stampede/otel'
@@ -52,6 +53,9 @@ export function main(redis: Redis): Promise<number> {
   fastify().register(fastifyCache.stampedeCache({ stampede, ttlMs: 10 }))
   new Hono().use(honoCache.stampedeCache({ stampede, ttlMs: 10 }))
   new Koa().use(koaCache.stampedeCache({ stampede, ttlMs: 10 }))
+  StampedeModule.forRoot({ stampede })
+  StampedeCache({ ttlMs: 10 })(class Products {})
+  Idempotent({ scope })(class Payments {})
   stampedeFront(app, { stampede, ttlMs: 10 })
   stampedeMetrics({ stampede }).close()
   instrumentStampede()
@@ -64,6 +68,8 @@ export function main(redis: Redis): Promise<number> {
   expressCache.stampedeCache({ stampede, ttlMs: 'ten' })
   // @ts-expect-error
   koaCache.stampedeCache({ stampede, ttlMs: 'ten' })
+  // @ts-expect-error
+  StampedeCache({ ttlMs: 'ten' })
   // @ts-expect-error
   new ManualClock().advance('ten')
   return stampede.getOrSet('key', () => 42, { ttlMs: 10 })
