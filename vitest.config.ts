@@ -16,11 +16,12 @@ const CORE = 'packages/core/src/**/!(*.property).test.ts'
 /** Storms, leaks, long fuzzing and the simulation. They take minutes. Two at a time. */
 const SOAK = inFolders('fuzz', 'simulation', 'soak')
 
+const ALONE = ['older', 'demo', 'dashboard', 'site']
 /**
  * Contracts and attacks on other versions, fleets that take long, and pages in a browser. One at a
  * time.
  */
-const OLDER = [...inFolders('older', 'demo', 'dashboard'), 'test/**/*.versions.test.ts']
+const OLDER = [...inFolders(...ALONE), 'test/**/*.versions.test.ts']
 
 /**
  * Files that measure no time, or only bounds that a busy machine keeps, too. Three at a time,
@@ -87,12 +88,7 @@ export default defineConfig({
           ...common,
           name: 'redis',
           include: ['test/**/*.test.ts'],
-          exclude: [
-            '**/node_modules/**',
-            ...SOAK,
-            ...BESIDE,
-            ...inFolders('older', 'demo', 'dashboard'),
-          ],
+          exclude: ['**/node_modules/**', ...SOAK, ...BESIDE, ...inFolders(...ALONE)],
           globalSetup: ['./test/harness/global-setup.ts'],
           // Fleets measure time and count commands: one file at a time, and after the unit tier.
           fileParallelism: false,

@@ -21,8 +21,9 @@ const DOORS: Readonly<Record<string, string>> = {
     OnInner optionError OriginEnd OriginObserver OWN_FIELD OWN_FIELDS PartOfBody ReadLog
     ReadyReply Reply RequestBody RequestView responseError toHeaders warnOnce`,
   '@stampede/core/operator': `
-    AskedRequest entryFacts EntryFacts EventView FlightView namedKeys observe Observer
-    ProcessSnapshot PurgeView requestKey RequestKeys shownKey`,
+    AskedRequest entryFacts EntryFacts isReported LastFill namedKeys observe Observer ObserverOptions
+    ProcessReport PurgeView readReport ReportAdditions ReportedEvent ReportedFlight ReportedId
+    ReportedKey reportedKey ReportedLock ReportedStats ReportedStore requestKey RequestKeys shownKey`,
   '@stampede/core/store': `
     BeginReply BeginRequest choice Clock CommitReply checkListener CONFIRMED_FOR_MS contextOf driftMs durationMs Emitted EventHub Failure
     Fingerprints Finish FinishReply Grant groupOf Hold IdempotencyHooks IdempotencyStore
@@ -36,14 +37,14 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/node-http/adapter': `
     addAtHead applyFields AttemptWatch BodyCut canBreakOff captureResponse
     createDetachedPair createNodeCache createNodeIdempotency cutStream deferHead
-    DetachedPair discardRequestBody Dispatch enterOrigin fieldsOf forbidTransform
+      DetachedPair discardRequestBody Dispatch endsInTime enterOrigin exposeFields fieldsOf forbidTransform
     framedHeaders guardNotModified hasBody hasLeft hasRepeats HeadSent headSent
     hideConditionals IdempotentVisit isInsideOrigin isSendable isTakenOn isWrapped linesOf
     Layer LiveFeed liveHeaders liveStream missingDate MountOrder NodeFramework NodeVisit ParsedRequest readRequest
     readRequestBody redispatch RequestExchange RequestVisit rememberPeer rememberRawBody replyOf RequestAddress
     restoreFields Revalidation setsCookie shield storedHead takeRevalidation Tee TeeEnd
     teeStream unsendable watchAttempt watchHead watchLeft watchReads
-    writeReady writeReply`,
+    writeReady writeReply readForm readWebBody serverOf visitWeb WebRequest WebVisit`,
   '@stampede/redis': `
     RedisClient redisStore RedisStoreOptions`,
   '@stampede/redis/operator': `
@@ -54,6 +55,12 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/fastify': `
     Attempt CacheOptions idempotency IdempotencyOptions isRevalidation Mountable
     rememberRawBody stampedeCache strict`,
+  '@stampede/hono': `
+    Attempt CacheOptions idempotency IdempotencyOptions isRevalidation stampedeCache strict`,
+  '@stampede/nest': `
+    Attempt CacheOptions HttpRequest idempotency IdempotencyAttempt IdempotencyOptions Idempotent
+    InjectStampede InterceptorClass isRevalidation NestDecorator rememberRawBody STAMPEDE
+    StampedeAsyncOptions StampedeCache stampedeCache StampedeModule StampedeModuleOptions strict`,
   '@stampede/koa': `
     Attempt CacheOptions idempotency IdempotencyOptions isRevalidation rememberRawBody
     stampedeCache strict`,
@@ -103,7 +110,7 @@ describe.each(Object.entries(DOORS))('%s', (door, listed) => {
 })
 
 it('the list of entry points is complete', () => {
-  const names = 'core node-http redis express koa fastify locks metrics otel dashboard'
+  const names = 'core node-http redis express koa fastify hono nest locks metrics otel dashboard'
   for (const name of names.split(' ')) {
     const subpaths = Object.keys(JSON.parse(read(`packages/${name}/package.json`)).exports)
     const doors = subpaths.map((subpath) => `@stampede/${name}${subpath.slice(1)}`)

@@ -1,13 +1,13 @@
 // Runs a benchmark: installs the compared packages if needed, checks types, compiles, starts it.
-// Usage: node run.mjs <compare | paths | locks | idempotency | torture> [arguments]. With `check`,
-// it runs the tests of the bench instead.
+// Usage: node run.mjs <compare | paths | locks | idempotency | responses | torture> [arguments].
+// With `check`, it runs the tests of the bench instead.
 // @ts-check
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { installOnDemand } from '../../tools/on-demand.mjs'
 
 const HERE = fileURLToPath(new URL('.', import.meta.url))
-const PROGRAMS = ['compare', 'paths', 'locks', 'idempotency', 'torture']
+const PROGRAMS = ['compare', 'paths', 'locks', 'idempotency', 'responses', 'torture']
 
 const [program = ''] = process.argv.splice(2, 1)
 if (program !== 'check' && !PROGRAMS.includes(program)) {

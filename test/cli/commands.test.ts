@@ -83,6 +83,8 @@ describe('get', () => {
     ])
     const none = await run('get', 'other', '--json')
     expect([none.code, JSON.parse(none.out)]).toEqual([1, { records: [] }])
+    const noBody = await run('get', 'other', '--body', '--json')
+    expect(noBody).toMatchObject({ code: 1, out: none.out })
   })
 
   it('shows no control characters of a key', async () => {
@@ -153,25 +155,27 @@ describe('why', () => {
     expect(await answer(URL_A)).toMatch(/waits for the process that fills.* 0 processes waiting\.$/)
   })
 
-  it('says why the last response was not stored, from the events of the fleet', async () => {
-    const observer = observe(stampede)
-    const app = express().use(stampedeCache({ stampede, ttlMs: 60_000 }))
-    app.get('/a', (_request, response) => void response.cookie('a', 'b').send('mine'))
-    const listening = app.listen(0, '127.0.0.1')
-    await once(listening, 'listening')
-    try {
-      const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}/a`
-      await fetch(url)
-      const { id, ...snapshot } = observer.snapshot()
-      await store.operator.report(id, JSON.stringify(snapshot), 20_000)
-      const { out } = await run('why', url)
-      expect(out).toContain('could not be shared (set-cookie); hit-for-miss ends in')
-      expect(out).toMatch(/Last outcomes in the fleet:\n.*fill\.passed.*reason="set-cookie"/)
-    } finally {
-      observer.close()
-      listening.close()
-    }
-  })
+  it.each([true, false])(
+    'says why the last response was not stored, from reports with showKeys: %s',
+    async (showKeys) => {
+      const observer = observe(stampede, { showKeys })
+      const app = express().use(stampedeCache({ stampede, ttlMs: 60_000 }))
+      app.get('/a', (_request, response) => void response.cookie('a', 'b').send('mine'))
+      const listening = app.listen(0, '127.0.0.1')
+      await once(listening, 'listening')
+      try {
+        const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}/a`
+        await fetch(url)
+        await store.operator.report(observer.id, observer.reportText(), 20_000)
+        const { out } = await run('why', url)
+        expect(out).toContain('could not be shared (set-cookie); hit-for-miss ends in')
+        expect(out).toMatch(/Last outcomes in the fleet:\n.*fill\.passed.*reason="set-cookie"/)
+      } finally {
+        observer.close()
+        listening.close()
+      }
+    },
+  )
 
   it('says why the last run failed, and lists its events newest first', async () => {
     const observer = observe(stampede)
@@ -182,13 +186,13 @@ describe('why', () => {
     try {
       const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}/a`
       await fetch(url)
-      const { id, recent, ...snapshot } = observer.snapshot()
+      const { recent, ...rest } = observer.report()
       // The events of one millisecond, the first one first.
       const inOneMs = recent.map((event) => ({ ...event, at: recent[0]?.at }))
-      const report = JSON.stringify({ ...snapshot, recent: inOneMs })
-      await store.operator.report(id, report, 20_000)
+      const report = JSON.stringify({ ...rest, recent: inOneMs })
+      await store.operator.report(observer.id, report, 20_000)
       const { out } = await run('why', url)
-      expect(out).toMatch(/fill\.failed .*failure=500 "the status was 500"/)
+      expect(out).toMatch(/fill\.failed .*failure="500 the status was 500"/)
       const types = [...out.matchAll(/ago {2}([\w.-]+)/g)].map(([, type]) => type)
       expect(types.indexOf('fill.failed')).toBeLessThan(types.indexOf('fill.started'))
     } finally {
@@ -292,9 +296,10 @@ describe('locks', () => {
 describe('output about other processes', () => {
   it('has no control characters of their reports', async () => {
     const url = 'https://shop.example/a'
-    const { key: internalKey } = requestKey({ url })
-    const failed = { at: Date.now(), type: 'fill.failed', internalKey, error: 'no \x1b[31m' }
-    const report = { host: 'h\x1b[2J', pid: 1, recent: [{ ...failed, 'f\x9b2J': '\x9b2J' }] }
+    const { key: id } = requestKey({ url })
+    const fields = { failure: 'no \x1b[31m', 'f\x9b2J': '\x9b2J' }
+    const recent = [{ at: Date.now(), type: 'fill.failed', id, fields }]
+    const report = { id: 'r', host: 'h\x1b[2J', pid: 1, recent }
     await store.operator.report('r', JSON.stringify(report), 20_000)
     const { out } = await run('why', url)
     expect(out).toContain('no \\u001b[31m')
@@ -339,8 +344,7 @@ describe('top', () => {
     const filling = stampede.getOrSet('slow', () => slow.opened.then(() => 1), { ttlMs: 1_000 })
     await expect.poll(() => stampede.stats().active.leases).toBe(1)
     for (const observer of observers) {
-      const snapshot = observer.snapshot()
-      await store.operator.report(snapshot.id, JSON.stringify(snapshot), 20_000)
+      await store.operator.report(observer.id, observer.reportText(), 20_000)
       observer.close()
     }
     await store.operator.report('c', 'not json', 20_000)

@@ -23,7 +23,11 @@ describe('top on a terminal', () => {
 
   const report = (started: number) => {
     const stats = { hits: { l1: started }, fills: { started } }
-    return store.operator.report('a', JSON.stringify({ host: 'web', pid: 1, stats }), 20_000)
+    return store.operator.report(
+      'a',
+      JSON.stringify({ id: 'a', host: 'web', pid: 1, stats }),
+      20_000,
+    )
   }
 
   it('shows new reports with their rates, and leaves the screen as it was on q', async () => {

@@ -2,8 +2,11 @@
 import { cacheAdapterContract } from '@stampede/testkit'
 import { currentFrameworks, olderFrameworks } from '../harness/apps.ts'
 import { fastifyCache } from '../harness/fastify-apps.ts'
+import { honoCache } from '../harness/hono-apps.ts'
+import { nestCaches } from '../harness/nest-apps.ts'
 import { ofThisRun } from '../harness/versions.ts'
 
-for (const framework of ofThisRun([...currentFrameworks, fastifyCache], olderFrameworks)) {
+const current = [...currentFrameworks, fastifyCache, honoCache]
+for (const framework of ofThisRun(current, [...olderFrameworks, ...nestCaches])) {
   cacheAdapterContract(framework)
 }

@@ -5,10 +5,12 @@ import { redisStore } from '@stampede/redis'
 import { idempotencyAdapterContract } from '@stampede/testkit'
 import { Redis } from 'ioredis'
 import { fastifyIdempotency } from '../harness/fastify-apps.ts'
+import { honoIdempotency } from '../harness/hono-apps.ts'
 import {
   currentIdempotentFrameworks,
   olderIdempotentFrameworks,
 } from '../harness/idempotent-apps.ts'
+import { nestIdempotency } from '../harness/nest-apps.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 import { ofThisRun } from '../harness/versions.ts'
 
@@ -23,8 +25,8 @@ async function open() {
   return { a: store(), b: store() }
 }
 
-const current = [...currentIdempotentFrameworks, fastifyIdempotency]
-for (const framework of ofThisRun(current, olderIdempotentFrameworks)) {
+const current = [...currentIdempotentFrameworks, fastifyIdempotency, honoIdempotency]
+for (const framework of ofThisRun(current, [...olderIdempotentFrameworks, ...nestIdempotency])) {
   idempotencyAdapterContract(framework, { open })
 }
 

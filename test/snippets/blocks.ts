@@ -19,6 +19,9 @@ export function blocksOf(root: URL, page: string): Block[] {
 
 const IMPORT = /^import [\s\S]*? from '[^']+'.*$/gm
 
+/** The port of a program that readers start several times. */
+const ENV_PORT = 'Number(process.env.PORT ?? 3000)'
+
 const SERVE_FASTIFY = 'await $1.ready()\nserve(createServer($1.routing).listen(0))'
 
 /**
@@ -29,6 +32,7 @@ export function moduleOf({ name, code }: Block): string {
   const imports = [...code.matchAll(IMPORT)].map(([line]) => line)
   const body = code
     .replace(IMPORT, '')
+    .replace(ENV_PORT, '3000')
     .replace(/^((?:const \w+ = )?)(\S.*)\.listen\((?:3000|9464)\)/gm, '$1serve($2.listen(0))')
     .replace(/^await (\w+)\.listen\(\{ port: 3000 \}\)/gm, SERVE_FASTIFY)
     .trim()

@@ -46,7 +46,8 @@ export interface Rates {
 declare global {
   namespace Express {
     interface Request {
-      user: { readonly id: string }
+      user: { id: string }
+      session: { user?: string }
     }
   }
 }

@@ -54,6 +54,8 @@ beforeAll(async () => {
     'express',
     'koa',
     'fastify',
+    'hono',
+    '@hono/node-server',
     'ioredis',
     'prom-client',
     '@opentelemetry/api',
@@ -157,7 +159,7 @@ server.closeAllConnections()
   }
   const check = (name: string, output: string): void =>
     expect(output).toMatch(
-      /express|koa|fastify|node-http/.test(name) ? /Stampede; hit; ttl=\d/ : /./,
+      /express|koa|fastify|hono|node-http/.test(name) ? /Stampede; hit; ttl=\d/ : /./,
     )
   const env = () => ({ PORT: '0', REDIS_URL: redis.url })
 

@@ -6,14 +6,26 @@ const LIMITS = {
   dashboard: 20,
   express: 80,
   fastify: 76,
+  hono: 78,
   koa: 84,
   locks: 10.5,
   metrics: 5,
+  nest: 77,
   'node-http': 74,
   otel: 2,
   redis: 31,
 }
-const EXTERNAL = ['express', 'koa', 'fastify', 'ioredis', 'prom-client', '@opentelemetry/api']
+const EXTERNAL = [
+  'express',
+  'koa',
+  'fastify',
+  'hono',
+  '@nestjs/common',
+  'rxjs',
+  'ioredis',
+  'prom-client',
+  '@opentelemetry/api',
+]
 
 export default Object.entries(LIMITS).map(([name, kB]) => ({
   name: `@stampede/${name}`,

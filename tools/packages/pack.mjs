@@ -1,8 +1,9 @@
-// Packs every publishable package into a folder, as `npm publish` would.
+// Packs every publishable package into a folder, as `npm publish` would. Run as a program (`npm run
+// pack`), it writes to the folder `tarballs`.
 // @ts-check
 import { execFileSync } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const packages = fileURLToPath(new URL('../../packages/', import.meta.url))
@@ -30,4 +31,10 @@ export function packAll(destination) {
     tarball: join(destination, filename),
     files: files.map((/** @type {{ path: string }} */ { path }) => path),
   }))
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const folder = fileURLToPath(new URL('../../tarballs', import.meta.url))
+  mkdirSync(folder, { recursive: true })
+  for (const { tarball } of packAll(folder)) console.log(relative('', tarball))
 }

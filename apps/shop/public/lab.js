@@ -26,6 +26,9 @@ const PATH = '/api/products/7'
 const isNarrow = window.matchMedia('(max-width: 40rem)')
 const isStill = window.matchMedia('(prefers-reduced-motion: reduce)')
 
+const { content } = document.querySelector('#lane')
+for (const lane of document.querySelectorAll('.lane')) lane.append(content.cloneNode(true))
+
 /** @param {any} about the body of /api/lab/stats @param {() => void} onDone after each run */
 export function startLab(about, onDone) {
   const fleet = about?.fleet ?? null

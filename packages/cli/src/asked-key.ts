@@ -1,24 +1,16 @@
 // The keys that the arguments of `get` and `why` name.
 
 import { type AskedRequest, namedKeys } from '@stampede/core/operator'
-import { list, text, type Values } from './command.ts'
+import { list, type Options, text, type Values } from './command.ts'
 import { UsageError } from './errors.ts'
 
-export const REQUEST_OPTIONS = {
-  host: { type: 'string' },
-  query: { type: 'string' },
-  vary: { type: 'string', multiple: true },
-  header: { type: 'string', multiple: true },
-  cookies: { type: 'string' },
-} as const
-
-export const REQUEST_HELP = [
+export const REQUEST_OPTIONS: Options = [
   ['--host NAME', 'the Host of the request, if it is not that of the URL'],
   ['--query RULE', 'the option query of stampedeCache: page,size or ignore:utm_source'],
-  ['--vary NAME[:VALUE]', 'the option vary, with the value of the request; may be repeated'],
-  ['--header NAME:VALUE', 'another field of the request; may be repeated'],
+  ['--vary NAME[:VALUE]', 'the option vary, with the value of the request', 'may be repeated'],
+  ['--header NAME:VALUE', 'another field of the request', 'may be repeated'],
   ['--cookies RULE', 'the option cookies: ignore, or key:NAME'],
-] as const
+]
 
 export function isUrl(name: string): boolean {
   return /^https?:\/\//.test(name)

@@ -15,12 +15,18 @@ export interface Invocation {
   readonly terminal: Terminal
 }
 
+/**
+ * The options as `--help` shows them. `--name` is a flag, and `--name VALUE` takes a value. Other
+ * lines are only shown.
+ */
+export type Options = ReadonlyArray<
+  readonly [option: string, meaning: string, repeats?: 'may be repeated']
+>
+
 export interface Command {
   readonly summary: string
   readonly usage: string
-  /** One line for each option, for `--help`. */
-  readonly help: ReadonlyArray<readonly [option: string, meaning: string]>
-  readonly options: NonNullable<ParseArgsConfig['options']>
+  readonly options: Options
   run(invocation: Invocation): Promise<ExitCode>
 }
 
@@ -36,4 +42,15 @@ export function flag(values: Values, name: string): boolean {
 export function list(values: Values, name: string): readonly string[] {
   const value = values[name]
   return Array.isArray(value) ? value : []
+}
+
+/** The options for `parseArgs`. */
+export function parsedOptions(options: Options): NonNullable<ParseArgsConfig['options']> {
+  const parsed = options.flatMap(([option, , repeats]) => {
+    const [, name, value] = /^--(\w+)( .+)?$/.exec(option) ?? []
+    if (name === undefined) return []
+    const type = value === undefined ? ('boolean' as const) : ('string' as const)
+    return [[name, { type, multiple: repeats !== undefined }]] as const
+  })
+  return Object.fromEntries(parsed)
 }

@@ -9,7 +9,7 @@ it('counts a stale entry in place of a failure as a request that was served', as
     bypasses: { method: 1 },
     stale: { revalidate: 4, 'soft-timeout': 1, 'origin-queue': 0, 'if-error': 2 },
   }
-  const reports = async () => new Map([['a', JSON.stringify({ stats })]])
+  const reports = async () => new Map([['a', JSON.stringify({ id: 'a', stats })]])
   const [report] = await readProcesses({ operator: { reports } } as unknown as StampedeStore)
   expect(report).toMatchObject({ requests: 14, hits: 10, stale: 7 })
 })

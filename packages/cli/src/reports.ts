@@ -1,16 +1,12 @@
-// The reports of the fleet's processes. A report is a ProcessSnapshot as JSON, or the report of a
-// dashboard. It may come from any version, so each field is read with care.
+// The reports of the fleet's processes, and the counters that are shown.
 
 import type { StampedeStore } from '@stampede/core'
-import { groupOf } from '@stampede/core/store'
-
-export interface ReportedEvent {
-  /** Wall-clock time of the process, in ms since the Unix epoch. */
-  readonly at: number
-  readonly type: string
-  readonly internalKey: string
-  readonly [field: string]: unknown
-}
+import {
+  isReported,
+  type ProcessReport,
+  type ReportedEvent,
+  readReport,
+} from '@stampede/core/operator'
 
 export interface Counted {
   readonly requests: number
@@ -24,31 +20,25 @@ export interface Counted {
   readonly l1Bytes: number
 }
 
-export interface ProcessReport extends Counted {
-  readonly id: string
+export interface ProcessView
+  extends Counted,
+    Pick<ProcessReport, 'id' | 'uptimeMs' | 'flights' | 'hotKeys' | 'recent'> {
   readonly name: string
-  readonly uptimeMs: number
   readonly isStoreAvailable: boolean
-  readonly flights: ReadonlyArray<{
-    readonly key: string
-    readonly internalKey: string
-    readonly state: string
-    readonly ageMs: number
-    readonly waiters: number
-  }>
-  readonly hotKeys: ReadonlyArray<{ readonly key: string; readonly hits: number }>
-  readonly recent: readonly ReportedEvent[]
 }
 
-export async function readProcesses(store: StampedeStore): Promise<ProcessReport[]> {
-  const reports = await store.operator.reports()
-  return [...reports]
-    .flatMap(([id, text]) => parsed(id, text) ?? [])
+export type EventView = ReportedEvent & { readonly process: string }
+
+export async function readProcesses({ operator }: StampedeStore): Promise<ProcessView[]> {
+  const reports = [...(await operator.reports()).values()].flatMap((text) => readReport(text) ?? [])
+  return reports
+    .filter(({ bye }) => !bye)
+    .map(viewOf)
     .sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
 /** The sum over the fleet. */
-export function totalOf(processes: readonly ProcessReport[]): Counted {
+export function totalOf(processes: readonly ProcessView[]): Counted {
   const sum = (name: keyof Counted) => processes.reduce((all, each) => all + each[name], 0)
   return {
     requests: sum('requests'),
@@ -64,80 +54,43 @@ export function totalOf(processes: readonly ProcessReport[]): Counted {
 }
 
 /** The latest events about a key and its variants in the whole fleet, newest first. */
-export function eventsOf(processes: readonly ProcessReport[], key: string): ReportedEvent[] {
-  const group = groupOf(key)
+export function eventsOf(processes: readonly ProcessView[], key: string): EventView[] {
+  const isOurs = isReported(key)
   return (
     processes
       // The sort is stable. So events of one process within one millisecond keep their order.
       .flatMap(({ recent, name }) =>
         recent.toReversed().map((event) => ({ ...event, process: name })),
       )
-      .filter(({ internalKey }) => groupOf(internalKey) === group)
+      .filter(({ id }) => isOurs(id))
       .sort((a, b) => b.at - a.at)
   )
 }
 
-/** The failure in the field `failure` of an event. Undefined for the value of another field. */
-export function failureIn(value: unknown): { status: number; message: string } | undefined {
-  const { status, message } = bag(value)
-  return status === undefined ? undefined : { status: amount(status), message: text(message) }
-}
+const sumOf = (counts: Readonly<Record<string, number>>): number =>
+  Object.values(counts).reduce((sum, each) => sum + each, 0)
 
-type Bag = Readonly<Record<string, unknown>>
-
-const bag = (value: unknown): Bag =>
-  typeof value === 'object' && value !== null ? (value as Bag) : {}
-const amount = (value: unknown): number => (Number.isFinite(value) ? Number(value) : 0)
-const list = (value: unknown): Bag[] => (Array.isArray(value) ? value.map(bag) : [])
-const text = (value: unknown): string => (typeof value === 'string' ? value : '')
-const total = (values: Bag): number =>
-  Object.values(values).reduce<number>((sum, each) => sum + amount(each), 0)
-
-function parsed(id: string, report: string): ProcessReport | undefined {
-  let snapshot: Bag
-  try {
-    snapshot = bag(JSON.parse(report))
-  } catch {
-    return undefined
-  }
-  const stats = bag(snapshot.stats)
-  const [hits, fills, origin] = [bag(stats.hits), bag(stats.fills), bag(stats.origin)]
+function viewOf(report: ProcessReport): ProcessView {
+  const { id, host, pid, uptimeMs, flights, hotKeys, recent } = report
+  const { hits, misses, bypasses, stale, waits, fills, origin, l1, store } = report.stats
   // `hits` has no stale entries in place of a late or failed run.
-  const stale = bag(stats.stale)
-  const served = amount(hits.l1) + amount(hits.l2) + total(stale) - amount(stale.revalidate)
+  const served = hits.l1 + hits.l2 + sumOf(stale) - (stale.revalidate ?? 0)
   return {
     id,
-    name: `${text(snapshot.host) || '?'}:${amount(snapshot.pid)}`,
-    uptimeMs: amount(snapshot.uptimeMs),
-    requests: served + amount(stats.misses) + total(bag(stats.bypasses)),
+    name: `${host || '?'}:${pid}`,
+    uptimeMs,
+    requests: served + misses + sumOf(bypasses),
     hits: served,
-    misses: amount(stats.misses),
-    stale: total(stale),
-    waits: amount(bag(stats.waits).started),
-    fills: amount(fills.started),
-    fenced: amount(fills.fenced),
-    savedMs: amount(origin.savedMs),
-    l1Bytes: amount(bag(stats.l1).bytes),
-    isStoreAvailable: bag(stats.store).available !== false,
-    flights: list(snapshot.flights).map((flight) => ({
-      key: text(flight.key),
-      internalKey: text(flight.internalKey),
-      state: text(flight.state),
-      ageMs: amount(flight.ageMs),
-      waiters: amount(flight.waiters),
-    })),
-    hotKeys: list(snapshot.hotKeys).map((hot) => ({ key: text(hot.key), hits: amount(hot.hits) })),
-    recent: list(snapshot.recent).map(eventOf),
-  }
-}
-
-/** In the report of a dashboard, `id` is the internal key, and `fields` has the other fields. */
-function eventOf({ id, fields, ...event }: Bag): ReportedEvent {
-  return {
-    ...event,
-    ...bag(fields),
-    at: amount(event.at),
-    type: text(event.type),
-    internalKey: text(event.internalKey ?? id),
+    misses,
+    stale: sumOf(stale),
+    waits: waits.started ?? 0,
+    fills: fills.started ?? 0,
+    fenced: fills.fenced ?? 0,
+    savedMs: origin.savedMs ?? 0,
+    l1Bytes: l1.bytes ?? 0,
+    isStoreAvailable: store.available,
+    flights,
+    hotKeys,
+    recent,
   }
 }

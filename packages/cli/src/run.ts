@@ -1,29 +1,20 @@
 // Finds the command in the arguments, runs it, and turns errors into messages and exit codes.
 
 import { parseArgs } from 'node:util'
-import type { Command } from './command.ts'
+import { type Command, type Options, parsedOptions, text, type Values } from './command.ts'
 import { COMMANDS } from './commands/index.ts'
 import { EXIT, type ExitCode, exitCodeOf, UsageError } from './errors.ts'
 import { readUrl, type Settings } from './fleet.ts'
 import { pairs } from './format.ts'
 import type { Terminal } from './terminal.ts'
 
-const COMMON = {
-  redis: { type: 'string' },
-  prefix: { type: 'string' },
-  timeout: { type: 'string' },
-  sentinel: { type: 'string' },
-  json: { type: 'boolean' },
-  help: { type: 'boolean', short: 'h' },
-} as const
-
-const COMMON_HELP = [
+const COMMON: Options = [
   ['--redis URL', 'the fleet’s Redis; default REDIS_URL, then redis://127.0.0.1:6379'],
   ['--prefix TEXT', 'the prefix of redisStore; default stampede'],
   ['--sentinel NAME', 'the URL is that of a Sentinel, and NAME is the name of the master'],
   ['--timeout MS', 'how long to wait for a reply; for doctor: for all replies; default 5000'],
   ['--json', 'print JSON'],
-] as const
+]
 
 /** Never rejects. */
 export async function run(args: readonly string[], terminal: Terminal): Promise<ExitCode> {
@@ -53,25 +44,25 @@ async function runCommand(args: readonly string[], terminal: Terminal): Promise<
   if (command === undefined) {
     throw new UsageError(`unknown command ${name}; use one of ${Object.keys(COMMANDS).join(', ')}`)
   }
-  const { values, positionals } = parseArgs({
+  const { values, positionals: names } = parseArgs({
     args: args.slice(1),
-    options: { ...COMMON, ...command.options },
+    options: {
+      ...parsedOptions([...COMMON, ...command.options]),
+      help: { type: 'boolean', short: 'h' },
+    },
     allowPositionals: true,
   })
   if (values.help === true) {
     terminal.print({ usage: command.usage }, () => helpOf(command))
     return EXIT.ok
   }
-  const settings = readSettings(values, terminal)
-  return command.run({ values: values as never, names: positionals, settings, terminal })
+  const settings = readSettings(values as Values, terminal)
+  return command.run({ values: values as Values, names, settings, terminal })
 }
 
 const MAX_TIMEOUT_MS = 60_000
 
-function readSettings(
-  values: { redis?: unknown; prefix?: unknown; timeout?: unknown; sentinel?: unknown },
-  { env }: Terminal,
-): Settings {
+function readSettings(values: Values, { env }: Terminal): Settings {
   const timeoutMs = Number(values.timeout ?? 5_000)
   if (!Number.isInteger(timeoutMs) || timeoutMs < 10 || timeoutMs > MAX_TIMEOUT_MS) {
     throw new UsageError(`--timeout: received ${values.timeout}; use 10 to ${MAX_TIMEOUT_MS} ms`)
@@ -81,7 +72,7 @@ function readSettings(
     url: readUrl(String(values.redis ?? env.REDIS_URL ?? 'redis://127.0.0.1:6379')),
     prefix: String(values.prefix ?? 'stampede'),
     timeoutMs,
-    sentinel: values.sentinel as string | undefined,
+    sentinel: text(values, 'sentinel'),
     secret: STAMPEDE_SECRET,
     encryptionKeys: STAMPEDE_ENCRYPTION_KEYS.split(',').filter((key) => key !== ''),
   }
@@ -95,7 +86,7 @@ function overview(): string[] {
     ...indented(list),
     '',
     'Options of every command:',
-    ...indented(COMMON_HELP),
+    ...indented(COMMON),
     '',
     'stampede COMMAND --help has the options of a command.',
     'Exit codes: 0 done, 1 a problem was found or nothing was found, 2 wrong arguments,',
@@ -103,10 +94,11 @@ function overview(): string[] {
   ]
 }
 
-function helpOf({ usage, summary, help }: Command): string[] {
-  return [`Usage: ${usage}`, '', summary, '', ...indented([...help, ...COMMON_HELP])]
+function helpOf({ usage, summary, options }: Command): string[] {
+  return [`Usage: ${usage}`, '', summary, '', ...indented([...options, ...COMMON])]
 }
 
-function indented(list: ReadonlyArray<readonly [string, string]>): string[] {
-  return pairs(list).map((line) => `  ${line}`)
+function indented(list: Options): string[] {
+  const rows = list.map(([name, ...text]) => [name, text.join('; ')] as const)
+  return pairs(rows).map((line) => `  ${line}`)
 }

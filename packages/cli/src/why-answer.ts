@@ -1,8 +1,8 @@
 // The sentence that answers "why is this URL, or is it not, served from the cache?".
 
+import type { ReportedEvent } from '@stampede/core/operator'
 import { duration } from './format.ts'
 import { freshForMs, leaseText, purgeText, type RecordView } from './records.ts'
-import { failureIn, type ReportedEvent } from './reports.ts'
 
 export interface Findings {
   readonly url: string
@@ -61,7 +61,7 @@ function recordReason({ info }: RecordView, events: readonly ReportedEvent[]): s
   const { passForMs, lease, failure } = info ?? {}
   if (passForMs !== undefined) {
     const passed = events.find(({ type }) => type === 'fill.passed')
-    const reason = passed === undefined ? '' : ` (${String(passed.reason)})`
+    const reason = passed === undefined ? '' : ` (${passed.fields.reason})`
     return `runs the handler, because the last response could not be shared${reason}; hit-for-miss ends in ${duration(passForMs)}`
   }
   if (failure !== undefined) {
@@ -91,9 +91,9 @@ function absenceReason({ prefix, record, events, otherUrl }: Findings): string {
 function reasonOfEvent(event: ReportedEvent): string | undefined {
   switch (event.type) {
     case 'fill.passed':
-      return `the last response was not stored (${String(event.reason)})`
+      return `the last response was not stored (${event.fields.reason})`
     case 'fill.failed':
-      return `the last run of the handler failed (${failureText(event)})`
+      return `the last run of the handler failed (${event.fields.failure ?? 'its process did not report the failure'})`
     case 'fill.fenced':
       return 'the store refused the last response, because of a purge or a newer lease,'
     case 'fill.abandoned':
@@ -105,9 +105,4 @@ function reasonOfEvent(event: ReportedEvent): string | undefined {
     default:
       return undefined
   }
-}
-
-function failureText({ failure }: ReportedEvent): string {
-  const { message, status } = failureIn(failure) ?? {}
-  return message || String(status ?? failure ?? 'its process did not report the failure')
 }

@@ -33,14 +33,15 @@ export const ERROR_CODES = {
   ERR_LOCK_ABORTED: "the caller's `signal` was aborted, or the locks were closed",
 } as const
 
+/** A code of `ERROR_CODES`. */
 export type StampedeErrorCode = keyof typeof ERROR_CODES
 
-/** A code of `ERROR_CODES`. */
 /**
  * Base class of all errors that Stampede throws. Test `error.code`, because it never changes and
  * the message may.
  */
 export class StampedeError extends Error {
+  /** The case in which the error occurs, a key of `ERROR_CODES`. */
   readonly code: StampedeErrorCode
 
   constructor(code: StampedeErrorCode, message: string, options?: ErrorOptions) {
@@ -81,6 +82,7 @@ export function unknownReply(store: string, operation: string, problem: string):
   return new StampedeError('ERR_STAMPEDE_STORE_UNAVAILABLE', `${store} ${operation}: ${problem}`)
 }
 
+/** The error for a response that cannot be sent, or that ended before it was complete. */
 export function responseError(problem: string): StampedeError {
   return new StampedeError('ERR_STAMPEDE_RESPONSE', problem)
 }

@@ -22,6 +22,7 @@ export type Emitted<E extends AnyEvent> = E extends { readonly fence: unknown }
   ? Omit<E, 'internalKey' | 'fence'> & { readonly fence: string }
   : Omit<E, 'internalKey'>
 
+/** Sends events to listeners and to the diagnostics channel, and counts them. */
 export class EventHub<E extends AnyEvent> {
   readonly #channel = channel(EVENT_CHANNEL)
   readonly #listeners = new Map<string, Set<(event: E) => void>>()
@@ -68,8 +69,8 @@ function published<E extends AnyEvent>(emitted: AnyEvent, name = shownKey(emitte
   return (fence === undefined ? event : { ...event, fence: publicFence(fence) }) as AnyEvent as E
 }
 
-/** A listener that throws must not change the request that the event is about. */
-function callSafely<E>(listener: (event: E) => void, event: E): void {
+/** A listener of the app that throws must not change the request that it is called for. */
+export function callSafely<E>(listener: (event: E) => void, event: E): void {
   try {
     listener(event)
   } catch (error) {

@@ -16,7 +16,7 @@ import { warnOnce } from './warnings.ts'
 export interface CacheOptions<Native = unknown, NativeResponse = unknown>
   extends CacheRules<Native, NativeResponse> {
   /** The Stampede that has the entries. Default: a new one with a memory store. */
-  stampede?: Stampede
+  stampede?: Stampede | undefined
 }
 
 /** A response cache, as an adapter uses it. */

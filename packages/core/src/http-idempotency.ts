@@ -10,7 +10,7 @@ import { createStampede, idempotencyOf, type Stampede } from './stampede.ts'
 /** Options of `idempotency`. */
 export interface IdempotencyOptions<Native = unknown> extends IdempotencyRules<Native> {
   /** The Stampede whose store has the records. Default: a new one with a memory store. */
-  stampede?: Stampede
+  stampede?: Stampede | undefined
 }
 
 /** Idempotency keys, as an adapter uses them. */

@@ -1,13 +1,20 @@
 // Exports of @stampede/core/operator: what tools for operators need, such as a dashboard.
 
 export { type EntryFacts, entryFacts, type PurgeView } from './observe/entry-facts.ts'
+export { type Observer, type ObserverOptions, observe } from './observe/observer.ts'
 export {
-  type EventView,
-  type FlightView,
-  type Observer,
-  observe,
-  type ProcessSnapshot,
-} from './observe/observer.ts'
+  type LastFill,
+  type ProcessReport,
+  type ReportAdditions,
+  type ReportedEvent,
+  type ReportedFlight,
+  type ReportedKey,
+  type ReportedLock,
+  type ReportedStats,
+  type ReportedStore,
+  readReport,
+} from './observe/report-form.ts'
+export { isReported, type ReportedId, reportedKey } from './observe/reported-key.ts'
 export {
   type AskedRequest,
   namedKeys,

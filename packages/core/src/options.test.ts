@@ -68,9 +68,15 @@ describe('checkNames()', () => {
     )
   })
 
-  it('does not suggest an option that the function does not have', () => {
-    for (const name of ['maxAge', 'swr', 'grace', 'store'])
-      expect(refusal(() => checkNames('f', { [name]: 5 }, ['query']))).toContain('known options')
+  it.each([
+    ['maxAge', 'ttlMs is an option of stampedeCache and getOrSet'],
+    ['stale', 'staleWhileRevalidateMs is an option of stampedeCache and getOrSet'],
+    ['store', 'store is an option of createStampede'],
+    ['keyPrefix', 'prefix is an option of the store: redisStore(redis, { prefix })'],
+  ])('says where %s belongs if the function has no such option', (name, fix) => {
+    expect(refusal(() => checkNames('f', { [name]: 5 }, ['state', 'query']))).toBe(
+      `f.${name}: received 5; there is no such option; ${fix}`,
+    )
   })
 
   it.each(['compress', 'constructor', 'toString', ''])(

@@ -19,26 +19,76 @@ export function checkNames(where: string, options: unknown, known: readonly stri
   }
   for (const name of Object.keys(options)) {
     if (known.includes(name)) continue
-    const near = nearest(name, known)
-    const guess =
-      near === undefined ? `known options: ${known.join(', ')}` : `did you mean ${near}?`
-    const fix = meantBy(name, known) ?? guess
+    const fix = meantBy(name, known)
     throw optionError(`${where}.${name}`, (options as Bag)[name], `there is no such option; ${fix}`)
   }
   return options as Bag
 }
 
-/** Names of options in other caches, with the option of ours and how to use it. */
-const FOREIGN: ReadonlyMap<string, readonly [name: string, use: string]> = new Map([
-  ['maxage', ['ttlMs', 'ttlMs, in milliseconds']],
-  ['swr', ['staleWhileRevalidateMs', 'staleWhileRevalidateMs, in milliseconds']],
-  ['grace', ['staleIfErrorMs', 'staleIfErrorMs, in milliseconds']],
-  ['store', ['stampede', 'stampede: createStampede({ store })']],
-])
+/** Names that other libraries have for one option. */
+interface Foreign {
+  /** In lower case, without hyphens and underscores. */
+  readonly names: readonly string[]
+  /** Options of ours, and how to use them. The first one that the function has counts. */
+  readonly ours: ReadonlyArray<readonly [name: string, use?: string]>
+  /** The fix for a function that has none of them. */
+  readonly elsewhere: string
+}
 
-function meantBy(name: string, known: readonly string[]): string | undefined {
-  const [ours = '', use] = FOREIGN.get(name.toLowerCase().replace(/[-_]/g, '')) ?? []
-  return known.includes(ours) ? `use ${use}` : undefined
+const FOREIGN: readonly Foreign[] = [
+  {
+    names: [
+      ...['ttl', 'maxage', 'expire', 'expires', 'expiry', 'expiration', 'expiresin', 'duration'],
+      ...['lifetime', 'cachetime'],
+    ],
+    ours: [['ttlMs'], ['retentionMs'], ['leaseMs']],
+    elsewhere: 'ttlMs is an option of stampedeCache and getOrSet',
+  },
+  {
+    names: ['swr', 'stale', 'stalettl', 'stalewhilerevalidate'],
+    ours: [['staleWhileRevalidateMs']],
+    elsewhere: 'staleWhileRevalidateMs is an option of stampedeCache and getOrSet',
+  },
+  {
+    names: ['grace', 'graceperiod', 'staleiferror'],
+    ours: [['staleIfErrorMs']],
+    elsewhere: 'staleIfErrorMs is an option of stampedeCache and getOrSet',
+  },
+  {
+    names: ['timeout', 'timeoutms'],
+    ours: [['originTimeoutMs'], ['commandTimeoutMs'], ['waitMs'], ['maxHoldMs']],
+    elsewhere: 'originTimeoutMs is an option of stampedeCache and getOrSet',
+  },
+  {
+    names: ['store'],
+    ours: [['stampede', 'stampede: createStampede({ store })']],
+    elsewhere: 'store is an option of createStampede',
+  },
+  {
+    names: ['redis', 'redisclient', 'client'],
+    ours: [
+      ['store', 'store: redisStore(redis)'],
+      ['stampede', 'stampede: createStampede({ store: redisStore(redis) })'],
+    ],
+    elsewhere: 'pass it to the store: createStampede({ store: redisStore(redis) })',
+  },
+  {
+    names: ['prefix', 'keyprefix', 'namespace'],
+    ours: [['prefix', 'prefix']],
+    elsewhere: 'prefix is an option of the store: redisStore(redis, { prefix })',
+  },
+]
+
+/** Says which option is probably meant, or lists the known ones. */
+function meantBy(name: string, known: readonly string[]): string {
+  const near = nearest(name, known)
+  const plain = name.toLowerCase().replace(/[-_]/g, '')
+  const foreign = FOREIGN.find(({ names }) => names.includes(plain))
+  const mine = foreign?.ours.find(([option]) => known.includes(option))
+  const isNear = foreign === undefined || mine?.[0] === near
+  if (near !== undefined && isNear) return `did you mean ${near}?`
+  if (mine !== undefined) return `use ${mine[1] ?? `${mine[0]}, in milliseconds`}`
+  return foreign?.elsewhere ?? `known options: ${known.join(', ')}`
 }
 
 /**
@@ -59,6 +109,9 @@ export type Readers = Readonly<Record<string, Reader>>
 
 /** The type of the options that a table of readers has checked. */
 export type ReadBy<R extends Readers> = { readonly [Name in keyof R]: ReturnType<R[Name]> }
+
+/** Options that are all set. */
+export type Defined<T> = { readonly [Name in keyof T]-?: Exclude<T[Name], undefined> }
 
 /** Checks an object of options with a table that has one reader per option. */
 export function readOptions<R extends Readers>(
@@ -100,6 +153,7 @@ export function number<T>(fallback: T, rule: NumberRule): Reader<number | T> {
   }
 }
 
+/** A reader of an option that is a duration in ms, of at least `minMs`. */
 export function durationMs<T>(fallback: T, minMs = 0): Reader<number | T> {
   return number(fallback, { min: minMs, max: LONGEST_MS, unit: 'milliseconds' })
 }

@@ -22,7 +22,7 @@ type Target =
    * A path with all queries and variants, on one host or on all hosts. Case, percent-encoding and a
    * slash at the end do not matter.
    */
-  | { path: string; host?: string }
+  | { path: string; host?: string | undefined }
   /** All paths that match a pattern such as `/products/:id` or `/files/*rest`. */
   | { route: string }
   /** All entries with this tag. */
@@ -37,7 +37,7 @@ type NameOf<All, T> = Exclude<All extends unknown ? keyof All : never, keyof T>
 /** Options of `stampede.purge`. */
 export interface PurgeOptions {
   /** Makes the entries stale instead of dropping them. Default false. */
-  soft?: boolean
+  soft?: boolean | undefined
 }
 
 const WHERE = 'purge'

@@ -1,6 +1,7 @@
 // The options of createStampede with their types, defaults and checks.
 
 import { optionError } from './errors.ts'
+import { callSafely } from './event-hub.ts'
 import type { IdempotencyConfig } from './idempotency/idempotency-runtime.ts'
 import type { L1Limits } from './l1/l1.ts'
 import { memoryStore } from './memory/memory-store.ts'
@@ -19,40 +20,53 @@ import type { StampedeStore } from './ports/store.ts'
 /** Options of `createStampede`. All durations are in ms. */
 export interface StampedeOptions {
   /** The store that all processes share. Default `memoryStore()`, for one process. */
-  store?: StampedeStore
+  store?: StampedeStore | undefined
   /**
    * Bounds of the memory for entries in this process (L1). Default 64 MiB, 10 000 entries, and 1
    * MiB per entry. With `memoryStore()`, the store itself is this memory and has its own
    * `maxBytes`.
    */
-  l1?: { maxBytes?: number; maxEntries?: number; maxEntryBytes?: number }
+  l1?:
+    | {
+        maxBytes?: number | undefined
+        maxEntries?: number | undefined
+        maxEntryBytes?: number | undefined
+      }
+    | undefined
   /**
    * After a response that cannot be shared, requests of its key do not wait for each other for this
    * time (hit-for-miss). Default 10 000.
    */
-  passMs?: number
+  passMs?: number | undefined
   /**
    * How long the failure of a run is shared. It is shared only if other requests waited for that
    * run. Default 1 000.
    */
-  failureBackoffMs?: number
+  failureBackoffMs?: number | undefined
   /**
    * Limit of simultaneous runs of the origin without a lease in this process. Such runs happen
    * while the store is unavailable and after `waitMs`. Further requests wait for a slot, within
    * their `waitMs`. Default 64.
    */
-  originConcurrency?: number
+  originConcurrency?: number | undefined
   /**
    * Secrets for idempotency keys. `secret` is the HMAC key for hashes of keys, scopes and requests,
    * so that a reader of the store cannot guess them. `encryptionKeys` encrypt the stored responses.
    * The first one encrypts new responses. Each secret is a string of at least 32 characters, the
    * same in all processes. Default: none.
    */
-  idempotency?: { secret?: string; encryptionKeys?: readonly string[] }
+  idempotency?: { secret?: string; encryptionKeys?: readonly string[] | undefined } | undefined
+  /**
+   * Gets the promise of each task that may go on after its response: lookups with their fills,
+   * commits and refreshes, and purges by unsafe requests. The promises never reject. For platforms
+   * that freeze the process after a response, for example `waitUntil` of `@vercel/functions`. It is
+   * called in the async context of the request that starts the task. Default: none.
+   */
+  waitUntil?: ((promise: Promise<unknown>) => void) | undefined
   /** A clock, for tests. */
-  clock?: Clock
+  clock?: Clock | undefined
   /** A function that returns numbers from 0 to 1 instead of `Math.random`, for tests. */
-  random?: () => number
+  random?: (() => number) | undefined
 }
 
 /** `StampedeOptions` after the checks, with all defaults. */
@@ -63,6 +77,7 @@ export interface StampedeConfig {
   readonly failureBackoffMs: number
   readonly originConcurrency: number
   readonly idempotency: IdempotencyConfig
+  readonly waitUntil: StampedeOptions['waitUntil']
   readonly clock: Clock
   readonly random: () => number
 }
@@ -80,14 +95,19 @@ const OPTIONS = {
   failureBackoffMs: durationMs(1_000),
   originConcurrency: number(64, { min: 1, max: 1_000_000, unit: 'runs at a time' }),
   idempotency: readIdempotency,
+  waitUntil: callback<(promise: Promise<unknown>) => void>(),
   clock: readClock,
   random: callback<() => number>(),
 } satisfies Record<keyof StampedeOptions, Reader>
 
 /** Checks the options and adds the defaults. Throws `ERR_STAMPEDE_OPTION`. */
 export function readStampedeOptions(options?: StampedeOptions): StampedeConfig {
-  const { random = Math.random, ...read } = readOptions('createStampede', options, OPTIONS)
-  return { ...read, random }
+  const {
+    random = Math.random,
+    waitUntil,
+    ...read
+  } = readOptions('createStampede', options, OPTIONS)
+  return { ...read, random, waitUntil: waitUntil && ((task) => callSafely(waitUntil, task)) }
 }
 
 function readIdempotency(where: string, value: unknown): IdempotencyConfig {

@@ -51,6 +51,7 @@ export interface StampedeStats {
   readonly unleased: { readonly running: number; readonly queued: number }
   /** Purges that this process received. */
   readonly purges: { readonly hard: number; readonly soft: number }
+  /** The state of the store, as this process sees it. */
   readonly store: {
     readonly name: string
     /** Operations that failed. */

@@ -97,11 +97,17 @@ export interface IdempotencyTrace extends Traced {
 
 /** The context objects of each tracing channel, by the channel's name. */
 export interface TracingContexts {
+  /** A request or call, from its lookup in memory to its entry, or to the reason for none. */
   'stampede:lookup': LookupTrace
+  /** A run of the handler or factory, and the commit of its result. */
   'stampede:fill': FillTrace
+  /** A wait for a run of another request or of another process. */
   'stampede:wait': WaitTrace
+  /** A refresh of an entry in the background. */
   'stampede:refresh': RefreshTrace
+  /** A call that acquires a lock. */
   'stampede:lock': LockTrace
+  /** A request or job with an idempotency key. */
   'stampede:idempotency': IdempotencyTrace
 }
 
@@ -118,6 +124,7 @@ export const lookupTracing: Tracing<LookupTrace> = tracing('stampede:lookup')
 export const fillTracing: Tracing<FillTrace> = tracing('stampede:fill')
 export const waitTracing: Tracing<WaitTrace> = tracing('stampede:wait')
 export const refreshTracing: Tracing<RefreshTrace> = tracing('stampede:refresh')
+/** The tracing channel `stampede:lock`. */
 export const lockTracing: Tracing<LockTrace> = tracing('stampede:lock')
 export const idempotencyTracing: Tracing<IdempotencyTrace> = tracing('stampede:idempotency')
 

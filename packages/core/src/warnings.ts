@@ -21,6 +21,7 @@ export const WARNING_CODES = {
   STAMPEDE_EVICTION: 'Redis may evict idempotency records',
 } as const
 
+/** A code of `WARNING_CODES`. */
 export type StampedeWarningCode = keyof typeof WARNING_CODES
 
 /** Texts that this process has emitted. Their number is small, because no text has a key. */

@@ -72,16 +72,14 @@ export class Dashboard<Native> {
       case '/api/fleet':
         return json(req, () => this.#reader.read())
       case '/api/locks':
-        return json(req, () => locksView(this.#operator, params.get('cursor') ?? ''))
+        return json(req, () =>
+          locksView(this.#reporter.observer.operator, params.get('cursor') ?? ''),
+        )
       case '/api/key':
         return this.#key(req, params.get('key') ?? '')
       default:
         return assetAt(path.slice(1)) && file(req, path.slice(1))
     }
-  }
-
-  get #operator() {
-    return this.#reporter.observer.operator
   }
 
   #stream(req: IncomingMessage, res: ServerResponse): void | Promise<void> {
@@ -97,8 +95,7 @@ export class Dashboard<Native> {
     }
     return json(req, async () => {
       await this.#reader.read()
-      const { stampede } = this.#config
-      return keyView(stampede, this.#operator, this.#reader.heard(), this.#reporter.fills, asked)
+      return keyView(this.#config.stampede, this.#reporter.observer, this.#reader.heard(), asked)
     })
   }
 

@@ -1,10 +1,9 @@
 // Reads the reports of the fleet, at most once per interval for all viewers of this process.
 // Without a viewer, nothing is read.
 
+import { type ProcessReport, readReport } from '@stampede/core/operator'
 import { reportEveryMs, systemClock } from '@stampede/core/store'
 import { type FleetView, fleetView, type GoneView, type Heard } from './fleet-view.ts'
-import { readReport } from './report.ts'
-import type { ProcessReport } from './report-shape.ts'
 import type { Reporter } from './reporter.ts'
 
 /** How long the page shows a process that is gone. */
@@ -47,7 +46,7 @@ export class FleetReader {
       ...rest,
       goneForMs: now - since,
     }))
-    return fleetView(this.#reporter.id, heard, {
+    return fleetView(this.#reporter.observer.id, heard, {
       gone: gone.filter(({ goneForMs }) => goneForMs <= GONE_FOR_MS),
       ...(this.#error !== undefined && { storeError: this.#error }),
     })
@@ -90,7 +89,7 @@ export class FleetReader {
     const live = new Set<string>()
     for (const report of reports) {
       const { id } = report
-      if (id === this.#reporter.id) continue
+      if (id === this.#reporter.observer.id) continue
       if (report.bye) this.#lose(report, true, now)
       else live.add(id)
       if (report.bye || this.#known.get(id)?.report.at === report.at) continue

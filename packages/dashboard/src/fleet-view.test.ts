@@ -1,15 +1,15 @@
+import { type ProcessReport, readReport } from '@stampede/core/operator'
 import { describe, expect, it } from 'vitest'
 import { fleetView, type Heard } from './fleet-view.ts'
 import { BUCKET_MS } from './history.ts'
-import { readReport } from './report.ts'
-import { type ProcessReport, readProcessReport } from './report-shape.ts'
 
 const NOW = Math.floor(Date.now() / BUCKET_MS) * BUCKET_MS
 
 /** A report with defaults for all parts that the test does not name. */
 function heard(id: string, parts: object, silentMs = 0): Heard {
-  const report = readProcessReport({ id, host: id, pid: 1, at: Date.now() - silentMs, ...parts })
-  return { report, silentMs }
+  const known = { id, host: id, pid: 1, at: Date.now() - silentMs }
+  const report = readReport(JSON.stringify({ ...known, ...parts }))
+  return { report: report as ProcessReport, silentMs }
 }
 
 const view = (...all: Heard[]) => fleetView('a', all, { gone: [] })

@@ -1,8 +1,8 @@
 // The fleet as the page shows it, and how it is made from the reports of the processes.
 
+import type { ProcessReport, ReportedEvent, ReportedKey } from '@stampede/core/operator'
 import { reportEveryMs } from '@stampede/core/store'
 import { BUCKET_MS, BUCKETS, type HistoryView, SERIES, type Series } from './history.ts'
-import type { ProcessReport, ReportedEvent, ReportedKey } from './report-shape.ts'
 import { routesOf, sum, type Totals, totalsOf } from './totals.ts'
 
 export interface ProcessView {
@@ -209,7 +209,7 @@ function historyOf(heard: readonly Heard[]): FleetView['history'] {
   for (const history of histories) {
     const shift = Math.round((endAt - history.endAt) / BUCKET_MS)
     for (const name of SERIES) {
-      const values = history.series[name]
+      const values = history.series[name] ?? []
       used = Math.max(used, values.length + shift)
       for (const [at, value] of values.entries()) {
         const to = BUCKETS - values.length - shift + at

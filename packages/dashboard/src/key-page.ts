@@ -4,15 +4,16 @@ import type { Stampede } from '@stampede/core'
 import {
   type EntryFacts,
   entryFacts,
+  isReported,
+  type LastFill,
   namedKeys,
+  type Observer,
+  type ReportedFlight,
   requestKey,
   shownKey,
 } from '@stampede/core/operator'
-import { groupOf, type RecordInfo, type StoreOperator } from '@stampede/core/store'
+import type { RecordInfo } from '@stampede/core/store'
 import { type FleetView, type Heard, nameOf } from './fleet-view.ts'
-import type { LastFill, LastFills } from './last-fills.ts'
-import type { ProcessReport } from './report-shape.ts'
-import { shower } from './shown.ts'
 
 /** The stored entry without its body, which may be private. */
 export interface StoredView extends Omit<EntryFacts, 'body'> {
@@ -34,7 +35,7 @@ export interface KeyView {
   /** Whether a frame is stored that this process cannot decode. */
   readonly isUnreadable: boolean
   /** Flights of this key, by process. */
-  readonly flights: ReadonlyArray<ProcessReport['flights'][number] & { readonly process: string }>
+  readonly flights: ReadonlyArray<ReportedFlight & { readonly process: string }>
   /** Events of this key, newest first. */
   readonly events: FleetView['events']
   /** Why the key was filled the last time, if a process still knows it. */
@@ -47,13 +48,12 @@ export const LONGEST_KEY = 8_192
 /** `asked`: a URL, a key of the application, or an internal key. */
 export async function keyView(
   stampede: Stampede,
-  operator: StoreOperator,
+  observer: Observer,
   heard: readonly Heard[],
-  fills: LastFills,
   asked: string,
 ): Promise<KeyView> {
   const { candidates, bypass } = candidatesFor(asked)
-  const infos = await Promise.all(candidates.map((key) => operator.inspect(key)))
+  const infos = await Promise.all(candidates.map((key) => observer.operator.inspect(key)))
   const at = Math.max(
     0,
     infos.findIndex((info) => info !== undefined),
@@ -62,7 +62,7 @@ export async function keyView(
   const info = infos[at]
   const facts = info && (await entryFacts(stampede, info))
   const events = eventsFor(internalKey, heard)
-  const lastFill = lastFillOf(internalKey, heard, fills)
+  const lastFill = lastFillOf(internalKey, heard, observer)
   return {
     asked,
     internalKey,
@@ -103,15 +103,8 @@ function withoutBody({ body, ...facts }: EntryFacts): StoredView {
   return { ...facts, bodyBytes: body.byteLength }
 }
 
-/** Whether an id of a report is that of the key, or of a variant of it. */
-function isOf(internalKey: string): (id: string) => boolean {
-  const group = groupOf(internalKey)
-  const hashed = [internalKey, group].map((key) => shower(false)('', key).id)
-  return (id) => groupOf(id) === group || hashed.includes(id)
-}
-
 function flightsOf(internalKey: string, heard: readonly Heard[]): KeyView['flights'] {
-  const isOurs = isOf(internalKey)
+  const isOurs = isReported(internalKey)
   return heard.flatMap(({ report }) =>
     report.flights
       .filter(({ id }) => isOurs(id))
@@ -121,7 +114,7 @@ function flightsOf(internalKey: string, heard: readonly Heard[]): KeyView['fligh
 
 /** A purge of a tag, path or route has that target as its key, so it is not among these events. */
 function eventsFor(internalKey: string, heard: readonly Heard[]): KeyView['events'] {
-  const isOurs = isOf(internalKey)
+  const isOurs = isReported(internalKey)
   return heard
     .flatMap(({ report }) =>
       report.recent
@@ -138,16 +131,16 @@ function eventsFor(internalKey: string, heard: readonly Heard[]): KeyView['event
 function lastFillOf(
   internalKey: string,
   heard: readonly Heard[],
-  fills: LastFills,
+  observer: Observer,
 ): KeyView['lastFill'] {
-  const isOurs = isOf(internalKey)
+  const isOurs = isReported(internalKey)
   const reported = heard.flatMap(({ report }) => {
     const hot = report.hotKeys.filter(({ id }) => isOurs(id)).map(({ fill }) => fill)
     const granted = report.recent.filter(({ id, type }) => type === 'lease.granted' && isOurs(id))
     const seen = granted.map(({ at, fields }) => ({ at, reason: String(fields.reason) }))
     return [...hot, ...seen].map((fill) => ({ ...fill, process: nameOf(report) }))
   })
-  const own = fills.of(internalKey)
+  const own = observer.lastFill(internalKey)
   const [self] = heard
   if (own && self) reported.push({ ...own, process: nameOf(self.report) })
   return reported.filter(({ at }) => at > 0).sort((a, b) => b.at - a.at)[0]

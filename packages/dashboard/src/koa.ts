@@ -6,10 +6,15 @@ import { type DashboardOptions, readDashboardOptions } from './options.ts'
 
 /** The parts of a Koa context that the dashboard uses. */
 export interface KoaContext {
+  /** The request of Node. */
   readonly req: IncomingMessage
+  /** The response of Node. */
   readonly res: ServerResponse
+  /** The URL as received, with the path of the mount. */
   readonly originalUrl: string
+  /** The request of Koa. */
   readonly request: object
+  /** The dashboard sets it to `false`, because it writes the response itself. */
   respond?: boolean | undefined
 }
 

@@ -1,30 +1,25 @@
 // Locks of this process for its report: the counters, and the leases that it holds.
 
-import type { shower } from './shown.ts'
+import { type ReportAdditions, reportedKey } from '@stampede/core/operator'
 
 /** The methods of `createLocks(...)` that the dashboard calls. */
 export interface WatchedLocks {
+  /** Counters and current sizes, for the report. */
   stats(): object
+  /** Calls `listener` for each event. Returns a function that removes the listener. */
   on?(type: '*', listener: (event: LockEventView) => void): () => void
 }
 
 /** An event of a lock. */
 export interface LockEventView {
+  /** A key of `LOCK_EVENTS`. */
   readonly type: string
+  /** The key of the lock, without the option `prefix`. */
   readonly key: string
+  /** Name of the lock in the store. */
   readonly internalKey: string
+  /** The fence of the lease. A quorum lock has none. */
   readonly fence?: unknown
-}
-
-export interface LocksReport {
-  readonly stats: object
-  /** Oldest first. */
-  readonly held: ReadonlyArray<{
-    readonly key: string
-    readonly id: string
-    readonly fence: string
-    readonly heldMs: number
-  }>
 }
 
 /** Limit of the leases in memory. A process with more locks shows the newest ones. */
@@ -47,14 +42,15 @@ export class LockWatch {
     this.#stop = locks.on?.('*', (event) => this.#see(event))
   }
 
-  report(show: ReturnType<typeof shower>): LocksReport {
+  /** Its leases are those held now, oldest first. */
+  report(showKeys: boolean): ReportAdditions['locks'] {
     const now = performance.now()
     const held = [...this.#held.values()].map(({ key, internalKey, fence, since }) => ({
-      ...show(key, internalKey),
+      ...reportedKey(internalKey, showKeys, key),
       fence,
       heldMs: Math.round(now - since),
     }))
-    return { stats: this.#locks.stats(), held }
+    return { stats: { ...this.#locks.stats() }, held }
   }
 
   close(): void {

@@ -6,6 +6,7 @@ import { optionError, readOptions, unchecked } from '@stampede/core/store'
 import { type Admits, type Authorize, readAuthorize } from './admission.ts'
 import type { WatchedLocks } from './lock-watch.ts'
 
+/** Options of `stampedeDashboard` and `stampedeDashboardKoa`. */
 export interface DashboardOptions<Native = IncomingMessage> {
   /** The Stampede of this process, from `createStampede`. */
   stampede: Stampede
@@ -16,14 +17,14 @@ export interface DashboardOptions<Native = IncomingMessage> {
    */
   authorize: Authorize<Native>
   /** The locks of this process, from `createLocks`. */
-  locks?: WatchedLocks
+  locks?: WatchedLocks | undefined
   /**
    * Path of the dashboard, such as `/dashboard`, if the framework does not remove it from the URL.
    * Default: none, for `app.use('/dashboard', ...)`.
    */
-  path?: string
+  path?: string | undefined
   /** Whether reports have keys and URLs. `false`: they have hashes instead. Default `true`. */
-  showKeys?: boolean
+  showKeys?: boolean | undefined
 }
 
 export interface DashboardConfig<Native> {

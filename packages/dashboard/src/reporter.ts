@@ -2,14 +2,10 @@
 // Reports of a fleet cost the store at most five commands a second (reportEveryMs).
 
 import type { Stampede } from '@stampede/core'
-import { type Observer, observe } from '@stampede/core/operator'
+import { type Observer, observe, type ProcessReport } from '@stampede/core/operator'
 import { reportEveryMs, systemClock, type Timer } from '@stampede/core/store'
 import { BUCKET_MS, History } from './history.ts'
-import { LastFills } from './last-fills.ts'
 import { LockWatch, type WatchedLocks } from './lock-watch.ts'
-import { ownReport, type ReportParts, writeReport } from './report.ts'
-import type { ProcessReport } from './report-shape.ts'
-import { shower } from './shown.ts'
 
 /** A process counts as gone if this many of its reports are missing. */
 const MISSED_REPORTS = 3
@@ -26,26 +22,26 @@ export interface ReporterOptions {
 
 export class Reporter {
   readonly observer: Observer
-  readonly id: string
   /** Number of processes that report, as of the last report. */
   processes = 1
   readonly #options: ReporterOptions
   readonly #history: History
-  readonly fills: LastFills
   readonly #locks: LockWatch | undefined
-  readonly #show: ReturnType<typeof shower>
   readonly #timers = new Map<string, Timer>()
   #isClosed = false
 
   constructor(options: ReporterOptions) {
     const { stampede, locks, showKeys } = options
     this.#options = options
-    this.observer = observe(stampede)
-    this.id = this.observer.snapshot().id
     this.#history = new History(stampede.stats())
-    this.fills = new LastFills(stampede)
     this.#locks = locks && new LockWatch(locks)
-    this.#show = shower(showKeys)
+    this.observer = observe(stampede, {
+      showKeys,
+      add: () => ({
+        history: this.#history.view(),
+        locks: this.#locks?.report(showKeys) ?? { stats: {}, held: [] },
+      }),
+    })
     this.#after('report', 0, () => this.#report())
     this.#sampleLater()
   }
@@ -57,7 +53,7 @@ export class Reporter {
 
   /** The current state of this process. */
   own(): ProcessReport {
-    return ownReport(this.#parts())
+    return this.observer.report()
   }
 
   /** Ends the reports, and removes this process from the dashboards of the others. */
@@ -67,14 +63,13 @@ export class Reporter {
     if (!wasOpen) return
     const { id, pid, host, at } = this.own()
     const bye = JSON.stringify({ id, pid, host, at, bye: true })
-    await this.observer.operator.report(this.id, bye, BYE_MS).catch(() => 0)
+    await this.observer.operator.report(id, bye, BYE_MS).catch(() => 0)
   }
 
   #stop(): void {
     this.#isClosed = true
     for (const timer of this.#timers.values()) timer.cancel()
     this.#locks?.close()
-    this.fills.stop()
     this.observer.close()
   }
 
@@ -83,8 +78,8 @@ export class Reporter {
     // A new process in the fleet makes the reports of the others rarer, by less than a half.
     const ttlMs = MISSED_REPORTS * everyMs + SPARE_MS
     try {
-      const { operator } = this.observer
-      this.processes = await operator.report(this.id, writeReport(this.#parts()), ttlMs)
+      const { operator, id } = this.observer
+      this.processes = await operator.report(id, this.observer.reportText(), ttlMs)
     } catch {
       // The store is unavailable: its state is in the next report that arrives.
     }
@@ -110,17 +105,5 @@ export class Reporter {
       else run()
     })
     this.#timers.set(name, timer)
-  }
-
-  #parts(): ReportParts {
-    return {
-      observer: this.observer,
-      history: this.#history.view(),
-      locks: this.#locks?.report(this.#show),
-      fills: this.fills,
-      show: this.#show,
-      showKeys: this.#options.showKeys,
-      at: systemClock.wallNow(),
-    }
   }
 }

@@ -1,6 +1,6 @@
 // Sums of the counters of all processes.
 
-import type { ReportedStats } from './report-shape.ts'
+import type { ReportedStats } from '@stampede/core/operator'
 
 /** The counters of a process without its routes and without the state of its store. */
 export type Totals = Omit<ReportedStats, 'routes' | 'store'>

@@ -131,6 +131,18 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     expect(hosts).toEqual(['https://public.test:444', 'http://shop.test:8080'])
   })
 
+  test('does not capture a response whose handler destroys it right after its end', async () => {
+    const { ends } = fill()
+    const app = quiet().use(stampedeCache())
+    app.get('/', (_req, res) => {
+      res.send('Error: no stock')
+      res.destroy(new Error('no stock'))
+    })
+    await using server = await serve(app)
+    await rawRequest(server.port)
+    expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'incomplete' })
+  })
+
   test('sends a stored response without running the handler', async () => {
     core.script = (exchange) => exchange.send(HIT)
     const handler = vi.fn()

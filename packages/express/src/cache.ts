@@ -6,7 +6,7 @@ import { createNodeCache, MountOrder, type NodeFramework } from '@stampede/node-
 import type { Application, Request, Response } from 'express'
 import { addressOf } from './address.ts'
 import { layersOf } from './layers.ts'
-import type { Middleware } from './middleware.ts'
+import type { Middleware, Uncalled } from './middleware.ts'
 import { routeOf } from './route-pattern.ts'
 import { shareShape } from './share-shape.ts'
 
@@ -20,6 +20,7 @@ import { shareShape } from './share-shape.ts'
  */
 export function stampedeCache<Req extends Request = Request>(
   options?: CacheOptions<Req, Response>,
+  ..._uncalled: Uncalled
 ): Middleware {
   const cache = createHttpCache<Req, Response>(options)
   const visit = createNodeCache(cache, FRAMEWORK)

@@ -6,7 +6,7 @@ import { createNodeIdempotency, MountOrder } from '@stampede/node-http/adapter'
 import type { Request } from 'express'
 import { addressOf } from './address.ts'
 import { layersOf } from './layers.ts'
-import type { Middleware } from './middleware.ts'
+import type { Middleware, Uncalled } from './middleware.ts'
 import { shareShape } from './share-shape.ts'
 
 declare global {
@@ -28,6 +28,7 @@ declare global {
  */
 export function idempotency<Req extends Request = Request>(
   options: IdempotencyOptions<Req>,
+  ..._uncalled: Uncalled
 ): Middleware {
   const visit = createNodeIdempotency(createHttpIdempotency<Req>(options))
   const order = new MountOrder('idempotency')

@@ -11,10 +11,13 @@ interface Router {
 /** A layer of a router. Express 4 and 5 have these properties, without documenting them. */
 interface RouterLayer {
   readonly handle?: { readonly name: string; readonly length: number; readonly stack?: unknown }
-  readonly route?: {
-    readonly methods: Readonly<Record<string, boolean>>
-    readonly stack: readonly RouterLayer[]
-  }
+  /** A string if the router is an app of `connect`, such as `vite.middlewares`. */
+  readonly route?: Route | string
+}
+
+interface Route {
+  readonly methods: Readonly<Record<string, boolean>>
+  readonly stack: readonly RouterLayer[]
 }
 
 /**
@@ -37,7 +40,7 @@ export function layersOf(
 function layersIn(stack: unknown, self: object, methods: readonly string[]): Layer[] {
   if (!Array.isArray(stack)) return []
   return (stack as readonly RouterLayer[]).flatMap(({ handle, route }): Layer[] => {
-    if (route !== undefined) {
+    if (typeof route === 'object') {
       if (route.stack.some((each) => each.handle === self)) return ['self', 'other-route']
       const handled = methods.some((method) => route.methods[method.toLowerCase()])
       return [handled || route.methods._all ? 'route' : 'other-route']

@@ -1,4 +1,4 @@
-// The type of a middleware that an Express app mounts.
+// Types of what an Express app mounts.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
@@ -12,3 +12,10 @@ export type Middleware = (
   res: ServerResponse,
   next: (error?: unknown) => void,
 ) => void
+
+/**
+ * Further arguments, of which there are none. TypeScript rejects `app.use(stampedeCache)` by them:
+ * a mounted function gets a response and `next`, which are not `never`. The type of the first
+ * parameter is not enough, because error handlers get an `any` there.
+ */
+export type Uncalled = readonly never[]

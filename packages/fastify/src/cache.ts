@@ -6,7 +6,7 @@ import { createHttpCache } from '@stampede/core/adapter'
 import { createNodeCache, deferHead } from '@stampede/node-http/adapter'
 import type { FastifyRequest } from 'fastify'
 import { addressOf } from './address.ts'
-import { checkCalled, exposeFields, type Mountable, mountable } from './mount.ts'
+import { checkCalled, type Mountable, mountable, withFields } from './mount.ts'
 
 /**
  * Returns a plugin that caches responses to GET and HEAD. On a miss, one request runs the handler.
@@ -30,7 +30,7 @@ export function stampedeCache<Req extends FastifyRequest = FastifyRequest>(
     // All instances of an app have the same server.
     if (!isMounted) cache.mountedIn(server.server)
     isMounted = true
-    const next = exposeFields(reply, done)
+    const next = withFields(reply, done)
     visit({
       req,
       res: reply.raw,

@@ -5,7 +5,7 @@ import { createHttpIdempotency } from '@stampede/core/adapter'
 import { createNodeIdempotency } from '@stampede/node-http/adapter'
 import type { FastifyRequest } from 'fastify'
 import { addressOf } from './address.ts'
-import { checkCalled, exposeFields, type Mountable, mountable } from './mount.ts'
+import { checkCalled, type Mountable, mountable, withFields } from './mount.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -33,7 +33,7 @@ export function idempotency<Req extends FastifyRequest = FastifyRequest>(
     visit({
       req: request.raw,
       res: reply.raw,
-      next: exposeFields(reply, done),
+      next: withFields(reply, done),
       native: request as Req,
       address: addressOf(request),
       // Fastify leaves the body undefined if no parser has read it.

@@ -1,6 +1,7 @@
 // Mounts a hook in Fastify: for an instance by `register`, or for a route by its hook options.
 
 import { optionError } from '@stampede/core/adapter'
+import { exposeFields } from '@stampede/node-http/adapter'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 
 type Done = (error?: Error) => void
@@ -34,16 +35,11 @@ export function mountable(name: string, stage: 'onRequest' | 'preHandler', hook:
   })
 }
 
-/**
- * Sets the fields of earlier hooks on the raw response, where a reply of the cache keeps them. The
- * returned function removes them again and goes on, because a handler may still change them.
- */
-export function exposeFields(reply: FastifyReply, done: Done): (error?: unknown) => void {
-  const { raw } = reply
-  const added = Object.entries(reply.getHeaders()).filter(([name]) => !raw.hasHeader(name))
-  for (const [name, value] of added) if (value !== undefined) raw.setHeader(name, value)
+/** Exposes the fields of earlier hooks until the returned function goes on. */
+export function withFields(reply: FastifyReply, done: Done): (error?: unknown) => void {
+  const hide = exposeFields(reply.raw, reply.getHeaders())
   return (error) => {
-    for (const [name] of added) raw.removeHeader(name)
+    hide()
     done(error as Error | undefined)
   }
 }

@@ -376,6 +376,54 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'incomplete' })
   })
 
+  test('gives up a handler that never returns 30 s after its client left', async () => {
+    const { ends } = fill()
+    let arrived: (ctx: Koa.Context) => void = () => {}
+    const arrival = new Promise<Koa.Context>((resolve) => {
+      arrived = resolve
+    })
+    const koa = app(stampedeCache(), (ctx) => {
+      arrived(ctx)
+      return new Promise(() => {})
+    })
+    await using server = await serve(koa.callback())
+    const client = startRequest(server.port, ['GET / HTTP/1.1', 'Host: a'])
+    const ctx = await arrival
+    vi.useFakeTimers({ toFake: ['setTimeout'] })
+    try {
+      const closed = once(ctx.res, 'close')
+      client.destroy()
+      await closed
+      vi.advanceTimersByTime(30_000)
+      expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'incomplete' })
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
+  test.each<[string, Handler]>([
+    [
+      'ctx.body',
+      (ctx) => {
+        ctx.body = 'Error: no stock'
+        ctx.res.destroy()
+      },
+    ],
+    [
+      'ctx.res.end()',
+      (ctx) => {
+        ctx.respond = false
+        ctx.res.end('Error: no stock')
+        ctx.res.destroy(new Error('no stock'))
+      },
+    ],
+  ])('does not store a response that the handler destroys after %s', async (_, handler) => {
+    const { ends } = fill()
+    await using server = await serve(app(stampedeCache(), handler).callback())
+    await rawRequest(server.port)
+    expect(await ends[0]).toMatchObject({ type: 'not-captured' })
+  })
+
   test('does not store a response on which an outer middleware sets a cookie afterwards', async () => {
     const { ends } = fill()
     const outer = async (ctx: Koa.Context, next: Koa.Next) => {

@@ -15,6 +15,7 @@ import { addressOf } from './address.ts'
 import { KoaExchange } from './koa-exchange.ts'
 import { isSeen } from './koa-reply.ts'
 import { layersOf } from './layers.ts'
+import type { Uncalled } from './uncalled.ts'
 
 /**
  * Returns a middleware that caches responses to GET and HEAD. On a miss, one request runs the next
@@ -24,7 +25,10 @@ import { layersOf } from './layers.ts'
  * @example
  * router.get('/products', stampedeCache({ ttlMs: 10_000 }), listProducts)
  */
-export function stampedeCache(options?: CacheOptions<Koa.Context, Koa.Response>): Koa.Middleware {
+export function stampedeCache(
+  options?: CacheOptions<Koa.Context, Koa.Response>,
+  ..._uncalled: Uncalled
+): Koa.Middleware {
   const cache = createHttpCache<Koa.Context, Koa.Response>(options)
   const order = new MountOrder('stampedeCache')
   // Not async, so that a hit creates no promise. If this function throws, Koa turns the exception

@@ -6,6 +6,7 @@ import { MountOrder } from '@stampede/node-http/adapter'
 import type Koa from 'koa'
 import { createKoaIdempotentExchange } from './koa-idempotent-exchange.ts'
 import { layersOf } from './layers.ts'
+import type { Uncalled } from './uncalled.ts'
 
 declare module 'koa' {
   interface ExtendableContext {
@@ -22,7 +23,10 @@ declare module 'koa' {
  * @example
  * router.post('/payments', auth, idempotency({ scope: (ctx) => ctx.state.user.id }), createPayment)
  */
-export function idempotency(options: IdempotencyOptions<Koa.Context>): Koa.Middleware {
+export function idempotency(
+  options: IdempotencyOptions<Koa.Context>,
+  ..._uncalled: Uncalled
+): Koa.Middleware {
   const core = createHttpIdempotency<Koa.Context>(options)
   const order = new MountOrder('idempotency')
   return async function idempotency(ctx: Koa.Context, next: Koa.Next): Promise<void> {

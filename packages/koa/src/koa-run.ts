@@ -3,6 +3,7 @@
 import { type OriginEnd, type OriginObserver, OWN_FIELDS } from '@stampede/core/adapter'
 import {
   addAtHead,
+  endsInTime,
   enterOrigin,
   fieldsOf,
   guardNotModified,
@@ -46,7 +47,11 @@ export async function runApp(
     return add
   })
   try {
-    await next()
+    // Otherwise a handler that never returns, and whose client has left, would never end this run.
+    if (!(await endsInTime(ctx.res, next()))) {
+      answer.resolve()
+      return INCOMPLETE
+    }
   } catch (error) {
     const failed = failure(ctx, error)
     if (!isLeftToInner && judgeFailure(ctx, failed, outer, observer, seen)) answer.resolve()

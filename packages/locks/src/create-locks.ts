@@ -26,6 +26,7 @@ import {
 import { backoffMs } from './poll.ts'
 import { sleep } from './sleep.ts'
 
+/** Locks on one store, from `createLocks`. */
 export interface Locks {
   /**
    * Waits for the lock. Rejects with a `LockError`: `ERR_LOCK_BUSY` (only with `waitMs: 0`),
@@ -36,7 +37,7 @@ export interface Locks {
    * Never waits. Resolves to null if another owner holds the lock. Rejects with
    * `ERR_LOCK_UNAVAILABLE` if the store does not reply.
    */
-  tryAcquire(key: string, options?: { leaseMs?: number }): Promise<Lease | null>
+  tryAcquire(key: string, options?: { leaseMs?: number | undefined }): Promise<Lease | null>
   /**
    * Runs `fn` with the lock, and releases it afterwards. Rejects with the error that `fn` throws.
    * If `fn` returns after its lease has ended, rejects with `ERR_LOCK_LOST`. The error has the
@@ -111,7 +112,7 @@ class LockTable implements Locks {
     return lease
   }
 
-  async tryAcquire(key: string, options?: { leaseMs?: number }): Promise<Lease | null> {
+  async tryAcquire(key: string, options?: { leaseMs?: number | undefined }): Promise<Lease | null> {
     const plan = readAcquireOptions('tryAcquire', key, options, this.#config)
     return this.#acquire(key, plan)
   }

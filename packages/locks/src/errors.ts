@@ -3,11 +3,14 @@
 import { StampedeError, type StampedeErrorCode } from '@stampede/core'
 import { show } from '@stampede/core/store'
 
+/** A code of a `LockError`, which is also a key of `ERROR_CODES`. */
 export type LockErrorCode = Extract<StampedeErrorCode, `ERR_LOCK_${string}`>
 
 /** An error of a lock. Compare `code`, which never changes. Messages may change. */
 export class LockError extends StampedeError {
+  /** The case in which the error occurs. */
   declare readonly code: LockErrorCode
+  /** The key of the lock. */
   readonly key: string
   /** The value that the function of `run` returned after its lease had ended (`ERR_LOCK_LOST`). */
   result?: unknown

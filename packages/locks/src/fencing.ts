@@ -13,6 +13,11 @@ export interface FencedUpdate {
   readonly value: string
 }
 
+interface FenceColumn {
+  readonly column?: string | undefined
+  readonly placeholder?: string | undefined
+}
+
 /**
  * SQL for an UPDATE that rejects expired holders: `last_fence = $n` and `last_fence <= $n`. One
  * holder may write twice, so an equal fence passes. If no row was updated, a newer holder has
@@ -23,7 +28,7 @@ export interface FencedUpdate {
  */
 export function fencedUpdate(
   fence: bigint,
-  { column = 'last_fence', placeholder = '$1' }: { column?: string; placeholder?: string } = {},
+  { column = 'last_fence', placeholder = '$1' }: FenceColumn = {},
 ): FencedUpdate {
   if (typeof fence !== 'bigint') {
     throw optionError('fencedUpdate: fence', fence, 'pass the fence of a lease or an attempt')

@@ -6,6 +6,10 @@ import { type Clock, driftMs, type Timer } from '@stampede/core/store'
 import { busy, type LockError, lost } from './errors.ts'
 import { onAbort } from './on-abort.ts'
 
+/**
+ * Result of a release. `released`: the lock is free. `lost`: the lease had ended before. `unknown`:
+ * the store did not reply, so the lock is free when the lease ends at the latest.
+ */
 export type Released = 'released' | 'lost' | 'unknown'
 
 /** How a lease is renewed and released in its store. */
@@ -40,6 +44,7 @@ function noticeMs(forMs: number): number {
  * A held lock. `await using lease = await locks.acquire(key)` releases it at the end of the block.
  */
 export class Lease implements AsyncDisposable {
+  /** The key of the lock. */
   readonly key: string
   /**
    * Fencing token, greater than that of every earlier holder. Pass it to the database that you
@@ -76,6 +81,7 @@ export class Lease implements AsyncDisposable {
     return this.#abort.signal
   }
 
+  /** Whether the holder has released the lease. */
   get isReleased(): boolean {
     return this.#state === 'released'
   }
@@ -164,6 +170,7 @@ export class Lease implements AsyncDisposable {
     })
   }
 
+  /** Releases the lock at the end of an `await using` block. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.release().then(() => undefined)
   }

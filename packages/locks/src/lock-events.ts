@@ -53,17 +53,23 @@ export interface LockStats {
   readonly acquired: number
   /** Calls that waited, because another owner held the lock. */
   readonly contended: number
+  /** Calls that waited for `waitMs` without getting the lock. */
   readonly timedOut: number
+  /** Calls whose `signal` was aborted, or that waited when the locks were closed. */
   readonly aborted: number
+  /** Leases that ended before their holder released them. */
   readonly lost: number
+  /** Leases that their holder released. */
   readonly released: number
+  /** Calls that failed because the store did not reply, or no quorum was reached. */
   readonly unavailable: number
   /** Sum of the time that calls took to end, for those that waited. */
   readonly waitedMs: number
   /** Sum of the time that ended leases were held. */
   readonly heldMs: number
-  /** Leases and waiting calls of this process now. */
+  /** Leases that this process holds now. */
   readonly held: number
+  /** Calls of this process that wait now. */
   readonly waiting: number
 }
 

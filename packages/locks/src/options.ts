@@ -14,58 +14,66 @@ import {
 } from '@stampede/core/store'
 import type { Lease } from './lease.ts'
 
+/** Options of `createLocks`. */
 export interface LocksOptions {
   /**
    * `redisStore(redis)` or `memoryStore()`. An object of `createStampede` may use the same store.
    */
   store: { readonly locks: LockStore }
   /** Prefix of every key. Default: none. */
-  prefix?: string
+  prefix?: string | undefined
   /** Lease of each lock in ms, unless `acquire` has the option itself. Default 10 000. */
-  leaseMs?: number
+  leaseMs?: number | undefined
   /**
    * Longest wait of each `acquire` in ms, unless `acquire` has the option itself. Default 30 000.
    */
-  waitMs?: number
+  waitMs?: number | undefined
   /** Hold time in ms: after it, a lease is no longer renewed, and so ends. Default 300 000. */
-  maxHoldMs?: number
+  maxHoldMs?: number | undefined
   /**
    * `push` (default): waiters queue in Redis, and a release grants the lock to the next one.
    * `poll`: for servers where Pub/Sub is forbidden.
    */
-  wait?: 'push' | 'poll'
-  /** For tests. */
-  clock?: Clock
-  random?: () => number
+  wait?: 'push' | 'poll' | undefined
+  /** A clock for tests. Default: the clock of the process. */
+  clock?: Clock | undefined
+  /** Random numbers from 0 to 1, for tests. Default: `Math.random`. */
+  random?: (() => number) | undefined
 }
 
+/** Options of one `acquire` or `run`. */
 export interface AcquireOptions {
   /**
    * The lease ends this many ms after its last renewal. A living process renews it each time a
    * third of this time has passed.
    */
-  leaseMs?: number
+  leaseMs?: number | undefined
   /** Longest wait in ms. 0: no wait. `Infinity`: no limit. */
-  waitMs?: number
+  waitMs?: number | undefined
   /** Ends the wait with `ERR_LOCK_ABORTED`. */
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
   /** The lease of the same key that the caller already holds. The new lease is nested in it. */
-  within?: Lease
+  within?: Lease | undefined
 }
 
+/** Options of `createQuorumLocks`. */
 export interface QuorumOptions {
-  prefix?: string
-  /** Default 10 000. */
-  leaseMs?: number
-  /** Default 30 000. */
-  waitMs?: number
+  /** Prefix of every key. Default: none. */
+  prefix?: string | undefined
+  /** Lease of each lock in ms, unless `acquire` has the option itself. Default 10 000. */
+  leaseMs?: number | undefined
+  /**
+   * Longest wait of each `acquire` in ms, unless `acquire` has the option itself. Default 30 000.
+   */
+  waitMs?: number | undefined
   /** Longest wait for one node in ms. Default: a hundredth of the lease, between 5 and 50. */
-  nodeTimeoutMs?: number
+  nodeTimeoutMs?: number | undefined
   /** Longest pause in ms before the next attempt. Each pause is random. Default 200. */
-  retryDelayMs?: number
-  /** For tests. */
-  clock?: Clock
-  random?: () => number
+  retryDelayMs?: number | undefined
+  /** A clock for tests. Default: the clock of the process. */
+  clock?: Clock | undefined
+  /** Random numbers from 0 to 1, for tests. Default: `Math.random`. */
+  random?: (() => number) | undefined
 }
 
 /** Options that `createLocks` and `createQuorumLocks` have in common. */

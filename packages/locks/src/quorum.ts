@@ -45,13 +45,16 @@ export type QuorumLease = Pick<
   extend(): Promise<boolean>
 }
 
+/** Locks on a majority of independent servers, from `createQuorumLocks`. */
 export interface QuorumLocks {
+  /** Waits for the lock on a majority of the nodes. Rejects as `locks.acquire` does. */
   acquire(key: string, options?: Omit<AcquireOptions, 'within'>): Promise<QuorumLease>
   /**
    * One attempt. Resolves to null if other owners hold too many nodes for a majority. Rejects if
    * too many nodes do not reply.
    */
-  tryAcquire(key: string, options?: { leaseMs?: number }): Promise<QuorumLease | null>
+  tryAcquire(key: string, options?: { leaseMs?: number | undefined }): Promise<QuorumLease | null>
+  /** Runs `fn` with the lock, and releases it afterwards. Rejects as `locks.run` does. */
   run<T>(key: string, fn: (lease: QuorumLease) => T | Promise<T>): Promise<T>
   run<T>(
     key: string,
@@ -63,6 +66,7 @@ export interface QuorumLocks {
   /** As `locks.on`. */
   on<T extends LockEventType>(type: T, listener: LockListener<T>): () => void
   on(type: '*', listener: (event: LockEvent) => void): () => void
+  /** Releases all leases, and closes connections that nothing else uses. Calls that wait reject. */
   close(): Promise<void>
 }
 
@@ -156,7 +160,10 @@ class QuorumTable implements QuorumLocks {
     }
   }
 
-  async tryAcquire(key: string, options?: { leaseMs?: number }): Promise<QuorumLease | null> {
+  async tryAcquire(
+    key: string,
+    options?: { leaseMs?: number | undefined },
+  ): Promise<QuorumLease | null> {
     const plan = readAcquireOptions('tryAcquire', key, options, this.#config)
     return this.#call(key).run(async () => {
       const attempt = await this.#attempt(key, plan.leaseMs)

@@ -5,16 +5,27 @@ import type { EventOf, IdempotencyOutcome, RouteStats, StampedeStats } from '@st
 
 /** The part of `locks.stats()` that has metrics. All times are in ms. */
 export interface LockStats {
+  /** Calls that got the lock. */
   readonly acquired: number
+  /** Calls that waited. */
   readonly contended: number
+  /** Calls that waited for `waitMs` without getting the lock. */
   readonly timedOut: number
+  /** Calls whose wait was aborted. */
   readonly aborted: number
+  /** Leases that ended before their release. */
   readonly lost: number
+  /** Released leases. */
   readonly released: number
+  /** Calls that failed because the store did not reply. */
   readonly unavailable: number
+  /** Sum of the waits. */
   readonly waitedMs: number
+  /** Sum of the time that ended leases were held. */
   readonly heldMs: number
+  /** Leases that the process holds now. */
   readonly held: number
+  /** Calls that wait now. */
   readonly waiting: number
 }
 

@@ -14,7 +14,7 @@ export {
   linesOf,
   unsendable,
 } from './node-idempotency.ts'
-export { hasLeft, watchLeft } from './request/client-gone.ts'
+export { endsInTime, hasLeft, watchLeft } from './request/client-gone.ts'
 export { hideConditionals } from './request/hide-conditionals.ts'
 export type { ParsedRequest } from './request/parsed-body.ts'
 export { type RequestAddress, readRequest, rememberPeer } from './request/read-request.ts'
@@ -26,6 +26,7 @@ export { teeStream } from './response/body.ts'
 export { BodyCut, cutStream } from './response/body-cut.ts'
 export { captureResponse, guardNotModified } from './response/capture-response.ts'
 export { deferHead } from './response/defer-head.ts'
+export { exposeFields } from './response/expose-fields.ts'
 export { type HeadSent, headSent, setsCookie } from './response/head-sent.ts'
 export {
   applyFields,
@@ -58,3 +59,5 @@ export {
   redispatch,
   takeRevalidation,
 } from './revalidation/revalidation.ts'
+export { readForm, readWebBody } from './web/web-body.ts'
+export { serverOf, visitWeb, type WebRequest, type WebVisit } from './web/web-visit.ts'

@@ -16,7 +16,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ManualClock } from '../../core/src/testing/index.ts'
 import { type Listener, stampedeFront } from './front.ts'
 import { isRevalidation } from './revalidation/revalidation.ts'
-import { fieldOf, rawRequest, serve } from './testing/raw-client.ts'
+import { fieldOf, rawRequest, serve, startRequest } from './testing/raw-client.ts'
 
 const statusOf = (response: Parameters<typeof fieldOf>[0]): string =>
   fieldOf(response, 'cache-status').join(', ')
@@ -64,6 +64,35 @@ describe('the listener of stampedeFront', () => {
     expect(given).toHaveLength(2)
     for (const [i, pair] of given.entries())
       for (const [j, one] of pair.entries()) expect(one).toBe(made[i]?.[j])
+  })
+
+  test.each<[string, (res: ServerResponse) => unknown]>([
+    ['res.destroy()', (res) => res.destroy(new Error('broken'))],
+    ['the destroy() of its socket', (res) => res.socket?.destroy()],
+  ])('runs again if it ended the last response and then called %s', async (_, destroy) => {
+    const runs = vi.fn((_req, res) => {
+      res.end('Error')
+      destroy(res as ServerResponse)
+    })
+    await using server = await serve(stampedeFront(runs, { ttlMs: 60_000 }))
+    for (const _ of [1, 2]) await rawRequest(server.port).catch(() => {})
+    expect(runs).toHaveBeenCalledTimes(2)
+  })
+
+  test('does not run again if a client has left, and the response is complete', async () => {
+    const runs = vi.fn(async (_req, res) => {
+      await once(res, 'close')
+      res.end('page')
+      res.destroy()
+    })
+    await using server = await serve(stampedeFront(runs, { ttlMs: 60_000 }))
+    const leaving = startRequest(server.port, ['GET / HTTP/1.1', 'Host: shop.test:8080'])
+    await vi.waitFor(() => expect(runs).toHaveBeenCalled())
+    leaving.destroy()
+    await once(leaving, 'close')
+    const response = await rawRequest(server.port)
+    expect(statusOf(response)).toMatch(/hit/)
+    expect(runs).toHaveBeenCalledTimes(1)
   })
 
   test('runs again in the background for a stale response, with isRevalidation() true', async () => {

@@ -7,7 +7,7 @@ import type { CacheOptions } from '@stampede/core'
 import { createHttpCache, optionError } from '@stampede/core/adapter'
 import { createNodeCache } from './node-exchange.ts'
 import { hasLeft } from './request/client-gone.ts'
-import type { RequestAddress } from './request/read-request.ts'
+import { addressOf } from './request/read-request.ts'
 import { breakOff } from './response/live-stream.ts'
 
 /** An Express app, `app.callback()` of Koa, or any function of a request and a response. */
@@ -107,13 +107,4 @@ function fail(res: ServerResponse): void {
   }
   for (const name of res.getHeaderNames()) res.removeHeader(name)
   res.writeHead(500, { 'Content-Type': 'text/plain; charset=utf-8' }).end(STATUS_CODES[500])
-}
-
-/** The address of a request, from its connection and its head. No proxy is trusted. */
-function addressOf(req: IncomingMessage): RequestAddress {
-  const { socket, headers, url: target = '/' } = req
-  const scheme = 'encrypted' in socket && socket.encrypted === true ? 'https' : 'http'
-  // RFC 9113 §8.3.1: the Host field counts if the request has no :authority.
-  const host = String(headers[':authority'] ?? headers.host ?? '')
-  return { scheme, host, target }
 }

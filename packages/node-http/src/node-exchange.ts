@@ -21,6 +21,7 @@ import { hideConditionals } from './request/hide-conditionals.ts'
 import { type RequestAddress, readRequest, rememberPeer } from './request/read-request.ts'
 import { watchReads } from './request/watch-reads.ts'
 import { openCapture } from './response/capture-response.ts'
+import { refusalOf } from './response/head-sent.ts'
 import { canBreakOff, writeLive } from './response/live-stream.ts'
 import { watchHead } from './response/watch-head.ts'
 import { addAtHead } from './response/write-head.ts'
@@ -40,6 +41,8 @@ export interface RequestVisit<Native> {
 
 /** A request in a framework with callbacks, such as Express. */
 export interface NodeVisit<Native> extends RequestVisit<Native> {
+  /** The response to the client, if outer layers make it from `res` after the capture. */
+  readonly outer?: ServerResponse
   /** Passes the request or an error to the next handler of the app. */
   readonly next: (error?: unknown) => void
 }
@@ -198,12 +201,14 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
   }
 
   runOrigin(observer: OriginObserver): Promise<OriginEnd> {
-    const { req, res, next } = this.#visit
+    const { req, res, outer, next } = this.#visit
     this.begun = true
     this.#framework.beforeRun?.(req, res)
     if (observer.onEnd !== undefined) res.once('close', observer.onEnd)
     const showConditionals = hideConditionals(req, observer.conditions)
-    const capture = openCapture(res, atHead(observer, showConditionals), this.#natives)
+    const watched = atHead(observer, showConditionals)
+    const refusal = outer && refusalOf(outer)
+    const capture = openCapture(res, refusal ? { ...watched, refusal } : watched, this.#natives)
     this.goneIf(() => capture.isLeft())
     enterOrigin(req, (inner) => {
       const add = observer.onInner?.(inner)

@@ -7,6 +7,7 @@ import {
   type AttemptObserver,
   type HttpIdempotency,
   type IdempotentExchange,
+  type RequestBody,
   responseError,
 } from '@stampede/core/adapter'
 import type { NodeVisit } from './node-exchange.ts'
@@ -20,7 +21,9 @@ import { writeReply } from './response/write-response.ts'
 /** A request in a framework with callbacks, with its parsed body. */
 export interface IdempotentVisit<Native> extends Omit<NodeVisit<Native>, 'dispatch'> {
   /** The body, as far as parsers have parsed it. */
-  parsed(): ParsedRequest
+  parsed?(): ParsedRequest
+  /** Reads the body in place of `parsed`, if the framework reads the request itself. */
+  readBody?(maxBytes: number): Promise<RequestBody>
   /** Sets the property of the request with the attempt, such as `req.idempotency`. */
   attach(attempt: Attempt): void
 }
@@ -65,7 +68,9 @@ function createNodeIdempotentExchange<Native>(
     },
     lines: (name) => linesOf(req, name),
     isSet: (name) => res.hasHeader(name),
-    readBody: (maxBytes) => readRequestBody(req, maxBytes, visit.parsed()),
+    readBody: (maxBytes) =>
+      visit.readBody?.(maxBytes) ??
+      readRequestBody(req, maxBytes, visit.parsed?.() ?? { body: undefined }),
     forward(add) {
       begun = true
       addAtHead(res, add)
@@ -124,6 +129,7 @@ export function linesOf(req: IncomingMessage, name: string): readonly string[] {
   return lines
 }
 
+/** The error for a stored response that Node refuses to send. */
 export function unsendable(): Error {
   return responseError('the kept response has a status or a header field that cannot be sent')
 }

@@ -238,6 +238,29 @@ describe('instrumentStampede', () => {
     expect(spans.all).toEqual([])
   })
 
+  it('ends the open spans when it is ended, and those operations are no longer active', async () => {
+    const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE)
+    const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000 })
+    const meterProvider = new MeterProvider({ readers: [reader] })
+    stop = instrumentStampede({ tracerProvider: spans.provider, meterProvider })
+    const origin = new ScriptedOrigin<number>()
+    const value = stampede.getOrSet('k', origin.factory, { ttlMs: 1_000 })
+    await settled()
+    stop()
+    expect(spans.tree()).toEqual(['stampede.lookup unknown', '  stampede.fill unknown'])
+    await reader.forceFlush()
+    const metrics = exporter.getMetrics().flatMap(({ scopeMetrics }) => scopeMetrics)
+    const active = metrics
+      .flatMap((each) => each.metrics)
+      .filter(({ descriptor }) => descriptor.name === 'stampede.operation.active')
+      .flatMap(({ dataPoints }) => dataPoints.map((point) => point.value))
+    expect(active).toEqual([0, 0])
+    origin.run(0).resolve(1)
+    expect(await value).toBe(1)
+    expect(spans.all).toHaveLength(2)
+    await meterProvider.shutdown()
+  })
+
   it('replaces an earlier instrumentation, so that each span exists once', async () => {
     stop = instrumentStampede({ tracerProvider: spans.provider, keys: false })
     await call()

@@ -15,16 +15,17 @@ import { Measurements } from './measurements.ts'
 import type { Channel, Context } from './operations.ts'
 import { Spans } from './spans.ts'
 
+/** Options of `instrumentStampede`. */
 export interface StampedeInstrumentation {
   /** Default: the global provider. */
-  tracerProvider?: TracerProvider
+  tracerProvider?: TracerProvider | undefined
   /** Default: the global provider, which must be registered before. */
-  meterProvider?: MeterProvider
+  meterProvider?: MeterProvider | undefined
   /**
    * Whether spans have the attribute `stampede.key`. Keys of responses contain URLs. An
    * idempotency key is never in a span. Default true.
    */
-  keys?: boolean
+  keys?: boolean | undefined
 }
 
 const SCOPE = '@stampede/otel'
@@ -33,7 +34,8 @@ let stopCurrent: (() => void) | undefined
 
 /**
  * Creates a span and metrics for each operation of every Stampede and of all locks in this process.
- * A second call replaces the first one. Returns a function that ends the instrumentation.
+ * A second call replaces the first one. Returns a function that ends the instrumentation, and the
+ * spans that are open.
  */
 export function instrumentStampede(options: StampedeInstrumentation = {}): () => void {
   stopCurrent?.()
@@ -94,13 +96,16 @@ function observe(
   measurements: Measurements,
   storage: Binding,
 ): () => void {
+  const open = new Set<Context>()
   const end = (context: Context) => {
+    open.delete(context)
     measurements.end(channel, context)
     spans.end(context)
   }
   const handlers = {
     start(context: Context) {
       storage.bind()
+      open.add(context)
       measurements.start(channel, context)
       spans.start(channel, context)
     },
@@ -112,5 +117,11 @@ function observe(
     error() {},
   }
   channelOf(channel).subscribe(handlers)
-  return () => channelOf(channel).unsubscribe(handlers)
+  return () => {
+    channelOf(channel).unsubscribe(handlers)
+    for (const context of open) {
+      measurements.drop(context)
+      spans.end(context)
+    }
+  }
 }

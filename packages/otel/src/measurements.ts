@@ -41,10 +41,17 @@ export class Measurements {
   }
 
   end(channel: Channel, context: Context): void {
-    const begun = this.#begun.get(context)
+    const begun = this.drop(context)
     if (begun === undefined) return
-    this.#active.add(-1, begun.operation)
     const seconds = (performance.now() - begun.at) / 1000
     this.#durations.get(channel)?.record(seconds, metricAttributes(context))
+  }
+
+  /** Counts the operation as no longer active, without a duration. */
+  drop(context: Context): Begun | undefined {
+    const begun = this.#begun.get(context)
+    if (begun !== undefined) this.#active.add(-1, begun.operation)
+    this.#begun.delete(context)
+    return begun
   }
 }

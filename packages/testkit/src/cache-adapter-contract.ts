@@ -20,6 +20,7 @@ import { wireCases } from './cache-contract/wire.ts'
 
 const USUAL: Volume = { queries: 400, requests: 2_000, keys: 300 }
 
+/** Defines the tests of an adapter for caching, in Vitest. */
 export function cacheAdapterContract(adapter: CacheAdapter): void {
   describe(`the cache on ${adapter.name}`, () => {
     describe('in the course of a request', () => journeyCases(adapter))

@@ -22,6 +22,7 @@ import {
   type Visit,
 } from './idempotency-adapter.ts'
 
+/** The stores for the tests of an idempotency adapter. */
 export interface IdempotencyAdapterBench {
   /** Stores of two processes on the same, empty data. With one process, the same store twice. */
   open(): Promise<{ a: StampedeStore; b: StampedeStore }>
@@ -43,9 +44,10 @@ const HEAD = 'POST /orders HTTP/1.1\r\nHost: a\r\nIdempotency-Key: k\r\nX-User: 
 const failure = (answer?: number) => Object.assign(new Error('of the handler'), { answer })
 
 /** The response as sent, without the date. */
+/** The order of different fields has no meaning (RFC 9110 §5.3), and a web Headers sorts them. */
 const wire = ({ status, fields, body }: Got) => ({
   status,
-  fields: fields.filter(([name]) => name !== 'date'),
+  fields: fields.filter(([name]) => name !== 'date').toSorted(([a], [b]) => a.localeCompare(b)),
   body: body.toString('latin1'),
 })
 
@@ -65,6 +67,7 @@ function watch({ idempotency }: StampedeStore) {
   return watched
 }
 
+/** Defines the tests of an adapter for idempotency keys, in Vitest. */
 export function idempotencyAdapterContract(
   adapter: IdempotencyAdapter,
   bench: IdempotencyAdapterBench,

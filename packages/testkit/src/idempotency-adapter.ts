@@ -32,6 +32,7 @@ export type Layer =
   | 'gzip'
   | ((req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void) => void)
 
+/** Options of the app that an idempotency adapter starts for a test. */
 export interface AppOptions {
   readonly stampede: Stampede
   /** Options of idempotency(). The default scope is the header `x-user`. */
@@ -70,6 +71,7 @@ export function countRuns(handler: (visit: Visit) => Said | Promise<Said>): {
   return { visit, runs: (path: string): number => runs.get(path) ?? 0 }
 }
 
+/** A framework with `idempotency`, as its contract needs it. */
 export interface IdempotencyAdapter {
   readonly name: string
   /** `POST /ways/<way>`: each way to respond in this framework. */

@@ -13,6 +13,7 @@ import {
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from './eventually.ts'
 
+/** The stores for the tests of an idempotency store. */
 export interface IdempotencyBench {
   /** Stores of two processes on the same, empty data. With one process, the same store twice. */
   open(): Promise<{ a: IdempotencyStore; b: IdempotencyStore }>

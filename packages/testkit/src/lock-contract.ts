@@ -5,6 +5,7 @@ import { type Grant, type LockHooks, type LockStore, systemClock } from '@stampe
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from './eventually.ts'
 
+/** The stores for the tests of a lock store. */
 export interface LockBench {
   /** Stores of two processes on the same, empty data. With one process, the same store twice. */
   open(): Promise<{ a: LockStore; b: LockStore }>
@@ -25,6 +26,7 @@ const LEASE_MS = 250
 const OVER_MS = 280
 const LONG_MS = 10_000
 
+/** Defines the tests of a lock store, in Vitest. */
 export function lockStoreContract(name: string, bench: LockBench): void {
   describe(`${name} keeps the contract of a lock store:`, () => {
     let a: LockStore

@@ -9,6 +9,7 @@ import type {
   LockStore,
 } from '@stampede/core/store'
 
+/** An operation of a lock store that can fail in a test. */
 export type LockOperation = 'acquire' | 'renew' | 'release' | 'leave'
 
 /** The fault of one call. `work` runs the call on the real store. */

@@ -23,6 +23,7 @@ const LONG = { ...LIFETIMES, freshMs: 50_000 }
 const FRAME = Buffer.from([0, 255, 10, 13, 0])
 const LEASE_MS = 20_000
 
+/** Defines the tests of the part of a store that operators use, in Vitest. */
 export function storeOperatorContract(name: string, bench: StoreBench): void {
   describe(`${name} keeps the contract of a store operator:`, () => {
     let a: StampedeStore

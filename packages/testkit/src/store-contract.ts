@@ -15,6 +15,7 @@ import {
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from './eventually.ts'
 
+/** The stores for the tests of a store. */
 export interface StoreBench {
   /** Stores of two processes on the same, empty data. With one process, the same store twice. */
   open(): Promise<{ a: StampedeStore; b: StampedeStore }>
@@ -41,6 +42,7 @@ interface Hints {
   readonly forgotten: Position[]
 }
 
+/** Defines the tests of a store, in Vitest. */
 export function storeContract(name: string, bench: StoreBench): void {
   describe(`${name} keeps the contract of a store:`, () => {
     let a: StampedeStore

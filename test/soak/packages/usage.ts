@@ -8,6 +8,7 @@ import { ManualClock, ScriptedOrigin } from '@stampede/core/testing'
 import { stampedeDashboard } from '@stampede/dashboard'
 import * as expressCache from '@stampede/express'
 import * as fastifyCache from '@stampede/fastify'
+import * as honoCache from '@stampede/hono'
 import * as koaCache from '@stampede/koa'
 import { createLocks, type Lease, LockError } from '@stampede/locks'
 import { stampedeMetrics } from '@stampede/metrics'
@@ -21,6 +22,8 @@ import { Barrier, lockStoreContract } from '@stampede/testkit'
 import express from 'express'
 
 import fastify from 'fastify'
+
+import { Hono } from 'hono'
 
 import type { Redis } from 'ioredis'
 
@@ -47,6 +50,7 @@ export function main(redis: Redis): Promise<number> {
   const scope = (req: { headers: object }) => String(Object.keys(req.headers).length)
   app.post('/', expressCache.idempotency({ stampede, scope }))
   fastify().register(fastifyCache.stampedeCache({ stampede, ttlMs: 10 }))
+  new Hono().use(honoCache.stampedeCache({ stampede, ttlMs: 10 }))
   new Koa().use(koaCache.stampedeCache({ stampede, ttlMs: 10 }))
   stampedeFront(app, { stampede, ttlMs: 10 })
   stampedeMetrics({ stampede }).close()

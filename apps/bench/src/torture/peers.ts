@@ -52,6 +52,16 @@ export const peers: readonly Peer[] = [
     load: () => import('./peers/cacheable-non-blocking.ts'),
   },
   {
+    id: 'cache-manager',
+    name: 'cache-manager',
+    packages: ['cache-manager', 'keyv', '@keyv/redis'],
+    setUp:
+      '`wrap` on a `Keyv` in memory and one in Redis, as its README shows; `refreshThreshold` in scenarios with stale values. ' +
+      NODE_REDIS,
+    notSupported: { T2: NO_TAGS, T6: NO_BUS },
+    load: () => import('./peers/cache-manager.ts'),
+  },
+  {
     id: 'cachified',
     name: 'cachified',
     packages: ['@epic-web/cachified', 'cachified-redis-adapter', '@redis/client'],

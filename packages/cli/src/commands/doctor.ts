@@ -10,8 +10,7 @@ import type { Terminal } from '../terminal.ts'
 export const doctor: Command = {
   summary: 'Checks Redis: version, eviction, rights, clock, latency, messages, persistence.',
   usage: 'stampede doctor [options]',
-  help: [],
-  options: {},
+  options: [],
   run,
 }
 

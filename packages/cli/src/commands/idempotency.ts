@@ -11,7 +11,7 @@ import { readAll } from '../scan.ts'
 export const idempotency: Command = {
   summary: 'Lists idempotency keys, shows one, or settles one.',
   usage: 'stampede idempotency list | show KEY | settle KEY [options]',
-  help: [
+  options: [
     ['--scope TEXT', 'the scope of the key'],
     ['--job', 'KEY is that of a job (stampede.idempotent)'],
     ['--state NAME', 'list: only running, lapsed, completed, released or uncertain keys'],
@@ -23,16 +23,6 @@ export const idempotency: Command = {
     ['STAMPEDE_SECRET', 'environment variable: idempotency.secret of createStampede'],
     ['STAMPEDE_ENCRYPTION_KEYS', 'environment variable: the encryptionKeys, separated by commas'],
   ],
-  options: {
-    scope: { type: 'string' },
-    job: { type: 'boolean' },
-    state: { type: 'string' },
-    release: { type: 'boolean' },
-    status: { type: 'string' },
-    body: { type: 'string' },
-    value: { type: 'string' },
-    force: { type: 'boolean' },
-  },
   run,
 }
 

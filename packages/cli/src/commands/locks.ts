@@ -10,8 +10,7 @@ import { readAll } from '../scan.ts'
 export const locks: Command = {
   summary: 'Lists the locks that are held or waited for. With names: these locks only.',
   usage: 'stampede locks [NAME ...] [options]',
-  help: [],
-  options: {},
+  options: [],
   run,
 }
 

@@ -11,25 +11,16 @@ const KINDS = ['key', 'path', 'route', 'tag'] as const
 export const purge: Command = {
   summary: 'Purges entries in all processes of the fleet.',
   usage: 'stampede purge --key KEY | --path PATH | --route PATTERN | --tag TAG | --all [options]',
-  help: [
+  options: [
     ['--key KEY', 'a key of getOrSet, or a result of the option key of stampedeCache'],
-    ['--path PATH', 'a path with all queries and variants; with --host: on that host only'],
+    ['--path PATH', 'a path with all queries and variants'],
+    ['--host HOST', 'with --path: on that host only'],
     ['--route PATTERN', 'all paths of a pattern such as /products/:id'],
     ['--tag TAG', 'all entries with a tag'],
     ['--all', 'all entries; asks first, or needs --yes'],
     ['--soft', 'make the entries stale instead of dropping them'],
     ['--yes', 'do not ask'],
   ],
-  options: {
-    key: { type: 'string' },
-    path: { type: 'string' },
-    host: { type: 'string' },
-    route: { type: 'string' },
-    tag: { type: 'string' },
-    all: { type: 'boolean' },
-    soft: { type: 'boolean' },
-    yes: { type: 'boolean' },
-  },
   run,
 }
 

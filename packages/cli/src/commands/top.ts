@@ -5,14 +5,13 @@ import { type Command, flag, type Invocation } from '../command.ts'
 import { EXIT, type ExitCode } from '../errors.ts'
 import { openFleet } from '../fleet.ts'
 import { bytes, count, duration, number, share, table } from '../format.ts'
-import { type Counted, type ProcessReport, readProcesses, totalOf } from '../reports.ts'
+import { type Counted, type ProcessView, readProcesses, totalOf } from '../reports.ts'
 import type { Terminal } from '../terminal.ts'
 
 export const top: Command = {
   summary: 'Shows the processes of the fleet live: hits, misses, waiters, hottest keys.',
   usage: 'stampede top [--once] [options]',
-  help: [['--once', 'print once; the default without a terminal']],
-  options: { once: { type: 'boolean' } },
+  options: [['--once', 'print once; the default without a terminal']],
   run,
 }
 
@@ -97,7 +96,7 @@ function rateOf(before: Sample, after: Sample): Rate {
 }
 
 function screen(
-  processes: readonly ProcessReport[],
+  processes: readonly ProcessView[],
   rate: Rate | undefined,
   terminal: Terminal,
 ): string[] {
@@ -130,7 +129,7 @@ function screen(
   ].map((line) => line.slice(0, terminal.columns + (line.startsWith('\x1b') ? 20 : 0)))
 }
 
-function processTable(processes: readonly ProcessReport[]): string[] {
+function processTable(processes: readonly ProcessView[]): string[] {
   return table(
     [
       'PROCESS',
@@ -161,9 +160,9 @@ function processTable(processes: readonly ProcessReport[]): string[] {
   )
 }
 
-type FlightRow = ProcessReport['flights'][number] & { readonly name: string }
+type FlightRow = ProcessView['flights'][number] & { readonly name: string }
 
-function flightsOf(processes: readonly ProcessReport[]): FlightRow[] {
+function flightsOf(processes: readonly ProcessView[]): FlightRow[] {
   return processes
     .flatMap(({ name, flights }) => flights.map((flight) => ({ ...flight, name })))
     .sort((a, b) => b.waiters - a.waiters || b.ageMs - a.ageMs)
@@ -183,7 +182,7 @@ function flightTable(flights: readonly FlightRow[]): string[] {
   )
 }
 
-function hotKeysOf(processes: readonly ProcessReport[]): Array<[key: string, hits: number]> {
+function hotKeysOf(processes: readonly ProcessView[]): Array<[key: string, hits: number]> {
   const all = new Map<string, number>()
   for (const { hotKeys } of processes) {
     for (const { key, hits } of hotKeys) all.set(key, (all.get(key) ?? 0) + hits)

@@ -2,19 +2,18 @@
 // request gets.
 
 import { type AskedRequest, requestKey } from '@stampede/core/operator'
-import { REQUEST_HELP, REQUEST_OPTIONS, readRequest } from '../asked-key.ts'
+import { REQUEST_OPTIONS, readRequest } from '../asked-key.ts'
 import type { Command, Invocation } from '../command.ts'
 import { EXIT, type ExitCode, UsageError } from '../errors.ts'
 import { type Fleet, openFleet } from '../fleet.ts'
 import { duration, printable } from '../format.ts'
 import { asJson, asLines, type RecordView, readRecord } from '../records.ts'
-import { eventsOf, failureIn, type ReportedEvent, readProcesses } from '../reports.ts'
+import { type EventView, eventsOf, readProcesses } from '../reports.ts'
 import { answerOf } from '../why-answer.ts'
 
 export const why: Command = {
   summary: 'Explains why a URL is, or is not, served from the cache.',
   usage: 'stampede why URL [options]',
-  help: REQUEST_HELP,
   options: REQUEST_OPTIONS,
   run,
 }
@@ -67,18 +66,8 @@ async function otherScheme({ store }: Fleet, request: AskedRequest): Promise<str
   return info === undefined ? undefined : other
 }
 
-function lineOf({ at, type, internalKey: _, key: __, process, ...fields }: ReportedEvent): string {
-  const about = Object.entries(fields)
-    .filter(([name]) => name !== 'error' || fields.failure === undefined)
-    .map(([name, value]) => `${name}=${textOf(value)}`)
+function lineOf({ at, type, process, fields }: EventView): string {
+  const about = Object.entries(fields).map(([name, value]) => `${name}=${JSON.stringify(value)}`)
   const facts = printable([process, ...about].join('  '))
   return `  ${duration(Date.now() - at).padStart(10)} ago  ${type}  ${facts}`
-}
-
-/** A failure has the message of its error, so `error` is not shown beside it. */
-function textOf(value: unknown): string {
-  const failure = failureIn(value)
-  return failure === undefined
-    ? JSON.stringify(value)
-    : `${failure.status} ${JSON.stringify(failure.message)}`
 }

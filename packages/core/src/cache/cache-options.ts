@@ -14,6 +14,7 @@ import {
   bytes,
   callback,
   choice,
+  type Defined,
   durationMs,
   flag,
   type Reader,
@@ -47,60 +48,60 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    * (RFC 9111 §4.2.1). Unless `overrideHeaders` is set, explicit freshness can only shorten the
    * lifetime. At least 1. Default: none, so only responses with explicit freshness are stored.
    */
-  ttlMs?: number
+  ttlMs?: number | undefined
   /**
    * True: `ttlMs` replaces `max-age`, `s-maxage` and `Expires`. Responses with `no-store`,
    * `private`, `no-cache` or `Set-Cookie` are still not stored. Default false.
    */
-  overrideHeaders?: boolean
+  overrideHeaders?: boolean | undefined
   /**
    * How long a stale entry is served while one process refreshes it (RFC 5861 §3).
    * `stale-while-revalidate` in the response takes precedence. Default 0.
    */
-  staleWhileRevalidateMs?: number
+  staleWhileRevalidateMs?: number | undefined
   /**
    * How long a stale entry is served if the handler fails (RFC 5861 §4). `stale-if-error` in the
    * response takes precedence. Default 0.
    */
-  staleIfErrorMs?: number
+  staleIfErrorMs?: number | undefined
   /**
    * How long a stale entry remains stored for revalidation (RFC 9111 §4.3). The handler gets the
    * `ETag` or `Last-Modified` of the entry as a condition, and may respond 304. 0: no revalidation.
    * Default 60 000.
    */
-  keepMs?: number
+  keepMs?: number | undefined
   /**
    * Lifetime of 404 and 410 responses, in place of `ttlMs`. Explicit freshness can only shorten it.
    * At least 1. Default: such a response is stored only if it has explicit freshness or if its
    * status is in `statuses`.
    */
-  negativeTtlMs?: number
+  negativeTtlMs?: number | undefined
   /**
    * Shortens each lifetime by a random part, up to this fraction of it, so that entries do not
    * expire together. From 0 to 0.5. Default 0.1.
    */
-  jitter?: number
+  jitter?: number | undefined
   /**
    * Returns a string that replaces method, scheme, host, path and query in the key. If it throws or
    * returns something else, the request fails with `ERR_STAMPEDE_OPTION`. Default: none.
    */
-  key?: (request: Native) => string
+  key?: ((request: Native) => string) | undefined
   /**
    * Query parameters in the key. `['page']`: only these. `{ ignore: ['utm_source'] }`: all except
    * these. Default: all.
    */
-  query?: readonly string[] | { ignore: readonly string[] }
+  query?: readonly string[] | { ignore: readonly string[] } | undefined
   /**
    * Request headers that are always in the key, such as `['accept-language']`. Headers in the
    * `Vary` field of a response need not be listed. Default: none.
    */
-  vary?: readonly string[]
+  vary?: readonly string[] | undefined
   /**
    * Returns the id of the caller, a string that becomes part of the key. Requests with credentials
    * or cookies then use the cache, with entries for each caller. If it throws or returns something
    * else, the request fails with `ERR_STAMPEDE_OPTION`. Default: none.
    */
-  identity?: (request: Native) => string
+  identity?: ((request: Native) => string) | undefined
   /**
    * Requests with a credential field: `Authorization`, or another field whose name identifies the
    * caller (`X-Api-Key`, `X-User-Id`, ...). `'bypass'`, the default: they bypass the cache.
@@ -108,93 +109,93 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    * responses do not depend on the listed fields. A TLS client certificate is ignored only if the
    * list has `client-certificate`.
    */
-  authorization?: 'bypass' | 'ignore' | { ignore: readonly string[] }
+  authorization?: 'bypass' | 'ignore' | { ignore: readonly string[] } | undefined
   /**
    * Requests with `Cookie`. `'bypass'`, the default: they bypass the cache. `'ignore'`: responses
    * do not depend on cookies. `{ key: ['lang'] }`: responses depend only on the listed cookies,
    * which become part of the key.
    */
-  cookies?: 'bypass' | 'ignore' | { key: readonly string[] }
+  cookies?: 'bypass' | 'ignore' | { key: readonly string[] } | undefined
   /**
    * Response fields with directives for this cache (RFC 9213 §2.2), such as `CDN-Cache-Control`.
    * The first valid one replaces `Cache-Control` and `Expires`. `Stampede-Cache-Control` always
    * comes first, and clients never get it. Default: no other field.
    */
-  targetedFields?: readonly string[]
+  targetedFields?: readonly string[] | undefined
   /**
    * Names by which `purge({ tag })` finds entries: `['products']`, or a function. The function is
    * called once the head of a storable response is known. If it throws, that response is not
    * stored. An entry has at most 256 names, including those in its `Surrogate-Key`,
    * `Cache-Tag` and `Cache-Groups` fields. Default: none.
    */
-  tags?: Tags<Native, NativeResponse>
+  tags?: Tags<Native, NativeResponse> | undefined
   /**
    * Statuses, from 200 to 499, of responses that may be stored without explicit freshness. Their
    * lifetime is `ttlMs`. A status that is never stored, such as 206 or 401, is an error. Default
    * 200, 203, 300, 301, 308.
    */
-  statuses?: readonly number[]
+  statuses?: readonly number[] | undefined
   /**
    * True: a stored 200 without `ETag` and `Last-Modified` gets a weak `ETag`, except in an Express
    * app whose `etag` setting is off. Default true.
    */
-  mintEtag?: boolean
+  mintEtag?: boolean | undefined
   /**
    * `Cache-Control` and `Pragma` of a request (RFC 9111 §5.2.1). `'ignore'`, the default, or
    * `'respect'`, with which any client can reach the handler at will.
    */
-  requestDirectives?: 'ignore' | 'respect'
+  requestDirectives?: 'ignore' | 'respect' | undefined
   /**
    * Sends stored text compressed, as `br`, `zstd` (from Node 22.15) or `gzip`, to clients that
    * accept it. Each process compresses an entry once per coding, in the background after the first
    * hit whose client accepts the coding. Default false.
    */
-  compress?: boolean | CompressionOptions
+  compress?: boolean | CompressionOptions | undefined
   /**
    * Bytes of the largest body that is stored. Larger ones only reach their client. Default 1 MiB.
    */
-  maxBodyBytes?: number
+  maxBodyBytes?: number | undefined
   /**
    * How long a lease lasts without renewal. A process renews its lease while it runs the handler.
    * If that process crashes, other processes wait this long. At least 100. Default 5 000.
    */
-  leaseMs?: number
+  leaseMs?: number | undefined
   /**
    * How long a request waits for the fill of another request, or for a concurrency slot (see
    * `originConcurrency` of `createStampede`). Default 30 000.
    */
-  waitMs?: number
+  waitMs?: number | undefined
   /**
    * The response to a request that has waited for `waitMs`. `'origin'`, the default: the request
    * runs the handler itself. `'unavailable'`: the client gets a 503.
    */
-  afterWait?: 'origin' | 'unavailable'
+  afterWait?: 'origin' | 'unavailable' | undefined
   /**
    * When requests that wait in the same process get the response of the handler. `'wait'`, the
    * default: when it is complete. `'stream'`: while its body arrives.
    */
-  collapse?: 'wait' | 'stream'
+  collapse?: 'wait' | 'stream' | undefined
   /**
    * How long a fill may take. After that, the fill counts as failed. Only the client whose request
    * started the fill goes on waiting for the handler. At least 1. Default 30 000.
    */
-  originTimeoutMs?: number
+  originTimeoutMs?: number | undefined
   /**
    * How long requests wait for a fill before they get a stale entry, if there is one. The fill goes
    * on. At least 1. Default: no such limit.
    */
-  softTimeoutMs?: number
+  softTimeoutMs?: number | undefined
   /**
    * How a stale entry is refreshed. `'background'`, the default: all clients get the stale entry.
    * `'foreground'`: the client whose request got the lease waits for the new response.
    */
-  revalidate?: 'background' | 'foreground'
+  revalidate?: 'background' | 'foreground' | undefined
   /**
    * Random early refresh: entries are refreshed in the background shortly before they expire, once
    * in the fleet. The value is the factor β of the XFetch algorithm, usually 1 and at most 100.
    * Larger values refresh earlier. Default 0: off.
    */
-  earlyRefresh?: number
+  earlyRefresh?: number | undefined
   /**
    * Purges by unsafe requests (`POST`, `PUT`, ...) with a 2xx or 3xx response:
    *
@@ -204,37 +205,37 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    * - `{ tags }` purges these tags too.
    * - `'never'` purges nothing.
    */
-  invalidateOn?: 'unsafe' | 'never' | { tags: Tags<Native, NativeResponse> }
+  invalidateOn?: 'unsafe' | 'never' | { tags: Tags<Native, NativeResponse> } | undefined
   /**
    * Returns true for requests that go to the handler and whose responses are not stored. If it
    * throws or returns a promise, the request fails with `ERR_STAMPEDE_OPTION`. Default: none.
    */
-  bypass?: (request: Native) => boolean
+  bypass?: ((request: Native) => boolean) | undefined
   /**
    * The response field `Cache-Status` (RFC 9211). False: the field is not sent. A string: the name
    * of this cache in the field. Default true, with the name `Stampede`.
    */
-  cacheStatus?: boolean | string
+  cacheStatus?: boolean | string | undefined
   /**
    * For development: warns if the handler reads a header, cookie or query parameter that is not in
    * the key. Default false.
    */
-  audit?: boolean
+  audit?: boolean | undefined
 }
 
 export interface CompressionOptions {
   /** Bytes of the smallest body that is compressed. Default 1024. */
-  minBytes?: number
+  minBytes?: number | undefined
   /**
    * Media types that are compressed. `*` stands for any part: `text/*`, `application/*+json`.
    * Default: text, JSON, XML, JavaScript, SVG, YAML, Wasm, uncompressed fonts and images.
    */
-  types?: readonly string[]
+  types?: readonly string[] | undefined
   /**
    * Codings in the order of preference. Default: `br`, `zstd`, `gzip`. Before Node 22.15, `zstd` is
    * ignored if the list has other codings, and an error if it is the only one.
    */
-  codings?: ReadonlyArray<'br' | 'zstd' | 'gzip'>
+  codings?: ReadonlyArray<'br' | 'zstd' | 'gzip'> | undefined
 }
 
 /** Tags, or a function that returns the tags for a request and its response. */
@@ -309,7 +310,7 @@ function readWaitMs(where: string, value: unknown): number {
  *
  * Do not add `overrideHeaders`, `ttlMs` or stale windows: they go beyond the RFCs.
  */
-export const strict: Readonly<Required<Pick<CacheRules, 'requestDirectives' | 'targetedFields'>>> =
+export const strict: Defined<Pick<CacheRules, 'requestDirectives' | 'targetedFields'>> =
   Object.freeze({
     requestDirectives: 'respect',
     targetedFields: Object.freeze(['CDN-Cache-Control']),

@@ -261,6 +261,26 @@ describe('the response to an unsafe request', () => {
   })
 })
 
+it('gives waitUntil one task, which ends when the store has replied to every purge', async () => {
+  const lines: string[] = []
+  store = new FaultyStore()
+  const waitUntil = (task: Promise<unknown>) => {
+    lines.push('task begins')
+    void task.then(() => lines.push('task ends'))
+  }
+  stampede = createStampede({ store, clock: new ManualClock(), waitUntil })
+  const [key, tag] = [new Gate(), new Gate()]
+  store.next('purge', key.delayReply).next('mark', tag.delayReply)
+  send(cacheWith({ invalidateOn: { tags: () => ['products'] } }), 'PUT')
+  for (const gate of [key, tag]) {
+    await settled()
+    lines.push('the store replies')
+    gate.open()
+  }
+  await settled()
+  expect(lines).toEqual(['task begins', 'the store replies', 'the store replies', 'task ends'])
+})
+
 describe('the key option of an unsafe request', () => {
   it('gives the key to purge, and the Location field then has no effect', async () => {
     const cache = cacheWith({ key: ({ target }) => target.slice(0, 2) })

@@ -36,8 +36,11 @@ export function invalidation<Native>(
   const own = key === undefined ? [] : ownKey(key, native)
   return (head, natives) => {
     if (head.status < 200 || head.status > 399) return
-    for (const each of key === undefined ? urlKeys(request, query, head) : own) void purge(rt, each)
-    for (const each of subjects(config, request, head, natives)) void purgeSubject(rt, each)
+    const keys = key === undefined ? urlKeys(request, query, head) : own
+    const named = subjects(config, request, head, natives)
+    const keysPurged = [...keys].map((each) => purge(rt, each))
+    const subjectsPurged = [...named].map((each) => purgeSubject(rt, each))
+    rt.waitUntil?.(Promise.all([...keysPurged, ...subjectsPurged]))
   }
 }
 

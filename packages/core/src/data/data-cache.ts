@@ -17,10 +17,12 @@ export interface DataCacheOptions extends GetOrSetOptions<never> {
   /**
    * Replaces JSON: for Maps, Dates, classes. All processes must use the same one for a cache name.
    */
-  serializer?: Serializer
+  serializer?: Serializer | undefined
 }
 
-type Overrides<T> = Partial<GetOrSetOptions<T>>
+type Overrides<T> = {
+  readonly [Name in keyof GetOrSetOptions<T>]?: GetOrSetOptions<T>[Name] | undefined
+}
 
 /**
  * A cache of data. For a wrong argument, `wrap` throws `ERR_STAMPEDE_OPTION`, and the other methods

@@ -29,6 +29,7 @@ export interface FactoryContext<T = unknown> {
   notModified(): never
 }
 
+/** Computes the value of a key for `getOrSet`. If it throws, the caller gets the error. */
 export type Factory<T, P = T> = (context: FactoryContext<P>) => T | Promise<T>
 
 /** The result of `notModified()`: a symbol, which no factory returns by chance. */

@@ -23,47 +23,47 @@ export interface GetOrSetOptions<T = unknown> {
    */
   ttlMs: number | ((value: T) => number)
   /** How long after `ttlMs` a stale value is served while one process refreshes it. Default 0. */
-  staleWhileRevalidateMs?: number
+  staleWhileRevalidateMs?: number | undefined
   /** How long after `ttlMs` a stale value is served if the factory fails. Default 0. */
-  staleIfErrorMs?: number
+  staleIfErrorMs?: number | undefined
   /** How long after `ttlMs` a value is kept for the factory, as `context.previous`. Default 0. */
-  keepMs?: number
+  keepMs?: number | undefined
   /**
    * Names for `purge({ tag })`, which purges all values with that name. At most 256. A function
    * gets the value in the form that callers get. Default: none.
    */
-  tags?: readonly string[] | ((value: T) => readonly string[])
+  tags?: readonly string[] | ((value: T) => readonly string[]) | undefined
   /** Each `ttlMs` is shortened by a random fraction, at most by this one. 0 to 0.5, default 0.1. */
-  jitter?: number
+  jitter?: number | undefined
   /**
    * Length of the lease of a fill, which its process renews. If that process dies, another one may
    * run the factory after this time. At least 100, default 5 000.
    */
-  leaseMs?: number
+  leaseMs?: number | undefined
   /**
    * How long a call waits for the fill of another caller, or for one of the `originConcurrency`
    * slots. If a slot is free after that time, the call runs the factory itself. Otherwise it gets
    * the stale value, or rejects with `ERR_STAMPEDE_WAIT_TIMEOUT`. Default 30 000.
    */
-  waitMs?: number
+  waitMs?: number | undefined
   /**
    * A fill that takes longer than this counts as failed. Its `signal` is aborted, and callers get
    * the stale value that `staleIfErrorMs` allows, or an error. At least 1, default 30 000.
    */
-  originTimeoutMs?: number
+  originTimeoutMs?: number | undefined
   /**
    * How long callers wait for a fill if there is a stale value. They then get the stale value, and
    * the fill goes on in the background. At least 1. Default: never.
    */
-  softTimeoutMs?: number
+  softTimeoutMs?: number | undefined
   /**
    * Factor of the random early refresh, which refreshes a fresh value in the background, once in
    * the fleet. The refresh is likelier near the end of `ttlMs` and with a slow factory. 1 is the
    * published formula (XFetch). A greater factor begins earlier. 0 to 100, default 0: off.
    */
-  earlyRefresh?: number
+  earlyRefresh?: number | undefined
   /** Purges the key in the whole fleet, and then runs the factory. Default false. */
-  forceFresh?: boolean
+  forceFresh?: boolean | undefined
 }
 
 export interface Plan extends Policy {

@@ -56,7 +56,9 @@ function jsonProblem(value: unknown): string {
 
 /** Encodes values in place of JSON. Each hit gets a value of its own, which is not frozen. */
 export interface Serializer<T = unknown> {
+  /** Encodes a value. The store keeps the bytes, or the UTF-8 bytes of the string. */
   serialize(value: T): string | Uint8Array
+  /** Decodes a stored value. If it throws, the entry counts as a miss. */
   deserialize(bytes: Buffer): T
 }
 

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { createStampede, type Stampede } from '../index.ts'
 import { ManualClock, ScriptedOrigin, settled } from '../testing/index.ts'
-import { FaultyStore } from '../testing/store-doubles.ts'
+import { FaultyStore, refuse } from '../testing/store-doubles.ts'
 import { Counts } from './counts.ts'
 
 let clock = new ManualClock()
@@ -13,8 +13,8 @@ afterEach(async () => {
   clock = new ManualClock()
 })
 
-function create(): Stampede {
-  const stampede = createStampede({ store: new FaultyStore(), clock, random: () => 0 })
+function create(store = new FaultyStore()): Stampede {
+  const stampede = createStampede({ store, clock, random: () => 0 })
   open.push(stampede)
   return stampede
 }
@@ -48,6 +48,20 @@ describe('stats().routes of getOrSet', () => {
       misses: 2,
       hits: { l1: 1, l2: 0 },
     })
+  })
+
+  it('counts the origin time that hits save while the store is unavailable', async () => {
+    const store = new FaultyStore()
+    store.always = refuse
+    const stampede = create(store)
+    const origin = new ScriptedOrigin<string>()
+    const get = () => stampede.getOrSet('k', origin.factory, { ttlMs: 10_000, jitter: 0 })
+    const first = get()
+    await clock.advance(200)
+    origin.run(0).resolve('Ada')
+    await first
+    await get()
+    expect(stampede.stats().origin).toEqual({ totalMs: 200, savedMs: 200 })
   })
 
   it('groups calls by the name of a stampede.cache, or under (data) for a key without a colon', async () => {

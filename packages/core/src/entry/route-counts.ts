@@ -8,11 +8,13 @@ export interface RouteStats {
   readonly stale: number
   /** Requests and calls that ran the origin, or waited for its result. */
   readonly misses: number
+  /** Requests that bypassed the cache. */
   readonly bypasses: number
   /**
    * Runs of the origin in requests that used the cache, stored or not, and their total duration.
    */
   readonly runs: number
+  /** Total duration of these runs in ms. */
   readonly originMs: number
   /** Sum over all hits of the duration of the run that made the entry. */
   readonly savedMs: number

@@ -279,13 +279,8 @@ export function shareInProcess(
   const { key, fillingSince } = flight
   if (result.type === 'store' || result.type === 'not-modified') {
     reportCommit(result, undefined)
-    return keepInL1Only(
-      rt,
-      flight,
-      withOwnMemory(result, result.entry.provenance.tookMs),
-      since,
-      fillingSince,
-    )
+    const tookMs = smoothedDurationMs(result, previous, fillingSince)
+    return keepInL1Only(rt, flight, withOwnMemory(result, tookMs), since, fillingSince)
   }
   if (result.type === 'pass') return resolveNotStorable(rt, flight, result, since)
   if (result.type === 'abandoned') return resolveAbandoned(rt, flight, result)

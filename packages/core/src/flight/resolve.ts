@@ -142,7 +142,8 @@ function entryServedMeanwhile(
 function start(rt: Runtime, flight: Flight, refresher: Caller | undefined): void {
   rt.flights.set(flight.key, flight)
   flight.startedAt = rt.clock.now()
-  void run(rt, flight, refresher)
+  const landed = run(rt, flight, refresher)
+  rt.waitUntil?.(landed)
 }
 
 function startWith(rt: Runtime, flight: Flight, caller: Caller): Promise<Resolution> {

@@ -30,5 +30,7 @@ export interface Runtime {
   readonly passMs: number
   /** How long a failure is shared before the origin is called again. */
   readonly failureBackoffMs: number
+  /** Gets each task that may go on after its response. Never throws. */
+  readonly waitUntil: ((task: Promise<unknown>) => void) | undefined
   closed: boolean
 }

@@ -84,6 +84,7 @@ export function ownHeaders(headers: HeaderList): HeaderList {
   })
 }
 
+/** Pairs of name and value from a list in which they alternate. */
 export function toHeaders(fields: Fields): HeaderList {
   const headers: Array<readonly [string, string]> = []
   for (let i = 0; i < fields.length; i += 2) {

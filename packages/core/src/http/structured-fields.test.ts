@@ -113,6 +113,9 @@ describe('values (RFC 9651 §4.2.3.1)', () => {
     [':aGk==:'],
     [':aG=k:'],
     [':aGkt=:'],
+    [':YQ=:'],
+    [':YQ===:'],
+    [': YQ==:'],
     ['@1.5'],
     ['@'],
     ['@1000000000000000'],
@@ -128,10 +131,12 @@ describe('an Item (RFC 9651 §4.2.3)', () => {
   it('is one value with its parameters', () => {
     expect(parseItem('"a, b";p=1;q')).toEqual({ type: 'string', value: 'a, b' })
     expect(parseItem('12')).toEqual(integer(12))
+    expect(parseItem('  12;a ')).toEqual(integer(12))
   })
 
-  it.each([[''], ['(a)'], ['a, b'], ['a '], [' a'], ['"a"b'], ['a;']])('is invalid as %j', (text) =>
-    expect(parseItem(text)).toBeUndefined(),
+  it.each([[''], ['(a)'], ['a, b'], ['a\t'], ['\ta'], ['"a"b'], ['a;']])(
+    'is invalid as %j',
+    (text) => expect(parseItem(text)).toBeUndefined(),
   )
 })
 

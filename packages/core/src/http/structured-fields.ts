@@ -39,11 +39,17 @@ export function parseList(lines: readonly string[]): readonly Member[] | undefin
   return isWhole ? members : undefined
 }
 
-/** RFC 9651 §4.2.3: an Item with its parameters. Undefined if other text follows them. */
+/**
+ * RFC 9651 §4.2.3: an Item with its parameters. Undefined if other text than spaces follows them.
+ * https://www.rfc-editor.org/rfc/rfc9651.html#section-4.2.3
+ */
 export function parseItem(text: string): Item | undefined {
   const input = new Input(text)
+  input.take(/ +/y)
   const item = parseBareItem(input)
-  return item !== undefined && parseParameters(input) && input.isEmpty ? item : undefined
+  if (item === undefined || !parseParameters(input)) return undefined
+  input.take(/ +/y)
+  return input.isEmpty ? item : undefined
 }
 
 /** Parses members separated by commas. False if a member or a separator is invalid. */
@@ -126,8 +132,8 @@ export type Item = Exclude<Member, { type: 'inner-list' }>
 
 const STRING = /"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"/y
 const TOKEN = /[A-Za-z*][!#$%&'*+\-.^_`|~0-9A-Za-z:/]*/y
-/** Base64 in groups of four characters. The last group may lack its padding. */
-const BYTES = /:((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}={0,2}|[A-Za-z0-9+/]{3}=?)?):/y
+/** Base64 in groups of four characters. The last group has its whole padding, or none. */
+const BYTES = /:((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?):/y
 const DATE = /@(-?\d{1,15})(?![\d.])/y
 const DISPLAY_STRING = /%"((?:[\x20\x21\x23\x24\x26-\x7e]|%[0-9a-f]{2})*)"/y
 

@@ -5,6 +5,7 @@ import { METHODS } from '../http/methods.ts'
 import {
   bytes,
   choice,
+  type Defined,
   durationMs,
   flag,
   nearest,
@@ -25,33 +26,33 @@ export interface AttemptRules {
    * How long an attempt blocks others after its last renewal. A live process renews its lease.
    * Default 30 000.
    */
-  leaseMs?: number
+  leaseMs?: number | undefined
   /** Hold time: an attempt that takes longer loses its lease. Default 600 000. */
-  maxHoldMs?: number
+  maxHoldMs?: number | undefined
   /**
    * How long a result is kept. After this time, a repeat runs the handler again, so document the
    * time for your clients. Default 86 400 000 (a day).
    */
-  retentionMs?: number
+  retentionMs?: number | undefined
   /**
    * After this many consecutive attempts whose lease expired, the key is uncertain: repeats get a
    * 409 until an operator settles it. Default 3.
    */
-  maxAttempts?: number
+  maxAttempts?: number | undefined
   /**
    * While an attempt runs, `reject` sends a 409 to a repeat. `wait` lets the repeat wait for the
    * result, for at most 10 000 ms and with at most 100 waiters per key and process. Default
    * `reject`.
    */
-  onBusy?: 'reject' | 'wait' | { waitMs: number; maxWaiters?: number }
+  onBusy?: 'reject' | 'wait' | { waitMs: number; maxWaiters?: number | undefined } | undefined
 }
 
 /** A response that `onLeaseExpired` or an operator gives instead of the handler. */
 export interface GivenAnswer {
   /** Status from 200 to 599. Default 200. */
-  status?: number
+  status?: number | undefined
   /** Header fields. Default: only a Content-Type for the body. */
-  headers?: Readonly<Record<string, string>>
+  headers?: Readonly<Record<string, string>> | undefined
   /** Text, bytes, or a value that is sent as JSON. Default: no body. */
   body?: unknown
 }
@@ -82,47 +83,47 @@ export interface IdempotencyRules<Native = unknown> extends AttemptRules {
    * Whether a request without a key gets a 400. If not, such a request runs without protection.
    * Default true.
    */
-  required?: boolean | ((request: Native) => boolean)
+  required?: boolean | ((request: Native) => boolean) | undefined
   /**
    * Methods whose requests are protected. Requests with other methods go to the handler unchanged.
    * Default POST and PATCH.
    */
-  methods?: readonly string[]
+  methods?: readonly string[] | undefined
   /**
    * Names of the request field with the key, in any of which a client may send it. Document the
    * first name for your clients. Default `Idempotency-Key`.
    */
-  headers?: readonly string[]
+  headers?: readonly string[] | undefined
   /**
    * Whether a key must be a quoted string, as in the IETF draft of `Idempotency-Key`. Default
    * false: a key may be unquoted.
    */
-  strict?: boolean
+  strict?: boolean | undefined
   /**
    * After the lease of an attempt expired: with `takeover`, the next request runs the handler. With
    * `uncertain`, it gets a 409 until an operator settles the key. A function decides per request.
    * Default `takeover`.
    */
-  onLeaseExpired?: 'takeover' | 'uncertain' | Reconcile<Native>
+  onLeaseExpired?: 'takeover' | 'uncertain' | Reconcile<Native> | undefined
   /**
    * While the store is unavailable: `reject` with a 503, or `proceed` unprotected. Default
    * `reject`.
    */
-  onStoreError?: 'reject' | 'proceed'
+  onStoreError?: 'reject' | 'proceed' | undefined
   /**
    * How a repeat is compared with the first request, by method, path, query, media type and body.
    * `bytes` compares the bytes of the body, `canonical` its meaning as JSON or form. A function
    * returns a value that replaces query, media type and body. Default `canonical`.
    */
-  fingerprint?: FingerprintMode | ((request: Native) => unknown)
+  fingerprint?: FingerprintMode | ((request: Native) => unknown) | undefined
   /** Largest request body, in bytes. A larger one gets a 413. Default 1 MiB. */
-  maxRequestBytes?: number
+  maxRequestBytes?: number | undefined
   /**
    * Largest stored body, in bytes. A larger body is sent but not stored. Default 1 MiB.
    */
-  maxBodyBytes?: number
+  maxBodyBytes?: number | undefined
   /** URL of your documentation, for `type` and `Link` of problem documents. Default: none. */
-  docsUrl?: string
+  docsUrl?: string | undefined
 }
 
 /**
@@ -138,7 +139,7 @@ type Unconverted =
   | 'maxBodyBytes'
 
 export interface IdempotencyRuleSet<Native>
-  extends Readonly<Required<Pick<IdempotencyRules<Native>, Unconverted>>> {
+  extends Defined<Pick<IdempotencyRules<Native>, Unconverted>> {
   readonly required: (request: Native) => boolean
   readonly methods: ReadonlySet<string>
   /** Names in lower case. */

@@ -57,7 +57,7 @@ export interface IdempotencyOperator {
    * runs or has completed. With `force`, a running attempt loses its lease, and its result does not
    * count.
    */
-  release(key: IdempotencyKeyRef, options?: { force?: boolean }): Promise<SettleReply>
+  release(key: IdempotencyKeyRef, options?: { force?: boolean | undefined }): Promise<SettleReply>
   /**
    * Completes the key with the response that repeats get, or with `{ value }` for a job. `force` as
    * in `release`. The record is kept for a day.
@@ -65,7 +65,7 @@ export interface IdempotencyOperator {
   resolve(
     key: IdempotencyKeyRef,
     answer: GivenAnswer | { value: unknown },
-    options?: { force?: boolean },
+    options?: { force?: boolean | undefined },
   ): Promise<SettleReply>
 }
 

@@ -26,7 +26,7 @@ import type { Running } from './running.ts'
 /** Options of `stampede.idempotent`. */
 export interface IdempotentOptions extends AttemptRules {
   /** Owner of the key. Equal keys of two scopes are two keys. Default: one scope for all jobs. */
-  scope?: string
+  scope?: string | undefined
   /**
    * The input of the job, as a value that JSON can represent. A repeat with another input, or
    * without one, rejects with `ERR_STAMPEDE_KEY_REUSED`. Default: no input.
@@ -36,7 +36,7 @@ export interface IdempotentOptions extends AttemptRules {
    * After the lease of an attempt expired: with `takeover`, the next call runs the job again. With
    * `uncertain`, it rejects until an operator settles the key. Default `takeover`.
    */
-  onLeaseExpired?: 'takeover' | 'uncertain'
+  onLeaseExpired?: 'takeover' | 'uncertain' | undefined
 }
 
 const WHERE = 'idempotent'

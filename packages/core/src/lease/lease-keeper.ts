@@ -33,6 +33,7 @@ interface Held extends Hold {
   renewal: Deadline | undefined
 }
 
+/** Renews leases until they are ended, lost or held for too long. */
 export class LeaseKeeper {
   readonly #renewer: Renewer
   readonly #clock: Clock

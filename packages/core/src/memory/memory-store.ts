@@ -39,7 +39,7 @@ import { RecordSlots } from './record-slots.ts'
 /** Options of `memoryStore`. */
 export interface MemoryStoreOptions {
   /** Limit of all records in bytes. The least recently used ones are evicted. Default 128 MiB. */
-  maxBytes?: number
+  maxBytes?: number | undefined
 }
 
 /** Number of records that each write checks for expiry, the least recently used first. */

@@ -1,9 +1,12 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { createStampede, type Stampede } from '../index.ts'
+import { LONGEST_REPORT } from '../ports/store-operator.ts'
 import { ManualClock, ScriptedOrigin, settled } from '../testing/index.ts'
 import { FaultyStore, sharedStores } from '../testing/store-doubles.ts'
 import { HotKeys } from './hot-keys.ts'
 import { observe } from './observer.ts'
+import { readReport } from './report-form.ts'
+import { isReported, reportedKey } from './reported-key.ts'
 
 let clock = new ManualClock()
 const open: Stampede[] = []
@@ -20,7 +23,7 @@ function create(store = new FaultyStore()): Stampede {
   return stampede
 }
 
-describe('a snapshot of a Stampede', () => {
+describe('a report of a Stampede', () => {
   it('has the key that is being filled, its lease and its waiters, and no key afterwards', async () => {
     const stampede = create()
     const observer = observe(stampede)
@@ -28,10 +31,10 @@ describe('a snapshot of a Stampede', () => {
     const get = () => stampede.getOrSet('rates:eur', origin.factory, { ttlMs: 1_000 })
     const all = [get(), get(), get()]
     await clock.advance(300)
-    expect(observer.snapshot().flights).toEqual([
+    expect(observer.report().flights).toEqual([
       {
         key: 'rates:eur',
-        internalKey: 'd:=rates:eur',
+        id: 'd:=rates:eur',
         state: 'filling',
         hasLease: true,
         ageMs: 300,
@@ -41,7 +44,7 @@ describe('a snapshot of a Stampede', () => {
     origin.run(0).resolve('v')
     await Promise.all(all)
     await settled()
-    expect(observer.snapshot().flights).toEqual([])
+    expect(observer.report().flights).toEqual([])
   })
 
   it('shows a process that waits for the holder of the lease as waiting, without a lease', async () => {
@@ -53,21 +56,21 @@ describe('a snapshot of a Stampede', () => {
     await settled()
     const second = get(b)
     await settled()
-    const { flights } = observe(b).snapshot()
+    const { flights } = observe(b).report()
     expect(flights).toMatchObject([{ key: 'k', state: 'waiting', hasLease: false, waiters: 1 }])
     origin.run(0).resolve('v')
     await Promise.all([first, second])
     await settled()
   })
 
-  it('has no idempotency key, because snapshots are published in Redis', async () => {
+  it('has no idempotency key, because reports are published in Redis', async () => {
     const stampede = create()
     const observer = observe(stampede)
     await stampede.idempotent('job:s3cret', () => 1)
     await settled()
-    const snapshot = observer.snapshot()
-    expect(snapshot.recent.map(({ type }) => type)).toContain('idempotency.finished')
-    expect(JSON.stringify(snapshot)).not.toContain('s3cret')
+    const report = observer.report()
+    expect(report.recent.map(({ type }) => type)).toContain('idempotency.finished')
+    expect(JSON.stringify(report)).not.toContain('s3cret')
   })
 
   it('has the latest events as JSON, without hits, and the keys hit most', async () => {
@@ -75,18 +78,18 @@ describe('a snapshot of a Stampede', () => {
     const observer = observe(stampede)
     const get = (key: string) => stampede.getOrSet(key, () => 1, { ttlMs: 60_000 })
     for (const key of ['a', 'b', 'a', 'a', 'b']) await get(key)
-    const { recent, hotKeys } = observer.snapshot()
+    const { recent, hotKeys } = observer.report()
     expect(recent.map(({ type, key }) => `${type} ${key}`)).toEqual(
       ['a', 'b'].flatMap((key) =>
         ['lease.granted', 'fill.started', 'fill.committed'].map((type) => `${type} ${key}`),
       ),
     )
-    expect(recent[0]).toMatchObject({ reason: 'absent', fence: expect.any(String) })
+    expect(recent[0]?.fields).toEqual({ reason: 'absent', fence: expect.any(String) })
     expect(hotKeys.map(({ key, hits }) => [key, hits])).toEqual([
       ['a', 2],
       ['b', 1],
     ])
-    expect(JSON.parse(JSON.stringify(observer.snapshot()))).toMatchObject({ pid: process.pid })
+    expect(readReport(observer.reportText())).toEqual(observer.report())
   })
 
   it('has the operator of the store, and knows whether the Stampede is closed', async () => {
@@ -104,8 +107,51 @@ describe('a snapshot of a Stampede', () => {
     observer.close()
     await stampede.getOrSet('k', () => 1, { ttlMs: 60_000 })
     await stampede.getOrSet('k', () => 1, { ttlMs: 60_000 })
-    const { recent, hotKeys } = observer.snapshot()
+    const { recent, hotKeys } = observer.report()
     expect([recent, hotKeys]).toEqual([[], []])
+  })
+})
+
+describe('the text of a report', () => {
+  it('keeps within the limit, with any keys and routes', async () => {
+    const stampede = create()
+    const observer = observe(stampede)
+    for (let i = 0; i < 300; i++) {
+      const key = `${'r'.repeat(180)}${i}:${'"'.repeat(200)}`
+      for (let j = 0; j < 2; j++) await stampede.getOrSet(key, () => 1, { ttlMs: 60_000 })
+    }
+    const text = observer.reportText()
+    expect(text.length).toBeLessThanOrEqual(LONGEST_REPORT)
+    const report = readReport(text)
+    expect(report?.hotKeys.length).toBeGreaterThan(3)
+    const hits = Object.values(report?.stats.routes ?? {}).map((route) => route.hits ?? 0)
+    expect(hits.reduce((sum, each) => sum + each)).toBe(300)
+  })
+
+  it.each([
+    [true, '500 no rate for eur'],
+    [false, 500],
+  ])('with showKeys: %s has the failure of a run as %j', async (showKeys, failure) => {
+    const stampede = create()
+    const observer = observe(stampede, { showKeys })
+    const fail = () => Promise.reject(new Error('no rate for eur'))
+    await expect(stampede.getOrSet('rates', fail, { ttlMs: 1_000 })).rejects.toThrow('no rate')
+    const failed = observer.report().recent.find(({ type }) => type === 'fill.failed')
+    expect(failed?.fields).toEqual({ failure, elapsedMs: expect.any(Number) })
+  })
+})
+
+describe('the id of a key in a report', () => {
+  const key = `d:=${'k'.repeat(500)}`
+  it.each([
+    ['long', key, true],
+    ['hidden', 'd:=k', false],
+    ['hidden variant', 'd:=k\0v', false],
+    ['shown variant', 'd:=k\0v', true],
+  ])('is found by the internal key if it is that of a %s key', (_, internalKey, showKeys) => {
+    const { id } = reportedKey(internalKey, showKeys)
+    expect(isReported(internalKey)(id)).toBe(true)
+    expect(isReported('d:=other')(id)).toBe(false)
   })
 })
 

@@ -1,63 +1,42 @@
-// Snapshots of one process for a dashboard: keys under work, keys hit most often, latest events.
+// Reports of one process for operators: keys under work, keys hit most often, latest events.
 
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
+import type { RouteStats } from '../entry/route-counts.ts'
 import { EVENTS, type StampedeEvent } from '../events.ts'
-import type { Flight } from '../flight/flight.ts'
 import type { Runtime } from '../flight/runtime.ts'
-import { shownKey } from '../ports/shown-key.ts'
-import type { StoreOperator } from '../ports/store-operator.ts'
+import type { Failure } from '../ports/store.ts'
+import { LONGEST_REPORT, type StoreOperator } from '../ports/store-operator.ts'
 import { runtimeOf, type Stampede } from '../stampede.ts'
 import type { StampedeStats } from '../stats.ts'
 import { HotKeys } from './hot-keys.ts'
+import {
+  type LastFill,
+  MOST,
+  type ProcessReport,
+  type ReportAdditions,
+  type ReportedEvent,
+  readParsedReport,
+} from './report-form.ts'
+import { type ReportedId, reportedKey } from './reported-key.ts'
 
-/** One key that this process looks up or fills. Times are in ms. */
-export interface FlightView {
-  readonly key: string
-  readonly internalKey: string
-  readonly state: Flight['state']
-  /** Whether this process holds the lease of the key. */
-  readonly hasLease: boolean
-  readonly ageMs: number
-  /** Requests and calls that wait. The leader is not one of them. */
-  readonly waiters: number
+export interface ObserverOptions {
+  /** `false`: reports have hashes in place of keys, and no messages. Default `true`. */
+  readonly showKeys?: boolean
+  /** Is called for each report. */
+  readonly add?: () => ReportAdditions
 }
 
-/**
- * An event as JSON: its type, its keys and its fields. Errors are their messages. `key` is never an
- * idempotency key.
- */
-export interface EventView {
-  /** Wall-clock time of this process, in ms since 1970. */
-  readonly at: number
-  readonly type: StampedeEvent['type']
-  readonly key: string
-  readonly internalKey: string
-  readonly [field: string]: unknown
-}
-
-/** The state of one process, as JSON. */
-export interface ProcessSnapshot {
-  /** Random name of this observer. */
-  readonly id: string
-  readonly pid: number
-  readonly host: string
-  readonly uptimeMs: number
-  readonly stats: StampedeStats
-  /** Most waiters first, at most 50. */
-  readonly flights: readonly FlightView[]
-  /** At most 20. */
-  readonly hotKeys: ReadonlyArray<{
-    readonly key: string
-    readonly internalKey: string
-    readonly hits: number
-  }>
-  /** The latest events except hits, oldest first, at most 100. */
-  readonly recent: readonly EventView[]
-}
-
+/** Facts about one Stampede for an operator, from `observe`. */
 export interface Observer {
-  snapshot(): ProcessSnapshot
+  /** Random name, by which the store keeps the reports of the process apart. */
+  readonly id: string
+  /** The state of the process now. */
+  report(): ProcessReport
+  /** The report as JSON with at most `LONGEST_REPORT` characters, for `StoreOperator.report`. */
+  reportText(): string
+  /** The last fill of a key, if it is among the latest 2,000 of this process. */
+  lastFill(internalKey: string): LastFill | undefined
   /** The operator interface of the store that the Stampede uses. */
   readonly operator: StoreOperator
   /** Whether the Stampede is closed. */
@@ -66,56 +45,96 @@ export interface Observer {
   close(): void
 }
 
-const MOST_FLIGHTS = 50
-const MOST_HOT_KEYS = 20
-const MOST_EVENTS = 100
+type SeenEvent = Omit<ReportedEvent, keyof ReportedId> & { readonly internalKey: string }
+
+const MOST_FILLS = 2_000
 
 /**
  * Collects the latest events and the keys hit most often, until `close`. One Stampede may have any
  * number of observers. Throws `ERR_STAMPEDE_OPTION` if `stampede` is not one.
  */
-export function observe(stampede: Stampede): Observer {
+export function observe(stampede: Stampede, options: ObserverOptions = {}): Observer {
+  const { showKeys = true, add } = options
   const rt = runtimeOf(stampede, 'observe')
   const id = randomBytes(6).toString('base64url')
   const hotKeys = new HotKeys(() => rt.clock.now())
-  const recent: EventView[] = []
+  const recent: SeenEvent[] = []
+  const fills = new Map<string, LastFill>()
   const keep = (event: StampedeEvent): void => {
-    recent.push(viewOf(event, rt.clock.wallNow()))
-    if (recent.length > MOST_EVENTS) recent.shift()
+    const at = rt.clock.wallNow()
+    const { type, internalKey } = event
+    recent.push({ at, type, internalKey, fields: fieldsOf(event, showKeys) })
+    if (recent.length > MOST.recent) recent.shift()
+    if (event.type === 'lease.granted')
+      keepFill(fills, event.internalKey, { at, reason: event.reason })
   }
   const stops = Object.keys(EVENTS)
     .filter((type) => type !== 'entry.hit')
     .map((type) => rt.events.on(type, keep))
   stops.push(rt.events.onHit((key) => hotKeys.hit(key)))
+
+  /** `share`: the part of the lists that is kept, so that the report is not too long. */
+  const reportOf = (share: number): object => {
+    const most = (name: keyof typeof MOST) => Math.ceil(MOST[name] * share)
+    const shown = (internalKey: string) => reportedKey(internalKey, showKeys)
+    const stats = stampede.stats()
+    const { history, locks } = add?.() ?? {}
+    return {
+      id,
+      at: rt.clock.wallNow(),
+      pid: process.pid,
+      host: hostname(),
+      uptimeMs: Math.round(process.uptime() * 1000),
+      stats: { ...stats, routes: busiest(stats.routes, most('routes')) },
+      flights: flightsOf(rt)
+        .slice(0, most('flights'))
+        .map(({ internalKey, ...rest }) => ({ ...shown(internalKey), ...rest })),
+      hotKeys: hotKeys
+        .top(most('hotKeys'))
+        .map(({ key, hits }) => ({ ...shown(key), hits, fill: fills.get(key) })),
+      recent: recent.slice(-most('recent')).map(({ internalKey, ...event }) => ({
+        ...shown(internalKey),
+        ...event,
+      })),
+      history,
+      locks: locks && { ...locks, held: locks.held.slice(-most('locks')) },
+    }
+  }
   return {
+    id,
     operator: rt.store.operator,
     get isClosed() {
       return rt.closed
     },
-    snapshot: () => ({
-      id,
-      pid: process.pid,
-      host: hostname(),
-      uptimeMs: Math.round(process.uptime() * 1000),
-      stats: stampede.stats(),
-      flights: flightsOf(rt),
-      hotKeys: hotKeys
-        .top(MOST_HOT_KEYS)
-        .map(({ key, hits }) => ({ key: shownKey(key), internalKey: key, hits })),
-      recent: [...recent],
-    }),
+    report: () => readParsedReport(reportOf(1)),
+    reportText: () => {
+      for (let share = 1; share > 0.01; share /= 2) {
+        const json = JSON.stringify(reportOf(share))
+        if (json.length <= LONGEST_REPORT) return json
+      }
+      return '{}'
+    },
+    lastFill: (internalKey) => fills.get(internalKey),
     close: () => {
       for (const stop of stops.splice(0)) stop()
     },
   }
 }
 
-function flightsOf(rt: Runtime): FlightView[] {
+function keepFill(fills: Map<string, LastFill>, internalKey: string, fill: LastFill): void {
+  fills.delete(internalKey)
+  fills.set(internalKey, fill)
+  for (const oldest of fills.keys()) {
+    if (fills.size <= MOST_FILLS) break
+    fills.delete(oldest)
+  }
+}
+
+function flightsOf(rt: Runtime) {
   const leased = new Set(rt.keeper.grants().map(({ key }) => key))
   const now = rt.clock.now()
   return [...rt.flights.values()]
     .map((flight) => ({
-      key: shownKey(flight.key),
       internalKey: flight.key,
       state: flight.state,
       hasLease: leased.has(flight.key),
@@ -123,16 +142,53 @@ function flightsOf(rt: Runtime): FlightView[] {
       waiters: flight.waiters.size,
     }))
     .sort((a, b) => b.waiters - a.waiters || b.ageMs - a.ageMs)
-    .slice(0, MOST_FLIGHTS)
 }
 
-function viewOf(event: StampedeEvent, at: number): EventView {
-  const fields = Object.entries(event).map(([name, value]) => [name, asJson(value)])
-  // An idempotency key is a secret of its client. Its internal key is a hash, which may be shown.
-  return { at, ...Object.fromEntries(fields), key: shownKey(event.internalKey) } as EventView
+/**
+ * The scalar fields of an event. An idempotency key is a secret of its client, so `key` is not
+ * among them. Messages of errors may have keys, so they are hidden, too.
+ */
+function fieldsOf(event: StampedeEvent, showKeys: boolean): Record<string, string | number> {
+  const { type: _type, key: _key, internalKey: _internalKey, ...fields } = event
+  const { failure, error, ...rest } = fields as Readonly<Record<string, unknown>>
+  const { status, message } = (failure ?? {}) as Partial<Failure>
+  const all = {
+    ...rest,
+    ...(failure !== undefined && { failure: showKeys ? `${status} ${message}`.trimEnd() : status }),
+    // A failure has the message of its error.
+    ...(failure === undefined && showKeys && { error: messageOf(error) }),
+  }
+  const scalars = Object.entries(all).filter(
+    ([, value]) => typeof value !== 'object' && value !== undefined,
+  )
+  return Object.fromEntries(scalars.map(([field, value]) => [field, scalarOf(value)]))
 }
 
-function asJson(value: unknown): unknown {
-  if (typeof value === 'bigint') return value.toString()
-  return value instanceof Error ? value.message : value
+function messageOf(error: unknown): unknown {
+  return error instanceof Error ? error.message : error
+}
+
+function scalarOf(value: unknown): string | number {
+  return typeof value === 'number' ? value : String(value).slice(0, 200)
+}
+
+/** The routes with the most requests. The others are added up. */
+function busiest(routes: StampedeStats['routes'], most: number): Record<string, RouteStats> {
+  const all = Object.entries(routes).sort(([, a], [, b]) => requestsIn(b) - requestsIn(a))
+  const others = all.slice(most).map(([, each]) => each)
+  const named = Object.fromEntries(all.slice(0, most))
+  if (others.length === 0) return named
+  const parts = [named['(other)'], ...others].filter((each) => each !== undefined)
+  return { ...named, '(other)': parts.reduce(add) }
+}
+
+const requestsIn = ({ hits, stale, misses, bypasses }: RouteStats): number =>
+  hits + stale + misses + bypasses
+
+function add(a: RouteStats, b: RouteStats): RouteStats {
+  const sums = Object.entries(a).map(([field, value]) => [
+    field,
+    Number(value) + Number(Reflect.get(b, field)),
+  ])
+  return Object.fromEntries(sums) as RouteStats
 }

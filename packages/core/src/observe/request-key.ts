@@ -14,9 +14,10 @@ export interface AskedRequest extends Pick<CacheRules, 'query' | 'vary' | 'cooki
   /** The `Host` of the request, if it is not that of the URL. */
   readonly host?: string | undefined
   /** Request fields, with lower-case names. */
-  readonly headers?: Readonly<Record<string, string>>
+  readonly headers?: Readonly<Record<string, string>> | undefined
 }
 
+/** The key of a request in the cache, from `requestKey`. */
 export interface RequestKeys {
   /** The internal key. With `entry`: the key for a request that does not match its `Vary`. */
   readonly key: string

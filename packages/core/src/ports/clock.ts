@@ -9,6 +9,7 @@ export interface Timer {
   cancel(): void
 }
 
+/** Time and timers. Tests replace it. */
 export interface Clock {
   /**
    * Milliseconds on a clock that never goes back. It continues while the machine is suspended,
@@ -81,6 +82,7 @@ function readDifference(monotonic: () => number, wall: () => number): number {
 /** Limit of a delay (24.8 days). With a longer delay, `setTimeout` would fire at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
+/** The clock of the process and of the machine. */
 export const systemClock: Clock = {
   now: steadyClock(
     () => performance.now(),

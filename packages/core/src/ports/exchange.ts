@@ -148,6 +148,7 @@ export interface RunWatch {
   readonly onEnd?: (() => void) | undefined
 }
 
+/** Gets the response of a handler, part by part, from the adapter. */
 export interface OriginObserver {
   readonly onInner?: OnInner
   /**
@@ -232,6 +233,7 @@ export interface LiveReply {
   readonly body: LiveChunks
 }
 
+/** Chunks of a body that is still being received. */
 export interface LiveChunks {
   next(): Promise<IteratorResult<Uint8Array, undefined>>
   return(): unknown

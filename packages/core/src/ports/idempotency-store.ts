@@ -22,6 +22,7 @@ export interface Fingerprints {
   readonly canonical: string
 }
 
+/** A request to begin an attempt under an idempotency key. */
 export interface BeginRequest {
   /**
    * 128 random bits for this attempt. A repeated `begin` with the same token gets the same grant.
@@ -100,6 +101,7 @@ export type Settlement = Exclude<Finish, { as: 'uncertain' }>
 /** `refused`: an attempt runs or has completed, and `force` is false. */
 export type SettleReply = 'settled' | 'absent' | 'refused'
 
+/** The record of an idempotency key, for an operator. */
 export interface Inspection {
   /** `lapsed`: the lease expired, and no attempt began since. */
   readonly state: 'running' | 'lapsed' | 'completed' | 'released' | 'uncertain'
@@ -134,6 +136,7 @@ export interface IdempotencyHooks {
   onError(operation: string, error: unknown): void
 }
 
+/** The part of a store that keeps the records of idempotency keys. */
 export interface IdempotencyStore {
   readonly name: string
   /** Whether messages of other processes arrive now. Undefined for a store of one process. */

@@ -29,6 +29,7 @@ export type AttemptEnd =
   /** The handler did not respond in time. It may still run. */
   | { readonly type: 'unanswered' }
 
+/** Gets the response of a handler under an idempotency key, from the adapter. */
 export interface AttemptObserver {
   /** A larger body goes to the client and is not stored. */
   readonly maxBodyBytes: number
@@ -42,6 +43,7 @@ export interface AttemptObserver {
   onEnd(end: AttemptEnd): void | Promise<void>
 }
 
+/** A request with its response, as an adapter gives it to `createHttpIdempotency`. */
 export interface IdempotentExchange<Native = unknown> {
   readonly request: RequestView
   readonly native: Native

@@ -4,6 +4,7 @@
 
 export const VARIANT_SEPARATOR = '\0'
 
+/** The group of a key: the part that the key has in common with its variants. */
 export function groupOf(key: string): string {
   const end = key.indexOf(VARIANT_SEPARATOR)
   return end === -1 ? key : key.slice(0, end)

@@ -4,6 +4,7 @@
 import type { Clock } from './clock.ts'
 import type { Grant } from './grant.ts'
 
+/** A request for a lock. */
 export interface LockRequest {
   /**
    * 128 random bits for this request. A repeated request with the same token gets the same lease.
@@ -28,6 +29,7 @@ export type LockReply =
   | { readonly status: 'granted'; readonly grant: Grant; readonly forMs: number }
   | { readonly status: 'busy'; readonly forMs: number }
 
+/** The reply to a release. */
 export interface LockRelease {
   readonly status: 'released' | 'lost'
   /** The grant of `next`, if this process was first in the lock queue. */
@@ -36,6 +38,7 @@ export interface LockRelease {
   readonly busyForMs?: number
 }
 
+/** Functions that a lock store calls when messages arrive or may be lost. */
 export interface LockHooks {
   readonly clock: Clock
   /** This process was first in the lock queue and now has the lock, for at least `forMs`. */
@@ -47,6 +50,7 @@ export interface LockHooks {
   onError(operation: string, error: unknown): void
 }
 
+/** The part of a store that grants locks. */
 export interface LockStore {
   readonly name: string
   attach(hooks: LockHooks): void

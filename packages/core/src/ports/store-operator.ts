@@ -1,6 +1,7 @@
 // The interface by which operators look into a store. The dashboard and the command line use it. No
 // request of the application does.
 
+/** The kind of a record in the store. */
 export type RecordKind = 'cache' | 'lock' | 'idempotency'
 
 /**
@@ -30,6 +31,7 @@ export interface RecordInfo {
   readonly bytes: number
 }
 
+/** A failed fill that callers share until its back-off is over. */
 export interface SharedFailure {
   /** HTTP status of the response, 500 to 599. */
   readonly status: number

@@ -56,6 +56,7 @@ export interface Failure {
   readonly like?: string
 }
 
+/** A request for an entry, or for the lease to fill it. */
 export interface LookupRequest {
   readonly token: string
   /**
@@ -157,6 +158,10 @@ export interface StoreHooks {
   onError(operation: string, error: unknown): void
 }
 
+/**
+ * A store of entries, locks and records of idempotency keys: `memoryStore()` or
+ * `redisStore(client)`.
+ */
 export interface StampedeStore {
   /** Name in events and errors, such as `memory` or `redis`. */
   readonly name: string

@@ -163,6 +163,27 @@ export function hasLeft(res: ServerResponse): boolean {
 }
 
 /**
+ * Resolves with true when `run` has ended, or with false if it lasts 30 s longer than the response
+ * is open. Rejects with the error of `run`.
+ */
+export function endsInTime(res: ServerResponse, run: Promise<unknown>): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    let isOver = false
+    let timer: NodeJS.Timeout | undefined
+    const wait = (): void => {
+      if (!isOver) timer = setTimeout(() => resolve(false), ANSWER_WITHIN_MS).unref()
+    }
+    const over = (): void => {
+      isOver = true
+      clearTimeout(timer)
+    }
+    if (hasLeft(res)) wait()
+    else res.once('close', wait)
+    run.finally(over).then(() => resolve(true), reject)
+  })
+}
+
+/**
  * Returns a function that returns whether the client left before its response ended. Call this
  * before the handler runs. The handler may listen for `close` too, and its listener must run after
  * this one.

@@ -18,6 +18,7 @@ export interface RequestAddress {
   readonly rewritten?: string | undefined
 }
 
+/** The parts of a request that core reads. */
 export function readRequest(req: IncomingMessage, address: RequestAddress): RequestView {
   const { headers } = req
   const { socket }: { socket: ClientSocket } = req as IncomingMessage & { socket: TLSSocket }
@@ -39,6 +40,15 @@ export function readRequest(req: IncomingMessage, address: RequestAddress): Requ
 function hasUnframedBody(req: IncomingMessage): boolean {
   const { stream } = req as { stream?: { endAfterHeaders?: boolean } }
   return stream?.endAfterHeaders === false
+}
+
+/** The address of a request, from its connection and its head. No proxy is trusted. */
+export function addressOf(req: IncomingMessage): RequestAddress {
+  const { socket, headers, url: target = '/' } = req
+  const scheme = 'encrypted' in socket && socket.encrypted === true ? 'https' : 'http'
+  // RFC 9113 §8.3.1: the Host field counts if the request has no :authority.
+  const host = String(headers[':authority'] ?? headers.host ?? '')
+  return { scheme, host, target }
 }
 
 /**

@@ -5,6 +5,7 @@ import type { AttemptEnd, AttemptObserver, CapturedHead, OriginEnd } from '@stam
 import { openCapture } from './capture-response.ts'
 import { fieldsOf, storedHead } from './header-fields.ts'
 
+/** Watches one run of a handler under an idempotency key, and reports its end to core. */
 export interface AttemptWatch {
   /** Resolves when core has handled the report. */
   readonly ended: Promise<void>

@@ -6,6 +6,7 @@
 
 import { Readable } from 'node:stream'
 
+/** Cuts a byte range out of a body that arrives in chunks. */
 export class BodyCut {
   readonly #start: number
   readonly #end: number

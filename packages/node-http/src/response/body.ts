@@ -116,6 +116,7 @@ export type TeeEnd =
   | { readonly type: 'too-large' }
   | { readonly type: 'incomplete' }
 
+/** A stream that is copied while its chunks go to the client. */
 export interface Tee {
   /** The stream for the client, in place of the source. */
   readonly stream: Readable

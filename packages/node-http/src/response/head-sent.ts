@@ -1,6 +1,7 @@
-// Detects when the head of a response has been sent, and whether an outer layer added a cookie.
+// Detects when the head of a response has been sent, and whether the response may be shared.
 
 import type { ServerResponse } from 'node:http'
+import type { OriginEnd } from '@stampede/core/adapter'
 import { hasLeft } from '../request/client-gone.ts'
 
 /** `gone`: the response was closed before its head was sent. */
@@ -28,6 +29,42 @@ export function headSent(res: ServerResponse): Promise<HeadSent> {
     // The `close` event was emitted before, so the listener above will not run.
     if (hasLeft(res)) end()
   })
+}
+
+/**
+ * Why a captured response must not be shared, if outer layers send it as `res`. Call it before the
+ * head is written. Resolves once the head has been sent.
+ */
+export async function refusalOf(
+  res: ServerResponse,
+): Promise<'incomplete' | 'declined' | undefined> {
+  if ((await headSent(res)) === 'gone') return 'incomplete'
+  return setsCookie(res) ? 'declined' : undefined
+}
+
+/** The end of a run, or why it must not be shared. `refusal`: see refusalOf(). */
+export function unlessRefused(
+  end: OriginEnd,
+  refusal: ReturnType<typeof refusalOf> | undefined,
+): OriginEnd | Promise<OriginEnd> {
+  const refused = refusal?.then((reason): OriginEnd => {
+    return reason === undefined ? end : { type: 'not-captured', reason }
+  })
+  return refused ?? end
+}
+
+/**
+ * Tells after this turn whether the response stays whole. A handler may call destroy() right after
+ * end().
+ */
+export function whenWhole(res: ServerResponse, tell: (isWhole: boolean) => void): void {
+  let isWhole = false
+  // Before other listeners, because they may close a finished response. `finish` is also emitted if
+  // the handler destroyed the response.
+  res.prependOnceListener('finish', () => {
+    isWhole = !hasLeft(res)
+  })
+  queueMicrotask(() => tell(isWhole || !hasLeft(res)))
 }
 
 /**

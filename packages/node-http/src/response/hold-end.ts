@@ -18,6 +18,11 @@ export interface CaptureObserver extends OriginObserver {
    * How long the handler may still take after its client left, in ms. Default: see client-gone.ts.
    */
   readonly graceMs?: number
+  /**
+   * Set if outer layers still change the response after its capture. Resolves once they have sent
+   * it, with the reason if it must not be shared.
+   */
+  readonly refusal?: Promise<'incomplete' | 'declined' | undefined> | undefined
 }
 
 /** Delays the end of one response. */

@@ -4,6 +4,7 @@
 import type { CapturedHead, LiveSink, OriginEnd } from '@stampede/core/adapter'
 import { hasBody } from './write-response.ts'
 
+/** Passes the chunks of a response to other requests while they are written. */
 export class LiveFeed {
   #sink: LiveSink | undefined
   /**

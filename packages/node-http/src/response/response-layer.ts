@@ -5,9 +5,9 @@
 
 import type { ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList, Natives, OriginEnd, Reply } from '@stampede/core/adapter'
-import { Departure } from '../request/client-gone.ts'
+import { Departure, hasLeft } from '../request/client-gone.ts'
 import { BodyCollector, wholeBody } from './body.ts'
-import { setsCookie } from './head-sent.ts'
+import { setsCookie, unlessRefused, whenWhole } from './head-sent.ts'
 import { fieldsOf, restoreFields } from './header-fields.ts'
 import { type CaptureObserver, EndHold } from './hold-end.ts'
 import { endOf, type JudgedHead, judgeHead, NO_HEAD } from './judge-head.ts'
@@ -25,6 +25,8 @@ export interface ResponseCapture {
   stop(): void
 }
 
+const INCOMPLETE: OriginEnd = { type: 'not-captured', reason: 'incomplete' }
+
 export class ResponseLayer implements ResponseCapture {
   readonly ended: Promise<OriginEnd>
   readonly #res: ServerResponse
@@ -37,7 +39,7 @@ export class ResponseLayer implements ResponseCapture {
   readonly #departure: Departure
   readonly #hold: EndHold | undefined
   readonly #live: LiveFeed | undefined
-  #resolve: (end: OriginEnd) => void = () => {}
+  #resolve: (end: OriginEnd | Promise<OriginEnd>) => void = () => {}
   /** `judged`: core has the head, and the outer layers do not have it yet. */
   #phase: 'head' | 'judged' | 'body' | 'settled' | 'replaced' = 'head'
   #head: JudgedHead = NO_HEAD
@@ -138,8 +140,18 @@ export class ResponseLayer implements ResponseCapture {
     const shared = this.#hold !== undefined || this.#head.cookie || !this.#hasNewCookie(args)
     if (!this.#head.keep || !shared) this.#decline('declined')
     else if (this.#ended) this.#finish()
-    else this.#live?.open(this.#head.stored)
+    else this.#openLive()
     return returned
+  }
+
+  #openLive(): void {
+    const { refusal } = this.#observer
+    if (refusal === undefined) this.#live?.open(this.#head.stored)
+    else
+      refusal.then((reason) => {
+        if (reason === undefined) this.#live?.open(this.#head.stored)
+        else this.#decline(reason)
+      })
   }
 
   /** Whether an outer layer has set a cookie on the head that was sent with `args`. */
@@ -321,6 +333,13 @@ export class ResponseLayer implements ResponseCapture {
   #tell(end: OriginEnd): void {
     if (this.#live?.active !== true) this.#departure.stop()
     this.#body.drop()
-    this.#resolve(end)
+    const { refusal } = this.#observer
+    if (end.type === 'not-captured') this.#resolve(end)
+    else if (hasLeft(this.#res)) this.#resolve(unlessRefused(end, refusal))
+    else {
+      whenWhole(this.#res, (isWhole) =>
+        this.#resolve(isWhole ? unlessRefused(end, refusal) : INCOMPLETE),
+      )
+    }
   }
 }

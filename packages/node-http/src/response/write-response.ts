@@ -143,6 +143,7 @@ export function framedHeaders(reply: Reply, method: string | undefined): HeaderL
   return [...fields, ['content-length', String(reply.body?.byteLength ?? 0)]]
 }
 
+/** Whether a response with this status, to a request with this method, can have a body. */
 export function hasBody(status: number, method: string | undefined): boolean {
   return method !== 'HEAD' && status !== 204 && status !== 304
 }

@@ -32,6 +32,7 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
   'expect',
 ])
 
+/** A request and a response without a connection, for a run in the background. */
 export interface DetachedPair {
   readonly req: IncomingMessage
   readonly res: ServerResponse
@@ -55,11 +56,20 @@ export function createDetachedPair(from: IncomingMessage, target: string): Detac
   req.push(null)
   inheritLogin(from, req)
 
+  return { req, res: responseOn(socket, req) }
+}
+
+/** A response to `req` without a client, as `createDetachedPair` creates it. */
+export function createDetachedResponse(req: IncomingMessage): ServerResponse {
+  return responseOn(new NullSocket(req.socket) as unknown as Socket, req)
+}
+
+function responseOn(socket: Socket, req: IncomingMessage): ServerResponse {
   const res = new ServerResponse(req)
   res.assignSocket(socket)
   // Closing a finished response frees its resources. Node's server does the same.
   res.once('finish', () => socket.destroy())
-  return { req, res }
+  return res
 }
 
 function kept<T extends object>(fields: T): T {

@@ -15,10 +15,12 @@ interface Taken {
   [TAKEN]?: OnInner
 }
 
+/** Marks a request as inside the handler of a cache. An inner cache then calls `onInner`. */
 export function enterOrigin(req: IncomingMessage & Taken, onInner: OnInner): void {
   req[TAKEN] = onInner
 }
 
+/** Whether an outer cache has marked the request by `enterOrigin`. */
 export function isInsideOrigin(req: IncomingMessage & Taken): boolean {
   return req[TAKEN] !== undefined
 }

@@ -12,6 +12,7 @@ import { createDetachedPair } from './detached-exchange.ts'
  */
 export type Dispatch = (req: IncomingMessage, res: ServerResponse) => unknown
 
+/** A run in the background, and where its result goes. */
 export interface Revalidation {
   readonly observer: OriginObserver
   settle(end: OriginEnd): void

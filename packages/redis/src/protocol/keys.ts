@@ -12,6 +12,7 @@ const LAYOUT = 3
 /** Longer keys are hashed. Shorter keys are stored as they are, and can be read in MONITOR. */
 const MAX_PLAIN_BYTES = 200
 
+/** Names of keys and channels in Redis. */
 export interface Names {
   /**
    * Name of the record of a key. A key and its variants share a hash tag, and so a Cluster slot.
@@ -40,6 +41,7 @@ export interface Names {
   keyOf(record: string): string | undefined
 }
 
+/** Names of keys and channels in Redis under a prefix. */
 export function names(prefix: string): Names {
   const root = `${prefix}:${LAYOUT}`
   const record = (key: string): string => {

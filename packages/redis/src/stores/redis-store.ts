@@ -36,17 +36,18 @@ import { RedisLocks } from './redis-locks.ts'
 import { RedisLookups } from './redis-lookups.ts'
 import { RedisOperator } from './redis-operator.ts'
 
+/** Options of `redisStore`. */
 export interface RedisStoreOptions {
   /**
    * First part of the name of every key and channel in Redis. Default `stampede`. The `keyPrefix`
    * of an ioredis client comes before it.
    */
-  prefix?: string
+  prefix?: string | undefined
   /**
    * Time budget of one operation in ms. After it, the request continues without Redis. The first
    * late reply to a lookup gets one more budget. Default 250.
    */
-  commandTimeoutMs?: number
+  commandTimeoutMs?: number | undefined
 }
 
 /** Time between two checks that the process missed no purge. */

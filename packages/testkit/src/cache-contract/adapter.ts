@@ -43,6 +43,7 @@ export interface RunningApp extends AsyncDisposable {
   readonly url: string
 }
 
+/** A framework with `stampedeCache`, as its contract needs it. */
 export interface CacheAdapter {
   readonly name: string
   /**

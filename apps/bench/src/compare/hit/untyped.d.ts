@@ -1,8 +1,28 @@
-// Types for packages without types: only the parts that the benchmark uses.
+// Types for packages without types: only the parts that the benchmarks use.
 
 declare module 'apicache' {
-  const apicache: { middleware(duration: string): import('express').RequestHandler }
+  interface ApiCache {
+    middleware(duration: string): import('express').RequestHandler
+    newInstance(): ApiCache
+    clear(target: string): unknown
+  }
+  const apicache: ApiCache
   export default apicache
+}
+
+declare module 'express-redis-cache' {
+  interface Options {
+    readonly host: string
+    readonly port: number
+    readonly expire: number
+  }
+  type Emitter = import('node:events').EventEmitter
+  interface ExpressRedisCache extends Emitter {
+    route(): import('express').RequestHandler
+    del(name: string, callback: (error: unknown) => void): void
+  }
+  const expressRedisCache: (options: Options) => ExpressRedisCache
+  export default expressRedisCache
 }
 
 declare module 'koa-cash' {

@@ -1,10 +1,8 @@
-// The form of a report, and its reader. A report may come from any version, or from a client of the
-// store, so the reader trusts no part of it.
+// The form of a process's report, and its reader. A report may come from any version, or from a
+// client of the store, so the reader trusts no part of it.
 
-import { BUCKETS, type HistoryView, SERIES } from './history.ts'
-import type { LastFill } from './last-fills.ts'
+import { LONGEST_FIELD, type ReportedId } from './reported-key.ts'
 import { bool, list, maybeNum, num, object, record, type Shape, text } from './shape.ts'
-import type { ShownKey } from './shown.ts'
 
 type Counts = Readonly<Record<string, number>>
 
@@ -42,31 +40,56 @@ export interface ReportedStore {
   readonly confirmedAgoMs: number | undefined
 }
 
-export interface ReportedEvent extends ShownKey {
+/** An event. A key in a report is never an idempotency key. */
+export interface ReportedEvent extends ReportedId {
+  /** Wall-clock time of the process, in ms since 1970. */
   readonly at: number
   readonly type: string
+  /** The scalar fields. An error is its message, a failure its status and its message. */
   readonly fields: Readonly<Record<string, string | number>>
 }
 
-export interface ReportedFlight extends ShownKey {
+/** One key that the process looks up or fills. Times are in ms. */
+export interface ReportedFlight extends ReportedId {
   readonly state: string
+  /** Whether the process holds the lease of the key. */
   readonly hasLease: boolean
   readonly ageMs: number
+  /** Requests and calls that wait. The leader is not one of them. */
   readonly waiters: number
 }
 
-export interface ReportedKey extends ShownKey {
+export interface LastFill {
+  /** Wall-clock time, in ms since 1970. */
+  readonly at: number
+  /** The `reason` of the event `lease.granted`. */
+  readonly reason: string
+}
+
+export interface ReportedKey extends ReportedId {
   readonly hits: number
-  /** The last fill by the process, if it remembers one. */
+  /** The last fill by the process. `at` is 0 if it remembers none. */
   readonly fill: LastFill
 }
 
-export interface ReportedLock extends ShownKey {
+export interface ReportedLock extends ReportedId {
   readonly fence: string
   readonly heldMs: number
 }
 
-export interface ProcessReport {
+/** Parts of the report of a process with a dashboard. */
+export interface ReportAdditions {
+  /** Counters of the last minutes, oldest first, up to the wall-clock time `endAt`. */
+  readonly history: {
+    readonly endAt: number
+    readonly series: Readonly<Record<string, readonly number[]>>
+  }
+  readonly locks: { readonly stats: Counts; readonly held: readonly ReportedLock[] }
+}
+
+/** The state of one process. */
+export interface ProcessReport extends ReportAdditions {
+  /** Random name of its observer. */
   readonly id: string
   /** Wall clock of the process. */
   readonly at: number
@@ -76,18 +99,20 @@ export interface ProcessReport {
   /** Whether the process has closed its dashboard. */
   readonly bye: boolean
   readonly stats: ReportedStats
+  /** Most waiters first. */
   readonly flights: readonly ReportedFlight[]
+  /** Most hits first. */
   readonly hotKeys: readonly ReportedKey[]
+  /** The latest events except hits, oldest first. */
   readonly recent: readonly ReportedEvent[]
-  readonly history: HistoryView
-  readonly locks: { readonly stats: Counts; readonly held: readonly ReportedLock[] }
 }
 
-/** Longest names of keys in a report, see `shower`. */
-const name = text(600)
+/** Longest lists of a report. */
+export const MOST = { flights: 50, hotKeys: 20, recent: 60, routes: 40, locks: 50 } as const
+
+const name = text(LONGEST_FIELD)
 const shown = { key: name, id: name }
 const counts: Shape<Counts> = record(num, 64)
-const series = Object.fromEntries(SERIES.map((each) => [each, list(num, BUCKETS)]))
 
 const STATS: Shape<ReportedStats> = object({
   hits: object({ l1: num, l2: num }),
@@ -113,7 +138,7 @@ const STATS: Shape<ReportedStats> = object({
   l1: counts,
   active: counts,
   idempotency: object({ running: num, unstored: num, outcomes: counts }),
-  routes: record(counts, 60),
+  routes: record(counts, MOST.routes + 1),
 })
 
 const EVENT: Shape<ReportedEvent> = object({
@@ -137,8 +162,8 @@ const HOT_KEY: Shape<ReportedKey> = object({
   fill: object({ at: num, reason: text(40) }),
 })
 
-/** Reads a report that was parsed as JSON. */
-export const readProcessReport: Shape<ProcessReport> = object({
+/** Reads a report that was parsed as JSON. What is missing or of another type is empty or 0. */
+export const readParsedReport: Shape<ProcessReport> = object({
   id: text(40),
   at: num,
   pid: num,
@@ -146,12 +171,22 @@ export const readProcessReport: Shape<ProcessReport> = object({
   uptimeMs: num,
   bye: bool,
   stats: STATS,
-  flights: list(FLIGHT, 50),
-  hotKeys: list(HOT_KEY, 20),
-  recent: list(EVENT, 100),
-  history: object({ endAt: num, series: object(series) as Shape<HistoryView['series']> }),
+  flights: list(FLIGHT, MOST.flights),
+  hotKeys: list(HOT_KEY, MOST.hotKeys),
+  recent: list(EVENT, MOST.recent),
+  history: object({ endAt: num, series: record(list(num, 120), 16) }),
   locks: object({
     stats: counts,
-    held: list<ReportedLock>(object({ ...shown, fence: text(40), heldMs: num }), 50),
+    held: list<ReportedLock>(object({ ...shown, fence: text(40), heldMs: num }), MOST.locks),
   }),
 })
+
+/** Undefined if the text is no report. */
+export function readReport(json: string): ProcessReport | undefined {
+  try {
+    const report = readParsedReport(JSON.parse(json))
+    return report.id === '' ? undefined : report
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,346 @@
+// Hono alone in the journey of a cached request: mounting, middlewares in front of and behind the
+// cache, errors, streams. The rest is in the contract (test/contracts/cache-adapters.versions.test.ts).
+
+import { once } from 'node:events'
+import { request } from 'node:http'
+import { createStampede } from '@stampede/core'
+import { type Context, type Handler, Hono, type MiddlewareHandler } from 'hono'
+import { compress } from 'hono/compress'
+import { cors } from 'hono/cors'
+import { etag } from 'hono/etag'
+import { streamSSE } from 'hono/streaming'
+import { describe, expect, it, vi } from 'vitest'
+import { ManualClock } from '../../core/src/testing/index.ts'
+import { stampedeCache } from './index.ts'
+import { serve } from './testing/serve.ts'
+
+const statusOf = ({ headers }: Response): string => String(headers.get('cache-status'))
+const cached = () => stampedeCache({ stampede: createStampede(), ttlMs: 60_000 })
+
+/** A handler that counts its runs. */
+function counter() {
+  let runs = 0
+  return (c: Context) => c.text(`run ${++runs}`)
+}
+
+/** An app with `front`, the cache, `behind` and a handler for all paths. */
+async function start(
+  front: MiddlewareHandler[],
+  behind: MiddlewareHandler[] = [],
+  handler: Handler = counter(),
+) {
+  const app = new Hono()
+  for (const each of [...front, cached(), ...behind]) app.use(each)
+  app.get('*', handler)
+  return serve(app)
+}
+
+describe('stampedeCache on Hono', () => {
+  it('caches one route, a sub-app and an app with a base path', async () => {
+    const handler = counter()
+    const sub = new Hono().use(cached()).get('/b', handler)
+    const app = new Hono().get('/a', cached(), handler).route('/sub', sub).get('/c', handler)
+    app.route('/', new Hono().basePath('/v1').use(cached()).get('/d', handler))
+    await using server = await serve(app)
+    const twice = async (path: string) => [await server.text(path), await server.text(path)]
+    expect(await twice('/a')).toEqual(['run 1', 'run 1'])
+    expect(await twice('/sub/b')).toEqual(['run 2', 'run 2'])
+    expect(await twice('/v1/d')).toEqual(['run 3', 'run 3'])
+    expect(await twice('/c')).toEqual(['run 4', 'run 5'])
+    const head = await server.ask('/a', { method: 'HEAD' })
+    expect([head.headers.get('content-length'), statusOf(head)]).toEqual([
+      '5',
+      expect.stringContaining('hit'),
+    ])
+  })
+
+  it('lets middlewares in front change each response, and stores no such change', async () => {
+    let requests = 0
+    const front: MiddlewareHandler = async (c, next) => {
+      requests += 1
+      c.header('x-before', `r${requests}`)
+      await next()
+      c.header('x-after', `r${requests}`)
+    }
+    await using server = await start([front, cors()])
+    const miss = await server.ask('/')
+    const hit = await server.ask('/')
+    const own = ({ headers }: Response) => ['x-before', 'x-after'].map((name) => headers.get(name))
+    expect([own(miss), own(hit)]).toEqual([
+      ['r1', 'r1'],
+      ['r2', 'r2'],
+    ])
+    expect(hit.headers.get('access-control-allow-origin')).toBe('*')
+    expect([await hit.text(), statusOf(hit)]).toEqual(['run 1', expect.stringContaining('hit')])
+  })
+
+  it('sends several cookies of a middleware in front once each, and stores none', async () => {
+    const front: MiddlewareHandler = (c, next) => {
+      c.header('set-cookie', 'a=1', { append: true })
+      c.header('set-cookie', 'b=2', { append: true })
+      return next()
+    }
+    await using server = await start([front])
+    for (let i = 0; i < 2; i++)
+      expect((await server.ask('/')).headers.getSetCookie()).toEqual(['a=1', 'b=2'])
+  })
+
+  it('stores no response with cookies of its handler', async () => {
+    const handler = counter()
+    await using server = await start([], [], (c) => {
+      c.header('set-cookie', 'a=1', { append: true })
+      c.header('set-cookie', 'b=2', { append: true })
+      return handler(c)
+    })
+    expect((await server.ask('/')).headers.getSetCookie()).toEqual(['a=1', 'b=2'])
+    expect(await server.text('/')).toBe('run 2')
+  })
+
+  it.each(['in front of', 'behind'])(
+    'works with compress() and etag() %s the cache',
+    async (where) => {
+      const layers = [etag(), compress({ threshold: 0 })]
+      const handler = (c: Context) => c.text('abc'.repeat(1_000))
+      const [front, behind] = where === 'behind' ? [[], layers] : [layers, []]
+      await using server = await start(front, behind, handler)
+      for (const _ of ['miss', 'hit']) {
+        const page = await server.ask('/', { headers: { 'accept-encoding': 'gzip' } })
+        expect(page.headers.get('content-encoding')).toBe('gzip')
+        expect(await page.text()).toBe('abc'.repeat(1_000))
+        const tag = String(page.headers.get('etag'))
+        const again = await server.ask('/', {
+          headers: {
+            'accept-encoding': 'gzip',
+            'if-none-match': tag,
+            'cache-control': 'max-age=60',
+          },
+        })
+        expect([again.status, await again.text()]).toEqual([304, ''])
+      }
+    },
+  )
+
+  it('hides the conditions of a client from a handler that fills', async () => {
+    const reads: MiddlewareHandler = (c, next) => {
+      c.req.header('if-none-match')
+      return next()
+    }
+    await using server = await start([reads], [etag()], (c) => {
+      expect(c.req.header('if-none-match')).toBeUndefined()
+      return c.text('page')
+    })
+    const headers = { 'if-none-match': '"other"', 'cache-control': 'max-age=60' }
+    expect(await (await server.ask('/', { headers })).text()).toBe('page')
+    const hit = await server.ask('/')
+    expect([await hit.text(), statusOf(hit)]).toEqual(['page', expect.stringContaining('hit')])
+  })
+
+  it('sends a range of a stream on the miss and on a hit', async () => {
+    await using server = await start([], [], (c) => {
+      const body = new Blob(['abc', 'def']).stream()
+      return c.body(body, 200, { 'accept-ranges': 'bytes', 'content-length': '6', etag: '"1"' })
+    })
+    for (const _ of ['miss', 'hit']) {
+      const part = await server.ask('/', { headers: { range: 'bytes=2-3' } })
+      expect([part.status, await part.text()]).toEqual([206, 'cd'])
+    }
+    expect(await server.text('/')).toBe('abcdef')
+  })
+
+  it('sends server-sent events as they come, and stops them when the client leaves', async () => {
+    let aborted = false
+    await using server = await start([], [], (c) =>
+      streamSSE(c, async (stream) => {
+        stream.onAbort(() => {
+          aborted = true
+        })
+        for (let i = 0; !aborted; i++) {
+          await stream.writeSSE({ data: `event ${i}` })
+          await stream.sleep(5)
+        }
+      }),
+    )
+    const client = request(server.url).end()
+    const [response] = await once(client, 'response')
+    const [chunk] = await once(response, 'data')
+    expect(String(chunk)).toContain('event 0')
+    client.destroy()
+    await expect.poll(() => aborted).toBe(true)
+  })
+
+  it('does not buffer a large body that its client does not read', async () => {
+    let sent = 0
+    const chunk = new Uint8Array(1024 * 1024)
+    await using server = await start([], [], (c) =>
+      c.body(
+        new ReadableStream({
+          pull(controller) {
+            sent += 1
+            if (sent > 200) controller.close()
+            else controller.enqueue(chunk)
+          },
+        }),
+      ),
+    )
+    const client = request(server.url).end()
+    const [response] = await once(client, 'response')
+    response.pause()
+    await new Promise((resolve) => setTimeout(resolve, 300))
+    expect(sent).toBeLessThan(60)
+    client.destroy()
+  })
+
+  it('sends the response of app.onError, and stores neither it nor that of notFound', async () => {
+    const app = new Hono().use(cached())
+    let runs = 0
+    app.get('/broken', () => {
+      throw new Error(`broken ${++runs}`)
+    })
+    app.onError((error, c) => c.text(error.message, 500))
+    app.notFound((c) => c.text(`nothing ${++runs}`, 404))
+    await using server = await serve(app)
+    const texts = []
+    for (const path of ['/broken', '/broken', '/none', '/none']) texts.push(await server.text(path))
+    expect(texts).toEqual(['broken 1', 'broken 2', 'nothing 3', 'nothing 4'])
+  })
+
+  it('sends a stale response in place of an error, and app.onError still gets the error', async () => {
+    const clock = new ManualClock()
+    const stampede = createStampede({ clock })
+    const errors: string[] = []
+    let fails = false
+    const app = new Hono().use(stampedeCache({ stampede, ttlMs: 1_000, staleIfErrorMs: 60_000 }))
+    app.get('/', (c) => {
+      if (fails) throw new Error('broken')
+      return c.text('page')
+    })
+    app.onError((error, c) => {
+      errors.push(error.message)
+      return c.text('', 500)
+    })
+    await using server = await serve(app)
+    await server.text('/')
+    await clock.advance(2_000)
+    fails = true
+    expect([await server.text('/'), errors]).toEqual(['page', ['broken']])
+  })
+
+  it('refreshes in the background through all middlewares', async () => {
+    const clock = new ManualClock()
+    const stampede = createStampede({ clock })
+    const handler = counter()
+    const seen: string[] = []
+    const app = new Hono().use((c, next) => {
+      seen.push(c.req.path)
+      return next()
+    })
+    app.use(stampedeCache({ stampede, ttlMs: 1_000, staleWhileRevalidateMs: 60_000 }))
+    app.get('/a', handler)
+    await using server = await serve(app)
+    await server.text('/a')
+    await clock.advance(2_000)
+    expect(await server.text('/a')).toBe('run 1')
+    await expect.poll(() => stampede.stats().fills.committed).toBe(2)
+    expect(await server.text('/a')).toBe('run 2')
+    expect(seen).toEqual(['/a', '/a', '/a', '/a'])
+  })
+
+  it('breaks the connection off if a stream breaks, and does not store it', async () => {
+    await using server = await start([], [], (c) => {
+      let chunks = 0
+      return c.body(
+        new ReadableStream({
+          async pull(controller) {
+            await new Promise(setImmediate)
+            if (++chunks > 3) throw new Error('secret')
+            controller.enqueue(new TextEncoder().encode('part'))
+          },
+        }),
+      )
+    })
+    for (let i = 0; i < 2; i++)
+      await expect(server.ask('/').then((response) => response.text())).rejects.toThrow()
+  })
+
+  it('ends middlewares in front when the client of a waiting request leaves', async () => {
+    let [entered, left] = [0, 0]
+    let go: () => void = () => {}
+    const gate = new Promise<void>((resolve) => {
+      go = resolve
+    })
+    const front: MiddlewareHandler = async (_c, next) => {
+      entered += 1
+      await next()
+      left += 1
+    }
+    await using server = await start([front], [(_c, next) => gate.then(next)])
+    void server.text('/').catch(() => {})
+    await expect.poll(() => entered).toBe(1)
+    const waiter = request(server.url)
+      .on('error', () => {})
+      .end()
+    await expect.poll(() => entered).toBe(2)
+    waiter.destroy()
+    await expect.poll(() => left).toBe(1)
+    go()
+    await expect.poll(() => left).toBe(2)
+  })
+
+  it('counts requests in stats().routes by the pattern of their route', async () => {
+    const stampede = createStampede()
+    const app = new Hono().use(stampedeCache({ stampede, ttlMs: 60_000 }))
+    app.get('/products/:id', counter())
+    await using server = await serve(app)
+    for (const path of ['/products/1', '/products/2', '/products/1', '/none'])
+      await server.text(path)
+    expect(stampede.stats().routes).toMatchObject({
+      '/products/:id': { hits: 1, misses: 2 },
+      '(http)': { misses: 1 },
+    })
+  })
+
+  it('passes an error of a callback to app.onError, and gives callbacks the context', async () => {
+    const key = (c: Context): string => {
+      if (c.req.query('fail')) throw new Error('no key')
+      return c.req.path
+    }
+    const app = new Hono().use(stampedeCache({ stampede: createStampede(), ttlMs: 60_000, key }))
+    app.get('*', counter()).onError((error, c) => c.text(error.message, 500))
+    await using server = await serve(app)
+    expect(await server.text('/a?x=1')).toBe('run 1')
+    expect(await server.text('/a?x=2')).toBe('run 1')
+    expect(await server.text('/a?fail=1')).toBe('stampedeCache.key: the function threw: no key')
+  })
+
+  it('passes what a handler writes to c.env.outgoing', async () => {
+    const { RESPONSE_ALREADY_SENT } = await import('@hono/node-server/utils/response')
+    let runs = 0
+    const handler = (({ env }: Context) => {
+      env.outgoing.writeHead(200, ['Link', '<a>', 'Link', '<b>']).end(`run ${++runs}`)
+      return RESPONSE_ALREADY_SENT
+    }) as never
+    await using server = await start([], [], handler)
+    for (let i = 0; i < 2; i++) expect(await server.text('/')).toBe('run 1')
+  })
+
+  it('rejects a request without a server of Node, and says what to use', async () => {
+    const app = new Hono().use(cached()).get('/', counter())
+    app.onError(({ message }, c) => c.text(message, 500))
+    const response = await app.request('/')
+    expect([response.status, await response.text()]).toEqual([
+      500,
+      expect.stringContaining('serve the app with @hono/node-server'),
+    ])
+  })
+
+  it('warns of two caches with separate entries in one app', async () => {
+    const emitWarning = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    const app = new Hono().get('/a', stampedeCache({ ttlMs: 60_000 }), counter())
+    app.get('/b', stampedeCache({ ttlMs: 60_000 }), counter())
+    await using server = await serve(app)
+    for (const path of ['/a', '/b']) await server.text(path)
+    const codes = emitWarning.mock.calls.map(([, options]) => Object(options).code)
+    expect(codes).toEqual(['STAMPEDE_SEPARATE_CACHES'])
+    emitWarning.mockRestore()
+  })
+})

@@ -1,0 +1,184 @@
+// Hono alone in the course of an idempotent request: mounting, bodies that were read before, errors.
+// The rest is in the contract (test/contracts/idempotency-adapters.versions.test.ts).
+
+import { request } from 'node:http'
+import { type Context, Hono, type MiddlewareHandler } from 'hono'
+import { bodyLimit } from 'hono/body-limit'
+import { compress } from 'hono/compress'
+import { describe, expect, it } from 'vitest'
+import { idempotency } from './index.ts'
+import { type Served, serve } from './testing/serve.ts'
+
+const scope = (): string => 'ada'
+
+async function post(server: Served, body: unknown, headers: Record<string, string> = {}) {
+  const response = await server.ask('/orders', {
+    method: 'POST',
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+    headers: { 'content-type': 'application/json', 'idempotency-key': 'k', ...headers },
+  })
+  const text = await response.text()
+  return { status: response.status, headers: response.headers, text }
+}
+
+/** A server whose orders count their runs and return their body. */
+async function orders(front: readonly MiddlewareHandler[] = []): Promise<Served> {
+  const app = new Hono()
+  let runs = 0
+  for (const each of front) app.use(each)
+  app.post('/orders', idempotency({ scope }), async (c) => {
+    const attempt = c.get('idempotency')?.number
+    return c.json({ run: ++runs, body: await c.req.json(), attempt }, 201)
+  })
+  return serve(app)
+}
+
+describe('idempotency on Hono', () => {
+  const after =
+    (read: (c: Context) => Promise<unknown>): MiddlewareHandler =>
+    async (c, next) => {
+      await read(c)
+      await next()
+    }
+  const reading: ReadonlyArray<readonly [string, readonly MiddlewareHandler[]]> = [
+    ['no middleware', []],
+    ['c.req.json()', [after((c) => c.req.json())]],
+    ['c.req.text()', [after((c) => c.req.text())]],
+    ['c.req.arrayBuffer()', [after((c) => c.req.arrayBuffer())]],
+    ['a clone of c.req.raw', [after((c) => c.req.raw.clone().text())]],
+    ['bodyLimit()', [bodyLimit({ maxSize: 1_000 })]],
+    ['compress()', [compress({ threshold: 0 })]],
+  ]
+  it.each(reading)('compares the body and gives it to the handler after %s', async (_, front) => {
+    await using server = await orders(front)
+    const first = await post(server, { amount: 1 })
+    expect(JSON.parse(first.text)).toEqual({ run: 1, body: { amount: 1 }, attempt: 1 })
+    const retry = await post(server, { amount: 1 })
+    expect([retry.headers.get('idempotency-replayed'), retry.text]).toEqual(['true', first.text])
+    expect((await post(server, { amount: 2 })).status).toBe(422)
+  })
+
+  it('compares a form that a middleware has parsed', async () => {
+    let runs = 0
+    const app = new Hono().use(after((c) => c.req.parseBody()))
+    app.post('/orders', idempotency({ scope }), async (c) =>
+      c.json({ run: ++runs, ...(await c.req.parseBody()) }),
+    )
+    await using server = await serve(app)
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' }
+    for (let i = 0; i < 2; i++)
+      expect((await post(server, 'amount=1', headers)).text).toBe('{"run":1,"amount":"1"}')
+    expect((await post(server, 'amount=2', headers)).status).toBe(422)
+  })
+
+  it('refuses a body larger than maxBodyBytes, also without a Content-Length', async () => {
+    const app = new Hono()
+    app.post('/orders', idempotency({ scope, maxBodyBytes: 10 }), (c) => c.text('made'))
+    await using server = await serve(app)
+    const body = new Blob(['12345', '67890', 'x']).stream()
+    const headers = { 'idempotency-key': 'k' }
+    const init = { method: 'POST', body, headers, duplex: 'half' } as RequestInit
+    expect((await server.ask('/orders', init)).status).toBe(413)
+  })
+
+  it('refuses a body that a middleware has read from c.req.raw', async () => {
+    await using server = await orders([
+      async (c, next) => {
+        await c.req.raw.text()
+        await next()
+      },
+    ])
+    const refused = await post(server, { amount: 1 })
+    expect([refused.status, refused.text]).toEqual([500, expect.any(String)])
+  })
+
+  it('gives the handler c.req.raw with its body', async () => {
+    const app = new Hono()
+    app.post('/orders', idempotency({ scope }), async (c) => c.text(await c.req.raw.text()))
+    await using server = await serve(app)
+    expect((await post(server, 'one')).text).toBe('one')
+    expect((await post(server, 'two')).status).toBe(422)
+  })
+
+  it('runs in a sub-app with its own prefix, after its authentication', async () => {
+    let runs = 0
+    const sub = new Hono<{ Variables: { user: string } }>()
+    sub.use(async (c, next) => {
+      c.set('user', c.req.header('x-user') ?? '')
+      await next()
+    })
+    sub.post('/', idempotency({ scope: (c: Context) => c.get('user') }), (c) => c.text(`${++runs}`))
+    await using server = await serve(new Hono().route('/orders', sub))
+    const runOf = async (user: string) => (await post(server, {}, { 'x-user': user })).text
+    expect([await runOf('ada'), await runOf('bob'), await runOf('ada')]).toEqual(['1', '2', '1'])
+  })
+
+  it('sends fields of middlewares in front with a replay', async () => {
+    let requests = 0
+    await using server = await orders([
+      async (c, next) => {
+        c.header('x-request-id', `r${++requests}`)
+        await next()
+        c.header('x-after', `r${requests}`)
+      },
+    ])
+    const own = ({ headers }: { headers: Headers }) => [
+      headers.get('x-request-id'),
+      headers.get('x-after'),
+    ]
+    expect(own(await post(server, {}))).toEqual(['r1', 'r1'])
+    expect(own(await post(server, {}))).toEqual(['r2', 'r2'])
+  })
+
+  it('replays after the client of the first request left', async () => {
+    let runs = 0
+    let go: () => void = () => {}
+    const gate = new Promise<void>((resolve) => {
+      go = resolve
+    })
+    const app = new Hono().post('/orders', idempotency({ scope }), async (c) => {
+      runs += 1
+      await gate
+      return c.text(`run ${runs}`)
+    })
+    await using server = await serve(app)
+    const headers = { 'idempotency-key': 'k', 'content-type': 'application/json' }
+    const leaver = request(`${server.url}/orders`, { method: 'POST', headers })
+    leaver.on('error', () => {}).end('{}')
+    await expect.poll(() => runs).toBe(1)
+    leaver.destroy()
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    go()
+    await expect.poll(async () => (await post(server, {})).text).toBe('run 1')
+    expect(runs).toBe(1)
+  })
+
+  it('replays the response of app.onError only if the status is no failure', async () => {
+    let runs = 0
+    const app = new Hono().post('/orders', idempotency({ scope }), (c) => {
+      runs += 1
+      throw Object.assign(new Error('broken'), { status: Number(c.req.header('x-status')) })
+    })
+    app.onError((error, c) => c.text(`run ${runs}`, Reflect.get(error, 'status')))
+    await using server = await serve(app)
+    expect((await post(server, {}, { 'x-status': '500' })).text).toBe('run 1')
+    expect((await post(server, {}, { 'x-status': '422' })).text).toBe('run 2')
+    expect((await post(server, {}, { 'x-status': '422' })).text).toBe('run 2')
+  })
+
+  it('passes errors of scope to app.onError, and refuses a missing key', async () => {
+    const broken = (): string => {
+      throw new Error('no user')
+    }
+    const app = new Hono().post('/orders', idempotency({ scope: broken }))
+    app.post('/strict', idempotency({ scope, required: true }))
+    app.onError((error, c) => c.text(error.message, 500))
+    await using server = await serve(app)
+    expect((await post(server, {})).text).toBe('no user')
+    const missing = await server.ask('/strict', { method: 'POST', body: '{}' })
+    expect([missing.status, missing.headers.get('content-type')]).toEqual([
+      400,
+      'application/problem+json',
+    ])
+  })
+})

@@ -1,0 +1,56 @@
+// A request of Hono as node:http has it. The response becomes `c.res`, for middlewares in front.
+
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { visitWeb, type WebVisit } from '@stampede/node-http/adapter'
+import type { Context, Next } from 'hono'
+
+interface HttpBindings {
+  readonly incoming: IncomingMessage
+  readonly outgoing: ServerResponse
+}
+
+const NO_SERVER =
+  '@stampede/hono needs a server of Node, but c.env has no request of one; serve the app with ' +
+  '@hono/node-server, also in tests that call app.request()'
+
+/** The field of a response that the handler has written to `c.env.outgoing`. */
+const ALREADY_SENT = 'x-hono-already-sent'
+
+/**
+ * Calls `enter` with the request. Then `c.res` is the response that `enter` has sent. Rejects if
+ * `enter` calls `next` with an error, or if the next handlers throw.
+ */
+export async function visitOf<C extends Context>(
+  c: C,
+  next: Next,
+  enter: (visit: WebVisit<C>) => void,
+): Promise<void> {
+  const { env } = c
+  const { incoming: req, outgoing: outer }: Partial<HttpBindings> = Object(env)
+  if (req === undefined) throw new Error(NO_SERVER)
+  // An upgrade to a WebSocket has no response.
+  if (outer === undefined) return next()
+  let isOver = false
+  const run = async (res: ServerResponse): Promise<Response | undefined> => {
+    // A handler that writes to the response of Node writes to the one that the cache reads.
+    c.env = { ...env, outgoing: res }
+    await next()
+    return isOver || c.res.headers.has(ALREADY_SENT) ? undefined : c.res
+  }
+  const { headers: fields } = c.newResponse(null)
+  const reply = await visitWeb({ req, outer, native: c, fields, run }, enter)
+  isOver = true
+  c.env = env
+  // Otherwise Hono would add the fields of the present response.
+  c.res = undefined
+  c.res = reply ?? alreadySent()
+}
+
+/** Tells @hono/node-server that the response was written to `outgoing`. */
+function alreadySent(): Response {
+  const response = new Response(null, { headers: { [ALREADY_SENT]: 'true' } })
+  // The server writes its own lightweight responses without a look at their fields. Reading the
+  // body makes a real response of it.
+  void response.body
+  return response
+}

@@ -1,0 +1,49 @@
+// @StampedeCache: the response cache for controllers and handlers of Nest.
+
+import type { ServerResponse } from 'node:http'
+import { UseInterceptors } from '@nestjs/common'
+import type { CacheOptions } from '@stampede/core'
+import { createHttpCache } from '@stampede/core/adapter'
+import { createNodeCache, deferHead } from '@stampede/node-http/adapter'
+import { type InterceptorClass, interceptorOf, type NestDecorator } from './interceptor.ts'
+import { allowsEtag, type HttpRequest, routeOf } from './request.ts'
+
+/**
+ * Returns an interceptor class that caches responses to GET and HEAD. On a miss, one request runs
+ * the handler. Other requests for the same key wait for that response. Guards run for each request.
+ *
+ * @example
+ * { provide: APP_INTERCEPTOR, useClass: stampedeCache({ ttlMs: 10_000 }) }
+ */
+export function stampedeCache<Req extends HttpRequest = HttpRequest>(
+  options?: CacheOptions<Req, ServerResponse>,
+): InterceptorClass {
+  return interceptorOf('stampedeCache({ ttlMs: 10_000 })', options, (stampede) => {
+    const cache = createHttpCache<HttpRequest, ServerResponse>({ stampede, ...options } as object)
+    const visit = createNodeCache(cache, { allowsEtag, routeOf })
+    return (each) => {
+      // Only Fastify writes the head apart from the body.
+      if (each.native.raw === undefined) return visit(each)
+      const next = (error?: unknown): void => {
+        deferHead(each.res)
+        each.next(error)
+      }
+      visit({ ...each, next })
+    }
+  })
+}
+
+/**
+ * Caches the responses of a handler, or of all handlers of a controller. The options of a handler
+ * replace those of its controller.
+ *
+ * @example
+ * @Get(':id')
+ * @StampedeCache({ ttlMs: 10_000 })
+ * show(@Param('id') id: string) {}
+ */
+export function StampedeCache<Req extends HttpRequest = HttpRequest>(
+  options?: CacheOptions<Req, ServerResponse>,
+): NestDecorator {
+  return UseInterceptors(stampedeCache(options))
+}

@@ -1,0 +1,110 @@
+// The interceptor that both decorators use: it responds itself, or runs the handler.
+
+import type { IncomingMessage } from 'node:http'
+import {
+  type CallHandler,
+  type ExecutionContext,
+  Inject,
+  type NestInterceptor,
+} from '@nestjs/common'
+import type { Stampede } from '@stampede/core'
+import { optionError } from '@stampede/core/adapter'
+import { exposeFields, type RequestVisit } from '@stampede/node-http/adapter'
+import { Observable } from 'rxjs'
+import { STAMPEDE } from './module.ts'
+import { addressOf, appOf, type NativeRequest } from './request.ts'
+import { breakOff, ignoreResponses, type NativeResponse, rawOf } from './response.ts'
+
+/** A decorator for a controller or a handler. */
+export type NestDecorator = ClassDecorator & MethodDecorator
+
+/** A class for `@UseInterceptors`, or for a provider of `APP_INTERCEPTOR`. */
+export type InterceptorClass = new (stampede: Stampede) => NestInterceptor
+
+/** A request in Nest. `next` runs the handler, or throws an error. */
+export interface NestVisit extends RequestVisit<NativeRequest> {
+  readonly next: (error?: unknown) => void
+}
+
+/**
+ * Creates an interceptor class. Nest creates one instance of it, with the injected Stampede.
+ * `example` is a call of the function that has the options.
+ */
+export function interceptorOf(
+  example: string,
+  options: unknown,
+  create: (stampede: Stampede) => (visit: NestVisit) => void,
+): InterceptorClass {
+  checkCalled(example, options)
+  class StampedeInterceptor implements NestInterceptor {
+    readonly #visit: (visit: NestVisit) => void
+
+    constructor(stampede: Stampede) {
+      this.#visit = create(stampede)
+    }
+
+    intercept(context: ExecutionContext, handler: CallHandler): Observable<unknown> {
+      // Nest ends event streams itself, with an event for an error. They cannot be cached.
+      const isPlain = context.getType() === 'http' && metadataOf(context, '__sse__') === undefined
+      return isPlain ? run(this.#visit, context, handler) : handler.handle()
+    }
+  }
+  Inject(STAMPEDE)(StampedeInterceptor, undefined, 0)
+  return StampedeInterceptor
+}
+
+/**
+ * If the handler does not run, the Observable emits `undefined` after the response, as for a handler
+ * that uses `@Res()`. So outer interceptors finish. If it never completed, a timeout would fail
+ * later. If it completed without a value, Nest would throw an EmptyError.
+ */
+function run(
+  visit: (visit: NestVisit) => void,
+  context: ExecutionContext,
+  handler: CallHandler,
+): Observable<unknown> {
+  const native = context.switchToHttp().getRequest<NativeRequest>()
+  const response = context.switchToHttp().getResponse<NativeResponse>()
+  const req = native.raw ?? (native as unknown as IncomingMessage)
+  const res = rawOf(response)
+  return new Observable((subscriber) => {
+    let isForwarded = false
+    const hideFields = 'raw' in response ? exposeFields(res, response.getHeaders()) : undefined
+    res.once('close', () => {
+      if (isForwarded || !res.headersSent) return
+      ignoreResponses(response)
+      subscriber.next(undefined)
+      subscriber.complete()
+    })
+    const next = (error?: unknown): void => {
+      isForwarded = true
+      hideFields?.()
+      if (error === undefined) breakOff(handler.handle(), response).subscribe(subscriber)
+      else subscriber.error(error)
+    }
+    const dispatch: NestVisit['dispatch'] = (again, into) => appOf(native)(again, into)
+    visit({ req, res, native, address: addressOf(native, versionOf(context)), dispatch, next })
+  })
+}
+
+/**
+ * Nest and Fastify choose between handlers of one URL by other parts of the request, such as a
+ * header with a version. Their responses must not have the same key.
+ */
+function versionOf(context: ExecutionContext): string {
+  const names = ['__version__', '__fastify_route_constraints__']
+  const chosen = names.map((name) => metadataOf(context, name))
+  return chosen.some((each) => each !== undefined) ? `#${JSON.stringify(chosen)}` : ''
+}
+
+function metadataOf(context: ExecutionContext, name: string): unknown {
+  const onHandler = Reflect.getMetadata(name, context.getHandler())
+  return onHandler ?? Reflect.getMetadata(name, context.getClass())
+}
+
+/** Throws for a class, or a prototype, which a decorator gets that is used without a call. */
+function checkCalled(example: string, options: unknown): void {
+  const isClass = typeof options === 'function'
+  if (!isClass && !(options instanceof Object && Object.hasOwn(options, 'constructor'))) return
+  throw optionError(example, options, 'a decorator is used without being called; add parentheses')
+}

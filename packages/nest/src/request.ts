@@ -1,0 +1,68 @@
+// The address of a request and its route, on Express 5 and on Fastify 5.
+
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import type { RequestAddress } from '@stampede/node-http/adapter'
+
+/** The properties that callbacks read, of a request of Express or of Fastify. */
+export interface HttpRequest {
+  readonly method: string
+  readonly originalUrl: string
+  readonly headers: IncomingHttpHeaders
+  readonly params: unknown
+  readonly query: unknown
+  readonly body?: unknown
+  readonly protocol: string
+  readonly host: string
+}
+
+type Dispatch = (req: IncomingMessage, res: ServerResponse) => void
+
+interface ExpressApp extends Dispatch {
+  readonly parent?: ExpressApp
+  get(setting: string): unknown
+}
+
+/** Properties that only one of the two has. */
+export interface NativeRequest extends HttpRequest {
+  readonly url: string
+  /** Fastify: the request of Node. */
+  readonly raw?: IncomingMessage
+  readonly server?: { readonly routing: Dispatch }
+  readonly routeOptions?: { readonly url?: string }
+  /** Express: the path of an app that has mounted the app of Nest. */
+  readonly baseUrl?: string
+  readonly app?: ExpressApp
+  readonly route?: { readonly path?: unknown }
+}
+
+/**
+ * `version` distinguishes handlers of one URL. The framework uses the fields of a proxy for
+ * `protocol` and `host` only if its options allow.
+ */
+export function addressOf(request: NativeRequest, version: string): RequestAddress {
+  const { protocol: scheme, host = '', originalUrl: target, raw, url, baseUrl = '' } = request
+  const current = baseUrl + (raw?.url ?? url)
+  // For a mount, Express moves a part of `url` to `baseUrl`, and the rest begins with a slash.
+  const isSame = current === target || current === `${baseUrl}/${target.slice(baseUrl.length)}`
+  const rewritten = isSame && version === '' ? undefined : current + version
+  return { scheme, host, target, rewritten }
+}
+
+/** The pattern of the matched route, with the global prefix and the version. */
+export function routeOf({ route, routeOptions, baseUrl = '' }: NativeRequest): string | undefined {
+  const path = routeOptions?.url ?? route?.path
+  return typeof path === 'string' && baseUrl === '' ? path : undefined
+}
+
+/** Whether the cache may add an ETag. It may not after `app.disable('etag')` of Express. */
+export function allowsEtag({ app }: NativeRequest): boolean {
+  return app?.get('etag') !== false
+}
+
+/** The outermost app, so that a background refresh passes all middlewares and guards. */
+export function appOf({ app, server }: NativeRequest): Dispatch {
+  if (server !== undefined) return server.routing
+  let root = app as ExpressApp
+  while (root.parent !== undefined) root = root.parent
+  return root
+}

@@ -1,0 +1,104 @@
+// A request in a framework on a server of Node whose handlers return a web Response, such as Hono.
+
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { NodeVisit } from '../node-exchange.ts'
+import { addressOf } from '../request/read-request.ts'
+import {
+  createWebResponse,
+  isOnlyRaw,
+  type SentResponse,
+  toWebResponse,
+  writeRaw,
+} from './web-response.ts'
+import { writeWebResponse } from './write-web.ts'
+
+/** The parts of a request that its framework knows. */
+export interface WebRequest<Native> {
+  readonly req: IncomingMessage
+  /** The response to the client. */
+  readonly outer: ServerResponse
+  readonly native: Native
+  /** Fields that layers in front have set. */
+  readonly fields: Headers
+  /**
+   * Runs the next handlers. Resolves with their response, or with undefined if they have written to
+   * `res` themselves.
+   */
+  run(res: ServerResponse): Promise<Response | undefined>
+}
+
+/** A visit whose response goes through layers in front before it is sent as `outer`. */
+export type WebVisit<Native> = NodeVisit<Native> & { readonly outer: ServerResponse }
+
+const NOT_SENT: SentResponse = { status: 500, headers: [], body: null }
+
+/**
+ * Calls `enter` with the request, and resolves with the response. Undefined: the response was
+ * written to `outer`, because a web Response would change it. Rejects if `enter` calls `next` with
+ * an error, or if the next handlers throw.
+ */
+export async function visitWeb<Native>(
+  request: WebRequest<Native>,
+  enter: (visit: WebVisit<Native>) => void,
+): Promise<Response | undefined> {
+  const { req, outer, native } = request
+  const { res, sent, leave } = createWebResponse(req)
+  moveFields(request, res)
+  outer.once('close', leave)
+  res.once('close', () => res.writableFinished || outer.destroy())
+  let hasTrailers = false
+  res.writeEarlyHints = outer.writeEarlyHints.bind(outer)
+  res.addTrailers = (trailers) => {
+    outer.addTrailers(trailers)
+    hasTrailers = true
+  }
+  let ran: Promise<void> | undefined
+  const reply = await new Promise<SentResponse>((resolve, reject) => {
+    // Layers in front must not go on while the handler of a client that left runs.
+    sent.then(resolve, () => Promise.allSettled([ran]).then(() => resolve(NOT_SENT)))
+    enter({
+      req,
+      res,
+      outer,
+      native,
+      address: addressOf(req),
+      dispatch: (again, into) => void serverOf(req).emit('request', again, into),
+      next(error) {
+        if (error !== undefined) return reject(error)
+        ran = runInto(request, res)
+        ran.catch(reject)
+      },
+    })
+  })
+  // A handler that has sent its response may still throw. Its framework then sets another one.
+  await Promise.race([ran, ran && new Promise(setImmediate)])
+  if (!hasTrailers && !isOnlyRaw(reply)) return toWebResponse(reply)
+  writeRaw(reply, outer)
+  return undefined
+}
+
+/** Moves the fields of layers in front to `res`, where replies are merged with them. */
+function moveFields({ outer, fields }: WebRequest<unknown>, res: ServerResponse): void {
+  for (const [name, value] of Object.entries(outer.getHeaders())) {
+    if (value !== undefined) res.setHeader(name, value)
+    outer.removeHeader(name)
+  }
+  for (const [name, value] of fields) res.appendHeader(name, value)
+}
+
+async function runInto(request: WebRequest<unknown>, res: ServerResponse): Promise<void> {
+  const response = await request.run(res)
+  if (response === undefined) return
+  for (const name of request.fields.keys())
+    if (!response.headers.has(name) && !res.headersSent) res.removeHeader(name)
+  await writeWebResponse(response, res)
+}
+
+interface Server {
+  emit(event: 'request', req: IncomingMessage, res: ServerResponse): boolean
+}
+
+/** The server that got the request. Node sets this property on each socket that it accepts. */
+export function serverOf({ socket }: IncomingMessage): Server {
+  return (socket as unknown as { readonly server: Server }).server
+}

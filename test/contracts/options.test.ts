@@ -1,0 +1,411 @@
+// The options of all public functions: names of other libraries, undefined values, and a function
+// that is mounted without being called.
+
+import Router from '@koa/router'
+import {
+  type CacheOptions,
+  createStampede,
+  type DataCacheOptions,
+  type GetOrSetOptions,
+  type GivenAnswer,
+  type IdempotencyOptions,
+  type IdempotentOptions,
+  type MemoryStoreOptions,
+  memoryStore,
+  type PurgeOptions,
+  type PurgeTarget,
+  type StampedeOptions,
+} from '@stampede/core'
+import { type DashboardOptions, stampedeDashboard } from '@stampede/dashboard'
+import { idempotency, stampedeCache } from '@stampede/express'
+import * as onFastify from '@stampede/fastify'
+import * as onKoa from '@stampede/koa'
+import {
+  type AcquireOptions,
+  createLocks,
+  createQuorumLocks,
+  fencedUpdate,
+  type LocksOptions,
+  type QuorumOptions,
+} from '@stampede/locks'
+import { type MetricsOptions, stampedeMetrics } from '@stampede/metrics'
+import { stampedeFront } from '@stampede/node-http'
+import { instrumentStampede, type StampedeInstrumentation } from '@stampede/otel'
+import { type RedisStoreOptions, redisStore } from '@stampede/redis'
+import express from 'express'
+import express4 from 'express4'
+import fastify from 'fastify'
+import { Redis } from 'ioredis'
+import Koa from 'koa'
+import Koa2 from 'koa2'
+import { Registry } from 'prom-client'
+import request from 'supertest'
+import { describe, expect, it } from 'vitest'
+
+const store = memoryStore()
+const stampede = createStampede({ store })
+const locks = createLocks({ store })
+const data = stampede.cache('options', { ttlMs: 1 })
+const redis = (): Redis => new Redis({ lazyConnect: true })
+/** Runs the function with options that its type may not allow, and returns its error. */
+async function errorOf(run: (options: never) => unknown, options: object): Promise<string> {
+  try {
+    await run(options as never)
+  } catch (error) {
+    return String((error as Error).message)
+  }
+  throw new Error('the options were accepted')
+}
+
+describe('a name that other libraries have for an option', () => {
+  const CACHE = {
+    names: { maxAge: 'ttlMs', 'max-age': 'ttlMs', ttl: 'ttlMs', expire: 'ttlMs', expires: 'ttlMs' },
+    more: { expiration: 'ttlMs', expiry: 'ttlMs', duration: 'ttlMs', lifetime: 'ttlMs' },
+    stale: { swr: 'staleWhileRevalidateMs', stale: 'staleWhileRevalidateMs' },
+    long: { staleWhileRevalidate: 'staleWhileRevalidateMs', staleIfError: 'staleIfErrorMs' },
+    rest: {
+      grace: 'staleIfErrorMs',
+      timeout: 'originTimeoutMs',
+      prefix: 'redisStore(redis, { prefix })',
+    },
+  }
+  const cache = Object.assign({}, ...Object.values(CACHE)) as Record<string, string>
+  const withStore = {
+    store: 'stampede: createStampede({ store })',
+    redis: 'stampede: createStampede({ store: redisStore(redis) })',
+    client: 'stampede: createStampede({ store: redisStore(redis) })',
+  }
+  const withoutStore = {
+    store: 'createStampede',
+    redis: 'createStampede({ store: redisStore(redis) })',
+    client: 'createStampede({ store: redisStore(redis) })',
+  }
+  /** All names with a meaning, for a function whose only duration is `ours`. */
+  const lasting = (ours: string) =>
+    Object.fromEntries(
+      Object.keys(cache)
+        .filter((name) => cache[name] === 'ttlMs')
+        .map((name) => [name, ours]),
+    )
+  const direct = { redis: 'store: redisStore(redis)', client: 'store: redisStore(redis)' }
+
+  const CASES: Readonly<
+    Record<string, readonly [(options: never) => unknown, Record<string, string>]>
+  > = {
+    stampedeCache: [(options) => stampedeCache(options), { ...cache, ...withStore }],
+    stampedeFront: [(options) => stampedeFront(() => {}, options), { ...cache, ...withStore }],
+    getOrSet: [
+      (options: object) => stampede.getOrSet('k', () => 1, { ttlMs: 1, ...options }),
+      { ...cache, ...withoutStore },
+    ],
+    idempotency: [
+      (options: object) => idempotency({ scope: () => 'a', ...options }),
+      { ...lasting('retentionMs'), ...withStore, timeout: 'maxHoldMs', prefix: 'redisStore' },
+    ],
+    createStampede: [
+      (options) => createStampede(options),
+      { ...cache, ...direct, swr: 'stampedeCache', grace: 'stampedeCache' },
+    ],
+    createLocks: [
+      (options: object) => createLocks({ store, ...options }),
+      { ...lasting('leaseMs'), ...direct, timeout: 'waitMs', keyPrefix: 'did you mean prefix?' },
+    ],
+    acquire: [
+      (options) => locks.acquire('k', options),
+      { ...lasting('leaseMs'), timeout: 'waitMs' },
+    ],
+  }
+
+  it.each(Object.entries(CASES))(
+    'is rejected by %s with the option that is meant',
+    async (_, one) => {
+      const [run, names] = one
+      for (const [name, meant] of Object.entries(names)) {
+        const message = await errorOf(run, { [name]: 5 })
+        expect(message).toContain(`.${name}: received 5; there is no such option; `)
+        expect(message).toContain(meant)
+        expect(message).not.toContain('known options')
+      }
+    },
+  )
+})
+
+// --- undefined ---------------------------------------------------------------------------------
+
+/** The optional properties, all undefined. Does not compile if a property may not be undefined. */
+type AllUndefined<T> = {
+  [Name in keyof T as object extends Pick<T, Name> ? Name : never]-?: Record<
+    Name,
+    undefined
+  > extends Pick<T, Name>
+    ? undefined
+    : `${string & Name} may not be undefined`
+}
+
+const rules: AllUndefined<CacheOptions> = {
+  ...{ stampede: undefined, ttlMs: undefined, overrideHeaders: undefined },
+  ...{ staleWhileRevalidateMs: undefined, staleIfErrorMs: undefined, keepMs: undefined },
+  ...{ negativeTtlMs: undefined, jitter: undefined, key: undefined, query: undefined },
+  ...{ vary: undefined, identity: undefined, authorization: undefined, cookies: undefined },
+  ...{ targetedFields: undefined, tags: undefined, statuses: undefined, mintEtag: undefined },
+  ...{ requestDirectives: undefined, compress: undefined, maxBodyBytes: undefined },
+  ...{ leaseMs: undefined, waitMs: undefined, afterWait: undefined, collapse: undefined },
+  ...{ originTimeoutMs: undefined, softTimeoutMs: undefined, revalidate: undefined },
+  ...{ earlyRefresh: undefined, invalidateOn: undefined, bypass: undefined },
+  ...{ cacheStatus: undefined, audit: undefined },
+}
+const compression: AllUndefined<Extract<CacheOptions['compress'], object>> = {
+  minBytes: undefined,
+  types: undefined,
+  codings: undefined,
+}
+const attempts: AllUndefined<Omit<IdempotentOptions, 'scope' | 'input'>> = {
+  ...{ leaseMs: undefined, maxHoldMs: undefined, retentionMs: undefined },
+  ...{ maxAttempts: undefined, onBusy: undefined, onLeaseExpired: undefined },
+}
+const job: AllUndefined<IdempotentOptions> = { ...attempts, scope: undefined, input: undefined }
+const keys: AllUndefined<IdempotencyOptions> = {
+  ...attempts,
+  ...{ stampede: undefined, required: undefined, methods: undefined, headers: undefined },
+  ...{ strict: undefined, onStoreError: undefined, fingerprint: undefined },
+  ...{ maxRequestBytes: undefined, maxBodyBytes: undefined, docsUrl: undefined },
+}
+const waiting: AllUndefined<Extract<IdempotencyOptions['onBusy'], object>> = {
+  maxWaiters: undefined,
+}
+const given: AllUndefined<GivenAnswer> = { status: undefined, headers: undefined, body: undefined }
+const values: AllUndefined<GetOrSetOptions> = {
+  ...{ staleWhileRevalidateMs: undefined, staleIfErrorMs: undefined, keepMs: undefined },
+  ...{ tags: undefined, jitter: undefined, leaseMs: undefined, waitMs: undefined },
+  ...{ originTimeoutMs: undefined, softTimeoutMs: undefined, earlyRefresh: undefined },
+  ...{ forceFresh: undefined },
+}
+const dataCache: AllUndefined<DataCacheOptions> = { ...values, serializer: undefined }
+/** An environment variable that is not set is undefined, so `secret` has no default. */
+const secrets: AllUndefined<Omit<NonNullable<StampedeOptions['idempotency']>, 'secret'>> = {
+  encryptionKeys: undefined,
+}
+const l1: AllUndefined<NonNullable<StampedeOptions['l1']>> = {
+  maxBytes: undefined,
+  maxEntries: undefined,
+  maxEntryBytes: undefined,
+}
+const process_: AllUndefined<StampedeOptions> = {
+  ...{ store: undefined, l1: undefined, passMs: undefined, failureBackoffMs: undefined },
+  ...{ originConcurrency: undefined, idempotency: undefined, waitUntil: undefined },
+  clock: undefined,
+  random: undefined,
+}
+const memory: AllUndefined<MemoryStoreOptions> = { maxBytes: undefined }
+const onRedis: AllUndefined<RedisStoreOptions> = { prefix: undefined, commandTimeoutMs: undefined }
+const purged: AllUndefined<PurgeOptions> = { soft: undefined }
+const path: AllUndefined<
+  Omit<Extract<PurgeTarget, { path: string }>, 'key' | 'route' | 'tag' | 'all'>
+> = { host: undefined }
+const timed = { prefix: undefined, leaseMs: undefined, waitMs: undefined, clock: undefined }
+const locking: AllUndefined<LocksOptions> = {
+  ...timed,
+  ...{ maxHoldMs: undefined, wait: undefined, random: undefined },
+}
+const quorum: AllUndefined<QuorumOptions> = {
+  ...timed,
+  ...{ nodeTimeoutMs: undefined, retryDelayMs: undefined, random: undefined },
+}
+const acquiring: AllUndefined<AcquireOptions> = {
+  ...{ leaseMs: undefined, waitMs: undefined, signal: undefined, within: undefined },
+}
+const metrics: AllUndefined<MetricsOptions> = {
+  ...{ locks: undefined, registry: undefined, prefix: undefined, labels: undefined },
+}
+const dashboard: AllUndefined<DashboardOptions> = {
+  ...{ locks: undefined, path: undefined, showKeys: undefined },
+}
+const tracing: AllUndefined<StampedeInstrumentation> = {
+  ...{ tracerProvider: undefined, meterProvider: undefined, keys: undefined },
+}
+const column: AllUndefined<NonNullable<Parameters<typeof fencedUpdate>[1]>> = {
+  column: undefined,
+  placeholder: undefined,
+}
+
+describe('options that are undefined', () => {
+  const page: express.RequestHandler = (_req, res) => {
+    res.send('page')
+  }
+
+  it('have their defaults in middlewares', async () => {
+    const app = express()
+    app.get('/', stampedeCache({ ...rules, ttlMs: 60_000 }), page)
+    app.get('/coded', stampedeCache({ ...rules, ttlMs: 60_000, compress: compression }), page)
+    app.post('/', idempotency({ ...keys, scope: () => 'a' }), page)
+    app.post(
+      '/wait',
+      idempotency({ ...keys, scope: () => 'a', onBusy: { waitMs: 1, ...waiting } }),
+      page,
+    )
+    for (const url of ['/', '/coded']) {
+      // Without it, each request has another port in its key.
+      const get = () => request(app).get(url).set('Host', 'shop.test')
+      expect((await get()).headers['cache-status']).toContain('stored')
+      expect((await get()).headers['cache-status']).toContain('hit')
+    }
+    for (const url of ['/', '/wait']) {
+      const post = () => request(app).post(url).set('Idempotency-Key', 'k')
+      expect((await post()).headers['idempotency-replayed']).toBeUndefined()
+      expect((await post()).headers['idempotency-replayed']).toBe('true')
+    }
+    expect(onKoa.stampedeCache(rules as never)).toBeTypeOf('function')
+    expect(onFastify.stampedeCache(rules as never)).toBeTypeOf('function')
+    expect(stampedeFront(() => {}, rules)).toBeTypeOf('function')
+  })
+
+  it('have their defaults in a Stampede and its methods', async () => {
+    const other = createStampede({
+      ...process_,
+      l1,
+      idempotency: secrets,
+      store: memoryStore(memory),
+    })
+    expect(await other.getOrSet('k', () => 1, { ...values, ttlMs: 60_000 })).toBe(1)
+    expect(await other.getOrSet('k', () => 2, { ...values, ttlMs: 60_000 })).toBe(1)
+    await other.purge({ key: 'k' }, purged)
+    await other.purge({ path: '/', ...path }, purged)
+    expect(await other.getOrSet('k', () => 2, { ...values, ttlMs: 60_000 })).toBe(2)
+    const cache = other.cache('c', { ...dataCache, ttlMs: 60_000 })
+    const overrides = { ...values, ttlMs: undefined }
+    expect(await cache.getOrSet('k', () => 1, overrides)).toBe(1)
+    expect(await cache.set('k', 2, overrides)).toBe(2)
+    expect(await cache.wrap(() => 3, { ...overrides, key: () => 'k' })()).toBe(2)
+    expect(await other.idempotent('job', () => 1, job)).toBe(1)
+    expect(await other.idempotent('job', () => 2, job)).toBe(1)
+    await other.close()
+    await createStampede(process_).close()
+    expect(data).toBeDefined()
+  })
+
+  it('have their defaults in locks', async () => {
+    const all = createLocks({ ...locking, store: memoryStore() })
+    await (await all.acquire('k', acquiring)).release()
+    await (await all.tryAcquire('k', { leaseMs: undefined }))?.release()
+    const nodes = createQuorumLocks([memoryStore()], quorum)
+    await (await nodes.acquire('k', { ...acquiring, within: undefined } as object)).release()
+    expect(fencedUpdate(1n, column)).toEqual(fencedUpdate(1n))
+  })
+
+  it('have their defaults in stores and in tools for operators', () => {
+    const client = redis()
+    expect(redisStore(client, onRedis)).toBeDefined()
+    client.disconnect()
+    const registry = new Registry()
+    stampedeMetrics({ ...metrics, stampede, registry }).close()
+    stampedeMetrics({ ...metrics, stampede }).close()
+    const options = { ...dashboard, stampede, authorize: 'insecure-local' } as const
+    expect(stampedeDashboard(options)).toBeTypeOf('function')
+    instrumentStampede(tracing)()
+    expect(given).toBeDefined()
+  })
+
+  it('are an error for the secret of idempotency keys, which TypeScript knows', () => {
+    // @ts-expect-error: other processes may have the secret, so there is no default.
+    expect(() => createStampede({ idempotency: { secret: undefined } })).toThrow('secret')
+    // AllUndefined finds a property that may not be undefined.
+    type Secret = AllUndefined<NonNullable<StampedeOptions['idempotency']>>['secret']
+    const found: Secret = 'secret may not be undefined'
+    expect(found).toContain('secret')
+  })
+})
+
+// --- A function that is not called ---------------------------------------------------------------
+
+describe('a function that is mounted without being called', () => {
+  it.each([
+    ['Express 5', express],
+    ['Express 4', express4],
+  ])(
+    'is named in the error of the first request, and rejected by TypeScript: %s',
+    async (_, create) => {
+      for (const name of ['stampedeCache', 'idempotency'] as const) {
+        const app = create()
+        if (name === 'stampedeCache') {
+          // @ts-expect-error: not called
+          app.use(stampedeCache)
+        } else {
+          // @ts-expect-error: not called
+          app.use(idempotency)
+        }
+        const failed: express.ErrorRequestHandler = (error, _req, res, _next) => {
+          res.status(500).send(error.message)
+        }
+        app.use(failed)
+        const { text } = await request(app).get('/')
+        expect(text).toMatch(new RegExp(`^${name}: .*without being called; mount ${name}\\(`))
+      }
+    },
+  )
+
+  it('is rejected by TypeScript as a handler of a route in Express', () => {
+    const app = express()
+    // @ts-expect-error: not called
+    app.get('/', stampedeCache)
+    // @ts-expect-error: not called
+    app.post('/', idempotency)
+    // @ts-expect-error: not called
+    express.Router().use(stampedeCache)
+    expect(app).toBeDefined()
+  })
+
+  it.each([
+    ['Koa 3', Koa],
+    ['Koa 2', Koa2],
+  ])(
+    'is named in the error of the first request, and rejected by TypeScript: %s',
+    async (_, App) => {
+      for (const name of ['stampedeCache', 'idempotency'] as const) {
+        const app = new App()
+        const errors: string[] = []
+        app.on('error', (error) => errors.push(error.message))
+        if (name === 'stampedeCache') {
+          // @ts-expect-error: not called
+          app.use(onKoa.stampedeCache)
+        } else {
+          // @ts-expect-error: not called
+          app.use(onKoa.idempotency)
+        }
+        expect((await request(app.callback()).get('/')).status).toBe(500)
+        expect(errors.join()).toMatch(
+          new RegExp(`^${name}: .*without being called; mount ${name}\\(`),
+        )
+      }
+      const router = new Router()
+      // @ts-expect-error: not called
+      router.get('/', onKoa.stampedeCache)
+      // @ts-expect-error: not called
+      router.post('/', onKoa.idempotency)
+    },
+  )
+
+  it('is named in the error of the first request, and rejected by TypeScript: Fastify', async () => {
+    const { stampedeCache: cache, idempotency: once } = onFastify
+    // These would end the process with the error, because Fastify does not catch it.
+    const misuse = () => {
+      // @ts-expect-error: not called
+      fastify().register(cache)
+      // @ts-expect-error: not called
+      fastify().register(once)
+    }
+    expect(misuse).toBeTypeOf('function')
+    const app = fastify()
+    // @ts-expect-error: not called
+    app.get('/hook', { onRequest: cache }, () => 'page')
+    // @ts-expect-error: not called
+    app.post('/hook', { preHandler: [once] }, () => 'page')
+    expect((await app.inject('/hook')).json().message).toMatch(/^stampedeCache: .*without being/)
+    const posted = await app.inject({ method: 'POST', url: '/hook' })
+    expect(posted.json().message).toMatch(/^idempotency: .*without being called/)
+    const hooked = fastify()
+    // @ts-expect-error: not called
+    hooked.addHook('onRequest', cache)
+    hooked.get('/', () => 'page')
+    expect((await hooked.inject('/')).json().message).toMatch(/^stampedeCache: .*without being/)
+  })
+})

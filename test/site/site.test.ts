@@ -1,0 +1,184 @@
+// The docs site as `npm run docs:build` writes it: its links, and its pages in Chromium.
+
+import { spawn } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import axe from 'axe-core'
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { groups, REPOSITORY } from '../../tools/site/pages.mjs'
+import { launchChromium } from '../harness/chromium.ts'
+import { type StaticServer, serveFolder } from '../harness/static-server.ts'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const SITE = join(ROOT, 'tools/site/dist')
+const WIDE = { width: 1280, height: 800 }
+const PHONE = { width: 390, height: 844 }
+const BUILD_MS = 600_000
+
+/** HTML of each page, by its path on the site. */
+let pages: Map<string, string>
+
+/** Output of the build, which fails on a dead link or a public name without a docstring. */
+function build(): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, ['tools/site/run.mjs', 'build'], { cwd: ROOT })
+    let output = ''
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding('utf8').on('data', (text) => {
+        output += text
+      })
+    }
+    child.on('close', (code) => (code === 0 ? resolve(output) : reject(new Error(output))))
+  })
+}
+
+beforeAll(async () => {
+  await build()
+  const paths = readdirSync(SITE, { recursive: true, encoding: 'utf8' })
+  const found = paths.filter((path) => path.endsWith('.html') && path !== '404.html')
+  pages = new Map(found.map((path) => [`/${path}`, readFileSync(join(SITE, path), 'utf8')]))
+}, BUILD_MS)
+
+const all = (html: string, pattern: RegExp): string[] =>
+  [...html.matchAll(pattern)].map(([, value = '']) => value)
+
+describe('each page', () => {
+  it('has a title and one main heading', () => {
+    expect(pages.size).toBeGreaterThan(90)
+    const faults = [...pages].filter(
+      ([, html]) =>
+        !/<title>\S.*<\/title>/.test(html) || all(html, /<h1[ >]([\s\S]*?)<\/h1>/g).length !== 1,
+    )
+    expect(faults.map(([path]) => path)).toEqual([])
+  })
+
+  it('is in one sidebar', () => {
+    const links = groups().flatMap(({ items }) => items.map(({ link }) => link))
+    const listed = links.map((link) => link.replace(/\.md$/, '.html')).sort()
+    expect(listed).toEqual([...pages.keys()].filter((path) => path !== '/index.html').sort())
+  })
+
+  it('has only links to pages, headings and files that exist', () => {
+    const ids = new Map(
+      [...pages].map(([path, html]) => [path, new Set(all(html, / id="([^"]+)"/g))]),
+    )
+    const faultOf = (from: string, href: string): string | undefined => {
+      const url = new URL(href.replaceAll('&amp;', '&'), `http://site${from}`)
+      const file = url.href.startsWith(REPOSITORY)
+        ? /\/(?:blob|tree|edit)\/main\/([^#?]*)/.exec(url.href)?.[1]
+        : undefined
+      if (file !== undefined && !existsSync(join(ROOT, decodeURI(file)))) return 'no such file'
+      if (url.host !== 'site') return undefined
+      const path = url.pathname.endsWith('/') ? `${url.pathname}index.html` : url.pathname
+      if (!pages.has(path)) return existsSync(join(SITE, path)) ? undefined : 'no such page'
+      const anchor = decodeURIComponent(url.hash.slice(1))
+      return anchor === '' || ids.get(path)?.has(anchor) ? undefined : 'no such heading'
+    }
+    const links = [...pages].flatMap(([from, html]) =>
+      all(html, /<(?:a|link)\b[^>]* href="([^"]+)"/g).map((href) => [from, href] as const),
+    )
+    const faults = links.flatMap(([from, href]) => {
+      const fault = faultOf(from, href)
+      return fault === undefined ? [] : `${from} links to ${href}: ${fault}`
+    })
+    expect(links.length).toBeGreaterThan(1_000)
+    expect(faults).toEqual([])
+  })
+})
+
+describe('in a browser', { timeout: 120_000 }, () => {
+  let browser: Browser
+  let server: StaticServer
+  /** Requests to other hosts, errors of the console, responses that failed. */
+  let faults: string[]
+
+  beforeAll(async () => {
+    browser = await launchChromium()
+    server = await serveFolder(SITE)
+  }, 120_000)
+  afterAll(async () => {
+    await browser?.close()
+    server?.close()
+  })
+
+  async function open(path: string, viewport = WIDE): Promise<Page> {
+    faults = []
+    const context = await browser.newContext({ viewport, reducedMotion: 'reduce' })
+    const page = await context.newPage()
+    page.on('request', (request) => {
+      if (!/^(data|blob):/.test(request.url()) && !request.url().startsWith(server.url))
+        faults.push(`request to ${request.url()}`)
+    })
+    page.on('response', (response) => {
+      if (response.status() >= 400) faults.push(`${response.status()} ${response.url()}`)
+    })
+    page.on('console', (message) => {
+      if (['error', 'warning'].includes(message.type())) faults.push(message.text())
+    })
+    page.on('pageerror', (error) => faults.push(error.message))
+    await page.goto(server.url + path, { waitUntil: 'networkidle' })
+    return page
+  }
+
+  const kinds = ['/index.html', '/guide/locks.html', '/api/express.html', '/glossary.html']
+  const recipes = readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
+    .filter((path) => /^(start|recipes|migrate)[/\\](?!README)[\w-]+\.md$/.test(path))
+    .map((path) => `/${path.replace('\\', '/').replace(/\.md$/, '.html')}`)
+  const firstOfEach = ['start', 'recipes', 'migrate'].flatMap(
+    (folder) => recipes.find((path) => path.startsWith(`/${folder}/`)) ?? [],
+  )
+
+  it.each(
+    [...kinds, ...firstOfEach].flatMap((path) => [
+      [path, 'a wide window', WIDE] as const,
+      [path, 'a phone', PHONE] as const,
+    ]),
+  )('has no axe finding and no overflow in %s on %s, light and dark', async (path, _, viewport) => {
+    const page = await open(path, viewport)
+    await page.evaluate(axe.source)
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme })
+      await page.waitForSelector(colorScheme === 'dark' ? 'html.dark' : 'html:not(.dark)', {
+        state: 'attached',
+      })
+      const { violations } = await page.evaluate<axe.AxeResults>('axe.run()')
+      const found = violations.map(({ id, nodes }) => [
+        id,
+        nodes[0]?.target,
+        nodes[0]?.any[0]?.message,
+      ])
+      expect(found, colorScheme).toEqual([])
+      const overflow = await page.evaluate('document.documentElement.scrollWidth - innerWidth')
+      expect(overflow).toBeLessThanOrEqual(0)
+    }
+    expect(faults).toEqual([])
+    await page.context().close()
+  })
+
+  it('finds "idempotency", and opens a page that has it', async () => {
+    const page = await open('/guide/locks.html')
+    await page.keyboard.press('/')
+    await page.getByRole('searchbox').fill('idempotency')
+    const results = page.getByRole('option')
+    await results.first().waitFor()
+    expect(await results.count()).toBeGreaterThan(3)
+    await results.first().click()
+    await page.waitForURL((url) => !url.pathname.startsWith('/guide/locks'))
+    expect((await page.locator('main').textContent())?.toLowerCase()).toContain('idempotency')
+    expect(faults).toEqual([])
+    await page.context().close()
+  })
+
+  it('lets the reader change the colour scheme and the page', async () => {
+    const page = await open('/index.html')
+    await page.getByRole('switch').first().click()
+    expect(await page.locator('html').getAttribute('class')).toContain('dark')
+    await page.getByRole('link', { name: 'Get started' }).click()
+    await page.getByRole('heading', { level: 1 }).waitFor()
+    await page.waitForURL((url) => url.pathname !== '/index.html')
+    expect(faults).toEqual([])
+    await page.context().close()
+  })
+})

@@ -1,0 +1,9 @@
+// Theme of the docs site: the default theme, our colours, and the landing page.
+import DefaultTheme from 'vitepress/theme'
+import Landing from './Landing.vue'
+import './style.css'
+
+export default {
+  extends: DefaultTheme,
+  enhanceApp: ({ app }) => app.component('Landing', Landing),
+}
