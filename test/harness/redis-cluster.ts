@@ -1,4 +1,4 @@
-// A real Redis Cluster for tests: masters only, created and resharded by plain commands.
+// A real Redis Cluster for tests, created and resharded by plain commands.
 import { Cluster, Redis } from 'ioredis'
 import { Cluster as Cluster5 } from 'ioredis5'
 import { slotOf } from '../../packages/redis/src/connection/cluster-slot.ts'
@@ -19,7 +19,10 @@ export interface ClusterMember extends RedisServer {
 }
 
 export interface RedisCluster extends AsyncDisposable {
+  /** The masters. */
   readonly nodes: readonly ClusterMember[]
+  /** One replica for each master that the option `replicated` names. */
+  readonly replicas: readonly ClusterMember[]
   /** A client that starts with the addresses of all nodes. `stop` disconnects it at the latest. */
   client(version?: Version, options?: object): Cluster
   slotOf(key: string): number
@@ -38,20 +41,27 @@ interface Options {
   readonly masters?: number
   /** Further masters with few slots each, so that they can leave soon. */
   readonly guests?: number
+  /** Indexes of the masters that get a replica. */
+  readonly replicated?: readonly number[]
   readonly source?: RedisSource
 }
 
-export async function startRedisCluster({ masters = 3, guests = 0, source }: Options = {}) {
-  const all = Array.from({ length: masters + guests }, () => startNode(source))
-  const nodes = await Promise.all(all)
-  const clients: Array<{ disconnect(): void }> = nodes.map(({ admin }) => admin)
+export async function startRedisCluster(options: Options = {}): Promise<RedisCluster> {
+  const { masters = 3, guests = 0, replicated = [], source } = options
+  const start = (length: number) => Promise.all(Array.from({ length }, () => startNode(source)))
+  const [nodes, replicas] = await Promise.all([start(masters + guests), start(replicated.length)])
+  const all = [...nodes, ...replicas]
+  const clients: Array<{ disconnect(): void }> = all.map(({ admin }) => admin)
   const stop = async (): Promise<void> => {
     for (const client of clients) client.disconnect()
-    await Promise.all(nodes.map((node) => node.stop()))
+    await Promise.all(all.map((node) => node.stop()))
   }
   try {
     const owners = await form(nodes, masters)
-    return running(nodes, owners, clients, stop)
+    for (const [i, replica] of replicas.entries()) {
+      await replicate(replica, nodes[replicated[i] as number] as ClusterMember)
+    }
+    return { ...running(nodes, owners, clients, stop), replicas }
   } catch (error) {
     await stop()
     throw error
@@ -63,7 +73,7 @@ function running(
   owners: ClusterMember[],
   clients: Array<{ disconnect(): void }>,
   stop: () => Promise<void>,
-): RedisCluster {
+): Omit<RedisCluster, 'replicas'> {
   let members = nodes
   const move = async (slot: number, from: ClusterMember, to: ClusterMember): Promise<void> => {
     await open(slot, from, to)
@@ -148,6 +158,17 @@ async function form(nodes: readonly ClusterMember[], masters: number): Promise<C
     })
   })
   return owners
+}
+
+async function replicate(replica: ClusterMember, master: ClusterMember): Promise<void> {
+  await replica.admin.call('CLUSTER', 'MEET', master.host, master.port)
+  await waitUntil('the replica knows its master', async () =>
+    String(await replica.admin.call('CLUSTER', 'NODES')).includes(master.id),
+  )
+  await replica.admin.call('CLUSTER', 'REPLICATE', master.id)
+  await waitUntil('the replica follows', async () =>
+    (await replica.admin.info('replication')).includes('link_status:up'),
+  )
 }
 
 const setSlot = (node: ClusterMember, slot: number, ...how: string[]): Promise<unknown> =>

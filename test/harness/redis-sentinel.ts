@@ -14,6 +14,8 @@ const IOREDIS = { '6': Redis, '5': Redis5 as unknown as typeof Redis } as const
 type Version = keyof typeof IOREDIS
 
 export interface SentinelBench extends AsyncDisposable {
+  /** Name of the master. */
+  readonly name: string
   readonly sentinels: ReadonlyArray<{ readonly host: string; readonly port: number }>
   readonly master: RedisServer
   readonly replica: RedisServer
@@ -32,6 +34,9 @@ export interface SentinelBench extends AsyncDisposable {
   switchOver(): Promise<{ tookMs: number }>
   /** Runs `begin`, and resolves when all Sentinels name `heir` as master. */
   takeOver(heir: RedisServer, begin: () => unknown): Promise<{ tookMs: number }>
+  /** Freezes one Sentinel. */
+  pauseSentinel(index: number): Promise<void>
+  resumeSentinel(index: number): Promise<void>
   /** Sets the silence after which a master counts as down. */
   downAfter(ms: number): Promise<void>
   stop(): Promise<void>
@@ -93,6 +98,7 @@ function running(
     await Promise.all([master.stop(), replica.stop(), ...hosts.map((host) => host.remove())])
   }
   return {
+    name: NAME,
     sentinels: ports.map((port) => ({ host: '127.0.0.1', port })),
     master,
     replica,
@@ -113,6 +119,8 @@ function running(
     failOver: () => takeOver(replica, () => master.kill()),
     switchOver: () => takeOver(replica, () => sentinels[0]?.call('SENTINEL', 'FAILOVER', NAME)),
     takeOver,
+    pauseSentinel: async (index) => hosts[index]?.pause(),
+    resumeSentinel: async (index) => hosts[index]?.resume(),
     async downAfter(ms) {
       const set = ['SET', NAME, 'down-after-milliseconds', String(ms)]
       await Promise.all(sentinels.map((each) => each.call('SENTINEL', ...set)))

@@ -1,6 +1,7 @@
 // The contracts of the stores on a master with a replica and three Sentinels.
 
 import { redisStore } from '@stampede/redis'
+import { createClient } from 'redis'
 import { afterAll, beforeAll, describe, inject } from 'vitest'
 import { allContracts } from '../harness/all-contracts.ts'
 import { type SentinelBench, startSentinels } from '../harness/redis-sentinel.ts'
@@ -20,6 +21,14 @@ describe.each(inject('serverBinaries'))('$name Sentinel without faults', ({ sour
       const client = bench.client('6', { lazyConnect: true, role: 'slave' })
       return redisStore(client, { prefix, commandTimeoutMs: 2_000 })
     }
+    return { a: open(), b: open() }
+  })
+  allContracts('redisStore by Sentinels, with node-redis 5', () => {
+    tests += 1
+    const prefix = `t${tests}`
+    const { name, sentinels: sentinelRootNodes } = bench
+    const open = () =>
+      redisStore({ createClient, name, sentinelRootNodes }, { prefix, commandTimeoutMs: 2_000 })
     return { a: open(), b: open() }
   })
 })

@@ -5,6 +5,7 @@ import { createLocks, type Lease, type Locks } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
 import { eventually } from '@stampede/testkit'
 import { Redis } from 'ioredis'
+import { createClient } from 'redis'
 import { describe, expect, inject, it } from 'vitest'
 import { type SentinelBench, startSentinels } from '../harness/redis-sentinel.ts'
 import { startRedis } from '../harness/redis-server.ts'
@@ -22,18 +23,19 @@ const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve,
 const becomes = (read: () => Promise<string>, wanted: string, withinMs: number) =>
   eventually(async () => expect(await read()).toBe(wanted), withinMs)
 
+type Client = '5' | '6' | 'node-redis 5'
+
 class Process {
   readonly stampede: Stampede
   readonly locks: Locks
 
-  constructor(
-    bench: SentinelBench,
-    version: '5' | '6' = '6',
-    prefix = 'shop',
-    budgetMs = BUDGET_MS,
-  ) {
-    const client = bench.client(version, { lazyConnect: true })
-    const store = redisStore(client, { prefix, commandTimeoutMs: budgetMs })
+  constructor(bench: SentinelBench, client: Client = '6', prefix = 'shop', budgetMs = BUDGET_MS) {
+    const { name, sentinels: sentinelRootNodes } = bench
+    const redis =
+      client === 'node-redis 5'
+        ? { createClient, name, sentinelRootNodes }
+        : bench.client(client, { lazyConnect: true })
+    const store = redisStore(redis, { prefix, commandTimeoutMs: budgetMs })
     this.stampede = createStampede({ store })
     this.locks = createLocks({ store })
   }
@@ -80,11 +82,17 @@ it('the store connects only to a server in the role of master', () => {
   return stampede.close()
 })
 
-for (const { name, source } of inject('serverBinaries')) {
-  describe(`${name} Sentinel`, () => {
+const SERVERS = inject('serverBinaries')
+const COMBINATIONS = SERVERS.flatMap(({ name, source }) => [
+  { name, source, current: '6' as const },
+  { name, source, current: 'node-redis 5' as const },
+])
+
+for (const { name, source, current } of COMBINATIONS) {
+  describe.sequential(`${name} Sentinel with ${current}`, () => {
     it.concurrent('continues after a fail-over with all data, if the replica had it', async () => {
       await using bench = await startSentinels({ source })
-      const processes = [new Process(bench, '6'), new Process(bench, '5')] as const
+      const processes = [new Process(bench, current), new Process(bench, '5')] as const
       const [one, two] = processes
       await one.read('page', 'made before')
       const held = await one.lock('job')
@@ -108,7 +116,8 @@ for (const { name, source } of inject('serverBinaries')) {
       expect(outage.reads).toBeGreaterThan(10)
       expect(outage.slowestMs).toBeLessThan(2 * BUDGET_MS + 500)
       // The data is there: the entry, and the lock with its holder.
-      const later = new Process(bench)
+      const later = new Process(bench, current)
+      await backAfter(later)
       expect(await later.read('page', 'made anew')).toBe('made before')
       expect(await later.lock('job')).toBeNull()
       if (held === null || typeof held === 'string') throw new Error('the lock was not given')
@@ -122,8 +131,8 @@ for (const { name, source } of inject('serverBinaries')) {
 
     it.concurrent('loses what the replica had missed, except purges that a running process has received', async () => {
       await using bench = await startSentinels({ source })
-      const [one, two] = [new Process(bench), new Process(bench, '5')]
-      const last = new Process(bench, '6', 'other')
+      const [one, two] = [new Process(bench, current), new Process(bench, '5')]
+      const last = new Process(bench, current, 'other')
       for (const key of ['by tag', 'by key']) {
         await one.read(key, 'old')
         await two.read(key, 'old')
@@ -147,7 +156,7 @@ for (const { name, source } of inject('serverBinaries')) {
       await Promise.all([one, two].map(backAfter))
 
       // Processes that saw a purge never serve its old entry. New processes learn of it in time.
-      const stranger = new Process(bench)
+      const stranger = new Process(bench, current)
       for (const each of [one, two]) {
         expect(await each.read('by tag', 'newer')).not.toBe('old')
         expect(await each.read('by key', 'newer')).not.toBe('old')
@@ -161,7 +170,8 @@ for (const { name, source } of inject('serverBinaries')) {
 
       // Lost: purges that only the old master and dead processes knew, locks, and idempotency
       // records.
-      const heir = new Process(bench, '6', 'other')
+      const heir = new Process(bench, current, 'other')
+      await backAfter(heir)
       expect(await heir.read('by tag', 'new')).toBe('old')
       expect(await heir.read('by key', 'new')).toBe('old')
       const second = await stranger.lock('job')
@@ -175,7 +185,7 @@ for (const { name, source } of inject('serverBinaries')) {
 
     it.concurrent('leaves a former master at once, although that server still runs', async () => {
       await using bench = await startSentinels({ source })
-      const [one, two] = [new Process(bench, '6'), new Process(bench, '5')] as const
+      const [one, two] = [new Process(bench, current), new Process(bench, '5')] as const
       for (const each of [one, two]) await each.read('page', 'made before')
       await bench.inSync()
       await bench.switchOver()

@@ -9,15 +9,17 @@ import type {
   IoredisClient,
   RedisClient,
 } from './connection.ts'
-import { connectNodeRedis } from './node-redis.ts'
+import { connectNodeRedis, connectNodeRedisCluster } from './node-redis.ts'
+import { connectNodeRedisSentinel } from './node-redis-sentinel.ts'
 import { isReadOnly } from './refusal.ts'
 import { retryDelayMs } from './retry-delay.ts'
 
 /** Opens connections with the address and credentials of `redis`, and none of its other options. */
 export function connect(redis: RedisClient, budgetMs: number): Connections {
-  return 'withTypeMapping' in redis
-    ? connectNodeRedis(redis, budgetMs)
-    : connectIoredis(redis, budgetMs)
+  if ('sentinelRootNodes' in redis) return connectNodeRedisSentinel(redis, budgetMs)
+  if ('nodeClient' in redis) return connectNodeRedisCluster(redis, budgetMs)
+  if ('withTypeMapping' in redis) return connectNodeRedis(redis, budgetMs)
+  return connectIoredis(redis, budgetMs)
 }
 
 /**

@@ -1,13 +1,21 @@
 // The parts of ioredis that this package uses, as structural types. They fit ioredis 5 and 6, with
 // a single Redis, Sentinels or Cluster. The connections of node-redis have the same members.
 
-import type { NodeRedisClient } from './node-redis-client.ts'
+import type {
+  NodeRedisClient,
+  NodeRedisClusterClient,
+  NodeRedisSentinel,
+} from './node-redis-client.ts'
 
 /**
  * A client of ioredis 5.4 or newer, or of node-redis 5 or newer. Stampede uses only its address and
- * credentials.
+ * credentials. For Sentinels with node-redis: `createClient`, and the options of `createSentinel`.
  */
-export type RedisClient = IoredisClient | NodeRedisClient
+export type RedisClient =
+  | IoredisClient
+  | NodeRedisClient
+  | NodeRedisClusterClient
+  | NodeRedisSentinel
 
 /** An ioredis `Redis` or `Cluster`, version 5.4 or newer. */
 export interface IoredisClient {

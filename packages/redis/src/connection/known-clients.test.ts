@@ -4,6 +4,7 @@ import { Redis as Redis5 } from 'ioredis5'
 import * as nodeRedis from 'redis'
 import { expect, it } from 'vitest'
 import { redisStore } from '../stores/redis-store.ts'
+import { keyPrefixOf } from './known-clients.ts'
 
 /** Members of the clients of node-redis 4. */
 const client4 = { v4: {}, duplicate() {}, sendCommand() {}, isOpen: false, isReady: false }
@@ -18,20 +19,21 @@ class GlideClusterClient extends GlideClient {}
 
 const url = 'redis://user:secret@127.0.0.1:1'
 const rootNodes = [{ url }]
+const { createClient } = nodeRedis
 const sentinelRootNodes = [{ host: '127.0.0.1', port: 1 }]
 
 it.each<[received: string, client: unknown, fix: string]>([
   ['a URL', url, 'new Redis(url)'],
   ['a URL', new URL(url), 'new Redis(url)'],
   ['a node-redis 4 client', client4, 'use node-redis 5'],
-  ['a Cluster of node-redis 5 or newer', nodeRedis.createCluster({ rootNodes }), 'new Cluster('],
   ['a Cluster of node-redis 4', cluster4, 'new Cluster('],
   [
     'a Sentinel client of node-redis 5 or newer',
     nodeRedis.createSentinel({ name: 'shop', sentinelRootNodes }),
-    'sentinels: [',
+    'redisStore({ createClient, ...options })',
   ],
   ['a client pool of node-redis 5 or newer', nodeRedis.createClientPool({ url }), 'new Redis(url)'],
+  ['a legacy client of node-redis', nodeRedis.createClient({ url }).legacy(), 'the client itself'],
   ['a node-redis 3 client', { send_command() {}, duplicate() {} }, 'new Redis(url)'],
   ['a valkey-glide client (GlideClient)', new GlideClient(), 'new Redis(url)'],
   ['a valkey-glide client (GlideClusterClient)', new GlideClusterClient(), 'new Cluster('],
@@ -52,9 +54,40 @@ it.each([
   ['Redis of ioredis 6', () => new Redis({ lazyConnect: true })],
   ['Redis of ioredis 5', () => new Redis5({ lazyConnect: true })],
   ['createClient of node-redis 5', () => nodeRedis.createClient({ url })],
+  ['createCluster of node-redis 5', () => nodeRedis.createCluster({ rootNodes })],
+  ['Sentinels of node-redis 5', () => ({ createClient, name: 'shop', sentinelRootNodes })],
   ['Cluster of ioredis 6', () => new Cluster([{ port: 1 }], { lazyConnect: true })],
 ])('redisStore accepts %s', (_, open) => {
   expect(redisStore(open()).name).toBe('redis')
+})
+
+it.each<[option: string, given: object, fix: string]>([
+  ['createClient', { createClient: undefined }, 'pass createClient of node-redis 5'],
+  ['name', { name: '' }, 'pass the name of the master'],
+  ['sentinelRootNodes', { sentinelRootNodes: [] }, 'pass addresses: [{ host, port }]'],
+  ['sentinelRootNodes', { sentinelRootNodes: [{ host: 'a' }] }, 'pass addresses'],
+  ['nodeClientOptions.url', { nodeClientOptions: { url } }, 'in place of url'],
+  ['sentinelClientOptions.url', { sentinelClientOptions: { url } }, 'in place of url'],
+])('redisStore refuses an invalid %s of Sentinels', (option, given, fix) => {
+  const redis = { createClient, name: 'shop', sentinelRootNodes, ...given }
+  const error = thrownBy(() => redisStore(redis as Redis & typeof redis))
+  expect(error).toMatchObject({ code: 'ERR_STAMPEDE_OPTION' })
+  expect(error?.message).toContain(`redisStore: redis.${option}: received `)
+  expect(error?.message).toContain(fix)
+  expect(error?.message).not.toContain('secret')
+})
+
+it.each([
+  ['a text', 'shop:'],
+  ['a Buffer', Buffer.from('shop:')],
+])('keyPrefixOf() reads the keyPrefix of each kind of client, as %s', (_, keyPrefix) => {
+  const prefixed = [
+    { ...client4, options: { keyPrefix } },
+    { ...client4, _options: { keyPrefix } },
+    { createClient, name: 'shop', sentinelRootNodes, keyPrefix },
+  ]
+  const read = prefixed.map((client) => keyPrefixOf(client as unknown as Redis))
+  expect(read).toEqual(['shop:', 'shop:', 'shop:'])
 })
 
 function thrownBy(call: () => unknown): Error | undefined {

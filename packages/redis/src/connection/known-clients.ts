@@ -2,17 +2,25 @@
 // cannot use is refused by name.
 
 import { StampedeError } from '@stampede/core'
-import { show } from '@stampede/core/store'
+import { optionError, show } from '@stampede/core/store'
 import type { IoredisClient, RedisClient } from './connection.ts'
-import type { NodeRedisClient } from './node-redis-client.ts'
+import type {
+  NodeRedisClient,
+  NodeRedisClusterClient,
+  NodeRedisSentinel,
+} from './node-redis-client.ts'
 
 const IOREDIS = 'pass an ioredis or node-redis client: redisStore(new Redis(url))'
-const IOREDIS_CLUSTER = 'pass an ioredis Cluster: redisStore(new Cluster([{ host, port }]))'
+const IOREDIS_CLUSTER =
+  'pass a Cluster of ioredis or node-redis 5: redisStore(new Cluster([{ host, port }]))'
+const SENTINEL =
+  'it hides its options, so pass them with createClient: redisStore({ createClient, ...options })'
 const IOREDIS_SENTINEL =
   'pass an ioredis client: redisStore(new Redis({ sentinels: [{ host, port }], name }))'
 
 /** Members that only a plain client of node-redis 5 or newer has together. */
 const NODE_REDIS = ['duplicate', 'sendCommand', 'withTypeMapping', 'isReady', 'destroy']
+const NODE_REDIS_CLUSTER = ['duplicate', 'nodeClient', 'withTypeMapping', 'slots', '_options']
 
 /**
  * Returns `value` if it is a client that Stampede can use. Otherwise throws an error that names it.
@@ -23,14 +31,44 @@ export function requireClient(value: unknown): RedisClient {
     return value as IoredisClient
   }
   if (has(...NODE_REDIS)) return value as NodeRedisClient
+  if (has(...NODE_REDIS_CLUSTER)) return value as NodeRedisClusterClient
+  if (has('sentinelRootNodes')) return requireSentinel(value as NodeRedisSentinel)
   const [received, fix] = describe(value, has)
   throw new StampedeError('ERR_STAMPEDE_OPTION', `redisStore: redis: received ${received}; ${fix}`)
 }
 
-/** The `keyPrefix` of an ioredis client. Without it, two applications would share keys. */
-export function keyPrefixOf({ options }: RedisClient): string {
-  const { keyPrefix } = (options ?? {}) as { readonly keyPrefix?: unknown }
-  return typeof keyPrefix === 'string' ? keyPrefix : ''
+function requireSentinel(value: NodeRedisSentinel): NodeRedisSentinel {
+  const check = (name: keyof NodeRedisSentinel, isValid: boolean, fix: string) => {
+    if (!isValid) throw optionError(`redisStore: redis.${name}`, value[name], fix)
+  }
+  const { sentinelRootNodes: nodes, createClient } = value
+  check('createClient', typeof createClient === 'function', 'pass createClient of node-redis 5')
+  check('name', typeof value.name === 'string' && value.name !== '', 'pass the name of the master')
+  const isAddress = (node: unknown) => hasMembers(node)('host', 'port')
+  const areNodes = Array.isArray(nodes) && nodes.length > 0 && nodes.every(isAddress)
+  check('sentinelRootNodes', areNodes, 'pass addresses: [{ host, port }]')
+  for (const name of ['nodeClientOptions', 'sentinelClientOptions'] as const) {
+    const { url } = { ...value[name] } as { url?: unknown }
+    if (url === undefined) continue
+    const fix = 'pass username, password and socket.tls in place of url, as createSentinel demands'
+    throw optionError(`redisStore: redis.${name}.url`, '(hidden)', fix)
+  }
+  return value
+}
+
+/**
+ * The `keyPrefix` of a client of ioredis or node-redis 6. Without it, two applications would share
+ * keys.
+ */
+export function keyPrefixOf(client: RedisClient): string {
+  const options = 'sentinelRootNodes' in client ? client : optionsOf(client)
+  const { keyPrefix } = options as { readonly keyPrefix?: unknown }
+  return typeof keyPrefix === 'string' || Buffer.isBuffer(keyPrefix) ? String(keyPrefix) : ''
+}
+
+function optionsOf(client: RedisClient): object {
+  const { options, _options } = client as { readonly options?: object; readonly _options?: object }
+  return options ?? _options ?? {}
 }
 
 /** Names the value and the fix. The text of a URL is left out: it may have a password. */
@@ -55,8 +93,11 @@ function describe(value: unknown, has: Has): [received: string, fix: string] {
 function describeNodeRedis(has: Has): [received: string, fix: string] {
   const version = has('withTypeMapping') ? 'node-redis 5 or newer' : 'node-redis 4'
   if (has('nodeClient')) return [`a Cluster of ${version}`, IOREDIS_CLUSTER]
-  if (has('getSentinelNode')) return [`a Sentinel client of ${version}`, IOREDIS_SENTINEL]
+  if (has('getSentinelNode')) {
+    return [`a Sentinel client of ${version}`, has('withTypeMapping') ? SENTINEL : IOREDIS_SENTINEL]
+  }
   if (has('execute', 'totalClients')) return [`a client pool of ${version}`, IOREDIS]
+  if (!has('duplicate')) return ['a legacy client of node-redis', 'pass the client itself']
   return [
     `a ${version} client`,
     'use node-redis 5 or newer, or ioredis: redisStore(new Redis(url))',

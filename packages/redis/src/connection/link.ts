@@ -66,7 +66,7 @@ export class RedisLink {
 
   constructor(redis: RedisClient, names: Names, budgetMs: number) {
     this.#redis = redis
-    this.isCluster = 'isCluster' in redis && redis.isCluster
+    this.isCluster = 'isCluster' in redis ? redis.isCluster : 'nodeClient' in redis
     this.names = names
     this.budgetMs = budgetMs
   }

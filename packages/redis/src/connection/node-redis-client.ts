@@ -8,6 +8,44 @@ export interface NodeRedisClient {
   withTypeMapping(...args: never[]): unknown
 }
 
+/** A client of `createCluster` of node-redis 5. */
+export interface NodeRedisClusterClient {
+  readonly slots: readonly unknown[]
+  duplicate(...args: never[]): unknown
+  nodeClient(...args: never[]): unknown
+  withTypeMapping(...args: never[]): unknown
+}
+
+export interface Address {
+  readonly host: string
+  readonly port: number
+}
+
+/** The options of `createSentinel` of node-redis 5, and the function that creates a client. */
+export interface NodeRedisSentinel {
+  createClient(...args: never[]): unknown
+  readonly name: string
+  readonly sentinelRootNodes: readonly Address[]
+  readonly nodeClientOptions?: object
+  readonly sentinelClientOptions?: object
+  readonly nodeAddressMap?:
+    | Readonly<Record<string, Address>>
+    | ((address: string) => Address | undefined)
+}
+
+/** The options of a client that have its address. */
+export interface NodeRedisOptions {
+  readonly url?: string
+  readonly socket?: { readonly host?: string; readonly port?: number }
+}
+
+/** A node of a cluster, as node-redis describes it. */
+export interface NodeRedisNode extends Address {
+  readonly address: string
+  readonly readonly: boolean
+  client?: NodeRedisPlainClient
+}
+
 /** A client that this package opened. */
 export interface NodeRedisPlainClient {
   connect(): Promise<unknown>

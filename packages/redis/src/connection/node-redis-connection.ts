@@ -4,7 +4,7 @@
 import { EventEmitter } from 'node:events'
 import type { Connection, Corkable } from './connection.ts'
 import { NotSent } from './last-error.ts'
-import type { NodeRedisAttempt, NodeRedisPlainClient } from './node-redis-client.ts'
+import type { Address, NodeRedisAttempt, NodeRedisPlainClient } from './node-redis-client.ts'
 import { isReadOnly } from './refusal.ts'
 import { retryDelayMs } from './retry-delay.ts'
 
@@ -14,8 +14,12 @@ const STRINGS = [0x2b, 0x24, 0x3d]
 const AS_BUFFERS = { typeMapping: Object.fromEntries(STRINGS.map((type) => [type, Buffer])) }
 
 export interface NodeRedisConnectionOptions {
-  /** Begins an attempt to connect. */
-  open(): NodeRedisAttempt
+  /** Begins an attempt to connect. `address` is the one that `locate` found. */
+  open(address?: Address): NodeRedisAttempt
+  /** Finds the address before each attempt. Without it, `open` knows the address. */
+  readonly locate?: () => Promise<Address>
+  /** Rejects if this server is not the right one, and the connection must not be used. */
+  readonly verify?: (client: NodeRedisPlainClient) => Promise<void>
   /** Time for an attempt, with the commands that open the connection. */
   readonly connectMs: number
   /** Time without any reply to pending commands after which the server counts as frozen. */
@@ -78,32 +82,55 @@ export class NodeRedisConnection implements Connection {
   }
 
   #connect(): void {
-    const { open, connectMs } = this.#options
-    const { client, connecting } = open()
+    const { locate, connectMs } = this.#options
+    const error = new Error(`no connection within ${connectMs} ms`)
+    const timer = setTimeout(() => this.#lose(error), connectMs)
+    this.#timer = timer
+    if (locate === undefined) {
+      this.#open()
+      return
+    }
+    // Each attempt has a timer of its own, and `#leave` drops it.
+    const ifCurrent = <T>(work: (value: T) => void) => {
+      return (value: T) => {
+        if (this.#timer === timer) work(value)
+      }
+    }
+    locate().then(
+      ifCurrent((address) => this.#open(address)),
+      ifCurrent((reason: Error) => this.#lose(reason)),
+    )
+  }
+
+  #open(address?: Address): void {
+    const { open, verify } = this.#options
+    const { client, connecting } = open(address)
     this.#client = client
     this.#hasSocket = false
     const ofThis = (work: () => void) => () => {
       if (this.#client === client) work()
     }
+    const lose = (error: Error) => ofThis(() => this.#lose(error))()
     client.on('connect', () => {
       // The attempt was given up before its socket was open. Earlier, node-redis cannot end it.
       if (this.#client !== client) destroy(client)
       else this.#hasSocket = true
     })
-    client.on(
-      'ready',
-      ofThis(() => {
-        clearTimeout(this.#timer)
-        this.#attempt = 0
-        this.#status = 'ready'
-        this.#events.emit('ready')
-      }),
-    )
-    client.on('error', (error: Error) => ofThis(() => this.#lose(error))())
+    const onReady = ofThis(() => this.#becomeReady())
+    client.on('ready', () => {
+      if (verify === undefined) onReady()
+      else verify(client).then(onReady, lose)
+    })
+    client.on('error', lose)
     // node-redis emits most errors of an attempt. The others only reject the promise.
-    connecting.catch((error: Error) => ofThis(() => this.#lose(error))())
-    const error = new Error(`no connection within ${connectMs} ms`)
-    this.#timer = setTimeout(() => this.#lose(error), connectMs)
+    connecting.catch(lose)
+  }
+
+  #becomeReady(): void {
+    clearTimeout(this.#timer)
+    this.#attempt = 0
+    this.#status = 'ready'
+    this.#events.emit('ready')
   }
 
   #lose(error: Error): void {
@@ -114,18 +141,21 @@ export class NodeRedisConnection implements Connection {
   /** Does not wait for the socket to close: a frozen server may take long. */
   #leave(): void {
     const client = this.#client
+    const wasLast = this.#status === 'end'
     this.#client = undefined
     this.#pending = 0
     clearTimeout(this.#timer)
+    this.#timer = undefined
     const { reconnects } = this.#options
     const isLast = this.#isClosed || !reconnects
     this.#status = isLast ? 'end' : 'connecting'
     if (isLast) clearTimeout(this.#watchdog)
     else this.#connectLater()
-    if (client === undefined) return
-    if (this.#hasSocket) destroy(client)
-    this.#events.emit('close')
-    if (isLast) this.#events.emit('end')
+    if (client !== undefined) {
+      if (this.#hasSocket) destroy(client)
+      this.#events.emit('close')
+    }
+    if (isLast && !wasLast) this.#events.emit('end')
   }
 
   #connectLater(): void {

@@ -1,7 +1,17 @@
 // Opens the connections of one store by node-redis 5.
 
+import { slotOf } from './cluster-slot.ts'
+import { ClusterSubscriber } from './cluster-subscriber.ts'
 import type { Connections } from './connection.ts'
-import type { NodeRedisClient, NodeRedisPlainClient } from './node-redis-client.ts'
+import type {
+  NodeRedisAttempt,
+  NodeRedisClient,
+  NodeRedisClusterClient,
+  NodeRedisNode,
+  NodeRedisOptions,
+  NodeRedisPlainClient,
+} from './node-redis-client.ts'
+import { NodeRedisCluster } from './node-redis-cluster.ts'
 import { NodeRedisConnection } from './node-redis-connection.ts'
 
 export function connectNodeRedis(redis: NodeRedisClient, budgetMs: number): Connections {
@@ -16,12 +26,63 @@ export function connectNodeRedis(redis: NodeRedisClient, budgetMs: number): Conn
   return { commands: connection(), subscriber: connection(), serverOf: () => '' }
 }
 
-function timesOf(budgetMs: number) {
+/** The public members of a cluster client have no options, so this reads `_options`. */
+interface WithOptions {
+  readonly _options: {
+    readonly rootNodes: readonly NodeRedisOptions[]
+    readonly defaults?: NodeRedisOptions
+  }
+}
+
+export function connectNodeRedisCluster(
+  redis: NodeRedisClusterClient,
+  budgetMs: number,
+): Connections {
+  const { rootNodes, defaults = {} } = (redis as unknown as WithOptions)._options
+  const duplicate = redis.duplicate.bind(redis) as (options: object) => NodeRedisClusterClient
+  // One duplicate for all nodes, because node-redis builds the class of the clients for each.
+  const cluster = duplicate({
+    defaults: { ...defaults, ...clientOptions(defaults, budgetMs) },
+    RESP: 2,
+    clientSideCache: undefined,
+    keyPrefix: undefined,
+  })
+  const open = (host: string, port: number) =>
+    new NodeRedisConnection({
+      open: () => openNode(cluster, host, port),
+      ...timesOf(budgetMs),
+      reconnects: false,
+    })
+  const seeds = rootNodes.map((node) => nameOf(node, defaults))
+  const commands = new NodeRedisCluster({ open, seeds, connectMs: timesOf(budgetMs).connectMs })
+  return {
+    commands,
+    subscriber: new ClusterSubscriber(commands, {}),
+    serverOf: (key) => commands.slots[slotOf(key)]?.[0] ?? '',
+  }
+}
+
+/** No method of a cluster client only creates the client of a node. `nodeClient` connects it. */
+function openNode(cluster: NodeRedisClusterClient, host: string, port: number): NodeRedisAttempt {
+  const node: NodeRedisNode = { address: `${host}:${port}`, host, port, readonly: false }
+  const nodeClient = cluster.nodeClient.bind(cluster) as (node: NodeRedisNode) => Promise<unknown>
+  const connecting = nodeClient(node)
+  return { client: node.client as NodeRedisPlainClient, connecting }
+}
+
+/** As in node-redis, the URL comes before the other options. */
+function nameOf({ url, socket }: NodeRedisOptions, defaults: NodeRedisOptions): string {
+  const { hostname = '', port = '' } = url === undefined ? {} : new URL(url)
+  const { host = '127.0.0.1', port: ownPort = 6379 } = { ...defaults.socket, ...socket }
+  return `${hostname.replace(/^\[(.*)\]$/, '$1') || host}:${port || ownPort}`
+}
+
+export function timesOf(budgetMs: number) {
   return { connectMs: Math.max(2 * budgetMs, 1_000), replyMs: Math.max(4 * budgetMs, 1_000) }
 }
 
 /** Replaces every option that is not about the address, TLS, credentials or the database. */
-function clientOptions({ socket }: { readonly socket?: object }, budgetMs: number) {
+export function clientOptions({ socket }: { readonly socket?: object }, budgetMs: number) {
   return {
     // `socket` already has the address of the URL.
     url: undefined,
@@ -46,5 +107,7 @@ function clientOptions({ socket }: { readonly socket?: object }, budgetMs: numbe
     clientSideCache: undefined,
     emitInvalidate: false,
     maintNotifications: 'disabled',
+    // The names of keys and channels already begin with the user's `keyPrefix`.
+    keyPrefix: undefined,
   }
 }

@@ -4,6 +4,7 @@
 import { createStampede, type Stampede } from '@stampede/core'
 import { createLocks, type Locks } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
+import { createCluster } from 'redis'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { dataKey } from '../../packages/core/src/ports/key.ts'
 import { slotOf } from '../../packages/redis/src/connection/cluster-slot.ts'
@@ -14,6 +15,7 @@ import {
   startRedisCluster,
   type Version,
 } from '../harness/redis-cluster.ts'
+import { ofThisRun } from '../harness/versions.ts'
 
 /** The documented bound: how long a copy may be used after a purge, even if messages are lost. */
 const BOUND_MS = 5_000
@@ -23,6 +25,8 @@ const LOCKS_UNAVAILABLE = 'ERR_LOCK_UNAVAILABLE'
 
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 const codeOf = (error: unknown) => (error as { code?: string }).code ?? String(error)
+
+type Client = Version | 'node-redis 5'
 
 interface Process {
   readonly stampede: Stampede
@@ -41,6 +45,8 @@ it('slotOf() computes the Cluster slot of a key as Redis does', () => {
 for (const { name, source } of inject('serverBinaries')) {
   describe.sequential(`${name} Cluster`, () => {
     let cluster: RedisCluster
+    /** One client for all stores, because node-redis needs 80 ms to create one. */
+    let nodeRedis: ReturnType<typeof createCluster>
     let prefixes = 0
     const newPrefix = () => {
       prefixes += 1
@@ -48,20 +54,24 @@ for (const { name, source } of inject('serverBinaries')) {
     }
     beforeAll(async () => {
       cluster = await startRedisCluster({ masters: 3, guests: 1, source })
+      const rootNodes = cluster.nodes.map(({ url }) => ({ url }))
+      nodeRedis = createCluster({ rootNodes })
     })
     afterAll(() => cluster?.stop())
 
-    describe.sequential('a process on the cluster', () => {
+    const [current] = ofThisRun<Client>(['6'], ['node-redis 5']) as [Client]
+    describe.sequential(`a process on the cluster with ${current}`, () => {
       const opened: Process[] = []
-      const openOne = (prefix: string, version: Version = '6', options = {}): Process => {
-        const client = cluster.client(version, { lazyConnect: true, ...options })
+      const openOne = (prefix: string, version: Client = current): Process => {
+        const client =
+          version === 'node-redis 5' ? nodeRedis : cluster.client(version, { lazyConnect: true })
         const store = redisStore(client, { prefix, commandTimeoutMs: BUDGET_MS })
         const process = { stampede: createStampede({ store }), locks: createLocks({ store }) }
         opened.push(process)
         return process
       }
       const openFour = (prefix: string) =>
-        (['6', '5', '6', '5'] as const).map((version) => openOne(prefix, version))
+        ([current, '5', current, '5'] as const).map((version) => openOne(prefix, version))
       const recordSlot = (prefix: string, key: string) => slotOf(names(prefix).record(dataKey(key)))
       const lockSlot = (prefix: string, key: string) => slotOf(names(prefix).record(`l:${key}`))
       const logSlot = (prefix: string) => slotOf(names(prefix).purges[0])
@@ -104,6 +114,11 @@ for (const { name, source } of inject('serverBinaries')) {
       it('serves lookups and locks while a slot is half moved, and rejects purges until the move ends', async () => {
         const prefix = newPrefix()
         const [one, two] = openFour(prefix) as [Process, Process]
+        // Both are connected and have read the purge log, which is about to be half moved.
+        for (const { stampede } of [one, two]) {
+          const purge = () => stampede.purge({ key: 'ready' }).then(() => 'made', codeOf)
+          await expect.poll(purge, { timeout: BOUND_MS }).toBe('made')
+        }
         await one.stampede.getOrSet('kept', () => 'kept', { ttlMs: 60_000, tags: ['t'] })
         const slot = logSlot(prefix)
         const keySlot = recordSlot(prefix, 'kept')

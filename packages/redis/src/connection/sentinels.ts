@@ -1,0 +1,162 @@
+// The Sentinels of a master: which server they name, and the fail-overs that they report. Used with
+// node-redis, whose Sentinel client repeats commands without a time limit.
+
+import { withBudget } from './budget.ts'
+import type { Connection } from './connection.ts'
+import { lastErrorOf, rememberErrors } from './last-error.ts'
+import type { Address } from './node-redis-client.ts'
+
+const SWITCHED = '+switch-master'
+/** Time between two PINGs. Without them, a dead connection looks like one without fail-overs. */
+const HEARTBEAT_MS = 10_000
+/** How long one Sentinel suffices to confirm the master that a fail-over named. */
+const RECENT_MS = 10_000
+
+export interface SentinelsOptions {
+  /** Name of the master. */
+  readonly name: string
+  /** Addresses of the Sentinels. */
+  readonly nodes: readonly Address[]
+  /** Opens a connection that takes commands while it subscribes, and that reconnects. */
+  open(node: Address): Connection
+  /** Time for the reply of one Sentinel. */
+  readonly askMs: number
+  /** Called when the master may be another server than before. */
+  onMoved(master: Address): void
+}
+
+export class Sentinels {
+  readonly #options: SentinelsOptions
+  readonly #connections: readonly Connection[]
+  readonly #heartbeat: NodeJS.Timeout
+  #finding: Promise<Address> | undefined
+  /** The master that the latest reported fail-over named. */
+  #switched: { readonly to: Address; readonly at: number } | undefined
+
+  constructor(options: SentinelsOptions) {
+    this.#options = options
+    this.#connections = options.nodes.map((node) => this.#connect(node))
+    this.#heartbeat = setInterval(() => {
+      for (const connection of this.#connections) connection.ping().catch(() => {})
+    }, HEARTBEAT_MS)
+    this.#heartbeat.unref()
+  }
+
+  /** Address of the master. Rejects if no Sentinel names one. */
+  find(): Promise<Address> {
+    this.#finding ??= this.#vote().finally(() => {
+      this.#finding = undefined
+    })
+    return this.#finding
+  }
+
+  close(): void {
+    clearInterval(this.#heartbeat)
+    for (const connection of this.#connections) connection.disconnect()
+  }
+
+  /**
+   * Asks all Sentinels, and resolves as soon as most of them name the same master. After a
+   * partition, a single Sentinel may still name a former master. After a fail-over, most may. So
+   * then the master that was reported counts, as soon as one Sentinel names it.
+   */
+  #vote(): Promise<Address> {
+    const { nodes, name } = this.#options
+    const votes = new Map<string, number>()
+    let replies = 0
+    let last: Error = new Error(`no Sentinel knows a master with the name ${name}`)
+    return new Promise((resolve, reject) => {
+      const onReply = (master: Address | undefined) => {
+        replies += 1
+        if (master !== undefined) {
+          const count = (votes.get(textOf(master)) ?? 0) + 1
+          votes.set(textOf(master), count)
+          const switched = this.#recentSwitch()
+          const isMost = switched === undefined && 2 * count > nodes.length
+          if (isMost || switched === textOf(master)) resolve(master)
+        }
+        if (replies < nodes.length) return
+        const [most] = [...votes].sort(([, a], [, b]) => b - a)
+        if (most === undefined) reject(last)
+        else resolve(addressOf(most[0]))
+      }
+      for (const [i, connection] of this.#connections.entries()) {
+        this.#ask(connection).then(onReply, (error: Error) => {
+          last = new Error(`Sentinel ${textOf(nodes[i] as Address)}: ${error.message}`)
+          onReply(undefined)
+        })
+      }
+    })
+  }
+
+  async #ask(connection: Connection): Promise<Address | undefined> {
+    const { name, askMs } = this.#options
+    if (connection.status !== 'ready') await withBudget(askMs, settled(connection))
+    const asked = connection.callBuffer('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name)
+    const reply = await withBudget(askMs, asked)
+    const [host, port] = Array.isArray(reply) ? reply : []
+    return readAddress(host, port)
+  }
+
+  #connect(node: Address): Connection {
+    const connection = this.#options.open(node)
+    rememberErrors(connection)
+    connection.on('ready', () => {
+      // Reports may have been missed before the subscription.
+      connection.subscribe(SWITCHED).then(
+        () => this.#check(),
+        () => connection.disconnect(true),
+      )
+    })
+    connection.on('messageBuffer', (_: Buffer, message: Buffer) => this.#onSwitch(String(message)))
+    return connection
+  }
+
+  /** `message` is `<name> <old host> <old port> <host> <port>`. */
+  #onSwitch(message: string): void {
+    const [name, , , host, port] = message.split(' ')
+    const to = readAddress(host, port)
+    if (name !== this.#options.name || to === undefined) return
+    this.#switched = { to, at: performance.now() }
+    this.#options.onMoved(to)
+  }
+
+  #check(): void {
+    this.find().then(
+      (master) => this.#options.onMoved(master),
+      // The next attempt to connect reports why no Sentinel names a master.
+      () => {},
+    )
+  }
+
+  /** The master that a recent report named. */
+  #recentSwitch(): string | undefined {
+    if (this.#switched === undefined) return undefined
+    const { to, at } = this.#switched
+    return performance.now() - at < RECENT_MS ? textOf(to) : undefined
+  }
+}
+
+/** Resolves when the connection is ready. Rejects if its latest attempt to connect has failed. */
+async function settled(connection: Connection): Promise<void> {
+  if (lastErrorOf(connection) !== undefined) throw lastErrorOf(connection)
+  await new Promise<void>((resolve, reject) => {
+    connection.on('ready', () => resolve())
+    connection.on('error', reject)
+  })
+}
+
+export function textOf({ host, port }: Address): string {
+  return `${host}:${port}`
+}
+
+function addressOf(text: string): Address {
+  const colon = text.lastIndexOf(':')
+  return { host: text.slice(0, colon), port: Number(text.slice(colon + 1)) }
+}
+
+function readAddress(host: unknown, port: unknown): Address | undefined {
+  const number = Number(port)
+  const isPort = Number.isInteger(number) && number > 0 && number < 65_536
+  return isPort && String(host) !== '' ? { host: String(host), port: number } : undefined
+}

@@ -1,0 +1,114 @@
+// The store on Sentinels with node-redis 5: Sentinels that freeze or are gone, a frozen master, and
+// options. Fail-overs are in sentinel.test.ts.
+
+import { createLocks, type Locks } from '@stampede/locks'
+import { redisStore } from '@stampede/redis'
+import { eventually } from '@stampede/testkit'
+import { createClient } from 'redis'
+import { afterEach, describe, expect, it } from 'vitest'
+import { type SentinelBench, startSentinels } from '../harness/redis-sentinel.ts'
+import { askRedis } from '../harness/redis-wire.ts'
+
+/** The Sentinels notice a silent master (0.5 s), elect a replica, and the process connects. */
+const BACK_WITHIN_MS = 15_000
+
+const opened: Locks[] = []
+
+function open({ name, sentinels }: SentinelBench, options: object = {}): Locks {
+  const redis = { createClient, name, sentinelRootNodes: sentinels, ...options }
+  const locks = createLocks({ store: redisStore(redis, { commandTimeoutMs: 250 }) })
+  opened.push(locks)
+  return locks
+}
+
+let keys = 0
+const lock = (locks: Locks) => {
+  keys += 1
+  return locks.tryAcquire(`${keys}`, { leaseMs: 1_000 }).then(
+    (lease) => (lease === null ? 'held' : 'taken'),
+    (error: Error) => error.message,
+  )
+}
+
+const becomes = (locks: Locks, wanted: RegExp | string) =>
+  eventually(async () => expect(await lock(locks)).toMatch(wanted), BACK_WITHIN_MS)
+
+const connectionsOf = async ({ host, port }: { host: string; port: number }) =>
+  (await askRedis({ host, port }, 'CLIENT LIST')).trim().split('\n').length
+
+afterEach(async () => {
+  for (const locks of opened.splice(0)) await locks.close()
+})
+
+describe('a store on Sentinels with node-redis', () => {
+  it('opens two connections to the master and one to each Sentinel, and closes all', async () => {
+    await using bench = await startSentinels({ downAfterMs: 30_000 })
+    const servers = [bench.master, ...bench.sentinels]
+    const before = await Promise.all(servers.map(connectionsOf))
+    await becomes(open(bench), 'taken')
+    const counts = () => Promise.all(servers.map(connectionsOf))
+    const wanted = before.map((count, i) => count + (i === 0 ? 2 : 1))
+    await eventually(async () => expect(await counts()).toEqual(wanted), 5_000)
+    for (const locks of opened.splice(0)) await locks.close()
+    await eventually(async () => expect(await counts()).toEqual(before), 5_000)
+  })
+
+  it('follows a fail-over while the former master is frozen', async () => {
+    await using bench = await startSentinels()
+    const locks = open(bench)
+    await becomes(locks, 'taken')
+    await bench.inSync()
+    await bench.takeOver(bench.replica, () => bench.master.pause())
+    await becomes(locks, 'taken')
+    await bench.master.resume()
+    await becomes(locks, 'taken')
+    expect(await askRedis(bench.replica, `EXISTS stampede:3:{=l:${keys}}`)).toBe('1')
+  })
+
+  it('finds the master while one Sentinel is frozen', async () => {
+    await using bench = await startSentinels({ downAfterMs: 30_000 })
+    await bench.pauseSentinel(0)
+    await becomes(open(bench), 'taken')
+    await bench.resumeSentinel(0)
+  })
+
+  it('keeps its connection while all Sentinels are frozen, and follows a later fail-over', async () => {
+    await using bench = await startSentinels()
+    const locks = open(bench)
+    await becomes(locks, 'taken')
+    await bench.inSync()
+    for (const i of [0, 1, 2]) await bench.pauseSentinel(i)
+    expect(await lock(locks)).toBe('taken')
+    for (const i of [0, 1, 2]) await bench.resumeSentinel(i)
+    await bench.failOver()
+    await becomes(locks, 'taken')
+  })
+
+  it('names the reason if the Sentinels know no such master, or refuse the password', async () => {
+    await using bench = await startSentinels({ downAfterMs: 30_000 })
+    await becomes(open(bench, { name: 'unknown' }), /no Sentinel knows .* name unknown/)
+    const sentinelClientOptions = { username: 'nobody', password: 'wrong' }
+    await becomes(open(bench, { sentinelClientOptions }), /Sentinel 127.0.0.1:\d+: WRONGPASS/)
+    const nodeClientOptions = { username: 'nobody', password: 'wrong' }
+    await becomes(open(bench, { nodeClientOptions }), /not connected: WRONGPASS/)
+  })
+
+  it('carries the user, the password, the database and mapped addresses', async () => {
+    await using bench = await startSentinels({ downAfterMs: 30_000 })
+    await askRedis(bench.master, 'ACL SETUSER shop reset on >secret ~* &* +@all')
+    const seen = new Set<string>()
+    const locks = open(bench, {
+      nodeClientOptions: { username: 'shop', password: 'secret', database: 3, RESP: 3 },
+      nodeAddressMap: (address: string) => {
+        seen.add(address)
+        return undefined
+      },
+      scanInterval: 10,
+      masterPoolSize: 5,
+      commandOptions: { typeMapping: { 36: Buffer } },
+    })
+    await becomes(locks, 'taken')
+    expect([...seen]).toEqual([`${bench.master.host}:${bench.master.port}`])
+    expect(await askRedis(bench.master, 'CLIENT LIST')).toMatch(/ db=3 .*user=shop /)
+  })
+})
