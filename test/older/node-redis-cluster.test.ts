@@ -11,7 +11,7 @@ import { createCluster, type RedisClusterOptions } from 'redis'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { slotOf } from '../../packages/redis/src/connection/cluster-slot.ts'
 import { names } from '../../packages/redis/src/protocol/keys.ts'
-import { AUTHORITY, SERVER } from '../attacks/certificates.ts'
+import { AUTHORITY, SERVER } from '../harness/certificates.ts'
 import {
   type ClusterMember,
   type RedisCluster,

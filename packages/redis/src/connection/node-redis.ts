@@ -77,12 +77,18 @@ function nameOf({ url, socket }: NodeRedisOptions, defaults: NodeRedisOptions): 
   return `${hostname.replace(/^\[(.*)\]$/, '$1') || host}:${port || ownPort}`
 }
 
-export function timesOf(budgetMs: number) {
+export function timesOf(budgetMs: number): {
+  readonly connectMs: number
+  readonly replyMs: number
+} {
   return { connectMs: Math.max(2 * budgetMs, 1_000), replyMs: Math.max(4 * budgetMs, 1_000) }
 }
 
 /** Replaces every option that is not about the address, TLS, credentials or the database. */
-export function clientOptions({ socket }: { readonly socket?: object }, budgetMs: number) {
+export function clientOptions(
+  { socket }: { readonly socket?: object },
+  budgetMs: number,
+): { readonly socket: object; readonly [name: string]: unknown } {
   return {
     // `socket` already has the address of the URL.
     url: undefined,
