@@ -15,7 +15,7 @@ const inFolders = (...folders: string[]): string[] =>
 const CORE = 'packages/core/src/**/!(*.property).test.ts'
 
 /** Storms, leaks, long fuzzing and the simulation. They take minutes. Two at a time. */
-const SOAK = inFolders('fuzz', 'simulation', 'soak')
+const SOAK = inFolders('cli', 'fuzz', 'simulation', 'soak')
 
 const ALONE = ['older', 'demo', 'dashboard', 'site']
 /**
@@ -38,7 +38,6 @@ const nest11 = [
  */
 const BESIDE = inFolders(
   'attacks',
-  'cli',
   'contracts',
   'http',
   'idempotency',

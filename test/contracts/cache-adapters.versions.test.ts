@@ -6,7 +6,7 @@ import { honoCache } from '../harness/hono-apps.ts'
 import { nestCaches } from '../harness/nest-apps.ts'
 import { ofThisRun } from '../harness/versions.ts'
 
-const current = [...currentFrameworks, fastifyCache, honoCache]
-for (const framework of ofThisRun(current, [...olderFrameworks, ...nestCaches])) {
+const others = [...olderFrameworks, fastifyCache, honoCache, ...nestCaches]
+for (const framework of ofThisRun(currentFrameworks, others)) {
   cacheAdapterContract(framework)
 }

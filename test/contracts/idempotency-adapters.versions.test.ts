@@ -25,8 +25,13 @@ async function open() {
   return { a: store(), b: store() }
 }
 
-const current = [...currentIdempotentFrameworks, fastifyIdempotency, honoIdempotency]
-for (const framework of ofThisRun(current, [...olderIdempotentFrameworks, ...nestIdempotency])) {
+const others = [
+  ...olderIdempotentFrameworks,
+  fastifyIdempotency,
+  honoIdempotency,
+  ...nestIdempotency,
+]
+for (const framework of ofThisRun(currentIdempotentFrameworks, others)) {
   idempotencyAdapterContract(framework, { open })
 }
 

@@ -50,6 +50,9 @@ function commandsOfSource(path: string, known: ReadonlySet<string>): string[] {
   return [...sent, ...methods.map((name) => name.toUpperCase()).filter((name) => known.has(name))]
 }
 
+/** Sentinels have users of their own. */
+const isForServers = (path: string) => !path.endsWith('/sentinels.ts')
+
 /** `known`: the commands of the server, by which a method is recognised as a command. */
 export function commandsInUse(known: ReadonlySet<string>): string[] {
   const scripts = filesIn('lua').filter((path) => path.endsWith('.lua'))
@@ -58,7 +61,7 @@ export function commandsInUse(known: ReadonlySet<string>): string[] {
   )
   return [
     ...scripts.flatMap(commandsOfScript),
-    ...sources.flatMap((path) => commandsOfSource(path, known)),
+    ...sources.filter(isForServers).flatMap((path) => commandsOfSource(path, known)),
     ...BY_IOREDIS,
   ]
 }

@@ -119,8 +119,10 @@ describe('reports', () => {
   it('leave out texts beyond 16 MiB', async () => {
     const text = 'x'.repeat(65_536)
     for (let i = 0; i < 260; i++) await store.operator.report(`p${i}`, text, 60_000)
-    const reports = await store.operator.reports()
+    const patient = openBareStore(server.url, {}, 5_000)
+    const reports = await patient.operator.reports()
     expect(reports.size).toBe(256)
+    await patient.close()
   })
 })
 

@@ -49,7 +49,9 @@ describe('errors for users', () => {
     expect(bare).toEqual([
       'packages/core/src/flight/flight.ts',
       'packages/core/src/idempotency/canonical-json.ts',
+      'packages/redis/src/connection/cluster-slots-reply.ts',
       'packages/redis/src/connection/cluster-subscriber.ts',
+      'packages/redis/src/connection/node-redis-sentinel.ts',
     ])
   })
 

@@ -1,6 +1,7 @@
 // A request of Hono as node:http has it. The response becomes `c.res`, for middlewares in front.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { responseError } from '@stampede/core/adapter'
 import { visitWeb, type WebVisit } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'hono'
 
@@ -27,7 +28,7 @@ export async function visitOf<C extends Context>(
 ): Promise<void> {
   const { env } = c
   const { incoming: req, outgoing: outer }: Partial<HttpBindings> = Object(env)
-  if (req === undefined) throw new Error(NO_SERVER)
+  if (req === undefined) throw responseError(NO_SERVER)
   // An upgrade to a WebSocket has no response.
   if (outer === undefined) return next()
   let isOver = false

@@ -171,16 +171,14 @@ async function commitEntry(
   }
   reportCommit(result, reply === 'too-large' ? undefined : reply)
   if (reply === 'fenced') return refuse()
-  if (reply === 'too-large') {
-    emitEnd(rt, flight, { type: 'fill.passed', reason: 'too-large' })
-    return hitWith(item.held)
-  }
   if (reply === undefined) {
     void releaseLease(rt, grant)
     return keepInL1Only(rt, flight, current, since, startedAt)
   }
   const hit = hitWith(item.held)
-  emitEnd(rt, flight, { type: 'fill.committed', fence })
+  // L1 may have room for an entry that is too large for the store.
+  if (reply === 'too-large') emitEnd(rt, flight, { type: 'fill.passed', reason: 'too-large' })
+  else emitEnd(rt, flight, { type: 'fill.committed', fence })
   // `put` returns false if the key was purged meanwhile. The commit succeeded then, but the entry
   // is already outdated.
   const isOutdated = isPurged() || !rt.l1.put(key, item, since)
