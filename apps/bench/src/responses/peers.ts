@@ -34,7 +34,7 @@ export const peers: readonly Peer[] = [
   {
     id: 'express-redis-cache',
     name: 'express-redis-cache',
-    packages: ['express-redis-cache', 'express4', 'redis'],
+    packages: ['express-redis-cache', 'express4', 'express-redis-cache/node_modules/redis'],
     framework: 'Express 4',
     setUp:
       '`app.get(path, cache.route(), handler)` with `host`, `port` and `expire`, and an error listener.',

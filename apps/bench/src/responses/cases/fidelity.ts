@@ -111,7 +111,7 @@ export const fidelity: readonly Case[] = [
   {
     id: 'condition-first',
     title:
-      'the first client has the ETag already: the next client gets the whole page from the cache',
+      'the first client sends the ETag of the page: the next client gets the whole page from the cache',
     async run({ open, runs }) {
       const site = await open(() => page)
       await site.get({ headers: { 'If-None-Match': '"v1"' } })

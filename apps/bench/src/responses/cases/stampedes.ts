@@ -69,7 +69,7 @@ export const stampedes: readonly Case[] = [
   },
   {
     id: 'redis-frozen',
-    title: 'Redis freezes: a request for a page that was not asked for before gets it within 2 s',
+    title: 'Redis freezes: a request for a cold page gets its response within 2 s',
     async run({ open, redisPid }) {
       const site = await open(() => ({ body: { ok: true } }))
       await sleep(SETTLED_MS)
