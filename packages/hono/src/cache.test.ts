@@ -55,6 +55,21 @@ describe('stampedeCache on Hono', () => {
     ])
   })
 
+  it('sends the length of the body that a middleware in front has set', async () => {
+    const front: MiddlewareHandler = async (c, next) => {
+      await next()
+      if (c.req.query('throws') !== undefined) throw new Error('a middleware in front failed')
+      c.res = new Response(`longer: ${await c.res.text()}`)
+    }
+    await using server = await start([front])
+    const twice = async (path: string) => [await server.text(path), await server.text(path)]
+    expect(await twice('/')).toEqual(['longer: run 1', 'longer: run 1'])
+    const errors = vi.spyOn(console, 'error').mockReturnValue()
+    const failed = await twice('/?throws')
+    errors.mockRestore()
+    expect(failed).toEqual(['Internal Server Error', 'Internal Server Error'])
+  })
+
   it('lets middlewares in front change each response, and stores no such change', async () => {
     let requests = 0
     const front: MiddlewareHandler = async (c, next) => {
