@@ -69,13 +69,21 @@ function published<E extends AnyEvent>(emitted: AnyEvent, name = shownKey(emitte
   return (fence === undefined ? event : { ...event, fence: publicFence(fence) }) as AnyEvent as E
 }
 
-/** A listener of the app that throws must not change the request that it is called for. */
-export function callSafely<E>(listener: (event: E) => void, event: E): void {
+/**
+ * A listener of the app that throws must not change the request that it is called for. If it is
+ * async, its rejection must not crash the process.
+ */
+export function callSafely<E>(listener: (event: E) => unknown, event: E): void {
   try {
-    listener(event)
+    const returned = listener(event)
+    if (returned instanceof Promise) returned.catch(warn)
   } catch (error) {
-    process.emitWarning(messageOf(error), 'StampedeListenerWarning')
+    warn(error)
   }
+}
+
+function warn(error: unknown): void {
+  process.emitWarning(messageOf(error), 'StampedeListenerWarning')
 }
 
 /** Throws `ERR_STAMPEDE_OPTION` for an unknown event type, whose listener would never be called. */

@@ -74,6 +74,15 @@ describe('a listener of stampede.on()', () => {
       expect(warn).toHaveBeenCalledOnce()
     },
   )
+
+  it('causes a warning if it is async and rejects, and does not crash the process', async () => {
+    const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    const events = new Events()
+    events.on('lease.lost', () => Promise.reject(new Error('mine')))
+    events.emit(LOST)
+    await vi.waitFor(() => expect(warned).toHaveBeenCalledOnce())
+    expect(warned).toHaveBeenCalledWith('mine', 'StampedeListenerWarning')
+  })
 })
 
 describe('an event of a Stampede', () => {

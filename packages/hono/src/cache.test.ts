@@ -4,6 +4,7 @@
 
 import { once } from 'node:events'
 import { request } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { createStampede } from '@stampede/core'
 import { type Context, type Handler, Hono, type MiddlewareHandler } from 'hono'
 import { compress } from 'hono/compress'
@@ -53,6 +54,61 @@ describe('stampedeCache on Hono', () => {
       '5',
       expect.stringContaining('hit'),
     ])
+  })
+
+  it('sends the length of the body that a middleware in front has set', async () => {
+    const front: MiddlewareHandler = async (c, next) => {
+      await next()
+      if (c.req.query('throws') !== undefined) throw new Error('a middleware in front failed')
+      c.res = new Response(`longer: ${await c.res.text()}`)
+    }
+    await using server = await start([front])
+    const twice = async (path: string) => [await server.text(path), await server.text(path)]
+    expect(await twice('/')).toEqual(['longer: run 1', 'longer: run 1'])
+    const errors = vi.spyOn(console, 'error').mockReturnValue()
+    const failed = await twice('/?throws')
+    errors.mockRestore()
+    expect(failed).toEqual(['Internal Server Error', 'Internal Server Error'])
+  })
+
+  it('lets the next request run the handler if a timeout in front has responded', async () => {
+    let runs = 0
+    const slowAtFirst: Handler = async (c) => {
+      const run = ++runs
+      if (run === 1) await sleep(100)
+      return c.text(`run ${run}`)
+    }
+    const front: MiddlewareHandler = async (c, next) => {
+      if (c.req.header('x-within') === undefined) return next()
+      return Promise.race([next(), sleep(30).then(() => c.text('too late'))])
+    }
+    await using server = await start([front], [], slowAtFirst)
+    const first = server.text('/', { headers: { 'x-within': '30' } })
+    await vi.waitFor(() => expect(runs).toBe(1))
+    const second = server.text('/', { signal: AbortSignal.timeout(2_000) })
+    expect([await first, await second, await server.text('/')]).toEqual([
+      'too late',
+      'run 2',
+      'run 2',
+    ])
+  })
+
+  it('fails at once for a Response whose body was read, and blocks no other request', async () => {
+    let runs = 0
+    const handler: Handler = async (c) => {
+      const response = new Response(`run ${++runs}`)
+      if (runs > 1) return response
+      await sleep(50)
+      await response.text()
+      return c.body(response.body as ReadableStream)
+    }
+    await using server = await start([], [], handler)
+    const errors = vi.spyOn(console, 'error').mockReturnValue()
+    const first = server.ask('/')
+    await vi.waitFor(() => expect(runs).toBe(1))
+    const second = server.text('/', { signal: AbortSignal.timeout(2_000) })
+    expect([(await first).status, await second]).toEqual([500, 'run 2'])
+    errors.mockRestore()
   })
 
   it('lets middlewares in front change each response, and stores no such change', async () => {

@@ -1,4 +1,5 @@
-import { describe, expect, it } from 'vitest'
+import { setImmediate } from 'node:timers/promises'
+import { describe, expect, it, vi } from 'vitest'
 import type { RequestView } from '../ports/exchange.ts'
 import { admit } from './admit.ts'
 import { type CacheRules, readCacheOptions } from './cache-options.ts'
@@ -188,5 +189,15 @@ describe('the bypass option', () => {
     expect(() => judge(view(), { bypass: late })).toThrow(
       'stampedeCache.bypass: the function returned a promise',
     )
+  })
+
+  it('leaves no unhandled rejection behind if the function is async and throws', async () => {
+    const unhandled = vi.fn()
+    process.on('unhandledRejection', unhandled)
+    const bypass = (() => Promise.reject(new Error('async'))) as unknown as () => boolean
+    expect(() => judge(view(), { bypass })).toThrow('the function returned a promise')
+    await setImmediate()
+    process.off('unhandledRejection', unhandled)
+    expect(unhandled).not.toHaveBeenCalled()
   })
 })

@@ -148,7 +148,10 @@ function optionReason<Native>(
     throw callbackError('bypass', 'the function threw', cause)
   }
   // A promise is truthy, so an async function would make all requests bypass the cache unnoticed.
-  if (result instanceof Promise)
+  if (result instanceof Promise) {
+    // A rejection of this promise must not crash the process.
+    result.catch(() => {})
     throw callbackError('bypass', 'the function returned a promise; return a boolean')
+  }
   return result ? 'option' : undefined
 }

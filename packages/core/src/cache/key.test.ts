@@ -1,6 +1,7 @@
 import querystring from 'node:querystring'
+import { setImmediate } from 'node:timers/promises'
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { RequestView } from '../ports/exchange.ts'
 import { groupOf } from '../ports/key.ts'
 import { type CacheRules, readCacheOptions } from './cache-options.ts'
@@ -394,6 +395,17 @@ describe('the options key and identity', () => {
       }
     },
   )
+
+  it('leave no unhandled rejection behind if they are async and throw', async () => {
+    const unhandled = vi.fn()
+    process.on('unhandledRejection', unhandled)
+    const callback = (() => Promise.reject(new Error('async'))) as unknown as () => string
+    for (const option of ['key', 'identity'] as const)
+      expect(() => key('/', { [option]: callback })).toThrow('return a string for every request')
+    await setImmediate()
+    process.off('unhandledRejection', unhandled)
+    expect(unhandled).not.toHaveBeenCalled()
+  })
 
   it('make the request fail if they throw, and the error states the reason', () => {
     const cause = new Error('no user')

@@ -247,6 +247,8 @@ function callOption<Native>(
     throw callbackError(option, 'the function threw', cause)
   }
   if (typeof text === 'string') return text
+  // An async function is an error here. A rejection of its promise must not crash the process.
+  if (text instanceof Promise) text.catch(() => {})
   throw callbackError(
     option,
     `the function returned ${show(text)}; return a string for every request`,

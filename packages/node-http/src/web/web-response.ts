@@ -128,9 +128,12 @@ class Body {
 export function toWebResponse({ status, headers: fields, body }: SentResponse): Response {
   const headers = new Headers()
   for (const [name, value] of fields) headers.append(name, value)
-  const isEmpty = body instanceof Uint8Array && body.byteLength === 0
+  const length = body instanceof Uint8Array ? body.byteLength : undefined
+  // The server computes the length. Layers in front may replace the body and keep its fields, and
+  // the old length would cut off the new body.
+  if (length && headers.get('content-length') === String(length)) headers.delete('content-length')
   // A server adds a Content-Type to a response with a body, even if the body is empty.
-  const sent = isEmpty && headers.has('content-length') ? null : body
+  const sent = length === 0 && headers.has('content-length') ? null : body
   return new Response(sent as Uint8Array<ArrayBuffer> | ReadableStream | null, { status, headers })
 }
 

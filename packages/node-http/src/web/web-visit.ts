@@ -45,7 +45,13 @@ export async function visitWeb<Native>(
   const { res, sent, leave } = createWebResponse(req)
   moveFields(request, res)
   outer.once('close', leave)
-  res.once('close', () => res.writableFinished || outer.destroy())
+  let isAbandoned = false
+  res.once('close', () => res.writableFinished || isAbandoned || outer.destroy())
+  // Without an end of `res`, other requests would wait for it.
+  const abandon = (): void => {
+    isAbandoned = true
+    if (!res.headersSent) res.destroy()
+  }
   let hasTrailers = false
   res.writeEarlyHints = outer.writeEarlyHints.bind(outer)
   res.addTrailers = (trailers) => {
@@ -65,8 +71,11 @@ export async function visitWeb<Native>(
       dispatch: (again, into) => void serverOf(req).emit('request', again, into),
       next(error) {
         if (error !== undefined) return reject(error)
-        ran = runInto(request, res)
-        ran.catch(reject)
+        ran = runInto(request, res, abandon)
+        ran.catch((failure) => {
+          reject(failure)
+          abandon()
+        })
       },
     })
   })
@@ -86,9 +95,18 @@ function moveFields({ outer, fields }: WebRequest<unknown>, res: ServerResponse)
   for (const [name, value] of fields) res.appendHeader(name, value)
 }
 
-async function runInto(request: WebRequest<unknown>, res: ServerResponse): Promise<void> {
+async function runInto(
+  request: WebRequest<unknown>,
+  res: ServerResponse,
+  abandon: () => void,
+): Promise<void> {
   const response = await request.run(res)
   if (response === undefined) return
+  // A layer in front, such as a timeout, has responded itself. So `response` may be its own one.
+  if (request.outer.headersSent) {
+    abandon()
+    return
+  }
   for (const name of request.fields.keys())
     if (!response.headers.has(name) && !res.headersSent) res.removeHeader(name)
   await writeWebResponse(response, res)
