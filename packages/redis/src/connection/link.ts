@@ -157,6 +157,8 @@ export class RedisLink {
    * is no `StampedeError`.
    */
   async withDeadline<T>(deadline: number, operation: string, promise: Promise<T>): Promise<T> {
+    // The next line throws if the store was closed. Nothing else would handle the rejection.
+    promise.catch(() => {})
     const { extraBudget } = this.#serverOf(this.names.purges[0])
     try {
       return await withBudget(this.leftMs(deadline), promise, this.#bounded(extraBudget, deadline))
