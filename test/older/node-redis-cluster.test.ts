@@ -175,7 +175,7 @@ describe('the options of a Cluster of node-redis', () => {
   it('are the reason that an error names, if the password is wrong', async () => {
     const { locks } = new Process(newPrefix(), { defaults: { password: 'wrong', username: 'x' } })
     await eventually(
-      async () => expect(await messageOf(locks)).toMatch(/not connected: WRONGPASS/),
+      async () => expect(await messageOf(locks)).toMatch(/lock: not connected: WRONGPASS/),
       5_000,
     )
   })

@@ -7,6 +7,7 @@ import { eventually } from '@stampede/testkit'
 import { createClient } from 'redis'
 import { afterEach, describe, expect, it } from 'vitest'
 import { type SentinelBench, startSentinels } from '../harness/redis-sentinel.ts'
+import type { RedisServer } from '../harness/redis-server.ts'
 import { askRedis } from '../harness/redis-wire.ts'
 
 /** The Sentinels notice a silent master (0.5 s), elect a replica, and the process connects. */
@@ -35,6 +36,17 @@ const becomes = (locks: Locks, wanted: RegExp | string) =>
 
 const connectionsOf = async ({ host, port }: { host: string; port: number }) =>
   (await askRedis({ host, port }, 'CLIENT LIST')).trim().split('\n').length
+
+/** Number of connections that the first Sentinel has ever accepted. */
+async function acceptedBy({ sentinels: [first] }: SentinelBench): Promise<number> {
+  const info = await askRedis(first as { host: string; port: number }, 'INFO stats')
+  return Number(/total_connections_received:(\d+)/.exec(info)?.[1])
+}
+
+async function onServer({ url }: RedisServer, user: object, ...command: [string, ...string[]]) {
+  const client = await createClient({ url, ...user }).connect()
+  return client.sendCommand(command).finally(() => client.destroy())
+}
 
 afterEach(async () => {
   for (const locks of opened.splice(0)) await locks.close()
@@ -65,6 +77,36 @@ describe('a store on Sentinels with node-redis', () => {
     expect(await askRedis(bench.replica, `EXISTS stampede:3:{=l:${keys}}`)).toBe('1')
   })
 
+  it('leaves a former master that still takes writes, and stays away from it', async () => {
+    await using bench = await startSentinels()
+    const { master, replica } = bench
+    const user = { username: 'shop', password: 'secret' }
+    for (const server of [master, replica]) {
+      await askRedis(server, 'ACL SETUSER shop on >secret ~* &* +@all')
+    }
+    const locks = open(bench, { nodeClientOptions: user })
+    await becomes(locks, 'taken')
+    await bench.inSync()
+    // The master refuses the Sentinels, so they count it as down. They cannot make it a replica.
+    await bench.takeOver(replica, async () => {
+      await askRedis(master, 'ACL SETUSER default off')
+      await onServer(master, user, 'CLIENT', 'KILL', 'USER', 'default')
+    })
+    const later = open(bench, { nodeClientOptions: user })
+    for (const each of [locks, later]) {
+      await becomes(each, 'taken')
+      const key = `stampede:3:{=l:${keys}}`
+      expect(await onServer(replica, user, 'EXISTS', key)).toBe(1)
+      expect(await onServer(master, user, 'EXISTS', key)).toBe(0)
+    }
+    // New connections to the Sentinels ask again for the master.
+    for (const sentinel of bench.sentinels) await askRedis(sentinel, 'CLIENT KILL TYPE pubsub')
+    await new Promise((resolve) => setTimeout(resolve, 1_500))
+    await becomes(locks, 'taken')
+    expect(await onServer(master, user, 'EXISTS', `stampede:3:{=l:${keys}}`)).toBe(0)
+    expect(await onServer(master, user, 'ROLE')).toContain('master')
+  })
+
   it('finds the master while one Sentinel is frozen', async () => {
     await using bench = await startSentinels({ downAfterMs: 30_000 })
     await bench.pauseSentinel(0)
@@ -91,6 +133,19 @@ describe('a store on Sentinels with node-redis', () => {
     await becomes(open(bench, { sentinelClientOptions }), /Sentinel 127.0.0.1:\d+: WRONGPASS/)
     const nodeClientOptions = { username: 'nobody', password: 'wrong' }
     await becomes(open(bench, { nodeClientOptions }), /not connected: WRONGPASS/)
+  })
+
+  it('opens one connection to a Sentinel that refuses the subscription', async () => {
+    await using bench = await startSentinels({ downAfterMs: 30_000 })
+    for (const each of bench.sentinels) {
+      await askRedis(each, 'ACL SETUSER asker on >secret +@all -@pubsub')
+    }
+    const sentinelClientOptions = { username: 'asker', password: 'secret' }
+    await becomes(open(bench, { sentinelClientOptions }), 'taken')
+    await new Promise((resolve) => setTimeout(resolve, 500))
+    const before = await acceptedBy(bench)
+    await new Promise((resolve) => setTimeout(resolve, 1_500))
+    expect((await acceptedBy(bench)) - before).toBeLessThan(5)
   })
 
   it('carries the user, the password, the database and mapped addresses', async () => {

@@ -29,5 +29,6 @@ export class NotSent extends Error {
  * of a host refuse the connection.
  */
 function reasonOf(error: NodeJS.ErrnoException): string {
+  if (error instanceof NotSent && error.cause instanceof Error) return reasonOf(error.cause)
   return error.message || error.code || error.name
 }

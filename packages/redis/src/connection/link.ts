@@ -157,6 +157,8 @@ export class RedisLink {
    * is no `StampedeError`.
    */
   async withDeadline<T>(deadline: number, operation: string, promise: Promise<T>): Promise<T> {
+    // The next line throws if the store was closed. Nothing else would handle the rejection.
+    promise.catch(() => {})
     const { extraBudget } = this.#serverOf(this.names.purges[0])
     try {
       return await withBudget(this.leftMs(deadline), promise, this.#bounded(extraBudget, deadline))
@@ -231,9 +233,11 @@ export class RedisLink {
       throw storeUnavailable('redis', operation, this.#connectionError())
     try {
       if (!link.opening.isDone) await this.#waitUntilOpen(this.leftMs(deadline))
-      const running = command(link, server)
+      // Both throw if the store was closed meanwhile. Then the command must not run: nothing would
+      // handle its rejection.
+      const leftMs = this.leftMs(deadline)
       const extra = mayExtend ? this.#bounded(extraBudget, deadline) : undefined
-      const reply = await withBudget(this.leftMs(deadline), running, extra)
+      const reply = await withBudget(leftMs, command(link, server), extra)
       breaker.succeeded()
       return reply
     } catch (error) {

@@ -264,7 +264,7 @@ function keyOf(command: string, args: Arguments): string | undefined {
 
 /** The target of a redirection. Without a host, it has the host of the node that replied. */
 function addressed(target: string, name: string): string {
-  return target.startsWith(':') ? `${hostAndPort(name)[0]}${target}` : target
+  return /^:\d+$/.test(target) ? `${hostAndPort(name)[0]}${target}` : target
 }
 
 function hostAndPort(name: string): [host: string, port: number] {

@@ -103,8 +103,10 @@ export class NodeRedisConnection implements Connection {
   }
 
   #open(address?: Address): void {
-    const { open, verify } = this.#options
-    const { client, connecting } = open(address)
+    const { verify } = this.#options
+    const attempt = this.#begin(address)
+    if (attempt === undefined) return
+    const { client, connecting } = attempt
     this.#client = client
     this.#hasSocket = false
     const ofThis = (work: () => void) => () => {
@@ -124,6 +126,20 @@ export class NodeRedisConnection implements Connection {
     client.on('error', lose)
     // node-redis emits most errors of an attempt. The others only reject the promise.
     connecting.catch(lose)
+  }
+
+  /** Undefined if `open` throws, as the user's `nodeAddressMap` may. */
+  #begin(address?: Address): NodeRedisAttempt | undefined {
+    try {
+      return this.#options.open(address)
+    } catch (error) {
+      const timer = this.#timer
+      // The constructor may be the caller. Its caller adds the listeners in this turn.
+      setImmediate(() => {
+        if (this.#timer === timer) this.#lose(error as Error)
+      })
+      return undefined
+    }
   }
 
   #becomeReady(): void {

@@ -1,5 +1,5 @@
 import { EventEmitter } from 'node:events'
-import { afterEach, expect, it } from 'vitest'
+import { afterEach, expect, it, vi } from 'vitest'
 import type { Connection } from './connection.ts'
 import type { Address } from './node-redis-client.ts'
 import { Sentinels, textOf } from './sentinels.ts'
@@ -22,11 +22,12 @@ class FakeSentinel extends EventEmitter {
 
   subscribe = async () => {}
   ping = async () => {}
-  disconnect() {}
+  disconnect = vi.fn()
 }
 
 const opened: Sentinels[] = []
 afterEach(() => {
+  vi.useRealTimers()
   for (const each of opened.splice(0)) each.close()
 })
 
@@ -92,4 +93,26 @@ it('a Sentinel that is connected again is asked for fail-overs that it reported 
   const { fakes, moved } = open(2, 2, 2)
   fakes[0]?.emit('ready')
   await expect.poll(() => moved.map(textOf)).toEqual(['m:2'])
+})
+
+it('a Sentinel that refuses the subscription keeps its connection, and is asked every 10 s', async () => {
+  vi.useFakeTimers()
+  const { fakes, moved } = open(2, 2, 2)
+  const [fake] = fakes as [FakeSentinel]
+  const refusal = Object.assign(new Error('NOPERM no permissions'), { name: 'ReplyError' })
+  fake.subscribe = () => Promise.reject(refusal)
+  fake.emit('ready')
+  await vi.advanceTimersByTimeAsync(9_000)
+  expect(moved).toEqual([])
+  await vi.advanceTimersByTimeAsync(1_000)
+  expect(moved.map(textOf)).toEqual(['m:2'])
+  expect(fake.disconnect).not.toHaveBeenCalled()
+})
+
+it('a Sentinel whose connection is lost during the subscription gets a new connection', async () => {
+  const { fakes } = open(2, 2, 2)
+  const [fake] = fakes as [FakeSentinel]
+  fake.subscribe = () => Promise.reject(new Error('Socket closed unexpectedly'))
+  fake.emit('ready')
+  await expect.poll(() => fake.disconnect.mock.calls).toEqual([[true]])
 })

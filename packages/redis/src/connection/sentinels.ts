@@ -5,6 +5,7 @@ import { withBudget } from './budget.ts'
 import type { Connection } from './connection.ts'
 import { lastErrorOf, rememberErrors } from './last-error.ts'
 import type { Address } from './node-redis-client.ts'
+import { isRefusal } from './refusal.ts'
 
 const SWITCHED = '+switch-master'
 /** Time between two PINGs. Without them, a dead connection looks like one without fail-overs. */
@@ -30,6 +31,8 @@ export class Sentinels {
   readonly #connections: readonly Connection[]
   readonly #heartbeat: NodeJS.Timeout
   #finding: Promise<Address> | undefined
+  /** Connections whose Sentinel refused the subscription, so that it reports no fail-over. */
+  readonly #silent = new Set<Connection>()
   /** The master that the latest reported fail-over named. */
   #switched: { readonly to: Address; readonly at: number } | undefined
 
@@ -38,6 +41,7 @@ export class Sentinels {
     this.#connections = options.nodes.map((node) => this.#connect(node))
     this.#heartbeat = setInterval(() => {
       for (const connection of this.#connections) connection.ping().catch(() => {})
+      if (this.#silent.size > 0) this.#check()
     }, HEARTBEAT_MS)
     this.#heartbeat.unref()
   }
@@ -104,8 +108,16 @@ export class Sentinels {
     connection.on('ready', () => {
       // Reports may have been missed before the subscription.
       connection.subscribe(SWITCHED).then(
-        () => this.#check(),
-        () => connection.disconnect(true),
+        () => {
+          this.#silent.delete(connection)
+          this.#check()
+        },
+        (error: Error) => {
+          // A new connection would be refused, too. Without this check, connections would be opened
+          // without end.
+          if (isRefusal(error)) this.#silent.add(connection)
+          else connection.disconnect(true)
+        },
       )
     })
     connection.on('messageBuffer', (_: Buffer, message: Buffer) => this.#onSwitch(String(message)))
