@@ -313,6 +313,30 @@ describe('stampedeCache on Hono', () => {
     expect(await server.text('/a?fail=1')).toBe('stampedeCache.key: the function threw: no key')
   })
 
+  it('passes a missing response of the handler to app.onError, and stores nothing', async () => {
+    const forgotten = (async (c: Context) => void c.text('page')) as never
+    const app = new Hono().use(cached()).get('/', forgotten)
+    app.onError((error, c) => c.text(error.message, 500))
+    await using server = await serve(app)
+    for (let i = 0; i < 2; i++) {
+      const response = await server.ask('/')
+      expect([response.status, await response.text()]).toEqual([
+        500,
+        expect.stringContaining('returned no Response'),
+      ])
+    }
+  })
+
+  it('frees the key at once if the handler throws a value that is no Error', async () => {
+    let runs = 0
+    await using server = await start([], [], () => {
+      runs += 1
+      throw 'no Error'
+    })
+    for (let i = 0; i < 3; i++) expect((await server.ask('/')).status).toBe(500)
+    expect(runs).toBe(3)
+  })
+
   it('passes what a handler writes to c.env.outgoing', async () => {
     const { RESPONSE_ALREADY_SENT } = await import('@hono/node-server/utils/response')
     let runs = 0
