@@ -93,7 +93,7 @@ describe('stampedeCache on Hono', () => {
     ])
   })
 
-  it('fails at once for a Response whose body was read, and blocks no other request', async () => {
+  it('fails at once for a Response whose body was read, also for requests that wait for it', async () => {
     let runs = 0
     const handler: Handler = async (c) => {
       const response = new Response(`run ${++runs}`)
@@ -107,7 +107,8 @@ describe('stampedeCache on Hono', () => {
     const first = server.ask('/')
     await vi.waitFor(() => expect(runs).toBe(1))
     const second = server.text('/', { signal: AbortSignal.timeout(2_000) })
-    expect([(await first).status, await second]).toEqual([500, 'run 2'])
+    expect((await first).status).toBe(500)
+    expect(await second).toContain('origin-failed')
     errors.mockRestore()
   })
 
@@ -367,6 +368,30 @@ describe('stampedeCache on Hono', () => {
     expect(await server.text('/a?x=1')).toBe('run 1')
     expect(await server.text('/a?x=2')).toBe('run 1')
     expect(await server.text('/a?fail=1')).toBe('stampedeCache.key: the function threw: no key')
+  })
+
+  it('passes a missing response of the handler to app.onError, and stores nothing', async () => {
+    const forgotten = (async (c: Context) => void c.text('page')) as never
+    const app = new Hono().use(cached()).get('/', forgotten)
+    app.onError((error, c) => c.text(error.message, 500))
+    await using server = await serve(app)
+    for (let i = 0; i < 2; i++) {
+      const response = await server.ask('/')
+      expect([response.status, await response.text()]).toEqual([
+        500,
+        expect.stringContaining('returned no Response'),
+      ])
+    }
+  })
+
+  it('frees the key at once if the handler throws a value that is no Error', async () => {
+    let runs = 0
+    await using server = await start([], [], () => {
+      runs += 1
+      throw 'no Error'
+    })
+    for (let i = 0; i < 3; i++) expect((await server.ask('/')).status).toBe(500)
+    expect(runs).toBe(3)
   })
 
   it('passes what a handler writes to c.env.outgoing', async () => {

@@ -166,6 +166,31 @@ describe('idempotency on Hono', () => {
     expect((await post(server, {}, { 'x-status': '422' })).text).toBe('run 2')
   })
 
+  it('passes a missing response of the handler to app.onError, and replays none', async () => {
+    let runs = 0
+    const forgotten = (async (c: Context) => void c.text(`run ${++runs}`)) as never
+    const app = new Hono().post('/orders', idempotency({ scope }), forgotten)
+    app.onError((error, c) => c.text(error.message, 500))
+    await using server = await serve(app)
+    for (let i = 0; i < 2; i++)
+      expect((await post(server, {})).text).toContain('returned no Response')
+    expect(runs).toBe(2)
+  })
+
+  it('frees the key at once if app.onError throws', async () => {
+    let runs = 0
+    const app = new Hono().post('/orders', idempotency({ scope }), (c) => {
+      if (++runs === 1) throw new Error('broken')
+      return c.text(`run ${runs}`)
+    })
+    app.onError((error) => {
+      throw error
+    })
+    await using server = await serve(app)
+    expect((await post(server, {})).status).toBe(500)
+    expect((await post(server, {})).text).toBe('run 2')
+  })
+
   it('passes errors of scope to app.onError, and refuses a missing key', async () => {
     const broken = (): string => {
       throw new Error('no user')

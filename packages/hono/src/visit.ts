@@ -14,12 +14,16 @@ const NO_SERVER =
   '@stampede/hono needs a server of Node, but c.env has no request of one; serve the app with ' +
   '@hono/node-server, also in tests that call app.request()'
 
+const NO_RESPONSE =
+  'the handler returned no Response; return the result of c.json() or c.text(), and in middlewares ' +
+  'return or await next()'
+
 /** The field of a response that the handler has written to `c.env.outgoing`. */
 const ALREADY_SENT = 'x-hono-already-sent'
 
 /**
  * Calls `enter` with the request. Then `c.res` is the response that `enter` has sent. Rejects if
- * `enter` calls `next` with an error, or if the next handlers throw.
+ * `enter` calls `next` with an error, or if the next handlers throw or return no response.
  */
 export async function visitOf<C extends Context>(
   c: C,
@@ -36,7 +40,10 @@ export async function visitOf<C extends Context>(
     // A handler that writes to the response of Node writes to the one that the cache reads.
     c.env = { ...env, outgoing: res }
     await next()
-    return isOver || c.res.headers.has(ALREADY_SENT) ? undefined : c.res
+    if (isOver) return undefined
+    // As Hono does. The getter of `c.res` would make an empty 200, which would be stored.
+    if (!c.finalized) throw new Error(NO_RESPONSE)
+    return c.res.headers.has(ALREADY_SENT) ? undefined : c.res
   }
   const { headers: fields } = c.newResponse(null)
   const reply = await visitWeb({ req, outer, native: c, fields, run }, enter)

@@ -72,9 +72,10 @@ export async function visitWeb<Native>(
       next(error) {
         if (error !== undefined) return reject(error)
         ran = runInto(request, res, abandon)
-        ran.catch((failure) => {
-          reject(failure)
-          abandon()
+        ran.catch((thrown) => {
+          reject(thrown)
+          if (outer.headersSent) abandon()
+          else fail(res)
         })
       },
     })
@@ -110,6 +111,14 @@ async function runInto(
   for (const name of request.fields.keys())
     if (!response.headers.has(name) && !res.headersSent) res.removeHeader(name)
   await writeWebResponse(response, res)
+}
+
+/** Ends a response whose handlers threw. Otherwise its key would stay taken until a timeout. */
+function fail(res: ServerResponse): void {
+  if (res.writableEnded) return
+  if (res.headersSent) return void res.destroy()
+  res.statusCode = 500
+  res.end()
 }
 
 interface Server {
