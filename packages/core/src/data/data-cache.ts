@@ -15,7 +15,8 @@ import type { Serializer } from './value.ts'
 /** Options of `stampede.cache`: the defaults of each call, and the serializer. */
 export interface DataCacheOptions extends GetOrSetOptions<never> {
   /**
-   * Replaces JSON: for Maps, Dates, classes. All processes must use the same one for a cache name.
+   * Replaces JSON, the default: for Maps, Dates, classes. All processes must use the same one for a
+   * cache name.
    */
   serializer?: Serializer | undefined
 }
