@@ -33,7 +33,8 @@ type Overrides<T> = {
 export interface DataCache<S extends DataCacheOptions = DataCacheOptions> {
   /**
    * The stored value of `key`, or the result of `factory`, which runs once in the fleet. Rejects
-   * with the error of the factory, or with a `StampedeError`.
+   * with the error of the factory, or with a `StampedeError`. `overrides` has fields of
+   * `GetOrSetOptions`, which replace the options of this cache for one call.
    */
   getOrSet<T, P = T>(
     key: string,
