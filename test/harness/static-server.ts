@@ -20,11 +20,13 @@ export interface StaticServer {
   close(): void
 }
 
-export async function serveFolder(folder: string): Promise<StaticServer> {
+/** @param base the path of the folder on the server, such as `/docs` */
+export async function serveFolder(folder: string, base = ''): Promise<StaticServer> {
   const server = createServer(async (req, res) => {
     const { pathname } = new URL(req.url ?? '/', 'http://localhost')
-    const path = pathname.endsWith('/') ? `${pathname}index.html` : pathname
+    const path = pathname.slice(base.length).replace(/\/$/, '/index.html')
     try {
+      if (!pathname.startsWith(`${base}/`)) throw new Error('outside of the base')
       const body = await readFile(join(folder, path))
       res.setHeader('Content-Type', TYPES[extname(path)] ?? 'application/octet-stream')
       res.end(body)

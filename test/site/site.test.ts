@@ -13,9 +13,25 @@ import { type StaticServer, serveFolder } from '../harness/static-server.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const SITE = join(ROOT, 'tools/site/dist')
+/** Path of the published site, under which GitHub Pages has the pages of a project. */
+const BASE = '/stampede'
 const WIDE = { width: 1280, height: 800 }
 const PHONE = { width: 390, height: 844 }
 const BUILD_MS = 600_000
+/** Words of readers in the search, and the page that must come first. */
+const WORDS = [
+  ['ttl', '/guide/caching.html#ttl-and-stale-windows'],
+  ['koa', '/start/koa.html'],
+  ['nest', '/guide/nest.html'],
+  ['redis cluster', '/recipes/redis-cluster.html'],
+  ['purge by tag', '/guide/purging.html'],
+  ['stale', '/guide/serve-stale.html'],
+  ['lock', '/guide/locks.html'],
+  ['fencing', '/guide/fencing.html'],
+  ['getOrSet', '/guide/data.html'],
+  ['409', '/guide/idempotency.html'],
+  ['idempotency key', '/guide/idempotency.html'],
+] as const
 
 /** HTML of each page, by its path on the site. */
 let pages: Map<string, string>
@@ -23,7 +39,9 @@ let pages: Map<string, string>
 /** Output of the build, which fails on a dead link or a public name without a docstring. */
 function build(): Promise<string> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, ['tools/site/run.mjs', 'build'], { cwd: ROOT })
+    const child = spawn(process.execPath, ['tools/site/run.mjs', 'build', '--base', `${BASE}/`], {
+      cwd: ROOT,
+    })
     let output = ''
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding('utf8').on('data', (text) => {
@@ -54,6 +72,14 @@ describe('each page', () => {
     expect(faults.map(([path]) => path)).toEqual([])
   })
 
+  it('has its own title and description', () => {
+    for (const pattern of [/<title>(.*?)<\/title>/g, /<meta name="description" content="(.*?)"/g]) {
+      const texts = [...pages].map(([path, html]) => all(html, pattern)[0] ?? `none on ${path}`)
+      const repeated = texts.filter((text, at) => texts.indexOf(text) !== at)
+      expect(repeated.filter((text) => !/^(Written by|Each page)/.test(text))).toEqual([])
+    }
+  })
+
   it('is in one sidebar', () => {
     const links = groups().flatMap(({ items }) => items.map(({ link }) => link))
     const listed = links.map((link) => link.replace(/\.md$/, '.html')).sort()
@@ -65,13 +91,14 @@ describe('each page', () => {
       [...pages].map(([path, html]) => [path, new Set(all(html, / id="([^"]+)"/g))]),
     )
     const faultOf = (from: string, href: string): string | undefined => {
-      const url = new URL(href.replaceAll('&amp;', '&'), `http://site${from}`)
+      const url = new URL(href.replaceAll('&amp;', '&'), `http://site${BASE}${from}`)
       const file = url.href.startsWith(REPOSITORY)
         ? /\/(?:blob|tree|edit)\/main\/([^#?]*)/.exec(url.href)?.[1]
         : undefined
       if (file !== undefined && !existsSync(join(ROOT, decodeURI(file)))) return 'no such file'
       if (url.host !== 'site') return undefined
-      const path = url.pathname.endsWith('/') ? `${url.pathname}index.html` : url.pathname
+      if (!url.pathname.startsWith(`${BASE}/`)) return 'outside of the base'
+      const path = url.pathname.slice(BASE.length).replace(/\/$/, '/index.html')
       if (!pages.has(path)) return existsSync(join(SITE, path)) ? undefined : 'no such page'
       const anchor = decodeURIComponent(url.hash.slice(1))
       return anchor === '' || ids.get(path)?.has(anchor) ? undefined : 'no such heading'
@@ -96,7 +123,7 @@ describe('in a browser', { timeout: 120_000 }, () => {
 
   beforeAll(async () => {
     browser = await launchChromium()
-    server = await serveFolder(SITE)
+    server = await serveFolder(SITE, BASE)
   }, 120_000)
   afterAll(async () => {
     await browser?.close()
@@ -118,54 +145,67 @@ describe('in a browser', { timeout: 120_000 }, () => {
       if (['error', 'warning'].includes(message.type())) faults.push(message.text())
     })
     page.on('pageerror', (error) => faults.push(error.message))
-    await page.goto(server.url + path, { waitUntil: 'networkidle' })
+    await page.goto(server.url + BASE + path, { waitUntil: 'networkidle' })
     return page
   }
 
-  const recipes = existsSync(join(ROOT, 'docs/recipes'))
-    ? readdirSync(join(ROOT, 'docs/recipes'))
-    : []
-  const [recipe = 'guide/production.md'] = recipes.sort().map((file) => `recipes/${file}`)
-  const kinds = ['index.md', 'guide/locks.md', 'api/express.md', recipe].map(
-    (file) => `/${file.replace('README', 'index').replace(/md$/, 'html')}`,
+  /** One page of each kind, each in one window. The landing page is unlike the others: in both. */
+  const kinds = [
+    ['/index.html', 'a wide window', WIDE],
+    ['/index.html', 'a phone', PHONE],
+    ['/start/express.html', 'a phone', PHONE],
+    ['/guide/nest.html', 'a wide window', WIDE],
+    ['/recipes/redis-cluster.html', 'a phone', PHONE],
+    ['/migrate/redlock.html', 'a wide window', WIDE],
+    ['/compare.html', 'a phone', PHONE],
+    ['/api/express.html', 'a wide window', WIDE],
+  ] as const
+
+  it.each(kinds)(
+    'has no axe finding and no overflow in %s on %s, light and dark',
+    async (path, _, viewport) => {
+      const page = await open(path, viewport)
+      await page.evaluate(axe.source)
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.emulateMedia({ colorScheme })
+        await page.waitForSelector(colorScheme === 'dark' ? 'html.dark' : 'html:not(.dark)', {
+          state: 'attached',
+        })
+        const { violations } = await page.evaluate<axe.AxeResults>(
+          // The scheme changes only colours.
+          colorScheme === 'light' ? 'axe.run()' : "axe.run({ runOnly: ['color-contrast'] })",
+        )
+        const found = violations.map(({ id, nodes }) => [
+          id,
+          nodes[0]?.target,
+          nodes[0]?.any[0]?.message,
+        ])
+        expect(found, colorScheme).toEqual([])
+        const overflow = await page.evaluate('document.documentElement.scrollWidth - innerWidth')
+        expect(overflow).toBeLessThanOrEqual(0)
+      }
+      expect(faults).toEqual([])
+      await page.context().close()
+    },
   )
 
-  it.each(
-    kinds.flatMap((path) => [
-      [path, 'a wide window', WIDE] as const,
-      [path, 'a phone', PHONE] as const,
-    ]),
-  )('has no axe finding and no overflow in %s on %s, light and dark', async (path, _, viewport) => {
-    const page = await open(path, viewport)
-    await page.evaluate(axe.source)
-    for (const colorScheme of ['light', 'dark'] as const) {
-      await page.emulateMedia({ colorScheme })
-      await page.waitForSelector(colorScheme === 'dark' ? 'html.dark' : 'html:not(.dark)', {
-        state: 'attached',
-      })
-      const { violations } = await page.evaluate<axe.AxeResults>('axe.run()')
-      const found = violations.map(({ id, nodes }) => [
-        id,
-        nodes[0]?.target,
-        nodes[0]?.any[0]?.message,
-      ])
-      expect(found, colorScheme).toEqual([])
-      const overflow = await page.evaluate('document.documentElement.scrollWidth - innerWidth')
-      expect(overflow).toBeLessThanOrEqual(0)
-    }
-    expect(faults).toEqual([])
-    await page.context().close()
-  })
-
-  it('finds the guide for "idempotency"', async () => {
+  it('finds the right page first', async () => {
     const page = await open('/guide/locks.html')
     await page.keyboard.press('/')
-    await page.getByRole('searchbox').fill('idempotency')
     const results = page.getByRole('option')
-    await results.first().waitFor()
-    expect(await results.count()).toBeGreaterThan(3)
+    const found: string[] = []
+    for (const [word, path] of WORDS) {
+      await page.getByRole('searchbox').fill(word)
+      const first = results.first().locator(`a[href^="${BASE}${path}"]`)
+      const isFirst = await first.waitFor({ timeout: 5_000 }).then(
+        () => true,
+        () => false,
+      )
+      if (!isFirst) found.push(`${word}: ${await results.first().textContent()}`)
+    }
+    expect(found).toEqual([])
     await results.first().click()
-    await page.waitForURL((url) => url.pathname === '/guide/idempotency.html')
+    await page.waitForURL((url) => url.pathname === `${BASE}/guide/idempotency.html`)
     await page.getByRole('heading', { level: 1, name: 'Idempotency keys' }).waitFor()
     expect(faults).toEqual([])
     await page.context().close()
@@ -177,7 +217,8 @@ describe('in a browser', { timeout: 120_000 }, () => {
     expect(await page.locator('html').getAttribute('class')).toContain('dark')
     await page.getByRole('link', { name: 'Get started' }).click()
     await page.getByRole('heading', { level: 1 }).waitFor()
-    await page.waitForURL((url) => url.pathname !== '/index.html')
+    await page.waitForURL((url) => url.pathname === `${BASE}/start/express.html`)
+    expect(await page.locator('.VPNavBarMenu .active').textContent()).toContain('Guide')
     expect(faults).toEqual([])
     await page.context().close()
   })

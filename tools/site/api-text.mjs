@@ -16,7 +16,7 @@ export function openingOf(text) {
     .replace(/^\/\/ ?/gm, '')
     .replace(/^@[\w/-]+: /, '')
     .replace(/\s+/g, ' ')
-  return words.charAt(0).toUpperCase() + words.slice(1).trim()
+  return (words.charAt(0).toUpperCase() + words.slice(1)).trim()
 }
 
 export function linkTo({ links, page }, name) {
@@ -74,6 +74,8 @@ function signatureOf(node) {
     signature
       .replace(/^export /, '')
       .replaceAll(`\n${indent}`, '\n')
+      // A parameter that no caller passes: it makes `app.use(stampedeCache)` a type error.
+      .replace(/\(\n +(.+),\n +\.\.\._uncalled: Uncalled\n\)/, '($1)')
       .trim(),
   )
 }

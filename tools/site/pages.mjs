@@ -71,6 +71,22 @@ export function titleOf(file) {
   return title.replace(/`|\*\*/g, '').replace(/^(\d+)\. /, '$1 ')
 }
 
+/**
+ * Description of a page: its first paragraph as text, cut at the end of a sentence if it is long.
+ * @param {string} markdown without front matter
+ */
+export function descriptionOf(markdown) {
+  const [, paragraph = ''] =
+    /^# .+\n+(?:## .+\n+)?((?:(?!```|- |[|#><\n]).+\n?)+)/m.exec(markdown) ?? []
+  const text = paragraph
+    .replace(/!?\[([^\]]*)\]\([^)]*\)/g, '$1')
+    .replace(/`|\*\*/g, '')
+    .replace(/\s+/g, ' ')
+    .trim()
+  const [cut = text] = text.length > 200 ? (/^.{60,200}?\.(?= )/.exec(text) ?? []) : []
+  return cut
+}
+
 const MANUAL = 'manual'
 const REFERENCE = 'reference'
 const INTERNALS = 'internals'
@@ -80,7 +96,7 @@ const INTERNALS = 'internals'
  * names.
  */
 const GROUPS = [
-  [MANUAL, 'Get started', 'docs/start/* docs/guide/{fastify,hono,nest,front}'],
+  [MANUAL, 'Get started', 'docs/start/*'],
   [
     MANUAL,
     'Caching',
@@ -89,6 +105,7 @@ const GROUPS = [
   ],
   [MANUAL, 'Idempotency', 'docs/guide/idempotency docs/idempotency-policy'],
   [MANUAL, 'Locks', 'docs/guide/{locks,fencing,quorum}'],
+  [MANUAL, 'Frameworks', 'docs/guide/{fastify,hono,nest,front}'],
   [MANUAL, 'More guides', 'docs/guide/*'],
   [MANUAL, 'Recipes', 'docs/recipes/*'],
   [MANUAL, 'Migration', 'docs/migrate/*'],
@@ -104,7 +121,7 @@ const GROUPS = [
   ],
   [REFERENCE, 'API', 'tools/site/api/*'],
   [REFERENCE, 'API for stores and adapters', 'tools/site/api/authors/*'],
-  [REFERENCE, 'Words and versions', 'GLOSSARY CHANGELOG'],
+  [REFERENCE, 'Glossary and versions', 'GLOSSARY CHANGELOG'],
   [INTERNALS, 'Internals', 'ARCHITECTURE docs/promises docs/* CONTRIBUTING SECURITY'],
   [INTERNALS, 'Decisions', 'docs/decisions/*'],
 ]

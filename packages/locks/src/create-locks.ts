@@ -57,7 +57,10 @@ export interface Locks {
   close(): Promise<void>
 }
 
-/** Throws `ERR_STAMPEDE_OPTION` if an option is unknown or has an invalid value. */
+/**
+ * Creates locks in a store: one holder at a time for each key in the fleet. Throws
+ * `ERR_STAMPEDE_OPTION` if an option is unknown or has an invalid value.
+ */
 export function createLocks(options: LocksOptions): Locks {
   return new LockTable(readLocksOptions(options))
 }

@@ -45,10 +45,13 @@ export interface LocksOptions {
 export interface AcquireOptions {
   /**
    * The lease ends this many ms after its last renewal. A living process renews it each time a
-   * third of this time has passed.
+   * third of this time has passed. Default: `leaseMs` of `createLocks` or `createQuorumLocks`.
    */
   leaseMs?: number | undefined
-  /** Longest wait in ms. 0: no wait. `Infinity`: no limit. */
+  /**
+   * Longest wait in ms. 0: no wait. `Infinity`: no limit. Default: `waitMs` of `createLocks` or
+   * `createQuorumLocks`.
+   */
   waitMs?: number | undefined
   /** Ends the wait with `ERR_LOCK_ABORTED`. */
   signal?: AbortSignal | undefined

@@ -1,7 +1,9 @@
 // Configuration of the docs site. The pages are the Markdown files of the repository, in place.
-import { relative } from 'node:path'
+import { readFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
 import { defineConfig } from 'vitepress'
 import {
+  descriptionOf,
   groups,
   NO_PAGES,
   pageOf,
@@ -16,13 +18,19 @@ const HERE = `${ROOT}tools/site`
 const all = groups()
 const first = (name) => all.find(({ text }) => text === name)?.items[0]?.link
 const start = first('Get started') ?? first('Caching')
-const nav = [
-  { text: 'Guide', link: start },
-  ...['Recipes', 'Migration', 'Operate', 'Compare', 'API', 'Internals'].map((text) => ({
-    text,
-    link: first(text),
-  })),
-].filter(({ link }) => link !== undefined)
+const TABS = ['Recipes', 'Migration', 'Operate', 'Compare', 'API', 'Internals']
+/** The entry of the navigation bar that is highlighted on the pages of a group. */
+const tabOf = ({ bar, text }) => {
+  if (bar === 'manual') return TABS.includes(text) ? text : 'Guide'
+  return bar === 'reference' ? 'API' : 'Internals'
+}
+const nav = ['Guide', ...TABS].flatMap((text) => {
+  const links = all.filter((group) => tabOf(group) === text).flatMap(({ items }) => items)
+  // VitePress matches the path without its extension, and without `index`.
+  const paths = links.map(({ link }) => link.replace(/(index)?\.md$/, ''))
+  const link = text === 'Guide' ? start : first(text)
+  return link === undefined ? [] : [{ text, link, activeMatch: `^(${paths.join('|')})$` }]
+})
 
 /** Links of a page, and empty header cells of its tables, as the site needs them. */
 function adaptPage(md) {
@@ -53,17 +61,18 @@ const vueForPages = {
 }
 
 /**
- * Guides come before types, types before pages for contributors, and pages before their parts. The
- * browser runs this function, so it uses nothing from outside.
+ * Guides come before recipes, then pages for a move from another library, then types. Types come
+ * before pages for contributors, and pages before their parts. The browser runs this function, so
+ * it uses nothing from outside.
  */
 function boostDocument(id, _term, { titles }) {
-  const kind = /\/(start|guide|recipes|migrate)\//.test(id)
-    ? 4
-    : /\/api\/(?!authors)/.test(id)
-      ? 1
-      : 0.5
+  const [, folder] = /\/(start|guide|recipes|migrate|api)\/(?!authors)/.exec(id) ?? []
+  const kind = { start: 4, guide: 4, recipes: 3, migrate: 2, api: 1 }[folder] ?? 0.5
   return titles.length === 0 ? 2 * kind : kind
 }
+
+/** A typing error in a short word is another word: 409 and 404, lock and look. */
+const fuzzy = (term) => (term.length > 4 ? 0.2 : false)
 
 export default defineConfig({
   title: 'Stampede',
@@ -76,7 +85,14 @@ export default defineConfig({
   rewrites: pageOf,
   ignoreDeadLinks: 'localhostLinks',
   metaChunk: true,
-  head: [['link', { rel: 'icon', type: 'image/svg+xml', href: '/logo.svg' }]],
+  // VitePress does not add the base to links of the head.
+  transformHead: ({ siteData }) => [
+    ['link', { rel: 'icon', type: 'image/svg+xml', href: `${siteData.base}logo.svg` }],
+  ],
+  transformPageData(page) {
+    const description = descriptionOf(readFileSync(join(ROOT, page.filePath), 'utf8'))
+    return description === '' ? {} : { description }
+  },
   markdown: {
     anchor: { slugify: slugOf },
     config: adaptPage,
@@ -95,12 +111,18 @@ export default defineConfig({
     outline: { level: [2, 3] },
     search: {
       provider: 'local',
-      options: { miniSearch: { searchOptions: { boostDocument } } },
+      options: { miniSearch: { searchOptions: { boostDocument, fuzzy } } },
     },
     socialLinks: [{ icon: 'github', link: REPOSITORY }],
     editLink: {
       pattern: `${REPOSITORY}/edit/main/:path`,
       text: 'Edit this page',
+    },
+    notFound: {
+      title: 'Page not found',
+      quote: 'The page was moved or removed, or the address has a typing error. Try the search.',
+      linkText: 'To the first page',
+      linkLabel: 'To the first page',
     },
     footer: { message: 'Released under the MIT License.' },
   },

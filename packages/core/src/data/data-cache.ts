@@ -15,7 +15,8 @@ import type { Serializer } from './value.ts'
 /** Options of `stampede.cache`: the defaults of each call, and the serializer. */
 export interface DataCacheOptions extends GetOrSetOptions<never> {
   /**
-   * Replaces JSON: for Maps, Dates, classes. All processes must use the same one for a cache name.
+   * Replaces JSON, the default: for Maps, Dates, classes. All processes must use the same one for a
+   * cache name.
    */
   serializer?: Serializer | undefined
 }
@@ -32,7 +33,8 @@ type Overrides<T> = {
 export interface DataCache<S extends DataCacheOptions = DataCacheOptions> {
   /**
    * The stored value of `key`, or the result of `factory`, which runs once in the fleet. Rejects
-   * with the error of the factory, or with a `StampedeError`.
+   * with the error of the factory, or with a `StampedeError`. `overrides` has fields of
+   * `GetOrSetOptions`, which replace the options of this cache for one call.
    */
   getOrSet<T, P = T>(
     key: string,
