@@ -8,6 +8,7 @@ import {
   readdirSync,
   readFileSync,
   realpathSync,
+  renameSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -21,6 +22,7 @@ import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const OLD_TYPESCRIPT = '5.4.5'
+const NEW_NODE_TYPES = '26.6.6'
 
 const project = realpathSync(mkdtempSync(join(tmpdir(), 'stampede-packages-')))
 const packages = packAll(project)
@@ -71,6 +73,7 @@ beforeAll(async () => {
     ...packages.map(({ tarball }) => tarball),
     ...[...others, ...types].map((name) => `${name}@${root[name]}`),
     `typescript-old@npm:typescript@${OLD_TYPESCRIPT}`,
+    `types-node-new@npm:@types/node@${NEW_NODE_TYPES}`,
     'jest@30',
     ...['--no-audit', '--no-fund', '--ignore-scripts', '--prefer-offline', '--loglevel=error'],
   ])
@@ -241,21 +244,34 @@ describe('an app in TypeScript, under strict', () => {
     settings.map((setting) => [version, ...setting] as const),
   )
 
-  it.each(cases)('compiles with TypeScript %s and %s', (version, name, options, files) => {
+  /** Compiler errors in the app and in our declarations. Errors in other packages do not count. */
+  function errorsOf(config: string, compiler: string, options: object, files: readonly string[]) {
     for (const copy of files) copyFileSync(usage, join(project, copy))
+    // `skipLibCheck` would hide errors in our declarations.
     const compilerOptions = {
       ...{ target: 'es2022', lib: ['esnext'], types: ['node'] },
       ...{ strict: true, esModuleInterop: true, noEmit: true },
       ...options,
     }
-    const config = `tsconfig.${version}.${name}.json`
     write(config, JSON.stringify({ compilerOptions, files }))
-    const args = [compilers[version as keyof typeof compilers](), '-p', config, '--pretty', 'false']
+    const args = [compiler, '-p', config, '--pretty', 'false']
     const { stdout } = spawnSync('node', args, { cwd: project, encoding: 'utf8' })
-    // skipLibCheck would hide errors in our declarations. Those of other packages do not count.
-    const ours = stdout
-      .split('\n')
-      .filter((line) => /^(usage|node_modules\/@stampede|error)/.test(line))
-    expect(ours).toEqual([])
+    return stdout.split('\n').filter((line) => /^(usage|node_modules\/@stampede|error)/.test(line))
+  }
+
+  it.each(cases)('compiles with TypeScript %s and %s', (version, name, options, files) => {
+    const compiler = compilers[version as keyof typeof compilers]()
+    const config = `tsconfig.${version}.${name}.json`
+    expect(errorsOf(config, compiler, options, files)).toEqual([])
+  })
+
+  // The last test of the file: the older types are gone after it.
+  it(`compiles with @types/node ${NEW_NODE_TYPES}`, () => {
+    const types = join(project, 'node_modules/@types/node')
+    rmSync(types, { recursive: true })
+    renameSync(join(project, 'node_modules/types-node-new'), types)
+    const [, options, files] = settings[0]
+    const errors = errorsOf('tsconfig.node.json', compilers.current(), options, files)
+    expect(errors).toEqual([])
   })
 })

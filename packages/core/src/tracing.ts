@@ -111,7 +111,9 @@ export interface TracingContexts {
   'stampede:idempotency': IdempotencyTrace
 }
 
-type Tracing<Context extends Traced> = TracingChannel<unknown, Context> & {
+/** `any` is the type of stores. In the types of Node 26, this place has the context, an object. */
+// biome-ignore lint/suspicious/noExplicitAny: `unknown` is no object, and fails with Node 26.
+type Tracing<Context extends Traced> = TracingChannel<any, Context> & {
   /** Missing in the types of Node 20. */
   readonly hasSubscribers: boolean
 }
