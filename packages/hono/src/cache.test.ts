@@ -108,7 +108,8 @@ describe('stampedeCache on Hono', () => {
     await vi.waitFor(() => expect(runs).toBe(1))
     const second = server.text('/', { signal: AbortSignal.timeout(2_000) })
     expect((await first).status).toBe(500)
-    expect(await second).toContain('origin-failed')
+    // It waited and shares the failure, or came later.
+    expect(await second).toMatch(/origin-failed|run 2/)
     errors.mockRestore()
   })
 

@@ -233,8 +233,7 @@ export class RedisLink {
       throw storeUnavailable('redis', operation, this.#connectionError())
     try {
       if (!link.opening.isDone) await this.#waitUntilOpen(this.leftMs(deadline))
-      // Both throw if the store was closed meanwhile. Then the command must not run: nothing would
-      // handle its rejection.
+      // Both throw if the store was closed. A command that runs by then has no one for its rejection.
       const leftMs = this.leftMs(deadline)
       const extra = mayExtend ? this.#bounded(extraBudget, deadline) : undefined
       const reply = await withBudget(leftMs, command(link, server), extra)
@@ -331,13 +330,8 @@ export class RedisLink {
         resolve()
       }),
     )
-    const subscription = new Subscription(
-      subscriber,
-      this.names,
-      this.processId,
-      clock,
-      this.budgetMs,
-    )
+    const { names, processId, budgetMs } = this
+    const subscription = new Subscription(subscriber, names, processId, clock, budgetMs)
     const opened = Promise.all([ready, subscription.first])
     return {
       clock,
