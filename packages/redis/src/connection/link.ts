@@ -233,7 +233,7 @@ export class RedisLink {
       throw storeUnavailable('redis', operation, this.#connectionError())
     try {
       if (!link.opening.isDone) await this.#waitUntilOpen(this.leftMs(deadline))
-      // Both throw if the store was closed. A command that runs by then has no one for its rejection.
+      // Both throw if the store was closed. Then the command must not be sent.
       const leftMs = this.leftMs(deadline)
       const extra = mayExtend ? this.#bounded(extraBudget, deadline) : undefined
       const reply = await withBudget(leftMs, command(link, server), extra)
