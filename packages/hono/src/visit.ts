@@ -42,7 +42,7 @@ export async function visitOf<C extends Context>(
     await next()
     if (isOver) return undefined
     // As Hono does. The getter of `c.res` would make an empty 200, which would be stored.
-    if (!c.finalized) throw new Error(NO_RESPONSE)
+    if (!c.finalized) throw responseError(NO_RESPONSE)
     return c.res.headers.has(ALREADY_SENT) ? undefined : c.res
   }
   const { headers: fields } = c.newResponse(null)

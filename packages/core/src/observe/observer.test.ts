@@ -89,7 +89,8 @@ describe('a report of a Stampede', () => {
       ['a', 2],
       ['b', 1],
     ])
-    expect(readReport(observer.reportText())).toEqual(observer.report())
+    // Times and memory may change between two reports.
+    expect(readReport(observer.reportText())).toMatchObject({ recent, hotKeys })
   })
 
   it('has the operator of the store, and knows whether the Stampede is closed', async () => {
