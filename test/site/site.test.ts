@@ -22,7 +22,7 @@ const BUILD_MS = 600_000
 const WORDS = [
   ['ttl', '/guide/caching.html#ttl-and-stale-windows'],
   ['koa', '/start/koa.html'],
-  ['nest', '/guide/nest.html'],
+  ['nest', '/start/nest.html'],
   ['redis cluster', '/recipes/redis-cluster.html'],
   ['purge by tag', '/guide/purging.html'],
   ['stale', '/guide/serve-stale.html'],
