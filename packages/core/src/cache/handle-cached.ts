@@ -79,8 +79,7 @@ function bypass<Native>(
   exchange: Exchange<Native>,
   { fwd, reason }: Bypass,
 ): void | Promise<void> {
-  const { request, native } = exchange
-  rt.counts.bypass(request.headers, reason, exchange.routeOf?.(native))
+  rt.counts.bypass(reason, exchange.routeOf?.(exchange.native))
   if (reason !== 'method') return forward(exchange, config, fwd, reason)
   return forward(exchange, config, fwd, undefined, { onHead: invalidation(rt, config, exchange) })
 }

@@ -14,8 +14,6 @@ const LONGEST_NAME = 200
 export class Counts {
   misses = 0
   readonly bypasses: Map<string, number> = new Map()
-  /** The headers of counted requests. Two caches may both forward a request. */
-  readonly #bypassed = new WeakSet<object>()
   readonly stale: Record<StaleReason, number> = {
     revalidate: 0,
     'soft-timeout': 0,
@@ -54,10 +52,8 @@ export class Counts {
     route.misses += 1
   }
 
-  /** `headers` is the object of Node, which is the same in all frameworks. */
-  bypass(headers: object, reason: string, route: string | undefined): void {
-    if (this.#bypassed.has(headers)) return
-    this.#bypassed.add(headers)
+  /** A request that two caches forward counts for each, because only the inner one has its route. */
+  bypass(reason: string, route: string | undefined): void {
     this.bypasses.set(reason, (this.bypasses.get(reason) ?? 0) + 1)
     this.route(route).bypasses += 1
   }
