@@ -52,7 +52,7 @@ export class Counts {
     route.misses += 1
   }
 
-  /** A request that two caches forward counts for each, because only the inner one has its route. */
+  /** A request that two caches forward counts for each. Only the inner one knows its route. */
   bypass(reason: string, route: string | undefined): void {
     this.bypasses.set(reason, (this.bypasses.get(reason) ?? 0) + 1)
     this.route(route).bypasses += 1
