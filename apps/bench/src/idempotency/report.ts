@@ -1,31 +1,17 @@
 // Renders docs/idempotency-compared.md from the verdicts of a run.
 import { listItem } from '../compare/lib/markdown.ts'
 import { rawResultsOf } from '../publish.ts'
-import type { RunInfo } from '../run-info.ts'
+import type { TableInfo } from '../verdicts/run-table.ts'
+import { type Column, tableOf, versionsOf } from '../verdicts/table.ts'
 import type { Case } from './cases/case.ts'
 import type { Peer } from './peer.ts'
-import type { Verdict } from './verdict.ts'
-import { installed } from './versions.ts'
+import { absent } from './peers.ts'
 
-export interface Column {
-  readonly peer: Peer
-  /** One verdict per case, in the order of the cases. */
-  readonly verdicts: readonly Verdict[]
-}
-
-interface ReportInfo extends RunInfo {
-  readonly redis: string
-  readonly absent: { readonly date: string; readonly names: readonly string[] }
-}
-
-export function report(cases: readonly Case[], columns: readonly Column[], info: ReportInfo) {
-  const rows = cases.map(({ title }, row) => [
-    `${row + 1}`,
-    title,
-    ...columns.map(({ verdicts }) => cell(verdicts[row])),
-  ])
-  const totals = columns.map(({ verdicts }) => `**${count(verdicts)}**`)
-  const names = columns.map(({ peer }) => peer.name)
+export function report(
+  cases: readonly Case[],
+  columns: ReadonlyArray<Column<Peer>>,
+  info: TableInfo,
+): string {
   return `# Idempotency keys, compared
 
 Written by \`npm run bench:idempotency\` on ${info.date} at ${info.commit}: Node ${info.node}, Redis ${info.redis}.
@@ -47,47 +33,19 @@ How it was measured:
 - We wrote the list, and looked for ways in which such libraries fail. To add a row or to correct a set-up, edit
   \`apps/bench/src/idempotency\`.
 
-| # | must | ${names.join(' | ')} |
-|--:|---|${':-:|'.repeat(columns.length)}
-${rows.map((row) => `| ${row.join(' | ')} |`).join('\n')}
-| | ok, of those tested | ${totals.join(' | ')} |
+${tableOf(cases, columns)}
 
 ${columns.map((column) => notes(cases, column)).join('\n\n')}
 
 ## Not compared
 
-These packages were not in the npm registry of this project on ${info.absent.date}. They may be available elsewhere:
+These packages were not in the npm registry of this project on ${absent.date}. They may be available elsewhere:
 
-${info.absent.names.map((name) => `- \`${name}\``).join('\n')}
+${absent.names.map((name) => `- \`${name}\``).join('\n')}
 `
 }
 
-/** All verdicts, by library and case. */
-export function rawOf(
-  cases: readonly Case[],
-  columns: readonly Column[],
-  info: ReportInfo,
-): object {
-  const { absent: _absent, ...run } = info
-  const peers = columns.map(({ peer, verdicts }) => ({
-    id: peer.id,
-    versions: peer.packages.map(installed).join(', '),
-    verdicts: Object.fromEntries(cases.map(({ id }, row) => [id, verdicts[row]])),
-  }))
-  return { ...run, peers }
-}
-
-function cell(verdict: Verdict | undefined): string {
-  if (verdict?.kind === 'ok') return 'ok'
-  return verdict?.kind === 'wrong' ? '**wrong**' : '–'
-}
-
-function count(verdicts: readonly Verdict[]): string {
-  const tested = verdicts.filter(({ kind }) => kind !== 'not supported')
-  return `${tested.filter(({ kind }) => kind === 'ok').length} / ${tested.length}`
-}
-
-function notes(cases: readonly Case[], { peer, verdicts }: Column): string {
+function notes(cases: readonly Case[], { peer, verdicts }: Column<Peer>): string {
   const lines: string[] = []
   const details: string[] = []
   const notTested = new Map<string, number[]>()
@@ -104,8 +62,11 @@ function notes(cases: readonly Case[], { peer, verdicts }: Column): string {
     facts.push(listItem(`Responses in rows that are ok: ${details.join(', ')}.`))
   for (const [reason, rows] of notTested)
     facts.push(listItem(`Not tested, ${rows.join(', ')}: ${reason}.`))
-  const packages = peer.packages.map(installed).join(', ')
-  const about = [`Versions: ${packages}.`, `Framework: ${peer.framework}.`, `Set-up: ${peer.setUp}`]
+  const about = [
+    `Versions: ${versionsOf(peer)}.`,
+    `Framework: ${peer.framework}.`,
+    `Set-up: ${peer.setUp}`,
+  ]
   return `## ${peer.name}
 
 ${about.map(listItem).join('\n')}

@@ -1,12 +1,12 @@
 // Runs one case of one library with a Redis and servers of its own, and ends them.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { notSupported, type Verdict, wrong } from '../verdicts/verdict.ts'
 import type { Case } from './cases/case.ts'
 import type { Peer } from './peer.ts'
 import { type PeerProcess, RunLog, startPeer } from './peer-process.ts'
 import { type RedisProcess, startRedis } from './redis-process.ts'
 import { createScene } from './scene.ts'
-import { notSupported, type Verdict, wrong } from './verdict.ts'
 
 const CASE_MS = 25_000
 

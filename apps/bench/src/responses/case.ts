@@ -1,5 +1,5 @@
 // One row of the comparison.
-import type { Verdict } from '../idempotency/verdict.ts'
+import type { Verdict } from '../verdicts/verdict.ts'
 import type { Stage } from './stage.ts'
 
 export interface Case {

@@ -1,5 +1,5 @@
 // One cell in its own process. Usage: node cell.js <peer id> <case id> <Redis port> <Redis pid>.
-import { wrong } from '../idempotency/verdict.ts'
+import { wrong } from '../verdicts/verdict.ts'
 import { cases } from './cases.ts'
 import { peers } from './peers.ts'
 import { createStage } from './stage.ts'

@@ -1,29 +1,16 @@
 // Renders docs/responses-compared.md from the verdicts of a run.
 import { listItem } from '../compare/lib/markdown.ts'
-import type { Verdict } from '../idempotency/verdict.ts'
-import { installed } from '../idempotency/versions.ts'
 import { rawResultsOf } from '../publish.ts'
-import type { RunInfo } from '../run-info.ts'
+import type { TableInfo } from '../verdicts/run-table.ts'
+import { type Column, tableOf, versionsOf } from '../verdicts/table.ts'
 import type { Case } from './case.ts'
 import type { Peer } from './peer.ts'
 
-export interface Column {
-  readonly peer: Peer
-  /** One verdict per case, in the order of the cases. */
-  readonly verdicts: readonly Verdict[]
-}
-
-interface ReportInfo extends RunInfo {
-  readonly redis: string
-}
-
-export function report(cases: readonly Case[], columns: readonly Column[], info: ReportInfo) {
-  const rows = cases.map(({ title }, row) => [
-    `${row + 1}`,
-    title,
-    ...columns.map(({ verdicts }) => cell(verdicts[row])),
-  ])
-  const totals = columns.map(({ verdicts }) => `**${count(verdicts)}**`)
+export function report(
+  cases: readonly Case[],
+  columns: ReadonlyArray<Column<Peer>>,
+  info: TableInfo,
+): string {
   return `# Response caches, compared
 
 Written by \`npm run bench:responses\` on ${info.date} at ${info.commit}: Node ${info.node}, Redis ${info.redis}.
@@ -45,47 +32,23 @@ How it was measured:
 - We wrote the list, and looked for ways in which such caches fail. To add a row or to correct a set-up, edit
   \`apps/bench/src/responses\`.
 
-| # | must | ${columns.map(({ peer }) => peer.name).join(' | ')} |
-|--:|---|${':-:|'.repeat(columns.length)}
-${rows.map((row) => `| ${row.join(' | ')} |`).join('\n')}
-| | ok, of those tested | ${totals.join(' | ')} |
+${tableOf(cases, columns)}
 
 ${columns.map((column) => notes(cases, column)).join('\n\n')}
 `
 }
 
-/** All verdicts, by cache and case. */
-export function rawOf(
-  cases: readonly Case[],
-  columns: readonly Column[],
-  info: ReportInfo,
-): object {
-  const peers = columns.map(({ peer, verdicts }) => ({
-    id: peer.id,
-    versions: peer.packages.map(installed).join(', '),
-    verdicts: Object.fromEntries(cases.map(({ id }, row) => [id, verdicts[row]])),
-  }))
-  return { ...info, peers }
-}
-
-function cell(verdict: Verdict | undefined): string {
-  if (verdict?.kind === 'ok') return 'ok'
-  return verdict?.kind === 'wrong' ? '**wrong**' : '–'
-}
-
-function count(verdicts: readonly Verdict[]): string {
-  const tested = verdicts.filter(({ kind }) => kind !== 'not supported')
-  return `${tested.filter(({ kind }) => kind === 'ok').length} / ${tested.length}`
-}
-
-function notes(cases: readonly Case[], { peer, verdicts }: Column): string {
+function notes(cases: readonly Case[], { peer, verdicts }: Column<Peer>): string {
   const facts = verdicts.flatMap((verdict, row) => {
     const of = `${row + 1}, ${cases[row]?.id}`
     if (verdict.kind === 'wrong') return listItem(`${of}: ${verdict.fact}`)
     return verdict.kind === 'not supported' ? listItem(`${of}, not tested: ${verdict.reason}`) : []
   })
-  const packages = peer.packages.map(installed).join(', ')
-  const about = [`Versions: ${packages}.`, `Framework: ${peer.framework}.`, `Set-up: ${peer.setUp}`]
+  const about = [
+    `Versions: ${versionsOf(peer)}.`,
+    `Framework: ${peer.framework}.`,
+    `Set-up: ${peer.setUp}`,
+  ]
   return `## ${peer.name.replaceAll('`', '')}
 
 ${about.map(listItem).join('\n')}

@@ -1,7 +1,7 @@
 // Versions of the packages of a cache, as installed here or in the cache's own folder.
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { installed } from '../idempotency/versions.ts'
+import { installed } from '../verdicts/versions.ts'
 import type { Peer } from './peer.ts'
 
 const BENCH = new URL('../../', import.meta.url)

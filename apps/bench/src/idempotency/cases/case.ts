@@ -1,8 +1,10 @@
 // Type of a case, and the check that many cases share: the retry gets the first response without a
 // run.
+
+import { unless, type Verdict, wrong } from '../../verdicts/verdict.ts'
 import type { ClientResponse } from '../request.ts'
 import type { Scene } from '../scene.ts'
-import { inWords, unless, type Verdict, wrong } from '../verdict.ts'
+import { inWords } from '../words.ts'
 
 export interface Case {
   readonly id: string

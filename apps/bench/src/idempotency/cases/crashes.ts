@@ -1,7 +1,8 @@
 // Cases in which a process dies or freezes while it handles a request with a key.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { notSupported, ok, type Verdict, wrong } from '../../verdicts/verdict.ts'
 import type { Scene } from '../scene.ts'
-import { inWords, notSupported, ok, type Verdict, wrong } from '../verdict.ts'
+import { inWords } from '../words.ts'
 import { type Case, differenceOf } from './case.ts'
 
 /** Libraries without a lease get this time, too. */

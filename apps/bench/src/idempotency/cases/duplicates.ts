@@ -2,9 +2,10 @@
 
 import type { ClientRequest } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { ok, unless, type Verdict, wrong } from '../../verdicts/verdict.ts'
 import type { ClientResponse } from '../request.ts'
 import type { Scene } from '../scene.ts'
-import { inWords, isRefusal, ok, unless, type Verdict, wrong } from '../verdict.ts'
+import { inWords, isRefusal } from '../words.ts'
 import { type Case, differenceOf } from './case.ts'
 
 /** A single pair could pass by chance. */

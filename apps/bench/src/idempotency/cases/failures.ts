@@ -1,7 +1,9 @@
 // Cases in which the first run fails. The key must not keep the failure.
+
+import { unless, type Verdict, wrong } from '../../verdicts/verdict.ts'
 import type { Way } from '../orders.ts'
 import type { Scene } from '../scene.ts'
-import { inWords, unless, type Verdict, wrong } from '../verdict.ts'
+import { inWords } from '../words.ts'
 import type { Case } from './case.ts'
 
 async function retried(scene: Scene, way: Way, status: number): Promise<Verdict> {

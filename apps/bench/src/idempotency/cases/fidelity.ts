@@ -3,9 +3,10 @@
 
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { unless, type Verdict, wrong } from '../../verdicts/verdict.ts'
 import { BYTES, chunksOf, FILE, type Way } from '../orders.ts'
 import type { Scene } from '../scene.ts'
-import { inWords, unless, type Verdict, wrong } from '../verdict.ts'
+import { inWords } from '../words.ts'
 import { type Case, differenceOf, type Expected, judgeReplay } from './case.ts'
 
 async function replay(scene: Scene, way: Way, expected: Expected): Promise<Verdict> {

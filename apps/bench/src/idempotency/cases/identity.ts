@@ -1,7 +1,9 @@
 // Cases about identity: two requests are the same if key, user, route and payload are the same.
+
+import { ok, unless, type Verdict, wrong } from '../../verdicts/verdict.ts'
 import { pathOf } from '../orders.ts'
 import type { Scene } from '../scene.ts'
-import { inWords, isRefusal, ok, unless, type Verdict, wrong } from '../verdict.ts'
+import { inWords, isRefusal } from '../words.ts'
 import { type Case, judgeReplay } from './case.ts'
 
 /** The second payload must get any 4xx. */

@@ -1,6 +1,8 @@
 // Cases about the header, which is a Structured Field string. Many clients send it without quotes.
+
+import { unless, type Verdict } from '../../verdicts/verdict.ts'
 import type { Scene } from '../scene.ts'
-import { inWords, isRefusal, unless, type Verdict } from '../verdict.ts'
+import { inWords, isRefusal } from '../words.ts'
 import { type Case, judgeReplay } from './case.ts'
 
 async function quoted(scene: Scene): Promise<Verdict> {

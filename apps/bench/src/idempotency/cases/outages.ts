@@ -1,8 +1,9 @@
 // Cases in which Redis dies before a result is stored, or before a request comes.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { unless, type Verdict } from '../../verdicts/verdict.ts'
 import type { ClientResponse } from '../request.ts'
 import type { Scene } from '../scene.ts'
-import { inWords, unless, type Verdict } from '../verdict.ts'
+import { inWords } from '../words.ts'
 import type { Case } from './case.ts'
 
 async function diesBeforeStore(scene: Scene): Promise<Verdict> {

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { ok, unless, wrong } from '../../idempotency/verdict.ts'
+import { ok, unless, wrong } from '../../verdicts/verdict.ts'
 import type { Case } from '../case.ts'
 import type { Got } from '../client.ts'
 import type { Handler, Reply } from '../peer.ts'

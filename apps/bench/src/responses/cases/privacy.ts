@@ -1,6 +1,6 @@
 // Cases about responses that are for one client, one language or one host.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { ok, wrong } from '../../idempotency/verdict.ts'
+import { ok, wrong } from '../../verdicts/verdict.ts'
 import type { Case } from '../case.ts'
 import type { Handler } from '../peer.ts'
 import { SETTLED_MS } from './stampedes.ts'

@@ -1,6 +1,6 @@
 // Cases about many requests at once, and about purges and outages.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { ok, unless, wrong } from '../../idempotency/verdict.ts'
+import { ok, unless, wrong } from '../../verdicts/verdict.ts'
 import type { Case } from '../case.ts'
 import type { Handler } from '../peer.ts'
 

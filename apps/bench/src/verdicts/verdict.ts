@@ -1,5 +1,4 @@
-// The verdict of a case, and short texts for its responses.
-import type { ClientResponse } from './request.ts'
+// The verdict of a case.
 
 export type Verdict =
   | { readonly kind: 'ok'; readonly detail?: string }
@@ -18,9 +17,3 @@ export function unless(facts: ReadonlyArray<readonly [boolean, string]>, detail?
   const held = facts.filter(([holds]) => holds).map(([, fact]) => fact)
   return held.length === 0 ? ok(detail) : wrong(held.join('; '))
 }
-
-export const inWords = (response: ClientResponse): string =>
-  response.failure ?? String(response.status)
-
-/** A 4xx: the request was refused or has to wait, so the client knows that it did nothing. */
-export const isRefusal = ({ status }: ClientResponse): boolean => status >= 400 && status < 500
