@@ -5,8 +5,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { findProgram, HOW_TO_INSTALL } from './prometheus.ts'
-import { alerts, RULES_FILE } from './queries.ts'
+import { findProgram, HOW_TO_INSTALL } from '../metrics/prometheus.ts'
+import { alerts, RULES_FILE } from '../metrics/queries.ts'
 
 const promtool = findProgram('promtool')
 
