@@ -1,4 +1,4 @@
-// The record of one key: what is stored, and what the next request would find.
+// The record of one key: the stored entry, and the result of the next lookup.
 
 import { type EntryFacts, entryFacts } from '@stampede/core/operator'
 import type { RecordInfo } from '@stampede/core/store'

@@ -33,7 +33,7 @@ export class FleetReader {
     return this.view()
   }
 
-  /** Starts to read if the interval is over, and returns what is known now. */
+  /** Starts to read if the interval is over, and returns the newest known state. */
   glance(): FleetView {
     void this.#refresh()
     return this.view()

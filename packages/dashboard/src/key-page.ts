@@ -1,4 +1,4 @@
-// api/key: what is stored for one key, and what happened to it.
+// api/key: the entry of one key, and its latest events.
 
 import type { Stampede } from '@stampede/core'
 import {

@@ -1,4 +1,4 @@
-// `stampede get`: what is stored under a key or for a URL.
+// `stampede get`: the entry of a key or of a URL.
 
 import { requestKey } from '@stampede/core/operator'
 import { isUrl, keysOfName, REQUEST_OPTIONS, readRequest } from '../asked-key.ts'

@@ -1,4 +1,4 @@
-// `stampede why`: the key of a URL, what is stored there, and one sentence that says what the next
+// `stampede why`: the key of a URL, its entry, and one sentence about the response that the next
 // request gets.
 
 import { type AskedRequest, requestKey } from '@stampede/core/operator'

@@ -1,4 +1,4 @@
-// A finding of the doctor: one line that says what was found and how to fix it.
+// A finding of the doctor: one line with a fault or an observation, and its fix.
 
 export interface Finding {
   readonly level: 'ok' | 'warn' | 'fail'
