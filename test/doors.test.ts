@@ -25,7 +25,7 @@ const DOORS: Readonly<Record<string, string>> = {
     ProcessReport PurgeView readReport ReportAdditions ReportedEvent ReportedFlight ReportedId
     ReportedKey reportedKey ReportedLock ReportedStats ReportedStore requestKey RequestKeys shownKey`,
   '@stampede/core/store': `
-    BeginReply BeginRequest choice Clock CommitReply checkListener CONFIRMED_FOR_MS contextOf driftMs durationMs Emitted EventHub Failure
+    BeginReply BeginRequest choice Clock CommitReply checkListener CONFIRMED_FOR_MS contextOf driftMs durationMs Emitted EventHub Failure flag
     Fingerprints Finish FinishReply Grant groupOf Hold IdempotencyHooks IdempotencyStore
     Inspection LeaseKeeper Lifetimes LockHooks LockInfo LockRelease LockReply LockRequest
     LockStore LockTrace lockTracing LONGEST_REPORT LONGEST_REPORT_MS LookupReply LookupRequest Mark

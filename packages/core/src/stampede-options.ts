@@ -102,6 +102,9 @@ const OPTIONS = {
 
 /** Checks the options and adds the defaults. Throws `ERR_STAMPEDE_OPTION`. */
 export function readStampedeOptions(options?: StampedeOptions): StampedeConfig {
+  if (has(options, STORE_METHODS)) {
+    throw optionError('createStampede', options, 'pass the store among the options: { store }')
+  }
   const {
     random = Math.random,
     waitUntil,
@@ -143,6 +146,18 @@ function readClock(where: string, value: unknown): Clock {
   throw optionError(where, value, 'pass an object with now, wallNow and setTimer')
 }
 
+const STORE_METHODS: ReadonlyArray<keyof StampedeStore> = [
+  'attach',
+  'lookup',
+  'commit',
+  'pass',
+  'fail',
+  'renew',
+  'purge',
+  'mark',
+  'close',
+]
+
 function has(value: unknown, methods: readonly string[]): boolean {
   if (typeof value !== 'object' || value === null) return false
   return methods.every((name) => typeof (value as Record<string, unknown>)[name] === 'function')
@@ -150,7 +165,6 @@ function has(value: unknown, methods: readonly string[]): boolean {
 
 function readStore(where: string, value: unknown): StampedeStore {
   if (value === undefined) return memoryStore()
-  const methods = ['attach', 'lookup', 'commit', 'pass', 'fail', 'renew', 'purge', 'mark', 'close']
-  if (has(value, methods)) return value as StampedeStore
+  if (has(value, STORE_METHODS)) return value as StampedeStore
   throw optionError(where, value, 'pass memoryStore() or redisStore(redis)')
 }

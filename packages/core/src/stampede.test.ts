@@ -53,6 +53,10 @@ describe('createStampede()', () => {
       { sotre: 1 },
       'createStampede.sotre: received 1; there is no such option; did you mean store?',
     ],
+    [
+      memoryStore(),
+      'createStampede: received an object (MemoryStore); pass the store among the options: { store }',
+    ],
     [{ ttlMs: 5 }, 'createStampede.ttlMs: received 5; there is no such option'],
     [
       { store: {} },

@@ -6,7 +6,7 @@ export { checkListener, type Emitted, EventHub } from './event-hub.ts'
 export { driftMs } from './lease/drift.ts'
 export { type Hold, LeaseKeeper } from './lease/lease-keeper.ts'
 export { newToken } from './lease/token.ts'
-export { choice, durationMs, number, type Reader, readOptions, unchecked } from './options.ts'
+export { choice, durationMs, flag, number, type Reader, readOptions, unchecked } from './options.ts'
 export { type Clock, systemClock, type Timer } from './ports/clock.ts'
 export type {
   BeginReply,

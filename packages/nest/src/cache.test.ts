@@ -509,6 +509,15 @@ describe.each(PLATFORMS)('@StampedeCache on Nest with %s', (platform) => {
     expect(close).toHaveBeenCalledOnce()
   })
 
+  it('rejects a factory that returns no Stampede', async () => {
+    const useFactory = (): Stampede => undefined as unknown as Stampede
+    const imports = [StampedeModule.forRootAsync({ useFactory })]
+    const nest = createNestApp(platform, { imports }, { module: false })
+    await expect(nest).rejects.toThrow(
+      'StampedeModule.forRootAsync.useFactory(): received undefined; return a Stampede',
+    )
+  })
+
   it('does not close a Stampede that the app passed', async () => {
     const stampede = createStampede()
     const close = vi.spyOn(stampede, 'close')

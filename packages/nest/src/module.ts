@@ -57,14 +57,17 @@ export class StampedeModule {
 }
 Module({})(StampedeModule)
 
+const FACTORY = 'StampedeModule.forRootAsync.useFactory()'
 const FIX = 'pass { stampede: createStampede({ store }) }, or nothing'
 const MODULE: DynamicModule = { module: StampedeModule, global: true, exports: [STAMPEDE] }
 
 /** Nest calls `onApplicationShutdown` of a provider after the server has closed. */
 function moduleOf({ imports = [], inject = [], useFactory }: StampedeAsyncOptions): DynamicModule {
-  const closer = (stampede: Stampede): OnApplicationShutdown => ({
-    onApplicationShutdown: () => stampede.close(),
-  })
+  const closer = (stampede: Stampede | undefined): OnApplicationShutdown => {
+    // Without this error, each decorator would use a Stampede of its own.
+    if (stampede === undefined) throw optionError(FACTORY, stampede, 'return a Stampede')
+    return { onApplicationShutdown: () => stampede.close() }
+  }
   const providers = [
     { provide: STAMPEDE, inject, useFactory },
     { provide: CLOSER, inject: [STAMPEDE], useFactory: closer },

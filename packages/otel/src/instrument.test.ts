@@ -17,7 +17,7 @@ import { idempotency, stampedeCache } from '@stampede/express'
 import { createLocks } from '@stampede/locks'
 import express from 'express'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { instrumentStampede } from './instrument.ts'
+import { instrumentStampede, type StampedeInstrumentation } from './instrument.ts'
 import { RecordedSpans } from './testing/recorded-spans.ts'
 
 let spans: RecordedSpans
@@ -259,6 +259,22 @@ describe('instrumentStampede', () => {
     expect(await value).toBe(1)
     expect(spans.all).toHaveLength(2)
     await meterProvider.shutdown()
+  })
+
+  it.each<[options: object | string, message: string]>([
+    [{ tracer: {} }, 'instrumentStampede.tracer: received an object (Object); there is no such'],
+    [{ keys: 'no' }, 'instrumentStampede.keys: received "no"; use true or false'],
+    [
+      { tracerProvider: {} },
+      'instrumentStampede.tracerProvider: received an object (Object); pass a provider of OpenTelemetry, which has getTracer()',
+    ],
+    [{ meterProvider: null }, 'instrumentStampede.meterProvider: received null; pass a provider'],
+    ['service', 'instrumentStampede: received "service"; pass an object of options'],
+  ])('rejects %j, and keeps the active instrumentation', async (options, message) => {
+    expect(() => instrumentStampede(options as StampedeInstrumentation)).toThrow(message)
+    await call()
+    await settled()
+    expect(spans.named('stampede.fill')).toHaveLength(1)
   })
 
   it('replaces an earlier instrumentation, so that each span exists once', async () => {

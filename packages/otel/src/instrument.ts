@@ -10,6 +10,7 @@ import {
   trace,
 } from '@opentelemetry/api'
 import { TRACING_CHANNELS } from '@stampede/core'
+import { flag, optionError, type Reader, readOptions } from '@stampede/core/store'
 import { contextStorage } from './context-storage.ts'
 import { Measurements } from './measurements.ts'
 import type { Channel, Context } from './operations.ts'
@@ -28,6 +29,11 @@ export interface StampedeInstrumentation {
   keys?: boolean | undefined
 }
 
+const OPTIONS = {
+  tracerProvider: providerWith<TracerProvider>('getTracer'),
+  meterProvider: providerWith<MeterProvider>('getMeter'),
+  keys: flag(true),
+} satisfies Record<keyof StampedeInstrumentation, Reader>
 const SCOPE = '@stampede/otel'
 /** Ends the instrumentation that is active, because two would start each span twice. */
 let stopCurrent: (() => void) | undefined
@@ -35,11 +41,15 @@ let stopCurrent: (() => void) | undefined
 /**
  * Creates a span and metrics for each operation of every Stampede and of all locks in this process.
  * A second call replaces the first one. Returns a function that ends the instrumentation, and the
- * spans that are open.
+ * spans that are open. Throws `ERR_STAMPEDE_OPTION`.
  */
 export function instrumentStampede(options: StampedeInstrumentation = {}): () => void {
+  const { tracerProvider, meterProvider, keys } = readOptions(
+    'instrumentStampede',
+    options,
+    OPTIONS,
+  )
   stopCurrent?.()
-  const { tracerProvider, meterProvider, keys = true } = options
   const tracer = (tracerProvider ?? trace.getTracerProvider()).getTracer(SCOPE)
   const meter = (meterProvider ?? metrics.getMeterProvider()).getMeter(SCOPE)
   const spans = new Spans(tracer, keys)
@@ -54,6 +64,14 @@ export function instrumentStampede(options: StampedeInstrumentation = {}): () =>
   }
   stopCurrent = stop
   return stop
+}
+
+function providerWith<T>(method: keyof T & string): Reader<T | undefined> {
+  return (where, value) => {
+    const isProvider = typeof (value as Partial<T> | null | undefined)?.[method] === 'function'
+    if (value === undefined || isProvider) return value as T | undefined
+    throw optionError(where, value, `pass a provider of OpenTelemetry, which has ${method}()`)
+  }
 }
 
 function channelOf(channel: Channel) {
