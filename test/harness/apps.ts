@@ -3,6 +3,7 @@ import {
   createServer,
   type IncomingMessage,
   type RequestListener,
+  type Server,
   type ServerResponse,
 } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -15,12 +16,11 @@ import express5, { type NextFunction, type Request, type Response } from 'expres
 import express4 from 'express4'
 import Koa3, { type Context } from 'koa'
 import Koa2 from 'koa2'
+import type { Ways } from './ways.ts'
 
 export type { Handler, Outside, RunningApp, Says, Seen }
 
 export type Framework = CacheAdapter
-
-export type Ways<Args extends unknown[]> = Readonly<Record<string, (...args: Args) => unknown>>
 
 export const expressWays: Ways<[Request, Response]> = {
   json: (_req, res) => res.json({ a: 1 }),
@@ -257,7 +257,10 @@ const pathOf = (req: IncomingMessage): string => urlOf(req).split('?')[0] ?? '/'
 const queryOf = (url: string): string => url.split('?')[1] ?? ''
 
 export async function listen(listener: RequestListener): Promise<RunningApp> {
-  const server = createServer(listener)
+  return listenOn(createServer(listener))
+}
+
+export async function listenOn(server: Server): Promise<RunningApp> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
   return {

@@ -13,14 +13,7 @@ import fastify, {
   type onRequestHookHandler,
   type onSendHookHandler,
 } from 'fastify'
-import type { Ways } from './apps.ts'
-
-const PIECES = [
-  [0xe2, 0x82],
-  [0xac, 0xf0, 0x9f],
-  [0x98, 0x80],
-].map((piece) => Buffer.from(piece))
-const LINES = ['X-Own', 'yes', 'Location', '/orders/7', 'Link', '<a>', 'Link', '<b>']
+import { HEAD_LINES, own, SPLIT_CHARACTERS, type Ways } from './ways.ts'
 
 type Way = [FastifyRequest, FastifyReply]
 
@@ -58,12 +51,13 @@ const moreWays: Ways<Way> = {
   'empty-text': (_request, reply) => reply.send(''),
   bytes: (_request, reply) => reply.send(Buffer.from([0x00, 0xff])),
   'see-other': (_request, reply) => reply.redirect('/orders/7', 303),
-  'split-character': (_request, reply) => reply.type('text/plain').send(Readable.from(PIECES)),
+  'split-character': (_request, reply) =>
+    reply.type('text/plain').send(Readable.from(SPLIT_CHARACTERS)),
   events: (_request, reply) =>
     reply.type('text/event-stream').send(Readable.from(['data: 1\n\n', 'data: 2\n\n'])),
   'write-head-lines': (_request, reply) => {
     reply.hijack()
-    reply.raw.writeHead(202, 'Soon', LINES).end('later')
+    reply.raw.writeHead(202, 'Soon', HEAD_LINES).end('later')
   },
   'large-stream': (_request, reply) =>
     reply.send(Readable.from([Buffer.alloc(180_000, 'a'), Buffer.alloc(180_000, 'b')])),
@@ -130,9 +124,6 @@ async function listen(app: FastifyInstance): Promise<RunningApp> {
     },
   }
 }
-
-const own = <T>(all: Readonly<Record<string, T>>, name: string): T | undefined =>
-  Object.hasOwn(all, name) ? all[name] : undefined
 
 export const fastifyCache: CacheAdapter = {
   name: 'Fastify 5',

@@ -1,6 +1,5 @@
 // The small apps of the adapter contracts on Hono, with its server for Node.
 import type { Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { createAdaptorServer, type HttpBindings } from '@hono/node-server'
 import { idempotency, stampedeCache } from '@stampede/hono'
@@ -14,16 +13,10 @@ import type {
 } from '@stampede/testkit'
 import { type Context, Hono, type MiddlewareHandler } from 'hono'
 import { compress } from 'hono/compress'
-import type { Ways } from './apps.ts'
+import { listenOn } from './apps.ts'
+import { HEAD_LINES, own, SPLIT_CHARACTERS, type Ways } from './ways.ts'
 
 type App = { Bindings: HttpBindings }
-
-const PIECES = [
-  [0xe2, 0x82],
-  [0xac, 0xf0, 0x9f],
-  [0x98, 0x80],
-].map((piece) => Buffer.from(piece))
-const LINES = ['X-Own', 'yes', 'Location', '/orders/7', 'Link', '<a>', 'Link', '<b>']
 
 const streamOf = (parts: readonly (string | Buffer)[]): ReadableStream =>
   webOf(Readable.from(parts.map((part) => Buffer.from(part))))
@@ -80,11 +73,12 @@ const moreWays: Ways<[Context<App>]> = {
   'empty-text': (c) => c.text(''),
   bytes: (c) => c.body(new Uint8Array([0x00, 0xff])),
   'see-other': (c) => c.redirect('/orders/7', 303),
-  'split-character': (c) => c.body(streamOf(PIECES), 200, { 'Content-Type': 'text/plain' }),
+  'split-character': (c) =>
+    c.body(streamOf(SPLIT_CHARACTERS), 200, { 'Content-Type': 'text/plain' }),
   events: (c) =>
     c.body(streamOf(['data: 1\n\n', 'data: 2\n\n']), 200, { 'Content-Type': 'text/event-stream' }),
   'write-head-lines': ({ env: { outgoing } }) => {
-    outgoing.writeHead(202, 'Soon', LINES).end('later')
+    outgoing.writeHead(202, 'Soon', HEAD_LINES).end('later')
     return alreadySent()
   },
   'large-stream': (c) => c.body(streamOf([Buffer.alloc(180_000, 'a'), Buffer.alloc(180_000, 'b')])),
@@ -134,20 +128,7 @@ function say({ status = 200, headers = {}, body = '' }: Says | Said): Response {
   return new Response(isNull ? null : bytes, { status, headers: fields })
 }
 
-async function listen(app: Hono<App>): Promise<RunningApp> {
-  const server = createAdaptorServer(app) as Server
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    },
-  }
-}
-
-const own = <T>(all: Readonly<Record<string, T>>, name: string): T | undefined =>
-  Object.hasOwn(all, name) ? all[name] : undefined
+const listen = (app: Hono<App>): Promise<RunningApp> => listenOn(createAdaptorServer(app) as Server)
 
 /** A context of Hono has no property `headers`, which callbacks of the contract read. */
 function ofHono(options: object): object {

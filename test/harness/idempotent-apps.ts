@@ -11,7 +11,8 @@ import express5, { type NextFunction, type Request, type Response } from 'expres
 import express4 from 'express4'
 import Koa3, { type Context, type Middleware } from 'koa'
 import Koa2 from 'koa2'
-import { expressWays, KOA3_ONLY, koaWays, listen, type Ways } from './apps.ts'
+import { expressWays, KOA3_ONLY, koaWays, listen } from './apps.ts'
+import { HEAD_LINES, own, SPLIT_CHARACTERS, type Ways } from './ways.ts'
 
 export {
   countRuns,
@@ -21,13 +22,7 @@ export {
   type Visit,
 } from '../../packages/testkit/src/idempotency-adapter.ts'
 
-const PIECES = [
-  Buffer.from([0xe2, 0x82]),
-  Buffer.from([0xac, 0xf0, 0x9f]),
-  Buffer.from([0x98, 0x80]),
-]
-const pieces = () => Readable.from(PIECES)
-const HEAD_LINES = ['X-Own', 'yes', 'Location', '/orders/7', 'Link', '<a>', 'Link', '<b>']
+const pieces = () => Readable.from(SPLIT_CHARACTERS)
 
 const moreExpressWays: Ways<[Request, Response]> = {
   created: (_req, res) => res.status(201).location('/orders/7').end(),
@@ -176,11 +171,6 @@ const require = createRequire(import.meta.url)
 
 const answerOf = (error: unknown): number | undefined =>
   (error as { answer?: number } | undefined)?.answer
-
-/** A path may contain `__proto__`. */
-function own<T>(all: Readonly<Record<string, T>>, name: string): T | undefined {
-  return Object.hasOwn(all, name) ? all[name] : undefined
-}
 
 function expressFramework(name: string, express: typeof express5): IdempotencyAdapter {
   return {

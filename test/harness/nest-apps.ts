@@ -36,6 +36,7 @@ import {
 import type { CacheAdapter, IdempotencyAdapter, Layer, RunningApp, Said } from '@stampede/testkit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Observable, of } from 'rxjs'
+import { SPLIT_CHARACTERS } from './ways.ts'
 
 /** vitest.config.ts sets it for the project `nest11`. */
 const VERSION = process.env.STAMPEDE_TEST_NEST ?? '12'
@@ -121,11 +122,6 @@ function say(native: Native, { status = 200, headers = {}, body = '' }: Said): v
 
 const RAW = [Req(), Res()]
 
-const PIECES = [
-  [0xe2, 0x82],
-  [0xac, 0xf0, 0x9f],
-  [0x98, 0x80],
-].map((piece) => Buffer.from(piece))
 const streamOf = (...pieces: readonly Uint8Array[]) => new StreamableFile(Readable.from(pieces))
 const PASSTHROUGH = [Res({ passthrough: true })]
 
@@ -172,7 +168,7 @@ const moreWays: Readonly<Record<string, Way>> = {
   'empty-text': { run: () => '' },
   bytes: { run: () => new StreamableFile(Buffer.from([0x00, 0xff])) },
   'see-other': { decorators: [Redirect('/orders/7', 303)], run: () => undefined },
-  'split-character': { run: () => streamOf(...PIECES) },
+  'split-character': { run: () => streamOf(...SPLIT_CHARACTERS) },
   events: {
     decorators: EVENT_STREAM,
     run: () => streamOf(Buffer.from('data: 1\n\n'), Buffer.from('data: 2\n\n')),
