@@ -12,7 +12,7 @@ const LIMITS = {
   metrics: 5,
   nest: 77,
   'node-http': 74,
-  otel: 2.2,
+  otel: 3.3,
   redis: 36,
 }
 const EXTERNAL = [

@@ -162,6 +162,7 @@ export function bytes<T>(fallback: T): Reader<number | T> {
   return number(fallback, { min: 0, max: 2 ** 40, unit: 'bytes' })
 }
 
+/** Reader of a boolean. */
 export function flag(fallback: boolean): Reader<boolean> {
   return (where, value = fallback) => {
     if (typeof value === 'boolean') return value
