@@ -6,6 +6,7 @@ import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Framework, frameworks, type Says, type Seen } from '../harness/apps.ts'
 import { ask } from '../harness/load.ts'
+import { createGate } from '../harness/origin.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 
 let server: RedisServer
@@ -124,6 +125,71 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
     await processes[0]?.purge({ tag })
     await expect.poll(async () => new Set(await everywhere())).toEqual(new Set(['new']))
     for (const each of processes) await each.close()
+  })
+
+  it.each<[string, PurgeTarget, object]>([
+    ['tag', { tag: 'pages' }, { tags: ['pages'] }],
+    ['path', { path: '/a' }, {}],
+    ['route', { route: '/:page' }, {}],
+    ['key', { key: 'page' }, { key: () => 'page' }],
+    ['everything', { all: true }, {}],
+  ])('that is soft and comes during a run starts one new run: %s', async (_, target, own) => {
+    for (const purger of where === 'redis' ? [0, 1] : [0]) {
+      const processes = stampedes(where)
+      const gate = createGate()
+      let runs = 0
+      let arrived = 0
+      const bypass = () => {
+        arrived += 1
+        return false
+      }
+      const purgesHeard = processes.map(
+        (stampede) => new Promise<void>((resolve) => stampede.on('entry.purged', () => resolve())),
+      )
+      const apps = await Promise.all(
+        processes.map((stampede) =>
+          express.start(
+            { stampede, ttlMs: 60_000, staleWhileRevalidateMs: 60_000, bypass, ...own } as object,
+            async () => {
+              runs += 1
+              const body = `run ${runs}`
+              if (runs === 1) await gate.opened
+              return { body }
+            },
+          ),
+        ),
+      )
+      const get = async (index: number) => {
+        const { body, headers } = await ask(`${apps[index]?.url}/a`, {
+          headers: { host: 'shop.test' },
+        })
+        return { body, isFresh: !/ttl=-|fwd=stale/.test(String(headers['cache-status'])) }
+      }
+      try {
+        const filling = get(0)
+        await expect.poll(() => runs).toBe(1)
+        await processes[purger]?.purge(target, { soft: true })
+        await Promise.all(purgesHeard)
+        const after = apps.map((_app, index) => get(index))
+        await expect.poll(() => arrived).toBe(1 + apps.length)
+        gate.open()
+        expect((await filling).body).toBe('run 1')
+        for (const { body, isFresh } of await Promise.all(after)) {
+          expect([
+            ['run 1', false],
+            ['run 2', true],
+          ]).toContainEqual([body, isFresh])
+        }
+        const last = () => Promise.all(apps.map((_app, index) => get(index)))
+        const fresh = apps.map(() => ({ body: 'run 2', isFresh: true }))
+        await expect.poll(last).toEqual(fresh)
+        expect(runs).toBe(2)
+      } finally {
+        gate.open()
+        for (const app of apps) await app[Symbol.asyncDispose]()
+        for (const stampede of processes) await stampede.close()
+      }
+    }
   })
 
   it('refuses the commit of a variant that is being filled', async () => {

@@ -180,9 +180,8 @@ async function commitEntry(
   if (reply === 'too-large') emitEnd(rt, flight, { type: 'fill.passed', reason: 'too-large' })
   else emitEnd(rt, flight, { type: 'fill.committed', fence })
   // `put` returns false if the key was purged meanwhile. The commit succeeded then, but the entry
-  // is already outdated.
-  const isOutdated = isPurged() || !rt.l1.put(key, item, since)
-  return isOutdated ? letWaitersLookAgain(flight, hit) : hit
+  // is already outdated. `resolve` checks the purges of its subjects.
+  return rt.l1.put(key, item, since) ? hit : letWaitersLookAgain(flight, hit)
 }
 
 /**
@@ -300,7 +299,7 @@ export function shareInProcess(
   })
 }
 
-/** Puts the entry into L1 with a short TTL, unless it was purged during the fill. */
+/** Puts the entry into L1 with a short TTL, unless its key was purged during the fill. */
 function keepInL1Only(
   rt: Runtime,
   flight: Flight,
@@ -309,11 +308,10 @@ function keepInL1Only(
   startedAt: number,
 ): Shared {
   const aged = agedTo(result, rt.clock.now())
-  const { entry, lifetimes } = aged
+  const { lifetimes } = aged
   const freshMs = Math.min(lifetimes.freshMs, UNCOORDINATED_MS)
   const hit = hitOf(rt, flight.key, { ...aged, lifetimes: { ...lifetimes, freshMs } }, '')
-  const isPurged = rt.marks.judge(entry.provenance) === 'purged'
-  if (!isPurged && isSpent(lifetimes)) return hit
-  const isOutdated = isPurged || !rt.l1.put(flight.key, newCopy(hit.held, startedAt), since)
-  return isOutdated ? letWaitersLookAgain(flight, hit) : hit
+  if (isSpent(lifetimes)) return hit
+  const isPut = rt.l1.put(flight.key, newCopy(hit.held, startedAt), since)
+  return isPut ? hit : letWaitersLookAgain(flight, hit)
 }

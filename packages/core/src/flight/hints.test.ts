@@ -104,6 +104,30 @@ describe('a purge', () => {
     },
   )
 
+  it.each(
+    [
+      [false, {}],
+      [false, NO_L1],
+      [true, {}],
+    ].flatMap(([isAway, l1]) => STEPS.map((steps) => [steps, isAway, l1] as const)),
+  )(
+    'by tag that is soft leads to one new run, %d microtasks after the origin ended: store away %s, %j',
+    async (steps, isAway, l1) => {
+      const { get, origin, stampede, store } = setUp(l1)
+      const tagged = () => get({ tags: ['t'], staleWhileRevalidateMs: 30_000 })
+      if (isAway) store.next('lookup', refuse)
+      const early = [tagged(), tagged()].map(outcome)
+      await settled()
+      origin.run(0).resolve('old')
+      await microtasks(steps)
+      const after = await askAfter(stampede.purge({ tag: 't' }, { soft: true }), tagged, origin, 1)
+      expect(['old', 'new']).toContain(after)
+      expect(await tagged()).toBe('new')
+      expect(origin.calls).toBe(2)
+      expect(early.map(({ now }) => now)).not.toContain('pending')
+    },
+  )
+
   it('hides the value of a fill without the store from later requests', async () => {
     const { get, origin, stampede, store } = setUp()
     store.next('lookup', refuse)

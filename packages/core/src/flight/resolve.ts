@@ -173,8 +173,9 @@ async function run(rt: Runtime, flight: Flight, refresher: Caller | undefined): 
     const shared = await lookUpAndAct(rt, flight, refresher)
     // A wake-up or purge since the lookup may make the reply outdated. The result of a fill is not
     // affected: a purge removes the flight from the map, so no later request gets that result.
-    if (shared !== 'again' && !flight.isOutdated && !isPurged(rt, shared)) {
-      return flight.land(rt, shared)
+    if (shared !== 'again' && !flight.isOutdated) {
+      if (!isPurged(rt, shared)) return flight.land(rt, shared)
+      if (flight.isFilling) flight.waiters.settleAtLimit(shared)
     }
     flight.lookUpAgain()
     rejoin(rt, flight)
@@ -183,11 +184,11 @@ async function run(rt: Runtime, flight: Flight, refresher: Caller | undefined): 
 }
 
 /**
- * Whether the entry was purged by one of its subjects, such as a tag, before the waiters got it.
+ * Whether a purge of one of its subjects, such as a tag, outdated the entry before the waiters got
+ * it. Also after a soft purge, waiters look up again: one of them then refreshes the stale entry.
  */
-function isPurged(rt: Runtime, shared: Shared): boolean {
-  if (shared === 'again' || shared.type !== 'hit') return false
-  return afterPurges(rt, shared.held) === undefined
+function isPurged(rt: Runtime, shared: Resolution): boolean {
+  return shared.type === 'hit' && afterPurges(rt, shared.held) !== shared.held
 }
 
 /** Sends a lookup and acts on the reply. */

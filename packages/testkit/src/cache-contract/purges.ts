@@ -263,6 +263,56 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).body).toBe('run 3')
   })
 
+  const DURING: ReadonlyArray<[string, PurgeTarget, object]> = [
+    ['tag', { tag: 't' }, { tags: ['t'] }],
+    ['path', { path: '/a' }, {}],
+    ['path and host', { path: '/a', host: 'shop.test' }, {}],
+    ['route', { route: '/:id' }, {}],
+    ['key', { key: 'page' }, { key: () => 'page' }],
+    ['everything', { all: true }, {}],
+  ]
+  const WINDOWS = [{ staleWhileRevalidateMs: 5_000 }, { staleIfErrorMs: 5_000 }, {}]
+
+  it.each(
+    DURING.flatMap(([by, target, own]) =>
+      WINDOWS.map((window) => [by, JSON.stringify(window), target, { ...own, ...window }] as const),
+    ),
+  )(
+    'lead to one new run if a soft purge by %s comes while the handler runs: %s',
+    async (...row) => {
+      const [, , target, options] = row
+      const gate = createGate()
+      const bench = setUp(adapter, async (_seen, run) => {
+        if (run === 1) await gate.opened
+        return {}
+      })
+      const { arrivals, clock, events, runs, stampede } = bench
+      await using app = await bench.start(options)
+      const page = at('/a', { host: 'shop.test' })
+      const before = [send(app, page)]
+      await runs.reached(1)
+      before.push(send(app, page))
+      await arrivals.reached(2)
+      await clock.advance(1_000)
+      await stampede.purge(target, { soft: true })
+      await clock.advance(1_000)
+      const after = [send(app, page), send(app, page)]
+      await arrivals.reached(4)
+      gate.open()
+      await Promise.all(before)
+      for (const { body, ...answer } of await Promise.all(after)) {
+        const status = statusOf(answer)
+        if (body === 'run 1') expect(status).toMatch(/ttl=-1\b/)
+        else expect([body, status]).toEqual(['run 2', expect.stringMatching(/fwd=|ttl=10/)])
+      }
+      await vi.waitFor(async () => {
+        const last = await send(app, page)
+        expect([last.body, statusOf(last)]).toEqual(['run 2', 'Stampede; hit; ttl=10'])
+      })
+      expect([runs.count, events.filter(({ type }) => type === 'fill.failed')]).toEqual([2, []])
+    },
+  )
+
   it('keep a page only in place of errors if the purge is soft and there is no stale window', async () => {
     const { stampede, start } = setUp(adapter, (_seen, run) => (run === 2 ? { status: 503 } : {}))
     await using app = await start({ tags: ['t'], staleIfErrorMs: 5_000 })
