@@ -447,21 +447,71 @@ describe('stampede.close()', () => {
     expect(store.calls).toEqual([`lookup ${KEY}`, `renew ${KEY}`, `commit ${KEY}`])
   })
 
-  it('releases the leases of fills that do not end, and ends the waits for them', async () => {
+  it('releases the leases of fills that do not end, and waitMs ends the waits for them', async () => {
     const { stampede, get, origin, store } = setUp()
-    const leader = get()
-    const follower = get()
+    const waitMs = 5_000
+    const leader = get({ originTimeoutMs: 60_000 })
+    const follower = get({ waitMs, originTimeoutMs: 60_000 })
     await settled()
     const closed = stampede.close()
     await clock.advance(2_010)
     await closed
     expect(store.calls.at(-1)).toBe(`fail ${KEY}`)
-    await settled()
+    expect(origin.calls).toBe(1)
+    await clock.advance(waitMs)
     expect(origin.calls).toBe(2)
     origin.run(1).resolve('own')
     expect(await follower).toBe('own')
     origin.run(0).resolve('late')
     expect(await leader).toBe('late')
+  })
+
+  /** The store after close(): it still works, it has closed, or it fails. */
+  it.each([
+    ['works', () => new FaultyStore(), {}, () => {}],
+    ['is the memory store', memoryStore, {}, () => {}],
+    ['is the memory store and L1 is off', memoryStore, { l1: { maxBytes: 0 } }, () => {}],
+    ['fails', () => new FaultyStore(), {}, (store: FaultyStore) => (store.always = refuse)],
+  ] as const)(
+    'lets one run serve all waiters if the fill outlasts close() and the store then %s',
+    async (...row) => {
+      const [, createStore, options, after] = row
+      const store = createStore()
+      const { stampede, get, origin } = setUp({ store, ...options })
+      const more = { originTimeoutMs: 60_000, waitMs: 60_000 }
+      const asked = Array.from({ length: 200 }, () => get(more))
+      await settled()
+      const closed = stampede.close()
+      await clock.advance(2_010)
+      await closed
+      after(store as FaultyStore)
+      await clock.advance(3_000)
+      origin.run(0).resolve('v')
+      await settled()
+      expect(origin.calls).toBe(1)
+      expect(new Set(await Promise.all(asked))).toEqual(new Set(['v']))
+    },
+  )
+
+  it('lets a wait for another process end in one run, if that process outlasts close()', async () => {
+    const stores = sharedStores()
+    const [a, b] = [stores.a, stores.b].map((store) => setUp({ store }))
+    const more = { originTimeoutMs: 60_000, waitMs: 60_000 }
+    const first = a?.get(more)
+    await settled()
+    const asked = Array.from({ length: 20 }, () => b?.get(more))
+    await settled()
+    const closed = b?.stampede.close()
+    await clock.advance(2_010)
+    await closed
+    stores.b.always = refuse
+    stores.b.hooks.onLost()
+    await settled()
+    expect(b?.origin.calls).toBe(1)
+    b?.origin.run(0).resolve('own')
+    expect(new Set(await Promise.all(asked))).toEqual(new Set(['own']))
+    a?.origin.run(0).resolve('v')
+    expect(await first).toBe('v')
   })
 
   it('leaves no timer, and renews no lease, although a fill never ends', async () => {

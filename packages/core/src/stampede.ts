@@ -85,8 +85,9 @@ export interface Stampede {
   on<T extends StampedeEventType>(type: T, listener: Listener<T>): () => void
   on(type: '*', listener: (event: StampedeEvent) => void): () => void
   /**
-   * Waits at most 2 s for running fills, then ends leases and connections. Later calls reject with
-   * `ERR_STAMPEDE_CLOSED`. Later requests bypass the cache.
+   * Waits at most 2 s for running fills, then ends leases and connections. A fill that goes on still
+   * gives its result to its waiters. Later calls reject with `ERR_STAMPEDE_CLOSED`. Later requests
+   * bypass the cache.
    */
   close(): Promise<void>
 }
@@ -231,11 +232,8 @@ async function close(rt: Runtime): Promise<void> {
     const leases = rt.keeper.grants()
     rt.keeper.stop()
     await Promise.allSettled(leases.map((grant) => rt.store.fail(grant, undefined, 0)))
-    for (const flight of rt.flights.values())
-      flight.waiters.settleAll({ type: 'pass', reason: 'closed' })
     await drained
     await rt.store.close()
-    rt.l1.flush()
   } finally {
     clearInterval(keepAlive)
   }

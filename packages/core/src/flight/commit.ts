@@ -162,7 +162,11 @@ async function commitEntry(
     return newCopy(hitOf(rt, key, current, fence).held, startedAt)
   }
   let item = itemNow()
-  const send = () => trySend(rt, grant, 'commit', commitCommand(rt, grant, current, item))
+  // After close(), the store would refuse the entry. Waiters would then run the origin once more.
+  const send = () =>
+    rt.keeper.isStopped
+      ? undefined
+      : trySend(rt, grant, 'commit', commitCommand(rt, grant, current, item))
   let reply = await send()
   if (reply === undefined) {
     // One retry. Repeating a commit is harmless: the store recognises it by its fence.

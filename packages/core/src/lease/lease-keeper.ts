@@ -51,6 +51,11 @@ export class LeaseKeeper {
     return this.#held.size
   }
 
+  /** Whether `close()` has ended all leases of this process. */
+  get isStopped(): boolean {
+    return this.#isStopped
+  }
+
   /** Stops all renewals. Leases that are taken later are not renewed either. */
   stop(): void {
     this.#isStopped = true
