@@ -85,9 +85,9 @@ export interface Stampede {
   on<T extends StampedeEventType>(type: T, listener: Listener<T>): () => void
   on(type: '*', listener: (event: StampedeEvent) => void): () => void
   /**
-   * Waits at most 2 s for running fills, then ends leases and connections. A fill that goes on still
-   * gives its result to its waiters. Later calls reject with `ERR_STAMPEDE_CLOSED`. Later requests
-   * bypass the cache.
+   * Waits at most 2 s for running fills, then ends leases and connections. A fill that goes on
+   * still gives its result to its waiters. Later calls reject with `ERR_STAMPEDE_CLOSED`. Later
+   * requests bypass the cache.
    */
   close(): Promise<void>
 }
