@@ -82,11 +82,11 @@ export function createIdempotencyRuntime(
  * that began before that can still complete the record.
  */
 export async function onSettled(rt: IdempotencyRuntime, key: string): Promise<void> {
-  rt.replays.delete(key)
-  rt.unstored.retryNow()
+  rt.replays.settle(key)
+  const retried = rt.unstored.retryNow()
   rt.waiters.wake(key)
   // Only the store knows whether the attempt began before the record was settled.
-  await rt.running.get(key)?.verify()
+  await Promise.all([rt.running.get(key)?.verify(), retried])
 }
 
 /** How long `close()` waits for running handlers. */

@@ -160,6 +160,123 @@ describe('the memory of a process for idempotency keys', () => {
   })
 })
 
+describe('a reply from before an operator settled its key', () => {
+  const ref = { scope: 'user-1', key: 'k-1' }
+  const force = { force: true }
+  type Settles = (by: IdempotencyBench) => Promise<unknown>
+  const released: Settles = ({ stampede }) => stampede.idempotency.release(ref, force)
+  const resolved: Settles = ({ stampede }) =>
+    stampede.idempotency.resolve(ref, { body: 'settled' }, force)
+  it.each(
+    (['release', 'resolve', 'release and a gap'] as const).flatMap((how) =>
+      (['here', 'there'] as const).flatMap((where) =>
+        [{}, wait].map((options) => [how, where, JSON.stringify(options), options] as const),
+      ),
+    ),
+  )('is neither shared with later requests nor kept: %s by an operator %s, %s', async (...row) => {
+    const [how, where, , options] = row
+    await (await there.route()()).answer({ body: 'old' })
+    const gate = new Gate()
+    here.store.next('begin', gate.delayReply)
+    const ask = here.route(options)
+    const early = await ask()
+    await (how === 'resolve' ? resolved : released)(where === 'here' ? here : there)
+    if (how === 'release and a gap') here.store.hooks.onGap()
+    await settled()
+    const asked = await ask()
+    if (how !== 'resolve') await asked.answer({ body: 'new' })
+    gate.open()
+    await settled()
+    expect(early.got?.body).toBe('old')
+    const current = how === 'resolve' ? 'settled' : 'new'
+    expect([asked.got?.body, (await ask()).got?.body]).toEqual([current, current])
+  })
+
+  it.each(['here', 'there'] as const)(
+    'is not kept if the settlement %s is all that happens',
+    async (where) => {
+      await (await there.route()()).answer({ body: 'old' })
+      const gate = new Gate()
+      here.store.next('begin', gate.delayReply)
+      const ask = here.route()
+      const early = await ask()
+      await released(where === 'here' ? here : there)
+      await settled()
+      gate.open()
+      await settled()
+      expect(early.got?.body).toBe('old')
+      const asked = await ask()
+      expect(asked.isRunning).toBe(true)
+      await asked.answer()
+    },
+  )
+
+  it('is not kept after a gap, in which the message of a settlement may be lost', async () => {
+    await (await there.route()()).answer({ body: 'old' })
+    const gate = new Gate()
+    here.store.next('begin', gate.delayReply)
+    const ask = here.route()
+    await ask()
+    here.store.hooks.onGap()
+    gate.open()
+    await settled()
+    here.store.take()
+    await ask()
+    expect(here.store.take()).toEqual(['begin'])
+  })
+
+  it.each(['here', 'there'] as const)(
+    'is not kept if it is the reply to the end of an attempt: operator %s',
+    async (where) => {
+      const ask = here.route()
+      const first = await ask()
+      const gate = new Gate()
+      here.store.next('finish', gate.delayReply)
+      const answered = first.answer({ body: 'old' })
+      await settled()
+      await released(where === 'here' ? here : there)
+      await settled()
+      gate.open()
+      await answered
+      await settled()
+      const asked = await ask()
+      expect(asked.isRunning).toBe(true)
+      await asked.answer({ body: 'new' })
+      expect((await ask()).got?.body).toBe('new')
+    },
+  )
+
+  it('does not outlive the settlement in the results that the store lacks', async () => {
+    const ask = here.route()
+    const first = await ask()
+    const gate = new Gate()
+    here.store.next('finish', refuse).next('finish', gate.delayReply)
+    await first.answer({ body: 'old' })
+    expect((await ask()).got?.body).toBe('old')
+    let isReleased = false
+    const releasing = released(here).then(() => {
+      isReleased = true
+    })
+    await settled()
+    // Until the store refuses the result, repeats may still get it.
+    expect(isReleased).toBe(false)
+    gate.open()
+    await releasing
+    const asked = await ask()
+    expect(asked.isRunning).toBe(true)
+    await asked.answer()
+  })
+
+  it('is kept if an operator settled nothing', async () => {
+    await (await there.route()()).answer({ body: 'old' })
+    const ask = here.route()
+    await ask()
+    here.store.take()
+    expect((await ask()).got?.body).toBe('old')
+    expect(here.store.take()).toEqual([])
+  })
+})
+
 describe('a request that waits for another process', () => {
   let first: ScriptedRequest
   let waiting: ScriptedRequest

@@ -98,20 +98,21 @@ function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Obtained | 
  */
 async function beginShared(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Promise<Obtained> {
   const { exact, canonical } = claim.fingerprints
-  // A command from before a wake-up may have an outdated reply. So a request that came after the
-  // wake-up sends its own command.
+  // A command from before a wake-up or a settlement may have an outdated reply. So a request that
+  // came after it sends its own command.
   const turn = wait ? `wait ${rt.waiters.turn(claim.key)}` : ''
-  const sharedBy = `${claim.key} ${exact} ${canonical} ${turn}`
+  const since = rt.replays.sequence()
+  const sharedBy = `${claim.key} ${exact} ${canonical} ${since} ${turn}`
   const pending = rt.pendingBegins.get(sharedBy)
   if (pending !== undefined) {
     const reply = await pending
-    return reply.status === 'begun' ? { type: 'busy' } : settled(rt, claim, reply)
+    return reply.status === 'begun' ? { type: 'busy' } : settled(rt, claim, reply, since)
   }
   const sentAt = rt.clock.now()
   const command = rt.store.begin(claim.key, requestOf(claim, wait))
   rt.pendingBegins.set(sharedBy, command)
   try {
-    return await fromReply(rt, claim, await command, sentAt)
+    return await fromReply(rt, claim, await command, sentAt, since)
   } finally {
     rt.pendingBegins.delete(sharedBy)
   }
@@ -122,8 +123,9 @@ function fromReply(
   claim: Claim,
   reply: BeginReply,
   sentAt: number,
+  since: number = rt.replays.sequence(),
 ): Obtained | Promise<Obtained> {
-  if (reply.status !== 'begun') return settled(rt, claim, reply)
+  if (reply.status !== 'begun') return settled(rt, claim, reply, since)
   const running = new Running(rt, claim, reply, sentAt)
   const run: Obtained = { type: 'run', running }
   const may = running.mayStart()
@@ -148,12 +150,13 @@ function settled(
   rt: IdempotencyRuntime,
   { key, fingerprints }: Claim,
   reply: Exclude<BeginReply, { status: 'begun' }>,
+  since: number,
 ): Obtained {
   if (reply.status === 'busy') return { type: 'busy', forMs: reply.forMs }
   if (reply.status !== 'completed') return { type: reply.status }
   const frame = rt.seal.open(key, reply.frame)
   const kept = frame && decodeKept(key, frame)
   if (kept === undefined) return { type: 'unreadable' }
-  rt.replays.add(key, { kept, fingerprints }, reply.forMs)
+  rt.replays.add(key, { kept, fingerprints }, reply.forMs, since)
   return { type: 'done', kept, from: 'store' }
 }

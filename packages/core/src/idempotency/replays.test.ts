@@ -11,7 +11,7 @@ function setUp() {
   const clock = new ManualClock()
   const replays = new Replays(clock, () => true)
   const add = (key: string, body: Uint8Array = Buffer.from('x'), forMs = 3_600_000) =>
-    replays.add(key, { kept: keptOf(body), fingerprints }, forMs)
+    replays.add(key, { kept: keptOf(body), fingerprints }, forMs, replays.sequence())
   return { clock, replays, add }
 }
 
@@ -56,14 +56,14 @@ describe('replays in memory', () => {
     expect(replays.get('a9')).toBeDefined()
   })
 
-  it('are counted once if added twice, and no longer after a delete or clear', () => {
+  it('are counted once if added twice, and no longer after a settlement or clear', () => {
     const { clock, replays, add } = setUp()
     add('a')
     const { bytes } = replays.size
     add('a')
     expect(replays.size).toEqual({ entries: 1, bytes })
-    replays.delete('a')
-    replays.delete('a')
+    replays.settle('a')
+    replays.settle('a')
     expect(replays.size).toEqual({ entries: 0, bytes: 0 })
     add('b')
     replays.clear()

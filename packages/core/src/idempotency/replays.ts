@@ -26,6 +26,7 @@ export class Replays {
   readonly #records = new Map<string, Known>()
   #bytes = 0
   #timer: Timer | undefined
+  #sequence = 0
 
   /**
    * `mayTrust`: whether messages arrive now, so that this process would notice a settled record.
@@ -39,15 +40,26 @@ export class Replays {
     return { entries: this.#records.size, bytes: this.#bytes }
   }
 
+  /**
+   * Number of the last settlement or gap. Get it before a command is sent, and pass it to `add`.
+   */
+  sequence(): number {
+    return this.#sequence
+  }
+
   get(key: string): Replay | undefined {
     const found = this.#records.get(key)
     if (found === undefined || !this.#mayTrust()) return undefined
     return this.#clock.now() < found.until ? found : undefined
   }
 
-  /** Adds a record. `kept` must come from `ownKept`. `forMs`: how long the store still keeps it. */
-  add(key: string, { kept, fingerprints }: Replay, forMs: number): void {
-    this.delete(key)
+  /**
+   * Adds a record, unless a record was settled after `since`. The reply with this one may be from
+   * before. `kept` must come from `ownKept`. `forMs`: how long the store still keeps the record.
+   */
+  add(key: string, { kept, fingerprints }: Replay, forMs: number, since: number): void {
+    if (since !== this.#sequence) return
+    this.#delete(key)
     const bytes = RECORD_BYTES + bytesOf(key, { kept, fingerprints })
     if (bytes > MAX_ENTRY_BYTES) return
     const until = this.#clock.now() + Math.min(forMs, LONGEST_MS)
@@ -60,18 +72,26 @@ export class Replays {
   #dropOldest(): void {
     for (const oldest of this.#records.keys()) {
       if (this.#bytes <= MAX_BYTES) break
-      this.delete(oldest)
+      this.#delete(oldest)
     }
   }
 
-  delete(key: string): void {
+  /** An operator settled this record. */
+  settle(key: string): void {
+    this.#sequence += 1
+    this.#delete(key)
+  }
+
+  #delete(key: string): void {
     const known = this.#records.get(key)
     if (known === undefined) return
     this.#records.delete(key)
     this.#bytes -= known.bytes
   }
 
+  /** Settlements may have been missed. */
   clear(): void {
+    this.#sequence += 1
     this.#timer?.cancel()
     this.#timer = undefined
     this.#records.clear()
@@ -86,7 +106,7 @@ export class Replays {
     const now = this.#clock.now()
     for (const [key, { until }] of this.#records) {
       if (now < until) break
-      this.delete(key)
+      this.#delete(key)
     }
     this.#sweepLater()
   }

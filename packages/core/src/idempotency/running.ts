@@ -120,14 +120,15 @@ export class Running {
     this.#holdEndsAt = Infinity
     const own = ownOutcome(outcome)
     const local = this.#rt.local()
-    if (local === undefined) return this.#send(own).then((reply) => this.#finished(own, reply))
-    return this.#finished(own, this.#finishNow(local, own))
+    const since = this.#rt.replays.sequence()
+    if (local !== undefined) return this.#finished(own, this.#finishNow(local, own), since)
+    return this.#send(own).then((reply) => this.#finished(own, reply, since))
   }
 
-  #finished(outcome: Outcome, reply: FinishReply | undefined): boolean {
-    if (reply !== undefined) return this.#accept(outcome, reply)
+  #finished(outcome: Outcome, reply: FinishReply | undefined, since: number): boolean {
+    if (reply !== undefined) return this.#accept(outcome, reply, since)
     // A newer attempt in this process has taken over, so this result does not count.
-    if (this.#isTakenOver()) return this.#accept(outcome, 'stale')
+    if (this.#isTakenOver()) return this.#accept(outcome, 'stale', since)
     this.#finishLater(outcome)
     return true
   }
@@ -141,8 +142,9 @@ export class Running {
     const bare = outcome.as === 'completed' ? undefined : outcome
     const retry = async (left: Kept | undefined) => {
       const ending = bare ?? { as: 'completed', kept: left as Kept }
+      const since = this.#rt.replays.sequence()
       const reply = await this.#send(ending)
-      if (reply !== undefined) this.#accept(ending, reply)
+      if (reply !== undefined) this.#accept(ending, reply, since)
       return reply !== undefined
     }
     const giveUp = () => this.#stop()
@@ -199,11 +201,11 @@ export class Running {
     this.#rt.events.emit({ type: 'store.failed', key, operation: 'finish', error }, name)
   }
 
-  #accept(outcome: Outcome, reply: FinishReply): boolean {
+  #accept(outcome: Outcome, reply: FinishReply, since: number): boolean {
     const { key, policy, fingerprints } = this.claim
     if (reply === 'stale') this.#lose('another attempt has taken over')
     else if (outcome.as === 'completed')
-      this.#rt.replays.add(key, { kept: outcome.kept, fingerprints }, policy.retentionMs)
+      this.#rt.replays.add(key, { kept: outcome.kept, fingerprints }, policy.retentionMs, since)
     this.#stop()
     this.#report(outcome, reply)
     return reply !== 'stale'

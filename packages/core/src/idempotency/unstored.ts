@@ -92,14 +92,15 @@ export class Unstored {
     this.retryNow()
   }
 
-  retryNow(): void {
-    if (this.#waiting.size === 0) return
+  retryNow(): Promise<void> | undefined {
+    if (this.#waiting.size === 0) return undefined
     this.#timer?.cancel()
     this.#timer = undefined
     this.#retrying ??= this.#retryAll().finally(() => {
       this.#retrying = undefined
       this.#schedule()
     })
+    return this.#retrying
   }
 
   stop(): void {
