@@ -1,8 +1,8 @@
 -- Appends a purge to the purge log and publishes it, in one atomic step. So the events of the log
 -- are in the order of their positions. The newest purge of each subject is also stored as a mark.
--- The number and age of marks are bounded. `floor` is the oldest known position: a mark up to it
--- may have been dropped, so an entry from before it may have been purged. The script frees memory
--- before it uses any, so it also works on a full server.
+-- The number of marks is bounded. `floor` is the oldest known position: a mark up to it may have
+-- been dropped, so an entry from before it may have been purged. The script frees memory before it
+-- uses any, so it also works on a full server.
 --
 -- The ID of an event is `<position>-<random>`. Positions are microseconds of this server's clock,
 -- and strictly increasing. After a fail-over, another event may get the position of a lost one.
@@ -11,7 +11,7 @@
 -- KEYS 1 meta (hash: last, floor, marks)  2 log (stream)  3 marks (sorted set by position)
 -- ARGV 1 event: m (of a subject) or k (of a key), then h (hard) or s (soft), then the name
 --      2 newest ID that the caller knows (0-0: none)  3 channel of the log
---      4 most events in the log  5 most marks  6 greatest age of a mark in ms  7 random number
+--      4 most events in the log  5 most marks  6 random number
 -- Reply {status, now, ID, ID of the event before}, as text
 --   APPENDED     logged and published
 --   UNANNOUNCED  logged, but PUBLISH was refused, so other processes got no message
@@ -40,11 +40,11 @@ if lost or known > last or (known == last and prev ~= ARGV[2] and string.sub(ARG
   -- No process knows this position. So each process sees a gap before this purge, and reads the
   -- log.
   last = math.max(lost and now or last, known + 1)
-  floor, prev = last, text(last) .. '-' .. ARGV[7]
+  floor, prev = last, text(last) .. '-' .. ARGV[6]
 end
 if number(fields[3]) ~= redis.call('ZCARD', marks) then floor = math.max(floor, last) end
 local position = math.max(now, last + 1)
-local id = text(position) .. '-' .. ARGV[7]
+local id = text(position) .. '-' .. ARGV[6]
 
 local entry = {'MAXLEN', '~', ARGV[4], id, 'prev', prev, 'event', event}
 redis.call('XTRIM', log, 'MAXLEN', '~', ARGV[4])
@@ -59,8 +59,7 @@ elseif type(added) == 'table' and added.err then
 end
 if string.sub(event, 1, 1) == 'm' then redis.call('ZADD', marks, text(position), string.sub(event, 2)) end
 
-local old = redis.call('ZCOUNT', marks, '-inf', text(now - ARGV[6] * 1000))
-local dropped = math.min(math.max(old, redis.call('ZCARD', marks) - ARGV[5]), 1000)
+local dropped = math.min(redis.call('ZCARD', marks) - ARGV[5], 1000)
 if dropped > 0 then
   floor = math.max(floor, tonumber(redis.call('ZRANGE', marks, dropped - 1, dropped - 1, 'WITHSCORES')[2]))
   redis.call('ZREMRANGEBYRANK', marks, 0, dropped - 1)

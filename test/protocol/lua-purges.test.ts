@@ -13,7 +13,7 @@ import {
   without,
 } from '../harness/lua-scripts.ts'
 
-const DAY_MS = 86_400_000
+const DAY_US = 86_400_000_000
 /** Nodes of the log hold more than one event, and only whole nodes are trimmed. */
 const A_NODE = 100
 
@@ -31,7 +31,6 @@ beforeEach(() => {
 interface Bounds {
   longest?: number
   most?: number
-  ageMs?: number
   client?: typeof redis
 }
 interface Appended {
@@ -49,10 +48,10 @@ const idOf = (known: Known) => (typeof known === 'number' ? `${known}-0` : known
 let random = 0
 
 async function append(event: string, known: Known = 0, bounds: Bounds = {}): Promise<Appended> {
-  const { longest = 10_000, most = 100_000, ageMs = DAY_MS, client = redis } = bounds
+  const { longest = 10_000, most = 100_000, client = redis } = bounds
   random += 1
   const channel = `channel ${tests}`
-  const args: Arguments = [event, idOf(known), channel, longest, most, ageMs, random]
+  const args: Arguments = [event, idOf(known), channel, longest, most, random]
   const reply = (await client.eval(appendPurge.source, 3, meta, log, marks, ...args)) as string[]
   const [status = '', now, id = '', prevId = ''] = reply
   const [position, prev] = [Number.parseInt(id, 10), Number.parseInt(prevId, 10)]
@@ -172,13 +171,17 @@ describe('append-purge', () => {
     expect(Number(await redis.hget(meta, 'floor'))).toBe(all[2]?.position)
   })
 
-  it('keeps marks for a limited time', async () => {
-    const old = await append('mht=old')
-    await new Promise((resolve) => setTimeout(resolve, 60))
-    await append('mht=new', 0, { ageMs: 50 })
-    expect(await redis.zrange(marks, '0', '-1')).toEqual(['ht=new'])
-    expect(Number(await redis.hget(meta, 'floor'))).toBe(old.position)
-  })
+  it.each([1, 8, 400])(
+    'keeps a mark that is %d days old, and the oldest known position',
+    async (days) => {
+      const floor = (await micros()) - days * DAY_US - 10
+      await redis.zadd(marks, floor + 5, 'ht=old')
+      await redis.hset(meta, { last: `${floor + 5}-1`, floor, marks: 1 })
+      await append('mht=new', `${floor + 5}-1`)
+      expect(await redis.zrange(marks, '0', '-1')).toEqual(['ht=old', 'ht=new'])
+      expect(Number(await redis.hget(meta, 'floor'))).toBe(floor)
+    },
+  )
 
   it('replies UNANNOUNCED if it may not publish, and keeps the purge in the log', async () => {
     const client = await without('publish')

@@ -329,3 +329,46 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
     await stampede.close()
   })
 })
+
+describe('a purge by a process without entries', () => {
+  it('outdates no entry with another tag, although the purge before it is days old', async () => {
+    const prefix = 'old-marks'
+    const open = () => {
+      const redis = new Redis(server.url, { lazyConnect: true })
+      return createStampede({ store: redisStore(redis, { prefix }) })
+    }
+    const admin = new Redis(server.url)
+    const [meta, log, marks] = ['meta', 'log', 'marks'].map(
+      (name) => `${prefix}:3:{purges}:${name}`,
+    )
+    const [seconds] = await admin.time()
+    const before = (Number(seconds) - 9 * 86_400) * 1_000_000
+    await admin.hset(meta as string, { last: `${before}-1`, floor: before, marks: 0 })
+    let runs = 0
+    const askAll = async (stampede: Stampede) => {
+      const all = Array.from({ length: 20 }, (_, i) =>
+        stampede.getOrSet(`k${i}`, () => (runs += 1), { ttlMs: 30 * 86_400_000, tags: ['t'] }),
+      )
+      await Promise.all(all)
+    }
+    const first = open()
+    await askAll(first)
+    expect(runs).toBe(20)
+    // A purge of eight days ago, after these entries.
+    const id = `${before + 86_400_000_000}-1`
+    const position = Number.parseInt(id, 10)
+    await admin.xadd(log as string, id, 'prev', `${before}-1`, 'event', 'mht=other')
+    await admin.zadd(marks as string, position, 'ht=other')
+    await admin.hset(meta as string, { last: id, marks: 1 })
+    const operator = open()
+    await operator.purge({ tag: 'unused' })
+    const late = open()
+    for (const stampede of [first, operator, late]) await askAll(stampede)
+    expect(runs).toBe(20)
+    await operator.purge({ tag: 't' })
+    await askAll(operator)
+    expect(runs).toBe(40)
+    for (const stampede of [first, operator, late]) await stampede.close()
+    admin.disconnect()
+  })
+})

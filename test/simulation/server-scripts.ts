@@ -33,11 +33,8 @@ export const SCRIPTS: Readonly<Record<string, Script>> = {
   },
   purge: ({ records }, [record = ''], [soft, key = '']) =>
     records.purge(record, soft === '1', { key }),
-  'append-purge': (
-    data,
-    _keys,
-    [event = '', known = '', _channel, _events, _marks, _age, random = ''],
-  ) => data.purges.append(event, known, random),
+  'append-purge': (data, _keys, [event = '', known = '', _channel, _events, _marks, random = '']) =>
+    data.purges.append(event, known, random),
   'read-purges': (data, _keys, [known = '', run = '', most, _bytes, random = '']) =>
     data.purges.read(known, run, Number(most), random),
   'acquire-lock'(data, [record = ''], [token = '', leaseMs, process = '', notAfter]) {

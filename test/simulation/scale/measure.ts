@@ -152,7 +152,6 @@ async function announceOnce(bench: Bench, name: string): Promise<void> {
     `${PREFIX}log`,
     10_000,
     100_000,
-    90_000_000,
     1,
   ])
 }

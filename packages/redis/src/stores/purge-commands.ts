@@ -35,11 +35,6 @@ const MAX_MARKS = 100_000
  */
 const MAX_REPLY_EVENTS = 1_000
 const MAX_REPLY_BYTES = 256 * 1024
-/**
- * Redis keeps marks for this much longer than the longest physical TTL of this process. Another
- * process may use longer TTLs.
- */
-const MARK_MARGIN_MS = 24 * 3600 * 1000
 
 export interface PurgeCommands {
   /** Appends a purge to the log. `known` is the newest purge that the caller knows. */
@@ -58,7 +53,6 @@ export interface PurgeCommands {
 
 export class RedisPurgeCommands implements PurgeCommands {
   readonly #link: RedisLink
-  #longestTtlMs = 0
   /** Clock of the current server of the log. In a cluster, the log may move to another server. */
   readonly clock: Pick<ServerClock, 'now' | 'agoAtMost'> = {
     now: () => this.#link.logClock.now(),
@@ -70,21 +64,13 @@ export class RedisPurgeCommands implements PurgeCommands {
   }
 
   /**
-   * Records the physical TTL of an entry, so that each mark outlives the entries that it purges.
-   */
-  recordLifetime(physicalMs: number): void {
-    this.#longestTtlMs = Math.max(this.#longestTtlMs, Math.ceil(physicalMs))
-  }
-
-  /**
    * Runs even while the breaker is open. Otherwise a purge could fail although Redis is available
    * again.
    */
   append(purge: Purge, known: EventId): Promise<AppendReply> {
     const event = writeEvent(purge)
     const maxEvents = Math.ceil(MAX_LOG_BYTES / Buffer.byteLength(event))
-    const maxAgeMs = MARK_MARGIN_MS + this.#longestTtlMs
-    const bounds = [Math.min(MAX_LOG_EVENTS, maxEvents), MAX_MARKS, maxAgeMs]
+    const bounds = [Math.min(MAX_LOG_EVENTS, maxEvents), MAX_MARKS]
     const args = [event, known, this.#link.names.logChannel, ...bounds, newRandom()]
     return this.#link.retry(() =>
       this.#run(appendPurge, args, { ignoreBreaker: true }, readAppendReply),

@@ -161,7 +161,6 @@ class RedisStore implements StampedeStore {
 
   async commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
     const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, physicalMs } = lifetimes
-    this.#commands.recordLifetime(physicalMs)
     const args = [
       grant.token,
       grant.fence,
