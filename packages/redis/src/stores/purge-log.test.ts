@@ -17,7 +17,7 @@ class Log {
   last = '1000-1'
   floor = 1_000
   run = 'run 0'
-  #events = 0
+  events = 0
   all: Logged[] = []
   /** Events before this position remain only as marks. */
   kept = 0
@@ -80,8 +80,16 @@ class Log {
   }
 
   idAt(position: number): string {
-    this.#events += 1
-    return `${position}-${this.#events}`
+    this.events += 1
+    return `${position}-${this.events}`
+  }
+
+  /** A replica with the same events. From now on, both may accept purges. */
+  split(): Log {
+    const { now, last, floor, all, kept } = this
+    const run = `run of ${this.run}`
+    const events = this.events + 1_000
+    return Object.assign(new Log(), { now, last, floor, run, kept, events, all: [...all] })
   }
 }
 
@@ -96,19 +104,24 @@ class Process {
   forgets = 0
   floor = 0
   readonly purges: RedisPurges
-  readonly log: Log
+  /** The server that this process is connected to. */
+  log: Log
   /** Replies and requests that have not arrived yet. */
   readonly wire: Array<() => void> = []
   fails = false
+  /** Only reads fail. */
+  failsReads = false
+  /** Reads that have succeeded. */
+  reads = 0
 
   constructor(log: Log) {
     this.log = log
     const commands: PurgeCommands = {
       append: (purge, known) => this.#send(() => this.#appended(purge, known)),
-      read: (known, run) => this.#send(() => log.read(known, run)),
-      last: () => this.#send(() => log.last),
+      read: (known, run) => this.#send(() => this.#read(known, run)),
+      last: () => this.#send(() => this.log.last),
     }
-    const clock = { now: () => log.now, agoAtMost: () => undefined }
+    const clock = { now: () => this.log.now, agoAtMost: () => undefined }
     this.purges = new RedisPurges(commands, clock, {
       onMark: ({ subject, soft, position }) => {
         const name = writeEvent({ of: 'subject', name: subject, soft })
@@ -132,13 +145,22 @@ class Process {
     return { now: this.log.now * 1_000, id: event.id, prev: event.prev, isPublished: true }
   }
 
+  #read(known: string, run: string): PurgePage {
+    if (this.failsReads) throw new Error('away')
+    this.reads += 1
+    return this.log.read(known, run)
+  }
+
   /** The command runs when its request arrives, and its reply comes later. */
   #send<T>(work: () => T): Promise<T> {
     return new Promise((resolve, reject) => {
       const fails = this.fails
       this.wire.push(() => {
-        const reply = fails ? undefined : work()
-        this.wire.push(() => (fails ? reject(new Error('away')) : resolve(reply as T)))
+        let reply: T | Error = new Error('away')
+        try {
+          if (!fails) reply = work()
+        } catch {}
+        this.wire.push(() => (reply instanceof Error ? reject(reply) : resolve(reply)))
       })
     })
   }
@@ -395,6 +417,93 @@ describe('the purges that a process knows', () => {
     expect(process.marks.get('mhother')).toBe(position - 1)
     expect(purges.position).toBe(position)
     expect(process.wire).toHaveLength(0)
+  })
+
+  /** A purge on the losing side of a split brain: `a` sends it, and then moves over. */
+  describe.each([key, red])('on the losing side of a split brain: %j', (purge) => {
+    const other: Purge = { of: 'subject', name: 't=other', soft: false }
+    const yesNo = [true, false]
+    const rows = yesNo.flatMap((hasMissed) =>
+      (['nothing', 'before', 'after', 'before and after'] as const).flatMap((winnerPurges) =>
+        (hasMissed ? yesNo : [true]).flatMap((isReplicated) =>
+          (['beat', 'resume', 'message', 'failed read'] as const).map((then) => ({
+            ...{ hasMissed, winnerPurges, isReplicated, then },
+          })),
+        ),
+      ),
+    )
+
+    it.each(rows)('make every older entry outdated in the fleet: %j', async (row) => {
+      const { log: loser, process: a, purges } = await started()
+      const before = loser.split()
+      if (row.hasMissed) loser.append(other)
+      const winner = row.isReplicated ? loser.split() : before
+      const b = new Process(winner)
+      void b.purges.resume()
+      await b.settle()
+      const purgeB = () => {
+        winner.now += 10
+        return winner.append(other)
+      }
+      let newest = row.winnerPurges.startsWith('before') ? purgeB() : undefined
+      loser.now = winner.now + 10
+      winner.now = loser.now
+      a.failsReads = true
+      const done = purges.append(purge)
+      await a.settle()
+      await done
+      const lost = loser.all.at(-1) as Logged
+      if (row.winnerPurges.endsWith('after')) newest = purgeB()
+      a.log = winner
+      purges.onConnectionLost()
+      if (row.then === 'failed read') {
+        void purges.resume().catch(() => {})
+        await a.settle()
+      }
+      if (row.then !== 'message') a.failsReads = false
+      if (row.then === 'message' && newest !== undefined) purges.receive(message(newest))
+      await a.settle()
+      a.failsReads = false
+      if (row.then === 'resume') void purges.resume()
+      else void purges.beat()
+      await a.settle()
+      expect(winner.floor).toBeGreaterThan(lost.position)
+      expect(a.floor).toBe(winner.floor)
+      void b.purges.beat()
+      await b.settle()
+      expect(b.floor).toBe(winner.floor)
+      expect([a.purges.position, b.purges.position]).toEqual([winner.position, winner.position])
+    })
+
+    it.each(rows)(
+      'need one read, and outdate nothing, if no other server took over: %j',
+      async (row) => {
+        const { log, process: a, purges } = await started()
+        if (row.hasMissed) log.append(other)
+        log.now += 10
+        let newest = row.winnerPurges.startsWith('before') ? log.append(other) : undefined
+        a.failsReads = true
+        const done = purges.append(purge)
+        await a.settle()
+        await done
+        log.now += 10
+        if (row.winnerPurges.endsWith('after')) newest = log.append(other)
+        purges.onConnectionLost()
+        a.failsReads = false
+        a.reads = 0
+        if (row.then === 'message' && newest !== undefined) purges.receive(message(newest))
+        await a.settle()
+        const repaired = a.reads
+        if (row.then === 'resume') void purges.resume()
+        else void purges.beat()
+        await a.settle()
+        const isResumed = row.then === 'resume'
+        expect(a.reads - repaired).toBeLessThanOrEqual(isResumed || repaired === 0 ? 1 : 0)
+        expect(repaired).toBeLessThanOrEqual(1)
+        expect(a.forgets).toBe(1)
+        expect(purges.confirmedAt).toBe(log.now)
+      },
+    )
   })
 
   it.each(['the next read', 'a heartbeat'])(

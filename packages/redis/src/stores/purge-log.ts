@@ -50,10 +50,10 @@ export class RedisPurges {
   /** The newest purge that this process has received. */
   #newest: EventId = NO_EVENT
   /**
-   * Position of the newest purge that was received without the purges between it and `#known`. 0:
-   * none.
+   * Purges that were received without those between them and `#known`. The log that this process
+   * reads may lack them, because another server has taken over.
    */
-  #missing: Position = 0
+  readonly #unlinked = new Set<EventId>()
   #confirmedAt = Number.NEGATIVE_INFINITY
   /** Whether a server that lacks purges may have taken over. */
   #mayHaveFailedOver = false
@@ -134,7 +134,7 @@ export class RedisPurges {
       const last = await this.#commands.last()
       // While the reply was on its way, messages may have brought newer purges.
       const hasNewest = known !== NO_EVENT && (last === known || last === this.#known)
-      if (hasNewest && !lacks(this.#known, this.#newest)) this.#confirm(sentAt)
+      if (hasNewest && this.#unlinked.size === 0) this.#confirm(sentAt)
       else await this.catchUp()
     } catch {
       // The process could not confirm that it missed no purge. Copies may be served for a few more
@@ -154,16 +154,16 @@ export class RedisPurges {
     try {
       let from = this.#known
       for (let hasMore = true; hasMore; ) {
-        this.#missing = 0
-        const received = this.#newest
+        const received = this.position
         const sentAt = this.#clock.now()
         const page = await this.#commands.read(from, this.#run, ignoreBreaker)
+        this.#unlinked.delete(from)
         this.#applyPage(page)
         // The log lacks a purge that this process had received before the read. The next read sends
         // the ID of that purge. The script then makes all entries outdated that are stored by then.
-        const isBehind = !page.hasMore && lacks(this.#known, received) && from !== received
-        from = isBehind ? received : this.#known
-        hasMore = page.hasMore || isBehind
+        const lost = page.hasMore ? undefined : this.#lostPurge(received)
+        from = lost ?? this.#known
+        hasMore = page.hasMore || lost !== undefined
         if (hasMore) continue
         this.#confirm(sentAt)
         this.#mayHaveFailedOver = false
@@ -171,15 +171,27 @@ export class RedisPurges {
     } finally {
       this.#reading = undefined
     }
-    if (this.#missing > positionOf(this.#known)) this.#repair()
+    if (this.#unlinked.size > 0) this.#repair()
+  }
+
+  /** A purge that the log lacks, although this process has read the log up to its position. */
+  #lostPurge(received: Position): EventId | undefined {
+    const readUpTo = Math.max(received, positionOf(this.#known))
+    return [...this.#unlinked].find((id) => positionOf(id) <= readUpTo)
   }
 
   #applyPage({ isComplete, now, last, floor, run, events }: PurgePage): void {
     if (positionOf(last) >= this.position) this.#newest = last
     // Purges of keys may be missing, so this drops all copies. If the oldest known position is not
     // above `#known`, no purge of a subject is missing.
-    if (!isComplete) this.#hooks.onForget(floor > positionOf(this.#known) ? floor : 0)
-    for (const event of events) this.#apply(event, Math.max(0, (now - positionOf(event.id)) / 1000))
+    if (!isComplete) {
+      this.#unlinked.clear()
+      this.#hooks.onForget(floor > positionOf(this.#known) ? floor : 0)
+    }
+    for (const event of events) {
+      this.#unlinked.delete(event.id)
+      this.#apply(event, Math.max(0, (now - positionOf(event.id)) / 1000))
+    }
     if (positionOf(last) >= positionOf(this.#known)) this.#known = last
     this.#run = run
   }
@@ -189,12 +201,7 @@ export class RedisPurges {
     const applied = this.#applied.get(position)
     if (applied !== undefined && !lacks(applied, id)) return
     this.#applied.set(position, id)
-    if (this.#applied.size > MAX_APPLIED) {
-      for (const oldest of this.#applied.keys()) {
-        this.#applied.delete(oldest)
-        break
-      }
-    }
+    if (this.#applied.size > MAX_APPLIED) dropOldest(this.#applied)
     if (position > this.position) this.#newest = id
     if (of === 'key') this.#hooks.onPurge(name, { soft })
     else this.#hooks.onMark({ subject: name, soft, position, agoMs })
@@ -204,9 +211,11 @@ export class RedisPurges {
     if (positionOf(id) <= positionOf(this.#known)) return
     if (prev === this.#known) {
       this.#known = id
+      this.#unlinked.delete(id)
       return
     }
-    this.#missing = Math.max(this.#missing, positionOf(id))
+    this.#unlinked.add(id)
+    if (this.#unlinked.size > MAX_APPLIED) dropOldest(this.#unlinked)
     this.#repair()
   }
 
@@ -226,5 +235,12 @@ export class RedisPurges {
   #repair(): void {
     if (this.#reading !== undefined) return
     this.catchUp().catch((error) => this.#hooks.onError('read-purges', error))
+  }
+}
+
+function dropOldest<T>(all: Map<T, unknown> | Set<T>): void {
+  for (const oldest of all.keys()) {
+    all.delete(oldest)
+    return
   }
 }
