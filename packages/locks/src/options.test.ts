@@ -111,3 +111,44 @@ describe('an invalid argument of createQuorumLocks', () => {
     )
   })
 })
+
+describe('a lock key', () => {
+  const quorum = createQuorumLocks([store(), store(), store()])
+  const locks = createLocks({ store: store() })
+  const calls = [locks, quorum].flatMap((each, i) =>
+    (
+      [
+        ['acquire', (key: string) => each.acquire(key)],
+        ['tryAcquire', (key: string) => each.tryAcquire(key)],
+        ['run', (key: string) => each.run(key, () => undefined)],
+      ] as const
+    ).map(([name, call]) => [`${['createLocks', 'createQuorumLocks'][i]}.${name}`, call] as const),
+  )
+  const HALVES = ['\ud800', '\ud801', '\udbff', '\udc00', '\udfff', '\0']
+  const refused = HALVES.flatMap((half) => [half, `a${half}`, `${half}b`, `a${half}b`, `🧺${half}`])
+
+  it.each(calls)(
+    'is refused by %s if it has NUL or a lone surrogate, at any place',
+    async (_, call) => {
+      for (const key of [...refused, '\udc00\ud800']) {
+        await expect(call(key), JSON.stringify(key)).rejects.toMatchObject({
+          code: 'ERR_STAMPEDE_OPTION',
+          message: expect.stringMatching(/key: received .*without NUL and lone surrogates/),
+        })
+      }
+    },
+  )
+
+  it.each(calls)('may have every whole character: %s', async (_, call) => {
+    for (const key of ['🧺', 'ÄÖ ß 日本', ' \r\n\t', '\ufffd', '{}:*', '\ud83e\uddfa']) {
+      await (await call(key))?.release()
+    }
+  })
+
+  it.each(HALVES)('gets no prefix with NUL or a lone surrogate: %j', (half) => {
+    const prefix = `jobs${half}`
+    const error = { code: 'ERR_STAMPEDE_OPTION', message: expect.stringContaining('prefix') }
+    expect(make({ store: store(), prefix })).toThrow(expect.objectContaining(error))
+    expect(makeQuorum([store()], { prefix })).toThrow(expect.objectContaining(error))
+  })
+})

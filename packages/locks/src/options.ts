@@ -104,9 +104,15 @@ export interface QuorumConfig extends CommonConfig {
 /** A shorter lease could end before the reply to its renewal. */
 const SHORTEST_LEASE_MS = 50
 
+/**
+ * A lone surrogate has no form in UTF-8, so Redis would take two keys for one. NUL begins the
+ * variant of a key.
+ */
+const NOT_IN_KEYS = /[\0\p{Surrogate}]/u
+
 const COMMON = {
   prefix(where: string, value: unknown = ''): string {
-    if (typeof value === 'string') return value
+    if (typeof value === 'string' && !NOT_IN_KEYS.test(value)) return value
     throw optionError(where, value, "use a string such as 'jobs:'")
   },
   leaseMs: durationMs(10_000, SHORTEST_LEASE_MS),
@@ -172,8 +178,9 @@ export function readAcquireOptions(
   options: AcquireOptions | undefined,
   defaults: { readonly leaseMs: number; readonly waitMs: number },
 ): AcquirePlan {
-  if (typeof key !== 'string' || key === '') {
-    throw optionError(`${where}: key`, key, 'use a non-empty string')
+  if (typeof key !== 'string' || key === '' || NOT_IN_KEYS.test(key)) {
+    const fix = 'use a non-empty string without NUL and lone surrogates'
+    throw optionError(`${where}: key`, key, fix)
   }
   const { leaseMs } = defaults
   if (where === 'tryAcquire') {
