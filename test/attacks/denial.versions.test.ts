@@ -43,6 +43,17 @@ describeAttacks('a client', ({ open }) => {
     expect(await target.runs()).toBe(2)
   })
 
+  it('releases no waiters of any process by a status that its own header causes', async () => {
+    await using target = await open('answers with the status of X-Odd')
+    const odd = get(target.attacker, '/', 'X-Odd: 403')
+    await reached(target, 1)
+    const urls = Array.from({ length: 30 }, () => [target.attacker, target.victim]).flat()
+    const victims = await Promise.all(urls.map((url) => get(url, '/')))
+    for (const { status, body } of victims) expect([status, body]).toEqual([200, 'page'])
+    expect((await odd).status).toBe(403)
+    expect(await target.runs()).toBe(2)
+  })
+
   it('makes no later request fail after a header that made the handler throw', async () => {
     await using target = await open('formats for a language')
     const asking = (url: string, language: string) => get(url, '/', `Accept-Language: ${language}`)

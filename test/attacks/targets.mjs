@@ -33,6 +33,13 @@ export const TARGETS = {
       return { body: `for ${locale}`, headers: { 'content-language': locale } }
     },
   },
+  /** Responds with the status that a header names. The header is in no key. */
+  'answers with the status of X-Odd': {
+    async handler(req) {
+      await new Promise((resolve) => setTimeout(resolve, 150))
+      return { status: Number(req.headers['x-odd'] ?? 200), body: 'page' }
+    },
+  },
   /** Starts a session if a header says so. The header is in no key. */
   'sets a cookie for X-Start': {
     handler: (req) => ({

@@ -86,7 +86,7 @@ export class Flight {
   #previous: Previous | undefined
   #token: string | undefined
   #failedDigest: string | undefined
-  #abandoned = 0
+  #unusableRuns = 0
   #hasLookedUp = false
   /** Whether a wake-up came since the last lookup: a fill of another process ended. */
   #isWoken = false
@@ -326,9 +326,9 @@ export class Flight {
   }
 
   /** Counts a run without a usable result, and returns the count. */
-  countAbandoned(): number {
-    this.#abandoned += 1
-    return this.#abandoned
+  countUnusableRun(): number {
+    this.#unusableRuns += 1
+    return this.#unusableRuns
   }
 
   #stopIfEmpty(): void {

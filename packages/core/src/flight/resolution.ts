@@ -57,9 +57,9 @@ export type FillResult =
       readonly bornAt: number
     }
   /**
-   * The response is not storable, so each waiter runs the origin itself. If `remember` is true, the
-   * resource is the reason (a cookie, `private`), and the key becomes hit-for-miss. If it is false,
-   * the request may be the reason (429, 401), and other requests are not affected.
+   * The response is not storable. If `remember` is true, the resource is the reason (a cookie,
+   * `private`): each waiter runs the origin itself, and the key becomes hit-for-miss. If it is
+   * false, the request may be the reason (429, 401), so the next waiter leads.
    */
   | { readonly type: 'pass'; readonly reason: Detail; readonly remember: boolean }
   | { readonly type: 'failure'; readonly failure: Failure; readonly error: unknown }
