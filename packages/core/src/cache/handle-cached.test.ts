@@ -837,6 +837,77 @@ describe('a response that is not storable because of one request', () => {
   })
 })
 
+describe('a stale page whose refresh fails for one request', () => {
+  /** Requests every 25 ms, a victim every 200 ms. `end` ends each run. */
+  async function attack(
+    end: (run: Run) => void,
+    oddOf: (round: number) => string,
+    { rounds = 100, ...options }: CacheOptions<RequestView> & { rounds?: number } = {},
+  ) {
+    const cache = cacheWith({ ttlMs: 1_000, staleWhileRevalidateMs: 60_000, ...options })
+    await fill(cache, { body: 'old' })
+    await clock.advance(1_000)
+    let last: string | undefined
+    for (let round = 0; round < rounds; round++) {
+      const asked = [ask(cache, { 'x-odd': oddOf(round) })]
+      if (round % 8 === 5) asked.push(ask(cache))
+      await settled()
+      const known = runs.length
+      for (const run of runs.splice(1)) {
+        end(run)
+        runs[0] = run
+      }
+      total += known - 1
+      await Promise.all(asked.map(({ done }) => done))
+      if (asked[1] !== undefined) last = asked[1].body
+      await clock.advance(25)
+    }
+    return last
+  }
+  let total: number
+  beforeEach(() => {
+    total = 0
+  })
+  const ODD: ReadonlyArray<readonly [string, (round: number) => string]> = [
+    ['one odd header', () => 'x'],
+    ['a new odd header each time', (round) => `x${round}`],
+  ]
+  const FAILURES: ReadonlyArray<readonly [string, (run: Run) => void]> = [
+    ...[400, 401, 403, 405, 422, 429, 431, 500, 503].map(
+      (code) => [String(code), (run: Run) => run.answer({ status: code })] as const,
+    ),
+    ['an error', (run) => run.end({ type: 'failed', status: 500, error: new Error('odd') })],
+    ['an error 400', (run) => run.end({ type: 'failed', status: 400, error: new Error('odd') })],
+    ['a broken body', (run) => run.end({ type: 'not-captured', reason: 'incomplete' })],
+  ]
+  const cases = ODD.flatMap(([which, oddOf]) =>
+    FAILURES.flatMap(([what, fail]) =>
+      (['background', 'foreground'] as const).map(
+        (revalidate) => [which, what, revalidate, oddOf, fail] as const,
+      ),
+    ),
+  )
+  it.each(cases)('is renewed in spite of a client with %s and %s, in the %s', async (...one) => {
+    const [, , revalidate, oddOf, fail] = one
+    const end = (run: Run) =>
+      run.request.headers['x-odd'] ? fail(run) : run.answer({ body: 'new' })
+    expect(await attack(end, oddOf, { revalidate })).toBe('new')
+    expect(total).toBeLessThanOrEqual(6)
+  })
+
+  it.each(FAILURES)(
+    'is refreshed at most twice a second while all requests get %s',
+    async (_, fail) => {
+      for (const [, oddOf] of ODD) {
+        start()
+        total = 0
+        expect(await attack(fail, oddOf, { rounds: 200 })).toBe('old')
+        expect(total).toBeLessThanOrEqual(11)
+      }
+    },
+  )
+})
+
 describe('Cache-Control of a request', () => {
   const respectful = (options: CacheOptions<RequestView> = {}) =>
     cacheWith({ requestDirectives: 'respect', ...options })

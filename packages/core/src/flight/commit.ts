@@ -13,7 +13,7 @@ import type { Flight } from './flight.ts'
 import { releaseLease, trySend } from './release-lease.ts'
 import type { FillResult, LeasedFill, Resolution, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
-import { shareFailure } from './shared-failure.ts'
+import { delayRefresh, shareFailure } from './shared-failure.ts'
 import { emitEnd } from './traced-fill.ts'
 
 /**
@@ -67,6 +67,7 @@ export async function commit(
       const send = () => rt.store.fail(grant, failure, rt.failureBackoffMs, awaited)
       // A failed early refresh is not recorded: the entry is still fresh.
       const isFresh = previous && freshnessAt(previous, rt.clock.now()) === 'fresh'
+      if (!isFresh) delayRefresh(rt, key, failure.like)
       const leaseEnded = isFresh ? releaseLease(rt, grant) : trySend(rt, grant, 'fail', send)
       const usable = stillValid(rt, key, since, previous)
       const retryAfterMs = rt.failureBackoffMs
@@ -105,10 +106,10 @@ function resolveNotStorable(
   { since, previous }: Pick<LeasedFill, 'since' | 'previous'>,
 ): Shared {
   const { key, isHitForMiss } = flight
-  const { reason, remember } = result
+  const { reason, remember, like } = result
   emitEnd(rt, flight, { type: 'fill.passed', reason })
+  if (!remember) delayRefresh(rt, key, like)
   if (flight.waiters.size > 0 && mayConcernOneRequest(result, previous)) {
-    delayRefresh(rt, key)
     if (flight.countUnusableRun() < MOST_UNUSABLE_RUNS) return 'again'
   }
   // After a response that cannot be shared, the next request may take the lease at once. After two
@@ -140,22 +141,13 @@ function mayConcernOneRequest(
 function resolveAbandoned(
   rt: Runtime,
   flight: Flight,
-  { clientLeft }: Extract<FillResult, { type: 'abandoned' }>,
+  { clientLeft, like }: Extract<FillResult, { type: 'abandoned' }>,
 ): Shared {
   if (clientLeft) return 'again'
-  delayRefresh(rt, flight.key)
+  delayRefresh(rt, flight.key, like)
   return flight.countUnusableRun() < MOST_UNUSABLE_RUNS
     ? 'again'
     : { type: 'pass', reason: 'abandoned' }
-}
-
-/**
- * After a refresh without a result, this process starts no other refresh of the key for
- * `failureBackoffMs`. Without this pause, each request would start one.
- */
-export function delayRefresh(rt: Runtime, key: string): void {
-  const item = rt.l1.get(key)
-  if (item?.type === 'copy') item.nextLookupAt = rt.clock.now() + rt.failureBackoffMs
 }
 
 /** Writes a new entry, or a confirmed one (304) with its new fields and lifetimes. */
@@ -315,7 +307,7 @@ export function shareInProcess(
   if (result.type === 'abandoned') return resolveAbandoned(rt, flight, result)
   const { failure, error } = result
   emitEnd(rt, flight, { type: 'fill.failed', failure, error })
-  delayRefresh(rt, key)
+  delayRefresh(rt, key, failure.like)
   const usable = stillValid(rt, key, since, previous)
   const retryAfterMs = rt.failureBackoffMs
   return shareFailure(flight, {

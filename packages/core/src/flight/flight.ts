@@ -321,7 +321,7 @@ export class Flight {
   }
 
   /** Call this when a run has failed, with the digest of its request. */
-  setFailedDigest(digest: string): void {
+  setFailedDigest(digest: string | undefined): void {
     this.#failedDigest = digest
   }
 
