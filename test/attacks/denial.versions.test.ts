@@ -43,6 +43,39 @@ describeAttacks('a client', ({ open }) => {
     expect(await target.runs()).toBe(2)
   })
 
+  it('releases no waiters of any process by a status that its own header causes', async () => {
+    await using target = await open('answers with the status of X-Odd')
+    const odd = get(target.attacker, '/', 'X-Odd: 403')
+    await reached(target, 1)
+    const urls = Array.from({ length: 30 }, () => [target.attacker, target.victim]).flat()
+    const victims = await Promise.all(urls.map((url) => get(url, '/')))
+    for (const { status, body } of victims) expect([status, body]).toEqual([200, 'page'])
+    expect((await odd).status).toBe(403)
+    expect(await target.runs()).toBe(2)
+  })
+
+  it.each([
+    ['503', () => ''],
+    ['429', (round: number) => ` ${round}`],
+  ])('pins no stale page by refreshes that fail with %s', async (odd, suffix) => {
+    await using target = await open('fails for X-Odd')
+    const { body: old } = await get(target.victim, '/')
+    await target.stored()
+    await get(target.attacker, '/')
+    await after(300)
+    const staleAt = performance.now()
+    let page = old
+    for (let round = 0; page === old; round++) {
+      await get(target.attacker, '/', `X-Odd: ${odd}${suffix(round)}`)
+      await after(20)
+      if (round % 8 === 7) page = (await get(target.victim, '/')).body
+      expect(performance.now() - staleAt).toBeLessThan(5_000)
+      expect(round).toBeLessThan(100)
+    }
+    const seconds = (performance.now() - staleAt) / 1_000
+    expect(await target.runs()).toBeLessThanOrEqual(4 + 4 * seconds)
+  })
+
   it('makes no later request fail after a header that made the handler throw', async () => {
     await using target = await open('formats for a language')
     const asking = (url: string, language: string) => get(url, '/', `Accept-Language: ${language}`)

@@ -33,6 +33,24 @@ export const TARGETS = {
       return { body: `for ${locale}`, headers: { 'content-language': locale } }
     },
   },
+  /** Responds with the status that a header names. The header is in no key. */
+  'answers with the status of X-Odd': {
+    async handler(req) {
+      await new Promise((resolve) => setTimeout(resolve, 150))
+      return { status: Number(req.headers['x-odd'] ?? 200), body: 'page' }
+    },
+  },
+  /** Is stale after 300 ms. For a request with X-Odd it fails with that status, or throws. */
+  'fails for X-Odd': {
+    options: { ttlMs: 300, staleWhileRevalidateMs: 60_000 },
+    handler(req) {
+      const odd = req.headers['x-odd']
+      if (odd === undefined) return { body: `page ${performance.now()}` }
+      const status = Number(String(odd).split(' ')[0])
+      if (Number.isNaN(status)) throw new Error('odd')
+      return { status }
+    },
+  },
   /** Starts a session if a header says so. The header is in no key. */
   'sets a cookie for X-Start': {
     handler: (req) => ({

@@ -181,6 +181,7 @@ function createRuntime(options: StampedeOptions | undefined): Runtime {
     keeper: new LeaseKeeper(store, clock),
     flights: new Map(),
     originSlots: new OriginSlots(config.originConcurrency),
+    seenDigests: new Set(),
     closed: false,
   }
   idempotencyConfigs.set(rt, idempotency)

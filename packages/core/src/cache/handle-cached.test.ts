@@ -744,8 +744,11 @@ describe('a failing origin', () => {
     const all = [ask(cache), ask(cache)]
     await settled()
     runs[0]?.end({ type: 'failed', status: 404, error: new Error('no such product') })
+    await settled()
+    expect(runs).toHaveLength(2)
+    runs[1]?.answer()
     await Promise.all(all.map(({ done }) => done))
-    expect(all[1]?.by).toBe('bypass')
+    expect(all[1]?.by).toBe('app')
   })
 
   it('causes a 504 for waiters if the handler hangs, while the first client keeps waiting', async () => {
@@ -758,6 +761,151 @@ describe('a failing origin', () => {
     await all[0]?.done
     expect(all[0]).toMatchObject({ by: 'app', body: 'late' })
   })
+})
+
+describe('a response that is not storable because of one request', () => {
+  const throwing: CacheOptions<RequestView> = {
+    tags: () => {
+      if (runs.length === 1) throw new Error('no tags')
+      return []
+    },
+  }
+  const cases: ReadonlyArray<
+    readonly [string, CacheOptions<RequestView>, Partial<RequestView>, (run: Run) => void]
+  > = [
+    ['a throwing `tags` option', throwing, {}, (run) => run.answer()],
+    [
+      'a redirect to its own key',
+      {},
+      { target: '/a?b=1&a=2' },
+      (run) => run.answer({ status: 301, headers: { location: '/a?a=2&b=1' } }),
+    ],
+    [
+      'a thrown error with status 400',
+      {},
+      {},
+      (run) => run.end({ type: 'failed', status: 400, error: new Error('odd') }),
+    ],
+    ['a status for which it is not stored', {}, {}, (run) => run.answer({ status: 302 })],
+  ]
+  it.each(cases)(
+    'lets the next waiter lead for all others after %s',
+    async (_, options, odd, end) => {
+      const cache = cacheWith(options)
+      const first = ask(cache, { 'x-odd': '1' }, { target: '/a?a=2&b=1', ...odd })
+      const waiting = Array.from({ length: 60 }, () => ask(cache, {}, { target: '/a?a=2&b=1' }))
+      await settled()
+      expect(runs).toHaveLength(1)
+      if (runs[0] !== undefined) end(runs[0])
+      await first.done
+      await settled()
+      expect(runs).toHaveLength(2)
+      runs[1]?.answer({ body: 'page' })
+      await Promise.all(waiting.map(({ done }) => done))
+      expect(new Set(waiting.map(({ body }) => body))).toEqual(new Set(['page']))
+      expect(runs).toHaveLength(2)
+    },
+  )
+
+  it.each([
+    ['403', false],
+    ['404', true],
+  ])('lets all waiters run the handler after three runs with %s', async (code, isHitForMiss) => {
+    const cache = cacheWith()
+    const all = Array.from({ length: 61 }, () => ask(cache))
+    for (let run = 0; run < 3; run++) {
+      await settled()
+      expect(runs).toHaveLength(run + 1)
+      runs[run]?.answer({ status: Number(code) })
+    }
+    await Promise.all(all.map(({ done }) => done))
+    expect(all.filter(({ by }) => by === 'bypass')).toHaveLength(58)
+    const [next, other] = [ask(cache), ask(cache)]
+    await settled()
+    expect(other.by).toBe(isHitForMiss ? 'bypass' : undefined)
+    runs[3]?.answer()
+    await Promise.all([next.done, other.done])
+  })
+
+  it('lets all waiters run the handler at once after a private response', async () => {
+    const cache = cacheWith()
+    const all = Array.from({ length: 61 }, () => ask(cache))
+    await settled()
+    runs[0]?.answer({ headers: { 'cache-control': 'private' } })
+    await Promise.all(all.map(({ done }) => done))
+    expect(all.filter(({ by }) => by === 'bypass')).toHaveLength(60)
+  })
+})
+
+describe('a stale page whose refresh fails for one request', () => {
+  /** Requests every 25 ms, a victim every 200 ms. `end` ends each run. */
+  async function attack(
+    end: (run: Run) => void,
+    oddOf: (round: number) => string,
+    { rounds = 100, ...options }: CacheOptions<RequestView> & { rounds?: number } = {},
+  ) {
+    const cache = cacheWith({ ttlMs: 1_000, staleWhileRevalidateMs: 60_000, ...options })
+    await fill(cache, { body: 'old' })
+    await clock.advance(1_000)
+    let last: string | undefined
+    for (let round = 0; round < rounds; round++) {
+      const asked = [ask(cache, { 'x-odd': oddOf(round) })]
+      if (round % 8 === 5) asked.push(ask(cache))
+      await settled()
+      const known = runs.length
+      for (const run of runs.splice(1)) {
+        end(run)
+        runs[0] = run
+      }
+      total += known - 1
+      await Promise.all(asked.map(({ done }) => done))
+      if (asked[1] !== undefined) last = asked[1].body
+      await clock.advance(25)
+    }
+    return last
+  }
+  let total: number
+  beforeEach(() => {
+    total = 0
+  })
+  const ODD: ReadonlyArray<readonly [string, (round: number) => string]> = [
+    ['one odd header', () => 'x'],
+    ['a new odd header each time', (round) => `x${round}`],
+  ]
+  const FAILURES: ReadonlyArray<readonly [string, (run: Run) => void]> = [
+    ...[400, 401, 403, 405, 422, 429, 431, 500, 503].map(
+      (code) => [String(code), (run: Run) => run.answer({ status: code })] as const,
+    ),
+    ['an error', (run) => run.end({ type: 'failed', status: 500, error: new Error('odd') })],
+    ['an error 400', (run) => run.end({ type: 'failed', status: 400, error: new Error('odd') })],
+    ['a broken body', (run) => run.end({ type: 'not-captured', reason: 'incomplete' })],
+  ]
+  const cases = ODD.flatMap(([which, oddOf]) =>
+    FAILURES.flatMap(([what, fail]) =>
+      (['background', 'foreground'] as const).map(
+        (revalidate) => [which, what, revalidate, oddOf, fail] as const,
+      ),
+    ),
+  )
+  it.each(cases)('is renewed in spite of a client with %s and %s, in the %s', async (...one) => {
+    const [, , revalidate, oddOf, fail] = one
+    const end = (run: Run) =>
+      run.request.headers['x-odd'] ? fail(run) : run.answer({ body: 'new' })
+    expect(await attack(end, oddOf, { revalidate })).toBe('new')
+    expect(total).toBeLessThanOrEqual(6)
+  })
+
+  it.each(FAILURES)(
+    'is refreshed at most twice a second while all requests get %s',
+    async (_, fail) => {
+      for (const [, oddOf] of ODD) {
+        start()
+        total = 0
+        expect(await attack(fail, oddOf, { rounds: 200 })).toBe('old')
+        expect(total).toBeLessThanOrEqual(11)
+      }
+    },
+  )
 })
 
 describe('Cache-Control of a request', () => {

@@ -327,7 +327,7 @@ describe('fields such as X-Forwarded-Host, in which a client claims a URL', () =
   })
 
   it.each([
-    ['forwarded', 'host=evil.test'],
+    ['forwarded', 'not parsed'],
     ['x-forwarded-server', 'evil.test'],
     ['x-forwarded-uri', '/evil'],
     ['x-forwarded-context', '/evil'],
@@ -342,6 +342,99 @@ describe('fields such as X-Forwarded-Host, in which a client claims a URL', () =
     expect(claim({ [name]: value })).toBe(
       `${key('/a')}\u0000f${name.length}:${name}${value.length}:${value}`,
     )
+  })
+
+  const ADDRESSES = [
+    '192.0.2.43',
+    '192.0.2.43:4711',
+    '"192.0.2.43:4711"',
+    '"[2001:db8::17]"',
+    '"[2001:db8::17]:4711"',
+    'unknown',
+    '_gazonk',
+    '"_a, _b"',
+  ]
+  const hopsOf = (address: string) => [
+    `for=${address}`,
+    `For=${address}; By=203.0.113.60`,
+    `by=${address};for=_x`,
+    `for=${address}, for="[::1]"`,
+    `for=_x\t,\tFOR=${address};by=_y`,
+    `for=${address};host=example.com`,
+    `for=${address};host=example.com;proto=https, for=10.0.0.1`,
+    `proto=https;for=${address},for=_x;host=example.com`,
+  ]
+  it.each(ADDRESSES.flatMap(hopsOf))(
+    'make one key for all clients and no variant, if Forwarded has only addresses: %s',
+    (forwarded) => {
+      const https = { scheme: 'https', host: 'example.com' }
+      expect(claim({ forwarded }, https)).toBe(claim({}, https))
+    },
+  )
+
+  it.each(['host=a.test', 'HOST=example.com', 'host="example.com"', 'proto=http', 'ext=1'])(
+    'make one key for all clients behind a proxy that sends Forwarded with %s',
+    (own) => {
+      const sent = ADDRESSES.map((address) => claim({ forwarded: `for=${address};${own},for=_x` }))
+      expect(new Set(sent).size).toBe(1)
+      expect(sent[0]).not.toBe(key('/a'))
+    },
+  )
+
+  const EVIL = [
+    'host=evil',
+    'HOST="evil"',
+    'Host = evil',
+    'proto=http',
+    'proto="https"',
+    'secret=1',
+    'host=example.com.evil',
+    'host="example.com',
+    'for="_x;host=evil"',
+    'for="_x, host=evil"',
+    'for="_x\\";host=evil"',
+    'for=_x host=evil',
+    'for=_x;host=evil;host=example.com',
+    'for=_x;host=example.com;host=evil',
+    'host=',
+    'evil',
+  ]
+  const placed = EVIL.flatMap((evil) => [
+    evil,
+    `for=_x, ${evil}`,
+    `${evil}, for=_x`,
+    `for=_x;${evil}`,
+    `host=example.com, ${evil}`,
+    `host=example.com;${evil}, for=_x`,
+  ])
+  it.each(placed)(
+    'make a key of its own of another host, scheme or text in Forwarded: %s',
+    (own) => {
+      const https = { scheme: 'https', host: 'example.com' }
+      expect(claim({ forwarded: own }, https)).not.toBe(claim({}, https))
+      for (const other of placed) {
+        if (other === own) continue
+        const isShared = claim({ forwarded: other }, https) === claim({ forwarded: own }, https)
+        // Only text of `for` may differ, and it contains nothing that reads as a parameter.
+        if (isShared)
+          expect([own.replaceAll('for=_x;', ''), own]).toContain(other.replaceAll('for=_x;', ''))
+      }
+    },
+  )
+
+  it('make different keys of the hops in another order', () => {
+    const orders = [
+      'host=evil, for=_x',
+      'for=_x, host=evil',
+      'host=evil',
+      'host=evil, host=example.com',
+    ]
+    expect(new Set(orders.map((forwarded) => claim({ forwarded }))).size).toBe(orders.length)
+  })
+
+  it('joins the lines of Forwarded', () => {
+    const request = view('/a', { headers: { forwarded: ['for=_x', 'host=evil'] } })
+    expect(keyOf(request)).toBe(claim({ forwarded: 'for=_x, host=evil' }))
   })
 
   it('do not hide a path that a middleware has rewritten, which makes a variant of the URL', () => {

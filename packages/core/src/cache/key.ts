@@ -109,9 +109,36 @@ function addressPart({ scheme, host, headers }: RequestView): string {
     if (value === undefined) continue
     const isHost = name === 'x-forwarded-host' && value === host.toLowerCase()
     const isScheme = name === 'x-forwarded-proto' && value === 'https' && scheme === value
-    if (!isHost && !isScheme) part += headerPart(name, value)
+    if (name === 'forwarded') part += forwardedPart(value, host.toLowerCase(), scheme)
+    else if (!isHost && !isScheme) part += headerPart(name, value)
   }
   return part
+}
+
+/** One parameter of `Forwarded`, and the end of it. Proxies send ports and IPv6 without quotes. */
+const PARAMETER =
+  /[ \t]*([\w!#$%&'*+.^`|~-]+)=("(?:[^"\\]|\\.)*"|[\w!#$%&'*+.^`|~:[\]-]*)[ \t]*([;,]|$)/y
+
+/**
+ * `Forwarded` (RFC 7239) without `for` and `by`, which differ for each client. It is left out if
+ * the rest names the known host and scheme. Handlers may read any hop, so if one has another host,
+ * all hops are in the key. A field that does not parse is in the key as a whole.
+ */
+function forwardedPart(value: string, host: string, scheme: string): string {
+  const same = scheme === 'https' ? [`host=${host}`, 'proto=https'] : [`host=${host}`]
+  let rest = ''
+  let isSame = true
+  PARAMETER.lastIndex = 0
+  do {
+    const [found, name = '', text = '', end] = PARAMETER.exec(value) ?? []
+    if (found === undefined) return headerPart('forwarded', value)
+    // A handler that does not know quotes may find another parameter in a quoted value.
+    const isDropped = /^(for|by)$/i.test(name) && !/[=;\\]/.test(text)
+    if (!isDropped) rest += field(`${name}=${text}`)
+    isSame &&= isDropped || same.includes(`${name}=${text}`)
+    if (end === ',') rest += ','
+  } while (PARAMETER.lastIndex < value.length)
+  return isSame ? '' : headerPart('forwarded, parsed', rest)
 }
 
 /** The URL that the handler sees, if the app rewrote it, as for a language prefix. */

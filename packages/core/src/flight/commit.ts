@@ -13,7 +13,7 @@ import type { Flight } from './flight.ts'
 import { releaseLease, trySend } from './release-lease.ts'
 import type { FillResult, LeasedFill, Resolution, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
-import { shareFailure } from './shared-failure.ts'
+import { delayRefresh, shareFailure } from './shared-failure.ts'
 import { emitEnd } from './traced-fill.ts'
 
 /**
@@ -33,7 +33,7 @@ export const LEASE_INTERVAL_MS = 100
 /**
  * After this many runs of one flight without a usable result, every waiter runs the handler itself.
  */
-const MOST_ABANDONED = 3
+const MOST_UNUSABLE_RUNS = 3
 
 /** A result with an entry, which is new or was confirmed by the origin (304). */
 type EntryResult = Extract<FillResult, { type: 'store' | 'not-modified' }>
@@ -51,10 +51,15 @@ export async function commit(
     case 'store':
     case 'not-modified':
       return commitEntry(rt, flight, leased, result, startedAt)
-    case 'pass':
-      if (result.remember) void trySend(rt, grant, 'pass', () => rt.store.pass(grant, rt.passMs))
-      else void releaseLease(rt, grant)
-      return resolveNotStorable(rt, flight, result, since)
+    case 'pass': {
+      const shared = resolveNotStorable(rt, flight, result, leased)
+      const isHitForMiss = result.remember && shared !== 'again'
+      const leaseEnded = isHitForMiss
+        ? trySend(rt, grant, 'pass', () => rt.store.pass(grant, rt.passMs))
+        : releaseLease(rt, grant)
+      if (shared === 'again') await leaseEnded
+      return shared
+    }
     case 'failure': {
       const { failure, error } = result
       emitEnd(rt, flight, { type: 'fill.failed', failure, error })
@@ -62,6 +67,7 @@ export async function commit(
       const send = () => rt.store.fail(grant, failure, rt.failureBackoffMs, awaited)
       // A failed early refresh is not recorded: the entry is still fresh.
       const isFresh = previous && freshnessAt(previous, rt.clock.now()) === 'fresh'
+      if (!isFresh) delayRefresh(rt, key, failure.like)
       const leaseEnded = isFresh ? releaseLease(rt, grant) : trySend(rt, grant, 'fail', send)
       const usable = stillValid(rt, key, since, previous)
       const retryAfterMs = rt.failureBackoffMs
@@ -89,19 +95,39 @@ function isAwaited(rt: Runtime, { waiters, servedMeanwhile }: Flight): boolean {
   return servedMeanwhile !== undefined && freshnessAt(servedMeanwhile, rt.clock.now()) === 'stale'
 }
 
+/**
+ * Ends a run whose response is not storable. The reason may be the request of the leader, such as
+ * an odd header. Then waiters look up again, as after a run without a usable result.
+ */
 function resolveNotStorable(
   rt: Runtime,
   flight: Flight,
-  { reason, remember }: Extract<FillResult, { type: 'pass' }>,
-  since: number,
-): Resolution {
+  result: Extract<FillResult, { type: 'pass' }>,
+  { since, previous }: Pick<LeasedFill, 'since' | 'previous'>,
+): Shared {
   const { key, isHitForMiss } = flight
+  const { reason, remember, like } = result
   emitEnd(rt, flight, { type: 'fill.passed', reason })
+  if (!remember) delayRefresh(rt, key, like)
+  if (flight.waiters.size > 0 && mayConcernOneRequest(result, previous)) {
+    if (flight.countUnusableRun() < MOST_UNUSABLE_RUNS) return 'again'
+  }
   // After a response that cannot be shared, the next request may take the lease at once. After two
   // in a row, this process waits between its requests for the lease.
   const delayMs = isHitForMiss ? LEASE_INTERVAL_MS : 0
   if (remember) rt.l1.put(key, newMarker(rt.clock.now(), rt.passMs, delayMs), since)
   return { type: 'pass', reason }
+}
+
+/**
+ * A status such as 404 concerns the resource, but an odd header may be its reason too. If there is
+ * an entry, it is dropped at once, because a page that is gone must not be served.
+ */
+function mayConcernOneRequest(
+  { reason, remember }: Extract<FillResult, { type: 'pass' }>,
+  previous: HeldEntry | undefined,
+): boolean {
+  return !remember || (reason === 'status' && previous === undefined)
 }
 
 /**
@@ -115,20 +141,13 @@ function resolveNotStorable(
 function resolveAbandoned(
   rt: Runtime,
   flight: Flight,
-  { clientLeft }: Extract<FillResult, { type: 'abandoned' }>,
+  { clientLeft, like }: Extract<FillResult, { type: 'abandoned' }>,
 ): Shared {
   if (clientLeft) return 'again'
-  delayRefresh(rt, flight.key)
-  return flight.countAbandoned() < MOST_ABANDONED ? 'again' : { type: 'pass', reason: 'abandoned' }
-}
-
-/**
- * After a refresh without a result, this process starts no other refresh of the key for
- * `failureBackoffMs`. Without this pause, each request would start one.
- */
-export function delayRefresh(rt: Runtime, key: string): void {
-  const item = rt.l1.get(key)
-  if (item?.type === 'copy') item.nextLookupAt = rt.clock.now() + rt.failureBackoffMs
+  delayRefresh(rt, flight.key, like)
+  return flight.countUnusableRun() < MOST_UNUSABLE_RUNS
+    ? 'again'
+    : { type: 'pass', reason: 'abandoned' }
 }
 
 /** Writes a new entry, or a confirmed one (304) with its new fields and lifetimes. */
@@ -287,11 +306,11 @@ export function shareInProcess(
     const tookMs = smoothedDurationMs(result, previous, fillingSince)
     return keepInL1Only(rt, flight, withOwnMemory(result, tookMs), since, fillingSince)
   }
-  if (result.type === 'pass') return resolveNotStorable(rt, flight, result, since)
+  if (result.type === 'pass') return resolveNotStorable(rt, flight, result, { since, previous })
   if (result.type === 'abandoned') return resolveAbandoned(rt, flight, result)
   const { failure, error } = result
   emitEnd(rt, flight, { type: 'fill.failed', failure, error })
-  delayRefresh(rt, key)
+  delayRefresh(rt, key, failure.like)
   const usable = stillValid(rt, key, since, previous)
   const retryAfterMs = rt.failureBackoffMs
   return shareFailure(flight, {

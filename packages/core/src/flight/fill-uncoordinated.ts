@@ -2,13 +2,13 @@
 // processes ended without a usable result. The origin runs once per key and process. At most
 // `originConcurrency` of these runs happen at a time.
 
-import { delayRefresh, shareInProcess } from './commit.ts'
+import { shareInProcess } from './commit.ts'
 import { chooseRunner, fill } from './fill.ts'
 import type { Flight } from './flight.ts'
 import type { FreeSlot } from './origin-slots.ts'
 import type { Caller, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
-import { withDigest } from './shared-failure.ts'
+import { delayRefresh, withDigest } from './shared-failure.ts'
 import { previousInL1, serveLate, withSoftTimeout } from './soft-timeout.ts'
 import { isFillTraced, noteResult, traceFill } from './traced-fill.ts'
 

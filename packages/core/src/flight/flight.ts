@@ -86,7 +86,7 @@ export class Flight {
   #previous: Previous | undefined
   #token: string | undefined
   #failedDigest: string | undefined
-  #abandoned = 0
+  #unusableRuns = 0
   #hasLookedUp = false
   /** Whether a wake-up came since the last lookup: a fill of another process ended. */
   #isWoken = false
@@ -321,14 +321,14 @@ export class Flight {
   }
 
   /** Call this when a run has failed, with the digest of its request. */
-  setFailedDigest(digest: string): void {
+  setFailedDigest(digest: string | undefined): void {
     this.#failedDigest = digest
   }
 
   /** Counts a run without a usable result, and returns the count. */
-  countAbandoned(): number {
-    this.#abandoned += 1
-    return this.#abandoned
+  countUnusableRun(): number {
+    this.#unusableRuns += 1
+    return this.#unusableRuns
   }
 
   #stopIfEmpty(): void {

@@ -11,7 +11,7 @@ import { lookupTracing } from '../tracing.ts'
 import type { Flight } from './flight.ts'
 import { forget } from './hints.ts'
 import { releaseUnusedLease } from './release-lease.ts'
-import type { ReadEntry } from './resolution.ts'
+import type { Caller, ReadEntry } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
 import { traceRead } from './traced-lookup.ts'
 
@@ -57,13 +57,17 @@ export type FoundAs<S extends Found['status']> = Extract<Found, { status: S }> &
  * Sends lookups until a reply is not outdated. If a repeated lookup fails, the lease from the
  * earlier reply is released.
  */
-export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup> {
+export async function lookupOrLease(
+  rt: Runtime,
+  flight: Flight,
+  refresher?: Caller | undefined,
+): Promise<Lookup> {
   let granted: Grant | undefined
   for (;;) {
     const early = flight.beginLookup(rt)
     const since = rt.l1.sequence()
     try {
-      const found = await sendLookup(rt, flight.key, termsOf(flight, early), early)
+      const found = await sendLookup(rt, flight.key, termsOf(flight, early, refresher), early)
       granted = 'grant' in found ? found.grant : undefined
       // A wake-up or purge came before the reply, which may therefore be outdated. A second lookup
       // with the same token gets the same lease, if this process still holds it. For an early
@@ -83,9 +87,12 @@ export async function lookupOrLease(rt: Runtime, flight: Flight): Promise<Lookup
 /** The parameters of a lookup, except those that describe the copy in this process. */
 type LookupTerms = Pick<LookupRequest, 'token' | 'leaseMs' | 'early' | 'like'>
 
-function termsOf(flight: Flight, early: HeldEntry | undefined): LookupTerms {
-  const { token, policy, failedDigest } = flight
-  const like = failedDigest && flight.waiters.first()?.caller.requestDigest?.()
+function termsOf(
+  { token, policy, failedDigest, waiters }: Flight,
+  early: HeldEntry | undefined,
+  refresher: Caller | undefined,
+): LookupTerms {
+  const like = failedDigest && (waiters.first()?.caller ?? refresher)?.requestDigest?.()
   return { token, leaseMs: policy.leaseMs, early: early !== undefined, like }
 }
 
@@ -226,8 +233,9 @@ function promote(rt: Runtime, key: string, held: HeldEntry, found: Found, since:
   const item = rt.l1.get(key)
   const isSameEntry = item?.type === 'copy' && item.held.fence === held.fence
   const begunAt = isSameEntry ? item.begunAt : undefined
-  const nextLookupAt = rt.clock.now() + delayMs
-  rt.l1.put(key, newCopy(held, begunAt, nextLookupAt), since)
+  const copy = newCopy(held, begunAt, rt.clock.now() + delayMs)
+  if (found.status === 'failed') copy.failedDigest = found.failure.like
+  rt.l1.put(key, copy, since)
 }
 
 /** The entry in a frame. Undefined if it cannot be parsed, or if its type does not fit the key. */

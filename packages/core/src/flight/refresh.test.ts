@@ -24,6 +24,7 @@ import { type FaultyStore, Gate, refuse, sharedStores } from '../testing/store-d
 import type { Policy } from './policy.ts'
 import type { FillResult } from './resolution.ts'
 import { resolve } from './resolve.ts'
+import { mayLeadInstead } from './shared-failure.ts'
 
 const EARLY = { ttlMs: 10_000, jitter: 0, earlyRefresh: 1 }
 /** The duration of one run. The refresh counts at most a twentieth of the lifetime as duration. */
@@ -633,3 +634,14 @@ function lcg(seed: number): () => number {
     return state / 2 ** 32
   }
 }
+
+describe('digests of requests that were served stale', () => {
+  it('are forgotten when there are too many', () => {
+    const rt = runtimeOf(create('a'))
+    const { caller } = scripted()
+    for (let i = 0; i < 10_000; i++) {
+      expect(mayLeadInstead(rt, { ...caller, requestDigest: () => `d${i}` }, 'failed')).toBe(false)
+    }
+    expect(rt.seenDigests.size).toBeLessThanOrEqual(4_096)
+  })
+})

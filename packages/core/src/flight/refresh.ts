@@ -3,7 +3,6 @@
 
 import { startsEarlyRefresh } from '../entry/early-refresh.ts'
 import type { HeldEntry } from '../entry/entry.ts'
-import { delayRefresh } from './commit.ts'
 import { fillAndCommit } from './fill.ts'
 import type { Flight } from './flight.ts'
 import type { FoundAs } from './lookup-or-lease.ts'
@@ -31,14 +30,12 @@ export async function serveStale(
     void releaseUnusedLease(rt, flight, grant)
     return stale
   }
-  const shared = await fillAndCommit(
+  return fillAndCommit(
     rt,
     flight,
     { grant, since, previous: held, reason: 'stale' },
     { caller, leader, servedMeanwhile: held },
   )
-  if (shared !== 'again' && shared.type !== 'hit') delayRefresh(rt, flight.key)
-  return shared
 }
 
 /**

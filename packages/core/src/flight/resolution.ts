@@ -57,17 +57,23 @@ export type FillResult =
       readonly bornAt: number
     }
   /**
-   * The response is not storable, so each waiter runs the origin itself. If `remember` is true, the
-   * resource is the reason (a cookie, `private`), and the key becomes hit-for-miss. If it is false,
-   * the request may be the reason (429, 401), and other requests are not affected.
+   * The response is not storable. If `remember` is true, the resource is the reason (a cookie,
+   * `private`): each waiter runs the origin itself, and the key becomes hit-for-miss. If it is
+   * false, the request may be the reason (429, 401), so the next waiter leads. `like` is the digest
+   * of that request, unless an unlike request has failed before.
    */
-  | { readonly type: 'pass'; readonly reason: Detail; readonly remember: boolean }
+  | {
+      readonly type: 'pass'
+      readonly reason: Detail
+      readonly remember: boolean
+      readonly like?: string
+    }
   | { readonly type: 'failure'; readonly failure: Failure; readonly error: unknown }
   /**
    * The run has no usable result, but the origin may work, so the next waiter leads. `clientLeft`:
    * the client of this run left, and many handlers abort their work then.
    */
-  | { readonly type: 'abandoned'; readonly clientLeft?: true }
+  | { readonly type: 'abandoned'; readonly clientLeft?: true; readonly like?: string }
 
 /** One request or getOrSet call. Its `lead` and `refresh` never reject. */
 export interface Caller {

@@ -17,7 +17,7 @@ import { delayEarlyRefresh, refreshEarly, serveStale, startsRefresh } from './re
 import { releaseUnusedLease } from './release-lease.ts'
 import type { Caller, Resolution, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
-import { serveFailed } from './shared-failure.ts'
+import { mayLeadInstead, serveFailed } from './shared-failure.ts'
 import { lateResolution, previousInL1 } from './soft-timeout.ts'
 import { traceLookup } from './traced-lookup.ts'
 import { waitForHolder } from './wait.ts'
@@ -72,12 +72,16 @@ function fromL1(
         startEarlyRefresh(rt, key, policy, held, caller)
       }
       return { type: 'hit', held, stale: false, from: 'l1' }
-    case 'stale':
-      if (now >= item.nextLookupAt && !rt.flights.has(key)) {
-        if (policy.revalidate === 'foreground') return undefined
-        start(rt, new Flight(key, policy), caller)
+    case 'stale': {
+      const isDue = now >= item.nextLookupAt
+      if ((isDue || mayLeadInstead(rt, caller, item.failedDigest)) && !rt.flights.has(key)) {
+        const flight = new Flight(key, policy)
+        if (!isDue) flight.setFailedDigest(item.failedDigest)
+        if (policy.revalidate === 'foreground') return startWith(rt, flight, caller)
+        start(rt, flight, caller)
       }
       return { type: 'hit', held, stale: true, from: 'l1' }
+    }
     default:
       return undefined
   }
@@ -201,7 +205,7 @@ async function lookUpAndAct(
   // past its stale window only to the process that gets the lease. All other processes drop the
   // copy.
   flight.keepPrevious(previousInL1(rt, flight.key) ?? flight.previous)
-  const { found, early, since } = await lookupOrLease(rt, flight)
+  const { found, early, since } = await lookupOrLease(rt, flight, refresher)
   if (found === undefined) return withoutStore(rt, flight, early, refresher)
   if (flight.isOutdated) return discardLookup(rt, flight, found, early)
   const isWoken = flight.takeWakeUp()

@@ -22,6 +22,8 @@ export interface Runtime {
   readonly flights: Map<string, Flight>
   /** Concurrency slots, for runs without a lease. */
   readonly originSlots: OriginSlots
+  /** Recent digests of requests that were served stale after another request's refresh failed. */
+  readonly seenDigests: Set<string>
   readonly events: Events
   readonly counts: Counts
   readonly clock: Clock

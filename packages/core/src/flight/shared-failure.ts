@@ -10,13 +10,46 @@ import type { Runtime } from './runtime.ts'
 
 type Failed = Extract<Resolution, { type: 'failed' }>
 
-/** Adds the digest of the request to its failure, unless an unlike request has failed before. */
+/** Adds the digest of the request to a run that failed, unless an unlike request failed before. */
 export function withDigest(flight: Flight, caller: Caller, result: FillResult): FillResult {
-  if (result.type !== 'failure') return result
+  if ('entry' in result || (result.type === 'pass' && result.remember)) return result
   const like = caller.requestDigest?.()
   const isConfirmed = flight.failedDigest !== undefined && flight.failedDigest !== like
   if (like === undefined || isConfirmed) return result
+  if (result.type !== 'failure') return { ...result, like }
   return { ...result, failure: { ...result.failure, like } }
+}
+
+/**
+ * After a refresh without a result, this process starts no other refresh of the key for
+ * `failureBackoffMs`. Without this pause, each request would start one. With the digest of the
+ * request that failed, one unlike request may still start one.
+ */
+export function delayRefresh(rt: Runtime, key: string, failedDigest?: string): void {
+  const item = rt.l1.get(key)
+  if (item?.type !== 'copy') return
+  item.nextLookupAt = rt.clock.now() + rt.failureBackoffMs
+  item.failedDigest = failedDigest
+}
+
+/** Limit of `Runtime.seenDigests`. */
+const MOST_SEEN = 4_096
+
+/**
+ * Whether this request may refresh a stale entry at once, although the refresh of another request
+ * failed less than `failureBackoffMs` ago. If its refresh fails too, all requests wait.
+ *
+ * One of the two digests must have been seen before. A client that invents a new one for each
+ * request would otherwise lead both refreshes of each back-off.
+ */
+export function mayLeadInstead(rt: Runtime, caller: Caller, failedDigest?: string): boolean {
+  const own = failedDigest && caller.requestDigest?.()
+  if (!own) return false
+  const { seenDigests } = rt
+  const isKnown = seenDigests.has(own)
+  if (seenDigests.size >= MOST_SEEN) seenDigests.clear()
+  seenDigests.add(own)
+  return own !== failedDigest && (isKnown || seenDigests.has(failedDigest))
 }
 
 /**

@@ -42,6 +42,8 @@ export interface L1Copy {
   readonly begunAt: number
   /** If the copy is stale: time from which this process may look it up in the store again. */
   nextLookupAt: number
+  /** Digest of the request whose refresh failed. Another request may refresh before that time. */
+  failedDigest?: string | undefined
   /** If the copy is fresh: time from which a hit may start a random early refresh. */
   nextEarlyRefreshAt: number
   /** `PurgeMarks.version` at which the copy was last found valid. */

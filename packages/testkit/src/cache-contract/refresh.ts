@@ -226,6 +226,60 @@ export function refreshCases(adapter: CacheAdapter): void {
     expect((await ask(`${app.url}/a`)).headers).not.toHaveProperty('set-cookie')
   })
 
+  /**
+   * For 2.5 s after the page has gone stale, a stranger asks every 25 ms and a victim every 200 ms.
+   * Returns the last body that the victim got.
+   */
+  const pinned = async (
+    says: (isOdd: boolean, run: number) => Says | undefined,
+    oddOf: (round: number) => string,
+  ) => {
+    const { clock, runs, stampede, start } = setUp(adapter, ({ headers }, run) =>
+      run === 1 ? {} : says(headers['x-odd'] !== undefined, run),
+    )
+    await using app = await start({ ttlMs: 1_000, staleWhileRevalidateMs: 60_000 })
+    await ask(`${app.url}/a`)
+    await clock.advance(1_000)
+    let last = ''
+    for (let round = 0; round < 100; round++) {
+      await ask(`${app.url}/a`, { headers: { 'x-odd': oddOf(round) } })
+      if (round % 8 === 5) last = (await ask(`${app.url}/a`)).body
+      // A refresh goes on after its response.
+      while (stampede.stats().active.flights > 0) await new Promise(setImmediate)
+      await clock.advance(25)
+    }
+    return { last, runs: runs.count - 1 }
+  }
+  const digests: ReadonlyArray<readonly [string, (round: number) => string]> = [
+    ['one odd header', () => 'x'],
+    ['a new odd header each time', (round) => `x${round}`],
+  ]
+  for (const [which, oddOf] of digests) {
+    it.each([429, 'an error'])(
+      `renews the page although a stranger with ${which} keeps getting %s`,
+      async (failure) => {
+        const { last, runs } = await pinned((isOdd) => {
+          if (isOdd && failure === 'an error') throw new Error('odd')
+          return isOdd ? { status: Number(failure) } : {}
+        }, oddOf)
+        expect(last).not.toBe('run 1')
+        expect(runs).toBeLessThanOrEqual(6)
+      },
+    )
+  }
+
+  it.each([429, 503])(
+    'runs at most twice a second if the handler responds %d to all',
+    async (status) => {
+      const { last, runs } = await pinned(
+        () => ({ status }),
+        () => 'x',
+      )
+      expect(last).toBe('run 1')
+      expect(runs).toBeLessThanOrEqual(6)
+    },
+  )
+
   /** The first run responds. Later runs do what `act` does. */
   const failing: ReadonlyArray<readonly [string, () => Says, string]> = [
     ['responds 503', () => ({ status: 503 }), 'the status was 503. The stale response is served'],

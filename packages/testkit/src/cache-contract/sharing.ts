@@ -353,6 +353,35 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
+  it('share the next response if one odd request gets a status of 4xx, for every status', async () => {
+    const gates = new Map<string, ReturnType<typeof createGate>>()
+    const { arrivals, runs, start } = setUp(adapter, async ({ headers, path }, run) => {
+      if (headers['x-odd'] === undefined) return { body: `page ${path}` }
+      await gates.get(path)?.opened
+      if (run % 2 === 0) throw Object.assign(new Error('odd'), { status: 400 })
+      return { status: Number(headers['x-odd']) }
+    })
+    await using app = await start()
+    const odd = [...Array.from({ length: 19 }, (_, i) => 400 + i), 421, 422, 423, 424, 425, 426]
+    odd.push(428, 429, 431, 451)
+    for (const [i, status] of odd.entries()) {
+      const path = `/${status}`
+      const gate = createGate()
+      gates.set(path, gate)
+      const before = runs.count
+      const first = ask(app.url + path, { headers: { 'x-odd': String(status) } })
+      await runs.reached(before + 1)
+      const waiting = burst([app.url + path], 9)
+      await arrivals.reached(10 * (i + 1))
+      gate.open()
+      expect((await first).status).toBeGreaterThanOrEqual(400)
+      const answers = await waiting
+      expect([status, statuses(answers)]).toEqual([status, new Set([200])])
+      expect([status, bodies(answers)]).toEqual([status, new Set([`page ${path}`])])
+      expect([status, runs.count - before]).toEqual([status, 2])
+    }
+  })
+
   it('run a failing handler twice per back-off, for any number of unlike requests', async () => {
     const gate = createGate()
     const { arrivals, runs, start } = setUp(adapter, async (_seen, run) => {
