@@ -151,6 +151,28 @@ export function idempotencyAdapterContract(
         },
       )
 
+      it('has one of Content-Length and Transfer-Encoding if the handler sets the latter', async () => {
+        for (const chunks of [[], ['a'], ['a', 'b']]) {
+          await using apps = await start(() => ({
+            headers: { 'transfer-encoding': 'chunked' },
+            body: Readable.from(chunks),
+          }))
+          for (const send of [apps.a, apps.a, apps.b]) {
+            const got = await send()
+            expect([got.status, got.cut, got.body.toString()]).toEqual([
+              200,
+              false,
+              chunks.join(''),
+            ])
+            const names = got.fields.map(([name]) => name)
+            const framing = names.filter((name) =>
+              /^(content-length|transfer-encoding)$/.test(name),
+            )
+            expect(framing, `${chunks}`).toHaveLength(1)
+          }
+        }
+      })
+
       it('reaches no client before it is stored', async () => {
         await using apps = await start(() => ({ status: 201, body: 'done' }))
         const release = apps.hold()
