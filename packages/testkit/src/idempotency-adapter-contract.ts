@@ -528,6 +528,34 @@ export function idempotencyAdapterContract(
         },
       )
 
+      it.each<[string, string[]]>([
+        ['1 000 fields', Array.from({ length: 1_000 }, (_, i) => `X-${i}: 1`)],
+        ['two lines of Host', ['Host: evil']],
+        ['two types', ['Content-Type: a/a', 'Content-Type: b/b']],
+      ])('gets 400 for a request with %s, and its key stays free', async (_, lines) => {
+        await using apps = await start(({ run }) => ({ body: `run ${run}` }))
+        const send = async (before: string[], framing: string, body: string) => {
+          const socket = connect(apps.port, '127.0.0.1').setEncoding('latin1')
+          const closed = once(socket, 'close')
+          const chunks: string[] = []
+          socket.on('data', (data: string) => void chunks.push(data))
+          const last = ['Connection: close', ...before, framing, '', body]
+          socket.write(HEAD + last.join('\r\n'))
+          await closed
+          return chunks.join('')
+        }
+        for (const [framing, body] of [
+          ['Content-Length: 2', '{}'],
+          ['Transfer-Encoding: chunked', '2\r\n{}\r\n0\r\n\r\n'],
+        ] as const) {
+          const refused = await send(lines, framing, body)
+          expect(refused).toMatch(/^HTTP\/1.1 400 /)
+          expect(refused).toContain('"code":"idempotency-request-ambiguous"')
+          expect(await send([], framing, body)).toMatch(/^HTTP\/1.1 200 .*run 1$/s)
+        }
+        expect(apps.runs()).toBe(1)
+      })
+
       it('gets 413 if its request is too large to compare, and the handler does not run', async () => {
         await using apps = await start(undefined, { rules: { maxRequestBytes: 10 } })
         const got = await apps.a()
