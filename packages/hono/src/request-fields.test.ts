@@ -59,7 +59,7 @@ describe.each(Object.entries(READERS))('a handler that reads %s', (_, reader) =>
       for (const limit of [undefined, 20, 32, 64]) {
         const settings = limit === undefined ? {} : { maxHeadersCount: limit }
         await using server = await serve(app, settings)
-        for (const beyond of [-2, -1, 0, 11, 40]) {
+        for (const beyond of [-2, 0, 11, 40]) {
           const path = `/${limit}/${beyond}`
           const head = [`GET ${path} HTTP/1.1`, 'Host: a.test']
           // Host counts too. The client adds Connection behind the last line.
