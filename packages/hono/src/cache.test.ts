@@ -120,6 +120,32 @@ describe('stampedeCache on Hono', () => {
     ])
   })
 
+  it('stores no response of a timeout in front that ends at about the time of the handler', async () => {
+    for (let later = 0; later < 24; later++) {
+      let runs = 0
+      let go: () => void = () => {}
+      const gate = new Promise<void>((resolve) => {
+        go = resolve
+      })
+      const handler: Handler = async (c) => {
+        if (++runs > 1) return c.text('page')
+        await gate
+        for (let i = 0; i < later; i++) await undefined
+        return c.text('page')
+      }
+      const front: MiddlewareHandler = async (c, next) => {
+        if (runs > 0) return next()
+        return Promise.race([next(), gate.then(() => c.text('too late'))])
+      }
+      await using server = await start([front, (_c, next) => next()], [], handler)
+      const first = server.text('/')
+      await vi.waitFor(() => expect(runs).toBe(1))
+      go()
+      expect(['too late', 'page'], `${later}`).toContain(await first)
+      expect(await server.text('/'), `${later}`).toBe('page')
+    }
+  })
+
   it('fails at once for a Response whose body was read, also for requests that wait for it', async () => {
     let runs = 0
     const handler: Handler = async (c) => {

@@ -24,7 +24,7 @@ export interface WebRequest<Native> {
   readonly fields: Headers
   /**
    * Runs the next handlers. Resolves with their response, or with undefined if they have written to
-   * `res` themselves. `hide` makes the request that the handlers see of that of the layers in front.
+   * `res` themselves. `hide` returns the request that the handlers must see.
    */
   run(res: ServerResponse, hide: (raw: Request) => Request): Promise<Response | undefined>
 }
@@ -127,7 +127,9 @@ async function runInto(
 ): Promise<void> {
   const response = await request.run(res, hide)
   if (response === undefined) return
-  // A layer in front, such as a timeout, has responded itself. So `response` may be its own one.
+  // If a layer in front, such as a timeout, has responded itself, `response` may be its own one. The
+  // server sends that within this turn.
+  await new Promise(setImmediate)
   if (request.outer.headersSent) {
     abandon()
     return
