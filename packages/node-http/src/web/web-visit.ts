@@ -50,10 +50,12 @@ export async function visitWeb<Native>(
   outer.once('close', leave)
   let isAbandoned = false
   res.once('close', () => res.writableFinished || isAbandoned || outer.destroy())
-  // Without an end of `res`, other requests would wait for it.
+  // Without an end of `res`, other requests would wait for it. An attempt with an idempotency key
+  // ends as failed, because otherwise its key would wait for a response of the handler.
   const abandon = (): void => {
     isAbandoned = true
-    if (!res.headersSent) res.destroy()
+    if (req.method !== 'GET') fail(res)
+    else if (!res.headersSent) res.destroy()
   }
   let hasTrailers = false
   res.writeEarlyHints = outer.writeEarlyHints.bind(outer)
