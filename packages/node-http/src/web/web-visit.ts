@@ -129,8 +129,8 @@ async function runInto(
 ): Promise<void> {
   const response = await request.run(res, hide)
   if (response === undefined) return
-  // If a layer in front, such as a timeout, has responded itself, `response` may be its own one. The
-  // server sends that within this turn.
+  // If a layer in front, such as a timeout, has responded itself, `response` may be its own one.
+  // The server sends that within this turn.
   await new Promise(setImmediate)
   if (request.outer.headersSent) {
     abandon()
