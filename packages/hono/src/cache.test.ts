@@ -10,10 +10,10 @@ import { type Context, type Handler, Hono, type MiddlewareHandler } from 'hono'
 import { compress } from 'hono/compress'
 import { cors } from 'hono/cors'
 import { etag } from 'hono/etag'
-import { streamSSE } from 'hono/streaming'
+import { streamSSE, streamText } from 'hono/streaming'
 import { describe, expect, it, vi } from 'vitest'
 import { ManualClock } from '../../core/src/testing/index.ts'
-import { stampedeCache } from './index.ts'
+import { idempotency, stampedeCache } from './index.ts'
 import { serve } from './testing/serve.ts'
 
 const statusOf = ({ headers }: Response): string => String(headers.get('cache-status'))
@@ -71,6 +71,33 @@ describe('stampedeCache on Hono', () => {
     expect(failed).toEqual(['Internal Server Error', 'Internal Server Error'])
   })
 
+  it.each(['/none', '/one', '/two', '/event', '/missing', '/no-store'])(
+    'sends a stream of a helper of Hono that clients accept, on misses and hits: %s',
+    async (path) => {
+      const app = new Hono().use(cached()).use(idempotency({ scope: () => 'ada', required: false }))
+      app.all('/none', (c) => streamText(c, async () => {}))
+      app.all('/one', (c) => streamText(c, async (s) => void (await s.write('a'))))
+      app.all('/two', (c) => streamText(c, async (s) => void (await s.write('a')).write('b')))
+      app.all('/event', (c) => streamSSE(c, (s) => s.writeSSE({ data: 'a' })))
+      const fields = { 'transfer-encoding': 'chunked' }
+      const body = () => new Blob(['a']).stream()
+      app.all('/missing', () => new Response(body(), { status: 404, headers: fields }))
+      const hidden = { ...fields, 'cache-control': 'no-store' }
+      app.all('/no-store', () => new Response(body(), { headers: hidden }))
+      await using server = await serve(app)
+      const texts = new Set<string>()
+      for (const headers of [{}, {}, { authorization: 'Bearer a' }])
+        texts.add(await server.text(path, { headers }))
+      const post = { method: 'POST', body: '{}' }
+      for (const headers of [{}, { 'idempotency-key': 'k' }, { 'idempotency-key': 'k' }])
+        texts.add(await server.text(path, { ...post, headers }))
+      expect([...texts]).toEqual([texts.values().next().value])
+      expect((await server.ask(path, { method: 'HEAD' })).status).toBe(
+        path === '/missing' ? 404 : 200,
+      )
+    },
+  )
+
   it('lets the next request run the handler if a timeout in front has responded', async () => {
     let runs = 0
     const slowAtFirst: Handler = async (c) => {
@@ -91,6 +118,32 @@ describe('stampedeCache on Hono', () => {
       'run 2',
       'run 2',
     ])
+  })
+
+  it('stores no response of a timeout in front that ends at about the time of the handler', async () => {
+    for (let later = 0; later < 24; later++) {
+      let runs = 0
+      let go: () => void = () => {}
+      const gate = new Promise<void>((resolve) => {
+        go = resolve
+      })
+      const handler: Handler = async (c) => {
+        if (++runs > 1) return c.text('page')
+        await gate
+        for (let i = 0; i < later; i++) await undefined
+        return c.text('page')
+      }
+      const front: MiddlewareHandler = async (c, next) => {
+        if (runs > 0) return next()
+        return Promise.race([next(), gate.then(() => c.text('too late'))])
+      }
+      await using server = await start([front, (_c, next) => next()], [], handler)
+      const first = server.text('/')
+      await vi.waitFor(() => expect(runs).toBe(1))
+      go()
+      expect(['too late', 'page'], `${later}`).toContain(await first)
+      expect(await server.text('/'), `${later}`).toBe('page')
+    }
   })
 
   it('fails at once for a Response whose body was read, also for requests that wait for it', async () => {

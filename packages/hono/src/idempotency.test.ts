@@ -191,6 +191,37 @@ describe('idempotency on Hono', () => {
     expect((await post(server, {})).text).toBe('run 2')
   })
 
+  it.each(['returns', 'throws'])(
+    'frees the key if the handler %s after a timeout in front has responded',
+    async (end) => {
+      let runs = 0
+      let go: () => void = () => {}
+      const gate = new Promise<void>((resolve) => {
+        go = resolve
+      })
+      const app = new Hono().use(async (c, next) => {
+        if (runs > 0) return next()
+        const passed = next()
+        return Promise.race([passed, gate.then(() => c.text('too late', 504))])
+      })
+      app.post('/orders', idempotency({ scope }), async (c) => {
+        if (++runs > 1) return c.text(`run ${runs}`)
+        await gate
+        await new Promise((resolve) => setTimeout(resolve, 50))
+        if (end === 'throws') throw new Error('too late')
+        return c.text('run 1')
+      })
+      app.onError((_error, c) => c.text('failed', 500))
+      await using server = await serve(app)
+      const first = post(server, {})
+      await expect.poll(() => runs).toBe(1)
+      expect((await Promise.all([post(server, {}), go()]))[0].status).toBe(409)
+      expect((await first).status).toBe(504)
+      await expect.poll(async () => (await post(server, {})).text).toBe('run 2')
+      expect((await post(server, {})).headers.get('idempotency-replayed')).toBe('true')
+    },
+  )
+
   it('passes errors of scope to app.onError, and refuses a missing key', async () => {
     const broken = (): string => {
       throw new Error('no user')

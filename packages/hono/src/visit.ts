@@ -36,9 +36,14 @@ export async function visitOf<C extends Context>(
   // An upgrade to a WebSocket has no response.
   if (outer === undefined) return next()
   let isOver = false
-  const run = async (res: ServerResponse): Promise<Response | undefined> => {
+  const { raw } = c.req
+  const run = async (
+    res: ServerResponse,
+    hide: (raw: Request) => Request,
+  ): Promise<Response | undefined> => {
     // A handler that writes to the response of Node writes to the one that the cache reads.
     c.env = { ...env, outgoing: res }
+    c.req.raw = hide(raw)
     await next()
     if (isOver) return undefined
     // As Hono does. The getter of `c.res` would make an empty 200, which would be stored.
@@ -49,6 +54,7 @@ export async function visitOf<C extends Context>(
   const reply = await visitWeb({ req, outer, native: c, fields, run }, enter)
   isOver = true
   c.env = env
+  c.req.raw = raw
   // Otherwise Hono would add the fields of the present response.
   c.res = undefined
   c.res = reply ?? alreadySent()

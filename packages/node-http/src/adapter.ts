@@ -8,14 +8,10 @@ export {
   RequestExchange,
   type RequestVisit,
 } from './node-exchange.ts'
-export {
-  createNodeIdempotency,
-  type IdempotentVisit,
-  linesOf,
-  unsendable,
-} from './node-idempotency.ts'
+export { createNodeIdempotency, type IdempotentVisit, unsendable } from './node-idempotency.ts'
 export { endsInTime, hasLeft, watchLeft } from './request/client-gone.ts'
 export { hideConditionals } from './request/hide-conditionals.ts'
+export { linesOf } from './request/lost-lines.ts'
 export type { ParsedRequest } from './request/parsed-body.ts'
 export { type RequestAddress, readRequest, rememberPeer } from './request/read-request.ts'
 export { discardRequestBody, readRequestBody, rememberRawBody } from './request/request-body.ts'

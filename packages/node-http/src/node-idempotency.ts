@@ -1,7 +1,6 @@
 // Core's `IdempotentExchange` for plain node:http, and for frameworks with (req, res, next), such
 // as Express.
 
-import type { IncomingMessage } from 'node:http'
 import type { Attempt } from '@stampede/core'
 import {
   type AttemptObserver,
@@ -11,6 +10,7 @@ import {
   responseError,
 } from '@stampede/core/adapter'
 import type { NodeVisit } from './node-exchange.ts'
+import { linesOf } from './request/lost-lines.ts'
 import type { ParsedRequest } from './request/parsed-body.ts'
 import { readRequest } from './request/read-request.ts'
 import { discardRequestBody, readRequestBody } from './request/request-body.ts'
@@ -111,22 +111,6 @@ function runAttempt<Native>(
     if (!res.headersSent) return watch.report({ type: 'failed', error }).then(() => watch.ended)
   }
   return watch.ended
-}
-
-/**
- * All lines of one field. `req.headers` joins them. `req.headersDistinct` would group all other
- * fields too, and HTTP/2 requests do not have it.
- */
-export function linesOf(req: IncomingMessage, name: string): readonly string[] {
-  const { rawHeaders } = req
-  const lines: string[] = []
-  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
-    const field = rawHeaders[i] as string
-    if (field.length === name.length && field.toLowerCase() === name) {
-      lines.push(rawHeaders[i + 1] as string)
-    }
-  }
-  return lines
 }
 
 /** The error for a stored response that Node refuses to send. */

@@ -10,6 +10,7 @@ import { journeyCases } from './cache-contract/journey.ts'
 import { keyCases } from './cache-contract/keys.ts'
 import { layerCases } from './cache-contract/layers.ts'
 import { liveCases } from './cache-contract/live.ts'
+import { lostLineCases } from './cache-contract/lost-lines.ts'
 import { purgeCases } from './cache-contract/purges.ts'
 import { rangeCases } from './cache-contract/ranges.ts'
 import { refreshCases } from './cache-contract/refresh.ts'
@@ -29,6 +30,7 @@ export function cacheAdapterContract(adapter: CacheAdapter): void {
     describe('stats()', () => countingCases(adapter))
     describe('with freshness fields', () => freshnessCases(adapter))
     describe('with cache keys and variants', () => keyCases(adapter))
+    describe('with header lines that Node drops', () => lostLineCases(adapter))
     describe('middlewares in front of the cache', () => layerCases(adapter))
     describe('purges', () => purgeCases(adapter))
     describe('with range requests', () => rangeCases(adapter))

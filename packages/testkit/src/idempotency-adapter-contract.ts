@@ -151,6 +151,28 @@ export function idempotencyAdapterContract(
         },
       )
 
+      it('has one of Content-Length and Transfer-Encoding if the handler sets the latter', async () => {
+        for (const chunks of [[], ['a'], ['a', 'b']]) {
+          await using apps = await start(() => ({
+            headers: { 'transfer-encoding': 'chunked' },
+            body: Readable.from(chunks),
+          }))
+          for (const send of [apps.a, apps.a, apps.b]) {
+            const got = await send()
+            expect([got.status, got.cut, got.body.toString()]).toEqual([
+              200,
+              false,
+              chunks.join(''),
+            ])
+            const names = got.fields.map(([name]) => name)
+            const framing = names.filter((name) =>
+              /^(content-length|transfer-encoding)$/.test(name),
+            )
+            expect(framing, `${chunks}`).toHaveLength(1)
+          }
+        }
+      })
+
       it('reaches no client before it is stored', async () => {
         await using apps = await start(() => ({ status: 201, body: 'done' }))
         const release = apps.hold()
@@ -505,6 +527,34 @@ export function idempotencyAdapterContract(
           expect([apps.runs(), apps.outcomes]).toEqual([2, []])
         },
       )
+
+      it.each<[string, string[]]>([
+        ['1 000 fields', Array.from({ length: 1_000 }, (_, i) => `X-${i}: 1`)],
+        ['two lines of Host', ['Host: evil']],
+        ['two types', ['Content-Type: a/a', 'Content-Type: b/b']],
+      ])('gets 400 for a request with %s, and its key stays free', async (_, lines) => {
+        await using apps = await start(({ run }) => ({ body: `run ${run}` }))
+        const send = async (before: string[], framing: string, body: string) => {
+          const socket = connect(apps.port, '127.0.0.1').setEncoding('latin1')
+          const closed = once(socket, 'close')
+          const chunks: string[] = []
+          socket.on('data', (data: string) => void chunks.push(data))
+          const last = ['Connection: close', ...before, framing, '', body]
+          socket.write(HEAD + last.join('\r\n'))
+          await closed
+          return chunks.join('')
+        }
+        for (const [framing, body] of [
+          ['Content-Length: 2', '{}'],
+          ['Transfer-Encoding: chunked', '2\r\n{}\r\n0\r\n\r\n'],
+        ] as const) {
+          const refused = await send(lines, framing, body)
+          expect(refused).toMatch(/^HTTP\/1.1 400 /)
+          expect(refused).toContain('"code":"idempotency-request-ambiguous"')
+          expect(await send([], framing, body)).toMatch(/^HTTP\/1.1 200 .*run 1$/s)
+        }
+        expect(apps.runs()).toBe(1)
+      })
 
       it('gets 413 if its request is too large to compare, and the handler does not run', async () => {
         await using apps = await start(undefined, { rules: { maxRequestBytes: 10 } })

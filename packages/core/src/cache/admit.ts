@@ -34,6 +34,7 @@ export function admit<Native>(
   }
   const hasBypassField = someBypassField(request.headers)
   const reason =
+    request.lostLines ??
     shapeReason(request, hasBypassField) ??
     credentialReason(request, config, hasBypassField) ??
     optionReason(native, config)

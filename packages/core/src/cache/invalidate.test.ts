@@ -104,16 +104,16 @@ function send(
 const KEY_A = 'http:GET 4:http9:shop.test2:/a0:'
 
 describe('an unsafe request', () => {
-  it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'M-SEARCH', 'get', 'WHATEVER'])(
-    'purges its URL by %s',
-    async (method) => {
-      const cache = cacheWith()
-      expect([await get(cache), await get(cache)]).toEqual(['app', 'cache'])
-      send(cache, method)
-      expect(await get(cache)).toBe('app')
-      expect(purged).toEqual([KEY_A])
-    },
-  )
+  it.each([
+    ...['POST', 'PUT', 'PATCH', 'DELETE', 'M-SEARCH', 'MOVE', 'COPY', 'PROPPATCH', 'MKCOL', 'LOCK'],
+    ...['get', 'query', 'WHATEVER'],
+  ])('purges its URL by %s', async (method) => {
+    const cache = cacheWith()
+    expect([await get(cache), await get(cache)]).toEqual(['app', 'cache'])
+    send(cache, method)
+    expect(await get(cache)).toBe('app')
+    expect(purged).toEqual([KEY_A])
+  })
 
   it.each([200, 201, 204, 299, 301, 303, 304, 399])(
     'purges after a response of %d',
@@ -314,9 +314,12 @@ describe('the key option of an unsafe request', () => {
 })
 
 describe('a request that purges nothing', () => {
-  it.each(['OPTIONS', 'TRACE'])('has the method %s', (method) => {
-    expect(send(cacheWith(), method)).toBe('unwatched')
-  })
+  it.each(['OPTIONS', 'TRACE', 'PRI', 'PROPFIND', 'QUERY', 'REPORT', 'SEARCH'])(
+    'has the method %s',
+    (method) => {
+      expect(send(cacheWith(), method)).toBe('unwatched')
+    },
+  )
 
   it('has any method, with invalidateOn set to never', async () => {
     const cache = cacheWith({ invalidateOn: 'never' })

@@ -18,8 +18,10 @@ import type { CacheConfig } from './cache-config.ts'
 import { customKey, urlKey } from './key.ts'
 import { callTagsOption, originOf } from './subjects.ts'
 
-/** Safe methods (RFC 9110 §9.2.1). Unknown methods count as unsafe. */
-const SAFE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
+/** Safe methods in the IANA registry (RFC 9110 §9.2.1). Unknown methods count as unsafe. */
+const SAFE: ReadonlySet<string> = new Set(
+  'GET HEAD OPTIONS PRI PROPFIND QUERY REPORT SEARCH TRACE'.split(' '),
+)
 
 /**
  * Returns a function that sends the purges, for a call with the head of the response. Returns

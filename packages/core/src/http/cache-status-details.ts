@@ -13,6 +13,8 @@ export const BYPASS_DETAILS = [
   'target',
   'upgrade',
   'method-override',
+  'cut-head',
+  'repeated-field',
   'option',
   'too-many-variants',
   'closed',

@@ -201,11 +201,15 @@ function sortedPairs(text: string): string {
   return named.map(([, pair]) => pair).join('&')
 }
 
+/** RFC 2046 §5.1.1. The search for a long delimiter would take quadratic time. */
+const LONGEST_BOUNDARY = 70
+
 /**
  * RFC 2046 §5.1.1: the parts between the delimiters. Undefined if there is other text, or a
  * delimiter that only some parsers accept.
  */
 function multipart(body: Buffer, boundary: string): Uint8Array[] | undefined {
+  if (boundary.length > LONGEST_BOUNDARY) return undefined
   const delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1')
   if (boundary === '' || !body.subarray(0, delimiter.length - 2).equals(delimiter.subarray(2))) {
     return undefined

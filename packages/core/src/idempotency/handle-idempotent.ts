@@ -50,7 +50,11 @@ export function handleIdempotent<Native>(
 ): Maybe {
   if (!rules.methods.has(exchange.request.method)) return exchange.forward([])
   const journey = { rt, rules, exchange, attach, key: '', name: '', trace: undefined }
+  const { lostLines } = exchange.request
   const field = readKey(rules, exchange)
+  // The key itself may be among the lines that were cut off.
+  if (lostLines === 'cut-head' || (lostLines !== undefined && field.type !== 'missing'))
+    return rejectRequest(journey, 'idempotency-request-ambiguous')
   if (field.type === 'key') return identify(journey, field.key)
   if (field.type === 'missing') {
     if (!rules.required(exchange.native)) return exchange.forward([])

@@ -16,6 +16,7 @@ export type RefusalCode =
   | 'idempotency-response-not-retained'
   | 'idempotency-request-too-large'
   | 'idempotency-request-incomplete'
+  | 'idempotency-request-ambiguous'
   | 'idempotency-store-unavailable'
 
 interface Refusal {
@@ -89,6 +90,13 @@ const REFUSALS: Readonly<Record<RefusalCode, Refusal>> = {
     title: 'The request is incomplete',
     detail: 'The connection broke before the whole request had arrived. Nothing was carried out.',
     retryable: true,
+  },
+  'idempotency-request-ambiguous': {
+    outcome: 'incomplete',
+    status: 400,
+    title: 'The header fields of the request are ambiguous',
+    detail:
+      'Send fewer header fields, and one line of each field that has one value, such as Content-Type.',
   },
   'idempotency-store-unavailable': {
     outcome: 'unavailable',

@@ -46,6 +46,11 @@ export interface RequestView {
    */
   readonly rewritten?: string | undefined
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  /**
+   * Set if `headers` lacks lines that the client sent and the handler may see: Node cut off the end
+   * of the head, or dropped a line of a repeated field.
+   */
+  readonly lostLines?: 'cut-head' | 'repeated-field' | undefined
   /** Over HTTP/2: whether a body follows the head. Undefined: the header fields show it. */
   readonly hasBody?: boolean | undefined
   /** Whether the client sent a TLS certificate, valid or not. */

@@ -11,8 +11,8 @@ export interface Served extends AsyncDisposable {
   text(path: string, init?: RequestInit): Promise<string>
 }
 
-export async function serve(app: Hono): Promise<Served> {
-  const server = createAdaptorServer(app) as Server
+export async function serve(app: Hono, settings: Partial<Server> = {}): Promise<Served> {
+  const server = Object.assign(createAdaptorServer(app) as Server, settings)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const ask = (path: string, init?: RequestInit) => fetch(url + path, init)

@@ -5,6 +5,7 @@ import type { IncomingMessage } from 'node:http'
 import type { TLSSocket } from 'node:tls'
 import type { RequestView } from '@stampede/core/adapter'
 import { type ClientSocket, hasClientCertificate, hasLogin } from './connection.ts'
+import { lostLines } from './lost-lines.ts'
 import { tlsMembersOf } from './tls-connection.ts'
 
 /** The absolute address of a request, as the framework sees it. */
@@ -29,6 +30,7 @@ export function readRequest(req: IncomingMessage, address: RequestAddress): Requ
     target: address.target,
     rewritten: address.rewritten,
     headers,
+    lostLines: lostLines(req),
     hasBody: hasUnframedBody(req),
     hasClientCertificate: hasClientCertificate(socket),
     hasLogin: hasLogin(req),

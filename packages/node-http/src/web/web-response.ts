@@ -128,6 +128,8 @@ class Body {
 export function toWebResponse({ status, headers: fields, body }: SentResponse): Response {
   const headers = new Headers()
   for (const [name, value] of fields) headers.append(name, value)
+  // The server adds a Content-Length to bytes, which must not have both fields (RFC 9112 §6.2).
+  if (!(body instanceof ReadableStream)) headers.delete('transfer-encoding')
   const length = body instanceof Uint8Array ? body.byteLength : undefined
   // The server computes the length. Layers in front may replace the body and keep its fields, and
   // the old length would cut off the new body.

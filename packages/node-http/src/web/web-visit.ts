@@ -2,7 +2,9 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { NodeVisit } from '../node-exchange.ts'
+import { HIDDEN } from '../request/hide-conditionals.ts'
 import { addressOf } from '../request/read-request.ts'
+import { unwatched } from '../request/watch-reads.ts'
 import {
   createWebResponse,
   isOnlyRaw,
@@ -22,9 +24,9 @@ export interface WebRequest<Native> {
   readonly fields: Headers
   /**
    * Runs the next handlers. Resolves with their response, or with undefined if they have written to
-   * `res` themselves.
+   * `res` themselves. `hide` returns the request that the handlers must see.
    */
-  run(res: ServerResponse): Promise<Response | undefined>
+  run(res: ServerResponse, hide: (raw: Request) => Request): Promise<Response | undefined>
 }
 
 /** A visit whose response goes through layers in front before it is sent as `outer`. */
@@ -44,13 +46,16 @@ export async function visitWeb<Native>(
   const { req, outer, native } = request
   const { res, sent, leave } = createWebResponse(req)
   moveFields(request, res)
+  const { headers } = req
   outer.once('close', leave)
   let isAbandoned = false
   res.once('close', () => res.writableFinished || isAbandoned || outer.destroy())
-  // Without an end of `res`, other requests would wait for it.
+  // Without an end of `res`, other requests would wait for it. An attempt with an idempotency key
+  // ends as failed, because otherwise its key would wait for a response of the handler.
   const abandon = (): void => {
     isAbandoned = true
-    if (!res.headersSent) res.destroy()
+    if (req.method !== 'GET') fail(res)
+    else if (!res.headersSent) res.destroy()
   }
   let hasTrailers = false
   res.writeEarlyHints = outer.writeEarlyHints.bind(outer)
@@ -71,7 +76,8 @@ export async function visitWeb<Native>(
       dispatch: (again, into) => void serverOf(req).emit('request', again, into),
       next(error) {
         if (error !== undefined) return reject(error)
-        ran = runInto(request, res, abandon)
+        const hide = (raw: Request): Request => withConditions(raw, headers, unwatched(req.headers))
+        ran = runInto(request, res, hide, abandon)
         ran.catch((thrown) => {
           reject(thrown)
           if (outer.headersSent) abandon()
@@ -96,14 +102,36 @@ function moveFields({ outer, fields }: WebRequest<unknown>, res: ServerResponse)
   for (const [name, value] of fields) res.appendHeader(name, value)
 }
 
+/**
+ * The request with the conditions and ranges of `shown`, if the cache has hidden those of the
+ * client. When a layer in front reads a field, `raw` gets a copy of all fields.
+ */
+function withConditions(
+  raw: Request,
+  sent: IncomingMessage['headers'],
+  shown: IncomingMessage['headers'],
+): Request {
+  if (shown === sent) return raw
+  const headers = new Headers([...raw.headers])
+  for (const name of HIDDEN) {
+    headers.delete(name)
+    const value = shown[name]
+    if (value !== undefined) headers.set(name, String(value))
+  }
+  return new Request(raw.url, { method: raw.method, headers, signal: raw.signal })
+}
+
 async function runInto(
   request: WebRequest<unknown>,
   res: ServerResponse,
+  hide: (raw: Request) => Request,
   abandon: () => void,
 ): Promise<void> {
-  const response = await request.run(res)
+  const response = await request.run(res, hide)
   if (response === undefined) return
-  // A layer in front, such as a timeout, has responded itself. So `response` may be its own one.
+  // If a layer in front, such as a timeout, has responded itself, `response` may be its own one.
+  // The server sends that within this turn.
+  await new Promise(setImmediate)
   if (request.outer.headersSent) {
     abandon()
     return

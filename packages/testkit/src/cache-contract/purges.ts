@@ -210,6 +210,31 @@ export function purgeCases(adapter: CacheAdapter): void {
     warned.mockRestore()
   })
 
+  it.each(['OPTIONS', 'TRACE', 'PROPFIND', 'QUERY', 'REPORT', 'SEARCH'])(
+    'do not follow a request with the safe method %s, which is never served from a GET',
+    async (method) => {
+      const { start } = setUp(adapter)
+      await using app = await start()
+      // Nothing is stored yet. Older versions of Node do not know QUERY, and respond 400.
+      expect(statusOf(await send(app, '/a', method))).not.toMatch(/hit|stored/)
+      expect(await isHit(app, '/a')).toBe(false)
+      expect(statusOf(await send(app, '/a', method))).not.toMatch(/hit|stored/)
+      expect(await isHit(app, '/a')).toBe(true)
+    },
+  )
+
+  it.each(['POST', 'PUT', 'PATCH', 'DELETE'])(
+    'follow a request with the method %s',
+    async (method) => {
+      const { start } = setUp(adapter)
+      await using app = await start()
+      await send(app, '/a')
+      expect(await isHit(app, '/a')).toBe(true)
+      await send(app, '/a', method)
+      expect(await isHit(app, '/a')).toBe(false)
+    },
+  )
+
   it('remove the cache groups that the response to a POST names, and not those that a GET names', async () => {
     const bench = setUp(adapter, (_seen, _run, res) => ({
       headers: {

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import { expect, it } from 'vitest'
 import { createGate } from '../gate.ts'
 import { ask, burst } from '../requests.ts'
-import type { CacheAdapter } from './adapter.ts'
+import type { CacheAdapter, Says } from './adapter.ts'
 import { get, leave, pipelined, setUp, statusOf, untilClose, type Whole, whole } from './bench.ts'
 
 /** Lines that a cache may add, or that frame the body. The body itself is compared byte by byte. */
@@ -116,6 +116,42 @@ export function wireCases(adapter: CacheAdapter): void {
     },
   )
 
+  it.each<[string, readonly string[], Says]>([
+    ['a response to store', [], {}],
+    ['a request with Authorization', ['Authorization: Bearer a'], {}],
+    ['a status that is not stored', [], { status: 404, headers: { 'cache-control': 'no-store' } }],
+    ['no-store', [], { headers: { 'cache-control': 'no-store' } }],
+    ['a private response', [], { headers: { 'cache-control': 'private' } }],
+    ['an event stream', [], { headers: { 'content-type': 'text/event-stream' } }],
+  ])(
+    'sends one of Content-Length and Transfer-Encoding if the handler sets the latter: %s',
+    async (kind, fields, said) => {
+      const { bare, start } = setUp(adapter, ({ path }) => ({
+        ...said,
+        headers: { ...said.headers, 'transfer-encoding': 'chunked' },
+        body: path === '/text' ? 'ab' : Readable.from(CHUNKS[path] ?? []),
+      }))
+      await using app = await start()
+      await using plain = await bare()
+      for (const path of [...Object.keys(CHUNKS), '/text']) {
+        for (const method of ['GET', 'GET', 'POST']) {
+          const where = `${kind}: ${method} ${path}`
+          const framed = async (url: string) => {
+            const head = [`${method} ${path} HTTP/1.1`, 'Host: shop.test', 'Connection: close']
+            const lines = [...head, ...fields, 'Content-Length: 0', '', '']
+            const { headers } = await untilClose(url, lines.join('\r\n'))
+            return ['content-length', 'transfer-encoding'].filter((name) => name in headers)
+          }
+          // Some frameworks send both fields even without a cache.
+          if ((await framed(plain.url)).length > 1) continue
+          expect(await framed(app.url), where).toHaveLength(1)
+          const { body } = await whole(app.url + path, { method, headers: fieldsOf(fields) })
+          expect(body.toString(), where).toBe((CHUNKS[path] ?? ['ab']).join(''))
+        }
+      }
+    },
+  )
+
   it('stores a response that ends after its client left', async () => {
     const [gate, gone] = [createGate(), createGate()]
     const { happened, runs, start } = setUp(adapter, async (_seen, run, res) => {
@@ -197,6 +233,16 @@ export function wireCases(adapter: CacheAdapter): void {
     expect(events.filter(({ type }) => type === 'fill.committed')).toHaveLength(1)
   })
 }
+
+/** Bodies of streams, by path. */
+const CHUNKS: Readonly<Record<string, readonly string[]>> = {
+  '/none': [],
+  '/one': ['a'],
+  '/two': ['a', 'b'],
+}
+
+const fieldsOf = (lines: readonly string[]): Record<string, string> =>
+  Object.fromEntries(lines.map((line) => line.split(': ') as [string, string]))
 
 /** Whether the adapter does not know the length of the body. */
 const streamOf = (text: string): Readable => Readable.from([Buffer.from(text)])
