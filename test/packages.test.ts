@@ -63,6 +63,23 @@ describe('npm install in a clone', () => {
   })
 })
 
+describe('the oldest version of a framework that a package allows', () => {
+  it.each([
+    ['express', 'express', 'oldest', 'express-4.17'],
+    ['koa', 'koa', 'oldest', 'koa-2.13'],
+    ['nest', '@nestjs/common', 'nest10', '@nestjs/common'],
+  ])('is the one on which the contracts run, for @stampede/%s', (name, peer, folder, tested) => {
+    const { peerDependencies } = JSON.parse(
+      readFileSync(join(ROOT, `packages/${name}/package.json`), 'utf8'),
+    )
+    const [oldest = ''] = peerDependencies[peer].split(' || ')
+    const locked = new Map(lockedIn(`test/harness/${folder}/package-lock.json`))
+    expect(`^${locked.get(`node_modules/${tested}`)?.version}.`).toMatch(
+      new RegExp(`^\\${oldest.replace('.', '\\.')}\\.`),
+    )
+  })
+})
+
 describe('the benchmark workspace', () => {
   it('links the packages of this repository', () => {
     const links = lockedIn('apps/bench/package-lock.json').filter(([, { link }]) => link)

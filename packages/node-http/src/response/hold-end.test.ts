@@ -116,7 +116,7 @@ function statusOf(end: AttemptEnd | undefined): number | undefined {
 
 const withoutDate = (text: string): string => text.replace(/^date:.*\r\n/im, '')
 
-/** The chunks of a body in the chunked coding. From Node 26 on, the writes of one turn share one. */
+/** The chunks of a chunked body. From Node 26 on, the writes of one turn are in one chunk. */
 function chunksOf(text: string): string[] {
   const [, body = ''] = text.split(/\r\n\r\n(.*)/s)
   const chunks: string[] = []
