@@ -1,8 +1,9 @@
 // Eight projects. `npm test` runs `core`, `unit`, `redis` and `beside`. `core` and `unit` need no
 // server. `redis` has fleets that measure time or count commands, one file at a time. `beside` runs
-// three files at a time. `npm run test:soak` runs `soak`, `older`, `nest11` and `nest10`. The folder
-// decides its project (test/README.md). In-process tests run the sources (tools/sources.mjs). Fleet
-// members are separate processes and run the build, so start them with `npm test`.
+// three files at a time. `npm run test:soak` runs `soak`, `older`, `nest11` and `nest10`. The
+// folder decides its project (test/README.md). In-process tests run the sources
+// (tools/sources.mjs). Fleet members are separate processes and run the build, so start them with
+// `npm test`.
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 import { sourceAliases } from './tools/sources.mjs'
