@@ -187,7 +187,7 @@ server.closeAllConnections()
   })
 
   it('names a program that runs, for @stampede/cli', () => {
-    const output = run('node_modules/.bin/stampede', ['locks'], { REDIS_URL: redis.url })
+    const output = run('npx', ['@stampede/cli', 'locks'], { REDIS_URL: redis.url })
     expect(output).toContain('lock')
   })
 })
