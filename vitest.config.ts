@@ -1,8 +1,9 @@
-// Seven projects. `npm test` runs `core`, `unit`, `redis` and `beside`. `core` and `unit` need no
+// Eight projects. `npm test` runs `core`, `unit`, `redis` and `beside`. `core` and `unit` need no
 // server. `redis` has fleets that measure time or count commands, one file at a time. `beside` runs
-// three files at a time. `npm run test:soak` runs `soak`, `older` and `nest11`. The folder decides
-// its project (test/README.md). In-process tests run the sources (tools/sources.mjs). Fleet members
-// are separate processes and run the build, so start them with `npm test`.
+// three files at a time. `npm run test:soak` runs `soak`, `older`, `nest11` and `nest10`. The
+// folder decides its project (test/README.md). In-process tests run the sources
+// (tools/sources.mjs). Fleet members are separate processes and run the build, so start them with
+// `npm test`.
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 import { sourceAliases } from './tools/sources.mjs'
@@ -24,13 +25,31 @@ const ALONE = ['older', 'demo', 'dashboard', 'site']
  */
 const OLDER = [...inFolders(...ALONE), 'test/**/*.versions.test.ts']
 
-/** Nest 11 instead of 12. npm aliases fail, because the packages of Nest import each other. */
-const modules11 = fileURLToPath(new URL('test/harness/nest11/node_modules/', import.meta.url))
-const nest11 = [
-  { find: /^@nestjs\//, replacement: `${modules11}@nestjs/` },
-  // Nest 11 recognises only the Observables of its own copy.
-  { find: /^rxjs$/, replacement: `${modules11}rxjs/dist/cjs/index.js` },
-]
+/**
+ * An older Nest instead of Nest 12. npm aliases fail, because the packages of Nest import each
+ * other.
+ */
+function olderNest(version: '10' | '11') {
+  const modules = new URL(`test/harness/nest${version}/node_modules/`, import.meta.url)
+  const path = fileURLToPath(modules)
+  const alias = [
+    { find: /^@nestjs\//, replacement: `${path}@nestjs/` },
+    // Nest recognises only the Observables of its own copy.
+    { find: /^rxjs$/, replacement: `${path}rxjs/dist/cjs/index.js` },
+  ]
+  return {
+    resolve: { alias: [...sourceAliases, ...alias] },
+    test: {
+      ...common,
+      name: `nest${version}`,
+      include: [...inFolders('nest-older'), 'packages/nest/src/*.test.ts'],
+      env: { STAMPEDE_TEST_NEST: version },
+      globalSetup: [`./test/harness/nest${version}-setup.ts`],
+      maxWorkers: 1,
+      sequence: { groupOrder: version === '11' ? 5 : 6 },
+    },
+  }
+}
 
 /**
  * Files that measure no time, or only bounds that a busy machine keeps, too. Three at a time,
@@ -96,7 +115,7 @@ export default defineConfig({
           ...common,
           name: 'redis',
           include: ['test/**/*.test.ts'],
-          exclude: ['**/node_modules/**', ...SOAK, ...BESIDE, ...inFolders(...ALONE, 'nest11')],
+          exclude: ['**/node_modules/**', ...SOAK, ...BESIDE, ...inFolders(...ALONE, 'nest-older')],
           globalSetup: ['./test/harness/global-setup.ts'],
           // Fleets measure time and count commands: one file at a time, and after the unit tier.
           fileParallelism: false,
@@ -144,18 +163,8 @@ export default defineConfig({
           sequence: { groupOrder: 4 },
         },
       },
-      {
-        resolve: { alias: [...sourceAliases, ...nest11] },
-        test: {
-          ...common,
-          name: 'nest11',
-          include: [...inFolders('nest11'), 'packages/nest/src/*.test.ts'],
-          env: { STAMPEDE_TEST_NEST: '11' },
-          globalSetup: ['./test/harness/nest11-setup.ts'],
-          maxWorkers: 1,
-          sequence: { groupOrder: 5 },
-        },
-      },
+      olderNest('11'),
+      olderNest('10'),
     ],
   },
 })

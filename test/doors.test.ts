@@ -1,9 +1,11 @@
 // The public names: each entry point of each package exports exactly these. A new name is a
 // promise, so it is added here on purpose.
 
-import { readFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 
 const DOORS: Readonly<Record<string, string>> = {
   '@stampede/core': `
@@ -106,6 +108,47 @@ describe.each(Object.entries(DOORS))('%s', (door, listed) => {
       import: { types: `./dist/${file}.d.ts`, default: `./dist/${file}.js` },
       require: { types: `./dist/${file}.d.cts`, default: `./dist/${file}.cjs` },
     })
+  })
+})
+
+interface Entry {
+  readonly require?: { readonly default: string }
+}
+
+/** All entry points, with their files for `require`. */
+const entries = readdirSync(new URL('../packages', import.meta.url)).flatMap((name) => {
+  const { exports = {} } = JSON.parse(read(`packages/${name}/package.json`))
+  return Object.entries<Entry>(exports).flatMap(([subpath, { require }]) =>
+    require === undefined
+      ? []
+      : {
+          name: `@stampede/${name}${subpath.slice(1)}`,
+          cjs: `packages/${name}/${require.default}`,
+        },
+  )
+})
+
+describe('an entry point of an older toolchain', () => {
+  // Jest before 27 takes `node:vm` for the name of a file.
+  it.each(entries)('has no module name with the prefix `node:` for CommonJS: $name', ({ cjs }) => {
+    expect(read(cjs)).not.toContain('node:')
+  })
+
+  it('has declarations that compile for ES2020, without skipLibCheck', () => {
+    // In the repository, because TypeScript looks for the packages from here.
+    const folder = mkdtempSync(fileURLToPath(new URL('es2020-', import.meta.url)))
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    const file = join(folder, 'all.mts')
+    writeFileSync(file, entries.map(({ name }) => `import '${name}'`).join('\n'))
+    const tsc = fileURLToPath(new URL('../node_modules/typescript/bin/tsc', import.meta.url))
+    const target = ['--target', 'es2020', '--lib', 'es2020', '--module', 'nodenext']
+    const strict = ['--strict', '--skipLibCheck', 'false', '--types', 'node', '--ignoreConfig']
+    const args = [tsc, '--noEmit', ...target, ...strict, '--pretty', 'false', file]
+    const { stdout, status } = spawnSync('node', args, { encoding: 'utf8' })
+    const errors = stdout.split('\n').filter((line) => line.includes('error TS'))
+    // Other packages have errors of their own.
+    expect(status === 0 || errors.length > 0).toBe(true)
+    expect(errors.filter((line) => !/node_modules\/(?!@stampede)/.test(line))).toEqual([])
   })
 })
 

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const versions = process.argv.length > 2 ? process.argv.slice(2) : ['22', '24']
+const versions = process.argv.length > 2 ? process.argv.slice(2) : ['22', '24', '26']
 const files = {
   unit: ['packages/node-http', 'packages/express', 'packages/koa', 'packages/otel'],
   beside: ['test/contracts/cache-adapters', 'test/contracts/middleware-orders'],

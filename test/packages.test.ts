@@ -5,6 +5,7 @@ import { execFileSync } from 'node:child_process'
 import {
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -16,6 +17,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { installOnDemand, loadOnDemand } from '../tools/on-demand.mjs'
+import { installCommand } from '../tools/packages/pack.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
@@ -60,6 +62,103 @@ describe('npm install in a clone', () => {
   it.each(lockfiles)('%s names no package registry', (path) => {
     for (const [name, { resolved = '' }] of lockedIn(path))
       expect(resolved, name).not.toMatch(/:\/\//)
+  })
+})
+
+describe('the oldest version of a framework that a package allows', () => {
+  it.each([
+    ['express', 'express', 'oldest', 'express-4.17'],
+    ['koa', 'koa', 'oldest', 'koa-2.13'],
+    ['nest', '@nestjs/common', 'nest10', '@nestjs/common'],
+  ])('is the one on which the contracts run, for @stampede/%s', (name, peer, folder, tested) => {
+    const { peerDependencies } = JSON.parse(
+      readFileSync(join(ROOT, `packages/${name}/package.json`), 'utf8'),
+    )
+    const [oldest = ''] = peerDependencies[peer].split(' || ')
+    const locked = new Map(lockedIn(`test/harness/${folder}/package-lock.json`))
+    expect(`^${locked.get(`node_modules/${tested}`)?.version}.`).toMatch(
+      new RegExp(`^\\${oldest.replace('.', '\\.')}\\.`),
+    )
+  })
+})
+
+describe('npm run pack', () => {
+  const packed = readdirSync(join(ROOT, 'packages')).map((name) => ({
+    manifest: JSON.parse(readFileSync(join(ROOT, 'packages', name, 'package.json'), 'utf8')),
+    tarball: join(ROOT, `tarballs/stampede-${name}-0.1.0.tgz`),
+    files: [],
+  }))
+  const namesIn = (command: string) =>
+    [...command.matchAll(/stampede-([\w-]+)-0\.1\.0\.tgz/g)].map(([, name]) => name)
+
+  it.each([
+    ['express', ['core', 'node-http', 'express']],
+    ['express redis', ['core', 'node-http', 'express', 'redis']],
+    ['cli', ['core', 'redis', 'cli']],
+    ['@stampede/nest @stampede/metrics', ['core', 'node-http', 'nest', 'metrics']],
+  ])('prints the command that installs %s, with the packages they need', (asked, names) => {
+    const command = installCommand(packed, asked.split(' '), join(ROOT, '../app'))
+    expect(command).toMatch(/^npm install( \.\.\/[\w./-]+\.tgz)+$/)
+    expect(namesIn(command)).toEqual(names)
+  })
+
+  it.each(packed)('prints a command without a missing package for $manifest.name', (each) => {
+    const named = new Set(namesIn(installCommand(packed, [each.manifest.name], tmpdir())))
+    for (const name of named) {
+      const found = packed.find(({ manifest }) => manifest.name === `@stampede/${name}`)
+      const { dependencies, peerDependencies } = found?.manifest ?? {}
+      for (const needed of Object.keys({ ...dependencies, ...peerDependencies }))
+        if (needed.startsWith('@stampede/')) expect(named).toContain(needed.split('/')[1])
+    }
+  })
+
+  it('prints absolute paths in the clone, and names the packages if one is unknown', () => {
+    expect(installCommand(packed, ['koa'], ROOT)).toContain(` ${join(ROOT, 'tarballs')}/`)
+    expect(() => installCommand(packed, ['exprss'], ROOT)).toThrow(
+      /unknown package exprss; use one of .*express/,
+    )
+  })
+})
+
+describe('a documented command', () => {
+  const files = execFileSync('git', ['ls-files', '*.md', '*.ts', '*.tsx', '*.mjs', '*.json'], {
+    cwd: ROOT,
+    encoding: 'utf8',
+    maxBuffer: 1e8,
+  })
+    .split('\n')
+    // The changelog quotes earlier versions.
+    .filter((path) => path !== '' && path !== 'CHANGELOG.md')
+  const linesWith = (pattern: RegExp): string[] =>
+    files.flatMap((path) =>
+      readFileSync(join(ROOT, path), 'utf8')
+        .split('\n')
+        .filter((line) => pattern.test(line))
+        .map((line) => `${path}: ${line.trim()}`),
+    )
+
+  // Without the scope, npm would run another package of that name.
+  it('names the scope of the program', () => {
+    expect(linesWith(/\b(npx|dlx|bunx|npm exec)( -\S+)* stampede\b/)).toEqual([])
+  })
+
+  // The braces are expanded only by some shells.
+  it('has no braces in the names of tarballs', () => {
+    expect(linesWith(/stampede-\{[\w,-]+\}-/)).toEqual([])
+  })
+
+  it('says how to get packages of ours before they are published', () => {
+    const inBlocks = files
+      .filter((path) => path.endsWith('.md'))
+      .flatMap((path) => {
+        const blocks = readFileSync(join(ROOT, path), 'utf8').split(/^```/m)
+        return blocks
+          .filter((block) => /^npm (install|i|add) .*@stampede\//m.test(block))
+          .filter((block) => !/^sh\n# Once published\. Until then: /.test(block))
+          .map((block) => `${path}: ${block}`)
+      })
+    expect(inBlocks).toEqual([])
+    expect(linesWith(/`npm install [^`]*@stampede\//)).toEqual([])
   })
 })
 

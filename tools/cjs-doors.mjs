@@ -19,14 +19,14 @@ for (const door of doors) {
 
 /**
  * Jest replaces `require`, and its own cannot load ES modules before Node 24.9. Code that runs
- * outside the context of the test gets Node's.
+ * outside the context of the test gets Node's. Jest before 27 does not know the prefix `node:`.
  * @param {string} module
  */
 function loader(module) {
   return `'use strict'
 if (process.env.JEST_WORKER_ID === undefined) module.exports = require('${module}')
 else {
-  const { createRequire } = require('node:vm').runInThisContext('process').getBuiltinModule('module')
+  const { createRequire } = require('vm').runInThisContext('process').getBuiltinModule('module')
   module.exports = createRequire(__filename)('${module}')
 }
 `

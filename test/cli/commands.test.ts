@@ -49,7 +49,7 @@ describe('stampede', () => {
     const [none, help] = [await run(), await run('--help')]
     expect([none.code, help.code]).toEqual([2, 0])
     for (const { out } of [none, help]) expect(out).toMatch(/^ {2}doctor /m)
-    expect((await run('why', '--help')).out).toMatch(/^Usage: stampede why URL/)
+    expect((await run('why', '--help')).out).toMatch(/^Usage: npx @stampede\/cli why URL/)
   })
 
   it('has exit code 3 and an error as JSON if Redis is unavailable or frozen', async () => {

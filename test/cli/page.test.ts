@@ -7,7 +7,7 @@ import { redisOfFile } from '../harness/redis-of-file.ts'
 
 const { server } = await redisOfFile()
 const page = readFileSync(new URL('../../docs/guide/command-line.md', import.meta.url), 'utf8')
-const lines = [...page.matchAll(/^npx stampede (.+)$/gm)].map(([, line = '']) => line)
+const lines = [...page.matchAll(/^npx @stampede\/cli (.+)$/gm)].map(([, line = '']) => line)
 
 /** Words of a shell command line. Quotes keep spaces. */
 const wordsOf = (line: string): string[] =>

@@ -133,7 +133,7 @@ function koaOf(name: string, Koa: typeof Koa3): AppOf {
   return {
     name,
     writesLast: true,
-    leavesBrokenStreams: name === 'Koa 2',
+    leavesBrokenStreams: name.startsWith('Koa 2'),
     app(options, handler, outside) {
       const app = new Koa()
       app.silent = true
@@ -159,7 +159,7 @@ function koaOf(name: string, Koa: typeof Koa3): AppOf {
       for (const each of options) app.use(koaCache(each))
       app.use(async (ctx) => void koaWays[ctx.path.slice(1)]?.(ctx))
       const ways = Object.keys(koaWays).filter(
-        (way) => name !== 'Koa 2' || !KOA3_ONLY.includes(way),
+        (way) => !name.startsWith('Koa 2') || !KOA3_ONLY.includes(way),
       )
       return [app.callback(), ways]
     },
@@ -248,6 +248,11 @@ export const olderFrameworks: readonly Framework[] = [
   ...[EXPRESS_4, KOA_2].map(inside),
   ...[EXPRESS_5, KOA_3, EXPRESS_4].map(before),
 ]
+
+/** The middleware in an app of another version. */
+export const cacheOnExpress = (name: string, express: typeof express5): Framework =>
+  inside(expressOf(name, express))
+export const cacheOnKoa = (name: string, Koa: typeof Koa3): Framework => inside(koaOf(name, Koa))
 
 export const frameworks: readonly Framework[] = [...currentFrameworks, ...olderFrameworks]
 

@@ -172,7 +172,7 @@ const require = createRequire(import.meta.url)
 const answerOf = (error: unknown): number | undefined =>
   (error as { answer?: number } | undefined)?.answer
 
-function expressFramework(name: string, express: typeof express5): IdempotencyAdapter {
+export function expressFramework(name: string, express: typeof express5): IdempotencyAdapter {
   return {
     name,
     ways: Object.keys(allExpressWays),
@@ -216,10 +216,12 @@ function sayInExpress(res: Response, { status = 200, headers = {}, body = '' }: 
   else res.end(body)
 }
 
-function koaFramework(name: string, Koa: typeof Koa3): IdempotencyAdapter {
+export function koaFramework(name: string, Koa: typeof Koa3): IdempotencyAdapter {
   return {
     name,
-    ways: Object.keys(allKoaWays).filter((way) => name !== 'Koa 2' || !KOA3_ONLY.includes(way)),
+    ways: Object.keys(allKoaWays).filter(
+      (way) => !name.startsWith('Koa 2') || !KOA3_ONLY.includes(way),
+    ),
     odd: oddOf(koaOdd),
     start(options) {
       const { rules, stampede, outside = [], inside = [], mounts = ['/'] } = options

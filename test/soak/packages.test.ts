@@ -187,7 +187,7 @@ server.closeAllConnections()
   })
 
   it('names a program that runs, for @stampede/cli', () => {
-    const output = run('node_modules/.bin/stampede', ['locks'], { REDIS_URL: redis.url })
+    const output = run('npx', ['@stampede/cli', 'locks'], { REDIS_URL: redis.url })
     expect(output).toContain('lock')
   })
 })
@@ -235,8 +235,10 @@ describe('an app in TypeScript, under strict', () => {
     current: () => join(ROOT, 'node_modules/typescript/bin/tsc'),
   }
   const usage = join(ROOT, 'test/soak/packages/usage.ts')
+  const ES2020 = { module: 'nodenext', target: 'es2020', lib: ['es2020', 'esnext.disposable'] }
   const settings = [
     ['nodenext', { module: 'nodenext' }, ['usage.mts', 'usage.cts']],
+    ['nodenext for ES2020', ES2020, ['usage.mts', 'usage.cts']],
     ['node16', { module: 'node16' }, ['usage.mts', 'usage.cts']],
     ['bundler', { module: 'esnext', moduleResolution: 'bundler' }, ['usage.mts']],
   ] as const

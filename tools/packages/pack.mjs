@@ -1,12 +1,14 @@
-// Packs every publishable package into a folder, as `npm publish` would. Run as a program (`npm run
-// pack`), it writes to the folder `tarballs`.
+// Packs every publishable package into a folder, as `npm publish` would. Run as a program, it
+// writes to the folder `tarballs`. `npm run pack -- express redis` also prints the command that
+// installs these packages in an app, with all packages of ours that they need.
 // @ts-check
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const packages = fileURLToPath(new URL('../../packages/', import.meta.url))
+const root = join(packages, '..')
 
 /**
  * @typedef {object} Manifest
@@ -33,8 +35,49 @@ export function packAll(destination) {
   }))
 }
 
+/**
+ * The command that installs packages from their tarballs, in sh, cmd and PowerShell. It has every
+ * package of ours that they need, because npm would look for the others in the registry.
+ * @param {ReturnType<typeof packAll>} packed
+ * @param {string[]} names such as `express`
+ * @param {string} caller the folder of the app
+ */
+export function installCommand(packed, names, caller) {
+  const byName = new Map(packed.map((each) => [each.manifest.name, each]))
+  /** @type {Set<string>} */
+  const tarballs = new Set()
+  /** @param {string} name */
+  const add = (name) => {
+    const { tarball, manifest } = byName.get(name) ?? {}
+    if (tarball === undefined || tarballs.has(tarball)) return
+    for (const each of Object.keys({ ...manifest?.peerDependencies, ...manifest?.dependencies }))
+      add(each)
+    tarballs.add(tarball)
+  }
+  for (const name of names) {
+    const known = `@stampede/${name.replace('@stampede/', '')}`
+    if (!byName.has(known)) {
+      const all = [...byName.keys()].map((each) => each.replace('@stampede/', '')).join(', ')
+      throw new Error(`unknown package ${name}; use one of ${all}`)
+    }
+    add(known)
+  }
+  // In the clone itself, a relative path would be wrong in the app.
+  const isInClone = !relative(root, caller).startsWith('..')
+  const paths = [...tarballs].map((path) => {
+    const shown = isInClone ? path : relative(caller, path)
+    const plain = shown.split(sep).join('/')
+    return plain.includes(' ') ? `"${plain}"` : plain
+  })
+  return ['npm install', ...paths].join(' ')
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const folder = fileURLToPath(new URL('../../tarballs', import.meta.url))
+  const folder = join(root, 'tarballs')
   mkdirSync(folder, { recursive: true })
-  for (const { tarball } of packAll(folder)) console.log(relative('', tarball))
+  const packed = packAll(folder)
+  const names = process.argv.slice(2)
+  if (names.length === 0) for (const { tarball } of packed) console.log(relative('', tarball))
+  // npm runs scripts in the folder of the clone.
+  else console.log(installCommand(packed, names, process.env.INIT_CWD ?? process.cwd()))
 }

@@ -8,6 +8,12 @@ import { readUrl, type Settings } from './fleet.ts'
 import { pairs } from './format.ts'
 import type { Terminal } from './terminal.ts'
 
+/**
+ * npx finds the program by the name of its package. By the name of the program, npx would install
+ * another package with that name if this one is not installed.
+ */
+const PROGRAM = 'npx @stampede/cli'
+
 const COMMON: Options = [
   ['--redis URL', 'the fleet’s Redis; default REDIS_URL, then redis://127.0.0.1:6379'],
   ['--prefix TEXT', 'the prefix of redisStore; default stampede'],
@@ -25,7 +31,7 @@ export async function run(args: readonly string[], terminal: Terminal): Promise<
     const { code, message } = error as { code?: string; message: string }
     const exit = exitCodeOf(error)
     terminal.fail(code ?? 'ERROR', message)
-    if (exit === EXIT.usage) terminal.note('See stampede --help.')
+    if (exit === EXIT.usage) terminal.note(`See ${PROGRAM} --help.`)
     return exit
   }
 }
@@ -53,7 +59,7 @@ async function runCommand(args: readonly string[], terminal: Terminal): Promise<
     allowPositionals: true,
   })
   if (values.help === true) {
-    terminal.print({ usage: command.usage }, () => helpOf(command))
+    terminal.print({ usage: shown(command.usage) }, () => helpOf(command))
     return EXIT.ok
   }
   const settings = readSettings(values as Values, terminal)
@@ -81,22 +87,24 @@ function readSettings(values: Values, { env }: Terminal): Settings {
 function overview(): string[] {
   const list = Object.entries(COMMANDS).map(([name, { summary }]) => [name, summary] as const)
   return [
-    'Usage: stampede COMMAND [options]',
+    `Usage: ${PROGRAM} COMMAND [options]`,
     '',
     ...indented(list),
     '',
     'Options of every command:',
     ...indented(COMMON),
     '',
-    'stampede COMMAND --help has the options of a command.',
+    `${PROGRAM} COMMAND --help has the options of a command.`,
     'Exit codes: 0 done, 1 a problem was found or nothing was found, 2 wrong arguments,',
     '3 Redis is unavailable.',
   ]
 }
 
 function helpOf({ usage, summary, options }: Command): string[] {
-  return [`Usage: ${usage}`, '', summary, '', ...indented([...options, ...COMMON])]
+  return [`Usage: ${shown(usage)}`, '', summary, '', ...indented([...options, ...COMMON])]
 }
+
+const shown = (usage: string): string => usage.replace(/^stampede/, PROGRAM)
 
 function indented(list: Options): string[] {
   const rows = list.map(([name, ...text]) => [name, text.join('; ')] as const)

@@ -44,7 +44,7 @@ export class StampedeError extends Error {
   /** The case in which the error occurs, a key of `ERROR_CODES`. */
   readonly code: StampedeErrorCode
 
-  constructor(code: StampedeErrorCode, message: string, options?: ErrorOptions) {
+  constructor(code: StampedeErrorCode, message: string, options?: { cause?: unknown }) {
     super(message, options)
     this.name = 'StampedeError'
     this.code = code

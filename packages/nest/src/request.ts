@@ -1,6 +1,7 @@
-// The address of a request and its route, on Express 5 and on Fastify 5.
+// The address of a request and its route, on Express 4 and 5 and on Fastify 4 and 5.
 
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import type { RequestAddress } from '@stampede/node-http/adapter'
 
 /** The properties that callbacks read, of a request of Express or of Fastify. */
@@ -40,6 +41,8 @@ export interface NativeRequest extends HttpRequest {
   /** Express: the path of an app that has mounted the app of Nest. */
   readonly baseUrl?: string
   readonly app?: ExpressApp
+  readonly socket?: Socket
+  readonly hostname?: string
   readonly route?: { readonly path?: unknown }
 }
 
@@ -48,12 +51,25 @@ export interface NativeRequest extends HttpRequest {
  * `protocol` and `host` only if its options allow.
  */
 export function addressOf(request: NativeRequest, version: string): RequestAddress {
-  const { protocol: scheme, host = '', originalUrl: target, raw, url, baseUrl = '' } = request
+  const { protocol: scheme, originalUrl: target, raw, url, baseUrl = '' } = request
   const current = baseUrl + (raw?.url ?? url)
   // For a mount, Express moves a part of `url` to `baseUrl`, and the rest begins with a slash.
   const isSame = current === target || current === `${baseUrl}/${target.slice(baseUrl.length)}`
   const rewritten = isSame && version === '' ? undefined : current + version
-  return { scheme, host, target, rewritten }
+  return { scheme, host: hostOf(request), target, rewritten }
+}
+
+/**
+ * The host with its port, because two ports are two origins. `request.host` of Express 4 has no
+ * port, and reading the property prints a warning. Fastify 4 has only `hostname`, with the port.
+ */
+function hostOf(request: NativeRequest): string {
+  const { app, headers } = request
+  if (app === undefined) return request.host ?? request.hostname ?? ''
+  const forwarded = headers['x-forwarded-host']
+  const trusts = app.get('trust proxy fn') as (address: string | undefined, hop: number) => boolean
+  if (!forwarded || !trusts(request.socket?.remoteAddress, 0)) return headers.host ?? ''
+  return (String(forwarded).split(',')[0] ?? '').trim()
 }
 
 /** The pattern of the matched route, with the global prefix and the version. */

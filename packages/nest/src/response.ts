@@ -1,4 +1,4 @@
-// The response of a request, on Express 5 and on Fastify 5.
+// The response of a request, on Express and on Fastify.
 
 import type { ServerResponse } from 'node:http'
 import { hasLeft } from '@stampede/node-http/adapter'

@@ -97,9 +97,12 @@ async function hold(
     await closed
     return text
   }
-  await use({ ...(await arrival), client, ends, told, received: () => text, release, letGo })
-  letGo()
-  client.destroy()
+  try {
+    await use({ ...(await arrival), client, ends, told, received: () => text, release, letGo })
+  } finally {
+    letGo()
+    client.destroy()
+  }
 }
 
 function textOf(end: AttemptEnd | undefined): string {
@@ -112,6 +115,26 @@ function statusOf(end: AttemptEnd | undefined): number | undefined {
 }
 
 const withoutDate = (text: string): string => text.replace(/^date:.*\r\n/im, '')
+
+/** The chunks of a chunked body. From Node 26 on, the writes of one turn are in one chunk. */
+function chunksOf(text: string): string[] {
+  const [, body = ''] = text.split(/\r\n\r\n(.*)/s)
+  const chunks: string[] = []
+  for (let at = 0; at < body.length; ) {
+    const start = body.indexOf('\r\n', at) + 2
+    const size = Number.parseInt(body.slice(at, start), 16)
+    chunks.push(body.slice(start, start + size))
+    at = start + size + 2
+  }
+  return chunks
+}
+
+/** A response without its date, and without the borders of its chunks. */
+function asSent(text: string): string {
+  const [head = ''] = withoutDate(text).split('\r\n\r\n')
+  if (!/transfer-encoding: chunked/i.test(head)) return withoutDate(text)
+  return [head, chunksOf(text).join('')].join('\r\n\r\n')
+}
 
 /** Enough time for anything that is not held to arrive. */
 async function settle(): Promise<void> {
@@ -150,8 +173,9 @@ describe('a response whose end is held', () => {
         expect(textOf(await told)).toBe(body)
         await settle()
         expect(received()).not.toMatch(/\r\n0\r\n\r\n$/)
-        const text = withoutDate(await release())
-        expect(text).toBe([plain.head.join('\r\n'), plain.body].join('\r\n\r\n'))
+        const text = await release()
+        if (/chunked/.test(text)) expect(text).toMatch(/\r\n0\r\n\r\n$/)
+        expect(asSent(text)).toBe(asSent([plain.head.join('\r\n'), plain.body].join('\r\n\r\n')))
         expect(ends).toHaveLength(1)
       })
     },
@@ -175,8 +199,9 @@ describe('a response whose end is held', () => {
         await told
         while (!received().includes('lo')) await once(client, 'data')
         await settle()
-        expect(received()).toMatch(/3\r\nhel\r\n2\r\nlo\r\n$/)
-        expect(await release()).toMatch(/2\r\nlo\r\n0\r\n\r\n$/)
+        expect(chunksOf(received()).join('')).toBe('hello')
+        expect(received()).toMatch(/lo\r\n$/)
+        expect(await release()).toMatch(/lo\r\n0\r\n\r\n$/)
       },
     ))
 
@@ -344,19 +369,8 @@ describe('a held response with other middlewares', () => {
   const TEXT = 'stampede '.repeat(50)
   const zip = { fields: ['Accept-Encoding: gzip'] }
   const answer: Handler = (res) => res.setHeader('Content-Type', 'text/plain').end(TEXT)
-  const unzip = (text: string): string => {
-    const [, body = ''] = text.split(/\r\n\r\n(.*)/s)
-    const chunks = body.matchAll(/([0-9a-f]+)\r\n/g)
-    const out: string[] = []
-    for (let at = 0; ; ) {
-      const size = chunks.next().value?.[1] ?? ''
-      at = body.indexOf('\r\n', at) + 2
-      if (size === '' || Number.parseInt(size, 16) === 0) break
-      out.push(body.slice(at, at + Number.parseInt(size, 16)))
-      at += Number.parseInt(size, 16) + 2
-    }
-    return gunzipSync(Buffer.from(out.join(''), 'latin1')).toString()
-  }
+  const unzip = (text: string): string =>
+    gunzipSync(Buffer.from(chunksOf(text).join(''), 'latin1')).toString()
 
   test('is captured uncompressed if compression is outside', () =>
     hold(

@@ -1,5 +1,5 @@
-// The contracts of both adapters on Nest 11, which replaces Nest 12 in the project `nest11`
-// (vitest.config.ts). The idempotency keys are in memory.
+// The contracts of both adapters on Nest 10 and 11, which replace Nest 12 in the projects `nest10`
+// and `nest11` (vitest.config.ts). The idempotency keys are in memory.
 import { memoryStore } from '@stampede/core'
 import { cacheAdapterContract, idempotencyAdapterContract } from '@stampede/testkit'
 import { nestCaches, nestIdempotency } from '../harness/nest-apps.ts'
