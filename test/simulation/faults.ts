@@ -1,8 +1,10 @@
 // The faults: each begins, and most end some time later.
 
+import { names } from '../../packages/redis/src/protocol/keys.ts'
 import type { Random } from '../fuzz/leaks/random.ts'
 import { exponential } from './chance.ts'
 import type { Link } from './link.ts'
+import type { SimRedis } from './sim-redis.ts'
 import type { World } from './world.ts'
 
 /**
@@ -127,7 +129,7 @@ const forked: Fault = (world, random) => {
     newcomer.time.receive(() => {
       newcomer.stampede.purge({ tag: 'of nothing' }).then(
         () => {
-          if (isCutAfter) server.data.purges.trim(0)
+          if (isCutAfter) cutLog(server, 0)
         },
         () => {},
       )
@@ -137,6 +139,28 @@ const forked: Fault = (world, random) => {
     for (const { link } of apart) Object.assign(link.isCut, { commands: false, messages: false })
     world.kill(newcomer)
   }
+}
+
+/** Records of the cache: no locks, no jobs, and not the log of purges. */
+function recordsIn({ data }: SimRedis): string[] {
+  return data.keys.filter((key) => /\{[=#](?![li]:)/.test(key))
+}
+
+/** Records that have variants: keys with the same hash tag, and more after it. */
+function groupsIn(server: SimRedis): string[] {
+  const records = recordsIn(server)
+  const groups = new Set(records.map((key) => /^(.*\}):[\w-]{43}$/.exec(key)?.[1]))
+  return records.filter((key) => groups.has(key))
+}
+
+function evict(server: SimRedis, keys: readonly string[]): void {
+  for (const key of keys) server.perform('DEL', [key])
+}
+
+const [, LOG] = names('stampede').purges
+
+function cutLog(server: SimRedis, most: number): void {
+  server.perform('XTRIM', [LOG], ['MAXLEN', String(most)])
 }
 
 function demoted(isCutOff: boolean): Fault {
@@ -231,8 +255,8 @@ export const KINDS: readonly Kind[] = [
     forMs: [0],
     begin: onServer(
       ({ server }, random) => {
-        const groups = random.shuffle(server.data.records.groups)
-        server.evict(groups.slice(0, Math.ceil(groups.length / 2)))
+        const groups = random.shuffle(groupsIn(server))
+        evict(server, groups.slice(0, Math.ceil(groups.length / 2)))
       },
       () => {},
     ),
@@ -241,7 +265,7 @@ export const KINDS: readonly Kind[] = [
     name: 'redis evicts records',
     forMs: [0],
     begin: onServer(
-      ({ server }, random) => server.evict(random.some(server.data.records.keys, 0.3)),
+      ({ server }, random) => evict(server, random.some(recordsIn(server), 0.3)),
       () => {},
     ),
   },
@@ -252,7 +276,7 @@ export const KINDS: readonly Kind[] = [
     name: 'the log of purges is cut',
     forMs: [0],
     begin: onServer(
-      ({ server }, random) => server.data.purges.trim(random.pick([0, 1, 5])),
+      ({ server }, random) => cutLog(server, random.pick([0, 1, 5])),
       () => {},
     ),
   },

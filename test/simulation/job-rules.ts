@@ -2,8 +2,7 @@
 // again after completion. The rule learns the server's side from replies, and the processes' side
 // from the work itself.
 
-import type { ServerData } from './server-data.ts'
-import type { Command } from './sim-redis.ts'
+import type { Seen } from './sim-redis.ts'
 import type { Judge } from './violation.ts'
 
 interface Held {
@@ -47,17 +46,18 @@ export class JobRules {
     for (const fence of this.#given.keys()) this.#doubtful.add(fence)
   }
 
-  saw(command: Command, reply: unknown, data: ServerData, at: number): void {
+  /** `steadyMs`: the server's time without its steps back. */
+  saw({ command, reply }: Seen, steadyMs: number, at: number): void {
     const { name, keys, args } = command
     const [key = ''] = keys
     if (!key.includes('{=i:')) return
-    if (name === 'begin-record') this.#onBegin(key, args, reply as unknown[], data.steadyMs(), at)
+    if (name === 'begin-record') this.#onBegin(key, args, reply as unknown[], steadyMs, at)
     if (name === 'finish-record') this.#onFinish(key, args, String((reply as unknown[])[0]))
     if (name === 'renew' && reply === 'RENEWED') {
       const held = this.#held.get(key)
       if (held === undefined || held.token !== args[0]) {
         this.#judge.fail('no renewal of what is lost', `an attempt was renewed too late`, key)
-      } else held.until = data.steadyMs() + Number(args[2])
+      } else held.until = steadyMs + Number(args[2])
     }
   }
 

@@ -2,8 +2,8 @@
 // another process. The holder of a lock or a job uses its own clock. A renewal that was refused or
 // not received gives no holder more time.
 
-import type { ServerData } from './server-data.ts'
-import type { Command } from './sim-redis.ts'
+import { handedOver } from './lock-rules.ts'
+import type { Seen } from './sim-redis.ts'
 import type { Judge } from './violation.ts'
 
 /** One process that relies on a lease. */
@@ -35,8 +35,7 @@ export class LeaseEndRules {
     this.#context = context
   }
 
-  saw(command: Command, reply: unknown, data: ServerData): void {
-    const { name, keys, args } = command
+  saw({ command: { name, args }, reply, published }: Seen): void {
     if (name === 'begin-record') {
       const [status, , fence] = reply as unknown[]
       if (status === 'BEGUN') this.#begins(String(fence), Number(args[3]))
@@ -48,8 +47,9 @@ export class LeaseEndRules {
       if (status === 'GRANTED')
         this.#endsIn(String(fence), Math.min(Number(forMs), Number(args[1])))
     } else if (name === 'release-lock') {
-      const lock = data.locks.all.get(keys[0] ?? '')
-      if (lock?.token) this.#begins(String(lock.fence), lock.until - data.now)
+      const [, , fence, forMs] = reply as unknown[]
+      if (fence !== '') this.#begins(String(fence), Number(forMs))
+      for (const given of handedOver(published)) this.#begins(given.fence, given.forMs)
     }
   }
 

@@ -4,6 +4,7 @@ import * as scripts from '../../packages/redis/src/protocol/scripts.generated.ts
 import type { Random } from '../fuzz/leaks/random.ts'
 import type { Figures } from './figures.ts'
 import type { Kernel } from './kernel.ts'
+import type { RecordRules } from './record-rules.ts'
 import type { Command, SimRedis } from './sim-redis.ts'
 import type { Judge } from './violation.ts'
 
@@ -25,10 +26,13 @@ export interface Net {
   readonly random: Random
   readonly figures: Figures
   readonly judge: Judge
+  readonly records: RecordRules
   /** The time since the last fault of this process or the server. */
   readonly isCalm: (forMs: number) => boolean
 }
 
+/** The scripts of lua/, by name. */
+export const SOURCES = new Map(Object.values(scripts).map(({ name, source }) => [name, source]))
 const NAMES = new Map(
   Object.values(scripts).flatMap(({ name, sha1, source }) => [
     [sha1, name],

@@ -2,13 +2,25 @@
 // rise.
 
 import type { Lease } from '@stampede/locks'
-import type { ServerData } from './server-data.ts'
-import type { Command } from './sim-redis.ts'
+import { names } from '../../packages/redis/src/protocol/keys.ts'
+import type { Message, Seen } from './sim-redis.ts'
 import type { Judge } from './violation.ts'
 
 interface Holder {
   readonly process: string
   readonly lease: Lease
+}
+
+const { grantPrefix } = names('stampede')
+
+/** The leases that a release announces to queued processes. */
+export function handedOver(
+  published: readonly Message[],
+): Array<{ readonly fence: string; readonly forMs: number }> {
+  return published.flatMap(({ channel, text }) => {
+    const [, fence = '', until, sentAt] = text.split(' ')
+    return channel.startsWith(grantPrefix) ? [{ fence, forMs: Number(until) - Number(sentAt) }] : []
+  })
 }
 
 export class LockRules {
@@ -30,14 +42,16 @@ export class LockRules {
     this.#highest.clear()
   }
 
-  saw({ name, keys, args }: Command, reply: unknown, data: ServerData, at: number): void {
+  saw({ command: { name, keys, args }, reply, published }: Seen, at: number): void {
     const [key = ''] = keys
     if (name === 'acquire-lock') this.#checkWait(key, Number(args[1]), reply as unknown[])
     // A process that releases asks for its next turn in the same step.
     if (name === 'release-lock') this.#asked(key, Number(args[9]))
     if (name !== 'acquire-lock' && name !== 'release-lock') return
-    const fence = String(data.locks.all.get(key)?.fence ?? 0)
-    if (!this.#given.has(fence)) this.#given.set(fence, at)
+    const [, , replied] = reply as unknown[]
+    for (const fence of [String(replied), ...handedOver(published).map((each) => each.fence)]) {
+      if (!this.#given.has(fence)) this.#given.set(fence, at)
+    }
   }
 
   /** No process waits longer than the longest requested lease, in spite of changes to the clock. */

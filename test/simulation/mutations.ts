@@ -3,11 +3,12 @@
 import type { Edit, Mutation } from '../fuzz/leaks/mutation.ts'
 import { STORING } from '../fuzz/leaks/mutations-storing.ts'
 
-/** The scripts of lua/, as the simulated server has them. */
-const RECORDS = 'simulation/server-records.ts'
-const LOCKS = 'simulation/server-locks.ts'
-const PURGES = 'simulation/server-purges.ts'
-const JOBS = 'core/src/memory/memory-idempotency.ts'
+const LOOKUP = 'lua/lookup-or-lease-2.lua'
+const COMMIT = 'lua/commit-2.lua'
+const PURGE = 'lua/purge-1.lua'
+const READ_PURGES = 'lua/read-purges-3.lua'
+const BEGIN = 'lua/begin-record-1.lua'
+const FINISH = 'lua/finish-record-1.lua'
 const MARKS = 'core/src/l1/purge-marks.ts'
 const CONTENDER = 'locks/src/contender.ts'
 const WAIT = 'core/src/flight/wait.ts'
@@ -19,35 +20,31 @@ function drop(name: string, file: string, from: string, to = ''): Mutation {
   return { name, edits: [{ file, from, to }] }
 }
 
-const OF_PRESENT_LIFE = 'variants !== undefined && variants === record?.group'
-const OF_GROUP = 'return variants !== undefined && variants === record.group'
+const OF_PRESENT_LIFE = 'variants and variants == fields[8]'
+const OF_GROUP = 'not (variants and variants == fields[5])'
 const READ_OF_GROUP =
   'Buffer.isBuffer(group) && Buffer.isBuffer(variants) && group.equals(variants)'
 
 const WITHOUT_GROUP: readonly Edit[] = [
-  {
-    file: RECORDS,
-    from: OF_PRESENT_LIFE,
-    to: 'variants === undefined || variants === record?.group',
-  },
-  {
-    file: RECORDS,
-    from: OF_GROUP,
-    to: 'return variants === undefined || variants === record.group',
-  },
+  { file: LOOKUP, from: OF_PRESENT_LIFE, to: '(not variants or variants == fields[8])' },
+  { file: COMMIT, from: OF_GROUP, to: '(variants and variants ~= fields[5])' },
   { file: READ_FIRST, from: READ_OF_GROUP, to: `variants === null || (${READ_OF_GROUP})` },
 ]
 
-const [BEGAN, SOFTENED] = ["variants?.split(' ').at(-2)", "variants?.split(' ').at(-1)"]
-const ENDS_LIKE = `${SOFTENED} === record?.group?.split(' ').at(-1)`
+/**
+ * Both `variants` have the same moment of a soft purge, and the life began before the fence of the
+ * record.
+ */
+const byFence = (own: string, fence: string): string =>
+  `(variants and string.match(variants, '%d+$') == string.match(${own} or '', '%d+$') and tonumber(string.match(variants, '(%d+) %d+$')) <= (tonumber(${fence} or '') or 0))`
 
 /**
  * A mutation that distinguishes lives by fences, whose order depends on the clock
  * (docs/decisions/0009).
  */
 const BY_FENCE: readonly Edit[] = [
-  { file: RECORDS, from: OF_PRESENT_LIFE, to: `${ENDS_LIKE} && Number(${BEGAN}) <= newest` },
-  { file: RECORDS, from: OF_GROUP, to: `return ${ENDS_LIKE} && Number(${BEGAN}) <= record.fence` },
+  { file: LOOKUP, from: OF_PRESENT_LIFE, to: byFence('fields[8]', 'fields[4]') },
+  { file: COMMIT, from: OF_GROUP, to: `not ${byFence('fields[5]', 'fields[1]')}` },
 ]
 
 /** Mutations shared with the leak fuzzer, which has far more of this kind. */
@@ -75,34 +72,36 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'a commit is accepted without a check of its fence and token',
     edits: [
       {
-        file: RECORDS,
-        from: "if (record === undefined || record.fence !== fence) return 'FENCED'\n    if (group !== key && !this.#isOfGroup(record, group)) return 'FENCED'\n    if (record.token",
-        to: "if (record === undefined) return 'FENCED'\n    if (record.fence < 0 && record.token",
+        file: COMMIT,
+        from: "if fields[1] ~= fence then return 'FENCED' end",
+        to: "if not fields[1] then return 'FENCED' end",
       },
+      { file: COMMIT, from: 'if group ~= record and not (', to: 'if false and not (' },
+      { file: COMMIT, from: 'if fields[2] ~= token then', to: 'if false then' },
     ],
   },
   drop(
     'a waiter is not registered',
-    RECORDS,
-    "record.waiters.set(process, !usable && isTold === '1' ? token : '')",
+    LOOKUP,
+    "redis.call('HSET', record, 'w:' .. ARGV[3], not usable and ARGV[6] == '1' and token or '')",
   ),
   drop(
     'a purge leaves the lease, so a fill in flight commits after it',
-    RECORDS,
-    '} else if (!soft) {\n      this.#all.delete(key)',
-    '} else if (!soft) {\n      dropEntry(record)',
+    PURGE,
+    "redis.call('DEL', record)",
+    "redis.call('HDEL', record, 'life', 'frame')",
   ),
   drop(
     'a lease is renewed for any process, also after it was lost',
-    RECORDS,
-    'if (record === undefined || text(record.fence) !== fence || record.token !== token)',
-    "if (record === undefined || (fence === '' && token === ''))",
+    'lua/renew-2.lua',
+    'if fields[1] ~= ARGV[2] or fields[2] ~= ARGV[1] then',
+    'if not fields[1] then',
   ),
   drop(
     'a lease is granted while another process has it',
-    RECORDS,
-    'record?.token !== undefined && now < leaseUntil &&',
-    'record?.token !== undefined && now < leaseUntil - 400 &&',
+    LOOKUP,
+    'fields[2] and now < lease_until and',
+    'fields[2] and now < lease_until - 400 and',
   ),
   drop(
     'purges by tag and of everything are ignored',
@@ -150,7 +149,11 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'a wake-up is lost, and no waiter looks up again when the lease ends',
     edits: [
-      { file: RECORDS, from: 'this.woken.push(process)', to: 'void process' },
+      {
+        file: COMMIT,
+        from: "redis.pcall('PUBLISH', ARGV[8] .. string.sub(field, 3), message)",
+        to: '',
+      },
       { file: WAIT, from: "() => resolve('lease-end')", to: '() => {}' },
     ],
   },
@@ -164,52 +167,52 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   drop(
     'all lives of a vary group have the same name',
-    RECORDS,
-    'undefined : (variants ??',
-    "undefined : ('begun 0 0' ?? variants ??",
+    LOOKUP,
+    "(variants or token .. ' ' .. fence .. ' 0')",
+    "'begun 0 0'",
   ),
   drop(
     'a soft purge does not end the leases of variants',
-    RECORDS,
-    'text(Math.max(now, softenedAt + 1))',
-    'text(softenedAt)',
+    PURGE,
+    'math.max(now, (softened_at or 0) % 1e15 + 1)',
+    '(softened_at or 0) % 1e15',
   ),
   drop(
     'a fence is taken from the clock alone',
-    RECORDS,
-    'const fence = held ? newest : Math.max(this.#micros(), newest + 1)',
-    'const fence = held ? newest : this.#micros()',
+    LOOKUP,
+    'math.max(time[1] * 1000000 + time[2], newest + 1)',
+    'time[1] * 1000000 + time[2]',
   ),
   drop(
     'a marker from the future counts',
-    RECORDS,
-    'moment !== undefined && now >= moment.set ?',
-    'moment !== undefined && now + moment.set > 0 ?',
+    LOOKUP,
+    "now >= (tonumber(set or '') or 0) and",
+    'now > 0 and',
   ),
   drop(
     'an entry from the future is used',
-    RECORDS,
-    '(now < life.made || (isOutdated',
-    '(now + life.made < 0 || (isOutdated',
+    LOOKUP,
+    'if entry and (now < made or',
+    'if entry and (now + made < 0 or',
   ),
   drop(
     'a lock from the future is left as it is',
-    LOCKS,
-    'if (now < lock.set) extend(',
-    'if (now + lock.set < 0) extend(',
+    'lua/acquire-lock-1.lua',
+    'if fields[1] and now < set then',
+    'if fields[1] and now + set < 0 then',
   ),
   drop(
     'a forked purge history is not detected',
-    PURGES,
+    READ_PURGES,
     // Either check alone notices the loss: the first new event, and the run of the server.
-    'const isForked = isBehind || isUnknown',
-    'const isForked = positionOf(meta.last) < at',
+    'local forked = lacks(id) or lacks(prev) or is_unsure',
+    'local forked = (last or 9e15) < known',
   ),
   drop(
     'a forked purge history that was trimmed afterwards is not detected',
-    PURGES,
-    'const isForked = isBehind || isUnknown',
-    'const isForked = isBehind && at > 0',
+    READ_PURGES,
+    'local forked = lacks(id) or lacks(prev) or is_unsure',
+    'local forked = lacks(id) or lacks(prev)',
   ),
   drop(
     'a read-only server confirms that no purge was missed',
@@ -281,21 +284,16 @@ export const MUTATIONS: readonly Mutation[] = [
   ),
   drop(
     'the end of a job is accepted without a check of its token',
-    JOBS,
-    "const isOurs = token !== '' && record?.token === token && isFence(record, fence)",
-    'const isOurs = token.length + fence.length > 0 && record !== undefined',
+    FINISH,
+    'if not isOpen or fields[3] ~= token then',
+    'if not isOpen then',
   ),
-  drop(
-    'a completed job begins again',
-    JOBS,
-    'if (record.frame !== undefined) {',
-    'if (record.frame !== undefined && now % 2 === 0) {',
-  ),
+  drop('a completed job begins again', BEGIN, 'if frame then', 'if frame and now % 2 == 0 then'),
   drop(
     'a job begins inside the lease of another attempt',
-    JOBS,
-    "if (record.state === 'running' && now < record.until) {",
-    "if (record.state === 'running' && now < record.until - 200) {",
+    BEGIN,
+    'if now < lease_until then',
+    'if now < lease_until - 200 then',
   ),
   {
     name: 'work continues after its lease has run out',

@@ -3,16 +3,16 @@
 // not renewed. Every registered waiter gets a wake-up, and no marker lasts longer than it was set
 // for.
 
-import type { ServerData } from './server-data.ts'
-import type { ServerRecord } from './server-records.ts'
-import type { Command } from './sim-redis.ts'
+import { names } from '../../packages/redis/src/protocol/keys.ts'
+import type { Keyspace, Value } from './keyspace.ts'
+import type { Message, Seen } from './sim-redis.ts'
 import type { Judge } from './violation.ts'
 
 interface Record {
   /**
    * The record after the last command. A key that expired, or was evicted or purged, starts again.
    */
-  known: ServerRecord | undefined
+  known: Value | undefined
   /**
    * The key started again after the clock was set back, so a fence may occur twice
    * (docs/decisions/0009).
@@ -45,6 +45,7 @@ interface Context {
   readonly steppedBack: () => boolean
 }
 
+const { wakePrefix } = names('stampede')
 const RULED = new Set(['lookup-or-lease', 'commit', 'end-lease', 'renew', 'purge'])
 /** Locks and idempotency renew with the same script. */
 const OTHERS = /\{=[li]:/
@@ -57,6 +58,8 @@ export class RecordRules {
   #purges = new Map<string, number>()
   /** The greatest fence of each key before data was lost. */
   #highest = new Map<string, number>()
+  /** By record and fence, on the server's clock: until when the entry is fresh without a purge. */
+  #freshUntil = new Map<string, number>()
 
   constructor(judge: Judge, context: Context) {
     this.#judge = judge
@@ -65,6 +68,7 @@ export class RecordRules {
 
   /** Data was lost. */
   forget(): void {
+    this.#freshUntil = new Map()
     for (const [key, { fence }] of this.#records) {
       this.#highest.set(key, Math.max(fence, this.#highest.get(key) ?? 0))
     }
@@ -77,15 +81,17 @@ export class RecordRules {
     this.#highest.clear()
   }
 
-  saw(command: Command, reply: unknown, data: ServerData, isAgain: boolean): void {
+  saw({ command, reply, found, published }: Seen, data: Keyspace, isAgain: boolean): void {
     const { name, keys, args } = command
     const [key = '', group = key] = keys
     if (!RULED.has(name) || OTHERS.test(key)) return
-    const record = this.#record(key, name, data)
+    const record = this.#record(key, name === 'purge' ? found : undefined, data)
     if (name === 'lookup-or-lease') {
       this.#onLookup(key, group, record, args, reply as unknown[], data.now, isAgain)
     } else if (name === 'commit') {
       if (reply === 'FENCED') return
+      const entry = `${key} ${args[1]}`
+      if (!this.#freshUntil.has(entry)) this.#freshUntil.set(entry, data.now + Number(args[3]))
       this.#onCommit(key, group, record, args)
     } else if (name === 'end-lease' && reply === 'ENDED') {
       record.isOpen = false
@@ -100,13 +106,25 @@ export class RecordRules {
       this.#purges.set(key, (this.#purges.get(key) ?? 0) + 1)
     } else return
     if (name === 'lookup-or-lease') return
-    if (!isAgain) this.#checkWoken(key, name, record, data)
+    if (!isAgain) this.#checkWoken(key, name, record, published)
     record.waits.clear()
   }
 
-  #checkWoken(key: string, name: string, { waits }: Record, { records }: ServerData): void {
+  /** Undefined: no such commit is known. */
+  freshUntil(key: string, fence: string): number | undefined {
+    return this.#freshUntil.get(`${key} ${fence}`)
+  }
+
+  /** The lease with this token is the record's, and has not ended. */
+  isHeld(key: string, token: string, data: Keyspace): boolean {
+    const record = this.#records.get(key)
+    if (record === undefined || record.known !== data.get(key)) return false
+    return record.isOpen && record.token === token && data.now < record.until
+  }
+
+  #checkWoken(key: string, name: string, { waits }: Record, published: readonly Message[]): void {
     for (const process of waits) {
-      if (records.woken.includes(process)) continue
+      if (published.some(({ channel }) => channel === wakePrefix + process)) continue
       this.#judge.fail(
         'woken',
         `${name} ended a lease that ${process} waits for, without a wake-up`,
@@ -189,15 +207,16 @@ export class RecordRules {
     Object.assign(record, { set: now, until: now + Number(leaseMs), leaseMs: Number(leaseMs) })
   }
 
-  #record(key: string, name: string, { records }: ServerData): Record {
-    const known = records.get(key)
+  /** `purged`: what the purge found, and whose waiters it has to wake. */
+  #record(key: string, purged: Value | undefined, data: Keyspace): Record {
+    const known = data.get(key)
     let record = this.#records.get(key)
     if (record === undefined) {
       record = newRecord()
       this.#records.set(key, record)
     } else if (record.known !== known) {
       // Waiters of that record are no longer known. They look up again when the lease ends.
-      if (name !== 'purge' || records.purged !== record.known) record.waits.clear()
+      if (purged === undefined || purged !== record.known) record.waits.clear()
       record.isOpen = false
       if (this.#context.steppedBack()) {
         Object.assign(record, { fence: 0, accepted: 0, voided: 0, isReborn: true })

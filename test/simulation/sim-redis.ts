@@ -1,11 +1,11 @@
 // The simulated server: executes commands in order, publishes messages, and suffers the faults of a
-// real Redis. It records executed commands, so that a replica of any earlier moment can be made by
-// executing them again.
+// real Redis. Scripts are those of lua/, run by the script engine. It records all writes, so that a
+// replica of any earlier moment can be made by repeating them.
 
-import { drain } from './drain.ts'
 import type { Kernel } from './kernel.ts'
-import { ServerData } from './server-data.ts'
-import { SCRIPTS } from './server-scripts.ts'
+import { CommandError, Keyspace, type Reply, type Value, type Write } from './keyspace.ts'
+import { SOURCES } from './link.ts'
+import { ScriptEngine } from './script-engine.ts'
 
 export interface Command {
   readonly name: string
@@ -27,8 +27,7 @@ export interface Session {
 
 /** The former master. */
 interface Former {
-  readonly data: ServerData
-  readonly refused: Error
+  readonly data: Keyspace
   /** Processes that reach no other server. */
   readonly stays: ReadonlySet<string>
 }
@@ -37,14 +36,32 @@ interface Executed {
   readonly at: number
   readonly micros: number
   readonly steadyMs: number
+  readonly seen: Seen
+  readonly writes: readonly Write[]
+}
+
+export interface Message {
+  readonly channel: string
+  readonly text: string
+}
+
+/** An executed command. */
+export interface Seen {
   readonly command: Command
+  readonly reply: Reply | Error
+  /** The value of its first key before. */
+  readonly found: Value | undefined
+  readonly published: readonly Message[]
 }
 
 /**
- * Called for each executed command with its data, and again for each command that a replica
+ * Called for each executed command with its data, and again for each whose writes a replica
  * repeats.
  */
-export type Witness = (command: Command, reply: unknown, data: ServerData, isAgain: boolean) => void
+export type Witness = (seen: Seen, data: Keyspace, isAgain: boolean) => void
+
+/** It has no state between two runs, so all servers share it. */
+const engine = new ScriptEngine()
 
 export class SimRedis {
   mode: 'up' | 'frozen' | 'refusing' | 'down' = 'up'
@@ -53,11 +70,15 @@ export class SimRedis {
   /** The server's clock minus the time of the simulation. */
   offsetMs = 0
   steppedBack = false
-  data: ServerData
+  data: Keyspace
   commands = 0
   /** Messages to subscribers, one for each receiver. */
   messages = 0
   witness: Witness = () => {}
+  /** A script failed by itself, or uses a command that the server lacks. */
+  onBroken: (error: unknown) => void = (error) => {
+    throw error
+  }
   /** Called before the data is replaced. Commands after `snapshotAt` are lost. */
   onLoss: (snapshotAt: number) => void = () => {}
   readonly #kernel: Kernel
@@ -66,6 +87,7 @@ export class SimRedis {
   #backlog: Array<() => void> = []
   #replayed: Executed | undefined
   #former: Former | undefined
+  #published: Message[] = []
   #runs = 0
   /** The sum of all steps forward of the server's clock. */
   #forwardMs = 0
@@ -86,7 +108,7 @@ export class SimRedis {
     return this.#replayed?.micros ?? Math.floor(ms * 1000) + this.#spentMicros
   }
 
-  /** See `ServerData`. */
+  /** The server's time without its steps back, in ms. */
   get steadyMs(): number {
     return this.#replayed?.steadyMs ?? Math.floor(this.#kernel.now + this.#forwardMs)
   }
@@ -108,7 +130,7 @@ export class SimRedis {
   /** A frozen server accepts commands, and executes them when it thaws. */
   receive(command: Command, session: Session, reply: (value: unknown) => void): void {
     if (session.isStranded) {
-      this.#executeOnFormer(command, reply)
+      reply(onWire(this.#run((this.#former as Former).data, command)))
       return
     }
     if (this.mode === 'down') return
@@ -141,7 +163,7 @@ export class SimRedis {
       this.#log = []
       this.data = this.#fresh()
     }
-    this.data.purges.run = `run ${this.#runs}`
+    this.data.runId = `run${this.#runs}`
   }
 
   /**
@@ -151,11 +173,11 @@ export class SimRedis {
    */
   demote(processes: ReadonlySet<string>, isCutOff: boolean, lagMs: number): void {
     const { data } = this
-    const refused = isCutOff
-      ? refusal('NOREPLICAS Not enough good replicas to write.')
-      : refusal("READONLY You can't write against a read only replica.")
-    data.records.refusal = refused
-    this.#former = { data, refused, stays: isCutOff ? processes : new Set() }
+    data.refusal = isCutOff
+      ? 'NOREPLICAS Not enough good replicas to write.'
+      : "READONLY You can't write against a read only replica."
+    data.publish = () => 0
+    this.#former = { data, stays: isCutOff ? processes : new Set() }
     for (const session of this.#sessions) session.isStranded = processes.has(session.process)
     this.failOver(lagMs)
   }
@@ -174,21 +196,16 @@ export class SimRedis {
     this.onLoss(snapshotAt)
     const kept = this.#log.filter(({ at }) => at <= snapshotAt)
     this.#log = kept
-    const replica = new ServerData(
-      () => this.micros,
-      () => this.steadyMs,
-      () => 0,
-    )
+    const replica = this.#fresh()
     for (const executed of kept) {
-      const { command } = executed
       this.#replayed = executed
-      void this.#run(replica, command).then((reply) => this.witness(command, reply, replica, true))
-      drain()
+      for (const [name = '', ...args] of executed.writes) replica.call(name, args)
+      if (!(executed.seen.reply instanceof Error)) this.witness(executed.seen, replica, true)
     }
     this.#replayed = undefined
-    replica.publish = this.#publish
+    replica.writes = []
     this.#runs += 1
-    replica.purges.run = `run ${this.#runs}`
+    replica.runId = `run${this.#runs}`
     this.data = replica
   }
 
@@ -198,11 +215,14 @@ export class SimRedis {
     this.#forwardMs += Math.max(0, byMs)
   }
 
-  /** Evicts the records of these groups, and keeps their variants. */
-  evict(groups: readonly string[]): void {
-    for (const group of groups) {
-      this.#execute({ name: 'DEL', keys: [group], args: [], raw: [] }, () => {})
-    }
+  /** As a command of an operator, or of the server itself. */
+  perform(
+    name: string,
+    keys: readonly string[],
+    args: readonly string[] = [],
+    then: (reply: unknown) => void = () => {},
+  ): void {
+    this.#execute({ name, keys, args, raw: args }, then)
   }
 
   #execute(command: Command, reply: (value: unknown) => void): void {
@@ -213,46 +233,31 @@ export class SimRedis {
     }
     this.#spentMicros = this.#kernel.now === this.#lastAt ? this.#spentMicros + 1 : 0
     this.#lastAt = this.#kernel.now
-    const { micros, steadyMs } = this
-    const at = this.#kernel.now
-    const { data } = this
-    this.#run(data, command).then(
-      (value) => {
-        if (isKept(command, value)) this.#log.push({ at, micros, steadyMs, command })
-        this.witness(command, value, data, false)
-        reply(value)
-      },
-      (error: Error) => reply(refusal(error.message)),
-    )
+    const { data, micros, steadyMs } = this
+    const found = data.get(command.keys[0] ?? '')
+    const result = this.#run(data, command)
+    const { writes } = data
+    data.writes = []
+    const seen = { command, reply: result, found, published: this.#published }
+    if (writes.length > 0) this.#log.push({ at: this.#kernel.now, micros, steadyMs, seen, writes })
+    if (!(result instanceof Error)) this.witness(seen, data, false)
+    reply(onWire(result))
   }
 
-  /** Read commands are answered, also the script that writes only if necessary. */
-  #executeOnFormer(command: Command, reply: (value: unknown) => void): void {
-    const { data, refused } = this.#former as Former
-    const { name } = command
-    const mayWrite = name === 'PERSIST' || (name in SCRIPTS && name !== 'lookup-or-lease')
-    if (mayWrite) {
-      reply(refused)
-      return
+  /** An error reply does not undo the writes before it. */
+  #run(data: Keyspace, command: Command): Reply | Error {
+    this.#published = []
+    try {
+      return replyTo(data, command)
+    } catch (error) {
+      if (!(error instanceof CommandError)) this.onBroken(error)
+      return refusal(error instanceof CommandError ? error.message : 'ERR the script failed')
     }
-    this.#run(data, command).then(reply, (error: Error) => reply(refusal(error.message)))
   }
 
-  async #run(data: ServerData, { name, keys, args, raw }: Command): Promise<unknown> {
-    if (name === 'ping' || name === 'subscribe') return 'OK'
-    if (name === 'TIME') return timeOf(data.micros())
-    if (name === 'HMGET' && keys[0]?.endsWith('{purges}:meta')) return data.purges.last()
-    if (name === 'HMGET') return data.records.read(keys[0] ?? '', args)
-    if (name === 'PERSIST') return 0
-    if (name === 'DEL') return data.records.evict(keys[0] ?? '')
-    if (name === 'INFO') return 'maxmemory:0\r\nmaxmemory_policy:noeviction\r\n'
-    data.records.woken = []
-    const script = SCRIPTS[name]
-    if (script === undefined) throw new Error(`ERR unknown script ${name}`)
-    return script(data, keys, args, raw)
-  }
-
-  readonly #publish = (channel: string, message: Buffer): number => {
+  readonly #publish = (channel: string, text: string): number => {
+    this.#published.push({ channel, text })
+    const message = Buffer.from(text, 'latin1')
     let heard = 0
     for (const session of this.#sessions) {
       if (session.isStranded || !session.channels.has(channel)) continue
@@ -263,28 +268,30 @@ export class SimRedis {
     return heard
   }
 
-  #fresh(): ServerData {
-    return new ServerData(
-      () => this.micros,
-      () => this.steadyMs,
-      this.#publish,
-    )
+  #fresh(): Keyspace {
+    return new Keyspace(() => this.micros, this.#publish)
   }
 }
 
-/** Seconds, and microseconds of the next second. */
-function timeOf(micros: number): Buffer[] {
-  return [Math.floor(micros / 1e6), micros % 1e6].map((part) => Buffer.from(String(part)))
+function replyTo(data: Keyspace, { name, keys, raw }: Command): Reply {
+  if (name === 'ping' || name === 'subscribe') return 'OK'
+  const [bytes, args] = [keys.map(asBytes), raw.map(asBytes)]
+  const source = SOURCES.get(name)
+  if (source === undefined) return data.call(name, [...bytes, ...args])
+  return engine.run(source, bytes, args, (command, given) => data.call(command, given))
 }
 
-/** Whether the command may have changed data. */
-function isKept({ name, args }: Command, reply: unknown): boolean {
-  if (name === 'DEL') return true
-  if (SCRIPTS[name] === undefined) return false
-  if (!Array.isArray(reply)) return true
-  if (reply[0] === 'LATE') return false
-  const isOutdated = (args[7] ?? '') !== ''
-  return !(name === 'lookup-or-lease' && reply[0] === 'FRESH' && reply[2] === '' && !isOutdated)
+/** A string with one character a byte. */
+function asBytes(value: unknown): string {
+  const bytes = value instanceof Uint8Array ? Buffer.from(value) : Buffer.from(String(value))
+  return bytes.toString('latin1')
+}
+
+function onWire(reply: Reply | Error): unknown {
+  if (reply instanceof Error) return reply
+  if (typeof reply === 'string') return Buffer.from(reply, 'latin1')
+  if (typeof reply === 'number' || reply === null) return reply
+  return 'ok' in reply ? Buffer.from(reply.ok) : reply.map(onWire)
 }
 
 function refusal(message: string): Error {

@@ -14,7 +14,10 @@ import { LargeFleet } from './scale/large-fleet.ts'
 import { makeSchedule } from './schedule.ts'
 import { asArguments, settingOf } from './setting.ts'
 
-const SEEDS = Array.from({ length: 12 }, (_, i) => 1_001 + i)
+/**
+ * The first three have jobs and all kinds of lookups, because a busy machine may reach no others.
+ */
+const SEEDS = [1_006, 1_003, 1_011, 1_001, 1_002, 1_004, 1_005, 1_007, 1_008, 1_009, 1_010, 1_012]
 /** A busy machine runs fewer episodes of the same list. */
 const BUDGET_MS = 20_000
 
@@ -94,7 +97,7 @@ describe('an episode of the simulation', () => {
 describe('a mutation of the protocol', () => {
   it('matches the sources exactly once', async () => {
     for (const { file, from } of MUTATIONS.flatMap(({ edits }) => edits)) {
-      const at = file.startsWith('simulation/') ? `../${file}` : `../../packages/${file}`
+      const at = file.startsWith('lua/') ? `../../${file}` : `../../packages/${file}`
       const text = await readFile(new URL(at, import.meta.url), 'utf8')
       expect(text.split(from), `${file}: ${from}`).toHaveLength(2)
     }

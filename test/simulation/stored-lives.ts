@@ -1,7 +1,7 @@
 // For how long stored entries may be used, by the words of their writers. Learned from the commands
 // that the server accepted.
 
-import type { Command } from './sim-redis.ts'
+import type { Seen } from './sim-redis.ts'
 
 interface What {
   readonly key: string
@@ -17,7 +17,7 @@ export class StoredLives {
     this.#lives = lives
   }
 
-  saw({ args, raw }: Command, reply: unknown, now: number): void {
+  saw({ command: { args, raw }, reply }: Seen, now: number): void {
     if (reply !== 'COMMITTED') return
     const what = readWhat(raw[2] as Uint8Array)
     if (what === undefined) return

@@ -58,13 +58,11 @@ export class WatchedLookups {
   /** A lease whose reply was lost is given back, so that other processes need not wait for it. */
   #watchUndo(record: string, { token, leaseMs }: LookupRequest, askedAt: number): void {
     if (leaseMs <= UNDONE_MS) return
-    const { kernel, server, judge, isCalm } = this.#net
+    const { kernel, server, judge, isCalm, records } = this.#net
     kernel.after(UNDONE_MS, () => {
-      const { now, records } = server.data
-      const held = records.get(record)
       // A process that asks again under its token keeps it.
-      if (held?.token !== token || this.#asked.get(token) !== askedAt) return
-      if (now >= (held.until?.at ?? 0) || !isCalm(UNDONE_MS + 1_000)) return
+      if (!records.isHeld(record, token, server.data)) return
+      if (this.#asked.get(token) !== askedAt || !isCalm(UNDONE_MS + 1_000)) return
       const detail = `${this.#process} has the lease of ${record} and does not know it`
       judge.fail('taken back', detail, record)
     })
@@ -79,8 +77,8 @@ export class WatchedLookups {
     { stored }: Extract<LookupReply, { status: 'fresh' }>,
     askedAt: number,
   ): void {
-    const { server, judge } = this.#net
-    const until = server.data.records.freshUntil.get(`${record(key)} ${stored.fence}`)
+    const { server, judge, records } = this.#net
+    const until = records.freshUntil(record(key), stored.fence)
     if (until === undefined || server.offsetMs !== 0 || server.steppedBack) return
     const forMs = until - askedAt
     if (forMs > -ROUNDING_MS && stored.freshForMs <= forMs + ROUNDING_MS) return

@@ -7,6 +7,7 @@ import type { Figures } from './figures.ts'
 import { FreshnessRules } from './freshness-rules.ts'
 import { JobRules } from './job-rules.ts'
 import { Kernel } from './kernel.ts'
+import type { Keyspace } from './keyspace.ts'
 import { LeaseEndRules } from './lease-end-rules.ts'
 import { LockRules } from './lock-rules.ts'
 import { Member } from './member.ts'
@@ -14,8 +15,7 @@ import { OriginRules } from './origin-rules.ts'
 import { PrivacyRules } from './privacy-rules.ts'
 import { leave } from './process-time.ts'
 import { RecordRules } from './record-rules.ts'
-import type { ServerData } from './server-data.ts'
-import { type Command, SimRedis } from './sim-redis.ts'
+import { type Seen, SimRedis } from './sim-redis.ts'
 import { StoredLives } from './stored-lives.ts'
 import { Transcript } from './transcript.ts'
 import { Judge } from './violation.ts'
@@ -64,6 +64,7 @@ export class World {
     this.figures = figures
     this.freshness = new FreshnessRules(this.judge, figures)
     this.server.witness = (...of) => this.#saw(...of)
+    this.server.onBroken = (error) => this.judge.fail('no script fails', String(error), '')
     this.server.onLoss = (snapshotAt) => this.#onLoss(snapshotAt)
   }
 
@@ -72,12 +73,16 @@ export class World {
   }
 
   start(): Member {
-    const { kernel, server, figures, judge } = this
+    const { kernel, server, figures, judge, records } = this
     const random = chanceOf(this.seed, 'process', this.#started)
     const name = `p${this.#started++}`
     const hasL1 = !chanceOf(this.seed, 'without-l1', this.#started).chance(this.withoutL1)
     const isCalm = (forMs: number) => this.isCalm(name, forMs)
-    const member = new Member({ kernel, server, random, figures, judge, isCalm }, name, hasL1)
+    const member = new Member(
+      { kernel, server, random, figures, judge, isCalm, records },
+      name,
+      hasL1,
+    )
     this.members.push(member)
     this.#byName.set(name, member)
     member.stampede.on('*', (event) => this.#onEvent(member, event))
@@ -122,13 +127,14 @@ export class World {
     else if (this.brokenAt > Number.NEGATIVE_INFINITY) this.#forgetFences()
   }
 
-  #saw(command: Command, reply: unknown, data: ServerData, isAgain: boolean): void {
-    const { kernel } = this
-    this.records.saw(command, reply, data, isAgain)
-    this.stored.saw(command, reply, kernel.now)
-    this.lockRules.saw(command, reply, data, kernel.now)
-    this.jobs.saw(command, reply, data, kernel.now)
-    if (!isAgain) this.leaseEnds.saw(command, reply, data)
+  #saw(seen: Seen, data: Keyspace, isAgain: boolean): void {
+    const { kernel, server } = this
+    const { command, reply } = seen
+    this.records.saw(seen, data, isAgain)
+    this.stored.saw(seen, kernel.now)
+    this.lockRules.saw(seen, kernel.now)
+    this.jobs.saw(seen, server.steadyMs, kernel.now)
+    if (!isAgain) this.leaseEnds.saw(seen)
     if (isAgain || QUIET.has(command.name)) return
     const status = Array.isArray(reply) ? reply.slice(0, 4).map(shown).join(' ') : String(reply)
     const key = /\{(.*)\}/.exec(command.keys[0] ?? '')?.[1] ?? ''
@@ -186,5 +192,5 @@ const SHOWN = new Set([
 ])
 
 function shown(value: unknown): string {
-  return value instanceof Uint8Array ? `${value.byteLength} bytes` : String(value)
+  return typeof value === 'string' && value.length > 40 ? `${value.length} bytes` : String(value)
 }

@@ -1,7 +1,7 @@
 // Runs a TypeScript file of this folder on the sources, as the tests do: `node launch.mjs main.ts
 // --seed 1`.
 // With STAMPEDE_MUTATION ({ edits: [{ file, from, to }] }), the sources are changed while they
-// load, never on disk.
+// load, never on disk. A script (`lua/commit-2.lua`) is changed where it is embedded.
 
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -45,11 +45,22 @@ process.exit(code)
 function mutate(text, id) {
   let changed = text
   for (const edit of edits) {
-    if (!id.endsWith(edit.file)) continue
-    const parts = changed.split(edit.from)
-    if (parts.length !== 2) throw new Error(`${edit.file} has ${parts.length - 1} of: ${edit.from}`)
-    changed = parts.join(edit.to)
-    done.add(edit)
+    const [, script] = /^lua\/(.*)-\d\.lua$/.exec(edit.file) ?? []
+    if (script !== undefined && id.endsWith('scripts.generated.ts')) {
+      const embedded = new RegExp(`(name: '${script}',[^]*?source: )(".*")`)
+      changed = changed.replace(
+        embedded,
+        (_, before, source) => before + JSON.stringify(edited(JSON.parse(source), edit)),
+      )
+    } else if (id.endsWith(edit.file)) changed = edited(changed, edit)
   }
   return changed
+}
+
+function edited(text, edit) {
+  const { file, from, to } = edit
+  const parts = text.split(from)
+  if (parts.length !== 2) throw new Error(`${file} has ${parts.length - 1} of: ${from}`)
+  done.add(edit)
+  return parts.join(to)
 }

@@ -29,7 +29,7 @@ export class LargeFleet {
     const { witness } = server
     server.witness = (...of) => {
       witness(...of)
-      const [command] = of
+      const [{ command }] = of
       this.#commands[command.name] = (this.#commands[command.name] ?? 0) + 1
       const slice = Math.floor(kernel.now / SLICE_MS)
       this.#bySlice.set(slice, (this.#bySlice.get(slice) ?? 0) + 1)
