@@ -45,6 +45,11 @@ export interface RequestView {
    * does not have.
    */
   readonly rewritten?: string | undefined
+  /**
+   * Text for the reason why the framework chose this handler of the target: the constraints of a
+   * route in Fastify, the version of a handler in Nest. Undefined: the target alone decides.
+   */
+  readonly chosenBy?: string | undefined
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   /** Over HTTP/2: whether a body follows the head. Undefined: the header fields show it. */
   readonly hasBody?: boolean | undefined
