@@ -115,8 +115,16 @@ function setBody(
 ): void {
   const bytes = body === undefined ? Buffer.alloc(0) : bufferOf(body)
   if (!seen) ctx.response.body = bytes
+  else if (kind === 'null' && bytes.length === 0) setNull(ctx)
   else if (kind === 'stream') ctx.response.body = bodyOfKind(bytes, kind)
   else setLazyBody(ctx, bytes, kind)
+}
+
+/** Sets ctx.body to `null`, without the 204 that Koa sets with it. */
+function setNull(ctx: Context): void {
+  const { status } = ctx
+  ctx.response.body = null
+  ctx.status = status
 }
 
 function bufferOf(bytes: Uint8Array): Buffer {
