@@ -3,16 +3,11 @@
 // middleware returns. If ctx has no response by then, `res` is watched: an outer layer renders the
 // error, or the handler writes to `res` itself.
 
-import type {
-  AttemptEnd,
-  AttemptObserver,
-  BodyKind,
-  CapturedHead,
-  HeaderList,
-} from '@stampede/core/adapter'
+import type { AttemptEnd, AttemptObserver, BodyKind, CapturedHead } from '@stampede/core/adapter'
 import {
   type AttemptWatch,
   fieldsOf,
+  OuterFields,
   restoreFields,
   storedHead,
   watchAttempt,
@@ -32,7 +27,7 @@ export async function runAttempt(
   observer: AttemptObserver,
   answer: ReturnPromise,
 ): Promise<void> {
-  const outer = fieldsOf(ctx.res.getHeaders())
+  const outer = new OuterFields(ctx.res)
   const watch = watchAttempt(ctx.res, observer)
   try {
     await next()
@@ -91,7 +86,7 @@ type Known = Exclude<KoaBody, { kind: 'unknown' }>
  */
 function readResponse(
   ctx: Context,
-  outer: HeaderList,
+  outer: OuterFields,
 ): { readonly head: CapturedHead; readonly body: Known } | undefined {
   if (ctx.respond === false || ctx.headerSent || ctx.res.writableEnded) return undefined
   try {

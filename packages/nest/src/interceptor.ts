@@ -10,7 +10,7 @@ import {
 } from '@nestjs/common'
 import type { Stampede } from '@stampede/core'
 import { optionError } from '@stampede/core/adapter'
-import { exposeFields, type RequestVisit } from '@stampede/node-http/adapter'
+import { exposeFields, noteReplyFields, type RequestVisit } from '@stampede/node-http/adapter'
 import { Observable } from 'rxjs'
 import { STAMPEDE } from './module.ts'
 import { addressOf, appOf, type NativeRequest } from './request.ts'
@@ -80,6 +80,7 @@ function run(
     const next = (error?: unknown): void => {
       isForwarded = true
       hideFields?.()
+      if ('raw' in response) noteReplyFields(response)
       if (error === undefined) breakOff(handler.handle(), response).subscribe(subscriber)
       else subscriber.error(error)
     }

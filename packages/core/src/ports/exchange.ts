@@ -16,9 +16,9 @@ export const OWN_FIELDS: readonly string[] = [OWN_FIELD, 'surrogate-key', 'cache
 export type Natives = readonly [request: unknown, response: unknown]
 
 /**
- * Type of the body that the handler gave its framework: a value sent as JSON, a string, a stream, or
- * `null` for an empty body. The type is recorded because middlewares around the handler can see it.
- * Undefined: bytes, or unknown.
+ * Type of the body that the handler gave its framework: a value sent as JSON, a string, a stream,
+ * or `null` for an empty body. The type is recorded because middlewares around the handler can see
+ * it. Undefined: bytes, or unknown.
  */
 export type BodyKind = 'json' | 'string' | 'stream' | 'null'
 
