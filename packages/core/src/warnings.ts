@@ -18,6 +18,8 @@ export const WARNING_CODES = {
   STAMPEDE_FRONT: 'a listener behind `stampedeFront` threw',
   STAMPEDE_DASHBOARD:
     'a dashboard has no authorization but `insecure-local`, or its `authorize` fails',
+  STAMPEDE_LATE_IMPORT:
+    '`@stampede/fastify` was imported after the app was created, and routes have constraints',
   STAMPEDE_EVICTION: 'Redis may evict idempotency records',
 } as const
 

@@ -1,11 +1,14 @@
-// The address of a request in Fastify: scheme, host, target and rewritten URL.
+// The address of a request in Fastify: scheme, host, target, rewritten URL and constraints.
 
 import type { RequestAddress } from '@stampede/node-http/adapter'
 import type { FastifyRequest } from 'fastify'
+import { constraintsOf } from './constraints.ts'
 
 /** Fastify uses the fields of a proxy for `protocol` and `host` only if `trustProxy` allows it. */
-export function addressOf({ protocol, host, originalUrl, raw }: FastifyRequest): RequestAddress {
+export function addressOf(request: FastifyRequest): RequestAddress {
+  const { protocol, host, originalUrl, raw } = request
   const url = raw.url ?? originalUrl
   const rewritten = url === originalUrl ? undefined : url
-  return { scheme: protocol, host, target: originalUrl, rewritten }
+  const chosenBy = constraintsOf(request)
+  return { scheme: protocol, host, target: originalUrl, rewritten, chosenBy }
 }

@@ -1,8 +1,9 @@
 // Fastify alone in the journey of a cached request: mounting, fields of hooks, proxies, inject. The
 // rest is in the contract (test/contracts/cache-adapters.versions.test.ts).
 
+import { Readable } from 'node:stream'
 import { createStampede } from '@stampede/core'
-import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { describe, expect, it, vi } from 'vitest'
 import { ManualClock } from '../../core/src/testing/index.ts'
 import { stampedeCache } from './index.ts'
@@ -89,6 +90,58 @@ describe('stampedeCache on Fastify', () => {
     expect([miss.headers['x-request-id'], hit.headers['x-request-id']]).toEqual(['r1', 'r2'])
     expect([miss.headers['x-removed'], hit.headers.vary]).toEqual([undefined, 'Origin'])
     expect([hit.body, statusOf(hit)]).toEqual(['run 1', expect.stringContaining('hit')])
+  })
+
+  describe('with a hook that sets fields for the first request only', () => {
+    const FIELDS: Readonly<Record<string, string>> = {
+      'x-frame-options': 'DENY',
+      'content-security-policy': "default-src 'self'",
+      'cache-control': 'max-age=30',
+      vary: 'X-Kind',
+      etag: '"v1"',
+      link: '</style.css>; rel=preload',
+      'access-control-allow-origin': '*',
+      'x-content-type-options': 'nosniff',
+      'content-type': 'text/x-own',
+    }
+    const HANDLERS: Record<string, (reply: FastifyReply) => unknown> = {
+      'reply.header': (reply) => {
+        for (const [name, value] of Object.entries(FIELDS)) reply.header(name.toUpperCase(), value)
+        return 'page'
+      },
+      'reply.headers': (reply) => reply.headers(FIELDS).send('page'),
+      'a stream': (reply) => reply.headers(FIELDS).send(Readable.from([Buffer.from('page')])),
+      'a Response': (reply) => reply.send(new Response('page', { headers: FIELDS })),
+    }
+
+    async function missAndHit(handler: (reply: FastifyReply) => unknown) {
+      const app = fastify()
+      let requests = 0
+      app.addHook('onRequest', async (_request, reply) => {
+        reply.header('x-request-id', `r${++requests}`)
+        if (requests === 1) reply.headers(FIELDS)
+      })
+      app.register(stampedeCache({ ttlMs: 60_000 }))
+      app.get('/a', async (_request, reply) => handler(reply))
+      const [miss, hit] = [await app.inject('/a'), await app.inject('/a')]
+      expect(statusOf(hit)).toContain('; hit')
+      expect([miss, hit].map(({ headers }) => headers['x-request-id'])).toEqual(['r1', 'r2'])
+      return { miss: miss.headers, hit: hit.headers }
+    }
+
+    it.each(Object.keys(HANDLERS))('stores those that the handler sets by %s', async (way) => {
+      const { miss, hit } = await missAndHit(HANDLERS[way] as never)
+      expect(miss).toMatchObject(FIELDS)
+      expect(hit).toMatchObject(FIELDS)
+    })
+
+    it('stores none of them if the handler sets none', async () => {
+      const page = () => Readable.from([Buffer.from('page')])
+      for (const handler of [() => 'page', (reply: FastifyReply) => reply.send(page())]) {
+        const { hit } = await missAndHit(handler)
+        for (const [name, value] of Object.entries(FIELDS)) expect(hit[name]).not.toBe(value)
+      }
+    })
   })
 
   it('runs onResponse hooks for a hit, and no onSend hook', async () => {

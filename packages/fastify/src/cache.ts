@@ -6,6 +6,7 @@ import { createHttpCache } from '@stampede/core/adapter'
 import { createNodeCache, deferHead } from '@stampede/node-http/adapter'
 import type { FastifyRequest } from 'fastify'
 import { addressOf } from './address.ts'
+import { knowsConstraints } from './constraints.ts'
 import { checkCalled, type Mountable, mountable, withFields } from './mount.ts'
 
 /**
@@ -27,6 +28,7 @@ export function stampedeCache<Req extends FastifyRequest = FastifyRequest>(
   let isMounted = false
   return mountable('stampedeCache', 'onRequest', (request, reply, done) => {
     const { server, raw: req } = request
+    if (!knowsConstraints(request)) return done()
     // All instances of an app have the same server.
     if (!isMounted) cache.mountedIn(server.server)
     isMounted = true

@@ -37,6 +37,8 @@ async function start(
   return serve(app)
 }
 
+const TEXT = 'text/plain; charset=UTF-8'
+
 describe('stampedeCache on Hono', () => {
   it('caches one route, a sub-app and an app with a base path', async () => {
     const handler = counter()
@@ -54,6 +56,66 @@ describe('stampedeCache on Hono', () => {
       '5',
       expect.stringContaining('hit'),
     ])
+  })
+
+  describe('with a middleware in front that sets fields for the first request only', () => {
+    const FIELDS: Readonly<Record<string, string>> = {
+      'x-frame-options': 'DENY',
+      'content-security-policy': "default-src 'self'",
+      'cache-control': 'max-age=30',
+      vary: 'X-Kind',
+      etag: '"v1"',
+      link: '</style.css>; rel=preload',
+      'access-control-allow-origin': '*',
+      'x-content-type-options': 'nosniff',
+      'content-type': 'text/x-own',
+    }
+    const HANDLERS: Record<string, Handler> = {
+      'c.header': (c) => {
+        for (const [name, value] of Object.entries(FIELDS)) c.header(name.toUpperCase(), value)
+        return c.body('page')
+      },
+      'c.body': (c) => c.body('page', 200, FIELDS),
+      'c.text': (c) => c.text('page', { headers: FIELDS }),
+      'c.newResponse': (c) => c.newResponse('page', { headers: new Headers(FIELDS) }),
+      'a Response': () => new Response('page', { headers: FIELDS }),
+      'a stream': (c) => c.body(new Response('page').body as ReadableStream, 200, FIELDS),
+    }
+
+    async function missAndHit(handler: Handler, behind: MiddlewareHandler[] = []) {
+      let requests = 0
+      const front: MiddlewareHandler = async (c, next) => {
+        c.header('x-request-id', `r${++requests}`)
+        if (requests === 1) {
+          for (const [name, value] of Object.entries(FIELDS)) c.header(name, value)
+        }
+        await next()
+      }
+      await using app = await start([front], behind, handler)
+      const [miss, hit] = [await app.ask('/a'), await app.ask('/a')]
+      expect([await miss.text(), await hit.text()]).toEqual(['page', 'page'])
+      expect(statusOf(hit)).toContain('; hit')
+      return { miss: Object.fromEntries(miss.headers), hit: Object.fromEntries(hit.headers) }
+    }
+
+    it.each(Object.keys(HANDLERS))('stores those that the handler sets by %s', async (way) => {
+      const { miss, hit } = await missAndHit(HANDLERS[way] as Handler)
+      // c.text() sets its own type.
+      const expected = { ...FIELDS, ...(way === 'c.text' && { 'content-type': TEXT }) }
+      expect(miss).toMatchObject(expected)
+      expect(hit).toMatchObject(expected)
+      if (way === 'a Response') return
+      expect([miss['x-request-id'], hit['x-request-id']]).toEqual(['r1', 'r2'])
+    })
+
+    it.each([[], [compress(), etag()]])(
+      'stores none if the handler sets none',
+      async (...behind) => {
+        const { hit } = await missAndHit((c) => c.body('page'), behind as MiddlewareHandler[])
+        expect(hit['x-request-id']).toBe('r2')
+        for (const [name, value] of Object.entries(FIELDS)) expect(hit[name]).not.toBe(value)
+      },
+    )
   })
 
   it('sends the length of the body that a middleware in front has set', async () => {

@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { responseError } from '@stampede/core/adapter'
 import { visitWeb, type WebVisit } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'hono'
+import { watchContext } from './own-fields.ts'
 
 interface HttpBindings {
   readonly incoming: IncomingMessage
@@ -37,6 +38,7 @@ export async function visitOf<C extends Context>(
   if (outer === undefined) return next()
   let isOver = false
   const { raw } = c.req
+  const { headers: fields } = c.newResponse(null)
   const run = async (
     res: ServerResponse,
     hide: (raw: Request) => Request,
@@ -44,13 +46,15 @@ export async function visitOf<C extends Context>(
     // A handler that writes to the response of Node writes to the one that the cache reads.
     c.env = { ...env, outgoing: res }
     c.req.raw = hide(raw)
+    const sees = watchContext(c, fields, res)
     await next()
     if (isOver) return undefined
     // As Hono does. The getter of `c.res` would make an empty 200, which would be stored.
     if (!c.finalized) throw responseError(NO_RESPONSE)
-    return c.res.headers.has(ALREADY_SENT) ? undefined : c.res
+    if (c.res.headers.has(ALREADY_SENT)) return undefined
+    sees(c.res)
+    return c.res
   }
-  const { headers: fields } = c.newResponse(null)
   const reply = await visitWeb({ req, outer, native: c, fields, run }, enter)
   isOver = true
   c.env = env

@@ -3,16 +3,17 @@
 // middleware returns. If ctx has no response by then, `res` is watched: an outer layer renders the
 // error, or the handler writes to `res` itself.
 
-import type { AttemptEnd, AttemptObserver, CapturedHead, HeaderList } from '@stampede/core/adapter'
+import type { AttemptEnd, AttemptObserver, BodyKind, CapturedHead } from '@stampede/core/adapter'
 import {
   type AttemptWatch,
   fieldsOf,
+  OuterFields,
   restoreFields,
   storedHead,
   watchAttempt,
 } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
-import { fieldsFor, type KoaBody, readKoaBody, whole } from './koa-body.ts'
+import { fieldsFor, type KoaBody, keptKind, readKoaBody, whole } from './koa-body.ts'
 import { teeBody } from './koa-capture.ts'
 import type { ReturnPromise } from './return-promise.ts'
 
@@ -26,7 +27,7 @@ export async function runAttempt(
   observer: AttemptObserver,
   answer: ReturnPromise,
 ): Promise<void> {
-  const outer = fieldsOf(ctx.res.getHeaders())
+  const outer = new OuterFields(ctx.res)
   const watch = watchAttempt(ctx.res, observer)
   try {
     await next()
@@ -85,7 +86,7 @@ type Known = Exclude<KoaBody, { kind: 'unknown' }>
  */
 function readResponse(
   ctx: Context,
-  outer: HeaderList,
+  outer: OuterFields,
 ): { readonly head: CapturedHead; readonly body: Known } | undefined {
   if (ctx.respond === false || ctx.headerSent || ctx.res.writableEnded) return undefined
   try {
@@ -110,7 +111,8 @@ async function endOf(
     // The length of JSON is not checked: Koa replaces the Content-Length that the app has set.
     const json = body.kind === 'bytes' && isJson(ctx.body)
     const own = Buffer.from(bytes)
-    return json ? { type: 'answered', head, body: own } : completeOrNot(head, own)
+    const kind = keptKind(body)
+    return json ? { type: 'answered', head, body: own, kind } : completeOrNot(head, own, kind)
   } catch {
     return { type: 'not-retained', head }
   }
@@ -120,9 +122,9 @@ function isJson(body: unknown): boolean {
   return typeof body === 'object' && !Buffer.isBuffer(body)
 }
 
-function completeOrNot(head: CapturedHead, body: Uint8Array): AttemptEnd {
+function completeOrNot(head: CapturedHead, body: Uint8Array, kind?: BodyKind): AttemptEnd {
   return whole(head, body).type === 'complete'
-    ? { type: 'answered', head, body }
+    ? { type: 'answered', head, body, kind }
     : { type: 'not-retained', head }
 }
 
@@ -134,7 +136,8 @@ async function reportStream(
   observer: AttemptObserver,
   watch: AttemptWatch,
 ): Promise<void> {
-  const report = (body: Uint8Array): Promise<void> => watch.report(completeOrNot(head, body))
+  const report = (body: Uint8Array): Promise<void> =>
+    watch.report(completeOrNot(head, body, 'stream'))
   const { ended } = teeBody(ctx, source, observer.maxBodyBytes, report)
   const end = await ended
   return end.type === 'whole' ? report(end.body) : watch.report({ type: 'not-retained', head })

@@ -62,7 +62,7 @@ export function readKoaBody(ctx: Context): KoaBody {
 
 /** Koa sends the message of the status if the app has set no body, unless the body is `null`. */
 function statusBody(ctx: Context): KoaBody {
-  if (Reflect.get(ctx.response, '_explicitNullBody') === true) return bytes('')
+  if (Reflect.get(ctx.response, '_explicitNullBody') === true) return { ...bytes(''), as: 'null' }
   const text = ctx.message || String(ctx.status)
   return { ...bytes(text), type: 'text/plain; charset=utf-8' }
 }

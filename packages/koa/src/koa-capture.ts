@@ -3,13 +3,7 @@
 // incomplete. Any other body is complete already. Outer layers may add cookies later (koa-run.ts).
 
 import { Readable } from 'node:stream'
-import type {
-  CapturedHead,
-  HeaderList,
-  OriginEnd,
-  OriginObserver,
-  Reply,
-} from '@stampede/core/adapter'
+import type { CapturedHead, OriginEnd, OriginObserver, Reply } from '@stampede/core/adapter'
 import {
   applyFields,
   BodyCut,
@@ -17,6 +11,7 @@ import {
   isSendable,
   LiveFeed,
   missingDate,
+  type OuterFields,
   setsCookie,
   shield,
   storedHead,
@@ -54,7 +49,7 @@ export type KoaCapture =
 export function captureContext(
   ctx: Context,
   observer: OriginObserver,
-  outer: HeaderList,
+  outer: OuterFields,
   bodyIsSeen: boolean,
 ): KoaCapture {
   if (ctx.respond === false || ctx.headerSent || ctx.res.writableEnded) {

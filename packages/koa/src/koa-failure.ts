@@ -1,8 +1,8 @@
 // Errors of the app: the status with which Koa will respond, and a stale reply in its place.
 
 import { STATUS_CODES } from 'node:http'
-import type { HeaderList, OriginEnd, OriginObserver } from '@stampede/core/adapter'
-import { addAtHead } from '@stampede/node-http/adapter'
+import type { OriginEnd, OriginObserver } from '@stampede/core/adapter'
+import { addAtHead, type OuterFields } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
 import { isKoa3 } from './koa-body.ts'
 import { replaceWith } from './koa-reply.ts'
@@ -24,7 +24,7 @@ export function failure(ctx: Context, error: unknown): Failure {
 export function judgeFailure(
   ctx: Context,
   { status, error }: Failure,
-  outer: HeaderList,
+  outer: OuterFields,
   observer: OriginObserver,
   seen: boolean,
 ): boolean {

@@ -3,7 +3,6 @@
 
 import {
   type BodyKind,
-  type HeaderList,
   type LiveReply,
   OWN_FIELDS,
   type ReadyReply,
@@ -20,6 +19,7 @@ import {
   isWrapped,
   liveHeaders,
   liveStream,
+  type OuterFields,
   replyOf,
   restoreFields,
 } from '@stampede/node-http/adapter'
@@ -87,10 +87,15 @@ export function replyAtOnce(ctx: Context, ready: ReadyReply, seen: boolean): boo
 }
 
 /** Replaces the response of the app in ctx. `outer` are the fields that were set before its run. */
-export function replaceWith(ctx: Context, reply: Reply, outer: HeaderList, seen: boolean): boolean {
+export function replaceWith(
+  ctx: Context,
+  reply: Reply,
+  outer: OuterFields,
+  seen: boolean,
+): boolean {
   // Koa 2 has responded with an error already if the source of the body failed.
   if (ctx.headerSent) return true
-  restoreFields(ctx.res, outer)
+  restoreFields(ctx.res, outer.list)
   return replyWith(ctx, reply, seen)
 }
 
@@ -115,8 +120,16 @@ function setBody(
 ): void {
   const bytes = body === undefined ? Buffer.alloc(0) : bufferOf(body)
   if (!seen) ctx.response.body = bytes
+  else if (kind === 'null' && bytes.length === 0) setNull(ctx)
   else if (kind === 'stream') ctx.response.body = bodyOfKind(bytes, kind)
   else setLazyBody(ctx, bytes, kind)
+}
+
+/** Sets ctx.body to `null`, without the 204 that Koa sets with it. */
+function setNull(ctx: Context): void {
+  const { status } = ctx
+  ctx.response.body = null
+  ctx.status = status
 }
 
 function bufferOf(bytes: Uint8Array): Buffer {

@@ -5,10 +5,10 @@ import {
   addAtHead,
   endsInTime,
   enterOrigin,
-  fieldsOf,
   guardNotModified,
   headSent,
   hideConditionals,
+  OuterFields,
   setsCookie,
 } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
@@ -31,7 +31,7 @@ export async function runApp(
   observer: OriginObserver,
   answer: ReturnPromise,
 ): Promise<OriginEnd> {
-  const outer = fieldsOf(ctx.res.getHeaders())
+  const outer = new OuterFields(ctx.res)
   // Removes the fields for this cache, even from a response that the app writes to `res` by itself.
   addAtHead(ctx.res, [], OWN_FIELDS)
   const showConditionals = hideConditionals(ctx.req, observer.conditions)

@@ -13,6 +13,7 @@ import {
   Post,
   UseGuards,
   UseInterceptors,
+  VersioningType,
 } from '@nestjs/common'
 import type { Attempt } from '@stampede/core'
 import { finalize, map, tap, timeout } from 'rxjs'
@@ -56,6 +57,27 @@ describe.each(PLATFORMS)('@Idempotent on Nest with %s', (platform) => {
     }
     return route
   }
+
+  it('takes the same key for another version of the handler as another request', async () => {
+    const ofVersion = (version: string) => {
+      const decorators = [Post('pay'), HttpCode(200), ONCE]
+      return controllerOf([Controller({ version })], { pay: { decorators, run: () => version } })
+    }
+    const app = await createNestApp(platform, { controllers: ['1', '2'].map(ofVersion) })
+    app.enableVersioning({ type: VersioningType.HEADER, header: 'X-Version' })
+    await using server = await listenOn(app)
+    const asked = ['1', '1', '2']
+    const statuses = []
+    for (const version of asked) {
+      const { status, replayed } = await post(`${server.url}/pay`, {}, { 'x-version': version })
+      statuses.push([status, replayed])
+    }
+    expect(statuses).toEqual([
+      [200, null],
+      [200, 'true'],
+      [422, null],
+    ])
+  })
 
   it('runs a handler once per key, and replays status, fields and bytes', async () => {
     const pay = counting(HttpCode(202), Header('X-Own', 'yes'), ONCE)

@@ -1,6 +1,7 @@
 // The interceptor that both decorators use: it responds itself, or runs the handler.
 
 import type { IncomingMessage } from 'node:http'
+import { inspect } from 'node:util'
 import {
   type CallHandler,
   type ExecutionContext,
@@ -9,7 +10,7 @@ import {
 } from '@nestjs/common'
 import type { Stampede } from '@stampede/core'
 import { optionError } from '@stampede/core/adapter'
-import { exposeFields, type RequestVisit } from '@stampede/node-http/adapter'
+import { exposeFields, noteReplyFields, type RequestVisit } from '@stampede/node-http/adapter'
 import { Observable } from 'rxjs'
 import { STAMPEDE } from './module.ts'
 import { addressOf, appOf, type NativeRequest } from './request.ts'
@@ -79,6 +80,7 @@ function run(
     const next = (error?: unknown): void => {
       isForwarded = true
       hideFields?.()
+      if ('raw' in response) noteReplyFields(response)
       if (error === undefined) breakOff(handler.handle(), response).subscribe(subscriber)
       else subscriber.error(error)
     }
@@ -91,11 +93,13 @@ function run(
  * Nest and Fastify choose between handlers of one URL by other parts of the request, such as a
  * header with a version. Their responses must not have the same key.
  */
-function versionOf(context: ExecutionContext): string {
+function versionOf(context: ExecutionContext): string | undefined {
   const names = ['__version__', '__fastify_route_constraints__']
   const chosen = names.map((name) => metadataOf(context, name))
-  return chosen.some((each) => each !== undefined) ? `#${JSON.stringify(chosen)}` : ''
+  return chosen.some((each) => each !== undefined) ? inspect(chosen, WHOLE) : undefined
 }
+
+const WHOLE = { depth: null, breakLength: Infinity, compact: true } as const
 
 function metadataOf(context: ExecutionContext, name: string): unknown {
   const onHandler = Reflect.getMetadata(name, context.getHandler())

@@ -47,16 +47,16 @@ export interface NativeRequest extends HttpRequest {
 }
 
 /**
- * `version` distinguishes handlers of one URL. The framework uses the fields of a proxy for
+ * `chosenBy` distinguishes handlers of one URL. The framework uses the fields of a proxy for
  * `protocol` and `host` only if its options allow.
  */
-export function addressOf(request: NativeRequest, version: string): RequestAddress {
+export function addressOf(request: NativeRequest, chosenBy: string | undefined): RequestAddress {
   const { protocol: scheme, originalUrl: target, raw, url, baseUrl = '' } = request
   const current = baseUrl + (raw?.url ?? url)
   // For a mount, Express moves a part of `url` to `baseUrl`, and the rest begins with a slash.
   const isSame = current === target || current === `${baseUrl}/${target.slice(baseUrl.length)}`
-  const rewritten = isSame && version === '' ? undefined : current + version
-  return { scheme, host: hostOf(request), target, rewritten }
+  const rewritten = isSame ? undefined : current
+  return { scheme, host: hostOf(request), target, rewritten, chosenBy }
 }
 
 /**

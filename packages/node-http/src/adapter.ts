@@ -22,7 +22,7 @@ export { teeStream } from './response/body.ts'
 export { BodyCut, cutStream } from './response/body-cut.ts'
 export { captureResponse, guardNotModified } from './response/capture-response.ts'
 export { deferHead } from './response/defer-head.ts'
-export { exposeFields } from './response/expose-fields.ts'
+export { exposeFields, noteReplyFields } from './response/expose-fields.ts'
 export { type HeadSent, headSent, setsCookie } from './response/head-sent.ts'
 export {
   applyFields,
@@ -30,10 +30,10 @@ export {
   forbidTransform,
   missingDate,
   restoreFields,
-  storedHead,
 } from './response/header-fields.ts'
 export { LiveFeed } from './response/live-feed.ts'
 export { canBreakOff, liveHeaders, liveStream } from './response/live-stream.ts'
+export { OuterFields, storedHead } from './response/outer-fields.ts'
 export { shield } from './response/read-on.ts'
 export { watchHead } from './response/watch-head.ts'
 export { addAtHead } from './response/write-head.ts'

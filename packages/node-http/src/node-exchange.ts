@@ -102,9 +102,10 @@ export class RequestExchange<Native> {
 
   redispatch(observer: OriginObserver): Promise<OriginEnd> {
     const { dispatch, req: from, address } = this.#visit
+    const { target, chosenBy } = address
     this.#context ??= new AsyncResource('StampedeRefresh')
     const [owner, context] = [this.#owner, this.#context]
-    return redispatch({ from, target: address.target, owner, observer, dispatch, context })
+    return redispatch({ from, target, chosenBy, owner, observer, dispatch, context })
   }
 }
 
@@ -126,7 +127,7 @@ export function createNodeCache<Native>(
 ): (visit: NodeVisit<Native>) => void {
   return (visit) => {
     const { req, res, next, native, address } = visit
-    const revalidation = takeRevalidation(req, cache)
+    const revalidation = takeRevalidation(req, cache, address.chosenBy)
     if (revalidation === 'foreign' && !isInsideOrigin(req)) return next()
     const request = readRequest(req, address)
     try {

@@ -28,12 +28,14 @@ export function innerCache<Native>(
   // If the inner `bypass` option refused the request, the outer cache must not store the response.
   // NO_KEY ensures that. For any other reason, the options of the outer cache decide.
   if (refused !== undefined && refused.reason !== 'option') return undefined
-  const { rewritten } = request
+  const { rewritten, chosenBy } = request
   return {
     config,
     natives,
     keyOf: (outer) =>
-      refused === undefined ? cacheKey({ ...outer, rewritten }, native, config, []) : NO_KEY,
+      refused === undefined
+        ? cacheKey({ ...outer, rewritten, chosenBy }, native, config, [])
+        : NO_KEY,
   }
 }
 

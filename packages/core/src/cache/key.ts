@@ -141,9 +141,13 @@ function forwardedPart(value: string, host: string, scheme: string): string {
   return isSame ? '' : headerPart('forwarded, parsed', rest)
 }
 
-/** The URL that the handler sees, if the app rewrote it, as for a language prefix. */
-function rewrittenPart({ rewritten }: RequestView): string {
-  return rewritten === undefined ? '' : `r${field(rewritten)}`
+/**
+ * The URL that the handler sees, if the app rewrote it, as for a language prefix. Then the reason
+ * why the framework chose the handler, if the URL alone does not decide.
+ */
+function rewrittenPart({ rewritten, chosenBy }: RequestView): string {
+  const part = rewritten === undefined ? '' : `r${field(rewritten)}`
+  return chosenBy === undefined ? part : `${part}h${field(chosenBy)}`
 }
 
 function field(text: string): string {

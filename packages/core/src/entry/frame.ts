@@ -78,7 +78,7 @@ interface ResponseHead extends Head {
   readonly k?: string | undefined
 }
 
-const KINDS: Readonly<Record<BodyKind, string>> = { json: 'j', string: 's', stream: 'r' }
+const KINDS: Readonly<Record<BodyKind, string>> = { json: 'j', string: 's', stream: 'r', null: 'n' }
 
 function kindNamed(letter: unknown): BodyKind | undefined {
   return (Object.keys(KINDS) as BodyKind[]).find((kind) => KINDS[kind] === letter)

@@ -23,5 +23,5 @@ export function problem(
     ...extraHeaders,
   ]
   const body = ENCODER.encode(JSON.stringify({ ...members, title, status, detail, code }))
-  return { status, headers, body }
+  return { status, headers, body, kind: 'json' }
 }

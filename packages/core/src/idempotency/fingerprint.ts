@@ -59,13 +59,14 @@ export function fingerprint(
  */
 export function fingerprintOfValue(
   names: KeyedHash,
-  { method, target }: RequestView,
+  request: RequestView,
   value: unknown,
 ): Fingerprints | undefined {
   const json = canonicalValue(value)
   if (json === undefined) return undefined
-  const [path] = target.split('?', 1)
-  return { exact: '', canonical: names.fingerprint([VERSION, 'custom', method, path, json]) }
+  const [path] = request.target.split('?', 1)
+  const parts = [VERSION, 'custom', methodPart(request), path, json]
+  return { exact: '', canonical: names.fingerprint(parts) }
 }
 
 type Parts = ReadonlyArray<string | Uint8Array | undefined>
@@ -86,7 +87,14 @@ interface Media {
   readonly boundary: string | undefined
 }
 
-function targetParts({ method, target }: RequestView): Parts {
+/** The method, which has no space, and the reason why the framework chose the handler. */
+function methodPart({ method, chosenBy }: RequestView): string {
+  return chosenBy === undefined ? method : `${method} ${chosenBy}`
+}
+
+function targetParts(request: RequestView): Parts {
+  const { target } = request
+  const method = methodPart(request)
   const mark = target.indexOf('?')
   if (mark === -1) return [method, target, undefined]
   return [method, target.slice(0, mark), sortedPairs(target.slice(mark + 1))]

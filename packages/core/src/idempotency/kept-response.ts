@@ -7,7 +7,7 @@ import { decodeFrame, decodeNote, encodeFrame, encodeNote } from '../entry/frame
 import { deepCopy, ownBytes, PAIR_BYTES, stringBytes } from '../entry/own-memory.ts'
 import { ownHeaders, toFields, toHeaders } from '../http/fields.ts'
 import { headerValue } from '../http/headers.ts'
-import type { HeaderList } from '../ports/exchange.ts'
+import type { BodyKind, HeaderList } from '../ports/exchange.ts'
 import type { Fingerprints, LazyFrame } from '../ports/idempotency-store.ts'
 
 export type Kept =
@@ -16,6 +16,7 @@ export type Kept =
       readonly status: number
       readonly headers: HeaderList
       readonly body: Uint8Array
+      readonly kind?: BodyKind | undefined
     }
   /** The handler responded, but the response could not be stored. */
   | {
@@ -42,8 +43,7 @@ export function withoutBody(kept: Kept): NotRetained {
 export function ownKept(kept: Kept): Kept {
   if (kept.type === 'not-retained') return deepCopy(kept)
   if (kept.type === 'response') {
-    const { type, status, headers, body } = kept
-    return { type, status, headers: ownHeaders(headers), body: ownBytes(body) }
+    return { ...kept, headers: ownHeaders(kept.headers), body: ownBytes(kept.body) }
   }
   return { type: 'value', stored: { ...kept.stored, body: ownBytes(kept.stored.body) } }
 }
@@ -86,11 +86,11 @@ export function encodeKept(name: string, kept: Kept): Uint8Array {
     return withKind(KIND_NOT_RETAINED, encodeNote(name, { s: status, l: location }))
   }
   if (kept.type === 'value') return withKind(KIND_FRAME, encodeFrame(name, kept.stored))
-  const { type, status, headers, body } = kept
+  const { type, status, headers, body, kind } = kept
   const about = { initialAgeMs: 0, vary: [], provenance: UNKNOWN_PROVENANCE }
   return withKind(
     KIND_FRAME,
-    encodeFrame(name, { type, status, fields: toFields(headers), body, ...about }),
+    encodeFrame(name, { type, status, fields: toFields(headers), body, kind, ...about }),
   )
 }
 
@@ -119,8 +119,8 @@ export function decodeKept(name: string, frame: Uint8Array): Kept | undefined {
   const entry = decodeFrame(name, rest)
   if (entry === undefined) return undefined
   if (entry.type === 'value') return { type: 'value', stored: entry }
-  const { status, fields, body } = entry
-  return { type: 'response', status, headers: toHeaders(fields), body }
+  const { status, fields, body, kind } = entry
+  return { type: 'response', status, headers: toHeaders(fields), body, kind }
 }
 
 function withKind(kind: number, rest: Uint8Array): Uint8Array {

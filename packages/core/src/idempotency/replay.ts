@@ -38,6 +38,7 @@ export function replyFor(
   }
   const accepts = request.headers['accept-encoding']?.toString()
   const { headers, body } = decodeFor(accepts, withoutSetFields(kept.headers, isSet), kept.body)
+  const kind = body === kept.body ? kept.kind : undefined
   const marked = [...headers, ['idempotency-replayed', 'true'] as const]
-  return { outcome: REPLAYED[from], reply: { status: kept.status, headers: marked, body } }
+  return { outcome: REPLAYED[from], reply: { status: kept.status, headers: marked, body, kind } }
 }

@@ -19,8 +19,9 @@ export function outcomeOf(end: AttemptEnd, decisions: Readonly<Decisions>): Outc
   const { head } = end
   if (verdict !== 'keep' && !isFinal(head.status)) return { as: 'released' }
   const isWhole = end.type === 'answered'
-  const body = isWhole ? end.body : new Uint8Array()
+  const { body, kind } = isWhole ? end : { body: new Uint8Array(), kind: undefined }
   const { status } = head
-  const kept: Kept = { type: 'response', status, headers: replayableHeaders(head.headers), body }
+  const headers = replayableHeaders(head.headers)
+  const kept: Kept = { type: 'response', status, headers, body, kind }
   return { as: 'completed', kept: isWhole && keepsBody ? kept : withoutBody(kept) }
 }

@@ -16,11 +16,11 @@ export const OWN_FIELDS: readonly string[] = [OWN_FIELD, 'surrogate-key', 'cache
 export type Natives = readonly [request: unknown, response: unknown]
 
 /**
- * Type of the body that the handler gave its framework: a value sent as JSON, a string, or a
- * stream. The type is recorded because middlewares around the handler can see it. Undefined: bytes,
- * or unknown.
+ * Type of the body that the handler gave its framework: a value sent as JSON, a string, a stream,
+ * or `null` for an empty body. The type is recorded because middlewares around the handler can see
+ * it. Undefined: bytes, or unknown.
  */
-export type BodyKind = 'json' | 'string' | 'stream'
+export type BodyKind = 'json' | 'string' | 'stream' | 'null'
 
 /** Status and header fields of a response as its handler set them. */
 export interface CapturedHead {
@@ -45,6 +45,11 @@ export interface RequestView {
    * does not have.
    */
   readonly rewritten?: string | undefined
+  /**
+   * Text for the reason why the framework chose this handler of the target: the constraints of a
+   * route in Fastify, the version of a handler in Nest. Undefined: the target alone decides.
+   */
+  readonly chosenBy?: string | undefined
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   /**
    * Set if `headers` lacks lines that the client sent and the handler may see: Node cut off the end

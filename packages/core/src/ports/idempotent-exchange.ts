@@ -1,6 +1,6 @@
 // The interface between core and the adapters for a request with an idempotency key.
 
-import type { CapturedHead, HeaderList, Reply, RequestView } from './exchange.ts'
+import type { BodyKind, CapturedHead, HeaderList, Reply, RequestView } from './exchange.ts'
 
 /** The request body, as far as the adapter can read it. */
 export type RequestBody =
@@ -18,7 +18,12 @@ export type RequestBody =
 /** How a run of the handler ended. */
 export type AttemptEnd =
   /** The whole response body was captured. */
-  | { readonly type: 'answered'; readonly head: CapturedHead; readonly body: Uint8Array }
+  | {
+      readonly type: 'answered'
+      readonly head: CapturedHead
+      readonly body: Uint8Array
+      readonly kind?: BodyKind | undefined
+    }
   /**
    * The handler responded, but its body was not captured. The body was too large, cut off, or
    * written to the socket without the response object.

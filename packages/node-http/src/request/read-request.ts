@@ -17,6 +17,8 @@ export interface RequestAddress {
   readonly target: string
   /** Path and query as rewritten by middlewares in front of the cache, if they differ. */
   readonly rewritten?: string | undefined
+  /** See `RequestView`. */
+  readonly chosenBy?: string | undefined
 }
 
 /** The parts of a request that core reads. */
@@ -29,6 +31,7 @@ export function readRequest(req: IncomingMessage, address: RequestAddress): Requ
     host: address.host,
     target: address.target,
     rewritten: address.rewritten,
+    chosenBy: address.chosenBy,
     headers,
     lostLines: lostLines(req),
     hasBody: hasUnframedBody(req),

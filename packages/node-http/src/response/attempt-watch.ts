@@ -3,7 +3,8 @@
 import type { ServerResponse } from 'node:http'
 import type { AttemptEnd, AttemptObserver, CapturedHead, OriginEnd } from '@stampede/core/adapter'
 import { openCapture } from './capture-response.ts'
-import { fieldsOf, storedHead } from './header-fields.ts'
+import { fieldsOf } from './header-fields.ts'
+import { OuterFields, storedHead } from './outer-fields.ts'
 
 /** Watches one run of a handler under an idempotency key, and reports its end to core. */
 export interface AttemptWatch {
@@ -22,7 +23,7 @@ export interface AttemptWatch {
  * reported at once.
  */
 export function watchAttempt(res: ServerResponse, observer: AttemptObserver): AttemptWatch {
-  const outer = fieldsOf(res.getHeaders())
+  const outer = new OuterFields(res)
   let seen: CapturedHead | undefined
   let thrown: { readonly error: unknown } | undefined
   let reported: { readonly until: void | Promise<void> } | undefined

@@ -1,6 +1,7 @@
 // Fields that a framework keeps in an object of its own, such as the reply of Fastify.
 
 import type { ServerResponse } from 'node:http'
+import { OuterFields } from './outer-fields.ts'
 
 type Fields = Readonly<Record<string, number | string | string[] | undefined>>
 
@@ -15,4 +16,35 @@ export function exposeFields(res: ServerResponse, fields: Fields): () => void {
   return () => {
     for (const [name] of added) res.removeHeader(name)
   }
+}
+
+/** The parts of a reply of Fastify that set fields. */
+export interface ReplyFields {
+  readonly raw: ServerResponse
+  getHeaders(): Fields
+  header(name: string, value?: unknown): unknown
+  type(value: string): unknown
+}
+
+/**
+ * Notes the fields that the handler sets on the reply. Fastify copies all fields of the reply to
+ * the raw response, so the raw response does not tell who set them. Call this when the handler is
+ * about to run.
+ */
+export function noteReplyFields(reply: ReplyFields): void {
+  const { raw, header, type } = reply
+  const outer = OuterFields.of(raw)
+  if (outer === undefined) return
+  outer.copied = new Set(Object.keys(reply.getHeaders()).filter((name) => !raw.hasHeader(name)))
+  const own: Pick<ReplyFields, 'header' | 'type'> = {
+    header(...args) {
+      outer.setBy(String(args[0]))
+      return Reflect.apply(header, reply, args)
+    },
+    type(value) {
+      outer.setBy('content-type')
+      return Reflect.apply(type, reply, [value])
+    },
+  }
+  Object.assign(reply, own)
 }

@@ -2,7 +2,7 @@
 // response without overwriting fields of outer middlewares.
 
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
-import type { CapturedHead, HeaderList } from '@stampede/core/adapter'
+import type { HeaderList } from '@stampede/core/adapter'
 
 /**
  * A copy of the fields, with lower-case names. Later changes to the response do not change the
@@ -43,27 +43,6 @@ function currentDate(): string {
  */
 export function missingDate(fields: HeaderList): HeaderList {
   return hasField(fields, 'date') ? NONE : [['date', currentDate()]]
-}
-
-/**
- * The head that a hit replays, with a date. Fields that had the same value before the handler ran
- * are left out, because outer middlewares set them again on each request.
- */
-export function storedHead(status: number, fields: HeaderList, outer: HeaderList): CapturedHead {
-  const date = missingDate(fields)
-  const own = outer.length === 0 ? fields : fields.filter(([name]) => !isSame(name, fields, outer))
-  return { status, headers: date.length === 0 ? own : [...own, ...date] }
-}
-
-function isSame(name: string, fields: HeaderList, outer: HeaderList): boolean {
-  const before = valuesOf(outer, name)
-  if (before.length === 0) return false
-  const now = valuesOf(fields, name)
-  return before.length === now.length && before.every((value, i) => value === now[i])
-}
-
-function valuesOf(fields: HeaderList, name: string): string[] {
-  return fields.filter(([key]) => key === name).map(([, value]) => value)
 }
 
 /** Groups the values of each name, in the form that setHeader expects. */

@@ -15,8 +15,9 @@ import {
 import { clearReason } from '../request/http2.ts'
 import type { BodyCollector } from './body.ts'
 import { BodyCut } from './body-cut.ts'
-import { applyFields, hasField, missingDate, restoreFields, storedHead } from './header-fields.ts'
-import { editWriteHead, readWriteHead } from './write-head.ts'
+import { applyFields, hasField, missingDate, restoreFields } from './header-fields.ts'
+import { type OuterFields, storedHead } from './outer-fields.ts'
+import { editWriteHead, namesPassed, readWriteHead } from './write-head.ts'
 import { framedHeaders, hasBody, isSendable } from './write-response.ts'
 
 export interface JudgedHead {
@@ -50,12 +51,13 @@ export function judgeHead(
   res: ServerResponse,
   args: readonly unknown[],
   observer: OriginObserver,
-  outer: HeaderList,
+  outer: OuterFields,
   whole: Uint8Array | undefined,
   natives: Natives | undefined,
 ): JudgedHead | { readonly replacement: Reply; readonly of: CapturedHead } {
   const head = readWriteHead(res, args)
   const { status, headers } = head
+  for (const name of namesPassed(args)) outer.set(name)
   const decision = observer.onHead(head, whole, natives)
   if (decision.action === 'replace' && isSendable(decision.reply)) {
     return { replacement: decision.reply, of: storedHead(status, headers, outer) }
@@ -80,8 +82,8 @@ export function judgeHead(
 const NO_FIELDS: HeaderList = []
 
 /** Replaces the handler's head with that of a 304 or 416. */
-function headInstead(res: ServerResponse, reply: Reply, outer: HeaderList): readonly unknown[] {
-  restoreFields(res, outer)
+function headInstead(res: ServerResponse, reply: Reply, outer: OuterFields): readonly unknown[] {
+  restoreFields(res, outer.list)
   for (const name of OWN_FIELDS) res.removeHeader(name)
   applyFields(res, framedHeaders(reply, res.req.method))
   return withStatus(res, reply.status, [])

@@ -4,14 +4,15 @@
 // original methods, which belong to Node or to outer layers.
 
 import type { ServerResponse } from 'node:http'
-import type { CapturedHead, HeaderList, Natives, OriginEnd, Reply } from '@stampede/core/adapter'
+import type { CapturedHead, Natives, OriginEnd, Reply } from '@stampede/core/adapter'
 import { Departure, hasLeft } from '../request/client-gone.ts'
 import { BodyCollector, wholeBody } from './body.ts'
 import { setsCookie, unlessRefused, whenWhole } from './head-sent.ts'
-import { fieldsOf, restoreFields } from './header-fields.ts'
+import { restoreFields } from './header-fields.ts'
 import { type CaptureObserver, EndHold } from './hold-end.ts'
 import { endOf, type JudgedHead, judgeHead, NO_HEAD } from './judge-head.ts'
 import { LiveFeed } from './live-feed.ts'
+import { OuterFields } from './outer-fields.ts'
 import { readersOf } from './read-on.ts'
 import { type Method, type OwnMethods, WrappedMethods } from './wrapped-methods.ts'
 import { chunkFor, discardWrite, isNodesWriteHead, writeReply } from './write-response.ts'
@@ -34,7 +35,7 @@ export class ResponseLayer implements ResponseCapture {
   readonly #natives: Natives | undefined
   readonly #methods: WrappedMethods
   /** Fields that outer middlewares have set. On a hit, these middlewares set them again. */
-  readonly #outer: HeaderList
+  readonly #outer: OuterFields
   readonly #body: BodyCollector
   readonly #departure: Departure
   readonly #hold: EndHold | undefined
@@ -57,7 +58,7 @@ export class ResponseLayer implements ResponseCapture {
     })
     this.#hold = observer.beforeEnd && new EndHold(res, observer.beforeEnd.bind(observer))
     this.#methods = new WrappedMethods(res)
-    this.#outer = res.getHeaderNames().length === 0 ? [] : fieldsOf(res.getHeaders())
+    this.#outer = new OuterFields(res)
     this.#live = observer.live && new LiveFeed(observer.live)
     this.#body = new BodyCollector(observer.maxBodyBytes, this.#live)
     const shared = this.#live && readersOf(this.#live, res, () => this.#decline('incomplete'))
@@ -310,7 +311,7 @@ export class ResponseLayer implements ResponseCapture {
 
   #replace(reply: Reply, head: CapturedHead): void {
     this.#phase = 'replaced'
-    restoreFields(this.#res, this.#outer)
+    restoreFields(this.#res, this.#outer.list)
     let end: OriginEnd = { type: 'not-captured', reason: 'declined' }
     try {
       writeReply(this.#res, reply, this.#methods.original)

@@ -36,6 +36,12 @@ export function readWriteHead(res: ServerResponse, args: readonly unknown[]): Ca
   return { status, headers }
 }
 
+/** The names of the fields in the arguments. */
+export function namesPassed(args: readonly unknown[]): readonly string[] {
+  const passed = args[headersIndex(args)]
+  return passed instanceof Object ? pairsOf(passed).map(([name]) => String(name)) : []
+}
+
 function fieldsOfArgument(passed: object, oneByOne: boolean): Map<string, string[]> {
   const fields = new Map<string, string[]>()
   for (const [name, value] of pairsOf(passed)) {

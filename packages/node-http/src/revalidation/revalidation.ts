@@ -21,6 +21,8 @@ export interface Revalidation {
 interface Mark extends Revalidation {
   /** The cache that waits for the result. */
   readonly owner: object
+  /** The `chosenBy` of the original request: see `RequestView`. */
+  readonly chosenBy: string | undefined
   taken: boolean
 }
 
@@ -35,18 +37,26 @@ export function isRevalidation(req: IncomingMessage): boolean {
 
 /**
  * The refresh that this cache has sent. `foreign`: another cache sent the request, or this cache
- * has handled it already, so forward it to the handler. Undefined: the request has a client.
+ * has handled it already, or the framework chose another handler, so forward it to the handler.
+ * Undefined: the request has a client.
  */
 export function takeRevalidation(
   req: IncomingMessage,
   owner: object,
+  chosenBy?: string,
 ): Revalidation | 'foreign' | undefined {
   const mark = marks.get(req)
   if (mark === undefined) return undefined
   if (mark.owner !== owner || mark.taken) return 'foreign'
   mark.taken = true
-  return mark
+  if (mark.chosenBy === chosenBy) return mark
+  mark.settle({ type: 'failed', status: 500, error: new Error(OTHER_HANDLER) })
+  return 'foreign'
 }
+
+const OTHER_HANDLER =
+  'the refresh reached another handler of the URL than the request; ' +
+  'choose between handlers by the request alone, or set no staleWhileRevalidateMs'
 
 /**
  * Resolves when the cache (`owner`) has observed the response, or when an outer layer responded
@@ -55,6 +65,7 @@ export function takeRevalidation(
 export function redispatch(order: {
   readonly from: IncomingMessage
   readonly target: string
+  readonly chosenBy: string | undefined
   readonly owner: object
   readonly observer: OriginObserver
   readonly dispatch: Dispatch
@@ -64,7 +75,8 @@ export function redispatch(order: {
   const { req, res } = createDetachedPair(order.from, order.target)
   return new Promise((settle) => {
     const fail = (status: number, error: unknown): void => settle({ type: 'failed', status, error })
-    const mark: Mark = { owner: order.owner, observer: order.observer, settle, taken: false }
+    const { owner, chosenBy, observer } = order
+    const mark: Mark = { owner, chosenBy, observer, settle, taken: false }
     marks.set(req, mark)
     res.once('close', () => {
       if (!mark.taken) fail(res.statusCode < 400 ? 500 : res.statusCode, answeredBefore(res))

@@ -85,3 +85,62 @@ export function layerCases(adapter: CacheAdapter): void {
     },
   )
 }
+
+/** Fields that a layer may set for one request, with a value that the handler may set too. */
+const EQUAL: Readonly<Record<string, string>> = {
+  'X-Frame-Options': 'DENY',
+  'Content-Security-Policy': "default-src 'self'",
+  'Cache-Control': 'max-age=30',
+  Vary: 'X-Kind',
+  ETag: '"v1"',
+  Link: '</style.css>; rel=preload',
+  'Access-Control-Allow-Origin': '*',
+  'X-Content-Type-Options': 'nosniff',
+  'Content-Type': 'text/x-own',
+}
+
+/** Sets `fields` for the first request only, and a number for each request. */
+function layerOfFirst(fields: Readonly<Record<string, string>>): Outside {
+  let requests = 0
+  return (res, next) => {
+    requests += 1
+    if (requests === 1) {
+      for (const [name, value] of Object.entries(fields)) res.setHeader(name, value)
+    }
+    res.setHeader('X-Request-Id', `r${requests}`)
+    return next()
+  }
+}
+
+export function fieldCases(adapter: CacheAdapter): void {
+  it.each(Object.entries(EQUAL))(
+    'keep the field %s of the handler if a layer set it equal for the first request',
+    async (name, value) => {
+      const answer = { headers: { [name]: value }, body: 'page' }
+      const outside = layerOfFirst({ [name]: value })
+      const { happened, start } = setUp(adapter, () => answer, { outside })
+      await using app = await start()
+      const miss = await ask(`${app.url}/a`)
+      await happened('fill.committed')
+      const hit = await ask(`${app.url}/a`)
+      expect(hit.headers['cache-status']).toContain('; hit')
+      const key = name.toLowerCase()
+      expect([miss.headers[key], hit.headers[key]]).toEqual([value, value])
+      expect([miss, hit].map(({ headers }) => headers['x-request-id'])).toEqual(['r1', 'r2'])
+    },
+  )
+
+  it.each(Object.keys(EQUAL).filter((name) => name !== 'Content-Type'))(
+    'do not store the field %s that only a layer has set',
+    async (name) => {
+      const outside = layerOfFirst({ [name]: EQUAL[name] ?? '' })
+      const { happened, start } = setUp(adapter, () => ({ body: 'page' }), { outside })
+      await using app = await start()
+      await ask(`${app.url}/a`)
+      await happened('fill.committed')
+      const hit = await ask(`${app.url}/a`)
+      expect(hit.headers['cache-status']).toContain('; hit')
+      expect(hit.headers[name.toLowerCase()]).not.toBe(EQUAL[name])
+    },
+  )
+}
