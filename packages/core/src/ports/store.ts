@@ -79,6 +79,11 @@ export interface LookupRequest {
    * for that refresh.
    */
   readonly early?: boolean | undefined
+  /**
+   * Called if the lookup has to wait in a queue of this process before it is sent. `waitMs` counts
+   * from then on.
+   */
+  readonly onQueued?: (() => void) | undefined
 }
 
 /**

@@ -22,6 +22,7 @@ import {
   storeInUse,
   storeUnavailable,
 } from '@stampede/core/store'
+import type { Budget } from '../connection/budget.ts'
 import type { RedisClient } from '../connection/connection.ts'
 import { keyPrefixOf, requireClient } from '../connection/known-clients.ts'
 import { RedisLink } from '../connection/link.ts'
@@ -44,8 +45,8 @@ export interface RedisStoreOptions {
    */
   prefix?: string | undefined
   /**
-   * Time budget of one operation in ms. After it, the request continues without Redis. The first
-   * late reply to a lookup gets one more budget. Default 250.
+   * Time budget of one operation in ms, from the moment at which its command is sent. After it, the
+   * request continues without Redis. Default 250.
    */
   commandTimeoutMs?: number | undefined
 }
@@ -139,24 +140,11 @@ class RedisStore implements StampedeStore {
     this.#heartbeat.unref()
   }
 
-  async lookup(key: string, request: LookupRequest): Promise<LookupReply> {
-    // One deadline for all round trips of this lookup.
-    const deadline = this.#link.deadline()
-    // Usually undefined, because the process has recently confirmed that it missed no purge.
-    const confirmation = this.#requirePurges().confirm()
-    if (confirmation !== undefined) await this.#confirmed(confirmation, deadline)
-    const reply = await this.#lookups.find(key, request, deadline)
-    // If the lookup took long, the confirmation may be too old now. Then the entry may have been
-    // purged meanwhile.
-    try {
-      const newConfirmation = this.#requirePurges().confirm()
-      if (newConfirmation !== undefined) await this.#confirmed(newConfirmation, deadline)
-    } catch (error) {
-      // The caller gets this error instead of the reply, so it never uses the lease.
-      if ('grant' in reply && reply.grant !== undefined) this.#lookups.undoLease(key, request)
-      throw error
-    }
-    return reply
+  lookup(key: string, request: LookupRequest): Promise<LookupReply> {
+    const { onQueued } = request
+    const options = { begins: true, onQueued }
+    const lookUp = (budget: Budget) => this.#lookUp(key, request, budget)
+    return this.#link.inTurn('lookup', key, options, lookUp)
   }
 
   async commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
@@ -218,17 +206,36 @@ class RedisStore implements StampedeStore {
     if (this.#listener !== undefined) this.#link.close(this.#listener)
   }
 
+  /** All round trips of a lookup share one budget. */
+  async #lookUp(key: string, request: LookupRequest, budget: Budget): Promise<LookupReply> {
+    // Usually undefined, because the process has recently confirmed that it missed no purge.
+    const confirmation = this.#requirePurges().confirm()
+    if (confirmation !== undefined) await this.#confirmed(confirmation, budget)
+    const reply = await this.#lookups.find(key, request, budget)
+    // If the lookup took long, the confirmation may be too old now. Then the entry may have been
+    // purged meanwhile.
+    try {
+      const newConfirmation = this.#requirePurges().confirm()
+      if (newConfirmation !== undefined) await this.#confirmed(newConfirmation, budget)
+    } catch (error) {
+      // The caller gets this error instead of the reply, so it never uses the lease.
+      if ('grant' in reply && reply.grant !== undefined) this.#lookups.undoLease(key, request)
+      throw error
+    }
+    return reply
+  }
+
   /**
    * Waits until the process has confirmed that it missed no purge. If the wait was so long that
    * this confirmation is too old, waits for the next one.
    */
-  async #confirmed(first: Promise<void>, deadline: number): Promise<void> {
+  async #confirmed(first: Promise<void>, budget: Budget): Promise<void> {
     for (
       let next: Promise<void> | undefined = first;
       next;
       next = this.#requirePurges().confirm()
     ) {
-      await this.#link.withDeadline(deadline, 'lookup', next)
+      await this.#link.withBudget(budget, 'lookup', next)
     }
   }
 
