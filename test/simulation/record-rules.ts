@@ -85,7 +85,7 @@ export class RecordRules {
     if (name === 'lookup-or-lease') {
       this.#onLookup(key, group, record, args, reply as unknown[], data.now, isAgain)
     } else if (name === 'commit') {
-      if (reply === 'FENCED') return
+      if ((reply as unknown[])[0] !== 'COMMITTED') return
       this.#onCommit(key, group, record, args)
     } else if (name === 'end-lease' && reply === 'ENDED') {
       record.isOpen = false

@@ -170,6 +170,7 @@ export class ServerRecords {
   ): string {
     this.#write()
     const [token, fenceText, , fresh, windows = '', physical] = args
+    const [notAfter, waitedMs] = args.slice(8)
     const [swr = 0, sie = 0, keep = 0] = windows.split(' ').map(Number)
     const fence = Number(fenceText)
     const record = this.get(key)
@@ -177,10 +178,12 @@ export class ServerRecords {
     if (group !== key && !this.#isOfGroup(record, group)) return 'FENCED'
     if (record.token !== token) return record.life?.fence === fence ? 'COMMITTED' : 'FENCED'
     const now = this.#now()
+    if (Number(notAfter) > 0 && now > Number(notAfter)) return 'LATE'
+    const made = now - Number(waitedMs)
     record.life = {
       fence,
-      made: now,
-      fresh: now + Number(fresh),
+      made,
+      fresh: made + Number(fresh),
       ...{ swr, sie, keep },
     }
     record.frame = frame

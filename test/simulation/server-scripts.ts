@@ -17,8 +17,8 @@ export const SCRIPTS: Readonly<Record<string, Script>> = {
     records.lookup(record, group, args),
   commit({ records, now }, [record = '', group = record], args, raw) {
     const frame = raw[2] as Uint8Array
-    const telling = { key: args[6] ?? '', made: toldOf(now, args, frame) }
-    return records.commit(record, group, args, frame, telling)
+    const telling = { key: args[6] ?? '', made: toldOf(now - Number(args[9]), args, frame) }
+    return [records.commit(record, group, args, frame, telling), now]
   },
   'end-lease': ({ records }, [record = ''], args) =>
     records.endLease(record, args, { key: args[5] ?? '' }),

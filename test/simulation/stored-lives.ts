@@ -17,8 +17,8 @@ export class StoredLives {
     this.#lives = lives
   }
 
-  saw({ args, raw }: Command, reply: unknown, now: number): void {
-    if (reply !== 'COMMITTED') return
+  saw({ name, args, raw }: Command, reply: unknown, now: number): void {
+    if (name !== 'commit' || (reply as unknown[])[0] !== 'COMMITTED') return
     const what = readWhat(raw[2] as Uint8Array)
     if (what === undefined) return
     const [freshMs = '', windows = ''] = args.slice(3)

@@ -25,7 +25,7 @@ import {
 import type { Budget } from '../connection/budget.ts'
 import type { RedisClient } from '../connection/connection.ts'
 import { keyPrefixOf, requireClient } from '../connection/known-clients.ts'
-import { RedisLink } from '../connection/link.ts'
+import { RAN_LATE, RedisLink } from '../connection/link.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { PendingDeliveries } from '../delivery/pending-deliveries.ts'
 import { names } from '../protocol/keys.ts'
@@ -150,18 +150,21 @@ class RedisStore implements StampedeStore {
   async commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
     const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, physicalMs } = lifetimes
     this.#commands.recordLifetime(physicalMs)
-    const args = [
-      grant.token,
-      grant.fence,
-      Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength),
-      freshMs,
-      [staleWhileRevalidateMs, staleIfErrorMs, keepMs].map((ms) => ms.toFixed(0)).join(' '),
-      physicalMs,
-      grant.key,
-      this.#link.names.wakePrefix,
-    ]
-    const reply = String(await this.#link.run(commit, grant.key, args))
-    return reply === 'COMMITTED' ? 'committed' : 'fenced'
+    const { key, token, fence } = grant
+    const bytes = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
+    const windows = [staleWhileRevalidateMs, staleIfErrorMs, keepMs].map((ms) => ms.toFixed(0))
+    const begin = [token, fence, bytes, freshMs, windows.join(' '), physicalMs, key]
+    const clock = this.#link.clockOf(key)
+    const startedAt = clock.now()
+    // An entry ages while its commit waits in the queue. In a frozen server, it would do so unseen.
+    const args = (notAfter: number) => {
+      const waitedMs = Math.ceil(clock.now() - startedAt)
+      return [...begin, this.#link.names.wakePrefix, notAfter, waitedMs]
+    }
+    const [status] = await this.#link.runTimed(commit, key, args)
+    // The caller repeats the commit, with the rest of the lifetimes.
+    if (String(status) === 'LATE') throw storeUnavailable(this.name, 'commit', new Error(RAN_LATE))
+    return String(status) === 'COMMITTED' ? 'committed' : 'fenced'
   }
 
   pass(grant: Grant, passMs: number): Promise<CommitReply> {
