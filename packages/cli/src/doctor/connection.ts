@@ -1,11 +1,14 @@
 // The connections of the doctor: one per server, and one for messages.
 
+import { databaseOf } from '@stampede/redis/operator'
 import type { Cluster, Redis } from 'ioredis'
 import { Unreachable } from '../errors.ts'
 import { connectProbe, openClient, openProbe, type Settings, shownUrl } from '../fleet.ts'
 
 /** Sends commands to the server that has the key of the command. */
 export interface Commander {
+  /** Number of the database, which is part of the names of channels. */
+  readonly database: number
   call(command: string, ...args: Array<string | number>): Promise<unknown>
   trySubscribe(channels: readonly string[]): Promise<'accepted' | 'refused'>
 }
@@ -49,6 +52,7 @@ export async function openConnections(settings: Settings): Promise<Connections> 
     const client = cluster ?? probe
     return {
       commander: {
+        database: databaseOf(client),
         call: (command, ...args) => client.call(command, ...args.map(String)),
         trySubscribe: (channels) => trySubscribe(subscriber, channels),
       },

@@ -24,7 +24,7 @@ import {
 } from '@stampede/core/store'
 import type { Budget } from '../connection/budget.ts'
 import type { RedisClient } from '../connection/connection.ts'
-import { keyPrefixOf, requireClient } from '../connection/known-clients.ts'
+import { databaseOf, keyPrefixOf, requireClient } from '../connection/known-clients.ts'
 import { RAN_LATE, RedisLink } from '../connection/link.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { PendingDeliveries } from '../delivery/pending-deliveries.ts'
@@ -69,9 +69,8 @@ const OPTIONS = {
 export function redisStore(redis: RedisClient, options?: RedisStoreOptions): StampedeStore {
   const client = requireClient(redis)
   const { prefix, commandTimeoutMs } = readOptions('redisStore', options, OPTIONS)
-  return new RedisStore(
-    new RedisLink(client, names(keyPrefixOf(client) + prefix), commandTimeoutMs),
-  )
+  const all = names(keyPrefixOf(client) + prefix, databaseOf(client))
+  return new RedisStore(new RedisLink(client, all, commandTimeoutMs))
 }
 
 const NO_MEMORY =
