@@ -1,4 +1,3 @@
 // Exports of @stampede/redis/operator: names of keys and channels, for tools of operators.
 
-export { databaseOf } from './connection/known-clients.ts'
 export { type Names, names } from './protocol/keys.ts'

@@ -1,6 +1,5 @@
 // The connections of the doctor: one per server, and one for messages.
 
-import { databaseOf } from '@stampede/redis/operator'
 import type { Cluster, Redis } from 'ioredis'
 import { Unreachable } from '../errors.ts'
 import { connectProbe, openClient, openProbe, type Settings, shownUrl } from '../fleet.ts'
@@ -52,7 +51,7 @@ export async function openConnections(settings: Settings): Promise<Connections> 
     const client = cluster ?? probe
     return {
       commander: {
-        database: databaseOf(client),
+        database: isCluster ? 0 : (probe.options.db ?? 0),
         call: (command, ...args) => client.call(command, ...args.map(String)),
         trySubscribe: (channels) => trySubscribe(subscriber, channels),
       },
