@@ -8,27 +8,33 @@
 --      5 stale-while-revalidate ms, stale-if-error ms and keep ms (how long a stale entry is kept
 --        for revalidation), as one text, which becomes the end of `life`
 --      6 physical TTL ms  7 key  8 prefix of wake-up channels
--- Reply COMMITTED | FENCED
+--      9 deadline of the caller in server ms (0: none); after it the script does nothing
+--      10 ms since ARGV 4 to 6 began to count: the wait before the command was sent
+-- Reply {status, now}
 --   COMMITTED  stored, now or by an earlier call whose reply was lost
 --   FENCED     refused: a newer grant or a purge came first, or the lease was ended. Nothing was
 --              done.
+--   LATE       the deadline had passed: nothing was done, because the entry has aged meanwhile
 
 local record, token, fence = KEYS[1], ARGV[1], ARGV[2]
 local group = KEYS[2] or record
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local fields = redis.call('HMGET', record, 'fence', 'token', 'life', 'variants', 'group')
-if fields[1] ~= fence then return 'FENCED' end
+if fields[1] ~= fence then return {'FENCED', now} end
 local variants = group ~= record and redis.call('HGET', group, 'variants')
-if group ~= record and not (variants and variants == fields[5]) then return 'FENCED' end
+if group ~= record and not (variants and variants == fields[5]) then return {'FENCED', now} end
 if fields[2] ~= token then
   -- The lease is over. Either an earlier call made this commit and its reply was lost, or the
   -- holder ended the lease.
-  return string.match(fields[3] or '', '^%d+') == fence and 'COMMITTED' or 'FENCED'
+  return {string.match(fields[3] or '', '^%d+') == fence and 'COMMITTED' or 'FENCED', now}
 end
+local not_after = tonumber(ARGV[9])
+if not_after > 0 and now > not_after then return {'LATE', now} end
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local made = now - ARGV[10]
 redis.call('HSET', record, 'frame', ARGV[3], 'life',
-  string.format('%s %.0f %.0f %s', fence, now, now + ARGV[4], ARGV[5]))
+  string.format('%s %.0f %.0f %s', fence, made, made + ARGV[4], ARGV[5]))
 redis.call('HDEL', record, 'token', 'until', 'pass', 'retry', 'failure')
 -- The record of a vary group must outlive its variants, so its TTL is never shortened.
 local function lengthen(key)
@@ -40,7 +46,7 @@ if group ~= record then lengthen(group) end
 -- Builds the message with the entry. Most commits have no waiter, so it is built only for the first
 -- waiter that asks for the entry.
 local function filled()
-  local head = {'', fence, string.format('%.0f', now), ARGV[4], ARGV[5], #ARGV[7]}
+  local head = {'', fence, string.format('%.0f', made), ARGV[4], ARGV[5], #ARGV[7]}
   return table.concat(head, ' ') .. '\n' .. ARGV[7] .. ARGV[3]
 end
 -- A wake-up carries no frame over 16 KiB, and none after this commit has sent 1 MiB, because Redis
@@ -60,4 +66,4 @@ for _, field in ipairs(redis.call('HKEYS', record)) do
     redis.pcall('PUBLISH', ARGV[8] .. string.sub(field, 3), message)
   end
 end
-return 'COMMITTED'
+return {'COMMITTED', now}

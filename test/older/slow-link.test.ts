@@ -1,6 +1,5 @@
-// Lookups over a link that needs nearly the whole budget for one round trip. The first late reply
-// gets one more budget. Then a lookup ends within its budget, however many round trips it needs. A
-// lease whose reply is late is given back.
+// Lookups over a link that needs nearly the whole budget for one round trip. A lookup ends within
+// its budget, however many round trips it needs. A lease whose reply is late is given back.
 
 import { createStampede, type StampedeStore } from '@stampede/core'
 import { type Clock, type LookupReply, systemClock } from '@stampede/core/store'
@@ -13,8 +12,8 @@ import { startProxy, type TcpProxy } from '../harness/tcp-proxy.ts'
 
 /** Longer than half of a budget of 300 ms: two round trips take more. */
 const ROUND_TRIP_MS = 200
-/** One-way delay that makes a reply 100 ms too late, even for a lookup with one more budget. */
-const LATE_MS = BUDGET_MS + 50
+/** One-way delay with which a command comes in time, and its reply 100 ms too late. */
+const LATE_MS = BUDGET_MS / 2 + 50
 /** Allowance for a busy machine. */
 const MARGIN_MS = 60
 
@@ -57,19 +56,19 @@ describe('a lookup on a slow link', () => {
     for (let i = 0; i < 40; i++) await look(store, 'hot')
   }
 
-  it('ends at most one budget late if a plain read finds nothing, and then uses the script', async () => {
+  it('ends within its budget if a plain read finds nothing, and the next one uses the script', async () => {
     const store = open(proxy.url)
     await warm(store)
     proxy.delay(ROUND_TRIP_MS / 2)
     const first = await timed(store, 'one')
-    expect(first.came).toBe('leased')
-    expect(first.tookMs).toBeLessThan(2 * BUDGET_MS + MARGIN_MS)
+    expect(first.came).toBe('ERR_STAMPEDE_STORE_UNAVAILABLE')
+    expect(first.tookMs).toBeLessThan(BUDGET_MS + MARGIN_MS)
     const second = await timed(store, 'two')
     expect(second.came).toBe('leased')
     expect(second.tookMs).toBeLessThan(BUDGET_MS + MARGIN_MS)
   })
 
-  it('ends within its budget when it must confirm the purges first, after an earlier late reply', async () => {
+  it('ends within its budget when it must confirm the purges first', async () => {
     let skippedMs = 0
     const now = () => systemClock.now() + skippedMs
     const store = open(proxy.url, { ...systemClock, now })
@@ -77,8 +76,6 @@ describe('a lookup on a slow link', () => {
     proxy.delay(ROUND_TRIP_MS / 2)
     // Longer than the purges stay confirmed without a message.
     skippedMs = 6_000
-    expect((await timed(store, 'one')).came).toBe('leased')
-    skippedMs += 6_000
     const { came, tookMs } = await timed(store, 'two')
     expect(tookMs).toBeLessThan(BUDGET_MS + MARGIN_MS)
     expect(tookMs).toBeGreaterThan(ROUND_TRIP_MS)

@@ -838,10 +838,12 @@ describe('lookup-or-lease', () => {
 })
 
 describe('commit', () => {
-  const write = (token: string, fence: string, frame = 'bytes') => {
+  const send = (token: string, fence: string, frame = 'bytes', notAfter = 0, waitedMs = 0) => {
     const times = [1_000, '2000 3000 4000', 7_000]
-    return run(commit, [token, fence, frame, ...times, 'k', `wake ${tests} `])
+    const args = [token, fence, frame, ...times, 'k', `wake ${tests} `, notAfter, waitedMs]
+    return run(commit, args) as Promise<[string, number]>
   }
+  const write = async (...args: Parameters<typeof send>) => (await send(...args))[0]
 
   const variant = (fields: Record<string, string | number>) => record({ group: LIFE, ...fields })
   beforeEach(() => void redis.hset(group, 'variants', LIFE))
@@ -914,6 +916,28 @@ describe('commit', () => {
     await variant({ fence: '7' })
     expect(await write('t', '7')).toBe('FENCED')
     expect(await fieldsOf()).toEqual({ group: LIFE, fence: '7' })
+  })
+
+  it('replies LATE after the deadline, writes nothing, and keeps the lease and the waiters', async () => {
+    await variant({ token: 't', fence: '7', until: span(FUTURE, 1), 'w:p': '' })
+    const before = await fieldsOf()
+    const [status, now] = await send('t', '7', 'bytes', PAST)
+    expect(status).toBe('LATE')
+    expect(now).toBeGreaterThan(PAST)
+    expect(await fieldsOf()).toEqual(before)
+    expect(await allHeard()).toEqual([])
+    expect(await write('t', '7', 'bytes', FUTURE)).toBe('COMMITTED')
+    // The first commit was made, so the repeated one is not late.
+    expect(await write('t', '7', 'bytes', PAST)).toBe('COMMITTED')
+  })
+
+  it('counts the lifetimes from before the wait of the command in its process', async () => {
+    await variant({ token: 't', fence: '7' })
+    const [, now] = await send('t', '7', 'bytes', FUTURE, 400)
+    const [, made, fresh] = String(await redis.hget(key, 'life'))
+      .split(' ')
+      .map(Number)
+    expect([made, fresh]).toEqual([now - 400, now + 600])
   })
 
   it('replies COMMITTED again after a lost reply, and writes nothing twice', async () => {

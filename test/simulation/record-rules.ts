@@ -89,9 +89,10 @@ export class RecordRules {
     if (name === 'lookup-or-lease') {
       this.#onLookup(key, group, record, args, reply as unknown[], data.now, isAgain)
     } else if (name === 'commit') {
-      if (reply === 'FENCED') return
+      if ((reply as unknown[])[0] !== 'COMMITTED') return
       const entry = `${key} ${args[1]}`
-      if (!this.#freshUntil.has(entry)) this.#freshUntil.set(entry, data.now + Number(args[3]))
+      const freshMs = Number(args[3]) - Number(args[9])
+      if (!this.#freshUntil.has(entry)) this.#freshUntil.set(entry, data.now + freshMs)
       this.#onCommit(key, group, record, args)
     } else if (name === 'end-lease' && reply === 'ENDED') {
       record.isOpen = false

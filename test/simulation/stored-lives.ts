@@ -17,8 +17,8 @@ export class StoredLives {
     this.#lives = lives
   }
 
-  saw({ command: { args, raw }, reply }: Seen, now: number): void {
-    if (reply !== 'COMMITTED') return
+  saw({ command: { name, args, raw }, reply }: Seen, now: number): void {
+    if (name !== 'commit' || (reply as unknown[])[0] !== 'COMMITTED') return
     const what = readWhat(raw[2] as Uint8Array)
     if (what === undefined) return
     const [freshMs = '', windows = ''] = args.slice(3)

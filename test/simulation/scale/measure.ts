@@ -121,7 +121,7 @@ async function commitOnce(bench: Bench, name: string): Promise<void> {
     bench,
     scripts.commit,
     [key],
-    ['t', '5', 'x'.repeat(1_000), ...times, name, `${PREFIX}wake:`],
+    ['t', '5', 'x'.repeat(1_000), ...times, name, `${PREFIX}wake:`, 0, 0],
   )
 }
 

@@ -6,6 +6,8 @@ import { connectProbe, openClient, openProbe, type Settings, shownUrl } from '..
 
 /** Sends commands to the server that has the key of the command. */
 export interface Commander {
+  /** Number of the database, which is part of the names of channels. */
+  readonly database: number
   call(command: string, ...args: Array<string | number>): Promise<unknown>
   trySubscribe(channels: readonly string[]): Promise<'accepted' | 'refused'>
 }
@@ -49,6 +51,7 @@ export async function openConnections(settings: Settings): Promise<Connections> 
     const client = cluster ?? probe
     return {
       commander: {
+        database: isCluster ? 0 : (probe.options.db ?? 0),
         call: (command, ...args) => client.call(command, ...args.map(String)),
         trySubscribe: (channels) => trySubscribe(subscriber, channels),
       },

@@ -64,9 +64,9 @@ export async function rightsFindings(
   prefix: string,
   isCluster: boolean,
 ): Promise<Finding[]> {
-  const all = names(prefix)
+  const all = names(prefix, commander.database)
   const id = randomBytes(6).toString('hex')
-  const pattern = all.wakePrefix.replace(/wake:$/, '')
+  const pattern = names(prefix).wakePrefix.replace(/wake:$/, '')
   const root = `${pattern}{doctor:${id}}`
   const calls = callsOf(root)
   if (isCluster) calls.push(['CLUSTER', 'SLOTS'], ['CLUSTER', 'INFO'])

@@ -51,7 +51,7 @@ export async function messagesFinding(
   prefix: string,
   waitMs: number,
 ): Promise<Finding> {
-  const channel = `${names(prefix).wakePrefix}doctor-${randomBytes(6).toString('hex')}`
+  const channel = `${names(prefix, commander.database).wakePrefix}doctor-${randomBytes(6).toString('hex')}`
   try {
     await subscriber.subscribe(channel)
     const arrived = new Promise<boolean>((resolve) => {

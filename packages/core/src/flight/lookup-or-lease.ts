@@ -67,7 +67,7 @@ export async function lookupOrLease(
     const early = flight.beginLookup(rt)
     const since = rt.l1.sequence()
     try {
-      const found = await sendLookup(rt, flight.key, termsOf(flight, early, refresher), early)
+      const found = await sendLookup(rt, flight.key, termsOf(rt, flight, early, refresher), early)
       granted = 'grant' in found ? found.grant : undefined
       // A wake-up or purge came before the reply, which may therefore be outdated. A second lookup
       // with the same token gets the same lease, if this process still holds it. For an early
@@ -85,15 +85,17 @@ export async function lookupOrLease(
 }
 
 /** The parameters of a lookup, except those that describe the copy in this process. */
-type LookupTerms = Pick<LookupRequest, 'token' | 'leaseMs' | 'early' | 'like'>
+type LookupTerms = Pick<LookupRequest, 'token' | 'leaseMs' | 'early' | 'like' | 'onQueued'>
 
 function termsOf(
+  rt: Runtime,
   { token, policy, failedDigest, waiters }: Flight,
   early: HeldEntry | undefined,
   refresher: Caller | undefined,
 ): LookupTerms {
   const like = failedDigest && (waiters.first()?.caller ?? refresher)?.requestDigest?.()
-  return { token, leaseMs: policy.leaseMs, early: early !== undefined, like }
+  const onQueued = () => waiters.startClocks(rt)
+  return { token, leaseMs: policy.leaseMs, early: early !== undefined, like, onQueued }
 }
 
 /** A lookup that only reads. */
@@ -145,15 +147,14 @@ export async function dropUnreadable(
 async function sendLookup(
   rt: Runtime,
   key: string,
-  { token, leaseMs, early, like }: LookupTerms,
+  terms: LookupTerms,
   previous?: HeldEntry,
 ): Promise<Found> {
   let { held: copy, knownFence, outdated } = knownCopy(rt, key, previous)
   const since = rt.l1.sequence()
   const sentAt = rt.clock.now()
   for (let attempt = 0; ; attempt++) {
-    const request = { token, leaseMs, knownFence, outdated, like, early }
-    const reply = await rt.store.lookup(key, request)
+    const reply = await rt.store.lookup(key, { ...terms, knownFence, outdated })
     const checked = checkReply(rt, key, reply, copy, sentAt)
     if (checked.outdated === undefined || attempt === 2) {
       const found = updateL1(rt, key, checked.held, reply, since)

@@ -10,7 +10,7 @@ import type { StoreOperator } from './store-operator.ts'
 
 export type { Grant }
 
-/** Durations of an entry, counted from the moment at which the store writes it. */
+/** Durations of an entry, counted from the call of `commit`. */
 export interface Lifetimes {
   /** Logical TTL: how long the entry is fresh. */
   readonly freshMs: number
@@ -79,6 +79,11 @@ export interface LookupRequest {
    * for that refresh.
    */
   readonly early?: boolean | undefined
+  /**
+   * Called if the lookup has to wait in a queue of this process before it is sent. `waitMs` counts
+   * from then on.
+   */
+  readonly onQueued?: (() => void) | undefined
 }
 
 /**
@@ -193,7 +198,8 @@ export interface StampedeStore {
    */
   lookup(key: string, request: LookupRequest): Promise<LookupReply>
   /**
-   * Writes the entry, ends the lease and wakes the waiters, in one step. One round trip.
+   * Writes the entry, ends the lease and wakes the waiters, in one step. One round trip. A store
+   * that cannot write in time rejects, and writes nothing later: the entry would be too old.
    * `too-large`: the lease has ended, but the store has no room for an entry of this size.
    */
   commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply | 'too-large'>

@@ -22,6 +22,11 @@ export class Breaker {
     return this.#failures >= THRESHOLD
   }
 
+  /** Whether the latest operations failed, but too few of them to open the breaker. */
+  get isDoubtful(): boolean {
+    return this.#failures > 0 && !this.isOpen
+  }
+
   /**
    * Whether the caller may send a command. After `true`, it must report the result with `succeeded`
    * or `failed`.

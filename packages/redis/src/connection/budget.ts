@@ -1,36 +1,27 @@
 // A time limit for a pending command.
 
-import type { ExtraBudget } from './extra-budget.ts'
-
 /**
- * Settles like `promise`, but rejects when the time budget is over. With `extraBudget`, it rejects
- * only after the extra time.
+ * The time that all steps of one operation may wait for Redis. The wait in the queue before a
+ * command is sent does not count.
  */
-export function withBudget<T>(
-  budgetMs: number,
-  promise: Promise<T>,
-  extraBudget?: Pick<ExtraBudget, 'startMs'>,
-): Promise<T> {
+export interface Budget {
+  leftMs: number
+}
+
+/** Settles like `promise`, but rejects when the time budget is over. */
+export function withBudget<T>(budgetMs: number, promise: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
-    let spentMs = 0
-    let timer: NodeJS.Timeout | undefined
-    const wait = (ms: number) => {
-      spentMs += ms
-      // Node runs timers before it reads sockets. After a blocked event loop, the reply may already
-      // be in the socket. Two turns of the loop deliver it.
-      timer = setTimeout(() => setImmediate(() => setImmediate(onTimeout)), ms)
-    }
+    let isPending = true
     const onTimeout = () => {
-      if (timer === undefined) return
-      const moreMs = spentMs > budgetMs ? 0 : (extraBudget?.startMs() ?? 0)
-      if (moreMs > 0) wait(moreMs)
-      else reject(new Error(`no reply within ${Math.round(spentMs)} ms`))
+      if (isPending) reject(new Error(`no reply within ${Math.round(budgetMs)} ms`))
     }
+    // Node runs timers before it reads sockets. After a blocked event loop, the reply may already
+    // be in the socket. Two turns of the loop deliver it.
+    const timer = setTimeout(() => setImmediate(() => setImmediate(onTimeout)), budgetMs)
     const end = () => {
       clearTimeout(timer)
-      timer = undefined
+      isPending = false
     }
-    wait(budgetMs)
     promise.then(
       (value) => {
         end()

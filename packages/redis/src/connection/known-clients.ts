@@ -66,6 +66,17 @@ export function keyPrefixOf(client: RedisClient): string {
   return typeof keyPrefix === 'string' || Buffer.isBuffer(keyPrefix) ? String(keyPrefix) : ''
 }
 
+/**
+ * The number of the client's database, which a Cluster does not have. Names of channels contain it,
+ * because Pub/Sub of Redis has one set of channels for all databases.
+ */
+export function databaseOf(client: RedisClient): number {
+  if ('nodeClient' in client || ('isCluster' in client && client.isCluster)) return 0
+  const options = 'sentinelRootNodes' in client ? client.nodeClientOptions : optionsOf(client)
+  const { db, database = db } = (options ?? {}) as { readonly db?: unknown; database?: unknown }
+  return Number(database ?? 0)
+}
+
 function optionsOf(client: RedisClient): object {
   const { options, _options } = client as { readonly options?: object; readonly _options?: object }
   return options ?? _options ?? {}

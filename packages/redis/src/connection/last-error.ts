@@ -19,8 +19,8 @@ export function lastErrorOf(connection: Connection): Error | undefined {
 
 /** The error of a command that was not sent and so cannot have run. */
 export class NotSent extends Error {
-  constructor(cause?: Error) {
-    super(cause === undefined ? 'not connected' : `not connected: ${reasonOf(cause)}`, { cause })
+  constructor(cause?: Error, state = 'not connected') {
+    super(cause === undefined ? state : `${state}: ${reasonOf(cause)}`, { cause })
   }
 }
 

@@ -22,12 +22,12 @@ class FakeConnection extends EventEmitter {
   }
 }
 
-it('withDeadline() handles the rejection of its promise after the store was closed', async () => {
+it('withBudget() handles the rejection of its promise after the store was closed', async () => {
   const redis = { isCluster: false, options: {}, duplicate: () => new FakeConnection() }
   const link = new RedisLink(redis as unknown as RedisClient, names('t'), 250)
   const promise = Promise.reject(new Error('closed'))
   // Without a handler, Node would end the process. Vitest reports the rejection.
-  await expect(link.withDeadline(0, 'lookup', promise)).rejects.toThrow('redis run')
+  await expect(link.withBudget({ leftMs: 250 }, 'lookup', promise)).rejects.toThrow('redis run')
   await new Promise((resolve) => setImmediate(resolve))
 })
 

@@ -2,19 +2,15 @@
 // TIME narrows them. A command can then carry its deadline, and a message has a known age.
 
 import type { Clock } from '@stampede/core/store'
-import type { ExtraBudget } from './extra-budget.ts'
 
 export class ServerClock {
   readonly #clock: Clock
-  readonly #extraBudget: ExtraBudget | undefined
   /** Bounds of the server's clock minus the monotonic clock. Undefined: no reply yet. */
   #minOffset: number | undefined
   #maxOffset = 0
 
-  /** `extraBudget` gets the duration of each reply. */
-  constructor(clock: Clock, extraBudget?: ExtraBudget) {
+  constructor(clock: Clock) {
     this.#clock = clock
-    this.#extraBudget = extraBudget
   }
 
   now(): number {
@@ -26,7 +22,6 @@ export class ServerClock {
     // NaN would stay in the bounds for ever.
     if (!Number.isFinite(serverNow)) return
     const now = this.#clock.now()
-    this.#extraBudget?.onReply(now - sentAt)
     const minOffset = serverNow - now
     const maxOffset = serverNow - sentAt
     const isApart =

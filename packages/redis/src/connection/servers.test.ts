@@ -4,7 +4,7 @@ import { Servers } from './servers.ts'
 
 it('the circuit breaker and the clock estimate of each server are kept separately', () => {
   const manual = new ManualClock()
-  const servers = new Servers(manual, 250)
+  const servers = new Servers(manual)
   const [one, two] = [servers.get('a:1'), servers.get('b:1')]
   for (let i = 0; i < 3; i++) one.breaker.failed()
   expect([one.breaker.mayTry(), two.breaker.mayTry()]).toEqual([false, true])
@@ -16,7 +16,7 @@ it('the circuit breaker and the clock estimate of each server are kept separatel
 })
 
 it('the state of the servers that were used longest ago is dropped beyond a limit', () => {
-  const servers = new Servers(new ManualClock(), 250)
+  const servers = new Servers(new ManualClock())
   const first = servers.get('0')
   for (let i = 1; i <= 2_000; i++) servers.get(`${i}`)
   expect(servers.get('0')).not.toBe(first)

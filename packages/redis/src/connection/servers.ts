@@ -1,14 +1,14 @@
-// The state of each server: circuit breaker, extra budget and clock. The nodes of a cluster fail
+// The state of each server: circuit breaker, queue and clock. The nodes of a cluster fail
 // one by one, and their clocks differ.
 
 import type { Clock } from '@stampede/core/store'
 import { Breaker } from './breaker.ts'
-import { ExtraBudget } from './extra-budget.ts'
+import { CommandQueue } from './command-queue.ts'
 import { ServerClock } from './server-clock.ts'
 
 export interface Server {
   readonly breaker: Breaker
-  readonly extraBudget: ExtraBudget
+  readonly queue: CommandQueue
   readonly clock: ServerClock
 }
 
@@ -19,12 +19,10 @@ const MAX_SERVERS = 2_000
 
 export class Servers {
   readonly #clock: Clock
-  readonly #budgetMs: number
   readonly #byName = new Map<string, Server>()
 
-  constructor(clock: Clock, budgetMs: number) {
+  constructor(clock: Clock) {
     this.#clock = clock
-    this.#budgetMs = budgetMs
   }
 
   get hasOpenBreaker(): boolean {
@@ -35,9 +33,12 @@ export class Servers {
   get(name: string): Server {
     const known = this.#byName.get(name)
     if (known !== undefined) return known
-    const extraBudget = new ExtraBudget(this.#clock, this.#budgetMs)
-    const clock = new ServerClock(this.#clock, extraBudget)
-    const server = { breaker: new Breaker(this.#clock), extraBudget, clock }
+    const clock = this.#clock
+    const server = {
+      breaker: new Breaker(clock),
+      queue: new CommandQueue(clock),
+      clock: new ServerClock(clock),
+    }
     this.#byName.set(name, server)
     if (this.#byName.size > MAX_SERVERS) {
       for (const oldest of this.#byName.keys()) {

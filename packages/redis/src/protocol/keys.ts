@@ -41,9 +41,13 @@ export interface Names {
   keyOf(record: string): string | undefined
 }
 
-/** Names of keys and channels in Redis under a prefix. */
-export function names(prefix: string): Names {
+/**
+ * Names of keys and channels in Redis under a prefix. All databases of a server share its channels,
+ * so these have the number of the database, unless it is 0.
+ */
+export function names(prefix: string, database = 0): Names {
   const root = `${prefix}:${LAYOUT}`
+  const channels = database === 0 ? root : `${root}:db${database}`
   const record = (key: string): string => {
     const group = groupOf(key)
     const groupRecord = `${root}:{${shortened(group)}}`
@@ -51,11 +55,11 @@ export function names(prefix: string): Names {
   }
   return {
     record,
-    wakePrefix: `${root}:wake:`,
-    grantPrefix: `${root}:grant:`,
-    settledChannel: `${root}:settled`,
+    wakePrefix: `${channels}:wake:`,
+    grantPrefix: `${channels}:grant:`,
+    settledChannel: `${channels}:settled`,
     purges: [`${root}:{purges}:meta`, `${root}:{purges}:log`, `${root}:{purges}:marks`],
-    logChannel: `${root}:log`,
+    logChannel: `${channels}:log`,
     reports: [`${root}:{reports}:ends`, `${root}:{reports}:texts`],
     pattern: (begin) => `${escapeGlob(root)}:{${begin === '' ? '[=#]' : `=${begin}`}*`,
     recordOf(key) {

@@ -11,30 +11,24 @@ import {
 } from '@stampede/core/store'
 import { bytes, duration, signedDuration } from './reply-parts.ts'
 
-/** `late`: the script ran after the caller's deadline, and did nothing. */
 export type RawLookup = {
-  readonly serverNow: number
-  readonly reply: LookupReply | 'late'
+  readonly reply: LookupReply
   /** With `busy`: fence of the fill that the caller waits for. */
   readonly busyFence?: string
 }
 
-export function readLookup(raw: unknown, key: string, request: LookupRequest): RawLookup {
-  if (!Array.isArray(raw))
-    throw unknownReply('redis', 'lookup-or-lease', 'the reply is not an array')
-  const [statusBytes, now, grantBytes] = raw
-  const serverNow = Number(now)
+export function readLookup(raw: unknown[], key: string, request: LookupRequest): RawLookup {
+  const [statusBytes, , grantBytes] = raw
   const forMs = duration(raw[3])
   const status = String(statusBytes)
-  if (status === 'LATE') return { serverNow, reply: 'late' }
   const fence = String(grantBytes ?? '')
   const grant: Grant | undefined = fence === '' ? undefined : { key, token: request.token, fence }
   if (status === 'BUSY') {
     const busyFence = String(raw[4] ?? '')
-    return { serverNow, reply: { status: 'busy', busyForMs: forMs }, busyFence }
+    return { reply: { status: 'busy', busyForMs: forMs }, busyFence }
   }
   const stored = readStored(raw)
-  return { serverNow, reply: toReply(status, stored, grant, forMs, raw[5]) }
+  return { reply: toReply(status, stored, grant, forMs, raw[5]) }
 }
 
 function toReply(

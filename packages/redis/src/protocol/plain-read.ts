@@ -3,6 +3,7 @@
 // only if nearly every lookup is a hit.
 
 import { groupOf, type LookupReply, type LookupRequest } from '@stampede/core/store'
+import type { Budget } from '../connection/budget.ts'
 import type { Connection } from '../connection/connection.ts'
 import type { RedisLink } from '../connection/link.ts'
 import { isRefusal } from '../connection/refusal.ts'
@@ -33,13 +34,13 @@ export class PlainReads {
    * Whether a lookup shall begin with a plain read. Never in a cluster, because no command returns
    * the time of the server that has the key. Never if too little time would be left for the script.
    */
-  isWorthwhile({ knownFence, outdated, early }: LookupRequest, deadline: number): boolean {
-    if (this.#score < MIN_SCORE || this.#link.isCluster || this.#isHalfSpent(deadline)) return false
+  isWorthwhile({ knownFence, outdated, early }: LookupRequest, budget: Budget): boolean {
+    if (this.#score < MIN_SCORE || this.#link.isCluster || this.#isHalfSpent(budget)) return false
     return knownFence === undefined && outdated === undefined && early !== true
   }
 
-  #isHalfSpent(deadline: number): boolean {
-    return 2 * this.#link.leftMs(deadline) < this.#link.budgetMs
+  #isHalfSpent({ leftMs }: Budget): boolean {
+    return 2 * leftMs < this.#link.budgetMs
   }
 
   /** Updates the score with the result of a plain read or of a script. */
@@ -54,7 +55,7 @@ export class PlainReads {
    * If the entry is fresh, the reply that lua/lookup-or-lease-2.lua would give. Otherwise
    * undefined, and the script must run.
    */
-  async find(key: string, deadline: number): Promise<LookupReply | undefined> {
+  async find(key: string, budget: Budget): Promise<LookupReply | undefined> {
     const { names } = this.#link
     const record = names.record(key)
     const group = groupOf(key)
@@ -64,11 +65,11 @@ export class PlainReads {
         'read',
         record,
         ({ connection }, { clock }) => readFresh(connection, clock, record, groupRecord),
-        { deadline, mayExtend: true },
+        { budget },
       )
       // The read took so long that too little time may be left for the script. So the next lookups
       // begin with the script.
-      if (found === undefined && this.#isHalfSpent(deadline)) this.#score = 0
+      if (found === undefined && this.#isHalfSpent(budget)) this.#score = 0
       return found
     } catch (error) {
       // The key has another type, or the user may not run the command. The script handles both.

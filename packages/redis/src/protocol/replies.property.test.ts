@@ -63,10 +63,10 @@ describe('a random reply to a lookup', () => {
     let read = 0
     fc.assert(
       fc.property(fc.oneof(reply, startingWith(statuses)), (raw) => {
+        if (!Array.isArray(raw)) return
         const found = readOrRefused(() => readLookup(raw, 'k', REQUEST))
         if (found === undefined) return
         read += 1
-        if (found.reply === 'late') return
         const said = found.reply
         if ('forMs' in said) expect(isDuration(said.forMs)).toBe(true)
         if ('busyForMs' in said) expect(isDuration(said.busyForMs)).toBe(true)

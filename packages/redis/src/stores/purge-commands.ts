@@ -3,7 +3,8 @@
 
 import { randomInt } from 'node:crypto'
 import type { Position } from '@stampede/core/store'
-import type { CommandOptions, RedisLink } from '../connection/link.ts'
+import type { RedisLink } from '../connection/link.ts'
+import type { CommandOptions } from '../connection/open-link.ts'
 import type { ServerClock } from '../connection/server-clock.ts'
 import { millisOf } from '../protocol/plain-read.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
@@ -79,7 +80,7 @@ export class RedisPurgeCommands implements PurgeCommands {
 
   read(known: EventId, run: string, ignoreBreaker: boolean): Promise<PurgePage> {
     const args = [known, run, MAX_REPLY_EVENTS, MAX_REPLY_BYTES, newRandom()]
-    return this.#run(readPurges, args, { ignoreBreaker, mayExtend: true }, readPurgePage)
+    return this.#run(readPurges, args, { ignoreBreaker }, readPurgePage)
   }
 
   /**
@@ -116,8 +117,12 @@ export class RedisPurgeCommands implements PurgeCommands {
     read: (raw: unknown) => T,
   ): Promise<T> {
     const clock = this.#link.logClock
-    const sentAt = clock.now()
-    const reply = read(await this.#link.runOnLog(script, args, options))
+    let sentAt = 0
+    const timed = () => {
+      sentAt = clock.now()
+      return args
+    }
+    const reply = read(await this.#link.runOnLog(script, timed, options))
     clock.observe(Math.floor(reply.now / 1000), sentAt)
     return reply
   }

@@ -18,6 +18,7 @@ import {
   storeUnavailable,
 } from '@stampede/core/store'
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
+import type { CommandOptions } from '../connection/open-link.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { readBegin, readInspection } from '../protocol/idempotency-reply.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
@@ -30,7 +31,7 @@ import {
   settleRecord,
 } from '../protocol/scripts.generated.ts'
 import { warnOfEviction } from './eviction-check.ts'
-import { ANY_FENCE, mayHaveRun, RAN_LATE, Undos } from './undo.ts'
+import { ANY_FENCE, mayHaveRun, Undos } from './undo.ts'
 
 const NO_DEADLINE = 0
 /** The fingerprints of an undo, which never writes a lost record again. */
@@ -75,7 +76,8 @@ export class RedisIdempotency implements IdempotencyStore {
     await this.#undos.stop(request.token)
     let raw: unknown[]
     try {
-      raw = await this.#runInTime(beginRecord, key, this.#beginArguments(request))
+      const args = this.#beginArguments(request)
+      raw = await this.#runInTime(beginRecord, key, args, { begins: true })
     } catch (error) {
       // The attempt may have begun in Redis, but no handler runs. Without the undo, a retry of the
       // client would get 409 until the lease ends.
@@ -124,7 +126,9 @@ export class RedisIdempotency implements IdempotencyStore {
     const { as, keepMs } = settlement
     const args = [as, wholeMs(keepMs), frameOf(settlement), force ? 1 : 0, PREFIX + key]
     const channels = [wakePrefix, settledChannel]
-    const raw = await this.#runInTime(settleRecord, key, [...args, ...channels], true)
+    const raw = await this.#runInTime(settleRecord, key, [...args, ...channels], {
+      ignoreBreaker: true,
+    })
     const reply = String(raw[0])
     if (reply === 'SETTLED') return 'settled'
     return reply === 'ABSENT' ? 'absent' : 'refused'
@@ -153,26 +157,15 @@ export class RedisIdempotency implements IdempotencyStore {
     await this.#runInTime(finishRecord, key, this.#finishArguments(grant, finish, NO_FINGERPRINTS))
   }
 
-  /**
-   * Runs a script whose last argument is the deadline of its caller. Without a deadline, a frozen
-   * server could run the command later, although the caller already got an error.
-   */
-  async #runInTime(
+  /** Runs a script whose last argument is the deadline of its caller. */
+  #runInTime(
     script: Script,
     key: string,
     args: readonly ScriptArgument[],
-    ignoreBreaker = false,
+    options?: CommandOptions,
   ): Promise<unknown[]> {
-    const { budgetMs } = this.#link
-    const clock = this.#link.clockOf(PREFIX + key)
-    // After LATE, the command is sent once more. The server's clock was set forward, or the
-    // estimate of that clock was wrong. The first reply corrects the estimate.
-    for (let attempt = 0; attempt < 2; attempt++) {
-      const all = [...args, clock.notAfter(budgetMs)]
-      const raw = await this.#link.runTimed(script, PREFIX + key, all, { ignoreBreaker })
-      if (String(raw[0]) !== 'LATE') return raw
-    }
-    throw storeUnavailable(this.name, script.name, new Error(RAN_LATE))
+    const inTime = (notAfter: number) => [...args, notAfter]
+    return this.#link.runInTime(script, PREFIX + key, inTime, options)
   }
 
   #beginArguments(request: BeginRequest): ScriptArgument[] {

@@ -13,8 +13,7 @@ import {
 } from '@stampede/core/store'
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
 import type { LinkListener } from '../connection/subscription.ts'
-import type { ScriptArgument } from '../protocol/run-script.ts'
-import { acquireLock, leaveQueue, releaseLock, type Script } from '../protocol/scripts.generated.ts'
+import { acquireLock, leaveQueue, releaseLock } from '../protocol/scripts.generated.ts'
 import { ANY_FENCE, mayHaveRun, Undos } from './undo.ts'
 
 /**
@@ -102,11 +101,12 @@ export class RedisLocks implements LockStore {
   }
 
   async #acquireOnce(key: string, request: LockRequest): Promise<LockReply | 'again'> {
-    const { budgetMs, processId } = this.#link
     const { token, leaseMs, queue } = request
-    const notAfter = this.#link.clockOf(PREFIX + key).notAfter(budgetMs)
-    const args = [token, leaseMs, queue ? processId : '', notAfter, KEEP_MS]
-    const [status, fence, forMs, holder] = await this.#run(acquireLock, key, args)
+    const process = queue ? this.#link.processId : ''
+    const args = (notAfter: number) => [token, leaseMs, process, notAfter, KEEP_MS]
+    const options = { begins: true }
+    const raw = await this.#link.runInTime(acquireLock, PREFIX + key, args, options)
+    const [status, fence, forMs, holder] = readReply(raw)
     if (status === 'GRANTED') return { status: 'granted', grant: { key, token, fence }, forMs }
     if (status === 'BUSY') {
       if (queue) this.#link.watch(forMs)
@@ -126,13 +126,8 @@ export class RedisLocks implements LockStore {
     const { names, isCluster } = this.#link
     const countsAllReceivers = isCluster ? 0 : 1
     const args = [token, fence, overdue, key, names.grantPrefix, CLAIM_MS, countsAllReceivers]
-    return this.#run(releaseLock, key, [...args, ...queueAgain, KEEP_MS])
-  }
-
-  async #run(script: Script, key: string, args: readonly ScriptArgument[]): Promise<Reply> {
-    const raw = await this.#link.runTimed(script, PREFIX + key, args)
-    const [status, , fence, forMs, holder] = raw
-    return [String(status), String(fence), Number(forMs), String(holder ?? '')]
+    const all = [...args, ...queueAgain, KEEP_MS]
+    return readReply(await this.#link.runTimed(releaseLock, PREFIX + key, all))
   }
 
   /**
@@ -181,5 +176,9 @@ export class RedisLocks implements LockStore {
 
 /** The key is last, because it may contain spaces. */
 const GRANT_MESSAGE = /^(\S+) (\d+) (\d+) (\d+) ([\s\S]*)$/
+
+function readReply([status, , fence, forMs, holder]: unknown[]): Reply {
+  return [String(status), String(fence), Number(forMs), String(holder ?? '')]
+}
 
 type Reply = [status: string, fence: string, forMs: number, holder: string]

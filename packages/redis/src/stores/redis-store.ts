@@ -22,9 +22,10 @@ import {
   storeInUse,
   storeUnavailable,
 } from '@stampede/core/store'
+import type { Budget } from '../connection/budget.ts'
 import type { RedisClient } from '../connection/connection.ts'
-import { keyPrefixOf, requireClient } from '../connection/known-clients.ts'
-import { RedisLink } from '../connection/link.ts'
+import { databaseOf, keyPrefixOf, requireClient } from '../connection/known-clients.ts'
+import { RAN_LATE, RedisLink } from '../connection/link.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { PendingDeliveries } from '../delivery/pending-deliveries.ts'
 import { names } from '../protocol/keys.ts'
@@ -44,8 +45,8 @@ export interface RedisStoreOptions {
    */
   prefix?: string | undefined
   /**
-   * Time budget of one operation in ms. After it, the request continues without Redis. The first
-   * late reply to a lookup gets one more budget. Default 250.
+   * Time budget of one operation in ms, from the moment at which its command is sent. After it, the
+   * request continues without Redis. Default 250.
    */
   commandTimeoutMs?: number | undefined
 }
@@ -68,9 +69,8 @@ const OPTIONS = {
 export function redisStore(redis: RedisClient, options?: RedisStoreOptions): StampedeStore {
   const client = requireClient(redis)
   const { prefix, commandTimeoutMs } = readOptions('redisStore', options, OPTIONS)
-  return new RedisStore(
-    new RedisLink(client, names(keyPrefixOf(client) + prefix), commandTimeoutMs),
-  )
+  const all = names(keyPrefixOf(client) + prefix, databaseOf(client))
+  return new RedisStore(new RedisLink(client, all, commandTimeoutMs))
 }
 
 const NO_MEMORY =
@@ -139,40 +139,30 @@ class RedisStore implements StampedeStore {
     this.#heartbeat.unref()
   }
 
-  async lookup(key: string, request: LookupRequest): Promise<LookupReply> {
-    // One deadline for all round trips of this lookup.
-    const deadline = this.#link.deadline()
-    // Usually undefined, because the process has recently confirmed that it missed no purge.
-    const confirmation = this.#requirePurges().confirm()
-    if (confirmation !== undefined) await this.#confirmed(confirmation, deadline)
-    const reply = await this.#lookups.find(key, request, deadline)
-    // If the lookup took long, the confirmation may be too old now. Then the entry may have been
-    // purged meanwhile.
-    try {
-      const newConfirmation = this.#requirePurges().confirm()
-      if (newConfirmation !== undefined) await this.#confirmed(newConfirmation, deadline)
-    } catch (error) {
-      // The caller gets this error instead of the reply, so it never uses the lease.
-      if ('grant' in reply && reply.grant !== undefined) this.#lookups.undoLease(key, request)
-      throw error
-    }
-    return reply
+  lookup(key: string, request: LookupRequest): Promise<LookupReply> {
+    const { onQueued } = request
+    const options = { begins: true, onQueued }
+    const lookUp = (budget: Budget) => this.#lookUp(key, request, budget)
+    return this.#link.inTurn('lookup', key, options, lookUp)
   }
 
   async commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
     const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, physicalMs } = lifetimes
-    const args = [
-      grant.token,
-      grant.fence,
-      Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength),
-      freshMs,
-      [staleWhileRevalidateMs, staleIfErrorMs, keepMs].map((ms) => ms.toFixed(0)).join(' '),
-      physicalMs,
-      grant.key,
-      this.#link.names.wakePrefix,
-    ]
-    const reply = String(await this.#link.run(commit, grant.key, args))
-    return reply === 'COMMITTED' ? 'committed' : 'fenced'
+    const { key, token, fence } = grant
+    const bytes = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
+    const windows = [staleWhileRevalidateMs, staleIfErrorMs, keepMs].map((ms) => ms.toFixed(0))
+    const begin = [token, fence, bytes, freshMs, windows.join(' '), physicalMs, key]
+    const clock = this.#link.clockOf(key)
+    const startedAt = clock.now()
+    // An entry ages while its commit waits in the queue. In a frozen server, it would do so unseen.
+    const args = (notAfter: number) => {
+      const waitedMs = Math.ceil(clock.now() - startedAt)
+      return [...begin, this.#link.names.wakePrefix, notAfter, waitedMs]
+    }
+    const [status] = await this.#link.runTimed(commit, key, args)
+    // The caller repeats the commit, with the rest of the lifetimes.
+    if (String(status) === 'LATE') throw storeUnavailable(this.name, 'commit', new Error(RAN_LATE))
+    return String(status) === 'COMMITTED' ? 'committed' : 'fenced'
   }
 
   pass(grant: Grant, passMs: number): Promise<CommitReply> {
@@ -217,17 +207,36 @@ class RedisStore implements StampedeStore {
     if (this.#listener !== undefined) this.#link.close(this.#listener)
   }
 
+  /** All round trips of a lookup share one budget. */
+  async #lookUp(key: string, request: LookupRequest, budget: Budget): Promise<LookupReply> {
+    // Usually undefined, because the process has recently confirmed that it missed no purge.
+    const confirmation = this.#requirePurges().confirm()
+    if (confirmation !== undefined) await this.#confirmed(confirmation, budget)
+    const reply = await this.#lookups.find(key, request, budget)
+    // If the lookup took long, the confirmation may be too old now. Then the entry may have been
+    // purged meanwhile.
+    try {
+      const newConfirmation = this.#requirePurges().confirm()
+      if (newConfirmation !== undefined) await this.#confirmed(newConfirmation, budget)
+    } catch (error) {
+      // The caller gets this error instead of the reply, so it never uses the lease.
+      if ('grant' in reply && reply.grant !== undefined) this.#lookups.undoLease(key, request)
+      throw error
+    }
+    return reply
+  }
+
   /**
    * Waits until the process has confirmed that it missed no purge. If the wait was so long that
    * this confirmation is too old, waits for the next one.
    */
-  async #confirmed(first: Promise<void>, deadline: number): Promise<void> {
+  async #confirmed(first: Promise<void>, budget: Budget): Promise<void> {
     for (
       let next: Promise<void> | undefined = first;
       next;
       next = this.#requirePurges().confirm()
     ) {
-      await this.#link.withDeadline(deadline, 'lookup', next)
+      await this.#link.withBudget(budget, 'lookup', next)
     }
   }
 

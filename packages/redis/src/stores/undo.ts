@@ -7,9 +7,6 @@ import { NotSent } from '../connection/last-error.ts'
 /** Matches any fence. A caller without a reply knows the token of its grant, but not the fence. */
 export const ANY_FENCE = '*'
 
-/** Text of the error for a command that reached Redis after its deadline. */
-export const RAN_LATE = 'Redis got the command after its deadline and ignored it'
-
 const FIRST_DELAYS_MS = [50, 200, 500, 1_500]
 /** Delay before each later try. */
 const LATER_DELAY_MS = 2_000

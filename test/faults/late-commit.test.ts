@@ -1,0 +1,88 @@
+// A commit that Redis runs late: the entry would count as new at that moment, although its value is
+// older than its lifetime.
+
+import { createStampede } from '@stampede/core'
+import { type RedisClient, redisStore } from '@stampede/redis'
+import { Redis } from 'ioredis'
+import { createClient } from 'redis'
+import { afterEach, describe, expect, it } from 'vitest'
+import { createGate } from '../harness/origin.ts'
+import { redisOfFile } from '../harness/redis-of-file.ts'
+
+const TTL_MS = 250
+const BUDGET_MS = 100
+
+const { server, admin } = await redisOfFile()
+const closing: Array<() => Promise<unknown>> = []
+afterEach(async () => {
+  await server.resume()
+  for (const close of closing.splice(0)) await close()
+  await admin.flushall()
+})
+
+function open(client: RedisClient) {
+  const store = redisStore(client, { commandTimeoutMs: BUDGET_MS })
+  const stampede = createStampede({ store })
+  closing.push(() => stampede.close())
+  return stampede
+}
+
+const CLIENTS: Array<readonly [string, (url: string) => RedisClient]> = [
+  ['ioredis', (url) => new Redis(url, { lazyConnect: true })],
+  ['node-redis', (url) => createClient({ url })],
+]
+
+describe.each(CLIENTS)('a commit by %s', (_, connect) => {
+  it('writes nothing if Redis is stopped before it and continues after four lifetimes', async () => {
+    const [filler, other] = [open(connect(server.url)), open(connect(server.url))]
+    const policy = { ttlMs: TTL_MS, jitter: 0 }
+    for (const each of [filler, other]) await each.getOrSet('warm', async () => 1, policy)
+    const [begun, gate] = [createGate(), createGate()]
+    const make = async () => ({ madeAt: performance.now() })
+    const filling = filler.getOrSet(
+      'k',
+      async () => {
+        const value = await make()
+        begun.open()
+        await gate.opened
+        return value
+      },
+      policy,
+    )
+    await begun.opened
+    await server.pause()
+    gate.open()
+    const { madeAt } = await filling
+    while (performance.now() < madeAt + 4 * TTL_MS) {
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+    await server.resume()
+    for (const each of [filler, other, filler]) {
+      const served = await each.getOrSet('k', make, policy)
+      expect(performance.now() - served.madeAt).toBeLessThan(2 * TTL_MS)
+    }
+  })
+
+  it('is repeated with the rest of the lifetime, and with a deadline of its own', async () => {
+    const [filler, other] = [open(connect(server.url)), open(connect(server.url))]
+    const policy = { ttlMs: 60_000 }
+    for (const each of [filler, other]) await each.getOrSet('warm', async () => 1, policy)
+    const events: string[] = []
+    filler.on('store.failed', ({ operation, error }) => void events.push(`${operation} ${error}`))
+    filler.on('fill.committed', () => void events.push('committed'))
+    const filled = filler.getOrSet(
+      'k',
+      async () => {
+        await server.pause()
+        // The first commit has no reply within its budget. Redis continues during the second one.
+        setTimeout(() => void server.resume(), BUDGET_MS * 1.5)
+        return 'value'
+      },
+      policy,
+    )
+    expect(await filled).toBe('value')
+    const both = [expect.stringContaining('commit'), 'committed']
+    await expect.poll(() => events, { timeout: 5_000 }).toEqual(both)
+    expect(await other.getOrSet('k', async () => 'other', policy)).toBe('value')
+  })
+})

@@ -1,0 +1,123 @@
+// Thousands of commands at once in one process. They wait in the process, and not in Redis: so no
+// command is late, and a frozen Redis still costs each caller one time budget.
+
+import { createStampede, type Stampede } from '@stampede/core'
+import { createLocks } from '@stampede/locks'
+import { type RedisClient, redisStore } from '@stampede/redis'
+import { Redis } from 'ioredis'
+import { createClient } from 'redis'
+import { afterEach, describe, expect, it } from 'vitest'
+import { redisOfFile } from '../harness/redis-of-file.ts'
+import { startProxy } from '../harness/tcp-proxy.ts'
+
+const { server, admin } = await redisOfFile()
+const closing: Array<() => Promise<unknown>> = []
+afterEach(async () => {
+  await server.resume()
+  for (const close of closing.splice(0)) await close()
+  await admin.flushall()
+})
+
+const CLIENTS: Array<readonly [string, (url: string) => RedisClient]> = [
+  ['ioredis', (url) => new Redis(url, { lazyConnect: true })],
+  ['node-redis', (url) => createClient({ url })],
+]
+
+function open(client: RedisClient, commandTimeoutMs?: number) {
+  const store = redisStore(client, { commandTimeoutMs })
+  const stampede = createStampede({ store })
+  const failures: string[] = []
+  stampede.on(
+    'store.failed',
+    ({ operation, error }) => void failures.push(`${operation}: ${error}`),
+  )
+  closing.push(() => stampede.close())
+  return { store, stampede, failures }
+}
+
+function getAll(stampede: Stampede, count: number, waitMs = 30_000): Array<Promise<unknown>> {
+  return Array.from({ length: count }, (_, i) =>
+    stampede.getOrSet(`k${i}`, async () => i, { ttlMs: 60_000, waitMs }),
+  )
+}
+
+async function timed(work: Promise<unknown>): Promise<number> {
+  const startedAt = performance.now()
+  await work.catch(() => {})
+  return performance.now() - startedAt
+}
+
+describe.each(CLIENTS)('thousands of commands at once by %s', (_, connect) => {
+  it('store the values of 20 000 cold keys, and lose no connection', async () => {
+    const { stampede, store, failures } = open(connect(server.url))
+    await stampede.getOrSet('k0', async () => 0, { ttlMs: 60_000 })
+    expect(await Promise.all(getAll(stampede, 20_000))).toHaveLength(20_000)
+    expect(failures).toEqual([])
+    expect(store.isAvailable).toBe(true)
+    const records = await admin.eval("return #redis.call('KEYS', '*{=d:*')", 0)
+    expect(records).toBe(20_000)
+  })
+
+  it('acquire and release 4 000 locks, and run 4 000 jobs with idempotency keys', async () => {
+    const { stampede, store, failures } = open(connect(server.url))
+    const locks = createLocks({ store })
+    closing.push(() => locks.close())
+    const each = Array.from({ length: 4_000 }, (_, i) => `k${i}`)
+    const held = await Promise.all(each.map((key) => locks.tryAcquire(key, { leaseMs: 60_000 })))
+    expect(held.filter((lease) => lease === undefined)).toEqual([])
+    const released = await Promise.all(held.map((lease) => lease?.release()))
+    expect(new Set(released)).toEqual(new Set(['released']))
+    const run = (key: string) => stampede.idempotent(key, async () => key, { scope: 'jobs' })
+    expect(await Promise.all(each.map(run))).toHaveLength(4_000)
+    expect(failures).toEqual([])
+  })
+
+  it('cost each caller one time budget if Redis is frozen', async () => {
+    const budgetMs = 1_000
+    const { stampede } = open(connect(server.url), budgetMs)
+    await stampede.getOrSet('first', async () => 1, { ttlMs: 60_000 })
+    await server.pause()
+    const took = await Promise.all(getAll(stampede, 500).map(timed))
+    expect(Math.max(...took)).toBeLessThan(1.9 * budgetMs)
+  })
+})
+
+describe('a caller whose command waits in the process', () => {
+  it('waits for waitMs, and then runs the function itself', async () => {
+    const proxy = await startProxy(server.port)
+    closing.push(() => proxy.stop())
+    const { stampede } = open(new Redis(proxy.url, { lazyConnect: true }), 5_000)
+    await stampede.getOrSet('first', async () => 1, { ttlMs: 60_000 })
+    proxy.delay(1_000)
+    let timeouts = 0
+    stampede.on('wait.timed-out', () => {
+      timeouts += 1
+    })
+    const all = getAll(stampede, 300, 100)
+    // The first ones were sent, so they have a time budget instead.
+    const queued = all.slice(200)
+    expect(await timed(Promise.all(queued))).toBeLessThan(1_900)
+    expect(timeouts).toBeGreaterThanOrEqual(100)
+    proxy.delay(0)
+    await Promise.all(all)
+  })
+
+  it('does not wait behind lookups if it releases, purges or commits', async () => {
+    const proxy = await startProxy(server.port)
+    closing.push(() => proxy.stop())
+    const { stampede, store } = open(new Redis(proxy.url, { lazyConnect: true }), 10_000)
+    const locks = createLocks({ store })
+    closing.push(() => locks.close())
+    const lease = await locks.acquire('l', { leaseMs: 60_000 })
+    await stampede.getOrSet('first', async () => 1, { ttlMs: 60_000 })
+    proxy.delay(300)
+    let isDone = false
+    const all = Promise.all(getAll(stampede, 1_000)).then(() => {
+      isDone = true
+    })
+    await Promise.all([lease.release(), stampede.purge({ key: 'first' })])
+    expect(isDone).toBe(false)
+    proxy.delay(0)
+    await all
+  })
+})

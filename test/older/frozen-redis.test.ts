@@ -1,0 +1,90 @@
+// A Redis that is frozen: lookups wait for one budget, and keep no lease when it continues.
+
+import type { StampedeStore } from '@stampede/core'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { openBareStore } from '../harness/bare-store.ts'
+import { redisOfFile } from '../harness/redis-of-file.ts'
+import { waitUntil } from '../harness/wait-until.ts'
+
+const BUDGET_MS = 500
+/** Allowance for a busy machine, less than one budget. */
+const MARGIN_MS = 300
+
+const UNAVAILABLE = 'ERR_STAMPEDE_STORE_UNAVAILABLE'
+
+const { server, admin } = await redisOfFile()
+let closing: Array<() => Promise<void>> = []
+
+beforeEach(() => admin.flushall())
+afterEach(async () => {
+  await server.resume()
+  for (const close of closing) await close()
+  closing = []
+})
+
+async function open(): Promise<StampedeStore> {
+  const store = openBareStore(server.url, {}, BUDGET_MS)
+  closing.push(() => store.close())
+  await waitUntil('it replies quickly', async () => {
+    const { came, tookMs } = await timed(store, 'first')
+    return came !== UNAVAILABLE && tookMs < BUDGET_MS / 4
+  })
+  return store
+}
+
+async function timed(store: StampedeStore, key: string) {
+  const startedAt = performance.now()
+  const came = await store.lookup(key, { token: `of ${key}`, leaseMs: 20_000 }).then(
+    ({ status }) => status as string,
+    (error) => error.code as string,
+  )
+  return { came, tookMs: performance.now() - startedAt }
+}
+
+describe('a Redis that is frozen', () => {
+  it('delays lookups by one budget, and later lookups by none', async () => {
+    const store = await open()
+    await server.pause()
+    const first = Promise.all(['a', 'b'].map((key) => timed(store, key)))
+    await new Promise((resolve) => setTimeout(resolve, BUDGET_MS - 50))
+    const later = await timed(store, 'later')
+    expect(later.came).toBe(UNAVAILABLE)
+    expect(later.tookMs).toBeLessThan(BUDGET_MS + MARGIN_MS)
+    for (const { came, tookMs } of await first) {
+      expect(came).toBe(UNAVAILABLE)
+      expect(tookMs).toBeLessThan(BUDGET_MS + MARGIN_MS)
+    }
+    // Three failures in a row: the breaker is open.
+    expect((await timed(store, 'open')).tookMs).toBeLessThan(BUDGET_MS)
+  })
+
+  it('keeps no lease for a lookup that it runs after the caller gave up', async () => {
+    const store = await open()
+    const other = await open()
+    await server.pause()
+    expect((await timed(store, 'k')).came).toBe(UNAVAILABLE)
+    await server.resume()
+    await waitUntil('the key is free', async () => {
+      const reply = await other.lookup('k', { token: 'other', leaseMs: 1_000 }).catch(() => {})
+      return reply?.status === 'leased'
+    })
+  })
+
+  it('frees at once the leases of lookups that it runs after the callers gave up', async () => {
+    const store = await open()
+    const other = await open()
+    await server.pause()
+    const keys = ['d', 'e', 'f']
+    const ended = await Promise.all(keys.map((key) => timed(store, key)))
+    expect(ended.map(({ came }) => came)).toEqual(ended.map(() => UNAVAILABLE))
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    await server.resume()
+    const thawedAt = performance.now()
+    const isFree = async (key: string) => {
+      const reply = await other.lookup(key, { token: 'other', leaseMs: 20_000 }).catch(() => {})
+      return reply?.status === 'leased'
+    }
+    for (const key of keys) await waitUntil(`${key} is free`, () => isFree(key))
+    expect(performance.now() - thawedAt).toBeLessThan(400)
+  })
+})
