@@ -4,9 +4,11 @@
 -- KEYS 1 record  2 record of its vary group (only for a variant)
 -- ARGV none
 -- Reply {status, fence, bytes, deleted in ms, lease ms, waiters, pass ms, retry ms, failure,
---        age ms, fresh for ms, stale-while-revalidate ms, stale-if-error ms, keep ms, frame};
---        without an entry nothing follows `failure`
---   FOUND   the record. `retry ms` is the rest of the back-off after a failure.
+--        variants (0 or 1), age ms, fresh for ms, stale-while-revalidate ms, stale-if-error ms,
+--        keep ms, frame};
+--        without an entry nothing follows `variants`
+--   FOUND   the record. `retry ms` is the rest of the back-off after a failure. `variants` is 1 for
+--           the record of a vary group.
 --   ABSENT  there is no record, or it is a variant of an earlier life of its group; nothing follows
 
 local record, group = KEYS[1], KEYS[2] or KEYS[1]
@@ -36,7 +38,7 @@ local function left(text)
 end
 local lease_ms = fields.token and is_current and left(fields['until']) or 0
 local reply = {'FOUND', fields.fence or '', bytes, math.max(0, redis.call('PTTL', record)), lease_ms, waiters,
-  left(fields.pass), left(fields.retry), fields.failure or ''}
+  left(fields.pass), left(fields.retry), fields.failure or '', fields.variants and 1 or 0}
 
 local made, fresh, swr, sie, keep = string.match(fields.life or '', '^%d+ (%d+) (%d+) (%d+) (%d+) (%d+)$')
 if not made then return reply end

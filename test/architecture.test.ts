@@ -119,7 +119,10 @@ describe('packages/core', () => {
     [/^packages\/core\/src\/(cache|compress|flight|l1|stream)\//, 3],
     [/^packages\/core\/src\/lease\//, 2],
     [/^packages\/core\/src\/(http|entry)\//, 1],
-    [/^packages\/core\/src\/(ports\/|errors|event-hub|events|options|tags|tracing|warnings)/, 0],
+    [
+      /^packages\/core\/src\/(ports\/|errors|event-hub|events|options|tags|tracing|warnings|never-stored)/,
+      0,
+    ],
   ]
   const rank = (path: string): number => RANK.find(([pattern]) => pattern.test(path))?.[1] ?? -1
 

@@ -1,7 +1,7 @@
 // The keys that the arguments of `get` and `why` name.
 
 import { type AskedRequest, namedKeys } from '@stampede/core/operator'
-import { list, type Options, text, type Values } from './command.ts'
+import { flag, list, type Options, text, type Values } from './command.ts'
 import { UsageError } from './errors.ts'
 
 export const REQUEST_OPTIONS: Options = [
@@ -10,10 +10,18 @@ export const REQUEST_OPTIONS: Options = [
   ['--vary NAME[:VALUE]', 'the option vary, with the value of the request', 'may be repeated'],
   ['--header NAME:VALUE', 'another field of the request', 'may be repeated'],
   ['--cookies RULE', 'the option cookies: ignore, or key:NAME'],
+  ['--identity TEXT', 'what the option identity returns for the request'],
+  ['--key TEXT', 'what the option key returns for the request'],
+  ['--scan', 'look for variants in the names of all keys of the server, not in 10,000 of them'],
 ]
 
 export function isUrl(name: string): boolean {
   return /^https?:\/\//.test(name)
+}
+
+/** Number of names in which `get` and `why` look for variants. */
+export function namesToScan(values: Values): number {
+  return flag(values, 'scan') ? Number.POSITIVE_INFINITY : 10_000
 }
 
 /** The request that the arguments describe. */
@@ -30,6 +38,8 @@ export function readRequest(url: string, values: Values): AskedRequest {
     url,
     headers: Object.fromEntries(fields.map(readField)),
     host: text(values, 'host'),
+    identity: text(values, 'identity'),
+    key: text(values, 'key'),
     ...(query !== undefined && { query: ruleOf(query, 'ignore', (names) => ({ ignore: names })) }),
     ...(vary.length > 0 && { vary }),
     ...(cookies !== undefined && {

@@ -85,6 +85,7 @@ export function asLines({ key, state, info, facts }: RecordView): string[] {
     ['hit-for-miss', passForMs === undefined ? undefined : `${duration(passForMs)} left`],
     ['failure', failure && `${failure.status} ${failure.message}, ${duration(failure.forMs)} left`],
     ['fence', info.fence === '' ? undefined : info.fence],
+    ['variants', info.variants ? 'this URL has variants, with records of their own' : undefined],
     ['size', bytes(info.bytes)],
     ['deleted in', duration(info.deletedInMs)],
   ])

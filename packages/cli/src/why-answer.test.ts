@@ -48,9 +48,21 @@ function answer(
     record,
     events: [],
     otherUrl: undefined,
+    variants: undefined,
   }
   return answerOf({ ...findings, ...rest })
 }
+
+it('says that a response expired only if the event has the key that was read', () => {
+  const committed = (id: string) => ({
+    events: [{ type: 'fill.committed', at: Date.now() - 4_000, key: 'k', id, fields: {} }],
+  })
+  expect(answer('none', undefined, committed('http:k'))).toContain('has expired or was evicted')
+  expect(answer('none', undefined, committed('http:k\0i3:ann'))).not.toContain('expired')
+  const group = answer('none', { variants: true }, committed('http:k'))
+  expect(group).not.toContain('expired')
+  expect(group).toContain('responses were stored for other variants of this URL')
+})
 
 const purge = (soft: boolean) =>
   ({ by: 'tag', subject: 't', soft, at: Date.now() - 5_000 }) as const

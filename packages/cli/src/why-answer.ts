@@ -1,8 +1,9 @@
 // The sentence that answers "why is this URL, or is it not, served from the cache?".
 
-import type { ReportedEvent } from '@stampede/core/operator'
+import { type ReportedEvent, reportedKey } from '@stampede/core/operator'
 import { duration } from './format.ts'
 import { freshForMs, leaseText, purgeText, type RecordView } from './records.ts'
+import { DESCRIBE, hasAny, type Variants, variantText } from './variants.ts'
 
 export interface Findings {
   readonly url: string
@@ -10,6 +11,8 @@ export interface Findings {
   readonly prefix: string
   readonly bypass: string | undefined
   readonly record: RecordView
+  /** Other variants of the URL. Undefined if the record has an entry. */
+  readonly variants: Variants | undefined
   /** Newest first. */
   readonly events: readonly ReportedEvent[]
   /** The URL with the other scheme, if something is stored for that one. */
@@ -74,13 +77,17 @@ function recordReason({ info }: RecordView, events: readonly ReportedEvent[]): s
 }
 
 /** The reason if nothing usable is stored. */
-function absenceReason({ prefix, record, events, otherUrl }: Findings): string {
+function absenceReason({ prefix, record, variants, events, otherUrl }: Findings): string {
+  if (variants !== undefined && hasAny(variants)) return variantReason(variants)
   if (otherUrl !== undefined) {
     return `is a miss, but a response for ${otherUrl} is stored: the app sees the other scheme, so set its trust-proxy option or ask for that URL`
   }
   for (const event of events) {
-    const reason = reasonOfEvent(event)
+    const reason = reasonOfEvent(event, record)
     if (reason !== undefined) return `is a miss: ${reason} ${duration(Date.now() - event.at)} ago`
+  }
+  if (record.info?.variants) {
+    return `is a miss as described: responses were stored for other variants of this URL (Vary, cookies, identity or a proxy field); ${describe}`
   }
   if (record.info !== undefined) {
     return 'is a miss: it was requested, but its last response was not kept; read `detail` in its Cache-Status'
@@ -88,7 +95,26 @@ function absenceReason({ prefix, record, events, otherUrl }: Findings): string {
   return `is a miss: nothing is stored under its key, and no process reported an outcome; if it was requested, compare its host, scheme and query with the key, and \`--prefix\` (now ${prefix})`
 }
 
-function reasonOfEvent(event: ReportedEvent): string | undefined {
+function variantReason(variants: Variants): string {
+  const { named, customKeys } = variants
+  if (named.length === 0 && customKeys.length > 0) {
+    return `is a miss as described, but the path has responses under the option key (${customKeys.slice(0, MOST_SHOWN).join('; ')}); ${describe}`
+  }
+  const shown = named.slice(0, MOST_SHOWN).map((each) => `${variantText(each)} (${each.state})`)
+  const more = named.length - shown.length + variants.unnamed
+  if (more > 0) shown.push(`${shown.length > 0 ? 'and ' : ''}${more} without a name in the reports`)
+  return `is a miss as described, but its URL has variants: ${shown.join('; ')}; ${describe}`
+}
+
+const MOST_SHOWN = 5
+const describe = DESCRIBE.replace('D', 'd')
+
+/** Whether the event is about this key, not about another variant of its group. */
+function isAbout({ id }: ReportedEvent, { key, info }: RecordView): boolean {
+  return info?.variants !== true && [key, reportedKey(key, false).id].includes(id)
+}
+
+function reasonOfEvent(event: ReportedEvent, record: RecordView): string | undefined {
   switch (event.type) {
     case 'fill.passed':
       return `the last response was not stored (${event.fields.reason})`
@@ -101,6 +127,7 @@ function reasonOfEvent(event: ReportedEvent): string | undefined {
     case 'entry.purged':
       return 'the key was purged'
     case 'fill.committed':
+      if (!isAbout(event, record)) return undefined
       return 'the last response has expired or was evicted; it was stored'
     default:
       return undefined

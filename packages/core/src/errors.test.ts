@@ -35,7 +35,7 @@ describe('the list of warning codes', () => {
 
   it('has exactly the codes that the sources use', () => {
     const text = sources.map(read).join('\n')
-    const used = text.matchAll(/(?:code: |warnOnce\(\s*)'(STAMPEDE_\w+)'/g)
+    const used = text.matchAll(/(?:code: |warn(?:Once)?\(\s*)'(STAMPEDE_\w+)'/g)
     const codes = new Set([...used].map(([, code]) => code))
     expect([...codes].sort()).toEqual(Object.keys(WARNING_CODES).sort())
   })

@@ -7,6 +7,7 @@ import { innerCache } from './cache/inner-cache.ts'
 import { VaryIndex } from './cache/vary-index.ts'
 import { optionError } from './errors.ts'
 import type { Runtime } from './flight/runtime.ts'
+import { NeverStored } from './never-stored.ts'
 import { checkCalled } from './options.ts'
 import type { Exchange, InnerCache, Natives } from './ports/exchange.ts'
 import { createStampede, isStampede, runtimeOf, type Stampede } from './stampede.ts'
@@ -72,8 +73,9 @@ export function createHttpCache<Native = unknown, NativeResponse = unknown>(
   const isAlone = options?.stampede === undefined
   const rt = runtimeOf(isAlone ? createStampede() : options.stampede)
   const index = new VaryIndex()
+  const watch = new NeverStored()
   return {
-    handle: (exchange) => handleCached(rt, config, index, exchange),
+    handle: (exchange) => handleCached(rt, config, index, watch, exchange),
     inner: (request, natives) => innerCache(request, natives, config),
     mountedIn(app) {
       const first = firstIn.get(app)

@@ -21,4 +21,5 @@ export {
   type RequestKeys,
   requestKey,
 } from './observe/request-key.ts'
-export { shownKey } from './ports/shown-key.ts'
+export { groupOf } from './ports/key.ts'
+export { shownKey, variantParts } from './ports/shown-key.ts'

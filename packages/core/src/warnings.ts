@@ -11,6 +11,8 @@ export const WARNING_CODES = {
     'a middleware is mounted after the routes, so it sees none of their requests',
   STAMPEDE_SEPARATE_CACHES:
     'two `stampedeCache()` of one app have separate caches, because one has no option `stampede`',
+  STAMPEDE_NEVER_STORED:
+    'a `stampedeCache` stored no response of its first 100 GET requests for at least 3 URLs, and had no hit',
   STAMPEDE_MANY: 'more than 10 Stampedes are open in one process',
   STAMPEDE_REFRESH: 'a background refresh failed; once more after 10 failures in a row',
   STAMPEDE_TAGS: 'an option `tags` or `invalidateOn.tags` threw, or returned no tags',
@@ -33,5 +35,10 @@ const emitted = new Set<string>()
 export function warnOnce(code: StampedeWarningCode, text: string): void {
   if (emitted.has(text)) return
   emitted.add(text)
+  warn(code, text)
+}
+
+/** Emits a `StampedeWarning`. */
+export function warn(code: StampedeWarningCode, text: string): void {
   process.emitWarning(text, { type: 'StampedeWarning', code })
 }

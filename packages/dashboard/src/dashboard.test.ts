@@ -2,6 +2,7 @@
 
 import { createRequire } from 'node:module'
 import { createStampede, memoryStore, type Stampede } from '@stampede/core'
+import { stampedeFront } from '@stampede/node-http'
 import Koa from 'koa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
@@ -139,6 +140,31 @@ describe('api/key', () => {
     await stampede.getOrSet('k', () => 1, { ttlMs: 60_000, tags: ['t'] })
     expect((await keyOf('k')).lastFill).toMatchObject({ reason: 'purged' })
   })
+
+  it.each<[text: string, options: object, headers: Record<string, string>]>([
+    ['accept-language: de', { vary: ['accept-language'] }, { 'accept-language': 'de' }],
+    ['cookie lang=de', { cookies: { key: ['lang'] } }, { cookie: 'lang=de' }],
+    ['identity ann', { identity: () => 'ann' }, {}],
+    ['x-forwarded-host: shop.example', {}, { 'x-forwarded-host': 'shop.example' }],
+  ])(
+    'names the variant %s of a URL without an entry of its own',
+    async (text, options, headers) => {
+      const front = stampedeFront((_req, res) => void res.end('page'), {
+        ...{ stampede, ttlMs: 60_000 },
+        ...options,
+      })
+      await using app = await serve(front)
+      const url = `http://127.0.0.1:${app.port}/a`
+      await (await fetch(url, { headers })).text()
+      await expect.poll(() => stampede.stats().fills.committed).toBe(1)
+      const view = await keyOf(url)
+      expect(view.record).toMatchObject({ variants: true })
+      expect(view.entry).toBeUndefined()
+      expect(view.variants).toEqual([{ internalKey: expect.any(String), text }])
+      const variant = await keyOf(view.variants[0]?.internalKey ?? '')
+      expect(variant.entry).toMatchObject({ status: 200, bodyBytes: 4 })
+    },
+  )
 
   it('says that nothing is stored, and refuses an empty or endless key', async () => {
     expect(await keyOf('https://shop.example/none')).toMatchObject({ kind: 'response' })

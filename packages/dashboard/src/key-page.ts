@@ -11,6 +11,7 @@ import {
   type ReportedFlight,
   requestKey,
   shownKey,
+  variantParts,
 } from '@stampede/core/operator'
 import type { RecordInfo } from '@stampede/core/store'
 import { type FleetView, type Heard, nameOf } from './fleet-view.ts'
@@ -34,6 +35,8 @@ export interface KeyView {
   readonly entry?: StoredView
   /** Whether a frame is stored that this process cannot decode. */
   readonly isUnreadable: boolean
+  /** Variants of the key that reports name. The key of a variant leads to its page. */
+  readonly variants: ReadonlyArray<{ readonly internalKey: string; readonly text: string }>
   /** Flights of this key, by process. */
   readonly flights: ReadonlyArray<ReportedFlight & { readonly process: string }>
   /** Events of this key, newest first. */
@@ -72,6 +75,7 @@ export async function keyView(
     ...(info && { record: withoutFrame(info) }),
     ...(facts && { entry: withoutBody(facts) }),
     isUnreadable: info?.frame !== undefined && facts === undefined,
+    variants: variantsOf(internalKey, heard),
     flights: flightsOf(internalKey, heard),
     events,
     ...(lastFill && { lastFill }),
@@ -101,6 +105,19 @@ function withoutFrame({ frame: _frame, ...info }: RecordInfo): Omit<RecordInfo, 
 
 function withoutBody({ body, ...facts }: EntryFacts): StoredView {
   return { ...facts, bodyBytes: body.byteLength }
+}
+
+function variantsOf(internalKey: string, heard: readonly Heard[]): KeyView['variants'] {
+  const isOurs = isReported(internalKey)
+  const ids = heard.flatMap(({ report: { flights, hotKeys, recent } }) =>
+    [...flights, ...hotKeys, ...recent].map(({ id }) => id),
+  )
+  return [...new Set(ids)].flatMap((id) => {
+    const text = variantParts(id).map((part) => part.text)
+    return id !== internalKey && isOurs(id) && text.length > 0
+      ? [{ internalKey: id, text: text.join(', ') }]
+      : []
+  })
 }
 
 function flightsOf(internalKey: string, heard: readonly Heard[]): KeyView['flights'] {

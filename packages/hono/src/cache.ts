@@ -3,7 +3,7 @@
 import type { ServerResponse } from 'node:http'
 import type { CacheOptions } from '@stampede/core'
 import { createHttpCache } from '@stampede/core/adapter'
-import { createNodeCache, serverOf } from '@stampede/node-http/adapter'
+import { createNodeCache, type Reads, serverOf } from '@stampede/node-http/adapter'
 import type { Context, MiddlewareHandler } from 'hono'
 import { visitOf } from './visit.ts'
 
@@ -19,7 +19,7 @@ export function stampedeCache<C extends Context = Context>(
   options?: CacheOptions<C, ServerResponse>,
 ): MiddlewareHandler {
   const cache = createHttpCache<C, ServerResponse>(options)
-  const visit = createNodeCache(cache, { routeOf })
+  const visit = createNodeCache(cache, { routeOf, watch })
   let isMounted = false
   return async function stampedeCache(c, next) {
     await visitOf(c as C, next, (request) => {
@@ -28,6 +28,28 @@ export function stampedeCache<C extends Context = Context>(
       visit(request)
     })
   }
+}
+
+/** Records reads of the variables that layers in front have set by `c.set`. */
+function watch(c: Context, reads: Reads): void {
+  // Helpers such as getCookie() read the whole field.
+  reads.namesCookies = false
+  // The rest runs in layers in front of the cache.
+  reads.endsAtHead = true
+  const { get, set } = c
+  const own = new Set<unknown>()
+  const seen = (key: PropertyKey, value: unknown): unknown => {
+    if (value !== undefined && !own.has(key)) reads.note(reads.layers, `c.get('${String(key)}')`)
+    return value
+  }
+  c.get = (key: string) => seen(key, get(key))
+  c.set = (key: string, value: unknown) => {
+    own.add(key)
+    set(key, value)
+  }
+  const all = (): object => Reflect.get(Object.getPrototypeOf(c), 'var', c)
+  const view = { get: (target: object, key: PropertyKey) => seen(key, Reflect.get(target, key)) }
+  Object.defineProperty(c, 'var', { configurable: true, get: () => new Proxy(all(), view) })
 }
 
 /** The pattern of the last route that matches. For a 404, that is a pattern for all paths. */

@@ -86,9 +86,13 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
     this.#sent(replyAtOnce(ctx, ready, seen))
   }
 
-  override watchReads(): ReadLog {
-    const { req, request } = this.#call.ctx
-    return watchReads(req, request)
+  watchReads(): ReadLog {
+    const { ctx } = this.#call
+    const reads = watchReads(ctx.req, ctx.res, ctx.request)
+    reads.watch(ctx, 'ctx')
+    // The rest runs in layers in front of the cache.
+    reads.endsAtHead = true
+    return reads
   }
 
   /** The path that @koa/router matched. */

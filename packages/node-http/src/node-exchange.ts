@@ -19,7 +19,7 @@ import {
 import { hasLeft } from './request/client-gone.ts'
 import { hideConditionals } from './request/hide-conditionals.ts'
 import { type RequestAddress, readRequest, rememberPeer } from './request/read-request.ts'
-import { watchReads } from './request/watch-reads.ts'
+import { type Reads, watchReads } from './request/watch-reads.ts'
 import { openCapture } from './response/capture-response.ts'
 import { refusalOf } from './response/head-sent.ts'
 import { canBreakOff, writeLive } from './response/live-stream.ts'
@@ -96,10 +96,6 @@ export class RequestExchange<Native> {
     return this.#context === undefined ? run() : this.#context.runInAsyncScope(run)
   }
 
-  watchReads(): ReadLog {
-    return watchReads(this.#visit.req)
-  }
-
   redispatch(observer: OriginObserver): Promise<OriginEnd> {
     const { dispatch, req: from, address } = this.#visit
     const { target, chosenBy } = address
@@ -113,6 +109,8 @@ export class RequestExchange<Native> {
 export interface NodeFramework<Native> {
   readonly allowsEtag?: Exchange<Native>['allowsEtag']
   readonly routeOf?: Exchange<Native>['routeOf']
+  /** For the option `audit`: records what the handler reads of `native`. */
+  readonly watch?: (native: Native, reads: Reads) => void
   /** Called before the request is passed to the app. It is not called for a hit. */
   readonly beforeRun?: (req: IncomingMessage, res: ServerResponse) => void
 }
@@ -231,6 +229,14 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
       return Promise.resolve({ type: 'failed', status: 500, error })
     }
     return showConditionals ? capture.ended.finally(showConditionals) : capture.ended
+  }
+
+  watchReads(): ReadLog {
+    const { req, res, native } = this.#visit
+    const reads = watchReads(req, res, Object(native))
+    const { watch = (request: Native) => reads.watch(Object(request), 'request') } = this.#framework
+    if (!Object.is(native, req)) watch(native, reads)
+    return reads
   }
 
   send(reply: Reply): void {

@@ -15,6 +15,7 @@ import { purgeCases } from './cache-contract/purges.ts'
 import { rangeCases } from './cache-contract/ranges.ts'
 import { refreshCases } from './cache-contract/refresh.ts'
 import { sharingCases } from './cache-contract/sharing.ts'
+import { silenceCases } from './cache-contract/silence.ts'
 import { strictCases } from './cache-contract/strict.ts'
 import { type Volume, volumeCases } from './cache-contract/volume.ts'
 import { wireCases } from './cache-contract/wire.ts'
@@ -37,6 +38,7 @@ export function cacheAdapterContract(adapter: CacheAdapter): void {
     describe('with range requests', () => rangeCases(adapter))
     describe('a refresh', () => refreshCases(adapter))
     describe('concurrent requests', () => sharingCases(adapter))
+    describe('a cache', () => silenceCases(adapter))
     describe('a streamed response', () => liveCases(adapter))
     describe('with and without the strict preset', () => strictCases(adapter))
     describe('on the wire', () => wireCases(adapter))

@@ -111,6 +111,15 @@ export function storeOperatorContract(name: string, bench: StoreBench): void {
         expect(await operator.inspect('http:k\0de')).toBeUndefined()
       })
 
+      it('says of a key, and of no variant, that it has variants', async () => {
+        await fill('http:plain')
+        expect(await operator.inspect('http:plain')).not.toHaveProperty('variants')
+        await fill('http:k\0de')
+        const group = await operator.inspect('http:k')
+        expect([group?.variants, group?.frame]).toEqual([true, undefined])
+        expect(await operator.inspect('http:k\0de')).not.toHaveProperty('variants')
+      })
+
       it('returns the rest of hit-for-miss', async () => {
         await a.pass(await lease(), 30_000)
         const info = await operator.inspect('http:k')

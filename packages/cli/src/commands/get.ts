@@ -1,11 +1,20 @@
 // `stampede get`: the entry of a key or of a URL.
 
-import { requestKey } from '@stampede/core/operator'
-import { isUrl, keysOfName, REQUEST_OPTIONS, readRequest } from '../asked-key.ts'
-import { type Command, flag, type Invocation } from '../command.ts'
+import { isUrl, keysOfName, namesToScan, REQUEST_OPTIONS, readRequest } from '../asked-key.ts'
+import { type Command, flag, type Invocation, type Values } from '../command.ts'
 import { EXIT, type ExitCode, UsageError } from '../errors.ts'
-import { openFleet } from '../fleet.ts'
-import { asJson, asLines, readRecord } from '../records.ts'
+import { type Fleet, openFleet } from '../fleet.ts'
+import { printable } from '../format.ts'
+import { asJson, asLines, type RecordView, readRecord } from '../records.ts'
+import { readProcesses } from '../reports.ts'
+import {
+  asJsonVariants,
+  DESCRIBE,
+  hasAny,
+  lookFor,
+  type Variants,
+  variantLines,
+} from '../variants.ts'
 
 export const get: Command = {
   summary: 'Shows what is stored under a key of getOrSet, or for a URL.',
@@ -14,16 +23,17 @@ export const get: Command = {
   run,
 }
 
+const HAS_VARIANTS = `This URL has variants. ${DESCRIBE}:`
 const NEWLINE = 0x0a
 
 async function run({ values, names, settings, terminal }: Invocation): Promise<ExitCode> {
   const [name, ...more] = names
   if (name === undefined || more.length > 0) throw new UsageError('name one key or URL')
-  const keys = isUrl(name) ? [requestKey(readRequest(name, values)).key] : keysOfName(name)
   const fleet = await openFleet(settings)
   try {
-    const all = await Promise.all(keys.map((key) => readRecord(fleet, key)))
+    const { records: all, variants } = await recordsOf(fleet, name, values)
     const found = all.filter(({ info }) => info !== undefined)
+    const hasEntry = all.some(({ info }) => info?.frame !== undefined)
     const isBody = flag(values, 'body')
     const body = found.find(({ facts }) => facts !== undefined)?.facts?.body
     if (isBody && body !== undefined) {
@@ -34,11 +44,28 @@ async function run({ values, names, settings, terminal }: Invocation): Promise<E
     }
     if (isBody && !terminal.json) return EXIT.found
     const shown = found.length > 0 ? found : all.slice(0, 1)
-    terminal.print({ records: found.map(asJson) }, () =>
-      shown.flatMap((record, i) => [...(i > 0 ? [''] : []), ...asLines(record)]),
-    )
-    return found.length > 0 && !isBody ? EXIT.ok : EXIT.found
+    const others = variants && hasAny(variants) ? variants : undefined
+    const json = { records: found.map(asJson), variants: others && asJsonVariants(others) }
+    terminal.print(json, () => [
+      ...shown.flatMap((record, i) => [...(i > 0 ? [''] : []), ...asLines(record)]),
+      ...(others ? ['', HAS_VARIANTS, ...variantLines(others).map(printable)] : []),
+    ])
+    return hasEntry && !isBody ? EXIT.ok : EXIT.found
   } finally {
     await fleet.close()
   }
+}
+
+interface Records {
+  readonly records: readonly RecordView[]
+  readonly variants?: Variants | undefined
+}
+
+async function recordsOf(fleet: Fleet, name: string, values: Values): Promise<Records> {
+  if (!isUrl(name)) {
+    return { records: await Promise.all(keysOfName(name).map((key) => readRecord(fleet, key))) }
+  }
+  const request = readRequest(name, values)
+  const found = await lookFor(fleet, request, await readProcesses(fleet.store), namesToScan(values))
+  return { records: [found.record], variants: found.variants }
 }

@@ -2,13 +2,14 @@
 // request gets.
 
 import { type AskedRequest, requestKey } from '@stampede/core/operator'
-import { REQUEST_OPTIONS, readRequest } from '../asked-key.ts'
+import { namesToScan, REQUEST_OPTIONS, readRequest } from '../asked-key.ts'
 import type { Command, Invocation } from '../command.ts'
 import { EXIT, type ExitCode, UsageError } from '../errors.ts'
 import { type Fleet, openFleet } from '../fleet.ts'
 import { duration, printable } from '../format.ts'
-import { asJson, asLines, type RecordView, readRecord } from '../records.ts'
+import { asJson, asLines } from '../records.ts'
 import { type EventView, eventsOf, readProcesses } from '../reports.ts'
+import { asJsonVariants, hasAny, lookFor, variantLines } from '../variants.ts'
 import { answerOf } from '../why-answer.ts'
 
 export const why: Command = {
@@ -27,16 +28,24 @@ async function run({ names, values, settings, terminal }: Invocation): Promise<E
   const { bypass } = requestKey(request)
   const fleet = await openFleet(settings)
   try {
-    const records = await recordsOf(fleet, request)
-    const record = records.at(-1) as RecordView
-    const events = eventsOf(await readProcesses(fleet.store), record.key)
+    const processes = await readProcesses(fleet.store)
+    const found = await lookFor(fleet, request, processes, namesToScan(values))
+    const { records, record, variants } = found
+    const events = eventsOf(processes, record.key)
     const other = record.info === undefined ? await otherScheme(fleet, request) : undefined
     const { prefix } = settings
-    const answer = answerOf({ url, prefix, bypass, record, events, otherUrl: other })
+    const answer = answerOf({ url, prefix, bypass, ...found, events, otherUrl: other })
     const outcomes = events.slice(0, MOST_EVENTS)
-    const found = { url, bypass: bypass ?? null, records: records.map(asJson), outcomes, answer }
-    terminal.print(found, () => [
+    const json = {
+      ...{ url, bypass: bypass ?? null, records: records.map(asJson) },
+      variants: variants && asJsonVariants(variants),
+      ...{ outcomes, answer },
+    }
+    terminal.print(json, () => [
       ...records.flatMap((each) => [...asLines(each), '']),
+      ...(variants && hasAny(variants)
+        ? ['Variants of this URL:', ...variantLines(variants).map(printable), '']
+        : []),
       ...(outcomes.length > 0
         ? ['Last outcomes in the fleet:', ...outcomes.map(lineOf).map(printable), '']
         : []),
@@ -46,14 +55,6 @@ async function run({ names, values, settings, terminal }: Invocation): Promise<E
   } finally {
     await fleet.close()
   }
-}
-
-/** The record of the plain key. If its `Vary` is for other requests, also that of the variant. */
-async function recordsOf(fleet: Fleet, request: AskedRequest): Promise<RecordView[]> {
-  const plain = await readRecord(fleet, requestKey(request).key)
-  if (plain.facts === undefined) return [plain]
-  const { key } = requestKey(request, plain.facts)
-  return key === plain.key ? [plain] : [plain, await readRecord(fleet, key)]
 }
 
 /** The URL with http instead of https, or the reverse, if something is stored for it. */

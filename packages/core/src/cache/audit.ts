@@ -3,8 +3,15 @@
 // two.
 
 import { messageOf } from '../errors.ts'
+import { requestField } from '../http/headers.ts'
 import { varyNames } from '../http/vary.ts'
-import type { CapturedHead, Exchange, OriginObserver, ReadLog } from '../ports/exchange.ts'
+import type {
+  CapturedHead,
+  Exchange,
+  OriginObserver,
+  ReadLog,
+  RequestView,
+} from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { ADDRESS_FIELDS } from './key.ts'
 
@@ -27,16 +34,20 @@ export function unkeyedReads(
   reads: ReadLog,
   config: CacheConfig<never>,
   head: CapturedHead,
+  cookie: string,
 ): readonly string[] {
   if (config.identity !== undefined) return []
   const vary = varyNames(head.headers)
   const inVary = (name: string) => vary === '*' || vary.includes(name) || config.vary.includes(name)
   const keyedCookies = typeof config.cookies === 'object' ? config.cookies.key : []
+  const sent = cookie.split(';').map((pair) => pair.split('=', 1)[0]?.trim() ?? '')
+  const isCovered = keyedCookies.length > 0 && sent.every((name) => keyedCookies.includes(name))
   const headers = [...reads.headers].filter((name) => {
     if (NEEDS_NO_WARNING.has(name) || inVary(name)) return false
     // The Cookie field is not listed if the handler read single cookies, which are listed below.
-    // Nor is it listed if the key has single cookies.
-    return name !== 'cookie' || (reads.cookies.size === 0 && keyedCookies.length === 0)
+    // Nor is it listed if all cookies of the request are in the key.
+    const isKeyed = isCovered || (keyedCookies.length > 0 && !reads.namesCookies)
+    return name !== 'cookie' || (reads.cookies.size === 0 && !isKeyed)
   })
   const cookies = [...reads.cookies].filter((name) => !keyedCookies.includes(name))
   return [
@@ -45,6 +56,10 @@ export function unkeyedReads(
     ),
     ...(inVary('cookie') ? [] : cookies).map(
       (name) => `the cookie ${name}, which is not in the key; use cookies: { key: ['${name}'] }`,
+    ),
+    // Layers usually derive their data from the credentials of the request.
+    ...(isCovered || ['cookie', 'authorization'].some(inVary) ? [] : [...reads.layers]).map(
+      (name) => `${name}, which is not in the key; use identity, or bypass`,
     ),
     ...unkeyedParameters(reads, config).map(
       (name) => `the query parameter ${name}, which is not in the key; change the query option`,
@@ -71,9 +86,15 @@ const warned = new Set<string>()
 const MOST_WARNINGS = 1_000
 
 /** Never throws. */
-function warn(path: string, reads: ReadLog, config: CacheConfig<never>, head: CapturedHead): void {
+function warn(
+  { target, headers }: RequestView,
+  reads: ReadLog,
+  config: CacheConfig<never>,
+  head: CapturedHead,
+): void {
   try {
-    for (const read of unkeyedReads(reads, config, head)) {
+    const [path] = target.split('?', 1)
+    for (const read of unkeyedReads(reads, config, head, requestField(headers, 'cookie') ?? '')) {
       const text = `GET ${path}: the handler read ${read}`
       if (warned.has(text) || warned.size >= MOST_WARNINGS) continue
       warned.add(text)
@@ -95,14 +116,14 @@ export function audited<Native>(
 ): OriginObserver {
   const reads = exchange.watchReads?.()
   if (reads === undefined) return observer
-  const [path = ''] = exchange.request.target.split('?', 1)
   return {
     ...observer,
     onHead(head, ...rest) {
       const decision = observer.onHead(head, ...rest)
+      if (reads.endsAtHead) reads.stop()
       const isShared = decision.action === 'send' && decision.capture
       // The check is delayed, because a handler often reads more after it has set the head.
-      if (isShared) setImmediate(() => warn(path, reads, config, head))
+      if (isShared) setImmediate(() => warn(exchange.request, reads, config, head))
       return decision
     },
   }

@@ -20,6 +20,7 @@ import type { Runtime } from '../flight/runtime.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
 import { isAcceptable } from '../http/request-directives.ts'
 import { sameSelection } from '../http/vary.ts'
+import type { NeverStored } from '../never-stored.ts'
 import type { Exchange } from '../ports/exchange.ts'
 import { admit, type Bypass } from './admit.ts'
 import type { CacheConfig } from './cache-config.ts'
@@ -58,18 +59,25 @@ export function handleCached<Native>(
   rt: Runtime,
   config: CacheConfig<Native>,
   index: VaryIndex,
+  watch: NeverStored,
   exchange: Exchange<Native>,
 ): void | Promise<void> {
   const { request, native } = exchange
   const refused = rt.closed ? CLOSED : admit(request, native, config)
-  if (refused !== undefined) return bypass(rt, config, exchange, refused)
+  if (refused !== undefined) {
+    watch.onRefused(request, refused.reason)
+    return bypass(rt, config, exchange, refused)
+  }
   const plainKey = cacheKey(request, native, config, [])
   if (exchange.sendReady !== undefined) {
     const ready = freshHit(rt, config, index, request, native, plainKey)
-    if (ready !== undefined) return exchange.sendReady(ready)
+    if (ready !== undefined) {
+      watch.isOver = true
+      return exchange.sendReady(ready)
+    }
   }
   exchange.prepare?.()
-  return lookUp(new RequestState(rt, config, index, exchange, plainKey))
+  return lookUp(new RequestState(rt, config, index, watch, exchange, plainKey))
 }
 
 /** Sends the request to the handler. An unsafe request still purges stored responses. */
@@ -128,6 +136,7 @@ function respond<Native>(
     case 'led':
       return state.running?.then(() => undefined)
     case 'pass':
+      state.watch.onRefused(exchange.request, resolution.reason)
       return forwardMiss(state, resolution.reason, { onInner: skipInner(state) })
     case 'failed': {
       const { failure, previous, retryAfterMs } = resolution
@@ -166,6 +175,7 @@ function respondHit<Native>(
   const { rt, config, exchange } = state
   const { entry } = held
   if (entry.type !== 'response') return bypass(rt, config, exchange, NOT_A_RESPONSE)
+  state.watch.isOver = true
   if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(state, entry)
   config.compress?.prepare(rt.l1, state.key, entry, exchange.request.headers)
   const now = rt.clock.now()

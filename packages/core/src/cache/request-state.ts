@@ -7,6 +7,7 @@ import type { ForwardReason } from '../http/cache-status.ts'
 import type { Detail } from '../http/cache-status-details.ts'
 import { likenessOf } from '../http/likeness.ts'
 import type { RequestDirectives } from '../http/request-directives.ts'
+import type { NeverStored } from '../never-stored.ts'
 import type { Exchange, Natives, OnInner, RunWatch } from '../ports/exchange.ts'
 import { audited } from './audit.ts'
 import type { CacheConfig } from './cache-config.ts'
@@ -40,6 +41,7 @@ export class RequestState<Native> implements Caller {
   readonly rt: Runtime
   readonly config: CacheConfig<Native>
   readonly index: VaryIndex
+  readonly watch: NeverStored
   readonly exchange: Exchange<Native>
   /** The key without the `Vary` fields of earlier responses. */
   readonly plainKey: string
@@ -49,12 +51,14 @@ export class RequestState<Native> implements Caller {
     rt: Runtime,
     config: CacheConfig<Native>,
     index: VaryIndex,
+    watch: NeverStored,
     exchange: Exchange<Native>,
     plainKey: string,
   ) {
     this.rt = rt
     this.config = config
     this.index = index
+    this.watch = watch
     this.exchange = exchange
     this.plainKey = plainKey
     this.key = plainKey
@@ -90,9 +94,12 @@ export class RequestState<Native> implements Caller {
       this.running = run
       return run
     })
-    return this.isGone() && mayBeDueToDisconnect(result)
-      ? { type: 'abandoned', clientLeft: true }
-      : result
+    if (this.isGone() && mayBeDueToDisconnect(result))
+      return { type: 'abandoned', clientLeft: true }
+    const isInner = result.type === 'pass' && result.reason === 'inner-cache'
+    if (result.type === 'store' || isInner) this.watch.isOver = true
+    else if (result.type === 'pass') this.watch.onRefused(exchange.request, result.reason)
+    return result
   }
 
   refresh(lead: Lead): Promise<FillResult> {

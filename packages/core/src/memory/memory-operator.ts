@@ -16,12 +16,21 @@ import {
   type StoreOperator,
 } from '../ports/store-operator.ts'
 import { ExpiringMap } from './expiring-map.ts'
-import { bytesOf, endOf, heldIn, type MemoryRecord, passUntil, usable } from './memory-record.ts'
+import {
+  bytesOf,
+  endOf,
+  heldIn,
+  type MemoryRecord,
+  newRecord,
+  passUntil,
+  usable,
+} from './memory-record.ts'
 
 /** The parts of the memory store that an operator reads. */
 export interface MemoryParts {
   readonly records: {
     keys(): Iterable<string>
+    keysOf(group: string): readonly string[]
     peek(key: string): MemoryRecord | undefined
   }
   readonly locks: {
@@ -44,20 +53,23 @@ export class MemoryOperator implements StoreOperator {
   }
 
   async inspect(key: string): Promise<RecordInfo | undefined> {
-    const record = this.#parts.records.peek(key)
+    const { records } = this.#parts
+    const record = records.peek(key) ?? newRecord()
     const now = this.#now()
-    if (record === undefined || now >= endOf(record)) return undefined
+    const variants = records.keysOf(key).length > 1
+    if (!variants && now >= endOf(record)) return undefined
     const remainingMs = record.token === '' ? 0 : Math.max(0, record.leaseUntil - now)
     const passForMs = Math.max(0, passUntil(record) - now)
     const forMs = Math.max(0, record.retryAt - now)
     return {
       key,
       ...entryOf(key, record, now),
-      deletedInMs: endOf(record) - now,
+      deletedInMs: Math.max(0, endOf(record) - now),
       fence: String(record.fence),
       ...(remainingMs > 0 && { lease: { remainingMs, waiters: record.waiting ? 1 : 0 } }),
       ...(passForMs > 0 && { passForMs }),
       ...(record.failure && forMs > 0 && { failure: shared(record.failure, forMs) }),
+      ...(variants && { variants }),
       bytes: bytesOf(record, key),
     }
   }

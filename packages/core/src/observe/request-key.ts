@@ -13,6 +13,9 @@ export interface AskedRequest extends Pick<CacheRules, 'query' | 'vary' | 'cooki
   readonly url: string
   /** The `Host` of the request, if it is not that of the URL. */
   readonly host?: string | undefined
+  /** The result of the option `key`, or of `identity`, for the request. */
+  readonly key?: string | undefined
+  readonly identity?: string | undefined
   /** Request fields, with lower-case names. */
   readonly headers?: Readonly<Record<string, string>> | undefined
 }
@@ -31,11 +34,13 @@ export interface RequestKeys {
  * `ERR_INVALID_URL`.
  */
 export function requestKey(asked: AskedRequest, entry?: Pick<EntryFacts, 'vary'>): RequestKeys {
-  const { query, vary, cookies, headers = {} } = asked
+  const { query, vary, cookies, key, identity, headers = {} } = asked
   const config = readCacheOptions({
     ...(query !== undefined && { query }),
     ...(vary !== undefined && { vary }),
     ...(cookies !== undefined && { cookies }),
+    ...(key !== undefined && { key: () => key }),
+    ...(identity !== undefined && { identity: () => identity }),
   })
   const url = new URL(asked.url)
   const host = asked.host ?? url.host

@@ -265,6 +265,14 @@ export interface ReadLog {
   readonly headers: ReadonlySet<string>
   readonly cookies: ReadonlySet<string>
   readonly query: ReadonlySet<string>
+  /** Data that layers in front of the cache have set, such as `req.session.user`. */
+  readonly layers: ReadonlySet<string>
+  /** Whether reads of single cookies are in `cookies`. Otherwise they are reads of the field. */
+  readonly namesCookies: boolean
+  /** Whether the handler has ended when its head is known. Later reads are those of layers. */
+  readonly endsAtHead: boolean
+  /** Ends the recording. */
+  stop(): void
 }
 
 /** One request and its response. `Native` is an Express request or a Koa context, for callbacks. */

@@ -27,6 +27,8 @@ export interface RecordInfo {
   readonly passForMs?: number
   /** The failure of the last fill, which requests share. */
   readonly failure?: SharedFailure
+  /** True for a key that has, or had, variants with records of their own. */
+  readonly variants?: boolean
   /** Size of the record in the store. */
   readonly bytes: number
 }

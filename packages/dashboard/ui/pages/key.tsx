@@ -103,11 +103,12 @@ function Facts({ view, at, purges }: { view: KeyView; at: number; purges: Purges
         {view.isUnreadable && (
           <p class="problem">An entry is stored, but this process cannot decode it.</p>
         )}
-        {record === undefined ? (
+        <Variants view={view} />
+        {record?.variants && entry === undefined ? null : record === undefined ? (
           <p class="empty">
-            Nothing is stored under this key. If <code>stampedeCache</code> has the options{' '}
-            <code>query</code>, <code>vary</code>, <code>identity</code> or <code>key</code>, the
-            key differs: choose it on the fleet page.
+            {view.variants.length > 0 ? 'No entry' : 'Nothing'} is stored under this key itself. If{' '}
+            <code>stampedeCache</code> has the options <code>query</code>, <code>vary</code>,{' '}
+            <code>identity</code> or <code>key</code>, the key differs: choose it on the fleet page.
           </p>
         ) : (
           <Lifetime record={record} at={at} hasEntry={entry !== undefined} />
@@ -138,6 +139,29 @@ function Facts({ view, at, purges }: { view: KeyView; at: number; purges: Purges
         <Events events={view.events} isOneKey />
       </Panel>
     </div>
+  )
+}
+
+/** The other entries of a URL. Without them, an entry of a variant would seem to be missing. */
+function Variants({ view: { variants, record } }: { view: KeyView }) {
+  if (variants.length === 0 && record?.variants !== true) return null
+  return (
+    <>
+      <p>
+        This key has variants (<code>Vary</code>, cookies, <code>identity</code> or a proxy field),
+        each with an entry of its own
+        {variants.length === 0 ? '. No process has reported one lately.' : ':'}
+      </p>
+      <ul>
+        {variants.map(({ internalKey, text }) => (
+          <li key={internalKey}>
+            <a href={keyHref(internalKey)}>
+              <Text text={text} />
+            </a>
+          </li>
+        ))}
+      </ul>
+    </>
   )
 }
 

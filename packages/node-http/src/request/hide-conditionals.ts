@@ -19,7 +19,7 @@ export function hideConditionals(
   const isHidden = (name: string): boolean => req.headers[name] !== undefined
   if (shown.length === 0 && !HIDDEN.some(isHidden)) return undefined
   const present = HIDDEN.filter(isHidden)
-  const { rawHeaders } = req
+  const rawHeaders = unwatched(req.rawHeaders)
   const headers = unwatched(req.headers)
   // HTTP/2 requests have no headersDistinct.
   const distinct: IncomingMessage['headersDistinct'] | undefined = req.headersDistinct

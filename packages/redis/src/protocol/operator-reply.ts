@@ -11,13 +11,13 @@ import { readFailure } from './lookup-reply.ts'
 import { bytes, duration, signedDuration } from './reply-parts.ts'
 
 /** Number of the parts that a record without an entry has. */
-const PARTS_WITHOUT_ENTRY = 9
+const PARTS_WITHOUT_ENTRY = 10
 
 export function readRecordInfo(raw: unknown, key: string): RecordInfo | undefined {
   const parts = readParts(raw, 'inspect-entry')
   if (String(parts[0]) === 'ABSENT') return undefined
-  const [, fence, size, deletedInMs, leaseMs, waiters, passMs, retryMs, failure, ...entry] = parts
-  const [ageMs, freshForMs, swr, sie, keepMs, frame] = entry
+  const [, fence, size, deletedInMs, leaseMs, waiters, passMs, retryMs, failure, ...rest] = parts
+  const [variants, ageMs, freshForMs, swr, sie, keepMs, frame] = rest
   const found = parts.length > PARTS_WITHOUT_ENTRY ? bytes(frame) : undefined
   const [remainingMs, passForMs, forMs] = [duration(leaseMs), duration(passMs), duration(retryMs)]
   return {
@@ -33,6 +33,7 @@ export function readRecordInfo(raw: unknown, key: string): RecordInfo | undefine
     ...(remainingMs > 0 && { lease: { remainingMs, waiters: count(waiters) } }),
     ...(passForMs > 0 && { passForMs }),
     ...(forMs > 0 && String(failure) !== '' && { failure: shared(failure, forMs) }),
+    ...(Number(variants) === 1 && { variants: true }),
     bytes: count(size),
   }
 }

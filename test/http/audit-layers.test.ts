@@ -1,0 +1,319 @@
+// The option `audit: true` warns of what a handler reads of layers in front of the cache, such as a
+// session or the user of a login, on every framework.
+
+import { createServer } from 'node:http'
+import { createRequire } from 'node:module'
+import { createAdaptorServer } from '@hono/node-server'
+import { stampedeCache as expressCache } from '@stampede/express'
+import { stampedeCache as fastifyCache } from '@stampede/fastify'
+import { stampedeCache as honoCache } from '@stampede/hono'
+import { stampedeCache as koaCache } from '@stampede/koa'
+import { stampedeFront } from '@stampede/node-http'
+import fastify from 'fastify'
+import { Hono } from 'hono'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { listenOn, type RunningApp } from '../harness/apps.ts'
+import { ask } from '../harness/load.ts'
+
+const require = createRequire(import.meta.url)
+
+/** The objects of a framework, by their usual names. */
+// biome-ignore lint/suspicious/noExplicitAny: objects of five frameworks
+type Natives = any
+type Layer = (natives: Natives) => void
+type App = (options: object, layer: Layer, handler: Layer) => Promise<RunningApp>
+
+const expressApp =
+  (name: string): App =>
+  (options, layer, handler) => {
+    const app = require(name)()
+    app.use((req: object, res: object, next: () => void) => {
+      layer({ req, res })
+      next()
+    })
+    app.use(expressCache({ ttlMs: 60_000, audit: true, ...options }))
+    // biome-ignore lint/suspicious/noExplicitAny: two majors of one framework
+    app.use((req: any, res: any) => {
+      handler({ req, res })
+      res.json({ hello: 'you' })
+    })
+    return listenOn(createServer(app))
+  }
+
+const koaApp =
+  (name: string): App =>
+  (options, layer, handler) => {
+    const Koa = require(name)
+    const app = new Koa()
+    app.use(async (ctx: Natives, next: () => Promise<void>) => {
+      layer({ ctx, req: ctx.req })
+      await next()
+      // A logger in front reads the user after the handler.
+      void [ctx.state.user?.name, ctx.user?.name, ctx.session?.user, ctx.req.user?.name]
+    })
+    app.use(koaCache({ ttlMs: 60_000, audit: true, ...options }))
+    app.use((ctx: Natives) => {
+      handler({ ctx, req: ctx.req })
+      ctx.body = { hello: 'you' }
+    })
+    return listenOn(createServer(app.callback()))
+  }
+
+const fastifyApp: App = async (options, layer, handler) => {
+  const app = fastify()
+  for (const name of ['session', 'user', 'cookies']) app.decorateRequest(name)
+  app.addHook('onRequest', (request, _reply, done) => {
+    layer({ request, req: request.raw })
+    done()
+  })
+  app.register(fastifyCache({ ttlMs: 60_000, audit: true, ...options }))
+  app.get('*', async (request) => {
+    handler({ request, req: request.raw })
+    return { hello: 'you' }
+  })
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  return { url, [Symbol.asyncDispose]: () => app.close() }
+}
+
+const honoApp: App = (options, layer, handler) => {
+  const app = new Hono<{ Variables: { user: { name: string } } }>()
+  app.use(async (c, next) => {
+    layer({ c })
+    await next()
+    void c.get('user')
+  })
+  app.use(honoCache({ ttlMs: 60_000, audit: true, ...options }))
+  app.get('*', (c) => {
+    handler({ c })
+    return c.json({ hello: 'you' })
+  })
+  return listenOn(createAdaptorServer(app) as ReturnType<typeof createServer>)
+}
+
+const front: App = (options, layer, handler) => {
+  const inner = stampedeFront(
+    (req, res) => {
+      handler({ req, res })
+      res.end('hello you')
+    },
+    { ttlMs: 60_000, audit: true, ...options },
+  )
+  return listenOn(
+    createServer((req, res) => {
+      layer({ req, res })
+      inner(req, res)
+    }),
+  )
+}
+
+const user = { name: 'ann' }
+class Session {
+  readonly cookie = { maxAge: 1 }
+  readonly user = 'ann'
+  save(): string {
+    return this.user
+  }
+  get(name: 'user'): string {
+    return this[name]
+  }
+}
+
+type Source = readonly [read: string, put: Layer, read: Layer]
+const ofNode: readonly Source[] = [
+  ['req.session.user', ({ req }) => (req.session = new Session()), ({ req }) => req.session.user],
+  ['req.user', ({ req }) => (req.user = user), ({ req }) => !req.user],
+  ['req.user.name', ({ req }) => (req.user = user), ({ req }) => req.user.name],
+  ['req.auth.sub', ({ req }) => (req.auth = { sub: 7 }), ({ req }) => ({ ...req.auth })],
+  ['req.account', ({ req }) => (req.account = 'acme'), ({ req }) => req.account],
+  ['req.tenant.plan', ({ req }) => (req.tenant = { plan: 'a' }), ({ req }) => req.tenant.plan],
+  ['req.isStaff', ({ req }) => (req.isStaff = () => true), ({ req }) => req.isStaff()],
+  ['req.rawHeaders', () => {}, ({ req }) => req.rawHeaders.includes('Cookie')],
+]
+const ofExpress: readonly Source[] = [
+  ...ofNode,
+  ['res.locals.user', ({ res }) => (res.locals.user = user), ({ res }) => res.locals.user],
+]
+const ofKoa: readonly Source[] = [
+  ['ctx.state.user', ({ ctx }) => (ctx.state.user = user), ({ ctx }) => ctx.state.user],
+  ['ctx.session.user', ({ ctx }) => (ctx.session = new Session()), ({ ctx }) => ctx.session.user],
+  ['ctx.user.name', ({ ctx }) => (ctx.user = user), ({ ctx }) => ctx.user.name],
+  ...ofNode.filter(([read]) => /user|raw/.test(read)),
+]
+const ofFastify: readonly Source[] = [
+  [
+    'request.session.user',
+    ({ request }) => (request.session = new Session()),
+    ({ request }) => request.session.user,
+  ],
+  [
+    'request.session.user',
+    ({ request }) => (request.session = new Session()),
+    ({ request }) => request.session.get('user'),
+  ],
+  ['request.user', ({ request }) => (request.user = user), ({ request }) => request.user === null],
+  ['request.plan', ({ request }) => (request.plan = 'a'), ({ request }) => request.plan],
+  ...ofNode.filter(([read]) => /account|raw/.test(read)),
+]
+const ofHono: readonly Source[] = [
+  ["c.get('user')", ({ c }) => c.set('user', user), ({ c }) => c.get('user').name],
+  ["c.get('user')", ({ c }) => c.set('user', user), ({ c }) => c.var.user.name],
+]
+
+let warnings: string[]
+const listen = (warning: Error & { code?: string }) => {
+  if (warning.code === 'STAMPEDE_AUDIT') warnings.push(warning.message)
+}
+beforeEach(() => {
+  warnings = []
+  process.on('warning', listen)
+})
+afterEach(() => void process.off('warning', listen))
+
+let paths = 0
+/** The parts of the request in the warnings. */
+async function readsOf(
+  app: App,
+  options: object,
+  layer: Layer,
+  handler: Layer,
+  cookie = 'sid=ann; theme=dark',
+): Promise<string[]> {
+  await using running = await app({ cookies: 'ignore', ...options }, layer, handler)
+  paths += 1
+  warnings = []
+  const { status } = await ask(`${running.url}/layers-${paths}`, { headers: { cookie } })
+  expect(status).toBe(200)
+  await new Promise((resolve) => setImmediate(resolve))
+  return warnings.map((text) => text.replace(`GET /layers-${paths}: the handler read `, ''))
+}
+
+describe.each([
+  ['Express 5', expressApp('express'), ofExpress],
+  ['Express 4', expressApp('express4'), ofExpress],
+  ['Koa 3', koaApp('koa'), ofKoa],
+  ['Koa 2', koaApp('koa2'), ofKoa],
+  ['Fastify 5', fastifyApp, ofFastify],
+  ['Hono 4', honoApp, ofHono],
+  ['a front', front, ofNode],
+] as const)('the option audit on %s, behind a layer', (_name, app, sources) => {
+  it.each(sources)('names %s if the handler reads it', async (path, put, read) => {
+    const text = `${path}, which is not in the key; use identity, or bypass`
+    expect(await readsOf(app, {}, put, read)).toEqual([text])
+    const keyed = { cookies: { key: ['theme'] } }
+    expect(await readsOf(app, keyed, put, read)).toEqual([text])
+  })
+
+  it.each(sources)(
+    'is silent about %s with identity, without a read, or if audit is off',
+    async (path, put, read) => {
+      expect(await readsOf(app, { identity: () => 'ann' }, put, read)).toEqual([])
+      expect(await readsOf(app, {}, put, () => {})).toEqual([])
+      expect(await readsOf(app, { audit: false }, put, read)).toEqual([])
+      // All cookies of the request are in the key, so a session of one of them is, too.
+      const keyed = { cookies: { key: ['sid', 'theme'] } }
+      if (path !== 'req.rawHeaders') expect(await readsOf(app, keyed, put, read)).toEqual([])
+    },
+  )
+
+  it('is silent about what the handler itself has set before', async () => {
+    const set: Layer = ({ req, res, ctx, request, c }) => {
+      c?.set('user', user)
+      void [c?.get('user'), c?.var.user]
+      const holder = ctx?.state ?? res?.locals ?? request ?? req ?? {}
+      holder.user = user
+      void [holder.user.name, ctx?.state.user, res?.locals?.user]
+    }
+    const put: Layer = (natives) => sources[0]?.[1](natives)
+    expect(await readsOf(app, {}, put, set)).toEqual([])
+  })
+})
+
+describe('the option audit behind a real session', () => {
+  type Middleware = (req: Natives, res: Natives, next: () => void) => void
+  const wrap =
+    (name: string, session: Middleware): App =>
+    (options, layer, handler) => {
+      const app = require(name)()
+      app.use(session)
+      app.use((req: Natives, _res: Natives, next: () => void) => {
+        layer({ req })
+        next()
+      })
+      app.use(expressCache({ ttlMs: 60_000, audit: true, ...options }))
+      app.use((req: Natives, res: Natives) => {
+        handler({ req, res })
+        res.send('hello')
+      })
+      return listenOn(createServer(app))
+    }
+  const koaSession =
+    (name: string): App =>
+    (options, layer, handler) => {
+      const app = new (require(name))()
+      app.keys = ['a']
+      app.use(require('koa-session').createSession({}, app))
+      app.use(async (ctx: Natives, next: () => Promise<void>) => {
+        layer({ req: ctx })
+        await next()
+      })
+      app.use(koaCache({ ttlMs: 60_000, audit: true, ...options }))
+      app.use((ctx: Natives) => {
+        handler({ req: ctx })
+        ctx.body = 'hello'
+      })
+      return listenOn(createServer(app.callback()))
+    }
+  const expressSession = (saveUninitialized: boolean): Middleware =>
+    require('express-session')({
+      secret: 'a',
+      resave: true,
+      saveUninitialized,
+      store: new (require('express-session').MemoryStore)(),
+    })
+
+  it.each([
+    ['express-session on Express 5', wrap('express', expressSession(false)), 'req'],
+    ['express-session on Express 4', wrap('express4', expressSession(true)), 'req'],
+    [
+      'cookie-session on Express 5',
+      wrap('express', require('cookie-session')({ keys: ['a'] })),
+      'req',
+    ],
+    ['koa-session on Koa 3', koaSession('koa'), 'ctx'],
+    ['koa-session on Koa 2', koaSession('koa2'), 'ctx'],
+  ])('names only the member of %s that the handler read', async (_name, app, label) => {
+    const login: Layer = ({ req }) => {
+      req.session.user = 'ann'
+      req.session.visits = 3
+    }
+    const text = `${label}.session.user, which is not in the key; use identity, or bypass`
+    expect(await readsOf(app, {}, login, ({ req }) => req.session.user)).toEqual([text])
+    expect(await readsOf(app, {}, login, () => {})).toEqual([])
+    expect(
+      await readsOf(
+        app,
+        {},
+        () => {},
+        ({ req }) => req.session.user,
+      ),
+    ).toEqual([])
+    const touch: Layer = ({ req }) => req.session.touch?.()
+    expect(await readsOf(app, {}, login, touch)).toEqual([])
+  })
+})
+
+describe.each([
+  ['Express 5', expressApp('express')],
+  ['Koa 2', koaApp('koa2')],
+  ['Fastify 5', fastifyApp],
+  ['a front', front],
+] as const)('the option audit with a keyed cookie on %s', (_name, app) => {
+  it('names the Cookie field if it had other cookies, too', async () => {
+    const options = { cookies: { key: ['theme'] } }
+    const read: Layer = ({ req }) => req.headers.cookie
+    expect(await readsOf(app, options, () => {}, read)).toEqual([
+      'the request header cookie, which is not in the key; use cookies: { key: [names] }',
+    ])
+    expect(await readsOf(app, options, () => {}, read, 'theme=dark')).toEqual([])
+  })
+})
