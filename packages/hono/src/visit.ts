@@ -37,13 +37,15 @@ export async function visitOf<C extends Context>(
   if (outer === undefined) return next()
   let isOver = false
   const { raw } = c.req
+  let seen = raw
   const run = async (
     res: ServerResponse,
     hide: (raw: Request) => Request,
   ): Promise<Response | undefined> => {
     // A handler that writes to the response of Node writes to the one that the cache reads.
     c.env = { ...env, outgoing: res }
-    c.req.raw = hide(raw)
+    seen = hide(raw)
+    c.req.raw = seen
     await next()
     if (isOver) return undefined
     // As Hono does. The getter of `c.res` would make an empty 200, which would be stored.
@@ -54,7 +56,8 @@ export async function visitOf<C extends Context>(
   const reply = await visitWeb({ req, outer, native: c, fields, run }, enter)
   isOver = true
   c.env = env
-  c.req.raw = raw
+  // A handler may have set another request, such as bodyLimit() does.
+  if (c.req.raw === seen) c.req.raw = raw
   // Otherwise Hono would add the fields of the present response.
   c.res = undefined
   c.res = reply ?? alreadySent()
