@@ -38,6 +38,7 @@ export async function visitOf<C extends Context>(
   if (outer === undefined) return next()
   let isOver = false
   const { raw } = c.req
+  let seen = raw
   const { headers: fields } = c.newResponse(null)
   const run = async (
     res: ServerResponse,
@@ -45,7 +46,8 @@ export async function visitOf<C extends Context>(
   ): Promise<Response | undefined> => {
     // A handler that writes to the response of Node writes to the one that the cache reads.
     c.env = { ...env, outgoing: res }
-    c.req.raw = hide(raw)
+    seen = hide(raw)
+    c.req.raw = seen
     const sees = watchContext(c, fields, res)
     await next()
     if (isOver) return undefined
@@ -58,7 +60,8 @@ export async function visitOf<C extends Context>(
   const reply = await visitWeb({ req, outer, native: c, fields, run }, enter)
   isOver = true
   c.env = env
-  c.req.raw = raw
+  // A handler may have set another request, such as bodyLimit() does.
+  if (c.req.raw === seen) c.req.raw = raw
   // Otherwise Hono would add the fields of the present response.
   c.res = undefined
   c.res = reply ?? alreadySent()

@@ -153,6 +153,19 @@ describe('an unsafe request', () => {
     expect(await get(cache, { target: '/a?page=2' })).toBe('cache')
   })
 
+  it.each(['/%70', '/P', '/p/', '/x/../p', '/./p', '/%50/', '/x/%2e%2e/p'])(
+    'purges the usual spelling of its URL: %s for /p',
+    async (target) => {
+      const cache = cacheWith()
+      for (const query of ['', '?a=1']) {
+        for (const other of ['/p', '/q', '/p/q']) await get(cache, { target: other + query })
+        send(cache, 'PUT', {}, { target: target + query })
+        const found = ['/p', '/q', '/p/q'].map((other) => get(cache, { target: other + query }))
+        expect(await Promise.all(found)).toEqual(['app', 'cache', 'cache'])
+      }
+    },
+  )
+
   it('purges its URL only for its own host and scheme', async () => {
     const cache = cacheWith()
     await get(cache)

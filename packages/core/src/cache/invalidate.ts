@@ -12,6 +12,7 @@ import { forget, purgeKey } from '../flight/hints.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import { headerValue } from '../http/headers.ts'
 import { invalidatedGroups } from '../http/response-tags.ts'
+import { canonicalPath } from '../http/route-pattern.ts'
 import type { CapturedHead, Exchange, HeadWatch, Natives, RequestView } from '../ports/exchange.ts'
 import { groupSubject, tagSubject } from '../ports/subject.ts'
 import type { CacheConfig } from './cache-config.ts'
@@ -79,8 +80,8 @@ function ownKey<Native>(key: (request: Native) => string, native: Native): reado
 }
 
 /**
- * The keys of the target as received, and of the URLs on the same origin in `Location` and
- * `Content-Location`.
+ * The keys of the target as received and in its usual spelling, which routers may treat as equal,
+ * and of the URLs on the same origin in `Location` and `Content-Location`.
  */
 function urlKeys(
   request: RequestView,
@@ -93,6 +94,9 @@ function urlKeys(
   if (isPath) keys.add(urlKey(request, query))
   const base = parse(`${scheme}://${host}${isPath ? target : '/'}`)
   if (base === undefined) return keys
+  const { pathname, search } = base
+  for (const path of isPath ? [pathname, canonicalPath(pathname)] : [])
+    keys.add(urlKey({ ...request, target: path + search }, query))
   const named = ['location', 'content-location'].map((name) => headerValue(head.headers, name))
   for (const reference of isPath ? named : [target, ...named]) {
     const url = reference === undefined ? undefined : parse(reference, base)

@@ -6,7 +6,7 @@ import type { IncomingMessage } from 'node:http'
 import type { HeaderList } from '@stampede/core/adapter'
 import { unwatched } from './watch-reads.ts'
 
-export const HIDDEN = ['if-none-match', 'if-modified-since', 'if-range', 'range']
+export const HIDDEN: readonly string[] = ['if-none-match', 'if-modified-since', 'if-range', 'range']
 
 /**
  * Replaces the client's conditions and ranges by `shown`, and returns a function that restores

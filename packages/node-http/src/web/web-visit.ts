@@ -112,12 +112,8 @@ function withConditions(
   shown: IncomingMessage['headers'],
 ): Request {
   if (shown === sent) return raw
-  const headers = new Headers([...raw.headers])
-  for (const name of HIDDEN) {
-    headers.delete(name)
-    const value = shown[name]
-    if (value !== undefined) headers.set(name, String(value))
-  }
+  const headers = new Headers([...raw.headers].filter(([name]) => !HIDDEN.includes(name)))
+  for (const name of HIDDEN) if (name in shown) headers.set(name, String(shown[name]))
   return new Request(raw.url, { method: raw.method, headers, signal: raw.signal })
 }
 
