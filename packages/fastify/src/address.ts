@@ -4,8 +4,17 @@ import type { RequestAddress } from '@stampede/node-http/adapter'
 import type { FastifyRequest } from 'fastify'
 
 /** Fastify uses the fields of a proxy for `protocol` and `host` only if `trustProxy` allows it. */
-export function addressOf({ protocol, host, originalUrl, raw }: FastifyRequest): RequestAddress {
+export function addressOf(request: FastifyRequest): RequestAddress {
+  const { protocol, host, originalUrl, raw } = request
   const url = raw.url ?? originalUrl
   const rewritten = url === originalUrl ? undefined : url
-  return { scheme: protocol, host, target: originalUrl, rewritten }
+  const trustsProxy = () => trusts(request)
+  return { scheme: protocol, host, target: originalUrl, rewritten, trustsProxy }
+}
+
+/** Whether `trustProxy` allows the peer. Fastify tells by the addresses that it finds for it. */
+function trusts(request: FastifyRequest): boolean {
+  const raw = { socket: request.raw.socket, headers: { 'x-forwarded-for': '192.0.2.1' } }
+  const probe: FastifyRequest = Object.create(request, { raw: { value: raw } })
+  return probe.ips?.length === 2
 }

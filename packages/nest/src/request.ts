@@ -53,7 +53,18 @@ export function addressOf(request: NativeRequest, version: string): RequestAddre
   // For a mount, Express moves a part of `url` to `baseUrl`, and the rest begins with a slash.
   const isSame = current === target || current === `${baseUrl}/${target.slice(baseUrl.length)}`
   const rewritten = isSame && version === '' ? undefined : current + version
-  return { scheme, host, target, rewritten }
+  return { scheme, host, target, rewritten, trustsProxy: () => trusts(request) }
+}
+
+/** Whether the options of the framework allow the peer to name its clients, as proxies do. */
+function trusts(request: NativeRequest): boolean {
+  const { socket } = request.raw ?? (request as unknown as IncomingMessage)
+  const fn = request.app?.get('trust proxy fn')
+  if (typeof fn === 'function') return fn(socket.remoteAddress, 0)
+  // Fastify tells by the addresses that it finds for a request of that peer.
+  const raw = { socket, headers: { 'x-forwarded-for': '192.0.2.1' } }
+  const probe: { ips?: readonly string[] } = Object.create(request, { raw: { value: raw } })
+  return probe.ips?.length === 2
 }
 
 /** The pattern of the matched route, with the global prefix and the version. */

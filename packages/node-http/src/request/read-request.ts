@@ -16,6 +16,8 @@ export interface RequestAddress {
   readonly target: string
   /** Path and query as rewritten by middlewares in front of the cache, if they differ. */
   readonly rewritten?: string | undefined
+  /** Whether the framework trusts the sender of the request as a proxy. Default: it does not. */
+  readonly trustsProxy?: (() => boolean) | undefined
 }
 
 /** The parts of a request that core reads. */
@@ -31,7 +33,7 @@ export function readRequest(req: IncomingMessage, address: RequestAddress): Requ
     headers,
     hasBody: hasUnframedBody(req),
     hasClientCertificate: hasClientCertificate(socket),
-    hasLogin: hasLogin(req),
+    hasLogin: hasLogin(req, address.trustsProxy),
     servername: servernameOf(socket),
   }
 }
