@@ -75,6 +75,10 @@ export const KEY_TARGETS = {
       return { body: `hello ${logins.get(req.socket)}` }
     },
   },
+  'greets the login of a connection behind a proxy': {
+    trustProxy: true,
+    handler: (req) => ({ body: `hello ${req.headers.authorization}` }),
+  },
   'greets the client certificate': {
     handler: (req) => ({ body: `hello ${subjectOf(req)}` }),
   },

@@ -9,7 +9,14 @@ export function addressOf(req: Request): RequestAddress {
   // setting has no effect.
   const scheme = headers['x-forwarded-proto'] === undefined ? schemeOf(req.socket) : req.protocol
   const host = headers['x-forwarded-host'] === undefined ? (headers.host ?? '') : hostOf(req)
-  return { scheme, host, target: req.originalUrl, rewritten: rewrittenOf(req) }
+  const trustsProxy = () => trusts(req)
+  return { scheme, host, target: req.originalUrl, rewritten: rewrittenOf(req), trustsProxy }
+}
+
+/** Whether `trust proxy` allows the fields of the client, which then is a proxy. */
+function trusts(req: Request): boolean {
+  const fn: (address: string | undefined, hop: number) => boolean = req.app.get('trust proxy fn')
+  return fn(req.socket.remoteAddress, 0)
 }
 
 const schemeOf = (socket: object): string =>
@@ -31,8 +38,6 @@ function rewrittenOf({ originalUrl, baseUrl, url }: Request): string | undefined
  */
 function hostOf(req: Request): string {
   const forwarded = req.get('x-forwarded-host')
-  const trusts: (address: string | undefined, hop: number) => boolean =
-    req.app.get('trust proxy fn')
-  if (!forwarded || !trusts(req.socket.remoteAddress, 0)) return req.headers.host ?? ''
+  if (!forwarded || !trusts(req)) return req.headers.host ?? ''
   return (forwarded.split(',')[0] ?? '').trim()
 }

@@ -10,5 +10,13 @@ export function addressOf(request: FastifyRequest): RequestAddress {
   const url = raw.url ?? originalUrl
   const rewritten = url === originalUrl ? undefined : url
   const chosenBy = constraintsOf(request)
-  return { scheme: protocol, host, target: originalUrl, rewritten, chosenBy }
+  const trustsProxy = () => trusts(request)
+  return { scheme: protocol, host, target: originalUrl, rewritten, chosenBy, trustsProxy }
+}
+
+/** Whether `trustProxy` allows the peer. Fastify tells by the addresses that it finds for it. */
+function trusts(request: FastifyRequest): boolean {
+  const raw = { socket: request.raw.socket, headers: { 'x-forwarded-for': '192.0.2.1' } }
+  const probe: FastifyRequest = Object.create(request, { raw: { value: raw } })
+  return probe.ips?.length === 2
 }

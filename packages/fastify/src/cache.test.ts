@@ -1,6 +1,7 @@
 // Fastify alone in the journey of a cached request: mounting, fields of hooks, proxies, inject. The
 // rest is in the contract (test/contracts/cache-adapters.versions.test.ts).
 
+import { Agent, get } from 'node:http'
 import { Readable } from 'node:stream'
 import { createStampede } from '@stampede/core'
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
@@ -187,6 +188,31 @@ describe('stampedeCache on Fastify', () => {
     expect((await app.inject('/a/1?x=1')).body).toBe('run 1')
     expect((await app.inject('/a/1?x=2')).body).toBe('run 1')
     expect((await app.inject('/a/2')).body).toBe('run 2')
+  })
+
+  it.each([
+    [true, 'hit'],
+    ['127.0.0.1', 'hit'],
+    ['10.0.0.1', 'connection-auth'],
+    [false, 'connection-auth'],
+  ])('with trustProxy %s takes a login as that of the client: %s', async (trustProxy, expected) => {
+    const { app, handler } = counted({ trustProxy })
+    app.register(stampedeCache({ ttlMs: 60_000 }))
+    app.get('/a', handler)
+    const url = await app.listen({ host: '127.0.0.1', port: 0 })
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    const ask = (headers: Record<string, string>) =>
+      new Promise<string>((resolve, reject) => {
+        get(`${url}/a`, { agent, headers }, (response) => {
+          response.resume().on('end', () => resolve(statusOf(response)))
+        }).on('error', reject)
+      })
+    await ask({ authorization: 'Negotiate x', 'x-real-ip': '192.0.2.1' })
+    await ask({ 'x-real-ip': '192.0.2.2' })
+    expect(await ask({ 'x-real-ip': '192.0.2.3' })).toContain(expected)
+    expect(await ask({ 'x-real-ip': '192.0.2.1' })).toContain('connection-auth')
+    agent.destroy()
+    await app.close()
   })
 
   it('has the forwarded host in the key if the app trusts the proxy', async () => {

@@ -9,7 +9,8 @@ import type { Context } from 'koa'
  */
 export function addressOf(ctx: Context): RequestAddress {
   const { protocol: scheme, host, originalUrl: target } = ctx
-  return { scheme, host, target, rewritten: rewrittenOf(ctx) }
+  const trustsProxy = () => ctx.app.proxy
+  return { scheme, host, target, rewritten: rewrittenOf(ctx), trustsProxy }
 }
 
 /**

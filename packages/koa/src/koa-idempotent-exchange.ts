@@ -32,6 +32,7 @@ export function createKoaIdempotentExchange(ctx: Context, next: Next): KoaIdempo
       scheme: ctx.protocol,
       host: ctx.host,
       target: ctx.originalUrl,
+      trustsProxy: () => ctx.app.proxy,
     }),
     native: ctx,
     lines: (name) => linesOf(ctx.req, name),

@@ -56,7 +56,8 @@ export function addressOf(request: NativeRequest, chosenBy: string | undefined):
   // For a mount, Express moves a part of `url` to `baseUrl`, and the rest begins with a slash.
   const isSame = current === target || current === `${baseUrl}/${target.slice(baseUrl.length)}`
   const rewritten = isSame ? undefined : current
-  return { scheme, host: hostOf(request), target, rewritten, chosenBy }
+  const trustsProxy = () => trusts(request)
+  return { scheme, host: hostOf(request), target, rewritten, chosenBy, trustsProxy }
 }
 
 /**
@@ -67,9 +68,19 @@ function hostOf(request: NativeRequest): string {
   const { app, headers } = request
   if (app === undefined) return request.host ?? request.hostname ?? ''
   const forwarded = headers['x-forwarded-host']
-  const trusts = app.get('trust proxy fn') as (address: string | undefined, hop: number) => boolean
-  if (!forwarded || !trusts(request.socket?.remoteAddress, 0)) return headers.host ?? ''
+  if (!forwarded || !trusts(request)) return headers.host ?? ''
   return (String(forwarded).split(',')[0] ?? '').trim()
+}
+
+/** Whether the options of the framework allow the peer to name its clients, as proxies do. */
+function trusts(request: NativeRequest): boolean {
+  const { socket } = request.raw ?? (request as unknown as IncomingMessage)
+  const fn = request.app?.get('trust proxy fn')
+  if (typeof fn === 'function') return fn(socket.remoteAddress, 0)
+  // Fastify tells by the addresses that it finds for a request of that peer.
+  const raw = { socket, headers: { 'x-forwarded-for': '192.0.2.1' } }
+  const probe: { ips?: readonly string[] } = Object.create(request, { raw: { value: raw } })
+  return probe.ips?.length === 2
 }
 
 /** The pattern of the matched route, with the global prefix and the version. */

@@ -12,7 +12,7 @@
 // | commit   | ../flight/commit.ts          | writes the entry into the store                  |
 // | respond  | respond.ts                   | builds the response: Age, Cache-Status, 304, 206 |
 
-import { freshnessAt, type StoredResponse } from '../entry/entry.ts'
+import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
 import { countRead, readWithoutLease } from '../flight/lookup-or-lease.ts'
 import type { Resolution } from '../flight/resolution.ts'
 import { resolve } from '../flight/resolve.ts'
@@ -20,6 +20,7 @@ import type { Runtime } from '../flight/runtime.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
 import { isAcceptable } from '../http/request-directives.ts'
 import { sameSelection } from '../http/vary.ts'
+import { freshCopy } from '../l1/validity.ts'
 import type { NeverStored } from '../never-stored.ts'
 import type { Exchange } from '../ports/exchange.ts'
 import { admit, type Bypass } from './admit.ts'
@@ -97,8 +98,10 @@ function lookUp<Native>(state: RequestState<Native>): void | Promise<void> {
   const { rt, config, index, exchange, plainKey, directives } = state
   const { request, native } = exchange
   const names = index.namesFor(plainKey, request.headers)
-  const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
-  state.names = names
+  let key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
+  const isFilled = names.length === 0 || freshCopy(rt, key, config, rt.clock.now()) !== undefined
+  if (!isFilled && index.isOutdated(rt, plainKey)) key = plainKey
+  state.names = key === plainKey ? index.formerNames(plainKey) : names
   state.key = key
   const fillsNothing = request.method === 'HEAD' || directives?.noStore || directives?.onlyIfCached
   if (fillsNothing) return respondStored(state)
@@ -111,12 +114,9 @@ function lookUp<Native>(state: RequestState<Native>): void | Promise<void> {
 const MOST_MISMATCHES = 3
 
 /** Adds the `Vary` fields of an entry of another variant to the key, and looks up again. */
-function lookUpVariant<Native>(
-  state: RequestState<Native>,
-  entry: StoredResponse,
-): void | Promise<void> {
-  const { index, plainKey, names } = state
-  index.learn(plainKey, names, entry)
+function lookUpVariant<Native>(state: RequestState<Native>, held: HeldEntry): void | Promise<void> {
+  const { rt, index, plainKey, names } = state
+  index.learn(rt, plainKey, state.key === plainKey ? [] : names, held)
   state.mismatches += 1
   if (state.mismatches < MOST_MISMATCHES) return lookUp(state)
   return bypass(state.rt, state.config, state.exchange, TOO_MANY_VARIANTS)
@@ -176,7 +176,7 @@ function respondHit<Native>(
   const { entry } = held
   if (entry.type !== 'response') return bypass(rt, config, exchange, NOT_A_RESPONSE)
   state.watch.isOver = true
-  if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(state, entry)
+  if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(state, held)
   config.compress?.prepare(rt.l1, state.key, entry, exchange.request.headers)
   const now = rt.clock.now()
   // The entry of a fill is new, so the directives of the request need no check.
@@ -221,7 +221,7 @@ function respondLive<Native>(
   const { entry } = live.held
   if (!sameSelection(entry.vary, exchange.request.headers)) {
     live.chunks.return()
-    return lookUpVariant(state, entry)
+    return lookUpVariant(state, live.held)
   }
   if (!live.chunks.isCut) {
     rt.counts.miss(rt.counts.route(entry.provenance.route))
@@ -242,7 +242,7 @@ async function respondStored<Native>(state: RequestState<Native>): Promise<void>
   const freshness = held === undefined ? 'expired' : freshnessAt(held, now)
   const entry = freshness === 'fresh' || freshness === 'stale' ? held?.entry : undefined
   if (found === undefined || entry?.type !== 'response') return respondMissing(state, missOf(state))
-  if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(state, entry)
+  if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(state, found.held)
   if (!isAcceptable(directives, ageAt(found.held, entry, now))) {
     return respondMissing(state, freshness === 'stale' ? 'stale' : 'request')
   }

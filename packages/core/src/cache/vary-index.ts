@@ -6,7 +6,8 @@
 
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { StoredResponse } from '../entry/entry.ts'
+import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
+import type { Runtime } from '../flight/runtime.ts'
 import { selectFields } from '../http/vary.ts'
 import type { RequestView } from '../ports/exchange.ts'
 
@@ -20,6 +21,12 @@ interface Learned {
   readonly names: readonly string[]
   /** Digest of the `Vary` names and values that select the response under the plain key. */
   readonly plain: string
+  /** The end of that response, its provenance, and the number of L1's last purge when found. */
+  readonly until: number
+  readonly provenance: StoredResponse['provenance']
+  readonly since: number
+  /** Whether that response is gone. */
+  isOutdated?: boolean
 }
 
 export class VaryIndex {
@@ -29,7 +36,7 @@ export class VaryIndex {
   namesFor(plainKey: string, headers: RequestView['headers']): readonly string[] {
     if (this.#learned.size === 0) return NONE
     const learned = this.#learned.get(indexKey(plainKey))
-    if (learned === undefined) return NONE
+    if (learned === undefined || learned.isOutdated) return NONE
     return selectionOf(learned.names, headers) === learned.plain ? NONE : learned.names
   }
 
@@ -37,16 +44,41 @@ export class VaryIndex {
    * Learns from an entry that the request does not match. `names` are the `Vary` fields in the key
    * of the lookup that found the entry.
    */
-  learn(plainKey: string, names: readonly string[], found: StoredResponse): void {
+  learn(rt: Runtime, plainKey: string, names: readonly string[], held: HeldEntry): void {
+    const { entry: found, revalidateUntil: until } = held
+    if (found.type !== 'response') return
     const url = indexKey(plainKey)
     const foundNames = found.vary.map(([name]) => name)
     const before = this.#learned.get(url)
     if (names.length > 0 && before !== undefined) {
       const all = [...new Set([...before.names, ...foundNames])].sort()
-      this.#learned.set(url, { names: all, plain: before.plain })
+      this.#learned.set(url, { ...before, names: all })
     } else {
-      this.#learned.set(url, { names: foundNames, plain: digest(found.vary) })
+      const { vary, provenance } = found
+      const since = rt.l1.sequence()
+      this.#learned.set(url, { names: foundNames, plain: digest(vary), until, provenance, since })
     }
+  }
+
+  /**
+   * Marks the URL as outdated if the response under its plain key was purged or has expired, and
+   * returns whether it was. Any selection may be the next response under that key. All processes
+   * then begin there, also those that never learned the URL. Otherwise they would fill two keys for
+   * one selection.
+   */
+  isOutdated({ l1, marks, clock }: Runtime, plainKey: string): boolean {
+    const learned = this.#learned.get(indexKey(plainKey))
+    if (learned === undefined) return false
+    const { until, provenance, since } = learned
+    const isGone = clock.now() >= until || l1.wasPurgedSince(plainKey, since)
+    learned.isOutdated = isGone || marks.judge(provenance) === 'purged'
+    return learned.isOutdated
+  }
+
+  /** The names that were learned from a response that is gone. */
+  formerNames(plainKey: string): readonly string[] {
+    const learned = this.#learned.get(indexKey(plainKey))
+    return learned?.isOutdated ? learned.names : NONE
   }
 }
 

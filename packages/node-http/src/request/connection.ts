@@ -1,5 +1,6 @@
 // Facts about the client that only its connection shows: a TLS certificate, and a login (NTLM).
 
+import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { TLSSocket } from 'node:tls'
 
@@ -26,28 +27,52 @@ export function hasClientCertificate(socket: ClientSocket): boolean {
 }
 
 /**
- * Connections that were logged in with NTLM or Negotiate, and their requests. These schemes log in
- * a whole connection.
+ * The clients that logged in with NTLM or Negotiate, by connection. These schemes log in a whole
+ * connection. Each client is a hash of 16 bits, so that made-up clients need little memory. An
+ * equal hash of two clients only makes requests bypass the cache.
  */
-const loggedIn = new WeakSet<object>()
+const logins = new WeakMap<object, Set<number>>()
 /**
  * Whether any connection was logged in. False on most servers, where requests then need no lookup
- * in `loggedIn`.
+ * in `logins`.
  */
 let isAnyLoggedIn = false
+/** Requests of a login, for `inheritLogin`: an HTTP/2 stream drops its session when it closes. */
+const loggedIn = new WeakSet<object>()
 
-/** Whether this request or an earlier one logged in the connection (RFC 4559 §6). */
-export function hasLogin(req: IncomingMessage): boolean {
+/** The client of a connection without a trusted proxy. It is the client of all requests. */
+const EVERY = -1
+
+/**
+ * Whether this request or an earlier one logged in the connection (RFC 4559 §6). A trusted proxy
+ * uses a connection for many clients. So the login there is that of the client that the proxy named
+ * with it.
+ */
+export function hasLogin(req: IncomingMessage, trustsProxy?: () => boolean): boolean {
   const { authorization } = req.headers
-  if (authorization !== undefined && /^\s*(ntlm|negotiate)(?![^\s])/i.test(authorization)) {
+  const logsIn = authorization !== undefined && LOGIN.test(authorization)
+  if (!logsIn && !isAnyLoggedIn) return false
+  const connection = connectionOf(req)
+  let clients = logins.get(connection)
+  if (clients === undefined && !logsIn) return false
+  const client = trustsProxy?.() ? namedClient(req) : EVERY
+  if (logsIn) {
     isAnyLoggedIn = true
-    loggedIn.add(connectionOf(req))
+    clients ??= new Set()
+    logins.set(connection, clients.add(client))
   }
-  if (!isAnyLoggedIn || !loggedIn.has(connectionOf(req))) return false
-  // inheritLogin() needs the request itself, because an HTTP/2 stream drops its session when it
-  // closes.
+  if (client !== EVERY && !clients?.has(client) && !clients?.has(EVERY)) return false
   loggedIn.add(req)
   return true
+}
+
+const LOGIN = /^\s*(ntlm|negotiate)(?![^\s])/i
+
+/** Hash of the fields in which a proxy names its client. */
+function namedClient({ headers }: IncomingMessage): number {
+  const named = ['x-forwarded-for', 'forwarded', 'x-real-ip'].map((name) => headers[name] ?? '')
+  if (named.every((value) => value === '')) return EVERY
+  return createHash('sha256').update(JSON.stringify(named)).digest().readUInt16BE()
 }
 
 /**
@@ -55,7 +80,7 @@ export function hasLogin(req: IncomingMessage): boolean {
  * refresh has a socket of its own, so hasLogin() would not know it.
  */
 export function inheritLogin(from: IncomingMessage, refresh: IncomingMessage): void {
-  if (loggedIn.has(from)) loggedIn.add(refresh.socket)
+  if (loggedIn.has(from)) logins.set(refresh.socket, new Set([EVERY]))
 }
 
 /**

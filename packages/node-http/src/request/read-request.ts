@@ -19,6 +19,8 @@ export interface RequestAddress {
   readonly rewritten?: string | undefined
   /** See `RequestView`. */
   readonly chosenBy?: string | undefined
+  /** Whether the framework trusts the sender of the request as a proxy. Default: it does not. */
+  readonly trustsProxy?: (() => boolean) | undefined
 }
 
 /** The parts of a request that core reads. */
@@ -36,7 +38,7 @@ export function readRequest(req: IncomingMessage, address: RequestAddress): Requ
     lostLines: lostLines(req),
     hasBody: hasUnframedBody(req),
     hasClientCertificate: hasClientCertificate(socket),
-    hasLogin: hasLogin(req),
+    hasLogin: hasLogin(req, address.trustsProxy),
     servername: servernameOf(socket),
   }
 }
