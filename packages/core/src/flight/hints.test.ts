@@ -105,11 +105,13 @@ describe('a purge', () => {
   )
 
   it.each(
-    [
-      [false, {}],
-      [false, NO_L1],
-      [true, {}],
-    ].flatMap(([isAway, l1]) => STEPS.map((steps) => [steps, isAway, l1] as const)),
+    (
+      [
+        [false, {}],
+        [false, NO_L1],
+        [true, {}],
+      ] as const
+    ).flatMap(([isAway, l1]) => STEPS.map((steps) => [steps, isAway, l1] as const)),
   )(
     'by tag that is soft leads to one new run, %d microtasks after the origin ended: store away %s, %j',
     async (steps, isAway, l1) => {
