@@ -130,6 +130,28 @@ describe('a purge', () => {
     },
   )
 
+  it.each([true, false])(
+    'may be missed in a gap, so no older value replaces the failure of a running refresh: %s',
+    async (hasGap) => {
+      const { get, origin, store } = setUp()
+      const sie = { staleIfErrorMs: 60_000 }
+      const first = get(sie)
+      await settled()
+      origin.run(0).resolve('old')
+      await first
+      await clock.advance(1_500)
+      const asked = [outcome(get(sie)), outcome(get(sie))]
+      await settled()
+      if (hasGap) store.hooks.onForget(0)
+      origin.run(1).reject(new Error('down'))
+      await settled()
+      expect(asked[0]?.now).toBe(hasGap ? 'down' : 'old')
+      for (const run of origin.runs.slice(2)) run.resolve('new')
+      await settled()
+      expect(asked[1]?.now).not.toBe(hasGap ? 'old' : 'pending')
+    },
+  )
+
   it('hides the value of a fill without the store from later requests', async () => {
     const { get, origin, stampede, store } = setUp()
     store.next('lookup', refuse)
