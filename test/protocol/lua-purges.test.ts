@@ -252,6 +252,16 @@ describe('read-purges', () => {
     }
   })
 
+  it('replies MARKS if the log has a hole', async () => {
+    const known = await begun()
+    const all: string[] = []
+    for (const event of ['mht=a', 'khd:=k', 'mht=b', 'mht=c']) all.push((await append(event)).id)
+    expect(await read(known)).toMatchObject({ status: 'LOG' })
+    await redis.xdel(log, all[1] as string)
+    expect(await read(known)).toMatchObject({ status: 'MARKS' })
+    expect(await read(all[1] as string)).toMatchObject({ status: 'LOG' })
+  })
+
   it('replies MARKS if the log no longer has all purges since', async () => {
     const known = await begun()
     const all: number[] = []

@@ -2,7 +2,7 @@
 // would, save the script, and never make another case slower for long.
 
 import type { StampedeStore } from '@stampede/core'
-import type { LookupReply } from '@stampede/core/store'
+import { type LookupReply, systemClock } from '@stampede/core/store'
 import { runs } from '@stampede/core/testing'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -54,6 +54,24 @@ describe('a store that recently had hits', () => {
       for (let i = 0; i < 20; i++) await look(store, `none ${i}`)
     }
     expect(await sent(misses)).toEqual({ hmget: 5, time: 5, scripts: 20 })
+  })
+
+  it('uses the script if half of the time budget is over before the lookup', async () => {
+    let skipped = 0
+    const clock = { ...systemClock, now: () => systemClock.now() + skipped }
+    const store = openBareStore(server.url, { clock }, 20_000)
+    open.push(store)
+    await warm(store)
+    const spending = (ms: number) => async () => {
+      // The process has to read the purge log first, which takes this part of the budget.
+      skipped += 5_001
+      const reply = look(store, HOT)
+      skipped += ms
+      expect((await reply).status).toBe('fresh')
+    }
+    expect(await sent(spending(1_000))).toMatchObject({ hmget: 1 })
+    await warm(store)
+    expect(await sent(spending(12_000))).toMatchObject({ hmget: 0 })
   })
 
   it('takes the lease of a missing entry by the script', async () => {

@@ -32,6 +32,7 @@ import { PurgeMarks } from './l1/purge-marks.ts'
 import { LeaseKeeper } from './lease/lease-keeper.ts'
 import { localIdempotency } from './memory/memory-idempotency.ts'
 import { localStore } from './memory/memory-store.ts'
+import { withTimeBudget } from './ports/time-budget.ts'
 import { type PurgeOptions, type PurgeTarget, purge } from './purge.ts'
 import { readStampedeOptions, type StampedeOptions } from './stampede-options.ts'
 import { type StampedeStats, statsOf } from './stats.ts'
@@ -157,22 +158,23 @@ export function idempotencyOf(stampede: unknown): IdempotencyRuntime {
   if (known !== undefined) return known
   const config = idempotencyConfigs.get(rt)
   if (rt.closed || config === undefined) throw closedError()
-  const { idempotency } = rt.store
-  const created = createIdempotencyRuntime(idempotency, config, rt, () =>
-    localIdempotency(idempotency),
-  )
+  const { idempotency, hasTimeBudget } = rt.store
+  const bounded = hasTimeBudget ? idempotency : withTimeBudget(idempotency, rt.clock)
+  const created = createIdempotencyRuntime(bounded, config, rt, () => localIdempotency(idempotency))
   idempotencies.set(rt, created)
   return created
 }
 
 function createRuntime(options: StampedeOptions | undefined): Runtime {
   const { idempotency, ...config } = readStampedeOptions(options)
-  const { store, clock } = config
+  const { clock } = config
+  const store = config.store.hasTimeBudget ? config.store : withTimeBudget(config.store, clock)
   const events = new Events()
-  const local = localStore(store)
+  const local = localStore(config.store)
   const l1 = new L1(config.l1, clock, local?.items)
   const rt: Runtime = {
     ...config,
+    store,
     events,
     counts: new Counts(),
     l1,

@@ -115,15 +115,16 @@ describe('an invalid argument of createQuorumLocks', () => {
 describe('a lock key', () => {
   const quorum = createQuorumLocks([store(), store(), store()])
   const locks = createLocks({ store: store() })
-  const calls = [locks, quorum].flatMap((each, i) =>
-    (
-      [
-        ['acquire', (key: string) => each.acquire(key)],
-        ['tryAcquire', (key: string) => each.tryAcquire(key)],
-        ['run', (key: string) => each.run(key, () => undefined)],
-      ] as const
-    ).map(([name, call]) => [`${['createLocks', 'createQuorumLocks'][i]}.${name}`, call] as const),
-  )
+  const callsOf = (name: string, each: Pick<typeof locks, 'acquire' | 'tryAcquire' | 'run'>) =>
+    [
+      [`${name}.acquire`, (key: string) => each.acquire(key)],
+      [`${name}.tryAcquire`, (key: string) => each.tryAcquire(key)],
+      [`${name}.run`, (key: string) => each.run(key, () => undefined)],
+    ] as const
+  const calls = [
+    ...callsOf('createLocks', locks),
+    ...callsOf('createQuorumLocks', quorum as unknown as typeof locks),
+  ]
   const HALVES = ['\ud800', '\ud801', '\udbff', '\udc00', '\udfff', '\0']
   const refused = HALVES.flatMap((half) => [half, `a${half}`, `${half}b`, `a${half}b`, `🧺${half}`])
 

@@ -271,6 +271,15 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await ask(b, '4')).toMatchObject({ status: 'leased' })
     })
 
+    it('shares no failure after a soft purge of its key', async () => {
+      const grant = await lease(a, '1')
+      await ask(b, '2')
+      await a.fail(grant, { status: 502, message: '' }, 5_000)
+      expect(await ask(b, '3')).toMatchObject({ status: 'failed' })
+      await a.purge('k', { soft: true })
+      expect(await ask(b, '4')).toMatchObject({ status: 'leased' })
+    })
+
     it('shares a failure with like requests only, and grants the lease to an unlike one', async () => {
       const failure = { status: 502, message: 'no "like":"other"', like: 'odd_1-' }
       await a.fail(await lease(a, '1'), failure, 5_000, true)

@@ -14,13 +14,7 @@ import { decodeData, type Serializer } from './value.ts'
 
 const NOT_STORED = 'the old value was purged, but the new one was not stored; set it again'
 
-/** Longest wait for the store itself, for stores without a time budget. */
-const STORE_WITHIN_MS = 1_000
-
-/**
- * Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE` if the store does not accept the value, or never
- * replies.
- */
+/** Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE` if the store does not accept the value. */
 export async function set<T>(
   rt: Runtime,
   key: string,
@@ -29,17 +23,7 @@ export async function set<T>(
   serializer?: Serializer,
 ): Promise<T> {
   checkKey(key)
-  const value = await promised
-  // The last try may begin after `waitMs`, and wait as long again for another fill.
-  const withinMs = 2 * plan.waitMs + STORE_WITHIN_MS
-  return new Promise((resolve, reject) => {
-    const timer = rt.clock.setTimer(withinMs, () => {
-      reject(storeUnavailable(rt.store.name, 'set', new Error(`no reply within ${withinMs} ms`)))
-    })
-    store(rt, key, value, plan, serializer)
-      .then(resolve, reject)
-      .finally(() => timer.cancel())
-  })
+  return store(rt, key, await promised, plan, serializer)
 }
 
 /**

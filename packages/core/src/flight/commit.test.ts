@@ -26,6 +26,21 @@ beforeEach(begin)
 afterEach(end)
 
 describe('a commit', () => {
+  it('is not sent for an entry that expired before the end of its fill', async () => {
+    const { rt, store } = setUp()
+    const { caller, origin } = scripted()
+    const all = [1, 2].map(() => outcome(resolve(rt, KEY, POLICY, caller)))
+    await settled()
+    const bornAt = clock.now()
+    await clock.advance(LIVES.freshMs)
+    transcript.take()
+    origin.run(0).resolve({ type: 'store', entry, lifetimes: LIVES, bornAt })
+    await settled()
+    expect(all.map(({ now }) => (now as { type: string }).type)).toEqual(['led', 'hit'])
+    expect(store.calls.filter((call) => call.startsWith('commit'))).toEqual([])
+    expect(transcript.take()).toEqual(['fill.passed expired'])
+  })
+
   it('gives waiters the entry even if its reply is lost', async () => {
     const { get, origin, store } = setUp()
     store.next('commit', loseReply)

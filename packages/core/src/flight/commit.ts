@@ -65,10 +65,8 @@ export async function commit(
       emitEnd(rt, flight, { type: 'fill.failed', failure, error })
       const awaited = isAwaited(rt, flight)
       const send = () => rt.store.fail(grant, failure, rt.failureBackoffMs, awaited)
-      // A failed early refresh is not recorded: the entry is still fresh.
-      const isFresh = previous && freshnessAt(previous, rt.clock.now()) === 'fresh'
-      if (!isFresh) delayRefresh(rt, key, failure.like)
-      const leaseEnded = isFresh ? releaseLease(rt, grant) : trySend(rt, grant, 'fail', send)
+      delayRefresh(rt, key, failure.like)
+      const leaseEnded = trySend(rt, grant, 'fail', send)
       const usable = stillValid(rt, key, since, previous)
       const retryAfterMs = rt.failureBackoffMs
       const failed = { type: 'failed', failure, retryAfterMs, error, previous: usable } as const

@@ -121,7 +121,7 @@ class Fill implements Lead, HoldHooks {
     this.#runner = runner
     this.#terms = terms
     this.fence = terms.fence
-    this.asOf = Math.max(rt.store.position, rt.marks.newest)
+    this.asOf = rt.store.position
     this.keepSlot = terms.keepSlot
   }
 

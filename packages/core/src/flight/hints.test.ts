@@ -105,11 +105,13 @@ describe('a purge', () => {
   )
 
   it.each(
-    [
-      [false, {}],
-      [false, NO_L1],
-      [true, {}],
-    ].flatMap(([isAway, l1]) => STEPS.map((steps) => [steps, isAway, l1] as const)),
+    (
+      [
+        [false, {}],
+        [false, NO_L1],
+        [true, {}],
+      ] as const
+    ).flatMap(([isAway, l1]) => STEPS.map((steps) => [steps, isAway, l1] as const)),
   )(
     'by tag that is soft leads to one new run, %d microtasks after the origin ended: store away %s, %j',
     async (steps, isAway, l1) => {
@@ -125,6 +127,28 @@ describe('a purge', () => {
       expect(await tagged()).toBe('new')
       expect(origin.calls).toBe(2)
       expect(early.map(({ now }) => now)).not.toContain('pending')
+    },
+  )
+
+  it.each([true, false])(
+    'may be missed in a gap, so no older value replaces the failure of a running refresh: %s',
+    async (hasGap) => {
+      const { get, origin, store } = setUp()
+      const sie = { staleIfErrorMs: 60_000 }
+      const first = get(sie)
+      await settled()
+      origin.run(0).resolve('old')
+      await first
+      await clock.advance(1_500)
+      const asked = [outcome(get(sie)), outcome(get(sie))]
+      await settled()
+      if (hasGap) store.hooks.onForget(0)
+      origin.run(1).reject(new Error('down'))
+      await settled()
+      expect(asked[0]?.now).toBe(hasGap ? 'down' : 'old')
+      for (const run of origin.runs.slice(2)) run.resolve('new')
+      await settled()
+      expect(asked[1]?.now).not.toBe(hasGap ? 'old' : 'pending')
     },
   )
 

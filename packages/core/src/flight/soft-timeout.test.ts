@@ -145,6 +145,57 @@ describe('a stale-if-error value', () => {
     expect(waiting.now).toBe('new')
   })
 
+  it.each([
+    [false, 'pending'],
+    [true, 'old'],
+  ])(
+    'is served only if the process confirmed in the last 5 s that it missed no purge: %s',
+    async (...row) => {
+      const [isConfirmed, now] = row
+      stores.a.confirmed = clock.now()
+      const waiting = get(a, { softTimeoutMs: 5_001 })
+      await clock.advance(5_000)
+      if (isConfirmed) stores.a.confirmed = clock.now()
+      await clock.advance(1)
+      expect(waiting.now).toBe(now)
+      origin.run(1).resolve('new')
+      await settled()
+      expect(waiting.now).toBe(isConfirmed ? 'old' : 'new')
+    },
+  )
+
+  it.each([
+    [3_200, 'old'],
+    [3_201, 'pending'],
+  ])(
+    'counts these 5 s from its own fill if the store is unavailable %d ms later',
+    async (ms, now) => {
+      stores.a.confirmed = clock.now() - 60_000
+      await clock.advance(ms - 1)
+      stores.a.always = refuse
+      const waiting = get(a)
+      await clock.advance(299)
+      expect(waiting.now).toBe('pending')
+      await clock.advance(1)
+      expect(waiting.now).toBe(now)
+      origin.run(1).resolve('new')
+      await settled()
+    },
+  )
+
+  it('is served although a repeated lookup finds the lease with another process', async () => {
+    get(b, { softTimeoutMs: undefined })
+    await settled()
+    const waiting = get(a)
+    await clock.advance(200)
+    // The store sends the value only to the process that gets the lease.
+    stores.a.hooks.onGap()
+    await clock.advance(300)
+    expect(waiting.now).toBe('old')
+    origin.run(1).resolve('new')
+    await settled()
+  })
+
   it('is not served after its stale-if-error window', async () => {
     await clock.advance(60_000)
     const waiting = get(a)

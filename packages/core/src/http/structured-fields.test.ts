@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { cpuMs } from '../testing/cpu-time.ts'
 import { parseDictionary, parseItem, parseList } from './structured-fields.ts'
 
 const SEED = { seed: 9651, numRuns: 2_000 }
@@ -171,10 +172,11 @@ describe('a field from any handler', () => {
   })
 
   it('is parsed in linear time', () => {
-    const started = performance.now()
-    for (const part of ['a=1,', '(', ' ', '"\\"', 'a;', '1', '%"%c3'])
-      parseDictionary([`a=${part.repeat(100_000)}`])
-    expect(performance.now() - started).toBeLessThan(1_000)
+    const tookMs = cpuMs(() => {
+      for (const part of ['a=1,', '(', ' ', '"\\"', 'a;', '1', '%"%c3'])
+        parseDictionary([`a=${part.repeat(100_000)}`])
+    })
+    expect(tookMs).toBeLessThan(1_000)
   })
 
   it('has the members with which it was written', () => {

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { Provenance } from '../entry/entry.ts'
 import type { Mark } from '../ports/store.ts'
 import { ALL, pathSubject, routeSubject, tagSubject } from '../ports/subject.ts'
+import { cpuMs } from '../testing/cpu-time.ts'
 import { PurgeMarks } from './purge-marks.ts'
 
 const PRODUCT: Provenance = {
@@ -125,10 +126,11 @@ describe('purge marks', () => {
     const marks = new PurgeMarks()
     for (let n = 0; n < 1_000; n++) marks.add(mark(routeSubject(`/products/:id/${n}/*`), n), 0)
     const made = { ...PRODUCT, asOf: 1_000, path: '/products/42/reviews/7' }
-    const began = performance.now()
-    for (let n = 0; n < 5_000; n++) expect(marks.judge(made)).toBe('valid')
+    const tookMs = cpuMs(() => {
+      for (let n = 0; n < 5_000; n++) expect(marks.judge(made)).toBe('valid')
+    })
     // Without that check, the 5 000 calls would make 5 million comparisons.
-    expect(performance.now() - began).toBeLessThan(2_000)
+    expect(tookMs).toBeLessThan(2_000)
   })
 })
 

@@ -65,6 +65,7 @@ class MemoryStore implements StampedeStore, LocalStore {
   readonly idempotency: MemoryIdempotency = new MemoryIdempotency()
   readonly operator: StoreOperator
   readonly name = 'memory'
+  readonly hasTimeBudget = true
   readonly isAvailable = true
   /** The store has one process, which cannot miss a purge. */
   readonly confirmedAt = Number.POSITIVE_INFINITY

@@ -187,6 +187,11 @@ export interface StampedeStore {
    * before the first confirmation.
    */
   readonly confirmedAt: number
+  /**
+   * Whether each operation ends within a time budget of the store. Otherwise core rejects it with
+   * `ERR_STAMPEDE_STORE_UNAVAILABLE` if there is no reply within 5 s.
+   */
+  readonly hasTimeBudget?: boolean
   /** False while operations fail at once, because the store did not reply a moment ago. */
   readonly isAvailable: boolean
   /** Called once, by `createStampede`. A store serves one object of `createStampede`. */

@@ -54,6 +54,7 @@ export class Gate {
 /** Passes calls on to a store, unless a fault is set. Records them as `operation key`. */
 export class FaultyStore implements StampedeStore {
   readonly name = 'faulty'
+  hasTimeBudget = true
   readonly isAvailable = true
   readonly locks: LockStore
   readonly idempotency: FaultyIdempotency

@@ -78,6 +78,7 @@ const NO_MEMORY =
 
 class RedisStore implements StampedeStore {
   readonly name = 'redis'
+  readonly hasTimeBudget = true
   readonly locks: LockStore
   readonly idempotency: IdempotencyStore
   readonly operator: StoreOperator
