@@ -125,8 +125,8 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   /**
    * Names by which `purge({ tag })` finds entries: `['products']`, or a function. The function is
    * called once the head of a storable response is known. If it throws, that response is not
-   * stored. An entry has at most 256 names, including those in its `Surrogate-Key`,
-   * `Cache-Tag` and `Cache-Groups` fields. Default: none.
+   * stored. A response is stored with at most 256 names, including those in its `Surrogate-Key`,
+   * `Cache-Tag` and `Cache-Groups` fields. A 304 may add names, up to 512. Default: none.
    */
   tags?: Tags<Native, NativeResponse> | undefined
   /**
