@@ -2,7 +2,7 @@
 // that layers in front have set on the context, so it does not tell who set them.
 
 import type { ServerResponse } from 'node:http'
-import { OuterFields } from '@stampede/node-http/adapter'
+import { OuterFields, watchCalls } from '@stampede/node-http/adapter'
 import type { Context } from 'hono'
 
 /** Methods of the context that make a response, and whether they set its type. */
@@ -26,18 +26,9 @@ export function watchContext(
   outer.copied = new Set(fields.keys())
   // A response that the handler creates without the context has none of the fields of layers.
   let isOfContext = false
-  const wrap = (method: string, noteCall: (args: readonly unknown[]) => void): void => {
-    const original = Reflect.get(c, method) as (...args: unknown[]) => unknown
-    const own = (...args: unknown[]): unknown => {
-      const returned = original(...args)
-      noteCall(args)
-      return returned
-    }
-    Object.assign(c, { [method]: own })
-  }
-  wrap('header', ([name]) => outer.setBy(String(name)))
+  watchCalls(c, 'header', (name) => outer.setBy(String(name)))
   for (const [method, setsType] of Object.entries(METHODS)) {
-    wrap(method, ([, init, headers]) => {
+    watchCalls(c, method, (_, init, headers) => {
       isOfContext = true
       note(Object(init).headers)
       note(headers)

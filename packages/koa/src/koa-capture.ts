@@ -7,6 +7,7 @@ import type { CapturedHead, OriginEnd, OriginObserver, Reply } from '@stampede/c
 import {
   applyFields,
   BodyCut,
+  correctStored,
   headSent,
   isSendable,
   LiveFeed,
@@ -68,6 +69,7 @@ export function captureContext(
     return { type: 'replaced', reply: decision.reply, end: { type: 'replaced', head } }
   }
   const { capture, instead } = decision
+  correctStored(ctx.res, decision.add)
   const kind = bodyIsSeen && capture ? keptKind(body) : undefined
   if (instead !== undefined && 'headers' in instead) {
     if (body.kind !== 'unknown' && isSendable(instead)) {

@@ -10,8 +10,6 @@ export type NativeResponse = ServerResponse | FastifyReply
 interface FastifyReply {
   readonly raw: ServerResponse
   getHeaders(): Record<string, number | string | string[]>
-  header(name: string, value?: unknown): unknown
-  type(value: string): unknown
   hijack(): void
 }
 

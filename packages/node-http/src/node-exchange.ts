@@ -206,8 +206,8 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
     if (observer.onEnd !== undefined) res.once('close', observer.onEnd)
     const showConditionals = hideConditionals(req, observer.conditions)
     const watched = atHead(observer, showConditionals)
-    const refusal = outer && refusalOf(outer)
-    const capture = openCapture(res, refusal ? { ...watched, refusal } : watched, this.#natives)
+    const sent = outer && { sentAs: outer, refusal: refusalOf(outer) }
+    const capture = openCapture(res, sent ? { ...watched, ...sent } : watched, this.#natives)
     this.goneIf(() => capture.isLeft())
     enterOrigin(req, (inner) => {
       const add = observer.onInner?.(inner)

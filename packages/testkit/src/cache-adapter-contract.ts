@@ -8,6 +8,7 @@ import { countingCases } from './cache-contract/counting.ts'
 import { freshnessCases } from './cache-contract/freshness.ts'
 import { journeyCases } from './cache-contract/journey.ts'
 import { keyCases } from './cache-contract/keys.ts'
+import { lateCookieCases } from './cache-contract/late-cookies.ts'
 import { fieldCases, layerCases } from './cache-contract/layers.ts'
 import { liveCases } from './cache-contract/live.ts'
 import { lostLineCases } from './cache-contract/lost-lines.ts'
@@ -33,6 +34,7 @@ export function cacheAdapterContract(adapter: CacheAdapter): void {
     describe('with cache keys and variants', () => keyCases(adapter))
     describe('with header lines that Node drops', () => lostLineCases(adapter))
     describe('middlewares in front of the cache', () => layerCases(adapter))
+    describe('Cache-Status', () => lateCookieCases(adapter))
     describe('hits after a middleware in front set fields', () => fieldCases(adapter))
     describe('purges', () => purgeCases(adapter))
     describe('with range requests', () => rangeCases(adapter))

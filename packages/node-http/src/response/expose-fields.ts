@@ -2,6 +2,7 @@
 
 import type { ServerResponse } from 'node:http'
 import { OuterFields } from './outer-fields.ts'
+import { watchCalls } from './watch-calls.ts'
 
 type Fields = Readonly<Record<string, number | string | string[] | undefined>>
 
@@ -18,12 +19,10 @@ export function exposeFields(res: ServerResponse, fields: Fields): () => void {
   }
 }
 
-/** The parts of a reply of Fastify that set fields. */
+/** The part of a reply of Fastify that has its fields. */
 export interface ReplyFields {
   readonly raw: ServerResponse
   getHeaders(): Fields
-  header(name: string, value?: unknown): unknown
-  type(value: string): unknown
 }
 
 /**
@@ -32,19 +31,10 @@ export interface ReplyFields {
  * about to run.
  */
 export function noteReplyFields(reply: ReplyFields): void {
-  const { raw, header, type } = reply
-  const outer = OuterFields.of(raw)
+  const outer = OuterFields.of(reply.raw)
   if (outer === undefined) return
-  outer.copied = new Set(Object.keys(reply.getHeaders()).filter((name) => !raw.hasHeader(name)))
-  const own: Pick<ReplyFields, 'header' | 'type'> = {
-    header(...args) {
-      outer.setBy(String(args[0]))
-      return Reflect.apply(header, reply, args)
-    },
-    type(value) {
-      outer.setBy('content-type')
-      return Reflect.apply(type, reply, [value])
-    },
-  }
-  Object.assign(reply, own)
+  const names = Object.keys(reply.getHeaders())
+  outer.copied = new Set(names.filter((name) => !reply.raw.hasHeader(name)))
+  watchCalls(reply, 'header', (name) => outer.setBy(String(name)))
+  watchCalls(reply, 'type', () => outer.setBy('content-type'))
 }

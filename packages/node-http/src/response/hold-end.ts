@@ -18,10 +18,9 @@ export interface CaptureObserver extends OriginObserver {
    * How long the handler may still take after its client left, in ms. Default: see client-gone.ts.
    */
   readonly graceMs?: number
-  /**
-   * Set if outer layers still change the response after its capture. Resolves once they have sent
-   * it, with the reason if it must not be shared.
-   */
+  /** The response to the client, if outer layers make it from the captured one. */
+  readonly sentAs?: ServerResponse | undefined
+  /** Set with `sentAs`. Resolves once it was sent, with the reason if it must not be shared. */
   readonly refusal?: Promise<'incomplete' | 'declined' | undefined> | undefined
 }
 

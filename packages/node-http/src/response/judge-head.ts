@@ -7,7 +7,6 @@ import {
   type HeaderList,
   type Natives,
   type OriginEnd,
-  type OriginObserver,
   OWN_FIELDS,
   type PartOfBody,
   type Reply,
@@ -16,6 +15,8 @@ import { clearReason } from '../request/http2.ts'
 import type { BodyCollector } from './body.ts'
 import { BodyCut } from './body-cut.ts'
 import { applyFields, hasField, missingDate, restoreFields } from './header-fields.ts'
+import type { CaptureObserver } from './hold-end.ts'
+import { correctStored } from './late-cookie.ts'
 import { type OuterFields, storedHead } from './outer-fields.ts'
 import { editWriteHead, namesPassed, readWriteHead } from './write-head.ts'
 import { framedHeaders, hasBody, isSendable } from './write-response.ts'
@@ -50,7 +51,7 @@ const UNSENDABLE = { capture: false, add: [], remove: OWN_FIELDS, instead: undef
 export function judgeHead(
   res: ServerResponse,
   args: readonly unknown[],
-  observer: OriginObserver,
+  observer: CaptureObserver,
   outer: OuterFields,
   whole: Uint8Array | undefined,
   natives: Natives | undefined,
@@ -63,6 +64,7 @@ export function judgeHead(
     return { replacement: decision.reply, of: storedHead(status, headers, outer) }
   }
   const { capture: keep, add, remove, instead } = decision.action === 'send' ? decision : UNSENDABLE
+  correctStored(observer.sentAs ?? res, add)
   const dated = keep && res.sendDate ? missingDate(headers) : NO_FIELDS
   const stored = storedHead(status, dated.length === 0 ? headers : [...headers, ...dated], outer)
   const cookie = hasField(headers, 'set-cookie')

@@ -5,6 +5,7 @@
 import type { ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList } from '@stampede/core/adapter'
 import { fieldsOf, missingDate } from './header-fields.ts'
+import { watchCalls } from './watch-calls.ts'
 
 const OUTER: unique symbol = Symbol('stampede.outer')
 
@@ -19,14 +20,9 @@ export class OuterFields {
     this.list = res.getHeaderNames().length === 0 ? [] : fieldsOf(res.getHeaders())
     if (this.list.length === 0) return
     res[OUTER] = this
-    for (const method of ['setHeader', 'appendHeader'] as const) {
-      const original: (...args: [string, string]) => unknown = res[method]
-      const own: typeof original = (...args) => {
-        this.set(args[0])
-        return Reflect.apply(original, res, args)
-      }
-      Object.assign(res, { [method]: own })
-    }
+    // HTTP/2 responses of older versions of Node have no appendHeader.
+    for (const method of ['setHeader', 'appendHeader'])
+      watchCalls(res, method, (name) => this.set(String(name)))
   }
 
   /** Returns the fields of a response that has some. */
