@@ -168,7 +168,7 @@ function createRuntime(options: StampedeOptions | undefined): Runtime {
   const { idempotency, ...config } = readStampedeOptions(options)
   const { store, clock } = config
   const events = new Events()
-  const local = localStore(store)
+  const local = localStore(store, options?.l1)
   const l1 = new L1(config.l1, clock, local?.items)
   const rt: Runtime = {
     ...config,
