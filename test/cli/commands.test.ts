@@ -334,6 +334,20 @@ describe('idempotency', () => {
 })
 
 describe('top', () => {
+  it('shows 99 % saved for 100 calls that waited for one run', async () => {
+    const observer = observe(stampede)
+    const slow = createGate()
+    const calls = Array.from({ length: 100 }, () =>
+      stampede.getOrSet('slow', () => slow.opened.then(() => 1), { ttlMs: 60_000 }),
+    )
+    slow.open()
+    await Promise.all(calls)
+    await store.operator.report(observer.id, observer.reportText(), 20_000)
+    observer.close()
+    const { out } = await run('top')
+    expect(out).toMatch(/hit ratio 0\.0 % .* saved from the origin 99\.0 %/)
+  })
+
   it('shows the processes that report, their sum, keys under work and hot keys', async () => {
     const observers = [observe(stampede), observe(stampede)]
     await fill('rates')
@@ -352,7 +366,9 @@ describe('top', () => {
     slow.open()
     await filling
     expect(code).toBe(0)
-    expect(out).toMatch(/^2 processes .*hit ratio 90\.0 %.*origin time saved/m)
+    expect(out).toMatch(
+      /^2 processes .*hit ratio 90\.0 %.*saved from the origin 90\.0 %.*origin time saved/m,
+    )
     expect(out).toMatch(new RegExp(`^\\S+:${process.pid} .* 10 +90\\.0 % .* up$`, 'm'))
     expect(out).toMatch(/^filling .* 0 .* slow$/m)
     expect(out).toMatch(/^ *18 +rates$/m)

@@ -2,6 +2,7 @@
 
 export { type EntryFacts, entryFacts, type PurgeView } from './observe/entry-facts.ts'
 export { type Observer, type ObserverOptions, observe } from './observe/observer.ts'
+export { ratiosOf, runsOn, type Usage } from './observe/ratios.ts'
 export {
   type LastFill,
   type ProcessReport,

@@ -65,7 +65,7 @@ describe('an entry of a Stampede on a memory store', () => {
   })
 
   it('is kept within l1.maxEntries, the most recently used ones, without losing a fill', async () => {
-    const { clock, get, stampede, transcript } = setUp({ l1: { maxEntries: 3 } })
+    const { get, stampede, transcript } = setUp({ l1: { maxEntries: 3 } })
     for (const key of ['a', 'b', 'c']) await get(key, key)
     await get('a', 'other')
     transcript.take()
@@ -74,7 +74,7 @@ describe('an entry of a Stampede on a memory store', () => {
       release = resolve
     })
     const fills = ['x', 'y', 'z', 'u', 'v'].map((key) => get(key, slow))
-    await settled(clock)
+    await settled()
     release('late')
     expect(await Promise.all(fills)).toEqual(Array(5).fill('late'))
     expect(transcript.take().filter((event) => event === 'fill.committed')).toHaveLength(5)
@@ -86,10 +86,10 @@ describe('an entry of a Stampede on a memory store', () => {
   })
 
   it('is not kept if it is larger than l1.maxEntryBytes, and does not evict others', async () => {
-    const { clock, get, transcript } = setUp({ l1: { maxEntryBytes: 5_000 } })
+    const { get, transcript } = setUp({ l1: { maxEntryBytes: 5_000 } })
     await get('small', 'a')
     await get('large', 'a'.repeat(10_000))
-    await settled(clock)
+    await settled()
     transcript.take()
     expect(await get('small', 'other')).toBe('a')
     expect(transcript.take()).toEqual(['hit l1'])
