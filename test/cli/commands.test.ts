@@ -248,6 +248,15 @@ describe('why', () => {
 })
 
 describe('purge', () => {
+  it('has a note for a path that looks like a pattern', async () => {
+    const { code, out } = await run('purge', '--path', '/products/*')
+    expect(code).toBe(0)
+    expect(out).toContain("use { route: '/products/:id' }")
+    const { note } = JSON.parse((await run('purge', '--path', '/a/:id', '--json')).out)
+    expect(note).toContain("{ route: '/a/:id' }")
+    expect((await run('purge', '--path', '/products/42')).out).not.toContain('Note')
+  })
+
   it('refuses a wrong pattern, with exit code 2', async () => {
     const { code, err } = await run('purge', '--route', 'no slash')
     expect([code, err]).toEqual([2, expect.stringContaining('begin it with /')])

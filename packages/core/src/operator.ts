@@ -1,5 +1,6 @@
 // Exports of @stampede/core/operator: what tools for operators need, such as a dashboard.
 
+export { patternNote } from './http/route-pattern.ts'
 export { type EntryFacts, entryFacts, type PurgeView } from './observe/entry-facts.ts'
 export { type Observer, type ObserverOptions, observe } from './observe/observer.ts'
 export { ratiosOf, runsOn, type Usage } from './observe/ratios.ts'
