@@ -2,22 +2,21 @@
 
 import type { RouteStats } from '../entry/route-counts.ts'
 
-/** Requests and calls that used the cache, so without bypasses. `hits` includes stale entries. */
-export interface Usage {
-  readonly hits: number
-  readonly misses: number
-  /** Runs of the origin, also in the background. */
-  readonly runs: number
-}
+/**
+ * Requests and calls that used the cache, so without bypasses, and runs of the origin. `hits`
+ * includes stale entries, and `runs` those in the background.
+ */
+export type Usage = Readonly<Record<'hits' | 'misses' | 'runs', number>>
 
 /**
  * Both are undefined without a request. A request that gets the response of another request's run
  * is a miss, but it is saved: `saved` is 1 − runs / requests.
  */
-export function ratiosOf({ hits, misses, runs }: Usage): {
-  readonly hitRatio: number | undefined
-  readonly saved: number | undefined
-} {
+export function ratiosOf({
+  hits,
+  misses,
+  runs,
+}: Usage): Readonly<Record<'hitRatio' | 'saved', number | undefined>> {
   const requests = hits + misses
   if (requests === 0) return { hitRatio: undefined, saved: undefined }
   return { hitRatio: hits / requests, saved: Math.max(0, 1 - runs / requests) }
