@@ -23,5 +23,4 @@ export {
   type RequestKeys,
   requestKey,
 } from './observe/request-key.ts'
-export { groupOf } from './ports/key.ts'
 export { shownKey, variantParts } from './ports/shown-key.ts'
