@@ -24,8 +24,9 @@ const DOORS: Readonly<Record<string, string>> = {
     ReadyReply Reply RequestBody RequestView responseError toHeaders warnOnce`,
   '@stampede/core/operator': `
     AskedRequest entryFacts EntryFacts isReported LastFill namedKeys observe Observer ObserverOptions
-    ProcessReport PurgeView readReport ReportAdditions ReportedEvent ReportedFlight ReportedId
-    ReportedKey reportedKey ReportedLock ReportedStats ReportedStore requestKey RequestKeys shownKey`,
+    patternNote ProcessReport PurgeView ratiosOf readReport ReportAdditions ReportedEvent ReportedFlight ReportedId
+    ReportedKey reportedKey ReportedLock ReportedStats ReportedStore requestKey RequestKeys runsOn
+    shownKey Usage variantParts`,
   '@stampede/core/store': `
     BeginReply BeginRequest choice Clock CommitReply checkListener CONFIRMED_FOR_MS contextOf driftMs durationMs Emitted EventHub Failure flag
     Fingerprints Finish FinishReply Grant groupOf Hold IdempotencyHooks IdempotencyStore
@@ -43,7 +44,7 @@ const DOORS: Readonly<Record<string, string>> = {
     framedHeaders guardNotModified hasBody hasLeft hasRepeats HeadSent headSent
     hideConditionals IdempotentVisit isInsideOrigin isSendable isTakenOn isWrapped linesOf
     Layer LiveFeed liveHeaders liveStream missingDate MountOrder NodeFramework NodeVisit ParsedRequest readRequest
-    readRequestBody redispatch RequestExchange RequestVisit rememberPeer rememberRawBody replyOf RequestAddress
+    readRequestBody Reads redispatch RequestExchange RequestVisit rememberPeer rememberRawBody replyOf RequestAddress
     restoreFields Revalidation setsCookie shield storedHead takeRevalidation Tee TeeEnd
     teeStream unsendable watchAttempt watchHead watchLeft watchReads
     writeReady writeReply readForm readWebBody serverOf visitWeb WebRequest WebVisit`,

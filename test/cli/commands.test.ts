@@ -248,6 +248,15 @@ describe('why', () => {
 })
 
 describe('purge', () => {
+  it('has a note for a path that looks like a pattern', async () => {
+    const { code, out } = await run('purge', '--path', '/products/*')
+    expect(code).toBe(0)
+    expect(out).toContain("use { route: '/products/:id' }")
+    const { note } = JSON.parse((await run('purge', '--path', '/a/:id', '--json')).out)
+    expect(note).toContain("{ route: '/a/:id' }")
+    expect((await run('purge', '--path', '/products/42')).out).not.toContain('Note')
+  })
+
   it('refuses a wrong pattern, with exit code 2', async () => {
     const { code, err } = await run('purge', '--route', 'no slash')
     expect([code, err]).toEqual([2, expect.stringContaining('begin it with /')])
@@ -334,6 +343,20 @@ describe('idempotency', () => {
 })
 
 describe('top', () => {
+  it('shows 99 % saved for 100 calls that waited for one run', async () => {
+    const observer = observe(stampede)
+    const slow = createGate()
+    const calls = Array.from({ length: 100 }, () =>
+      stampede.getOrSet('slow', () => slow.opened.then(() => 1), { ttlMs: 60_000 }),
+    )
+    slow.open()
+    await Promise.all(calls)
+    await store.operator.report(observer.id, observer.reportText(), 20_000)
+    observer.close()
+    const { out } = await run('top')
+    expect(out).toMatch(/hit ratio 0\.0 % .* saved from the origin 99\.0 %/)
+  })
+
   it('shows the processes that report, their sum, keys under work and hot keys', async () => {
     const observers = [observe(stampede), observe(stampede)]
     await fill('rates')
@@ -352,7 +375,9 @@ describe('top', () => {
     slow.open()
     await filling
     expect(code).toBe(0)
-    expect(out).toMatch(/^2 processes .*hit ratio 90\.0 %.*origin time saved/m)
+    expect(out).toMatch(
+      /^2 processes .*hit ratio 90\.0 %.*saved from the origin 90\.0 %.*origin time saved/m,
+    )
     expect(out).toMatch(new RegExp(`^\\S+:${process.pid} .* 10 +90\\.0 % .* up$`, 'm'))
     expect(out).toMatch(/^filling .* 0 .* slow$/m)
     expect(out).toMatch(/^ *18 +rates$/m)

@@ -16,6 +16,15 @@ const known = new Set([
   ...histograms.flatMap(({ name }) => ['_bucket', '_sum', '_count'].map((end) => name + end)),
 ])
 
+it('the dashboard of Grafana has the share of requests saved from the origin', () => {
+  const { targets = [] } = dashboard.panels.find(({ title }) => /Saved/.test(title)) ?? {}
+  const [expr = ''] = targets.map((target) => target.expr.replace(/\{[^}]*\}/g, ''))
+  expect(expr).toBe(
+    'clamp_min(1 - sum(rate(stampede_route_origin_runs_total[$__rate_interval])) / ' +
+      'sum(rate(stampede_requests_total[$__rate_interval])), 0)',
+  )
+})
+
 describe('docs/guide/metrics.md', () => {
   const page = read('docs/guide/metrics.md')
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { bytes, count, duration, pairs, printable, share, table } from './format.ts'
+import { bytes, count, duration, pairs, percent, printable, table } from './format.ts'
 
 it.each([
   [0, '0 ms'],
@@ -27,7 +27,7 @@ it('sizes and numbers have units and separators', () => {
     '2,000 processes',
     '2 locks',
   ])
-  expect([share(1, 3), share(0, 0)]).toEqual(['33.3 %', '-'])
+  expect([percent(1 / 3), percent(undefined)]).toEqual(['33.3 %', '-'])
 })
 
 it('a table aligns numbers to the right, and text to the left', () => {

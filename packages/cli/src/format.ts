@@ -39,8 +39,8 @@ export function number(value: number): string {
 }
 
 /** A fraction as a percentage. `-` if nothing was counted. */
-export function share(part: number, whole: number): string {
-  return whole === 0 ? '-' : `${((100 * part) / whole).toFixed(1)} %`
+export function percent(share: number | undefined): string {
+  return share === undefined ? '-' : `${(100 * share).toFixed(1)} %`
 }
 
 /** Rows in columns. Columns whose values are all numbers are aligned to the right. */

@@ -6,6 +6,7 @@ import {
   type ProcessReport,
   type ReportedEvent,
   readReport,
+  runsOn,
 } from '@stampede/core/operator'
 
 export interface Counted {
@@ -14,6 +15,8 @@ export interface Counted {
   readonly misses: number
   readonly stale: number
   readonly waits: number
+  /** Runs of the origin, stored or not. */
+  readonly runs: number
   readonly fills: number
   readonly fenced: number
   readonly savedMs: number
@@ -46,6 +49,7 @@ export function totalOf(processes: readonly ProcessView[]): Counted {
     misses: sum('misses'),
     stale: sum('stale'),
     waits: sum('waits'),
+    runs: sum('runs'),
     fills: sum('fills'),
     fenced: sum('fenced'),
     savedMs: sum('savedMs'),
@@ -72,7 +76,7 @@ const sumOf = (counts: Readonly<Record<string, number>>): number =>
 
 function viewOf(report: ProcessReport): ProcessView {
   const { id, host, pid, uptimeMs, flights, hotKeys, recent } = report
-  const { hits, misses, bypasses, stale, waits, fills, origin, l1, store } = report.stats
+  const { hits, misses, bypasses, stale, waits, fills, origin, l1, store, routes } = report.stats
   // `hits` has no stale entries in place of a late or failed run.
   const served = hits.l1 + hits.l2 + sumOf(stale) - (stale.revalidate ?? 0)
   return {
@@ -84,6 +88,7 @@ function viewOf(report: ProcessReport): ProcessView {
     misses,
     stale: sumOf(stale),
     waits: waits.started ?? 0,
+    runs: runsOn(routes),
     fills: fills.started ?? 0,
     fenced: fills.fenced ?? 0,
     savedMs: origin.savedMs ?? 0,

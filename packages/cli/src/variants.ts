@@ -1,13 +1,8 @@
 // The variants of a URL, and the responses of its path under the option `key`.
 
 import { createHash } from 'node:crypto'
-import {
-  type AskedRequest,
-  groupOf,
-  requestKey,
-  shownKey,
-  variantParts,
-} from '@stampede/core/operator'
+import { type AskedRequest, requestKey, shownKey, variantParts } from '@stampede/core/operator'
+import { groupOf } from '@stampede/core/store'
 import type { Fleet } from './fleet.ts'
 import { count } from './format.ts'
 import { type RecordView, readRecord } from './records.ts'

@@ -1,7 +1,9 @@
 // Exports of @stampede/core/operator: what tools for operators need, such as a dashboard.
 
+export { patternNote } from './http/route-pattern.ts'
 export { type EntryFacts, entryFacts, type PurgeView } from './observe/entry-facts.ts'
 export { type Observer, type ObserverOptions, observe } from './observe/observer.ts'
+export { ratiosOf, runsOn, type Usage } from './observe/ratios.ts'
 export {
   type LastFill,
   type ProcessReport,
@@ -21,5 +23,4 @@ export {
   type RequestKeys,
   requestKey,
 } from './observe/request-key.ts'
-export { groupOf } from './ports/key.ts'
 export { shownKey, variantParts } from './ports/shown-key.ts'

@@ -420,3 +420,43 @@ describe('a fill in flight', () => {
     expect(await Promise.all([first, joined, own])).toEqual(['old', 'old', 'new'])
   })
 })
+
+describe('a purge by a path that looks like a pattern', () => {
+  const warningsOf = async (target: Parameters<Stampede['purge']>[0]) => {
+    const texts: string[] = []
+    const listen = (warning: Error & { code?: string }) => {
+      if (warning.code === 'STAMPEDE_PURGE') texts.push(warning.message)
+    }
+    process.on('warning', listen)
+    const stampede = createStampede()
+    await stampede.purge(target)
+    await stampede.purge(target)
+    await new Promise((resolve) => setImmediate(resolve))
+    process.off('warning', listen)
+    await stampede.close()
+    return texts
+  }
+
+  it.each([
+    ['/products/*', "{ route: '/products/:id' }"],
+    ['/products/:id', "{ route: '/products/:id' }"],
+    ['/shops/:shop/products/*', "{ route: '/shops/:shop/products/:id' }"],
+    ['/files/*rest', "{ route: '/files/:id' }"],
+    ['/a*b', "{ route: '/products/:id' }"],
+  ])('emits one warning for %s, with the route to use', async (path, route) => {
+    const text = `purge({ path }): ${path} is one path, not a pattern; to purge all paths of a pattern, use ${route}`
+    expect(await warningsOf({ path })).toEqual([text])
+  })
+
+  it.each([
+    { path: '/products/42' },
+    { path: '/books/urn:isbn:42' },
+    { path: '/items/5:cancel', host: 'shop.test:8080' },
+    { route: '/products/:id' },
+    { route: '/files/*rest' },
+    { tag: 'a*' },
+    { key: '/a/*' },
+  ])('emits none for %o', async (target) => {
+    expect(await warningsOf(target)).toEqual([])
+  })
+})

@@ -5,10 +5,11 @@ import { customKey } from './cache/key.ts'
 import { optionError } from './errors.ts'
 import { purgeKey } from './flight/hints.ts'
 import type { Runtime } from './flight/runtime.ts'
-import { canonicalPath, patternProblem } from './http/route-pattern.ts'
+import { canonicalPath, patternNote, patternProblem } from './http/route-pattern.ts'
 import { checkNames, flag, readOptions } from './options.ts'
 import { dataKey } from './ports/key.ts'
 import { ALL, pathSubject, routeSubject, tagSubject } from './ports/subject.ts'
+import { warnOnce } from './warnings.ts'
 
 /**
  * Exactly one target: a `key`, `path` (with an optional `host`), `route`, `tag`, or `all: true`.
@@ -84,7 +85,11 @@ function subjectOf(
 
 function readPath(value: unknown): string {
   const path = text('path', value)
-  if (path.startsWith('/') && !/[?#]/.test(path)) return canonicalPath(path)
+  if (path.startsWith('/') && !/[?#]/.test(path)) {
+    const note = patternNote(path)
+    if (note !== undefined) warnOnce('STAMPEDE_PURGE', `purge({ path }): ${note}`)
+    return canonicalPath(path)
+  }
   throw optionError(
     `${WHERE}.path`,
     path,

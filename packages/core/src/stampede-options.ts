@@ -23,8 +23,8 @@ export interface StampedeOptions {
   store?: StampedeStore | undefined
   /**
    * Bounds of the memory for entries in this process (L1). Default 64 MiB, 10 000 entries, and 1
-   * MiB per entry. With `memoryStore()`, the store itself is this memory and has its own
-   * `maxBytes`.
+   * MiB per entry. With `memoryStore()`, the store itself is this memory. Then `maxEntries` and
+   * `maxEntryBytes` have no default.
    */
   l1?:
     | {

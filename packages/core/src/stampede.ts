@@ -170,7 +170,7 @@ function createRuntime(options: StampedeOptions | undefined): Runtime {
   const { clock } = config
   const store = config.store.hasTimeBudget ? config.store : withTimeBudget(config.store, clock)
   const events = new Events()
-  const local = localStore(config.store)
+  const local = localStore(config.store, options?.l1)
   const l1 = new L1(config.l1, clock, local?.items)
   const rt: Runtime = {
     ...config,

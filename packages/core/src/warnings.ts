@@ -16,6 +16,7 @@ export const WARNING_CODES = {
   STAMPEDE_MANY: 'more than 10 Stampedes are open in one process',
   STAMPEDE_REFRESH: 'a background refresh failed; once more after 10 failures in a row',
   STAMPEDE_TAGS: 'an option `tags` or `invalidateOn.tags` threw, or returned no tags',
+  STAMPEDE_PURGE: 'a purge by `path` has a path with `*` or `/:`, which is no pattern there',
   STAMPEDE_AUDIT: 'with `audit: true`: a handler read a part of the request that is not in the key',
   STAMPEDE_FRONT: 'a listener behind `stampedeFront` threw',
   STAMPEDE_DASHBOARD:
@@ -28,12 +29,13 @@ export const WARNING_CODES = {
 /** A code of `WARNING_CODES`. */
 export type StampedeWarningCode = keyof typeof WARNING_CODES
 
-/** Texts that this process has emitted. Their number is small, because no text has a key. */
+/** Texts that this process has emitted. Hardly any text has a path, but an app may purge many. */
 const emitted = new Set<string>()
+const MOST_TEXTS = 100
 
 /** Emits a `StampedeWarning`, once per process for each text. */
 export function warnOnce(code: StampedeWarningCode, text: string): void {
-  if (emitted.has(text)) return
+  if (emitted.has(text) || emitted.size >= MOST_TEXTS) return
   emitted.add(text)
   warn(code, text)
 }

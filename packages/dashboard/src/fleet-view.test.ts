@@ -52,6 +52,33 @@ describe('the list of keys with a flight', () => {
   })
 })
 
+describe('the ratios', () => {
+  it('say that 99 of 100 requests were saved if they waited for one run', () => {
+    const stats = { misses: 100, routes: { '/a': { misses: 100, runs: 1 } } }
+    const history = { endAt: NOW, series: { miss: [100], origin: [1] } }
+    const expected = { hitRatio: 0, saved: 0.99 }
+    expect(view(heard('a', { stats, history })).ratios).toEqual({
+      sinceStart: expected,
+      lastMinute: expected,
+    })
+  })
+
+  it('are those of all processes, and count the last minute only for the last minute', () => {
+    const stats = (l1: number, misses: number, runs: number) => ({
+      ...{ hits: { l1, l2: 0 }, misses },
+      routes: { '/a': { runs } },
+    })
+    const old = Array.from({ length: 12 }, () => 0)
+    const history = { endAt: NOW, series: { miss: [50, ...old], origin: [50, ...old] } }
+    const { ratios } = view(
+      heard('a', { stats: stats(60, 20, 20), history }),
+      heard('b', { stats: stats(0, 20, 0), history }),
+    )
+    expect(ratios.sinceStart).toEqual({ hitRatio: 0.6, saved: 0.8 })
+    expect(ratios.lastMinute).toEqual({ hitRatio: undefined, saved: undefined })
+  })
+})
+
 describe('the history', () => {
   const of = (id: string, endAt: number, fresh: number[], silentMs = 0, at?: number): Heard =>
     heard(id, { history: { endAt, series: { fresh } }, ...(at && { at }) }, silentMs)

@@ -1,6 +1,13 @@
 // The fleet as the page shows it, and how it is made from the reports of the processes.
 
-import type { ProcessReport, ReportedEvent, ReportedKey } from '@stampede/core/operator'
+import {
+  type ProcessReport,
+  type ReportedEvent,
+  type ReportedKey,
+  ratiosOf,
+  runsOn,
+  type Usage,
+} from '@stampede/core/operator'
 import { reportEveryMs } from '@stampede/core/store'
 import { BUCKET_MS, BUCKETS, type HistoryView, SERIES, type Series } from './history.ts'
 import { routesOf, sum, type Totals, totalsOf } from './totals.ts'
@@ -67,6 +74,7 @@ export interface FleetView {
   readonly processes: readonly ProcessView[]
   readonly gone: readonly GoneView[]
   readonly totals: Totals | undefined
+  readonly ratios: { readonly lastMinute: Ratios; readonly sinceStart: Ratios }
   readonly work: readonly WorkView[]
   readonly hotKeys: readonly ReportedKey[]
   readonly routes: ReturnType<typeof routesOf>
@@ -99,6 +107,7 @@ export function fleetView(
 ): FleetView {
   const reports = heard.map(({ report }) => report)
   const stats = reports.map((report) => report.stats)
+  const history = historyOf(heard)
   const processes = heard.map((each) => processView(each, self, heard.length))
   return {
     self,
@@ -107,12 +116,38 @@ export function fleetView(
     ...rest,
     processes: processes.sort(byName).slice(0, 200),
     totals: totalsOf(stats),
+    ratios: ratiosOver(stats, history),
     work: workOf(heard),
     hotKeys: hotKeysOf(reports),
     routes: routesOf(stats, 40),
     events: eventsOf(reports),
-    history: historyOf(heard),
+    history,
     locks: locksOf(reports),
+  }
+}
+
+type Ratios = ReturnType<typeof ratiosOf>
+
+const MINUTE_MS = 60_000
+
+function ratiosOver(
+  stats: ReadonlyArray<ProcessReport['stats']>,
+  { series, bucketMs }: FleetView['history'],
+): FleetView['ratios'] {
+  const last = (name: Series): number => sum(series[name].slice(-MINUTE_MS / bucketMs))
+  const all = stats.map(({ hits, misses, stale, routes }) => {
+    // `hits` has no stale entries in place of a late or failed run.
+    const served = hits.l1 + hits.l2 + sum(stale) - (stale.revalidate ?? 0)
+    return { hits: served, misses, runs: runsOn(routes) }
+  })
+  const total = (name: keyof Usage): number => all.reduce((count, each) => count + each[name], 0)
+  return {
+    lastMinute: ratiosOf({
+      hits: last('fresh') + last('stale'),
+      misses: last('miss'),
+      runs: last('origin'),
+    }),
+    sinceStart: ratiosOf({ hits: total('hits'), misses: total('misses'), runs: total('runs') }),
   }
 }
 

@@ -2,6 +2,7 @@
 // of 5 s of the wall clock, so that those of several processes can be added.
 
 import type { StampedeStats } from '@stampede/core'
+import { runsOn } from '@stampede/core/operator'
 
 export const BUCKET_MS = 5_000
 export const BUCKETS = 120
@@ -51,13 +52,13 @@ export class History {
 }
 
 function countsOf(stats: StampedeStats): Counts {
-  const { hits, stale, misses, bypasses, fills, collapsed, origin } = stats
+  const { hits, stale, misses, bypasses, routes, collapsed, origin } = stats
   return {
     fresh: hits.l1 + hits.l2 - stale.revalidate,
     stale: sum(stale),
     miss: misses,
     bypass: sum(bypasses),
-    origin: fills.started,
+    origin: runsOn(routes),
     collapsed,
     saved: Math.round(origin.savedMs),
   }

@@ -26,7 +26,7 @@ export function routesOf(
 const requestsIn = (each: Readonly<Record<string, number>>): number =>
   ['hits', 'stale', 'misses', 'bypasses'].reduce((sum, name) => sum + (each[name] ?? 0), 0)
 
-export const sum = (counts: Readonly<Record<string, number>>): number =>
+export const sum = (counts: Readonly<Record<string, number>> | readonly number[]): number =>
   Object.values(counts).reduce((total, each) => total + each, 0)
 
 /** Adds the numbers of two trees. A branch that only one of them has is taken as it is. */

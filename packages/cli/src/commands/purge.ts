@@ -1,6 +1,7 @@
 // `stampede purge`: purges a key, path, route or tag, or everything, in the whole fleet.
 
 import type { PurgeTarget } from '@stampede/core'
+import { patternNote } from '@stampede/core/operator'
 import { type Command, flag, type Invocation, text } from '../command.ts'
 import { EXIT, type ExitCode, UsageError } from '../errors.ts'
 import { openFleet, shownUrl, wholePrefix } from '../fleet.ts'
@@ -42,8 +43,10 @@ async function run(invocation: Invocation): Promise<ExitCode> {
   try {
     await fleet.stampede.purge(target, { soft })
     const done = soft ? 'is stale' : 'is purged'
-    terminal.print({ purged: true, target, soft }, () => [
+    const note = target.path === undefined ? undefined : patternNote(target.path)
+    terminal.print({ purged: true, target, soft, note }, () => [
       printable(`${shownTarget(target)} ${done}.`),
+      ...(note === undefined ? [] : [printable(`Note: ${note}.`)]),
     ])
     return EXIT.ok
   } finally {

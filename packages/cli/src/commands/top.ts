@@ -1,10 +1,11 @@
 // `stampede top`: the fleet live, from the reports of its processes.
 
 import type { StampedeStore } from '@stampede/core'
+import { ratiosOf } from '@stampede/core/operator'
 import { type Command, flag, type Invocation } from '../command.ts'
 import { EXIT, type ExitCode } from '../errors.ts'
 import { openFleet } from '../fleet.ts'
-import { bytes, count, duration, number, share, table } from '../format.ts'
+import { bytes, count, duration, number, percent, table } from '../format.ts'
 import { type Counted, type ProcessView, readProcesses, totalOf } from '../reports.ts'
 import type { Terminal } from '../terminal.ts'
 
@@ -82,7 +83,7 @@ function pressedQuit({ stdin }: Terminal): Promise<void> {
 
 interface Rate {
   readonly requestsPerS: number
-  readonly fillsPerS: number
+  readonly runsPerS: number
 }
 
 type Sample = { readonly at: number; readonly total: Counted }
@@ -90,9 +91,9 @@ type Sample = { readonly at: number; readonly total: Counted }
 function rateOf(before: Sample, after: Sample): Rate {
   const seconds = Math.max(0.001, (after.at - before.at) / 1_000)
   // A process that restarts begins at zero.
-  const perS = (name: 'requests' | 'fills') =>
+  const perS = (name: 'requests' | 'runs') =>
     Math.max(0, after.total[name] - before.total[name]) / seconds
-  return { requestsPerS: perS('requests'), fillsPerS: perS('fills') }
+  return { requestsPerS: perS('requests'), runsPerS: perS('runs') }
 }
 
 function screen(
@@ -102,11 +103,13 @@ function screen(
 ): string[] {
   if (processes.length === 0) return [NOTHING]
   const total = totalOf(processes)
+  const ratios = ratiosOf(total)
   const facts = [
     count(processes.length, 'process'),
     rate && `${number(rate.requestsPerS)} requests/s`,
-    rate && `${number(rate.fillsPerS)} origin runs/s`,
-    `hit ratio ${share(total.hits, total.requests)}`,
+    rate && `${number(rate.runsPerS)} origin runs/s`,
+    `hit ratio ${percent(ratios.hitRatio)}`,
+    `saved from the origin ${percent(ratios.saved)}`,
     `origin time saved ${duration(total.savedMs)}`,
   ].filter((fact) => fact !== undefined)
   const head = (title: string) => terminal.style('bold', title)
@@ -148,11 +151,11 @@ function processTable(processes: readonly ProcessView[]): string[] {
       each.name,
       duration(each.uptimeMs),
       number(each.requests),
-      share(each.hits, each.requests),
+      percent(ratiosOf(each).hitRatio),
       number(each.misses),
       number(each.stale),
       number(each.waits),
-      number(each.fills),
+      number(each.runs),
       duration(each.savedMs),
       bytes(each.l1Bytes),
       each.isStoreAvailable ? 'up' : 'unavailable',

@@ -1,6 +1,7 @@
 // The state of one cached request, and the ways in which it reaches the handler.
 
 import type { HeldEntry } from '../entry/entry.ts'
+import type { RouteCounts } from '../entry/route-counts.ts'
 import type { Caller, FillResult, Lead } from '../flight/resolution.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
@@ -147,16 +148,25 @@ export function forwardMiss<Native>(
   watch?: RunWatch,
   reason: ForwardReason = missOf(state),
 ): void | Promise<void> {
-  countMiss(state)
-  return forward(state.exchange, state.config, reason, detail, watch)
+  const { rt, exchange, config } = state
+  const route = countMiss(state)
+  const startedAt = rt.clock.now()
+  const onEnd = (): void => {
+    route.originMs += rt.clock.now() - startedAt
+    watch?.onEnd?.()
+  }
+  route.runs += 1
+  return forward(exchange, config, reason, detail, { ...watch, onEnd })
 }
 
 /**
- * Counts a miss. The request has not reached the handler, so its route is known only if the
- * middleware is mounted on a route.
+ * Counts a miss, and returns the counters of its route. The request has not reached the handler, so
+ * its route is known only if the middleware is mounted on a route.
  */
-export function countMiss<Native>({ rt, exchange }: RequestState<Native>): void {
-  rt.counts.miss(rt.counts.route(exchange.routeOf?.(exchange.native)))
+export function countMiss<Native>({ rt, exchange }: RequestState<Native>): RouteCounts {
+  const route = rt.counts.route(exchange.routeOf?.(exchange.native))
+  rt.counts.miss(route)
+  return route
 }
 
 /** Sends the request to the handler, with the reason in Cache-Status. */

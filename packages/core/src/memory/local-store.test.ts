@@ -39,19 +39,65 @@ describe('an entry of a Stampede on a memory store', () => {
     expect(stampede.stats().l1).toMatchObject((store as unknown as { size: object }).size)
   })
 
-  it('is limited by the bounds of the store, not by those of L1', async () => {
-    const l1 = { maxEntries: 1, maxEntryBytes: 1 }
-    const { get, transcript } = setUp({ l1, store: memoryStore({ maxBytes: 100_000 }) })
-    await get('a', 'a'.repeat(30_000))
-    await get('b', 'b')
-    transcript.take()
+  const MIB = 1024 * 1024
+  it.each([
+    ['neither limit', undefined, undefined, 64 * MIB],
+    ['l1.maxBytes', { maxBytes: 100_000 }, undefined, 100_000],
+    ['a larger l1.maxBytes', { maxBytes: 256 * MIB }, undefined, 256 * MIB],
+    ['the limit of the store', undefined, { maxBytes: 100_000 }, 100_000],
+    ['a larger limit of the store', undefined, { maxBytes: 256 * MIB }, 256 * MIB],
+    ['both, l1 the smaller', { maxBytes: 100_000 }, { maxBytes: MIB }, 100_000],
+    ['both, the store the smaller', { maxBytes: MIB }, { maxBytes: 100_000 }, 100_000],
+    ['an l1.maxBytes without room for a lease', { maxBytes: 1 }, undefined, 1_024],
+  ])('is kept within maxBytes with %s', async (_what, l1, ofStore, expected) => {
+    const { get, stampede, store } = setUp({ ...(l1 && { l1 }), store: memoryStore(ofStore) })
+    expect(stampede.stats().l1.maxBytes).toBe(expected)
+    expect((await store.operator.info()).maxMemoryBytes).toBe(expected)
+    for (let i = 0; i < 20; i++) await get(`${i}`, 'a'.repeat(10_000))
+    expect(stampede.stats().l1.bytes).toBeLessThanOrEqual(expected)
+    if (expected > 10_000) expect(stampede.stats().l1.entries).toBe(expected < MIB ? 9 : 20)
+  })
+
+  it('is bounded by l1 without an option store', () => {
+    const stampede = createStampede({ l1: { maxBytes: 5 * MIB } })
+    open.push(stampede)
+    expect(stampede.stats().l1.maxBytes).toBe(5 * MIB)
+  })
+
+  it('is kept within l1.maxEntries, the most recently used ones, without losing a fill', async () => {
+    const { get, stampede, transcript } = setUp({ l1: { maxEntries: 3 } })
+    for (const key of ['a', 'b', 'c']) await get(key, key)
     await get('a', 'other')
-    await get('b', 'other')
-    expect(transcript.take()).toEqual(['hit l1', 'hit l1'])
-    for (const key of ['c', 'd', 'e']) await get(key, key.repeat(30_000))
     transcript.take()
-    await get('a', 'made again')
-    expect(transcript.take()).toEqual(['lease.granted', 'fill.started', 'fill.committed'])
+    let release = (_value: string) => {}
+    const slow = new Promise<string>((resolve) => {
+      release = resolve
+    })
+    const fills = ['x', 'y', 'z', 'u', 'v'].map((key) => get(key, slow))
+    await settled()
+    release('late')
+    expect(await Promise.all(fills)).toEqual(Array(5).fill('late'))
+    expect(transcript.take().filter((event) => event === 'fill.committed')).toHaveLength(5)
+    for (const key of ['d', 'e', 'f']) await get(key, key)
+    expect(stampede.stats().l1.entries).toBe(3)
+    transcript.take()
+    for (const key of ['d', 'e', 'f']) expect(await get(key, 'other')).toBe(key)
+    expect(transcript.take()).toEqual(['hit l1', 'hit l1', 'hit l1'])
+  })
+
+  it('is not kept if it is larger than l1.maxEntryBytes, and does not evict others', async () => {
+    const { get, transcript } = setUp({ l1: { maxEntryBytes: 5_000 } })
+    await get('small', 'a')
+    await get('large', 'a'.repeat(10_000))
+    await settled()
+    transcript.take()
+    expect(await get('small', 'other')).toBe('a')
+    expect(transcript.take()).toEqual(['hit l1'])
+    const again = await get('large', 'other')
+    expect([transcript.take(), again === 'other']).toEqual([
+      ['lease.granted', 'fill.started', 'fill.committed'],
+      true,
+    ])
   })
 
   it.each([

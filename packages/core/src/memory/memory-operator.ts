@@ -28,18 +28,18 @@ import {
 
 /** The parts of the memory store that an operator reads. */
 export interface MemoryParts {
-  readonly records: {
+  records(): {
     keys(): Iterable<string>
     keysOf(group: string): readonly string[]
     peek(key: string): MemoryRecord | undefined
+    readonly maxSize: number
+    readonly calculatedSize: number
   }
   readonly locks: {
     keys(): Iterable<string>
     inspect(key: string, wallMs: number): LockInfo | undefined
   }
   readonly idempotency: { keys(): Iterable<string> }
-  readonly maxBytes: number
-  usedBytes(): number
   clock(): Pick<Clock, 'now' | 'wallNow'> | undefined
 }
 
@@ -53,7 +53,7 @@ export class MemoryOperator implements StoreOperator {
   }
 
   async inspect(key: string): Promise<RecordInfo | undefined> {
-    const { records } = this.#parts
+    const records = this.#parts.records()
     const record = records.peek(key) ?? newRecord()
     const now = this.#now()
     const variants = records.keysOf(key).length > 1
@@ -76,7 +76,7 @@ export class MemoryOperator implements StoreOperator {
 
   async scan(kind: RecordKind): Promise<ScanPage> {
     const { records, locks, idempotency } = this.#parts
-    const source = { cache: records, lock: locks, idempotency }[kind]
+    const source = { cache: records(), lock: locks, idempotency }[kind]
     return { cursor: '', keys: [...source.keys()] }
   }
 
@@ -102,12 +102,13 @@ export class MemoryOperator implements StoreOperator {
   }
 
   async info(): Promise<StoreInfo> {
+    const { maxSize, calculatedSize } = this.#parts.records()
     return {
       server: 'memory',
       version: 'unknown',
       mode: 'process',
-      maxMemoryBytes: this.#parts.maxBytes,
-      usedMemoryBytes: this.#parts.usedBytes(),
+      maxMemoryBytes: maxSize,
+      usedMemoryBytes: calculatedSize,
       timeMs: this.#wallMs(),
       latencyMs: 0,
       denied: [],

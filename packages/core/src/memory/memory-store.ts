@@ -4,8 +4,8 @@
 import { heldEntry, staleFrom, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { ownBytes } from '../entry/own-memory.ts'
 import { storeInUse } from '../errors.ts'
-import { GroupedLru } from '../l1/grouped-lru.ts'
-import { type L1Copy, type L1Storage, type LocalStore, newCopy, newMarker } from '../l1/l1.ts'
+import type { GroupedLru } from '../l1/grouped-lru.ts'
+import { type L1Copy, type LocalStore, newCopy, newMarker } from '../l1/l1.ts'
 import { number, readOptions } from '../options.ts'
 import type {
   CommitReply,
@@ -34,30 +34,41 @@ import {
   storedFrameOf,
   usable,
 } from './memory-record.ts'
-import { RecordSlots } from './record-slots.ts'
+import { DEFAULT_BYTES, LEAST_BYTES, RecordSlots, type SetLimits } from './record-slots.ts'
 
 /** Options of `memoryStore`. */
 export interface MemoryStoreOptions {
-  /** Limit of all records in bytes. The least recently used ones are evicted. Default 128 MiB. */
+  /**
+   * Limit of all records in bytes. The least recently used ones are evicted. Default: `l1.maxBytes`
+   * of `createStampede`, 64 MiB. If both are set, the smaller one counts.
+   */
   maxBytes?: number | undefined
 }
 
 /** Number of records that each write checks for expiry, the least recently used first. */
 const SWEPT_AT_ONCE = 4
 
-/** `min`: a store below 1 KiB would evict the leases of running fills. */
 const OPTIONS = {
-  maxBytes: number(128 * 1024 * 1024, { min: 1_024, max: 2 ** 40, unit: 'bytes' }),
+  maxBytes: number(DEFAULT_BYTES, { min: LEAST_BYTES, max: 2 ** 40, unit: 'bytes' }),
 }
 
 /** Creates a store for a single process, tests and development. May throw `ERR_STAMPEDE_OPTION`. */
 export function memoryStore(options?: MemoryStoreOptions): StampedeStore {
-  return new MemoryStore(readOptions('memoryStore', options, OPTIONS).maxBytes)
+  const { maxBytes } = readOptions('memoryStore', options, OPTIONS)
+  return new MemoryStore(options?.maxBytes === undefined ? undefined : maxBytes)
 }
 
-/** Returns the store if it is a memory store. L1 then shares its records. */
-export function localStore(store: StampedeStore): LocalStore | undefined {
-  return store instanceof MemoryStore ? store : undefined
+/**
+ * Returns the store if it is a memory store. L1 then shares its records, so the limits of L1 that
+ * the app has set are those of the records.
+ */
+export function localStore(
+  store: StampedeStore,
+  limits: SetLimits | undefined,
+): LocalStore | undefined {
+  if (!(store instanceof MemoryStore)) return undefined
+  store.limit(limits)
+  return store
 }
 
 class MemoryStore implements StampedeStore, LocalStore {
@@ -69,24 +80,30 @@ class MemoryStore implements StampedeStore, LocalStore {
   readonly isAvailable = true
   /** The store has one process, which cannot miss a purge. */
   readonly confirmedAt = Number.POSITIVE_INFINITY
-  readonly #records: GroupedLru<MemoryRecord>
-  readonly items: L1Storage
+  items: RecordSlots
+  readonly #ownBytes: number | undefined
   #cursor: Iterator<string> | undefined
   #lastFence = 0
   #position = 0
   #hooks: StoreHooks | undefined
 
-  constructor(maxBytes: number) {
-    this.#records = new GroupedLru({ maxSize: maxBytes, sizeCalculation: bytesOf })
-    this.items = new RecordSlots(this.#records)
+  constructor(ownBytes: number | undefined) {
+    this.#ownBytes = ownBytes
+    this.items = new RecordSlots(ownBytes)
     this.operator = new MemoryOperator({
-      records: this.#records,
+      records: () => this.#records,
       locks: this.locks,
       idempotency: this.idempotency,
-      maxBytes,
-      usedBytes: () => this.#records.calculatedSize,
       clock: () => this.#hooks?.clock,
     })
+  }
+
+  limit(limits: SetLimits | undefined): void {
+    if (this.#hooks === undefined) this.items = new RecordSlots(this.#ownBytes, limits)
+  }
+
+  get #records(): GroupedLru<MemoryRecord> {
+    return this.items.records
   }
 
   attach(hooks: StoreHooks): void {
@@ -159,9 +176,11 @@ class MemoryStore implements StampedeStore, LocalStore {
       return heldIn(record)?.fence === grant.fence ? 'committed' : 'fenced'
     }
     record.slot = slot
+    const isTooLarge = bytesOf(record, grant.key) > this.items.maxEntrySize
+    if (isTooLarge) record.slot = undefined
     clearFailure(record)
     this.#endLease(grant.key, record)
-    return this.#records.has(grant.key) ? 'committed' : 'too-large'
+    return isTooLarge || !this.#records.has(grant.key) ? 'too-large' : 'committed'
   }
 
   async pass(grant: Grant, passMs: number): Promise<CommitReply> {
@@ -239,6 +258,7 @@ class MemoryStore implements StampedeStore, LocalStore {
     const { waiting } = record
     record.waiting = false
     this.#writeRecord(key, record)
+    this.items.evict(key)
     if (waiting) this.#wake(key)
   }
 

@@ -34,40 +34,34 @@ function fieldsIn(text: string): string[] {
   return fields
 }
 
-const PART_KINDS = { v: 'vary', f: 'field', c: 'cookie', i: 'identity', r: 'path' } as const
+const KINDS = new Map(
+  Object.entries({ v: 'vary', f: 'field', c: 'cookie', i: 'identity', r: 'path' }),
+)
 
-/** One part of a variant's key. */
-export interface VariantPart {
-  readonly kind: (typeof PART_KINDS)[keyof typeof PART_KINDS]
-  /** A field or cookie, or the text of an identity or a rewritten path. */
-  readonly name: string
-  /** Such as `accept-language: de`, `cookie lang=de` or `identity ann`. */
-  readonly text: string
-}
-
-/** The parts by which a variant differs from the other variants of its group. */
-export function variantParts(internalKey: string): VariantPart[] {
+/**
+ * The parts by which a variant differs from the other variants of its group. `text` is such as
+ * `accept-language: de`, `cookie lang=de` or `identity ann`.
+ */
+export function variantParts(internalKey: string): { kind: string; name: string; text: string }[] {
+  const parts = []
+  // An absent field of `Vary` has a hyphen.
+  const size = /^(\d+):|^-/
   let rest = internalKey.slice(groupOf(internalKey).length + 1)
-  const parts: VariantPart[] = []
   for (;;) {
-    const kind = PART_KINDS[rest[0] as keyof typeof PART_KINDS]
+    const kind = KINDS.get(rest[0] ?? '')
     if (kind === undefined) return parts
     const texts: string[] = []
     rest = rest.slice(1)
-    // An absent field of `Vary` has a hyphen.
-    for (let size = /^(\d+):|^-/.exec(rest); size !== null; size = /^(\d+):|^-/.exec(rest)) {
-      const end = size[0].length + Number(size[1] ?? 0)
-      if (size[1] !== undefined) texts.push(rest.slice(size[0].length, end))
+    for (let found = size.exec(rest); found !== null; found = size.exec(rest)) {
+      const end = found[0].length + Number(found[1] ?? 0)
+      if (found[1] !== undefined) texts.push(rest.slice(found[0].length, end))
       rest = rest.slice(end)
     }
     const [first = '', ...values] = texts
     const name = kind === 'identity' ? unescapeKey(first) : first
     const value = values.length > 0 ? values.join('; ') : undefined
-    const isField = kind === 'vary' || kind === 'field'
-    const cookie = value ?? `${name} (absent)`
-    const text = isField
-      ? `${name}: ${value ?? '(absent)'}`
-      : `${kind} ${kind === 'cookie' ? cookie : name}`
-    parts.push({ kind, name, text })
+    const field = `${name}: ${value ?? '(absent)'}`
+    const other = `${kind} ${kind === 'cookie' ? (value ?? `${name} (absent)`) : name}`
+    parts.push({ kind, name, text: /vary|field/.test(kind) ? field : other })
   }
 }

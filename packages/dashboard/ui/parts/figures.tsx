@@ -13,19 +13,19 @@ export function Figures({ view }: { view: FleetView }) {
   const last = (name: keyof typeof history.series): number =>
     history.series[name].slice(-buckets).reduce((sum, value) => sum + value, 0)
   const seconds = (Math.min(buckets, history.series.fresh.length) * history.bucketMs) / 1_000 || 1
-  const hits = last('fresh') + last('stale')
-  const cached = hits + last('miss')
-  const requests = cached + last('bypass')
-  const allHits = (totals?.hits.l1 ?? 0) + (totals?.hits.l2 ?? 0)
-  const allCached = allHits + (totals?.misses ?? 0)
+  const requests = last('fresh') + last('stale') + last('miss') + last('bypass')
+  const { lastMinute, sinceStart } = view.ratios
   const stale = Object.values(totals?.stale ?? {}).reduce((sum, value) => sum + value, 0)
   return (
     <dl class="key-figures">
-      <Figure name="Hit ratio" value={percent(hits, cached)}>
-        last minute; {percent(allHits, allCached)} since start
+      <Figure name="Hit ratio" value={ratio(lastMinute.hitRatio)}>
+        last minute; {ratio(sinceStart.hitRatio)} since start
+      </Figure>
+      <Figure name="Saved from the origin" value={ratio(lastMinute.saved)}>
+        requests without a run of their own; {ratio(sinceStart.saved)} since start
       </Figure>
       <Figure name="Requests" value={rate(requests / seconds)} unit="/s">
-        {count(allCached)} since start
+        {count(requestsIn(totals))} since start
       </Figure>
       <Figure name="Origin time saved" value={duration(totals?.origin.savedMs ?? 0)}>
         {duration(last('saved'))} in the last minute
@@ -44,6 +44,13 @@ export function Figures({ view }: { view: FleetView }) {
     </dl>
   )
 }
+
+const ratio = (share: number | undefined): string =>
+  share === undefined ? percent(0, 0) : percent(share, 1)
+
+/** Requests and calls that used the cache. */
+const requestsIn = (totals: FleetView['totals']): number =>
+  totals === undefined ? 0 : totals.hits.l1 + totals.hits.l2 + totals.misses
 
 /** How much older than a purge a copy in memory may be at most. */
 function Bound({ processes }: { processes: FleetView['processes'] }) {

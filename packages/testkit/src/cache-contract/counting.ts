@@ -1,4 +1,6 @@
 // Cases: what stats() counts for requests, in total and by route.
+
+import { ratiosOf, runsOn } from '@stampede/core/operator'
 import { expect, it } from 'vitest'
 import { createGate } from '../gate.ts'
 import { ask, burst } from '../requests.ts'
@@ -36,6 +38,32 @@ export function countingCases(adapter: CacheAdapter): void {
     expect([sum('hits'), sum('misses'), sum('bypasses'), sum('bytes'), sum('runs')]).toEqual([
       2, 3, 2, 10, 1,
     ])
+  })
+
+  it('counts one run for 100 requests that wait for it, so 99 % are saved from the origin', async () => {
+    const gate = createGate()
+    const { arrivals, stampede, start } = setUp(adapter, async () => {
+      await gate.opened
+      return {}
+    })
+    await using app = await start()
+    const asked = burst([`${app.url}/a`], 100)
+    await arrivals.reached(100)
+    gate.open()
+    await asked
+    const { misses, routes } = stampede.stats()
+    const runs = runsOn(routes)
+    expect({ misses, runs }).toEqual({ misses: 100, runs: 1 })
+    expect(ratiosOf({ hits: 0, misses, runs })).toEqual({ hitRatio: 0, saved: 0.99 })
+  })
+
+  it('counts a run for each request while a response cannot be shared', async () => {
+    const { stampede, start, runs } = setUp(adapter, () => ({ headers: { 'set-cookie': 'id=1' } }))
+    await using app = await start()
+    for (let i = 0; i < 5; i++) await ask(`${app.url}/a`)
+    await burst([`${app.url}/a`], 10)
+    await expect.poll(() => runsOn(stampede.stats().routes)).toBe(15)
+    expect([runs.count, stampede.stats().misses]).toEqual([15, 15])
   })
 
   it('counts a failed run as stale if its client gets the stale entry', async () => {
