@@ -32,6 +32,7 @@ import {
   countMiss,
   forward,
   forwardMiss,
+  isBeyondEntries,
   missOf,
   RequestState,
   skipInner,
@@ -103,7 +104,8 @@ function lookUp<Native>(state: RequestState<Native>): void | Promise<void> {
   if (!isFilled && index.isOutdated(rt, plainKey)) key = plainKey
   state.names = key === plainKey ? index.formerNames(plainKey) : names
   state.key = key
-  const fillsNothing = request.method === 'HEAD' || directives?.noStore || directives?.onlyIfCached
+  const readsOnly = request.method === 'HEAD' || directives?.noStore || directives?.onlyIfCached
+  const fillsNothing = readsOnly || isBeyondEntries(state)
   if (fillsNothing) return respondStored(state)
   const resolution = resolve(rt, key, config, state)
   if (!(resolution instanceof Promise)) return respond(state, resolution)

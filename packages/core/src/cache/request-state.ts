@@ -4,12 +4,14 @@ import type { HeldEntry } from '../entry/entry.ts'
 import type { RouteCounts } from '../entry/route-counts.ts'
 import type { Caller, FillResult, Lead } from '../flight/resolution.ts'
 import type { Runtime } from '../flight/runtime.ts'
+import { beginsBeyond } from '../http/byte-range.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
 import type { Detail } from '../http/cache-status-details.ts'
+import { requestField } from '../http/headers.ts'
 import { likenessOf } from '../http/likeness.ts'
 import type { RequestDirectives } from '../http/request-directives.ts'
 import type { NeverStored } from '../never-stored.ts'
-import type { Exchange, Natives, OnInner, RunWatch } from '../ports/exchange.ts'
+import type { Exchange, Natives, OnInner, RequestView, RunWatch } from '../ports/exchange.ts'
 import { audited } from './audit.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { asksForWhole } from './fresh-hit.ts'
@@ -95,6 +97,7 @@ export class RequestState<Native> implements Caller {
       this.running = run
       return run
     })
+    if (result.type === 'pass' && result.reason === 'too-large') keepLargePath(this)
     if (this.isGone() && mayBeDueToDisconnect(result))
       return { type: 'abandoned', clientLeft: true }
     const isInner = result.type === 'pass' && result.reason === 'inner-cache'
@@ -131,6 +134,32 @@ export class RequestState<Native> implements Caller {
       start,
     })
   }
+}
+
+/** A fill may read this many bytes in front of a range, even if no entry may be so large. */
+const MOST_DROPPED = 1024 * 1024
+/** Limits of `Runtime.largePaths`: paths, and characters of one. */
+const MOST_PATHS = 1_000
+const LONGEST_PATH = 1_000
+
+const pathOf = ({ target }: RequestView): string => target.split('?', 1)[0] ?? target
+
+function keepLargePath<Native>({ rt, exchange }: RequestState<Native>): void {
+  const path = pathOf(exchange.request)
+  if (rt.largePaths.size >= MOST_PATHS) rt.largePaths.clear()
+  if (path.length <= LONGEST_PATH) rt.largePaths.add(path)
+}
+
+/**
+ * Whether the request wants bytes that no entry can have, or a part of a response that was too
+ * large before. A fill would make the handler read the whole file for them.
+ */
+export function isBeyondEntries<Native>({ rt, config, exchange }: RequestState<Native>): boolean {
+  const { request } = exchange
+  const range = requestField(request.headers, 'range')
+  if (range === undefined) return false
+  const from = Math.max(config.maxBodyBytes, MOST_DROPPED)
+  return rt.largePaths.has(pathOf(request)) || beginsBeyond(range, from)
 }
 
 /**

@@ -30,6 +30,12 @@ export function selectRange(
   return parseRange(range, length)
 }
 
+/** Whether one of the ranges begins at `from` or later. */
+export function beginsBeyond(range: string, from: number): boolean {
+  const firsts = range.matchAll(/[=,][ \t]*(\d+)-/g)
+  return [...firsts].some(([, first]) => Number(first) >= from)
+}
+
 const BYTES = /^[ \t]*bytes=(.*)$/i
 const INT_RANGE = /^(\d+)-(\d*)$/
 const SUFFIX_RANGE = /^-(\d+)$/

@@ -191,6 +191,55 @@ export function rangeCases(adapter: CacheAdapter): void {
     },
   )
 
+  it('does not make the handler read a large file for a range far from its start', async () => {
+    const size = 8 * 1024 * 1024
+    const piece = Buffer.alloc(64 * 1024)
+    let read = 0
+    /** A file server. It counts the bytes that it reads. */
+    const { start } = setUp(adapter, ({ headers, path }) => {
+      const length = path === '/small' ? 10 : size
+      const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(String(headers.range)) ?? []
+      const from = first === '' ? length - Number(last || length) : Number(first)
+      const to = first === '' || last === '' ? length : Number(last) + 1
+      function* body() {
+        for (let at = from; at < to; at += piece.length) {
+          const part = piece.subarray(0, Math.min(piece.length, to - at))
+          read += part.length
+          yield part
+        }
+      }
+      const isPart = headers.range !== undefined
+      const range = { 'content-range': `bytes ${from}-${to - 1}/${length}` }
+      const own = { 'accept-ranges': 'bytes', 'content-length': String(to - from), etag: '"1"' }
+      return {
+        status: isPart ? 206 : 200,
+        headers: { ...own, ...(isPart && range) },
+        body: Readable.from(body()),
+      }
+    })
+    await using app = await start()
+    const middle = size / 2
+    const far = [`${middle}-${middle}`, `${size - 1}-`, `${size - 1}-${size - 1}`]
+    const expectLittle = async (path: string, range: string) => {
+      read = 0
+      const answer = await whole(app.url + path, bytes(range))
+      expect([range, answer.status, answer.body.length]).toEqual([range, 206, 1])
+      expect([range, read <= 2 * 1024 * 1024, read]).toEqual([range, true, read])
+    }
+    for (const [i, range] of far.entries()) await expectLittle(`/cold?${i}`, range)
+    // After one response that is too large, all ranges of its path are those of the handler.
+    expect((await whole(`${app.url}/large`)).body.length).toBe(size)
+    for (const [i, range] of [...far, '0-0', '-1'].entries()) {
+      await expectLittle(`/large?${i}`, range)
+    }
+    read = 0
+    expect((await whole(`${app.url}/small`, bytes('0-1'))).body.length).toBe(2)
+    const hit = await whole(`${app.url}/small`, bytes('-2'))
+    expect([hit.status, hit.lines['content-range']]).toEqual([206, ['bytes 8-9/10']])
+    expect(hit.lines['cache-status']).toEqual(['Stampede; hit; ttl=10'])
+    expect(read).toBe(10)
+  })
+
   it('sends a response that is not stored in full if the handler offers no ranges', async () => {
     const { start } = setUp(adapter, () => ({
       headers: { 'cache-control': 'private', 'content-length': '10' },
