@@ -65,6 +65,42 @@ describe('each link', () => {
   })
 })
 
+/** `"one", "another" (`file`)`, or `` `file`, "one", "another"``. */
+const QUOTED =
+  /((?:"[^"|]+"(?:, )?)+) \(`([^`]+\.test\.ts)`\)|`([^`]+\.test\.ts)`((?:, "[^"|]+")+)/g
+
+describe('a page that quotes tests', () => {
+  it('names test files that exist', () => {
+    const named = pages.flatMap((page) =>
+      [...read(page).matchAll(/`([\w./-]+\/[\w.-]+\.test\.ts)`/g)].map(([, file = '']) => ({
+        page,
+        file,
+      })),
+    )
+    expect(named.length).toBeGreaterThan(100)
+    const missing = named.filter(({ file }) => !existsSync(join(ROOT, file)))
+    expect(missing).toEqual([])
+  })
+
+  it('quotes titles that are in the named file', () => {
+    let quotes = 0
+    const wrong = pages.flatMap((page) =>
+      [...read(page).matchAll(QUOTED)].flatMap(([, before, end, begin, after]) => {
+        const text = read((end ?? begin) as string)
+        const titles = [...(before ?? after ?? '').matchAll(/"([^"]+)"/g)].map(
+          ([, each = '']) => each,
+        )
+        quotes += titles.length
+        return titles
+          .filter((title) => !["'", '"'].some((mark) => text.includes(mark + title + mark)))
+          .map((title) => `${page}: ${title}`)
+      }),
+    )
+    expect(quotes).toBeGreaterThan(100)
+    expect(wrong).toEqual([])
+  })
+})
+
 describe('ARCHITECTURE.md', () => {
   const text = read('ARCHITECTURE.md')
 
