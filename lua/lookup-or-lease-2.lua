@@ -112,12 +112,17 @@ if not held then -- otherwise the caller repeats its token, and has this lease a
   -- The token is random. So two IDs of a group always differ, even after the clock was set back.
   local joined = group ~= record and (variants or token .. ' ' .. fence .. ' 0')
   local span, more = string.format('%.0f %.0f', now + lease_ms, now), joined and {'group', joined} or {}
+  -- Read before the first write: a user that may not run PTTL gets an error, and leaves no record.
+  local ttl = redis.call('PTTL', record)
+  local group_ttl = group ~= record and redis.call('PTTL', group) or ttl
   local set = redis.pcall('HSET', record, 'token', token, 'fence', fence, 'until', span, unpack(more))
   if type(set) == 'table' then return is_fresh and reply('FRESH', '', 0) or set end
   if fields[5] or fields[6] or fields[7] then redis.call('HDEL', record, 'retry', 'failure', now < pass and 'retry' or 'pass') end
   if joined ~= variants then redis.call('HSET', group, 'variants', joined) end
-  for _, key in ipairs(group ~= record and {record, group} or {record}) do
-    if redis.call('PTTL', key) < lease_ms + ARGV[5] then redis.call('PEXPIRE', key, lease_ms + ARGV[5]) end
+  for key, left in pairs({[record] = ttl, [group] = group_ttl}) do
+    local kept = left < lease_ms + ARGV[5] and redis.pcall('PEXPIRE', key, lease_ms + ARGV[5])
+    -- The user may not run PEXPIRE. Without a TTL, the record would live for ever.
+    if type(kept) == 'table' then return (left >= 0 or redis.call('DEL', key)) and kept end
   end
 end
 return now < pass and {'PASS', now, fence, pass - now} or reply(is_fresh and 'FRESH' or usable and 'STALE' or 'LEASED', fence, 0)

@@ -216,8 +216,8 @@ export class RedisLink {
     const link = this.#requireOpen()
     const server = link.server(record)
     const { budget, ignoreBreaker = false } = options
-    const send = (given: Budget) => link.send(operation, server, command, given, ignoreBreaker)
-    return budget === undefined ? link.inTurn(operation, server, options, send) : send(budget)
+    const within = (given: Budget) => link.trySend(operation, server, command, given, ignoreBreaker)
+    return budget === undefined ? link.inTurn(operation, server, options, within) : within(budget)
   }
 
   /**

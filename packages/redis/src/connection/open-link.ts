@@ -9,7 +9,7 @@ import { connect } from './client.ts'
 import type { Connection, Connections, RedisClient } from './connection.ts'
 import { lastErrorOf, NotSent, rememberErrors } from './last-error.ts'
 import { Opening } from './opening.ts'
-import { isRefusal } from './refusal.ts'
+import { isRefusal, withHint } from './refusal.ts'
 import { type Server, Servers } from './servers.ts'
 import { Subscription } from './subscription.ts'
 
@@ -104,7 +104,7 @@ export class OpenLink {
       // Without this wait, all first requests of a process would run the origin.
       if (!this.#opening.isDone) {
         const opening = () => this.waitUntilOpen()
-        await this.send(operation, server, opening, { leftMs: this.#budgetMs }, ignoreBreaker)
+        await this.trySend(operation, server, opening, { leftMs: this.#budgetMs }, ignoreBreaker)
       }
       return await work({ leftMs: this.#budgetMs })
     } finally {
@@ -113,7 +113,7 @@ export class OpenLink {
   }
 
   /** Sends a command, unless the breaker of its server is open. */
-  async send<T>(
+  async trySend<T>(
     operation: string,
     server: Server,
     command: Command<T>,
@@ -133,7 +133,7 @@ export class OpenLink {
       // A server that refuses a command is running. So the refusal counts as a success.
       if (isRefusal(error)) breaker.succeeded()
       else breaker.failed()
-      throw storeUnavailable('redis', operation, error)
+      throw storeUnavailable('redis', operation, withHint(error))
     }
   }
 
