@@ -89,5 +89,4 @@ redis.call('HSET', record, 'v', 1, 's', 'running', 'exact', fields[3] or ARGV[2]
   'lost', lost or 0, 'recovery', recovery, 'created', fields[11] or string.format('%.0f', now), 'ended', '')
 local kept = redis.pcall('PEXPIRE', record, math.max(ARGV[5], ARGV[4]))
 -- The user may not run PEXPIRE. Without a TTL, the record would live for ever.
-if type(kept) == 'table' then return (known or redis.call('DEL', record)) and kept end
-return begun(text, attempt, recovery)
+return type(kept) == 'table' and (known or redis.call('DEL', record)) and kept or begun(text, attempt, recovery)

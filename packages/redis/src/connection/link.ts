@@ -239,7 +239,8 @@ export class RedisLink {
       try {
         return await attempt()
       } catch (error) {
-        if (clock.now() >= until || isRefusal((error as Error).cause)) throw error
+        const isOver = this.#current === undefined || clock.now() >= until
+        if (isOver || isRefusal((error as Error).cause)) throw error
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
       }
     }

@@ -13,6 +13,7 @@ import { isRefusal, withHint } from './refusal.ts'
 import { type Server, Servers } from './servers.ts'
 import { Subscription } from './subscription.ts'
 
+const CLOSED = 'the store was closed'
 const TOO_BUSY = 'the command waited too long behind other commands of this process'
 
 /** Options of one command. */
@@ -78,6 +79,7 @@ export class OpenLink {
 
   close(): void {
     this.#isClosed = true
+    this.#opening.close(new Error(CLOSED))
     this.subscription.close()
     this.connection.disconnect()
   }
@@ -125,7 +127,7 @@ export class OpenLink {
       throw storeUnavailable('redis', operation, this.connectionError)
     try {
       // Nothing would handle the rejection of a command that is sent after the store was closed.
-      if (this.#isClosed) throw new NotSent(undefined, 'the store was closed')
+      if (this.#isClosed) throw new NotSent(undefined, CLOSED)
       const reply = await this.spend(budget, (leftMs) => command(this, server, leftMs))
       breaker.succeeded()
       return reply
