@@ -33,9 +33,12 @@ local head, tail = tonumber(fields[4] or '') or 0, tonumber(fields[5] or '') or 
 local held = fields[1] and now < lease_until
 if held and fields[1] == token then return {'GRANTED', now, fence, lease_until - now} end
 
-local keep = lease_ms + tonumber(ARGV[5])
-local function keep_alive()
-  if redis.call('PTTL', lock) < keep then redis.call('PEXPIRE', lock, keep) end
+local keep, ttl = lease_ms + tonumber(ARGV[5]), redis.call('PTTL', lock)
+local function keep_alive(reply)
+  local kept = ttl < keep and redis.pcall('PEXPIRE', lock, keep)
+  if type(kept) ~= 'table' then return reply end
+  -- The user may not run PEXPIRE. Without a TTL, the lock would live for ever.
+  return (ttl >= 0 or redis.call('DEL', lock)) and kept
 end
 
 if held or head < tail then
@@ -46,9 +49,8 @@ if held or head < tail then
     redis.call('HSET', lock, 'q:' .. place, token .. ' ' .. lease_ms .. ' ' .. process, 'p:' .. process, place,
       'tail', math.max(tail, place + 1), 'head', head)
   end
-  keep_alive()
-  if held then return {'BUSY', now, fence, lease_until - now} end
-  return {'OVERDUE', now, fence, 0, fields[1] or ''}
+  if held then return keep_alive({'BUSY', now, fence, lease_until - now}) end
+  return keep_alive({'OVERDUE', now, fence, 0, fields[1] or ''})
 end
 
 -- The first write needs memory. So a full server refuses this write, and grants no lock that it
@@ -57,5 +59,4 @@ local last = tonumber(fence) or 0
 if not (last < 9007199254740991) then last = 0 end
 fence = string.format('%.0f', math.max(last + 1, time[1] * 1000000 + time[2]))
 redis.call('HSET', lock, 'token', token, 'until', string.format('%.0f %.0f', now + lease_ms, now), 'fence', fence)
-keep_alive()
-return {'GRANTED', now, fence, lease_ms}
+return keep_alive({'GRANTED', now, fence, lease_ms})

@@ -87,5 +87,6 @@ attempt = (attempt or 0) + 1
 redis.call('HSET', record, 'v', 1, 's', 'running', 'exact', fields[3] or ARGV[2], 'canonical', fields[4] or ARGV[3],
   'token', token, 'until', string.format('%.0f %.0f', now + ARGV[4], now), 'fence', text, 'attempt', attempt,
   'lost', lost or 0, 'recovery', recovery, 'created', fields[11] or string.format('%.0f', now), 'ended', '')
-redis.call('PEXPIRE', record, math.max(ARGV[5], ARGV[4]))
-return begun(text, attempt, recovery)
+local kept = redis.pcall('PEXPIRE', record, math.max(ARGV[5], ARGV[4]))
+-- The user may not run PEXPIRE. Without a TTL, the record would live for ever.
+return type(kept) == 'table' and (known or redis.call('DEL', record)) and kept or begun(text, attempt, recovery)

@@ -55,8 +55,7 @@ if fields.err then fields = redis.call('DEL', record) and {} end
 local newest = fields[4] and tonumber(string.match(fields[4], '^%d+$') or 0) % 9e15 or 0
 local variants = group ~= record and redis.pcall('HGET', group, 'variants')
 if type(variants) == 'table' and string.find(variants.err, 'WRONGTYPE', 1, true) then variants = redis.call('DEL', group) == 0 end
-local is_current = group == record or variants and variants == fields[8]
-local group_id, softened_at = string.match(variants or '', '^(.+) (%d+)$')
+local is_current, group_id, softened_at = group == record or variants and variants == fields[8], string.match(variants or '', '^(.+) (%d+)$')
 local is_gone = not is_current and string.match(fields[8] or '', '^(.+) %d+$') ~= (group_id or 0)
 if is_gone then fields = (fields[1] or fields[4]) and redis.call('DEL', record) and {} or {} end
 
@@ -96,9 +95,8 @@ local held = fields[2] and now < lease_until and newest > 0 and is_current
 local busy, is_fresh, usable = held and fields[2] ~= token, entry and now < fresh, entry and now < fresh + swr
 if is_fresh and (ARGV[10] ~= '1' or lease_ms == 0 or busy or now < retry) then return reply('FRESH', '', 0) end
 if now < pass and (busy or lease_ms == 0) then return {'PASS', now, '', pass - now} end
-local like = ARGV[11] or ''
-local failed_like = like ~= '' and string.match(failure, '"like":"([%w_-]+)"') or like
-if now >= pass and now < retry and failure ~= '' and failed_like == like then return reply('FAILED', '', retry - now) end
+local like, failed_like = ARGV[11] or '', string.match(failure, '"like":"([%w_-]+)"')
+if now >= pass and now < retry and failure ~= '' and (like == '' or (failed_like or like) == like) then return reply('FAILED', '', retry - now) end
 
 if lease_ms == 0 then return usable and reply('STALE', '', 0) or {'BUSY', now, '', 0} end
 if busy then
@@ -112,12 +110,16 @@ if not held then -- otherwise the caller repeats its token, and has this lease a
   -- The token is random. So two IDs of a group always differ, even after the clock was set back.
   local joined = group ~= record and (variants or token .. ' ' .. fence .. ' 0')
   local span, more = string.format('%.0f %.0f', now + lease_ms, now), joined and {'group', joined} or {}
+  -- Read before the first write: a user that may not run PTTL gets an error, and leaves no record.
+  local ttl, group_ttl = redis.call('PTTL', record), joined and redis.call('PTTL', group)
   local set = redis.pcall('HSET', record, 'token', token, 'fence', fence, 'until', span, unpack(more))
   if type(set) == 'table' then return is_fresh and reply('FRESH', '', 0) or set end
   if fields[5] or fields[6] or fields[7] then redis.call('HDEL', record, 'retry', 'failure', now < pass and 'retry' or 'pass') end
   if joined ~= variants then redis.call('HSET', group, 'variants', joined) end
-  for _, key in ipairs(group ~= record and {record, group} or {record}) do
-    if redis.call('PTTL', key) < lease_ms + ARGV[5] then redis.call('PEXPIRE', key, lease_ms + ARGV[5]) end
+  for key, left in pairs({[group] = group_ttl or ttl, [record] = ttl}) do
+    -- An error: the user may not run PEXPIRE. Without a TTL, the record would live for ever.
+    local kept = left < lease_ms + ARGV[5] and redis.pcall('PEXPIRE', key, lease_ms + ARGV[5])
+    if type(kept) == 'table' then return (left >= 0 or redis.call('DEL', key)) and kept end
   end
 end
 return now < pass and {'PASS', now, fence, pass - now} or reply(is_fresh and 'FRESH' or usable and 'STALE' or 'LEASED', fence, 0)

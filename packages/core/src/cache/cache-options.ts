@@ -153,6 +153,7 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   compress?: boolean | CompressionOptions | undefined
   /**
    * Bytes of the largest body that is stored. Larger ones only reach their client. Default 1 MiB.
+   * Above 4 MiB, an entry is not stored in Redis, but in the memory of each process.
    */
   maxBodyBytes?: number | undefined
   /**

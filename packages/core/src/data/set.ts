@@ -13,6 +13,7 @@ import type { Plan } from './get-or-set-options.ts'
 import { decodeData, type Serializer } from './value.ts'
 
 const NOT_STORED = 'the old value was purged, but the new one was not stored; set it again'
+const TOO_LARGE = 'the value is too large for the store; store it in parts, or its address'
 
 /** Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE` if the store does not accept the value. */
 export async function set<T>(
@@ -40,8 +41,8 @@ async function store<T>(
   // Encoding comes before the purge. So a value that cannot be stored or parsed purges nothing.
   const result = new Call(rt, key, () => value, plan, serializer).resultOf(value, 0)
   const stored = decodeData<T>(result.entry, serializer)
-  let onCommit: (reply: CommitReply | undefined) => void = () => {}
-  const committed = new Promise<CommitReply | undefined>((resolve) => {
+  let onCommit: (reply: CommitReply | 'too-large' | undefined) => void = () => {}
+  const committed = new Promise<CommitReply | 'too-large' | undefined>((resolve) => {
     onCommit = resolve
   })
   const caller: Caller = {
@@ -59,8 +60,10 @@ async function store<T>(
     if (resolution.type === 'led') {
       // `fenced`: a purge or another `set` came after this one and wins, so the value is not
       // stored.
-      if ((await committed) !== undefined) return stored
-      throw storeUnavailable(rt.store.name, 'set', new Error(NOT_STORED))
+      const reply = await committed
+      if (reply === 'committed' || reply === 'fenced') return stored
+      const why = reply === 'too-large' ? TOO_LARGE : NOT_STORED
+      throw storeUnavailable(rt.store.name, 'set', new Error(why))
     }
     if (rt.closed) throw closedError()
     if (resolution.type === 'timed-out' || rt.clock.now() >= until) {

@@ -190,7 +190,7 @@ async function commitEntry(
     item = itemNow()
     reply = await send()
   }
-  reportCommit(result, reply === 'too-large' ? undefined : reply)
+  reportCommit(result, reply)
   if (reply === 'fenced') return refuse()
   if (reply === undefined) {
     void releaseLease(rt, grant)
@@ -198,11 +198,12 @@ async function commitEntry(
   }
   const hit = hitWith(item.held)
   // L1 may have room for an entry that is too large for the store.
-  if (reply === 'too-large') emitEnd(rt, flight, { type: 'fill.passed', reason: 'too-large' })
+  const isOnly = reply === 'too-large'
+  if (isOnly) emitEnd(rt, flight, { type: 'fill.passed', reason: 'too-large' })
   else emitEnd(rt, flight, { type: 'fill.committed', fence })
   // `put` returns false if the key was purged meanwhile. The commit succeeded then, but the entry
   // is already outdated. `resolve` checks the purges of its subjects.
-  return rt.l1.put(key, item, since) ? hit : letWaitersLookAgain(flight, hit)
+  return rt.l1.put(key, item, since, isOnly) ? hit : letWaitersLookAgain(flight, hit)
 }
 
 /**
@@ -230,7 +231,7 @@ function agedTo(result: EntryResult, now: number): EntryResult {
 }
 
 /** Calls `onCommit` before the waiters are settled. */
-function reportCommit(result: EntryResult, reply: CommitReply | undefined): void {
+function reportCommit(result: EntryResult, reply: CommitReply | 'too-large' | undefined): void {
   if (result.type === 'store') result.onCommit?.(reply)
 }
 

@@ -46,7 +46,7 @@ export type FillResult =
        */
       readonly bornAt: number
       /** Called with the store's reply to the commit, or undefined if the store is unavailable. */
-      readonly onCommit?: ((reply: CommitReply | undefined) => void) | undefined
+      readonly onCommit?: ((reply: CommitReply | 'too-large' | undefined) => void) | undefined
     }
   /** The origin confirmed `previous`. `entry` has the same body. Its other parts may be new. */
   | {

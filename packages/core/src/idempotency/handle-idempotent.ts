@@ -228,7 +228,7 @@ function start<Native>(journey: Journey<Native>, directed: AttemptHandle, runnin
   report(journey, running.begun.isRecovery ? 'recovered' : 'started')
   journey.attach(directed.attempt)
   return exchange.run({
-    maxBodyBytes: rules.maxBodyBytes,
+    maxBodyBytes: Math.min(rules.maxBodyBytes, running.maxBodyBytes),
     graceMs: rules.policy.maxHoldMs,
     onEnd(end) {
       const outcome = outcomeOf(end, directed.decisions)

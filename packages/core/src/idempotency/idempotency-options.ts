@@ -119,7 +119,8 @@ export interface IdempotencyRules<Native = unknown> extends AttemptRules {
   /** Largest request body, in bytes. A larger one gets a 413. Default 1 MiB. */
   maxRequestBytes?: number | undefined
   /**
-   * Largest stored body, in bytes. A larger body is sent but not stored. Default 1 MiB.
+   * Largest stored body, in bytes. A larger body is sent but not stored. Default 1 MiB. In Redis at
+   * most 4 MiB.
    */
   maxBodyBytes?: number | undefined
   /** URL of your documentation, for `type` and `Link` of problem documents. Default: none. */

@@ -69,6 +69,10 @@ export class Running {
     this.#watch(sentAt)
   }
 
+  get maxBodyBytes(): number {
+    return this.#rt.store.maxBodyBytes ?? Number.POSITIVE_INFINITY
+  }
+
   /** Aborted if the lease is lost or was not renewed in time. Then another attempt may begin. */
   get signal(): AbortSignal {
     this.#abort ??= new AbortController()

@@ -30,7 +30,7 @@ const VARIANT_BYTES = 350
 export interface L1Limits {
   readonly maxBytes: number
   readonly maxEntries: number
-  /** Entries that are larger have no copy in L1. */
+  /** Larger entries have no copy in L1, unless they are too large for the store as well. */
   readonly maxEntryBytes: number
 }
 
@@ -100,6 +100,7 @@ export class L1 {
   /** Recent purges, by vary group. */
   readonly #purges: LRUCache<string, Purged>
   readonly #clock: Pick<Clock, 'now'>
+  readonly #maxEntryBytes: number
   /** Number of the last purge in this process. */
   #sequence = 0
   /** `#purges` may lack purges up to this number. For safety, all keys count as purged up to it. */
@@ -108,6 +109,7 @@ export class L1 {
   /** `items` is the storage of an in-process store. It has its own limits. */
   constructor(limits: L1Limits, clock: Pick<Clock, 'now'> = systemClock, items?: L1Storage) {
     this.#clock = clock
+    this.#maxEntryBytes = items === undefined ? limits.maxEntryBytes : items.maxEntrySize
     if (limits.maxBytes > 0 && limits.maxEntries > 0) this.#items = items ?? ownStorage(limits)
     this.#purges = new LRUCache<string, Purged>({
       max: 10_000,
@@ -145,9 +147,10 @@ export class L1 {
   /**
    * Stores a copy or a marker. Returns false if the key was purged after `since`, or if L1 has a
    * fresh copy with a newer fence. An entry without a fence was filled while the store was
-   * unavailable. It replaces any other.
+   * unavailable. It replaces any other. `isOnly`: the store has no room for the entry, so only the
+   * limit of L1 as a whole applies to its size.
    */
-  put(key: string, item: L1Item, since: number): boolean {
+  put(key: string, item: L1Item, since: number, isOnly = false): boolean {
     const purgedAt = this.#purges.get(groupOf(key))?.last ?? 0
     if (since < this.#forgotten || purgedAt > since) return false
     const present = this.#items?.get(key)
@@ -155,7 +158,8 @@ export class L1 {
       const isFresh = freshnessAt(present.held, this.#clock.now()) === 'fresh'
       if (isFresh && isNewer(present.held.fence, item.held.fence)) return false
     }
-    this.#items?.set(key, item)
+    if (isOnly || sizeOf(item, key) <= this.#maxEntryBytes) this.#items?.set(key, item)
+    else this.#items?.delete(key)
     return true
   }
 
@@ -178,7 +182,7 @@ export class L1 {
   recount(key: string, body: Uint8Array, added: Coding): void {
     const item = this.#items?.get(key)
     if (item === undefined || !this.holds(key, body)) return
-    if (sizeOf(item, key) > (this.#items?.maxEntrySize ?? 0)) dropForm(body, added)
+    if (sizeOf(item, key) > this.#maxEntryBytes) dropForm(body, added)
     // A new object, because lru-cache measures each object only once.
     else this.#items?.set(key, { ...item })
   }
@@ -206,11 +210,11 @@ export class L1 {
   }
 }
 
-function ownStorage({ maxBytes, maxEntries, maxEntryBytes }: L1Limits): L1Storage {
+function ownStorage({ maxBytes, maxEntries }: L1Limits): L1Storage {
   return new GroupedLru<L1Item>({
     max: maxEntries,
     maxSize: maxBytes,
-    maxEntrySize: Math.max(1, Math.min(maxEntryBytes, maxBytes)),
+    maxEntrySize: maxBytes,
     sizeCalculation: sizeOf,
   })
 }

@@ -141,6 +141,8 @@ export interface IdempotencyStore {
   readonly name: string
   /** Whether messages of other processes arrive now. Undefined for a store of one process. */
   readonly isReceiving?: boolean
+  /** Largest body of a response that the store accepts. Larger ones are kept without it. */
+  readonly maxBodyBytes?: number
   /** Called once, before all other methods, when idempotency keys are first used. */
   attach(hooks: IdempotencyHooks): void
   /**

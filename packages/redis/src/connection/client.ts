@@ -102,6 +102,9 @@ function nodeOptions(budgetMs: number) {
     socketTimeout: Math.max(4 * budgetMs, 1_000),
     connectTimeout: Math.max(2 * budgetMs, 1_000),
     keepAlive: 5_000,
+    // ioredis waits for this time for the end of a socket, which may be closed already. A process
+    // would live on meanwhile.
+    disconnectTimeout: 100,
     retryStrategy: (attempt: number): number | null => retryDelayMs(attempt),
     // READONLY after a fail-over means that the connection is to the old master.
     reconnectOnError: (error: Error) => (isReadOnly(error) ? 1 : false),

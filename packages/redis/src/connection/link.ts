@@ -216,8 +216,8 @@ export class RedisLink {
     const link = this.#requireOpen()
     const server = link.server(record)
     const { budget, ignoreBreaker = false } = options
-    const send = (given: Budget) => link.send(operation, server, command, given, ignoreBreaker)
-    return budget === undefined ? link.inTurn(operation, server, options, send) : send(budget)
+    const within = (given: Budget) => link.trySend(operation, server, command, given, ignoreBreaker)
+    return budget === undefined ? link.inTurn(operation, server, options, within) : within(budget)
   }
 
   /**
@@ -239,7 +239,8 @@ export class RedisLink {
       try {
         return await attempt()
       } catch (error) {
-        if (clock.now() >= until || isRefusal((error as Error).cause)) throw error
+        const isOver = this.#current === undefined || clock.now() >= until
+        if (isOver || isRefusal((error as Error).cause)) throw error
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
       }
     }

@@ -9,10 +9,11 @@ import { connect } from './client.ts'
 import type { Connection, Connections, RedisClient } from './connection.ts'
 import { lastErrorOf, NotSent, rememberErrors } from './last-error.ts'
 import { Opening } from './opening.ts'
-import { isRefusal } from './refusal.ts'
+import { isRefusal, withHint } from './refusal.ts'
 import { type Server, Servers } from './servers.ts'
 import { Subscription } from './subscription.ts'
 
+const CLOSED = 'the store was closed'
 const TOO_BUSY = 'the command waited too long behind other commands of this process'
 
 /** Options of one command. */
@@ -78,6 +79,7 @@ export class OpenLink {
 
   close(): void {
     this.#isClosed = true
+    this.#opening.close(new Error(CLOSED))
     this.subscription.close()
     this.connection.disconnect()
   }
@@ -104,7 +106,7 @@ export class OpenLink {
       // Without this wait, all first requests of a process would run the origin.
       if (!this.#opening.isDone) {
         const opening = () => this.waitUntilOpen()
-        await this.send(operation, server, opening, { leftMs: this.#budgetMs }, ignoreBreaker)
+        await this.trySend(operation, server, opening, { leftMs: this.#budgetMs }, ignoreBreaker)
       }
       return await work({ leftMs: this.#budgetMs })
     } finally {
@@ -113,7 +115,7 @@ export class OpenLink {
   }
 
   /** Sends a command, unless the breaker of its server is open. */
-  async send<T>(
+  async trySend<T>(
     operation: string,
     server: Server,
     command: Command<T>,
@@ -125,7 +127,7 @@ export class OpenLink {
       throw storeUnavailable('redis', operation, this.connectionError)
     try {
       // Nothing would handle the rejection of a command that is sent after the store was closed.
-      if (this.#isClosed) throw new NotSent(undefined, 'the store was closed')
+      if (this.#isClosed) throw new NotSent(undefined, CLOSED)
       const reply = await this.spend(budget, (leftMs) => command(this, server, leftMs))
       breaker.succeeded()
       return reply
@@ -133,7 +135,7 @@ export class OpenLink {
       // A server that refuses a command is running. So the refusal counts as a success.
       if (isRefusal(error)) breaker.succeeded()
       else breaker.failed()
-      throw storeUnavailable('redis', operation, error)
+      throw storeUnavailable('redis', operation, withHint(error))
     }
   }
 

@@ -5,13 +5,18 @@ import { withBudget } from './budget.ts'
 
 export class Opening {
   #isDone = false
-  readonly #waiting = new Set<() => void>()
+  readonly #waiting = new Set<(error?: Error) => void>()
 
   constructor(opened: Promise<unknown>) {
     void opened.then(() => {
       this.#isDone = true
       for (const resolve of this.#waiting) resolve()
     })
+  }
+
+  /** Ends all waits. */
+  close(error: Error): void {
+    for (const settle of this.#waiting) settle(error)
   }
 
   get isDone(): boolean {
@@ -25,9 +30,9 @@ export class Opening {
   /** Resolves when the connections are usable. Rejects if the budget is over before. */
   async wait(budgetMs: number): Promise<void> {
     if (this.#isDone) return
-    let onOpened = () => {}
-    const opened = new Promise<void>((resolve) => {
-      onOpened = resolve
+    let onOpened: (error?: Error) => void = () => {}
+    const opened = new Promise<void>((resolve, reject) => {
+      onOpened = (error) => (error === undefined ? resolve() : reject(error))
     })
     this.#waiting.add(onOpened)
     try {

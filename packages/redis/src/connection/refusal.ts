@@ -13,3 +13,11 @@ export function isRefusal(error: unknown): boolean {
 export function isReadOnly({ message }: Error): boolean {
   return message.startsWith('READONLY') || message.includes('-READONLY ')
 }
+
+/** The error of Redis for a command that its user may not run, with what to do. */
+export function withHint(error: unknown): unknown {
+  if (!(error instanceof Error) || !/^NOPERM|can't run this command/.test(error.message))
+    return error
+  error.message += '; the Redis user lacks a permission: `stampede doctor` names it'
+  return error
+}

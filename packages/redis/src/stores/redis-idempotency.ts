@@ -41,11 +41,13 @@ const PREFIX = 'i:'
 
 export class RedisIdempotency implements IdempotencyStore {
   readonly name = 'redis'
+  readonly maxBodyBytes: number
   readonly #link: RedisLink
   readonly #undos = new Undos()
   #listener: LinkListener | undefined
 
-  constructor(link: RedisLink) {
+  constructor(link: RedisLink, maxBodyBytes: number) {
+    this.maxBodyBytes = maxBodyBytes
     this.#link = link
   }
 

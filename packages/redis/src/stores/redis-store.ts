@@ -51,6 +51,11 @@ export interface RedisStoreOptions {
   commandTimeoutMs?: number | undefined
 }
 
+/**
+ * Largest frame in Redis. All commands of a process share one connection, so other commands would
+ * be late while a larger frame is sent or read, and no process could read it in its time budget.
+ */
+const MAX_FRAME_BYTES = 4 * 1024 * 1024
 /** Time between two checks that the process missed no purge. */
 const HEARTBEAT_MS = 2_000
 
@@ -95,7 +100,7 @@ class RedisStore implements StampedeStore {
     this.#commands = new RedisPurgeCommands(link)
     this.#lookups = new RedisLookups(link, this.#deliveries)
     this.locks = new RedisLocks(link)
-    this.idempotency = new RedisIdempotency(link)
+    this.idempotency = new RedisIdempotency(link, MAX_FRAME_BYTES)
     this.operator = new RedisOperator(link)
   }
 
@@ -147,7 +152,15 @@ class RedisStore implements StampedeStore {
     return this.#link.inTurn('lookup', key, options, lookUp)
   }
 
-  async commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply> {
+  async commit(
+    grant: Grant,
+    frame: Uint8Array,
+    lifetimes: Lifetimes,
+  ): Promise<CommitReply | 'too-large'> {
+    if (frame.byteLength > MAX_FRAME_BYTES) {
+      const reply = await this.#endLease(grant, 0, 0, '')
+      return reply === 'committed' ? 'too-large' : reply
+    }
     const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, physicalMs } = lifetimes
     const { key, token, fence } = grant
     const bytes = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)

@@ -1,0 +1,101 @@
+// Values that are too large for Redis: no process could read them within its time budget, and other
+// commands of the process would be late meanwhile.
+
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { createStampede, type StampedeOptions } from '@stampede/core'
+import { idempotency } from '@stampede/express'
+import { type RedisClient, redisStore } from '@stampede/redis'
+import express from 'express'
+import { Redis } from 'ioredis'
+import { createClient } from 'redis'
+import { afterEach, describe, expect, it } from 'vitest'
+import { redisOfFile } from '../harness/redis-of-file.ts'
+
+const MIB = 1024 * 1024
+const { server, admin } = await redisOfFile()
+const closing: Array<() => Promise<unknown>> = []
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close()
+  await admin.flushall()
+})
+
+const CLIENTS: Array<readonly [string, () => RedisClient]> = [
+  ['ioredis', () => new Redis(server.url, { lazyConnect: true })],
+  ['node-redis', () => createClient({ url: server.url })],
+]
+
+function open(client: RedisClient, l1?: StampedeOptions['l1']) {
+  const stampede = createStampede({ store: redisStore(client), l1 })
+  closing.push(() => stampede.close())
+  const events: string[] = []
+  stampede.on('store.failed', ({ operation }) => void events.push(`failed ${operation}`))
+  stampede.on('fill.passed', ({ reason }) => void events.push(reason))
+  return { stampede, events }
+}
+
+describe.each(CLIENTS)('a value in Redis by %s', (_, connect) => {
+  it.each([
+    ['3 MiB', 3 * MIB, 1],
+    ['5 MiB', 5 * MIB, 2],
+    ['12 MiB', 12 * MIB, 2],
+  ])('costs no process more than one run, and fails no other key: %s', async (__, size, most) => {
+    const both = [open(connect()), open(connect())]
+    let runs = 0
+    const body = Buffer.alloc(size, 1)
+    const get = ({ stampede }: (typeof both)[number]) =>
+      stampede.getOrSet(
+        'large',
+        async () => {
+          runs += 1
+          return body
+        },
+        { ttlMs: 60_000 },
+      )
+    const small = ({ stampede }: (typeof both)[number], i: number) =>
+      stampede.getOrSet(`small ${i}`, async () => i, { ttlMs: 60_000 })
+    for (const each of both) await small(each, 0)
+    for (let i = 1; i <= 3; i++) {
+      const values = both.flatMap((each) => [get(each), get(each)])
+      await Promise.all([...values, ...both.map((each) => small(each, i))])
+      for (const value of await Promise.all(values)) expect(value).toHaveLength(size)
+    }
+    expect(runs).toBe(most)
+    const passed = most === 1 ? [] : ['too-large']
+    for (const { events } of both) expect(events).toEqual(passed)
+    const lease = await admin.hget((await admin.keys('*large*'))[0] ?? '', 'token')
+    expect(lease).toBe(null)
+  })
+
+  it('is kept without its body above 4 MiB if it is the response of an idempotency key', async () => {
+    const { stampede, events } = open(connect())
+    const app = express()
+    app.post(
+      '/',
+      idempotency({ stampede, scope: () => 'all', maxBodyBytes: 8 * MIB }),
+      (_req, res) => {
+        res.status(201).send(Buffer.alloc(5 * MIB))
+      },
+    )
+    const listening = app.listen(0)
+    closing.push(async () => listening.close())
+    await once(listening, 'listening')
+    const { port } = listening.address() as AddressInfo
+    const post = async () => {
+      const headers = { 'idempotency-key': '"large"' }
+      const response = await fetch(`http://127.0.0.1:${port}/`, { method: 'POST', headers })
+      return [response.status, (await response.arrayBuffer()).byteLength > MIB]
+    }
+    expect(await post()).toEqual([201, true])
+    expect(await post()).toEqual([409, false])
+    expect(events).toEqual([])
+  })
+
+  it('is refused by set() above 4 MiB, with the reason', async () => {
+    const { stampede } = open(connect())
+    const cache = stampede.cache('c', { ttlMs: 60_000 })
+    await cache.set('k', Buffer.alloc(MIB))
+    const set = cache.set('k', Buffer.alloc(5 * MIB)).then(() => 'stored', String)
+    expect(await set).toContain('too large for the store')
+  })
+})
