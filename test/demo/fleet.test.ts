@@ -1,10 +1,12 @@
 // The demo as a fleet: it starts its processes and a Redis, and stops all of them, however it ends.
 
+import { once } from 'node:events'
 import { Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Demo, startDemo } from '../harness/demo.ts'
 import { freePort } from '../harness/free-port.ts'
 import { signal } from '../harness/guard.ts'
+import { waitUntil } from '../harness/wait-until.ts'
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 
@@ -48,6 +50,42 @@ function isOpen(port: number): Promise<boolean> {
     })
   })
 }
+
+describe('the demo while it starts', { timeout: 150_000 }, () => {
+  const startOf = async (env: Record<string, string> = {}) =>
+    startDemo('shop-express', { PORT: String(await freePort()), ORIGIN_LATENCY_MS: '50', ...env })
+
+  it.each(['SIGINT', 'SIGTERM'] as const)(
+    'says that it stops, and ends, after a %s',
+    async (name) => {
+      const demo = await startOf()
+      const closed = once(demo.child, 'close')
+      await waitUntil('the start', () => demo.output().includes('Starting the shop'), 60_000)
+      // The terminal and npm both send it.
+      demo.child.kill(name)
+      demo.child.kill(name)
+      await waitUntil('the answer to the signal', () => demo.output().includes('Stopping'), 60_000)
+      expect((await closed)[0]).toBe(0)
+      expect(demo.output()).not.toContain('http://')
+      expect(demo.output()).not.toMatch(/could not start|While stopping/)
+    },
+  )
+
+  it('ends at once after a second signal', async () => {
+    const demo = await startOf({ ORIGIN_LATENCY_MS: '3000', PROCESSES: '1' })
+    const closed = once(demo.child, 'close')
+    await demo.ready()
+    // The first signal waits for this request.
+    const open = fetch(`${demo.url}/api/products/7`).catch(() => undefined)
+    await stats(demo)
+    demo.child.kill('SIGINT')
+    await waitUntil('the answer to the signal', () => demo.output().includes('Stopping'), 60_000)
+    const again = setInterval(() => demo.child.kill('SIGINT'), 200)
+    expect((await closed)[0]).toBe(1)
+    clearInterval(again)
+    await open
+  })
+})
 
 describe('the demo with a Redis of its own', { timeout: 150_000 }, () => {
   let demo: Demo
@@ -161,11 +199,15 @@ describe.each(['shop-express', 'shop-koa'])('%s as a fleet', { timeout: 150_000 
 })
 
 describe('the demo without a redis-server', { timeout: 150_000 }, () => {
-  it('says so in one line, and runs the lab in one process', async () => {
+  it('says how to install Redis and why the figures are equal, and runs in one process', async () => {
     const demo = await open({ PATH: '' })
-    expect(demo.output()).toContain(
-      'No redis-server on the PATH: the lab runs in one process, without the faults.\n',
-    )
+    for (const text of [
+      'No redis-server on the PATH',
+      'apt-get install redis-server',
+      'brew install redis',
+      'their figures are equal',
+    ])
+      expect(demo.output()).toContain(text)
     const { fleet, store } = await stats(demo)
     expect({ fleet, store }).toEqual({ fleet: null, store: 'memory' })
     const body = JSON.stringify({ requests: 20, path: '/api/products', cached: true })

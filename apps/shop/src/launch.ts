@@ -23,11 +23,7 @@ export async function launch(framework: string, start: Start): Promise<void> {
   }
   const closers: Array<() => unknown> = []
   const onStop: OnStop = (close) => closers.unshift(close)
-  let stopped: () => void = () => {}
-  const stop = new Promise<void>((resolve) => (stopped = resolve))
-  // The signal often comes twice, from the terminal and from npm. The second one changes nothing.
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, stopped)
-
+  const stop = firstSignal()
   // Delayed, so that an early `StartError` prints only its own line.
   const startNotice = setTimeout(() => console.log(`Starting the shop on ${framework} ...`), 500)
   try {
@@ -38,7 +34,15 @@ export async function launch(framework: string, start: Start): Promise<void> {
     const opened = new Promise<RequestListener>((resolve) => (open = resolve))
     const early: RequestListener = (req, res) => void opened.then((listener) => listener(req, res))
     const server = await listen(createServer(early), given.port)
-    const { settings, listener, processes, closeStreams } = await startShop(given, start, onStop)
+    const started = await Promise.race([startShop(given, start, onStop), stop])
+    clearTimeout(startNotice)
+    if (started === undefined) {
+      server.close()
+      await closeAll(closers, STOP_IN_START_MS)
+      // A start that goes on would keep the process.
+      process.exit()
+    }
+    const { settings, listener, processes, closeStreams } = started
     closers.unshift(() => {
       closeStreams?.()
       return drain(server)
@@ -54,9 +58,38 @@ export async function launch(framework: string, start: Start): Promise<void> {
     process.exit()
   }
   await stop
-  console.log('\nStopping: open requests finish first.')
   await closeAll(closers)
 }
+
+/** No request is open yet. */
+const STOP_IN_START_MS = 2_000
+
+/** The terminal and npm both send a signal for one Ctrl-C. */
+const SAME_SIGNAL_MS = 1_000
+
+/** Resolves at the first SIGTERM or SIGINT. A later one ends the process at once. */
+function firstSignal(): Promise<undefined> {
+  return new Promise((resolve) => {
+    let firstAt: number | undefined
+    const onSignal = (): void => {
+      if (firstAt === undefined) {
+        firstAt = performance.now()
+        console.log('\nStopping: open requests finish first. Press Ctrl-C again to end at once.')
+        resolve(undefined)
+      } else if (performance.now() - firstAt > SAME_SIGNAL_MS) process.exit(1)
+    }
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, onSignal)
+  })
+}
+
+const NO_REDIS = `
+No redis-server on the PATH, so the shop runs in one process, without the faults of the lab. With one
+process, a cache per process and Stampede both query the database once: their figures are equal. For
+three processes, install Redis and start the demo again:
+
+  apt-get install redis-server    on Debian and Ubuntu
+  brew install redis              on macOS
+`
 
 interface Started {
   readonly settings: Settings
@@ -72,7 +105,7 @@ async function startShop(settings: Settings, start: Start, onStop: OnStop): Prom
     return { processes, ...(await runFleet(settings, program, onStop)) }
   }
   if (processes > 1) {
-    console.log('No redis-server on the PATH: the lab runs in one process, without the faults.')
+    console.log(NO_REDIS)
   }
   const listener = await start({
     settings,

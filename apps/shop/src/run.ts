@@ -29,8 +29,11 @@ export type Start = (surroundings: Surroundings) => Promise<RequestListener>
 const LONGEST_STOP_MS = 10_000
 
 /** Closes one after the other. If one fails, the others are still closed. */
-export async function closeAll(closers: ReadonlyArray<() => unknown>): Promise<void> {
-  setTimeout(() => process.exit(process.exitCode ?? 0), LONGEST_STOP_MS).unref()
+export async function closeAll(
+  closers: ReadonlyArray<() => unknown>,
+  longestMs: number = LONGEST_STOP_MS,
+): Promise<void> {
+  setTimeout(() => process.exit(process.exitCode ?? 0), longestMs).unref()
   for (const close of closers) {
     try {
       await close()

@@ -13,6 +13,7 @@ import {
   siteLink,
   slugOf,
 } from '../pages.mjs'
+import { boostTerm, renderForSearch } from '../search.mjs'
 
 const HERE = `${ROOT}tools/site`
 const all = groups()
@@ -111,7 +112,10 @@ export default defineConfig({
     outline: { level: [2, 3] },
     search: {
       provider: 'local',
-      options: { miniSearch: { searchOptions: { boostDocument, fuzzy } } },
+      options: {
+        _render: renderForSearch,
+        miniSearch: { searchOptions: { boostDocument, boostTerm, fuzzy } },
+      },
     },
     socialLinks: [{ icon: 'github', link: REPOSITORY }],
     editLink: {

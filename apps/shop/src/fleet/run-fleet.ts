@@ -53,6 +53,8 @@ export async function runFleet(
     env: { ...process.env, REDIS_URL: settings.redisUrl },
     onState: () => lab?.showFleet(),
   })
+  // A signal may come during the start. Then nothing waits until the database is open.
+  onStop(() => fleet.stop())
   // The database takes a second of CPU time. The processes start beside it.
   const database = await opening
   onStop(() => database.close())
