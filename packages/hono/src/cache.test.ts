@@ -2,7 +2,7 @@
 // cache, errors, streams. The rest is in the contract
 // (test/contracts/cache-adapters.versions.test.ts).
 
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import { request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createStampede } from '@stampede/core'
@@ -185,24 +185,24 @@ describe('stampedeCache on Hono', () => {
   it('stores no response of a timeout in front that ends at about the time of the handler', async () => {
     for (let later = 0; later < 24; later++) {
       let runs = 0
-      let go: () => void = () => {}
-      const gate = new Promise<void>((resolve) => {
-        go = resolve
-      })
+      const [begun, gate] = [new EventEmitter(), new EventEmitter()]
+      const opened = once(gate, 'open')
+      const began = once(begun, 'run')
       const handler: Handler = async (c) => {
         if (++runs > 1) return c.text('page')
-        await gate
+        begun.emit('run')
+        await opened
         for (let i = 0; i < later; i++) await undefined
         return c.text('page')
       }
       const front: MiddlewareHandler = async (c, next) => {
         if (runs > 0) return next()
-        return Promise.race([next(), gate.then(() => c.text('too late'))])
+        return Promise.race([next(), opened.then(() => c.text('too late'))])
       }
       await using server = await start([front, (_c, next) => next()], [], handler)
       const first = server.text('/')
-      await vi.waitFor(() => expect(runs).toBe(1))
-      go()
+      await began
+      gate.emit('open')
       expect(['too late', 'page'], `${later}`).toContain(await first)
       expect(await server.text('/'), `${later}`).toBe('page')
     }

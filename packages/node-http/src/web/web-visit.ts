@@ -126,8 +126,8 @@ async function runInto(
   const response = await request.run(res, hide)
   if (response === undefined) return
   // If a layer in front, such as a timeout, has responded itself, `response` may be its own one.
-  // The server sends that within this turn.
-  await new Promise(setImmediate)
+  // The server sends that before the next tick.
+  await new Promise(process.nextTick)
   if (request.outer.headersSent) {
     abandon()
     return
