@@ -16,6 +16,7 @@ import { rangeCases } from './cache-contract/ranges.ts'
 import { refreshCases } from './cache-contract/refresh.ts'
 import { sharingCases } from './cache-contract/sharing.ts'
 import { strictCases } from './cache-contract/strict.ts'
+import { turnCases } from './cache-contract/turns.ts'
 import { type Volume, volumeCases } from './cache-contract/volume.ts'
 import { wireCases } from './cache-contract/wire.ts'
 
@@ -31,6 +32,7 @@ export function cacheAdapterContract(adapter: CacheAdapter): void {
     describe('with freshness fields', () => freshnessCases(adapter))
     describe('with cache keys and variants', () => keyCases(adapter))
     describe('middlewares in front of the cache', () => layerCases(adapter))
+    describe('a large body that is there at once', () => turnCases(adapter))
     describe('Cache-Status', () => lateCookieCases(adapter))
     describe('hits after a middleware in front set fields', () => fieldCases(adapter))
     describe('purges', () => purgeCases(adapter))
