@@ -44,6 +44,27 @@ describe('the listener of stampedeFront', () => {
     expect(listener).toHaveBeenCalledTimes(1)
   })
 
+  test('is called on the server, as Node does, on a miss, a bypass and a refresh', async () => {
+    const clock = new ManualClock()
+    const stampede = createStampede({ clock })
+    const owners: unknown[] = []
+    const listener = function (this: unknown, _req: IncomingMessage, res: ServerResponse) {
+      owners.push(this)
+      res.end('page')
+    }
+    const options = { stampede, ttlMs: 1_000, staleWhileRevalidateMs: 60_000 }
+    const server = createServer(stampedeFront(listener, options))
+    onTestFinished(() => void server.close())
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    const { port } = server.address() as AddressInfo
+    await rawRequest(port, '/a')
+    await rawRequest(port, '/a', ['Authorization: x'])
+    await clock.advance(2_000)
+    await rawRequest(port, '/a')
+    await expect.poll(() => owners).toHaveLength(3)
+    expect(owners.every((owner) => owner === server)).toBe(true)
+  })
+
   test('gets the request and response objects of the server, on misses and bypasses', async () => {
     const given: unknown[][] = []
     const front = stampedeFront(

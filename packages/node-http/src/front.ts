@@ -9,6 +9,7 @@ import { createNodeCache } from './node-exchange.ts'
 import { hasLeft } from './request/client-gone.ts'
 import { addressOf } from './request/read-request.ts'
 import { breakOff } from './response/live-stream.ts'
+import type { Dispatch } from './revalidation/revalidation.ts'
 
 /** An Express app, `app.callback()` of Koa, or any function of a request and a response. */
 export type Listener<Req = IncomingMessage, Res = ServerResponse> = (req: Req, res: Res) => unknown
@@ -48,17 +49,18 @@ function frontOf(
   options: CacheOptions<IncomingMessage, ServerResponse> | undefined,
 ): (req: IncomingMessage, res: ServerResponse) => void {
   const visit = createNodeCache(createHttpCache(options))
-  return function stampedeFront(req, res): void {
+  return function stampedeFront(this: unknown, req, res): void {
     const address = addressOf(req)
     const failed = (error: unknown): void => {
       warnOf(error, req, address.target)
       fail(res)
     }
     const next = (error?: unknown): void => {
-      if (error === undefined) enter(listener, req, res, failed)
+      if (error === undefined) enter(listener, this, req, res, failed)
       else failed(error)
     }
-    visit({ req, res, next, native: req, address, dispatch: stampedeFront })
+    const dispatch: Dispatch = (...again) => Reflect.apply(stampedeFront, this, again)
+    visit({ req, res, next, native: req, address, dispatch })
   }
 }
 
@@ -66,12 +68,13 @@ const PASS_A_LISTENER = 'pass an Express app, app.callback() of Koa, or any (req
 
 function enter(
   listener: Listener,
+  server: unknown,
   req: IncomingMessage,
   res: ServerResponse,
   failed: (error: unknown) => void,
 ): void {
   try {
-    const returned = listener(req, res)
+    const returned: unknown = Reflect.apply(listener, server, [req, res])
     if (!(returned instanceof Object && 'then' in returned)) return
     Promise.resolve(returned).then(() => leaveUnanswered(res), failed)
   } catch (error) {

@@ -18,6 +18,7 @@ import { refreshCases } from './cache-contract/refresh.ts'
 import { sharingCases } from './cache-contract/sharing.ts'
 import { silenceCases } from './cache-contract/silence.ts'
 import { strictCases } from './cache-contract/strict.ts'
+import { turnCases } from './cache-contract/turns.ts'
 import { type Volume, volumeCases } from './cache-contract/volume.ts'
 import { wireCases } from './cache-contract/wire.ts'
 
@@ -34,6 +35,7 @@ export function cacheAdapterContract(adapter: CacheAdapter): void {
     describe('with cache keys and variants', () => keyCases(adapter))
     describe('with header lines that Node drops', () => lostLineCases(adapter))
     describe('middlewares in front of the cache', () => layerCases(adapter))
+    describe('a large body that is there at once', () => turnCases(adapter))
     describe('Cache-Status', () => lateCookieCases(adapter))
     describe('hits after a middleware in front set fields', () => fieldCases(adapter))
     describe('purges', () => purgeCases(adapter))

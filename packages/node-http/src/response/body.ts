@@ -4,6 +4,7 @@ import { finished, PassThrough, Readable } from 'node:stream'
 import type { BodyCut } from './body-cut.ts'
 import type { LiveFeed } from './live-feed.ts'
 import { readOn } from './read-on.ts'
+import { BYTES_PER_TURN } from './turns.ts'
 
 /**
  * Collects the chunks of a body. If the body exceeds the limit, drops all chunks and only counts
@@ -157,11 +158,16 @@ export function teeStream(
     return body
   }
   const isShared = live?.active === true
+  let inTurn = 0
   const stream = new PassThrough({
     readableHighWaterMark: Math.max(maxBytes, 16 * 1024),
     transform(chunk, encoding, done) {
       if (!isShared) take(chunk, encoding)
-      done(null, cut === undefined ? chunk : cut.take(chunk))
+      const own = cut === undefined ? chunk : cut.take(chunk)
+      inTurn += chunk.length
+      if (inTurn < BYTES_PER_TURN) return done(null, own)
+      inTurn = 0
+      setImmediate(done, null, own)
     },
     flush(done) {
       const body = whole()

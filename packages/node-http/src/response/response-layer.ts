@@ -14,6 +14,7 @@ import { endOf, type JudgedHead, judgeHead, NO_HEAD } from './judge-head.ts'
 import { LiveFeed } from './live-feed.ts'
 import { OuterFields } from './outer-fields.ts'
 import { readersOf } from './read-on.ts'
+import { Turns } from './turns.ts'
 import { type Method, type OwnMethods, WrappedMethods } from './wrapped-methods.ts'
 import { chunkFor, discardWrite, isNodesWriteHead, writeReply } from './write-response.ts'
 
@@ -38,6 +39,7 @@ export class ResponseLayer implements ResponseCapture {
   readonly #outer: OuterFields
   readonly #body: BodyCollector
   readonly #departure: Departure
+  readonly #turns: Turns
   readonly #hold: EndHold | undefined
   readonly #live: LiveFeed | undefined
   #resolve: (end: OriginEnd | Promise<OriginEnd>) => void = () => {}
@@ -58,6 +60,7 @@ export class ResponseLayer implements ResponseCapture {
     })
     this.#hold = observer.beforeEnd && new EndHold(res, observer.beforeEnd.bind(observer))
     this.#methods = new WrappedMethods(res)
+    this.#turns = new Turns(res)
     this.#outer = new OuterFields(res)
     this.#live = observer.live && new LiveFeed(observer.live)
     this.#body = new BodyCollector(observer.maxBodyBytes, this.#live)
@@ -186,10 +189,9 @@ export class ResponseLayer implements ResponseCapture {
     if (this.#isShut()) return discardWrite(args, true)
     const more = this.#through('write', this.#outward('write', args))
     this.#keep(args)
-    // `write` returns true during the capture, because waiters need the whole body and a slow
-    // client must not delay the handler. After a client has left, there is no `drain` at all.
-    // maxBodyBytes bounds the buffer.
-    return this.#phase === 'body' ? true : more
+    // Waiters need the whole body, so a slow client must not delay the handler. After a client has
+    // left, there is no `drain` at all. maxBodyBytes bounds the buffer.
+    return this.#phase === 'body' ? this.#turns.mayGoOn(this.#body.bytes) : more
   }
 
   #end(args: readonly unknown[]): unknown {
