@@ -55,16 +55,16 @@ interface Fengari {
   }
 }
 
-const load = createRequire(import.meta.url)
+const require = createRequire(import.meta.url)
 // The VM takes these from here when it loads. Its modules need each other, in this order.
-load('fengari/src/defs.js')
-Object.assign(load('fengari/src/luaconf.js'), {
+require('fengari/src/defs.js')
+Object.assign(require('fengari/src/luaconf.js'), {
   LUA_COMPAT_FLOATSTRING: true,
   lua_number2str: (number: number) => formatted(number, 14),
 })
-const { lua, lauxlib, lualib, to_luastring: utf8 } = load('fengari') as Fengari
+const { lua, lauxlib, lualib, to_luastring: utf8 } = require('fengari') as Fengari
 // A number in the text of a script, and a string that is calculated with, become floats.
-Object.assign(load('fengari/src/lobject.js'), {
+Object.assign(require('fengari/src/lobject.js'), {
   luaO_str2num(text: Bytes, target: { setfltvalue(value: number): void }) {
     const number = parsed(latin1(text))
     if (number === undefined) return 0
