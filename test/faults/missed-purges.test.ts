@@ -23,7 +23,7 @@ it('waiters look up again only after a new subscription has read the missed purg
     const replies = await admin
       .multi()
       .eval(appendPurge.source, keys.length, ...keys, ...args)
-      .client('KILL', 'TYPE', 'pubsub')
+      .call('CLIENT', 'KILL', 'TYPE', 'pubsub')
       .exec()
     expect(replies?.map(([error]) => error)).toEqual([null, null])
     await expect.poll(() => heard).toContain('gap')
