@@ -21,7 +21,8 @@ const WORDS = {
   'guide/locks':
     'mutex, deadlock, cron, run job once, scheduled task, one server, leader election, semaphore',
   'guide/front': 'WebSocket, SSE, HTTP/2, reverse proxy, any framework',
-  'guide/production': 'PM2, SIGTERM, graceful shutdown, memory limit, deploy, checklist',
+  'guide/production':
+    'PM2, SIGTERM, graceful shutdown, memory limit, deploy, checklist, upgrade to a new version',
   'guide/redis': 'Redis down, Redis unavailable, connection lost, Valkey, ElastiCache, ACL',
   'guide/metrics': 'Prometheus, Grafana, hit ratio, monitoring',
   'guide/tracing': 'OpenTelemetry, spans, Jaeger, Datadog',
