@@ -3,7 +3,7 @@
 import type { ServerResponse } from 'node:http'
 
 /** Bytes after which a writer has to wait for the next turn. */
-export const BYTES_PER_TURN = 64 * 1024
+export const BYTES_PER_TURN: number = 64 * 1024
 
 /** The answer of write() while a capture takes the body, at any pace of the client. */
 export class Turns {
