@@ -94,10 +94,15 @@ async function requestRoutes(
       const path = route.replace(/:\w+/g, '7')
       const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`
       const headers = { 'content-type': 'application/json', 'idempotency-key': randomUUID() }
+      // A route of Fastify with this constraint is chosen by the field.
+      const [, version] = /version: '([^']+)'/.exec(line) ?? []
+      const chosen: Record<string, string> = version ? { 'accept-version': version } : {}
       const ask = async () => {
         const response = await fetch(
           url,
-          verb === 'get' ? {} : { method: verb.toUpperCase(), headers, body: '{}' },
+          verb === 'get'
+            ? { headers: chosen }
+            : { method: verb.toUpperCase(), headers: { ...headers, ...chosen }, body: '{}' },
         )
         return { status: response.status, fields: response.headers, body: await response.text() }
       }
