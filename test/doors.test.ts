@@ -38,15 +38,16 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/node-http': `
     isRevalidation Listener stampedeFront`,
   '@stampede/node-http/adapter': `
-    addAtHead applyFields AttemptWatch BodyCut canBreakOff captureResponse
+    addAtHead applyFields AttemptWatch BodyCut canBreakOff captureResponse correctStored
     createDetachedPair createNodeCache createNodeIdempotency cutStream deferHead
       DetachedPair discardRequestBody Dispatch endsInTime enterOrigin exposeFields fieldsOf forbidTransform
     framedHeaders guardNotModified hasBody hasLeft hasRepeats HeadSent headSent
     hideConditionals IdempotentVisit isInsideOrigin isSendable isTakenOn isWrapped linesOf
-    Layer LiveFeed liveHeaders liveStream missingDate MountOrder NodeFramework NodeVisit ParsedRequest readRequest
+    Layer LiveFeed liveHeaders liveStream missingDate MountOrder NodeFramework NodeVisit
+    noteReplyFields OuterFields ParsedRequest readRequest
     readRequestBody Reads redispatch RequestExchange RequestVisit rememberPeer rememberRawBody replyOf RequestAddress
     restoreFields Revalidation setsCookie shield storedHead takeRevalidation Tee TeeEnd
-    teeStream unsendable watchAttempt watchHead watchLeft watchReads
+    teeStream unsendable watchAttempt watchCalls watchHead watchLeft watchReads
     writeReady writeReply readForm readWebBody serverOf visitWeb WebRequest WebVisit`,
   '@stampede/redis': `
     RedisClient redisStore RedisStoreOptions`,

@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest'
 import { describeAttacks, get } from './setting.ts'
 
+const FAR = 'Range: bytes=99999999999999999999999999999999-'
 const LINES = [
   'Range: bytes=0-0',
   'Range: bytes=9-',
@@ -9,7 +10,7 @@ const LINES = [
   'Range: bytes=-0',
   'Range: bytes=0-1,3-4',
   'Range: bytes=00000000000000000000000-99999999999999999999999',
-  'Range: bytes=99999999999999999999999999999999-',
+  FAR,
   'Range: bytes=-1e9',
   'If-None-Match: *',
   'If-None-Match: "v1"',
@@ -26,8 +27,12 @@ describeAttacks('a hidden header of one client', ({ open }) => {
     for (const [i, line] of LINES.entries()) {
       const planted = await get(target.attacker, `/${i}`, line)
       expect([200, 206, 304, 416], line).toContain(planted.status)
-      expect(planted.headers['cache-status'], line).toContain('stored')
+      // The handler gets a range far beyond the limit of a stored body, so the response is not stored.
+      const isFar = line === FAR
+      if (isFar) expect(planted.headers['cache-status'], line).not.toContain('stored')
+      else expect(planted.headers['cache-status'], line).toContain('stored')
       await target.stored()
+      if (isFar) await get(target.victim, `/${i}`)
       const served = await get(target.victim, `/${i}`)
       expect([served.status, served.body], line).toEqual([200, '0123456789'])
       expect(served.headers, line).toMatchObject({ 'content-length': '10' })
@@ -35,7 +40,7 @@ describeAttacks('a hidden header of one client', ({ open }) => {
       expect(String(served.headers['cache-control']), line).not.toContain('no-transform')
       expect(served.headers['cache-status'], line).toContain('hit')
     }
-    expect(await target.runs()).toBe(LINES.length)
+    expect(await target.runs()).toBe(LINES.length + 1)
   })
 
   it('does not make a personal response shareable', async () => {

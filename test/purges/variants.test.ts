@@ -85,7 +85,7 @@ it.each(ENDS)(
   async (how, end) => {
     const pages = Array.from(
       { length: 6 },
-      (_, seed) => `/page/${how.replaceAll(' ', '-')}-${seed}`,
+      (_, seed) => `/page/${how.toLowerCase().replaceAll(' ', '-')}-${seed}`,
     )
     const { open, get } = fleet
     maxAge = end === 'expiry' ? 1 : 60
