@@ -27,7 +27,7 @@ describeAttacks('a hidden header of one client', ({ open }) => {
     for (const [i, line] of LINES.entries()) {
       const planted = await get(target.attacker, `/${i}`, line)
       expect([200, 206, 304, 416], line).toContain(planted.status)
-      // The handler gets a range far beyond the limit of a stored body, so the response is not stored.
+      // The handler gets a range far beyond any stored body, so its response is not stored.
       const isFar = line === FAR
       if (isFar) expect(planted.headers['cache-status'], line).not.toContain('stored')
       else expect(planted.headers['cache-status'], line).toContain('stored')
