@@ -117,9 +117,9 @@ if not held then -- otherwise the caller repeats its token, and has this lease a
   if fields[5] or fields[6] or fields[7] then redis.call('HDEL', record, 'retry', 'failure', now < pass and 'retry' or 'pass') end
   if joined ~= variants then redis.call('HSET', group, 'variants', joined) end
   for key, left in pairs({[group] = group_ttl or ttl, [record] = ttl}) do
-    -- An error: the user may not run PEXPIRE. Without a TTL, the record would live for ever.
+    -- An error: the user may not run PEXPIRE. Without a TTL, new records would live for ever.
     local kept = left < lease_ms + ARGV[5] and redis.pcall('PEXPIRE', key, lease_ms + ARGV[5])
-    if type(kept) == 'table' then return (left >= 0 or redis.call('DEL', key)) and kept end
+    if type(kept) == 'table' then return (ttl >= 0 or redis.call('DEL', record)) and ((group_ttl or 0) >= 0 or redis.call('DEL', group)) and kept end
   end
 end
 return now < pass and {'PASS', now, fence, pass - now} or reply(is_fresh and 'FRESH' or usable and 'STALE' or 'LEASED', fence, 0)

@@ -35,7 +35,7 @@ function fieldsIn(text: string): string[] {
 }
 
 const KINDS = new Map(
-  Object.entries({ v: 'vary', f: 'field', c: 'cookie', i: 'identity', r: 'path' }),
+  Object.entries({ v: 'vary', f: 'field', c: 'cookie', i: 'identity', r: 'path', h: 'handler' }),
 )
 
 /**

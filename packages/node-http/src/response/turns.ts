@@ -1,5 +1,6 @@
 // Gives other requests a turn of the event loop while a handler writes a large body at once.
 
+import { EventEmitter } from 'node:events'
 import type { ServerResponse } from 'node:http'
 
 /** Bytes after which a writer has to wait for the next turn. */
@@ -23,6 +24,9 @@ export class Turns {
     // The mark of HTTP/2 responses is undefined in some versions of Node.
     const mark = Math.min(this.#res.writableHighWaterMark ?? BYTES_PER_TURN, BYTES_PER_TURN)
     if (bytes - this.#before < mark) return true
+    // A layer in front, such as `compression`, may keep the listeners of `drain` elsewhere. They
+    // would not get the event from here.
+    if (this.#res.on !== EventEmitter.prototype.on) return true
     if (!this.#isWaiting) {
       this.#isWaiting = true
       setImmediate(() => {

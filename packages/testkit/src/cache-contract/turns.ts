@@ -1,10 +1,11 @@
 // Cases: a handler whose body is there at once. It must let other requests have their turns, and
 // must not wait for its client.
+import { EventEmitter } from 'node:events'
 import { connect } from 'node:net'
 import { Readable } from 'node:stream'
 import { expect, it } from 'vitest'
 import { ask } from '../requests.ts'
-import type { CacheAdapter } from './adapter.ts'
+import type { CacheAdapter, Outside } from './adapter.ts'
 import { setUp } from './bench.ts'
 
 const BYTES = 900_000
@@ -28,6 +29,22 @@ function counted(chunk: Buffer) {
   return { body, most }
 }
 
+/** Takes each chunk and all listeners of `drain`, as `compression` does. */
+const buffering: Outside = (res, next) => {
+  const own = new EventEmitter()
+  const [on, write] = [res.on.bind(res), res.write.bind(res)]
+  res.on = ((name: string, listener: () => void) => {
+    if (name === 'drain') own.on(name, listener)
+    else on(name, listener)
+    return res
+  }) as typeof res.on
+  res.write = ((...args: Parameters<typeof write>) => {
+    write(...args)
+    return true
+  }) as typeof res.write
+  return next()
+}
+
 export function turnCases(adapter: CacheAdapter): void {
   it('lets other requests have a turn every 64 KiB on a miss', async () => {
     // Readable.toWeb() of Node reads thousands of chunks ahead, also without a cache.
@@ -41,6 +58,24 @@ export function turnCases(adapter: CacheAdapter): void {
       // The buffers of streams in between hold some chunks more.
       expect(most.bytes).toBeLessThanOrEqual(2 * 64 * 1024)
     }
+  })
+
+  it('sends the whole stream behind a layer that takes the listeners of drain', async () => {
+    const { start } = setUp(
+      adapter,
+      () => {
+        async function* body() {
+          for (let i = 0; i < 300; i++) {
+            await new Promise((resolve) => setImmediate(resolve))
+            yield Buffer.alloc(1_000, 'a')
+          }
+        }
+        return { body: Readable.from(body()) }
+      },
+      { outside: buffering },
+    )
+    await using app = await start()
+    for (const _round of [1, 2]) expect((await ask(`${app.url}/a`)).body).toHaveLength(300_000)
   })
 
   it('does not wait for a client that reads nothing', async () => {
