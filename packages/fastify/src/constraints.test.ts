@@ -236,6 +236,56 @@ describe.each(Object.keys(MOUNTS))('routes with constraints, with the cache %s',
   })
 })
 
+describe('a hook of the app that changes routes', () => {
+  type Change = (route: { constraints?: object; config?: object }, body: string) => void
+  const set = (body: string) => (body === 'one' ? V1 : V2)
+
+  it.each<[title: string, given: object, change: Change, status: string]>([
+    ['sets constraints', {}, (route, body) => (route.constraints = set(body)), '; hit'],
+    [
+      'changes constraints in place',
+      { constraints: { version: '0.0.0' } },
+      ({ constraints }, body) => Object.assign(constraints as object, set(body)),
+      '; hit',
+    ],
+    [
+      'replaces the config, so the cache is not used',
+      { constraints: V1 },
+      (route, body) => Object.assign(route, { config: {}, constraints: set(body) }),
+      'undefined',
+    ],
+  ])('%s, and routes share no entry', async (_title, given, change, expected) => {
+    const app = fastify()
+    app.register(stampedeCache(CACHE))
+    let body = 'one'
+    app.addHook('onRoute', (route) => change(route, body))
+    for (body of ['one', 'two']) {
+      const own = body
+      app.get('/', structuredClone(given), async () => own)
+    }
+    for (const _round of [1, 2]) {
+      for (const [value, said] of [
+        ['1.x', 'one'],
+        ['2.x', 'two'],
+        ['9.x', 404],
+      ] as const)
+        expect((await ask(app, version(value))).said).toBe(said)
+    }
+    expect((await ask(app, version('1.x'))).status).toContain(expected)
+  })
+})
+
+it('constraints that look the same have entries of their own', async () => {
+  const values = [Symbol('x'), Symbol('x'), { of: () => 1 }, { of: () => 1 }]
+  const strategies = () => ({
+    kind: strategyOf('kind', ({ headers }) => values[Number(headers.n)]),
+  })
+  const routes = values.map((kind, i) => [{ kind }, String(i)] as const)
+  const app = appOf({ strategies, routes }, 'registered before the routes')
+  for (const _round of [1, 2])
+    for (const n of values.keys()) expect((await ask(app, { n: String(n) })).said).toBe(String(n))
+})
+
 describe('the key of a route without constraints', () => {
   it.each([true, false])('is that of its URL, also beside routes with some: %s', async (beside) => {
     const keys: string[] = []
