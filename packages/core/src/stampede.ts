@@ -184,7 +184,7 @@ function createRuntime(options: StampedeOptions | undefined): Runtime {
     flights: new Map(),
     originSlots: new OriginSlots(config.originConcurrency),
     seenDigests: new Set(),
-    largePaths: new Set(),
+    largePaths: new Map(),
     closed: false,
   }
   idempotencyConfigs.set(rt, idempotency)

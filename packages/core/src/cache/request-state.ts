@@ -142,24 +142,25 @@ const MOST_DROPPED = 1024 * 1024
 const MOST_PATHS = 1_000
 const LONGEST_PATH = 1_000
 
-const pathOf = ({ target }: RequestView): string => target.split('?', 1)[0] ?? target
+const pathOf = ({ host, target }: RequestView): string => host + target.split('?', 1)[0]
 
 function keepLargePath<Native>({ rt, exchange }: RequestState<Native>): void {
   const path = pathOf(exchange.request)
   if (rt.largePaths.size >= MOST_PATHS) rt.largePaths.clear()
-  if (path.length <= LONGEST_PATH) rt.largePaths.add(path)
+  if (path.length <= LONGEST_PATH) rt.largePaths.set(path, rt.clock.now() + rt.passMs)
 }
 
 /**
  * Whether the request wants bytes that no entry can have, or a part of a response that was too
- * large before. A fill would make the handler read the whole file for them.
+ * large within the last `passMs`. A fill would make the handler read the whole file for them.
  */
 export function isBeyondEntries<Native>({ rt, config, exchange }: RequestState<Native>): boolean {
   const { request } = exchange
   const range = requestField(request.headers, 'range')
   if (range === undefined) return false
   const from = Math.max(config.maxBodyBytes, MOST_DROPPED)
-  return rt.largePaths.has(pathOf(request)) || beginsBeyond(range, from)
+  const largeUntil = rt.largePaths.get(pathOf(request)) ?? 0
+  return rt.clock.now() < largeUntil || beginsBeyond(range, from)
 }
 
 /**

@@ -24,8 +24,8 @@ export interface Runtime {
   readonly originSlots: OriginSlots
   /** Recent digests of requests that were served stale after another request's refresh failed. */
   readonly seenDigests: Set<string>
-  /** Paths whose response was too large to store. */
-  readonly largePaths: Set<string>
+  /** Paths whose response was too large to store, and until when their ranges are forwarded. */
+  readonly largePaths: Map<string, number>
   readonly events: Events
   readonly counts: Counts
   readonly clock: Clock
