@@ -16,6 +16,7 @@ import {
   scripted,
 } from '../testing/resolve-bench.ts'
 import { FaultyStore, type Operation } from '../testing/store-doubles.ts'
+import { withTimeBudget } from './time-budget.ts'
 
 const never = () => new Promise<never>(() => {})
 const UNAVAILABLE = 'ERR_STAMPEDE_STORE_UNAVAILABLE'
@@ -210,4 +211,9 @@ describe('a store that never replies to an operation', () => {
     await clock.advance(60_000)
     expect(purged.now).toBe('pending')
   })
+})
+
+it('a frozen store without a time budget can be used', async () => {
+  const own = Object.freeze({ name: 'own', ask: async () => 'reply' })
+  await expect(withTimeBudget(own, clock).ask()).resolves.toBe('reply')
 })

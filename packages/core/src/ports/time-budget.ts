@@ -7,14 +7,15 @@ const BUDGET_MS = 5_000
 
 /** The same store, whose operations reject with `ERR_STAMPEDE_STORE_UNAVAILABLE` after 5 s. */
 export function withTimeBudget<S extends { readonly name: string }>(store: S, clock: Clock): S {
-  return new Proxy(store, {
-    get(target, name) {
-      const value: unknown = Reflect.get(target, name, target)
+  // The target is another object, because a proxy of a frozen store may not wrap its methods.
+  return new Proxy<S>(Object.create(store), {
+    get(_, name) {
+      const value: unknown = Reflect.get(store, name, store)
       if (typeof value !== 'function') return value
       return (...args: unknown[]) => {
-        const reply: unknown = value.apply(target, args)
+        const reply: unknown = value.apply(store, args)
         const isPending = reply instanceof Object && 'then' in reply
-        return isPending ? inTime(target.name, clock, String(name), reply) : reply
+        return isPending ? inTime(store.name, clock, String(name), reply) : reply
       }
     },
   })

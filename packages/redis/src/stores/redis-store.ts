@@ -145,7 +145,12 @@ class RedisStore implements StampedeStore {
     this.#heartbeat.unref()
   }
 
-  lookup(key: string, request: LookupRequest): Promise<LookupReply> {
+  async lookup(key: string, request: LookupRequest): Promise<LookupReply> {
+    // In the queue behind other lookups, a delivered entry could become too old.
+    if (this.#requirePurges().confirm() === undefined) {
+      const delivered = this.#lookups.delivered(key, request)
+      if (delivered !== undefined) return delivered
+    }
     const { onQueued } = request
     const options = { begins: true, onQueued }
     const lookUp = (budget: Budget) => this.#lookUp(key, request, budget)
