@@ -22,7 +22,8 @@ describe('top on a terminal', () => {
   afterEach(() => store.close())
 
   const report = (started: number) => {
-    const stats = { hits: { l1: started }, fills: { started } }
+    const routes = { '/': { runs: started } }
+    const stats = { hits: { l1: started }, fills: { started }, routes }
     return store.operator.report(
       'a',
       JSON.stringify({ id: 'a', host: 'web', pid: 1, stats }),

@@ -73,8 +73,8 @@ export const MUTATIONS: readonly Mutation[] = [
     edits: [
       {
         file: COMMIT,
-        from: "if fields[1] ~= fence then return 'FENCED' end",
-        to: "if not fields[1] then return 'FENCED' end",
+        from: "if fields[1] ~= fence then return {'FENCED', now} end",
+        to: "if not fields[1] then return {'FENCED', now} end",
       },
       { file: COMMIT, from: 'if group ~= record and not (', to: 'if false and not (' },
       { file: COMMIT, from: 'if fields[2] ~= token then', to: 'if false then' },
@@ -118,8 +118,8 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'a fill claims to know all future purges',
     'core/src/flight/fill.ts',
-    'Math.max(rt.store.position, rt.marks.newest)',
-    'Number.MAX_SAFE_INTEGER',
+    'this.asOf = rt.store.position',
+    'this.asOf = Number.MAX_SAFE_INTEGER',
   ),
   drop(
     'copies are used without a recent confirmation of the purges',

@@ -99,7 +99,14 @@ export function constraintsOf({ server, routeOptions, is404 }: FastifyRequest): 
  * developers has the constraints of each route, as JSON. The host is in the key anyway.
  */
 function lateTexts(server: FastifyInstance): NonNullable<App['texts']> {
-  const isConstrained = / \{"(?!host"[^,]*\}$).*\}$/m.test(server.printRoutes())
+  const isConstrained = server
+    .printRoutes()
+    .split('\n')
+    .some((line) => {
+      const text = line.slice(line.indexOf(' {"') + 1)
+      const isHostAlone = text.startsWith('{"host"') && !text.includes(',')
+      return text.startsWith('{"') && text.endsWith('}') && !isHostAlone
+    })
   if (isConstrained)
     warnOnce(
       'STAMPEDE_LATE_IMPORT',

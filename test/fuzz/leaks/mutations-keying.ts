@@ -20,7 +20,7 @@ export const KEYING: readonly Mutation[] = [
   drop(
     'an entry of another Vary selection is used for a HEAD',
     SOURCE.handle,
-    'if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(state, entry)\n  if (!isAcceptable(directives,',
+    'if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(state, found.held)\n  if (!isAcceptable(directives,',
     'if (!isAcceptable(directives,',
   ),
   drop(

@@ -47,7 +47,12 @@ const STRUCTURES = {
     const replays = new Replays(systemClock, () => true)
     return {
       add: () =>
-        replays.add(hash(), { kept: ownKept(kept(size)), fingerprints: fingerprints() }, 60_000),
+        replays.add(
+          hash(),
+          { kept: ownKept(kept(size)), fingerprints: fingerprints() },
+          60_000,
+          replays.sequence(),
+        ),
       bytes: () => replays.size.bytes,
     }
   },
