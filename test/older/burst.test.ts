@@ -50,7 +50,10 @@ async function timed(work: Promise<unknown>): Promise<number> {
 describe.each(CLIENTS)('thousands of commands at once by %s', (_, connect) => {
   it('store the values of 20 000 cold keys, and lose no connection', async () => {
     const { stampede, store, failures } = open(connect(server.url))
+    // The calls below block the event loop, so the first commit must have ended.
+    const committed = new Promise<void>((resolve) => stampede.on('fill.committed', () => resolve()))
     await stampede.getOrSet('k0', async () => 0, { ttlMs: 60_000 })
+    await committed
     expect(await Promise.all(getAll(stampede, 20_000))).toHaveLength(20_000)
     expect(failures).toEqual([])
     expect(store.isAvailable).toBe(true)
