@@ -9,6 +9,7 @@ import { watchCalls } from './watch-calls.ts'
 
 const OUTER: unique symbol = Symbol('stampede.outer')
 
+/** Fields that layers in front set on one response, and the names that its handler set too. */
 export class OuterFields {
   readonly list: HeaderList
   /** Names that the framework copies to the response itself, so that a copy tells nothing. */

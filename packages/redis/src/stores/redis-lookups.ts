@@ -23,13 +23,8 @@ export class RedisLookups {
     this.#plainReads = new PlainReads(link)
   }
 
-  /** The reply from an entry that came with a wake-up. It needs no command. */
-  delivered(key: string, request: LookupRequest): LookupReply | undefined {
-    return this.#deliveries.take(key, request, this.#link.clockOf(key))
-  }
-
   async find(key: string, request: LookupRequest, budget: Budget): Promise<LookupReply> {
-    const delivered = this.delivered(key, request)
+    const delivered = this.#deliveries.take(key, request, this.#link.clockOf(key))
     if (delivered !== undefined) return delivered
     const readsPlain = this.#plainReads.isWorthwhile(request, budget)
     const found = readsPlain ? await this.#plainReads.find(key, budget) : undefined

@@ -145,12 +145,7 @@ class RedisStore implements StampedeStore {
     this.#heartbeat.unref()
   }
 
-  async lookup(key: string, request: LookupRequest): Promise<LookupReply> {
-    // In the queue behind other lookups, a delivered entry could become too old.
-    if (this.#requirePurges().confirm() === undefined) {
-      const delivered = this.#lookups.delivered(key, request)
-      if (delivered !== undefined) return delivered
-    }
+  lookup(key: string, request: LookupRequest): Promise<LookupReply> {
     const { onQueued } = request
     const options = { begins: true, onQueued }
     const lookUp = (budget: Budget) => this.#lookUp(key, request, budget)
