@@ -19,7 +19,7 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/core/adapter': `
     AttemptEnd AttemptObserver BodyKind CapturedHead createHttpCache
     createHttpIdempotency Exchange HeadDecision HeaderList HeadWatch HttpCache
-    HttpIdempotency IdempotentExchange InnerCache LiveChunks LiveReply LiveSink Natives
+    HttpIdempotency IdempotentExchange InnerCache Natives
     OnInner optionError OriginEnd OriginObserver OWN_FIELD OWN_FIELDS PartOfBody ReadLog
     ReadyReply Reply RequestBody RequestView responseError toHeaders warnOnce`,
   '@stampede/core/operator': `
@@ -38,15 +38,15 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/node-http': `
     isRevalidation Listener stampedeFront`,
   '@stampede/node-http/adapter': `
-    addAtHead applyFields AttemptWatch BodyCut canBreakOff captureResponse correctStored
+    addAtHead applyFields AttemptWatch BodyCut captureResponse correctStored
     createDetachedPair createNodeCache createNodeIdempotency cutStream deferHead
       DetachedPair discardRequestBody Dispatch endsInTime enterOrigin exposeFields fieldsOf forbidTransform
     framedHeaders guardNotModified hasBody hasLeft hasRepeats HeadSent headSent
     hideConditionals IdempotentVisit isInsideOrigin isSendable isTakenOn isWrapped linesOf
-    Layer LiveFeed liveHeaders liveStream missingDate MountOrder NodeFramework NodeVisit
+    Layer missingDate MountOrder NodeFramework NodeVisit
     noteReplyFields OuterFields ParsedRequest readRequest
     readRequestBody Reads redispatch RequestExchange RequestVisit rememberPeer rememberRawBody replyOf RequestAddress
-    restoreFields Revalidation setsCookie shield storedHead takeRevalidation Tee TeeEnd
+    restoreFields Revalidation setsCookie storedHead takeRevalidation Tee TeeEnd
     teeStream unsendable watchAttempt watchCalls watchHead watchLeft watchReads
     writeReady writeReply readForm readWebBody serverOf visitWeb WebRequest WebVisit`,
   '@stampede/redis': `

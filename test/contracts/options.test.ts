@@ -149,7 +149,7 @@ const rules: AllUndefined<CacheOptions> = {
   ...{ vary: undefined, identity: undefined, authorization: undefined, cookies: undefined },
   ...{ targetedFields: undefined, tags: undefined, statuses: undefined, mintEtag: undefined },
   ...{ requestDirectives: undefined, compress: undefined, maxBodyBytes: undefined },
-  ...{ leaseMs: undefined, waitMs: undefined, afterWait: undefined, collapse: undefined },
+  ...{ leaseMs: undefined, waitMs: undefined, afterWait: undefined },
   ...{ originTimeoutMs: undefined, softTimeoutMs: undefined, revalidate: undefined },
   ...{ earlyRefresh: undefined, invalidateOn: undefined, bypass: undefined },
   ...{ cacheStatus: undefined, audit: undefined },

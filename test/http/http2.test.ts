@@ -3,13 +3,11 @@
 import { EventEmitter, once } from 'node:events'
 import { connect, constants, createServer, type IncomingHttpHeaders } from 'node:http2'
 import type { AddressInfo } from 'node:net'
-import { PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { createStampede } from '@stampede/core'
 import { ManualClock } from '@stampede/core/testing'
 import { stampedeCache } from '@stampede/koa'
 import Koa from 'koa'
-import Koa2 from 'koa2'
 import { expect, it } from 'vitest'
 
 it('a Koa app on HTTP/2 caches responses, also when the client sends conditions', async () => {
@@ -114,39 +112,3 @@ it('waiters on HTTP/2 get a response when the first client of a Koa app has left
   client.close()
   server.close()
 })
-
-it.each([
-  ['Koa 2', Koa2],
-  ['Koa 3', Koa],
-])(
-  'followers get the rest of a stream after its first client reset it on HTTP/2: %s',
-  async (_, App) => {
-    const app = new App()
-    // Koa reports the client that left.
-    app.silent = true
-    const stampede = createStampede()
-    app.use(stampedeCache({ stampede, ttlMs: 60_000, collapse: 'stream' }))
-    const source = new PassThrough()
-    let left: Promise<unknown> | undefined
-    app.use((ctx) => {
-      left = once(ctx.res, 'close')
-      ctx.body = source
-    })
-    const server = createServer(app.callback())
-    server.listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
-    const leader = client.request({ ':path': '/' }).on('error', () => {})
-    source.write('first ')
-    await once(leader, 'data')
-    const following = client.request({ ':path': '/' }).setEncoding('utf8')
-    const [first] = await once(following, 'data')
-    leader.close(constants.NGHTTP2_CANCEL)
-    await left
-    source.end('second')
-    expect(first + (await text(following))).toBe('first second')
-    expect(following.rstCode).toBe(constants.NGHTTP2_NO_ERROR)
-    client.close()
-    server.close()
-  },
-)

@@ -2,19 +2,14 @@
 // yet. If ctx.body is a stream, Koa destroys the stream when the client leaves, and the capture is
 // incomplete. Any other body is complete already. Outer layers may add cookies later (koa-run.ts).
 
-import { Readable } from 'node:stream'
 import type { CapturedHead, OriginEnd, OriginObserver, Reply } from '@stampede/core/adapter'
 import {
   applyFields,
   BodyCut,
   correctStored,
-  headSent,
   isSendable,
-  LiveFeed,
   missingDate,
   type OuterFields,
-  setsCookie,
-  shield,
   storedHead,
   type Tee,
   teeStream,
@@ -93,12 +88,11 @@ function captureBody(
   ctx: Context,
   body: SendableBody,
   head: CapturedHead,
-  { maxBodyBytes: maxBytes, live }: OriginObserver,
+  { maxBodyBytes: maxBytes }: OriginObserver,
   cut?: BodyCut,
 ): Promise<OriginEnd> | OriginEnd {
   if (body.kind === 'blob') return captureBlob(body.blob, head, maxBytes)
-  if (body.kind === 'stream')
-    return captureStream(ctx, body.source, head, maxBytes, new LiveFeed(live), cut)
+  if (body.kind === 'stream') return captureStream(ctx, body.source, head, maxBytes, cut)
   if (body.bytes.byteLength > maxBytes) return { type: 'not-captured', reason: 'too-large' }
   const json = typeof ctx.body === 'object' && !Buffer.isBuffer(ctx.body)
   // A copy, because the app may change its buffer later.
@@ -137,22 +131,10 @@ async function captureStream(
   source: Parameters<typeof teeStream>[0],
   head: CapturedHead,
   maxBytes: number,
-  live: LiveFeed,
   cut: BodyCut | undefined,
 ): Promise<OriginEnd> {
-  if (live.active) {
-    void openOnceSent(ctx, head, live)
-    if (source instanceof Readable) shield(source, ctx.res, live)
-  }
-  const end = await teeBody(ctx, source, maxBytes, undefined, live, cut).ended
+  const end = await teeBody(ctx, source, maxBytes, undefined, cut).ended
   return end.type === 'whole' ? whole(head, end.body) : { type: 'not-captured', reason: end.type }
-}
-
-/** Opens the stream for waiting clients when the head was sent, unless it has a new cookie. */
-async function openOnceSent(ctx: Context, head: CapturedHead, live: LiveFeed): Promise<void> {
-  const isShared = (await headSent(ctx.res)) === 'sent' && !setsCookie(ctx.res)
-  if (isShared) live.open(head)
-  else live.end(false)
 }
 
 /** Replaces the stream in ctx.body with a copy, to capture its bytes while Koa sends them. */
@@ -161,12 +143,11 @@ export function teeBody(
   source: Parameters<typeof teeStream>[0],
   maxBytes: number,
   beforeEnd?: (body: Uint8Array) => Promise<void>,
-  live?: LiveFeed,
   cut?: BodyCut,
 ): Tee {
   const length = ctx.res.getHeader('Content-Length')
   const type = ctx.res.getHeader('Content-Type')
-  const tee = teeStream(source, maxBytes, onErrorOf(ctx), beforeEnd, live, cut)
+  const tee = teeStream(source, maxBytes, onErrorOf(ctx), beforeEnd, cut)
   ctx.body = tee.stream
   if (length !== undefined) ctx.res.setHeader('Content-Length', length)
   if (type === undefined) ctx.res.removeHeader('Content-Type')

@@ -4,7 +4,6 @@
 
 import {
   type Exchange,
-  type LiveReply,
   type OriginEnd,
   type OriginObserver,
   OWN_FIELDS,
@@ -15,7 +14,6 @@ import {
 } from '@stampede/core/adapter'
 import {
   addAtHead,
-  canBreakOff,
   enterOrigin,
   RequestExchange,
   type RequestVisit,
@@ -24,7 +22,7 @@ import {
   watchReads,
 } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
-import { replyAtOnce, replyLive, replyWith } from './koa-reply.ts'
+import { replyAtOnce, replyWith } from './koa-reply.ts'
 import { type KoaCall, runApp } from './koa-run.ts'
 import { createReturnPromise, type ReturnPromise } from './return-promise.ts'
 
@@ -99,15 +97,6 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
   routeOf(ctx: Context): string | undefined {
     const path: unknown = ctx._matchedRoute
     return typeof path === 'string' ? path : undefined
-  }
-
-  get sendLive(): ((reply: LiveReply) => void) | undefined {
-    const { ctx, bodyIsSeen: seen } = this.#call
-    if (!canBreakOff(ctx.req)) return undefined
-    return (reply) => {
-      this.#begin()
-      this.#sent(replyLive(ctx, reply, seen))
-    }
   }
 
   /**

@@ -1,24 +1,15 @@
 // Replies of core in a Koa context: status, fields and body. Koa writes them after the outer
 // middlewares have returned.
 
-import {
-  type BodyKind,
-  type LiveReply,
-  OWN_FIELDS,
-  type ReadyReply,
-  type Reply,
-} from '@stampede/core/adapter'
+import { type BodyKind, OWN_FIELDS, type ReadyReply, type Reply } from '@stampede/core/adapter'
 import {
   applyFields,
   forbidTransform,
   framedHeaders,
   hasBody,
-  hasLeft,
   hasRepeats,
   isSendable,
   isWrapped,
-  liveHeaders,
-  liveStream,
   type OuterFields,
   replyOf,
   restoreFields,
@@ -97,19 +88,6 @@ export function replaceWith(
   if (ctx.headerSent) return true
   restoreFields(ctx.res, outer.list)
   return replyWith(ctx, reply, seen)
-}
-
-/** Does the same as `replyWith`, with a body that arrives while it is sent. */
-export function replyLive(ctx: Context, reply: LiveReply, seen: boolean): boolean {
-  const headers = liveHeaders(ctx.res, reply)
-  if (headers === undefined) return ctx.headerSent || hasLeft(ctx.res)
-  const typed = ctx.res.hasHeader('Content-Type')
-  ctx.status = reply.status
-  ctx.body = liveStream(ctx.res, reply.body, seen)
-  // Removes the Content-Type that Koa guesses for a stream.
-  if (!typed) ctx.remove('Content-Type')
-  applyFields(ctx.res, headers)
-  return true
 }
 
 function setBody(

@@ -32,10 +32,7 @@ export {
   restoreFields,
 } from './response/header-fields.ts'
 export { correctStored } from './response/late-cookie.ts'
-export { LiveFeed } from './response/live-feed.ts'
-export { canBreakOff, liveHeaders, liveStream } from './response/live-stream.ts'
 export { OuterFields, storedHead } from './response/outer-fields.ts'
-export { shield } from './response/read-on.ts'
 export { watchCalls } from './response/watch-calls.ts'
 export { watchHead } from './response/watch-head.ts'
 export { addAtHead } from './response/write-head.ts'

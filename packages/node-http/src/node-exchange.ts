@@ -6,7 +6,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
   type Exchange,
   type HttpCache,
-  type LiveReply,
   type Natives,
   type OriginEnd,
   type OriginObserver,
@@ -22,7 +21,6 @@ import { type RequestAddress, readRequest, rememberPeer } from './request/read-r
 import { type Reads, watchReads } from './request/watch-reads.ts'
 import { openCapture } from './response/capture-response.ts'
 import { refusalOf } from './response/head-sent.ts'
-import { canBreakOff, writeLive } from './response/live-stream.ts'
 import { watchHead } from './response/watch-head.ts'
 import { addAtHead } from './response/write-head.ts'
 import { writeReady, writeReply } from './response/write-response.ts'
@@ -245,11 +243,6 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
 
   sendReady(ready: ReadyReply): void {
     this.#sent(writeReady(this.#visit.res, ready))
-  }
-
-  get sendLive(): ((reply: LiveReply) => void) | undefined {
-    const { req, res } = this.#visit
-    return canBreakOff(req) ? (reply) => this.#sent(writeLive(res, reply)) : undefined
   }
 
   get #natives(): Natives {

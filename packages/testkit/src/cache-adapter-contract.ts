@@ -10,7 +10,6 @@ import { journeyCases } from './cache-contract/journey.ts'
 import { keyCases } from './cache-contract/keys.ts'
 import { lateCookieCases } from './cache-contract/late-cookies.ts'
 import { fieldCases, layerCases } from './cache-contract/layers.ts'
-import { liveCases } from './cache-contract/live.ts'
 import { lostLineCases } from './cache-contract/lost-lines.ts'
 import { purgeCases } from './cache-contract/purges.ts'
 import { rangeCases } from './cache-contract/ranges.ts'
@@ -43,7 +42,6 @@ export function cacheAdapterContract(adapter: CacheAdapter): void {
     describe('a refresh', () => refreshCases(adapter))
     describe('concurrent requests', () => sharingCases(adapter))
     describe('a cache', () => silenceCases(adapter))
-    describe('a streamed response', () => liveCases(adapter))
     describe('with and without the strict preset', () => strictCases(adapter))
     describe('on the wire', () => wireCases(adapter))
     describe('under a flood of requests', () => volumeCases(adapter, USUAL))

@@ -110,12 +110,6 @@ export const KEYING: readonly Mutation[] = [
     'named.sort((a, b) => (a.text < b.text ? -1 : 1))',
   ),
   drop(
-    'a streamed response is sent to another Vary selection',
-    SOURCE.handle,
-    'if (!sameSelection(entry.vary, exchange.request.headers)) {',
-    'if (entry.vary === undefined) {',
-  ),
-  drop(
     'a coded body without Vary is shared with all requests',
     SOURCE.storable,
     "return [...vary, 'accept-encoding'].sort()",

@@ -139,9 +139,4 @@ export const STORING: readonly Mutation[] = [
     '[OWN_FIELD]',
   ),
   drop('fields of one request are stored', SOURCE.headers, "  'x-request-id',\n"),
-  {
-    name: 'a cookie of a layer in front is missed for followers of a stream (koa)',
-    edits: [{ file: 'koa/src/koa-capture.ts', from: '&& !setsCookie(ctx.res)', to: '' }],
-    framework: 'koa3',
-  },
 ]

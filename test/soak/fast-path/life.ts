@@ -205,7 +205,6 @@ export const anyOptions = fc.record({
   earlyRefresh: maybe(1, 100),
   revalidate: maybe('foreground'),
   cacheStatus: maybe<unknown>(false, 'Shop'),
-  collapse: maybe('stream'),
   query: maybe<unknown>({ ignore: ['x'] }),
   audit: maybe(true),
 })

@@ -33,7 +33,6 @@ export interface CacheConfig<Native = unknown> {
   readonly leaseMs: number
   readonly waitMs: number
   readonly afterWait: 'origin' | 'unavailable'
-  readonly collapse: 'wait' | 'stream'
   readonly originTimeoutMs: number
   readonly softTimeoutMs: number | undefined
   readonly revalidate: 'background' | 'foreground'

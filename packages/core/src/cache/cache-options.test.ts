@@ -66,7 +66,6 @@ describe('the defaults of stampedeCache', () => {
       maxBodyBytes: 1024 * 1024,
       leaseMs: 5_000,
       waitMs: 30_000,
-      collapse: 'wait',
       afterWait: 'origin',
       originTimeoutMs: 30_000,
       revalidate: 'background',
@@ -371,13 +370,11 @@ describe('the option maxBodyBytes', () => {
   })
 })
 
-describe('the option collapse', () => {
-  it.each(['wait', 'stream'])('may be %s', (collapse) => {
-    expect(read({ collapse })).toMatchObject({ collapse })
-  })
-
-  it.each(['streams', true, null])('may not be %o', (collapse) => {
-    expect(refusal({ collapse })).toMatch(/^stampedeCache\.collapse: .+; use one of 'wait/)
+describe('an option of an earlier version', () => {
+  it.each(['stream', 'wait'])('is refused with what to do instead: collapse %s', (collapse) => {
+    expect(refusal({ collapse })).toBe(
+      `stampedeCache.collapse: received "${collapse}"; there is no such option; remove it: waiting requests get the response when it is complete`,
+    )
   })
 })
 

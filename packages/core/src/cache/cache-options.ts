@@ -172,11 +172,6 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    */
   afterWait?: 'origin' | 'unavailable' | undefined
   /**
-   * When requests that wait in the same process get the response of the handler. `'wait'`, the
-   * default: when it is complete. `'stream'`: while its body arrives.
-   */
-  collapse?: 'wait' | 'stream' | undefined
-  /**
    * How long a fill may take. After that, the fill counts as failed. Only the client whose request
    * started the fill goes on waiting for the handler. At least 1. Default 30 000.
    */
@@ -269,7 +264,6 @@ const OPTIONS = {
   leaseMs: durationMs(DEFAULT_LEASE_MS, 100),
   waitMs: readWaitMs,
   afterWait: choice('origin', 'unavailable'),
-  collapse: choice('wait', 'stream'),
   originTimeoutMs: durationMs(DEFAULT_ORIGIN_TIMEOUT_MS, 1),
   softTimeoutMs: durationMs(undefined, 1),
   revalidate: choice('background', 'foreground'),

@@ -42,7 +42,6 @@ import {
   gatewayTimeout,
   readyFrom,
   replyFrom,
-  sendLive,
   serviceUnavailable,
   sharedFailure,
   staleReply,
@@ -133,8 +132,6 @@ function respond<Native>(
   switch (resolution.type) {
     case 'hit':
       return respondHit(state, resolution)
-    case 'live':
-      return respondLive(state, resolution)
     case 'led':
       return state.running?.then(() => undefined)
     case 'pass':
@@ -206,33 +203,6 @@ function respondHit<Native>(
     return exchange.sendReady(readyFrom(request, config, held, entry, facts, now))
   }
   return exchange.send(replyFrom(request, config, held, entry, facts, now))
-}
-
-/** After this many live responses that ended too early, the request runs the handler. */
-const MOST_CUTS = 3
-
-/**
- * Sends a live response: the response of the leader, while its body arrives. If it is of another
- * variant or ended too early, the request looks up again. The client has got no byte of it yet.
- */
-function respondLive<Native>(
-  state: RequestState<Native>,
-  live: Extract<Resolution, { type: 'live' }>,
-): void | Promise<void> {
-  const { rt, config, exchange } = state
-  const { entry } = live.held
-  if (!sameSelection(entry.vary, exchange.request.headers)) {
-    live.chunks.return()
-    return lookUpVariant(state, live.held)
-  }
-  if (!live.chunks.isCut) {
-    rt.counts.miss(rt.counts.route(entry.provenance.route))
-    return sendLive(rt, exchange, config, missOf(state), live)
-  }
-  live.chunks.return()
-  state.cuts += 1
-  if (state.cuts < MOST_CUTS) return lookUp(state)
-  return forwardMiss(state, 'abandoned', { onInner: skipInner(state) })
 }
 
 /** Responds without a fill, to HEAD (RFC 9110 §9.3.2), `no-store` and `only-if-cached`. */

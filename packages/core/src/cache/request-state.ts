@@ -16,7 +16,7 @@ import { audited } from './audit.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { asksForWhole } from './fresh-hit.ts'
 import { watchRefresh } from './refresh-warning.ts'
-import { acceptsLive, directivesOf, staleReply, statusField } from './respond.ts'
+import { directivesOf, staleReply, statusField } from './respond.ts'
 import { type RunParameters, runOrigin } from './run-origin.ts'
 import type { VaryIndex } from './vary-index.ts'
 
@@ -33,11 +33,6 @@ export class RequestState<Native> implements Caller {
   key: string
   /** Number of lookups that found an entry of another variant. */
   mismatches = 0
-  /**
-   * Number of live responses (`respondLive` in handle-cached.ts) that ended too early. The client
-   * got no byte of them.
-   */
-  cuts = 0
   /** If this request is the leader: settles when its handler has ended. */
   running: Promise<unknown> | undefined
   scope: Caller['scope']
@@ -66,10 +61,6 @@ export class RequestState<Native> implements Caller {
     this.plainKey = plainKey
     this.key = plainKey
     this.directives = directivesOf(config, exchange.request)
-  }
-
-  get acceptsLive(): boolean {
-    return acceptsLive(this.exchange, this.config)
   }
 
   acceptsStale(held: HeldEntry): boolean {

@@ -4,7 +4,7 @@
 import type { Form } from '../compress/compression.ts'
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
 import { mayServeOnError } from '../entry/entry.ts'
-import type { LateReason, Resolution } from '../flight/resolution.ts'
+import type { LateReason } from '../flight/resolution.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import { contentRange, selectRange } from '../http/byte-range.ts'
 import { cacheStatus, type ForwardReason, type HitFacts } from '../http/cache-status.ts'
@@ -21,7 +21,7 @@ import {
 import { STALE_IF_ERROR_STATUSES, titleOf } from '../http/statuses.ts'
 import { sameSelection } from '../http/vary.ts'
 import { confirmedCopy } from '../l1/validity.ts'
-import type { Exchange, HeaderList, ReadyReply, Reply, RequestView } from '../ports/exchange.ts'
+import type { HeaderList, ReadyReply, Reply, RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-config.ts'
 
 /** The Cache-Status field as a header list. It is empty if the option switches the field off. */
@@ -254,39 +254,4 @@ export function staleReply(
   const detail: Detail = typeof why === 'number' ? `stale-if-error/${why}` : why
   const facts = { type: 'hit', ttlS, detail } as const
   return replyFrom(request, config, held, entry, facts, now)
-}
-
-/** Request fields that the cache can apply only to a complete body: conditions and ranges. */
-const NEED_THE_WHOLE = ['range', 'if-none-match', 'if-modified-since', 'if-range', 'if-match']
-
-export function acceptsLive<Native>(
-  { request, sendLive }: Exchange<Native>,
-  config: CacheConfig<Native>,
-): boolean {
-  if (config.collapse !== 'stream' || sendLive === undefined || request.method !== 'GET')
-    return false
-  return NEED_THE_WHOLE.every((name) => request.headers[name] === undefined)
-}
-
-/** Sends the response of the leader while its body arrives. */
-export function sendLive<Native>(
-  rt: Runtime,
-  exchange: Exchange<Native>,
-  config: CacheConfig<Native>,
-  reason: ForwardReason,
-  { held, chunks, length }: Extract<Resolution, { type: 'live' }>,
-): void {
-  const now = rt.clock.now()
-  const { entry } = held
-  const ttlS = (held.staleAt - now) / 1000
-  const facts = {
-    type: 'forward',
-    reason,
-    status: entry.status,
-    ttlS,
-    collapsed: true,
-    detail: 'streamed',
-  } as const
-  const { status, headers } = replyFrom(exchange.request, config, held, entry, facts, now)
-  exchange.sendLive?.({ status, headers, length, body: chunks })
 }

@@ -11,8 +11,8 @@ import { headerValues, storableHeaders } from '../http/headers.ts'
 import { mintEtag } from '../http/mint-etag.ts'
 import { canonicalPath } from '../http/route-pattern.ts'
 import { selectFields } from '../http/vary.ts'
-import type { BodyKind, LiveSink } from '../ports/exchange.ts'
 import {
+  type BodyKind,
   type CapturedHead,
   type HeadDecision,
   type HeaderList,
@@ -25,7 +25,6 @@ import {
   type RequestView,
 } from '../ports/exchange.ts'
 import type { Lifetimes } from '../ports/store.ts'
-import { liveSink } from '../stream/collapse.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { STORED_BY_INNER, withRulesOf } from './inner-cache.ts'
 import { leaderReply } from './leader-reply.ts'
@@ -79,7 +78,6 @@ export function runOrigin(rt: Runtime, parameters: RunParameters): Promise<FillR
 class OriginRun implements OriginObserver {
   readonly conditions: HeaderList | undefined
   readonly maxBodyBytes: number
-  readonly live: LiveSink | undefined
   readonly onEnd: (() => void) | undefined
   readonly #rt: Runtime
   readonly #parameters: RunParameters
@@ -114,7 +112,6 @@ class OriginRun implements OriginObserver {
     this.conditions = this.#revalidation?.conditions
     this.maxBodyBytes = config.maxBodyBytes
     this.onEnd = slot?.onEnd
-    this.live = config.collapse === 'stream' ? this.#liveSink() : undefined
   }
 
   readonly onInner = (inner: InnerCache): HeaderList | undefined => {
@@ -209,16 +206,6 @@ class OriginRun implements OriginObserver {
     if (!this.#parameters.allowsEtag(natives)) return NONE
     const etag = mintEtag(head, whole, this.#parameters.lead.fence)
     return etag === undefined ? NONE : [['etag', etag]]
-  }
-
-  /** The receiver of the body while it arrives, for waiting clients (`collapse: 'stream'`). */
-  #liveSink(): LiveSink | undefined {
-    return liveSink(this.#parameters.lead, this.#config.maxBodyBytes, (head) => {
-      const verdict = this.#verdict
-      if (!verdict?.store) return undefined
-      const entry = this.#entryOf(verdict, head, new Uint8Array(), this.#minted)
-      return { entry, freshMs: verdict.freshMs, bornAt: this.#headAt }
-    })
   }
 
   #decide(

@@ -141,9 +141,8 @@ export class Call<T, P> implements Caller {
       }
       case 'timed-out':
         return this.#runAfterWait()
-      // `live` and `gone` occur only for HTTP requests. For a call, `pass` means that three runs in
+      // `gone` occurs only for HTTP requests. For a call, `pass` means that three runs in
       // a row ended without a result.
-      case 'live':
       case 'gone':
       case 'pass':
         return this.runAlone()

@@ -7,7 +7,6 @@ import { stillValid } from '../l1/validity.ts'
 import type { HoldHooks } from '../lease/lease-keeper.ts'
 import { shownKey } from '../ports/shown-key.ts'
 import type { Position } from '../ports/store.ts'
-import { publish } from '../stream/collapse.ts'
 import { commit } from './commit.ts'
 import type { Flight } from './flight.ts'
 import type { FreeSlot } from './origin-slots.ts'
@@ -111,7 +110,6 @@ class Fill implements Lead, HoldHooks {
   readonly #flight: Flight
   readonly #runner: Runner
   readonly #terms: FillTerms
-  #isLost = false
   #timeout: Error | undefined
   #abort: AbortController | undefined
 
@@ -164,19 +162,7 @@ class Fill implements Lead, HoldHooks {
     return this.#abort.signal
   }
 
-  /**
-   * Undefined for a background run. Such a run has no client whose backpressure would bound the
-   * memory of the body.
-   */
-  get publish(): Lead['publish'] {
-    if (this.#runner.leader === undefined) return undefined
-    // After the lease is lost, the commit is refused and waiters look up again. So they must not
-    // get the live response.
-    return (live) => !this.#isLost && publish(this.#rt, this.#flight, live)
-  }
-
   lost(): void {
-    this.#isLost = true
     this.#rt.events.emit({ type: 'lease.lost', key: this.#flight.key, fence: this.fence })
   }
 

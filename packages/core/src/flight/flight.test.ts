@@ -107,10 +107,6 @@ const TRANSITIONS: Readonly<Record<string, Transition>> = {
     from: ['looking-up'],
     to: 'refreshing',
   },
-  showLive: {
-    act: (flight) => flight.showLive({} as Parameters<Flight['showLive']>[0]),
-    from: ['filling', 'refreshing'],
-  },
   fillingSince: { act: (flight) => flight.fillingSince, from: ['filling', 'refreshing'] },
   becomeLate: {
     act: (flight) => flight.becomeLate('soft-timeout'),
@@ -143,7 +139,6 @@ describe('a flight', () => {
     flight.lookUpAgain()
     expect(flight.servedMeanwhile).toBeUndefined()
     expect(flight.late).toBeUndefined()
-    expect(flight.live).toBeUndefined()
   })
 
   it('drops the request for another lookup when the next lookup begins', () => {

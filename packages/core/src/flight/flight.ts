@@ -11,7 +11,6 @@
 
 import type { HeldEntry } from '../entry/entry.ts'
 import { newToken } from '../lease/token.ts'
-import type { Live } from '../stream/live-body.ts'
 import type { Policy } from './policy.ts'
 import type { Caller, LateReason, Resolution } from './resolution.ts'
 import { type FlightRuntime, Waiters } from './waiters.ts'
@@ -61,8 +60,6 @@ type State =
       readonly since: number
       readonly isHitForMiss: boolean
       late: LateReason | undefined
-      /** The leader's response, if waiters may get it while its body arrives. */
-      live: Live | undefined
     }
   | {
       readonly type: 'refreshing'
@@ -70,7 +67,6 @@ type State =
       /** New requests are served this entry at once, while it is valid. */
       readonly previous: HeldEntry
       late: LateReason | undefined
-      live: Live | undefined
     }
   | { readonly type: 'landed' }
 
@@ -197,7 +193,7 @@ export class Flight {
   /** Call this when the origin starts. New requests are served `previous`, if it is defined. */
   beginFill(rt: FlightRuntime, previous?: HeldEntry): void {
     const since = rt.clock.now()
-    const rest = { since, late: undefined, live: undefined }
+    const rest = { since, late: undefined }
     if (previous === undefined) {
       this.#from('fill', 'looking-up', 'queued')
       this.#state = { type: 'filling', isHitForMiss: this.isHitForMiss, ...rest }
@@ -221,16 +217,6 @@ export class Flight {
   /** The entry that new requests are served while the origin runs. */
   get servedMeanwhile(): HeldEntry | undefined {
     return this.#state.type === 'refreshing' ? this.#state.previous : undefined
-  }
-
-  /** The leader's response, if waiters may get it while its body arrives. */
-  get live(): Live | undefined {
-    const state = this.#state
-    return state.type === 'filling' || state.type === 'refreshing' ? state.live : undefined
-  }
-
-  showLive(live: Live): void {
-    this.#from('show a response', 'filling', 'refreshing').live = live
   }
 
   /** Call this if the wait or fill takes too long. The previous entry may then be served. */

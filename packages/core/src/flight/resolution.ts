@@ -5,7 +5,6 @@ import type { HeldEntry, StoredEntry } from '../entry/entry.ts'
 import type { FillReason } from '../events.ts'
 import type { Detail } from '../http/cache-status-details.ts'
 import type { CommitReply, Failure, Grant, Lifetimes, Position } from '../ports/store.ts'
-import type { Live, LiveReader } from '../stream/live-body.ts'
 import type { FreeSlot } from './origin-slots.ts'
 
 /** The parameters of one run of the origin. */
@@ -24,8 +23,6 @@ export interface Lead {
   readonly hasTimedOut: boolean
   /** Aborted when `originTimeoutMs` has passed. */
   readonly signal: AbortSignal
-  /** Gives waiters a response while its body arrives. Returns false if they must not get it. */
-  readonly publish?: ((live: Live) => boolean) | undefined
   /**
    * Defined only without a lease. Call it if the handler still runs after the fill has its result.
    * It takes a concurrency slot for the handler, for at most `originTimeoutMs`. The returned
@@ -77,8 +74,6 @@ export type FillResult =
 
 /** One request or getOrSet call. Its `lead` and `refresh` never reject. */
 export interface Caller {
-  /** Whether the caller accepts a response while its body arrives. */
-  readonly acceptsLive?: boolean
   /** Whether the caller accepts this stale entry if the fill takes too long. */
   acceptsStale?(held: HeldEntry): boolean
   /** Whether the client has left. */
@@ -115,15 +110,6 @@ export type Resolution =
     }
   /** The fill takes too long, so this request gets the previous entry. */
   | { readonly type: 'late'; readonly previous: HeldEntry; readonly why: LateReason }
-  /**
-   * The leader's response, while its body arrives. Read `chunks` to the end, or call `return()`.
-   */
-  | {
-      readonly type: 'live'
-      readonly held: Live['held']
-      readonly chunks: LiveReader
-      readonly length: number | undefined
-    }
   /** This caller was the leader. It has its response or value from its own run. */
   | { readonly type: 'led'; readonly result: FillResult }
   /** There is no result to share: this caller runs the origin itself. */

@@ -5,7 +5,6 @@
 import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
 import type { L1Marker } from '../l1/l1.ts'
 import { afterPurges, confirmedCopy, isConfirmed, validCopy } from '../l1/validity.ts'
-import { joinLive } from '../stream/collapse.ts'
 import { lookupTracing } from '../tracing.ts'
 import { chooseRunner, fillAndCommit } from './fill.ts'
 import { fillUncoordinated } from './fill-uncoordinated.ts'
@@ -115,7 +114,7 @@ function coalesce(
   const late = lateResolution(rt, present, caller)
   if (late !== undefined) return late
   rt.events.collapsed += 1
-  return joinLive(rt, present, caller) ?? present.join(rt, caller, policy.waitMs)
+  return present.join(rt, caller, policy.waitMs)
 }
 
 /**

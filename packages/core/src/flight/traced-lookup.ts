@@ -75,8 +75,6 @@ function outcomeOf(resolution: Resolution): LookupOutcome {
     case 'hit':
       if (resolution.stale) return 'stale'
       return resolution.from === 'fill' ? 'collapsed' : 'hit'
-    case 'live':
-      return 'collapsed'
     case 'late':
       return 'stale'
     case 'pass':
@@ -88,7 +86,7 @@ function outcomeOf(resolution: Resolution): LookupOutcome {
 
 function statusOf(resolution: Resolution): number | undefined {
   if (resolution.type === 'failed') return resolution.failure.status
-  if (resolution.type !== 'hit' && resolution.type !== 'live') return undefined
+  if (resolution.type !== 'hit') return undefined
   const { entry } = resolution.held
   return entry.type === 'response' ? entry.status : undefined
 }

@@ -57,12 +57,7 @@ export const NOT_STORED_DETAILS = [
  * Other details. A stale response was served, a response was served while its body arrived, or the
  * client did not want the response to be stored.
  */
-export const OTHER_DETAILS = [
-  'soft-timeout',
-  'origin-queue',
-  'streamed',
-  'request-no-store',
-] as const
+export const OTHER_DETAILS = ['soft-timeout', 'origin-queue', 'request-no-store'] as const
 
 export type BypassDetail = (typeof BYPASS_DETAILS)[number]
 export type NotStoredDetail = (typeof NOT_STORED_DETAILS)[number]

@@ -123,31 +123,6 @@ export interface InnerCache {
  */
 export type OnInner = (inner: InnerCache) => HeaderList | undefined
 
-/**
- * Receiver of a captured body, chunk by chunk, for `collapse: 'stream'`. A follower is a request of
- * this process that waits for this response.
- */
-export interface LiveSink {
-  /**
-   * Called once, before any chunk, if the head was sent and has no field for a single client, such
-   * as Set-Cookie. Followers may read the body from then on.
-   */
-  open(head: CapturedHead): void
-  /** Whether a follower reads the body now. */
-  readonly hasReaders: boolean
-  /**
-   * Gives a chunk to the followers. The chunk must not change afterwards. False: no follower reads
-   * the body. If the body is larger than `maxBodyBytes`, the adapter can then stop writing, because
-   * no follower can join any more.
-   */
-  write(chunk: Uint8Array): boolean
-  /**
-   * Ends the body. `whole` is true if the handler ended the body. Otherwise the followers'
-   * responses are cut off.
-   */
-  end(whole: boolean): void
-}
-
 /** Callbacks for a run of the handler whose response core does not capture. None of them throws. */
 export interface RunWatch {
   /** Called once, before the head is sent or when the client left. */
@@ -179,11 +154,6 @@ export interface OriginObserver {
    * resolved.
    */
   readonly onEnd?: (() => void) | undefined
-  /**
-   * Receives the body while it is captured. Beyond `maxBodyBytes` it receives the body only as long
-   * as a follower reads it.
-   */
-  readonly live?: LiveSink | undefined
 }
 
 /** How a run of the handler ended. */
@@ -226,27 +196,6 @@ export interface Reply {
    * `no-transform` to its Cache-Control.
    */
   readonly part?: true
-}
-
-/** A response whose body is still being written by the handler. */
-export interface LiveReply {
-  readonly status: number
-  /** Without fields of message framing, such as Content-Length. */
-  readonly headers: HeaderList
-  /** The Content-Length, if it is known. */
-  readonly length: number | undefined
-  /**
-   * The chunks. If the body was cut off, `next()` rejects, and the adapter must break off the
-   * transfer. Otherwise the client would take the part for the whole body. The adapter calls
-   * `return()` when the client left.
-   */
-  readonly body: LiveChunks
-}
-
-/** Chunks of a body that is still being received. */
-export interface LiveChunks {
-  next(): Promise<IteratorResult<Uint8Array, undefined>>
-  return(): unknown
 }
 
 /** A stored response that can be sent without further checks: each field is valid. */
@@ -319,11 +268,6 @@ export interface Exchange<Native = unknown> {
   send(reply: Reply): void
   /** A faster `send` for a stored response. Core calls `send` if this method is absent. */
   sendReady?(ready: ReadyReply): void
-  /**
-   * Sends a response whose body is still being written. Absent if the client could mistake a broken
-   * transfer for a whole response.
-   */
-  sendLive?: ((reply: LiveReply) => void) | undefined
   /**
    * Runs the same request through the whole app again, on a request and response without a client.
    * `observer` sees the response that leaves this middleware. If the run does not reach this

@@ -9,9 +9,7 @@
 //     was piped into the response;
 //   - after 30 s, if the client left before anything was written, or at once if the handler then
 //     pipes a source that breaks;
-//   - after 2 s without a write, if the client left in the middle of the body;
-//   - after 30 s without a write, if other clients read the same response. Its source is then read
-//     to the end for these clients.
+//   - after 2 s without a write, if the client left in the middle of the body.
 //
 // `graceMs` replaces all of these times, because the response of an idempotent handler is worth
 // more. A socket that this process destroyed then counts as a client that left. server.setTimeout()
@@ -26,18 +24,6 @@ export const WRITE_WITHIN_MS = 2_000
 /** Longest timeout. Node replaces a longer one by 1 ms. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1
 
-/** The response, if other clients read it too. */
-export interface SharedSource {
-  /** Whether another client reads the response now, so that the handler gets more time. */
-  watched(): boolean
-  piped(source: Readable): void
-  /**
-   * Called when the client left in the middle of this source. True: other clients get the rest of
-   * the source.
-   */
-  orphaned(source: Readable): boolean
-}
-
 /**
  * `closed` is called if the response was closed but the handler may still respond. `givenUp` is
  * called when no response is expected any more.
@@ -45,8 +31,6 @@ export interface SharedSource {
 export interface DepartureHooks {
   closed(): void
   givenUp(piped: boolean): void
-  /** Set if other clients may read the same response. */
-  readonly shared?: SharedSource | undefined
 }
 
 /**
@@ -109,8 +93,7 @@ export class Departure {
 
   #wait(ms: number): void {
     clearTimeout(this.#timer)
-    const least = this.#on.shared?.watched() ? ANSWER_WITHIN_MS : 0
-    const forMs = Math.min(this.#graceMs ?? Math.max(ms, least), MAX_TIMEOUT_MS)
+    const forMs = Math.min(this.#graceMs ?? ms, MAX_TIMEOUT_MS)
     this.#timer = setTimeout(() => this.#giveUp(), forMs).unref()
   }
 
@@ -121,7 +104,6 @@ export class Departure {
       return
     }
     this.#piped = source
-    this.#on.shared?.piped(source)
   }
 
   /**
@@ -145,9 +127,7 @@ export class Departure {
     this.gone = true
     const mayAnswer = this.#graceMs !== undefined && !res.writableEnded
     const left = !this.#byApp && (mayAnswer || leftByClient(res))
-    const piped = this.#piped
-    const goesOn = left && (piped === undefined || this.#on.shared?.orphaned(piped) === true)
-    if (!goesOn) {
+    if (!left || this.#piped !== undefined) {
       this.#giveUp()
       return
     }

@@ -2,8 +2,6 @@
 
 import { finished, PassThrough, Readable } from 'node:stream'
 import type { BodyCut } from './body-cut.ts'
-import type { LiveFeed } from './live-feed.ts'
-import { readOn } from './read-on.ts'
 import { BYTES_PER_TURN } from './turns.ts'
 
 /**
@@ -13,13 +11,10 @@ import { BYTES_PER_TURN } from './turns.ts'
 export class BodyCollector {
   bytes = 0
   readonly #maxBytes: number
-  readonly #live: LiveFeed | undefined
   #chunks: Uint8Array[] = []
 
-  /** `live` gets each chunk while it is active. */
-  constructor(maxBytes: number, live?: LiveFeed) {
+  constructor(maxBytes: number) {
     this.#maxBytes = maxBytes
-    this.#live = live
   }
 
   get fits(): boolean {
@@ -30,12 +25,8 @@ export class BodyCollector {
   add(chunk: unknown, encoding?: unknown): boolean {
     this.bytes += byteLength(chunk, encoding)
     const { fits } = this
-    if (!fits) {
-      this.#chunks = []
-      this.#live?.tooLarge()
-    }
-    if (!isChunk(chunk) || (!fits && this.#live?.active !== true)) return fits
-    this.#keep(ownBytes(chunk, encoding))
+    if (!fits) this.drop()
+    else if (isChunk(chunk)) this.#chunks.push(ownBytes(chunk, encoding))
     return fits
   }
 
@@ -43,17 +34,9 @@ export class BodyCollector {
   addOwn(bytes: Uint8Array): boolean {
     this.bytes += bytes.byteLength
     const { fits } = this
-    if (fits) this.#keep(bytes)
-    else {
-      this.drop()
-      this.#live?.tooLarge()
-    }
+    if (fits) this.#chunks.push(bytes)
+    else this.drop()
     return fits
-  }
-
-  #keep(own: Uint8Array): void {
-    if (this.fits) this.#chunks.push(own)
-    this.#live?.add(own)
   }
 
   take(): Uint8Array {
@@ -131,8 +114,6 @@ export interface Tee {
  *
  * - `onError` is called with the stream if the source fails. Default: it destroys the stream.
  * - `beforeEnd` delays the end of a complete body until its promise has settled.
- * - `live` passes the chunks to other clients. While they read the body, the source is read even
- *   after this client has left.
  * - `cut` selects the bytes that the client gets. The copy still has the whole body.
  */
 export function teeStream(
@@ -140,29 +121,18 @@ export function teeStream(
   maxBytes: number,
   onError: (stream: Readable, error: Error) => void = (stream, error) => stream.destroy(error),
   beforeEnd?: (body: Uint8Array) => Promise<void>,
-  live?: LiveFeed,
   cut?: BodyCut,
 ): Tee {
-  const collector = new BodyCollector(maxBytes, live)
+  const collector = new BodyCollector(maxBytes)
   let end: (end: TeeEnd) => void = () => {}
   const ended = new Promise<TeeEnd>((resolve) => {
     end = resolve
   })
-  const take = (chunk: unknown, encoding?: unknown): void => {
-    if (!collector.add(chunk, encoding)) end({ type: 'too-large' })
-  }
-  const whole = (): Uint8Array => {
-    const body = collector.take()
-    end({ type: 'whole', body })
-    live?.end(true)
-    return body
-  }
-  const isShared = live?.active === true
   let inTurn = 0
   const stream = new PassThrough({
     readableHighWaterMark: Math.max(maxBytes, 16 * 1024),
     transform(chunk, encoding, done) {
-      if (!isShared) take(chunk, encoding)
+      if (!collector.add(chunk, encoding)) end({ type: 'too-large' })
       const own = cut === undefined ? chunk : cut.take(chunk)
       inTurn += chunk.length
       if (inTurn < BYTES_PER_TURN) return done(null, own)
@@ -170,7 +140,8 @@ export function teeStream(
       setImmediate(done, null, own)
     },
     flush(done) {
-      const body = whole()
+      const body = collector.take()
+      end({ type: 'whole', body })
       if (cut !== undefined) stream.push(cut.rest())
       const held = collector.fits ? beforeEnd?.(body) : undefined
       if (held === undefined) done()
@@ -185,22 +156,12 @@ export function teeStream(
   const failed = (error?: Error): void => {
     collector.drop()
     end({ type: 'incomplete' })
-    live?.end(false)
     if (error !== undefined) onError(stream, error)
   }
   stream.once('close', () => {
-    if (live?.watched && readable.readableEnded) whole()
-    else if (live?.watched && !readable.destroyed) {
-      // Wait one turn, because `pipe` has to unpipe the source first.
-      setImmediate(() => readOn(readable, live, () => {}, whole, failed))
-      return
-    }
     failed()
     readable.destroy()
   })
-  // The chunks are read at the source, because this client's stream loses its buffered bytes when
-  // it is destroyed.
-  if (isShared) readable.on('data', (chunk: unknown) => take(chunk))
   feed(readable, stream, failed)
   return { stream, ended }
 }

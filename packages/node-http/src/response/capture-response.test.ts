@@ -1,5 +1,6 @@
 // Captured responses. The client gets the same bytes as without a capture.
 
+import { once } from 'node:events'
 import type { RequestListener, ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
 import { pipeline, Readable } from 'node:stream'
@@ -290,6 +291,19 @@ describe('captureResponse', () => {
       expect(end).toEqual({ type: 'not-captured', reason: 'declined' })
     },
   )
+
+  test('ends the capture in the middle of the body if its response is refused by then', async () => {
+    let ended: Promise<OriginEnd> | undefined
+    await using server = await serve((_req, res) => {
+      const refusal = once(res, 'refused').then(() => 'declined' as const)
+      ended = openCapture(res, { maxBodyBytes: 1024, onHead: () => KEEP, refusal }).ended
+      res.write('half')
+      res.emit('refused')
+      ended.then(() => res.end(' and half'))
+    })
+    expect((await rawRequest(server.port)).body).toContain(' and half')
+    expect(await ended).toEqual({ type: 'not-captured', reason: 'declined' })
+  })
 
   test('stores no field that an outer flushHeaders() adds', async () => {
     let ended: Promise<OriginEnd> | undefined

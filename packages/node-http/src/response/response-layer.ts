@@ -11,9 +11,7 @@ import { setsCookie, unlessRefused, whenWhole } from './head-sent.ts'
 import { restoreFields } from './header-fields.ts'
 import { type CaptureObserver, EndHold } from './hold-end.ts'
 import { endOf, type JudgedHead, judgeHead, NO_HEAD } from './judge-head.ts'
-import { LiveFeed } from './live-feed.ts'
 import { OuterFields } from './outer-fields.ts'
-import { readersOf } from './read-on.ts'
 import { Turns } from './turns.ts'
 import { type Method, type OwnMethods, WrappedMethods } from './wrapped-methods.ts'
 import { chunkFor, discardWrite, isNodesWriteHead, writeReply } from './write-response.ts'
@@ -41,7 +39,6 @@ export class ResponseLayer implements ResponseCapture {
   readonly #departure: Departure
   readonly #turns: Turns
   readonly #hold: EndHold | undefined
-  readonly #live: LiveFeed | undefined
   #resolve: (end: OriginEnd | Promise<OriginEnd>) => void = () => {}
   /** `judged`: core has the head, and the outer layers do not have it yet. */
   #phase: 'head' | 'judged' | 'body' | 'settled' | 'replaced' = 'head'
@@ -62,11 +59,8 @@ export class ResponseLayer implements ResponseCapture {
     this.#methods = new WrappedMethods(res)
     this.#turns = new Turns(res)
     this.#outer = new OuterFields(res)
-    this.#live = observer.live && new LiveFeed(observer.live)
-    this.#body = new BodyCollector(observer.maxBodyBytes, this.#live)
-    const shared = this.#live && readersOf(this.#live, res, () => this.#decline('incomplete'))
+    this.#body = new BodyCollector(observer.maxBodyBytes)
     const on = {
-      shared,
       closed: () => this.#closed(),
       givenUp: (piped: boolean) => this.#givenUp(piped),
     }
@@ -144,18 +138,13 @@ export class ResponseLayer implements ResponseCapture {
     const shared = this.#hold !== undefined || this.#head.cookie || !this.#hasNewCookie(args)
     if (!this.#head.keep || !shared) this.#decline('declined')
     else if (this.#ended) this.#finish()
-    else this.#openLive()
-    return returned
-  }
-
-  #openLive(): void {
-    const { refusal } = this.#observer
-    if (refusal === undefined) this.#live?.open(this.#head.stored)
-    else
-      refusal.then((reason) => {
-        if (reason === undefined) this.#live?.open(this.#head.stored)
-        else this.#decline(reason)
+    else {
+      // Outer layers may make the response private after this turn. Waiters then need no body.
+      this.#observer.refusal?.then((reason) => {
+        if (reason !== undefined) this.#decline(reason)
       })
+    }
+    return returned
   }
 
   /** Whether an outer layer has set a cookie on the head that was sent with `args`. */
@@ -182,8 +171,7 @@ export class ResponseLayer implements ResponseCapture {
   }
 
   #write(args: readonly unknown[]): unknown {
-    if (this.#phase === 'settled' || this.#methods.inside)
-      return this.#writeAfterCapture('write', args)
+    if (this.#phase === 'settled' || this.#methods.inside) return this.#pass('write', args)
     this.#departure.wrote()
     this.#openHead()
     if (this.#isShut()) return discardWrite(args, true)
@@ -195,8 +183,7 @@ export class ResponseLayer implements ResponseCapture {
   }
 
   #end(args: readonly unknown[]): unknown {
-    if (this.#phase === 'settled' || this.#methods.inside)
-      return this.#writeAfterCapture('end', args)
+    if (this.#phase === 'settled' || this.#methods.inside) return this.#pass('end', args)
     const whole = this.#phase === 'head' ? wholeBody(args) : undefined
     this.#openHead(whole)
     if (this.#isShut()) return discardWrite(args, this.#res)
@@ -211,21 +198,6 @@ export class ResponseLayer implements ResponseCapture {
     // middleware does so until it has saved its session.
     if (this.#phase === 'body') this.#finish()
     return returned
-  }
-
-  /**
-   * A write after the capture has ended. Clients that read the body while it arrives still get the
-   * chunk.
-   */
-  #writeAfterCapture(method: 'write' | 'end', args: readonly unknown[]): unknown {
-    const live = this.#live
-    if (this.#methods.inside || live?.active !== true) return this.#pass(method, args)
-    this.#departure.wrote()
-    const returned = this.#methods.through(method, this.#outward(method, args))
-    this.#body.add(args[0], args[1])
-    if (method === 'end') live.end(true)
-    if (!live.active) this.#departure.stop()
-    return method === 'write' && this.#departure.gone ? true : returned
   }
 
   #endWhenObserved(
@@ -320,21 +292,19 @@ export class ResponseLayer implements ResponseCapture {
       // A cookie of an outer layer makes the response private, as for the app's own responses.
       if (!setsCookie(this.#res)) end = { type: 'replaced', head }
     } finally {
-      this.#live?.settle(end)
       this.#tell(end)
     }
   }
 
   #settle(end: OriginEnd): void {
-    this.#live?.settle(end)
     if (this.#phase === 'settled' || this.#phase === 'replaced') return
     this.#phase = 'settled'
     this.#tell(end)
-    if (end.type === 'not-captured' && this.#live?.active !== true) this.#methods.release()
+    if (end.type === 'not-captured') this.#methods.release()
   }
 
   #tell(end: OriginEnd): void {
-    if (this.#live?.active !== true) this.#departure.stop()
+    this.#departure.stop()
     this.#body.drop()
     const { refusal } = this.#observer
     if (end.type === 'not-captured') this.#resolve(end)

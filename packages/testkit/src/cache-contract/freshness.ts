@@ -181,18 +181,4 @@ export function freshnessCases(adapter: CacheAdapter): void {
     const refreshed = await ask(`${app.url}/a`)
     expect([refreshed.body, statusOf(refreshed)]).toEqual(['run 2', 'Stampede; hit; ttl=2'])
   })
-
-  it('sends a client that joins a streamed body an Age counted from the arrival of the head', async () => {
-    const { clock, body, arrivals, start } = slowBody(adapter, { 'cache-control': 'max-age=4' })
-    await using app = await start({ ttlMs: undefined, collapse: 'stream' })
-    const leader = await headOf(`${app.url}/a`)
-    leader.resume()
-    await clock.advance(3_000)
-    const joined = await headOf(`${app.url}/a`)
-    await arrivals.reached(2)
-    expect(joined.headers.age).toBe('3')
-    expect(joined.headers['cache-status']).toContain('ttl=1; collapsed')
-    body.end(' and ended')
-    expect(String(Buffer.concat(await joined.toArray()))).toBe('begun and ended')
-  })
 }

@@ -334,27 +334,6 @@ export function rangeCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(1)
   })
 
-  it('streams the full response to followers while the leader gets a range', async () => {
-    const gate = createGate()
-    const { arrivals, runs, start } = setUp(adapter, () => {
-      async function* body() {
-        yield Buffer.from('01234')
-        await gate.opened
-        yield Buffer.from('56789')
-      }
-      return { headers: { 'content-length': '10', etag: '"v1"' }, body: Readable.from(body()) }
-    })
-    await using app = await start({ collapse: 'stream' })
-    const first = whole(`${app.url}/a`, bytes('1-6'))
-    await runs.reached(1)
-    const others = burst([`${app.url}/a`], 3)
-    await arrivals.reached(4)
-    gate.open()
-    expect(shown(await first)).toEqual([206, 'bytes 1-6/10', '123456'])
-    for (const { status, body } of await others) expect([status, body]).toEqual([200, TEXT])
-    expect(runs.count).toBe(1)
-  })
-
   it('sends waiters the full response if the leader leaves in the middle of its range', async () => {
     const [gate, gone] = [createGate(), createGate()]
     const { arrivals, runs, start } = setUp(adapter, (_seen, run, res) => {
