@@ -10,6 +10,7 @@ import { type Context, type Handler, Hono, type MiddlewareHandler } from 'hono'
 import { compress } from 'hono/compress'
 import { cors } from 'hono/cors'
 import { etag } from 'hono/etag'
+import { secureHeaders } from 'hono/secure-headers'
 import { streamSSE, streamText } from 'hono/streaming'
 import { describe, expect, it, vi } from 'vitest'
 import { ManualClock } from '../../core/src/testing/index.ts'
@@ -109,6 +110,18 @@ describe('stampedeCache on Hono', () => {
       expect(hit).toMatchObject(expected)
       if (way === 'a Response') return
       expect([miss['x-request-id'], hit['x-request-id']]).toEqual(['r1', 'r2'])
+    })
+
+    it('stores those that a middleware behind sets on the response, such as secureHeaders()', async () => {
+      const vary: MiddlewareHandler = async (c, next) => {
+        await next()
+        c.res = new Response(c.res.body, c.res)
+        c.res.headers.append('vary', 'X-Kind')
+      }
+      const { hit } = await missAndHit((c) => c.body('page'), [secureHeaders(), vary])
+      expect(hit).toMatchObject({ 'x-content-type-options': 'nosniff', 'x-request-id': 'r2' })
+      expect(hit.vary).toContain('X-Kind')
+      expect(hit).not.toHaveProperty('link')
     })
 
     it.each([[], [compress(), etag()]])(
