@@ -21,8 +21,7 @@ export type { Tee, TeeEnd } from './response/body.ts'
 export { teeStream } from './response/body.ts'
 export { BodyCut, cutStream } from './response/body-cut.ts'
 export { captureResponse, guardNotModified } from './response/capture-response.ts'
-export { deferHead } from './response/defer-head.ts'
-export { exposeFields, noteReplyFields } from './response/expose-fields.ts'
+export { exposeFields, watchReply } from './response/expose-fields.ts'
 export { type HeadSent, headSent, setsCookie } from './response/head-sent.ts'
 export {
   applyFields,
