@@ -40,14 +40,14 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/node-http/adapter': `
     addAtHead applyFields AttemptWatch BodyCut canBreakOff captureResponse correctStored
     createDetachedPair createNodeCache createNodeIdempotency cutStream
-      DetachedPair discardRequestBody Dispatch endsInTime enterOrigin exposeFields fieldsOf forbidTransform
+      DetachedPair discardRequestBody Dispatch endsInTime enterOrigin exposeFields expressHost fieldsOf forbidTransform
     framedHeaders guardNotModified hasBody hasLeft hasRepeats HeadSent headSent
     hideConditionals IdempotentVisit isInsideOrigin isSendable isTakenOn isWrapped linesOf
     Layer LiveFeed liveHeaders liveStream missingDate MountOrder NodeFramework NodeVisit
     OuterFields ParsedRequest readRequest
     readRequestBody Reads redispatch RequestExchange RequestVisit rememberPeer rememberRawBody replyOf RequestAddress
     restoreFields Revalidation setsCookie shield storedHead takeRevalidation Tee TeeEnd
-    teeStream unsendable watchAttempt watchCalls watchHead watchLeft watchReads watchReply
+    teeStream trustsPeer unsendable watchAttempt watchCalls watchHead watchLeft watchReads watchReply
     writeReady writeReply readForm readWebBody serverOf visitWeb WebRequest WebVisit`,
   '@stampede/redis': `
     RedisClient redisStore RedisStoreOptions`,
