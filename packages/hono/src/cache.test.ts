@@ -118,10 +118,13 @@ describe('stampedeCache on Hono', () => {
         c.res = new Response(c.res.body, c.res)
         c.res.headers.append('vary', 'X-Kind')
       }
-      const { hit } = await missAndHit((c) => c.body('page'), [secureHeaders(), vary])
-      expect(hit).toMatchObject({ 'x-content-type-options': 'nosniff', 'x-request-id': 'r2' })
-      expect(hit.vary).toContain('X-Kind')
-      expect(hit).not.toHaveProperty('link')
+      for (const inner of [[], [cached()]]) {
+        const behind = [...inner, secureHeaders(), vary]
+        const { hit } = await missAndHit((c) => c.body('page'), behind)
+        expect(hit).toMatchObject({ 'x-content-type-options': 'nosniff', 'x-request-id': 'r2' })
+        expect(hit.vary).toContain('X-Kind')
+        expect(hit).not.toHaveProperty('link')
+      }
     })
 
     it.each([[], [compress(), etag()]])(
