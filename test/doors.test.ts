@@ -12,7 +12,7 @@ const DOORS: Readonly<Record<string, string>> = {
     Attempt CacheOptions createStampede DataCache DataCacheOptions ERROR_CODES EVENT_CHANNEL
     EventOf EVENTS Factory FactoryContext GetOrSetOptions GivenAnswer IdempotencyOperator
     IdempotencyOptions IdempotencyOutcome IdempotencyRecord IdempotentOptions memoryStore
-    MemoryStoreOptions PurgeOptions PurgeTarget RouteStats Serializer StaleReason Stampede
+    MemoryStore PurgeOptions PurgeTarget RouteStats Serializer StaleReason Stampede
     StampedeError StampedeErrorCode StampedeEvent StampedeEventType StampedeOptions
     StampedeStats StampedeStore StampedeWarningCode Stored strict TRACING_CHANNELS
     TracingContexts WARNING_CODES`,
@@ -39,15 +39,15 @@ const DOORS: Readonly<Record<string, string>> = {
     isRevalidation Listener stampedeFront`,
   '@stampede/node-http/adapter': `
     addAtHead applyFields AttemptWatch BodyCut captureResponse correctStored
-    createDetachedPair createNodeCache createNodeIdempotency cutStream deferHead
-      DetachedPair discardRequestBody Dispatch endsInTime enterOrigin exposeFields fieldsOf forbidTransform
-    framedHeaders guardNotModified hasBody hasLeft hasRepeats HeadSent headSent
+    createDetachedPair createNodeCache createNodeIdempotency cutStream
+      DetachedPair discardRequestBody Dispatch endsInTime enterOrigin exposeFields expressHost fieldsOf forbidTransform
+    framedHeaders guardNotModified hasBody hasLeft hasRepeats
     hideConditionals IdempotentVisit isInsideOrigin isSendable isTakenOn isWrapped linesOf
     Layer missingDate MountOrder NodeFramework NodeVisit
-    noteReplyFields OuterFields ParsedRequest readRequest
+    onHeadSent OuterFields ParsedRequest readRequest
     readRequestBody Reads redispatch RequestExchange RequestVisit rememberPeer rememberRawBody replyOf RequestAddress
     restoreFields Revalidation setsCookie storedHead takeRevalidation Tee TeeEnd
-    teeStream unsendable watchAttempt watchCalls watchHead watchLeft watchReads
+    teeStream trustsPeer unsendable watchAttempt watchCalls watchHead watchLeft watchReads watchReply
     writeReady writeReply readForm readWebBody serverOf visitWeb WebRequest WebVisit`,
   '@stampede/redis': `
     RedisClient redisStore RedisStoreOptions`,

@@ -1,45 +1,13 @@
 // Thousands of commands at once in one process. They wait in the process, and not in Redis: so no
 // command is late, and a frozen Redis still costs each caller one time budget.
 
-import { createStampede, type Stampede } from '@stampede/core'
 import { createLocks } from '@stampede/locks'
-import { type RedisClient, redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
-import { createClient } from 'redis'
-import { afterEach, describe, expect, it } from 'vitest'
-import { redisOfFile } from '../harness/redis-of-file.ts'
+import { describe, expect, it } from 'vitest'
+import { burstOfFile, CLIENTS, getAll } from '../harness/burst.ts'
 import { startProxy } from '../harness/tcp-proxy.ts'
 
-const { server, admin } = await redisOfFile()
-const closing: Array<() => Promise<unknown>> = []
-afterEach(async () => {
-  await server.resume()
-  for (const close of closing.splice(0)) await close()
-  await admin.flushall()
-})
-
-const CLIENTS: Array<readonly [string, (url: string) => RedisClient]> = [
-  ['ioredis', (url) => new Redis(url, { lazyConnect: true })],
-  ['node-redis', (url) => createClient({ url })],
-]
-
-function open(client: RedisClient, commandTimeoutMs?: number) {
-  const store = redisStore(client, { commandTimeoutMs })
-  const stampede = createStampede({ store })
-  const failures: string[] = []
-  stampede.on(
-    'store.failed',
-    ({ operation, error }) => void failures.push(`${operation}: ${error}`),
-  )
-  closing.push(() => stampede.close())
-  return { store, stampede, failures }
-}
-
-function getAll(stampede: Stampede, count: number, waitMs = 30_000): Array<Promise<unknown>> {
-  return Array.from({ length: count }, (_, i) =>
-    stampede.getOrSet(`k${i}`, async () => i, { ttlMs: 60_000, waitMs }),
-  )
-}
+const { server, closing, open, warmUp } = await burstOfFile()
 
 async function timed(work: Promise<unknown>): Promise<number> {
   const startedAt = performance.now()
@@ -49,16 +17,13 @@ async function timed(work: Promise<unknown>): Promise<number> {
 
 describe.each(CLIENTS)('thousands of commands at once by %s', (_, connect) => {
   it('store the values of 20 000 cold keys, and lose no connection', async () => {
-    const { stampede, store, failures } = open(connect(server.url))
+    const opened = open(connect(server.url))
+    const { stampede } = opened
     // The calls below block the event loop, so the first commit must have ended.
     const committed = new Promise<void>((resolve) => stampede.on('fill.committed', () => resolve()))
     await stampede.getOrSet('k0', async () => 0, { ttlMs: 60_000 })
     await committed
-    expect(await Promise.all(getAll(stampede, 20_000))).toHaveLength(20_000)
-    expect(failures).toEqual([])
-    expect(store.isAvailable).toBe(true)
-    const records = await admin.eval("return #redis.call('KEYS', '*{=d:*')", 0)
-    expect(records).toBe(20_000)
+    await warmUp(opened, 20_000)
   })
 
   it('acquire and release 4 000 locks, and run 4 000 jobs with idempotency keys', async () => {

@@ -14,15 +14,14 @@ export function createHerd(canvas) {
     const pen = canvas.getContext('2d')
     pen.scale(scale, scale)
     const { step, columns } = fit(total, width, height)
-    const style = getComputedStyle(canvas)
-    const hue = style.getPropertyValue('--hue')
+    const { color: hue, caretColor: soft } = getComputedStyle(canvas)
     const radius = Math.min(step * 0.36, 7)
     for (let i = 0; i < total; i++) {
       const x = (i % columns) * step + step / 2
       const y = Math.floor(i / columns) * step + step / 2
       pen.beginPath()
       pen.arc(x, y, i < filled ? radius : radius * 0.55, 0, 2 * Math.PI)
-      pen.fillStyle = i < filled ? hue : style.getPropertyValue('--soft')
+      pen.fillStyle = i < filled ? hue : soft
       // A request without a response is faint. A request with a response but without a query is
       // plain.
       pen.globalAlpha = i < filled ? 1 : i < answered ? 0.6 : 0.25

@@ -1,7 +1,8 @@
 // Files of the page, read from disk at the start and served from memory. Only listed files exist,
-// so no path can leave the folder.
+// so no request can name another one.
 
 import { readFile } from 'node:fs/promises'
+import { basename } from 'node:path'
 import { etagOf, type ShopResponse } from './response.ts'
 
 // The path is the same from src and from dist. tsc does not copy these files.
@@ -17,6 +18,7 @@ const TYPES: Readonly<Record<string, string>> = {
 const FILES: readonly string[] = [
   'index.html',
   'icon.svg',
+  '../../../packages/dashboard/ui/styles/palette.css',
   'base.css',
   'controls.css',
   'shelf.css',
@@ -69,7 +71,7 @@ export async function readPages(): Promise<Pages> {
       const body = await readFile(new URL(name, FOLDER))
       const type = TYPES[name.slice(name.lastIndexOf('.') + 1)] ?? 'application/octet-stream'
       const headers = { 'content-type': type, etag: etagOf(body), ...HEADERS }
-      return [name === 'index.html' ? '/' : `/${name}`, { status: 200, headers, body }]
+      return [name === 'index.html' ? '/' : `/${basename(name)}`, { status: 200, headers, body }]
     }),
   )
   return new Map(pages)

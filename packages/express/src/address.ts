@@ -1,6 +1,6 @@
 // The address of a request in Express: scheme, host, target and rewritten URL.
 
-import type { RequestAddress } from '@stampede/node-http/adapter'
+import { expressHost, type RequestAddress, trustsPeer } from '@stampede/node-http/adapter'
 import type { Request } from 'express'
 
 export function addressOf(req: Request): RequestAddress {
@@ -8,15 +8,9 @@ export function addressOf(req: Request): RequestAddress {
   // Express uses the fields of a proxy only if `trust proxy` allows it. Without such fields the
   // setting has no effect.
   const scheme = headers['x-forwarded-proto'] === undefined ? schemeOf(req.socket) : req.protocol
-  const host = headers['x-forwarded-host'] === undefined ? (headers.host ?? '') : hostOf(req)
-  const trustsProxy = () => trusts(req)
+  const host = headers['x-forwarded-host'] === undefined ? (headers.host ?? '') : expressHost(req)
+  const trustsProxy = () => trustsPeer(req)
   return { scheme, host, target: req.originalUrl, rewritten: rewrittenOf(req), trustsProxy }
-}
-
-/** Whether `trust proxy` allows the fields of the client, which then is a proxy. */
-function trusts(req: Request): boolean {
-  const fn: (address: string | undefined, hop: number) => boolean = req.app.get('trust proxy fn')
-  return fn(req.socket.remoteAddress, 0)
 }
 
 const schemeOf = (socket: object): string =>
@@ -30,14 +24,4 @@ function rewrittenOf({ originalUrl, baseUrl, url }: Request): string | undefined
   if (url === originalUrl && baseUrl === '') return undefined
   const isMounted = originalUrl === baseUrl + url || originalUrl === baseUrl + url.slice(1)
   return isMounted ? undefined : baseUrl + url
-}
-
-/**
- * The host with its port, as `trust proxy` determines it. `req.hostname` of Express 4 has no port,
- * but two ports are two origins.
- */
-function hostOf(req: Request): string {
-  const forwarded = req.get('x-forwarded-host')
-  if (!forwarded || !trusts(req)) return req.headers.host ?? ''
-  return (forwarded.split(',')[0] ?? '').trim()
 }

@@ -3,7 +3,7 @@
 import type { ServerResponse } from 'node:http'
 import type { CacheOptions } from '@stampede/core'
 import { createHttpCache } from '@stampede/core/adapter'
-import { createNodeCache, deferHead } from '@stampede/node-http/adapter'
+import { createNodeCache } from '@stampede/node-http/adapter'
 import type { FastifyRequest } from 'fastify'
 import { addressOf } from './address.ts'
 import { knowsConstraints } from './constraints.ts'
@@ -32,14 +32,10 @@ export function stampedeCache<Req extends FastifyRequest = FastifyRequest>(
     // All instances of an app have the same server.
     if (!isMounted) cache.mountedIn(server.server)
     isMounted = true
-    const next = withFields(reply, done)
     visit({
       req,
       res: reply.raw,
-      next(error) {
-        deferHead(reply.raw)
-        next(error)
-      },
+      next: withFields(reply, done),
       native: request as Req,
       address: addressOf(request),
       dispatch: (again, into) => server.routing(again, into),

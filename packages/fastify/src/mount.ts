@@ -1,7 +1,7 @@
 // Mounts a hook in Fastify: for an instance by `register`, or for a route by its hook options.
 
 import { optionError } from '@stampede/core/adapter'
-import { exposeFields, noteReplyFields } from '@stampede/node-http/adapter'
+import { exposeFields, watchReply } from '@stampede/node-http/adapter'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 
 type Done = (error?: Error) => void
@@ -40,7 +40,7 @@ export function withFields(reply: FastifyReply, done: Done): (error?: unknown) =
   const hide = exposeFields(reply.raw, reply.getHeaders())
   return (error) => {
     hide()
-    noteReplyFields(reply)
+    watchReply(reply)
     done(error as Error | undefined)
   }
 }

@@ -26,7 +26,9 @@ export function watchContext(
   outer.copied = new Set(fields.keys())
   // A response that the handler creates without the context has none of the fields of layers.
   let isOfContext = false
-  watchCalls(c, 'header', (name) => outer.setBy(String(name)))
+  const set = (name: unknown): void => outer.setBy(String(name))
+  watchCalls(c, 'header', set)
+  watchFields(c, set)
   for (const [method, setsType] of Object.entries(METHODS)) {
     watchCalls(c, method, (_, init, headers) => {
       isOfContext = true
@@ -38,4 +40,22 @@ export function watchContext(
   return ({ headers }) => {
     if (!isOfContext) note(headers)
   }
+}
+
+/** Calls `set` with the name of each field that is set on `c.res.headers`. */
+function watchFields(c: Context, set: (name: unknown) => void): void {
+  const context: object = Object.getPrototypeOf(c)
+  let watched: Headers | undefined
+  Object.defineProperty(c, 'res', {
+    configurable: true,
+    get() {
+      const res: Response = Reflect.get(context, 'res', c)
+      if (res.headers !== watched) {
+        watched = res.headers
+        for (const method of ['set', 'append']) watchCalls(watched, method, set)
+      }
+      return res
+    },
+    set: (res: Response | undefined) => Reflect.set(context, 'res', res, c),
+  })
 }

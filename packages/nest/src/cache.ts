@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http'
 import { UseInterceptors } from '@nestjs/common'
 import type { CacheOptions } from '@stampede/core'
 import { createHttpCache } from '@stampede/core/adapter'
-import { createNodeCache, deferHead } from '@stampede/node-http/adapter'
+import { createNodeCache } from '@stampede/node-http/adapter'
 import { type InterceptorClass, interceptorOf, type NestDecorator } from './interceptor.ts'
 import { allowsEtag, type HttpRequest, routeOf } from './request.ts'
 
@@ -20,16 +20,7 @@ export function stampedeCache<Req extends HttpRequest = HttpRequest>(
 ): InterceptorClass {
   return interceptorOf('stampedeCache({ ttlMs: 10_000 })', options, (stampede) => {
     const cache = createHttpCache<HttpRequest, ServerResponse>({ stampede, ...options } as object)
-    const visit = createNodeCache(cache, { allowsEtag, routeOf })
-    return (each) => {
-      // Only Fastify writes the head apart from the body.
-      if (each.native.raw === undefined) return visit(each)
-      const next = (error?: unknown): void => {
-        deferHead(each.res)
-        each.next(error)
-      }
-      visit({ ...each, next })
-    }
+    return createNodeCache(cache, { allowsEtag, routeOf })
   })
 }
 

@@ -10,7 +10,7 @@ import {
 } from '@nestjs/common'
 import type { Stampede } from '@stampede/core'
 import { optionError } from '@stampede/core/adapter'
-import { exposeFields, noteReplyFields, type RequestVisit } from '@stampede/node-http/adapter'
+import { exposeFields, type NodeVisit, watchReply } from '@stampede/node-http/adapter'
 import { Observable } from 'rxjs'
 import { STAMPEDE } from './module.ts'
 import { addressOf, appOf, type NativeRequest } from './request.ts'
@@ -22,11 +22,6 @@ export type NestDecorator = ClassDecorator & MethodDecorator
 /** A class for `@UseInterceptors`, or for a provider of `APP_INTERCEPTOR`. */
 export type InterceptorClass = new (stampede: Stampede) => NestInterceptor
 
-/** A request in Nest. `next` runs the handler, or throws an error. */
-export interface NestVisit extends RequestVisit<NativeRequest> {
-  readonly next: (error?: unknown) => void
-}
-
 /**
  * Creates an interceptor class. Nest creates one instance of it, with the injected Stampede.
  * `example` is a call of the function that has the options.
@@ -34,11 +29,11 @@ export interface NestVisit extends RequestVisit<NativeRequest> {
 export function interceptorOf(
   example: string,
   options: unknown,
-  create: (stampede: Stampede) => (visit: NestVisit) => void,
+  create: (stampede: Stampede) => (visit: NodeVisit<NativeRequest>) => void,
 ): InterceptorClass {
   checkCalled(example, options)
   class StampedeInterceptor implements NestInterceptor {
-    readonly #visit: (visit: NestVisit) => void
+    readonly #visit: (visit: NodeVisit<NativeRequest>) => void
 
     constructor(stampede: Stampede) {
       this.#visit = create(stampede)
@@ -60,7 +55,7 @@ export function interceptorOf(
  * fail later. If it completed without a value, Nest would throw an EmptyError.
  */
 function run(
-  visit: (visit: NestVisit) => void,
+  visit: (visit: NodeVisit<NativeRequest>) => void,
   context: ExecutionContext,
   handler: CallHandler,
 ): Observable<unknown> {
@@ -80,11 +75,12 @@ function run(
     const next = (error?: unknown): void => {
       isForwarded = true
       hideFields?.()
-      if ('raw' in response) noteReplyFields(response)
+      if ('raw' in response) watchReply(response)
       if (error === undefined) breakOff(handler.handle(), response).subscribe(subscriber)
       else subscriber.error(error)
     }
-    const dispatch: NestVisit['dispatch'] = (again, into) => appOf(native)(again, into)
+    const dispatch: NodeVisit<NativeRequest>['dispatch'] = (again, into) =>
+      appOf(native)(again, into)
     visit({ req, res, native, address: addressOf(native, versionOf(context)), dispatch, next })
   })
 }

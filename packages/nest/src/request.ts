@@ -2,7 +2,7 @@
 
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { RequestAddress } from '@stampede/node-http/adapter'
+import { expressHost, type RequestAddress, trustsPeer } from '@stampede/node-http/adapter'
 
 /** The properties that callbacks read, of a request of Express or of Fastify. */
 export interface HttpRequest {
@@ -51,36 +51,15 @@ export interface NativeRequest extends HttpRequest {
  * `protocol` and `host` only if its options allow.
  */
 export function addressOf(request: NativeRequest, chosenBy: string | undefined): RequestAddress {
-  const { protocol: scheme, originalUrl: target, raw, url, baseUrl = '' } = request
+  const { protocol: scheme, originalUrl: target, raw, url, baseUrl = '', app } = request
   const current = baseUrl + (raw?.url ?? url)
   // For a mount, Express moves a part of `url` to `baseUrl`, and the rest begins with a slash.
   const isSame = current === target || current === `${baseUrl}/${target.slice(baseUrl.length)}`
   const rewritten = isSame ? undefined : current
-  const trustsProxy = () => trusts(request)
-  return { scheme, host: hostOf(request), target, rewritten, chosenBy, trustsProxy }
-}
-
-/**
- * The host with its port, because two ports are two origins. `request.host` of Express 4 has no
- * port, and reading the property prints a warning. Fastify 4 has only `hostname`, with the port.
- */
-function hostOf(request: NativeRequest): string {
-  const { app, headers } = request
-  if (app === undefined) return request.host ?? request.hostname ?? ''
-  const forwarded = headers['x-forwarded-host']
-  if (!forwarded || !trusts(request)) return headers.host ?? ''
-  return (String(forwarded).split(',')[0] ?? '').trim()
-}
-
-/** Whether the options of the framework allow the peer to name its clients, as proxies do. */
-function trusts(request: NativeRequest): boolean {
-  const { socket } = request.raw ?? (request as unknown as IncomingMessage)
-  const fn = request.app?.get('trust proxy fn')
-  if (typeof fn === 'function') return fn(socket.remoteAddress, 0)
-  // Fastify tells by the addresses that it finds for a request of that peer.
-  const raw = { socket, headers: { 'x-forwarded-for': '192.0.2.1' } }
-  const probe: { ips?: readonly string[] } = Object.create(request, { raw: { value: raw } })
-  return probe.ips?.length === 2
+  const trustsProxy = () => trustsPeer(request)
+  // Fastify 4 has only `hostname`, with the port.
+  const host = app ? expressHost(request) : (request.host ?? request.hostname ?? '')
+  return { scheme, host, target, rewritten, chosenBy, trustsProxy }
 }
 
 /** The pattern of the matched route, with the global prefix and the version. */

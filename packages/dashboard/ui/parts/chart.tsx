@@ -136,7 +136,11 @@ function optionsOf(
   setHovered: (at: number | undefined) => void,
 ): uPlot.Options {
   const style = getComputedStyle(holder)
-  const colour = (name: string): string => style.getPropertyValue(`--${name}`).trim()
+  // A canvas gets the colour that the palette means now. The holder has no caret.
+  const colour = (name: string): string => {
+    holder.style.caretColor = `var(--${name})`
+    return style.caretColor
+  }
   const axis = {
     stroke: colour('soft'),
     font: `11px ${style.fontFamily}`,

@@ -3,6 +3,9 @@ import type { AddressInfo } from 'node:net'
 import { expect, it } from 'vitest'
 import { deferHead } from './defer-head.ts'
 
+const OF_REPLY = { 'x-own': 'new', link: ['<a>', '<b>'], missing: undefined }
+const REPLY = { [Symbol('fields')]: OF_REPLY }
+
 async function responseOf(write: (res: ServerResponse) => void) {
   const heads: unknown[][] = []
   const server = createServer((_req, res) => {
@@ -13,7 +16,7 @@ async function responseOf(write: (res: ServerResponse) => void) {
         return Reflect.apply(writeHead, res, args)
       },
     })
-    deferHead(res)
+    deferHead(Object.assign({ raw: res }, REPLY))
     write(res)
   }).listen(0)
   const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
@@ -25,7 +28,7 @@ async function responseOf(write: (res: ServerResponse) => void) {
 it('writes the status and the fields of the head together with the body', async () => {
   const got = await responseOf((res) => {
     res.setHeader('X-Own', 'old')
-    res.writeHead(201, { 'x-own': 'new', link: ['<a>', '<b>'], missing: undefined })
+    res.writeHead(201, OF_REPLY as never)
     expect(res.headersSent).toBe(false)
     res.end('made')
   })
@@ -33,8 +36,8 @@ it('writes the status and the fields of the head together with the body', async 
   expect([got.headers.get('x-own'), got.headers.get('link')]).toEqual(['new', '<a>, <b>'])
 })
 
-it.each([[['Fine', { 'x-own': 'yes' }]], [[['X-Own', 'yes']]]])(
-  'leaves other forms of writeHead as they are: %j',
+it.each([[['Fine', { 'x-own': 'yes' }]], [[['X-Own', 'yes']]], [[{ 'x-own': 'yes' }]]])(
+  'passes a head of the app at once: %j',
   async (args) => {
     const got = await responseOf((res) => {
       Reflect.apply(res.writeHead, res, [202, ...args])

@@ -1,6 +1,7 @@
 // Fields that a framework keeps in an object of its own, such as the reply of Fastify.
 
 import type { ServerResponse } from 'node:http'
+import { deferHead } from './defer-head.ts'
 import { OuterFields } from './outer-fields.ts'
 import { watchCalls } from './watch-calls.ts'
 
@@ -25,12 +26,17 @@ export interface ReplyFields {
   getHeaders(): Fields
 }
 
+/** Prepares a reply of Fastify for a capture. Call this when the handler is about to run. */
+export function watchReply(reply: ReplyFields): void {
+  noteReplyFields(reply)
+  deferHead(reply)
+}
+
 /**
  * Notes the fields that the handler sets on the reply. Fastify copies all fields of the reply to
- * the raw response, so the raw response does not tell who set them. Call this when the handler is
- * about to run.
+ * the raw response, so the raw response does not tell who set them.
  */
-export function noteReplyFields(reply: ReplyFields): void {
+function noteReplyFields(reply: ReplyFields): void {
   const outer = OuterFields.of(reply.raw)
   if (outer === undefined) return
   const names = Object.keys(reply.getHeaders())

@@ -1,0 +1,58 @@
+// Thousands of cold keys at once by one client, for the tests of such bursts.
+
+import { createStampede, type Stampede } from '@stampede/core'
+import { type RedisClient, redisStore } from '@stampede/redis'
+import { Redis } from 'ioredis'
+import { createClient } from 'redis'
+import { afterEach, expect } from 'vitest'
+import { redisOfFile } from './redis-of-file.ts'
+
+/** The clients, each with a function that opens one. */
+export const CLIENTS: Array<readonly [string, (url: string) => RedisClient]> = [
+  ['ioredis', (url) => new Redis(url, { lazyConnect: true })],
+  ['node-redis', (url) => createClient({ url })],
+]
+
+/** Redis for the tests of this file, which close what they add to `closing`. */
+export async function burstOfFile() {
+  const { server, admin } = await redisOfFile()
+  const closing: Array<() => Promise<unknown>> = []
+  afterEach(async () => {
+    await server.resume()
+    for (const close of closing.splice(0)) await close()
+    await admin.flushall()
+  })
+
+  function open(client: RedisClient, commandTimeoutMs?: number) {
+    const store = redisStore(client, { commandTimeoutMs })
+    const stampede = createStampede({ store })
+    const failures: string[] = []
+    stampede.on(
+      'store.failed',
+      ({ operation, error }) => void failures.push(`${operation}: ${error}`),
+    )
+    closing.push(() => stampede.close())
+    return { store, stampede, failures }
+  }
+
+  /** Gets `count` cold keys at once. All of them are stored then, and no command was late. */
+  async function warmUp({ stampede, store, failures }: ReturnType<typeof open>, count: number) {
+    expect(await Promise.all(getAll(stampede, count))).toHaveLength(count)
+    expect(failures).toEqual([])
+    expect(store.isAvailable).toBe(true)
+    expect(await admin.eval("return #redis.call('KEYS', '*{=d:*')", 0)).toBe(count)
+  }
+
+  return { server, closing, open, warmUp }
+}
+
+/** Calls `getOrSet` for `count` keys at once. */
+export function getAll(
+  stampede: Stampede,
+  count: number,
+  waitMs = 30_000,
+): Array<Promise<unknown>> {
+  return Array.from({ length: count }, (_, i) =>
+    stampede.getOrSet(`k${i}`, async () => i, { ttlMs: 60_000, waitMs }),
+  )
+}
