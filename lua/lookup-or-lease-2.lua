@@ -18,8 +18,7 @@
 --      7 fence of the copy that the caller holds ('': none); its frame is not sent again
 --      8 fence of an entry that the caller knows to be purged ('': none)
 --      9 what to do with the entry of ARGV 8 (1: make it stale, 0: delete it)
---      10 1: early refresh, take the lease although the entry is fresh
---      11 digest of the caller's request ('': none); a failure with another digest does not apply
+--      10 digest of the caller's request ('': none); a failure with another digest does not apply
 --         to this request
 -- Reply {status, now, grant, for ms, fence, failure, age ms, fresh for ms, stale-while-revalidate
 --        ms, stale-if-error ms, keep ms, frame}; without an entry nothing follows `failure`
@@ -27,7 +26,7 @@
 --   grant  fence of the lease that the caller was given ('': no lease)
 --   fence  fence of the entry ('': no entry). With BUSY: fence of the fill to wait for.
 --   frame is nil if the caller's copy is this entry.
---   FRESH   the entry is fresh. With a grant: refresh it early.
+--   FRESH   the entry is fresh.
 --   STALE   the entry is within stale-while-revalidate. With a grant: refresh it. Without one,
 --           `for ms` is the rest of another process's lease (0: the caller only reads).
 --   LEASED  the caller has to fill. An entry that follows is for stale-if-error or revalidation.
@@ -92,10 +91,10 @@ local function reply(status, grant, for_ms)
 end
 
 local held = fields[2] and now < lease_until and newest > 0 and is_current
-local busy, is_fresh, usable = held and fields[2] ~= token, entry and now < fresh, entry and now < fresh + swr
-if is_fresh and (ARGV[10] ~= '1' or lease_ms == 0 or busy or now < retry) then return reply('FRESH', '', 0) end
+local busy, usable = held and fields[2] ~= token, entry and now < fresh + swr
+if entry and now < fresh then return reply('FRESH', '', 0) end
 if now < pass and (busy or lease_ms == 0) then return {'PASS', now, '', pass - now} end
-local like, failed_like = ARGV[11] or '', string.match(failure, '"like":"([%w_-]+)"')
+local like, failed_like = ARGV[10] or '', string.match(failure, '"like":"([%w_-]+)"')
 if now >= pass and now < retry and failure ~= '' and (like == '' or (failed_like or like) == like) then return reply('FAILED', '', retry - now) end
 
 if lease_ms == 0 then return usable and reply('STALE', '', 0) or {'BUSY', now, '', 0} end
@@ -113,7 +112,7 @@ if not held then -- otherwise the caller repeats its token, and has this lease a
   -- Read before the first write: a user that may not run PTTL gets an error, and leaves no record.
   local ttl, group_ttl = redis.call('PTTL', record), joined and redis.call('PTTL', group)
   local set = redis.pcall('HSET', record, 'token', token, 'fence', fence, 'until', span, unpack(more))
-  if type(set) == 'table' then return is_fresh and reply('FRESH', '', 0) or set end
+  if type(set) == 'table' then return set end
   if fields[5] or fields[6] or fields[7] then redis.call('HDEL', record, 'retry', 'failure', now < pass and 'retry' or 'pass') end
   if joined ~= variants then redis.call('HSET', group, 'variants', joined) end
   for key, left in pairs({[group] = group_ttl or ttl, [record] = ttl}) do
@@ -122,4 +121,4 @@ if not held then -- otherwise the caller repeats its token, and has this lease a
     if type(kept) == 'table' then return (ttl >= 0 or redis.call('DEL', record)) and ((group_ttl or 0) >= 0 or redis.call('DEL', group)) and kept end
   end
 end
-return now < pass and {'PASS', now, fence, pass - now} or reply(is_fresh and 'FRESH' or usable and 'STALE' or 'LEASED', fence, 0)
+return now < pass and {'PASS', now, fence, pass - now} or reply(usable and 'STALE' or 'LEASED', fence, 0)

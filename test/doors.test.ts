@@ -12,7 +12,7 @@ const DOORS: Readonly<Record<string, string>> = {
     Attempt CacheOptions createStampede DataCache DataCacheOptions ERROR_CODES EVENT_CHANNEL
     EventOf EVENTS Factory FactoryContext GetOrSetOptions GivenAnswer IdempotencyOperator
     IdempotencyOptions IdempotencyOutcome IdempotencyRecord IdempotentOptions memoryStore
-    MemoryStore PurgeOptions PurgeTarget RouteStats Serializer StaleReason Stampede
+    PurgeOptions PurgeTarget RouteStats Serializer StaleReason Stampede
     StampedeError StampedeErrorCode StampedeEvent StampedeEventType StampedeOptions
     StampedeStats StampedeStore StampedeWarningCode Stored strict TRACING_CHANNELS
     TracingContexts WARNING_CODES`,

@@ -151,7 +151,7 @@ const rules: AllUndefined<CacheOptions> = {
   ...{ requestDirectives: undefined, compress: undefined, maxBodyBytes: undefined },
   ...{ leaseMs: undefined, waitMs: undefined, afterWait: undefined },
   ...{ originTimeoutMs: undefined, softTimeoutMs: undefined, revalidate: undefined },
-  ...{ earlyRefresh: undefined, invalidateOn: undefined, bypass: undefined },
+  ...{ invalidateOn: undefined, bypass: undefined },
   ...{ cacheStatus: undefined, audit: undefined },
 }
 const compression: AllUndefined<Extract<CacheOptions['compress'], object>> = {
@@ -177,7 +177,7 @@ const given: AllUndefined<GivenAnswer> = { status: undefined, headers: undefined
 const values: AllUndefined<GetOrSetOptions> = {
   ...{ staleWhileRevalidateMs: undefined, staleIfErrorMs: undefined, keepMs: undefined },
   ...{ tags: undefined, jitter: undefined, leaseMs: undefined, waitMs: undefined },
-  ...{ originTimeoutMs: undefined, softTimeoutMs: undefined, earlyRefresh: undefined },
+  ...{ originTimeoutMs: undefined, softTimeoutMs: undefined },
   ...{ forceFresh: undefined },
 }
 const dataCache: AllUndefined<DataCacheOptions> = { ...values, serializer: undefined }

@@ -103,11 +103,10 @@ describe('a process that waits for a fill', () => {
     listener.disconnect()
   })
 
-  it('runs the script for another token, an outdated entry, or an early refresh', async () => {
+  it('runs the script for another token, or an outdated entry', async () => {
     for (const [token, more] of [
       ['another', {}],
       ['waiter', { outdated: { fence: '5', soft: false } }],
-      ['waiter', { early: true }],
     ] as const) {
       await admin.flushall()
       const { filler, waiter, wakes, grant } = await setUp()

@@ -396,16 +396,15 @@ describe('lookup-or-lease', () => {
     known?: string
     outdated?: string
     soft?: 0 | 1
-    early?: 0 | 1
     notAfter?: number
     told?: 0 | 1
     like?: string
   }
   const look = (token: string, given: Given = {}) => {
-    const { leaseMs = 5_000, known = '', outdated = '', soft = 0, early = 0, notAfter = 0 } = given
+    const { leaseMs = 5_000, known = '', outdated = '', soft = 0, notAfter = 0 } = given
     const { told = 1, like = '' } = given
     const plain = [token, leaseMs, 'me', notAfter, KEEP_MS, told]
-    const rest = [known, outdated, soft, early, like]
+    const rest = [known, outdated, soft, like]
     const lookup = rest.some((each) => each !== '' && each !== 0) ? [...plain, ...rest] : plain
     return run(lookupOrLease, lookup)
   }
@@ -548,31 +547,12 @@ describe('lookup-or-lease', () => {
     expect([reply[4], reply[11]]).toEqual(['5', 'bytes'])
   })
 
-  it('replies FRESH with a grant for an early refresh', async () => {
-    await entry(5_000)
-    const reply = (await look('t', { early: 1 })) as unknown[]
-    expect(reply[0]).toBe('FRESH')
-    const { token, fence } = await fieldsOf()
-    expect([token, fence]).toEqual(['t', reply[2]])
-    expect(((await look('t', { early: 1 })) as unknown[])[2]).toBe(fence)
-  })
-
-  it.each<[string, Record<string, string | number>, Given]>([
-    ['another token refreshes it', { token: 'other', until: FUTURE }, {}],
-    ['the early refresh failed just now', { retry: FUTURE, failure: 'why' }, {}],
-    ['the caller only reads', {}, { leaseMs: 0 }],
-  ])('replies FRESH without a grant when %s, and registers no waiter', async (_, fields, given) => {
-    await entry(5_000, fields)
+  it('replies FRESH while another token has the lease, and registers no waiter', async () => {
+    await entry(5_000, { token: 'other', until: FUTURE })
     const before = await fieldsOf()
-    const reply = (await look('t', { early: 1, ...given })) as unknown[]
+    const reply = (await look('t')) as unknown[]
     expect([reply[0], reply[2]]).toEqual(['FRESH', ''])
     expect(await fieldsOf()).toEqual(before)
-  })
-
-  it('replies FRESH without a grant on a server without free memory', async () => {
-    await entry(5_000)
-    const reply = (await whenFull(() => look('t', { early: 1 }))) as unknown[]
-    expect([reply[0], reply[2], reply[11]]).toEqual(['FRESH', '', 'bytes'])
   })
 
   it('fails if there is no memory for a lease', async () => {

@@ -111,7 +111,7 @@ describe('a store that recently had hits', () => {
     }
   })
 
-  it('uses the script for an early refresh, and for a caller with a copy', async () => {
+  it('uses the script for a caller with a copy', async () => {
     const store = await warm(openStore())
     await write(store, 'k', 'entry')
     const reply = await look(await warm(store), 'k')
@@ -119,8 +119,6 @@ describe('a store that recently had hits', () => {
     const knownFence = reply.stored.fence
     const known = await store.lookup('k', { token: '', leaseMs: 0, knownFence })
     expect(known).toMatchObject({ status: 'fresh', stored: { frame: undefined } })
-    const early = await store.lookup('k', { token: 'early', leaseMs: 5_000, early: true })
-    expect(early).toMatchObject({ status: 'fresh', grant: { token: 'early' } })
   })
 
   it('sends a plain read only after its own earlier purge, also when the server lost its scripts', async () => {

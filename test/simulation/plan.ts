@@ -56,7 +56,6 @@ export function makePlan(random: Random): Plan {
       leaseMs: random.pick([300, 1_000, 5_000]),
       waitMs: random.pick([50, 1_000, 20_000, 300_000]),
       originTimeoutMs: random.pick([500, 4_000, 10_000]),
-      earlyRefresh: random.pick([0, 0, 2]),
       tags: ({ key }: Value) => [tagOf(key)],
     })
   return {

@@ -33,13 +33,7 @@ export const CALLS: Readonly<Record<string, (random: Random, scene: Scene) => Dr
   'lookup-or-lease'(random, scene) {
     const keys = cached(random)
     const fence = () => random.pick(['', scene.known(keys[0] ?? '')])
-    const rest = [
-      fence(),
-      fence(),
-      random.pick(['0', '1']),
-      random.pick(['', '1']),
-      random.pick(['', 'd1']),
-    ]
+    const rest = [fence(), fence(), random.pick(['0', '1']), random.pick(['', 'd1'])]
     const lease = random.pick(['5000', '5000', '100', '0'])
     const args = [random.pick(TOKENS), lease, random.pick(['p1', 'p2', 'p3']), late(random, scene)]
     const more = ['60000', random.pick(['0', '1']), ...(random.chance(0.5) ? rest : [])]

@@ -191,6 +191,8 @@ const SHOWN = new Set([
   'bus.gap',
 ])
 
+/** Without the random part of a purge's ID, which differs each time. */
 function shown(value: unknown): string {
-  return typeof value === 'string' && value.length > 40 ? `${value.length} bytes` : String(value)
+  if (typeof value === 'string' && value.length > 40) return `${value.length} bytes`
+  return String(value).replace(/^(\d+)-\d+$/, '$1')
 }

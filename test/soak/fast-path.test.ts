@@ -56,7 +56,6 @@ async function live(
   let page = PAGES[0]
   const given = Object.fromEntries(Object.entries(options).filter(([, v]) => v !== undefined))
   const says = async (seen: Seen) => {
-    // An origin that took no time is never refreshed early.
     await clock.advance((seed % 3) * 400)
     return page?.(version)(seen)
   }

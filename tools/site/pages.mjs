@@ -100,8 +100,8 @@ const GROUPS = [
   [
     MANUAL,
     'Caching',
-    'docs/guide/{caching,what-is-cached,why-nothing-is-cached,keys,purging,serve-stale,early-refresh,' +
-      'revalidation,waiting,compression,cache-directives,data}',
+    'docs/guide/{caching,what-is-cached,why-nothing-is-cached,keys,purging,serve-stale,revalidation,' +
+      'waiting,compression,cache-directives,data}',
   ],
   [MANUAL, 'Idempotency', 'docs/guide/idempotency docs/idempotency-policy'],
   [MANUAL, 'Locks', 'docs/guide/{locks,fencing,quorum}'],

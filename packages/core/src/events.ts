@@ -7,10 +7,10 @@ import type { SubjectKind } from './ports/subject.ts'
 
 /**
  * Why a key is filled. `absent`: the store has no entry. `expired`: the entry may no longer be
- * served. `purged`: a tag, path or route of the entry was purged, or everything. `stale`, `early`:
- * the entry is served and refreshed. `hit-for-miss`: the last response could not be shared.
+ * served. `purged`: a tag, path or route of the entry was purged, or everything. `stale`: the entry
+ * is served and refreshed. `hit-for-miss`: the last response could not be shared.
  */
-export type FillReason = 'absent' | 'expired' | 'purged' | 'stale' | 'early' | 'hit-for-miss'
+export type FillReason = 'absent' | 'expired' | 'purged' | 'stale' | 'hit-for-miss'
 
 /** The fields of each event, in addition to `type`, `key` and `internalKey`. */
 export interface EventFields {

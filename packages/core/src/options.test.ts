@@ -88,6 +88,14 @@ describe('checkNames()', () => {
     },
   )
 
+  it.each([
+    ['earlyRefresh', 'use staleWhileRevalidateMs, and make ttlMs shorter by the same time'],
+  ])('says what to use instead of %s, an option of earlier versions', (name, fix) => {
+    expect(refusal(() => checkNames('f', { [name]: 1 }, KNOWN))).toBe(
+      `f.${name}: received 1; there is no such option; ${fix}`,
+    )
+  })
+
   it('rejects an unknown name even if its value is undefined', () => {
     expect(refusal(() => checkNames('f', { ttl: undefined }, KNOWN))).toContain('ttlMs')
   })

@@ -25,9 +25,10 @@ export function checkNames(where: string, options: unknown, known: readonly stri
   return options as Bag
 }
 
-/** Options of earlier versions, with what to do instead. */
+/** Options of earlier versions, and what to do instead. */
 const LEFT_OPTIONS: ReadonlyMap<string, string> = new Map([
   ['collapse', 'remove it: waiting requests get the response when it is complete'],
+  ['earlyRefresh', 'use staleWhileRevalidateMs, and make ttlMs shorter by the same time'],
 ])
 
 /** Names that other libraries have for one option. */

@@ -214,17 +214,17 @@ describe('a refresh', () => {
     expect(traces.take()).toEqual([
       'lookup start',
       'lookup end outcome=stale tier=l1',
-      'refresh start why=stale',
+      'refresh start',
       'fill start behind=true fence=bigint',
       'fill end behind=true fence=bigint',
-      'refresh end why=stale',
+      'refresh end',
     ])
     await finish(origin, 1)
     expect(traces.take()).toEqual([
       'fill asyncStart behind=true fence=bigint outcome=committed',
       'fill asyncEnd behind=true fence=bigint outcome=committed',
-      'refresh asyncStart why=stale outcome=committed',
-      'refresh asyncEnd why=stale outcome=committed',
+      'refresh asyncStart outcome=committed',
+      'refresh asyncEnd outcome=committed',
     ])
   })
 
@@ -241,27 +241,10 @@ describe('a refresh', () => {
     origin.run(1).reject(new Error('down'))
     await settled()
     expect(traces.take().slice(2)).toEqual([
-      'refresh error why=stale outcome=failed error=down',
-      'refresh asyncStart why=stale outcome=failed error=down',
-      'refresh asyncEnd why=stale outcome=failed error=down',
+      'refresh error outcome=failed error=down',
+      'refresh asyncStart outcome=failed error=down',
+      'refresh asyncEnd outcome=failed error=down',
     ])
-  })
-
-  it('says that it is early, after a fresh hit', async () => {
-    let draw = 0
-    const { get, origin } = setUp({ random: () => draw })
-    const asked = get({ earlyRefresh: 1 })
-    await settled()
-    await clock.advance(100)
-    await finish(origin)
-    await asked
-    await clock.advance(990)
-    draw = 0.9
-    traces.record(['stampede:refresh'])
-    await get({ earlyRefresh: 1 })
-    await settled()
-    expect(traces.take()[0]).toBe('refresh start why=early')
-    await finish(origin, 1)
   })
 })
 

@@ -72,8 +72,6 @@ export interface WaitTrace extends Traced {
 
 /** One refresh in the background of responses that were already sent. It contains a fill. */
 export interface RefreshTrace extends Traced {
-  /** `early`: the entry is still fresh. */
-  readonly why: 'stale' | 'early'
   outcome?: FillTrace['outcome']
 }
 

@@ -121,7 +121,6 @@ const NO_LEASES: Readonly<Record<EventOf<'lease.granted'>['reason'], number>> = 
   expired: 0,
   purged: 0,
   stale: 0,
-  early: 0,
   'hit-for-miss': 0,
 }
 

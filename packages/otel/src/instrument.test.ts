@@ -152,7 +152,6 @@ describe('the spans of a cached route', () => {
     const [lookup] = spans.named('stampede.lookup')
     const [refresh] = spans.named('stampede.refresh')
     expect(refresh?.links.map((link) => link.context)).toEqual([lookup?.spanContext()])
-    expect(refresh?.attributes['stampede.refresh.reason']).toBe('stale')
   })
 
   it('have the error of a factory that throws, as status and as exception', async () => {

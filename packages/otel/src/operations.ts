@@ -17,7 +17,6 @@ export function showsKey(context: Context, withKey: boolean): boolean {
 export function startAttributes(context: Context, withKey: boolean): Attributes {
   const key = showsKey(context, withKey) ? { 'stampede.key': context.key } : {}
   if ('behind' in context) return { ...key, 'stampede.fill.background': context.behind }
-  if ('why' in context) return { ...key, 'stampede.refresh.reason': context.why }
   if ('kind' in context) return { ...key, 'stampede.idempotency.kind': context.kind }
   return key
 }
@@ -41,7 +40,6 @@ export function metricAttributes(context: Context): Attributes {
   const attributes: Attributes = { 'stampede.outcome': outcome }
   if ('tier' in context) attributes['stampede.tier'] = context.tier
   if ('behind' in context) attributes['stampede.fill.background'] = context.behind
-  if ('why' in context) attributes['stampede.refresh.reason'] = context.why
   if ('kind' in context) attributes['stampede.idempotency.kind'] = context.kind
   if ('contended' in context) attributes['stampede.lock.contended'] = context.contended
   return attributes

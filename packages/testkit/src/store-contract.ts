@@ -168,20 +168,6 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect((await storedFrameOf(ask(a, '3'))).freshForMs).toBeLessThanOrEqual(0)
     })
 
-    it('grants a lease of a fresh entry for an early refresh, while other callers get the entry', async () => {
-      await fill(a)
-      const early = await ask(a, '1', 150, { early: true })
-      expect(early).toMatchObject({ status: 'fresh', grant: { token: '1' } })
-      const second = await ask(b, '2', 150, { early: true })
-      expect(second.status).toBe('fresh')
-      expect(second).not.toHaveProperty('grant')
-      expect(await ask(b, '3')).not.toHaveProperty('grant')
-      const { grant } = early as { grant: Parameters<StampedeStore['commit']>[0] }
-      expect(await a.commit(grant, FRAME, LIFETIMES)).toBe('committed')
-      expect(hintsB.wakes).toEqual([])
-      expect((await storedFrameOf(ask(b, '4'))).fence).toBe(grant.fence)
-    })
-
     it('returns a stale entry to every caller, and its lease to one', async () => {
       await fill(a)
       await bench.pass(220)

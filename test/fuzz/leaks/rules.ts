@@ -108,7 +108,6 @@ export function makeCacheSpec(random: Random, focus: Channel, realTime: boolean)
     mintEtag: maybe(0.15, () => false),
     tags: maybe(0.3, () => random.pick(['fixed', 'route', 'caller'] as const)),
     invalidateOn: maybe(0.15, () => random.pick(['never', 'tags'] as const)),
-    earlyRefresh: maybe(0.25, () => random.pick([1, 20, 100])),
     requestDirectives: maybe(0.1, () => 'respect' as const),
   }
   // Leaves out absent options instead of setting them to undefined, so that a transcript shows the

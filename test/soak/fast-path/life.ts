@@ -202,7 +202,6 @@ export const anyOptions = fc.record({
   mintEtag: maybe(false),
   requestDirectives: maybe('respect'),
   compress: maybe<unknown>(true, { codings: ['gzip'], minBytes: 0 }),
-  earlyRefresh: maybe(1, 100),
   revalidate: maybe('foreground'),
   cacheStatus: maybe<unknown>(false, 'Shop'),
   query: maybe<unknown>({ ignore: ['x'] }),

@@ -36,7 +36,6 @@ export interface CacheConfig<Native = unknown> {
   readonly originTimeoutMs: number
   readonly softTimeoutMs: number | undefined
   readonly revalidate: 'background' | 'foreground'
-  readonly earlyRefresh: number
   readonly invalidateOn: 'unsafe' | 'never'
   /** Tags that an unsafe request purges in addition to its URL. */
   readonly invalidatedTags: TagsRule

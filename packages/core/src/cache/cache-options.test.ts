@@ -51,7 +51,6 @@ describe('the defaults of stampedeCache', () => {
       keepMs: 60_000,
       negativeTtlMs: undefined,
       jitter: 0.1,
-      earlyRefresh: 0,
       key: undefined,
       query: { ignore: [] },
       vary: [],
@@ -190,18 +189,6 @@ describe('the option targetedFields', () => {
   ])('may not be %j', (targetedFields, message) =>
     expect(refusal({ targetedFields })).toContain(message),
   )
-})
-
-describe('the option earlyRefresh', () => {
-  it.each([0, 0.5, 1, 100])('may be %d', (earlyRefresh) =>
-    expect(read({ earlyRefresh }).earlyRefresh).toBe(earlyRefresh),
-  )
-
-  it.each([-1, 100.1, Number.NaN, '1', true, null])('may not be %o', (earlyRefresh) => {
-    expect(refusal({ earlyRefresh })).toMatch(
-      /^stampedeCache\.earlyRefresh: .+; use a number from 0 to 100, as a multiple of the duration of a run$/,
-    )
-  })
 })
 
 describe('the option jitter', () => {

@@ -7,7 +7,6 @@ import {
   DEFAULT_LEASE_MS,
   DEFAULT_ORIGIN_TIMEOUT_MS,
   DEFAULT_WAIT_MS,
-  earlyRefresh,
   jitter,
 } from '../flight/policy.ts'
 import {
@@ -187,12 +186,6 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    */
   revalidate?: 'background' | 'foreground' | undefined
   /**
-   * Random early refresh: entries are refreshed in the background shortly before they expire, once
-   * in the fleet. The value is the factor β of the XFetch algorithm, usually 1 and at most 100.
-   * Larger values refresh earlier. Default 0: off.
-   */
-  earlyRefresh?: number | undefined
-  /**
    * Purges by unsafe requests (`POST`, `PUT`, ...) with a 2xx or 3xx response:
    *
    * - `'unsafe'`, the default, purges the URL of the request and the URLs in `Location` and
@@ -267,7 +260,6 @@ const OPTIONS = {
   originTimeoutMs: durationMs(DEFAULT_ORIGIN_TIMEOUT_MS, 1),
   softTimeoutMs: durationMs(undefined, 1),
   revalidate: choice('background', 'foreground'),
-  earlyRefresh,
   invalidateOn: readInvalidation,
   bypass: callback<CacheConfig<never>['bypass']>(),
   cacheStatus: readCacheName,

@@ -25,7 +25,7 @@ export function freshHit<Native>(
   const now = rt.clock.now()
   const names = index.namesFor(plainKey, request.headers)
   const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
-  const held = freshCopy(rt, key, config, now)
+  const held = freshCopy(rt, key, now)
   if (held === undefined) return undefined
   const { entry } = held
   if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined

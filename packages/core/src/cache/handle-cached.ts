@@ -99,7 +99,7 @@ function lookUp<Native>(state: RequestState<Native>): void | Promise<void> {
   const { request, native } = exchange
   const names = index.namesFor(plainKey, request.headers)
   let key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
-  const isFilled = names.length === 0 || freshCopy(rt, key, config, rt.clock.now()) !== undefined
+  const isFilled = names.length === 0 || freshCopy(rt, key, rt.clock.now()) !== undefined
   if (!isFilled && index.isOutdated(rt, plainKey)) key = plainKey
   state.names = key === plainKey ? index.formerNames(plainKey) : names
   state.key = key

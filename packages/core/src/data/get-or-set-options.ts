@@ -6,7 +6,6 @@ import {
   DEFAULT_LEASE_MS,
   DEFAULT_ORIGIN_TIMEOUT_MS,
   DEFAULT_WAIT_MS,
-  earlyRefresh,
   jitter,
 } from '../flight/policy.ts'
 import { type Bag, checkNames, durationMs, flag, type Reader, readOptions } from '../options.ts'
@@ -56,12 +55,6 @@ export interface GetOrSetOptions<T = unknown> {
    * the fill goes on in the background. At least 1. Default: never.
    */
   softTimeoutMs?: number | undefined
-  /**
-   * Factor of the random early refresh, which refreshes a fresh value in the background, once in
-   * the fleet. The refresh is likelier near the end of `ttlMs` and with a slow factory. 1 is the
-   * published formula (XFetch). A greater factor begins earlier. 0 to 100, default 0: off.
-   */
-  earlyRefresh?: number | undefined
   /** Purges the key in the whole fleet, and then runs the factory. Default false. */
   forceFresh?: boolean | undefined
 }
@@ -89,7 +82,6 @@ const OPTIONS = {
   waitMs: durationMs(DEFAULT_WAIT_MS),
   originTimeoutMs: durationMs(DEFAULT_ORIGIN_TIMEOUT_MS, 1),
   softTimeoutMs: durationMs(undefined, 1),
-  earlyRefresh,
   forceFresh: flag(false),
 } satisfies Record<keyof GetOrSetOptions, Reader>
 
@@ -156,7 +148,6 @@ function isSame(a: OptionValues, b: OptionValues): boolean {
     a.waitMs === b.waitMs &&
     a.originTimeoutMs === b.originTimeoutMs &&
     a.softTimeoutMs === b.softTimeoutMs &&
-    a.earlyRefresh === b.earlyRefresh &&
     a.forceFresh === b.forceFresh
   )
 }

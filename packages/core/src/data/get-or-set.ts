@@ -59,7 +59,7 @@ export function getOrSet<T, P = T>(
     checkCall(key, factory)
     const known = recent.nameOf(key)
     const internalKey = known ?? dataKey(recent.prefix + key)
-    const held = plan.forceFresh ? undefined : freshCopy(rt, internalKey, plan, rt.clock.now())
+    const held = plan.forceFresh ? undefined : freshCopy(rt, internalKey, rt.clock.now())
     if (held !== undefined) {
       if (known === undefined) recent.remember(key, internalKey)
       const { entry } = held

@@ -6,14 +6,11 @@ import type { Lifetimes, Position } from '../ports/store.ts'
 import type { ParsedValue } from './parsed-value.ts'
 import type { RouteCounts } from './route-counts.ts'
 
-/**
- * Facts about the fill of an entry. They decide whether a purge covers the entry, and when it is
- * refreshed early.
- */
+/** Facts about the fill of an entry. They decide whether a purge covers the entry. */
 export interface Provenance {
   /** Position of the newest purge that the process knew when the fill began. */
   readonly asOf: Position
-  /** Duration of the fill in ms, as a moving average over the refreshes of the entry. */
+  /** Duration of the fill in ms. */
   readonly tookMs: number
   /** Subjects of its tags and cache groups (`ports/subject.ts`). */
   readonly subjects: readonly string[]

@@ -41,6 +41,20 @@ describe('a commit', () => {
     expect(transcript.take()).toEqual(['fill.passed expired'])
   })
 
+  it('stores the duration of the run with the entry, from its start to the end of its body', async () => {
+    const { rt } = setUp()
+    const { caller, origin } = scripted()
+    const first = resolve(rt, KEY, POLICY, caller)
+    await clock.advance(100)
+    const bornAt = clock.now()
+    await clock.advance(200)
+    origin.run(0).resolve({ type: 'store', entry, lifetimes: LIVES, bornAt })
+    await first
+    await settled()
+    const item = rt.l1.get(KEY)
+    expect(item?.type === 'copy' && item.held.entry.provenance.tookMs).toBe(300)
+  })
+
   it('gives waiters the entry even if its reply is lost', async () => {
     const { get, origin, store } = setUp()
     store.next('commit', loseReply)

@@ -159,7 +159,7 @@ async function commitEntry(
   const { grant, since } = leased
   const { key, fence } = grant
   const aged = agedTo(result, rt.clock.now())
-  let current = withOwnMemory(aged, smoothedDurationMs(aged, leased.previous, startedAt))
+  let current = withOwnMemory(aged, durationMs(aged, startedAt))
   const isPurged = () => rt.marks.judge(current.entry.provenance) === 'purged'
   const refuse = () => {
     emitEnd(rt, flight, { type: 'fill.fenced', fence })
@@ -273,19 +273,8 @@ function commitCommand(rt: Runtime, grant: Grant, { entry, lifetimes }: EntryRes
   return () => rt.store.commit(grant, frame, lifetimes)
 }
 
-/** Weight of the newest run in the moving average of fill durations. */
-const SMOOTHING = 0.3
-
-/** The duration of the fill as a moving average, so that one slow run has little effect. */
-function smoothedDurationMs(
-  { bornAt }: EntryResult,
-  previous: HeldEntry | undefined,
-  startedAt: number,
-): number {
-  const elapsedMs = bornAt - startedAt
-  const before = previous?.entry.provenance.tookMs
-  const smooth = before === undefined ? elapsedMs : before + SMOOTHING * (elapsedMs - before)
-  return Math.round(Math.max(0, smooth))
+function durationMs({ bornAt }: EntryResult, startedAt: number): number {
+  return Math.round(Math.max(0, bornAt - startedAt))
 }
 
 /**
@@ -302,7 +291,7 @@ export function shareInProcess(
   const { key, fillingSince } = flight
   if (result.type === 'store' || result.type === 'not-modified') {
     reportCommit(result, undefined)
-    const tookMs = smoothedDurationMs(result, previous, fillingSince)
+    const tookMs = durationMs(result, fillingSince)
     return keepInL1Only(rt, flight, withOwnMemory(result, tookMs), since, fillingSince)
   }
   if (result.type === 'pass') return resolveNotStorable(rt, flight, result, { since, previous })

@@ -44,7 +44,7 @@ async function fillAlone(
     const result = noteResult(flight, withDigest(flight, runner.caller, filled))
     return shareInProcess(rt, flight, result, since, previous)
   }
-  const traced = isFillTraced() ? () => traceFill(rt, flight, runner, '', run) : run
+  const traced = isFillTraced() ? () => traceFill(flight, runner, '', run) : run
   return withSoftTimeout(rt, flight, inL1, traced)
 }
 

@@ -65,7 +65,7 @@ export function fillAndCommit(
   const previous = previousFrom(rt, leased)
   const fill = () => fillThenCommit(rt, flight, leased, runner)
   const { fence } = leased.grant
-  const run = isFillTraced() ? () => traceFill(rt, flight, runner, fence, fill) : fill
+  const run = isFillTraced() ? () => traceFill(flight, runner, fence, fill) : fill
   return withSoftTimeout(rt, flight, previous, run)
 }
 

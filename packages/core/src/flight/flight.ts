@@ -36,8 +36,6 @@ export type LookAgainReason = 'wake-up' | 'gap' | 'lost'
 type State =
   | {
       readonly type: 'looking-up'
-      /** The lookup asks for an early refresh of this fresh entry. */
-      readonly early: HeldEntry | undefined
       /** The key is hit-for-miss: new requests do not join, but run the handler. */
       readonly isHitForMiss: boolean
       /** A wake-up, purge or gap since the lookup was sent may make the reply outdated. */
@@ -87,19 +85,16 @@ export class Flight {
   /** Whether a wake-up came since the last lookup: a fill of another process ended. */
   #isWoken = false
 
-  /**
-   * `early`: a fresh entry to refresh early. `isHitForMiss`: the last response could not be shared.
-   */
+  /** `isHitForMiss`: the last response could not be shared. */
   constructor(
     key: string,
     policy: Policy,
-    start: { readonly early?: HeldEntry; readonly isHitForMiss?: boolean } = {},
+    { isHitForMiss = false }: { readonly isHitForMiss?: boolean } = {},
   ) {
     this.key = key
     this.policy = policy
     this.waiters = new Waiters(key, () => this.#stopIfEmpty())
-    const { early, isHitForMiss = false } = start
-    this.#state = { type: 'looking-up', early, isHitForMiss, isOutdated: false }
+    this.#state = { type: 'looking-up', isHitForMiss, isOutdated: false }
   }
 
   get state(): StateName {
@@ -130,26 +125,20 @@ export class Flight {
 
   // looking-up
 
-  /**
-   * Call this when a lookup is sent. A later `requestLookup` makes the reply outdated. Returns the
-   * entry to refresh early, if there is one.
-   */
-  beginLookup(rt: FlightRuntime): HeldEntry | undefined {
+  /** Call this when a lookup is sent. A later `requestLookup` makes the reply outdated. */
+  beginLookup(rt: FlightRuntime): void {
     const state = this.#from('begin a lookup', 'looking-up')
     state.isOutdated = false
     // Frequent purges could make every reply outdated, and the lookups would never end. So `waitMs`
     // counts from the second lookup on.
     if (this.#hasLookedUp) this.waiters.startClocks(rt)
     this.#hasLookedUp = true
-    return state.early
   }
 
-  /**
-   * Call this when the reply has arrived. Later lookups of this flight ask for no early refresh.
-   */
+  /** Call this when the reply has arrived. */
   endLookup(isHitForMiss: boolean): void {
     const { isOutdated } = this.#from('end a lookup', 'looking-up')
-    this.#state = { type: 'looking-up', early: undefined, isHitForMiss, isOutdated }
+    this.#state = { type: 'looking-up', isHitForMiss, isOutdated }
   }
 
   /** Whether the reply to the last lookup may be outdated. */
@@ -234,7 +223,7 @@ export class Flight {
     if (this.isFilling) this.countUnusableFill()
     const { isHitForMiss } = this
     this.#from('look up', 'looking-up', 'waiting', 'queued', 'filling', 'refreshing')
-    this.#state = { type: 'looking-up', early: undefined, isHitForMiss, isOutdated: false }
+    this.#state = { type: 'looking-up', isHitForMiss, isOutdated: false }
   }
 
   /** Ends the flight and removes it from the map in one step, so that no request joins it. */

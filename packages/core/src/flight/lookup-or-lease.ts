@@ -17,7 +17,7 @@ import { traceRead } from './traced-lookup.ts'
 
 /** The reply with its entry decoded. An entry that cannot be decoded counts as absent. */
 export type Found =
-  | { readonly status: 'fresh'; readonly held: HeldEntry; readonly grant: Grant | undefined }
+  | { readonly status: 'fresh'; readonly held: HeldEntry }
   | {
       readonly status: 'stale'
       readonly held: HeldEntry
@@ -43,8 +43,6 @@ export type Found =
 export interface Lookup {
   /** Undefined if the store is unavailable. */
   readonly found: Found | undefined
-  /** If this lookup was sent for an early refresh: the fresh copy to refresh. */
-  readonly early: HeldEntry | undefined
   /** Sequence number of L1's last purge before the lookup was sent. */
   readonly since: number
 }
@@ -64,38 +62,36 @@ export async function lookupOrLease(
 ): Promise<Lookup> {
   let granted: Grant | undefined
   for (;;) {
-    const early = flight.beginLookup(rt)
+    flight.beginLookup(rt)
     const since = rt.l1.sequence()
     try {
-      const found = await sendLookup(rt, flight.key, termsOf(rt, flight, early, refresher), early)
+      const found = await sendLookup(rt, flight.key, termsOf(rt, flight, refresher))
       granted = 'grant' in found ? found.grant : undefined
       // A wake-up or purge came before the reply, which may therefore be outdated. A second lookup
-      // with the same token gets the same lease, if this process still holds it. For an early
-      // refresh, no second lookup is sent.
-      if (flight.isOutdated && early === undefined && flight.waiters.size > 0) continue
+      // with the same token gets the same lease, if this process still holds it.
+      if (flight.isOutdated && flight.waiters.size > 0) continue
       flight.endLookup(found.status === 'pass')
-      return { found, early, since }
+      return { found, since }
     } catch (error) {
       if (granted !== undefined) void releaseUnusedLease(rt, flight, granted)
       rt.events.emit({ type: 'store.failed', key: flight.key, operation: 'lookup', error })
       flight.endLookup(flight.isHitForMiss)
-      return { found: undefined, early, since }
+      return { found: undefined, since }
     }
   }
 }
 
 /** The parameters of a lookup, except those that describe the copy in this process. */
-type LookupTerms = Pick<LookupRequest, 'token' | 'leaseMs' | 'early' | 'like' | 'onQueued'>
+type LookupTerms = Pick<LookupRequest, 'token' | 'leaseMs' | 'like' | 'onQueued'>
 
 function termsOf(
   rt: Runtime,
   { token, policy, failedDigest, waiters }: Flight,
-  early: HeldEntry | undefined,
   refresher: Caller | undefined,
 ): LookupTerms {
   const like = failedDigest && (waiters.first()?.caller ?? refresher)?.requestDigest?.()
   const onQueued = () => waiters.startClocks(rt)
-  return { token, leaseMs: policy.leaseMs, early: early !== undefined, like, onQueued }
+  return { token, leaseMs: policy.leaseMs, like, onQueued }
 }
 
 /** A lookup that only reads. */
@@ -140,17 +136,9 @@ export async function dropUnreadable(
   }
 }
 
-/**
- * Sends one lookup, and repeats it if the reply has an entry that was purged. `previous` is used if
- * L1 has no copy.
- */
-async function sendLookup(
-  rt: Runtime,
-  key: string,
-  terms: LookupTerms,
-  previous?: HeldEntry,
-): Promise<Found> {
-  let { held: copy, knownFence, outdated } = knownCopy(rt, key, previous)
+/** Sends one lookup, and repeats it if the reply has an entry that was purged. */
+async function sendLookup(rt: Runtime, key: string, terms: LookupTerms): Promise<Found> {
+  let { held: copy, knownFence, outdated } = knownCopy(rt, key)
   const since = rt.l1.sequence()
   const sentAt = rt.clock.now()
   for (let attempt = 0; ; attempt++) {
@@ -176,10 +164,10 @@ interface KnownCopy extends Pick<LookupRequest, 'knownFence' | 'outdated'> {
 
 const NO_COPY: KnownCopy = { held: undefined, knownFence: undefined, outdated: undefined }
 
-function knownCopy(rt: Runtime, key: string, previous: HeldEntry | undefined): KnownCopy {
+function knownCopy(rt: Runtime, key: string): KnownCopy {
   const item = rt.l1.get(key)
-  const held = item?.type === 'copy' ? item.held : previous
-  if (held === undefined) return NO_COPY
+  if (item?.type !== 'copy') return NO_COPY
+  const { held } = item
   const { fence } = held
   const usable = afterPurges(rt, held)
   if (usable === undefined) return { ...NO_COPY, outdated: { fence, soft: false } }
@@ -275,10 +263,7 @@ function heldEntryOf(
 function interpret(reply: LookupReply, held: HeldEntry | undefined, now: number): Found {
   switch (reply.status) {
     case 'fresh':
-      if (held !== undefined) return { status: 'fresh', held, grant: reply.grant }
-      return reply.grant === undefined
-        ? { status: 'busy', busyForMs: 0 }
-        : { status: 'leased', grant: reply.grant, previous: undefined }
+      return held === undefined ? { status: 'busy', busyForMs: 0 } : { status: 'fresh', held }
     case 'stale': {
       const { grant, busyForMs } = reply
       if (held !== undefined && freshnessAt(held, now) === 'stale') {

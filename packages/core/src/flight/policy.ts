@@ -10,8 +10,6 @@ export interface Policy {
   /** If a fill takes longer, waiters are served the stale entry, if there is one. */
   readonly softTimeoutMs?: number | undefined
   readonly revalidate: 'background' | 'foreground'
-  /** The factor β of the random early refresh. 0: off. */
-  readonly earlyRefresh: number
 }
 
 export const DEFAULT_LEASE_MS = 5_000
@@ -22,11 +20,5 @@ export const jitter: Reader<number> = number(0.1, {
   min: 0,
   max: 0.5,
   unit: 'the lifetime',
-  fraction: true,
-})
-export const earlyRefresh: Reader<number> = number(0, {
-  min: 0,
-  max: 100,
-  unit: 'the duration of a run',
   fraction: true,
 })

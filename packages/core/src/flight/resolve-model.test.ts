@@ -20,7 +20,6 @@ type Step =
       key: number
       waitMs: number
       swr: boolean
-      early: boolean
       soft: boolean
     }
   | { do: 'purge'; at: number; key: number; soft: boolean }
@@ -38,7 +37,6 @@ const GET = fc.record({
   key,
   waitMs: fc.constantFrom(FOR_EVER_MS, FOR_EVER_MS, FOR_EVER_MS, 50),
   swr: fc.boolean(),
-  early: fc.boolean(),
   soft: fc.boolean(),
 })
 const PURGE = fc.record({ do: fc.constant('purge' as const), at, key, soft: fc.boolean() })
@@ -173,14 +171,12 @@ class World {
     }
   }
 
-  #get({ at, key, waitMs, swr, early, soft }: Extract<Step, { do: 'get' }>): void {
+  #get({ at, key, waitMs, swr, soft }: Extract<Step, { do: 'get' }>): void {
     const notBefore = this.#hardPurges.get(key) ?? 0
     this.#unsettled += 1
     const options = {
       ttlMs: 1_000,
       jitter: 0,
-      // Early refreshes may start up to 230 run durations before the expiry.
-      earlyRefresh: early ? 100 : 0,
       staleWhileRevalidateMs: swr ? 2_000 : 0,
       leaseMs: LEASE_MS,
       originTimeoutMs: TIMEOUT_MS,

@@ -12,7 +12,7 @@ import { Flight } from './flight.ts'
 import { HIT_FOR_MISS, hitForMissWithoutStore, runHitForMiss } from './hit-for-miss.ts'
 import { type Found, lookupOrLease } from './lookup-or-lease.ts'
 import type { Policy } from './policy.ts'
-import { delayEarlyRefresh, refreshEarly, serveStale, startsRefresh } from './refresh.ts'
+import { serveStale } from './refresh.ts'
 import { releaseUnusedLease } from './release-lease.ts'
 import type { Caller, Resolution, Shared } from './resolution.ts'
 import type { Runtime } from './runtime.ts'
@@ -63,13 +63,6 @@ function fromL1(
   if (held === undefined) return undefined
   switch (freshnessAt(held, now)) {
     case 'fresh':
-      if (
-        policy.earlyRefresh > 0 &&
-        now >= item.nextEarlyRefreshAt &&
-        startsRefresh(rt, policy, held, now)
-      ) {
-        startEarlyRefresh(rt, key, policy, held, caller)
-      }
       return { type: 'hit', held, stale: false, from: 'l1' }
     case 'stale': {
       const isDue = now >= item.nextLookupAt
@@ -110,7 +103,7 @@ function coalesce(
   if (present === undefined) return startWith(rt, new Flight(key, policy), caller)
   if (present.isHitForMiss) return HIT_FOR_MISS
   const previous = entryServedMeanwhile(rt, present)
-  if (previous !== undefined) return { type: 'hit', ...previous, from: 'l2' }
+  if (previous !== undefined) return { type: 'hit', held: previous, stale: true, from: 'l2' }
   const late = lateResolution(rt, present, caller)
   if (late !== undefined) return late
   rt.events.collapsed += 1
@@ -130,15 +123,9 @@ function joinableFlight(rt: Runtime, key: string): Flight | undefined {
  * The entry that new requests are served while the flight refreshes it. Undefined if the stale
  * window has ended, or if the process may have missed a purge.
  */
-function entryServedMeanwhile(
-  rt: Runtime,
-  flight: Flight,
-): { held: HeldEntry; stale: boolean } | undefined {
-  const { servedMeanwhile } = flight
+function entryServedMeanwhile(rt: Runtime, { servedMeanwhile }: Flight): HeldEntry | undefined {
   const held = servedMeanwhile && confirmedCopy(rt, servedMeanwhile)
-  const freshness = held && freshnessAt(held, rt.clock.now())
-  if (held === undefined || (freshness !== 'fresh' && freshness !== 'stale')) return undefined
-  return { held, stale: freshness === 'stale' }
+  return held && freshnessAt(held, rt.clock.now()) === 'stale' ? held : undefined
 }
 
 /** Starts a flight. With a `refresher`, the flight runs the origin even if no request waits. */
@@ -153,19 +140,6 @@ function startWith(rt: Runtime, flight: Flight, caller: Caller): Promise<Resolut
   const resolution = flight.join(rt, caller, flight.policy.waitMs)
   start(rt, flight, undefined)
   return resolution
-}
-
-/**
- * Starts an early refresh, unless the key has a flight already. `caller` is served the fresh entry.
- */
-function startEarlyRefresh(
-  rt: Runtime,
-  key: string,
-  policy: Policy,
-  early: HeldEntry,
-  caller: Caller,
-): void {
-  if (!rt.flights.has(key)) start(rt, new Flight(key, policy, { early }), caller)
 }
 
 /**
@@ -204,15 +178,14 @@ async function lookUpAndAct(
   // past its stale window only to the process that gets the lease. All other processes drop the
   // copy.
   flight.keepPrevious(previousInL1(rt, flight.key) ?? flight.previous)
-  const { found, early, since } = await lookupOrLease(rt, flight, refresher)
-  if (found === undefined) return withoutStore(rt, flight, early, refresher)
-  if (flight.isOutdated) return discardLookup(rt, flight, found, early)
+  const { found, since } = await lookupOrLease(rt, flight, refresher)
+  if (found === undefined) return withoutStore(rt, flight, refresher)
+  if (flight.isOutdated) return discardLookup(rt, flight, found)
   const isWoken = flight.takeWakeUp()
   if (isWoken && (found.status === 'busy' || found.status === 'leased')) flight.countUnusableFill()
   switch (found.status) {
     case 'fresh':
-      if (early === undefined) return serveFresh(rt, flight, found.held)
-      return refreshEarly(rt, flight, { ...found, early, since }, refresher)
+      return { type: 'hit', held: found.held, stale: false, from: 'l2' }
     case 'stale':
       return serveStale(rt, flight, { ...found, since }, refresher)
     case 'leased':
@@ -227,52 +200,24 @@ async function lookUpAndAct(
   }
 }
 
-/** Acts if the store is unavailable. An early refresh is not worth a run without a lease. */
+/** Acts if the store is unavailable. */
 function withoutStore(
   rt: Runtime,
   flight: Flight,
-  early: HeldEntry | undefined,
   refresher: Caller | undefined,
 ): Shared | Promise<Shared> {
-  if (early !== undefined) {
-    delayEarlyRefresh(rt, early, flight.key, rt.failureBackoffMs)
-    return 'again'
-  }
   if (flight.isHitForMiss) return hitForMissWithoutStore(rt, flight.key)
   return fillUncoordinated(rt, flight, refresher)
 }
 
 /**
  * Discards a reply that a wake-up or purge made outdated. The waiters look up again with the same
- * token and keep the lease. Without waiters, and for an early refresh, the lease is released.
+ * token and keep the lease. Without waiters, the lease is released.
  */
-function discardLookup(
-  rt: Runtime,
-  flight: Flight,
-  found: Found,
-  early: HeldEntry | undefined,
-): 'again' {
+function discardLookup(rt: Runtime, flight: Flight, found: Found): 'again' {
   const grant = 'grant' in found ? found.grant : undefined
-  if (grant !== undefined && (early !== undefined || flight.waiters.size === 0)) {
-    void releaseUnusedLease(rt, flight, grant)
-  }
+  if (grant !== undefined && flight.waiters.size === 0) void releaseUnusedLease(rt, flight, grant)
   return 'again'
-}
-
-/** Serves all waiters. One of them may start an early refresh. */
-function serveFresh(rt: Runtime, flight: Flight, held: HeldEntry): Resolution {
-  const { key, policy } = flight
-  const now = rt.clock.now()
-  let due: Caller | undefined
-  for (const { caller } of flight.waiters) {
-    if (policy.earlyRefresh > 0 && due === undefined && startsRefresh(rt, policy, held, now))
-      due = caller
-  }
-  // The refresh is another flight, which replaces this one in the map.
-  if (due !== undefined && rt.flights.get(key) === flight) {
-    start(rt, new Flight(key, policy, { early: held }), due)
-  }
-  return { type: 'hit', held, stale: false, from: 'l2' }
 }
 
 function fillUnderLease(
@@ -302,5 +247,7 @@ function rejoin(rt: Runtime, flight: Flight): void {
   }
   flight.waiters.moveTo(rt, present.waiters)
   const previous = entryServedMeanwhile(rt, present)
-  if (previous !== undefined) present.waiters.settleAll({ type: 'hit', ...previous, from: 'l2' })
+  if (previous !== undefined) {
+    present.waiters.settleAll({ type: 'hit', held: previous, stale: true, from: 'l2' })
+  }
 }

@@ -1,6 +1,5 @@
 // The tracing of fills, and of refreshes in the background.
 
-import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
 import type { Emitted } from '../events.ts'
 import { publicFence } from '../ports/grant.ts'
 import {
@@ -21,7 +20,6 @@ interface Runner {
   readonly caller: Caller
   /** Undefined: the run is in the background. */
   readonly leader: unknown
-  readonly servedMeanwhile?: HeldEntry
 }
 
 /** Whether a fill that starts now is traced. */
@@ -34,19 +32,16 @@ export function isFillTraced(): boolean {
  * no request waits is the only step of a refresh.
  */
 export async function traceFill(
-  rt: Runtime,
   flight: Flight,
   runner: Runner,
   fence: string,
   fill: () => Promise<Shared>,
 ): Promise<Shared> {
-  const { caller, leader, servedMeanwhile } = runner
+  const { caller, leader } = runner
   const run = () => traceRun(flight, runner, fence, fill)
   const isRefresh = leader === undefined && flight.waiters.size === 0
   if (!isRefresh) return inScope(caller.scope, run)
-  const isFresh = servedMeanwhile && freshnessAt(servedMeanwhile, rt.clock.now()) === 'fresh'
-  const why = isFresh ? 'early' : 'stale'
-  const context: RefreshTrace = contextOf(flight.key, { why } as const)
+  const context: RefreshTrace = contextOf(flight.key, {})
   const traced = () => {
     caller.scope = currentScope()
     return run()

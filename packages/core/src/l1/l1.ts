@@ -44,8 +44,6 @@ export interface L1Copy {
   nextLookupAt: number
   /** Digest of the request whose refresh failed. Another request may refresh before that time. */
   failedDigest?: string | undefined
-  /** If the copy is fresh: time from which a hit may start a random early refresh. */
-  nextEarlyRefreshAt: number
   /** `PurgeMarks.version` at which the copy was last found valid. */
   validAtVersion: number
 }
@@ -231,7 +229,7 @@ export function newCopy(copy: HeldEntry, begunAt: number = LONG_AGO, nextLookupA
   const body = ownBytes(copy.entry.body)
   const isOwn = body === copy.entry.body
   const held = isOwn ? copy : { ...copy, entry: { ...copy.entry, body } }
-  return { type: 'copy', held, begunAt, nextLookupAt, nextEarlyRefreshAt: 0, validAtVersion: -1 }
+  return { type: 'copy', held, begunAt, nextLookupAt, validAtVersion: -1 }
 }
 
 export function newMarker(now: number, forMs: number, delayMs = 0): L1Marker {

@@ -39,21 +39,12 @@ export function validCopy(
   return held
 }
 
-/**
- * The fresh entry in L1. Undefined if there is none, or if this hit may start a random early
- * refresh, which the slow path decides.
- */
-export function freshCopy(
-  rt: Validity,
-  key: string,
-  { earlyRefresh }: { readonly earlyRefresh: number },
-  now: number,
-): HeldEntry | undefined {
+/** The fresh entry in L1. Undefined if there is none. */
+export function freshCopy(rt: Validity, key: string, now: number): HeldEntry | undefined {
   const copy = rt.l1.get(key)
   if (copy?.type !== 'copy') return undefined
   const held = validCopy(rt, copy, now)
-  if (held === undefined || now >= held.staleAt) return undefined
-  return earlyRefresh > 0 && now >= copy.nextEarlyRefreshAt ? undefined : held
+  return held !== undefined && now < held.staleAt ? held : undefined
 }
 
 /**

@@ -127,11 +127,8 @@ class MemoryStore implements StampedeStore, LocalStore {
     if (request.outdated !== undefined) outdate(record, request.outdated, now)
     const entry = usable(record, now)
     const stored = entry && storedFrameOf(entry, now, request.knownFence)
+    if (entry && stored && now < entry.staleAt) return { status: 'fresh', stored }
     const isHeld = record.token !== '' && now < record.leaseUntil
-    if (entry && stored && now < entry.staleAt) {
-      if (!request.early || isHeld) return { status: 'fresh', stored }
-      return { status: 'fresh', stored, grant: this.#grant(key, record, request, now) }
-    }
     const mayLease = request.leaseMs > 0 && (!isHeld || record.token === request.token)
     const passForMs = passUntil(record) - now
     const isPassing = passForMs > 0

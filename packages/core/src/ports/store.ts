@@ -75,11 +75,6 @@ export interface LookupRequest {
   /** Digest of this request. The store ignores a failure with another `like`. */
   readonly like?: string | undefined
   /**
-   * Whether to take the lease even if the entry is fresh, for an early refresh. No request waits
-   * for that refresh.
-   */
-  readonly early?: boolean | undefined
-  /**
    * Called if the lookup has to wait in a queue of this process before it is sent. `waitMs` counts
    * from then on.
    */
@@ -87,8 +82,7 @@ export interface LookupRequest {
 }
 
 /**
- * - `fresh`: the entry can be used. With `early`, the reply may have a `grant`. Then the caller
- *   refreshes the entry.
+ * - `fresh`: the entry can be used.
  * - `stale`: the entry is in its stale-while-revalidate window. With a `grant`, the caller
  *   refreshes it.
  * - `leased`: the caller fills the key. `stored` is an entry past its stale-while-revalidate
@@ -101,7 +95,7 @@ export interface LookupRequest {
  *   `forMs`.
  */
 export type LookupReply =
-  | { readonly status: 'fresh'; readonly stored: StoredFrame; readonly grant?: Grant }
+  | { readonly status: 'fresh'; readonly stored: StoredFrame }
   | {
       readonly status: 'stale'
       readonly stored: StoredFrame

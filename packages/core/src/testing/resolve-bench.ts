@@ -113,7 +113,6 @@ export const POLICY: Policy = {
   waitMs: 30_000,
   originTimeoutMs: 3_000,
   revalidate: 'background',
-  earlyRefresh: 0,
 }
 
 export function scripted(): { origin: ScriptedOrigin<FillResult>; leads: Lead[]; caller: Caller } {

@@ -217,7 +217,6 @@ const REASONS: Readonly<Record<string, string>> = {
   expired: 'the entry had expired.',
   purged: 'the entry had been purged.',
   stale: 'the entry was stale. It was served while it was refreshed.',
-  early: 'the entry was refreshed early, while it was fresh.',
   'hit-for-miss': 'the last response could not be shared.',
 }
 

@@ -85,7 +85,6 @@ const FILL_REASONS = {
   expired: 'expired',
   purged: 'purged',
   stale: 'stale, refreshed behind',
-  early: 'refreshed early',
   'hit-for-miss': 'not shareable',
 }
 

@@ -93,7 +93,7 @@ export class PendingDeliveries {
    */
   take(
     key: string,
-    { token, leaseMs, outdated, early }: LookupRequest,
+    { token, leaseMs, outdated }: LookupRequest,
     clock: Pick<ServerClock, 'agoAtMost'>,
   ): LookupReply | undefined {
     // A lookup without a lease, such as for HEAD, does not wait. It must not end the wait of
@@ -102,7 +102,7 @@ export class PendingDeliveries {
     const wait = this.#waits.get(key)
     if (wait === undefined) return undefined
     this.#waits.delete(key)
-    if (wait.delivery === undefined || wait.token !== token || outdated || early) return undefined
+    if (wait.delivery === undefined || wait.token !== token || outdated) return undefined
     return replyFrom(wait.delivery, clock)
   }
 

@@ -38,9 +38,7 @@ function toReply(
   forMs: number,
   failure: unknown,
 ): LookupReply {
-  if (status === 'FRESH' && stored !== undefined) {
-    return grant ? { status: 'fresh', stored, grant } : { status: 'fresh', stored }
-  }
+  if (status === 'FRESH' && stored !== undefined) return { status: 'fresh', stored }
   if (status === 'PASS') return grant ? { status: 'pass', forMs, grant } : { status: 'pass', forMs }
   if (status === 'STALE' && stored !== undefined) {
     if (grant === undefined) return { status: 'stale', stored, busyForMs: forMs }

@@ -34,9 +34,9 @@ export class PlainReads {
    * Whether a lookup shall begin with a plain read. Never in a cluster, because no command returns
    * the time of the server that has the key. Never if too little time would be left for the script.
    */
-  isWorthwhile({ knownFence, outdated, early }: LookupRequest, budget: Budget): boolean {
+  isWorthwhile({ knownFence, outdated }: LookupRequest, budget: Budget): boolean {
     if (this.#score < MIN_SCORE || this.#link.isCluster || this.#isHalfSpent(budget)) return false
-    return knownFence === undefined && outdated === undefined && early !== true
+    return knownFence === undefined && outdated === undefined
   }
 
   #isHalfSpent({ leftMs }: Budget): boolean {

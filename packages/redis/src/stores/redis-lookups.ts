@@ -84,10 +84,10 @@ export class RedisLookups {
    * The arguments of the script. The optional ones are left out if the request has none of them.
    */
   #arguments(request: LookupRequest, notAfter: number, asksForEntry: boolean): ScriptArgument[] {
-    const { token, leaseMs, knownFence, outdated, early, like } = request
+    const { token, leaseMs, knownFence, outdated, like } = request
     const required = [token, leaseMs, this.#link.processId, notAfter, KEEP_MS, asksForEntry ? 1 : 0]
-    if (!(knownFence || outdated || early || like)) return required
+    if (!(knownFence || outdated || like)) return required
     const { fence = '', soft = false } = outdated ?? {}
-    return [...required, knownFence ?? '', fence, soft ? 1 : 0, early ? 1 : 0, like ?? '']
+    return [...required, knownFence ?? '', fence, soft ? 1 : 0, like ?? '']
   }
 }

@@ -8,7 +8,7 @@ import { expect, it } from 'vitest'
 import { createGate } from '../gate.ts'
 import { type Answer, ask, burst } from '../requests.ts'
 import type { CacheAdapter, Handler } from './adapter.ts'
-import { get, leave, pipelined, setUp, statusOf } from './bench.ts'
+import { get, leave, setUp, statusOf } from './bench.ts'
 
 const bodies = (answers: readonly Answer[]): Set<string> => new Set(answers.map(({ body }) => body))
 const statuses = (answers: readonly Answer[]): Set<number> =>
@@ -516,46 +516,6 @@ export function sharingCases(adapter: CacheAdapter): void {
     first.go()
     await second
     expect(ran).toEqual(['first', 'second'])
-  })
-
-  it('start an early refresh in the async context of the request that decided to refresh', async () => {
-    const context = new AsyncLocalStorage<string>()
-    const ran: Array<string | undefined> = []
-    const gate = createGate()
-    const draws: number[] = []
-    const { clock, happened, runs, start } = setUp(
-      adapter,
-      async () => {
-        ran.push(context.getStore())
-        await gate.opened
-        return {}
-      },
-      {
-        // Without an L1 copy, both requests share one lookup.
-        l1: { maxBytes: 0 },
-        random: () => draws.shift() ?? 0,
-        outside: (res, next) =>
-          context.getStore() === undefined
-            ? context.run(String(res.req.headers['x-id']), next)
-            : next(),
-      },
-    )
-    await using app = await start({ earlyRefresh: 1 })
-    const first = ask(`${app.url}/a`, { headers: { 'x-id': 'first' } })
-    await runs.reached(1)
-    await clock.advance(100)
-    gate.open()
-    await first
-    await clock.advance(9_950)
-    draws.push(0, 0.9)
-    const requests = [get('/a', 'X-Id: second'), get('/a', 'X-Id: third', 'Connection: close')]
-    const { host } = new URL(app.url)
-    await pipelined(
-      app.url,
-      requests.map((request) => request.replace('shop.test', host)),
-    )
-    await happened('fill.committed', 2)
-    expect(ran).toEqual(['first', 'third'])
   })
 
   it('get a response while the cache closes, and leave no timer', async () => {
