@@ -79,7 +79,7 @@ describe('checkNames()', () => {
     )
   })
 
-  it.each(['compress', 'constructor', 'toString', ''])(
+  it.each(['zip', 'constructor', 'toString', ''])(
     'lists the options if none is similar to %s',
     (name) => {
       expect(refusal(() => checkNames('f', { [name]: true }, KNOWN))).toBe(
@@ -87,6 +87,13 @@ describe('checkNames()', () => {
       )
     },
   )
+
+  it('says what to do instead of an option of earlier versions', () => {
+    expect(refusal(() => checkNames('stampedeCache', { compress: true }, KNOWN))).toBe(
+      'stampedeCache.compress: received true; there is no such option; mount compression() behind ' +
+        'the cache, which then stores the compressed bodies',
+    )
+  })
 
   it('rejects an unknown name even if its value is undefined', () => {
     expect(refusal(() => checkNames('f', { ttl: undefined }, KNOWN))).toContain('ttlMs')

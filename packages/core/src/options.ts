@@ -19,11 +19,16 @@ export function checkNames(where: string, options: unknown, known: readonly stri
   }
   for (const name of Object.keys(options)) {
     if (known.includes(name)) continue
-    const fix = meantBy(name, known)
+    const fix = LEFT_OPTIONS.get(name) ?? meantBy(name, known)
     throw optionError(`${where}.${name}`, (options as Bag)[name], `there is no such option; ${fix}`)
   }
   return options as Bag
 }
+
+/** Options of earlier versions, and what to do instead. */
+const LEFT_OPTIONS: ReadonlyMap<string, string> = new Map([
+  ['compress', 'mount compression() behind the cache, which then stores the compressed bodies'],
+])
 
 /** Names that other libraries have for one option. */
 interface Foreign {

@@ -32,9 +32,8 @@ export function freshHit<Native>(
   rt.events.hit(key, 'l1', false)
   rt.counts.hit(held, false)
   if (lookupTracing.hasSubscribers) traceHit(key)
-  config.compress?.prepare(rt.l1, key, entry, request.headers)
   const facts = { type: 'hit', ttlS: (held.staleAt - now) / 1000 } as const
-  return readyFrom(request, config, held, entry, facts, now)
+  return readyFrom(config, held, entry, facts, now)
 }
 
 /** Whether the request is a GET of the whole response, and the cache ignores its directives. */

@@ -179,7 +179,6 @@ function respondHit<Native>(
   if (entry.type !== 'response') return bypass(rt, config, exchange, NOT_A_RESPONSE)
   state.watch.isOver = true
   if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(state, held)
-  config.compress?.prepare(rt.l1, state.key, entry, exchange.request.headers)
   const now = rt.clock.now()
   // The entry of a fill is new, so the directives of the request need no check.
   if (from !== 'fill' && !isAcceptable(state.directives, ageAt(held, entry, now))) {
@@ -203,7 +202,7 @@ function respondHit<Native>(
       : ({ type: 'hit', ttlS } as const)
   const { request } = exchange
   if (exchange.sendReady !== undefined && isPlain(request, config)) {
-    return exchange.sendReady(readyFrom(request, config, held, entry, facts, now))
+    return exchange.sendReady(readyFrom(config, held, entry, facts, now))
   }
   return exchange.send(replyFrom(request, config, held, entry, facts, now))
 }
