@@ -18,7 +18,7 @@ import {
   type StoredAge,
 } from '../http/request-directives.ts'
 import { STALE_IF_ERROR_STATUSES, titleOf } from '../http/statuses.ts'
-import { sameSelection } from '../http/vary.ts'
+import { selects } from '../http/vary.ts'
 import { confirmedCopy } from '../l1/validity.ts'
 import type { Exchange, HeaderList, ReadyReply, Reply, RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-config.ts'
@@ -240,7 +240,7 @@ export function staleReply(
   const held = previous && confirmedCopy(rt, previous)
   if (held === undefined || !mayServeOnError(held, now)) return undefined
   const { entry } = held
-  if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined
+  if (entry.type !== 'response' || !selects(entry, request.headers)) return undefined
   if (!isAcceptableOnError(directivesOf(config, request), ageAt(held, entry, now))) return undefined
   const ttlS = (held.staleAt - now) / 1000
   const detail: Detail = typeof why === 'number' ? `stale-if-error/${why}` : why
