@@ -116,7 +116,7 @@ describe('packages/core', () => {
       /^packages\/core\/src\/(data|idempotency|memory)\/|^packages\/core\/src\/(purge|stampede-options|stats)/,
       4,
     ],
-    [/^packages\/core\/src\/(cache|compress|flight|l1)\//, 3],
+    [/^packages\/core\/src\/(cache|flight|l1)\//, 3],
     [/^packages\/core\/src\/lease\//, 2],
     [/^packages\/core\/src\/(http|entry)\//, 1],
     [
@@ -137,12 +137,11 @@ describe('packages/core', () => {
 
   /** Folders that a folder must not import, types included, beyond what the ranks forbid. */
   const APART: Readonly<Record<string, readonly string[]>> = {
-    idempotency: ['cache', 'compress', 'flight', 'l1'],
-    data: ['cache', 'compress', 'idempotency'],
-    memory: ['cache', 'compress', 'data', 'flight', 'idempotency'],
+    idempotency: ['cache', 'flight', 'l1'],
+    data: ['cache', 'idempotency'],
+    memory: ['cache', 'data', 'flight', 'idempotency'],
     cache: ['data', 'idempotency'],
-    flight: ['cache', 'compress', 'data', 'idempotency'],
-    compress: ['cache', 'data', 'flight', 'idempotency'],
+    flight: ['cache', 'data', 'idempotency'],
     l1: ['cache', 'data', 'flight', 'idempotency'],
   }
 

@@ -12,7 +12,7 @@ import { anyOptions, anySteps, OUTSIDE, PAGES, type Step } from './fast-path/lif
 
 const RUNS = Number(process.env.SHORT_WAY_RUNS ?? 60)
 
-const way = vi.hoisted(() => ({ isLong: false, taken: 0, coding: new Set<unknown>() }))
+const way = vi.hoisted(() => ({ isLong: false, taken: 0 }))
 vi.mock('../../packages/core/src/cache/fresh-hit.ts', async (original) => {
   const whole = await original<Record<'freshHit' | 'isPlain', (...args: unknown[]) => unknown>>()
   return {
@@ -24,18 +24,6 @@ vi.mock('../../packages/core/src/cache/fresh-hit.ts', async (original) => {
     },
     // The fast path also sends entries from the store, and responses that a request waited for.
     isPlain: (...args: unknown[]) => !way.isLong && whole.isPlain(...args),
-  }
-})
-// Both apps must have the same compressed forms, so the test waits for zlib's threads.
-vi.mock('../../packages/core/src/compress/coded-bodies.ts', async (original) => {
-  const whole = await original<{ compressInBackground: (...args: unknown[]) => Promise<void> }>()
-  return {
-    ...whole,
-    compressInBackground(...args: unknown[]) {
-      const coding = whole.compressInBackground(...args)
-      way.coding.add(coding)
-      return coding.finally(() => way.coding.delete(coding))
-    },
   }
 })
 
@@ -92,10 +80,7 @@ function purge(stampede: Stampede, what: number, soft: boolean): Promise<void> {
 /** Resolves when nothing is under way in the background. */
 async function quiet(stampede: Stampede): Promise<void> {
   await new Promise(setImmediate)
-  while (way.coding.size > 0 || stampede.stats().active.flights > 0) {
-    await Promise.all(way.coding)
-    await new Promise(setImmediate)
-  }
+  while (stampede.stats().active.flights > 0) await new Promise(setImmediate)
 }
 
 function ask(port: number, step: Extract<Step, { type: 'ask' }>): Promise<string> {

@@ -29,6 +29,7 @@ export function checkNames(where: string, options: unknown, known: readonly stri
 const LEFT_OPTIONS: ReadonlyMap<string, string> = new Map([
   ['collapse', 'remove it: waiting requests get the response when it is complete'],
   ['earlyRefresh', 'use staleWhileRevalidateMs, and make ttlMs shorter by the same time'],
+  ['compress', 'mount compression() behind the cache, which then stores the compressed bodies'],
 ])
 
 /** Names that other libraries have for one option. */

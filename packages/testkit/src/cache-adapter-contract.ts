@@ -2,7 +2,6 @@
 // every framework.
 import { describe } from 'vitest'
 import type { CacheAdapter } from './cache-contract/adapter.ts'
-import { codingCases } from './cache-contract/codings.ts'
 import { conditionCases } from './cache-contract/conditions.ts'
 import { countingCases } from './cache-contract/counting.ts'
 import { freshnessCases } from './cache-contract/freshness.ts'
@@ -27,7 +26,6 @@ const USUAL: Volume = { queries: 400, requests: 2_000, keys: 300 }
 export function cacheAdapterContract(adapter: CacheAdapter): void {
   describe(`the cache on ${adapter.name}`, () => {
     describe('in the course of a request', () => journeyCases(adapter))
-    describe('compressed forms', () => codingCases(adapter))
     describe('with conditional requests', () => conditionCases(adapter))
     describe('stats()', () => countingCases(adapter))
     describe('with freshness fields', () => freshnessCases(adapter))

@@ -54,7 +54,7 @@ export const ASKING: readonly Mutation[] = [
   drop(
     'an entry of another Vary selection is revalidated',
     SOURCE.validate,
-    'conditions.length === 0 || !sameSelection(entry.vary, request.headers)',
+    'conditions.length === 0 || !selects(entry, request.headers)',
     'conditions.length === 0',
   ),
   drop(

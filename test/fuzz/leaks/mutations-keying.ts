@@ -4,8 +4,8 @@ import { drop, type Edit, type Mutation, SOURCE } from './mutation.ts'
 
 const SAME_SELECTION: Edit = {
   file: SOURCE.vary,
-  from: 'return vary.every(([name, value]) => selectField(name, headers) === value)',
-  to: 'return vary.length >= 0 || headers === undefined',
+  from: 'if (!vary.every(([name, value]) => selectField(name, headers) === value)) return false',
+  to: 'void vary',
 }
 
 export const KEYING: readonly Mutation[] = [
@@ -20,13 +20,13 @@ export const KEYING: readonly Mutation[] = [
   drop(
     'an entry of another Vary selection is used for a HEAD',
     SOURCE.handle,
-    'if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(state, found.held)\n  if (!isAcceptable(directives,',
+    'if (!selects(entry, exchange.request.headers)) return lookUpVariant(state, found.held)\n  if (!isAcceptable(directives,',
     'if (!isAcceptable(directives,',
   ),
   drop(
     'an entry of another Vary selection is served for an error',
     SOURCE.respond,
-    '|| !sameSelection(entry.vary, request.headers)',
+    '|| !selects(entry, request.headers)',
     '',
   ),
   {

@@ -1,6 +1,5 @@
 // The type of the options of stampedeCache after all checks, with defaults for absent options.
 
-import type { Compression } from '../compress/compression.ts'
 import type { TagsRule } from '../tags.ts'
 
 export const CACHE_FUNCTION = 'stampedeCache'
@@ -28,7 +27,6 @@ export interface CacheConfig<Native = unknown> {
   readonly statuses: ReadonlySet<number>
   readonly mintEtag: boolean
   readonly requestDirectives: 'ignore' | 'respect'
-  readonly compress: Compression | undefined
   readonly maxBodyBytes: number
   readonly leaseMs: number
   readonly waitMs: number

@@ -1,7 +1,6 @@
 // The options of stampedeCache: their types, defaults and checks. The checked options are frozen
 // and complete, so no other file needs to know a default.
 
-import { readCompression } from '../compress/read-compression.ts'
 import { optionError } from '../errors.ts'
 import {
   DEFAULT_LEASE_MS,
@@ -145,12 +144,6 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    */
   requestDirectives?: 'ignore' | 'respect' | undefined
   /**
-   * Sends stored text compressed, as `br`, `zstd` (from Node 22.15) or `gzip`, to clients that
-   * accept it. Each process compresses an entry once per coding, in the background after the first
-   * hit whose client accepts the coding. Default false.
-   */
-  compress?: boolean | CompressionOptions | undefined
-  /**
    * Bytes of the largest body that is stored. Larger ones only reach their client. Default 1 MiB.
    * Above 4 MiB, an entry is not stored in Redis, but in the memory of each process.
    */
@@ -212,21 +205,6 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   audit?: boolean | undefined
 }
 
-export interface CompressionOptions {
-  /** Bytes of the smallest body that is compressed. Default 1024. */
-  minBytes?: number | undefined
-  /**
-   * Media types that are compressed. `*` stands for any part: `text/*`, `application/*+json`.
-   * Default: text, JSON, XML, JavaScript, SVG, YAML, Wasm, uncompressed fonts and images.
-   */
-  types?: readonly string[] | undefined
-  /**
-   * Codings in the order of preference. Default: `br`, `zstd`, `gzip`. Before Node 22.15, `zstd` is
-   * ignored if the list has other codings, and an error if it is the only one.
-   */
-  codings?: ReadonlyArray<'br' | 'zstd' | 'gzip'> | undefined
-}
-
 /** Tags, or a function that returns the tags for a request and its response. */
 type Tags<Native, NativeResponse> =
   | readonly string[]
@@ -252,7 +230,6 @@ const OPTIONS = {
   statuses: readStatuses,
   mintEtag: flag(true),
   requestDirectives: choice('ignore', 'respect'),
-  compress: readCompression,
   maxBodyBytes: bytes(1024 * 1024),
   leaseMs: durationMs(DEFAULT_LEASE_MS, 100),
   waitMs: readWaitMs,

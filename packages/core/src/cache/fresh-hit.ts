@@ -4,7 +4,7 @@
 
 import type { Runtime } from '../flight/runtime.ts'
 import { traceHit } from '../flight/traced-lookup.ts'
-import { sameSelection } from '../http/vary.ts'
+import { selects } from '../http/vary.ts'
 import { freshCopy } from '../l1/validity.ts'
 import type { ReadyReply, RequestView } from '../ports/exchange.ts'
 import { lookupTracing } from '../tracing.ts'
@@ -28,13 +28,12 @@ export function freshHit<Native>(
   const held = freshCopy(rt, key, now)
   if (held === undefined) return undefined
   const { entry } = held
-  if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined
+  if (entry.type !== 'response' || !selects(entry, request.headers)) return undefined
   rt.events.hit(key, 'l1', false)
   rt.counts.hit(held, false)
   if (lookupTracing.hasSubscribers) traceHit(key)
-  config.compress?.prepare(rt.l1, key, entry, request.headers)
   const facts = { type: 'hit', ttlS: (held.staleAt - now) / 1000 } as const
-  return readyFrom(request, config, held, entry, facts, now)
+  return readyFrom(config, held, entry, facts, now)
 }
 
 /** Whether the request is a GET of the whole response, and the cache ignores its directives. */

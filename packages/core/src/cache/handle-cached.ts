@@ -19,7 +19,7 @@ import { resolve } from '../flight/resolve.ts'
 import type { Runtime } from '../flight/runtime.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
 import { isAcceptable } from '../http/request-directives.ts'
-import { sameSelection } from '../http/vary.ts'
+import { selects } from '../http/vary.ts'
 import { freshCopy } from '../l1/validity.ts'
 import type { NeverStored } from '../never-stored.ts'
 import type { Exchange } from '../ports/exchange.ts'
@@ -175,8 +175,7 @@ function respondHit<Native>(
   const { entry } = held
   if (entry.type !== 'response') return bypass(rt, config, exchange, NOT_A_RESPONSE)
   state.watch.isOver = true
-  if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(state, held)
-  config.compress?.prepare(rt.l1, state.key, entry, exchange.request.headers)
+  if (!selects(entry, exchange.request.headers)) return lookUpVariant(state, held)
   const now = rt.clock.now()
   // The entry of a fill is new, so the directives of the request need no check.
   if (from !== 'fill' && !isAcceptable(state.directives, ageAt(held, entry, now))) {
@@ -200,7 +199,7 @@ function respondHit<Native>(
       : ({ type: 'hit', ttlS } as const)
   const { request } = exchange
   if (exchange.sendReady !== undefined && isPlain(request, config)) {
-    return exchange.sendReady(readyFrom(request, config, held, entry, facts, now))
+    return exchange.sendReady(readyFrom(config, held, entry, facts, now))
   }
   return exchange.send(replyFrom(request, config, held, entry, facts, now))
 }
@@ -214,7 +213,7 @@ async function respondStored<Native>(state: RequestState<Native>): Promise<void>
   const freshness = held === undefined ? 'expired' : freshnessAt(held, now)
   const entry = freshness === 'fresh' || freshness === 'stale' ? held?.entry : undefined
   if (found === undefined || entry?.type !== 'response') return respondMissing(state, missOf(state))
-  if (!sameSelection(entry.vary, exchange.request.headers)) return lookUpVariant(state, found.held)
+  if (!selects(entry, exchange.request.headers)) return lookUpVariant(state, found.held)
   if (!isAcceptable(directives, ageAt(found.held, entry, now))) {
     return respondMissing(state, freshness === 'stale' ? 'stale' : 'request')
   }

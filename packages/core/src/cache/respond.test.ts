@@ -4,12 +4,10 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, it } from 'vitest'
 import { type HeldEntry, type StoredResponse, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
-import type { RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { readyFrom } from './respond.ts'
 
 const NOW = 5_000
-const request = { method: 'GET', headers: {} } as RequestView
 
 function stored(): StoredResponse {
   return {
@@ -29,7 +27,7 @@ function hit(entry: StoredResponse, cacheName: string | undefined, now: number):
   const ends = { staleAt: until, revalidateUntil: until, errorUntil: until, keepUntil: until }
   const held: HeldEntry = { entry, fence: '1', bornAt: NOW, ...ends }
   const facts = { type: 'hit', ttlS: (until - now) / 1000 } as const
-  return readyFrom(request, config, held, entry, facts, now).fields
+  return readyFrom(config, held, entry, facts, now).fields
 }
 
 it('the header fields of hits are one shared list only in the same second and cache', () => {

@@ -1,7 +1,6 @@
 // Builds responses from entries: adds Age and Cache-Status, and applies conditions and ranges.
 // Cache-Status is written in two places: statusField(), and readyFields() for the fast path.
 
-import type { Form } from '../compress/compression.ts'
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
 import { mayServeOnError } from '../entry/entry.ts'
 import type { LateReason } from '../flight/resolution.ts'
@@ -19,7 +18,7 @@ import {
   type StoredAge,
 } from '../http/request-directives.ts'
 import { STALE_IF_ERROR_STATUSES, titleOf } from '../http/statuses.ts'
-import { sameSelection } from '../http/vary.ts'
+import { selects } from '../http/vary.ts'
 import { confirmedCopy } from '../l1/validity.ts'
 import type { HeaderList, ReadyReply, Reply, RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-config.ts'
@@ -58,33 +57,26 @@ export function replyFrom(
 ): Reply {
   const ageS = Math.floor(ageAt(held, stored, now).ageMs / 1000)
   const added: HeaderList = [['age', String(ageS)], ...statusField(config, facts)]
-  const { fields, body, kind }: Form = config.compress?.formOf(stored, request.headers) ?? stored
+  const { status, fields, body, kind } = stored
   const headers = toHeaders(fields)
-  // The client may have cached the body in another coding than the one that it would get now.
-  const others = config.compress?.fieldsOf(stored, request.headers).map(toHeaders) ?? []
-  const same = [headers, ...others].find((form) =>
-    notModified(request.headers, form, stored.status),
-  )
-  if (same !== undefined) {
-    return { status: 304, headers: [...headersOf304(same), ...added], body: undefined }
+  if (notModified(request.headers, headers, status)) {
+    return { status: 304, headers: [...headersOf304(headers), ...added], body: undefined }
   }
-  const whole = { status: stored.status, headers: [...headers, ...added], body, kind }
-  return request.method === 'GET' && stored.status === 200
+  const whole = { status, headers: [...headers, ...added], body, kind }
+  return request.method === 'GET' && status === 200
     ? partOf(whole, request, statusField(config, facts))
     : whole
 }
 
 /** The full stored response, with its Age, for a request without condition and range. */
 export function readyFrom(
-  request: RequestView,
   config: CacheConfig<never>,
   held: HeldEntry,
   stored: StoredResponse,
   facts: DetailedFacts,
   now: number,
 ): ReadyReply {
-  const { status } = stored
-  const { fields, body, kind }: Form = config.compress?.formOf(stored, request.headers) ?? stored
+  const { status, fields, body, kind } = stored
   const ageS = Math.floor(ageAt(held, stored, now).ageMs / 1000)
   const length = status === 204 ? undefined : body.byteLength
   const allFields =
@@ -248,7 +240,7 @@ export function staleReply(
   const held = previous && confirmedCopy(rt, previous)
   if (held === undefined || !mayServeOnError(held, now)) return undefined
   const { entry } = held
-  if (entry.type !== 'response' || !sameSelection(entry.vary, request.headers)) return undefined
+  if (entry.type !== 'response' || !selects(entry, request.headers)) return undefined
   if (!isAcceptableOnError(directivesOf(config, request), ageAt(held, entry, now))) return undefined
   const ttlS = (held.staleAt - now) / 1000
   const detail: Detail = typeof why === 'number' ? `stale-if-error/${why}` : why

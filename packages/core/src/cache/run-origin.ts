@@ -230,8 +230,7 @@ class OriginRun implements OriginObserver {
     const stored = this.#isStored(verdict) || undefined
     const detail = this.#detail(verdict)
     const cacheStatus = statusField(config, { type: 'forward', reason, status, stored, detail })
-    const varies = capture && config.compress?.varies(head) === true
-    const add = [...this.#minted, ...(varies ? VARY : NONE), ...cacheStatus]
+    const add = [...this.#minted, ...cacheStatus]
     const seen = {
       status,
       headers: head.headers,
@@ -326,7 +325,6 @@ class OriginRun implements OriginObserver {
 }
 
 const NONE: HeaderList = []
-const VARY: HeaderList = [['vary', 'Accept-Encoding']]
 
 /**
  * Limit of the subjects (tags and cache groups) of an entry. Each 304 may add subjects. Above the

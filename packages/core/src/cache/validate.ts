@@ -14,7 +14,7 @@ import type { Detail } from '../http/cache-status-details.ts'
 import { toFields, toHeaders } from '../http/fields.ts'
 import { conditionsFor, confirms, freshen } from '../http/freshen.ts'
 import { initialAgeMs } from '../http/freshness.ts'
-import { sameSelection } from '../http/vary.ts'
+import { selects } from '../http/vary.ts'
 import {
   type CapturedHead,
   type HeaderList,
@@ -49,7 +49,7 @@ export function revalidationOf(
   if (held?.entry.type !== 'response') return undefined
   const { entry } = held
   const conditions = conditionsOf(entry)
-  if (conditions.length === 0 || !sameSelection(entry.vary, request.headers)) return undefined
+  if (conditions.length === 0 || !selects(entry, request.headers)) return undefined
   return { previous: held, stored: entry, conditions }
 }
 

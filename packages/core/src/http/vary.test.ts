@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { normaliseField, sameSelection, selectFields, varyNames } from './vary.ts'
+import { normaliseField, selectFields, selects, varyNames } from './vary.ts'
 
 const vary = (...lines: string[]) => varyNames(lines.map((line) => ['vary', line] as const))
 
@@ -34,25 +34,12 @@ describe('varyNames', () => {
 describe('normaliseField() of Accept-Encoding', () => {
   const codings = (value: string) => normaliseField('accept-encoding', value)
 
-  it.each([
-    ['gzip, br', 'br, gzip'],
-    ['br,gzip', 'br, gzip'],
-    ['GZIP;q=0.5 , br ; q=1.000', 'br, gzip'],
-    ['gzip, br, gzip', 'br, gzip'],
-    ['gzip, , br', 'br, gzip'],
-    ['gzip, br;q=0', 'gzip'],
-    ['gzip, br;q=0.000', 'gzip'],
-    ['', ''],
-  ])('normalises %s to %s', (value, expected) => expect(codings(value)).toBe(expected))
-
-  it('keeps q=0, which refuses a coding', () => {
-    expect(codings('gzip, identity;q=0')).toBe('gzip, identity;q=0')
-    expect(codings('gzip, *;q=0')).toBe('gzip, *;q=0')
-    expect(codings('*, gzip;q=0')).toBe('*, gzip;q=0')
+  it('is the list of codings that a server would choose', () => {
+    expect(codings('gzip, deflate, BR;q=0.9')).toBe('gzip;q=0.9, br;q=0.8')
   })
 
-  it.each(['gzip;q=2', 'gzip;q=x', 'gzip;level=1', 'gzip br', 'gzip;q=1;q=0'])(
-    'keeps the malformed %s unchanged',
+  it.each(['gzip;q=2', 'gzip;q=x', 'gzip;level=1', 'gzip br', 'deflate'])(
+    'keeps %s unchanged',
     (value) => expect(codings(value)).toBe(value),
   )
 
@@ -119,9 +106,9 @@ describe('the selection of a variant', () => {
       ['b', ''],
       ['c', null],
     ])
-    expect(sameSelection([['a', null]], {})).toBe(true)
-    expect(sameSelection([['a', null]], { a: '' })).toBe(false)
-    expect(sameSelection([['a', '']], {})).toBe(false)
+    expect(selects({ vary: [['a', null]] }, {})).toBe(true)
+    expect(selects({ vary: [['a', null]] }, { a: '' })).toBe(false)
+    expect(selects({ vary: [['a', '']] }, {})).toBe(false)
   })
 
   it('ignores properties that every object has', () => {
@@ -133,9 +120,46 @@ describe('the selection of a variant', () => {
       'accept-encoding': 'gzip, br',
       'x-a': '1',
     })
-    expect(sameSelection(stored, { 'accept-encoding': 'br;q=0.9, gzip', 'x-a': '1' })).toBe(true)
-    expect(sameSelection(stored, { 'accept-encoding': 'gzip, br', 'x-a': '2' })).toBe(false)
-    expect(sameSelection(stored, { 'accept-encoding': 'gzip, br' })).toBe(false)
-    expect(sameSelection([], { 'x-a': '2' })).toBe(true)
+    expect(selects({ vary: stored }, { 'accept-encoding': 'br, gzip;q=0.9', 'x-a': '1' })).toBe(
+      true,
+    )
+    expect(selects({ vary: stored }, { 'accept-encoding': 'gzip, br', 'x-a': '2' })).toBe(false)
+    expect(selects({ vary: stored }, { 'accept-encoding': 'gzip, br' })).toBe(false)
+    expect(selects({ vary: [] }, { 'x-a': '2' })).toBe(true)
+  })
+  it('is the same without Accept-Encoding as for an uncompressed body', () => {
+    expect(selectFields(['accept-encoding'], {})).toEqual([['accept-encoding', '']])
+    const stored = selectFields(['accept-encoding'], { 'accept-encoding': 'identity' })
+    expect(selects({ vary: stored }, {})).toBe(true)
+  })
+})
+
+describe('selects()', () => {
+  const stored = (accept: string | undefined, coding: string) => ({
+    vary: selectFields(['accept-encoding'], { 'accept-encoding': accept }),
+    fields: ['x-names', 'content-encoding', 'content-encoding', coding],
+  })
+
+  it.each([
+    ['gzip, deflate', 'deflate', 'gzip', false],
+    ['gzip, deflate', 'gzip', 'gzip', true],
+    ['gzip, deflate', 'Deflate', 'gzip, deflate', true],
+    ['gzip, deflate', 'deflate', 'gzip, deflate;q=0', false],
+    ['gzip', 'x-gzip', 'gzip', true],
+    ['gzip', 'identity', 'gzip', true],
+    ['gzip', '', 'gzip', true],
+    ['gzip, deflate', 'gzip, deflate', 'gzip', false],
+    ['gzip, *', 'x-own', 'gzip, br, zstd', false],
+    [undefined, 'gzip', 'identity', false],
+    [undefined, 'gzip', undefined, true],
+    ['gzip;q=2', 'gzip', 'gzip;q=2', true],
+  ])('a response to %j in %s, for a request with %j: %s', (accept, coding, other, is) => {
+    const headers = other === undefined ? {} : { 'accept-encoding': other }
+    const entry = stored(accept, coding)
+    expect([selects({ vary: entry.vary }, headers), selects(entry, headers)]).toEqual([true, is])
+  })
+
+  it('does not check the coding of a response that another field selects', () => {
+    expect(selects({ vary: [['a', '1']], fields: ['a', '1'] }, { a: '1' })).toBe(true)
   })
 })

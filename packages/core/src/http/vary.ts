@@ -2,6 +2,8 @@
 // one.
 
 import type { HeaderList } from '../ports/exchange.ts'
+import { acceptsCoding, normaliseCodings } from './content-coding.ts'
+import type { Fields } from './fields.ts'
 import { headerValues, type RequestHeaders, requestField, trimOws } from './headers.ts'
 
 /** Pairs of a request field and its normalised value, which is `null` if the field is absent. */
@@ -31,7 +33,7 @@ export function varyNames(headers: HeaderList): readonly string[] | '*' {
  * only space around commas is normalised.
  */
 export function normaliseField(name: string, value: string): string {
-  if (name === 'accept-encoding') return FREQUENT_CODINGS.get(value) ?? normaliseCodings(value)
+  if (name === 'accept-encoding') return normaliseCodings(value) ?? normaliseList(value)
   if (name === 'accept-language') return normaliseLanguages(value)
   return normaliseList(value)
 }
@@ -45,16 +47,34 @@ export function selectFields(
 }
 
 /**
- * RFC 9111 §4.1: whether the request selects a stored response. An absent field matches only an
- * absent one.
+ * RFC 9111 §4.1: whether the request selects a stored response, and accepts its content coding.
+ * Requests that select it may accept different codings, such as `deflate`.
  */
-export function sameSelection(vary: Selection, headers: RequestHeaders): boolean {
-  return vary.every(([name, value]) => selectField(name, headers) === value)
+export function selects(
+  { vary, fields = [] }: { readonly vary: Selection; readonly fields?: Fields },
+  headers: RequestHeaders,
+): boolean {
+  if (!vary.every(([name, value]) => selectField(name, headers) === value)) return false
+  const accept = requestField(headers, 'accept-encoding')
+  if (accept === undefined) return true
+  for (let i = 0; i < fields.length; i += 2) {
+    if (fields[i] !== 'content-encoding') continue
+    const codings = (fields[i + 1] as string).toLowerCase().split(',').map(trimOws)
+    if (!codings.every((name) => isAcceptable(accept, name))) return false
+  }
+  return true
+}
+
+/** Parsers disagree about some fields. The key then has the field itself. */
+function isAcceptable(accept: string, coding: string): boolean {
+  return coding === '' || coding === 'identity' || acceptsCoding(accept, coding) !== false
 }
 
 function selectField(name: string, headers: RequestHeaders): string | null {
   const value = requestField(headers, name)
-  return value === undefined ? null : normaliseField(name, value)
+  if (value !== undefined) return normaliseField(name, value)
+  // Handlers send an uncompressed body without Accept-Encoding, as for `identity`.
+  return name === 'accept-encoding' ? '' : null
 }
 
 /** Normalises space around commas, unless a quoted string may contain the comma. */
@@ -63,45 +83,8 @@ function normaliseList(value: string): string {
   return value.split(',').map(trimOws).join(', ')
 }
 
-const CODING = /^([!#$%&'*+\-.^_`|~0-9a-z]+)(?:[ \t]*;[ \t]*q=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?))?$/
-
-/** RFC 9110 §12.5.3: the codings that a client accepts, sorted. Its preferences are dropped. */
-function normaliseCodings(value: string): string {
-  const accepted = new Set<string>()
-  const refused = new Set<string>()
-  for (const member of value.split(',')) {
-    const text = trimOws(member).toLowerCase()
-    if (text === '') continue
-    const [, coding, weight] = CODING.exec(text) ?? []
-    if (coding === undefined) return normaliseList(value)
-    const codings = Number(weight ?? 1) === 0 ? refused : accepted
-    codings.add(coding)
-  }
-  // A value that accepts and refuses one coding is not normalised: handlers disagree about it.
-  for (const coding of refused) if (accepted.has(coding)) return normaliseList(value)
-  const members = [...accepted].sort()
-  for (const coding of [...refused].sort()) {
-    // A refusal (`q=0`) matters only for `identity` and `*`, or beside an accepted `*`. Any other
-    // coding is refused unless the field accepts it.
-    if (coding === 'identity' || coding === '*' || accepted.has('*')) members.push(`${coding};q=0`)
-  }
-  return members.join(', ')
-}
-
 /** RFC 9110 §12.5.4: case in language ranges and space around `,` and `;` do not matter. */
 function normaliseLanguages(value: string): string {
   const range = (member: string) => member.split(';').map(trimOws).join(';')
   return value.toLowerCase().split(',').map(range).join(', ')
 }
-
-/** Values of browsers and common clients, normalised once instead of for each request. */
-const FREQUENT_CODINGS: ReadonlyMap<string, string> = new Map(
-  [
-    'gzip, deflate, br, zstd',
-    'gzip, deflate, br',
-    'br, gzip, deflate',
-    'gzip, deflate',
-    'gzip, br',
-    'gzip',
-  ].map((value) => [value, normaliseCodings(value)]),
-)

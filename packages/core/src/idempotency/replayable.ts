@@ -3,8 +3,8 @@
 // response.
 
 import { brotliDecompressSync, gunzipSync, inflateRawSync, inflateSync } from 'node:zlib'
+import { acceptsCoding } from '../http/content-coding.ts'
 import { headerValue, headerValues, reusableHeaders, trimOws } from '../http/headers.ts'
-import { normaliseField } from '../http/vary.ts'
 import type { HeaderList } from '../ports/exchange.ts'
 
 /**
@@ -100,19 +100,12 @@ export function decodeFor(
   const codings = headerValues(headers, 'content-encoding')
   const coding = trimOws(codings[0] ?? '').toLowerCase()
   const isPart = headerValue(headers, 'content-range') !== undefined
-  if (codings.length !== 1 || isPart || accepts(acceptEncoding, coding)) return { headers, body }
+  if (codings.length !== 1 || isPart) return { headers, body }
+  if (acceptsCoding(acceptEncoding ?? '', coding)) return { headers, body }
   const decoded = decode(coding, body)
   if (decoded === undefined) return { headers, body }
   const kept = headers.filter(([name]) => !CODED_CONTENT_FIELDS.has(name))
   return { headers: kept.map((field) => withWeakEtag(field)), body: decoded }
-}
-
-/** Whether the client accepts a coding (RFC 9110 §12.5.3). `x-gzip` is gzip (§8.4.1.3). */
-function accepts(acceptEncoding: string | undefined, coding: string): boolean {
-  const members = normaliseField('accept-encoding', acceptEncoding ?? '').split(', ')
-  const names = coding === 'gzip' || coding === 'x-gzip' ? ['gzip', 'x-gzip'] : [coding]
-  if (names.some((name) => members.includes(`${name};q=0`))) return false
-  return members.includes('*') || names.some((name) => members.includes(name))
 }
 
 /**

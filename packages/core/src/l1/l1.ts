@@ -3,10 +3,8 @@
 // lookup brings a purged entry back.
 
 import { LRUCache } from 'lru-cache'
-import { codedBytes, dropForm } from '../compress/coded-bodies.ts'
 import { freshnessAt, type HeldEntry, type StoredEntry } from '../entry/entry.ts'
 import { ownBytes, PAIR_BYTES, stringBytes } from '../entry/own-memory.ts'
-import type { Coding } from '../http/content-coding.ts'
 import { type Clock, systemClock } from '../ports/clock.ts'
 import { groupOf, isVariant } from '../ports/key.ts'
 import type { CommitReply, Grant } from '../ports/store.ts'
@@ -167,24 +165,6 @@ export class L1 {
     return since < this.#forgotten || purgedAt > since
   }
 
-  /** Whether the copy of this key has this `Uint8Array` as its body. */
-  holds(key: string, body: Uint8Array): boolean {
-    const item = this.#items?.get(key)
-    return item?.type === 'copy' && item.held.entry.body === body
-  }
-
-  /**
-   * Counts the compressed form of this body in the size of the copy. If the copy would then be too
-   * large, drops that form.
-   */
-  recount(key: string, body: Uint8Array, added: Coding): void {
-    const item = this.#items?.get(key)
-    if (item === undefined || !this.holds(key, body)) return
-    if (sizeOf(item, key) > this.#maxEntryBytes) dropForm(body, added)
-    // A new object, because lru-cache measures each object only once.
-    else this.#items?.set(key, { ...item })
-  }
-
   /** Drops one copy. A pending lookup may still put it again. */
   drop(key: string): void {
     this.#items?.delete(key)
@@ -248,8 +228,7 @@ function sizeOf(item: L1Item, key: string): number {
 /** Bytes of the strings and buffers of an entry. */
 export function entryBytes(entry: StoredEntry): number {
   const { subjects, path = '', host = '' } = entry.provenance
-  let bytes =
-    entry.body.buffer.byteLength + codedBytes(entry.body) + stringBytes(path) + stringBytes(host)
+  let bytes = entry.body.buffer.byteLength + stringBytes(path) + stringBytes(host)
   for (const subject of subjects) bytes += REFERENCE_BYTES + stringBytes(subject)
   if (entry.type === 'value') return bytes
   for (const text of entry.fields) bytes += REFERENCE_BYTES + stringBytes(text)

@@ -3,7 +3,7 @@
 import { admit } from '../cache/admit.ts'
 import { type CacheRules, readCacheOptions } from '../cache/cache-options.ts'
 import { cacheKey, customKey } from '../cache/key.ts'
-import { sameSelection } from '../http/vary.ts'
+import { selects } from '../http/vary.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import { dataKey } from '../ports/key.ts'
 import type { EntryFacts } from './entry-facts.ts'
@@ -51,7 +51,7 @@ export function requestKey(asked: AskedRequest, entry?: Pick<EntryFacts, 'vary'>
     target: url.pathname + url.search,
     headers: { host: host.toLowerCase(), ...headers },
   }
-  const isOther = entry !== undefined && !sameSelection(entry.vary, request.headers)
+  const isOther = entry !== undefined && !selects(entry, request.headers)
   const learned = isOther ? entry.vary.map(([name]) => name) : []
   const bypass = admit(request, undefined, config)?.reason
   return {

@@ -11,7 +11,7 @@ export function keyCases(adapter: CacheAdapter): void {
     const asking = (codings: string) =>
       ask(`${app.url}/a`, { headers: { 'accept-encoding': codings } })
     await asking('gzip, br')
-    for (const same of ['br, gzip', 'gzip;q=1.0,br', 'BR,GZIP']) {
+    for (const same of ['br, gzip', 'gzip;q=1.0,br', 'BR,GZIP', 'gzip, deflate, br']) {
       expect((await asking(same)).body, same).toBe('run 1')
     }
     expect((await asking('gzip')).body).toBe('run 2')
@@ -32,6 +32,27 @@ export function keyCases(adapter: CacheAdapter): void {
       expect(await asking('identity')).toBe('plain')
     }
     expect(runs.count).toBe(2)
+  })
+
+  it('sends no body in a coding that the client refuses, whichever coding the handler prefers', async () => {
+    const takes = (accept: string, coding: string) =>
+      accept.split(', ').some((each) => each === coding || each === '*') &&
+      !accept.includes(`${coding};q=0`)
+    const { start } = setUp(adapter, ({ headers: { 'accept-encoding': accept } }) => {
+      const coding = ['deflate', 'gzip'].find((each) => takes(String(accept), each))
+      const headers = { vary: 'Accept-Encoding', ...(coding && { 'content-encoding': coding }) }
+      return { headers, body: coding ?? 'plain' }
+    })
+    await using app = await start()
+    const clients = [
+      ...['gzip, deflate', 'gzip', 'gzip, deflate;q=0', '*', '*, deflate;q=0', 'deflate', 'br'],
+      ...['*, deflate;q=0, gzip;q=0', 'identity', 'gzip;q=0'],
+    ]
+    for (const accept of [...clients, ...clients, ...clients.toReversed()]) {
+      const { body } = await ask(`${app.url}/a`, { headers: { 'accept-encoding': accept } })
+      expect(body === 'plain' || takes(accept, body), `${accept}: ${body}`).toBe(true)
+    }
+    expect((await ask(`${app.url}/a`)).body).toBe('plain')
   })
 
   it('still stores the variant of a client after another client made up 200 variants', async () => {
