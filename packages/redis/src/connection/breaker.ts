@@ -24,7 +24,7 @@ export class Breaker {
 
   /** Whether the latest operations failed, but too few of them to open the breaker. */
   get isDoubtful(): boolean {
-    return this.#failures > 0 && !this.isOpen
+    return this.#failures > 0 && this.#failures < THRESHOLD
   }
 
   /**
@@ -32,7 +32,7 @@ export class Breaker {
    * or `failed`.
    */
   mayTry(): boolean {
-    if (!this.isOpen) return true
+    if (this.#failures < THRESHOLD) return true
     if (this.#probing || this.#clock.now() < this.#openUntil) return false
     this.#probing = true
     return true

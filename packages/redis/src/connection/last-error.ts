@@ -3,6 +3,9 @@
 
 import type { Connection } from './connection.ts'
 
+/** Text of the error for a command after the end of its store. */
+export const CLOSED = 'the store was closed'
+
 const lastErrors = new WeakMap<Connection, Error>()
 
 export function rememberErrors(connection: Connection): void {

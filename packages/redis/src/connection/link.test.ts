@@ -1,17 +1,21 @@
 import { EventEmitter } from 'node:events'
-import { systemClock } from '@stampede/core/store'
-import { expect, it, vi } from 'vitest'
+import { type Clock, systemClock } from '@stampede/core/store'
+import { ManualClock } from '@stampede/core/testing'
+import { describe, expect, it, vi } from 'vitest'
 import { names } from '../protocol/keys.ts'
 import type { RedisClient } from './connection.ts'
 import { RedisLink } from './link.ts'
+import type { Operation } from './operation.ts'
 
 /** A connection whose subscription is pending until the connection is closed. */
 class FakeConnection extends EventEmitter {
   status = 'connecting'
+  subscribed: () => void = () => {}
   #reject: (error: Error) => void = () => {}
 
   subscribe(): Promise<unknown> {
-    return new Promise((_, reject) => {
+    return new Promise<void>((resolve, reject) => {
+      this.subscribed = resolve
       this.#reject = reject
     })
   }
@@ -22,16 +26,8 @@ class FakeConnection extends EventEmitter {
   }
 }
 
-it('withBudget() handles the rejection of its promise after the store was closed', async () => {
-  const redis = { isCluster: false, options: {}, duplicate: () => new FakeConnection() }
-  const link = new RedisLink(redis as unknown as RedisClient, names('t'), 250)
-  const promise = Promise.reject(new Error('closed'))
-  // Without a handler, Node would end the process. Vitest reports the rejection.
-  await expect(link.withBudget({ leftMs: 250 }, 'lookup', promise)).rejects.toThrow('redis run')
-  await new Promise((resolve) => setImmediate(resolve))
-})
-
-it('a command that waits for the connections is not sent after the store was closed', async () => {
+/** A link whose connections open when `ready` is called. */
+function openLink(clock: Clock = systemClock) {
   const made: FakeConnection[] = []
   const duplicate = () => {
     made.push(new FakeConnection())
@@ -40,16 +36,121 @@ it('a command that waits for the connections is not sent after the store was clo
   const redis = { isCluster: false, options: {}, duplicate } as unknown as RedisClient
   const link = new RedisLink(redis, names('t'), 250)
   const listener = { onGap() {}, onLost() {}, onError() {} }
-  link.open(systemClock, listener)
-  for (const each of made) {
-    each.status = 'ready'
-    each.emit('ready')
+  link.open(clock, listener)
+  const ready = () => {
+    for (const each of made) {
+      each.status = 'ready'
+      each.emit('ready')
+      each.subscribed()
+    }
   }
-  const command = vi.fn(() => Promise.reject(new Error('not connected')))
-  const attempt = link.attempt('read', 'record', command)
-  // It also ends the first attempt to subscribe, and so the wait of the command.
-  link.close(listener)
-  await expect(attempt).rejects.toMatchObject({ code: 'ERR_STAMPEDE_STORE_UNAVAILABLE' })
-  // Its rejection would end the process, because the caller has gone.
-  expect(command).not.toHaveBeenCalled()
+  return { link, ready, close: () => link.close(listener) }
+}
+
+const UNAVAILABLE = { code: 'ERR_STAMPEDE_STORE_UNAVAILABLE' }
+
+describe('an operation', () => {
+  it('sends nothing after the store was closed if it waited for the connections', async () => {
+    const { link, close } = openLink()
+    const work = vi.fn()
+    const attempt = link.operate('read', 'record', {}, work)
+    await new Promise((resolve) => setImmediate(resolve))
+    close()
+    await expect(attempt).rejects.toMatchObject(UNAVAILABLE)
+    await expect(attempt).rejects.toThrow('the store was closed')
+    expect(work).not.toHaveBeenCalled()
+  })
+
+  it('sends nothing more after the store was closed between its steps', async () => {
+    const { link, ready, close } = openLink()
+    ready()
+    await link.opened
+    const command = vi.fn(() => Promise.reject(new Error('not connected')))
+    const attempt = link.operate('read', 'record', {}, (operation) => {
+      const sendNext = () => operation.command('read', command, () => operation.resolve(1))
+      operation.wait(new Promise((resolve) => setTimeout(resolve, 20)), sendNext)
+    })
+    await new Promise((resolve) => setImmediate(resolve))
+    close()
+    await expect(attempt).rejects.toThrow('redis read: the store was closed')
+    // Its rejection would end the process, because the caller has gone.
+    expect(command).not.toHaveBeenCalled()
+  })
+
+  it('gives up its wait for the connections after its budget, and begins a new one then', async () => {
+    const { link, ready, close } = openLink()
+    const late = link.operate('read', 'record', {}, (operation) => operation.resolve(1))
+    await expect(late).rejects.toThrow('redis read: not connected: no reply within 250 ms')
+    const waiting = link.operate('read', 'record', {}, (operation) => {
+      setTimeout(() => operation.resolve(operation.leftMs), 30)
+    })
+    await new Promise((resolve) => setTimeout(resolve, 150))
+    ready()
+    expect(await waiting).toBeGreaterThan(150)
+    close()
+  })
+
+  it('is given up after 30 s in the queue', async () => {
+    const clock = new ManualClock()
+    const { link, ready, close } = openLink(clock)
+    ready()
+    await link.opened
+    const waiting: Array<Operation<number>> = []
+    const begin = () =>
+      link.operate<number>(
+        'read',
+        'r',
+        { begins: true },
+        (operation) => void waiting.push(operation),
+      )
+    const begun = Array.from({ length: 128 }, begin)
+    await new Promise((resolve) => setImmediate(resolve))
+    const old = begin()
+    await clock.advance(20_000)
+    const young = begin()
+    await clock.advance(15_000)
+    for (const operation of waiting) operation.resolve(1)
+    await expect(old).rejects.toThrow('waited too long behind other commands')
+    waiting.at(-1)?.resolve(2)
+    expect(await young).toBe(2)
+    await Promise.all(begun)
+    close()
+  })
+
+  it('handles the rejection of what it waits for after the store was closed', async () => {
+    const { link, ready, close } = openLink()
+    ready()
+    await link.opened
+    const waiting = link.operate('lookup', 'record', {}, (operation) => {
+      // Without a handler, Node would end the process. Vitest reports the rejection.
+      operation.wait(Promise.reject(new Error('closed')), () => {})
+    })
+    close()
+    await expect(waiting).rejects.toThrow('redis lookup: the store was closed')
+    await new Promise((resolve) => setImmediate(resolve))
+  })
+
+  it('fails with the error of a step that throws, and tells it before', async () => {
+    const { link, ready, close } = openLink()
+    ready()
+    await link.opened
+    const seen: unknown[] = []
+    const failing = link.operate('read', 'record', {}, (operation) => {
+      operation.onFailed = (error) => void seen.push(error)
+      operation.wait(Promise.resolve(), () => {
+        throw new Error('malformed')
+      })
+    })
+    await expect(failing).rejects.toThrow('malformed')
+    expect(seen).toHaveLength(1)
+    close()
+  })
+})
+
+it('an operation on a link that is not open is rejected', async () => {
+  const redis = { isCluster: false, options: {}, duplicate: () => new FakeConnection() }
+  const link = new RedisLink(redis as unknown as RedisClient, names('t'), 250)
+  await expect(link.ask('PING')).rejects.toThrow(
+    'redis run: pass the store to createStampede first',
+  )
 })

@@ -2,6 +2,7 @@
 // node-redis that reconnects keeps commands and subscriptions of the lost connection.
 
 import { EventEmitter } from 'node:events'
+import { afterReplies } from './budget.ts'
 import type { Connection, Corkable } from './connection.ts'
 import { NotSent } from './last-error.ts'
 import type { Address, NodeRedisAttempt, NodeRedisPlainClient } from './node-redis-client.ts'
@@ -216,13 +217,10 @@ export class NodeRedisConnection implements Connection {
   #checkReplies(replyMs: number): void {
     const [client, replies] = [this.#client, this.#replies]
     if (this.#pending === 0) return
-    // After a blocked event loop, the replies may be in the socket. Two turns deliver them.
-    setImmediate(() =>
-      setImmediate(() => {
-        if (this.#client !== client || this.#replies !== replies) return
-        this.#lose(new Error(`no reply within ${replyMs} ms`))
-      }),
-    )
+    afterReplies(() => {
+      if (this.#client !== client || this.#replies !== replies) return
+      this.#lose(new Error(`no reply within ${replyMs} ms`))
+    })
   }
 }
 

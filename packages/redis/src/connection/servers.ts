@@ -36,7 +36,7 @@ export class Servers {
     const clock = this.#clock
     const server = {
       breaker: new Breaker(clock),
-      queue: new CommandQueue(clock),
+      queue: new CommandQueue(),
       clock: new ServerClock(clock),
     }
     this.#byName.set(name, server)

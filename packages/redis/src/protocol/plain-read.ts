@@ -2,10 +2,11 @@
 // the script. If the entry is not fresh, the script has to run as well. So a plain read pays off
 // only if nearly every lookup is a hit.
 
-import { groupOf, type LookupReply, type LookupRequest } from '@stampede/core/store'
-import type { Budget } from '../connection/budget.ts'
+import type { LookupReply, LookupRequest } from '@stampede/core/store'
 import type { Connection } from '../connection/connection.ts'
 import type { RedisLink } from '../connection/link.ts'
+import type { OpenLink } from '../connection/open-link.ts'
+import type { Operation } from '../connection/operation.ts'
 import { isRefusal } from '../connection/refusal.ts'
 import type { ServerClock } from '../connection/server-clock.ts'
 import { type ServerTime, turnOf } from '../connection/turn.ts'
@@ -34,12 +35,12 @@ export class PlainReads {
    * Whether a lookup shall begin with a plain read. Never in a cluster, because no command returns
    * the time of the server that has the key. Never if too little time would be left for the script.
    */
-  isWorthwhile({ knownFence, outdated }: LookupRequest, budget: Budget): boolean {
+  isWorthwhile({ knownFence, outdated }: LookupRequest, budget: { leftMs: number }): boolean {
     if (this.#score < MIN_SCORE || this.#link.isCluster || this.#isHalfSpent(budget)) return false
     return knownFence === undefined && outdated === undefined
   }
 
-  #isHalfSpent({ leftMs }: Budget): boolean {
+  #isHalfSpent({ leftMs }: { leftMs: number }): boolean {
     return 2 * leftMs < this.#link.budgetMs
   }
 
@@ -55,27 +56,26 @@ export class PlainReads {
    * If the entry is fresh, the reply that lua/lookup-or-lease-2.lua would give. Otherwise
    * undefined, and the script must run.
    */
-  async find(key: string, budget: Budget): Promise<LookupReply | undefined> {
-    const { names } = this.#link
-    const record = names.record(key)
-    const group = groupOf(key)
-    const groupRecord = group === key ? undefined : names.record(group)
-    try {
-      const found = await this.#link.attempt(
-        'read',
-        record,
-        ({ connection }, { clock }) => readFresh(connection, clock, record, groupRecord),
-        { budget },
-      )
+  find(
+    [record, group]: readonly string[],
+    operation: Operation<LookupReply>,
+    next: (fresh: LookupReply | undefined) => void,
+  ): void {
+    const read = async ({ connection }: OpenLink) => {
+      try {
+        return await readFresh(connection, operation.server.clock, record as string, group)
+      } catch (error) {
+        // The key has another type, or the user may not run the command. The script handles both.
+        if (isRefusal(error)) return undefined
+        throw error
+      }
+    }
+    operation.command('read', read, (found) => {
       // The read took so long that too little time may be left for the script. So the next lookups
       // begin with the script.
-      if (found === undefined && this.#isHalfSpent(budget)) this.#score = 0
-      return found
-    } catch (error) {
-      // The key has another type, or the user may not run the command. The script handles both.
-      if (isRefusal((error as Error).cause)) return undefined
-      throw error
-    }
+      if (found === undefined && this.#isHalfSpent(operation)) this.#score = 0
+      next(found)
+    })
   }
 }
 

@@ -16,32 +16,26 @@ export type ScriptArgument = string | number | Buffer
 
 export class ScriptRunner {
   readonly #connection: Connection
-  readonly #loaded = new Set<string>()
+  /** Scripts that were sent as a whole. Redis runs commands in order, so it knows them by then. */
+  readonly #sent = new Set<Script>()
 
   constructor(connection: Connection) {
     this.#connection = connection
   }
 
-  /** Rejects with the error of Redis or ioredis. */
+  /** Rejects with the error of Redis or ioredis. After NOSCRIPT, call `evaluate`. */
   run(script: Script, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown> {
-    if (!this.#loaded.has(script.sha1)) return this.#evalSource(script, keys, args)
-    return send(this.#connection, 'EVALSHA', script.sha1, keys.length, ...keys, ...args).catch(
-      (error: Error) => {
-        if (!error.message.startsWith('NOSCRIPT')) throw error
-        return this.#evalSource(script, keys, args)
-      },
-    )
+    if (!this.#sent.has(script)) return this.evaluate(script, keys, args)
+    return send(this.#connection, 'EVALSHA', script.sha1, keys.length, ...keys, ...args)
   }
 
-  async #evalSource(
+  evaluate(
     script: Script,
     keys: readonly string[],
     args: readonly ScriptArgument[],
   ): Promise<unknown> {
-    const { source, sha1 } = script
-    const reply = await send(this.#connection, 'EVAL', source, keys.length, ...keys, ...args)
-    if (!ALWAYS_EVAL.has(script)) this.#loaded.add(sha1)
-    return reply
+    if (!ALWAYS_EVAL.has(script)) this.#sent.add(script)
+    return send(this.#connection, 'EVAL', script.source, keys.length, ...keys, ...args)
   }
 }
 

@@ -4,8 +4,7 @@
 import { randomInt } from 'node:crypto'
 import type { Position } from '@stampede/core/store'
 import type { RedisLink } from '../connection/link.ts'
-import type { CommandOptions } from '../connection/open-link.ts'
-import type { ServerClock } from '../connection/server-clock.ts'
+import type { OperationOptions } from '../connection/operation.ts'
 import { millisOf } from '../protocol/plain-read.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
 import { appendPurge, readPurges, type Script } from '../protocol/scripts.generated.ts'
@@ -54,11 +53,6 @@ export interface PurgeCommands {
 
 export class RedisPurgeCommands implements PurgeCommands {
   readonly #link: RedisLink
-  /** Clock of the current server of the log. In a cluster, the log may move to another server. */
-  readonly clock: Pick<ServerClock, 'now' | 'agoAtMost'> = {
-    now: () => this.#link.logClock.now(),
-    agoAtMost: (serverMs) => this.#link.logClock.agoAtMost(serverMs),
-  }
 
   constructor(link: RedisLink) {
     this.#link = link
@@ -110,21 +104,20 @@ export class RedisPurgeCommands implements PurgeCommands {
     clock.observe(millisOf(await this.#link.ask('TIME')), sentAt)
   }
 
-  async #run<T extends { now: Position }>(
+  #run<T extends { now: Position }>(
     script: Script,
     args: readonly ScriptArgument[],
-    options: CommandOptions,
+    options: OperationOptions,
     read: (raw: unknown) => T,
   ): Promise<T> {
-    const clock = this.#link.logClock
-    let sentAt = 0
-    const timed = () => {
-      sentAt = clock.now()
-      return args
-    }
-    const reply = read(await this.#link.runOnLog(script, timed, options))
-    clock.observe(Math.floor(reply.now / 1000), sentAt)
-    return reply
+    const { purges } = this.#link.names
+    return this.#link.operate(script.name, purges[0], options, (operation) =>
+      operation.run(script, purges, args, (raw) => {
+        const reply = read(raw)
+        operation.observe(Math.floor(reply.now / 1000))
+        operation.resolve(reply)
+      }),
+    )
   }
 }
 

@@ -18,7 +18,6 @@ import {
   storeUnavailable,
 } from '@stampede/core/store'
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
-import type { CommandOptions } from '../connection/open-link.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { readBegin, readInspection } from '../protocol/idempotency-reply.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
@@ -74,66 +73,67 @@ export class RedisIdempotency implements IdempotencyStore {
     void warnOfEviction(this.#link)
   }
 
-  async begin(key: string, request: BeginRequest): Promise<BeginReply> {
-    await this.#undos.stop(request.token)
-    let raw: unknown[]
-    try {
-      const args = this.#beginArguments(request)
-      raw = await this.#runInTime(beginRecord, key, args, { begins: true })
-    } catch (error) {
-      // The attempt may have begun in Redis, but no handler runs. Without the undo, a retry of the
-      // client would get 409 until the lease ends.
-      const { token, leaseMs } = request
-      if (mayHaveRun(error)) this.#undos.start(token, leaseMs, () => this.#undo(key, request))
-      throw error
-    }
-    const reply = this.#parsed(beginRecord, () => readBegin(raw, key, request.token))
-    if (request.wait && reply.status === 'busy') this.#link.watch(reply.forMs)
-    return reply
+  begin(key: string, request: BeginRequest): Promise<BeginReply> {
+    const stopping = this.#undos.stop(request.token)
+    if (stopping === undefined) return this.#begin(key, request)
+    return stopping.then(() => this.#begin(key, request))
+  }
+
+  #begin(key: string, request: BeginRequest): Promise<BeginReply> {
+    const { token, leaseMs } = request
+    const keys = this.#link.keysOf(beginRecord, PREFIX + key)
+    const args = inTime(this.#beginArguments(request))
+    return this.#link.operate(beginRecord.name, keys[0], { begins: true }, (operation) => {
+      operation.onFailed = (error) => {
+        // The attempt may have begun in Redis, but no handler runs. Without the undo, a retry of
+        // the client would get 409 until the lease ends.
+        if (mayHaveRun(error)) this.#undos.start(token, leaseMs, () => this.#undo(key, request))
+      }
+      operation.run(beginRecord, keys, args, (raw: unknown[]) => {
+        operation.onFailed = undefined
+        const reply = this.#parsed(beginRecord, () => readBegin(raw, key, token))
+        if (request.wait && reply.status === 'busy') this.#link.watch(reply.forMs)
+        operation.resolve(reply)
+      })
+    })
   }
 
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
     return this.#link.renew(grants, leaseMs, PREFIX)
   }
 
-  async finish(grant: Grant, finish: Finish, fingerprints: Fingerprints): Promise<FinishReply> {
+  finish(grant: Grant, finish: Finish, fingerprints: Fingerprints): Promise<FinishReply> {
     const args = this.#finishArguments(grant, finish, fingerprints)
-    const raw = await this.#link.run(finishRecord, PREFIX + grant.key, [...args, NO_DEADLINE])
-    const reply = String((raw as unknown[])[0])
-    if (reply === 'FINISHED') return 'finished'
-    return reply === 'RESURRECTED' ? 'resurrected' : 'stale'
+    return this.#link.run(finishRecord, PREFIX + grant.key, [...args, NO_DEADLINE], readFinish)
   }
 
-  async keepStep(grant: Grant, name: string, value: Uint8Array): Promise<'kept' | 'stale'> {
+  keepStep(grant: Grant, name: string, value: Uint8Array): Promise<'kept' | 'stale'> {
     const { key, token, fence } = grant
     const args = [token, fence, name, bufferOf(value), KEEP_MS]
-    return String(await this.#link.run(keepStep, PREFIX + key, args)) === 'KEPT' ? 'kept' : 'stale'
+    const read = (reply: unknown) => (String(reply) === 'KEPT' ? 'kept' : 'stale')
+    return this.#link.run(keepStep, PREFIX + key, args, read)
   }
 
-  async inspect(key: string): Promise<Inspection | undefined> {
-    const raw = await this.#link.run(inspectRecord, PREFIX + key, [])
-    return this.#parsed(inspectRecord, () => readInspection(raw))
+  inspect(key: string): Promise<Inspection | undefined> {
+    const read = (raw: unknown) => this.#parsed(inspectRecord, () => readInspection(raw))
+    return this.#link.run(inspectRecord, PREFIX + key, [], read)
   }
 
   /**
    * Runs even while the breaker is open, as purges do. The command carries a deadline, so Redis
    * cannot run it after the operator got an error.
    */
-  async settle(
-    key: string,
-    settlement: Settlement,
-    { force }: { force: boolean },
-  ): Promise<SettleReply> {
+  settle(key: string, settlement: Settlement, { force }: { force: boolean }): Promise<SettleReply> {
     const { wakePrefix, settledChannel } = this.#link.names
     const { as, keepMs } = settlement
     const args = [as, wholeMs(keepMs), frameOf(settlement), force ? 1 : 0, PREFIX + key]
     const channels = [wakePrefix, settledChannel]
-    const raw = await this.#runInTime(settleRecord, key, [...args, ...channels], {
-      ignoreBreaker: true,
-    })
-    const reply = String(raw[0])
-    if (reply === 'SETTLED') return 'settled'
-    return reply === 'ABSENT' ? 'absent' : 'refused'
+    const read = ([status]: unknown[]): SettleReply => {
+      if (String(status) === 'SETTLED') return 'settled'
+      return String(status) === 'ABSENT' ? 'absent' : 'refused'
+    }
+    const options = { ignoreBreaker: true }
+    return this.#link.run(settleRecord, PREFIX + key, inTime([...args, ...channels]), read, options)
   }
 
   async close(): Promise<void> {
@@ -153,21 +153,11 @@ export class RedisIdempotency implements IdempotencyStore {
    * Releases an attempt that may have begun although no process runs it. If the attempt did not
    * begin, this has no effect. Earlier attempts whose leases expired still count for `maxAttempts`.
    */
-  async #undo(key: string, request: BeginRequest): Promise<void> {
+  #undo(key: string, request: BeginRequest): Promise<FinishReply> {
     const grant = { key, token: request.token, fence: ANY_FENCE }
     const finish = { as: 'released', keepMs: request.retentionMs } as const
-    await this.#runInTime(finishRecord, key, this.#finishArguments(grant, finish, NO_FINGERPRINTS))
-  }
-
-  /** Runs a script whose last argument is the deadline of its caller. */
-  #runInTime(
-    script: Script,
-    key: string,
-    args: readonly ScriptArgument[],
-    options?: CommandOptions,
-  ): Promise<unknown[]> {
-    const inTime = (notAfter: number) => [...args, notAfter]
-    return this.#link.runInTime(script, PREFIX + key, inTime, options)
+    const args = inTime(this.#finishArguments(grant, finish, NO_FINGERPRINTS))
+    return this.#link.run(finishRecord, PREFIX + key, args, readFinish)
   }
 
   #beginArguments(request: BeginRequest): ScriptArgument[] {
@@ -193,6 +183,16 @@ export class RedisIdempotency implements IdempotencyStore {
     const ending = [finish.as, wholeMs(finish.keepMs), frameOf(finish)]
     return [token, fence, ...ending, exact, canonical, PREFIX + key, this.#link.names.wakePrefix]
   }
+}
+
+/** The arguments of a script whose last one is the deadline of its caller. */
+function inTime(args: readonly ScriptArgument[]): (notAfter: number) => ScriptArgument[] {
+  return (notAfter) => [...args, notAfter]
+}
+
+function readFinish([status]: unknown[]): FinishReply {
+  if (String(status) === 'FINISHED') return 'finished'
+  return String(status) === 'RESURRECTED' ? 'resurrected' : 'stale'
 }
 
 function frameOf(finish: Finish): ScriptArgument {

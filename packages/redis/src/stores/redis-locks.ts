@@ -92,8 +92,8 @@ export class RedisLocks implements LockStore {
     return { status: 'released', granted: { grant: { key, token: next.token, fence }, forMs } }
   }
 
-  async leave(key: string): Promise<void> {
-    await this.#link.run(leaveQueue, PREFIX + key, [this.#link.processId])
+  leave(key: string): Promise<void> {
+    return this.#link.run(leaveQueue, PREFIX + key, [this.#link.processId], () => {})
   }
 
   async close(): Promise<void> {
@@ -105,8 +105,8 @@ export class RedisLocks implements LockStore {
     const process = queue ? this.#link.processId : ''
     const args = (notAfter: number) => [token, leaseMs, process, notAfter, KEEP_MS]
     const options = { begins: true }
-    const raw = await this.#link.runInTime(acquireLock, PREFIX + key, args, options)
-    const [status, fence, forMs, holder] = readReply(raw)
+    const acquiring = this.#link.run(acquireLock, PREFIX + key, args, readReply, options)
+    const [status, fence, forMs, holder] = await acquiring
     if (status === 'GRANTED') return { status: 'granted', grant: { key, token, fence }, forMs }
     if (status === 'BUSY') {
       if (queue) this.#link.watch(forMs)
@@ -118,7 +118,7 @@ export class RedisLocks implements LockStore {
     return 'again'
   }
 
-  async #release(
+  #release(
     { key, token, fence }: Grant,
     overdue: '0' | '1',
     queueAgain: ReadonlyArray<string | number>,
@@ -126,8 +126,8 @@ export class RedisLocks implements LockStore {
     const { names, isCluster } = this.#link
     const countsAllReceivers = isCluster ? 0 : 1
     const args = [token, fence, overdue, key, names.grantPrefix, CLAIM_MS, countsAllReceivers]
-    const all = [...args, ...queueAgain, KEEP_MS]
-    return readReply(await this.#link.runTimed(releaseLock, PREFIX + key, all))
+    const all = () => [...args, ...queueAgain, KEEP_MS]
+    return this.#link.run(releaseLock, PREFIX + key, all, readReply)
   }
 
   /**

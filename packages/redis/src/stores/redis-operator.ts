@@ -74,7 +74,7 @@ export class RedisOperator implements StoreOperator {
     const from = master.name === name ? at : '0'
     const { names } = this.#link
     const pattern = names.pattern(BEGIN[kind])
-    const raw = await this.#ask('scan', () =>
+    const raw = await this.#link.askBy('scan', () =>
       master.callBuffer('SCAN', from, 'MATCH', pattern, 'COUNT', count),
     )
     const [next, found] = raw as [unknown, unknown[]]
@@ -108,10 +108,12 @@ export class RedisOperator implements StoreOperator {
     if (master === undefined) throw storeUnavailable('redis', 'info', new Error('no master known'))
     const denied: string[] = []
     const tryTo = (command: 'INFO' | 'TIME') =>
-      this.#ask('info', () => master.callBuffer(command)).catch((error: Error) => {
-        if (!String((error.cause as Error | undefined)?.message).startsWith('NOPERM')) throw error
-        denied.push(command)
-      })
+      this.#link
+        .askBy('info', () => master.callBuffer(command))
+        .catch((error: Error) => {
+          if (!String((error.cause as Error | undefined)?.message).startsWith('NOPERM')) throw error
+          denied.push(command)
+        })
     const text = await tryTo('INFO')
     const sentAt = performance.now()
     const time = await tryTo('TIME')
@@ -126,7 +128,7 @@ export class RedisOperator implements StoreOperator {
 
   /** The masters by name, and the name of the one that has the purge log. */
   #masters(): Promise<{ masters: Master[]; home: string }> {
-    return this.#ask('masters', async ({ connection, serverOf }) => {
+    return this.#link.askBy('masters', async ({ connection, serverOf }) => {
       if (!this.#link.isCluster) {
         return { masters: [namedMaster('', connection)], home: '' }
       }
@@ -139,15 +141,9 @@ export class RedisOperator implements StoreOperator {
   }
 
   #run(script: Script, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown> {
-    return this.#ask(script.name, ({ scripts }) => scripts.run(script, keys, args))
-  }
-
-  async #ask<T>(operation: string, ask: Parameters<typeof RedisLink.prototype.askBy<T>>[0]) {
-    try {
-      return await this.#link.askBy(ask)
-    } catch (error) {
-      throw storeUnavailable('redis', operation, error)
-    }
+    return this.#link.operate(script.name, keys[0] as string, { isBackground: true }, (operation) =>
+      operation.run(script, keys, args, (raw) => operation.resolve(raw)),
+    )
   }
 }
 

@@ -22,10 +22,10 @@ import {
   storeInUse,
   storeUnavailable,
 } from '@stampede/core/store'
-import type { Budget } from '../connection/budget.ts'
 import type { RedisClient } from '../connection/connection.ts'
 import { databaseOf, keyPrefixOf, requireClient } from '../connection/known-clients.ts'
-import { RAN_LATE, RedisLink } from '../connection/link.ts'
+import { RedisLink } from '../connection/link.ts'
+import type { Operation } from '../connection/operation.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { PendingDeliveries } from '../delivery/pending-deliveries.ts'
 import { names } from '../protocol/keys.ts'
@@ -136,47 +136,38 @@ class RedisStore implements StampedeStore {
       onError: (operation, error) => hooks.onError(operation, error),
     }
     this.#link.open(hooks.clock, this.#listener)
-    this.#purges = new RedisPurges(
-      this.#commands,
-      this.#commands.clock,
-      this.#deliveries.clearOnPurge(hooks),
-    )
+    const clock = {
+      now: () => hooks.clock.now(),
+      // In a cluster, the log may move to another server.
+      agoAtMost: (serverMs: number) => this.#link.logClock.agoAtMost(serverMs),
+    }
+    this.#purges = new RedisPurges(this.#commands, clock, this.#deliveries.clearOnPurge(hooks))
     this.#heartbeat = setInterval(() => void this.#purges?.beat(), HEARTBEAT_MS)
     this.#heartbeat.unref()
   }
 
   lookup(key: string, request: LookupRequest): Promise<LookupReply> {
-    const { onQueued } = request
-    const options = { begins: true, onQueued }
-    const lookUp = (budget: Budget) => this.#lookUp(key, request, budget)
-    return this.#link.inTurn('lookup', key, options, lookUp)
+    return this.#lookups.find(key, request, this.#confirm)
   }
 
-  async commit(
+  commit(
     grant: Grant,
     frame: Uint8Array,
     lifetimes: Lifetimes,
   ): Promise<CommitReply | 'too-large'> {
     if (frame.byteLength > MAX_FRAME_BYTES) {
-      const reply = await this.#endLease(grant, 0, 0, '')
-      return reply === 'committed' ? 'too-large' : reply
+      const ended = this.#endLease(grant, 0, 0, '')
+      return ended.then((reply) => (reply === 'committed' ? 'too-large' : reply))
     }
     const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, physicalMs } = lifetimes
     const { key, token, fence } = grant
     const bytes = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
-    const windows = [staleWhileRevalidateMs, staleIfErrorMs, keepMs].map((ms) => ms.toFixed(0))
-    const begin = [token, fence, bytes, freshMs, windows.join(' '), physicalMs, key]
-    const clock = this.#link.clockOf(key)
-    const startedAt = clock.now()
+    const windows = `${staleWhileRevalidateMs.toFixed(0)} ${staleIfErrorMs.toFixed(0)} ${keepMs.toFixed(0)}`
+    const { wakePrefix } = this.#link.names
+    const begin = [token, fence, bytes, freshMs, windows, physicalMs, key, wakePrefix]
     // An entry ages while its commit waits in the queue. In a frozen server, it would do so unseen.
-    const args = (notAfter: number) => {
-      const waitedMs = Math.ceil(clock.now() - startedAt)
-      return [...begin, this.#link.names.wakePrefix, notAfter, waitedMs]
-    }
-    const [status] = await this.#link.runTimed(commit, key, args)
-    // The caller repeats the commit, with the rest of the lifetimes.
-    if (String(status) === 'LATE') throw storeUnavailable(this.name, 'commit', new Error(RAN_LATE))
-    return String(status) === 'COMMITTED' ? 'committed' : 'fenced'
+    const args = (notAfter: number, waitedMs: number) => [...begin, notAfter, waitedMs]
+    return this.#link.run(commit, key, args, readCommit)
   }
 
   pass(grant: Grant, passMs: number): Promise<CommitReply> {
@@ -205,8 +196,8 @@ class RedisStore implements StampedeStore {
    */
   async purge(key: string, { soft }: { soft: boolean }): Promise<void> {
     const args = [soft ? 1 : 0, key, this.#link.names.wakePrefix]
-    const reply = String(
-      await this.#link.retry(() => this.#link.run(purge, key, args, { ignoreBreaker: true })),
+    const reply = await this.#link.retry(() =>
+      this.#link.run(purge, key, args, String, { ignoreBreaker: true }),
     )
     if (reply !== 'PURGED') throw storeUnavailable(this.name, 'purge', new Error(NO_MEMORY))
     await this.#requirePurges().append({ of: 'key', name: key, soft })
@@ -221,37 +212,15 @@ class RedisStore implements StampedeStore {
     if (this.#listener !== undefined) this.#link.close(this.#listener)
   }
 
-  /** All round trips of a lookup share one budget. */
-  async #lookUp(key: string, request: LookupRequest, budget: Budget): Promise<LookupReply> {
-    // Usually undefined, because the process has recently confirmed that it missed no purge.
-    const confirmation = this.#requirePurges().confirm()
-    if (confirmation !== undefined) await this.#confirmed(confirmation, budget)
-    const reply = await this.#lookups.find(key, request, budget)
-    // If the lookup took long, the confirmation may be too old now. Then the entry may have been
-    // purged meanwhile.
-    try {
-      const newConfirmation = this.#requirePurges().confirm()
-      if (newConfirmation !== undefined) await this.#confirmed(newConfirmation, budget)
-    } catch (error) {
-      // The caller gets this error instead of the reply, so it never uses the lease.
-      if ('grant' in reply && reply.grant !== undefined) this.#lookups.undoLease(key, request)
-      throw error
-    }
-    return reply
-  }
-
   /**
-   * Waits until the process has confirmed that it missed no purge. If the wait was so long that
-   * this confirmation is too old, waits for the next one.
+   * Calls `next` when the process has confirmed that it missed no purge. If the wait was so long
+   * that this confirmation is too old, waits for the next one.
    */
-  async #confirmed(first: Promise<void>, budget: Budget): Promise<void> {
-    for (
-      let next: Promise<void> | undefined = first;
-      next;
-      next = this.#requirePurges().confirm()
-    ) {
-      await this.#link.withBudget(budget, 'lookup', next)
-    }
+  readonly #confirm = (operation: Operation<LookupReply>, next: () => void): void => {
+    // Usually undefined, because the process has recently confirmed that.
+    const confirmation = this.#requirePurges().confirm()
+    if (confirmation === undefined) next()
+    else operation.wait(confirmation, () => this.#confirm(operation, next))
   }
 
   #requirePurges(): RedisPurges {
@@ -259,7 +228,7 @@ class RedisStore implements StampedeStore {
     throw storeUnavailable(this.name, 'run', new Error('pass the store to createStampede first'))
   }
 
-  async #endLease(
+  #endLease(
     grant: Grant,
     passMs: number,
     backoffMs: number,
@@ -269,6 +238,14 @@ class RedisStore implements StampedeStore {
     const { key, token, fence } = grant
     const { wakePrefix } = this.#link.names
     const args = [token, fence, passMs, backoffMs, failure, key, wakePrefix, awaited ? 1 : 0]
-    return String(await this.#link.run(endLease, key, args)) === 'ENDED' ? 'committed' : 'fenced'
+    return this.#link.run(endLease, key, args, readEnd)
   }
+}
+
+function readCommit([status]: unknown[]): CommitReply {
+  return String(status) === 'COMMITTED' ? 'committed' : 'fenced'
+}
+
+function readEnd(reply: unknown): CommitReply {
+  return String(reply) === 'ENDED' ? 'committed' : 'fenced'
 }

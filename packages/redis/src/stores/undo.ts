@@ -46,10 +46,6 @@ interface Undo {
 export class Undos {
   readonly #running = new Map<string, Undo>()
 
-  get size(): number {
-    return this.#running.size
-  }
-
   /** Repeats `attempt` until it resolves or `forMs` are over. */
   start(token: string, forMs: number, attempt: () => Promise<unknown>): void {
     if (this.#running.size >= MAX_UNDOS) return
@@ -58,12 +54,13 @@ export class Undos {
     void this.#run(token, undo, forMs, attempt)
   }
 
-  /** Stops the undo of this token. Resolves when its current try has ended. */
-  async stop(token: string): Promise<void> {
+  /** Stops the undo of this token, if there is one. Resolves when its current try has ended. */
+  stop(token: string): Promise<unknown> | undefined {
     const undo = this.#running.get(token)
-    if (undo === undefined) return
+    if (undo === undefined) return undefined
+    this.#running.delete(token)
     undo.stopped = true
-    await undo.sent
+    return undo.sent
   }
 
   async #run(

@@ -1,0 +1,234 @@
+// One operation in Redis for a caller: its turn in the queue of a server, its steps, and the time
+// budget that they share. However many steps it has, it is one object and one promise.
+
+import { StampedeError } from '@stampede/core'
+import { storeUnavailable, unknownReply } from '@stampede/core/store'
+import type { ScriptArgument } from '../protocol/run-script.ts'
+import type { Script } from '../protocol/scripts.generated.ts'
+import type { Breaker } from './breaker.ts'
+import { CLOSED, lastErrorOf, NotSent } from './last-error.ts'
+import type { OpenLink } from './open-link.ts'
+import { isRefusal, withHint } from './refusal.ts'
+import type { Server } from './servers.ts'
+
+/** Longest wait in the queue. The default of `waitMs`, by which most callers are gone. */
+const LONGEST_WAIT_MS = 30_000
+const TOO_BUSY = 'the command waited too long behind other commands of this process'
+const RAN_LATE = 'Redis got the command after its deadline and ignored it'
+
+export interface OperationOptions {
+  /** Sends commands even while the breaker is open. */
+  readonly ignoreBreaker?: boolean
+  /** The operation begins something. So queued operations that end something come before it. */
+  readonly begins?: boolean
+  /** Called if the operation waits in the queue of its server. */
+  readonly onQueued?: (() => void) | undefined
+  /** For work that no caller waits for: without queue and breaker. */
+  readonly isBackground?: boolean
+}
+
+/**
+ * The arguments of a script. A function gets the deadline of the command in ms of the server's
+ * clock (0: unknown), and how long the operation has waited. It is called when the command is sent.
+ */
+export type Arguments =
+  | readonly ScriptArgument[]
+  | ((notAfter: number, waitedMs: number) => readonly ScriptArgument[])
+
+export class Operation<T> {
+  /** How long the current step may wait. */
+  limitMs = 0
+  /** Called before the operation fails. */
+  onFailed: ((error: unknown) => void) | undefined
+  readonly server: Server
+  readonly #link: OpenLink
+  readonly #name: string
+  readonly #options: OperationOptions
+  readonly #work: (operation: Operation<T>) => void
+  readonly #resolve: (value: T | Promise<never>) => void
+  /** Undefined for background work. */
+  readonly #breaker: Breaker | undefined
+  readonly #calledAt: number
+  /** End of the time budget. */
+  #endsAt = 0
+  #startedAt = 0
+  /** Name of the command of the current step. Undefined if the step is no command. */
+  #command: string | undefined
+  #next: (value: never) => void
+  /** Repeats the command of this step with the source of its script. */
+  #evaluate: (() => Promise<unknown>) | undefined
+  #isOver = false
+
+  /** `work` takes the first step when the operation has its turn. The last step ends it. */
+  constructor(
+    link: OpenLink,
+    server: Server,
+    name: string,
+    options: OperationOptions,
+    work: (operation: Operation<T>) => void,
+    resolve: (value: T | Promise<never>) => void,
+  ) {
+    this.#link = link
+    this.server = server
+    this.#name = name
+    this.#options = options
+    this.#work = work
+    this.#next = work
+    this.#resolve = resolve
+    this.#breaker = options.isBackground ? undefined : server.breaker
+    this.#calledAt = link.clock.now()
+    if (this.#breaker === undefined) this.start()
+    else server.queue.enter(this, options)
+  }
+
+  /** Called in the turn of the operation. The time budget begins now. */
+  start(): void {
+    const { clock, budgetMs, isOpen, opening } = this.#link
+    const now = clock.now()
+    this.#endsAt = now + budgetMs
+    if (now - this.#calledAt >= LONGEST_WAIT_MS) {
+      this.fail(storeUnavailable('redis', this.#name, new NotSent(undefined, TOO_BUSY)))
+    } else if (isOpen) {
+      this.#next = this.#work
+      this.onReply(this)
+    } else if (this.#mayStep(this.#name, () => this.start())) {
+      // Without this wait, all first requests of a process would run the origin.
+      opening.add(this)
+    }
+  }
+
+  /** Time that is left for the next steps. */
+  get leftMs(): number {
+    return this.#endsAt - this.#link.clock.now()
+  }
+
+  /** Waits for something that is no command of this operation. */
+  wait<V>(promise: Promise<V>, next: (value: V) => void): void {
+    this.#mayStep(undefined, next)
+    // Also after the store was closed, because nothing else would handle a rejection.
+    promise.then(this.onReply, this.onError)
+  }
+
+  /** Sends a command, unless the breaker of its server is open. */
+  command<V>(
+    name: string,
+    request: (link: OpenLink) => Promise<V>,
+    next: (value: V) => void,
+  ): void {
+    if (this.#mayStep(name, next)) request(this.#link).then(this.onReply, this.onError)
+  }
+
+  /**
+   * Runs a script. If its arguments have a deadline, the second field of its reply is the server's
+   * time, and it replies `LATE` after the deadline. Without a deadline, a frozen server could run
+   * the command after the caller gave up. After `LATE`, the command is sent once more: the server's
+   * clock was set forward, or the estimate of that clock was wrong. The first reply corrects the
+   * estimate.
+   */
+  run(
+    script: Script,
+    keys: readonly string[],
+    args: Arguments,
+    next: (raw: never) => void,
+    isRepeated = false,
+  ): void {
+    const inTime = (raw: unknown) => {
+      if (!Array.isArray(raw)) {
+        throw unknownReply('redis', script.name, 'the reply is not an array')
+      }
+      this.server.clock.observe(Number(raw[1]), this.#startedAt)
+      if (String(raw[0]) !== 'LATE') next(raw as never)
+      else if (isRepeated) throw storeUnavailable('redis', script.name, new Error(RAN_LATE))
+      else this.run(script, keys, args, next, true)
+    }
+    const hasDeadline = typeof args === 'function'
+    if (!this.#mayStep(script.name, hasDeadline ? inTime : next)) return
+    const notAfter = this.server.clock.notAfter(this.limitMs)
+    const given = hasDeadline ? args(notAfter, this.#startedAt - this.#calledAt) : args
+    const { scripts } = this.#link
+    this.#evaluate = () => scripts.evaluate(script, keys, given)
+    scripts.run(script, keys, given).then(this.onReply, this.onError)
+  }
+
+  /** The reply of this step shows that the server's clock was `serverNow`. */
+  observe(serverNow: number): void {
+    this.server.clock.observe(serverNow, this.#startedAt)
+  }
+
+  /** Ends the operation. */
+  resolve(value: T | Promise<never>): void {
+    this.#isOver = true
+    this.#link.limits.delete(this)
+    if (this.#breaker !== undefined) this.server.queue.leave(this.#breaker.isDoubtful)
+    this.#resolve(value)
+  }
+
+  fail(error: unknown): void {
+    if (this.#isOver) return
+    this.onFailed?.(error)
+    this.resolve(Promise.reject(error))
+  }
+
+  readonly onReply = (value: unknown): void => {
+    if (this.#isOver) return
+    this.#link.limits.delete(this)
+    if (this.#command !== undefined) this.#breaker?.succeeded()
+    try {
+      this.#next(value as never)
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  readonly onError = (error: unknown): void => {
+    if (this.#isOver) return
+    const evaluate = this.#evaluate
+    if (evaluate !== undefined && (error as Error).message.startsWith('NOSCRIPT')) {
+      this.#evaluate = undefined
+      evaluate().then(this.onReply, this.onError)
+    } else if (this.#command === undefined) {
+      const { connectionError = error } = this.#link
+      const isOurs = error instanceof StampedeError
+      this.fail(isOurs ? error : storeUnavailable('redis', this.#name, connectionError))
+    } else {
+      // A server that refuses a command is running. So the refusal counts as a success.
+      if (isRefusal(error)) this.#breaker?.succeeded()
+      else this.#breaker?.failed()
+      this.fail(storeUnavailable('redis', this.#command, withHint(error)))
+    }
+  }
+
+  /** Called when the time limit of the step is over. */
+  expire(): void {
+    const { connection, opening } = this.#link
+    const timeout = new Error(`no reply within ${Math.round(this.limitMs)} ms`)
+    const isOpening = opening.delete(this)
+    this.onError(isOpening ? new NotSent(lastErrorOf(connection) ?? timeout) : timeout)
+  }
+
+  /**
+   * Starts a step, unless its command must not be sent. Each step may take the rest of the budget,
+   * but at least a tenth of a whole one. Without that minimum, Redis would seem unavailable
+   * although only the event loop of this process was blocked.
+   */
+  #mayStep(command: string | undefined, next: (value: never) => void): boolean {
+    const { clock, budgetMs, limits, isClosed } = this.#link
+    if (
+      command !== undefined &&
+      this.#breaker?.mayTry() === false &&
+      !this.#options.ignoreBreaker
+    ) {
+      this.fail(storeUnavailable('redis', command, this.#link.connectionError))
+      return false
+    }
+    this.#command = command
+    this.#next = next
+    this.#evaluate = undefined
+    this.#startedAt = clock.now()
+    this.limitMs = Math.max(budgetMs / 10, this.#endsAt - this.#startedAt)
+    limits.add(this)
+    // Nothing would handle the rejection of a command that is sent after the store was closed.
+    if (isClosed) this.onError(new NotSent(undefined, CLOSED))
+    return !isClosed
+  }
+}
