@@ -11,28 +11,28 @@
 --      8 1: requests in the holder's own process waited
 -- Reply ENDED | FENCED (the caller no longer had the lease, and nothing was done)
 
-local record = KEYS[1]
-local fields = redis.call('HMGET', record, 'fence', 'token')
-if (ARGV[2] ~= '*' and fields[1] ~= ARGV[2]) or fields[2] ~= ARGV[1] then return 'FENCED' end
+local record, pass_ms, backoff_ms = KEYS[1], tonumber(ARGV[3]), tonumber(ARGV[4])
+local fields = redis.call('HMGET', record, 'lease', 'waiting', 'last')
+local fence, holder = string.match(fields[1] or '', '^(%d+) ?%d* ?%d* ?(.*)$')
+if ARGV[2] ~= '*' and fence ~= ARGV[2] or holder ~= ARGV[1] then return 'FENCED' end
 
--- `pass` stays: a failed run does not show whether responses can be shared now.
-redis.call('HDEL', record, 'token', 'until', 'retry', 'failure')
-local pass_ms, backoff_ms = tonumber(ARGV[3]), tonumber(ARGV[4])
-local names = redis.call('HKEYS', record)
-local awaited = ARGV[8] == '1'
-for _, field in ipairs(names) do awaited = awaited or string.sub(field, 1, 2) == 'w:' end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- The end of hit-for-miss stays: a failed run does not show whether responses can be shared now.
+local pass, retry = string.match(fields[3] or '', '^%d+ %d+ ') or '0 0 ', '0 0 '
 if pass_ms > 0 then
   redis.call('HDEL', record, 'life', 'frame')
-  redis.pcall('HSET', record, 'pass', string.format('%.0f %.0f', now + pass_ms, now))
-elseif backoff_ms > 0 and awaited then
-  redis.pcall('HSET', record, 'retry', string.format('%.0f %.0f', now + backoff_ms, now), 'failure', ARGV[5])
+  pass = table.concat({now + pass_ms, now, ''}, ' ')
+elseif backoff_ms > 0 and (fields[2] or ARGV[8] == '1') then
+  retry = table.concat({now + backoff_ms, now, ARGV[5]}, ' ')
 end
+redis.call('HDEL', record, 'waiting')
+redis.call('HSET', record, 'lease', fence, 'last', pass .. retry)
 local keep = math.max(pass_ms, backoff_ms) + 1000
 if redis.call('PTTL', record) < keep then redis.call('PEXPIRE', record, keep) end
+if not fields[2] then return 'ENDED' end
 
-for _, field in ipairs(names) do
+for _, field in ipairs(redis.call('HKEYS', record)) do
   if string.sub(field, 1, 2) == 'w:' then
     redis.call('HDEL', record, field)
     redis.pcall('PUBLISH', ARGV[7] .. string.sub(field, 3), ARGV[6])

@@ -7,34 +7,34 @@
 --
 -- KEYS 1 record of the key, which is also the record of its vary group
 -- ARGV 1 soft (1: make stale, 0: delete)  2 key  3 prefix of wake-up channels
--- Reply PURGED | UNSTAMPED (soft purge on a full server: there was no memory for a new fence. The
---   entry stays fresh; only the lease has ended, so running fills are refused.)
+-- Reply PURGED
 
 local record, soft = KEYS[1], ARGV[1] == '1'
-local isHash = redis.call('TYPE', record).ok == 'hash'
-local names = isHash and redis.call('HKEYS', record) or {}
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local fields = isHash and redis.call('HMGET', record, 'fence', 'variants', 'life') or {}
-
-local written
-if soft and (fields[1] or fields[2]) then -- a key that is being filled has a fence, but no entry
+local is_hash = redis.call('TYPE', record).ok == 'hash'
+local names = is_hash and redis.call('HKEYS', record) or {}
+if not soft then
+  redis.call('DEL', record) -- a commit that finds no record is refused
+elseif is_hash then
+  local fields = redis.call('HMGET', record, 'lease', 'variants', 'life')
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  -- HDEL needs no memory. A script that begins with such a write also works on a full server.
+  redis.call('HDEL', record, 'last', 'waiting')
   -- `% 9e15` reduces a number that another program wrote and that is too large.
-  local newest = tonumber(string.match(fields[1] or '', '^%d+$') or 0) % 9e15
-  local stamp = string.format('%.0f', math.max(time[1] * 1000000 + time[2], newest + 1))
+  local newest = (string.match(fields[1] or '', '^%d+') or 0) % 9e15
+  local fence = math.max(time[1] * 1000000 + time[2], newest + 1)
+  redis.call('HSET', record, 'lease', string.format('%.0f', fence))
   local before, fresh, after = string.match(fields[3] or '', '^(%d+ %d+ )(%d+)(.*)$')
-  local set = before and {'life', before .. string.format('%.0f', math.min(tonumber(fresh), now)) .. after} or {}
+  if before then
+    redis.call('HSET', record, 'life', before .. math.min(tonumber(fresh), now) .. after)
+  end
   if fields[2] then
     -- The moment rises with each soft purge, even within one millisecond or if the clock was set
     -- back. So no two soft purges with the same ID leave the same `variants`.
-    local group_id, softened_at = string.match(fields[2], '^(.+) (%d+)$')
-    table.insert(set, 'variants')
-    table.insert(set, string.format('%s %.0f', group_id or fields[2], math.max(now, (softened_at or 0) % 1e15 + 1)))
+    local id, softened_at = string.match(fields[2], '^(.+) (%d+)$')
+    local moment = math.max(now, (softened_at or 0) % 1e15 + 1)
+    redis.call('HSET', record, 'variants', string.format('%s %.0f', id or fields[2], moment))
   end
-  written = redis.pcall('HSET', record, 'fence', stamp, unpack(set))
-  redis.call('HDEL', record, 'token', 'until', 'retry', 'failure')
-elseif not soft then
-  redis.call('DEL', record) -- needs no memory, and a commit that finds no record is refused
 end
 
 for _, field in ipairs(names) do
@@ -43,4 +43,4 @@ for _, field in ipairs(names) do
     redis.pcall('PUBLISH', ARGV[3] .. string.sub(field, 3), ARGV[2])
   end
 end
-return type(written) == 'table' and written.err and 'UNSTAMPED' or 'PURGED'
+return 'PURGED'

@@ -116,7 +116,7 @@ describe('packages/core', () => {
       /^packages\/core\/src\/(data|idempotency|memory)\/|^packages\/core\/src\/(purge|stampede-options|stats)/,
       4,
     ],
-    [/^packages\/core\/src\/(cache|flight|l1)\//, 3],
+    [/^packages\/core\/src\/((cache|engine|l1)\/|(runtime|traces|refresh-failures)\.ts$)/, 3],
     [/^packages\/core\/src\/lease\//, 2],
     [/^packages\/core\/src\/(http|entry)\//, 1],
     [
@@ -137,12 +137,12 @@ describe('packages/core', () => {
 
   /** Folders that a folder must not import, types included, beyond what the ranks forbid. */
   const APART: Readonly<Record<string, readonly string[]>> = {
-    idempotency: ['cache', 'flight', 'l1'],
+    idempotency: ['cache', 'engine', 'l1'],
     data: ['cache', 'idempotency'],
-    memory: ['cache', 'data', 'flight', 'idempotency'],
+    memory: ['cache', 'data', 'engine', 'idempotency'],
     cache: ['data', 'idempotency'],
-    flight: ['cache', 'data', 'idempotency'],
-    l1: ['cache', 'data', 'flight', 'idempotency'],
+    engine: ['cache', 'data', 'idempotency'],
+    l1: ['cache', 'data', 'engine', 'idempotency'],
   }
 
   it('keeps independent parts from importing each other', () => {
@@ -176,16 +176,14 @@ describe('packages/core', () => {
       'admit(',
       'cacheKey(',
       'freshHit(',
-      'resolve(',
+      'find(',
       'respond(',
     ])
-    journey('request-state.ts', 'async lead', ['runOrigin('])
-    journey('../flight/resolve.ts', 'export function resolve', ['fromL1(', 'coalesce('])
-    journey('../flight/resolve.ts', 'async function lookUpAndAct', [
-      'lookupOrLease(',
-      'fillUnderLease(',
-    ])
-    journey('../flight/fill.ts', 'async function fillThenCommit', ['new Fill(', 'commit('])
+    journey('request-state.ts', '  run(', ['runOrigin('])
+    journey('../engine/engine.ts', 'export function find', ['join(', 'hitForMiss(', 'lead('])
+    journey('../engine/engine.ts', 'function step', ['lookUp(', 'act('])
+    journey('../engine/engine.ts', 'function fillOrRelease', ['fill('])
+    journey('../engine/fill.ts', 'export function fill', ['new Run(', 'share('])
     journey('run-origin.ts', 'export function runOrigin', ['judgeHead(', 'resultOf('])
   })
 })
@@ -212,17 +210,17 @@ describe('the source tree', () => {
       if (/^packages\/(express|fastify|hono|nest)\//.test(path))
         expect(lines, path).toBeLessThanOrEqual(120)
       // Until Koa's own respond() runs, its body is a value. Only the Koa adapter tees it.
-      if (/^packages\/koa\//.test(path)) expect(lines, path).toBeLessThanOrEqual(180)
+      if (/^packages\/koa\//.test(path)) expect(lines, path).toBeLessThanOrEqual(270)
       // A contract is one suite, read from top to bottom.
       if (!/^packages\/testkit\//.test(path)) expect(lines, path).toBeLessThanOrEqual(350)
     }
   })
 
-  it('keeps each script within 60 lines of code, with a header that names keys, arguments and replies', () => {
+  it('keeps each script within 100 lines of code, with a header that names keys, arguments and replies', () => {
     for (const path of files.filter((each) => each.endsWith('.lua'))) {
       const text = read(path)
       const code = text.split('\n').filter((line) => !/^\s*(--.*)?$/.test(line))
-      expect(code.length, path).toBeLessThanOrEqual(60)
+      expect(code.length, path).toBeLessThanOrEqual(100)
       expect(text, path).toMatch(/^-- .*\n[\s\S]*-- KEYS[\s\S]*-- ARGV[\s\S]*-- Reply/)
     }
   })

@@ -12,7 +12,7 @@ const DOORS: Readonly<Record<string, string>> = {
     Attempt CacheOptions createStampede DataCache DataCacheOptions ERROR_CODES EVENT_CHANNEL
     EventOf EVENTS Factory FactoryContext GetOrSetOptions GivenAnswer IdempotencyOperator
     IdempotencyOptions IdempotencyOutcome IdempotencyRecord IdempotentOptions memoryStore
-    PurgeOptions PurgeTarget RouteStats Serializer StaleReason Stampede
+    MemoryStore PurgeOptions PurgeTarget RouteStats Serializer StaleReason Stampede
     StampedeError StampedeErrorCode StampedeEvent StampedeEventType StampedeOptions
     StampedeStats StampedeStore StampedeWarningCode Stored strict TRACING_CHANNELS
     TracingContexts WARNING_CODES`,
@@ -28,10 +28,10 @@ const DOORS: Readonly<Record<string, string>> = {
     ReportedKey reportedKey ReportedLock ReportedStats ReportedStore requestKey RequestKeys runsOn
     shownKey Usage variantParts`,
   '@stampede/core/store': `
-    BeginReply BeginRequest choice Clock CommitReply checkListener CONFIRMED_FOR_MS contextOf driftMs durationMs Emitted EventHub Failure flag
+    ANY_FENCE BeginReply BeginRequest choice Clock CommitReply checkListener CONFIRMED_FOR_MS contextOf driftMs durationMs Emitted EventHub Failure flag
     Fingerprints Finish FinishReply Grant groupOf Hold IdempotencyHooks IdempotencyStore
     Inspection LeaseKeeper Lifetimes LockHooks LockInfo LockRelease LockReply LockRequest
-    LockStore LockTrace lockTracing LONGEST_REPORT LONGEST_REPORT_MS LookupReply LookupRequest Mark
+    LockStore LockTrace lockTracing LONGEST_REPORT LONGEST_REPORT_MS LookupReply LookupRequest Mark mayHaveRun
     newToken number optionError Position Reader readOptions RecordInfo RecordKind reportEveryMs
     ScanPage Settlement SettleReply SharedFailure show StampedeStore StoredFrame StoreHooks StoreInfo
     StoreOperator storeInUse storeUnavailable systemClock Timer trace unchecked unknownReply`,

@@ -139,10 +139,10 @@ describe('doctor', () => {
     const { out } = await commandLine(`${server.url}?keyPrefix=app:`)('doctor', '--prefix', 'shop')
     expect(out).toMatch(/^OK +keyPrefix .*begin with app:shop: \(keyPrefix app:, prefix shop\)/m)
     expect(out).toMatch(/^OK +commands/m)
-    expect(out).toMatch(/^OK +channels .*app:shop:3:\*/m)
+    expect(out).toMatch(/^OK +channels .*app:shop:4:\*/m)
     expect(out).toMatch(/^OK +cache/m)
     const sent = (await trace.stop()).map(({ text }) => text).join('\n')
-    expect(sent).not.toMatch(/app:app:|"shop:3:/)
+    expect(sent).not.toMatch(/app:app:|"shop:4:/)
   })
 
   it('checks each master of a cluster', async () => {
@@ -176,13 +176,13 @@ describe('a user without rights', () => {
 
   it('gets the pattern of the keys that are refused', async () => {
     const { out } = await as('resetkeys', '~other:*')
-    expect(out).toMatch(/^FAIL {2}keys .*stampede:3:\*\. Fix: ACL SETUSER … ~stampede:3:\*/m)
+    expect(out).toMatch(/^FAIL {2}keys .*stampede:4:\*\. Fix: ACL SETUSER … ~stampede:4:\*/m)
   })
 
   it('gets the pattern of the channels that are refused', async () => {
     const { out } = await as('resetchannels')
     expect(out).toMatch(
-      /^FAIL {2}channels .*PUBLISH or SUBSCRIBE .*Fix: ACL SETUSER … &stampede:3:\*/m,
+      /^FAIL {2}channels .*PUBLISH or SUBSCRIBE .*Fix: ACL SETUSER … &stampede:4:\*/m,
     )
   })
 

@@ -10,7 +10,6 @@ import {
   type GivenAnswer,
   type IdempotencyOptions,
   type IdempotentOptions,
-  type MemoryStoreOptions,
   memoryStore,
   type PurgeOptions,
   type PurgeTarget,
@@ -191,7 +190,6 @@ const process_: AllUndefined<StampedeOptions> = {
   clock: undefined,
   random: undefined,
 }
-const memory: AllUndefined<MemoryStoreOptions> = { maxBytes: undefined }
 const onRedis: AllUndefined<RedisStoreOptions> = { prefix: undefined, commandTimeoutMs: undefined }
 const purged: AllUndefined<PurgeOptions> = { soft: undefined }
 const path: AllUndefined<
@@ -256,7 +254,7 @@ describe('options that are undefined', () => {
       ...process_,
       l1,
       idempotency: secrets,
-      store: memoryStore(memory),
+      store: memoryStore(),
     })
     expect(await other.getOrSet('k', () => 1, { ...values, ttlMs: 60_000 })).toBe(1)
     expect(await other.getOrSet('k', () => 2, { ...values, ttlMs: 60_000 })).toBe(1)

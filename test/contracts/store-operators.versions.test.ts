@@ -2,4 +2,4 @@
 import { storeOperatorContract } from '@stampede/testkit'
 import { onEveryStore } from '../harness/every-store.ts'
 
-onEveryStore(storeOperatorContract, (store) => store)
+onEveryStore(storeOperatorContract, (store) => store, [])

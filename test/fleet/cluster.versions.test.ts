@@ -39,7 +39,7 @@ it('slotOf() computes the Cluster slot of a key as Redis does', () => {
   expect(slotOf('{user1000}.following')).toBe(slotOf('user1000'))
   expect(slotOf('foo{}{bar}')).toBe(8363)
   expect(slotOf('foo{{bar}}zap')).toBe(slotOf('{bar'))
-  expect(slotOf('t:3:{=ä\n"\0}')).toBe(slotOf('=ä\n"\0'))
+  expect(slotOf('t:4:{=ä\n"\0}')).toBe(slotOf('=ä\n"\0'))
 })
 
 for (const { name, source } of inject('serverBinaries')) {

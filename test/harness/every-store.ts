@@ -1,7 +1,8 @@
-// A contract × the stores: memory and the current ioredis, or the older ioredis (versions.ts).
+// A contract × the stores: one in the process, and the current ioredis or the older one
+// (versions.ts).
 
-import { memoryStore, type StampedeStore } from '@stampede/core'
-import { ManualClock } from '@stampede/core/testing'
+import type { StampedeStore } from '@stampede/core'
+import { ManualClock, RecordStore } from '@stampede/core/testing'
 import { type RedisClient, redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { Redis as Redis5 } from 'ioredis5'
@@ -17,20 +18,21 @@ interface SetUp<Part> {
 }
 
 /**
- * Opens the part of a store that `partOf` gives. The clients never connect: a store has its own
- * connections.
+ * Opens the part of a store that `partOf` gives. `RecordStore` has the locks and idempotency keys
+ * of `memoryStore()`. The clients never connect: a store has its own connections.
  */
 export function onEveryStore<Part>(
   contract: (name: string, setUp: SetUp<Part>) => void,
   partOf: (store: StampedeStore) => Part,
+  inProcess: readonly string[] = ['RecordStore'],
 ): void {
-  for (const name of ofThisRun(['memoryStore'], [])) {
+  for (const name of ofThisRun(inProcess, [])) {
     const clock = new ManualClock()
     contract(name, {
       clock,
       pass: (ms) => clock.advance(ms),
       async open() {
-        const part = partOf(memoryStore())
+        const part = partOf(new RecordStore())
         return { a: part, b: part }
       },
     })

@@ -4,11 +4,11 @@
 
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
-import { namedLife, withLife } from './record-life.ts'
+import { namedLease, namedLife, withLease, withLife } from './record-life.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
 
 export type Arguments = ReadonlyArray<string | number | Buffer>
-export type Fields = Record<string, string | number>
+export type Fields = Record<string, string | number | Buffer>
 
 /** Moments of the server in milliseconds: one in the past, and one far in the future. */
 export const PAST = 1
@@ -52,6 +52,21 @@ export async function record(fields: Fields): Promise<number> {
 
 export async function fieldsOf(): Promise<Record<string, string>> {
   return namedLife(await redis.hgetall(key))
+}
+
+/** Writes into the record of a cache key. */
+export async function cached(fields: Fields): Promise<number> {
+  return record(withLease(fields, await namedOf('lease', 'last')))
+}
+
+/** The fields of the record of a cache key, by name. */
+export async function cachedFields(): Promise<Record<string, string>> {
+  return namedLease(await fieldsOf())
+}
+
+async function namedOf(...packed: string[]): Promise<Record<string, string>> {
+  const found = Object.entries(await redis.hgetall(key)).filter(([name]) => packed.includes(name))
+  return namedLease(Object.fromEntries(found))
 }
 
 export const statusOf = async (reply: Promise<unknown>): Promise<unknown> =>

@@ -2,8 +2,8 @@
 // one app.
 
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
-import { type CacheOptions, createStampede, memoryStore, type StampedeEvent } from '@stampede/core'
-import { ManualClock } from '@stampede/core/testing'
+import { type CacheOptions, createStampede, type StampedeEvent } from '@stampede/core'
+import { ManualClock, RecordStore } from '@stampede/core/testing'
 import { stampedeCache as expressCache, idempotency } from '@stampede/express'
 import { stampedeCache as koaCache } from '@stampede/koa'
 import { stampedeFront } from '@stampede/node-http'
@@ -95,7 +95,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
     headers: Record<string, string> = {},
   ) {
     const clock = new ManualClock()
-    const store = memoryStore()
+    const store = new RecordStore()
     const stampede = createStampede({ clock, store, random: () => 0 })
     const lookups = vi.spyOn(store, 'lookup')
     const events: StampedeEvent['type'][] = []

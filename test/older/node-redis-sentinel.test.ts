@@ -74,7 +74,7 @@ describe('a store on Sentinels with node-redis', () => {
     await becomes(locks, 'taken')
     await bench.master.resume()
     await becomes(locks, 'taken')
-    expect(await askRedis(bench.replica, `EXISTS stampede:3:{=l:${keys}}`)).toBe('1')
+    expect(await askRedis(bench.replica, `EXISTS stampede:4:{=l:${keys}}`)).toBe('1')
   })
 
   it('leaves a former master that still takes writes, and stays away from it', async () => {
@@ -95,7 +95,7 @@ describe('a store on Sentinels with node-redis', () => {
     const later = open(bench, { nodeClientOptions: user })
     for (const each of [locks, later]) {
       await becomes(each, 'taken')
-      const key = `stampede:3:{=l:${keys}}`
+      const key = `stampede:4:{=l:${keys}}`
       expect(await onServer(replica, user, 'EXISTS', key)).toBe(1)
       expect(await onServer(master, user, 'EXISTS', key)).toBe(0)
     }
@@ -103,7 +103,7 @@ describe('a store on Sentinels with node-redis', () => {
     for (const sentinel of bench.sentinels) await askRedis(sentinel, 'CLIENT KILL TYPE pubsub')
     await new Promise((resolve) => setTimeout(resolve, 1_500))
     await becomes(locks, 'taken')
-    expect(await onServer(master, user, 'EXISTS', `stampede:3:{=l:${keys}}`)).toBe(0)
+    expect(await onServer(master, user, 'EXISTS', `stampede:4:{=l:${keys}}`)).toBe(0)
     expect(await onServer(master, user, 'ROLE')).toContain('master')
   })
 

@@ -39,7 +39,7 @@ afterEach(async () => {
   closing = []
 })
 
-const nameOf = (part: 'meta' | 'log' | 'marks') => `${prefix}:3:{purges}:${part}`
+const nameOf = (part: 'meta' | 'log' | 'marks') => `${prefix}:4:{purges}:${part}`
 
 interface Process {
   readonly store: StampedeStore
@@ -451,7 +451,7 @@ describe('planted data in Redis', () => {
   ])('changes nothing as a message on the purge channel: %s', async (_, message) => {
     const a = await start()
     const b = await start()
-    await admin.publish(`${prefix}:3:log`, message as string)
+    await admin.publish(`${prefix}:4:log`, message as string)
     await b.store.mark('t=1', hard)
     await soon(() => a.heard).toEqual(['t=1 hard'])
     expect(a.store.position).toBe(b.store.position)

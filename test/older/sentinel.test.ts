@@ -194,7 +194,7 @@ for (const { name, source, current } of COMBINATIONS) {
         const isThere = async () => {
           n += 1
           await each.lock(`${n}`)
-          return askRedis(bench.replica, `EXISTS shop:3:{=l:${n}}`)
+          return askRedis(bench.replica, `EXISTS shop:4:{=l:${n}}`)
         }
         await becomes(isThere, '1', BACK_WITHIN_MS)
       }

@@ -62,14 +62,14 @@ async function stored(): Promise<{ key: string; fields: Record<string, Buffer> }
   await admin.flushall()
   await rawRequest(app.port, '/page')
   await quiet()
-  const [key = ''] = (await admin.keys('t:3:{=http:*')).filter((each) => each.includes('/page'))
+  const [key = ''] = (await admin.keys('t:4:{=http:*')).filter((each) => each.includes('/page'))
   const fields = (await admin.hgetallBuffer(key)) as Record<string, Buffer>
   expect(String(fields.frame)).toContain(PAGE)
   return { key, fields }
 }
 
 /** A short key stands in the name of its record. */
-const coreKey = (record: string) => record.slice('t:3:{='.length, -1)
+const coreKey = (record: string) => record.slice('t:4:{='.length, -1)
 
 /**
  * Requests the page: it is a miss, or exactly what the planted frame says. `key` is the key that
@@ -146,7 +146,7 @@ describe('a stored page', () => {
 
   it('leads to a correct response when any two fields of its record are exchanged', async () => {
     const { key, fields } = await stored()
-    const names = [...Object.keys(fields), 'token', 'until', 'pass', 'retry', 'failure']
+    const names = [...Object.keys(fields), 'last', 'waiting', 'group', 'variants']
     for (const [i, one] of names.entries()) {
       for (const other of names.slice(i + 1)) {
         await quiet()
@@ -166,7 +166,7 @@ describe('hostile messages on our channels', () => {
     const locks = createLocks({ store: redisStore(client, { prefix: 't' }) })
     const first = await locks.acquire('lock', { leaseMs: 60_000 })
     const waiting = locks.acquire('lock', { waitMs: 20_000 })
-    const channels = (await admin.call('PUBSUB', 'CHANNELS', 't:3:*')) as string[]
+    const channels = (await admin.call('PUBSUB', 'CHANNELS', 't:4:*')) as string[]
     expect(channels.filter((each) => /wake|grant|log|settled/.test(each)).length).toBeGreaterThan(4)
     let state = runs(1).seed
     const next = (below: number) => {

@@ -8,6 +8,8 @@ import * as generated from '../../packages/redis/src/protocol/scripts.generated.
 import {
   type Arguments,
   allHeard,
+  cached,
+  cachedFields,
   FUTURE,
   fieldsOf,
   group,
@@ -24,8 +26,8 @@ import {
   without,
 } from '../harness/lua-scripts.ts'
 
-const { acquireLock, commit, endLease, leaveQueue, lookupOrLease, purge, releaseLock, renew } =
-  generated
+const { acquireLock, commit, endLease, leaveQueue, lookupOrLease } = generated
+const { purge, releaseLock, renew, renewEntry } = generated
 
 const KEEP_MS = 60_000
 const CLAIM_MS = 2_000
@@ -53,7 +55,7 @@ describe('the scripts', () => {
     for (const { name, keys, source } of Object.values(generated)) {
       expect(readFileSync(new URL(`${name}-${keys}.lua`, folder), 'utf8')).toBe(source)
     }
-    expect(scripts).toHaveLength(19)
+    expect(scripts).toHaveLength(20)
   })
 })
 
@@ -373,11 +375,43 @@ describe('renew', () => {
     await record({ token: 't', fence: '7', until: PAST })
     expect(await whenFull(() => extend('t', '7'))).toBe('RENEWED')
   })
+})
+
+describe('renew-entry', () => {
+  const extend = (token: string, fence: string) => run(renewEntry, [token, fence, 5_000, KEEP_MS])
+
+  it('replies LOST when another token holds the lease, or no token', async () => {
+    expect(await extend('t', '7')).toBe('LOST')
+    await cached({ token: 't', fence: '7', until: PAST })
+    expect(await extend('other', '7')).toBe('LOST')
+    expect(await extend('t', '6')).toBe('LOST')
+    expect(await cachedFields()).toEqual({ token: 't', fence: '7', until: String(PAST) })
+  })
+
+  it('replies RENEWED from now on, also after the lease had run out', async () => {
+    await cached({ token: 't', fence: '7', until: PAST })
+    const before = await serverMs()
+    expect(await extend('t', '7')).toBe('RENEWED')
+    expect(parseInt((await cachedFields()).until ?? '', 10)).toBeGreaterThanOrEqual(before + 5_000)
+    expect(await redis.pttl(key)).toBeGreaterThan(KEEP_MS)
+  })
+
+  it('replies RENEWED without a shorter TTL of the record', async () => {
+    await cached({ token: 't', fence: '7', until: FUTURE })
+    await redis.pexpire(key, 10 * KEEP_MS)
+    await extend('t', '7')
+    expect(await redis.pttl(key)).toBeGreaterThan(9 * KEEP_MS)
+  })
+
+  it('replies RENEWED on a server without free memory', async () => {
+    await cached({ token: 't', fence: '7', until: PAST })
+    expect(await whenFull(() => extend('t', '7'))).toBe('RENEWED')
+  })
 
   it('replies RENEWED, extends the record of the group, and creates none', async () => {
     isVariant = true
     try {
-      await record({ token: 't', fence: '7', until: PAST })
+      await cached({ token: 't', fence: '7', until: PAST })
       expect(await extend('t', '7')).toBe('RENEWED')
       expect(await redis.exists(group)).toBe(0)
       await redis.hset(group, 'variants', LIFE)
@@ -390,58 +424,56 @@ describe('renew', () => {
   })
 })
 
+/** The parts of a reply to a lookup: five values, those of the entry, its frame and the failure. */
+function partsOf(raw: unknown): unknown[] {
+  const [text, frame, failure] = Array.isArray(raw) ? raw : [raw]
+  const [status, now, grant, forMs, fence, ...times] = String(text).split(' ')
+  const entry = times.length > 0 ? [...times.map(Number), frame ?? null] : []
+  const found = fence === '0' ? '' : fence
+  return [status, Number(now), grant === '0' ? '' : grant, Number(forMs), found, failure, ...entry]
+}
+
 describe('lookup-or-lease', () => {
   interface Given {
     leaseMs?: number
     known?: string
     outdated?: string
     soft?: 0 | 1
-    notAfter?: number
     told?: 0 | 1
     like?: string
   }
-  const look = (token: string, given: Given = {}) => {
-    const { leaseMs = 5_000, known = '', outdated = '', soft = 0, notAfter = 0 } = given
+  const look = async (token: string, given: Given = {}) => {
+    const { leaseMs = 5_000, known = '', outdated = '', soft = 0 } = given
     const { told = 1, like = '' } = given
-    const plain = [token, leaseMs, 'me', notAfter, KEEP_MS, told]
+    const plain = [token, leaseMs, KEEP_MS, 'me', told]
     const rest = [known, outdated, soft, like]
     const lookup = rest.some((each) => each !== '' && each !== 0) ? [...plain, ...rest] : plain
-    return run(lookupOrLease, lookup)
+    return partsOf(await run(lookupOrLease, lookup))
   }
   const entry = async (freshInMs: number, rest: Record<string, string | number> = {}) => {
     const now = await serverMs()
     const times = { made: now - 1_000, fresh: now + freshInMs, swr: 3_000, sie: 9_000, keep: 0 }
-    await record({ frame: 'bytes', stored: '5', fence: '5', ...times, ...rest })
+    await cached({ frame: 'bytes', stored: '5', fence: '5', ...times, ...rest })
   }
-
-  it("replies LATE after the caller's deadline, and does nothing", async () => {
-    const reply = await look('t', { notAfter: (await serverMs()) - 1 })
-    expect(reply).toEqual(['LATE', expect.any(Number)])
-    expect(await fieldsOf()).toEqual({})
-  })
-
-  it('replies LEASED before the deadline', async () => {
-    expect(await statusOf(look('t', { notAfter: (await serverMs()) + 10_000 }))).toBe('LEASED')
-  })
 
   it('replies LEASED without a record', async () => {
     const [status, now, fence, ...rest] = (await look('t')) as unknown[]
     expect(status).toBe('LEASED')
-    expect(rest).toEqual([0, '', ''])
-    expect(await fieldsOf()).toEqual({ token: 't', fence, until: span(Number(now), 5_000) })
+    expect(rest).toEqual([0, '', undefined])
+    expect(await cachedFields()).toEqual({ token: 't', fence, until: span(Number(now), 5_000) })
     expect(await redis.pttl(key)).toBeGreaterThan(KEEP_MS)
   })
 
   it('replies LEASED although another token has the lease, if the clock was set back meanwhile', async () => {
     const later = (await serverMs()) + 60_000
-    await record({ token: 'other', until: span(later, 5_000), fence: '7' })
+    await cached({ token: 'other', until: span(later, 5_000), fence: '7' })
     expect(await statusOf(look('t'))).toBe('LEASED')
-    expect(await fieldsOf()).toMatchObject({ token: 't' })
+    expect(await cachedFields()).toMatchObject({ token: 't' })
   })
 
   it('replies LEASED despite a PASS mark or a failure, if the clock was set back meanwhile', async () => {
     const later = (await serverMs()) + 60_000
-    await record({ pass: span(later, 5_000), retry: span(later, 1_000), failure: 'why' })
+    await cached({ pass: span(later, 5_000), retry: span(later, 1_000), failure: 'why' })
     expect(await statusOf(look('t'))).toBe('LEASED')
   })
 
@@ -450,17 +482,17 @@ describe('lookup-or-lease', () => {
     await entry(5_000, { made: later, fresh: later + 2_000 })
     const reply = (await look('t')) as unknown[]
     expect([reply[0], reply[4]]).toEqual(['LEASED', ''])
-    expect((await fieldsOf()).frame).toBeUndefined()
+    expect((await cachedFields()).frame).toBeUndefined()
   })
 
   it('replies LEASED again to the token that has the lease', async () => {
-    await record({ token: 't', until: FUTURE, fence: '7' })
+    await cached({ token: 't', until: FUTURE, fence: '7' })
     const [status, , fence] = (await look('t')) as unknown[]
     expect([status, fence]).toEqual(['LEASED', '7'])
   })
 
   it('replies LEASED with a fence above every earlier one, also after the clock was set back', async () => {
-    await record({ fence: '8999999999999999' })
+    await cached({ fence: '8999999999999999' })
     expect(((await look('t')) as unknown[])[2]).toBe('9000000000000000')
   })
 
@@ -476,7 +508,7 @@ describe('lookup-or-lease', () => {
     await entry(-10_000)
     const reply = (await look('t')) as unknown[]
     expect(reply[0]).toBe('LEASED')
-    expect(reply.slice(4)).toEqual(['', ''])
+    expect(reply.slice(4)).toEqual(['', undefined])
   })
 
   it('replies LEASED and replaces a key of another type', async () => {
@@ -496,21 +528,21 @@ describe('lookup-or-lease', () => {
     expect(await statusOf(look('t', { outdated: '4' }))).toBe('FRESH')
     const reply = (await look('t', { outdated: '5' })) as unknown[]
     expect([reply[0], reply[4]]).toEqual(['LEASED', ''])
-    const left = Object.keys(await fieldsOf())
+    const left = Object.keys(await cachedFields())
     for (const field of ['frame', 'stored']) expect(left).not.toContain(field)
   })
 
   it('replies BUSY while another token fills an entry that the caller calls outdated', async () => {
     await entry(5_000, { token: 'other', until: FUTURE, fence: '7' })
     expect(await statusOf(look('t', { outdated: '5' }))).toBe('BUSY')
-    expect(await fieldsOf()).toMatchObject({ token: 'other', fence: '7' })
+    expect(await cachedFields()).toMatchObject({ token: 'other', fence: '7' })
   })
 
   it('replies STALE to every caller once a caller calls the entry softly purged', async () => {
     await entry(5_000)
     const before = await serverMs()
     expect(await statusOf(look('t', { outdated: '5', soft: 1 }))).toBe('STALE')
-    const fresh = Number((await fieldsOf()).fresh)
+    const fresh = Number((await cachedFields()).fresh)
     expect(fresh).toBeGreaterThanOrEqual(before)
     expect(fresh).toBeLessThanOrEqual(await serverMs())
     expect(await statusOf(look('', { leaseMs: 0 }))).toBe('STALE')
@@ -518,9 +550,9 @@ describe('lookup-or-lease', () => {
 
   it('replies STALE without a new moment for an entry that was stale before the soft purge', async () => {
     await entry(-1_000)
-    const { fresh } = await fieldsOf()
+    const { fresh } = await cachedFields()
     expect(await statusOf(look('t', { outdated: '5', soft: 1 }))).toBe('STALE')
-    expect((await fieldsOf()).fresh).toBe(fresh)
+    expect((await cachedFields()).fresh).toBe(fresh)
   })
 
   it('replies FRESH with the frame and its times', async () => {
@@ -549,10 +581,10 @@ describe('lookup-or-lease', () => {
 
   it('replies FRESH while another token has the lease, and registers no waiter', async () => {
     await entry(5_000, { token: 'other', until: FUTURE })
-    const before = await fieldsOf()
+    const before = await cachedFields()
     const reply = (await look('t')) as unknown[]
     expect([reply[0], reply[2]]).toEqual(['FRESH', ''])
-    expect(await fieldsOf()).toEqual(before)
+    expect(await cachedFields()).toEqual(before)
   })
 
   it('fails if there is no memory for a lease', async () => {
@@ -561,29 +593,29 @@ describe('lookup-or-lease', () => {
 
   it('replies PASS with the grant to one request, whose response may be stored', async () => {
     const until = (await serverMs()) + 4_000
-    await record({ pass: until })
+    await cached({ pass: until })
     const [status, now, grant, forMs] = (await look('t')) as unknown[]
-    const { pass, token, fence } = await fieldsOf()
+    const { pass, token, fence } = await cachedFields()
     expect([status, grant, forMs]).toEqual(['PASS', fence, until - Number(now)])
     expect([pass, token]).toEqual([String(until), 't'])
   })
 
   it('replies PASS without a grant while another token has the lease, and registers no waiter', async () => {
-    await record({ pass: (await serverMs()) + 4_000, token: 't', until: FUTURE, fence: '7' })
+    await cached({ pass: (await serverMs()) + 4_000, token: 't', until: FUTURE, fence: '7' })
     const [status, , grant] = (await look('other')) as unknown[]
     expect([status, grant]).toEqual(['PASS', ''])
-    expect(Object.keys(await fieldsOf()).sort()).toEqual(['fence', 'pass', 'token', 'until'])
+    expect(Object.keys(await cachedFields()).sort()).toEqual(['fence', 'pass', 'token', 'until'])
   })
 
   it('replies LEASED when a PASS mark has expired, and deletes the mark', async () => {
-    await record({ pass: (await serverMs()) - 1 })
+    await cached({ pass: (await serverMs()) - 1 })
     expect(((await look('t')) as unknown[])[0]).toBe('LEASED')
-    expect(await fieldsOf()).not.toHaveProperty('pass')
+    expect(await cachedFields()).not.toHaveProperty('pass')
   })
 
   it('replies FAILED for the back-off, with the failure', async () => {
     const until = (await serverMs()) + 4_000
-    await record({ retry: until, failure: 'why' })
+    await cached({ retry: until, failure: 'why' })
     const reply = (await look('t')) as unknown[]
     expect([reply[0], reply[3]]).toEqual(['FAILED', until - Number(reply[1])])
     expect(reply[5]).toBe('why')
@@ -591,17 +623,17 @@ describe('lookup-or-lease', () => {
 
   it('replies FAILED only for like requests while the failure names a request', async () => {
     const failure = '{"status":500,"message":"x \\"like\\":\\"b\\"","like":"a"}'
-    await record({ retry: (await serverMs()) + 4_000, failure })
+    await cached({ retry: (await serverMs()) + 4_000, failure })
     for (const like of ['', 'a']) {
       expect(((await look('t', { like })) as unknown[])[0]).toBe('FAILED')
     }
     expect(((await look('t', { like: 'b' })) as unknown[])[0]).toBe('LEASED')
-    expect(await fieldsOf()).not.toHaveProperty('failure')
+    expect(await cachedFields()).not.toHaveProperty('failure')
   })
 
   it('replies FAILED for every request once the failure names no request', async () => {
     const failure = '{"status":500,"message":"x \\"like\\":\\"b\\""}'
-    await record({ retry: (await serverMs()) + 4_000, failure })
+    await cached({ retry: (await serverMs()) + 4_000, failure })
     expect(((await look('t', { like: 'a' })) as unknown[])[0]).toBe('FAILED')
   })
 
@@ -609,8 +641,8 @@ describe('lookup-or-lease', () => {
     await entry(-1_000)
     const reply = (await look('t')) as unknown[]
     expect([reply[0], reply[3], reply[4]]).toEqual(['STALE', 0, '5'])
-    expect(reply[2]).toBe((await fieldsOf()).fence)
-    expect((await fieldsOf()).token).toBe('t')
+    expect(reply[2]).toBe((await cachedFields()).fence)
+    expect((await cachedFields()).token).toBe('t')
   })
 
   it('replies STALE without a grant while another token refreshes the entry', async () => {
@@ -618,39 +650,46 @@ describe('lookup-or-lease', () => {
     await entry(-1_000, { token: 'other', until, fence: '6' })
     const reply = (await look('t')) as unknown[]
     expect([reply[0], reply[2], reply[3]]).toEqual(['STALE', '', until - Number(reply[1])])
-    expect(await fieldsOf()).toMatchObject({ 'w:me': '', token: 'other' })
+    expect(await cachedFields()).toMatchObject({ 'w:me': '', token: 'other' })
   })
 
   it('replies STALE to a caller that only reads', async () => {
     await entry(-1_000)
     const reply = (await look('', { leaseMs: 0 })) as unknown[]
     expect([reply[0], reply[2], reply[3], reply[11]]).toEqual(['STALE', '', 0, 'bytes'])
-    expect((await fieldsOf()).token).toBeUndefined()
+    expect((await cachedFields()).token).toBeUndefined()
   })
 
   it('replies BUSY while another token fills, and registers the waiter', async () => {
     const until = (await serverMs()) + 4_000
-    await record({ token: 'other', until, fence: '6' })
+    await cached({ token: 'other', until, fence: '6' })
     const [status, now, grant, forMs, fence] = (await look('t')) as unknown[]
     expect([status, grant, forMs, fence]).toEqual(['BUSY', '', until - Number(now), '6'])
-    expect((await fieldsOf())['w:me']).toBe('t')
+    expect((await cachedFields())['w:me']).toBe('t')
     await look('t', { told: 0 })
-    expect((await fieldsOf())['w:me']).toBe('')
+    expect((await cachedFields())['w:me']).toBe('')
   })
 
   it('replies PASS, FAILED and BUSY for at most a day, whatever value was planted', async () => {
     const day = 86_400_000
-    await record({ pass: FUTURE })
+    await cached({ pass: FUTURE })
     expect((await look('t')) as unknown[]).toMatchObject({ 0: 'PASS', 3: day })
-    await record({ pass: 0, retry: FUTURE, failure: 'why' })
+    await cached({ pass: 0, retry: FUTURE, failure: 'why' })
     expect((await look('t')) as unknown[]).toMatchObject({ 0: 'FAILED', 3: day })
-    await record({ retry: 0, token: 'other', until: FUTURE, fence: '6' })
+    await cached({ retry: 0, token: 'other', until: FUTURE, fence: '6' })
     expect((await look('t')) as unknown[]).toMatchObject({ 0: 'BUSY', 3: day })
   })
 
   it('replies BUSY without a record to a caller that only reads', async () => {
-    expect(await look('', { leaseMs: 0 })).toEqual(['BUSY', expect.any(Number), '', 0])
-    expect(await fieldsOf()).toEqual({})
+    expect(await look('', { leaseMs: 0 })).toMatchObject([
+      'BUSY',
+      expect.any(Number),
+      '',
+      0,
+      '',
+      undefined,
+    ])
+    expect(await cachedFields()).toEqual({})
   })
 
   describe('on a variant', () => {
@@ -669,7 +708,7 @@ describe('lookup-or-lease', () => {
       const [status, , fence] = (await look('t')) as unknown[]
       expect(status).toBe('LEASED')
       expect(await redis.hgetall(group)).toEqual({ variants: `t ${fence} 0` })
-      expect(await fieldsOf()).toMatchObject({ group: `t ${fence} 0` })
+      expect(await cachedFields()).toMatchObject({ group: `t ${fence} 0` })
       expect(await redis.pttl(group)).toBeGreaterThan(KEEP_MS)
     })
 
@@ -692,7 +731,7 @@ describe('lookup-or-lease', () => {
       await begun()
       expect(await statusOf(look('t'))).toBe('LEASED')
       expect(await redis.hgetall(group)).toEqual({ variants: LIFE })
-      expect(await fieldsOf()).toMatchObject({ group: LIFE })
+      expect(await cachedFields()).toMatchObject({ group: LIFE })
     })
 
     it('replies LEASED in another life each time, also to the same token after a purge', async () => {
@@ -713,7 +752,7 @@ describe('lookup-or-lease', () => {
         const [status, , fence, , entryFence] = (await look('t')) as unknown[]
         expect([status, entryFence]).toEqual(['LEASED', ''])
         expect(Number(fence)).toBeGreaterThan(7)
-        const { token, until, ...left } = await fieldsOf()
+        const { token, until, ...left } = await cachedFields()
         expect(left).toEqual({ group: life, fence })
       }
     })
@@ -749,7 +788,7 @@ describe('lookup-or-lease', () => {
       await begun('other 9 0')
       for (const before of [{ token: 'other', until: FUTURE }, { pass: FUTURE }]) {
         await redis.del(key)
-        await record({ fence: '5', group: LIFE, ...before })
+        await cached({ fence: '5', group: LIFE, ...before })
         expect(await statusOf(look('t'))).toBe('LEASED')
       }
     })
@@ -758,28 +797,35 @@ describe('lookup-or-lease', () => {
       const ahead = '8999999999999998'
       for (const variants of [LIFE, 'other 9 0']) {
         await redis.del(key)
-        await record({ fence: ahead, group: LIFE })
+        await cached({ fence: ahead, group: LIFE })
         await begun(variants)
         expect(((await look('t')) as unknown[])[2]).toBe('8999999999999999')
       }
     })
 
     it('replies LEASED after a soft purge during a fill, whose commit will be refused', async () => {
-      await record({ token: 'other', until: FUTURE, fence: '7', group: LIFE })
+      await cached({ token: 'other', until: FUTURE, fence: '7', group: LIFE })
       await begun(SOFTENED)
       expect(await statusOf(look('t'))).toBe('LEASED')
-      expect(await fieldsOf()).toMatchObject({ group: SOFTENED })
+      expect(await cachedFields()).toMatchObject({ group: SOFTENED })
     })
 
     it('replies BUSY while another token fills in the life of its group', async () => {
-      await record({ token: 'other', until: FUTURE, fence: '7', group: LIFE })
+      await cached({ token: 'other', until: FUTURE, fence: '7', group: LIFE })
       await begun()
       expect(await statusOf(look('t'))).toBe('BUSY')
     })
 
     it('replies BUSY to a caller that only reads when the record of its group is missing', async () => {
       await variant(5_000)
-      expect(await look('', { leaseMs: 0 })).toEqual(['BUSY', expect.any(Number), '', 0])
+      expect(await look('', { leaseMs: 0 })).toMatchObject([
+        'BUSY',
+        expect.any(Number),
+        '',
+        0,
+        '',
+        undefined,
+      ])
       expect(await redis.exists(group)).toBe(0)
     })
 
@@ -819,20 +865,19 @@ describe('lookup-or-lease', () => {
 
 describe('commit', () => {
   const send = (token: string, fence: string, frame = 'bytes', notAfter = 0, waitedMs = 0) => {
-    const times = [1_000, '2000 3000 4000', 7_000]
-    const args = [token, fence, frame, ...times, 'k', `wake ${tests} `, notAfter, waitedMs]
-    return run(commit, args) as Promise<[string, number]>
+    const terms = `${fence} ${notAfter} ${waitedMs} 7000 1000 2000 3000 4000 ${token}`
+    return run(commit, [terms, frame, 'k', `wake ${tests} `]) as Promise<[string, number]>
   }
   const write = async (...args: Parameters<typeof send>) => (await send(...args))[0]
 
-  const variant = (fields: Record<string, string | number>) => record({ group: LIFE, ...fields })
+  const variant = (fields: Record<string, string | number>) => cached({ group: LIFE, ...fields })
   beforeEach(() => void redis.hset(group, 'variants', LIFE))
 
   it('replies FENCED when a later grant or a purge has raised the fence', async () => {
     expect(await write('t', '7')).toBe('FENCED')
     await variant({ token: 't', fence: '8' })
     expect(await write('t', '7')).toBe('FENCED')
-    expect(await fieldsOf()).toEqual({ group: LIFE, token: 't', fence: '8' })
+    expect(await cachedFields()).toEqual({ group: LIFE, token: 't', fence: '8' })
   })
 
   it.each<[string, Record<string, string>]>([
@@ -849,7 +894,7 @@ describe('commit', () => {
     await redis.del(group)
     if (Object.keys(fields).length > 0) await redis.hset(group, fields)
     expect(await write('t', '7')).toBe('FENCED')
-    expect((await fieldsOf()).frame).toBeUndefined()
+    expect((await cachedFields()).frame).toBeUndefined()
     expect(await redis.hgetall(group)).toEqual(fields)
   })
 
@@ -886,7 +931,7 @@ describe('commit', () => {
       [{ group: LIFE }, {}],
     ]) {
       await redis.del(key, group)
-      await record({ token: 't', fence: '7', ...of })
+      await cached({ token: 't', fence: '7', ...of })
       await redis.hset(group, { other: '', ...ofGroup })
       expect(await write('t', '7')).toBe('FENCED')
     }
@@ -895,16 +940,16 @@ describe('commit', () => {
   it('replies FENCED when its lease was ended without an entry', async () => {
     await variant({ fence: '7' })
     expect(await write('t', '7')).toBe('FENCED')
-    expect(await fieldsOf()).toEqual({ group: LIFE, fence: '7' })
+    expect(await cachedFields()).toEqual({ group: LIFE, fence: '7' })
   })
 
   it('replies LATE after the deadline, writes nothing, and keeps the lease and the waiters', async () => {
     await variant({ token: 't', fence: '7', until: span(FUTURE, 1), 'w:p': '' })
-    const before = await fieldsOf()
+    const before = await cachedFields()
     const [status, now] = await send('t', '7', 'bytes', PAST)
     expect(status).toBe('LATE')
     expect(now).toBeGreaterThan(PAST)
-    expect(await fieldsOf()).toEqual(before)
+    expect(await cachedFields()).toEqual(before)
     expect(await allHeard()).toEqual([])
     expect(await write('t', '7', 'bytes', FUTURE)).toBe('COMMITTED')
     // The first commit was made, so the repeated one is not late.
@@ -923,14 +968,14 @@ describe('commit', () => {
   it('replies COMMITTED again after a lost reply, and writes nothing twice', async () => {
     await variant({ fence: '7', stored: '7', frame: 'as it was' })
     expect(await write('t', '7')).toBe('COMMITTED')
-    expect((await fieldsOf()).frame).toBe('as it was')
+    expect((await cachedFields()).frame).toBe('as it was')
   })
 
   it('replies COMMITTED, writes the entry, ends the lease, and wakes all waiters', async () => {
     await listener.subscribe(`wake ${tests} me`)
     await variant({ token: 't', until: FUTURE, fence: '7', retry: 1, failure: 'x', 'w:me': '' })
     expect(await write('t', '7')).toBe('COMMITTED')
-    const { made, fresh, ...fields } = await fieldsOf()
+    const { made, fresh, ...fields } = await cachedFields()
     const times = { swr: '2000', sie: '3000', keep: '4000' }
     expect(fields).toEqual({ group: LIFE, frame: 'bytes', stored: '7', fence: '7', ...times })
     expect(Number(fresh) - Number(made)).toBe(1_000)
@@ -942,7 +987,7 @@ describe('commit', () => {
     await listener.subscribe(`wake ${tests} me`, `wake ${tests} you`)
     await variant({ token: 't', until: FUTURE, fence: '7', 'w:me': 'mine', 'w:you': 'yours' })
     expect(await write('t', '7')).toBe('COMMITTED')
-    const { made } = await fieldsOf()
+    const { made } = await cachedFields()
     const told = (name: string) => `\0${name} 7 ${made} 1000 2000 3000 4000 1\nkbytes`
     const heard = [`wake ${tests} me ${told('mine')}`, `wake ${tests} you ${told('yours')}`]
     expect((await allHeard()).sort()).toEqual(heard)
@@ -975,54 +1020,54 @@ describe('end-lease', () => {
     run(endLease, [token, fence, passMs, backoffMs, 'why', 'k', `wake ${tests} `, awaited])
 
   it('replies FENCED to a token that is not the holder', async () => {
-    await record({ token: 't', fence: '7', until: FUTURE })
+    await cached({ token: 't', fence: '7', until: FUTURE })
     expect(await end('other', '7')).toBe('FENCED')
     expect(await end('t', '6')).toBe('FENCED')
-    expect((await fieldsOf()).token).toBe('t')
+    expect((await cachedFields()).token).toBe('t')
   })
 
   it('replies ENDED without a trace of the fill, and wakes all waiters', async () => {
     await listener.subscribe(`wake ${tests} me`)
-    await record({ token: 't', fence: '7', until: FUTURE, 'w:me': 1 })
+    await cached({ token: 't', fence: '7', until: FUTURE, 'w:me': 1 })
     expect(await end('t', '7')).toBe('ENDED')
-    expect(await fieldsOf()).toEqual({ fence: '7' })
+    expect(await cachedFields()).toEqual({ fence: '7' })
     expect(await allHeard()).toEqual([`wake ${tests} me k`])
   })
 
   it('replies ENDED without a result, and keeps the PASS mark', async () => {
-    await record({ token: 't', fence: '7', until: FUTURE, pass: FUTURE })
+    await cached({ token: 't', fence: '7', until: FUTURE, pass: FUTURE })
     expect(await end('t', '7')).toBe('ENDED')
-    expect(await fieldsOf()).toEqual({ fence: '7', pass: String(FUTURE) })
+    expect(await cachedFields()).toEqual({ fence: '7', pass: String(FUTURE) })
   })
 
   it('replies ENDED as not shareable, and drops the entry', async () => {
-    await record({ token: 't', fence: '7', until: FUTURE, frame: 'bytes', stored: '5' })
+    await cached({ token: 't', fence: '7', until: FUTURE, frame: 'bytes', stored: '5' })
     expect(await end('t', '7', 4_000)).toBe('ENDED')
-    expect(Object.keys(await fieldsOf()).sort()).toEqual(['fence', 'pass'])
+    expect(Object.keys(await cachedFields()).sort()).toEqual(['fence', 'pass'])
     expect(await redis.pttl(key)).toBeGreaterThan(4_000)
   })
 
   it('replies ENDED as failed, keeps the entry, and shares the failure', async () => {
-    await record({ token: 't', fence: '7', until: FUTURE, frame: 'bytes', stored: '5' })
+    await cached({ token: 't', fence: '7', until: FUTURE, frame: 'bytes', stored: '5' })
     expect(await end('t', '7', 0, 4_000, 1)).toBe('ENDED')
-    expect(await fieldsOf()).toMatchObject({ frame: 'bytes', failure: 'why' })
+    expect(await cachedFields()).toMatchObject({ frame: 'bytes', failure: 'why' })
   })
 
   it('replies ENDED as failed, and shares the failure because a process waits, without the shared flag', async () => {
     await listener.subscribe(`wake ${tests} me`)
-    await record({ token: 't', fence: '7', until: FUTURE, 'w:me': 1 })
+    await cached({ token: 't', fence: '7', until: FUTURE, 'w:me': 1 })
     const before = await serverMs()
     expect(await end('t', '7', 0, 4_000)).toBe('ENDED')
-    const { retry, ...fields } = await fieldsOf()
+    const { retry, ...fields } = await cachedFields()
     expect(fields).toEqual({ fence: '7', failure: 'why' })
     expect(parseInt(retry ?? '', 10)).toBeGreaterThanOrEqual(before + 4_000)
     expect(await allHeard()).toEqual([`wake ${tests} me k`])
   })
 
   it('replies ENDED as failed, and shares nothing if no process waits', async () => {
-    await record({ token: 't', fence: '7', until: FUTURE, frame: 'bytes', stored: '5' })
+    await cached({ token: 't', fence: '7', until: FUTURE, frame: 'bytes', stored: '5' })
     expect(await end('t', '7', 0, 4_000)).toBe('ENDED')
-    const left = await fieldsOf()
+    const left = await cachedFields()
     expect(left).toMatchObject({ fence: '7', frame: 'bytes', stored: '5' })
     for (const field of ['token', 'until', 'retry', 'failure'])
       expect(left).not.toHaveProperty(field)
@@ -1035,7 +1080,7 @@ describe('purge', () => {
 
   it('replies PURGED, deletes the record, and wakes waiters', async () => {
     await listenToAll()
-    await record({ frame: 'bytes', stored: '5', fence: '7', token: 't', 'w:me': 1 })
+    await cached({ frame: 'bytes', stored: '5', fence: '7', token: 't', 'w:me': 1 })
     expect(await drop(0)).toBe('PURGED')
     expect(await redis.exists(key)).toBe(0)
     expect(await allHeard()).toEqual([`wake ${tests} me k`])
@@ -1043,10 +1088,10 @@ describe('purge', () => {
 
   it('replies PURGED for a soft purge: the entry is stale, and the fill in flight is refused', async () => {
     await listenToAll()
-    await record({ frame: 'bytes', stored: '5', fence: '7', token: 't', until: FUTURE })
-    await record({ fresh: FUTURE, 'w:me': 1 })
+    await cached({ frame: 'bytes', stored: '5', fence: '7', token: 't', until: FUTURE })
+    await cached({ fresh: FUTURE, 'w:me': 1 })
     expect(await drop(1)).toBe('PURGED')
-    const { fence, fresh, token, frame } = await fieldsOf()
+    const { fence, fresh, token, frame } = await cachedFields()
     expect([frame, token]).toEqual(['bytes', undefined])
     expect(Number(fence)).toBeGreaterThan(7)
     expect(Number(fresh)).toBeLessThanOrEqual(await serverMs())
@@ -1054,58 +1099,59 @@ describe('purge', () => {
   })
 
   it('replies PURGED for a key with variants, and deletes the record with the life of the group', async () => {
-    await record({ variants: LIFE, fence: '7', life: 'x' })
+    await cached({ variants: LIFE, fence: '7', life: 'x' })
     expect(await drop(0)).toBe('PURGED')
     expect(await redis.exists(key)).toBe(0)
   })
 
   it('replies PURGED for a key with variants on a server without free memory', async () => {
-    await record({ variants: LIFE, fence: '7' })
+    await cached({ variants: LIFE, fence: '7' })
     expect(await whenFull(() => drop(0))).toBe('PURGED')
     expect(await redis.exists(key)).toBe(0)
   })
 
   it('replies PURGED for each soft purge of variants, with a later moment each time', async () => {
-    await record({ variants: LIFE })
+    await cached({ variants: LIFE })
     const before = await serverMs()
     expect(await drop(1)).toBe('PURGED')
-    const first = (await fieldsOf()).variants ?? ''
+    const first = (await cachedFields()).variants ?? ''
     expect(first).toMatch(/^begun 5 \d{13}$/)
     expect(Number(first.split(' ')[2])).toBeGreaterThanOrEqual(before)
     for (const at of ['8999999999999', '9'.repeat(15), '9'.repeat(17), '9'.repeat(400)]) {
       // The clock was set back, or a number was planted.
       const variants = `begun 5 ${at}`
-      await record({ variants })
+      await cached({ variants })
       expect(await drop(1)).toBe('PURGED')
-      expect((await fieldsOf()).variants, at).not.toBe(variants)
+      expect((await cachedFields()).variants, at).not.toBe(variants)
     }
-    await record({ variants: 'begun 5 8999999999999' })
+    await cached({ variants: 'begun 5 8999999999999' })
     expect(await drop(1)).toBe('PURGED')
-    expect((await fieldsOf()).variants).toBe('begun 5 9000000000000')
+    expect((await cachedFields()).variants).toBe('begun 5 9000000000000')
   })
 
   it.each(['x', '', '5'])(
     'replies PURGED for a soft purge of a group with nonsense as its life: %s',
     async (variants) => {
-      await record({ variants })
+      await cached({ variants })
       expect(await drop(1)).toBe('PURGED')
-      expect((await fieldsOf()).variants).not.toBe(variants)
+      expect((await cachedFields()).variants).not.toBe(variants)
     },
   )
 
   it('replies PURGED for a soft purge with a greater fence, also after the clock was set back', async () => {
-    await record({ fence: '8999999999999998' })
+    await cached({ fence: '8999999999999998' })
     expect(await drop(1)).toBe('PURGED')
-    expect((await fieldsOf()).fence).toBe('8999999999999999')
+    expect((await cachedFields()).fence).toBe('8999999999999999')
   })
 
-  it('replies UNSTAMPED if there is no memory for the moment of the purge', async () => {
+  it('replies PURGED for a soft purge on a server without free memory', async () => {
     await listenToAll()
-    await record({ frame: 'bytes', stored: '5', fence: '7', token: 'a', 'w:me': '' })
-    expect(await whenFull(() => drop(1))).toBe('UNSTAMPED')
-    const { fence, token, 'w:me': waiter } = await fieldsOf()
-    expect([fence, token, waiter]).toEqual(['7', undefined, undefined])
-    // The lease has ended, so the fill of its holder wakes nobody.
+    await cached({ frame: 'bytes', stored: '5', fence: '7', token: 'a', fresh: FUTURE, 'w:me': '' })
+    expect(await whenFull(() => drop(1))).toBe('PURGED')
+    const { fence, fresh, token, 'w:me': waiter } = await cachedFields()
+    expect([token, waiter]).toEqual([undefined, undefined])
+    expect(Number(fence)).toBeGreaterThan(7)
+    expect(Number(fresh)).toBeLessThanOrEqual(await serverMs())
     expect(await allHeard()).toEqual([`wake ${tests} me k`])
   })
 })

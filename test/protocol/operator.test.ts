@@ -7,7 +7,7 @@ import { openBareStore, write } from '../harness/bare-store.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
 const { server, admin } = await redisOfFile()
-const REPORTS = { ends: 't:3:{reports}:ends', texts: 't:3:{reports}:texts' }
+const REPORTS = { ends: 't:4:{reports}:ends', texts: 't:4:{reports}:texts' }
 
 let store: ReturnType<typeof openBareStore>
 beforeEach(async () => {
@@ -32,9 +32,9 @@ describe('a scan', () => {
   })
 
   it('ignores keys of other programs under its prefix', async () => {
-    await admin.set('t:3:{=no end', 'x')
-    await admin.set('t:3:{=k}:no digest', 'x')
-    await admin.set('t:3:other', 'x')
+    await admin.set('t:4:{=no end', 'x')
+    await admin.set('t:4:{=k}:no digest', 'x')
+    await admin.set('t:4:other', 'x')
     expect((await store.operator.scan('cache', '', 100)).keys).toEqual([])
   })
 
@@ -46,15 +46,13 @@ describe('a scan', () => {
 
 describe('inspect', () => {
   it('ignores a value of another type, and malformed fields', async () => {
-    await admin.set('t:3:{=http:text}', 'x')
-    await admin.hset('t:3:{=http:odd}', {
+    await admin.set('t:4:{=http:text}', 'x')
+    await admin.hset('t:4:{=http:odd}', {
       life: 'x',
-      until: 'y',
-      token: 't',
-      pass: '-',
-      fence: 'f',
+      lease: 'f y t',
+      last: '-',
     })
-    await admin.set('t:3:{=l:text}', 'x')
+    await admin.set('t:4:{=l:text}', 'x')
     expect(await store.operator.inspect('http:text')).toBeUndefined()
     expect(await store.operator.inspect('http:odd')).toMatchObject({ key: 'http:odd', ageMs: 0 })
     expect(await store.operator.inspectLock('text')).toBeUndefined()
@@ -67,8 +65,8 @@ describe('inspect after the clock was set back', () => {
   it('shows neither a lease nor an entry from the future, as a lookup', async () => {
     await write(store, 'http:k', 'frame')
     const life = `1 ${FUTURE} ${FUTURE + 5_000} 0 0 0`
-    const lease = { token: 't', until: `${FUTURE + 5_000} ${FUTURE}` }
-    await admin.hset('t:3:{=http:k}', { life, pass: `${FUTURE} ${FUTURE}`, ...lease })
+    const lease = `1 ${FUTURE + 5_000} ${FUTURE} t`
+    await admin.hset('t:4:{=http:k}', { life, lease, last: `${FUTURE} ${FUTURE} 0 0 ` })
     const info = await store.operator.inspect('http:k')
     expect(info).not.toHaveProperty('frame')
     expect(info).not.toHaveProperty('lease')
@@ -77,7 +75,7 @@ describe('inspect after the clock was set back', () => {
 
   it('shows a lock with its full lease, and with unknown age', async () => {
     const until = `${FUTURE + 5_000} ${FUTURE}`
-    await admin.hset('t:3:{=l:door}', { token: 'holder', until, fence: `${FUTURE}000` })
+    await admin.hset('t:4:{=l:door}', { token: 'holder', until, fence: `${FUTURE}000` })
     const info = await store.operator.inspectLock('door')
     expect(info).toMatchObject({ token: 'holder', remainingMs: 5_000, queue: 0 })
     expect(info).not.toHaveProperty('heldForMs')

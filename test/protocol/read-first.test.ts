@@ -7,7 +7,7 @@ import { runs } from '@stampede/core/testing'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { BUDGET_MS, openBareStore, record, sentMeanwhile, write } from '../harness/bare-store.ts'
-import { withLife } from '../harness/record-life.ts'
+import { withLease, withLife } from '../harness/record-life.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
 const { server, admin } = await redisOfFile()
@@ -197,7 +197,7 @@ describe('a plain read and the script', () => {
       name,
       typeof value === 'number' ? Math.max(0, now + value) : String(value),
     ])
-    return withLife(Object.fromEntries(entries))
+    return withLease(withLife(Object.fromEntries(entries)))
   }
 
   const comparable = (reply: LookupReply) => {

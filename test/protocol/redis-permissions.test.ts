@@ -124,7 +124,7 @@ describe.each([
     )
     const first = await one.acquire('door')
     const second = two.acquire('door', { waitMs: 15_000 })
-    const queued = () => admin.hget('stampede:3:{=l:door}', 'tail')
+    const queued = () => admin.hget('stampede:4:{=l:door}', 'tail')
     await expect.poll(queued).toBe('1')
     expect(await first.release()).toBe('released')
     const lease = await second
@@ -178,7 +178,7 @@ describe('a user with only the documented permissions in a cluster', () => {
     await using cluster = await startRedisCluster()
     const admins = cluster.nodes.map((node) => node.admin)
     for (const each of admins) await addUser(each)
-    const slot = cluster.slotOf('stampede:3:{=d:=rates}')
+    const slot = cluster.slotOf('stampede:4:{=d:=rates}')
     const from = cluster.ownerOf(slot)
     const to = cluster.nodes.find((node) => node !== from)
     if (to === undefined) throw new Error('a cluster has more than one node')

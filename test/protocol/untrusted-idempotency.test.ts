@@ -23,7 +23,7 @@ afterEach(async () => {
   opened = []
 })
 
-const KEY = 't:3:{=i:k}'
+const KEY = 't:4:{=i:k}'
 const PRINTS = { exact: 'e', canonical: 'c' }
 const DONE = { as: 'completed', frame: Buffer.from('done'), keepMs: 60_000 } as const
 const RELEASED = { as: 'released', keepMs: 60_000 } as const

@@ -6,7 +6,7 @@ import { forgeFrame, keyDigest, turnBit } from '@stampede/core/testing'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { withLife } from '../harness/record-life.ts'
+import { withLease, withLife } from '../harness/record-life.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
 const { server, admin } = await redisOfFile()
@@ -26,7 +26,7 @@ function stampede(options: object = {}, user: object = {}): Stampede {
   return made
 }
 
-const KEY = 't:3:{=d:=k}'
+const KEY = 't:4:{=d:=k}'
 const get = (from: Stampede, value = 'made') => from.getOrSet('k', () => value, { ttlMs: 60_000 })
 
 describe('a planted record', () => {
@@ -75,7 +75,7 @@ describe('a planted record', () => {
   async function plantFrame(bytes: Buffer): Promise<void> {
     const now = Date.now()
     const times = { made: now, fresh: now + 60_000, swr: 0, sie: 0 }
-    await admin.hset(KEY, withLife({ stored: '5', fence: '5', ...times, frame: bytes }))
+    await admin.hset(KEY, withLease(withLife({ stored: '5', fence: '5', ...times, frame: bytes })))
   }
 
   it.each(['made', 'fresh', 'swr', 'sie', 'until', 'fence', 'pass', 'retry'])(
@@ -88,7 +88,8 @@ describe('a planted record', () => {
         const now = Date.now()
         const times = { made: now, fresh: now - 10, swr: 0, sie: 0, fence: '5' }
         const lease = { token: 'dead', until: now - 10 }
-        await admin.hset(KEY, withLife({ stored: '5', ...times, ...lease, [field]: nonsense }))
+        const fields = withLife({ stored: '5', ...times, ...lease, [field]: nonsense })
+        await admin.hset(KEY, withLease(fields))
         await admin.config('RESETSTAT')
         const asked = stampede().getOrSet('k', () => 'made', { ttlMs: 1_000, waitMs: 300 })
         expect(await asked, nonsense).toBe('made')

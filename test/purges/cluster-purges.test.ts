@@ -81,7 +81,7 @@ describe.each(inject('serverBinaries'))('a cache on a cluster of $name', ({ sour
 
   it('responds, but rejects purges, while the node of the purge log is unavailable', async () => {
     const [a, b] = processes as [Stampede, Stampede]
-    const node = cluster.ownerOf(cluster.slotOf('stampede:3:{purges}:log'))
+    const node = cluster.ownerOf(cluster.slotOf('stampede:4:{purges}:log'))
     node.pause()
     try {
       await expect(a.purge({ tag: 'key 1' })).rejects.toMatchObject({

@@ -80,12 +80,12 @@ describe.each(CLIENTS)('two databases of one server, by %s', (_, connect) => {
     const work = async () => ++runs
     for (const { stampede } of stores) await stampede.idempotent('job', work, { scope: 's' })
     const channels = (await admin.pubsub('CHANNELS')) as string[]
-    const shared = channels.filter((name) => /shop:3:(?:db1:)?(?:log|settled)$/.test(name))
+    const shared = channels.filter((name) => /shop:4:(?:db1:)?(?:log|settled)$/.test(name))
     expect(shared.sort()).toEqual([
-      'shop:3:db1:log',
-      'shop:3:db1:settled',
-      'shop:3:log',
-      'shop:3:settled',
+      'shop:4:db1:log',
+      'shop:4:db1:settled',
+      'shop:4:log',
+      'shop:4:settled',
     ])
   })
 })

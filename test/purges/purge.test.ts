@@ -339,7 +339,7 @@ describe('a purge by a process without entries', () => {
     }
     const admin = new Redis(server.url)
     const [meta, log, marks] = ['meta', 'log', 'marks'].map(
-      (name) => `${prefix}:3:{purges}:${name}`,
+      (name) => `${prefix}:4:{purges}:${name}`,
     )
     const [seconds] = await admin.time()
     const before = (Number(seconds) - 9 * 86_400) * 1_000_000

@@ -22,8 +22,8 @@ interface Wait {
 }
 
 /**
- * The wait of `wait.ts` has this minimum and a random addition, so that waiters do not all look up
- * at once. The simulation step is added.
+ * The wait of `engine.ts` has this minimum and a random addition, so that waiters do not all look
+ * up at once. The simulation step is added.
  */
 const LEAST_MS = 20
 const SPREAD_MS = 45

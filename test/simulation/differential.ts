@@ -3,6 +3,7 @@
 
 import type { Redis } from 'ioredis'
 import { type Random, randomFrom } from '../fuzz/leaks/random.ts'
+import { lookupValues } from './entry-scripts.ts'
 import { CommandError, Keyspace, type Reply } from './keyspace.ts'
 import { SOURCES } from './link.ts'
 import { CALLS, NAMES, type Scene } from './random-calls.ts'
@@ -168,8 +169,8 @@ class Pair implements Compared {
     const at = String(this.#micros)
     const expected = this.#run(source, keys, args)
     this.#learn(keys[0] ?? '', expected)
-    const status = Array.isArray(expected) ? expected[0] : expected
-    const outcome = `${name} ${String(status).slice(0, 12)}`
+    const [status] = lookupValues(expected)
+    const outcome = `${name} ${status}`
     this.seen.set(outcome, (this.seen.get(outcome) ?? 0) + 1)
     const bytes = [...args, at].map((each) => Buffer.from(each, 'latin1'))
     const reply = await this.#redis
@@ -193,9 +194,8 @@ class Pair implements Compared {
   }
 
   #learn(key: string, reply: Reply): void {
-    const fences = (Array.isArray(reply) ? reply : []).filter(
-      (each): each is string => typeof each === 'string' && /^\d{16}(-\d+)?$/.test(each),
-    )
+    const words = [reply].flat().flatMap((each) => String(each).slice(0, 100).split(' '))
+    const fences = words.filter((each) => /^\d{16}(-\d+)?$/.test(each))
     if (fences.length > 0)
       this.#known.set(key, [...fences, ...fences, ...(this.#known.get(key) ?? [])].slice(0, 5))
   }

@@ -74,5 +74,5 @@ function shown(text: string): string {
   return text
     .replaceAll('|', '\\|')
     .replaceAll('\0', '\\0')
-    .replaceAll(/stampede:3:\{=([^}]{1,12})[^}]*\}/g, '$1')
+    .replaceAll(/stampede:4:\{=([^}]{1,12})[^}]*\}/g, '$1')
 }

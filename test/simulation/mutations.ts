@@ -11,7 +11,7 @@ const BEGIN = 'lua/begin-record-1.lua'
 const FINISH = 'lua/finish-record-1.lua'
 const MARKS = 'core/src/l1/purge-marks.ts'
 const CONTENDER = 'locks/src/contender.ts'
-const WAIT = 'core/src/flight/wait.ts'
+const ENGINE = 'core/src/engine/engine.ts'
 const AWAITED = 'redis/src/delivery/pending-deliveries.ts'
 const READ_FIRST = 'redis/src/protocol/plain-read.ts'
 const VALIDITY = 'core/src/l1/validity.ts'
@@ -20,14 +20,14 @@ function drop(name: string, file: string, from: string, to = ''): Mutation {
   return { name, edits: [{ file, from, to }] }
 }
 
-const OF_PRESENT_LIFE = 'variants and variants == fields[8]'
-const OF_GROUP = 'not (variants and variants == fields[5])'
+const OF_PRESENT_LIFE = 'variants and variants == fields[4]'
+const OF_GROUP = 'not (variants and variants == fields[3])'
 const READ_OF_GROUP =
   'Buffer.isBuffer(group) && Buffer.isBuffer(variants) && group.equals(variants)'
 
 const WITHOUT_GROUP: readonly Edit[] = [
-  { file: LOOKUP, from: OF_PRESENT_LIFE, to: '(not variants or variants == fields[8])' },
-  { file: COMMIT, from: OF_GROUP, to: '(variants and variants ~= fields[5])' },
+  { file: LOOKUP, from: OF_PRESENT_LIFE, to: '(not variants or variants == fields[4])' },
+  { file: COMMIT, from: OF_GROUP, to: '(variants and variants ~= fields[3])' },
   { file: READ_FIRST, from: READ_OF_GROUP, to: `variants === null || (${READ_OF_GROUP})` },
 ]
 
@@ -43,8 +43,12 @@ const byFence = (own: string, fence: string): string =>
  * (docs/decisions/0009).
  */
 const BY_FENCE: readonly Edit[] = [
-  { file: LOOKUP, from: OF_PRESENT_LIFE, to: byFence('fields[8]', 'fields[4]') },
-  { file: COMMIT, from: OF_GROUP, to: `not ${byFence('fields[5]', 'fields[1]')}` },
+  {
+    file: LOOKUP,
+    from: OF_PRESENT_LIFE,
+    to: byFence('fields[4]', "string.match(fields[2] or '', '^%d+')"),
+  },
+  { file: COMMIT, from: OF_GROUP, to: `not ${byFence('fields[3]', 'newest')}` },
 ]
 
 /** Mutations shared with the leak fuzzer, which has far more of this kind. */
@@ -73,17 +77,17 @@ export const MUTATIONS: readonly Mutation[] = [
     edits: [
       {
         file: COMMIT,
-        from: "if fields[1] ~= fence then return {'FENCED', now} end",
-        to: "if not fields[1] then return {'FENCED', now} end",
+        from: "if newest ~= fence then return {'FENCED', now} end",
+        to: "if not newest then return {'FENCED', now} end",
       },
       { file: COMMIT, from: 'if group ~= record and not (', to: 'if false and not (' },
-      { file: COMMIT, from: 'if fields[2] ~= token then', to: 'if false then' },
+      { file: COMMIT, from: 'if holder ~= token then', to: 'if false then' },
     ],
   },
   drop(
     'a waiter is not registered',
     LOOKUP,
-    "redis.call('HSET', record, 'w:' .. ARGV[3], not usable and ARGV[6] == '1' and token or '')",
+    "redis.call('HSET', record, 'waiting', 1, 'w:' .. ARGV[4], asked)",
   ),
   drop(
     'a purge leaves the lease, so a fill in flight commits after it',
@@ -93,15 +97,15 @@ export const MUTATIONS: readonly Mutation[] = [
   ),
   drop(
     'a lease is renewed for any process, also after it was lost',
-    'lua/renew-2.lua',
-    'if fields[1] ~= ARGV[2] or fields[2] ~= ARGV[1] then',
-    'if not fields[1] then',
+    'lua/renew-entry-2.lua',
+    'if fence ~= ARGV[2] or holder ~= ARGV[1] then',
+    'if not fence then',
   ),
   drop(
     'a lease is granted while another process has it',
     LOOKUP,
-    'fields[2] and now < lease_until and',
-    'fields[2] and now < lease_until - 400 and',
+    'local held = now < lease_end and',
+    'local held = now < lease_end - 400 and',
   ),
   drop(
     'purges by tag and of everything are ignored',
@@ -112,12 +116,12 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'after the purge history was lost, older copies and entries are still used',
     edits: [
       { file: MARKS, from: "if (provenance.asOf < this.#oldestKnown) return 'purged'", to: '' },
-      { file: 'core/src/flight/hints.ts', from: 'rt.l1.flush()', to: '' },
+      { file: 'core/src/engine/hints.ts', from: 'rt.l1.flush()', to: '' },
     ],
   },
   drop(
     'a fill claims to know all future purges',
-    'core/src/flight/fill.ts',
+    'core/src/engine/fill.ts',
     'this.asOf = rt.store.position',
     'this.asOf = Number.MAX_SAFE_INTEGER',
   ),
@@ -142,8 +146,8 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   drop(
     'processes that ask for a key during its fill also fill it',
-    'core/src/flight/resolve.ts',
-    'const present = joinableFlight(rt, key)',
+    ENGINE,
+    'const present = rt.flights.get(key)',
     'const present = undefined as Flight | undefined',
   ),
   {
@@ -151,10 +155,10 @@ export const MUTATIONS: readonly Mutation[] = [
     edits: [
       {
         file: COMMIT,
-        from: "redis.pcall('PUBLISH', ARGV[8] .. string.sub(field, 3), message)",
+        from: "redis.pcall('PUBLISH', ARGV[4] .. string.sub(field, 3), message)",
         to: '',
       },
-      { file: WAIT, from: "() => resolve('lease-end')", to: '() => {}' },
+      { file: ENGINE, from: "() => end('lease-end')", to: '() => {}' },
     ],
   },
   {
@@ -168,7 +172,7 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'all lives of a vary group have the same name',
     LOOKUP,
-    "(variants or token .. ' ' .. fence .. ' 0')",
+    "variants or token .. ' ' .. fence .. ' 0'",
     "'begun 0 0'",
   ),
   drop(
@@ -183,12 +187,7 @@ export const MUTATIONS: readonly Mutation[] = [
     'math.max(time[1] * 1000000 + time[2], newest + 1)',
     'time[1] * 1000000 + time[2]',
   ),
-  drop(
-    'a marker from the future counts',
-    LOOKUP,
-    "now >= (tonumber(set or '') or 0) and",
-    'now > 0 and',
-  ),
+  drop('a marker from the future counts', LOOKUP, 'now >= (tonumber(set) or 0) and', 'now > 0 and'),
   drop(
     'an entry from the future is used',
     LOOKUP,
@@ -232,14 +231,14 @@ export const MUTATIONS: readonly Mutation[] = [
   ),
   drop(
     'a lease whose reply was lost is not given back',
-    'redis/src/stores/redis-lookups.ts',
-    'this.#undos.start(token, leaseMs, end)',
-    'void [token, end]',
+    'core/src/engine/lookup.ts',
+    'const lease = mayHaveRun(error) ? { key, token, fence: ANY_FENCE } : granted',
+    'const lease = granted',
   ),
   drop(
     'no waiter looks up again when the lease ends',
-    WAIT,
-    "() => resolve('lease-end')",
+    ENGINE,
+    "() => end('lease-end')",
     '() => {}',
   ),
   drop(
@@ -312,8 +311,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   drop(
     'a call waits without a limit',
-    'core/src/flight/waiters.ts',
-    'if (this.#isCounting) this.#startClock(rt, waiter)',
-    'void rt',
+    'core/src/engine/flight.ts',
+    'if (this.#isCounting) this.#startClock(waiter)',
   ),
 ]

@@ -35,15 +35,16 @@ export const CALLS: Readonly<Record<string, (random: Random, scene: Scene) => Dr
     const fence = () => random.pick(['', scene.known(keys[0] ?? '')])
     const rest = [fence(), fence(), random.pick(['0', '1']), random.pick(['', 'd1'])]
     const lease = random.pick(['5000', '5000', '100', '0'])
-    const args = [random.pick(TOKENS), lease, random.pick(['p1', 'p2', 'p3']), late(random, scene)]
-    const more = ['60000', random.pick(['0', '1']), ...(random.chance(0.5) ? rest : [])]
-    return [keys, [...args, ...more]]
+    const args = [random.pick(TOKENS), lease, '60000', random.pick(['p1', 'p2', 'p3'])]
+    return [keys, [...args, random.pick(['0', '1']), ...(random.chance(0.5) ? rest : [])]]
   },
   commit(random, scene) {
     const keys = cached(random)
-    const given = [random.pick(TOKENS), scene.known(keys[0] ?? ''), random.pick(FRAMES)]
-    const lives = [random.pick(['100', '5000']), random.pick(['0 0 0', '5000 9000 60000']), '70000']
-    return [keys, [...given, ...lives, keys[0] ?? '', 'w:', late(random, scene)]]
+    const grant = [scene.known(keys[0] ?? ''), late(random, scene)]
+    const lives = ['70000', random.pick(['100', '5000']), random.pick(['0 0 0', '5000 9000 60000'])]
+    const waited = random.pick(['0', '0', '40'])
+    const terms = [...grant, waited, ...lives, random.pick(TOKENS)].join(' ')
+    return [keys, [terms, random.pick(FRAMES), keys[0] ?? '', 'w:']]
   },
   'end-lease'(random, scene) {
     const [key = ''] = cached(random)
@@ -59,8 +60,12 @@ export const CALLS: Readonly<Record<string, (random: Random, scene: Scene) => Dr
       [random.pick(TOKENS), fence, ...ends, failure, key, 'w:', random.pick(['0', '1'])],
     ]
   },
+  'renew-entry'(random, scene) {
+    const keys = cached(random)
+    return [keys, [random.pick(TOKENS), scene.known(keys[0] ?? ''), '5000', '60000']]
+  },
   renew(random, scene) {
-    const keys = random.pick([cached(random), one(random, 'l1', 'l2'), one(random, 'i1', 'i2')])
+    const keys = random.pick([one(random, 'l1', 'l2'), one(random, 'i1', 'i2')])
     return [keys, [random.pick(TOKENS), scene.known(keys[0] ?? ''), '5000', '60000']]
   },
   purge: (random) => [one(random, '{a}', '{b}'), [random.pick(['0', '1', '1']), 'k', 'w:']],

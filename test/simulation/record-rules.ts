@@ -4,6 +4,7 @@
 // for.
 
 import { names } from '../../packages/redis/src/protocol/keys.ts'
+import { type CommitTerms, commitTerms, lookupValues } from './entry-scripts.ts'
 import type { Keyspace, Value } from './keyspace.ts'
 import type { Message, Seen } from './sim-redis.ts'
 import type { Judge } from './violation.ts'
@@ -46,9 +47,7 @@ interface Context {
 }
 
 const { wakePrefix } = names('stampede')
-const RULED = new Set(['lookup-or-lease', 'commit', 'end-lease', 'renew', 'purge'])
-/** Locks and idempotency renew with the same script. */
-const OTHERS = /\{=[li]:/
+const RULED = new Set(['lookup-or-lease', 'commit', 'end-lease', 'renew-entry', 'purge'])
 
 export class RecordRules {
   readonly #judge: Judge
@@ -84,21 +83,21 @@ export class RecordRules {
   saw({ command, reply, found, published }: Seen, data: Keyspace, isAgain: boolean): void {
     const { name, keys, args } = command
     const [key = '', group = key] = keys
-    if (!RULED.has(name) || OTHERS.test(key)) return
+    if (!RULED.has(name)) return
     const record = this.#record(key, name === 'purge' ? found : undefined, data)
     if (name === 'lookup-or-lease') {
-      this.#onLookup(key, group, record, args, reply as unknown[], data.now, isAgain)
+      this.#onLookup(key, group, record, args, lookupValues(reply), data.now, isAgain)
     } else if (name === 'commit') {
       if ((reply as unknown[])[0] !== 'COMMITTED') return
-      const entry = `${key} ${args[1]}`
-      const freshMs = Number(args[3]) - Number(args[9])
-      if (!this.#freshUntil.has(entry)) this.#freshUntil.set(entry, data.now + freshMs)
-      this.#onCommit(key, group, record, args)
+      const terms = commitTerms(args)
+      const entry = `${key} ${terms.fence}`
+      if (!this.#freshUntil.has(entry)) this.#freshUntil.set(entry, data.now + terms.freshMs)
+      this.#onCommit(key, group, record, terms)
     } else if (name === 'end-lease' && reply === 'ENDED') {
       record.isOpen = false
       if (Number(args[2]) > 0) record.passMs = Number(args[2])
       else if (Number(args[3]) > 0) record.retryMs = Number(args[3])
-    } else if (name === 'renew' && reply === 'RENEWED') {
+    } else if (name === 'renew-entry' && reply === 'RENEWED') {
       this.#onRenew(key, record, args, data.now)
       return
     } else if (name === 'purge') {
@@ -138,15 +137,15 @@ export class RecordRules {
     key: string,
     group: string,
     record: Record,
-    [token = '', leaseMs, process = '']: readonly string[],
-    [status, , granted, forMs, , , ageMs]: unknown[],
+    [token = '', leaseMs, , process = '']: readonly string[],
+    [status, , granted, forMs, , ageMs]: readonly string[],
     now: number,
     isAgain: boolean,
   ): void {
     this.#checkLength(key, record, String(status), Number(forMs))
     if (Number(ageMs) < 0)
       this.#judge.fail('not from the future', `an entry is ${ageMs} ms old`, key)
-    if (granted === undefined || granted === '') {
+    if (granted === undefined || granted === '0') {
       if (Number(forMs) > 0 && (status === 'BUSY' || status === 'STALE')) record.waits.add(process)
       return
     }
@@ -176,12 +175,7 @@ export class RecordRules {
     this.#judge.fail('no longer than set', detail, key)
   }
 
-  #onCommit(
-    key: string,
-    group: string,
-    record: Record,
-    [token = '', text]: readonly string[],
-  ): void {
+  #onCommit(key: string, group: string, record: Record, { token, fence: text }: CommitTerms): void {
     const fence = Number(text)
     if (fence === record.accepted) {
       if (token === record.acceptedBy || record.isReborn) return

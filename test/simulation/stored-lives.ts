@@ -1,6 +1,7 @@
 // For how long stored entries may be used, by the words of their writers. Learned from the commands
 // that the server accepted.
 
+import { commitTerms } from './entry-scripts.ts'
 import type { Seen } from './sim-redis.ts'
 
 interface What {
@@ -19,12 +20,10 @@ export class StoredLives {
 
   saw({ command: { name, args, raw }, reply }: Seen, now: number): void {
     if (name !== 'commit' || (reply as unknown[])[0] !== 'COMMITTED') return
-    const what = readWhat(raw[2] as Uint8Array)
+    const what = readWhat(raw[1] as Uint8Array)
     if (what === undefined) return
-    const [freshMs = '', windows = ''] = args.slice(3)
-    const [staleWhileRevalidateMs = 0, staleIfErrorMs = 0] = windows.split(' ').map(Number)
-    const forMs = Number(freshMs) + Math.max(staleWhileRevalidateMs, staleIfErrorMs)
-    this.#lives(what.key, what.version, forMs, now)
+    const { freshMs, staleMs } = commitTerms(args)
+    this.#lives(what.key, what.version, freshMs + staleMs, now)
   }
 }
 

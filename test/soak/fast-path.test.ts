@@ -2,8 +2,8 @@
 // path, go through the same events. They must send the same bytes and emit the same events.
 
 import { connect } from 'node:net'
-import { createStampede, memoryStore, type Stampede, type StampedeEvent } from '@stampede/core'
-import { ManualClock } from '@stampede/core/testing'
+import { createStampede, type Stampede, type StampedeEvent } from '@stampede/core'
+import { ManualClock, RecordStore } from '@stampede/core/testing'
 import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
 import { randomFrom } from '../fuzz/leaks/random.ts'
@@ -36,7 +36,7 @@ async function live(
   seed: number,
 ) {
   const clock = new ManualClock()
-  const store = memoryStore()
+  const store = new RecordStore()
   const stampede = createStampede({ clock, store, l1, random: randomFrom(seed).next })
   const events: StampedeEvent[] = []
   stampede.on('*', (event) => events.push(event))

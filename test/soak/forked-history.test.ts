@@ -71,7 +71,7 @@ async function comesBack({ proxy, one, two }: Fleet, url: string, isCut: boolean
   await newcomer.purge({ tag: 'another' })
   if (isCut) {
     await newcomer.purge({ tag: 'the last' })
-    await connect(url).xtrim('stampede:3:{purges}:log', 'MAXLEN', 1)
+    await connect(url).xtrim('stampede:4:{purges}:log', 'MAXLEN', 1)
   }
   await proxy.accept()
   for (const key of KEYS) {

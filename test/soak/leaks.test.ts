@@ -183,7 +183,7 @@ describe(`a process that has used ${KEYS} keys while Redis was unavailable in ev
   })
 
   it('left in Redis no lease, and no record without a TTL except the purge log', () => {
-    const history = ['log', 'marks', 'meta'].map((name) => `leaks:3:{purges}:${name}`)
+    const history = ['log', 'marks', 'meta'].map((name) => `leaks:4:{purges}:${name}`)
     expect(left).toMatchObject({ held: [], lasting: history })
   })
 

@@ -47,7 +47,7 @@ describe('errors for users', () => {
     // The first error asserts a transition that no caller can cause. The others are caught where
     // they are thrown.
     expect(bare).toEqual([
-      'packages/core/src/flight/flight.ts',
+      'packages/core/src/engine/flight.ts',
       'packages/core/src/idempotency/canonical-json.ts',
       'packages/redis/src/connection/cluster-slots-reply.ts',
       'packages/redis/src/connection/cluster-subscriber.ts',

@@ -140,6 +140,15 @@ export function storeUnavailable(store: string, operation: string, cause?: unkno
   })
 }
 
+/**
+ * Whether an operation of a store may have taken effect, although it failed with this error. False
+ * if the store replied with an error, or if no command was sent.
+ */
+export function mayHaveRun(error: unknown): boolean {
+  const { cause } = error as { cause?: unknown }
+  return cause instanceof Error && cause.name !== 'ReplyError' && cause.name !== 'NotSent'
+}
+
 /** The error for a caller that shares the failure of another caller's factory. */
 export function originFailed(key: string, message: string, cause?: unknown): StampedeError {
   return new StampedeError(

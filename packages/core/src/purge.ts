@@ -2,13 +2,13 @@
 // store.
 
 import { customKey } from './cache/key.ts'
+import { purgeKey } from './engine/hints.ts'
 import { optionError } from './errors.ts'
-import { purgeKey } from './flight/hints.ts'
-import type { Runtime } from './flight/runtime.ts'
 import { canonicalPath, patternNote, patternProblem } from './http/route-pattern.ts'
 import { checkNames, flag, readOptions } from './options.ts'
 import { dataKey } from './ports/key.ts'
 import { ALL, pathSubject, routeSubject, tagSubject } from './ports/subject.ts'
+import type { Runtime } from './runtime.ts'
 import { warnOnce } from './warnings.ts'
 
 /**

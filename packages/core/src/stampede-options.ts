@@ -4,7 +4,7 @@ import { optionError } from './errors.ts'
 import { callSafely } from './event-hub.ts'
 import type { IdempotencyConfig } from './idempotency/idempotency-runtime.ts'
 import type { L1Limits } from './l1/l1.ts'
-import { memoryStore } from './memory/memory-store.ts'
+import { isMemoryStore, memoryStore } from './memory/memory-store.ts'
 import {
   bytes,
   callback,
@@ -15,16 +15,16 @@ import {
   readOptions,
 } from './options.ts'
 import { type Clock, systemClock } from './ports/clock.ts'
-import type { StampedeStore } from './ports/store.ts'
+import type { MemoryStore, StampedeStore } from './ports/store.ts'
 
 /** Options of `createStampede`. All durations are in ms. */
 export interface StampedeOptions {
   /** The store that all processes share. Default `memoryStore()`, for one process. */
-  store?: StampedeStore | undefined
+  store?: StampedeStore | MemoryStore | undefined
   /**
    * Bounds of the memory for entries in this process (L1). Default 64 MiB, 10 000 entries, and 1
-   * MiB per entry. With `memoryStore()`, the store itself is this memory. Then `maxEntries` and
-   * `maxEntryBytes` have no default.
+   * MiB per entry. Without a store that processes share, L1 is the cache itself. Then `maxEntries`
+   * and `maxEntryBytes` have no default, and no bound may be 0.
    */
   l1?:
     | {
@@ -71,7 +71,7 @@ export interface StampedeOptions {
 
 /** `StampedeOptions` after the checks, with all defaults. */
 export interface StampedeConfig {
-  readonly store: StampedeStore
+  readonly store: StampedeStore | MemoryStore
   readonly l1: L1Limits
   readonly passMs: number
   readonly failureBackoffMs: number
@@ -102,7 +102,7 @@ const OPTIONS = {
 
 /** Checks the options and adds the defaults. Throws `ERR_STAMPEDE_OPTION`. */
 export function readStampedeOptions(options?: StampedeOptions): StampedeConfig {
-  if (has(options, STORE_METHODS)) {
+  if (isStore(options)) {
     throw optionError('createStampede', options, 'pass the store among the options: { store }')
   }
   const {
@@ -110,7 +110,9 @@ export function readStampedeOptions(options?: StampedeOptions): StampedeConfig {
     waitUntil,
     ...read
   } = readOptions('createStampede', options, OPTIONS)
-  return { ...read, random, waitUntil: waitUntil && ((task) => callSafely(waitUntil, task)) }
+  const isAlone = isMemoryStore(read.store)
+  const l1 = isAlone ? limitsOfOnlyTier(read.l1, options?.l1) : read.l1
+  return { ...read, l1, random, waitUntil: waitUntil && ((task) => callSafely(waitUntil, task)) }
 }
 
 function readIdempotency(where: string, value: unknown): IdempotencyConfig {
@@ -146,25 +148,36 @@ function readClock(where: string, value: unknown): Clock {
   throw optionError(where, value, 'pass an object with now, wallNow and setTimer')
 }
 
-const STORE_METHODS: ReadonlyArray<keyof StampedeStore> = [
-  'attach',
-  'lookup',
-  'commit',
-  'pass',
-  'fail',
-  'renew',
-  'purge',
-  'mark',
-  'close',
-]
+const RECORDS: ReadonlyArray<keyof StampedeStore> = ['lookup', 'commit', 'pass', 'fail', 'renew']
+const STORE: ReadonlyArray<keyof StampedeStore> = ['attach', 'purge', 'mark', 'close', ...RECORDS]
 
 function has(value: unknown, methods: readonly string[]): boolean {
   if (typeof value !== 'object' || value === null) return false
   return methods.every((name) => typeof (value as Record<string, unknown>)[name] === 'function')
 }
 
-function readStore(where: string, value: unknown): StampedeStore {
+/** Whether the store has entries. Without them, L1 is the cache. */
+export function hasRecords(store: StampedeStore | MemoryStore): store is StampedeStore {
+  return 'lookup' in store
+}
+
+const isStore = (value: unknown): value is StampedeStore | MemoryStore =>
+  isMemoryStore(value) || has(value, STORE)
+
+function readStore(where: string, value: unknown): StampedeStore | MemoryStore {
   if (value === undefined) return memoryStore()
-  if (has(value, STORE_METHODS)) return value as StampedeStore
+  if (isStore(value)) return value
   throw optionError(where, value, 'pass memoryStore() or redisStore(redis)')
+}
+
+/** Without a store that processes share, L1 is the cache: it has no limit but `maxBytes`. */
+function limitsOfOnlyTier(limits: L1Limits, set: StampedeOptions['l1']): L1Limits {
+  for (const name of ['maxBytes', 'maxEntries'] as const) {
+    if (set?.[name] !== 0) continue
+    const fix = 'without a store that processes share, L1 is the cache; pass a store, or remove it'
+    throw optionError(`createStampede.l1.${name}`, 0, fix)
+  }
+  const { maxBytes } = limits
+  const { maxEntries = Number.POSITIVE_INFINITY, maxEntryBytes = maxBytes } = set ?? {}
+  return { maxBytes, maxEntries, maxEntryBytes }
 }

@@ -5,6 +5,7 @@ import type { Factory } from './data/factory-context.ts'
 import { getOrSet } from './data/get-or-set.ts'
 import { type GetOrSetOptions, readPlan } from './data/get-or-set-options.ts'
 import type { Stored } from './data/stored.ts'
+import { onForget, onGap, onLostStore, onMark, onPurge, onWake } from './engine/hints.ts'
 import { Counts } from './entry/counts.ts'
 import { closedError, optionError, otherCopy } from './errors.ts'
 import { checkListener } from './event-hub.ts'
@@ -15,9 +16,6 @@ import {
   type StampedeEvent,
   type StampedeEventType,
 } from './events.ts'
-import { onForget, onGap, onLostStore, onMark, onPurge, onWake } from './flight/hints.ts'
-import { OriginSlots } from './flight/origin-slots.ts'
-import type { Runtime } from './flight/runtime.ts'
 import type { Attempt } from './idempotency/attempt.ts'
 import {
   closeIdempotency,
@@ -29,12 +27,16 @@ import { createOperator, type IdempotencyOperator } from './idempotency/operator
 import { type IdempotentOptions, runIdempotent } from './idempotency/run-idempotent.ts'
 import { L1 } from './l1/l1.ts'
 import { PurgeMarks } from './l1/purge-marks.ts'
-import { LeaseKeeper } from './lease/lease-keeper.ts'
+import { Deadlines } from './lease/deadlines.ts'
+import { LeaseKeeper, type Renewer } from './lease/lease-keeper.ts'
+import { OriginSlots } from './lease/slots.ts'
 import { localIdempotency } from './memory/memory-idempotency.ts'
-import { localStore } from './memory/memory-store.ts'
+import { showEntries } from './memory/memory-store.ts'
+import { Fences } from './ports/grant.ts'
 import { withTimeBudget } from './ports/time-budget.ts'
 import { type PurgeOptions, type PurgeTarget, purge } from './purge.ts'
-import { readStampedeOptions, type StampedeOptions } from './stampede-options.ts'
+import type { Runtime } from './runtime.ts'
+import { hasRecords, readStampedeOptions, type StampedeOptions } from './stampede-options.ts'
 import { type StampedeStats, statsOf } from './stats.ts'
 import { warnOnce } from './warnings.ts'
 
@@ -168,19 +170,24 @@ export function idempotencyOf(stampede: unknown): IdempotencyRuntime {
 function createRuntime(options: StampedeOptions | undefined): Runtime {
   const { idempotency, ...config } = readStampedeOptions(options)
   const { clock } = config
-  const store = config.store.hasTimeBudget ? config.store : withTimeBudget(config.store, clock)
+  const { store: given } = config
+  const store = given.hasTimeBudget ? given : withTimeBudget(given, clock)
+  const records = hasRecords(store) ? store : undefined
   const events = new Events()
-  const local = localStore(config.store, options?.l1)
-  const l1 = new L1(config.l1, clock, local?.items)
+  const l1 = new L1(config.l1, clock, records === undefined)
+  showEntries(given, l1)
+  const deadlines = new Deadlines(clock)
   const rt: Runtime = {
     ...config,
     store,
     events,
     counts: new Counts(),
     l1,
-    local: l1.isOn ? local : undefined,
+    records,
+    fences: new Fences(clock),
     marks: new PurgeMarks(),
-    keeper: new LeaseKeeper(store, clock),
+    keeper: new LeaseKeeper(records ?? NO_RENEWAL, clock, deadlines),
+    deadlines,
     flights: new Map(),
     originSlots: new OriginSlots(config.originConcurrency),
     seenDigests: new Set(),
@@ -201,6 +208,9 @@ function createRuntime(options: StampedeOptions | undefined): Runtime {
   countOpened()
   return rt
 }
+
+/** Without a store that processes share, no fill has a lease. */
+const NO_RENEWAL: Renewer = { renew: async () => [] }
 
 /** Number of Stampedes in this process that are not closed. */
 let open = 0
@@ -235,7 +245,7 @@ async function close(rt: Runtime): Promise<void> {
     }
     const leases = rt.keeper.grants()
     rt.keeper.stop()
-    await Promise.allSettled(leases.map((grant) => rt.store.fail(grant, undefined, 0)))
+    await Promise.allSettled(leases.map((grant) => rt.records?.fail(grant, undefined, 0)))
     await drained
     await rt.store.close()
   } finally {

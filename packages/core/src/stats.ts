@@ -2,8 +2,8 @@
 
 import type { StaleReason } from './entry/counts.ts'
 import type { RouteStats } from './entry/route-counts.ts'
-import type { Runtime } from './flight/runtime.ts'
 import type { IdempotencyRuntime } from './idempotency/idempotency-runtime.ts'
+import type { Runtime } from './runtime.ts'
 
 /**
  * Counters since `createStampede`. `unleased`, `store.available`, `store.confirmedAgoMs`, `l1`,

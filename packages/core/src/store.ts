@@ -1,13 +1,21 @@
 // Exports of @stampede/core/store: interfaces and helpers for stores and for code that calls a
 // store.
 
-export { optionError, show, storeInUse, storeUnavailable, unknownReply } from './errors.ts'
+export {
+  mayHaveRun,
+  optionError,
+  show,
+  storeInUse,
+  storeUnavailable,
+  unknownReply,
+} from './errors.ts'
 export { checkListener, type Emitted, EventHub } from './event-hub.ts'
 export { driftMs } from './lease/drift.ts'
 export { type Hold, LeaseKeeper } from './lease/lease-keeper.ts'
 export { newToken } from './lease/token.ts'
 export { choice, durationMs, flag, number, type Reader, readOptions, unchecked } from './options.ts'
 export { type Clock, systemClock, type Timer } from './ports/clock.ts'
+export { ANY_FENCE } from './ports/grant.ts'
 export type {
   BeginReply,
   BeginRequest,

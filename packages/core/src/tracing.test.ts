@@ -84,6 +84,20 @@ describe('a miss', () => {
     expect(traces.take().at(-1)).toBe('fill asyncEnd behind=false outcome=local')
   })
 
+  it('has a synchronous fill if the factory throws at once', async () => {
+    traces.record(['stampede:fill'])
+    const { stampede } = setUp()
+    const fails = () => {
+      throw new Error('down')
+    }
+    await expect(stampede.getOrSet('k', fails, { ttlMs: 1_000 })).rejects.toThrow('down')
+    expect(traces.take()).toEqual([
+      'fill start behind=false fence=bigint',
+      'fill error behind=false fence=bigint outcome=failed status=500 error=down',
+      'fill end behind=false fence=bigint outcome=failed status=500 error=down',
+    ])
+  })
+
   it('has a fenced fill if a purge came during the run', async () => {
     traces.record(['stampede:fill'])
     const { get, origin, stampede } = setUp()

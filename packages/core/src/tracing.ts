@@ -200,6 +200,25 @@ function traceLater<Context extends Traced, Result>(
   )
 }
 
+/**
+ * Begins an operation, as `trace` does. If `run` returns true, the operation goes on, and
+ * `traceEnd` follows.
+ */
+export function traceBegin<Context extends Traced>(
+  channel: Tracing<Context>,
+  context: Context,
+  run: () => boolean,
+): void {
+  channel.start.runStores(context, () => {
+    try {
+      if (run()) context.isAsync = true
+      else if (context.error !== undefined) channel.error.publish(context)
+    } finally {
+      channel.end.publish(context)
+    }
+  })
+}
+
 /** The start of an operation that runs no code of its own. With `isAsync`, `traceEnd` follows. */
 export function traceStart<Context extends Traced>(
   channel: Tracing<Context>,

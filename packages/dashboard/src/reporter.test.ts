@@ -1,4 +1,4 @@
-import { createStampede, memoryStore, type StampedeStore } from '@stampede/core'
+import { createStampede, type MemoryStore, memoryStore } from '@stampede/core'
 import { readReport } from '@stampede/core/operator'
 import { afterEach, describe, expect, it } from 'vitest'
 import { BUCKET_MS, History } from './history.ts'
@@ -10,7 +10,7 @@ afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close()
 })
 
-function start(store: StampedeStore = memoryStore()) {
+function start(store: MemoryStore = memoryStore()) {
   const stampede = createStampede({ store })
   const reporter = new Reporter({ stampede, locks: undefined, showKeys: true })
   closers.push(

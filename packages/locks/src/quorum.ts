@@ -5,6 +5,7 @@
 // fence (docs/guide/quorum.md).
 
 import {
+  ANY_FENCE,
   checkListener,
   driftMs,
   type Grant,
@@ -96,12 +97,6 @@ interface Held {
   readonly leaseMs: number
   ended: boolean
 }
-
-/**
- * Matches any fence, for a release on a node that never replied. The fence of such a grant is
- * unknown, so the node compares only the token.
- */
-const ANY_FENCE = '*'
 
 class QuorumTable implements QuorumLocks {
   readonly #config: QuorumConfig

@@ -6,7 +6,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { PassThrough, Readable } from 'node:stream'
 import { gunzipSync } from 'node:zlib'
-import { createStampede, type IdempotencyOutcome, type StampedeStore } from '@stampede/core'
+import { createStampede, type IdempotencyOutcome, type MemoryStore } from '@stampede/core'
 import { describe, expect, it } from 'vitest'
 import { createGate } from './gate.ts'
 import {
@@ -25,7 +25,7 @@ import {
 /** The stores for the tests of an idempotency adapter. */
 export interface IdempotencyAdapterBench {
   /** Stores of two processes on the same, empty data. With one process, the same store twice. */
-  open(): Promise<{ a: StampedeStore; b: StampedeStore }>
+  open(): Promise<{ a: MemoryStore; b: MemoryStore }>
 }
 
 type VisitHandler = (visit: Visit) => Said | Promise<Said>
@@ -52,7 +52,7 @@ const wire = ({ status, fields, body }: Got) => ({
 })
 
 /** Wraps a store: counts its busy replies, and has a gate at which calls of `finish` wait. */
-function watch({ idempotency }: StampedeStore) {
+function watch({ idempotency }: MemoryStore) {
   const watched = { busy: 0, gate: { opened: Promise.resolve(), open() {} } }
   const [begin, finish] = [idempotency.begin, idempotency.finish]
   idempotency.begin = async (...args) => {
@@ -79,7 +79,7 @@ export function idempotencyAdapterContract(
   ) {
     const outcomes: IdempotencyOutcome[] = []
     const { visit, runs } = countRuns(handler)
-    const openApp = async (store: StampedeStore) => {
+    const openApp = async (store: MemoryStore) => {
       const watched = watch(store)
       const stampede = createStampede({ store })
       stampede.on('idempotency.answered', ({ outcome }) => void outcomes.push(outcome))

@@ -366,6 +366,16 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(reply).not.toHaveProperty('grant')
     })
 
+    it('ends a lease for a caller that knows its token, but not its fence', async () => {
+      const { key, token } = await lease(a, '1', 5_000)
+      const unknown = { key, token, fence: '*' }
+      expect(await b.fail({ ...unknown, token: 'other' }, undefined, 0)).toBe('fenced')
+      expect(await ask(b, '2')).toMatchObject({ status: 'busy' })
+      expect(await a.fail(unknown, undefined, 0)).toBe('committed')
+      expect(await ask(b, '2')).toMatchObject({ status: 'leased' })
+      expect(await a.fail(unknown, undefined, 0)).toBe('fenced')
+    })
+
     it('ends a lease for its holder only', async () => {
       const mine = await lease(a, '1')
       const forged = { ...mine, token: 'other' }

@@ -36,5 +36,5 @@ export const SOURCE = {
   control: 'core/src/http/cache-control.ts',
   headers: 'core/src/http/headers.ts',
   layer: 'node-http/src/response/response-layer.ts',
-  koaRun: 'koa/src/koa-run.ts',
+  koaRun: 'koa/src/exchange.ts',
 } as const

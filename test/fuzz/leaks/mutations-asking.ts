@@ -78,7 +78,7 @@ export const ASKING: readonly Mutation[] = [
     name: 'a 304 that is written past Koa reaches a client without a condition',
     edits: [
       {
-        file: 'koa/src/koa-run.ts',
+        file: SOURCE.koaRun,
         from: 'observer.conditions && guardNotModified(ctx.res, observer, [ctx, ctx.response])',
         to: 'undefined',
       },

@@ -30,8 +30,8 @@ export const STORING: readonly Mutation[] = [
   drop(
     'a cookie that a layer in front sets after the cache is missed (koa)',
     SOURCE.koaRun,
-    "how === 'sent' && setsCookie(res)",
-    "how === 'sent' && setsCookie(res) && false",
+    'resolve(setsCookie(res) ? DECLINED : ending)',
+    'resolve(ending)',
   ),
   drop(
     'headers in the arguments of writeHead are ignored',
@@ -94,7 +94,7 @@ export const STORING: readonly Mutation[] = [
     edits: [
       {
         file: SOURCE.run,
-        from: 'if (!verdict.store) this.#resolve(notStored(verdict, head.status))',
+        from: 'if (!verdict.store) this.#end(notStored(verdict, head.status))',
         to: '',
       },
       { file: SOURCE.run, from: 'const capture = verdict.store', to: 'const capture = true' },

@@ -25,7 +25,7 @@ export interface Measured {
   readonly connectMs: number
 }
 
-const PREFIX = 'stampede:3:'
+const PREFIX = 'stampede:4:'
 const RUNS = 9
 const FUTURE_MS = 9_000_000_000_000
 
@@ -105,7 +105,7 @@ async function usedBytes(redis: Redis): Promise<number> {
 /** One process fills a record, and all others wait for it. */
 async function plantWaiters({ redis, processes }: Bench, name: string): Promise<number> {
   const key = `${PREFIX}{=d:=${name}}`
-  await redis.hset(key, { token: 't', fence: '5', until: FUTURE_MS })
+  await redis.hset(key, { lease: `5 ${FUTURE_MS} 0 t`, waiting: 1 })
   for (let from = 0; from < processes; from += 1_000) {
     const names = Array.from({ length: Math.min(1_000, processes - from) }, (_, i) => from + i)
     await redis.hset(key, ...names.flatMap((each) => [`w:p${each}`, 'n'.repeat(22)]))
@@ -116,13 +116,8 @@ async function plantWaiters({ redis, processes }: Bench, name: string): Promise<
 async function commitOnce(bench: Bench, name: string): Promise<void> {
   await plantWaiters(bench, name)
   const key = `${PREFIX}{=d:=${name}}`
-  const times = [60_000, '0 0 0', 120_000]
-  await run(
-    bench,
-    scripts.commit,
-    [key],
-    ['t', '5', 'x'.repeat(1_000), ...times, name, `${PREFIX}wake:`, 0, 0],
-  )
+  const args = ['5 0 0 120000 60000 0 0 0 t', 'x'.repeat(1_000), name, `${PREFIX}wake:`]
+  await run(bench, scripts.commit, [key], args)
 }
 
 async function purgeOnce(bench: Bench, name: string): Promise<void> {
@@ -160,7 +155,7 @@ async function announceOnce(bench: Bench, name: string): Promise<void> {
 async function lookupOnce(bench: Bench, name: string): Promise<void> {
   await plantWaiters(bench, name)
   const key = `${PREFIX}{=d:=${name}}`
-  await run(bench, scripts.lookupOrLease, [key], ['u', 5_000, 'me', 0, 60_000, 1])
+  await run(bench, scripts.lookupOrLease, [key], ['u', 5_000, 60_000, 'me', 1])
 }
 
 async function run(

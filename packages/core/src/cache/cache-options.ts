@@ -3,18 +3,16 @@
 
 import { optionError } from '../errors.ts'
 import {
-  DEFAULT_LEASE_MS,
-  DEFAULT_ORIGIN_TIMEOUT_MS,
-  DEFAULT_WAIT_MS,
-  jitter,
-} from '../flight/policy.ts'
-import {
   bytes,
   callback,
   choice,
+  DEFAULT_LEASE_MS,
+  DEFAULT_ORIGIN_TIMEOUT_MS,
+  DEFAULT_WAIT_MS,
   type Defined,
   durationMs,
   flag,
+  jitter,
   type Reader,
   readOptions,
   unchecked,

@@ -2,11 +2,11 @@
 // request, `freshHit` returns undefined. Then handle-cached.ts looks into L1 again and goes on from
 // there.
 
-import type { Runtime } from '../flight/runtime.ts'
-import { traceHit } from '../flight/traced-lookup.ts'
 import { selects } from '../http/vary.ts'
 import { freshCopy } from '../l1/validity.ts'
 import type { ReadyReply, RequestView } from '../ports/exchange.ts'
+import type { Runtime } from '../runtime.ts'
+import { traceHit } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { cacheKey } from './key.ts'

@@ -4,25 +4,25 @@
 // |----------|------------------------------|--------------------------------------------------|
 // | admit    | admit.ts                     | decides whether the request uses the cache       |
 // | key      | key.ts, vary-index.ts        | decides which requests share a response          |
-// | L1       | fresh-hit.ts, ../flight      | serves a fresh entry from memory                 |
-// | coalesce | ../flight/resolve.ts         | waits with other requests for the same key       |
-// | lookup   | ../flight/lookup-or-lease.ts | gets the entry or the lease in one round trip    |
+// | L1       | fresh-hit.ts, ../engine      | serves a fresh entry from memory                 |
+// | coalesce | ../engine/engine.ts          | waits with other requests for the same key       |
+// | lookup   | ../engine/lookup.ts          | gets the entry or the lease in one round trip    |
 // | fill     | run-origin.ts                | runs the handler, if this request is the leader  |
 // | storable | storable.ts                  | decides whether to store, and for how long       |
-// | commit   | ../flight/commit.ts          | writes the entry into the store                  |
+// | commit   | ../engine/share.ts           | writes the entry into the store                  |
 // | respond  | respond.ts                   | builds the response: Age, Cache-Status, 304, 206 |
 
+import { find } from '../engine/engine.ts'
+import { countRead, readWithoutLease } from '../engine/lookup.ts'
+import type { Resolution } from '../engine/types.ts'
 import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
-import { countRead, readWithoutLease } from '../flight/lookup-or-lease.ts'
-import type { Resolution } from '../flight/resolution.ts'
-import { resolve } from '../flight/resolve.ts'
-import type { Runtime } from '../flight/runtime.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
 import { isAcceptable } from '../http/request-directives.ts'
 import { selects } from '../http/vary.ts'
 import { freshCopy } from '../l1/validity.ts'
 import type { NeverStored } from '../never-stored.ts'
 import type { Exchange } from '../ports/exchange.ts'
+import type { Runtime } from '../runtime.ts'
 import { admit, type Bypass } from './admit.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { freshHit, isPlain } from './fresh-hit.ts'
@@ -106,9 +106,8 @@ function lookUp<Native>(state: RequestState<Native>): void | Promise<void> {
   const readsOnly = request.method === 'HEAD' || directives?.noStore || directives?.onlyIfCached
   const fillsNothing = readsOnly || isBeyondEntries(state)
   if (fillsNothing) return respondStored(state)
-  const resolution = resolve(rt, key, config, state)
-  if (!(resolution instanceof Promise)) return respond(state, resolution)
-  return resolution.then((later) => respond(state, later))
+  const found = find(rt, key, config, state)
+  return found === undefined ? state.whenAnswered(respond) : respond(state, found)
 }
 
 /** After this many lookups that found another variant, the request bypasses the cache. */

@@ -8,13 +8,13 @@
 // The cache sends the purges before the head of the response. So the lookup of a later request to
 // this process comes after the purges.
 
-import { forget, purgeKey } from '../flight/hints.ts'
-import type { Runtime } from '../flight/runtime.ts'
+import { forget, purgeKey } from '../engine/hints.ts'
 import { headerValue } from '../http/headers.ts'
 import { invalidatedGroups } from '../http/response-tags.ts'
 import { canonicalPath } from '../http/route-pattern.ts'
 import type { CapturedHead, Exchange, HeadWatch, Natives, RequestView } from '../ports/exchange.ts'
 import { groupSubject, tagSubject } from '../ports/subject.ts'
+import type { Runtime } from '../runtime.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { customKey, urlKey } from './key.ts'
 import { callTagsOption, originOf } from './subjects.ts'

@@ -1,8 +1,7 @@
 // The outcome of a background refresh of a response, for a process warning if it failed.
 
+import type { FillResult, Lead } from '../engine/types.ts'
 import { messageOf } from '../errors.ts'
-import { type FailedRefresh, reportRefresh } from '../flight/refresh-failures.ts'
-import type { FillResult, Lead } from '../flight/resolution.ts'
 import type {
   CapturedHead,
   Exchange,
@@ -10,38 +9,44 @@ import type {
   OriginObserver,
   RequestView,
 } from '../ports/exchange.ts'
+import { type FailedRefresh, reportRefresh } from '../refresh-failures.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { STORED_BY_INNER } from './inner-cache.ts'
 
-type Start = (observer: OriginObserver) => Promise<OriginEnd>
+/** The parts of a refresh that are watched. */
+interface Refresh {
+  readonly start: (observer: OriginObserver) => Promise<OriginEnd>
+  readonly judge: (result: FillResult) => FillResult
+}
 
-/** Runs a refresh, and reports whether it renewed the entry. */
+/** A refresh that reports whether it renewed the entry. */
 export function watchRefresh<Native>(
   exchange: Exchange<Native>,
   config: CacheConfig<Native>,
   { signal }: Lead,
-  run: (start: Start) => Promise<FillResult>,
-): Promise<FillResult> {
+): Refresh {
   let head: CapturedHead | undefined
   let end: OriginEnd | undefined
-  const start: Start = async (observer) => {
-    const onHead: OriginObserver['onHead'] = (seen, ...rest) => {
-      head = seen
-      return observer.onHead(seen, ...rest)
-    }
-    end = await exchange.redispatch({ ...observer, onHead })
-    return end
-  }
   const why = `it did not finish within originTimeoutMs (${config.originTimeoutMs})`
   const report = (failed: FailedRefresh | undefined) =>
     reportRefresh(config, nameOf(exchange.request), failed)
   const onTimeout = () => report({ why, outcome: STALE })
   signal.addEventListener('abort', onTimeout, { once: true })
-  return run(start).then((result) => {
-    signal.removeEventListener('abort', onTimeout)
-    if (!signal.aborted) report(failureOf(result, head, end))
-    return result
-  })
+  return {
+    async start(observer) {
+      const onHead: OriginObserver['onHead'] = (seen, ...rest) => {
+        head = seen
+        return observer.onHead(seen, ...rest)
+      }
+      end = await exchange.redispatch({ ...observer, onHead })
+      return end
+    },
+    judge(result) {
+      signal.removeEventListener('abort', onTimeout)
+      if (!signal.aborted) report(failureOf(result, head, end))
+      return result
+    },
+  }
 }
 
 const STALE = 'The stale response is served until its stale window ends.'

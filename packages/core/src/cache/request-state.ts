@@ -1,9 +1,8 @@
 // The state of one cached request, and the ways in which it reaches the handler.
 
+import type { Caller, FillResult, Lead, Resolution } from '../engine/types.ts'
 import type { HeldEntry } from '../entry/entry.ts'
 import type { RouteCounts } from '../entry/route-counts.ts'
-import type { Caller, FillResult, Lead } from '../flight/resolution.ts'
-import type { Runtime } from '../flight/runtime.ts'
 import { beginsBeyond } from '../http/byte-range.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
 import type { Detail } from '../http/cache-status-details.ts'
@@ -12,6 +11,7 @@ import { likenessOf } from '../http/likeness.ts'
 import type { RequestDirectives } from '../http/request-directives.ts'
 import type { NeverStored } from '../never-stored.ts'
 import type { Exchange, Natives, OnInner, RequestView, RunWatch } from '../ports/exchange.ts'
+import type { Runtime } from '../runtime.ts'
 import { audited } from './audit.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { asksForWhole } from './fresh-hit.ts'
@@ -25,7 +25,7 @@ export function missOf<Native>({ names }: RequestState<Native>): 'uri-miss' | 'v
   return names.length === 0 ? 'uri-miss' : 'vary-miss'
 }
 
-/** The state of one request. `flight/` calls its methods, such as `lead` to run the handler. */
+/** The state of one request. The engine calls its methods, such as `run`. */
 export class RequestState<Native> implements Caller {
   /** `Vary` fields of earlier responses that the key of the last lookup contains. */
   names: readonly string[] = []
@@ -36,6 +36,9 @@ export class RequestState<Native> implements Caller {
   /** If this request is the leader: settles when its handler has ended. */
   running: Promise<unknown> | undefined
   scope: Caller['scope']
+  lookup: Caller['lookup']
+  #early: Resolution | undefined
+  #onAnswer: ((resolution: Resolution) => void) | undefined
   readonly rt: Runtime
   readonly config: CacheConfig<Native>
   readonly index: VaryIndex
@@ -80,40 +83,66 @@ export class RequestState<Native> implements Caller {
     return !asksForWhole(this.exchange.request.headers)
   }
 
-  async lead(lead: Lead): Promise<FillResult> {
+  run(lead: Lead, where: 'here' | 'behind'): void {
     const { exchange, config } = this
+    if (this.scope !== undefined) exchange.captureContext?.()
+    if (where === 'behind') {
+      const watch = watchRefresh(exchange, config, lead)
+      return this.#runOrigin(lead, 'stale', watch.judge, watch.start, false)
+    }
     const reason = lead.previous === undefined ? missOf(this) : 'stale'
-    const result = await this.#runOrigin(lead, reason, true, (observer) => {
+    this.#runOrigin(lead, reason, this.#judge, (observer) => {
       const run = exchange.runOrigin(config.audit ? audited(exchange, config, observer) : observer)
       this.running = run
       return run
     })
+  }
+
+  answer(resolution: Resolution): void {
+    if (this.#onAnswer === undefined) this.#early = resolution
+    else this.#onAnswer(resolution)
+  }
+
+  /** Calls `respond` with the result of the lookup, now if it is there already. */
+  whenAnswered(
+    respond: (state: this, resolution: Resolution) => void | Promise<void>,
+  ): void | Promise<void> {
+    const early = this.#early
+    this.#early = undefined
+    if (early !== undefined) return respond(this, early)
+    // A promise, because the answer comes in the async context of another request.
+    const answered = new Promise<Resolution>((resolve) => {
+      this.#onAnswer = resolve
+    })
+    return answered.then((resolution) => {
+      this.#onAnswer = undefined
+      return respond(this, resolution)
+    })
+  }
+
+  /** The result of the run of this request, unless its client left. */
+  readonly #judge = (result: FillResult): FillResult => {
+    const { exchange, watch } = this
     if (result.type === 'pass' && result.reason === 'too-large') keepLargePath(this)
     if (this.isGone() && mayBeDueToDisconnect(result))
       return { type: 'abandoned', clientLeft: true }
     const isInner = result.type === 'pass' && result.reason === 'inner-cache'
-    if (result.type === 'store' || isInner) this.watch.isOver = true
-    else if (result.type === 'pass') this.watch.onRefused(exchange.request, result.reason)
+    if (result.type === 'store' || isInner) watch.isOver = true
+    else if (result.type === 'pass') watch.onRefused(exchange.request, result.reason)
     return result
-  }
-
-  refresh(lead: Lead): Promise<FillResult> {
-    return watchRefresh(this.exchange, this.config, lead, (start) =>
-      this.#runOrigin(lead, 'stale', false, start),
-    )
   }
 
   #runOrigin(
     lead: Lead,
     reason: RunParameters['reason'],
-    forClient: boolean,
+    judge: RunParameters['judge'],
     start: RunParameters['start'],
-  ): Promise<FillResult> {
+    forClient = true,
+  ): void {
     const { rt, config, plainKey, exchange } = this
-    if (this.scope !== undefined) exchange.captureContext?.()
     const { request } = exchange
     const nativeOf = (natives: Natives | undefined) => (natives?.[0] ?? exchange.native) as Native
-    return runOrigin(rt, {
+    runOrigin(rt, {
       request,
       plainKey,
       config,
@@ -123,6 +152,7 @@ export class RequestState<Native> implements Caller {
       allowsEtag: (natives) => exchange.allowsEtag?.(nativeOf(natives)) ?? true,
       routeOf: (natives) => exchange.routeOf?.(nativeOf(natives)),
       start,
+      judge,
     })
   }
 }

@@ -1,10 +1,9 @@
 // Builds responses from entries: adds Age and Cache-Status, and applies conditions and ranges.
 // Cache-Status is written in two places: statusField(), and readyFields() for the fast path.
 
+import type { LateReason } from '../engine/types.ts'
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
 import { mayServeOnError } from '../entry/entry.ts'
-import type { LateReason } from '../flight/resolution.ts'
-import type { Runtime } from '../flight/runtime.ts'
 import { contentRange, selectRange } from '../http/byte-range.ts'
 import { cacheStatus, type ForwardReason, type HitFacts } from '../http/cache-status.ts'
 import type { Detail, DetailedFacts } from '../http/cache-status-details.ts'
@@ -21,6 +20,7 @@ import { STALE_IF_ERROR_STATUSES, titleOf } from '../http/statuses.ts'
 import { selects } from '../http/vary.ts'
 import { confirmedCopy } from '../l1/validity.ts'
 import type { HeaderList, ReadyReply, Reply, RequestView } from '../ports/exchange.ts'
+import type { Runtime } from '../runtime.ts'
 import type { CacheConfig } from './cache-config.ts'
 
 /** The Cache-Status field as a header list. It is empty if the option switches the field off. */

@@ -1,10 +1,9 @@
 // Runs the handler for one request. Before the head of the response is sent, this file decides
 // whether to store the response. If not, the fill ends then, so that waiters need not wait longer.
 
+import type { FillResult, Lead } from '../engine/types.ts'
 import type { StoredResponse } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
-import type { FillResult, Lead } from '../flight/resolution.ts'
-import type { Runtime } from '../flight/runtime.ts'
 import type { Detail } from '../http/cache-status-details.ts'
 import { toFields } from '../http/fields.ts'
 import { headerValues, storableHeaders } from '../http/headers.ts'
@@ -25,6 +24,7 @@ import {
   type RequestView,
 } from '../ports/exchange.ts'
 import type { Lifetimes } from '../ports/store.ts'
+import type { Runtime } from '../runtime.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { STORED_BY_INNER, withRulesOf } from './inner-cache.ts'
 import { leaderReply } from './leader-reply.ts'
@@ -60,15 +60,13 @@ export interface RunParameters {
   readonly routeOf: (natives: Natives | undefined) => string | undefined
   /** Runs the handler. In a background refresh, its response has no client. */
   readonly start: (observer: OriginObserver) => Promise<OriginEnd>
+  /** Gets the result, and returns the one that ends the fill. */
+  readonly judge: (result: FillResult) => FillResult
 }
 
-export function runOrigin(rt: Runtime, parameters: RunParameters): Promise<FillResult> {
-  return new Promise((settle) => {
-    const slot = parameters.lead.keepSlot && new RunSlot(parameters.lead)
-    const resolve = slot === undefined ? settle : slot.before(settle)
-    const run = new OriginRun(rt, parameters, resolve, slot)
-    parameters.start(run).then(run.ended, run.failed)
-  })
+export function runOrigin(rt: Runtime, parameters: RunParameters): void {
+  const run = new OriginRun(rt, parameters)
+  parameters.start(run).then(run.ended, run.failed)
 }
 
 /**
@@ -81,7 +79,7 @@ class OriginRun implements OriginObserver {
   readonly onEnd: (() => void) | undefined
   readonly #rt: Runtime
   readonly #parameters: RunParameters
-  readonly #resolve: (result: FillResult) => void
+  readonly #slot: RunSlot | undefined
   readonly #revalidation: Revalidation | undefined
   /** The options, with the rules of an inner cache if there is one. */
   #config: CacheConfig<never>
@@ -94,24 +92,20 @@ class OriginRun implements OriginObserver {
   #route: string | undefined
   /** Whether the client of this run gets a stale entry in place of an error. */
   #isStaleServed = false
+  #hasResult = false
   readonly #startedAt: number
 
-  constructor(
-    rt: Runtime,
-    parameters: RunParameters,
-    resolve: (result: FillResult) => void,
-    slot: RunSlot | undefined,
-  ) {
+  constructor(rt: Runtime, parameters: RunParameters) {
     const { lead, request, config } = parameters
     this.#rt = rt
     this.#startedAt = rt.clock.now()
     this.#parameters = parameters
-    this.#resolve = resolve
+    this.#slot = lead.keepSlot && new RunSlot(lead)
     this.#config = config
     this.#revalidation = revalidationOf(lead, request)
     this.conditions = this.#revalidation?.conditions
     this.maxBodyBytes = config.maxBodyBytes
-    this.onEnd = slot?.onEnd
+    this.onEnd = this.#slot?.onEnd
   }
 
   readonly onInner = (inner: InnerCache): HeaderList | undefined => {
@@ -121,7 +115,7 @@ class OriginRun implements OriginObserver {
       this.#config = withRulesOf(this.#config, inner)
       return undefined
     }
-    this.#resolve(notStored(STORED_BY_INNER, 200))
+    this.#end(notStored(STORED_BY_INNER, 200))
     return statusField(this.#config, { type: 'forward', reason, detail: STORED_BY_INNER.reason })
   }
 
@@ -137,7 +131,7 @@ class OriginRun implements OriginObserver {
     if (judgedHead && verdict.store && !lead.hasTimedOut)
       verdict = this.#withSubjects(verdict, judgedHead, natives)
     this.#verdict = verdict
-    if (!verdict.store) this.#resolve(notStored(verdict, head.status))
+    if (!verdict.store) this.#end(notStored(verdict, head.status))
     if (revalidation !== undefined) {
       const run = { request, config: this.#config }
       const detail = this.#detail(verdict)
@@ -150,10 +144,18 @@ class OriginRun implements OriginObserver {
 
   readonly ended = (end: OriginEnd): void => {
     this.#countRun()
-    this.#resolve(this.#resultOf(end))
+    this.#end(this.#resultOf(end))
   }
 
   readonly failed = (error: unknown): void => this.ended({ type: 'failed', status: 500, error })
+
+  /** Ends the fill. Only the first result counts, because the handler may go on after it. */
+  #end(result: FillResult): void {
+    if (this.#hasResult) return
+    this.#hasResult = true
+    this.#slot?.takeAfter(result)
+    this.#parameters.lead.end(this.#parameters.judge(result))
+  }
 
   /** Counts the run, and the miss of its client unless that client got a stale entry. */
   #countRun(): void {

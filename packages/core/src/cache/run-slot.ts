@@ -1,8 +1,8 @@
 // The concurrency slot of a run without a lease. If the handler goes on after the fill has its
 // result, the slot stays in use until the handler has ended.
 
-import type { FreeSlot } from '../flight/origin-slots.ts'
-import type { FillResult, Lead } from '../flight/resolution.ts'
+import type { FillResult, Lead } from '../engine/types.ts'
+import type { FreeSlot } from '../lease/slots.ts'
 import { STORED_BY_INNER } from './inner-cache.ts'
 
 export class RunSlot {
@@ -21,17 +21,10 @@ export class RunSlot {
   }
 
   /**
-   * Wraps `settle`, which frees the slot of the fill. If the handler goes on after the result, the
-   * wrapper first takes another slot for it.
+   * Called before the result frees the slot of the fill. If the handler goes on after the result,
+   * another slot is taken for it.
    */
-  before(settle: (result: FillResult) => void): (result: FillResult) => void {
-    return (result) => {
-      this.#takeSlot(result)
-      settle(result)
-    }
-  }
-
-  #takeSlot(result: FillResult): void {
+  takeAfter(result: FillResult): void {
     const { type } = result
     // The inner cache needs a slot for its own run. If this run kept one, the inner cache could
     // wait for that slot forever.

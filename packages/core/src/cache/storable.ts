@@ -1,7 +1,7 @@
 // Decides whether a response is stored and for how long. The head is enough to decide, so
 // the body is not delayed. A response that is not storable reaches its own client unchanged.
 
-import type { FillResult, Lead } from '../flight/resolution.ts'
+import type { FillResult, Lead } from '../engine/types.ts'
 import { type CacheControl, parseCacheControl } from '../http/cache-control.ts'
 import type { NotStoredDetail } from '../http/cache-status-details.ts'
 import { explicitLifetimeMs, initialAgeMs, staleWindowsAllowed } from '../http/freshness.ts'

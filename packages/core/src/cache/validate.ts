@@ -7,9 +7,8 @@
 // client of the fill gets the stored response, the entry is dropped, and the next fill gets a full
 // response.
 
+import type { Lead } from '../engine/types.ts'
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
-import type { Lead } from '../flight/resolution.ts'
-import type { Runtime } from '../flight/runtime.ts'
 import type { Detail } from '../http/cache-status-details.ts'
 import { toFields, toHeaders } from '../http/fields.ts'
 import { conditionsFor, confirms, freshen } from '../http/freshen.ts'
@@ -23,6 +22,7 @@ import {
   type Reply,
   type RequestView,
 } from '../ports/exchange.ts'
+import type { Runtime } from '../runtime.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { replyFrom } from './respond.ts'
 import type { NotStorable } from './storable.ts'

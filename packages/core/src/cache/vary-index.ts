@@ -7,9 +7,9 @@
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
-import type { Runtime } from '../flight/runtime.ts'
 import { selectFields } from '../http/vary.ts'
 import type { RequestView } from '../ports/exchange.ts'
+import type { Runtime } from '../runtime.ts'
 
 /** Limit of URLs in the index. A URL that was evicted costs one more lookup. */
 const MOST_URLS = 10_000

@@ -2,6 +2,11 @@
 // resolution of its flight.
 
 import { AsyncResource } from 'node:async_hooks'
+import { find } from '../engine/engine.ts'
+import { previousInL1 } from '../engine/fill.ts'
+import { purgeKey } from '../engine/hints.ts'
+import { dropUnreadable } from '../engine/lookup.ts'
+import type { Caller, FillResult, Lead, Resolution } from '../engine/types.ts'
 import { type HeldEntry, mayServeOnError, type StoredValue } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
 import {
@@ -14,19 +19,19 @@ import {
   show,
   waitTimeout,
 } from '../errors.ts'
-import { reportResult } from '../flight/refresh-failures.ts'
-import type { Caller, FillResult, Lead, Resolution } from '../flight/resolution.ts'
-import type { Runtime } from '../flight/runtime.ts'
-import { previousInL1 } from '../flight/soft-timeout.ts'
 import { confirmedCopy } from '../l1/validity.ts'
-import { dataKey } from '../ports/key.ts'
 import type { Position } from '../ports/store.ts'
 import { tagSubject } from '../ports/subject.ts'
+import { reportResult } from '../refresh-failures.ts'
+import type { Runtime } from '../runtime.ts'
 import { evaluateTags } from '../tags.ts'
-import { inScope } from '../tracing.ts'
+import { inScope, lookupTracing } from '../tracing.ts'
 import { type Factory, FillContext, NOT_MODIFIED, storedValue } from './factory-context.ts'
 import { type Plan, ttlOf, WHERE } from './get-or-set-options.ts'
 import { decodeData, decodeOwn, encodeData, type Serializer } from './value.ts'
+
+/** Limit of lookups of one call, if the serializer can parse none of the values found. */
+const MOST_ATTEMPTS = 3
 
 /**
  * One call of getOrSet. If the call is the leader and its factory fails, the caller gets the error
@@ -34,63 +39,153 @@ import { decodeData, decodeOwn, encodeData, type Serializer } from './value.ts'
  */
 export class Call<T, P> implements Caller {
   scope: Caller['scope']
+  lookup: Caller['lookup']
+  /** A factory that ignores its signal must not block its caller for ever. */
+  readonly endsAtTimeout = true
   readonly #rt: Runtime
+  readonly #name: string
   readonly #key: string
   readonly #factory: Factory<T, P>
   readonly #plan: Plan
   readonly #serializer: Serializer | undefined
+  #resolve: (value: T | Promise<T>) => void = () => {}
+  #reject: (error: unknown) => void = () => {}
+  #attempts = 0
   /** Fence, signal and other facts about the last fill that this call led. */
   #lead: Lead | undefined
   #context: AsyncResource | undefined
 
+  /** `name` is the key as the caller wrote it, and `key` the internal one. */
   constructor(
     rt: Runtime,
+    name: string,
     key: string,
     factory: Factory<T, P>,
     plan: Plan,
     serializer: Serializer | undefined,
   ) {
     this.#rt = rt
+    this.#name = name
     this.#key = key
     this.#factory = factory
     this.#plan = plan
     this.#serializer = serializer
   }
 
-  async lead(lead: Lead): Promise<FillResult> {
-    this.#lead = lead
-    const { asOf, previous: held } = lead
-    const { clock, counts } = this.#rt
-    const now = clock.now()
-    try {
-      const context = new FillContext(lead, held, now, this)
-      // A traced fill is in the context of its caller already.
-      const scope = this.scope === undefined ? this.#context : undefined
-      const returned = inScope(scope, () => this.#factory(context))
-      const isPromise = isThenable(returned)
-      const value: unknown = isPromise ? await beforeDeadline(lead.signal, returned) : returned
-      return value === NOT_MODIFIED ? this.#unchanged(held, asOf) : this.resultOf(value, asOf)
-    } catch (error) {
-      return { type: 'failure', failure: { status: 500, message: messageOf(error) }, error }
-    } finally {
-      const route = counts.ofData(dataKey(this.#key))
-      route.runs += 1
-      route.originMs += clock.now() - now
-    }
+  /** Looks up the value, or runs the factory. */
+  value(): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+      // Without this purge in the whole fleet, the call could get the value of an earlier fill.
+      if (this.#plan.forceFresh) purgeKey(this.#rt, this.#key, false).then(this.find, reject)
+      else this.find()
+    })
   }
 
-  /**
-   * Makes the current asynchronous context that of a later run. A call that joins a flight and
-   * later leads would otherwise run its factory in the context of the call that began the flight.
-   */
+  readonly find = (): void => {
+    if (this.#attempts === MOST_ATTEMPTS) return this.#resolve(this.#runAlone())
+    this.#attempts += 1
+    // A call that joins a flight and later leads would otherwise run its factory in the async
+    // context of the call that began the flight.
+    // So would a call whose lookup is traced, in the context of that lookup.
+    if (this.#rt.flights.has(this.#key) || lookupTracing.hasSubscribers) this.captureContext()
+    const found = find(this.#rt, this.#key, this.#plan, this)
+    if (found !== undefined) this.answer(found)
+  }
+
   captureContext(): void {
     this.#context ??= new AsyncResource('StampedeGetOrSet')
   }
 
-  async refresh(lead: Lead): Promise<FillResult> {
-    const result = await this.lead(lead)
-    reportResult(this.#rt, this.where, result)
-    return result
+  answer(resolution: Resolution): void {
+    try {
+      this.#answer(resolution)
+    } catch (error) {
+      this.#reject(error)
+    }
+  }
+
+  #answer(resolution: Resolution): void {
+    switch (resolution.type) {
+      case 'hit':
+      case 'late':
+        return this.#give(resolution)
+      case 'led':
+        return this.#resolve(this.#ownValue(resolution.result))
+      case 'failed': {
+        const { previous, error, failure } = resolution
+        return this.#resolve(
+          this.#staleOr(previous, error ?? originFailed(this.#name, failure.message)),
+        )
+      }
+      case 'timed-out':
+        return this.#resolve(this.#runAfterWait())
+      // `gone` occurs only for HTTP requests. For a call, `pass` means that three runs in a row
+      // ended without a result.
+      case 'gone':
+      case 'pass':
+        return this.#resolve(this.#runAlone())
+    }
+  }
+
+  #give(resolution: Extract<Resolution, { type: 'hit' | 'late' }>): void {
+    const rt = this.#rt
+    const held = resolution.type === 'hit' ? resolution.held : resolution.previous
+    const parsed = this.parseHeld(held)
+    if (parsed === undefined) {
+      dropUnreadable(rt, this.#key, held).then(this.find)
+      return
+    }
+    if (resolution.type === 'late') rt.counts.servedStale(resolution.why, held)
+    else if (resolution.from === 'fill') rt.counts.miss(rt.counts.of(this.#key, held.entry))
+    else {
+      rt.events.hit(this.#key, resolution.from, resolution.stale)
+      rt.counts.hit(held, resolution.stale)
+    }
+    this.#resolve(parsed.value)
+  }
+
+  run(lead: Lead, where: 'here' | 'behind'): void {
+    if (where === 'here') this.#lead = lead
+    const held = lead.previous
+    const { clock, counts } = this.#rt
+    const startedAt = clock.now()
+    const route = counts.ofData(this.#key)
+    route.runs += 1
+    const report = (result: FillResult) => reportResult(this.#rt, this.where, result)
+    if (where === 'behind') {
+      lead.signal.addEventListener('abort', () => report(failureOf(lead.signal.reason)))
+    }
+    const end = (result: FillResult): void => {
+      route.originMs += clock.now() - startedAt
+      if (where === 'behind' && !lead.hasTimedOut) report(result)
+      lead.end(result)
+    }
+    const returned = (value: unknown): void => end(this.#resultOf(value, lead, held))
+    const failed = (error: unknown): void => end(failureOf(error))
+    try {
+      const context = new FillContext(lead, held, startedAt, this)
+      // A traced fill is in the context of its caller already.
+      const scope = this.scope === undefined ? this.#context : undefined
+      const value = inScope(scope, () => {
+        const made = this.#factory(context)
+        // A lazy thenable, such as a query, starts its work in `then`, so also in that context.
+        return isThenable(made) ? Promise.resolve(made) : made
+      })
+      if (value instanceof Promise) value.then(returned, failed)
+      else returned(value)
+    } catch (error) {
+      failed(error)
+    }
+  }
+
+  #resultOf(value: unknown, { asOf }: Lead, held: HeldEntry | undefined): FillResult {
+    try {
+      return value === NOT_MODIFIED ? this.#unchanged(held, asOf) : this.resultOf(value, asOf)
+    } catch (error) {
+      return failureOf(error)
+    }
   }
 
   /**
@@ -111,7 +206,7 @@ export class Call<T, P> implements Caller {
   }
 
   get where(): string {
-    return `${WHERE}(${show(this.#key)})`
+    return `${WHERE}(${show(this.#name)})`
   }
 
   parsePrevious(held: HeldEntry): { readonly value: P } | undefined {
@@ -130,27 +225,8 @@ export class Call<T, P> implements Caller {
     return parseHeld<T>(this.#rt, this.#key, held, this.#serializer)
   }
 
-  /** The value for this caller, if its flight ended without a stored entry. */
-  async valueFrom(resolution: Exclude<Resolution, { type: 'hit' | 'late' }>): Promise<T> {
-    switch (resolution.type) {
-      case 'led':
-        return this.#ownValue(resolution.result)
-      case 'failed': {
-        const { previous, error, failure } = resolution
-        return this.#staleOr(previous, error ?? originFailed(this.#key, failure.message))
-      }
-      case 'timed-out':
-        return this.#runAfterWait()
-      // `gone` occurs only for HTTP requests. For a call, `pass` means that three runs in
-      // a row ended without a result.
-      case 'gone':
-      case 'pass':
-        return this.runAlone()
-    }
-  }
-
   /** Runs the factory for this caller only. */
-  async runAlone(): Promise<T> {
+  async #runAlone(): Promise<T> {
     return this.#ownValue(await this.#runUncoordinated())
   }
 
@@ -162,42 +238,41 @@ export class Call<T, P> implements Caller {
     const { waitMs } = this.#plan
     const freeSlot = this.#rt.originSlots.take()
     if (freeSlot === undefined) {
-      const previous = previousInL1(this.#rt, dataKey(this.#key))
-      return this.#staleOr(previous?.held, noConcurrencySlot(this.#key, waitMs))
+      const previous = previousInL1(this.#rt, this.#key)
+      return this.#staleOr(previous?.held, noConcurrencySlot(this.#name, waitMs))
     }
     try {
-      return this.#ownValue(await this.#runUncoordinated(), waitTimeout(this.#key, waitMs))
+      return this.#ownValue(await this.#runUncoordinated(), waitTimeout(this.#name, waitMs))
     } finally {
       freeSlot()
     }
   }
 
   /** One run without a lease. Its value is not stored. */
-  async #runUncoordinated(): Promise<FillResult> {
+  #runUncoordinated(): Promise<FillResult> {
     const { originTimeoutMs } = this.#plan
     const deadline = new AbortController()
-    const timer = this.#rt.clock.setTimer(originTimeoutMs, () =>
-      deadline.abort(originTimeout(this.#key, originTimeoutMs)),
-    )
-    try {
-      const { signal } = deadline
-      return await this.lead({
-        fence: '',
-        asOf: 0,
-        previous: undefined,
-        hasTimedOut: false,
-        signal,
+    return new Promise((resolve) => {
+      const end = (result: FillResult): void => {
+        timer.cancel()
+        resolve(result)
+      }
+      const timer = this.#rt.clock.setTimer(originTimeoutMs, () => {
+        const error = originTimeout(this.#name, originTimeoutMs)
+        deadline.abort(error)
+        end(failureOf(error))
       })
-    } finally {
-      timer.cancel()
-    }
+      const { signal } = deadline
+      const rest = { fence: '', asOf: 0, previous: undefined, hasTimedOut: false, signal }
+      inScope(this.#context, () => this.run({ ...rest, end }, 'here'))
+    })
   }
 
   #ownValue(result: FillResult, cause?: StampedeError): T {
     if (result.type === 'failure') return this.#staleOr(this.#lead?.previous, result.error, true)
     this.#countMiss()
     if ('entry' in result) return decodeOwn<T>(result.entry as StoredValue, this.#serializer)
-    throw originFailed(this.#key, result.type, cause)
+    throw originFailed(this.#name, result.type, cause)
   }
 
   /**
@@ -216,7 +291,7 @@ export class Call<T, P> implements Caller {
   }
 
   #countMiss(): void {
-    this.#rt.counts.miss(this.#rt.counts.ofData(dataKey(this.#key)))
+    this.#rt.counts.miss(this.#rt.counts.ofData(this.#key))
   }
 
   /** The entry with its tags. A `tags` function gets the value in the form that callers get. */
@@ -253,20 +328,13 @@ export function parseHeld<T>(
   try {
     return { value: decodeData<T>(storedValue(held), serializer) }
   } catch (error) {
-    rt.events.emit({ type: 'entry.unreadable', key: dataKey(key), error })
+    rt.events.emit({ type: 'entry.unreadable', key, error })
     return undefined
   }
 }
 
-/**
- * Rejects at the deadline. Without this, a factory that ignores its signal could block its caller
- * for ever.
- */
-function beforeDeadline<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
-    promise.then(resolve, reject)
-  })
+function failureOf(error: unknown): FillResult {
+  return { type: 'failure', failure: { status: 500, message: messageOf(error) }, error }
 }
 
 function isThenable<T>(value: T | Promise<T>): value is Promise<T> {

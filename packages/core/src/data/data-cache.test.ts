@@ -163,17 +163,26 @@ describe('set() and delete() of a data cache', () => {
     expect([await filled, await b.get('k')]).toEqual(['other', 'set'])
   })
 
-  it('reject after waitMs while another call fills the key', async () => {
-    const { rates, clock } = setUp()
-    const stuck = rates.getOrSet('k', () => new Promise<string>(() => {}), { originTimeoutMs: 500 })
-    const failed = expect(stuck).rejects.toMatchObject({ code: 'ERR_STAMPEDE_ORIGIN_TIMEOUT' })
-    const set = rates.set('k', 'new', { waitMs: 100 })
+  it('reject after waitMs while another process fills the key', async () => {
+    const { a, b, stores, clock } = two()
+    let failed: Promise<unknown> | undefined
+    stores.a.next('lookup', async (work) => {
+      const never = () => new Promise<string>(() => {})
+      const stuck = b.getOrSet('k', never, { originTimeoutMs: 500 })
+      failed = expect(stuck).rejects.toMatchObject({ code: 'ERR_STAMPEDE_ORIGIN_TIMEOUT' })
+      await settled()
+      return work()
+    })
+    const set = a.set('k', 'new', { waitMs: 100 })
     const given = expect(set).rejects.toMatchObject({ code: 'ERR_STAMPEDE_WAIT_TIMEOUT' })
+    // The first of them ends while the lookup of the other process is delayed.
+    await settled()
     await settled()
     await clock.advance(100)
     await given
     await clock.advance(400)
     await failed
+    await clock.advance(5_000)
   })
 
   it.each(['lookup', 'commit'] as const)(

@@ -2,8 +2,8 @@
 // once.
 
 import { closedError, optionError } from '../errors.ts'
-import type { Runtime } from '../flight/runtime.ts'
 import { checkNames } from '../options.ts'
+import type { Runtime } from '../runtime.ts'
 import type { Factory } from './factory-context.ts'
 import { get, getOrSet, purgeData } from './get-or-set.ts'
 import { type GetOrSetOptions, NAMES, type Plan, readPlan } from './get-or-set-options.ts'

@@ -1,8 +1,8 @@
 // The context of a factory: fence, deadline, previous value, and `notModified()`.
 
+import type { Lead } from '../engine/types.ts'
 import type { HeldEntry, StoredValue } from '../entry/entry.ts'
 import { noPreviousValue, valueError } from '../errors.ts'
-import type { Lead } from '../flight/resolution.ts'
 import { publicFence } from '../ports/grant.ts'
 
 /**

@@ -1,14 +1,19 @@
 // The options of getOrSet: types, defaults and checks.
 
+import type { Policy } from '../engine/types.ts'
 import { optionError } from '../errors.ts'
-import type { Policy } from '../flight/policy.ts'
 import {
+  type Bag,
+  checkNames,
   DEFAULT_LEASE_MS,
   DEFAULT_ORIGIN_TIMEOUT_MS,
   DEFAULT_WAIT_MS,
+  durationMs,
+  flag,
   jitter,
-} from '../flight/policy.ts'
-import { type Bag, checkNames, durationMs, flag, type Reader, readOptions } from '../options.ts'
+  type Reader,
+  readOptions,
+} from '../options.ts'
 import { readTags, type TagsRule } from '../tags.ts'
 
 /**

@@ -3,6 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import {
   createStampede,
   type GetOrSetOptions,
+  type MemoryStore,
   memoryStore,
   type Stampede,
   type StampedeStore,
@@ -16,7 +17,7 @@ afterEach(async () => {
   open = []
 })
 
-function setUp(store: StampedeStore = memoryStore()) {
+function setUp(store: StampedeStore | MemoryStore = memoryStore()) {
   const clock = new ManualClock()
   const stampede = createStampede({ store, clock, random: () => 0 })
   open.push(stampede)
@@ -53,6 +54,54 @@ describe('a miss of getOrSet', () => {
           { ttlMs: 1_000 },
         ),
       )
+    const asked = [get('ann'), get('bob')]
+    await settled()
+    await stampede.purge({ key: 'k' })
+    origin.run(0).resolve('old')
+    await settled()
+    origin.run(1).resolve('new')
+    expect(await Promise.all(asked)).toEqual(['old', 'new'])
+    expect(seen).toEqual(['ann', 'bob'])
+  })
+
+  it('runs the factory in the async context of its caller after waitMs, also behind a slow run', async () => {
+    const { stampede, clock } = setUp()
+    const user = new AsyncLocalStorage<string>()
+    const seen: unknown[] = []
+    const options = {
+      ttlMs: 100,
+      jitter: 0,
+      staleIfErrorMs: 9_000,
+      softTimeoutMs: 900,
+      originTimeoutMs: 1_000,
+      waitMs: 200,
+    }
+    await stampede.getOrSet('k', () => 'old', options)
+    await clock.advance(150)
+    const factory = () => {
+      seen.push(user.getStore())
+      return seen.length === 1 ? new Promise<string>(() => {}) : 'new'
+    }
+    const asked = user.run('ann', () => stampede.getOrSet('k', factory, options))
+    await clock.advance(200)
+    expect(await asked).toBe('new')
+    expect(seen).toEqual(['ann', 'ann'])
+    await clock.advance(1_000)
+  })
+
+  it('starts a lazy thenable in the async context of its caller, and unwraps its promise', async () => {
+    const { stampede, origin } = setUp()
+    const user = new AsyncLocalStorage<string>()
+    const seen: unknown[] = []
+    const query = () => {
+      const then = (resolve: (value: unknown) => void) => {
+        seen.push(user.getStore())
+        resolve(origin.factory())
+      }
+      return { then } as unknown as Promise<unknown>
+    }
+    const get = (name: string) =>
+      user.run(name, () => stampede.getOrSet('k', query, { ttlMs: 1_000 }))
     const asked = [get('ann'), get('bob')]
     await settled()
     await stampede.purge({ key: 'k' })

@@ -1,16 +1,14 @@
 // `getOrSet`: the factory runs once per key in the fleet, and every caller gets its value.
 
+import { purgeKey } from '../engine/hints.ts'
+import { countRead, dropUnreadable, readWithoutLease } from '../engine/lookup.ts'
 import type { HeldEntry } from '../entry/entry.ts'
 import { readPromise } from '../entry/parsed-value.ts'
 import { optionError } from '../errors.ts'
-import { purgeKey } from '../flight/hints.ts'
-import { countRead, dropUnreadable, readWithoutLease } from '../flight/lookup-or-lease.ts'
-import type { Resolution } from '../flight/resolution.ts'
-import { resolve } from '../flight/resolve.ts'
-import type { Runtime } from '../flight/runtime.ts'
-import { traceHit } from '../flight/traced-lookup.ts'
 import { freshCopy } from '../l1/validity.ts'
 import { dataKey } from '../ports/key.ts'
+import type { Runtime } from '../runtime.ts'
+import { traceHit } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
 import { Call, parseHeld } from './call.ts'
 import type { Factory } from './factory-context.ts'
@@ -28,7 +26,7 @@ export async function get<T>(
   try {
     const found = await readWithoutLease(rt, dataKey(key))
     if (found === undefined) return undefined
-    const parsed = parseHeld<T>(rt, key, found.held, serializer)
+    const parsed = parseHeld<T>(rt, dataKey(key), found.held, serializer)
     if (parsed !== undefined) countRead(rt, dataKey(key), found)
     return parsed?.value
   } catch (error) {
@@ -68,16 +66,14 @@ export function getOrSet<T, P = T>(
         return readPromise(entry) as Promise<T>
       }
     }
-    const call = new Call(rt, recent.prefix + key, factory, plan, serializer)
-    if (held === undefined) return resolveCall(rt, internalKey, call, plan)
+    const call = new Call(rt, recent.prefix + key, internalKey, factory, plan, serializer)
+    if (held === undefined) return call.value()
     const parsed = call.parseHeld(held)
     if (parsed !== undefined) {
       countFreshHit(rt, internalKey, held)
       return Promise.resolve(parsed.value)
     }
-    return dropUnreadable(rt, internalKey, held).then(() =>
-      resolveCall(rt, internalKey, call, plan),
-    )
+    return dropUnreadable(rt, internalKey, held).then(() => call.value())
   } catch (error) {
     return Promise.reject(error)
   }
@@ -88,54 +84,6 @@ function countFreshHit(rt: Runtime, internalKey: string, held: HeldEntry): void 
   rt.counts.hit(held, false)
   if (lookupTracing.hasSubscribers) traceHit(internalKey)
 }
-
-async function resolveCall<T, P>(
-  rt: Runtime,
-  internalKey: string,
-  call: Call<T, P>,
-  plan: Plan,
-): Promise<T> {
-  // Without this purge in the whole fleet, the call could get the value of an earlier fill.
-  if (plan.forceFresh) await purgeKey(rt, internalKey, false)
-  for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-    if (rt.flights.has(internalKey)) call.captureContext()
-    const promised = resolve(rt, internalKey, plan, call)
-    const resolution = promised instanceof Promise ? await promised : promised
-    if (resolution.type !== 'hit' && resolution.type !== 'late') return call.valueFrom(resolution)
-    const held = resolution.type === 'hit' ? resolution.held : resolution.previous
-    const parsed = call.parseHeld(held)
-    if (parsed !== undefined) {
-      countServed(rt, internalKey, resolution)
-      return parsed.value
-    }
-    await dropUnreadable(rt, internalKey, held)
-  }
-  return call.runAlone()
-}
-
-function countServed(
-  rt: Runtime,
-  internalKey: string,
-  resolution: Extract<Resolution, { type: 'hit' | 'late' }>,
-): void {
-  if (resolution.type === 'late') {
-    rt.counts.servedStale(resolution.why, resolution.previous)
-    return
-  }
-  const { held, stale, from } = resolution
-  if (from === 'fill') {
-    rt.counts.miss(rt.counts.of(internalKey, held.entry))
-    return
-  }
-  rt.events.hit(internalKey, from, stale)
-  rt.counts.hit(held, stale)
-}
-
-/**
- * Limit of lookups of one call. If the serializer cannot parse any of the values found, the call
- * runs the factory for its caller only.
- */
-const MOST_ATTEMPTS = 3
 
 function checkCall(key: unknown, factory: unknown): void {
   checkKey(key)

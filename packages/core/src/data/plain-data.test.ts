@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { checkPlainData } from './plain-data.ts'
+import { checkPlainData, frozenCopy } from './plain-data.ts'
 
 class Money {
   readonly cents = 1
@@ -55,5 +55,53 @@ describe('a value that getOrSet accepts', () => {
 
   it('is any value that JSON.parse returns', () => {
     fc.assert(fc.property(fc.jsonValue(), (value) => checkPlainData('k', value)))
+  })
+})
+
+describe('a frozen copy', () => {
+  const isFrozen = (value: unknown): boolean =>
+    Object(value) !== value ||
+    (Object.isFrozen(value) && Object.values(value as object).every(isFrozen))
+
+  it('is what JSON.parse returns for the JSON of any plain value', () => {
+    const leaf = fc.oneof(fc.anything({ maxDepth: 0 }), fc.constantFrom(-0, Number.NaN, undefined))
+    const { tree } = fc.letrec((tie) => ({
+      tree: fc.oneof(
+        { maxDepth: 4 },
+        leaf,
+        fc.array(tie('tree'), { maxLength: 4 }),
+        fc.sparseArray(tie('tree'), { maxLength: 4 }),
+        fc.dictionary(
+          fc.oneof(fc.string(), fc.constantFrom('__proto__', '1', 'toJSON')),
+          tie('tree'),
+        ),
+      ),
+    }))
+    let copied = 0
+    fc.assert(
+      fc.property(tree, (value) => {
+        const copy = frozenCopy(value)
+        if (copy === undefined) return
+        copied += 1
+        expect(copy).toStrictEqual(JSON.parse(JSON.stringify(value)))
+        expect(Object.keys(Object(copy))).toEqual(
+          Object.keys(Object(JSON.parse(JSON.stringify(value)))),
+        )
+        expect(isFrozen(copy)).toBe(true)
+      }),
+      { numRuns: 2_000 },
+    )
+    expect(copied).toBeGreaterThan(500)
+  })
+
+  it.each([
+    [new Date(0)],
+    [{ at: { toJSON: () => 1 } }],
+    [cycle],
+    [[new Money()]],
+    [() => 1],
+    [1n],
+  ])('is not made of other values: %o', (value) => {
+    expect(frozenCopy(value)).toBeUndefined()
   })
 })

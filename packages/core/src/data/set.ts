@@ -1,12 +1,12 @@
 // `set`: purges a key in the fleet, then stores a value under a lease.
 
+import { find } from '../engine/engine.ts'
+import { purgeKey } from '../engine/hints.ts'
+import type { Caller, Resolution } from '../engine/types.ts'
 import { closedError, storeUnavailable, waitTimeout } from '../errors.ts'
-import { purgeKey } from '../flight/hints.ts'
-import type { Caller } from '../flight/resolution.ts'
-import { resolve } from '../flight/resolve.ts'
-import type { Runtime } from '../flight/runtime.ts'
 import { dataKey } from '../ports/key.ts'
 import type { CommitReply } from '../ports/store.ts'
+import type { Runtime } from '../runtime.ts'
 import { Call } from './call.ts'
 import { checkKey } from './get-or-set.ts'
 import type { Plan } from './get-or-set-options.ts'
@@ -39,24 +39,28 @@ async function store<T>(
   serializer: Serializer | undefined,
 ): Promise<T> {
   // Encoding comes before the purge. So a value that cannot be stored or parsed purges nothing.
-  const result = new Call(rt, key, () => value, plan, serializer).resultOf(value, 0)
+  const result = new Call(rt, key, dataKey(key), () => value, plan, serializer).resultOf(value, 0)
   const stored = decodeData<T>(result.entry, serializer)
   let onCommit: (reply: CommitReply | 'too-large' | undefined) => void = () => {}
   const committed = new Promise<CommitReply | 'too-large' | undefined>((resolve) => {
     onCommit = resolve
   })
-  const caller: Caller = {
-    async lead({ asOf }) {
-      const entry = { ...result.entry, provenance: { ...result.entry.provenance, asOf } }
-      return { ...result, entry, bornAt: rt.clock.now(), onCommit }
-    },
+  const run: Caller['run'] = (lead, where) => {
     // A run in the background means that another fill left a stale value. `set` then tries again.
-    refresh: async () => ({ type: 'abandoned' }),
+    if (where === 'behind') return lead.end({ type: 'abandoned' })
+    const provenance = { ...result.entry.provenance, asOf: lead.asOf }
+    const entry = { ...result.entry, provenance }
+    lead.end({ ...result, entry, bornAt: rt.clock.now(), onCommit })
   }
+  const resolve = () =>
+    new Promise<Resolution>((answer) => {
+      const found = find(rt, dataKey(key), plan, { answer, run })
+      if (found !== undefined) answer(found)
+    })
   const until = rt.clock.now() + plan.waitMs
   for (;;) {
     await purgeKey(rt, dataKey(key), false)
-    const resolution = await resolve(rt, dataKey(key), plan, caller)
+    const resolution = await resolve()
     if (resolution.type === 'led') {
       // `fenced`: a purge or another `set` came after this one and wins, so the value is not
       // stored.

@@ -3,9 +3,9 @@
 // frozen object. Bytes, and values of a serializer, are decoded again for each caller.
 
 import { type Provenance, type StoredValue, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
-import { readOnce, readValue } from '../entry/parsed-value.ts'
+import { parsedAs, readOnce, readValue } from '../entry/parsed-value.ts'
 import { show, valueError } from '../errors.ts'
-import { checkPlainData } from './plain-data.ts'
+import { checkPlainData, frozenCopy } from './plain-data.ts'
 
 /**
  * Encodes a `Uint8Array` as bytes, and any other value as JSON. Throws `ERR_STAMPEDE_VALUE`, with
@@ -76,8 +76,13 @@ export function encodeData(where: string, value: unknown, serializer?: Serialize
       `serializer.serialize() returned ${show(written)}; return a string or bytes`,
     )
   }
-  if (!(value instanceof Uint8Array)) checkPlainData(where, value)
-  return encodeValue(where, value)
+  if (value instanceof Uint8Array) return encodeValue(where, value)
+  // The copy is encoded, because a getter may return another value each time.
+  const copy = frozenCopy(value)
+  if (copy === undefined) checkPlainData(where, value)
+  const stored = encodeValue(where, copy ?? value)
+  if (copy !== undefined && stored.encoding === 'json') stored.parsed = parsedAs(copy)
+  return stored
 }
 
 /** Decodes a stored value. `parse` is the function that parses JSON. */

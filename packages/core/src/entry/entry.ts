@@ -113,6 +113,11 @@ export function staleFrom(held: HeldEntry, at: number): HeldEntry {
   }
 }
 
+/** Time from which the entry is neither fresh nor in a stale window. */
+export function endOfEntry(held: HeldEntry): number {
+  return Math.max(held.staleAt, held.revalidateUntil, held.errorUntil, held.keepUntil)
+}
+
 export type Freshness = 'fresh' | 'stale' | 'stale-if-error' | 'expired'
 
 /** RFC 5861 §4: whether the entry may be served if the fill fails or takes too long. */

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type StoredEntry, UNKNOWN_PROVENANCE } from './entry.ts'
 import { ownBytes, withOwnStrings } from './own-memory.ts'
-import { parsedFrom } from './parsed-value.ts'
 
 describe('ownBytes', () => {
   it.each([1, 100, 3_000])('copies %d bytes out of a large buffer', (length) => {
@@ -37,13 +36,12 @@ describe('ownString', () => {
       vary: [['accept', null]],
       provenance,
     }
-    const parsed = parsedFrom(Buffer.from('1'), true)
     const value: StoredEntry = {
       type: 'value',
       encoding: 'json',
       body: Buffer.from('1'),
       provenance,
-      parsed,
+      parsed: undefined,
     }
     for (const entry of [response, value, { ...response, provenance: UNKNOWN_PROVENANCE }]) {
       const own = withOwnStrings(entry, entry.provenance.tookMs)

@@ -27,7 +27,7 @@ export function withOwnStrings(entry: StoredEntry, tookMs: number): StoredEntry 
   const { body, provenance: given } = entry
   const provenance = ownProvenance(given, tookMs)
   if (entry.type === 'value') {
-    return { type: 'value', encoding: entry.encoding, body, provenance, parsed: entry.parsed }
+    return { type: 'value', encoding: entry.encoding, body, provenance, parsed: undefined }
   }
   const { status, initialAgeMs, minted, own, kind } = entry
   const fields = ownFields(entry.fields)

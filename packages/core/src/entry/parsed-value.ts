@@ -25,6 +25,12 @@ export function parsedFrom(body: Uint8Array, isKept: boolean): ParsedValue {
   return isKept ? new WeakRef(read) : { deref: () => read }
 }
 
+/** The parsed value of an entry that is used only once, by the caller whose factory made it. */
+export function parsedAs(value: unknown): ParsedValue {
+  const read: Parsed = { value, promise: undefined }
+  return { deref: () => read }
+}
+
 /** The value of an entry that is used only once. */
 export function readOnce({ body, parsed }: Readable): unknown {
   const known = parsed?.deref()

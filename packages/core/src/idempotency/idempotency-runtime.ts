@@ -45,13 +45,14 @@ export function createIdempotencyRuntime(
   { clock, events }: { clock: Clock; events: Events },
   local: () => LocalIdempotency | undefined = () => undefined,
 ): IdempotencyRuntime {
+  const deadlines = new Deadlines(clock)
   const rt: IdempotencyRuntime = {
     store,
     local,
     clock,
     events,
-    keeper: new LeaseKeeper(store, clock),
-    deadlines: new Deadlines(clock),
+    keeper: new LeaseKeeper(store, clock, deadlines),
+    deadlines,
     hashes: new KeyedHash(config.secret),
     seal: new Seal(config.encryptionKeys),
     replays: new Replays(clock, () => store.isReceiving !== false),

@@ -3,14 +3,14 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createHttpIdempotency } from '../http-idempotency.ts'
 import { memoryStore } from '../memory/memory-store.ts'
-import type { StampedeStore } from '../ports/store.ts'
+import type { MemoryStore } from '../ports/store.ts'
 import { createStampede, idempotencyOf, type Stampede } from '../stampede.ts'
 import { ManualClock, type ScriptedRequest } from '../testing/index.ts'
 import { send } from '../testing/scripted-request.ts'
 import { decodeKept } from './kept-response.ts'
 
 let clock: ManualClock
-let store: StampedeStore
+let store: MemoryStore
 let stampede: Stampede
 
 beforeEach(() => {

@@ -190,7 +190,7 @@ export class Running {
     const { grant } = this.begun
     const finish = this.#encode(outcome)
     return new Promise((resolve) => {
-      const timeout = deadlines.add(clock.now() + FINISH_WITHIN_MS, () => resolve(undefined))
+      const timeout = deadlines.set(() => resolve(undefined), clock.now() + FINISH_WITHIN_MS)
       const done = (reply: FinishReply | undefined): void => {
         deadlines.end(timeout)
         resolve(reply)
@@ -244,7 +244,7 @@ export class Running {
       else if (!this.isLost) this.#watch(from)
     }
     if (endsInMs <= 0) end()
-    else this.#deadline = this.#rt.deadlines.add(this.#rt.clock.now() + endsInMs, end)
+    else this.#deadline = this.#rt.deadlines.set(end, this.#rt.clock.now() + endsInMs)
   }
 
   #lose(why: string): void {

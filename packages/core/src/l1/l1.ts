@@ -3,11 +3,11 @@
 // lookup brings a purged entry back.
 
 import { LRUCache } from 'lru-cache'
-import { freshnessAt, type HeldEntry, type StoredEntry } from '../entry/entry.ts'
+import { freshnessAt, type HeldEntry, type StoredEntry, staleFrom } from '../entry/entry.ts'
 import { ownBytes, PAIR_BYTES, stringBytes } from '../entry/own-memory.ts'
 import { type Clock, systemClock } from '../ports/clock.ts'
 import { groupOf, isVariant } from '../ports/key.ts'
-import type { CommitReply, Grant } from '../ports/store.ts'
+import type { Failure } from '../ports/store.ts'
 import { GroupedLru } from './grouped-lru.ts'
 
 /** Bytes of an entry without its strings and its body: objects, numbers, map and list links. */
@@ -33,7 +33,7 @@ export interface L1Limits {
 }
 
 /** The copy of an entry, with the times and checks that only this process needs. */
-export interface L1Copy {
+export interface L1Copy extends Failed {
   readonly type: 'copy'
   held: HeldEntry
   /** Start of the fill, if it was in this process. */
@@ -58,7 +58,7 @@ interface Purged {
  * A hit-for-miss marker. Until `until`, requests of its key do not wait for each other. From
  * `nextLookupAt` on, this process may request the lease for one of their runs.
  */
-export interface L1Marker {
+export interface L1Marker extends Failed {
   readonly type: 'marker'
   readonly until: number
   nextLookupAt: number
@@ -67,46 +67,33 @@ export interface L1Marker {
 /** The value of a key in L1: a copy or a hit-for-miss marker. */
 export type L1Item = L1Copy | L1Marker
 
-/** The storage of L1: copies and hit-for-miss markers, by key. */
-export interface L1Storage {
-  readonly size: number
-  readonly calculatedSize: number
-  readonly maxSize: number
-  readonly maxEntrySize: number
-  get(key: string): L1Item | undefined
-  set(key: string, item: L1Item): unknown
-  delete(key: string): unknown
-  /** Deletes a key and its variants. */
-  purge(group: string): void
-  clear(): void
-}
-
 /**
- * A store in this process. L1 uses its records as storage, so each entry is in memory once and
- * never encoded.
+ * Without a store: the failure of the last fill, until when it is shared. A marker with a failure
+ * is no hit-for-miss marker.
  */
-export interface LocalStore {
-  readonly items: L1Storage
-  /** Works like `commit`, but takes an L1 copy in place of encoded bytes. */
-  keep(grant: Grant, item: L1Copy): Promise<CommitReply | 'too-large'>
+interface Failed {
+  failure?: Failure | undefined
+  failedUntil?: number | undefined
 }
 
 export class L1 {
-  readonly #items: L1Storage | undefined
+  readonly #items: GroupedLru<L1Item> | undefined
   /** Recent purges, by vary group. */
   readonly #purges: LRUCache<string, Purged>
   readonly #clock: Pick<Clock, 'now'>
   readonly #maxEntryBytes: number
+  readonly #isOnlyTier: boolean
   /** Number of the last purge in this process. */
   #sequence = 0
   /** `#purges` may lack purges up to this number. For safety, all keys count as purged up to it. */
   #forgotten = 0
 
-  /** `items` is the storage of an in-process store. It has its own limits. */
-  constructor(limits: L1Limits, clock: Pick<Clock, 'now'> = systemClock, items?: L1Storage) {
+  /** `isOnlyTier`: the process has no store, so the copies are the entries. */
+  constructor(limits: L1Limits, clock: Pick<Clock, 'now'> = systemClock, isOnlyTier = false) {
     this.#clock = clock
-    this.#maxEntryBytes = items === undefined ? limits.maxEntryBytes : items.maxEntrySize
-    if (limits.maxBytes > 0 && limits.maxEntries > 0) this.#items = items ?? ownStorage(limits)
+    this.#isOnlyTier = isOnlyTier
+    this.#maxEntryBytes = limits.maxEntryBytes
+    if (limits.maxBytes > 0 && limits.maxEntries > 0) this.#items = storageOf(limits)
     this.#purges = new LRUCache<string, Purged>({
       max: 10_000,
       maxSize: PURGES_BYTES,
@@ -135,6 +122,25 @@ export class L1 {
     return this.#items?.get(key)
   }
 
+  /** Like `get`, for operators: the item does not count as used. */
+  peek(key: string): L1Item | undefined {
+    return this.#items?.peek(key)
+  }
+
+  keys(): Iterable<string> {
+    return this.#items?.keys() ?? []
+  }
+
+  /** The plain key of a vary group, and the keys of its variants. */
+  keysOf(group: string): readonly string[] {
+    return this.#items?.keysOf(group) ?? []
+  }
+
+  /** Whether L1 has room for this item. */
+  fits(key: string, item: L1Item): boolean {
+    return sizeOf(item, key) <= this.#maxEntryBytes
+  }
+
   /** The number of the last purge. Get it before a lookup or fill, and pass it to `put`. */
   sequence(): number {
     return this.#sequence
@@ -154,9 +160,18 @@ export class L1 {
       const isFresh = freshnessAt(present.held, this.#clock.now()) === 'fresh'
       if (isFresh && isNewer(present.held.fence, item.held.fence)) return false
     }
-    if (isOnly || sizeOf(item, key) <= this.#maxEntryBytes) this.#items?.set(key, item)
+    if (isOnly || this.fits(key, item)) this.#items?.set(key, item)
     else this.#items?.delete(key)
     return true
+  }
+
+  /** Without a store: shares a failure for `forMs`, beside the copy if there is one. */
+  fail(key: string, failure: Failure, forMs: number): void {
+    const now = this.#clock.now()
+    const item = this.#items?.get(key)
+    const failed = { failure, failedUntil: now + forMs }
+    if (item?.type === 'copy') Object.assign(item, failed)
+    else this.#items?.set(key, { ...newMarker(now, forMs, forMs), ...failed })
   }
 
   /** Whether a hard purge after `since`, a number from `sequence`, may have removed the entry. */
@@ -177,7 +192,18 @@ export class L1 {
     this.#purges.set(group, { last: this.#sequence, hard })
     // The key is too long for `#purges`, so pending lookups and fills of all keys are refused.
     if (!this.#purges.has(group)) this.#forgotten = this.#sequence
-    this.#items?.purge(group)
+    if (soft && this.#isOnlyTier) this.#makeStale(group)
+    else this.#items?.purge(group)
+  }
+
+  /** The store would keep the entries and make them stale. */
+  #makeStale(group: string): void {
+    for (const key of this.keysOf(group)) {
+      const item = this.peek(key)
+      if (item?.type !== 'copy') continue
+      item.held = staleFrom(item.held, this.#clock.now())
+      item.nextLookupAt = 0
+    }
   }
 
   /** Drops everything. A later `put` from a pending lookup or fill is refused. */
@@ -188,9 +214,9 @@ export class L1 {
   }
 }
 
-function ownStorage({ maxBytes, maxEntries }: L1Limits): L1Storage {
+function storageOf({ maxBytes, maxEntries }: L1Limits): GroupedLru<L1Item> {
   return new GroupedLru<L1Item>({
-    max: maxEntries,
+    ...(Number.isFinite(maxEntries) && { max: maxEntries }),
     maxSize: maxBytes,
     maxEntrySize: maxBytes,
     sizeCalculation: sizeOf,
@@ -220,7 +246,7 @@ export function newMarker(now: number, forMs: number, delayMs = 0): L1Marker {
  * Size in bytes of heap: an upper estimate, as `test/soak/l1-heap.test.ts` measures on Node 20.
  * Parsed values are not counted, because L1 references them only weakly.
  */
-function sizeOf(item: L1Item, key: string): number {
+export function sizeOf(item: L1Item, key: string): number {
   const bytes = OVERHEAD_BYTES + stringBytes(key) + (isVariant(key) ? VARIANT_BYTES : 0)
   return item.type === 'marker' ? bytes : bytes + entryBytes(item.held.entry)
 }

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { ManualClock } from '../testing/index.ts'
-import { Deadlines } from './deadlines.ts'
+import { type Deadline, Deadlines } from './deadlines.ts'
 
 let clock: ManualClock
 let deadlines: Deadlines
@@ -12,7 +12,7 @@ beforeEach(() => {
   due = []
 })
 
-const add = (name: string, inMs: number) => deadlines.add(clock.now() + inMs, () => due.push(name))
+const add = (name: string, inMs: number) => deadlines.set(() => due.push(name), clock.now() + inMs)
 
 describe('deadlines on one timer', () => {
   it('are due in time, for any order in which they were added', async () => {
@@ -32,7 +32,7 @@ describe('deadlines on one timer', () => {
   it('are not due after they were ended, also by another deadline', async () => {
     deadlines.end(add('ended', 100))
     const other = add('other', 200)
-    deadlines.add(clock.now() + 150, () => deadlines.end(other))
+    deadlines.set(() => deadlines.end(other), clock.now() + 150)
     await clock.advance(500)
     expect(due).toEqual([])
     expect(clock.timers).toBe(0)
@@ -47,7 +47,7 @@ describe('deadlines on one timer', () => {
   })
 
   it('may be added by a deadline that is due', async () => {
-    deadlines.add(clock.now() + 100, () => add('again', 100))
+    deadlines.set(() => add('again', 100), clock.now() + 100)
     await clock.advance(200)
     expect(due).toEqual(['again'])
   })
@@ -66,5 +66,37 @@ describe('deadlines on one timer', () => {
     add('after', 150)
     await clock.advance(150)
     expect(due).toEqual(['after'])
+  })
+
+  it('are due in order after any additions and ends of 10 000, without a scan of all', async () => {
+    const open = new Set<Deadline>()
+    let seed = 1
+    const random = (n: number) => {
+      seed = (seed * 48_271) % 2_147_483_647
+      return seed % n
+    }
+    const at: number[] = []
+    for (let i = 0; i < 10_000; i++) {
+      const due = clock.now() + 1 + random(1_000)
+      open.add(deadlines.set(() => at.push(due), due))
+      const [first] = open
+      if (random(3) > 0 || first === undefined) continue
+      deadlines.end(first)
+      open.delete(first)
+    }
+    expect(deadlines.size).toBe(open.size)
+    let reads = 0
+    for (const deadline of open) {
+      const value = deadline.at
+      const get = () => {
+        reads += 1
+        return value
+      }
+      Object.defineProperty(deadline, 'at', { get })
+    }
+    await clock.advance(2_000)
+    expect(at).toHaveLength(open.size)
+    expect(at).toEqual(at.toSorted((a, b) => a - b))
+    expect(reads).toBeLessThan(open.size * 100)
   })
 })

@@ -26,11 +26,42 @@ export interface Hold {
   end(): void
 }
 
-interface Held extends Hold {
+/** A lease that is renewed. Its deadline is the next renewal. */
+class Held implements Hold, Deadline {
+  at = 0
+  place = -1
+  order = 0
   readonly grant: Grant
   readonly leaseMs: number
   readonly hooks: HoldHooks
-  renewal: Deadline | undefined
+  readonly #keeper: LeaseKeeper
+  readonly #all: Set<Held>
+  readonly #deadlines: Deadlines
+
+  constructor(
+    keeper: LeaseKeeper,
+    all: Set<Held>,
+    deadlines: Deadlines,
+    grant: Grant,
+    leaseMs: number,
+    hooks: HoldHooks,
+  ) {
+    this.#keeper = keeper
+    this.#all = all
+    this.#deadlines = deadlines
+    this.grant = grant
+    this.leaseMs = leaseMs
+    this.hooks = hooks
+  }
+
+  due(): void {
+    void this.#keeper.renew(this)
+  }
+
+  end(): void {
+    this.#all.delete(this)
+    this.#deadlines.end(this)
+  }
 }
 
 /** Renews leases until they are ended, lost or held for too long. */
@@ -38,13 +69,13 @@ export class LeaseKeeper {
   readonly #renewer: Renewer
   readonly #clock: Clock
   readonly #held = new Set<Held>()
-  readonly #renewals: Deadlines
+  readonly #deadlines: Deadlines
   #isStopped = false
 
-  constructor(renewer: Renewer, clock: Clock) {
+  constructor(renewer: Renewer, clock: Clock, deadlines: Deadlines = new Deadlines(clock)) {
     this.#renewer = renewer
     this.#clock = clock
-    this.#renewals = new Deadlines(clock)
+    this.#deadlines = deadlines
   }
 
   get size(): number {
@@ -59,8 +90,8 @@ export class LeaseKeeper {
   /** Stops all renewals. Leases that are taken later are not renewed either. */
   stop(): void {
     this.#isStopped = true
-    this.#renewals.stop()
-    this.#held.clear()
+    for (const held of this.#held) held.end()
+    this.#deadlines.endTimer()
   }
 
   grants(): Grant[] {
@@ -72,27 +103,11 @@ export class LeaseKeeper {
    * the lease ends without a renewal.
    */
   hold(grant: Grant, leaseMs: number, hooks: HoldHooks, forMs: number = leaseMs): Hold {
-    const held: Held = {
-      grant,
-      leaseMs,
-      hooks,
-      renewal: undefined,
-      end: () => this.#end(held),
-    }
+    const held = new Held(this, this.#held, this.#deadlines, grant, leaseMs, hooks)
     if (this.#isStopped) return held
     this.#held.add(held)
-    this.#renewAt(held, this.#clock.now() + forMs / 3)
+    this.#deadlines.set(held, this.#clock.now() + forMs / 3)
     return held
-  }
-
-  #end(held: Held): void {
-    this.#held.delete(held)
-    this.#renewals.end(held.renewal)
-  }
-
-  #renewAt(held: Held, at: number): void {
-    this.#renewals.end(held.renewal)
-    held.renewal = this.#renewals.add(at, () => void this.#renew(held))
   }
 
   /**
@@ -100,17 +115,17 @@ export class LeaseKeeper {
    * delay the renewals on other nodes. If a renewal fails, two thirds of the lease remain. Retries
    * are twice as frequent as renewals.
    */
-  async #renew(held: Held): Promise<void> {
+  async renew(held: Held): Promise<void> {
     const { grant, leaseMs } = held
     const sentAt = this.#clock.now()
-    this.#renewAt(held, sentAt + leaseMs / 3)
+    this.#deadlines.set(held, sentAt + leaseMs / 3)
     try {
       const [reply] = await this.#renewer.renew([grant], leaseMs)
       if (!this.#held.has(held)) return
-      if (reply !== true) this.#end(held)
+      if (reply !== true) held.end()
       this.#callHook(held, reply === true, sentAt)
     } catch {
-      if (this.#held.has(held)) this.#renewAt(held, this.#clock.now() + leaseMs / 6)
+      if (this.#held.has(held)) this.#deadlines.set(held, this.#clock.now() + leaseMs / 6)
     }
   }
 

@@ -1,13 +1,10 @@
-// A memory store as the memory of L1: one place for each entry, without encoding.
+// A Stampede without a store that processes share: L1 is the cache.
 
-import { afterEach, describe, expect, it, vi } from 'vitest'
-import { heldEntry, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
+import { afterEach, describe, expect, it } from 'vitest'
 import { createStampede, memoryStore, type Stampede, type StampedeOptions } from '../index.ts'
-import { newCopy, newMarker } from '../l1/l1.ts'
 import { dataKey } from '../ports/key.ts'
 import { runtimeOf } from '../stampede.ts'
-import { ManualClock, settled, Transcript } from '../testing/index.ts'
-import { FaultyStore } from '../testing/store-doubles.ts'
+import { ManualClock, ScriptedOrigin, settled, Transcript } from '../testing/index.ts'
 
 let open: Stampede[] = []
 afterEach(async () => {
@@ -17,51 +14,45 @@ afterEach(async () => {
 
 function setUp(options: StampedeOptions = {}) {
   const clock = new ManualClock()
-  const store = options.store ?? memoryStore()
-  const commit = vi.spyOn(store, 'commit')
-  const stampede = createStampede({ clock, random: () => 0, ...options, store })
+  const store = memoryStore()
+  const stampede = createStampede({ clock, random: () => 0, store, ...options })
   open.push(stampede)
   const transcript = new Transcript().record(stampede)
   const get = (key: string, value: unknown, more = {}) =>
     stampede.getOrSet(key, () => value, { ttlMs: 1_000, ...more })
-  return { clock, store, commit, stampede, transcript, get, rt: runtimeOf(stampede) }
+  return { clock, store, stampede, transcript, get, rt: runtimeOf(stampede) }
 }
 
-describe('an entry of a Stampede on a memory store', () => {
-  it("is never encoded, and comes from the store's own memory", async () => {
-    const { store, commit, get, stampede, transcript, rt } = setUp()
-    await get('k', { price: 5 })
-    transcript.take()
-    expect(await get('k', 'other')).toEqual({ price: 5 })
-    expect(transcript.take()).toEqual(['hit l1'])
-    expect(commit).not.toHaveBeenCalled()
-    expect(rt.l1.get(dataKey('k'))).toBe(rt.local?.items.get(dataKey('k')))
-    expect(stampede.stats().l1).toMatchObject((store as unknown as { size: object }).size)
+describe('an entry of a Stampede without a shared store', () => {
+  it('is stored and served like an entry in a store, with a fence that increases', async () => {
+    const { stampede, transcript } = setUp()
+    const fences: unknown[] = []
+    const get = (key: string) =>
+      stampede.getOrSet(key, ({ fence }) => fences.push(fence), { ttlMs: 1_000 })
+    expect([await get('a'), await get('a'), await get('b')]).toEqual([1, 1, 2])
+    expect(transcript.take()).toEqual([
+      ...['lease.granted', 'fill.started', 'fill.committed', 'hit l1'],
+      ...['lease.granted', 'fill.started', 'fill.committed'],
+    ])
+    expect(fences[1]).toBeGreaterThan(fences[0] as bigint)
   })
 
   const MIB = 1024 * 1024
   it.each([
-    ['neither limit', undefined, undefined, 64 * MIB],
-    ['l1.maxBytes', { maxBytes: 100_000 }, undefined, 100_000],
-    ['a larger l1.maxBytes', { maxBytes: 256 * MIB }, undefined, 256 * MIB],
-    ['the limit of the store', undefined, { maxBytes: 100_000 }, 100_000],
-    ['a larger limit of the store', undefined, { maxBytes: 256 * MIB }, 256 * MIB],
-    ['both, l1 the smaller', { maxBytes: 100_000 }, { maxBytes: MIB }, 100_000],
-    ['both, the store the smaller', { maxBytes: MIB }, { maxBytes: 100_000 }, 100_000],
-    ['an l1.maxBytes without room for a lease', { maxBytes: 1 }, undefined, 1_024],
-  ])('is kept within maxBytes with %s', async (_what, l1, ofStore, expected) => {
-    const { get, stampede, store } = setUp({ ...(l1 && { l1 }), store: memoryStore(ofStore) })
+    ['no limit', undefined, 64 * MIB],
+    ['l1.maxBytes', { maxBytes: 100_000 }, 100_000],
+    ['a larger l1.maxBytes', { maxBytes: 256 * MIB }, 256 * MIB],
+  ])('is kept within maxBytes with %s', async (_what, l1, expected) => {
+    const { get, stampede, store } = setUp({ l1 })
     expect(stampede.stats().l1.maxBytes).toBe(expected)
     expect((await store.operator.info()).maxMemoryBytes).toBe(expected)
     for (let i = 0; i < 20; i++) await get(`${i}`, 'a'.repeat(10_000))
     expect(stampede.stats().l1.bytes).toBeLessThanOrEqual(expected)
-    if (expected > 10_000) expect(stampede.stats().l1.entries).toBe(expected < MIB ? 9 : 20)
+    expect(stampede.stats().l1.entries).toBe(expected < MIB ? 9 : 20)
   })
 
-  it('is bounded by l1 without an option store', () => {
-    const stampede = createStampede({ l1: { maxBytes: 5 * MIB } })
-    open.push(stampede)
-    expect(stampede.stats().l1.maxBytes).toBe(5 * MIB)
+  it.each([{ maxBytes: 0 }, { maxEntries: 0 }])('is refused a memory of none: %j', (l1) => {
+    expect(() => createStampede({ l1 })).toThrow(/^createStampede\.l1\.max.*: received 0; without/)
   })
 
   it('is kept within l1.maxEntries, the most recently used ones, without losing a fill', async () => {
@@ -100,19 +91,6 @@ describe('an entry of a Stampede on a memory store', () => {
     ])
   })
 
-  it.each([
-    ['L1 is off', { l1: { maxBytes: 0 } }, 'hit l2'],
-    ['the store is wrapped in one that only accepts bytes', { store: new FaultyStore() }, 'hit l1'],
-  ])('is a frame if %s', async (_when, options, hit) => {
-    const { commit, get, transcript } = setUp(options)
-    await get('k', 'v')
-    await settled()
-    expect(commit.mock.calls.map(([, frame]) => frame instanceof Uint8Array)).toEqual([true])
-    transcript.take()
-    expect(await get('k', 'other')).toBe('v')
-    expect(transcript.take()).toEqual([hit])
-  })
-
   it('is stale at once after a soft purge, also for waiters that look it up', async () => {
     const { get, stampede, clock } = setUp()
     const windows = { staleWhileRevalidateMs: 500 }
@@ -135,25 +113,33 @@ describe('an entry of a Stampede on a memory store', () => {
   })
 })
 
-describe('the L1 on a memory store', () => {
-  it('has no entry or hit-for-miss marker that the store lacks', async () => {
-    const { get, rt, clock } = setUp()
-    await get('k', 'v')
-    const key = dataKey('k')
-    const kept = rt.l1.get(key)
-    const entry = { type: 'value', encoding: 'bytes', body: Buffer.alloc(1) } as const
-    const lives = { freshMs: 9e3, staleWhileRevalidateMs: 0, staleIfErrorMs: 0, keepMs: 0 }
-    const other = heldEntry(
-      { ...entry, provenance: UNKNOWN_PROVENANCE },
-      '',
-      { ...lives, physicalMs: 9e3 },
-      0,
-    )
-    for (const slot of [newCopy(other), newMarker(clock.now(), 9_000)]) {
-      rt.l1.put(key, slot, rt.l1.sequence())
-      rt.l1.put('unknown', slot, rt.l1.sequence())
-      expect(rt.l1.get(key)).toBe(kept)
-      expect(rt.l1.get('unknown')).toBeUndefined()
-    }
+describe('a failure without a shared store', () => {
+  it('is shared for failureBackoffMs, if requests waited for it', async () => {
+    const { stampede, clock } = setUp()
+    const origin = new ScriptedOrigin<string>()
+    const get = () => stampede.getOrSet('k', origin.factory, { ttlMs: 1_000 })
+    const all = [get(), get()].map((each) => each.catch((error: Error) => error.message))
+    await settled()
+    origin.run(0).reject(new Error('down'))
+    expect(await Promise.all(all)).toEqual(['down', 'down'])
+    await expect(get()).rejects.toThrow('down')
+    expect(origin.calls).toBe(1)
+    await clock.advance(1_000)
+    const next = get()
+    origin.run(1).resolve('up')
+    expect(await next).toBe('up')
+  })
+
+  it('does not remove the stale entry', async () => {
+    const { stampede, clock, get } = setUp()
+    const windows = { staleIfErrorMs: 60_000 }
+    await get('k', 'old', windows)
+    await clock.advance(1_000)
+    const fail = () =>
+      stampede.getOrSet('k', () => Promise.reject(new Error('down')), { ttlMs: 1_000, ...windows })
+    expect(await Promise.all([fail(), fail()])).toEqual(['old', 'old'])
+    expect(await fail()).toBe('old')
+    await clock.advance(1_000)
+    expect(await get('k', 'new', windows)).toBe('new')
   })
 })

@@ -4,7 +4,7 @@
 
 import { ownBytes, stringBytes } from '../entry/own-memory.ts'
 import { storeInUse, storeUnavailable } from '../errors.ts'
-import type { Grant } from '../ports/grant.ts'
+import { ANY_FENCE, type Grant } from '../ports/grant.ts'
 import type {
   BeginReply,
   BeginRequest,
@@ -76,7 +76,6 @@ const MOST_BYTES = 256 * 1024 * 1024
 const FULL = `the store is full (${MOST_RECORDS} keys or ${MOST_BYTES} bytes), and no key has expired; use Redis`
 /** A record outlives a renewed lease by this much, as in Redis. */
 const KEEP_MS = 60_000
-const ANY_FENCE = '*'
 
 export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
   readonly name = 'memory'

@@ -2,7 +2,7 @@
 // be in the lock queue.
 
 import { storeInUse } from '../errors.ts'
-import type { Grant } from '../ports/grant.ts'
+import { ANY_FENCE, type Grant } from '../ports/grant.ts'
 import type {
   LockHooks,
   LockRelease,
@@ -139,7 +139,7 @@ export class MemoryLocks implements LockStore {
 
   #ours({ key, token, fence }: Grant): Lock | undefined {
     const lock = this.#locks.get(key)
-    const isNewest = fence === '*' || String(lock?.fence) === fence
+    const isNewest = fence === ANY_FENCE || String(lock?.fence) === fence
     return lock?.token === token && isNewest ? lock : undefined
   }
 

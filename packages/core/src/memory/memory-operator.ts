@@ -1,8 +1,9 @@
 // StoreOperator of the memory store, for one process. A scan returns all keys at once.
 
-import { UNKNOWN_PROVENANCE } from '../entry/entry.ts'
+import { endOfEntry } from '../entry/entry.ts'
 import { encodeFrame } from '../entry/frame.ts'
 import { optionError } from '../errors.ts'
+import { type L1, type L1Item, sizeOf } from '../l1/l1.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Failure } from '../ports/store.ts'
 import {
@@ -16,25 +17,11 @@ import {
   type StoreOperator,
 } from '../ports/store-operator.ts'
 import { ExpiringMap } from './expiring-map.ts'
-import {
-  bytesOf,
-  endOf,
-  heldIn,
-  type MemoryRecord,
-  newRecord,
-  passUntil,
-  usable,
-} from './memory-record.ts'
 
 /** The parts of the memory store that an operator reads. */
 export interface MemoryParts {
-  records(): {
-    keys(): Iterable<string>
-    keysOf(group: string): readonly string[]
-    peek(key: string): MemoryRecord | undefined
-    readonly maxSize: number
-    readonly calculatedSize: number
-  }
+  /** The entries. Undefined if no Stampede uses the store. */
+  readonly l1?: () => L1 | undefined
   readonly locks: {
     keys(): Iterable<string>
     inspect(key: string, wallMs: number): LockInfo | undefined
@@ -53,31 +40,30 @@ export class MemoryOperator implements StoreOperator {
   }
 
   async inspect(key: string): Promise<RecordInfo | undefined> {
-    const records = this.#parts.records()
-    const record = records.peek(key) ?? newRecord()
+    const l1 = this.#parts.l1?.()
+    const item = l1?.peek(key)
     const now = this.#now()
-    const variants = records.keysOf(key).length > 1
-    if (!variants && now >= endOf(record)) return undefined
-    const remainingMs = record.token === '' ? 0 : Math.max(0, record.leaseUntil - now)
-    const passForMs = Math.max(0, passUntil(record) - now)
-    const forMs = Math.max(0, record.retryAt - now)
+    const variants = l1 !== undefined && l1.keysOf(key).length > 1
+    const forMs = Math.max(0, endOf(item) - now)
+    if (forMs === 0 && !variants) return undefined
+    const { failure, failedUntil = 0 } = item ?? {}
+    const failedForMs = Math.max(0, failedUntil - now)
     return {
       key,
-      ...entryOf(key, record, now),
-      deletedInMs: Math.max(0, endOf(record) - now),
-      fence: String(record.fence),
-      ...(remainingMs > 0 && { lease: { remainingMs, waiters: record.waiting ? 1 : 0 } }),
-      ...(passForMs > 0 && { passForMs }),
-      ...(record.failure && forMs > 0 && { failure: shared(record.failure, forMs) }),
+      ...entryOf(key, item, now),
+      deletedInMs: forMs,
+      fence: item?.type === 'copy' ? item.held.fence : '',
+      ...(item?.type === 'marker' && now < item.until && { passForMs: item.until - now }),
+      ...(failure && failedForMs > 0 && { failure: shared(failure, failedForMs) }),
       ...(variants && { variants }),
-      bytes: bytesOf(record, key),
+      bytes: item === undefined ? 0 : sizeOf(item, key),
     }
   }
 
   async scan(kind: RecordKind): Promise<ScanPage> {
-    const { records, locks, idempotency } = this.#parts
-    const source = { cache: records(), lock: locks, idempotency }[kind]
-    return { cursor: '', keys: [...source.keys()] }
+    const { l1, locks, idempotency } = this.#parts
+    const source = { cache: l1?.(), lock: locks, idempotency }[kind]
+    return { cursor: '', keys: [...(source?.keys() ?? [])] }
   }
 
   async inspectLock(key: string): Promise<LockInfo | undefined> {
@@ -102,13 +88,13 @@ export class MemoryOperator implements StoreOperator {
   }
 
   async info(): Promise<StoreInfo> {
-    const { maxSize, calculatedSize } = this.#parts.records()
+    const l1 = this.#parts.l1?.()
     return {
       server: 'memory',
       version: 'unknown',
       mode: 'process',
-      maxMemoryBytes: maxSize,
-      usedMemoryBytes: calculatedSize,
+      maxMemoryBytes: l1?.maxBytes ?? 0,
+      usedMemoryBytes: l1?.size.bytes ?? 0,
       timeMs: this.#wallMs(),
       latencyMs: 0,
       denied: [],
@@ -141,18 +127,22 @@ const NO_ENTRY: EntryPart = {
   keepMs: 0,
 }
 
-function entryOf(key: string, record: MemoryRecord, now: number): EntryPart {
-  const held = usable(record, now) && heldIn(record)
-  if (held === undefined) return NO_ENTRY
-  const { entry, bornAt, staleAt, revalidateUntil, errorUntil, keepUntil } = held
-  // A caller of `commit` wrote this body as a frame. Other entries are objects.
-  const isFrame = entry.provenance === UNKNOWN_PROVENANCE
+function entryOf(key: string, item: L1Item | undefined, now: number): EntryPart {
+  if (item?.type !== 'copy' || now >= endOfEntry(item.held)) return NO_ENTRY
+  const { entry, bornAt, staleAt, revalidateUntil, errorUntil, keepUntil } = item.held
   return {
-    frame: isFrame ? entry.body : encodeFrame(key, entry),
+    frame: encodeFrame(key, entry),
     ageMs: now - bornAt,
     freshForMs: staleAt - now,
     staleWhileRevalidateMs: revalidateUntil - staleAt,
     staleIfErrorMs: errorUntil - staleAt,
     keepMs: keepUntil - staleAt,
   }
+}
+
+/** The moment at which all parts of the item have expired. */
+function endOf(item: L1Item | undefined): number {
+  if (item === undefined) return 0
+  const end = item.type === 'copy' ? endOfEntry(item.held) : item.until
+  return Math.max(end, item.failedUntil ?? 0)
 }

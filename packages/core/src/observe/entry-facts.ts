@@ -53,7 +53,7 @@ export async function entryFacts(
   if (entry === undefined) return undefined
   const rt = runtimeOf(stampede, 'entryFacts')
   // A lookup makes sure that this process knows all purges. Without a lease it changes nothing.
-  await rt.store.lookup(key, { token: '', leaseMs: 0 })
+  await rt.records?.lookup(key, { token: '', leaseMs: 0 })
   const { provenance, body } = entry
   const { subjects, path, host, tookMs } = provenance
   const { purges, isFromLostHistory } = rt.marks.covering(provenance)

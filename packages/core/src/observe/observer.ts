@@ -4,9 +4,9 @@ import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { RouteStats } from '../entry/route-counts.ts'
 import { EVENTS, type StampedeEvent } from '../events.ts'
-import type { Runtime } from '../flight/runtime.ts'
 import type { Failure } from '../ports/store.ts'
 import { LONGEST_REPORT, type StoreOperator } from '../ports/store-operator.ts'
+import type { Runtime } from '../runtime.ts'
 import { runtimeOf, type Stampede } from '../stampede.ts'
 import type { StampedeStats } from '../stats.ts'
 import { HotKeys } from './hot-keys.ts'
@@ -140,7 +140,7 @@ function flightsOf(rt: Runtime) {
       state: flight.state,
       hasLease: leased.has(flight.key),
       ageMs: Math.round(now - flight.startedAt),
-      waiters: flight.waiters.size,
+      waiters: flight.size,
     }))
     .sort((a, b) => b.waiters - a.waiters || b.ageMs - a.ageMs)
 }

@@ -158,10 +158,10 @@ export interface StoreHooks {
 }
 
 /**
- * A store of entries, locks and records of idempotency keys: `memoryStore()` or
- * `redisStore(client)`.
+ * The store of one process, `memoryStore()`: locks, records of idempotency keys, and purges.
+ * Entries are in the memory of the process only (L1).
  */
-export interface StampedeStore {
+export interface MemoryStore {
   /** Name in events and errors, such as `memory` or `redis`. */
   readonly name: string
   /** Locks on the same server and connections. */
@@ -191,9 +191,28 @@ export interface StampedeStore {
   /** Called once, by `createStampede`. A store serves one object of `createStampede`. */
   attach(hooks: StoreHooks): void
   /**
+   * Purges the key with all its variants (`ports/key.ts`). Hard: drops the entries. Soft: makes
+   * them stale. After that, the store refuses the commit of each fill that began before the purge,
+   * in all processes. Resolves when this process has applied the purge too.
+   */
+  purge(key: string, options: { soft: boolean }): Promise<void>
+  /**
+   * Purges all entries of `subject`, in one command for any number of entries. Hard: they are
+   * outdated. Soft: they are stale. Resolves when this process has applied the purge too.
+   */
+  mark(subject: string, options: { soft: boolean }): Promise<void>
+  /** Ends connections and timers. */
+  close(): Promise<void>
+}
+
+/** A store that processes share: `redisStore(client)`. It has the entries as well. */
+export interface StampedeStore extends MemoryStore {
+  /**
    * Reads the entry. Takes the lease if the entry is not fresh and no process holds it. One round
    * trip for a fresh entry, at most two for others, and one more if `confirmedAt` is too old.
-   * Rejects if the store cannot find out which purges happened.
+   * Rejects if the store cannot find out which purges happened. If it rejects without a reply
+   * (`mayHaveRun`), the lease may be taken all the same. Core then ends the lease by `fail`, with
+   * `ANY_FENCE` in place of the fence.
    */
   lookup(key: string, request: LookupRequest): Promise<LookupReply>
   /**
@@ -207,7 +226,8 @@ export interface StampedeStore {
    */
   pass(grant: Grant, passMs: number): Promise<CommitReply>
   /**
-   * Ends the lease and wakes the waiters. A key that is hit-for-miss stays so. If other requests
+   * Ends the lease and wakes the waiters. With `ANY_FENCE`, the token alone decides which lease. A
+   * key that is hit-for-miss stays so. If other requests
    * waited for this fill, the failure is shared for `backoffMs`. Such requests are in a process
    * that got `busy`, or in the process of the holder (`awaited`). If no request waited, the next
    * lookup gets the lease at once.
@@ -220,17 +240,4 @@ export interface StampedeStore {
   ): Promise<CommitReply>
   /** Extends leases. Returns for each grant whether the store still has its lease. */
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]>
-  /**
-   * Purges the key with all its variants (`ports/key.ts`). Hard: drops the entries. Soft: makes
-   * them stale. After that, the store refuses the commit of each fill that began before the purge,
-   * in all processes. Resolves when this process has applied the purge too.
-   */
-  purge(key: string, options: { soft: boolean }): Promise<void>
-  /**
-   * Purges all entries of `subject`, in one command for any number of entries. Hard: they are
-   * outdated. Soft: they are stale. Resolves when this process has applied the purge too.
-   */
-  mark(subject: string, options: { soft: boolean }): Promise<void>
-  /** Ends connections and timers. */
-  close(): Promise<void>
 }

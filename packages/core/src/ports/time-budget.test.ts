@@ -1,9 +1,9 @@
 // A store without a time budget of its own that never replies: each call of the user still ends.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { resolve } from '../flight/resolve.ts'
 import { createStampede, runtimeOf } from '../stampede.ts'
 import { settled } from '../testing/index.ts'
+import { resolve } from '../testing/resolve.ts'
 import {
   begin,
   clock,

@@ -4,6 +4,7 @@ export { type Compared, type Comparison, compare, type Difference } from './diff
 export { type Forged, forgeFrame, keyDigest, turnBit, withChecksum } from './frames.ts'
 export { HOSTILE_PIECES, LONG, repeated, runs } from './hostile.ts'
 export { ManualClock, settled } from './manual-clock.ts'
+export { RecordStore } from './record-store.ts'
 export { type Run, ScriptedOrigin } from './scripted-origin.ts'
 export { type Answered, type Asked, type Got, ScriptedRequest, send } from './scripted-request.ts'
 export { TraceTranscript } from './trace-transcript.ts'

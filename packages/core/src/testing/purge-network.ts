@@ -1,10 +1,10 @@
 // Several processes on one memory store. A network delays, repeats, reorders and loses the messages
 // between them, as a test says. The purge log is read every two seconds, as with Redis.
 
-import { memoryStore } from '../memory/memory-store.ts'
 import type { Clock, Timer } from '../ports/clock.ts'
 import { CONFIRMED_FOR_MS, type StampedeStore, type StoreHooks } from '../ports/store.ts'
 import { sharedIdempotency } from './idempotency-doubles.ts'
+import { RecordStore } from './record-store.ts'
 
 type Hint = (hooks: StoreHooks) => void
 
@@ -23,7 +23,7 @@ export class PurgeNetwork {
   readonly #clock: Clock
   readonly #fate: Fate
   readonly #latencyMs: () => number
-  readonly #inner = memoryStore()
+  readonly #inner = new RecordStore()
   readonly #idempotency = sharedIdempotency(this.#inner.idempotency)
   readonly #members: NetworkMember[] = []
   readonly #log: Logged[] = []

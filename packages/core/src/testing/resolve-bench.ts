@@ -1,15 +1,15 @@
 // One or two processes on one memory store, whose flights, clock and store a test controls. A test
 // file calls `begin` before each test and `end` after it.
 
+import type { FillResult, Lead, Policy } from '../engine/types.ts'
 import { type StoredEntry, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
-import type { Policy } from '../flight/policy.ts'
-import type { Caller, FillResult, Lead } from '../flight/resolution.ts'
-import type { Runtime } from '../flight/runtime.ts'
 import { dataKey } from '../ports/key.ts'
 import type { Lifetimes } from '../ports/store.ts'
+import type { Runtime } from '../runtime.ts'
 import { createStampede, runtimeOf, type Stampede } from '../stampede.ts'
 import type { StampedeOptions } from '../stampede-options.ts'
 import { ManualClock } from './manual-clock.ts'
+import type { ScriptedCaller } from './resolve.ts'
 import { ScriptedOrigin } from './scripted-origin.ts'
 import { FaultyStore, sharedStores } from './store-doubles.ts'
 import { Transcript } from './transcript.ts'
@@ -115,14 +115,18 @@ export const POLICY: Policy = {
   revalidate: 'background',
 }
 
-export function scripted(): { origin: ScriptedOrigin<FillResult>; leads: Lead[]; caller: Caller } {
+export function scripted(): {
+  origin: ScriptedOrigin<FillResult>
+  leads: Lead[]
+  caller: ScriptedCaller
+} {
   const origin = new ScriptedOrigin<FillResult>()
   const leads: Lead[] = []
   const run = (lead: Lead) => {
     leads.push(lead)
     return origin.factory()
   }
-  const caller: Caller = { lead: run, refresh: run }
+  const caller: ScriptedCaller = { lead: run, refresh: run }
   return { origin, leads, caller }
 }
 

@@ -1,6 +1,5 @@
 // Doubles of a store: one with scripted faults, and two processes on one memory store.
 
-import { memoryStore } from '../memory/memory-store.ts'
 import type { LockStore } from '../ports/lock-store.ts'
 import type {
   CommitReply,
@@ -11,12 +10,18 @@ import type {
   StoreHooks,
 } from '../ports/store.ts'
 import { type Fault, FaultyIdempotency, sharedIdempotency } from './idempotency-doubles.ts'
+import { RecordStore } from './record-store.ts'
 
 export type Operation = 'lookup' | 'commit' | 'pass' | 'fail' | 'renew' | 'purge' | 'mark'
 
 /** The command is not executed. */
 export const refuse: Fault = async () => {
   throw new Error('the store is away')
+}
+
+/** The command is not executed, and the store throws at once, as a closed one does. */
+export const throwAtOnce: Fault = () => {
+  throw new Error('the store is closed')
 }
 
 /** The command is executed, and its reply is lost. */
@@ -67,7 +72,7 @@ export class FaultyStore implements StampedeStore {
   readonly #faults = new Map<Operation, Fault[]>()
   #hooks: StoreHooks | undefined
 
-  constructor(inner: StampedeStore = memoryStore()) {
+  constructor(inner: StampedeStore = new RecordStore()) {
     this.#inner = inner
     this.locks = inner.locks
     this.operator = inner.operator
@@ -153,7 +158,7 @@ export class FaultyStore implements StampedeStore {
  * other.
  */
 export function sharedStores(): { a: FaultyStore; b: FaultyStore } {
-  const inner = memoryStore()
+  const inner = new RecordStore()
   const hooks: StoreHooks[] = []
   // Sent on another connection than the replies, and after them.
   const messages = (key: string) => {

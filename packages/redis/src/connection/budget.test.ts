@@ -30,7 +30,7 @@ function step(limits: TimeLimits, ms: number): Limited & { expired: Promise<numb
       resolve(performance.now() - startedAt)
     }
   })
-  const limited = { limitMs: ms, expire, expired }
+  const limited = { limitMs: ms, dueAt: 0, place: -1, expire, expired }
   limits.add(limited)
   return limited
 }

@@ -6,6 +6,10 @@ import type { Clock } from '@stampede/core/store'
 export interface Limited {
   /** How long it may wait. */
   readonly limitMs: number
+  /** When its time is over. */
+  dueAt: number
+  /** Index among the pending steps. -1: the step is not pending. */
+  place: number
   /** Called when its time is over. Must not throw. */
   expire(): void
 }
@@ -13,8 +17,11 @@ export interface Limited {
 /** The time limits of all steps of one link, on one timer. */
 export class TimeLimits {
   readonly #clock: Clock
-  /** The pending steps, and when their time is over. */
-  readonly #pending = new Map<Limited, number>()
+  /**
+   * The pending steps, in no order. An array, because the tables that a Map outgrows keep its
+   * deleted keys alive for the garbage collector.
+   */
+  readonly #pending: Limited[] = []
   #beginning: Limited[] = []
   #timer: NodeJS.Timeout | undefined
   /** When the timer fires. */
@@ -29,20 +36,27 @@ export class TimeLimits {
    * may block the loop, and node-redis sends nothing.
    */
   add(limited: Limited): void {
-    this.#pending.set(limited, Number.POSITIVE_INFINITY)
+    limited.dueAt = Number.POSITIVE_INFINITY
+    limited.place = this.#pending.push(limited) - 1
     if (this.#beginning.push(limited) === 1) setImmediate(this.#begin)
   }
 
   delete(limited: Limited): void {
-    this.#pending.delete(limited)
+    const { place } = limited
+    if (place === -1) return
+    limited.place = -1
+    const last = this.#pending.pop()
+    if (last === undefined || last === limited) return
+    this.#pending[place] = last
+    last.place = place
   }
 
   readonly #begin = (): void => {
     const now = this.#clock.now()
     for (const limited of this.#beginning) {
-      if (!this.#pending.has(limited)) continue
+      if (limited.place === -1) continue
       const dueAt = now + limited.limitMs
-      this.#pending.set(limited, dueAt)
+      limited.dueAt = dueAt
       if (dueAt < this.#timerAt) this.#wakeAt(dueAt)
       // The clock went on while the timer stood still, as it does in a suspended machine.
       else if (this.#timerAt < now) this.#wakeAt(now + 1)
@@ -63,9 +77,10 @@ export class TimeLimits {
 
   #expire(now: number): void {
     this.#timerAt = Number.POSITIVE_INFINITY
-    for (const [limited, dueAt] of this.#pending) {
-      if (dueAt <= now) limited.expire()
-      else if (dueAt < this.#timerAt) this.#wakeAt(dueAt)
+    for (const limited of [...this.#pending]) {
+      if (limited.place === -1) continue
+      if (limited.dueAt <= now) limited.expire()
+      else if (limited.dueAt < this.#timerAt) this.#wakeAt(limited.dueAt)
     }
   }
 }

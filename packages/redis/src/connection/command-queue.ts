@@ -23,7 +23,8 @@ export class CommandQueue {
   #inFlight = 0
   readonly #beginning: Queued[] = []
   readonly #ending: Queued[] = []
-  readonly #starting: Queued[] = []
+  /** Operations that start after this turn: those that end something, and those that begin. */
+  #starting: { readonly ending: Queued[]; readonly beginning: Queued[] } | undefined
 
   get queued(): number {
     return this.#beginning.length + this.#ending.length
@@ -36,7 +37,7 @@ export class CommandQueue {
   enter(operation: Queued, { begins = false, onQueued }: EnterOptions): void {
     const queue = begins ? this.#beginning : this.#ending
     if (queue.length === 0 && this.#inFlight < (begins ? MOST_BEGINNING : MOST)) {
-      this.#startSoon(operation)
+      this.#startSoon(operation, begins)
     } else {
       queue.push(operation)
       onQueued?.()
@@ -52,22 +53,34 @@ export class CommandQueue {
     this.#inFlight -= 1
     if (isDoubtful && this.#inFlight > 0) return
     while (this.#inFlight < MOST) {
+      const ending = this.#ending.shift()
       const mayBegin = this.#inFlight < MOST_BEGINNING
-      const next = this.#ending.shift() ?? (mayBegin ? this.#beginning.shift() : undefined)
+      const next = ending ?? (mayBegin ? this.#beginning.shift() : undefined)
       if (next === undefined) return
-      this.#startSoon(next)
+      this.#startSoon(next, ending === undefined)
     }
   }
 
   /**
    * Starts an operation after the current turn of the event loop. A loop may begin thousands of
    * operations in one turn, and no time budget must begin before the command can be sent.
+   *
+   * Commits come before lookups. Redis reads 16 KiB at a time, and so replies to the lookups of a
+   * turn at once. If commits with their frames came in between, each turn would split into several.
    */
-  #startSoon(operation: Queued): void {
+  #startSoon(operation: Queued, begins: boolean): void {
     this.#inFlight += 1
-    if (this.#starting.push(operation) > 1) return
-    process.nextTick(() => {
-      for (const each of this.#starting.splice(0)) each.start()
-    })
+    if (this.#starting === undefined) {
+      this.#starting = { ending: [], beginning: [] }
+      process.nextTick(() => this.#startAll())
+    }
+    this.#starting[begins ? 'beginning' : 'ending'].push(operation)
+  }
+
+  #startAll(): void {
+    const { ending = [], beginning = [] } = this.#starting ?? {}
+    this.#starting = undefined
+    for (const each of ending) each.start()
+    for (const each of beginning) each.start()
   }
 }

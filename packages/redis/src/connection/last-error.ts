@@ -22,6 +22,8 @@ export function lastErrorOf(connection: Connection): Error | undefined {
 
 /** The error of a command that was not sent and so cannot have run. */
 export class NotSent extends Error {
+  override readonly name = 'NotSent'
+
   constructor(cause?: Error, state = 'not connected') {
     super(cause === undefined ? state : `${state}: ${reasonOf(cause)}`, { cause })
   }

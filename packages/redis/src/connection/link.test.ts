@@ -136,7 +136,10 @@ describe('an operation', () => {
     await link.opened
     const seen: unknown[] = []
     const failing = link.operate('read', 'record', {}, (operation) => {
-      operation.onFailed = (error) => void seen.push(error)
+      operation.onFailed = (error) => {
+        seen.push(error)
+        return error
+      }
       operation.wait(Promise.resolve(), () => {
         throw new Error('malformed')
       })

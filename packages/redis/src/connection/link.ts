@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto'
 import { type Clock, type Grant, groupOf, storeUnavailable } from '@stampede/core/store'
 import type { Names } from '../protocol/keys.ts'
 import { send } from '../protocol/run-script.ts'
-import { renew, type Script } from '../protocol/scripts.generated.ts'
+import type { Script } from '../protocol/scripts.generated.ts'
 import type { RedisClient } from './connection.ts'
 import { OpenLink } from './open-link.ts'
 import { type Arguments, Operation, type OperationOptions } from './operation.ts'
@@ -131,9 +131,14 @@ export class RedisLink {
   }
 
   /** Extends each lease with its own command. `prefix` comes before each key. */
-  renew(grants: readonly Grant[], leaseMs: number, prefix = ''): Promise<boolean[]> {
+  renew(
+    script: Script,
+    grants: readonly Grant[],
+    leaseMs: number,
+    prefix = '',
+  ): Promise<boolean[]> {
     const renewOne = ({ key, token, fence }: Grant) =>
-      this.run(renew, prefix + key, [token, fence, Math.ceil(leaseMs), KEEP_MS], isRenewed)
+      this.run(script, prefix + key, [token, fence, Math.ceil(leaseMs), KEEP_MS], isRenewed)
     return Promise.all(grants.map(renewOne))
   }
 

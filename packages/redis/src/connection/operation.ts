@@ -38,8 +38,10 @@ export type Arguments =
 export class Operation<T> {
   /** How long the current step may wait. */
   limitMs = 0
-  /** Called before the operation fails. */
-  onFailed: ((error: unknown) => void) | undefined
+  dueAt = 0
+  place = -1
+  /** Called before the operation fails. Returns the error for the caller. */
+  onFailed: ((error: unknown) => unknown) | undefined
   readonly server: Server
   readonly #link: OpenLink
   readonly #name: string
@@ -165,8 +167,7 @@ export class Operation<T> {
 
   fail(error: unknown): void {
     if (this.#isOver) return
-    this.onFailed?.(error)
-    this.resolve(Promise.reject(error))
+    this.resolve(Promise.reject(this.onFailed === undefined ? error : this.onFailed(error)))
   }
 
   readonly onReply = (value: unknown): void => {

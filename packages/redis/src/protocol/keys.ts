@@ -8,7 +8,7 @@ import { groupOf } from '@stampede/core/store'
  * Version of the data in Redis. It must rise with each change of the format of records or messages,
  * so that two formats never share data.
  */
-const LAYOUT = 3
+const LAYOUT = 4
 /** Longer keys are hashed. Shorter keys are stored as they are, and can be read in MONITOR. */
 const MAX_PLAIN_BYTES = 200
 

@@ -11,24 +11,24 @@ import {
 } from '@stampede/core/store'
 import { bytes, duration, signedDuration } from './reply-parts.ts'
 
-export type RawLookup = {
+export interface ReadLookup {
   readonly reply: LookupReply
+  readonly serverNow: number
   /** With `busy`: fence of the fill that the caller waits for. */
-  readonly busyFence?: string
+  readonly busyFence: string | undefined
 }
 
-export function readLookup(raw: unknown[], key: string, request: LookupRequest): RawLookup {
-  const [statusBytes, , grantBytes] = raw
-  const forMs = duration(raw[3])
-  const status = String(statusBytes)
-  const fence = String(grantBytes ?? '')
-  const grant: Grant | undefined = fence === '' ? undefined : { key, token: request.token, fence }
-  if (status === 'BUSY') {
-    const busyFence = String(raw[4] ?? '')
-    return { reply: { status: 'busy', busyForMs: forMs }, busyFence }
+export function readLookup(raw: unknown, key: string, { token }: LookupRequest): ReadLookup {
+  const [text, frame, failure] = Array.isArray(raw) ? raw : [raw]
+  const [status, now, grantFence, forMs, fence = '', ...times] = String(text).split(' ')
+  const hasEntry = Number(fence) > 0 && times.length > 0
+  const stored = hasEntry ? readStored(fence, times, frame) : undefined
+  const grant = Number(grantFence) > 0 ? { key, token, fence: String(grantFence) } : undefined
+  return {
+    reply: toReply(String(status), stored, grant, duration(forMs), failure),
+    serverNow: Number(now),
+    busyFence: status === 'BUSY' && Number(fence) > 0 ? fence : undefined,
   }
-  const stored = readStored(raw)
-  return { reply: toReply(status, stored, grant, forMs, raw[5]) }
 }
 
 function toReply(
@@ -38,6 +38,7 @@ function toReply(
   forMs: number,
   failure: unknown,
 ): LookupReply {
+  if (status === 'BUSY') return { status: 'busy', busyForMs: forMs }
   if (status === 'FRESH' && stored !== undefined) return { status: 'fresh', stored }
   if (status === 'PASS') return grant ? { status: 'pass', forMs, grant } : { status: 'pass', forMs }
   if (status === 'STALE' && stored !== undefined) {
@@ -54,17 +55,16 @@ function toReply(
   throw unknownReply('redis', 'lookup-or-lease', `unknown reply ${status}`)
 }
 
-function readStored(raw: unknown[]): StoredFrame | undefined {
-  const fence = String(raw[4] ?? '')
-  if (fence === '') return undefined
+function readStored(fence: string, times: readonly string[], frame: unknown): StoredFrame {
+  const [ageMs, freshForMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs] = times
   return {
     fence,
-    frame: bytes(raw[11]),
-    ageMs: duration(raw[6]),
-    freshForMs: signedDuration(raw[7]),
-    staleWhileRevalidateMs: duration(raw[8]),
-    staleIfErrorMs: duration(raw[9]),
-    keepMs: duration(raw[10]),
+    frame: bytes(frame),
+    ageMs: duration(ageMs),
+    freshForMs: signedDuration(freshForMs),
+    staleWhileRevalidateMs: duration(staleWhileRevalidateMs),
+    staleIfErrorMs: duration(staleIfErrorMs),
+    keepMs: duration(keepMs),
   }
 }
 

@@ -3,6 +3,7 @@
 // all processes.
 
 import {
+  ANY_FENCE,
   type BeginReply,
   type BeginRequest,
   type Fingerprints,
@@ -12,6 +13,7 @@ import {
   type IdempotencyHooks,
   type IdempotencyStore,
   type Inspection,
+  mayHaveRun,
   type Settlement,
   type SettleReply,
   storeInUse,
@@ -26,11 +28,12 @@ import {
   finishRecord,
   inspectRecord,
   keepStep,
+  renew,
   type Script,
   settleRecord,
 } from '../protocol/scripts.generated.ts'
 import { warnOfEviction } from './eviction-check.ts'
-import { ANY_FENCE, mayHaveRun, Undos } from './undo.ts'
+import { Undos } from './undo.ts'
 
 const NO_DEADLINE = 0
 /** The fingerprints of an undo, which never writes a lost record again. */
@@ -88,6 +91,7 @@ export class RedisIdempotency implements IdempotencyStore {
         // The attempt may have begun in Redis, but no handler runs. Without the undo, a retry of
         // the client would get 409 until the lease ends.
         if (mayHaveRun(error)) this.#undos.start(token, leaseMs, () => this.#undo(key, request))
+        return error
       }
       operation.run(beginRecord, keys, args, (raw: unknown[]) => {
         operation.onFailed = undefined
@@ -99,7 +103,7 @@ export class RedisIdempotency implements IdempotencyStore {
   }
 
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
-    return this.#link.renew(grants, leaseMs, PREFIX)
+    return this.#link.renew(renew, grants, leaseMs, PREFIX)
   }
 
   finish(grant: Grant, finish: Finish, fingerprints: Fingerprints): Promise<FinishReply> {

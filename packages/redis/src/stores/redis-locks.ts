@@ -2,19 +2,21 @@
 // release hands a lock over, a message on the channel of the next process has its grant.
 
 import {
+  ANY_FENCE,
   type Grant,
   type LockHooks,
   type LockRelease,
   type LockReply,
   type LockRequest,
   type LockStore,
+  mayHaveRun,
   storeInUse,
   storeUnavailable,
 } from '@stampede/core/store'
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
 import type { LinkListener } from '../connection/subscription.ts'
-import { acquireLock, leaveQueue, releaseLock } from '../protocol/scripts.generated.ts'
-import { ANY_FENCE, mayHaveRun, Undos } from './undo.ts'
+import { acquireLock, leaveQueue, releaseLock, renew } from '../protocol/scripts.generated.ts'
+import { Undos } from './undo.ts'
 
 /**
  * Length of the lease of a lock that was handed over, until the new holder renews it (the claim).
@@ -77,7 +79,7 @@ export class RedisLocks implements LockStore {
   }
 
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
-    return this.#link.renew(grants, leaseMs, PREFIX)
+    return this.#link.renew(renew, grants, leaseMs, PREFIX)
   }
 
   async release(grant: Grant, next?: { token: string; leaseMs: number }): Promise<LockRelease> {

@@ -4,6 +4,7 @@
 
 import type { StampedeStore } from '@stampede/core'
 import {
+  ANY_FENCE,
   type CommitReply,
   type Failure,
   type Grant,
@@ -29,7 +30,7 @@ import type { Operation } from '../connection/operation.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { PendingDeliveries } from '../delivery/pending-deliveries.ts'
 import { names } from '../protocol/keys.ts'
-import { commit, endLease, purge } from '../protocol/scripts.generated.ts'
+import { commit, endLease, purge, renewEntry } from '../protocol/scripts.generated.ts'
 import { RedisPurgeCommands } from './purge-commands.ts'
 import { RedisPurges } from './purge-log.ts'
 import { RedisIdempotency } from './redis-idempotency.ts'
@@ -77,9 +78,6 @@ export function redisStore(redis: RedisClient, options?: RedisStoreOptions): Sta
   const all = names(keyPrefixOf(client) + prefix, databaseOf(client))
   return new RedisStore(new RedisLink(client, all, commandTimeoutMs))
 }
-
-const NO_MEMORY =
-  'Redis is out of memory, so the key is not stale; free memory, then purge it again'
 
 class RedisStore implements StampedeStore {
   readonly name = 'redis'
@@ -162,11 +160,12 @@ class RedisStore implements StampedeStore {
     const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, physicalMs } = lifetimes
     const { key, token, fence } = grant
     const bytes = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
-    const windows = `${staleWhileRevalidateMs.toFixed(0)} ${staleIfErrorMs.toFixed(0)} ${keepMs.toFixed(0)}`
-    const { wakePrefix } = this.#link.names
-    const begin = [token, fence, bytes, freshMs, windows, physicalMs, key, wakePrefix]
+    const times = `${physicalMs} ${freshMs.toFixed(0)} ${staleWhileRevalidateMs.toFixed(0)} ${staleIfErrorMs.toFixed(0)} ${keepMs.toFixed(0)}`
     // An entry ages while its commit waits in the queue. In a frozen server, it would do so unseen.
-    const args = (notAfter: number, waitedMs: number) => [...begin, notAfter, waitedMs]
+    const args = (notAfter: number, waitedMs: number) => {
+      const terms = `${fence} ${notAfter} ${Math.ceil(waitedMs)} ${times} ${token}`
+      return [terms, bytes, key, this.#link.names.wakePrefix]
+    }
     return this.#link.run(commit, key, args, readCommit)
   }
 
@@ -186,7 +185,7 @@ class RedisStore implements StampedeStore {
   }
 
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
-    return this.#link.renew(grants, leaseMs)
+    return this.#link.renew(renewEntry, grants, leaseMs)
   }
 
   /**
@@ -196,10 +195,7 @@ class RedisStore implements StampedeStore {
    */
   async purge(key: string, { soft }: { soft: boolean }): Promise<void> {
     const args = [soft ? 1 : 0, key, this.#link.names.wakePrefix]
-    const reply = await this.#link.retry(() =>
-      this.#link.run(purge, key, args, String, { ignoreBreaker: true }),
-    )
-    if (reply !== 'PURGED') throw storeUnavailable(this.name, 'purge', new Error(NO_MEMORY))
+    await this.#link.retry(() => this.#link.run(purge, key, args, String, { ignoreBreaker: true }))
     await this.#requirePurges().append({ of: 'key', name: key, soft })
   }
 
@@ -238,7 +234,10 @@ class RedisStore implements StampedeStore {
     const { key, token, fence } = grant
     const { wakePrefix } = this.#link.names
     const args = [token, fence, passMs, backoffMs, failure, key, wakePrefix, awaited ? 1 : 0]
-    return this.#link.run(endLease, key, args, readEnd)
+    // This may follow a lookup without a reply. If a frozen Redis continues, it then ends the lease
+    // right after the lookup. So the command is sent although Redis seems unavailable.
+    const ignoreBreaker = fence === ANY_FENCE
+    return this.#link.run(endLease, key, args, readEnd, { ignoreBreaker })
   }
 }
 

@@ -1,7 +1,5 @@
-import { storeUnavailable } from '@stampede/core/store'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { NotSent } from '../connection/last-error.ts'
-import { mayHaveRun, Undos } from './undo.ts'
+import { Undos } from './undo.ts'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
@@ -40,14 +38,5 @@ describe('the undo of a command', () => {
     await vi.advanceTimersByTimeAsync(60_000)
     expect([most, seen.count]).toEqual([5, 5])
     expect(vi.getTimerCount()).toBe(0)
-  })
-
-  it('is needed after a command that may have run, not after one that was refused or never sent', () => {
-    const refused = Object.assign(new Error('OOM'), { name: 'ReplyError' })
-    const failed = (cause?: unknown) => storeUnavailable('redis', 'begin', cause)
-    expect(mayHaveRun(failed(new Error('no reply within 250 ms')))).toBe(true)
-    for (const cause of [refused, new NotSent(), undefined]) {
-      expect(mayHaveRun(failed(cause))).toBe(false)
-    }
   })
 })

@@ -2,11 +2,6 @@
 // the background until Redis confirms it. A caller that repeats its command with the same token
 // stops the undo first.
 
-import { NotSent } from '../connection/last-error.ts'
-
-/** Matches any fence. A caller without a reply knows the token of its grant, but not the fence. */
-export const ANY_FENCE = '*'
-
 const FIRST_DELAYS_MS = [50, 200, 500, 1_500]
 /** Delay before each later try. */
 const LATER_DELAY_MS = 2_000
@@ -14,15 +9,6 @@ const LATER_DELAY_MS = 2_000
  * Limit of undos at a time. Above it, a lease that no process uses ends only when its time is over.
  */
 const MAX_UNDOS = 1_000
-
-/**
- * Whether the command that failed with this error may have run. False if Redis replied with an
- * error, or if the command was not sent.
- */
-export function mayHaveRun(error: unknown): boolean {
-  const { cause } = error as { cause?: unknown }
-  return cause instanceof Error && cause.name !== 'ReplyError' && !(cause instanceof NotSent)
-}
 
 /**
  * The delay before each try. The tries end after `forMs`, because the lease has then ended by

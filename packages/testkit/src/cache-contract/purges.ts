@@ -1,5 +1,6 @@
 // Cases: purges by path, route or tag, and the entries that they leave.
-import { memoryStore, type PurgeTarget, type StampedeStore } from '@stampede/core'
+import type { PurgeTarget } from '@stampede/core'
+import { RecordStore } from '@stampede/core/testing'
 import { expect, it, vi } from 'vitest'
 import { createGate } from '../gate.ts'
 import { ask } from '../requests.ts'
@@ -390,8 +391,8 @@ export function purgeCases(adapter: CacheAdapter): void {
   })
 
   it.each([
-    ['in the store alone', { l1: { maxBytes: 0 } }],
-    ['in memory alone', { store: tooSmallStore() }],
+    ['in the store alone', { l1: { maxBytes: 0 }, store: new RecordStore() }],
+    ['in memory alone', { store: new RecordStore(1_024) }],
   ])('remove pages by tag, also 404 pages, if the pages are stored %s', async (_, options) => {
     const bench = setUp(
       adapter,
@@ -402,33 +403,4 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect(await leftBy(bench, app, ['/a', '/none'], { tag: 'other' })).toEqual(['/a', '/none'])
     expect(await leftBy(bench, app, ['/a', '/none'], { tag: 't' })).toEqual([])
   })
-}
-
-/**
- * A store without room for entries. L1 gives it bytes, because it is not the local memory store.
- */
-function tooSmallStore(): StampedeStore {
-  const store = memoryStore({ maxBytes: 1_024 })
-  return {
-    name: 'too small',
-    isAvailable: true,
-    locks: store.locks,
-    idempotency: store.idempotency,
-    operator: store.operator,
-    get position() {
-      return store.position
-    },
-    get confirmedAt() {
-      return store.confirmedAt
-    },
-    attach: (hooks) => store.attach(hooks),
-    lookup: (key, request) => store.lookup(key, request),
-    commit: (grant, frame, lifetimes) => store.commit(grant, frame, lifetimes),
-    pass: (grant, passMs) => store.pass(grant, passMs),
-    fail: (...args) => store.fail(...args),
-    renew: (grants, leaseMs) => store.renew(grants, leaseMs),
-    purge: (key, options) => store.purge(key, options),
-    mark: (subject, options) => store.mark(subject, options),
-    close: () => store.close(),
-  }
 }

@@ -3,7 +3,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { connect } from 'node:net'
 import { pipeline, Readable } from 'node:stream'
-import { memoryStore } from '@stampede/core'
+import { RecordStore } from '@stampede/core/testing'
 import { expect, it } from 'vitest'
 import { createGate } from '../gate.ts'
 import { type Answer, ask, burst } from '../requests.ts'
@@ -114,7 +114,7 @@ export function sharingCases(adapter: CacheAdapter): void {
   it('keep an originConcurrency slot until the response ends while the store is unavailable', async () => {
     const body = new Readable({ read() {} })
     const away = () => Promise.reject(new Error('the store is away'))
-    const store = Object.assign(memoryStore(), { lookup: away })
+    const store = Object.assign(new RecordStore(), { lookup: away })
     const { happened, stampede, start } = setUp(
       adapter,
       (_seen, run) => (run === 1 ? { headers: { 'set-cookie': 'id=1' }, body } : {}),

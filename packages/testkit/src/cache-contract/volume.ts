@@ -1,6 +1,5 @@
 // Cases with a large volume: many queries, keys and requests on one socket. `npm test` runs fewer
 // of them than `npm run test:soak` (test/soak/volume.test.ts).
-import { memoryStore } from '@stampede/core'
 import { expect, it, vi } from 'vitest'
 import type { CacheAdapter } from './adapter.ts'
 import { get, pipelined, setUp } from './bench.ts'
@@ -17,9 +16,9 @@ export interface Volume {
 export function volumeCases(adapter: CacheAdapter, { queries, requests, keys }: Volume): void {
   it('keeps its memory limit when a client makes up queries, and keeps the page that is used', async () => {
     // Room for one piece of the socket's data, which is two thirds of the queries, and not for all.
-    const maxBytes = queries * 1_000
+    const maxBytes = queries * 800
     const { runs, stampede, start } = setUp(adapter, undefined, {
-      store: memoryStore({ maxBytes }),
+      l1: { maxBytes },
     })
     await using app = await start()
     const asked = Array.from({ length: queries }, (_, i) =>

@@ -1,6 +1,6 @@
 // Measures L1 with many keys. Usage: node --expose-gc keys-member.js <keys> <bytes of a value>.
 import { setImmediate as turn } from 'node:timers/promises'
-import { createStampede, memoryStore } from '@stampede/core'
+import { createStampede } from '@stampede/core'
 import { LRUCache } from 'lru-cache'
 import { offer } from '../lib/child.ts'
 import { medianOf } from '../lib/statistics.ts'
@@ -30,7 +30,7 @@ const [, , keys, bytes] = process.argv.map(Number) as [number, number, number, n
 
 offer({
   async measure(): Promise<KeysSeen> {
-    const stampede = createStampede({ store: memoryStore({ maxBytes: 2 ** 34 }) })
+    const stampede = createStampede({ l1: { maxBytes: 2 ** 34 } })
     const options = { ttlMs: 3_600_000 }
     const get: Get = (key) => stampede.getOrSet(key, () => made(key), options)
     for (let i = 0; i < WARM_UP; i++) await get(`warm-up:${i}`)

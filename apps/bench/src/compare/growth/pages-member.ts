@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { createStampede, memoryStore } from '@stampede/core'
+import { createStampede } from '@stampede/core'
 import { stampedeCache } from '@stampede/express'
 import express from 'express'
 import { offer } from '../lib/child.ts'
@@ -16,7 +16,7 @@ export interface PagesSeen {
   readonly countedBytes: number
 }
 
-const stampede = createStampede({ store: memoryStore({ maxBytes: 2 ** 34 }) })
+const stampede = createStampede({ l1: { maxBytes: 2 ** 34 } })
 const app = express()
 app.get('/products/:id', stampedeCache({ stampede, ttlMs: 3_600_000 }), (_req, res) => {
   res.json(product)

@@ -1,0 +1,242 @@
+// Tests of the end of a fill, for the client of the leader and for waiters.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { settled } from '../testing/index.ts'
+import { resolve, type ScriptedCaller } from '../testing/resolve.ts'
+import {
+  begin,
+  clock,
+  end,
+  FAILURE,
+  KEY,
+  LIVES,
+  NO_L1,
+  outcome,
+  PASS,
+  POLICY,
+  STEPS,
+  STORE,
+  scripted,
+  setUp,
+  transcript,
+} from '../testing/resolve-bench.ts'
+import { refuse } from '../testing/store-doubles.ts'
+import type { FillResult } from './types.ts'
+
+beforeEach(begin)
+afterEach(end)
+
+describe('a fill', () => {
+  const ENDS: Array<[string, FillResult, string, string]> = [
+    ['stored', STORE, 'hit', 'fill.committed'],
+    ['not shareable', PASS, 'pass', 'fill.passed set-cookie'],
+    ['failed', FAILURE, 'failed', 'fill.failed'],
+  ]
+
+  it.each(ENDS)(
+    'gives all requests a result and releases its lease if the result is %s',
+    async (_, result, type, event) => {
+      const { rt, stampede } = setUp()
+      const { caller, origin } = scripted()
+      const all = [1, 2, 3].map(() => resolve(rt, 'k', POLICY, caller))
+      await settled()
+      origin.run(0).resolve(result)
+      const types = (await Promise.all(all)).map((resolution) => resolution.type)
+      expect(types).toEqual(['led', type, type])
+      await settled()
+      expect(stampede.stats().active).toEqual({ flights: 0, leases: 0 })
+      expect(transcript.take()).toEqual(['lease.granted', 'fill.started', event])
+    },
+  )
+
+  it('makes the next waiter run the origin if it is abandoned, and all waiters after three tries', async () => {
+    const { rt, stampede } = setUp()
+    const { caller, origin } = scripted()
+    const all = [1, 2, 3, 4, 5].map(() => resolve(rt, 'k', POLICY, caller))
+    await settled()
+    for (const run of [0, 1, 2]) {
+      expect(origin.calls).toBe(run + 1)
+      origin.run(run).resolve({ type: 'abandoned' })
+      await settled()
+    }
+    const types = (await Promise.all(all)).map((resolution) => resolution.type)
+    expect(types).toEqual(['led', 'led', 'led', 'pass', 'pass'])
+    expect(stampede.stats().active).toEqual({ flights: 0, leases: 0 })
+  })
+
+  it('makes waiters lead one after the other if each leaving client ends the fill', async () => {
+    const { rt } = setUp()
+    const { caller, origin } = scripted()
+    const all = [1, 2, 3, 4, 5, 6].map(() => resolve(rt, 'k', POLICY, caller))
+    await settled()
+    for (const run of [0, 1, 2, 3]) {
+      expect(origin.calls).toBe(run + 1)
+      origin.run(run).resolve({ type: 'abandoned', clientLeft: true })
+      await settled()
+    }
+    origin.run(4).resolve(STORE)
+    const types = (await Promise.all(all)).map((resolution) => resolution.type)
+    expect(types).toEqual(['led', 'led', 'led', 'led', 'led', 'hit'])
+  })
+
+  it('is not led by a waiter whose client has left', async () => {
+    const { rt } = setUp()
+    const { caller, origin } = scripted()
+    const gone: ScriptedCaller = { ...caller, isGone: () => true }
+    const all = [caller, gone, caller].map((each) => resolve(rt, 'k', POLICY, each))
+    await settled()
+    origin.run(0).resolve({ type: 'abandoned', clientLeft: true })
+    await settled()
+    origin.run(1).resolve(STORE)
+    const types = (await Promise.all(all)).map((resolution) => resolution.type)
+    expect(types).toEqual(['led', 'gone', 'led'])
+  })
+
+  it('lets a waiter try once more if it is abandoned while the store is unavailable', async () => {
+    const { rt, store } = setUp()
+    const { caller, origin } = scripted()
+    const all = [1, 2].map(() => resolve(rt, 'k', POLICY, caller))
+    await settled()
+    store.always = refuse
+    origin.run(0).resolve({ type: 'abandoned' })
+    await settled()
+    expect(origin.calls).toBe(2)
+    origin.run(1).resolve(STORE)
+    const types = (await Promise.all(all)).map((resolution) => resolution.type)
+    expect(types).toEqual(['led', 'led'])
+  })
+
+  it.each(ENDS)(
+    'gives a second result to a follower that calls again at once after the fill was %s',
+    async (_, result) => {
+      const { rt } = setUp(NO_L1)
+      const { caller, origin } = scripted()
+      void resolve(rt, 'k', POLICY, caller)
+      const follower = Promise.resolve(resolve(rt, 'k', POLICY, caller))
+      const again = outcome(follower.then(() => resolve(rt, 'k', POLICY, caller)))
+      await settled()
+      origin.run(0).resolve(result)
+      await settled()
+      origin.runs[1]?.resolve(result)
+      await settled()
+      expect(again.now).not.toBe('pending')
+    },
+  )
+
+  describe.each([
+    ['with the store', false],
+    ['without the store', true],
+  ])('a fill %s', (_how, isAway) => {
+    it.each(ENDS)(
+      'gives a result to each request that arrives while the fill ends as %s',
+      async (_, result) => {
+        const { rt, store } = setUp(NO_L1)
+        if (isAway) store.always = refuse
+        const { caller, origin } = scripted()
+        const asked: Array<{ now: unknown }> = []
+        const ask = () => asked.push(outcome(Promise.resolve(resolve(rt, 'k', POLICY, caller))))
+        ask()
+        await settled()
+        origin.run(0).resolve(result)
+        for (const _step of STEPS) {
+          ask()
+          await Promise.resolve()
+        }
+        for (let i = 0; i < STEPS.length; i++) {
+          await settled()
+          for (const run of origin.runs) run.resolve(result)
+        }
+        await settled()
+        expect(asked.filter(({ now }) => now === 'pending')).toEqual([])
+      },
+    )
+  })
+
+  it('gives a result to each request that arrives during the commit of a fresh entry', async () => {
+    const { rt } = setUp(NO_L1)
+    const { caller, origin } = scripted()
+    void resolve(rt, KEY, POLICY, caller)
+    await settled()
+    origin.run(0).resolve({ ...STORE, lifetimes: { ...LIVES, freshMs: 30_000 } })
+    await settled()
+    const asked: Array<{ now: unknown }> = []
+    for (const _step of STEPS) {
+      asked.push(outcome(Promise.resolve(resolve(rt, KEY, POLICY, caller))))
+      await Promise.resolve()
+    }
+    await settled()
+    expect(asked.filter(({ now }) => now === 'pending')).toEqual([])
+  })
+
+  it('fails for waiters after originTimeoutMs, while its own caller gets the late result', async () => {
+    const { rt, stampede } = setUp()
+    const { caller, origin, leads } = scripted()
+    const leader = outcome(Promise.resolve(resolve(rt, 'k', POLICY, caller)))
+    const follower = outcome(Promise.resolve(resolve(rt, 'k', POLICY, caller)))
+    await clock.advance(2_999)
+    expect(follower.now).toBe('pending')
+    expect(leads[0]?.signal.aborted).toBe(false)
+    await clock.advance(1)
+    expect(follower.now).toMatchObject({ type: 'failed', failure: { status: 504 } })
+    expect(leads[0]?.signal.aborted).toBe(true)
+    expect(stampede.stats().active).toEqual({ flights: 0, leases: 0 })
+    expect(leader.now).toBe('pending')
+    origin.run(0).resolve(STORE)
+    await settled()
+    expect(leader.now).toMatchObject({ type: 'led' })
+    expect(rt.l1.get('k')).toBeUndefined()
+    expect(transcript.take()).toEqual(['lease.granted', 'fill.started', 'fill.failed'])
+  })
+
+  it('does not abort its signal after it has ended', async () => {
+    const { rt } = setUp()
+    const { caller, origin, leads } = scripted()
+    const leader = resolve(rt, 'k', POLICY, caller)
+    await settled()
+    origin.run(0).resolve(STORE)
+    await leader
+    await clock.advance(10_000)
+    expect(leads[0]?.signal.aborted).toBe(false)
+  })
+
+  it.each([
+    ['rejects', () => Promise.reject(new Error('a broken adapter'))],
+    [
+      'throws',
+      () => {
+        throw new Error('a broken adapter')
+      },
+    ],
+  ])('leaves no request pending if its caller %s, which callers must not do', async (_, run) => {
+    const { rt, stampede } = setUp()
+    const broken: ScriptedCaller = { lead: run, refresh: run }
+    const all = [1, 2].map(() => Promise.resolve(resolve(rt, 'k', POLICY, broken)))
+    const outcomes = all.map(outcome)
+    await settled()
+    expect(stampede.stats().active).toEqual({ flights: 0, leases: 0 })
+    expect(outcomes.filter(({ now }) => now === 'pending')).toEqual([])
+  })
+
+  it.each([
+    ['an object without a prototype', Object.create(null)],
+    ['an error whose message is no string', Object.assign(new Error(), { message: { code: 5 } })],
+    ['a symbol', Symbol('s')],
+    ['undefined', undefined],
+  ])(
+    'rejects for its own caller with the same value that the factory throws: %s',
+    async (_, thrown) => {
+      const { get, origin } = setUp()
+      const leader = get().catch((error: unknown) => ({ thrown: error }))
+      const follower = outcome(get())
+      const seen: { now: unknown } = { now: 'pending' }
+      void leader.then((value) => {
+        seen.now = value
+      })
+      await settled()
+      origin.run(0).reject(thrown)
+      await settled()
+      expect(seen.now).toEqual({ thrown })
+      expect(follower.now).not.toBe('pending')
+    },
+  )
+})

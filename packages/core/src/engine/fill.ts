@@ -1,0 +1,246 @@
+// Runs the origin with a deadline: under a lease, or without one if the store is unavailable. The
+// deadline ends the fill for the waiters. The client of the leader goes on waiting for its own
+// handler.
+
+import { AsyncResource } from 'node:async_hooks'
+import type { HeldEntry } from '../entry/entry.ts'
+import { messageOf, originTimeout } from '../errors.ts'
+import { delayRefresh } from '../l1/refresh-delay.ts'
+import { stillValid, validCopy } from '../l1/validity.ts'
+import type { Deadline } from '../lease/deadlines.ts'
+import type { Hold, HoldHooks } from '../lease/lease-keeper.ts'
+import type { FreeSlot } from '../lease/slots.ts'
+import { shownKey } from '../ports/shown-key.ts'
+import type { Position } from '../ports/store.ts'
+import type { Runtime } from '../runtime.ts'
+import { isFillTraced, noteResult, traceFill } from '../traces.ts'
+import type { Flight, Previous } from './flight.ts'
+import { share } from './share.ts'
+import type { Caller, FillResult, Lead, Lease, Shared } from './types.ts'
+import type { Waiter } from './waiters.ts'
+
+/** Goes on with the flight after a fill or a wait. */
+export type Next = (rt: Runtime, flight: Flight, shared: Shared) => void
+
+/**
+ * Runs the origin for the first waiter whose client is still there, otherwise for the refresher.
+ * Returns false if no caller is left. `leader` and `behind` are callers that were chosen already:
+ * a waiter that gets its own response, and a caller for a run in the background.
+ */
+export function fill(
+  rt: Runtime,
+  flight: Flight,
+  lease: Lease,
+  next: Next,
+  chosen?: Waiter,
+  behind?: Caller,
+): boolean {
+  const { previous, grant, since } = lease
+  if (chosen === undefined && behind === undefined) flight.dropGone()
+  const mayLead = behind === undefined && !flight.firstStays(previous)
+  const leader = chosen ?? (mayLead ? flight.first : undefined)
+  const caller = leader?.caller ?? behind ?? flight.first?.caller ?? flight.refresher
+  if (caller === undefined) return false
+  if (leader !== undefined) flight.takeOut(leader)
+  const known = previous && { held: previous, since: rt.clock.now(), sequence: since }
+  flight.expectLate(grant === undefined ? previousInL1(rt, flight.key) : known)
+  const run = new Run(rt, flight, lease, caller, leader, next)
+  if (!isFillTraced()) run.start()
+  else traceFill(flight, caller, leader === undefined, lease, (endTrace) => run.start(endTrace))
+  return true
+}
+
+/** The previous entry from L1. */
+export function previousInL1(rt: Runtime, key: string): Previous | undefined {
+  const item = rt.l1.get(key)
+  if (item?.type !== 'copy') return undefined
+  const held = validCopy(rt, item)
+  return held && { held, since: item.begunAt, sequence: rt.l1.sequence() }
+}
+
+/** One run of the origin. Its own deadline is `originTimeoutMs`. */
+class Run implements Lead, HoldHooks, Deadline {
+  at = 0
+  place = -1
+  order = 0
+  readonly fence: string
+  readonly asOf: Position
+  readonly keepSlot: (() => FreeSlot) | undefined
+  readonly #rt: Runtime
+  readonly #flight: Flight
+  readonly #lease: Lease
+  readonly #caller: Caller
+  /** The waiter whose caller runs the origin. Undefined: the run is in the background. */
+  #leader: Waiter | undefined
+  readonly #next: Next
+  #startedAt = 0
+  #hold: Hold | undefined
+  #endTrace: (() => void) | undefined
+  #timeout: Error | undefined
+  #abort: AbortController | undefined
+  #hasEnded = false
+
+  constructor(
+    rt: Runtime,
+    flight: Flight,
+    lease: Lease,
+    caller: Caller,
+    leader: Waiter | undefined,
+    next: Next,
+  ) {
+    this.#rt = rt
+    this.#flight = flight
+    this.#lease = lease
+    this.#caller = caller
+    this.#leader = leader
+    this.#next = next
+    this.fence = lease.grant?.fence ?? ''
+    this.asOf = rt.store.position
+    this.keepSlot = lease.grant === undefined ? this.#keepSlot : undefined
+  }
+
+  start(endTrace?: () => void): void {
+    const { clock, events, deadlines, keeper, records } = this.#rt
+    const { key, policy } = this.#flight
+    const { grant, reason, servedMeanwhile } = this.#lease
+    const behind = this.#leader === undefined
+    this.#endTrace = endTrace
+    if (grant !== undefined) {
+      events.emit({ type: 'lease.granted', key, fence: grant.fence, reason })
+    }
+    this.#startedAt = clock.now()
+    this.#flight.beginFill(servedMeanwhile)
+    if (grant !== undefined && records !== undefined) {
+      this.#hold = keeper.hold(grant, policy.leaseMs, this)
+    }
+    events.emit({ type: 'fill.started', key, behind, fence: this.fence })
+    deadlines.set(this, this.#startedAt + policy.originTimeoutMs)
+    // Guards against a bug: a caller must not throw. If it does, its run counts as failed, so that
+    // the waiters are settled.
+    try {
+      this.#caller.run(this, behind ? 'behind' : 'here')
+    } catch (error) {
+      this.end({ type: 'failure', failure: { status: 500, message: messageOf(error) }, error })
+    }
+  }
+
+  end(result: FillResult): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    const { clock, counts, deadlines, records } = this.#rt
+    deadlines.end(this)
+    counts.originMs += clock.now() - this.#startedAt
+    // A commit is sent first. Without one, the waiters get the entry at once, after the leader.
+    if (records === undefined) this.#answer(result)
+    if (this.#timeout === undefined) this.#share(result)
+    this.#answer(result)
+  }
+
+  due(): void {
+    const { key, policy } = this.#flight
+    const error = originTimeout(shownKey(key), policy.originTimeoutMs)
+    this.#timeout = error
+    this.#abort?.abort(error)
+    const failure = { status: 504, message: error.message }
+    this.#share({ type: 'failure', failure, error })
+    if (this.#caller.endsAtTimeout) this.#answer({ type: 'failure', failure, error })
+  }
+
+  get previous(): HeldEntry | undefined {
+    const { previous, since } = this.#lease
+    return previous && stillValid(this.#rt, this.#flight.key, since, previous)
+  }
+
+  get hasTimedOut(): boolean {
+    return this.#timeout !== undefined
+  }
+
+  /** The signal is created on first use, because hardly any origin uses it. */
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController()
+      if (this.#timeout !== undefined) this.#abort.abort(this.#timeout)
+    }
+    return this.#abort.signal
+  }
+
+  lost(): void {
+    this.#rt.events.emit({ type: 'lease.lost', key: this.#flight.key, fence: this.fence })
+  }
+
+  readonly #keepSlot = (): FreeSlot => {
+    const { originSlots, clock } = this.#rt
+    return originSlots.takeAboveLimit(clock, this.#flight.policy.originTimeoutMs)
+  }
+
+  /** The commit ends the lease, so the lease is no longer renewed. */
+  #share(made: FillResult): void {
+    const result = withDigest(this.#flight, this.#caller, made)
+    if (this.#flight.fill !== undefined) noteResult(this.#flight.fill, result)
+    this.#hold?.end()
+    share(this.#rt, this.#flight, this.#lease, result, this.#startedAt, this)
+  }
+
+  /** Called when the result is shared. */
+  done(shared: Shared): void {
+    if (this.#lease.grant !== undefined) this.#flight.renewToken()
+    this.#lease.freeSlot?.()
+    this.#endTrace?.()
+    this.#next(this.#rt, this.#flight, shared)
+  }
+
+  #answer(result: FillResult): void {
+    const leader = this.#leader
+    this.#leader = undefined
+    leader?.answer({ type: 'led', result })
+  }
+}
+
+/** The result with the digest of the request, unless an unlike request has failed before. */
+function withDigest(flight: Flight, caller: Caller, result: FillResult): FillResult {
+  if ('entry' in result || (result.type === 'pass' && result.remember)) return result
+  const like = caller.requestDigest?.()
+  const isConfirmed = flight.failedDigest !== undefined && flight.failedDigest !== like
+  if (like === undefined || isConfirmed) return result
+  if (result.type !== 'failure') return { ...result, like }
+  return { ...result, failure: { ...result.failure, like } }
+}
+
+/**
+ * A fill without a lease, if the store is unavailable, or if too many fills of other processes
+ * ended without a usable result. The origin runs once per key and process. At most
+ * `originConcurrency` of these runs happen at a time.
+ */
+export function fillWithoutLease(rt: Runtime, flight: Flight, next: Next): void {
+  const { key } = flight
+  const freeSlot = rt.originSlots.take()
+  if (freeSlot !== undefined) return fillInSlot(rt, flight, freeSlot, next)
+  // The stale entry is served to waiters that accept it, and the others queue for a slot. A refresh
+  // without waiters does not queue. A later request that is served stale starts it again.
+  flight.keepPrevious(previousInL1(rt, key))
+  flight.becomeLate('origin-queue')
+  if (flight.size === 0) {
+    delayRefresh(rt, key)
+    return next(rt, flight, 'again')
+  }
+  const scope = new AsyncResource('StampedeQueue')
+  let leaveQueue = () => {}
+  flight.beginWait('queued', () => {
+    leaveQueue()
+    next(rt, flight, 'again')
+  })
+  leaveQueue = rt.originSlots.queue((slot) => {
+    flight.lookUpAgain()
+    scope.runInAsyncScope(fillInSlot, undefined, rt, flight, slot, next)
+  })
+  rt.events.emit({ type: 'fill.queued', key })
+}
+
+function fillInSlot(rt: Runtime, flight: Flight, freeSlot: FreeSlot, next: Next): void {
+  const previous = previousInL1(rt, flight.key)?.held
+  const since = rt.l1.sequence()
+  const lease: Lease = { grant: undefined, freeSlot, since, previous, reason: 'absent' }
+  if (fill(rt, flight, lease, next)) return
+  freeSlot()
+  next(rt, flight, 'again')
+}

@@ -1,0 +1,328 @@
+// A flight: the lookup and fill of one key in this process, as a state machine. Requests join it as
+// waiters, in order of arrival.
+//
+//   looking-up > waiting   another process fills; a wake-up or the end of the lease ends the wait
+//              > queued    the store is unavailable, and no concurrency slot is free
+//              > filling   this process runs the origin
+//   waiting, queued, filling > looking-up  without a result for the waiters
+//   any        > landed    every waiter is settled, or has moved to a newer flight
+
+import { type HeldEntry, mayServeOnError } from '../entry/entry.ts'
+import { isConfirmed, stillValid, type Validity } from '../l1/validity.ts'
+import type { Deadline } from '../lease/deadlines.ts'
+import { newToken } from '../lease/token.ts'
+import type { Caller, LateReason, Policy, Resolution } from './types.ts'
+import { Waiters, type WaitersRuntime } from './waiters.ts'
+
+/** The parts of the runtime that a flight needs. */
+export type FlightRuntime = Validity & WaitersRuntime
+
+/** The entry from before a wait or fill. It is served if that takes too long (`LateReason`). */
+export interface Previous {
+  readonly held: HeldEntry
+  /** A time at which the entry was known not to be purged. */
+  readonly since: number
+  /** Sequence number of L1's last purge before the entry was read. */
+  readonly sequence: number
+}
+
+/**
+ * Why a flight looks up again. `wake-up`: a fill ended or a purge came. `gap`: messages may have
+ * been missed. `lost`: the store is unavailable.
+ */
+export type Interruption = 'wake-up' | 'gap' | 'lost'
+
+type State =
+  /** `isOutdated`: since the lookup was sent, a message came that may make the reply outdated. */
+  | { readonly type: 'looking-up'; isOutdated: boolean }
+  | { readonly type: 'waiting' | 'queued'; readonly stop: (by: Interruption) => void }
+  /** New requests are served `servedMeanwhile` at once, while it is valid. */
+  | {
+      readonly type: 'filling'
+      readonly since: number
+      readonly servedMeanwhile: HeldEntry | undefined
+    }
+  | { readonly type: 'landed' }
+
+type Failed = Extract<Resolution, { type: 'failed' }>
+
+export class Flight extends Waiters {
+  readonly policy: Policy
+  /** Runs the origin if no waiter does, because its request was served a stale entry. */
+  readonly refresher: Caller | undefined
+  readonly startedAt: number
+  readonly #rt: FlightRuntime
+  #state: State = { type: 'looking-up', isOutdated: false }
+  #isHitForMiss: boolean
+  #previous: Previous | undefined
+  #late: LateReason | undefined
+  #softTimeout: Deadline | undefined
+  #token: string | undefined
+  #failedDigest: string | undefined
+  #unusableRuns = 0
+  /** Whether a wake-up came since the last lookup: a fill of another process ended. */
+  #isWoken = false
+  #hasLookedUp = false
+  #onLanded: (() => void) | undefined
+
+  /** `isHitForMiss`: the last response could not be shared, so new requests do not join. */
+  constructor(
+    rt: FlightRuntime,
+    key: string,
+    policy: Policy,
+    refresher?: Caller,
+    isHitForMiss = false,
+  ) {
+    super(rt, key)
+    this.#rt = rt
+    this.policy = policy
+    this.refresher = refresher
+    this.startedAt = rt.clock.now()
+    this.#isHitForMiss = isHitForMiss
+  }
+
+  /**
+   * Token of the lease that this process asks for. A repeated lookup with the same token gets the
+   * same lease.
+   */
+  get token(): string {
+    this.#token ??= newToken()
+    return this.#token
+  }
+
+  /**
+   * Digest of the request whose run failed. Before all waiters share the failure, a waiter with
+   * another digest runs the handler once more.
+   */
+  get failedDigest(): string | undefined {
+    return this.#failedDigest
+  }
+
+  /** The entry to serve if the wait or fill takes too long. */
+  get previous(): Previous | undefined {
+    return this.#previous
+  }
+
+  /** For operators. `refreshing`: new requests are served the previous entry meanwhile. */
+  get state(): State['type'] | 'refreshing' {
+    return this.servedMeanwhile === undefined ? this.#state.type : 'refreshing'
+  }
+
+  get isHitForMiss(): boolean {
+    return this.#isHitForMiss
+  }
+
+  /** Whether the reply to the last lookup may be outdated. */
+  get isOutdated(): boolean {
+    return this.#state.type === 'looking-up' && this.#state.isOutdated
+  }
+
+  /** Time at which the fill began, while the origin runs or its result is being committed. */
+  get fillingSince(): number | undefined {
+    return this.#state.type === 'filling' ? this.#state.since : undefined
+  }
+
+  /** The entry that new requests are served while the origin runs. */
+  get servedMeanwhile(): HeldEntry | undefined {
+    return this.#state.type === 'filling' ? this.#state.servedMeanwhile : undefined
+  }
+
+  // Transitions
+
+  /** A lookup is sent. A later `interrupt` makes its reply outdated. */
+  beginLookup(): void {
+    this.#enter({ type: 'looking-up', isOutdated: false }, 'looking-up')
+    // Frequent purges could make every reply outdated, and the lookups would never end. So `waitMs`
+    // counts from the second lookup on.
+    if (this.#hasLookedUp) this.startClocks()
+    this.#hasLookedUp = true
+  }
+
+  /** The reply has arrived. */
+  endLookup(isHitForMiss: boolean): void {
+    this.#isHitForMiss = isHitForMiss
+  }
+
+  /**
+   * Another process fills (`waiting`), or no concurrency slot is free (`queued`). `stop` ends that.
+   * It is called once, also when the last waiter of a queued flight has gone.
+   */
+  beginWait(type: 'waiting' | 'queued', stop: (by: Interruption) => void): void {
+    this.#enter({ type, stop }, 'looking-up')
+    this.beginWaits()
+  }
+
+  beginFill(servedMeanwhile?: HeldEntry): void {
+    const since = this.#rt.clock.now()
+    this.#enter({ type: 'filling', since, servedMeanwhile }, 'looking-up')
+    this.beginWaits()
+  }
+
+  /** Returns to `looking-up`, from a wait or from a fill without a result for the waiters. */
+  lookUpAgain(): void {
+    if (this.#state.type === 'filling') this.countUnusableFill()
+    this.#enter(
+      { type: 'looking-up', isOutdated: false },
+      'looking-up',
+      'waiting',
+      'queued',
+      'filling',
+    )
+    this.#endLate()
+  }
+
+  /** Ends the flight and removes it from the map in one step, so that no request joins it. */
+  land(flights: Map<string, Flight>, resolution?: Resolution): void {
+    if (flights.get(this.key) === this) flights.delete(this.key)
+    this.#endLate()
+    if (resolution !== undefined) this.settleAll(resolution)
+    this.#enter({ type: 'landed' }, 'looking-up', 'waiting', 'queued', 'filling')
+    this.#onLanded?.()
+  }
+
+  /** Resolves when the flight has landed. */
+  landed(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onLanded = resolve
+    })
+  }
+
+  // Messages from the store
+
+  /**
+   * Makes the flight look up again: the reply of a lookup becomes outdated, and a wait ends. After
+   * a `gap` the store may be available again, so a gap also ends the wait for a concurrency slot.
+   */
+  interrupt(by: Interruption): void {
+    const state = this.#state
+    if (state.type === 'looking-up') state.isOutdated = true
+    else if (state.type === 'waiting' || (state.type === 'queued' && by === 'gap')) state.stop(by)
+  }
+
+  /** A fill of another process has ended. */
+  wakeUp(): void {
+    this.#isWoken = true
+    this.interrupt('wake-up')
+  }
+
+  /**
+   * The key was purged, or purges may have been missed. Drops the previous entry, because it may be
+   * the purged one.
+   */
+  onPurge(by: Interruption): void {
+    this.#previous = undefined
+    this.interrupt(by)
+  }
+
+  override countUnusableFill(): void {
+    this.#isWoken = false
+    super.countUnusableFill()
+  }
+
+  /** Whether a wake-up came since the last call of this method. */
+  takeWakeUp(): boolean {
+    const isWoken = this.#isWoken
+    this.#isWoken = false
+    return isWoken
+  }
+
+  // State that the next lookup or fill needs
+
+  /** The lease of the token has ended. The next lookup uses a new token. */
+  renewToken(): void {
+    this.#token = undefined
+  }
+
+  /** A run has failed, with the digest of its request. */
+  setFailedDigest(digest: string | undefined): void {
+    this.#failedDigest = digest
+  }
+
+  /** Counts a run without a usable result, and returns the count. */
+  countUnusableRun(): number {
+    this.#unusableRuns += 1
+    return this.#unusableRuns
+  }
+
+  /**
+   * Settles the waiters whose requests are like the failed one, or all if it is `isForAll`. For
+   * others, the flight looks up again.
+   *
+   * A store of an earlier version ignores `like`, and returns the failure of an unlike request
+   * again. Then all waiters share it. Otherwise each further lookup would get the same reply.
+   */
+  shareFailure(failed: Failed, isForAll = false): Failed | 'again' {
+    const { like } = failed.failure
+    // A call of `getOrSet` has no digest, and is like any other.
+    const isLike = (caller: Caller) => (caller.requestDigest?.() ?? like) === like
+    const first = this.first?.caller
+    const isRepeated = first !== undefined && this.#failedDigest === like && !isLike(first)
+    if (like === undefined || isForAll || isRepeated) return failed
+    this.settleEach(({ caller }) => (isLike(caller) ? failed : undefined))
+    if (this.size === 0) return failed
+    this.#failedDigest = like
+    return 'again'
+  }
+
+  // The previous entry, for waiters of a wait or fill that takes too long
+
+  /** From now on, `previous` may be served after `softTimeoutMs`. */
+  expectLate(previous: Previous | undefined): void {
+    this.#previous = previous
+    const { softTimeoutMs } = this.policy
+    if (softTimeoutMs === undefined || previous === undefined) return
+    const { clock, deadlines } = this.#rt
+    const at = clock.now() + softTimeoutMs
+    this.#softTimeout = deadlines.set(() => this.becomeLate('soft-timeout'), at)
+  }
+
+  keepPrevious(previous: Previous | undefined): void {
+    this.#previous = previous
+  }
+
+  /** Serves the previous entry to the waiters that accept it, and to those that come later. */
+  becomeLate(why: LateReason): void {
+    this.#late = why
+    this.settleEach(({ caller }) => this.lateFor(caller))
+  }
+
+  /** The previous entry for this caller, if the fill or wait takes too long and it accepts it. */
+  lateFor(caller: Caller): Resolution | undefined {
+    const why = this.#late
+    const previous = this.#previous
+    const rt = this.#rt
+    if (why === undefined || previous === undefined) return undefined
+    if (!isConfirmed(rt, previous.since)) return undefined
+    const held = stillValid(rt, this.key, previous.sequence, previous.held)
+    if (held === undefined || !mayServeOnError(held, rt.clock.now())) return undefined
+    if (!caller.acceptsStale?.(held)) return undefined
+    rt.events.emit({ type: 'stale.served', key: this.key, why })
+    return { type: 'late', previous: held, why }
+  }
+
+  /**
+   * Whether the origin runs in the background, so that the first waiter waits instead of leading.
+   * This is so if `softTimeoutMs` is set and that waiter accepts the previous entry. It is then
+   * served the entry when the run takes too long, which a leader could not be.
+   */
+  firstStays(previous: HeldEntry | undefined): boolean {
+    if (this.policy.softTimeoutMs === undefined || previous === undefined) return false
+    return this.first?.caller.acceptsStale?.(previous) ?? false
+  }
+
+  #endLate(): void {
+    this.#late = undefined
+    this.#rt.deadlines.end(this.#softTimeout)
+  }
+
+  protected override onEmpty(): void {
+    if (this.#state.type === 'queued') this.#state.stop('wake-up')
+  }
+
+  /** Enters a state from one of `types`. Any other state is a bug in the calling code. */
+  #enter(next: State, ...types: State['type'][]): void {
+    const { type } = this.#state
+    if (types.includes(type)) this.#state = next
+    else throw new Error(`the flight of ${this.key} cannot be ${next.type}: it is ${type}`)
+  }
+}

@@ -1,0 +1,325 @@
+// One round trip that reads the entry and, if a fill is needed, takes the lease. The store's
+// relative times become times on the clock of this process, and the entry is copied into L1.
+
+import { endOfEntry, freshnessAt, type HeldEntry, type StoredEntry } from '../entry/entry.ts'
+import { decodeFrame } from '../entry/frame.ts'
+import { mayHaveRun } from '../errors.ts'
+import { newCopy } from '../l1/l1.ts'
+import { afterPurges, validCopy } from '../l1/validity.ts'
+import { ANY_FENCE } from '../ports/grant.ts'
+import { isDataKey } from '../ports/key.ts'
+import type { Failure, Grant, LookupReply, LookupRequest, StoredFrame } from '../ports/store.ts'
+import type { Runtime } from '../runtime.ts'
+import { traceRead } from '../traces.ts'
+import { lookupTracing } from '../tracing.ts'
+import type { Flight } from './flight.ts'
+import { forget } from './hints.ts'
+import { releaseUnused } from './share.ts'
+import type { ReadEntry } from './types.ts'
+
+/** The reply with its entry decoded. An entry that cannot be decoded counts as absent. */
+export type Found =
+  | { readonly status: 'fresh'; readonly held: HeldEntry }
+  | {
+      readonly status: 'stale'
+      readonly held: HeldEntry
+      readonly grant: Grant | undefined
+      readonly busyForMs: number
+    }
+  | {
+      readonly status: 'leased'
+      readonly grant: Grant
+      readonly previous: HeldEntry | undefined
+      /** Whether the lookup told the store that its entry was hard-purged. */
+      readonly isPurged?: boolean
+    }
+  | { readonly status: 'busy'; readonly busyForMs: number }
+  | { readonly status: 'pass'; readonly forMs: number; readonly grant?: Grant }
+  | {
+      readonly status: 'failed'
+      readonly failure: Failure
+      readonly forMs: number
+      readonly held: HeldEntry | undefined
+    }
+
+/** Gets the reply, or undefined if the store is unavailable. `since`: see `Lease`. */
+type OnFound = (rt: Runtime, flight: Flight, found: Found | undefined, since: number) => void
+
+/**
+ * Sends lookups until a reply is not outdated. `granted` is the lease from an earlier reply. If the
+ * next lookup fails, it is released.
+ */
+export function lookUp(rt: Runtime, flight: Flight, onFound: OnFound, granted?: Grant): void {
+  const { key, token } = flight
+  flight.beginLookup()
+  const since = rt.l1.sequence()
+  if (rt.records === undefined) return onFound(rt, flight, findInL1(rt, flight), since)
+  const found = (found: Found): void => {
+    // A wake-up or purge came before the reply, which may therefore be outdated. A second lookup
+    // with the same token gets the same lease, if this process still holds it.
+    if (flight.isOutdated && flight.size > 0) {
+      return lookUp(rt, flight, onFound, 'grant' in found ? found.grant : undefined)
+    }
+    flight.endLookup(found.status === 'pass')
+    onFound(rt, flight, found, since)
+  }
+  const failed = (error: unknown): void => {
+    // If no reply came, the store may have given the lease. Other processes would wait for its end.
+    const lease = mayHaveRun(error) ? { key, token, fence: ANY_FENCE } : granted
+    if (lease !== undefined) void releaseUnused(rt, flight, lease)
+    rt.events.emit({ type: 'store.failed', key, operation: 'lookup', error })
+    onFound(rt, flight, undefined, since)
+  }
+  new Lookup(rt, key, termsOf(flight), found, failed).send()
+}
+
+/** The reply that a store would give to a process that is alone. The flight has the only lease. */
+function findInL1(rt: Runtime, flight: Flight): Found {
+  const { key } = flight
+  const item = rt.l1.get(key)
+  const now = rt.clock.now()
+  const valid = item?.type === 'copy' ? validCopy(rt, item, now) : undefined
+  const held = valid !== undefined && now < endOfEntry(valid) ? valid : undefined
+  const freshness = held && freshnessAt(held, now)
+  if (held && freshness === 'fresh') return { status: 'fresh', held }
+  const { failure, failedUntil = 0 } = item ?? {}
+  const like = likeOf(flight)
+  if (failure && now < failedUntil && (!like || (failure.like ?? like) === like)) {
+    return { status: 'failed', failure, forMs: failedUntil - now, held }
+  }
+  const grant = { key, token: flight.token, fence: rt.fences.next() }
+  if (item?.type === 'marker' && failure === undefined && now < item.until) {
+    return { status: 'pass', forMs: item.until - now, grant }
+  }
+  if (held && freshness === 'stale') return { status: 'stale', held, grant, busyForMs: 0 }
+  const isPurged = item?.type === 'copy' && valid === undefined
+  return { status: 'leased', grant, previous: held, isPurged }
+}
+
+/** The digest of the request that leads, if another request has failed. */
+function likeOf({ failedDigest, first, refresher }: Flight): string | undefined {
+  return failedDigest && (first?.caller ?? refresher)?.requestDigest?.()
+}
+
+/** The parameters of a lookup, except those that describe the copy in this process. */
+type LookupTerms = Pick<LookupRequest, 'token' | 'leaseMs' | 'like' | 'onQueued'>
+
+function termsOf(flight: Flight): LookupTerms {
+  const { token, policy } = flight
+  const onQueued = () => flight.startClocks()
+  return { token, leaseMs: policy.leaseMs, like: likeOf(flight), onQueued }
+}
+
+/** A lookup that only reads. */
+const READ_ONLY: LookupTerms = { token: '', leaseMs: 0 }
+
+/** Reads without taking the lease: for HEAD, `only-if-cached` and `get`, which never fill. */
+export function readWithoutLease(rt: Runtime, key: string): Promise<ReadEntry | undefined> {
+  return lookupTracing.hasSubscribers ? traceRead(key, () => read(rt, key)) : read(rt, key)
+}
+
+async function read(rt: Runtime, key: string): Promise<ReadEntry | undefined> {
+  const item = rt.l1.get(key)
+  const copy = item?.type === 'copy' ? validCopy(rt, item) : undefined
+  if (copy !== undefined && freshnessAt(copy, rt.clock.now()) === 'fresh') {
+    return { held: copy, stale: false, from: 'l1' }
+  }
+  if (rt.records === undefined) {
+    const isStale = copy !== undefined && freshnessAt(copy, rt.clock.now()) === 'stale'
+    return isStale ? { held: copy, stale: true, from: 'l1' } : undefined
+  }
+  const found = await new Promise<Found>((resolve, reject) => {
+    new Lookup(rt, key, READ_ONLY, resolve, reject).send()
+  })
+  if (found.status !== 'fresh' && found.status !== 'stale') return undefined
+  return { held: found.held, stale: found.status === 'stale', from: 'l2' }
+}
+
+/** Counts a hit on an entry that was read without a lease. */
+export function countRead(rt: Runtime, key: string, { held, stale, from }: ReadEntry): void {
+  rt.events.hit(key, from, stale)
+  rt.counts.hit(held, stale)
+}
+
+/**
+ * Drops an entry from L1 and the store, because the code that read the entry cannot parse it. A
+ * newer entry in the store stays.
+ */
+export async function dropUnreadable(
+  rt: Runtime,
+  key: string,
+  { fence }: HeldEntry,
+): Promise<void> {
+  forget(rt, key)
+  try {
+    await rt.records?.lookup(key, { ...READ_ONLY, outdated: { fence, soft: false } })
+  } catch (error) {
+    rt.events.emit({ type: 'store.failed', key, operation: 'lookup', error })
+  }
+}
+
+/** An entry that the lookup must not return: the store does not know yet that it was purged. */
+type Outdated = NonNullable<LookupRequest['outdated']>
+
+/** Lookups that are sent for one reply. */
+const MOST_LOOKUPS = 3
+
+/** One lookup. It is repeated if the reply has an entry that was purged. */
+class Lookup {
+  readonly #rt: Runtime
+  readonly #key: string
+  readonly #terms: LookupTerms
+  readonly #onFound: (found: Found) => void
+  readonly #onFailed: (error: unknown) => void
+  readonly #since: number
+  readonly #sentAt: number
+  /** The copy in this process that the store need not send. */
+  #copy: HeldEntry | undefined
+  #outdated: Outdated | undefined
+  #sent = 0
+
+  constructor(
+    rt: Runtime,
+    key: string,
+    terms: LookupTerms,
+    onFound: (found: Found) => void,
+    onFailed: (error: unknown) => void,
+  ) {
+    this.#rt = rt
+    this.#key = key
+    this.#terms = terms
+    this.#onFound = onFound
+    this.#onFailed = onFailed
+    this.#since = rt.l1.sequence()
+    this.#sentAt = rt.clock.now()
+    const item = rt.l1.get(key)
+    if (item?.type === 'copy') this.#know(item.held)
+  }
+
+  send(): void {
+    const { records } = this.#rt
+    if (records === undefined) return
+    const { token, leaseMs, like, onQueued } = this.#terms
+    const known = { knownFence: this.#copy?.fence, outdated: this.#outdated }
+    this.#sent += 1
+    const request = { token, leaseMs, like, onQueued, ...known }
+    // A store may throw in place of rejecting, for example after it was closed.
+    try {
+      records.lookup(this.#key, request).then((reply) => this.#replied(reply), this.#onFailed)
+    } catch (error) {
+      this.#onFailed(error)
+    }
+  }
+
+  #replied(reply: LookupReply): void {
+    let found: Found | undefined
+    try {
+      found = this.#read(reply)
+    } catch (error) {
+      return this.#onFailed(error)
+    }
+    if (found === undefined) this.send()
+    else this.#onFound(found)
+  }
+
+  #know(held: HeldEntry): void {
+    const { fence } = held
+    const usable = afterPurges(this.#rt, held)
+    const isValid = usable === held && this.#rt.marks.judge(held.entry.provenance) === 'valid'
+    if (usable !== undefined) this.#copy = held
+    if (!isValid) this.#outdated = { fence, soft: usable !== undefined }
+  }
+
+  /** Undefined: the store calls the entry fresh, but this process knows a purge that covers it. */
+  #read(reply: LookupReply): Found | undefined {
+    const stored = 'stored' in reply ? reply.stored : undefined
+    const held = stored && heldEntryOf(this.#rt, this.#key, stored, this.#copy, this.#sentAt)
+    const usable = held && afterPurges(this.#rt, held)
+    const isPurged = reply.status === 'fresh' && (held === undefined || usable !== held)
+    if (!isPurged || this.#sent === MOST_LOOKUPS) return this.#updateL1(usable, reply)
+    // The next lookup tells the store that the entry is outdated.
+    this.#outdated = { fence: reply.stored.fence, soft: usable !== undefined }
+    this.#copy = usable
+    return undefined
+  }
+
+  /** Puts the entry into L1, or drops the copy there. Returns the reply with the entry. */
+  #updateL1(held: HeldEntry | undefined, reply: LookupReply): Found {
+    const rt = this.#rt
+    const found = interpret(reply, held, rt.clock.now())
+    if (held !== undefined) promote(rt, this.#key, held, found, this.#since)
+    // The store no longer has the entry. So the copy in L1 must not be served, and the next lookup
+    // must not contain its fence.
+    else rt.l1.drop(this.#key)
+    const isPurged = this.#outdated !== undefined && !this.#outdated.soft
+    return found.status === 'leased' && isPurged ? { ...found, isPurged } : found
+  }
+}
+
+function promote(rt: Runtime, key: string, held: HeldEntry, found: Found, since: number): void {
+  if (!rt.l1.isOn) return
+  let delayMs = 0
+  if (found.status === 'stale' && found.grant === undefined) delayMs = found.busyForMs
+  if (found.status === 'failed') delayMs = found.forMs
+  const item = rt.l1.get(key)
+  const isSameEntry = item?.type === 'copy' && item.held.fence === held.fence
+  const begunAt = isSameEntry ? item.begunAt : undefined
+  const copy = newCopy(held, begunAt, rt.clock.now() + delayMs)
+  if (found.status === 'failed') copy.failedDigest = found.failure.like
+  rt.l1.put(key, copy, since)
+}
+
+/** The entry in a frame. Undefined if it cannot be parsed, or if its type does not fit the key. */
+function parseFrame(rt: Runtime, key: string, frame: Uint8Array): StoredEntry | undefined {
+  const entry = decodeFrame(key, frame, { toKeep: rt.l1.isOn })
+  return entry !== undefined && (entry.type === 'value') === isDataKey(key) ? entry : undefined
+}
+
+function heldEntryOf(
+  rt: Runtime,
+  key: string,
+  stored: StoredFrame,
+  copy: HeldEntry | undefined,
+  sentAt: number,
+): HeldEntry | undefined {
+  const entry = stored.frame === undefined ? copy?.entry : parseFrame(rt, key, stored.frame)
+  if (entry === undefined) return undefined
+  // Times count from before the lookup was sent, so the copy never looks fresher than in the store.
+  const staleAt = sentAt + stored.freshForMs
+  return {
+    entry,
+    fence: stored.fence,
+    bornAt: sentAt - stored.ageMs,
+    staleAt,
+    revalidateUntil: staleAt + stored.staleWhileRevalidateMs,
+    errorUntil: staleAt + stored.staleIfErrorMs,
+    keepUntil: staleAt + stored.keepMs,
+    counts: rt.counts.of(key, entry),
+  }
+}
+
+/**
+ * The reply with its entry. If the entry was purged or cannot be parsed, `fresh` and `stale` become
+ * a miss.
+ */
+function interpret(reply: LookupReply, held: HeldEntry | undefined, now: number): Found {
+  switch (reply.status) {
+    case 'fresh':
+      return held === undefined ? { status: 'busy', busyForMs: 0 } : { status: 'fresh', held }
+    case 'stale': {
+      const { grant, busyForMs } = reply
+      if (held !== undefined && freshnessAt(held, now) === 'stale') {
+        return { status: 'stale', held, grant, busyForMs }
+      }
+      return grant === undefined
+        ? { status: 'busy', busyForMs }
+        : { status: 'leased', grant, previous: held }
+    }
+    case 'leased':
+      return { status: 'leased', grant: reply.grant, previous: held }
+    case 'failed':
+      return { status: 'failed', failure: reply.failure, forMs: reply.forMs, held }
+    default:
+      return reply
+  }
+}

@@ -1,0 +1,619 @@
+// Tests of resolve: two processes, stale entries, and a store that is unavailable.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { messageOf } from '../errors.ts'
+import type { StampedeOptions } from '../index.ts'
+import { runtimeOf } from '../stampede.ts'
+import { forgeFrame, keyDigest, settled } from '../testing/index.ts'
+import { resolve } from '../testing/resolve.ts'
+import {
+  begin,
+  clock,
+  end,
+  KEY,
+  LIVES,
+  NO_L1,
+  outcome,
+  PASS,
+  POLICY,
+  STORE,
+  scripted,
+  setUp,
+  setUpTwo,
+  transcript,
+} from '../testing/resolve-bench.ts'
+import { refuse, throwAtOnce } from '../testing/store-doubles.ts'
+import type { Policy } from './types.ts'
+
+beforeEach(begin)
+afterEach(end)
+
+describe('two processes', () => {
+  it('fill a key once: one runs the factory, and the other is woken and looks up the entry', async () => {
+    const { getA, getB, originA, originB } = setUpTwo()
+    const first = getA()
+    await settled()
+    const rest = [getB(), getB()]
+    await settled()
+    originA.run(0).resolve('v')
+    expect(await Promise.all([first, ...rest])).toEqual(['v', 'v', 'v'])
+    expect(originB.calls).toBe(0)
+    expect(transcript.take()).toEqual([
+      'a: lease.granted',
+      'a: fill.started',
+      'b: wait.started',
+      'a: fill.committed',
+      'b: wait.ended by wake-up',
+      'b: hit l2',
+      'b: hit l2',
+    ])
+    await getB()
+    expect(transcript.take()).toEqual(['b: hit l1'])
+  })
+
+  it('send two store commands for a miss, for any number of waiters', async () => {
+    const { getA, getB, originA, storeA, storeB } = setUpTwo()
+    const all = [getA()]
+    await settled()
+    for (let i = 0; i < 100; i++) all.push(getA(), getB())
+    await settled()
+    originA.run(0).resolve('v')
+    await Promise.all(all)
+    expect(storeA.calls).toEqual([`lookup ${KEY}`, `commit ${KEY}`])
+    expect(storeB.calls).toEqual([`lookup ${KEY}`, `lookup ${KEY}`])
+  })
+
+  it('agree when an entry becomes stale, because a copy in L1 keeps its age', async () => {
+    const { getA, getB, originA, originB } = setUpTwo()
+    const first = getA()
+    await settled()
+    originA.run(0).resolve('old')
+    await first
+    await clock.advance(900)
+    expect(await getB()).toBe('old')
+    await clock.advance(100)
+    const late = getB()
+    await settled()
+    originB.run(0).resolve('new')
+    expect(await late).toBe('new')
+  })
+
+  it('wait for a dead holder until its lease ends, and the store refuses its late commit', async () => {
+    const { getA, getB, originA, originB, storeA } = setUpTwo()
+    const options = { leaseMs: 600 }
+    const first = getA(options)
+    await settled()
+    storeA.always = refuse
+    const second = getB(options)
+    await clock.advance(606)
+    expect(originB.calls).toBe(1)
+    originB.run(0).resolve('new')
+    expect(await second).toBe('new')
+    storeA.always = undefined
+    originA.run(0).resolve('late')
+    expect(await first).toBe('late')
+    await settled()
+    expect(await getA(options)).toBe('new')
+    expect(transcript.take()).toEqual([
+      'a: lease.granted',
+      'a: fill.started',
+      'b: wait.started',
+      'b: wait.ended by lease-end',
+      'b: lease.granted',
+      'b: fill.started',
+      'b: fill.committed',
+      'a: fill.fenced',
+      'a: hit l2',
+    ])
+  })
+
+  it('run a slow factory once, because its lease is renewed', async () => {
+    const { getA, getB, originA, originB } = setUpTwo()
+    const first = getA({ leaseMs: 600 })
+    await settled()
+    const second = getB({ leaseMs: 600 })
+    await clock.advance(5_000)
+    expect(originB.calls).toBe(0)
+    originA.run(0).resolve('v')
+    expect(await Promise.all([first, second])).toEqual(['v', 'v'])
+    expect(transcript.take()).not.toContain('a: lease.lost')
+  })
+
+  it('serve a stale value at once, while one process refreshes the entry', async () => {
+    const { getA, getB, originA, originB, storeB } = setUpTwo()
+    const swr = { staleWhileRevalidateMs: 60_000 }
+    const first = getA(swr)
+    await settled()
+    originA.run(0).resolve('old')
+    await first
+    await getB(swr)
+    await clock.advance(1_500)
+    transcript.take()
+    expect(await getA(swr)).toBe('old')
+    await settled()
+    expect(await getB(swr)).toBe('old')
+    await settled()
+    storeB.calls.length = 0
+    for (let i = 0; i < 5; i++) {
+      expect(await getB(swr)).toBe('old')
+      await settled()
+    }
+    expect(storeB.calls).toEqual([])
+    originA.run(1).resolve('new')
+    await settled()
+    expect(await getB(swr)).toBe('old')
+    await settled()
+    expect(await getB(swr)).toBe('new')
+    expect(originB.calls).toBe(0)
+  })
+
+  it('share a failure, and run the factory again only after the back-off', async () => {
+    const { getA, getB, originA, originB } = setUpTwo()
+    const first = outcome(getA().catch(messageOf))
+    await settled()
+    const second = outcome(getB().catch(messageOf))
+    await settled()
+    originA.run(0).reject(new Error('down'))
+    await settled()
+    expect(first.now).toBe('down')
+    expect(second.now).toBe(
+      'the factory of "k" failed in another call: down; retry after failureBackoffMs',
+    )
+    const third = outcome(getA().catch(messageOf))
+    await settled()
+    expect(third.now).toBe(
+      'the factory of "k" failed in another call: down; retry after failureBackoffMs',
+    )
+    expect(originA.calls + originB.calls).toBe(1)
+    expect(transcript.take()).toEqual([
+      'a: lease.granted',
+      'a: fill.started',
+      'b: wait.started',
+      'a: fill.failed',
+      'b: wait.ended by wake-up',
+      'b: failure.shared',
+      'a: failure.shared',
+    ])
+  })
+
+  it('do not share a failure that no caller waited for', async () => {
+    const { getA, getB, originA, originB } = setUpTwo()
+    const first = outcome(getA())
+    await settled()
+    originA.run(0).reject(new Error('down'))
+    await settled()
+    const second = outcome(getB())
+    await settled()
+    originB.run(0).reject(new Error('still down'))
+    await settled()
+    expect([first.now, second.now]).toEqual(['down', 'still down'])
+  })
+
+  it('retry a failing refresh once per back-off, while all callers get the stale entry', async () => {
+    const { getA, getB, originA, originB } = setUpTwo()
+    const swr = { staleWhileRevalidateMs: 60_000 }
+    const first = getA(swr)
+    await settled()
+    originA.run(0).resolve('old')
+    await first
+    await getB(swr)
+    await clock.advance(12_000)
+    expect(await getA(swr)).toBe('old')
+    await settled()
+    originA.run(1).reject(new Error('down'))
+    await settled()
+    for (const get of [getA, getB, getA, getB]) {
+      expect(await get(swr)).toBe('old')
+      await settled()
+    }
+    expect([originA.calls, originB.calls]).toEqual([2, 0])
+  })
+
+  it('drop an entry that one process purges, and the store refuses the earlier fill', async () => {
+    const { getA, getB, b, originA, originB } = setUpTwo()
+    const first = getA()
+    await settled()
+    await b.purge({ key: 'k' })
+    const second = getB()
+    await settled()
+    originA.run(0).resolve('old')
+    expect(await first).toBe('old')
+    originB.run(0).resolve('new')
+    expect(await second).toBe('new')
+    expect(await getA()).toBe('new')
+  })
+
+  it('let requests for a hit-for-miss key run in parallel until a response is stored', async () => {
+    const { a, b, storeA, storeB } = setUpTwo()
+    const own = scripted()
+    const other = scripted()
+    const first = resolve(runtimeOf(a), KEY, POLICY, own.caller)
+    await settled()
+    const second = resolve(runtimeOf(b), KEY, POLICY, other.caller)
+    await settled()
+    own.origin.run(0).resolve({ type: 'pass', reason: 'set-cookie', remember: true })
+    expect(await first).toMatchObject({ type: 'led' })
+    await settled()
+    // The waiter in process b has the lease now. In both processes, no request waits for it.
+    expect(other.origin.calls).toBe(1)
+    for (const store of [storeA, storeB]) store.calls.length = 0
+    const pass = { type: 'pass', reason: 'hit-for-miss' }
+    for (let i = 0; i < 3; i++) {
+      expect(resolve(runtimeOf(b), KEY, POLICY, other.caller)).toEqual(pass)
+      expect(await resolve(runtimeOf(a), KEY, POLICY, own.caller)).toEqual(pass)
+    }
+    expect([storeA.calls, storeB.calls]).toEqual([[`lookup ${KEY}`], []])
+    other.origin.run(0).resolve(STORE)
+    expect(await second).toMatchObject({ type: 'led' })
+    await settled()
+    expect(resolve(runtimeOf(b), KEY, POLICY, other.caller)).toMatchObject({ type: 'hit' })
+    await clock.advance(100)
+    expect(await resolve(runtimeOf(a), KEY, POLICY, own.caller)).toMatchObject({ type: 'hit' })
+    expect(own.origin.calls).toBe(1)
+  })
+
+  it('look up a hit-for-miss key at most every 100 ms', async () => {
+    const { rt, store } = setUp()
+    const { caller, origin } = scripted()
+    const runOnce = async (run: number) => {
+      store.calls.length = 0
+      const led = resolve(rt, 'k', POLICY, caller)
+      await settled()
+      origin.run(run).resolve(PASS)
+      await led
+      await settled()
+      return store.calls
+    }
+    // The first response may have been for one client only, so the next run has the lease at once.
+    for (const run of [0, 1]) expect(await runOnce(run)).toEqual(['lookup k', 'pass k'])
+    store.calls.length = 0
+    for (const advancedMs of [0, 99]) {
+      await clock.advance(advancedMs)
+      const pass = { type: 'pass', reason: 'hit-for-miss' }
+      expect(await resolve(rt, 'k', POLICY, caller)).toEqual(pass)
+    }
+    expect(store.calls).toEqual([])
+    await clock.advance(1)
+    expect(await runOnce(2)).toEqual(['lookup k', 'pass k'])
+  })
+
+  it('run the origin without a lease for a hit-for-miss key while the store is unavailable', async () => {
+    const { rt, store } = setUp({ originConcurrency: 1 })
+    const { caller, origin } = scripted()
+    const first = resolve(rt, 'k', POLICY, caller)
+    await settled()
+    origin.run(0).resolve(PASS)
+    await first
+    await settled()
+    store.always = refuse
+    store.calls.length = 0
+    const pass = { type: 'pass', reason: 'hit-for-miss' }
+    for (let i = 0; i < 3; i++) expect(await resolve(rt, 'k', POLICY, caller)).toEqual(pass)
+    expect(store.calls).toEqual(['lookup k'])
+  })
+})
+
+describe('a stale entry', () => {
+  const SWR = { staleWhileRevalidateMs: 2_000 }
+
+  async function filled(options: StampedeOptions, windows: object) {
+    const set = setUp(options)
+    const first = set.get(windows)
+    await settled()
+    set.origin.run(0).resolve('old')
+    await first
+    await clock.advance(1_500)
+    transcript.take()
+    return set
+  }
+
+  it.each([{}, NO_L1])(
+    'is not served after its stale window, however long the refresh takes (%j)',
+    async (l1) => {
+      const { get, origin } = await filled(l1, SWR)
+      expect(await get(SWR)).toBe('old')
+      await clock.advance(1_499)
+      expect(await get(SWR)).toBe('old')
+      await clock.advance(1)
+      const late = outcome(get(SWR))
+      await settled()
+      expect(late.now).toBe('pending')
+      expect(origin.calls).toBe(2)
+      origin.run(1).resolve('new')
+      await settled()
+      expect(late.now).toBe('new')
+    },
+  )
+
+  it('is refreshed again only after the back-off if the refresh failed', async () => {
+    const { get, origin, store } = await filled({}, { staleWhileRevalidateMs: 30_000 })
+    const swr = { staleWhileRevalidateMs: 30_000 }
+    await get(swr)
+    await settled()
+    origin.run(1).reject(new Error('down'))
+    await settled()
+    store.calls.length = 0
+    for (let i = 0; i < 5; i++) {
+      expect(await get(swr)).toBe('old')
+      await settled()
+    }
+    expect(origin.calls).toBe(2)
+    expect(store.calls).toEqual([])
+    await clock.advance(1_000)
+    expect(await get(swr)).toBe('old')
+    await settled()
+    expect(origin.calls).toBe(3)
+    origin.run(2).resolve('new')
+    await settled()
+    expect(await get(swr)).toBe('new')
+  })
+
+  it('is refreshed again only after the back-off if the refresh was abandoned', async () => {
+    const { rt } = setUp()
+    const { caller, origin } = scripted()
+    const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
+    const ask = async () => {
+      const resolution = await resolve(rt, 'k', POLICY, caller)
+      await settled()
+      return resolution
+    }
+    const first = ask()
+    await settled()
+    origin.run(0).resolve({ ...STORE, lifetimes: lives })
+    await first
+    await clock.advance(1_500)
+    await ask()
+    origin.run(1).resolve({ type: 'abandoned' })
+    await settled()
+    for (let i = 0; i < 3; i++) expect(await ask()).toMatchObject({ type: 'hit', stale: true })
+    expect(origin.calls).toBe(2)
+    await clock.advance(1_000)
+    await ask()
+    expect(origin.calls).toBe(3)
+    origin.run(2).resolve(STORE)
+    await settled()
+  })
+
+  it('counts as a hit for a waiter after the store refused the fill of its own process', async () => {
+    const { a, getA, getB, originA, originB, storeA } = setUpTwo()
+    const swr = { staleWhileRevalidateMs: 60_000, leaseMs: 600, jitter: 0 }
+    const [leader, waiter] = [getA(swr), getA(swr)].map(outcome)
+    await settled()
+    storeA.next('renew', async () => [false])
+    await clock.advance(700)
+    const other = getB(swr)
+    await settled()
+    originB.run(0).resolve('v')
+    await other
+    await clock.advance(1_500)
+    storeA.hooks.onForget(0)
+    expect(await getA(swr)).toBe('v')
+    await settled()
+    transcript.take()
+    originA.run(0).resolve('late')
+    await settled()
+    expect([leader?.now, waiter?.now]).toEqual(['late', 'v'])
+    expect(transcript.take()).toEqual(['a: fill.fenced', 'a: hit l2 stale'])
+    expect(a.stats().hits).toEqual({ l1: 0, l2: 2 })
+    originA.run(1).resolve('new')
+    await settled()
+  })
+
+  it('is served while the store is unavailable, and one request refreshes it', async () => {
+    const { get, origin, store } = await filled({}, { staleWhileRevalidateMs: 30_000 })
+    store.always = refuse
+    const swr = { staleWhileRevalidateMs: 30_000 }
+    expect(await Promise.all([get(swr), get(swr)])).toEqual(['old', 'old'])
+    await settled()
+    expect(origin.calls).toBe(2)
+    origin.run(1).resolve('new')
+    await settled()
+    expect(await get(swr)).toBe('new')
+    expect(transcript.take()).toEqual([
+      'hit l1 stale',
+      'hit l1 stale',
+      'store.failed lookup',
+      'fill.started behind unleased',
+      'hit l1',
+    ])
+  })
+
+  it('is served to all clients but one during a foreground refresh', async () => {
+    const { rt } = setUp()
+    const { caller, origin, leads } = scripted()
+    const policy: Policy = { ...POLICY, revalidate: 'foreground' }
+    const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
+    const first = resolve(rt, 'k', policy, caller)
+    await settled()
+    origin.run(0).resolve({ ...STORE, lifetimes: lives })
+    await first
+    await clock.advance(1_500)
+    transcript.take()
+    const all = [1, 2].map(() => Promise.resolve(resolve(rt, 'k', policy, caller)))
+    const outcomes = all.map(outcome)
+    await settled()
+    expect(outcomes.map(({ now }) => (now as { type?: string }).type)).toEqual([undefined, 'hit'])
+    expect(resolve(rt, 'k', policy, caller)).toMatchObject({ type: 'hit', stale: true })
+    expect(leads[1]?.previous).toBeDefined()
+    origin.run(1).resolve(STORE)
+    await settled()
+    expect(outcomes[0]?.now).toMatchObject({ type: 'led' })
+    expect(transcript.take()).toEqual(['lease.granted', 'fill.started', 'fill.committed'])
+  })
+
+  it('is served to all clients but one if a foreground refresh hangs', async () => {
+    const { rt } = setUp()
+    const { caller, origin } = scripted()
+    const policy: Policy = { ...POLICY, revalidate: 'foreground' }
+    const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
+    const first = resolve(rt, 'k', policy, caller)
+    await settled()
+    origin.run(0).resolve({ ...STORE, lifetimes: lives })
+    await first
+    await clock.advance(1_500)
+    const leader = outcome(Promise.resolve(resolve(rt, 'k', policy, caller)))
+    await clock.advance(3_000)
+    expect(leader.now).toBe('pending')
+    expect(resolve(rt, 'k', policy, caller)).toMatchObject({ type: 'hit', stale: true })
+    origin.run(1).resolve(STORE)
+    await settled()
+    expect(leader.now).toMatchObject({ type: 'led' })
+  })
+
+  it('is dropped if the response of its refresh cannot be shared', async () => {
+    const { rt } = setUp()
+    const { caller, origin } = scripted()
+    const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
+    const first = resolve(rt, 'k', POLICY, caller)
+    await settled()
+    origin.run(0).resolve({ ...STORE, lifetimes: lives })
+    await first
+    await clock.advance(1_500)
+    expect(resolve(rt, 'k', POLICY, caller)).toMatchObject({ type: 'hit', stale: true })
+    await settled()
+    origin.run(1).resolve(PASS)
+    await settled()
+    const again = resolve(rt, 'k', POLICY, caller)
+    expect(resolve(rt, 'k', POLICY, caller)).toEqual({ type: 'pass', reason: 'hit-for-miss' })
+    await settled()
+    origin.run(2).resolve(STORE)
+    expect(await again).toMatchObject({ type: 'led' })
+  })
+})
+
+describe('a process while the store is unavailable', () => {
+  it.each([
+    ['rejects', refuse],
+    ['throws', throwAtOnce],
+  ])(
+    'runs the origin once for all callers, and keeps the result in L1: the store %s',
+    async (_, fault) => {
+      const { get, origin, store } = setUp()
+      store.always = fault
+      const all = [get(), get(), get()]
+      await settled()
+      origin.run(0).resolve('v')
+      expect(await Promise.all(all)).toEqual(['v', 'v', 'v'])
+      expect(await get()).toBe('v')
+      expect(origin.calls).toBe(1)
+      expect(transcript.take()).toEqual(['store.failed lookup', 'fill.started unleased', 'hit l1'])
+    },
+  )
+
+  it('serves a stale value to all waiters if the origin fails', async () => {
+    const { get, origin, store } = setUp()
+    const sie = { staleIfErrorMs: 30_000 }
+    const first = get(sie)
+    await settled()
+    origin.run(0).resolve('old')
+    await first
+    await clock.advance(1_500)
+    store.always = refuse
+    const all = [get(sie), get(sie)]
+    await settled()
+    origin.run(1).reject(new Error('down'))
+    expect(await Promise.all(all)).toEqual(['old', 'old'])
+  })
+
+  it('remembers that a key is hit-for-miss', async () => {
+    const { rt, store } = setUp()
+    store.always = refuse
+    const { caller, origin } = scripted()
+    const all = [1, 2].map(() => resolve(rt, 'k', POLICY, caller))
+    await settled()
+    origin.run(0).resolve(PASS)
+    await Promise.all(all)
+    expect(transcript.take()).toContain('fill.passed set-cookie')
+    const pass = { type: 'pass', reason: 'hit-for-miss' }
+    expect(await resolve(rt, 'k', POLICY, caller)).toEqual(pass)
+    expect(resolve(rt, 'k', POLICY, caller)).toEqual(pass)
+  })
+
+  it('gives up a fill after originTimeoutMs', async () => {
+    const { get, origin, store } = setUp()
+    store.always = refuse
+    const both = [1, 2].map(() => outcome(get({ originTimeoutMs: 500 }).catch(messageOf)))
+    await clock.advance(500)
+    for (const { now } of both) expect(now).toMatch(/did not finish within originTimeoutMs \(500\)/)
+    origin.run(0).resolve('late')
+    await settled()
+  })
+
+  it('stops using values from the outage 5 s after the store is back', async () => {
+    const { get, origin, store } = setUp()
+    store.always = refuse
+    const first = get({ ttlMs: 30_000 })
+    await settled()
+    origin.run(0).resolve('v')
+    await first
+    store.always = undefined
+    await clock.advance(5_000)
+    const second = outcome(get({ ttlMs: 30_000 }))
+    await settled()
+    expect(second.now).toBe('pending')
+    origin.run(1).resolve('w')
+    await settled()
+    expect(second.now).toBe('w')
+  })
+})
+
+describe('a copy in L1 of an entry that the store no longer has', () => {
+  it('is dropped when the store replies, and waiting callers get the new value', async () => {
+    const { getA, getB, originA, originB, a, b, storeA } = setUpTwo()
+    const swr = { staleWhileRevalidateMs: 60_000 }
+    const first = getA(swr)
+    await settled()
+    originA.run(0).resolve('old')
+    await first
+    await clock.advance(1_500)
+    // Process a does not receive the purge of process b, which already fills the key again.
+    const hooks = { ...storeA.hooks }
+    Object.assign(storeA.hooks, { onPurge: () => {} })
+    await b.purge({ key: 'k' })
+    Object.assign(storeA.hooks, hooks)
+    const filling = getB(swr)
+    await settled()
+    await getA(swr)
+    await settled()
+    storeA.calls.length = 0
+    const waiting = [getA(swr), getA(swr)].map(outcome)
+    await settled()
+    originB.run(0).resolve('new')
+    await filling
+    await settled()
+    expect(waiting.map(({ now }) => now)).toEqual(['new', 'new'])
+    expect(a.stats().active.flights).toBe(0)
+  })
+})
+
+describe('an invalid reply of the store', () => {
+  it.each([
+    ['a frame that cannot be parsed', Buffer.from('rubbish')],
+    [
+      'a frame of invalid JSON',
+      forgeFrame('{"p":0,"d":0,"t":[]}', { kind: 2, body: '{"price":', digest: keyDigest(KEY) }),
+    ],
+  ])('counts as a miss if it is %s, and the entry is replaced', async (_, frame) => {
+    const { get, origin, store } = setUp(NO_L1)
+    const reply = await store.lookup(KEY, { token: 't', leaseMs: 500 })
+    if (reply.status !== 'leased') throw new Error(reply.status)
+    await store.commit(reply.grant, frame, { ...LIVES, freshMs: 30_000 })
+    const all = [get(), get()].map(outcome)
+    await settled()
+    expect(origin.calls).toBe(1)
+    origin.run(0).resolve('v')
+    await settled()
+    expect(all.map(({ now }) => now)).toEqual(['v', 'v'])
+    expect(await get()).toBe('v')
+  })
+
+  it('counts as an unavailable store if its form is unknown', async () => {
+    const { get, origin, store } = setUp()
+    store.next('lookup', async () => undefined)
+    const first = get()
+    await settled()
+    origin.run(0).resolve('v')
+    expect(await first).toBe('v')
+    expect(transcript.take()).toEqual(['store.failed lookup', 'fill.started unleased'])
+  })
+})

@@ -1,0 +1,348 @@
+// Ends a fill: commits the entry, shares the failure, or lets the waiters look up again. A fill
+// with a lease tells the store. A fill without one gives its result to this process only.
+//
+// One unusual header can make a handler fail. So a failure is first shared with like requests only,
+// whose target and header fields are equal. Then one unlike request runs the handler. If that run
+// fails too, all requests share the failure.
+
+import { freshnessAt, type HeldEntry, heldEntry, type StoredEntry } from '../entry/entry.ts'
+import { encodeFrame } from '../entry/frame.ts'
+import { isSpent, remaining } from '../entry/lifetimes.ts'
+import { withOwnStrings } from '../entry/own-memory.ts'
+import { type L1Copy, newCopy, newMarker } from '../l1/l1.ts'
+import { delayRefresh } from '../l1/refresh-delay.ts'
+import { stillValid } from '../l1/validity.ts'
+import { releaseLease, trySend } from '../lease/release.ts'
+import { CONFIRMED_FOR_MS, type CommitReply, type Grant, type Lifetimes } from '../ports/store.ts'
+import type { Runtime } from '../runtime.ts'
+import { emitEnd } from '../traces.ts'
+import type { Flight } from './flight.ts'
+import type { FillResult, Lease, Resolution, Shared } from './types.ts'
+
+/**
+ * The pause of this process between two lookups for the lease of a hit-for-miss key. The pause
+ * applies while another process holds the lease, and after two responses in a row that were not
+ * storable.
+ */
+export const LEASE_INTERVAL_MS = 100
+
+/**
+ * After this many runs of one flight without a usable result, every waiter runs the handler itself.
+ */
+const MOST_UNUSABLE_RUNS = 3
+
+type Pass = Extract<FillResult, { type: 'pass' }>
+/** A result with an entry, which is new or was confirmed by the origin (304). */
+type EntryResult = Extract<FillResult, { type: 'store' | 'not-modified' }>
+/** The run that ends. */
+interface Ending {
+  done(shared: Shared): void
+}
+
+/** Calls `run.done` with the resolution for the waiters. */
+export function share(
+  rt: Runtime,
+  flight: Flight,
+  lease: Lease,
+  result: FillResult,
+  startedAt: number,
+  run: Ending,
+): void {
+  const { grant } = lease
+  switch (result.type) {
+    case 'store':
+    case 'not-modified':
+      return new Commit(rt, flight, lease, result, startedAt, run).begin()
+    case 'pass': {
+      const shared = sharePass(rt, flight, lease, result)
+      const isHitForMiss = result.remember && shared !== 'again'
+      if (!isHitForMiss) return endLease(releaseLease(rt, grant), shared, run)
+      const pass = trySend(rt, grant, 'pass', (store, ours) => store.pass(ours, rt.passMs))
+      return endLease(pass, shared, run)
+    }
+    case 'failure': {
+      const { failure, error } = result
+      emitEnd(rt, flight, { type: 'fill.failed', failure, error })
+      const awaited = isAwaited(rt, flight)
+      delayRefresh(rt, flight.key, failure.like)
+      if (rt.records === undefined && awaited) rt.l1.fail(flight.key, failure, rt.failureBackoffMs)
+      const ended = trySend(rt, grant, 'fail', (store, ours) =>
+        store.fail(ours, failure, rt.failureBackoffMs, awaited),
+      )
+      const previous = stillValid(rt, flight.key, lease.since, lease.previous)
+      const retryAfterMs = rt.failureBackoffMs
+      const failed = { type: 'failed', failure, retryAfterMs, error, previous } as const
+      return endLease(ended, flight.shareFailure(failed), run)
+    }
+    case 'abandoned': {
+      emitEnd(rt, flight, { type: 'fill.abandoned' })
+      const release = releaseLease(rt, grant)
+      const end = () => run.done(shareAbandoned(rt, flight, result))
+      return release === undefined ? end() : void release.then(end)
+    }
+  }
+}
+
+/**
+ * If waiters look up again, their lookup must not find the lease that ends now. They would wait for
+ * its end.
+ */
+function endLease(ended: Promise<unknown> | undefined, shared: Shared, run: Ending): void {
+  if (ended === undefined || shared !== 'again') return run.done(shared)
+  ended.then(() => run.done(shared))
+}
+
+/**
+ * Whether requests of this process depend on this fill: waiters, or requests that are served stale
+ * during the fill. If no request of any process depends on the fill, the store does not remember
+ * its failure, and the next request runs the origin.
+ */
+function isAwaited(rt: Runtime, { size, servedMeanwhile }: Flight): boolean {
+  if (size > 0) return true
+  return servedMeanwhile !== undefined && freshnessAt(servedMeanwhile, rt.clock.now()) === 'stale'
+}
+
+/**
+ * Ends a run whose response is not storable. The reason may be the request of the leader, such as
+ * an odd header. Then waiters look up again, as after a run without a usable result.
+ */
+function sharePass(rt: Runtime, flight: Flight, lease: Lease, result: Pass): Shared {
+  const { key, isHitForMiss } = flight
+  const { reason, remember, like } = result
+  emitEnd(rt, flight, { type: 'fill.passed', reason })
+  if (!remember) delayRefresh(rt, key, like)
+  if (flight.size > 0 && mayConcernOneRequest(result, lease.previous)) {
+    if (flight.countUnusableRun() < MOST_UNUSABLE_RUNS) return 'again'
+  }
+  // After a response that cannot be shared, the next request may take the lease at once. After two
+  // in a row, this process waits between its requests for the lease.
+  const delayMs = isHitForMiss ? LEASE_INTERVAL_MS : 0
+  if (remember) rt.l1.put(key, newMarker(rt.clock.now(), rt.passMs, delayMs), lease.since)
+  return { type: 'pass', reason }
+}
+
+/**
+ * A status such as 404 concerns the resource, but an odd header may be its reason too. If there is
+ * an entry, it is dropped at once, because a page that is gone must not be served.
+ */
+function mayConcernOneRequest(
+  { reason, remember }: Pass,
+  previous: HeldEntry | undefined,
+): boolean {
+  return !remember || (reason === 'status' && previous === undefined)
+}
+
+/**
+ * Ends a run without a usable result. Waiters look up again, and the next one leads. After a few
+ * such runs, each waiter runs the handler itself.
+ *
+ * A run whose client left does not count. Waiters lead in order of arrival, so a client that leaves
+ * only delays the waiters after it. If these runs counted, a few clients that leave would cause a
+ * stampede.
+ */
+function shareAbandoned(
+  rt: Runtime,
+  flight: Flight,
+  { clientLeft, like }: Extract<FillResult, { type: 'abandoned' }>,
+): Shared {
+  if (clientLeft) return 'again'
+  delayRefresh(rt, flight.key, like)
+  return flight.countUnusableRun() < MOST_UNUSABLE_RUNS
+    ? 'again'
+    : { type: 'pass', reason: 'abandoned' }
+}
+
+// Entries
+
+/** Writes a new entry, or a confirmed one (304) with its new fields and lifetimes. */
+class Commit {
+  readonly #rt: Runtime
+  readonly #flight: Flight
+  readonly #lease: Lease
+  readonly #result: EntryResult
+  readonly #startedAt: number
+  readonly #run: Ending
+  readonly #entry: StoredEntry
+  #isRetry = false
+
+  constructor(
+    rt: Runtime,
+    flight: Flight,
+    lease: Lease,
+    result: EntryResult,
+    startedAt: number,
+    run: Ending,
+  ) {
+    this.#rt = rt
+    this.#flight = flight
+    this.#lease = lease
+    this.#result = result
+    this.#startedAt = startedAt
+    this.#run = run
+    // A copy of its strings, because a string may keep a longer one in memory.
+    const tookMs = Math.round(Math.max(0, rt.clock.now() - startedAt))
+    this.#entry = withOwnStrings(result.entry, tookMs)
+  }
+
+  /** An entry that was purged or expired during its fill is not written: no lookup would use it. */
+  begin(): void {
+    const { grant } = this.#lease
+    if (grant === undefined) {
+      this.#report(undefined)
+      return this.#keepInL1Only()
+    }
+    if (!this.#isPurged() && !isSpent(this.#lifetimes())) return this.#send(grant)
+    const end = () => this.#endUnwritten(grant)
+    const released = releaseLease(this.#rt, grant)
+    if (released === undefined) end()
+    else void released.then(end)
+  }
+
+  #endUnwritten(grant: Grant): void {
+    this.#report('fenced')
+    if (this.#isPurged()) return this.#refuse(grant)
+    emitEnd(this.#rt, this.#flight, { type: 'fill.passed', reason: 'expired' })
+    this.#run.done(this.#hit(this.#held(grant.fence, this.#lifetimes())))
+  }
+
+  #send(grant: Grant): void {
+    const rt = this.#rt
+    const lifetimes = this.#lifetimes()
+    const item = newCopy(this.#held(grant.fence, lifetimes), this.#startedAt)
+    const { records } = rt
+    if (records === undefined) return this.#keepAlone(grant, item)
+    // After close(), the store would refuse the entry. Waiters would then run the origin once more.
+    if (rt.keeper.isStopped) return this.#replied(grant, item, undefined)
+    const failed = (error: unknown): void => {
+      rt.events.emit({ type: 'store.failed', key: grant.key, operation: 'commit', error })
+      if (this.#isRetry) return this.#replied(grant, item, undefined)
+      // Repeating a commit is harmless: the store recognises it by its fence.
+      this.#isRetry = true
+      this.#send(grant)
+    }
+    const frame = encodeFrame(grant.key, item.held.entry)
+    try {
+      const reply = records.commit(grant, frame, lifetimes)
+      reply.then((committed) => this.#replied(grant, item, committed), failed)
+    } catch (error) {
+      failed(error)
+    }
+  }
+
+  #replied(grant: Grant, item: L1Copy, reply: CommitReply | 'too-large' | undefined): void {
+    const rt = this.#rt
+    const { since } = this.#lease
+    this.#report(reply)
+    if (reply === 'fenced') return this.#refuse(grant)
+    if (reply === undefined) {
+      void releaseLease(rt, grant)
+      return this.#keepInL1Only()
+    }
+    // L1 may have room for an entry that is too large for the store.
+    const isOnly = reply === 'too-large'
+    if (isOnly) emitEnd(rt, this.#flight, { type: 'fill.passed', reason: 'too-large' })
+    else emitEnd(rt, this.#flight, { type: 'fill.committed', fence: grant.fence })
+    // `put` returns false if the key was purged meanwhile. The commit succeeded then, but the entry
+    // is already outdated. The engine checks the purges of its subjects.
+    this.#end(item.held, rt.l1.put(grant.key, item, since, isOnly))
+  }
+
+  /** Puts the entry into L1, which is the cache. A purge of its key refuses the entry. */
+  #keepAlone(grant: Grant, item: L1Copy): void {
+    const { l1 } = this.#rt
+    const isTooLarge = !l1.fits(grant.key, item)
+    const isPut = l1.put(grant.key, item, this.#lease.since)
+    if (isPut && isTooLarge) {
+      this.#report('too-large')
+      emitEnd(this.#rt, this.#flight, { type: 'fill.passed', reason: 'too-large' })
+      return this.#run.done(this.#hit(item.held))
+    }
+    this.#report(isPut ? 'committed' : 'fenced')
+    if (!isPut) return this.#refuse(grant)
+    emitEnd(this.#rt, this.#flight, { type: 'fill.committed', fence: grant.fence })
+    this.#run.done(this.#hit(item.held))
+  }
+
+  /** Puts the entry into L1 with a short TTL, unless its key was purged during the fill. */
+  #keepInL1Only(): void {
+    const left = this.#lifetimes()
+    const held = this.#held('', { ...left, freshMs: Math.min(left.freshMs, UNCOORDINATED_MS) })
+    if (isSpent(left)) return this.#run.done(this.#hit(held))
+    const { since } = this.#lease
+    this.#end(held, this.#rt.l1.put(this.#flight.key, newCopy(held, this.#startedAt), since))
+  }
+
+  /** The commit was refused, or the entry was purged. */
+  #refuse({ fence }: Grant): void {
+    emitEnd(this.#rt, this.#flight, { type: 'fill.fenced', fence })
+    this.#end(this.#held(fence, this.#lifetimes()), false)
+  }
+
+  /**
+   * If the entry is not usable, waiters look up again. Only a waiter that has already waited for
+   * too many fills gets the entry.
+   */
+  #end(held: HeldEntry, isUsable: boolean): void {
+    const hit = this.#hit(held)
+    if (isUsable) return this.#run.done(hit)
+    this.#flight.settleAtLimit(hit)
+    this.#run.done('again')
+  }
+
+  #hit(held: HeldEntry): Resolution {
+    return { type: 'hit', held, stale: false, from: 'fill' }
+  }
+
+  /** Calls `onCommit` before the waiters are settled. */
+  #report(reply: CommitReply | 'too-large' | undefined): void {
+    if (this.#result.type === 'store') this.#result.onCommit?.(reply)
+  }
+
+  #isPurged(): boolean {
+    return this.#rt.marks.judge(this.#entry.provenance) === 'purged'
+  }
+
+  /**
+   * Milliseconds since `bornAt`. RFC 9111 §4.2.3: age and lifetimes count from then, but the store
+   * counts from its write. Rounding up never makes an entry look younger than it is.
+   */
+  get #elapsedMs(): number {
+    return Math.ceil(Math.max(0, this.#rt.clock.now() - this.#result.bornAt))
+  }
+
+  #lifetimes(): Lifetimes {
+    return remaining(this.#result.lifetimes, this.#elapsedMs)
+  }
+
+  #held(fence: string, lifetimes: Lifetimes): HeldEntry {
+    const elapsedMs = this.#elapsedMs
+    let entry = this.#entry
+    if (elapsedMs > 0 && entry.type === 'response') {
+      entry = { ...entry, initialAgeMs: entry.initialAgeMs + elapsedMs }
+    }
+    const { counts } = this.#rt
+    const writtenAt = this.#result.bornAt + elapsedMs
+    return heldEntry(entry, fence, lifetimes, writtenAt, counts.of(this.#flight.key, entry))
+  }
+}
+
+/**
+ * Longest TTL of an entry that is in L1 only, because it could not be committed. This time is long
+ * enough to stop a stampede. L1 may serve any copy for this time before the process must confirm
+ * that it missed no purge.
+ */
+const UNCOORDINATED_MS = CONFIRMED_FOR_MS
+
+/**
+ * Releases a lease under which no fill has begun. The flight gets a new token. With the old token,
+ * the next lookup of the flight could get this lease again. A delayed release would then end the
+ * lease during the fill.
+ */
+export function releaseUnused(
+  rt: Runtime,
+  flight: Flight,
+  grant: Grant,
+): Promise<void> | undefined {
+  flight.renewToken()
+  return releaseLease(rt, grant)
+}

@@ -1,0 +1,179 @@
+// The types of the engine: the caller, its run of the origin, and how both end.
+
+import type { AsyncResource } from 'node:async_hooks'
+import type { HeldEntry, StoredEntry } from '../entry/entry.ts'
+import type { FillReason } from '../events.ts'
+import type { Detail } from '../http/cache-status-details.ts'
+import type { FreeSlot } from '../lease/slots.ts'
+import type { CommitReply, Failure, Grant, Lifetimes, Position } from '../ports/store.ts'
+import type { LookupTrace } from '../tracing.ts'
+
+/** The timing options of one request or call. */
+export interface Policy {
+  readonly leaseMs: number
+  readonly waitMs: number
+  readonly originTimeoutMs: number
+  /** If a fill takes longer, waiters are served the stale entry, if there is one. */
+  readonly softTimeoutMs?: number | undefined
+  readonly revalidate: 'background' | 'foreground'
+}
+
+/** One request or getOrSet call. */
+export interface Caller {
+  /** Async context of the caller, for its runs. Set if the caller's lookup is traced. */
+  scope?: AsyncResource | undefined
+  /** The traced lookup of the caller. */
+  lookup?: LookupTrace | undefined
+  /** Whether the caller is answered at `originTimeoutMs`, also while its run goes on. */
+  readonly endsAtTimeout?: boolean
+  /** Makes the current async context that of a later run. */
+  captureContext?(): void
+  /** Gets the result of `find`, if `find` had none at once. The async context may be another. */
+  answer(resolution: Resolution): void
+  /**
+   * Runs the origin, and calls `lead.end` with the result. `here`: gives this caller its response
+   * or value. `behind`: runs in the background, for no client.
+   */
+  run(lead: Lead, where: 'here' | 'behind'): void
+  /** Whether the caller accepts this stale entry if the fill takes too long. */
+  acceptsStale?(held: HeldEntry): boolean
+  /** Whether the client has left. */
+  isGone?(): boolean
+  /**
+   * Digest of target and header fields. If two requests have equal digests, a handler cannot tell
+   * them apart. Absent for `getOrSet`, where all calls of a key are equal.
+   */
+  requestDigest?(): string
+  /** Whether the request has a condition or a range. A fill hides both from the handler. */
+  hasConditionOrRange?(): boolean
+}
+
+/** One run of the origin, as its caller sees it. */
+export interface Lead {
+  /** Empty if there is no lease, for example because the store is unavailable. */
+  readonly fence: string
+  /** Position of the newest purge that this process knew when the fill began. */
+  readonly asOf: Position
+  /**
+   * The entry from before the fill. The entry is served if the origin fails, and a 304 may confirm
+   * it. A purge during the run makes this property undefined, so read it only when you need the
+   * entry.
+   */
+  readonly previous: HeldEntry | undefined
+  /** Whether `originTimeoutMs` has passed. */
+  readonly hasTimedOut: boolean
+  /** Aborted when `originTimeoutMs` has passed. */
+  readonly signal: AbortSignal
+  /**
+   * Defined only without a lease. Call it if the handler still runs after the fill has its result.
+   * It takes a concurrency slot for the handler, for at most `originTimeoutMs`. The returned
+   * function frees the slot.
+   */
+  readonly keepSlot?: (() => FreeSlot) | undefined
+  /** Ends the run. Only the first call counts. */
+  end(result: FillResult): void
+}
+
+/** The result of one run of the origin. */
+export type FillResult =
+  | {
+      readonly type: 'store'
+      readonly entry: StoredEntry
+      readonly lifetimes: Lifetimes
+      /**
+       * Time at which the response head arrived, or at which the factory ended. Age and lifetimes
+       * count from this time.
+       */
+      readonly bornAt: number
+      /** Called with the store's reply to the commit, or undefined if the store is unavailable. */
+      readonly onCommit?: ((reply: CommitReply | 'too-large' | undefined) => void) | undefined
+    }
+  /** The origin confirmed `previous`. `entry` has the same body. Its other parts may be new. */
+  | {
+      readonly type: 'not-modified'
+      readonly previous: HeldEntry
+      readonly entry: StoredEntry
+      readonly lifetimes: Lifetimes
+      readonly bornAt: number
+    }
+  /**
+   * The response is not storable. If `remember` is true, the resource is the reason (a cookie,
+   * `private`): each waiter runs the origin itself, and the key becomes hit-for-miss. If it is
+   * false, the request may be the reason (429, 401), so the next waiter leads. `like` is the digest
+   * of that request, unless an unlike request has failed before.
+   */
+  | {
+      readonly type: 'pass'
+      readonly reason: Detail
+      readonly remember: boolean
+      readonly like?: string
+    }
+  | { readonly type: 'failure'; readonly failure: Failure; readonly error: unknown }
+  /**
+   * The run has no usable result, but the origin may work, so the next waiter leads. `clientLeft`:
+   * the client of this run left, and many handlers abort their work then.
+   */
+  | { readonly type: 'abandoned'; readonly clientLeft?: true; readonly like?: string }
+
+/**
+ * Why the entry from before the fill is served: `softTimeoutMs` has passed, or no concurrency slot
+ * is free.
+ */
+export type LateReason = 'soft-timeout' | 'origin-queue'
+
+/** How one request or call ends. */
+export type Resolution =
+  | {
+      readonly type: 'hit'
+      readonly held: HeldEntry
+      readonly stale: boolean
+      /** `fill`: the caller waited for a fill in this process. */
+      readonly from: 'l1' | 'l2' | 'fill'
+    }
+  /** The fill takes too long, so this request gets the previous entry. */
+  | { readonly type: 'late'; readonly previous: HeldEntry; readonly why: LateReason }
+  /** This caller was the leader. It has its response or value from its own run. */
+  | { readonly type: 'led'; readonly result: FillResult }
+  /** There is no result to share: this caller runs the origin itself. */
+  | { readonly type: 'pass'; readonly reason: Detail }
+  | {
+      readonly type: 'failed'
+      readonly failure: Failure
+      readonly retryAfterMs: number
+      /** The error itself, if the run was in this process. */
+      readonly error: unknown
+      readonly previous: HeldEntry | undefined
+    }
+  /** The caller has waited for `waitMs`. */
+  | { readonly type: 'timed-out'; readonly previous: HeldEntry | undefined }
+  /** The client left. */
+  | { readonly type: 'gone' }
+
+/**
+ * The resolution for all waiters of a flight. `again`: there is no resolution yet, and the flight
+ * looks up again.
+ */
+export type Shared = Resolution | 'again'
+
+/** The right to fill a key: a lease in the store, or a concurrency slot of this process. */
+export interface Lease {
+  /** Undefined: the fill has a slot. */
+  readonly grant: Grant | undefined
+  readonly freeSlot?: FreeSlot
+  /**
+   * Sequence number of L1's last purge before the lookup. If the key was purged since then, L1 does
+   * not accept the entry.
+   */
+  readonly since: number
+  readonly previous: HeldEntry | undefined
+  readonly reason: FillReason
+  /** The entry that new requests are served during the fill. */
+  readonly servedMeanwhile?: HeldEntry | undefined
+}
+
+/** An entry that was read without a lease. Its reader counts the hit, if it serves the entry. */
+export interface ReadEntry {
+  readonly held: HeldEntry
+  readonly stale: boolean
+  readonly from: 'l1' | 'l2'
+}

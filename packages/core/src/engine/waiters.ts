@@ -1,0 +1,207 @@
+// The requests and calls that wait for the result of a flight, in order of arrival. Here waiters
+// are settled, and `waitMs` is measured. A waiter whose client has left is dropped when the next
+// leader is chosen (`dropGone`). A fill that is running goes on.
+
+import type { Events } from '../events.ts'
+import type { Deadline, Deadlines } from '../lease/deadlines.ts'
+import type { Clock } from '../ports/clock.ts'
+import { beginWait, endLookup, endWait } from '../traces.ts'
+import { type FillTrace, type WaitTrace, waitTracing } from '../tracing.ts'
+import type { Caller, Resolution } from './types.ts'
+
+/**
+ * After this many fills without a usable result, a waiter accepts an entry whose commit was
+ * refused. It also no longer waits for fills of other processes. If purges come faster than fills
+ * finish, every commit is refused. Without this limit, each fill would then serve only its leader.
+ */
+const MOST_UNUSABLE_FILLS = 2
+
+/**
+ * Limit of waiters that are settled in one turn of the event loop. Each of them writes a response.
+ * Without the limit, a burst would block other work.
+ */
+const MOST_PER_TURN = 100
+
+/** A request or call that waits for the result of a flight. Its deadline is the end of `waitMs`. */
+export class Waiter implements Deadline {
+  at = 0
+  place = -1
+  order = 0
+  readonly caller: Caller
+  readonly waitMs: number
+  group: Waiters
+  /** Number of fills that ended without a usable result during this wait. */
+  unusableFills = 0
+  /** Set while the wait is traced. */
+  trace: WaitTrace | undefined
+
+  constructor(group: Waiters, caller: Caller, waitMs: number) {
+    this.group = group
+    this.caller = caller
+    this.waitMs = waitMs
+  }
+
+  due(): void {
+    this.group.timeOut(this)
+  }
+
+  answer(resolution: Resolution): void {
+    const { caller } = this
+    if (caller.lookup !== undefined) endLookup(caller, caller.lookup, resolution)
+    caller.answer(resolution)
+  }
+}
+
+/** The parts of the runtime that waiters need. */
+export interface WaitersRuntime {
+  readonly clock: Pick<Clock, 'now'>
+  readonly events: Events
+  readonly deadlines: Deadlines
+}
+
+export abstract class Waiters {
+  readonly key: string
+  /** The newest traced run for these waiters. */
+  fill: FillTrace | undefined
+  readonly #rt: WaitersRuntime
+  readonly #all = new Set<Waiter>()
+  #isWaiting = false
+  /** Whether `waitMs` counts. It starts when the first lookup has ended without a result. */
+  #isCounting = false
+
+  constructor(rt: WaitersRuntime, key: string) {
+    this.#rt = rt
+    this.key = key
+  }
+
+  /** Called when the last waiter has gone. */
+  protected abstract onEmpty(): void
+
+  get size(): number {
+    return this.#all.size
+  }
+
+  get first(): Waiter | undefined {
+    return this.#all.values().next().value
+  }
+
+  /** `waitMs` does not count during the first lookup, which has a time budget of its own. */
+  join(caller: Caller, waitMs: number): void {
+    const waiter = new Waiter(this, caller, waitMs)
+    this.#all.add(waiter)
+    if (this.#isCounting) this.#startClock(waiter)
+    if (this.#isWaiting && waitTracing.hasSubscribers) waiter.trace = beginWait(this.key, caller)
+  }
+
+  startClocks(): void {
+    this.#isCounting = true
+    for (const waiter of this.#all) if (waiter.at === 0) this.#startClock(waiter)
+  }
+
+  /** Removes a waiter, which leads from now on. Its `waitMs` no longer applies. */
+  takeOut(waiter: Waiter): void {
+    this.#remove(waiter, undefined)
+  }
+
+  /** The first waiter for which `may` returns true. */
+  firstThat(may: (caller: Caller) => boolean): Waiter | undefined {
+    for (const waiter of this.#all) if (may(waiter.caller)) return waiter
+    return undefined
+  }
+
+  /** Settles each waiter for which `resolutionFor` returns a resolution. */
+  settleEach(resolutionFor: (waiter: Waiter) => Resolution | undefined): void {
+    for (const waiter of this.#all) {
+      const resolution = resolutionFor(waiter)
+      if (resolution !== undefined) this.#settle(waiter, resolution)
+    }
+  }
+
+  settleAll(resolution: Resolution): void {
+    if (this.#all.size <= MOST_PER_TURN) {
+      for (const waiter of this.#all) this.#settle(waiter, resolution)
+      return
+    }
+    const all = [...this.#all]
+    for (const waiter of all) this.#remove(waiter, resolution)
+    answerInTurns(all, resolution, 0)
+  }
+
+  /**
+   * Ends the wait of each request whose client has left. Called before a leader is chosen, so that
+   * no such request leads.
+   */
+  dropGone(): void {
+    for (const waiter of this.#all) {
+      if (waiter.caller.isGone?.()) this.#settle(waiter, { type: 'gone' })
+    }
+  }
+
+  /** Counts a fill of any process that ended without a usable result for the waiters. */
+  countUnusableFill(): void {
+    for (const waiter of this.#all) waiter.unusableFills += 1
+  }
+
+  /** Whether the first waiter has reached `MOST_UNUSABLE_FILLS`. */
+  get isFirstAtLimit(): boolean {
+    return (this.first?.unusableFills ?? 0) >= MOST_UNUSABLE_FILLS
+  }
+
+  /**
+   * Gives an entry whose commit was refused to each waiter that has reached `MOST_UNUSABLE_FILLS`.
+   * The run that made the entry began after these waiters came. So the entry is as current as that
+   * of a run of their own.
+   */
+  settleAtLimit(resolution: Resolution): void {
+    this.settleEach(({ unusableFills }) =>
+      unusableFills >= MOST_UNUSABLE_FILLS ? resolution : undefined,
+    )
+  }
+
+  /** Moves all waiters to another flight, each with the rest of its `waitMs`. */
+  moveTo(other: Waiters): void {
+    for (const waiter of this.#all) {
+      waiter.group = other
+      other.#all.add(waiter)
+    }
+    this.#all.clear()
+    if (other.#isCounting) other.startClocks()
+  }
+
+  timeOut(waiter: Waiter): void {
+    this.#rt.events.emit({ type: 'wait.timed-out', key: this.key })
+    this.#settle(waiter, { type: 'timed-out', previous: undefined })
+  }
+
+  /** The waiters wait for a run from now on, and not only for a lookup. */
+  protected beginWaits(): void {
+    this.#isWaiting = true
+    this.startClocks()
+    if (!waitTracing.hasSubscribers) return
+    for (const waiter of this.#all) waiter.trace ??= beginWait(this.key, waiter.caller)
+  }
+
+  #startClock(waiter: Waiter): void {
+    // From now on, a timer or message may answer the caller, in another async context.
+    waiter.caller.captureContext?.()
+    this.#rt.deadlines.set(waiter, this.#rt.clock.now() + waiter.waitMs)
+  }
+
+  #settle(waiter: Waiter, resolution: Resolution): void {
+    this.#remove(waiter, resolution)
+    waiter.answer(resolution)
+  }
+
+  #remove(waiter: Waiter, resolution: Resolution | undefined): void {
+    this.#all.delete(waiter)
+    this.#rt.deadlines.end(waiter)
+    if (waiter.trace !== undefined) endWait(waiter.trace, this.fill, resolution)
+    if (this.#all.size === 0) this.onEmpty()
+  }
+}
+
+function answerInTurns(waiters: readonly Waiter[], resolution: Resolution, from: number): void {
+  const end = Math.min(from + MOST_PER_TURN, waiters.length)
+  for (let i = from; i < end; i++) waiters[i]?.answer(resolution)
+  if (end < waiters.length) setImmediate(answerInTurns, waiters, resolution, end)
+}
