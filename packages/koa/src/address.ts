@@ -1,7 +1,8 @@
-// The address of a request in Koa: scheme, host, target and rewritten URL.
+// The address of a request in Koa (scheme, host, target and rewritten URL), and the layers of an
+// app.
 
-import type { RequestAddress } from '@stampede/node-http/adapter'
-import type { Context } from 'koa'
+import type { Layer, RequestAddress } from '@stampede/node-http/adapter'
+import type { Context, default as Koa } from 'koa'
 
 /**
  * The address as the handler reads it from `ctx`. An app may define its own properties on
@@ -23,3 +24,31 @@ function rewrittenOf(ctx: Context): string | undefined {
   const isMounted = [url, url.slice(1)].some((left) => originalUrl.endsWith(mount + left))
   return isMounted ? undefined : mount + url
 }
+
+/** The middleware of koa-router and @koa/router has the router as a property. */
+interface Routes {
+  readonly router?: { readonly stack?: ReadonlyArray<{ readonly methods?: readonly string[] }> }
+}
+
+/**
+ * The layers of an app in the order in which requests pass them. `self` is missing if a router or
+ * another function wraps the middleware.
+ */
+export function layersOf(app: Koa, self: Koa.Middleware, methods: readonly string[]): Layer[] {
+  return app.middleware.map((middleware): Layer => {
+    if (middleware === self) return 'self'
+    const { router } = middleware as Routes
+    if (router === undefined) return 'middleware'
+    const handled = router.stack?.some(({ methods: own = [] }) =>
+      own.some((method) => methods.includes(method)),
+    )
+    return handled ? 'route' : 'other-route'
+  })
+}
+
+/**
+ * Further arguments of a function that creates a middleware, of which there are none. TypeScript
+ * rejects `app.use(stampedeCache)` by them: a mounted function gets `next`, which is not `never`.
+ * The type of the first parameter is not enough, because a Koa context may have any property.
+ */
+export type Uncalled = readonly never[]

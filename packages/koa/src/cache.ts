@@ -1,7 +1,7 @@
 // stampedeCache() for Koa 2 and 3.
 
 import type { CacheOptions } from '@stampede/core'
-import { createHttpCache, type HttpCache } from '@stampede/core/adapter'
+import { createHttpCache } from '@stampede/core/adapter'
 import {
   type Dispatch,
   isInsideOrigin,
@@ -11,11 +11,9 @@ import {
   takeRevalidation,
 } from '@stampede/node-http/adapter'
 import type Koa from 'koa'
-import { addressOf } from './address.ts'
-import { KoaExchange } from './koa-exchange.ts'
-import { isSeen } from './koa-reply.ts'
-import { layersOf } from './layers.ts'
-import type { Uncalled } from './uncalled.ts'
+import { addressOf, layersOf, type Uncalled } from './address.ts'
+import { isSeen } from './body.ts'
+import { KoaExchange } from './exchange.ts'
 
 /**
  * Returns a middleware that caches responses to GET and HEAD. On a miss, one request runs the next
@@ -50,31 +48,19 @@ export function stampedeCache(
     const seen = isSeen(ctx, stampedeCache)
     const dispatch: Dispatch = (again, into) => entryOf(app)(again, into)
     const visit = { req, res, native: ctx, address, dispatch }
-    const exchange = new KoaExchange({ ctx, next, bodyIsSeen: seen }, visit, request, cache)
+    const exchange = new KoaExchange(visit, request, cache, next, seen)
     if (typeof revalidation === 'object') {
       exchange.prepare()
       exchange.runOrigin(revalidation.observer).then(revalidation.settle)
-      return exchange.answered ?? ANSWERED
+      return exchange.answer?.promise ?? ANSWERED
     }
-    return handle(cache, exchange)
-  }
-}
-
-/** Returns the promise for Koa. It resolves when ctx has the response. Core may go on after it. */
-function handle(cache: HttpCache<Koa.Context>, exchange: KoaExchange): Promise<void> {
-  try {
-    const handled = cache.handle(exchange)
-    if (handled === undefined) exchange.close()
-    else
-      handled.then(
-        () => exchange.close(),
-        (error: unknown) => exchange.close(error),
-      )
-    return exchange.answered ?? handled ?? ANSWERED
-  } catch (error) {
-    if (exchange.answered === undefined) throw error
-    exchange.close(error)
-    return exchange.answered
+    try {
+      const handled = cache.handle(exchange) ?? ANSWERED
+      return exchange.answer?.settledBy(handled) ?? handled
+    } catch (error) {
+      if (exchange.answer === undefined) throw error
+      return exchange.answer.settledBy(Promise.reject(error))
+    }
   }
 }
 

@@ -4,9 +4,9 @@ import type { Attempt, IdempotencyOptions } from '@stampede/core'
 import { createHttpIdempotency } from '@stampede/core/adapter'
 import { MountOrder } from '@stampede/node-http/adapter'
 import type Koa from 'koa'
+import { layersOf, type Uncalled } from './address.ts'
+import { Answer } from './exchange.ts'
 import { createKoaIdempotentExchange } from './koa-idempotent-exchange.ts'
-import { layersOf } from './layers.ts'
-import type { Uncalled } from './uncalled.ts'
 
 declare module 'koa' {
   interface ExtendableContext {
@@ -33,12 +33,11 @@ export function idempotency(
     if (!order.isDone) {
       order.see(ctx.req, ctx.res, (methods) => layersOf(ctx.app, idempotency, methods))
     }
-    const visit = createKoaIdempotentExchange(ctx, next)
+    const answer = new Answer()
+    const exchange = createKoaIdempotentExchange(ctx, next, answer)
     const attach = (attempt: Attempt): void => {
       ctx.idempotency = attempt
     }
-    const handled = (async () => core.handle(visit.exchange, attach))()
-    handled.then(() => visit.close(), visit.close)
-    return visit.answered
+    return answer.settledBy((async () => core.handle(exchange, attach))())
   }
 }

@@ -1,39 +1,45 @@
-// The IdempotentExchange port over a Koa context.
+// The IdempotentExchange port over a Koa context, and one attempt in Koa: a run of the handler for
+// an idempotency key. Koa writes nothing if the client has left. So the response is read from ctx
+// after `await next()`, and reported to core before the middleware returns. If ctx has no response
+// by then, `res` is watched: an outer layer renders the error, or the handler writes to `res`.
 
-import { type HeaderList, type IdempotentExchange, responseError } from '@stampede/core/adapter'
 import {
+  type AttemptObserver,
+  type BodyKind,
+  type CapturedHead,
+  type HeaderList,
+  type IdempotentExchange,
+  type OriginEnd,
+  responseError,
+} from '@stampede/core/adapter'
+import {
+  type AttemptWatch,
   addAtHead,
   discardRequestBody,
+  fieldsOf,
   linesOf,
+  OuterFields,
   readRequest,
   readRequestBody,
+  restoreFields,
+  storedHead,
   unsendable,
+  watchAttempt,
 } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
-import { runAttempt } from './koa-attempt.ts'
-import { replyWith } from './koa-reply.ts'
-import { createReturnPromise } from './return-promise.ts'
+import { addressOf } from './address.ts'
+import { fieldsFor, type KoaBody, keptKind, readKoaBody, replyWith } from './body.ts'
+import { captureBody, isDetached } from './capture.ts'
+import type { Answer } from './exchange.ts'
 
-export interface KoaIdempotentVisit {
-  readonly exchange: IdempotentExchange<Context>
-  /** Resolves when ctx has the response. Rejects with the error of the app. */
-  readonly answered: Promise<void>
-  /**
-   * Call this when core has finished or failed. If core has not begun to serve the request, the
-   * middleware then returns.
-   */
-  close(error?: unknown): void
-}
-
-export function createKoaIdempotentExchange(ctx: Context, next: Next): KoaIdempotentVisit {
-  const answer = createReturnPromise()
-  const exchange: IdempotentExchange<Context> = {
-    request: readRequest(ctx.req, {
-      scheme: ctx.protocol,
-      host: ctx.host,
-      target: ctx.originalUrl,
-      trustsProxy: () => ctx.app.proxy,
-    }),
+/** `answer` settles when ctx has the response, or with the error of the app. */
+export function createKoaIdempotentExchange(
+  ctx: Context,
+  next: Next,
+  answer: Answer,
+): IdempotentExchange<Context> {
+  return {
+    request: readRequest(ctx.req, addressOf(ctx)),
     native: ctx,
     lines: (name) => linesOf(ctx.req, name),
     isSet: (name) => ctx.res.hasHeader(name),
@@ -66,9 +72,108 @@ export function createKoaIdempotentExchange(ctx: Context, next: Next): KoaIdempo
       discardRequestBody(ctx.req)
     },
   }
-  const close = (error?: unknown): void => {
-    if (error !== undefined) answer.reject(error)
-    else if (!answer.begun) answer.resolve()
+}
+
+/**
+ * Resolves when the end of the attempt has been reported to core. It settles `answer` as soon as
+ * Koa may go on.
+ */
+async function runAttempt(
+  ctx: Context,
+  next: Next,
+  observer: AttemptObserver,
+  answer: Answer,
+): Promise<void> {
+  const outer = new OuterFields(ctx.res)
+  const watch = watchAttempt(ctx.res, observer)
+  try {
+    await next()
+  } catch (error) {
+    return watchFailure(ctx, error, watch, answer)
   }
-  return { exchange, answered: answer.promise, close }
+  const response = readResponse(ctx, outer)
+  if (response === undefined) {
+    answer.resolve()
+    return watch.ended
+  }
+  watch.stop()
+  const { head, body, kind } = response
+  const report = (end: OriginEnd): Promise<void> =>
+    watch.report(
+      end.type === 'complete' ? { ...end, type: 'answered' } : { type: 'not-retained', head },
+    )
+  // The client gets a stream while it arrives. Only its end waits for core.
+  const stream = { beforeEnd: report }
+  const ending = captureBody(ctx, body, head, observer.maxBodyBytes, kind, stream)
+  if (body.kind === 'stream') {
+    answer.resolve()
+    return report(await ending)
+  }
+  const end = await ending
+  const restore = saveResponse(ctx)
+  await report(end)
+  restore()
+  answer.resolve()
+}
+
+/**
+ * Reports the response that an outer layer or Koa renders for the error. If neither renders one,
+ * reports that the attempt has failed.
+ */
+function watchFailure(
+  ctx: Context,
+  error: unknown,
+  watch: AttemptWatch,
+  answer: Answer,
+): Promise<void> {
+  watch.threw(error)
+  const failed = (): Promise<void> => watch.report({ type: 'failed', error })
+  // If the client has left, Koa renders nothing.
+  if (!ctx.headerSent && !ctx.writable) {
+    const reported = failed()
+    reported.then(() => answer.reject(error))
+    return reported
+  }
+  ctx.res.once('close', () => {
+    if (!ctx.headerSent) failed()
+  })
+  answer.reject(error)
+  return watch.ended
+}
+
+/**
+ * Reads the response in ctx. Undefined if there is none: the handler writes to `res`, or Koa cannot
+ * send a body of this kind.
+ */
+function readResponse(
+  ctx: Context,
+  outer: OuterFields,
+): { head: CapturedHead; body: KoaBody; kind: BodyKind | undefined } | undefined {
+  if (isDetached(ctx)) return undefined
+  try {
+    const body = readKoaBody(ctx)
+    if (body === undefined) return undefined
+    const head = storedHead(ctx.status, fieldsFor(ctx, body), outer)
+    return { body, head, kind: keptKind(body) }
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * Saves the response in ctx, and returns a function that restores it. A handler that does not await
+ * all of its work may change ctx while core gets the report. Only the reported response may be
+ * sent.
+ */
+function saveResponse(ctx: Context): () => void {
+  const { body, status, message } = ctx
+  const fields = fieldsOf(ctx.res.getHeaders())
+  return () => {
+    if (ctx.body === body && ctx.status === status) return
+    if (ctx.headerSent) return
+    ctx.body = body
+    ctx.status = status
+    ctx.message = message
+    restoreFields(ctx.res, fields)
+  }
 }

@@ -4,7 +4,7 @@
 import { createRequire } from 'node:module'
 import { Readable, Transform } from 'node:stream'
 import { createStampede } from '@stampede/core'
-import { ManualClock } from '@stampede/core/testing'
+import { ManualClock, RecordStore } from '@stampede/core/testing'
 import type Koa from 'koa'
 import { describe, expect, test } from 'vitest'
 import { serve } from '../../node-http/src/testing/raw-client.ts'
@@ -91,8 +91,8 @@ describe.each(VERSIONS)('middlewares in front of the cache on %s', (_, Applicati
   }
 
   describe.each([
-    ['in memory', {}],
-    ['in the store alone', { l1: { maxBytes: 0 } }],
+    ['in memory', () => ({})],
+    ['in the store alone', () => ({ l1: { maxBytes: 0 }, store: new RecordStore() })],
   ])('a hit %s', (_where, memory) => {
     test.each(cases)(
       'is sent through %s with the same result as the miss: %s',
@@ -102,7 +102,7 @@ describe.each(VERSIONS)('middlewares in front of the cache on %s', (_, Applicati
         const { clock, committed, release, seen, server, stampede } = await start(
           change,
           make,
-          memory,
+          memory(),
         )
         await using _server = server
         const ask = async (method = 'GET') => {

@@ -23,7 +23,7 @@ export { teeStream } from './response/body.ts'
 export { BodyCut, cutStream } from './response/body-cut.ts'
 export { captureResponse, guardNotModified } from './response/capture-response.ts'
 export { exposeFields, watchReply } from './response/expose-fields.ts'
-export { type HeadSent, headSent, setsCookie } from './response/head-sent.ts'
+export { onHeadSent, setsCookie } from './response/head-sent.ts'
 export {
   applyFields,
   fieldsOf,

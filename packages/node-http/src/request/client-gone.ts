@@ -143,24 +143,35 @@ export function hasLeft(res: ServerResponse): boolean {
 }
 
 /**
- * Resolves with true when `run` has ended, or with false if it lasts 30 s longer than the response
- * is open. Rejects with the error of `run`.
+ * Calls `ended` with true when `run` has ended, or with false if it lasts 30 s longer than the
+ * response is open. Calls `failed` with the error of `run`.
  */
-export function endsInTime(res: ServerResponse, run: Promise<unknown>): Promise<boolean> {
-  return new Promise((resolve, reject) => {
-    let isOver = false
-    let timer: NodeJS.Timeout | undefined
-    const wait = (): void => {
-      if (!isOver) timer = setTimeout(() => resolve(false), ANSWER_WITHIN_MS).unref()
-    }
-    const over = (): void => {
-      isOver = true
-      clearTimeout(timer)
-    }
-    if (hasLeft(res)) wait()
-    else res.once('close', wait)
-    run.finally(over).then(() => resolve(true), reject)
-  })
+export function endsInTime(
+  res: ServerResponse,
+  run: Promise<unknown>,
+  ended: (inTime: boolean) => void,
+  failed: (error: unknown) => void,
+): void {
+  let isOver = false
+  let timer: NodeJS.Timeout | undefined
+  const isFirst = (): boolean => {
+    clearTimeout(timer)
+    const isLate = isOver
+    isOver = true
+    return !isLate
+  }
+  const late = (): void => {
+    if (isFirst()) ended(false)
+  }
+  const wait = (): void => {
+    if (!isOver) timer = setTimeout(late, ANSWER_WITHIN_MS).unref()
+  }
+  if (hasLeft(res)) wait()
+  else res.once('close', wait)
+  run.then(
+    () => isFirst() && ended(true),
+    (error: unknown) => isFirst() && failed(error),
+  )
 }
 
 /**

@@ -4,42 +4,45 @@ import type { ServerResponse } from 'node:http'
 import type { OriginEnd } from '@stampede/core/adapter'
 import { hasLeft } from '../request/client-gone.ts'
 
-/** `gone`: the response was closed before its head was sent. */
-export type HeadSent = 'sent' | 'gone'
-
-/** Resolves once the head has been sent. Call it before the head is written. */
-export function headSent(res: ServerResponse): Promise<HeadSent> {
-  if (res.headersSent) return Promise.resolve('sent')
-  return new Promise((resolve) => {
-    const { writeHead } = res
-    const end = () => {
-      res.off('finish', end).off('close', end)
-      resolve(res.headersSent ? 'sent' : 'gone')
+/**
+ * Calls `tell` once, when the head has been sent, or with false if the response was closed before.
+ * Call it before the head is written.
+ */
+export function onHeadSent(res: ServerResponse, tell: (isSent: boolean) => void): void {
+  if (res.headersSent) return tell(true)
+  const { writeHead } = res
+  let isTold = false
+  const end = (): void => {
+    if (isTold) return
+    isTold = true
+    res.off('finish', end).off('close', end)
+    tell(res.headersSent)
+  }
+  // HTTP/2 writes its head without writeHead, so this waits for the end of the response there.
+  res.once('finish', end).once('close', end)
+  const own = (...args: unknown[]): unknown => {
+    try {
+      return Reflect.apply(writeHead, res, args)
+    } finally {
+      if (res.headersSent) end()
     }
-    // HTTP/2 writes its head without writeHead, so this waits for the end of the response there.
-    res.once('finish', end).once('close', end)
-    const own = (...args: unknown[]): unknown => {
-      try {
-        return Reflect.apply(writeHead, res, args)
-      } finally {
-        if (res.headersSent) end()
-      }
-    }
-    Object.assign(res, { writeHead: own })
-    // The `close` event was emitted before, so the listener above will not run.
-    if (hasLeft(res)) end()
-  })
+  }
+  Object.assign(res, { writeHead: own })
+  // The `close` event was emitted before, so the listener above will not run.
+  if (hasLeft(res)) end()
 }
 
 /**
  * Why a captured response must not be shared, if outer layers send it as `res`. Call it before the
  * head is written. Resolves once the head has been sent.
  */
-export async function refusalOf(
-  res: ServerResponse,
-): Promise<'incomplete' | 'declined' | undefined> {
-  if ((await headSent(res)) === 'gone') return 'incomplete'
-  return setsCookie(res) ? 'declined' : undefined
+export function refusalOf(res: ServerResponse): Promise<'incomplete' | 'declined' | undefined> {
+  return new Promise((resolve) => {
+    onHeadSent(res, (isSent) => {
+      if (!isSent) resolve('incomplete')
+      else resolve(setsCookie(res) ? 'declined' : undefined)
+    })
+  })
 }
 
 /** The end of a run, or why it must not be shared. `refusal`: see refusalOf(). */

@@ -3,7 +3,7 @@
 import { runs } from '@stampede/core/testing'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { bodyOfKind, isStableJson } from './koa-body.ts'
+import { bodyOfKind, isStableJson } from './body.ts'
 
 const jsonOf = (value: unknown) => Buffer.from(JSON.stringify(value))
 
