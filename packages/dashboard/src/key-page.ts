@@ -160,5 +160,9 @@ function lastFillOf(
   const own = observer.lastFill(internalKey)
   const [self] = heard
   if (own && self) reported.push({ ...own, process: nameOf(self.report) })
-  return reported.filter(({ at }) => at > 0).sort((a, b) => b.at - a.at)[0]
+  // Of several fills in one millisecond, the last one is the newest.
+  return reported
+    .filter(({ at }) => at > 0)
+    .sort((a, b) => a.at - b.at)
+    .at(-1)
 }
