@@ -14,7 +14,6 @@ const STRUCTURES = [
   'replays',
   'results that could not be stored',
   'results that the memory store holds as they are',
-  'frames in the memory store',
   'values in the memory store',
   'idempotency keys in memory',
 ]

@@ -170,14 +170,14 @@ function readStore(where: string, value: unknown): StampedeStore | MemoryStore {
   throw optionError(where, value, 'pass memoryStore() or redisStore(redis)')
 }
 
-/** Without a store that processes share, L1 is the cache: it has no limit but `maxBytes`. */
+/** Without a store that processes share, L1 is the cache. Only `maxBytes` has a default. */
 function limitsOfOnlyTier(limits: L1Limits, set: StampedeOptions['l1']): L1Limits {
-  for (const name of ['maxBytes', 'maxEntries'] as const) {
+  for (const name of ['maxBytes', 'maxEntries', 'maxEntryBytes'] as const) {
     if (set?.[name] !== 0) continue
     const fix = 'without a store that processes share, L1 is the cache; pass a store, or remove it'
     throw optionError(`createStampede.l1.${name}`, 0, fix)
   }
   const { maxBytes } = limits
   const { maxEntries = Number.POSITIVE_INFINITY, maxEntryBytes = maxBytes } = set ?? {}
-  return { maxBytes, maxEntries, maxEntryBytes }
+  return { maxBytes, maxEntries, maxEntryBytes: Math.min(maxEntryBytes, maxBytes) }
 }

@@ -39,7 +39,8 @@ export function traceLookup(
     caller.scope = currentScope()
     caller.lookup = context
     found = find()
-    if (found === undefined) return true
+    // Without a store, the caller may be answered by now.
+    if (found === undefined) return caller.lookup === context
     caller.lookup = undefined
     note(context, found)
     return false
@@ -51,7 +52,7 @@ export function traceLookup(
 export function endLookup(caller: Caller, context: LookupTrace, resolution: Resolution): void {
   caller.lookup = undefined
   note(context, resolution)
-  traceEnd(lookupTracing, context)
+  if (context.isAsync) traceEnd(lookupTracing, context)
 }
 
 function note(context: LookupTrace, resolution: Resolution): void {

@@ -3,6 +3,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { createStampede } from './stampede.ts'
 import { IdempotencyBench } from './testing/idempotency-bench.ts'
 import { settled } from './testing/index.ts'
 import { begin, clock, end, KEY, outcome, setUp, setUpTwo } from './testing/resolve-bench.ts'
@@ -262,6 +263,16 @@ describe('a refresh', () => {
   })
 })
 
+describe('a lookup without a shared store', () => {
+  it('ends before its end message if the factory is synchronous', async () => {
+    const stampede = createStampede({ clock })
+    traces.record(['stampede:lookup'])
+    await stampede.getOrSet('k', () => 1, { ttlMs: 1_000 })
+    await stampede.close()
+    expect(traces.take()).toEqual(['lookup start', 'lookup end outcome=led'])
+  })
+})
+
 describe('the async context', () => {
   /** The stores that each run of the factory saw. */
   function stores() {
@@ -286,6 +297,26 @@ describe('the async context', () => {
     }
     await active.run('request', () => stampede.getOrSet('k', factory, { ttlMs: 1_000 }))
     expect(seen).toEqual(['request > lookup > fill'])
+  })
+
+  it('is that of its own request for a waiter that leads after a purge, with lookups traced', async () => {
+    const active = new AsyncLocalStorage<string>()
+    traces.record(['stampede:lookup'])
+    const { stampede } = setUp()
+    const seen: unknown[] = []
+    let end: (value: string) => void = () => {}
+    const factory = () => {
+      seen.push(active.getStore())
+      return seen.length > 1 ? 'second' : new Promise<string>((resolve) => (end = resolve))
+    }
+    const ask = (name: string) =>
+      active.run(name, () => stampede.getOrSet('k', factory, { ttlMs: 1_000 }))
+    const all = [ask('a'), ask('b')]
+    await settled()
+    await stampede.purge({ key: 'k' })
+    end('first')
+    expect(await Promise.all(all)).toEqual(['first', 'second'])
+    expect(seen).toEqual(['a', 'b'])
   })
 
   it('is that of its own request for a waiter that leads later', async () => {

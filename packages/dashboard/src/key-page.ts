@@ -160,7 +160,7 @@ function lastFillOf(
   const own = observer.lastFill(internalKey)
   const [self] = heard
   if (own && self) reported.push({ ...own, process: nameOf(self.report) })
-  // Of several fills in one millisecond, the last one is the newest.
+  // The last of several fills in one millisecond is the newest.
   return reported
     .filter(({ at }) => at > 0)
     .sort((a, b) => a.at - b.at)

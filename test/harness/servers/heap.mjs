@@ -3,7 +3,6 @@
 // of JSON.
 // @ts-check
 import { createStampede, memoryStore } from '@stampede/core'
-import { encodeFrame } from '../../../packages/core/dist/entry/frame.js'
 import { ownKept } from '../../../packages/core/dist/idempotency/kept-response.js'
 import { Replays } from '../../../packages/core/dist/idempotency/replays.js'
 import { Seal } from '../../../packages/core/dist/idempotency/seal.js'
@@ -37,7 +36,6 @@ const kept = (size) => ({
   body: body(size),
 })
 const fingerprints = () => ({ exact: hash(), canonical: hash() })
-const provenance = { asOf: 1, tookMs: 1, subjects: [] }
 
 /** @typedef {{ add(): unknown, bytes(): number, close?(): unknown }} Filled */
 
@@ -84,26 +82,6 @@ const STRUCTURES = {
       // The results are those of the records, so only the entries of the map are added.
       bytes: () => records.size.bytes + replays.size.entries * 300,
       close: () => stampede.close(),
-    }
-  },
-
-  'frames in the memory store'(size) {
-    const store = memoryStore()
-    const hooks = { onWake: ignore, onPurge: ignore, onMark: ignore }
-    const more = { onGap: ignore, onForget: ignore, onLost: ignore, onError: ignore }
-    store.attach({ clock: systemClock, ...hooks, ...more })
-    const lives = { freshMs: 60_000, staleWhileRevalidateMs: 0, staleIfErrorMs: 0, keepMs: 0 }
-    return {
-      async add() {
-        const key = hash()
-        const reply = await store.lookup(key, { token: hash(), leaseMs: 1_000 })
-        if (reply.status !== 'leased') throw new Error(reply.status)
-        const entry = { type: /** @type {const} */ ('value'), body: body(size), provenance }
-        const frame = encodeFrame(key, { ...entry, encoding: 'bytes' })
-        await store.commit(reply.grant, frame, { ...lives, physicalMs: 60_000 })
-      },
-      bytes: () =>
-        /** @type {{ size: { bytes: number } }} */ (/** @type {unknown} */ (store)).size.bytes,
     }
   },
 

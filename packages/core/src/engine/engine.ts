@@ -24,7 +24,7 @@ const HIT_FOR_MISS: Resolution = { type: 'pass', reason: 'hit-for-miss' }
 
 /**
  * Resolves a request or call: from L1, if possible. A hit on a stale entry may start a refresh.
- * Undefined: the caller is answered later, by `caller.answer`.
+ * Undefined: `caller.answer` gets the result: later, or, without a store, perhaps by now.
  */
 export function find(
   rt: Runtime,
@@ -206,12 +206,12 @@ function withoutStore(rt: Runtime, flight: Flight): void {
 }
 
 /**
- * Discards a reply that a wake-up or purge made outdated. The waiters look up again with the same
- * token and keep the lease. Without waiters, the lease is released.
+ * Discards a reply that a wake-up or purge made outdated. No waiter is left: for waiters, `lookUp`
+ * has sent another lookup.
  */
 function discard(rt: Runtime, flight: Flight, found: Found): void {
   const grant = 'grant' in found ? found.grant : undefined
-  if (grant !== undefined && flight.size === 0) void releaseUnused(rt, flight, grant)
+  if (grant !== undefined) void releaseUnused(rt, flight, grant)
   advance(rt, flight, 'again')
 }
 

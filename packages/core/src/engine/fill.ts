@@ -14,6 +14,7 @@ import { shownKey } from '../ports/shown-key.ts'
 import type { Position } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
 import { isFillTraced, noteResult, traceFill } from '../traces.ts'
+import { inScope } from '../tracing.ts'
 import type { Flight, Previous } from './flight.ts'
 import { share } from './share.ts'
 import type { Caller, FillResult, Lead, Lease, Shared } from './types.ts'
@@ -24,8 +25,8 @@ export type Next = (rt: Runtime, flight: Flight, shared: Shared) => void
 
 /**
  * Runs the origin for the first waiter whose client is still there, otherwise for the refresher.
- * Returns false if no caller is left. `leader` and `behind` are callers that were chosen already:
- * a waiter that gets its own response, and a caller for a run in the background.
+ * Returns false if no caller is left. `chosen` and `behind` are callers that were chosen already: a
+ * waiter that gets its own response, and a caller for a run in the background.
  */
 export function fill(
   rt: Runtime,
@@ -45,7 +46,7 @@ export function fill(
   const known = previous && { held: previous, since: rt.clock.now(), sequence: since }
   flight.expectLate(grant === undefined ? previousInL1(rt, flight.key) : known)
   const run = new Run(rt, flight, lease, caller, leader, next)
-  if (!isFillTraced()) run.start()
+  if (!isFillTraced()) inScope(caller.scope, () => run.start())
   else traceFill(flight, caller, leader === undefined, lease, (endTrace) => run.start(endTrace))
   return true
 }

@@ -145,7 +145,8 @@ export class Flight extends Waiters {
 
   /**
    * Another process fills (`waiting`), or no concurrency slot is free (`queued`). `stop` ends that.
-   * It is called once, also when the last waiter of a queued flight has gone.
+   * A message may call it again. It is also called when the last waiter of a queued flight has
+   * gone.
    */
   beginWait(type: 'waiting' | 'queued', stop: (by: Interruption) => void): void {
     this.#enter({ type, stop }, 'looking-up')

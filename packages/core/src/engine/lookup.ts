@@ -87,7 +87,7 @@ function findInL1(rt: Runtime, flight: Flight): Found {
   if (failure && now < failedUntil && (!like || (failure.like ?? like) === like)) {
     return { status: 'failed', failure, forMs: failedUntil - now, held }
   }
-  const grant = { key, token: flight.token, fence: rt.fences.next() }
+  const grant = { key, token: '', fence: rt.fences.next() }
   if (item?.type === 'marker' && failure === undefined && now < item.until) {
     return { status: 'pass', forMs: item.until - now, grant }
   }

@@ -65,7 +65,8 @@ export function share(
       emitEnd(rt, flight, { type: 'fill.failed', failure, error })
       const awaited = isAwaited(rt, flight)
       delayRefresh(rt, flight.key, failure.like)
-      if (rt.records === undefined && awaited) rt.l1.fail(flight.key, failure, rt.failureBackoffMs)
+      if (rt.records === undefined && awaited)
+        rt.l1.fail(flight.key, failure, rt.failureBackoffMs, lease.since)
       const ended = trySend(rt, grant, 'fail', (store, ours) =>
         store.fail(ours, failure, rt.failureBackoffMs, awaited),
       )

@@ -145,7 +145,7 @@ export type Resolution =
       readonly previous: HeldEntry | undefined
     }
   /** The caller has waited for `waitMs`. */
-  | { readonly type: 'timed-out'; readonly previous: HeldEntry | undefined }
+  | { readonly type: 'timed-out' }
   /** The client left. */
   | { readonly type: 'gone' }
 
@@ -155,7 +155,10 @@ export type Resolution =
  */
 export type Shared = Resolution | 'again'
 
-/** The right to fill a key: a lease in the store, or a concurrency slot of this process. */
+/**
+ * The right to fill a key: a lease, which without a store is the flight itself, or a concurrency
+ * slot of this process.
+ */
 export interface Lease {
   /** Undefined: the fill has a slot. */
   readonly grant: Grant | undefined

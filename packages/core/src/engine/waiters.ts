@@ -170,7 +170,7 @@ export abstract class Waiters {
 
   timeOut(waiter: Waiter): void {
     this.#rt.events.emit({ type: 'wait.timed-out', key: this.key })
-    this.#settle(waiter, { type: 'timed-out', previous: undefined })
+    this.#settle(waiter, { type: 'timed-out' })
   }
 
   /** The waiters wait for a run from now on, and not only for a lookup. */

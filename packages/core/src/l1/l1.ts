@@ -1,6 +1,5 @@
-// L1: the copies of entries in this process, in an LRU map or in the records of an in-process
-// store. L1 refuses a copy whose lookup or fill began before a purge of its key, so that no slow
-// lookup brings a purged entry back.
+// L1: the copies of entries in this process, in an LRU map. L1 refuses a copy whose lookup or fill
+// began before a purge of its key, so that no slow lookup brings a purged entry back.
 
 import { LRUCache } from 'lru-cache'
 import { freshnessAt, type HeldEntry, type StoredEntry, staleFrom } from '../entry/entry.ts'
@@ -153,8 +152,7 @@ export class L1 {
    * limit of L1 as a whole applies to its size.
    */
   put(key: string, item: L1Item, since: number, isOnly = false): boolean {
-    const purgedAt = this.#purges.get(groupOf(key))?.last ?? 0
-    if (since < this.#forgotten || purgedAt > since) return false
+    if (this.#isPurgedSince(key, since)) return false
     const present = this.#items?.get(key)
     if (present?.type === 'copy' && item.type === 'copy' && item.held.fence !== '') {
       const isFresh = freshnessAt(present.held, this.#clock.now()) === 'fresh'
@@ -165,13 +163,21 @@ export class L1 {
     return true
   }
 
-  /** Without a store: shares a failure for `forMs`, beside the copy if there is one. */
-  fail(key: string, failure: Failure, forMs: number): void {
+  /**
+   * Without a store: shares a failure for `forMs`, beside the copy if there is one. Not after a
+   * purge of the key, like `put`.
+   */
+  fail(key: string, failure: Failure, forMs: number, since: number): void {
+    if (this.#isPurgedSince(key, since)) return
     const now = this.#clock.now()
     const item = this.#items?.get(key)
     const failed = { failure, failedUntil: now + forMs }
     if (item?.type === 'copy') Object.assign(item, failed)
     else this.#items?.set(key, { ...newMarker(now, forMs, forMs), ...failed })
+  }
+
+  #isPurgedSince(key: string, since: number): boolean {
+    return since < this.#forgotten || (this.#purges.get(groupOf(key))?.last ?? 0) > since
   }
 
   /** Whether a hard purge after `since`, a number from `sequence`, may have removed the entry. */
@@ -196,13 +202,17 @@ export class L1 {
     else this.#items?.purge(group)
   }
 
-  /** The store would keep the entries and make them stale. */
+  /** A store would keep the entries and make them stale. Failures and hit-for-miss end. */
   #makeStale(group: string): void {
     for (const key of this.keysOf(group)) {
       const item = this.peek(key)
-      if (item?.type !== 'copy') continue
+      if (item?.type !== 'copy') {
+        this.drop(key)
+        continue
+      }
       item.held = staleFrom(item.held, this.#clock.now())
       item.nextLookupAt = 0
+      item.failure = undefined
     }
   }
 
@@ -252,7 +262,7 @@ export function sizeOf(item: L1Item, key: string): number {
 }
 
 /** Bytes of the strings and buffers of an entry. */
-export function entryBytes(entry: StoredEntry): number {
+function entryBytes(entry: StoredEntry): number {
   const { subjects, path = '', host = '' } = entry.provenance
   let bytes = entry.body.buffer.byteLength + stringBytes(path) + stringBytes(host)
   for (const subject of subjects) bytes += REFERENCE_BYTES + stringBytes(subject)

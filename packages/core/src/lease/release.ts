@@ -66,7 +66,7 @@ export function trySend<T>(
 }
 
 /** A store of the app may throw where it should reject. */
-export function rejecting<T>(send: () => Promise<T>): Promise<T> {
+function rejecting<T>(send: () => Promise<T>): Promise<T> {
   try {
     return send()
   } catch (error) {

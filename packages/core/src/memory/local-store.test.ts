@@ -51,9 +51,14 @@ describe('an entry of a Stampede without a shared store', () => {
     expect(stampede.stats().l1.entries).toBe(expected < MIB ? 9 : 20)
   })
 
-  it.each([{ maxBytes: 0 }, { maxEntries: 0 }])('is refused a memory of none: %j', (l1) => {
-    expect(() => createStampede({ l1 })).toThrow(/^createStampede\.l1\.max.*: received 0; without/)
-  })
+  it.each([{ maxBytes: 0 }, { maxEntries: 0 }, { maxEntryBytes: 0 }])(
+    'is refused a memory of none: %j',
+    (l1) => {
+      expect(() => createStampede({ l1 })).toThrow(
+        /^createStampede\.l1\.max.*: received 0; without/,
+      )
+    },
+  )
 
   it('is kept within l1.maxEntries, the most recently used ones, without losing a fill', async () => {
     const { get, stampede, transcript } = setUp({ l1: { maxEntries: 3 } })
@@ -89,6 +94,12 @@ describe('an entry of a Stampede without a shared store', () => {
       ['lease.granted', 'fill.started', 'fill.committed'],
       true,
     ])
+  })
+
+  it('is not stored if it is larger than maxBytes, although maxEntryBytes allows it', async () => {
+    const { get, transcript } = setUp({ l1: { maxBytes: 5_000, maxEntryBytes: 50_000 } })
+    await get('k', 'a'.repeat(10_000))
+    expect(transcript.take().at(-1)).toBe('fill.passed too-large')
   })
 
   it('is stale at once after a soft purge, also for waiters that look it up', async () => {
@@ -141,5 +152,30 @@ describe('a failure without a shared store', () => {
     expect(await fail()).toBe('old')
     await clock.advance(1_000)
     expect(await get('k', 'new', windows)).toBe('new')
+  })
+
+  it.each([
+    ['key, while its run goes on', true],
+    ['key, in the stale window', false],
+  ])('ends with a purge of its %s', async (_, during) => {
+    const { stampede, clock, get } = setUp()
+    const windows = { staleWhileRevalidateMs: 60_000 }
+    if (!during) await get('k', 'old', windows)
+    await clock.advance(1_000)
+    const origin = new ScriptedOrigin<string>()
+    const ask = () => stampede.getOrSet('k', origin.factory, { ttlMs: 1_000, ...windows })
+    const all = [ask(), ask()].map((each) => each.catch(() => 'failed'))
+    await settled()
+    if (during) await stampede.purge({ key: 'k' })
+    origin.run(0).reject(new Error('down'))
+    await settled()
+    if (!during) await stampede.purge({ key: 'k' }, { soft: true })
+    const next = ask()
+    await settled()
+    expect(origin.calls).toBe(2)
+    origin.run(1).resolve('new')
+    await settled()
+    expect(await ask()).toBe('new')
+    await Promise.all([...all, next])
   })
 })

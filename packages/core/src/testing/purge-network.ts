@@ -1,4 +1,4 @@
-// Several processes on one memory store. A network delays, repeats, reorders and loses the messages
+// Several processes on one RecordStore. A network delays, repeats, reorders and loses the messages
 // between them, as a test says. The purge log is read every two seconds, as with Redis.
 
 import type { Clock, Timer } from '../ports/clock.ts'

@@ -159,6 +159,7 @@ export class RecordStore implements StampedeStore {
       if (groupOf(key) !== group) continue
       if (soft && item.entry !== undefined) {
         item.entry.staleAt = Math.min(item.entry.staleAt, this.#now())
+        Object.assign(item, { failure: undefined, retryAt: 0, passUntil: 0 })
         item.fence = this.#nextFence(item.fence)
         this.#endLease(key, item)
       } else {

@@ -1,4 +1,4 @@
-// One or two processes on one memory store, whose flights, clock and store a test controls. A test
+// One or two processes on one RecordStore, whose flights, clock and store a test controls. A test
 // file calls `begin` before each test and `end` after it.
 
 import type { FillResult, Lead, Policy } from '../engine/types.ts'

@@ -1,4 +1,4 @@
-// Doubles of a store: one with scripted faults, and two processes on one memory store.
+// Doubles of a store: one with scripted faults, and two processes on one RecordStore.
 
 import type { LockStore } from '../ports/lock-store.ts'
 import type {
