@@ -23,9 +23,9 @@ export async function burstOfFile() {
     await admin.flushall()
   })
 
-  function open(client: RedisClient, commandTimeoutMs?: number) {
+  function open(client: RedisClient, commandTimeoutMs?: number, originConcurrency?: number) {
     const store = redisStore(client, { commandTimeoutMs })
-    const stampede = createStampede({ store })
+    const stampede = createStampede({ store, originConcurrency })
     const failures: string[] = []
     stampede.on(
       'store.failed',

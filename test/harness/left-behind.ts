@@ -8,8 +8,11 @@ const COUNT = [
   'local keys, lasting, held = 0, {}, {}',
   "for _, key in ipairs(redis.call('KEYS', '*')) do keys = keys + 1",
   "if redis.call('PTTL', key) < 0 then lasting[#lasting + 1] = key end",
-  "if redis.call('TYPE', key).ok == 'hash' then local f = redis.call('HMGET', key, 'token', 'until')",
-  'if f[1] and now < (tonumber(f[2]) or 0) then held[#held + 1] = key end end end',
+  "if redis.call('TYPE', key).ok == 'hash' then",
+  "local f = redis.call('HMGET', key, 'token', 'until', 'lease')",
+  // The lease of an entry is one field. Without a token, it is over.
+  "local ends = f[1] and f[2] or string.match(f[3] or '', '^%d+ (%d+) %d+ .')",
+  'if now < (tonumber(ends) or 0) then held[#held + 1] = key end end end',
   'return cjson.encode({ tostring(keys), table.concat(lasting, "\\n"), table.concat(held, "\\n") })',
 ].join(' ')
 

@@ -54,7 +54,8 @@ describe('a caller whose command waits in the process', () => {
   it('waits for waitMs, and then runs the function itself', async () => {
     const proxy = await startProxy(server.port)
     closing.push(() => proxy.stop())
-    const { stampede } = open(new Redis(proxy.url, { lazyConnect: true }), 5_000)
+    // The waits of all callers end together, so their functions run together.
+    const { stampede } = open(new Redis(proxy.url, { lazyConnect: true }), 5_000, 300)
     await stampede.getOrSet('first', async () => 1, { ttlMs: 60_000 })
     proxy.delay(1_000)
     let timeouts = 0

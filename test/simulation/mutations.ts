@@ -134,8 +134,8 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'a copy that was read before a purge is kept after it',
     'core/src/l1/l1.ts',
-    'if (since < this.#forgotten || purgedAt > since) return false',
-    'void purgedAt',
+    'if (this.#isPurgedSince(key, since)) return false',
+    '',
   ),
   {
     name: 'an older value is served for an error, also if it was purged',
@@ -311,7 +311,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   drop(
     'a call waits without a limit',
-    'core/src/engine/flight.ts',
+    'core/src/engine/waiters.ts',
     'if (this.#isCounting) this.#startClock(waiter)',
   ),
 ]

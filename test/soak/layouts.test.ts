@@ -11,7 +11,7 @@ const script = (name: string) => new URL(`../harness/servers/${name}`, import.me
 /** Members 0 and 1 run this build. Members 2 and 3 run the next one. */
 const NEXT = {
   EDITS: JSON.stringify([
-    ['/packages/redis/dist/protocol/keys.js', 'const LAYOUT = 3;', 'const LAYOUT = 4;'],
+    ['/packages/redis/dist/protocol/keys.js', 'const LAYOUT = 4;', 'const LAYOUT = 5;'],
   ]),
   EDITED: '2,3',
 }
@@ -58,7 +58,7 @@ describe('processes of two record layouts on one Redis', () => {
     const names = [...(await admin.keys('*')), ...((await admin.pubsub('CHANNELS')) as string[])]
     admin.disconnect()
     const layouts = names.map((name) => /^stampede:(\d):/.exec(name)?.[1])
-    expect(new Set(layouts)).toEqual(new Set(['3', '4']))
+    expect(new Set(layouts)).toEqual(new Set(['4', '5']))
   })
 
   it.each([

@@ -14,7 +14,12 @@ async function leased(url: string): Promise<string[]> {
   try {
     const keys = await redis.keys('*')
     const held = await Promise.all(
-      keys.map(async (key) => (await redis.type(key)) === 'hash' && redis.hexists(key, 'token')),
+      keys.map(async (key) => {
+        if ((await redis.type(key)) !== 'hash') return false
+        // An idempotency key or lock has a field for its token. An entry has it in its lease.
+        const [lease, token] = await redis.hmget(key, 'lease', 'token')
+        return token !== null || (lease ?? '').split(' ').length === 4
+      }),
     )
     return keys.filter((_, i) => held[i])
   } finally {
