@@ -365,7 +365,7 @@ describe('top', () => {
     for (let i = 0; i < 9; i++) await fill('rates')
     const slow = createGate()
     const filling = stampede.getOrSet('slow', () => slow.opened.then(() => 1), { ttlMs: 1_000 })
-    await expect.poll(() => stampede.stats().active.flights).toBe(1)
+    await expect.poll(() => stampede.stats().active.leases).toBe(1)
     for (const observer of observers) {
       await store.operator.report(observer.id, observer.reportText(), 20_000)
       observer.close()

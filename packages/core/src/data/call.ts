@@ -40,8 +40,6 @@ const MOST_ATTEMPTS = 3
 export class Call<T, P> implements Caller {
   scope: Caller['scope']
   lookup: Caller['lookup']
-  /** A factory that ignores its signal must not block its caller for ever. */
-  readonly endsAtTimeout = true
   readonly #rt: Runtime
   readonly #name: string
   readonly #key: string
@@ -50,6 +48,7 @@ export class Call<T, P> implements Caller {
   readonly #serializer: Serializer | undefined
   #resolve: (value: T | Promise<T>) => void = () => {}
   #reject: (error: unknown) => void = () => {}
+  #onTimeout: (result: FillResult) => void = () => {}
   #attempts = 0
   /** Fence, signal and other facts about the last fill that this call led. */
   #lead: Lead | undefined
@@ -146,20 +145,25 @@ export class Call<T, P> implements Caller {
     this.#resolve(parsed.value)
   }
 
+  /** A factory that ignores its signal must not block its caller for ever. */
+  onTimeout(result: FillResult): void {
+    this.#onTimeout(result)
+  }
+
   run(lead: Lead, where: 'here' | 'behind'): void {
     if (where === 'here') this.#lead = lead
     const held = lead.previous
     const { clock, counts } = this.#rt
     const startedAt = clock.now()
-    const route = counts.ofData(this.#key)
-    route.runs += 1
-    const report = (result: FillResult) => reportResult(this.#rt, this.where, result)
-    if (where === 'behind') {
-      lead.signal.addEventListener('abort', () => report(failureOf(lead.signal.reason)))
-    }
-    const end = (result: FillResult): void => {
+    const count = (result: FillResult): void => {
+      const route = counts.ofData(this.#key)
+      route.runs += 1
       route.originMs += clock.now() - startedAt
-      if (where === 'behind' && !lead.hasTimedOut) report(result)
+      if (where === 'behind') reportResult(this.#rt, this.where, result)
+    }
+    this.#onTimeout = count
+    const end = (result: FillResult): void => {
+      if (!lead.hasTimedOut) count(result)
       lead.end(result)
     }
     const returned = (value: unknown): void => end(this.#resultOf(value, lead, held))
@@ -260,11 +264,17 @@ export class Call<T, P> implements Caller {
       const timer = this.#rt.clock.setTimer(originTimeoutMs, () => {
         const error = originTimeout(this.#name, originTimeoutMs)
         deadline.abort(error)
+        this.#onTimeout(failureOf(error))
         end(failureOf(error))
       })
       const { signal } = deadline
-      const rest = { fence: '', asOf: 0, previous: undefined, hasTimedOut: false, signal }
-      inScope(this.#context, () => this.run({ ...rest, end }, 'here'))
+      const lead: Lead = {
+        ...{ fence: '', asOf: 0, previous: undefined, signal, end },
+        get hasTimedOut() {
+          return signal.aborted
+        },
+      }
+      inScope(this.#context, () => this.run(lead, 'here'))
     })
   }
 

@@ -143,8 +143,11 @@ class Run implements Lead, HoldHooks, Deadline {
     this.#timeout = error
     this.#abort?.abort(error)
     const failure = { status: 504, message: error.message }
-    this.#share({ type: 'failure', failure, error })
-    if (this.#caller.endsAtTimeout) this.#answer({ type: 'failure', failure, error })
+    const result: FillResult = { type: 'failure', failure, error }
+    this.#share(result)
+    if (this.#caller.onTimeout === undefined) return
+    this.#caller.onTimeout(result)
+    this.#answer(result)
   }
 
   get previous(): HeldEntry | undefined {

@@ -24,8 +24,10 @@ export interface Caller {
   scope?: AsyncResource | undefined
   /** The traced lookup of the caller. */
   lookup?: LookupTrace | undefined
-  /** Whether the caller is answered at `originTimeoutMs`, also while its run goes on. */
-  readonly endsAtTimeout?: boolean
+  /**
+   * Called at `originTimeoutMs`. A caller with this method is answered then, while its run goes on.
+   */
+  onTimeout?(result: FillResult): void
   /** Makes the current async context that of a later run. */
   captureContext?(): void
   /** Gets the result of `find`, if `find` had none at once. The async context may be another. */
