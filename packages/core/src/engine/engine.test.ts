@@ -1,4 +1,4 @@
-// Tests of resolve: two processes, stale entries, and a store that is unavailable.
+// Tests of find: two processes, stale entries, and a store that is unavailable.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { messageOf } from '../errors.ts'
