@@ -40,6 +40,8 @@ const MOST_ATTEMPTS = 3
 export class Call<T, P> implements Caller {
   scope: Caller['scope']
   lookup: Caller['lookup']
+  /** A factory that ignores its signal must not block its caller for ever. */
+  onTimeout: (result: FillResult) => void = () => {}
   readonly #rt: Runtime
   readonly #name: string
   readonly #key: string
@@ -48,7 +50,6 @@ export class Call<T, P> implements Caller {
   readonly #serializer: Serializer | undefined
   #resolve: (value: T | Promise<T>) => void = () => {}
   #reject: (error: unknown) => void = () => {}
-  #onTimeout: (result: FillResult) => void = () => {}
   #attempts = 0
   /** Fence, signal and other facts about the last fill that this call led. */
   #lead: Lead | undefined
@@ -145,11 +146,6 @@ export class Call<T, P> implements Caller {
     this.#resolve(parsed.value)
   }
 
-  /** A factory that ignores its signal must not block its caller for ever. */
-  onTimeout(result: FillResult): void {
-    this.#onTimeout(result)
-  }
-
   run(lead: Lead, where: 'here' | 'behind'): void {
     if (where === 'here') this.#lead = lead
     const held = lead.previous
@@ -161,7 +157,7 @@ export class Call<T, P> implements Caller {
       route.originMs += clock.now() - startedAt
       if (where === 'behind') reportResult(this.#rt, this.where, result)
     }
-    this.#onTimeout = count
+    this.onTimeout = count
     const end = (result: FillResult): void => {
       if (!lead.hasTimedOut) count(result)
       lead.end(result)
@@ -264,7 +260,7 @@ export class Call<T, P> implements Caller {
       const timer = this.#rt.clock.setTimer(originTimeoutMs, () => {
         const error = originTimeout(this.#name, originTimeoutMs)
         deadline.abort(error)
-        this.#onTimeout(failureOf(error))
+        this.onTimeout(failureOf(error))
         end(failureOf(error))
       })
       const { signal } = deadline

@@ -46,8 +46,10 @@ export function fill(
   const known = previous && { held: previous, since: rt.clock.now(), sequence: since }
   flight.expectLate(grant === undefined ? previousInL1(rt, flight.key) : known)
   const run = new Run(rt, flight, lease, caller, leader, next)
-  if (!isFillTraced()) inScope(caller.scope, () => run.start())
-  else traceFill(flight, caller, leader === undefined, lease, (endTrace) => run.start(endTrace))
+  if (isFillTraced()) {
+    traceFill(flight, caller, leader === undefined, lease, (endTrace) => run.start(endTrace))
+  } else if (caller.scope === undefined) run.start()
+  else inScope(caller.scope, () => run.start())
   return true
 }
 
