@@ -8,7 +8,7 @@
 import { freshnessAt, type HeldEntry, heldEntry, type StoredEntry } from '../entry/entry.ts'
 import { encodeFrame } from '../entry/frame.ts'
 import { isSpent, remaining } from '../entry/lifetimes.ts'
-import { withOwnStrings } from '../entry/own-memory.ts'
+import { agedBy, withOwnStrings } from '../entry/own-memory.ts'
 import { type L1Copy, newCopy, newMarker } from '../l1/l1.ts'
 import { delayRefresh } from '../l1/refresh-delay.ts'
 import { stillValid } from '../l1/validity.ts'
@@ -318,9 +318,7 @@ class Commit {
   #held(fence: string, lifetimes: Lifetimes): HeldEntry {
     const elapsedMs = this.#elapsedMs
     let entry = this.#entry
-    if (elapsedMs > 0 && entry.type === 'response') {
-      entry = { ...entry, initialAgeMs: entry.initialAgeMs + elapsedMs }
-    }
+    if (elapsedMs > 0 && entry.type === 'response') entry = agedBy(entry, elapsedMs)
     const { counts } = this.#rt
     const writtenAt = this.#result.bornAt + elapsedMs
     return heldEntry(entry, fence, lifetimes, writtenAt, counts.of(this.#flight.key, entry))

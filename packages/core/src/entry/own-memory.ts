@@ -4,7 +4,7 @@
 
 import { ownFields, shared } from '../http/fields.ts'
 import { detachedText } from '../recent.ts'
-import type { Provenance, StoredEntry } from './entry.ts'
+import type { Provenance, StoredEntry, StoredResponse } from './entry.ts'
 
 /**
  * A copy of `view`, or `view` itself if it covers nearly its whole buffer. Node allocates small
@@ -40,6 +40,23 @@ export function withOwnStrings(entry: StoredEntry, tookMs: number): StoredEntry 
     fields,
     body,
     initialAgeMs,
+    vary,
+    provenance,
+    minted,
+    own,
+    kind,
+  }
+}
+
+/** The response with a greater age. A literal like the one above, so it has its hidden class. */
+export function agedBy(response: StoredResponse, ms: number): StoredResponse {
+  const { status, fields, body, vary, provenance, minted, own, kind } = response
+  return {
+    type: 'response',
+    status,
+    fields,
+    body,
+    initialAgeMs: response.initialAgeMs + ms,
     vary,
     provenance,
     minted,
