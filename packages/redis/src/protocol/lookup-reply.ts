@@ -22,14 +22,17 @@ export function readLookup(raw: unknown, key: string, { token }: LookupRequest):
   const [text, frame, failure] = Array.isArray(raw) ? raw : [raw]
   const [status, now, grantFence, forMs, fence = '', ...times] = String(text).split(' ')
   const hasEntry = Number(fence) > 0 && times.length > 0
-  const stored = hasEntry ? readStored(fence, times, frame) : undefined
-  const grant = Number(grantFence) > 0 ? { key, token, fence: String(grantFence) } : undefined
+  const stored = hasEntry ? readStored(ownFence(fence), times, frame) : undefined
+  const grant = Number(grantFence) > 0 ? { key, token, fence: ownFence(grantFence) } : undefined
   return {
     reply: toReply(String(status), stored, grant, duration(forMs), failure),
     serverNow: Number(now),
     busyFence: status === 'BUSY' && Number(fence) > 0 ? fence : undefined,
   }
 }
+
+/** A fence below 2^53, as a string that does not keep the whole reply in memory. */
+const ownFence = (text: string | undefined): string => String(Number(text))
 
 function toReply(
   status: string,
