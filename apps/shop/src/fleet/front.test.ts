@@ -83,6 +83,23 @@ it('sends a GET again, to the next process, if the connection breaks', async () 
   await request(server).get('/').expect(201)
 })
 
+it('sends a GET again to another process, although other requests took their turns', async () => {
+  let turn = 0
+  const servers: Server[] = []
+  const next = () => addressOf(servers[turn++ % servers.length] as Server)
+  const dying = await serve((message) => {
+    next()
+    next()
+    message.socket.destroy()
+  })
+  servers.push(dying, await serve(echo), await serve(echo))
+  const { listener, close } = createFront(next, () => false)
+  open.push(close)
+  await request(await serve(listener))
+    .get('/')
+    .expect(201)
+})
+
 it('never sends a POST twice', async () => {
   let posts = 0
   const dying = await serve((message: IncomingMessage) => {

@@ -41,7 +41,7 @@ export function createFront(next: () => Address | undefined, own: OwnRoute): Fro
   const streams = new Set<ServerResponse>()
   return {
     listener: (message, response) => {
-      if (!own(message, response)) forward({ message, response, next, agent, streams }, ATTEMPTS)
+      if (!own(message, response)) forward({ message, response, next, agent, streams }, [])
     },
     closeStreams: () => {
       for (const response of streams) response.destroy()
@@ -58,9 +58,9 @@ interface Exchange {
   readonly streams: Set<ServerResponse>
 }
 
-function forward(exchange: Exchange, attempts: number): void {
-  const { message, response, next, agent, streams } = exchange
-  const address = next()
+function forward(exchange: Exchange, tried: readonly Address[]): void {
+  const { message, response, agent, streams } = exchange
+  const address = nextExcept(tried, exchange.next)
   if (address === undefined) {
     unavailable(exchange)
     return
@@ -79,11 +79,27 @@ function forward(exchange: Exchange, attempts: number): void {
     // A request without a body and without an effect can be sent again, to another process.
     const isSafe = method === 'GET' || method === 'HEAD'
     if (response.headersSent || response.destroyed) response.destroy()
-    else if (isSafe && attempts > 1) forward(exchange, attempts - 1)
+    else if (isSafe && tried.length + 1 < ATTEMPTS) forward(exchange, [...tried, address])
     else unavailable(exchange)
   })
   response.once('close', () => abandon(onward, response))
   message.pipe(onward)
+}
+
+/**
+ * The next process that this request has not tried, or any if all were tried. Other requests take
+ * turns between two attempts, so the next process can be the one that has just failed.
+ */
+function nextExcept(
+  tried: readonly Address[],
+  next: () => Address | undefined,
+): Address | undefined {
+  let address = next()
+  for (const _ of tried) {
+    if (!tried.some(({ port }) => port === address?.port)) break
+    address = next()
+  }
+  return address
 }
 
 function abandon(onward: ClientRequest, response: ServerResponse): void {
