@@ -56,7 +56,6 @@ export {
   type LockInfo,
   type RecordInfo,
   type RecordKind,
-  reportEveryMs,
   type ScanPage,
   type SharedFailure,
   type StoreInfo,
