@@ -121,7 +121,7 @@ describe('packages/core', () => {
     [/^packages\/core\/src\/lease\//, 2],
     [/^packages\/core\/src\/(http|entry)\//, 1],
     [
-      /^packages\/core\/src\/(ports\/|errors|event-hub|events|options|tags|tracing|warnings|never-stored)/,
+      /^packages\/core\/src\/(ports\/|errors|events|options|tags|tracing|warnings|never-stored)/,
       0,
     ],
   ]

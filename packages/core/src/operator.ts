@@ -2,7 +2,7 @@
 
 export { decodeFrame } from './entry/frame.ts'
 export { patternNote } from './http/route-pattern.ts'
-export { shownKey, variantParts } from './ports/shown-key.ts'
+export { shownKey, variantParts } from './ports/key.ts'
 export { kindOf, type SubjectKind } from './ports/subject.ts'
 export { type AskedRequest, namedKeys, type RequestKeys, requestKey } from './request-key.ts'
 export type { Runtime } from './runtime.ts'
