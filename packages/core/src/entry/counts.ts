@@ -1,6 +1,6 @@
 // Counters of one Stampede: misses, bypasses and stale entries served, in total and by route.
 
-import { shownKey } from '../ports/key.ts'
+import { PLAIN_DATA_PREFIX, shownKey } from '../ports/key.ts'
 
 /** Why a stale entry was served. `revalidate`: it is within stale-while-revalidate. */
 export type StaleReason = 'revalidate' | 'soft-timeout' | 'origin-queue' | 'if-error'
@@ -132,7 +132,9 @@ function countEntry(held: Counted | undefined, stale: boolean, ranOrigin: boolea
  * `stampede.cache`.
  */
 function groupOfData(key: string): string {
-  const shown = shownKey(key)
-  const colon = shown.indexOf(':')
-  return colon > 0 ? shown.slice(0, colon) : '(data)'
+  const isPlain = key.startsWith(PLAIN_DATA_PREFIX)
+  const shown = isPlain ? key : shownKey(key)
+  const start = isPlain ? PLAIN_DATA_PREFIX.length : 0
+  const colon = shown.indexOf(':', start)
+  return colon > start ? shown.slice(start, colon) : '(data)'
 }

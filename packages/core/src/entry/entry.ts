@@ -279,10 +279,13 @@ export function deepCopy<T>(part: T): T {
 /** Memory of an array with a name and a value, without their characters. */
 export const PAIR_BYTES = 64
 
+/** A constant, because a literal in a function is a new object for each call. */
+const WIDE = /[^\0-\xff]/
+
 /**
  * Memory of a string: a header, and one byte per character. If any character is outside Latin-1, V8
  * uses two bytes per character.
  */
 export function stringBytes(text: string): number {
-  return 24 + (/[^\0-\xff]/.test(text) ? 2 : 1) * text.length
+  return 24 + (WIDE.test(text) ? 2 : 1) * text.length
 }

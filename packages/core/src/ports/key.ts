@@ -14,9 +14,12 @@ export function isVariant(key: string): boolean {
   return key.includes(VARIANT_SEPARATOR)
 }
 
+/** A constant, because a literal in a function is a new object for each call. */
+const UNSAFE = /[\0\p{Surrogate}]/u
+
 /** Escapes a key of the user, so that it contains neither NUL nor a lone surrogate. */
 export function escapeKey(text: string): string {
-  return /[\0\p{Surrogate}]/u.test(text) ? `j${JSON.stringify(text)}` : `=${text}`
+  return UNSAFE.test(text) ? `j${JSON.stringify(text)}` : `=${text}`
 }
 
 /**
@@ -35,6 +38,9 @@ export function unescapeKey(escaped: string): string {
 }
 
 export const DATA_PREFIX = 'd:'
+
+/** Prefix of the key of a `getOrSet` value that needed no escape. The key of the user follows. */
+export const PLAIN_DATA_PREFIX = 'd:='
 
 /** Key of a `getOrSet` value. The prefix keeps it apart from the key of a response. */
 export function dataKey(key: string): string {
