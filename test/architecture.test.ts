@@ -52,9 +52,10 @@ describe('imports between packages', () => {
     hono: ['core', 'node-http'],
     nest: ['core', 'node-http'],
     otel: ['core'],
-    dashboard: ['core'],
+    operate: ['core'],
+    dashboard: ['core', 'operate'],
     testkit: ['core', 'node-http'],
-    cli: ['core', 'redis'],
+    cli: ['core', 'operate', 'redis'],
     metrics: ['core'],
   }
 
@@ -108,7 +109,7 @@ describe('packages/core', () => {
   const RANK: ReadonlyArray<readonly [RegExp, number]> = [
     [/^packages\/core\/src\/testing\//, 7],
     [
-      /^packages\/core\/src\/(observe\/|(index|adapter|operator|store|http-cache|http-idempotency)\.ts$)/,
+      /^packages\/core\/src\/(index|adapter|operator|store|http-cache|http-idempotency|request-key)\.ts$/,
       6,
     ],
     [/^packages\/core\/src\/stampede\.ts$/, 5],
@@ -120,7 +121,7 @@ describe('packages/core', () => {
     [/^packages\/core\/src\/lease\//, 2],
     [/^packages\/core\/src\/(http|entry)\//, 1],
     [
-      /^packages\/core\/src\/(ports\/|errors|event-hub|events|options|tags|tracing|warnings|never-stored)/,
+      /^packages\/core\/src\/(ports\/|errors|events|options|tags|tracing|warnings|never-stored)/,
       0,
     ],
   ]

@@ -23,16 +23,14 @@ const DOORS: Readonly<Record<string, string>> = {
     OnInner optionError OriginEnd OriginObserver OWN_FIELD OWN_FIELDS PartOfBody ReadLog
     ReadyReply Reply RequestBody RequestView responseError toHeaders warnOnce`,
   '@stampede/core/operator': `
-    AskedRequest entryFacts EntryFacts isReported LastFill namedKeys observe Observer ObserverOptions
-    patternNote ProcessReport PurgeView ratiosOf readReport ReportAdditions ReportedEvent ReportedFlight ReportedId
-    ReportedKey reportedKey ReportedLock ReportedStats ReportedStore requestKey RequestKeys runsOn
-    shownKey Usage variantParts`,
+    AskedRequest decodeFrame kindOf namedKeys patternNote requestKey RequestKeys Runtime runtimeOf
+    shownKey SubjectKind variantParts`,
   '@stampede/core/store': `
     ANY_FENCE BeginReply BeginRequest choice Clock CommitReply checkListener CONFIRMED_FOR_MS contextOf driftMs durationMs Emitted EventHub Failure flag
     Fingerprints Finish FinishReply Grant groupOf Hold IdempotencyHooks IdempotencyStore
     Inspection LeaseKeeper Lifetimes LockHooks LockInfo LockRelease LockReply LockRequest
     LockStore LockTrace lockTracing LONGEST_REPORT LONGEST_REPORT_MS LookupReply LookupRequest Mark mayHaveRun
-    newToken number optionError Position Reader readOptions RecordInfo RecordKind reportEveryMs
+    newToken number optionError Position Reader readOptions RecordInfo RecordKind
     ScanPage Settlement SettleReply SharedFailure show StampedeStore StoredFrame StoreHooks StoreInfo
     StoreOperator storeInUse storeUnavailable systemClock Timer trace unchecked unknownReply`,
   '@stampede/node-http': `
@@ -68,6 +66,10 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/koa': `
     Attempt CacheOptions idempotency IdempotencyOptions isRevalidation rememberRawBody
     stampedeCache strict`,
+  '@stampede/operate': `
+    entryFacts EntryFacts isReported LastFill observe Observer ObserverOptions ProcessReport
+    PurgeView ratiosOf readReport ReportAdditions ReportedEvent ReportedFlight ReportedId ReportedKey
+    reportedKey ReportedLock ReportedStats ReportedStore reportEveryMs runsOn Usage`,
   '@stampede/dashboard': `
     Authorize DashboardHandler DashboardOptions KoaContext KoaDashboard LockEventView
     stampedeDashboard stampedeDashboardKoa WatchedLocks`,
@@ -155,7 +157,8 @@ describe('an entry point of an older toolchain', () => {
 })
 
 it('the list of entry points is complete', () => {
-  const names = 'core node-http redis express koa fastify hono nest locks metrics otel dashboard'
+  const names =
+    'core node-http redis express koa fastify hono nest locks metrics otel operate dashboard'
   for (const name of names.split(' ')) {
     const subpaths = Object.keys(JSON.parse(read(`packages/${name}/package.json`)).exports)
     const doors = subpaths.map((subpath) => `@stampede/${name}${subpath.slice(1)}`)

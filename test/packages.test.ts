@@ -94,7 +94,7 @@ describe('npm run pack', () => {
   it.each([
     ['express', ['core', 'node-http', 'express']],
     ['express redis', ['core', 'node-http', 'express', 'redis']],
-    ['cli', ['core', 'redis', 'cli']],
+    ['cli', ['core', 'operate', 'redis', 'cli']],
     ['@stampede/nest @stampede/metrics', ['core', 'node-http', 'nest', 'metrics']],
   ])('prints the command that installs %s, with the packages they need', (asked, names) => {
     const command = installCommand(packed, asked.split(' '), join(ROOT, '../app'))

@@ -12,6 +12,7 @@ const LIMITS = {
   metrics: 5,
   nest: 77,
   'node-http': 72,
+  operate: 56,
   otel: 3.3,
   redis: 36,
 }

@@ -1,7 +1,7 @@
 // The record of one key: the stored entry, and the result of the next lookup.
 
-import { type EntryFacts, entryFacts } from '@stampede/core/operator'
 import type { RecordInfo } from '@stampede/core/store'
+import { type EntryFacts, entryFacts } from '@stampede/operate'
 import type { Fleet } from './fleet.ts'
 import { bytes, count, duration, pairs } from './format.ts'
 

@@ -7,7 +7,7 @@ import {
   type ReportedEvent,
   readReport,
   runsOn,
-} from '@stampede/core/operator'
+} from '@stampede/operate'
 
 export interface Counted {
   readonly requests: number

@@ -1,5 +1,5 @@
-import type { EntryFacts } from '@stampede/core/operator'
 import type { RecordInfo } from '@stampede/core/store'
+import type { EntryFacts } from '@stampede/operate'
 import { expect, it } from 'vitest'
 import type { EntryState, RecordView } from './records.ts'
 import { answerOf, type Findings } from './why-answer.ts'

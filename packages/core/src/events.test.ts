@@ -1,8 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { readFileSync } from 'node:fs'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { EVENT_CHANNEL } from './event-hub.ts'
-import { type Emitted, EVENTS, Events, type StampedeEvent } from './events.ts'
+import { type Emitted, EVENT_CHANNEL, EVENTS, Events, type StampedeEvent } from './events.ts'
 
 const PASSED: Emitted = {
   type: 'fill.passed',

@@ -6,11 +6,10 @@ export type { Factory, FactoryContext } from './data/factory-context.ts'
 export type { GetOrSetOptions } from './data/get-or-set-options.ts'
 export type { Stored } from './data/stored.ts'
 export type { Serializer } from './data/value.ts'
-export type { StaleReason } from './entry/counts.ts'
-export type { RouteStats } from './entry/route-counts.ts'
+export type { RouteStats, StaleReason } from './entry/counts.ts'
 export { ERROR_CODES, StampedeError, type StampedeErrorCode } from './errors.ts'
-export { EVENT_CHANNEL } from './event-hub.ts'
 export {
+  EVENT_CHANNEL,
   EVENTS,
   type EventOf,
   type IdempotencyOutcome,

@@ -1,26 +1,9 @@
-// Exports of @stampede/core/operator: what tools for operators need, such as a dashboard.
+// Exports of @stampede/core/operator: keys for operators, and what @stampede/operate reads.
 
+export { decodeFrame } from './entry/frame.ts'
 export { patternNote } from './http/route-pattern.ts'
-export { type EntryFacts, entryFacts, type PurgeView } from './observe/entry-facts.ts'
-export { type Observer, type ObserverOptions, observe } from './observe/observer.ts'
-export { ratiosOf, runsOn, type Usage } from './observe/ratios.ts'
-export {
-  type LastFill,
-  type ProcessReport,
-  type ReportAdditions,
-  type ReportedEvent,
-  type ReportedFlight,
-  type ReportedKey,
-  type ReportedLock,
-  type ReportedStats,
-  type ReportedStore,
-  readReport,
-} from './observe/report-form.ts'
-export { isReported, type ReportedId, reportedKey } from './observe/reported-key.ts'
-export {
-  type AskedRequest,
-  namedKeys,
-  type RequestKeys,
-  requestKey,
-} from './observe/request-key.ts'
-export { shownKey, variantParts } from './ports/shown-key.ts'
+export { shownKey, variantParts } from './ports/key.ts'
+export { kindOf, type SubjectKind } from './ports/subject.ts'
+export { type AskedRequest, namedKeys, type RequestKeys, requestKey } from './request-key.ts'
+export type { Runtime } from './runtime.ts'
+export { runtimeOf } from './stampede.ts'

@@ -8,8 +8,8 @@ import type { Stored } from './data/stored.ts'
 import { onForget, onGap, onLostStore, onMark, onPurge, onWake } from './engine/hints.ts'
 import { Counts } from './entry/counts.ts'
 import { closedError, optionError, otherCopy } from './errors.ts'
-import { checkListener } from './event-hub.ts'
 import {
+  checkListener,
   EVENTS,
   Events,
   type Listener,
@@ -33,10 +33,14 @@ import { OriginSlots } from './lease/slots.ts'
 import { localIdempotency } from './memory/memory-idempotency.ts'
 import { showEntries } from './memory/memory-store.ts'
 import { Fences } from './ports/grant.ts'
-import { withTimeBudget } from './ports/time-budget.ts'
 import { type PurgeOptions, type PurgeTarget, purge } from './purge.ts'
 import type { Runtime } from './runtime.ts'
-import { hasRecords, readStampedeOptions, type StampedeOptions } from './stampede-options.ts'
+import {
+  hasRecords,
+  readStampedeOptions,
+  type StampedeOptions,
+  withTimeBudget,
+} from './stampede-options.ts'
 import { type StampedeStats, statsOf } from './stats.ts'
 import { warnOnce } from './warnings.ts'
 

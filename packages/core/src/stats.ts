@@ -1,7 +1,6 @@
 // stampede.stats(): the counters and current sizes of one Stampede.
 
-import type { StaleReason } from './entry/counts.ts'
-import type { RouteStats } from './entry/route-counts.ts'
+import type { RouteStats, StaleReason } from './entry/counts.ts'
 import type { IdempotencyRuntime } from './idempotency/idempotency-runtime.ts'
 import type { Runtime } from './runtime.ts'
 

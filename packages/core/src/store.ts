@@ -9,10 +9,8 @@ export {
   storeUnavailable,
   unknownReply,
 } from './errors.ts'
-export { checkListener, type Emitted, EventHub } from './event-hub.ts'
-export { driftMs } from './lease/drift.ts'
-export { type Hold, LeaseKeeper } from './lease/lease-keeper.ts'
-export { newToken } from './lease/token.ts'
+export { checkListener, type Emitted, EventHub } from './events.ts'
+export { driftMs, type Hold, LeaseKeeper, newToken } from './lease/lease-keeper.ts'
 export { choice, durationMs, flag, number, type Reader, readOptions, unchecked } from './options.ts'
 export { type Clock, systemClock, type Timer } from './ports/clock.ts'
 export { ANY_FENCE } from './ports/grant.ts'
@@ -56,7 +54,6 @@ export {
   type LockInfo,
   type RecordInfo,
   type RecordKind,
-  reportEveryMs,
   type ScanPage,
   type SharedFailure,
   type StoreInfo,

@@ -3,7 +3,7 @@
 
 import { AsyncResource } from 'node:async_hooks'
 import { type TracingChannel, tracingChannel } from 'node:diagnostics_channel'
-import { shownKey } from './ports/shown-key.ts'
+import { shownKey } from './ports/key.ts'
 
 /** Facts of one operation. Those known at its end are set before `asyncEnd`, or before `end`. */
 export interface Traced {

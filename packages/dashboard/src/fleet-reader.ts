@@ -1,8 +1,8 @@
 // Reads the reports of the fleet, at most once per interval for all viewers of this process.
 // Without a viewer, nothing is read.
 
-import { type ProcessReport, readReport } from '@stampede/core/operator'
-import { reportEveryMs, systemClock } from '@stampede/core/store'
+import { systemClock } from '@stampede/core/store'
+import { type ProcessReport, readReport, reportEveryMs } from '@stampede/operate'
 import { type FleetView, fleetView, type GoneView, type Heard } from './fleet-view.ts'
 import type { Reporter } from './reporter.ts'
 

@@ -1,4 +1,4 @@
-import { type ProcessReport, readReport } from '@stampede/core/operator'
+import { type ProcessReport, readReport } from '@stampede/operate'
 import { describe, expect, it } from 'vitest'
 import { fleetView, type Heard } from './fleet-view.ts'
 import { BUCKET_MS } from './history.ts'

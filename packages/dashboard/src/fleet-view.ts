@@ -5,10 +5,10 @@ import {
   type ReportedEvent,
   type ReportedKey,
   ratiosOf,
+  reportEveryMs,
   runsOn,
   type Usage,
-} from '@stampede/core/operator'
-import { reportEveryMs } from '@stampede/core/store'
+} from '@stampede/operate'
 import { BUCKET_MS, BUCKETS, type HistoryView, SERIES, type Series } from './history.ts'
 import { routesOf, sum, type Totals, totalsOf } from './totals.ts'
 

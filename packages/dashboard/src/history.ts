@@ -2,7 +2,7 @@
 // of 5 s of the wall clock, so that those of several processes can be added.
 
 import type { StampedeStats } from '@stampede/core'
-import { runsOn } from '@stampede/core/operator'
+import { runsOn } from '@stampede/operate'
 
 export const BUCKET_MS = 5_000
 export const BUCKETS = 120

@@ -1,19 +1,16 @@
 // api/key: the entry of one key, and its latest events.
 
 import type { Stampede } from '@stampede/core'
+import { namedKeys, requestKey, shownKey, variantParts } from '@stampede/core/operator'
+import type { RecordInfo } from '@stampede/core/store'
 import {
   type EntryFacts,
   entryFacts,
   isReported,
   type LastFill,
-  namedKeys,
   type Observer,
   type ReportedFlight,
-  requestKey,
-  shownKey,
-  variantParts,
-} from '@stampede/core/operator'
-import type { RecordInfo } from '@stampede/core/store'
+} from '@stampede/operate'
 import { type FleetView, type Heard, nameOf } from './fleet-view.ts'
 
 /** The stored entry without its body, which may be private. */

@@ -1,6 +1,6 @@
 // Locks of this process for its report: the counters, and the leases that it holds.
 
-import { type ReportAdditions, reportedKey } from '@stampede/core/operator'
+import { type ReportAdditions, reportedKey } from '@stampede/operate'
 
 /** The methods of `createLocks(...)` that the dashboard calls. */
 export interface WatchedLocks {

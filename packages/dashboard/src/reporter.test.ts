@@ -1,5 +1,5 @@
 import { createStampede, type MemoryStore, memoryStore } from '@stampede/core'
-import { readReport } from '@stampede/core/operator'
+import { readReport } from '@stampede/operate'
 import { afterEach, describe, expect, it } from 'vitest'
 import { BUCKET_MS, History } from './history.ts'
 import { LockWatch, type WatchedLocks } from './lock-watch.ts'

@@ -2,8 +2,8 @@
 // Reports of a fleet cost the store at most five commands a second (reportEveryMs).
 
 import type { Stampede } from '@stampede/core'
-import { type Observer, observe, type ProcessReport } from '@stampede/core/operator'
-import { reportEveryMs, systemClock, type Timer } from '@stampede/core/store'
+import { systemClock, type Timer } from '@stampede/core/store'
+import { type Observer, observe, type ProcessReport, reportEveryMs } from '@stampede/operate'
 import { BUCKET_MS, History } from './history.ts'
 import { LockWatch, type WatchedLocks } from './lock-watch.ts'
 

@@ -1,6 +1,6 @@
 // Sums of the counters of all processes.
 
-import type { ReportedStats } from '@stampede/core/operator'
+import type { ReportedStats } from '@stampede/operate'
 
 /** The counters of a process without its routes and without the state of its store. */
 export type Totals = Omit<ReportedStats, 'routes' | 'store'>

@@ -2,7 +2,7 @@
 
 import { createStampede, memoryStore, type Stampede, StampedeError } from '@stampede/core'
 import type { HttpCache } from '@stampede/core/adapter'
-import { observe } from '@stampede/core/operator'
+import { requestKey } from '@stampede/core/operator'
 import { EventHub, type StampedeStore } from '@stampede/core/store'
 import { ManualClock, ScriptedOrigin } from '@stampede/core/testing'
 import { stampedeDashboard } from '@stampede/dashboard'
@@ -15,6 +15,7 @@ import { stampedeMetrics } from '@stampede/metrics'
 import { Idempotent, StampedeCache, StampedeModule } from '@stampede/nest'
 import { stampedeFront } from '@stampede/node-http'
 import { RequestExchange } from '@stampede/node-http/adapter'
+import { observe } from '@stampede/operate'
 import { instrumentStampede } from '@stampede/otel'
 import { redisStore } from '@stampede/redis'
 import { names } from '@stampede/redis/operator'
@@ -36,7 +37,14 @@ export type Rest =
   | RequestExchange<object>
   | Barrier
 export type Origin = ScriptedOrigin<number>
-export const values = [EventHub, RequestExchange, Barrier, lockStoreContract, ScriptedOrigin]
+export const values = [
+  EventHub,
+  RequestExchange,
+  Barrier,
+  lockStoreContract,
+  requestKey,
+  ScriptedOrigin,
+]
 
 export const isOurs = (error: unknown): error is StampedeError | LockError =>
   error instanceof StampedeError || error instanceof LockError

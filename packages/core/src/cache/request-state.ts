@@ -1,8 +1,8 @@
 // The state of one cached request, and the ways in which it reaches the handler.
 
 import type { Caller, FillResult, Lead, Resolution } from '../engine/types.ts'
+import type { RouteCounts } from '../entry/counts.ts'
 import type { HeldEntry } from '../entry/entry.ts'
-import type { RouteCounts } from '../entry/route-counts.ts'
 import { beginsBeyond } from '../http/byte-range.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
 import type { Detail } from '../http/cache-status-details.ts'

@@ -2,8 +2,7 @@
 // whether to store the response. If not, the fill ends then, so that waiters need not wait longer.
 
 import type { FillResult, Lead } from '../engine/types.ts'
-import type { StoredResponse } from '../entry/entry.ts'
-import { spread } from '../entry/lifetimes.ts'
+import { type StoredResponse, spread } from '../entry/entry.ts'
 import type { Detail } from '../http/cache-status-details.ts'
 import { toFields } from '../http/fields.ts'
 import { headerValues, storableHeaders } from '../http/headers.ts'

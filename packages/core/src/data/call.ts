@@ -7,8 +7,7 @@ import { previousInL1 } from '../engine/fill.ts'
 import { purgeKey } from '../engine/hints.ts'
 import { dropUnreadable } from '../engine/lookup.ts'
 import type { Caller, FillResult, Lead, Resolution } from '../engine/types.ts'
-import { type HeldEntry, mayServeOnError, type StoredValue } from '../entry/entry.ts'
-import { spread } from '../entry/lifetimes.ts'
+import { type HeldEntry, mayServeOnError, type StoredValue, spread } from '../entry/entry.ts'
 import {
   messageOf,
   noConcurrencySlot,

@@ -10,7 +10,7 @@
 import { type HeldEntry, mayServeOnError } from '../entry/entry.ts'
 import { isConfirmed, stillValid, type Validity } from '../l1/validity.ts'
 import type { Deadline } from '../lease/deadlines.ts'
-import { newToken } from '../lease/token.ts'
+import { newToken } from '../lease/lease-keeper.ts'
 import type { Caller, LateReason, Policy, Resolution } from './types.ts'
 import { Waiters, type WaitersRuntime } from './waiters.ts'
 

@@ -5,10 +5,17 @@
 // whose target and header fields are equal. Then one unlike request runs the handler. If that run
 // fails too, all requests share the failure.
 
-import { freshnessAt, type HeldEntry, heldEntry, type StoredEntry } from '../entry/entry.ts'
+import {
+  agedBy,
+  freshnessAt,
+  type HeldEntry,
+  heldEntry,
+  isSpent,
+  remaining,
+  type StoredEntry,
+  withOwnStrings,
+} from '../entry/entry.ts'
 import { encodeFrame } from '../entry/frame.ts'
-import { isSpent, remaining } from '../entry/lifetimes.ts'
-import { agedBy, withOwnStrings } from '../entry/own-memory.ts'
 import { type L1Copy, newCopy, newMarker } from '../l1/l1.ts'
 import { delayRefresh } from '../l1/refresh-delay.ts'
 import { stillValid } from '../l1/validity.ts'
@@ -26,9 +33,7 @@ import type { FillResult, Lease, Resolution, Shared } from './types.ts'
  */
 export const LEASE_INTERVAL_MS = 100
 
-/**
- * After this many runs of one flight without a usable result, every waiter runs the handler itself.
- */
+/** After this many runs of one flight without a usable result, every waiter runs the handler. */
 const MOST_UNUSABLE_RUNS = 3
 
 type Pass = Extract<FillResult, { type: 'pass' }>
@@ -232,7 +237,6 @@ class Commit {
 
   #replied(grant: Grant, item: L1Copy, reply: CommitReply | 'too-large' | undefined): void {
     const rt = this.#rt
-    const { since } = this.#lease
     this.#report(reply)
     if (reply === 'fenced') return this.#refuse(grant)
     if (reply === undefined) {
@@ -245,7 +249,7 @@ class Commit {
     else emitEnd(rt, this.#flight, { type: 'fill.committed', fence: grant.fence })
     // `put` returns false if the key was purged meanwhile. The commit succeeded then, but the entry
     // is already outdated. The engine checks the purges of its subjects.
-    this.#end(item.held, rt.l1.put(grant.key, item, since, isOnly))
+    this.#end(item.held, rt.l1.put(grant.key, item, this.#lease.since, isOnly))
   }
 
   /** Puts the entry into L1, which is the cache. A purge of its key refuses the entry. */
@@ -317,8 +321,7 @@ class Commit {
 
   #held(fence: string, lifetimes: Lifetimes): HeldEntry {
     const elapsedMs = this.#elapsedMs
-    let entry = this.#entry
-    if (elapsedMs > 0 && entry.type === 'response') entry = agedBy(entry, elapsedMs)
+    const entry = elapsedMs > 0 ? agedBy(this.#entry, elapsedMs) : this.#entry
     const { counts } = this.#rt
     const writtenAt = this.#result.bornAt + elapsedMs
     return heldEntry(entry, fence, lifetimes, writtenAt, counts.of(this.#flight.key, entry))
@@ -326,9 +329,8 @@ class Commit {
 }
 
 /**
- * Longest TTL of an entry that is in L1 only, because it could not be committed. This time is long
- * enough to stop a stampede. L1 may serve any copy for this time before the process must confirm
- * that it missed no purge.
+ * Longest TTL of an entry that is in L1 only, as its commit failed. It stops a stampede. L1 may
+ * serve any copy for this time before the process must confirm that it missed no purge.
  */
 const UNCOORDINATED_MS = CONFIRMED_FOR_MS
 

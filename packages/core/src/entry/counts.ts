@@ -1,11 +1,55 @@
 // Counters of one Stampede: misses, bypasses and stale entries served, in total and by route.
 
-import { shownKey } from '../ports/shown-key.ts'
-import type { HeldEntry, StoredEntry } from './entry.ts'
-import { newRouteCounts, type RouteCounts } from './route-counts.ts'
+import { PLAIN_DATA_PREFIX, shownKey } from '../ports/key.ts'
 
 /** Why a stale entry was served. `revalidate`: it is within stale-while-revalidate. */
 export type StaleReason = 'revalidate' | 'soft-timeout' | 'origin-queue' | 'if-error'
+
+/** Counters of one route pattern, or of one group of `getOrSet` keys. */
+export interface RouteStats {
+  /** Requests and calls that got a fresh entry. */
+  readonly hits: number
+  /** Requests and calls that got a stale entry. */
+  readonly stale: number
+  /** Requests and calls that ran the origin, or waited for its result. */
+  readonly misses: number
+  /** Requests that bypassed the cache. */
+  readonly bypasses: number
+  /**
+   * Runs of the origin in requests that used the cache, stored or not, and their total duration.
+   */
+  readonly runs: number
+  /** Total duration of these runs in ms. */
+  readonly originMs: number
+  /** Sum over all hits of the duration of the run that made the entry. */
+  readonly savedMs: number
+  /** Bytes of bodies and values served from entries. */
+  readonly bytes: number
+}
+
+export type RouteCounts = { -readonly [K in keyof RouteStats]: RouteStats[K] }
+
+export function newRouteCounts(): RouteCounts {
+  return {
+    hits: 0,
+    stale: 0,
+    misses: 0,
+    bypasses: 0,
+    runs: 0,
+    originMs: 0,
+    savedMs: 0,
+    bytes: 0,
+  }
+}
+
+/** The parts of an entry in memory that are counted (`HeldEntry`). */
+interface Counted {
+  readonly entry: {
+    readonly body: Uint8Array
+    readonly provenance: { readonly tookMs: number; readonly route?: string | undefined }
+  }
+  readonly counts?: RouteCounts | undefined
+}
 
 /** Limit of the counted routes. All later ones share `(other)`. */
 const MOST_ROUTES = 200
@@ -38,7 +82,7 @@ export class Counts {
   }
 
   /** The counters for an entry: those of its route, or of the group of its `getOrSet` key. */
-  of(key: string, entry: StoredEntry): RouteCounts {
+  of(key: string, entry: Counted['entry'] & { readonly type: string }): RouteCounts {
     return entry.type === 'response' ? this.route(entry.provenance.route) : this.ofData(key)
   }
 
@@ -62,18 +106,18 @@ export class Counts {
    * A stale entry that was served because of a late or failed run. `ranOrigin`: the request or call
    * ran the origin itself, so it saved no time of the origin.
    */
-  servedStale(why: StaleReason, held: HeldEntry | undefined, ranOrigin = false): void {
+  servedStale(why: StaleReason, held: Counted | undefined, ranOrigin = false): void {
     this.stale[why] += 1
     countEntry(held, true, ranOrigin)
   }
 
-  hit(held: HeldEntry, stale: boolean): void {
+  hit(held: Counted, stale: boolean): void {
     if (stale) this.stale.revalidate += 1
     countEntry(held, stale, false)
   }
 }
 
-function countEntry(held: HeldEntry | undefined, stale: boolean, ranOrigin: boolean): void {
+function countEntry(held: Counted | undefined, stale: boolean, ranOrigin: boolean): void {
   const counts = held?.counts
   if (held === undefined || counts === undefined) return
   const { body, provenance } = held.entry
@@ -88,7 +132,9 @@ function countEntry(held: HeldEntry | undefined, stale: boolean, ranOrigin: bool
  * `stampede.cache`.
  */
 function groupOfData(key: string): string {
-  const shown = shownKey(key)
-  const colon = shown.indexOf(':')
-  return colon > 0 ? shown.slice(0, colon) : '(data)'
+  const isPlain = key.startsWith(PLAIN_DATA_PREFIX)
+  const shown = isPlain ? key : shownKey(key)
+  const start = isPlain ? PLAIN_DATA_PREFIX.length : 0
+  const colon = shown.indexOf(':', start)
+  return colon > start ? shown.slice(start, colon) : '(data)'
 }

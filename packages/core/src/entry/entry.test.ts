@@ -1,5 +1,16 @@
 import { describe, expect, it } from 'vitest'
-import { freshnessAt, type HeldEntry, UNKNOWN_PROVENANCE } from './entry.ts'
+import { LONGEST_MS } from '../options.ts'
+import {
+  freshnessAt,
+  type HeldEntry,
+  isSpent,
+  ownBytes,
+  remaining,
+  type StoredEntry,
+  spread,
+  UNKNOWN_PROVENANCE,
+  withOwnStrings,
+} from './entry.ts'
 
 const held: HeldEntry = {
   entry: {
@@ -34,5 +45,149 @@ describe('an entry', () => {
 
   it('may be served longer while it is refreshed than after an error', () => {
     expect(freshnessAt({ ...held, errorUntil: 120 }, 140)).toBe('stale')
+  })
+})
+
+import fc from 'fast-check'
+
+const windows = { freshMs: 10_000, staleWhileRevalidateMs: 2_000, staleIfErrorMs: 5_000, keepMs: 0 }
+
+describe('the lifetimes of an entry', () => {
+  it('are unchanged without jitter, except for a margin in the store', () => {
+    expect(spread(windows, 0, () => 0.9)).toEqual({ ...windows, physicalMs: 16_000 })
+  })
+
+  it('are at least 1 ms, because an entry that is fresh for 0 ms would look missing', () => {
+    expect(spread({ ...windows, freshMs: 0 }, 0, () => 0).freshMs).toBe(1)
+    expect(spread({ ...windows, freshMs: 1 }, 0.9, () => 1).freshMs).toBe(1)
+  })
+
+  it('are shortened by at most the jitter, and end in the store that much later', () => {
+    expect(spread(windows, 0.1, () => 1)).toEqual({
+      ...windows,
+      freshMs: 9_000,
+      physicalMs: 9_000 + 5_000 + 1_000 + 1_000,
+    })
+  })
+
+  it('use one random number for the freshness and one for the store', () => {
+    const numbers = [0.5, 0]
+    const { freshMs, physicalMs } = spread(windows, 0.2, () => numbers.shift() ?? Number.NaN)
+    expect([freshMs, physicalMs]).toEqual([9_000, 15_000])
+    expect(numbers).toEqual([])
+  })
+
+  it('are at least 1 ms after jitter', () => {
+    const short = { freshMs: 1, staleWhileRevalidateMs: 0, staleIfErrorMs: 0, keepMs: 0 }
+    expect(spread(short, 0.5, () => 1).freshMs).toBe(1)
+  })
+
+  it('are whole numbers, never longer than decided, and end before the store drops the record', () => {
+    const ms = fc.nat(LONGEST_MS)
+    const unit = fc.double({ min: 0, max: 1, noNaN: true })
+    fc.assert(
+      fc.property(
+        ms,
+        ms,
+        ms,
+        fc.double({ min: 0, max: 0.5, noNaN: true }),
+        unit,
+        unit,
+        (fresh, swr, sie, jitter, first, second) => {
+          const numbers = [first, second]
+          const decided = {
+            freshMs: fresh + 1,
+            staleWhileRevalidateMs: swr,
+            staleIfErrorMs: sie,
+            keepMs: 0,
+          }
+          const lives = spread(decided, jitter, () => numbers.shift() ?? 0)
+          expect(Object.values(lives).every(Number.isSafeInteger)).toBe(true)
+          expect(lives.freshMs).toBeGreaterThan(0)
+          expect(lives.freshMs).toBeLessThanOrEqual(decided.freshMs)
+          expect(lives.physicalMs).toBeGreaterThan(lives.freshMs + Math.max(swr, sie))
+          expect(lives).toMatchObject({ staleWhileRevalidateMs: swr, staleIfErrorMs: sie })
+        },
+      ),
+    )
+  })
+})
+
+describe('remaining()', () => {
+  const lifetimes = { ...windows, keepMs: 1_000, physicalMs: 16_000 }
+
+  it('subtracts past time from the freshness first', () => {
+    expect(remaining(lifetimes, 4_000)).toEqual({
+      ...lifetimes,
+      freshMs: 6_000,
+      physicalMs: 12_000,
+    })
+  })
+
+  it('subtracts the rest from every window after the freshness', () => {
+    expect(remaining(lifetimes, 11_500)).toEqual({
+      freshMs: 0,
+      staleWhileRevalidateMs: 500,
+      staleIfErrorMs: 3_500,
+      keepMs: 0,
+      physicalMs: 4_500,
+    })
+  })
+
+  it.each([
+    [14_999, false],
+    [15_000, true],
+  ])('returns nothing when the longest window is over: after %i ms', (elapsedMs, spent) => {
+    expect(isSpent(remaining(lifetimes, elapsedMs))).toBe(spent)
+  })
+})
+
+describe('ownBytes', () => {
+  it.each([1, 100, 3_000])('copies %d bytes out of a large buffer', (length) => {
+    const socket = Buffer.alloc(65_536, 'x')
+    const own = ownBytes(socket.subarray(5, 5 + length))
+    expect(own.buffer.byteLength).toBe(length)
+    expect(Buffer.from(own).equals(socket.subarray(5, 5 + length))).toBe(true)
+  })
+
+  it('does not copy bytes that are nearly all of their buffer', () => {
+    const frame = Buffer.alloc(65_536)
+    const body = frame.subarray(1_000)
+    expect(ownBytes(body)).toBe(body)
+    expect(ownBytes(frame)).toBe(frame)
+  })
+})
+
+describe('ownString', () => {
+  it('returns an equal string, character by character', () => {
+    const provenance = {
+      asOf: 5,
+      tookMs: 1.5,
+      subjects: ['t=√', 't=\ud800'],
+      path: '/ü',
+      host: 'h',
+    }
+    const response: StoredEntry = {
+      type: 'response',
+      status: 200,
+      fields: ['etag', '"é"', 'x', ''],
+      body: Buffer.from('b'),
+      initialAgeMs: 7,
+      vary: [['accept', null]],
+      provenance,
+    }
+    const value: StoredEntry = {
+      type: 'value',
+      encoding: 'json',
+      body: Buffer.from('1'),
+      provenance,
+      parsed: undefined,
+    }
+    for (const entry of [response, value, { ...response, provenance: UNKNOWN_PROVENANCE }]) {
+      const own = withOwnStrings(entry, entry.provenance.tookMs)
+      expect(own).toEqual(entry)
+      expect(own.provenance).not.toBe(entry.provenance)
+      expect(own.body).toBe(entry.body)
+    }
   })
 })

@@ -1,10 +1,11 @@
-// Entries: stored responses and values, and how long they may be used.
+// Entries: stored responses and values, how long they may be used, and copies of their memory.
 
-import type { Fields } from '../http/fields.ts'
+import { type Fields, ownFields, shared } from '../http/fields.ts'
 import type { BodyKind } from '../ports/exchange.ts'
 import type { Lifetimes, Position } from '../ports/store.ts'
+import { detachedText } from '../recent.ts'
+import type { RouteCounts } from './counts.ts'
 import type { ParsedValue } from './parsed-value.ts'
-import type { RouteCounts } from './route-counts.ts'
 
 /** Facts about the fill of an entry. They decide whether a purge covers the entry. */
 export interface Provenance {
@@ -136,4 +137,155 @@ export function freshnessAt(held: HeldEntry, now: number): Freshness {
   if (now < held.revalidateUntil) return 'stale'
   if (now < held.errorUntil) return 'stale-if-error'
   return 'expired'
+}
+
+// Lifetimes of a new entry, with jitter, so that keys filled together do not expire together. The
+// jitter is applied once, when the entry is written, so that all processes agree.
+
+/** The store keeps a record for this much longer than its entry may be used. */
+const MARGIN_MS = 1_000
+
+export interface Windows {
+  readonly freshMs: number
+  readonly staleWhileRevalidateMs: number
+  readonly staleIfErrorMs: number
+  readonly keepMs: number
+}
+
+/** The rest of `lifetimes` after `elapsedMs`. Stale windows begin when freshness ends. */
+export function remaining(lifetimes: Lifetimes, elapsedMs: number): Lifetimes {
+  const overdueMs = Math.max(0, elapsedMs - lifetimes.freshMs)
+  const left = (windowMs: number) => Math.max(0, windowMs - overdueMs)
+  return {
+    freshMs: Math.max(0, lifetimes.freshMs - elapsedMs),
+    staleWhileRevalidateMs: left(lifetimes.staleWhileRevalidateMs),
+    staleIfErrorMs: left(lifetimes.staleIfErrorMs),
+    keepMs: left(lifetimes.keepMs),
+    physicalMs: Math.max(1, lifetimes.physicalMs - elapsedMs),
+  }
+}
+
+/**
+ * Whether the entry is neither fresh nor in a stale window, so that no later request can use it.
+ */
+export function isSpent(lifetimes: Lifetimes): boolean {
+  const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs } = lifetimes
+  return Math.max(freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs) <= 0
+}
+
+/**
+ * Lifetimes with jitter. The logical TTL (freshness) is shortened by up to `jitter` of itself. It
+ * is never lengthened, because caches between the client and this one rely on max-age. The physical
+ * TTL (deletion) covers the longest stale window. It is lengthened by up to `jitter` of the logical
+ * TTL, so that entries filled together are not deleted together.
+ */
+export function spread(windows: Windows, jitter: number, random: () => number): Lifetimes {
+  const freshMs = Math.max(1, Math.round(windows.freshMs * (1 - jitter * random())))
+  const { staleWhileRevalidateMs, staleIfErrorMs, keepMs } = windows
+  const longest = Math.max(staleWhileRevalidateMs, staleIfErrorMs, keepMs)
+  const extra = Math.round(windows.freshMs * jitter * random())
+  return {
+    freshMs,
+    staleWhileRevalidateMs,
+    staleIfErrorMs,
+    keepMs,
+    physicalMs: freshMs + longest + MARGIN_MS + extra,
+  }
+}
+
+// Copies of bytes and strings that do not reference a larger buffer or string. A view of bytes
+// keeps its whole buffer in memory, and a substring may keep its whole parent string. L1 does not
+// count that memory.
+
+/**
+ * A copy of `view`, or `view` itself if it covers nearly its whole buffer. Node allocates small
+ * buffers as views of a buffer of 8 KiB. Redis replies are views of the socket's buffer.
+ */
+export function ownBytes(view: Uint8Array): Uint8Array {
+  const rest = view.buffer.byteLength - view.byteLength
+  if (rest <= Math.max(64, view.byteLength / 32)) return view
+  const own = Buffer.allocUnsafeSlow(view.byteLength)
+  own.set(view)
+  return own
+}
+
+/**
+ * The entry with copies of its strings: header fields, `Vary` values, tags, path, host and route.
+ * Such a string may be a part of a longer one, as the path is a part of the URL. The longer one
+ * would then stay in memory. The body is not copied. `tookMs` is the duration of the fill.
+ */
+export function withOwnStrings(entry: StoredEntry, tookMs: number): StoredEntry {
+  const { body, provenance: given } = entry
+  const provenance = ownProvenance(given, tookMs)
+  if (entry.type === 'value') {
+    return { type: 'value', encoding: entry.encoding, body, provenance, parsed: undefined }
+  }
+  const { status, initialAgeMs, minted, own, kind } = entry
+  const fields = ownFields(entry.fields)
+  const vary = entry.vary.length === 0 ? NONE : deepCopy(entry.vary)
+  // One object literal, because each spread object gets its own hidden class and costs ten times as
+  // much.
+  return {
+    type: 'response',
+    status,
+    fields,
+    body,
+    initialAgeMs,
+    vary,
+    provenance,
+    minted,
+    own,
+    kind,
+  }
+}
+
+/** The entry with a greater age. A literal like the one above, so it has its hidden class. */
+export function agedBy(entry: StoredEntry, ms: number): StoredEntry {
+  if (entry.type === 'value') return entry
+  const { status, fields, body, vary, provenance, minted, own, kind } = entry
+  return {
+    type: 'response',
+    status,
+    fields,
+    body,
+    initialAgeMs: entry.initialAgeMs + ms,
+    vary,
+    provenance,
+    minted,
+    own,
+    kind,
+  }
+}
+
+const NONE: readonly never[] = []
+
+function ownProvenance(given: Provenance, tookMs: number): Provenance {
+  const { asOf, subjects, path, host, route } = given
+  return {
+    asOf,
+    tookMs,
+    subjects: subjects.length === 0 ? NONE : deepCopy(subjects),
+    path: path === undefined ? undefined : detachedText(path),
+    host: host === undefined ? undefined : shared(host),
+    route: route === undefined ? undefined : shared(route),
+  }
+}
+
+/** A deep copy of JSON data, whose strings do not reference longer ones. */
+export function deepCopy<T>(part: T): T {
+  return JSON.parse(JSON.stringify(part)) as T
+}
+
+/** Memory of an array with a name and a value, without their characters. */
+export const PAIR_BYTES = 64
+
+/** A constant, because a literal in a function is a new object for each call. */
+const WIDE = /[^\0-\xff]/
+
+/**
+ * Memory of a string: a header, and one byte per character. If any character is outside Latin-1, V8
+ * uses two bytes per character.
+ */
+export function stringBytes(text: string): number {
+  return 24 + (WIDE.test(text) ? 2 : 1) * text.length
 }

@@ -22,8 +22,13 @@ import { crc32 } from 'node:zlib'
 import { toFields, toHeaders } from '../http/fields.ts'
 import { storableHeaders } from '../http/headers.ts'
 import type { BodyKind, HeaderList } from '../ports/exchange.ts'
-import type { Provenance, StoredEntry, StoredResponse, StoredValue } from './entry.ts'
-import { ownBytes } from './own-memory.ts'
+import {
+  ownBytes,
+  type Provenance,
+  type StoredEntry,
+  type StoredResponse,
+  type StoredValue,
+} from './entry.ts'
 import { parsedFrom } from './parsed-value.ts'
 
 const MAGIC = 0x53

@@ -2,9 +2,15 @@
 // frame as in the cache, or a framed JSON object. The store is not trusted, so decoding checks all
 // parts and never throws.
 
-import { type StoredValue, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
+import {
+  deepCopy,
+  ownBytes,
+  PAIR_BYTES,
+  type StoredValue,
+  stringBytes,
+  UNKNOWN_PROVENANCE,
+} from '../entry/entry.ts'
 import { decodeFrame, decodeNote, encodeFrame, encodeNote } from '../entry/frame.ts'
-import { deepCopy, ownBytes, PAIR_BYTES, stringBytes } from '../entry/own-memory.ts'
 import { ownHeaders, toFields, toHeaders } from '../http/fields.ts'
 import { headerValue } from '../http/headers.ts'
 import type { BodyKind, HeaderList } from '../ports/exchange.ts'

@@ -1,7 +1,7 @@
 // Begins an attempt, or gets the result of an earlier one. The process checks its memory, sends one
 // command to the store, and waits if the options say so.
 
-import { newToken } from '../lease/token.ts'
+import { newToken } from '../lease/lease-keeper.ts'
 import type { BeginReply, BeginRequest, Fingerprints } from '../ports/idempotency-store.ts'
 import type { Claim } from './claim.ts'
 import type { IdempotencyRuntime } from './idempotency-runtime.ts'

@@ -3,8 +3,7 @@
 
 import { leaseLost } from '../errors.ts'
 import type { Deadline } from '../lease/deadlines.ts'
-import { driftMs } from '../lease/drift.ts'
-import type { Hold, HoldHooks } from '../lease/lease-keeper.ts'
+import { driftMs, type Hold, type HoldHooks } from '../lease/lease-keeper.ts'
 import type {
   BeginReply,
   Finish,

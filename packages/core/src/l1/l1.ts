@@ -2,8 +2,15 @@
 // began before a purge of its key, so that no slow lookup brings a purged entry back.
 
 import { LRUCache } from 'lru-cache'
-import { freshnessAt, type HeldEntry, type StoredEntry, staleFrom } from '../entry/entry.ts'
-import { ownBytes, PAIR_BYTES, stringBytes } from '../entry/own-memory.ts'
+import {
+  freshnessAt,
+  type HeldEntry,
+  ownBytes,
+  PAIR_BYTES,
+  type StoredEntry,
+  staleFrom,
+  stringBytes,
+} from '../entry/entry.ts'
 import { type Clock, systemClock } from '../ports/clock.ts'
 import { groupOf, isVariant } from '../ports/key.ts'
 import type { Failure } from '../ports/store.ts'

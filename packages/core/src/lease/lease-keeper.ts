@@ -1,6 +1,7 @@
-// Renewal of all leases of this process by one timer, each after a third of its length. If a lease
-// is lost, the result cannot be committed, but the response still reaches its client.
+// Leases of this process: tokens, drift, and one timer that renews all of them. If a lease is lost,
+// the result cannot be committed, but the response still reaches its client.
 
+import { randomBytes } from 'node:crypto'
 import { messageOf } from '../errors.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Grant } from '../ports/store.ts'
@@ -138,4 +139,33 @@ export class LeaseKeeper {
       process.emitWarning(messageOf(error), 'StampedeHookWarning')
     }
   }
+}
+
+const TOKEN_BYTES = 16
+/** Random bytes are generated for many tokens at once, which costs hardly more than for one. */
+const TOKENS_AT_ONCE = 256
+let random: Buffer = Buffer.alloc(0)
+/** Bytes of `random` that are in tokens. A view of the rest would be an object for each token. */
+let used = 0
+
+/**
+ * 128 random bits in base64url. A process that does not know the token of a lease cannot guess it,
+ * and so cannot end the lease.
+ */
+export function newToken(): string {
+  if (used === random.length) {
+    random = randomBytes(TOKEN_BYTES * TOKENS_AT_ONCE)
+    used = 0
+  }
+  const start = used
+  used += TOKEN_BYTES
+  return random.toString('base64url', start, used)
+}
+
+/**
+ * Drift of a lease in ms, the last part, which its holder does not use: 1 % of the lease for clocks
+ * that run at different speeds, and 2 ms for rounding.
+ */
+export function driftMs(leaseMs: number): number {
+  return leaseMs * 0.01 + 2
 }

@@ -2,7 +2,7 @@
 // never evicted before it expires, otherwise its handler could run again. If there are too many
 // records, new keys are refused.
 
-import { ownBytes, stringBytes } from '../entry/own-memory.ts'
+import { ownBytes, stringBytes } from '../entry/entry.ts'
 import { storeInUse, storeUnavailable } from '../errors.ts'
 import { ANY_FENCE, type Grant } from '../ports/grant.ts'
 import type {

@@ -14,9 +14,12 @@ export function isVariant(key: string): boolean {
   return key.includes(VARIANT_SEPARATOR)
 }
 
+/** A constant, because a literal in a function is a new object for each call. */
+const UNSAFE = /[\0\p{Surrogate}]/u
+
 /** Escapes a key of the user, so that it contains neither NUL nor a lone surrogate. */
 export function escapeKey(text: string): string {
-  return /[\0\p{Surrogate}]/u.test(text) ? `j${JSON.stringify(text)}` : `=${text}`
+  return UNSAFE.test(text) ? `j${JSON.stringify(text)}` : `=${text}`
 }
 
 /**
@@ -36,6 +39,9 @@ export function unescapeKey(escaped: string): string {
 
 export const DATA_PREFIX = 'd:'
 
+/** Prefix of the key of a `getOrSet` value that needed no escape. The key of the user follows. */
+export const PLAIN_DATA_PREFIX = 'd:='
+
 /** Key of a `getOrSet` value. The prefix keeps it apart from the key of a response. */
 export function dataKey(key: string): string {
   return DATA_PREFIX + escapeKey(key)
@@ -43,4 +49,70 @@ export function dataKey(key: string): string {
 
 export function isDataKey(key: string): boolean {
   return key.startsWith(DATA_PREFIX)
+}
+
+// Internal keys and purge subjects in the form that users wrote, for events and errors. This is the
+// inverse of cache/key.ts, ports/subject.ts and the functions above, as a test checks.
+
+/**
+ * Returns the key of `getOrSet`, the key that an option `key` returned, `GET` with the URL, or the
+ * target of a purge.
+ */
+export function shownKey(internalKey: string): string {
+  const text = groupOf(internalKey)
+  if (text.startsWith(DATA_PREFIX)) return unescapeKey(text.slice(DATA_PREFIX.length))
+  const [, kind = '', rest = ''] = /^http:(GET|key) (.*)$/s.exec(text) ?? []
+  const [first = '', host = '', path = '', query = ''] = fieldsIn(rest)
+  if (kind === 'key') return unescapeKey(first)
+  if (kind === 'GET') return `GET ${first}://${host}${path}${query === '' ? '' : `?${query}`}`
+  return internalKey.replace(/^[tgph]=|^r(?=\/)/, '')
+}
+
+/**
+ * Splits a text such as `5:https4:host`, in which each field comes after its length and a colon.
+ */
+function fieldsIn(text: string): string[] {
+  const fields: string[] = []
+  for (let at = 0; at < text.length; ) {
+    const mark = text.indexOf(':', at)
+    if (mark === -1) break
+    const end = mark + 1 + Number(text.slice(at, mark))
+    fields.push(text.slice(mark + 1, end))
+    // A malformed length must not cause an endless loop.
+    if (!(end > at)) break
+    at = end
+  }
+  return fields
+}
+
+const KINDS = new Map(
+  Object.entries({ v: 'vary', f: 'field', c: 'cookie', i: 'identity', r: 'path', h: 'handler' }),
+)
+
+/**
+ * The parts by which a variant differs from the other variants of its group. `text` is such as
+ * `accept-language: de`, `cookie lang=de` or `identity ann`.
+ */
+export function variantParts(internalKey: string): { kind: string; name: string; text: string }[] {
+  const parts = []
+  // An absent field of `Vary` has a hyphen.
+  const size = /^(\d+):|^-/
+  let rest = internalKey.slice(groupOf(internalKey).length + 1)
+  for (;;) {
+    const kind = KINDS.get(rest[0] ?? '')
+    if (kind === undefined) return parts
+    const texts: string[] = []
+    rest = rest.slice(1)
+    for (let found = size.exec(rest); found !== null; found = size.exec(rest)) {
+      const end = found[0].length + Number(found[1] ?? 0)
+      if (found[1] !== undefined) texts.push(rest.slice(found[0].length, end))
+      rest = rest.slice(end)
+    }
+    const [first = '', ...values] = texts
+    const name = kind === 'identity' ? unescapeKey(first) : first
+    const value = values.length > 0 ? values.join('; ') : undefined
+    const field = `${name}: ${value ?? '(absent)'}`
+    const other = `${kind} ${kind === 'cookie' ? (value ?? `${name} (absent)`) : name}`
+    parts.push({ kind, name, text: /vary|field/.test(kind) ? field : other })
+  }
 }

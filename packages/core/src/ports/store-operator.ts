@@ -119,17 +119,6 @@ export interface StoreOperator {
   info(): Promise<StoreInfo>
 }
 
-const SHORTEST_INTERVAL_MS = 2_000
-const REPORTS_PER_SECOND = 5
-
-/**
- * Time between two reports of one process. With it, reports of a fleet cost at most five commands a
- * second, for any number of processes from ten on.
- */
-export function reportEveryMs(processes: number): number {
-  return Math.max(SHORTEST_INTERVAL_MS, Math.ceil((processes * 1_000) / REPORTS_PER_SECOND))
-}
-
 /** Longest time for which a report may be kept. */
 export const LONGEST_REPORT_MS = 3_600_000
 /** Most characters of a report. */

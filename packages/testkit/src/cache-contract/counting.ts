@@ -1,6 +1,6 @@
 // Cases: what stats() counts for requests, in total and by route.
 
-import { ratiosOf, runsOn } from '@stampede/core/operator'
+import type { StampedeStats } from '@stampede/core'
 import { expect, it } from 'vitest'
 import { createGate } from '../gate.ts'
 import { ask, burst } from '../requests.ts'
@@ -40,7 +40,7 @@ export function countingCases(adapter: CacheAdapter): void {
     ])
   })
 
-  it('counts one run for 100 requests that wait for it, so 99 % are saved from the origin', async () => {
+  it('counts one run for 100 requests that wait for it', async () => {
     const gate = createGate()
     const { arrivals, stampede, start } = setUp(adapter, async () => {
       await gate.opened
@@ -52,9 +52,7 @@ export function countingCases(adapter: CacheAdapter): void {
     gate.open()
     await asked
     const { misses, routes } = stampede.stats()
-    const runs = runsOn(routes)
-    expect({ misses, runs }).toEqual({ misses: 100, runs: 1 })
-    expect(ratiosOf({ hits: 0, misses, runs })).toEqual({ hitRatio: 0, saved: 0.99 })
+    expect({ misses, runs: runsOn(routes) }).toEqual({ misses: 100, runs: 1 })
   })
 
   it('counts a run for each request while a response cannot be shared', async () => {
@@ -91,4 +89,8 @@ export function countingCases(adapter: CacheAdapter): void {
     expect({ misses, hits }).toEqual({ misses: 3, hits: { l1: 0, l2: 0 } })
     expect(notStored['set-cookie']).toBeGreaterThan(0)
   })
+}
+
+function runsOn(routes: StampedeStats['routes']): number {
+  return Object.values(routes).reduce((total, { runs }) => total + runs, 0)
 }

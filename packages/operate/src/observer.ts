@@ -2,13 +2,15 @@
 
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import type { RouteStats } from '../entry/route-counts.ts'
-import { EVENTS, type StampedeEvent } from '../events.ts'
-import type { Failure } from '../ports/store.ts'
-import { LONGEST_REPORT, type StoreOperator } from '../ports/store-operator.ts'
-import type { Runtime } from '../runtime.ts'
-import { runtimeOf, type Stampede } from '../stampede.ts'
-import type { StampedeStats } from '../stats.ts'
+import {
+  EVENTS,
+  type RouteStats,
+  type Stampede,
+  type StampedeEvent,
+  type StampedeStats,
+} from '@stampede/core'
+import { type Runtime, runtimeOf } from '@stampede/core/operator'
+import { type Failure, LONGEST_REPORT, type StoreOperator } from '@stampede/core/store'
 import { HotKeys } from './hot-keys.ts'
 import {
   type LastFill,

@@ -1,8 +1,8 @@
 // Keys as a report has them: short enough for a report, and hidden on demand.
 
 import { createHash } from 'node:crypto'
-import { groupOf } from '../ports/key.ts'
-import { shownKey } from '../ports/shown-key.ts'
+import { shownKey } from '@stampede/core/operator'
+import { groupOf } from '@stampede/core/store'
 
 const LONGEST_LINK = 400
 const LONGEST_SHOWN = 240

@@ -1,6 +1,6 @@
 // The hit ratio and the share of requests that the origin was spared, for all tools of operators.
 
-import type { RouteStats } from '../entry/route-counts.ts'
+import type { RouteStats } from '@stampede/core'
 
 /**
  * Requests and calls that used the cache, so without bypasses, and runs of the origin. `hits`

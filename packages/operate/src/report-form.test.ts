@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { reportEveryMs } from './store-operator.ts'
+import { reportEveryMs } from './report-form.ts'
 
 it.each([0, 1, 10, 100, 10_000])(
   'reports of %d processes cost at most five commands a second',

@@ -1,9 +1,10 @@
 // A store without a time budget of its own that never replies: each call of the user still ends.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createStampede, runtimeOf } from '../stampede.ts'
-import { settled } from '../testing/index.ts'
-import { resolve } from '../testing/resolve.ts'
+import { createStampede, runtimeOf } from './stampede.ts'
+import { withTimeBudget } from './stampede-options.ts'
+import { settled } from './testing/index.ts'
+import { resolve } from './testing/resolve.ts'
 import {
   begin,
   clock,
@@ -14,9 +15,8 @@ import {
   PASS,
   POLICY,
   scripted,
-} from '../testing/resolve-bench.ts'
-import { FaultyStore, type Operation } from '../testing/store-doubles.ts'
-import { withTimeBudget } from './time-budget.ts'
+} from './testing/resolve-bench.ts'
+import { FaultyStore, type Operation } from './testing/store-doubles.ts'
 
 const never = () => new Promise<never>(() => {})
 const UNAVAILABLE = 'ERR_STAMPEDE_STORE_UNAVAILABLE'

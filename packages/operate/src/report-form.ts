@@ -194,3 +194,14 @@ export function readReport(json: string): ProcessReport | undefined {
     return undefined
   }
 }
+
+const SHORTEST_INTERVAL_MS = 2_000
+const REPORTS_PER_SECOND = 5
+
+/**
+ * Time between two reports of one process. With it, reports of a fleet cost at most five commands a
+ * second, for any number of processes from ten on.
+ */
+export function reportEveryMs(processes: number): number {
+  return Math.max(SHORTEST_INTERVAL_MS, Math.ceil((processes * 1_000) / REPORTS_PER_SECOND))
+}

@@ -2,8 +2,7 @@ import { expect, it } from 'vitest'
 import { readCacheOptions } from '../cache/cache-options.ts'
 import { cacheKey, customKey } from '../cache/key.ts'
 import type { RequestView } from './exchange.ts'
-import { dataKey } from './key.ts'
-import { shownKey } from './shown-key.ts'
+import { dataKey, shownKey } from './key.ts'
 import { ALL, groupSubject, pathSubject, routeSubject, tagSubject } from './subject.ts'
 
 const request = (target: string): RequestView =>

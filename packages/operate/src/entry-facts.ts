@@ -1,12 +1,9 @@
 // The facts of a stored entry, and the purges that cover it, for tools of operators.
 
-import { decodeFrame } from '../entry/frame.ts'
-import { toHeaders } from '../http/fields.ts'
-import type { HeaderList } from '../ports/exchange.ts'
-import { shownKey } from '../ports/shown-key.ts'
-import type { RecordInfo } from '../ports/store-operator.ts'
-import { kindOf, type SubjectKind } from '../ports/subject.ts'
-import { runtimeOf, type Stampede } from '../stampede.ts'
+import type { Stampede } from '@stampede/core'
+import { type HeaderList, toHeaders } from '@stampede/core/adapter'
+import { decodeFrame, kindOf, runtimeOf, type SubjectKind, shownKey } from '@stampede/core/operator'
+import type { RecordInfo } from '@stampede/core/store'
 
 /** A purge that came after the fill of an entry, and covers the entry. */
 export interface PurgeView {

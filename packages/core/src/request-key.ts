@@ -1,12 +1,11 @@
 // The keys under which a request or a name is stored, for tools of operators.
 
-import { admit } from '../cache/admit.ts'
-import { type CacheRules, readCacheOptions } from '../cache/cache-options.ts'
-import { cacheKey, customKey } from '../cache/key.ts'
-import { selects } from '../http/vary.ts'
-import type { RequestView } from '../ports/exchange.ts'
-import { dataKey } from '../ports/key.ts'
-import type { EntryFacts } from './entry-facts.ts'
+import { admit } from './cache/admit.ts'
+import { type CacheRules, readCacheOptions } from './cache/cache-options.ts'
+import { cacheKey, customKey } from './cache/key.ts'
+import { selects } from './http/vary.ts'
+import type { RequestView } from './ports/exchange.ts'
+import { dataKey } from './ports/key.ts'
 
 /** A GET request, and the options of its stampedeCache that change the key. */
 export interface AskedRequest extends Pick<CacheRules, 'query' | 'vary' | 'cookies'> {
@@ -33,7 +32,10 @@ export interface RequestKeys {
  * match its `Vary`, the key has the values of these fields. Throws `ERR_STAMPEDE_OPTION`, or
  * `ERR_INVALID_URL`.
  */
-export function requestKey(asked: AskedRequest, entry?: Pick<EntryFacts, 'vary'>): RequestKeys {
+export function requestKey(
+  asked: AskedRequest,
+  entry?: Parameters<typeof selects>[0],
+): RequestKeys {
   const { query, vary, cookies, key, identity, headers = {} } = asked
   const config = readCacheOptions({
     ...(query !== undefined && { query }),
