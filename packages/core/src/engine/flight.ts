@@ -8,7 +8,7 @@
 //   any        > landed    every waiter is settled, or has moved to a newer flight
 
 import { type HeldEntry, mayServeOnError } from '../entry/entry.ts'
-import { isConfirmed, stillValid, type Validity } from '../l1/validity.ts'
+import { isConfirmed, stillValid, type Validity } from '../l1/purges.ts'
 import type { Deadline } from '../lease/deadlines.ts'
 import { newToken } from '../lease/token.ts'
 import type { Caller, Found, LateReason, Policy, Resolution, Shared } from './types.ts'

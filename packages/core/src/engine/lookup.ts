@@ -5,7 +5,7 @@ import { endOfEntry, freshnessAt, type HeldEntry, type StoredEntry } from '../en
 import { decodeFrame } from '../entry/frame.ts'
 import { mayHaveRun } from '../errors.ts'
 import { newCopy } from '../l1/l1.ts'
-import { afterPurges, validCopy } from '../l1/validity.ts'
+import { afterPurges, validCopy } from '../l1/purges.ts'
 import { ANY_FENCE } from '../ports/grant.ts'
 import { isDataKey } from '../ports/key.ts'
 import type { Grant, LookupReply, LookupRequest, StoredFrame } from '../ports/store.ts'
