@@ -18,12 +18,12 @@ afterAll(() => server.stop())
 let prefixes = 0
 
 /** Two processes on one Redis, as two Stampedes, or one process in memory. */
-function stampedes(where: 'redis' | 'memory'): Stampede[] {
-  if (where === 'memory') return [createStampede({ store: memoryStore() })]
+function stampedes(where: 'redis' | 'memory', own: object = {}): Stampede[] {
+  if (where === 'memory') return [createStampede({ store: memoryStore(), ...own })]
   prefixes += 1
   const prefix = `purge${prefixes}`
   const open = () => new Redis(server.url, { lazyConnect: true })
-  return [1, 2].map(() => createStampede({ store: redisStore(open(), { prefix }) }))
+  return [1, 2].map(() => createStampede({ store: redisStore(open(), { prefix }), ...own }))
 }
 
 const express = frameworks.find(({ name }) => name === 'Express 5') as Framework
@@ -267,6 +267,100 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
     } finally {
       for (const stampede of processes) await stampede.close()
     }
+  })
+
+  describe('of a key', () => {
+    const LANGS = ['de', 'fr']
+    /** The apps of all processes, with one key of two variants. `purge` resolves in all of them. */
+    async function pages(
+      says: (lang: string) => Says | Promise<Says>,
+      own: object = {},
+    ): Promise<
+      AsyncDisposable & { get: typeof get; purge: () => Promise<unknown>; urls: string[] }
+    > {
+      const processes = stampedes(where, own)
+      const options = { ttlMs: 60_000, key: () => 'page', vary: ['x-lang'] }
+      const apps = await Promise.all(
+        processes.map((stampede) =>
+          express.start({ stampede, ...options } as object, ({ headers }) =>
+            says(String(headers['x-lang'])),
+          ),
+        ),
+      )
+      const isHeard = (stampede: Stampede) =>
+        new Promise<void>((resolve) =>
+          stampede.on('entry.purged', (event) => event.internalKey.startsWith('http') && resolve()),
+        )
+      return {
+        urls: apps.map(({ url }) => url),
+        get,
+        purge: () => Promise.all([...processes.map(isHeard), processes[0]?.purge({ key: 'page' })]),
+        async [Symbol.asyncDispose]() {
+          for (const app of apps) await app[Symbol.asyncDispose]()
+          for (const stampede of processes) await stampede.close()
+        },
+      }
+    }
+    const get = (url: string, lang: string) => ask(`${url}/`, { headers: { 'x-lang': lang } })
+
+    it('ends the hit-for-miss of each variant, so that requests share a run again', async () => {
+      let isShared = false
+      const runs: string[] = []
+      await using app = await pages((lang) => {
+        runs.push(lang)
+        return isShared ? { body: lang } : { headers: { 'set-cookie': 'a=1' } }
+      })
+      for (const url of app.urls) for (const lang of LANGS) await get(url, lang)
+      isShared = true
+      runs.length = 0
+      await app.purge()
+      await Promise.all(
+        [...app.urls, ...app.urls].flatMap((url) => LANGS.map((lang) => get(url, lang))),
+      )
+      expect(runs.sort()).toEqual(LANGS)
+    })
+
+    it('ends the back-off of each variant after a failure', async () => {
+      let status = 503
+      await using app = await pages(
+        async () => {
+          await new Promise((resolve) => setTimeout(resolve, 50))
+          return { status }
+        },
+        { failureBackoffMs: 60_000 },
+      )
+      const all = () =>
+        Promise.all(
+          [...app.urls, ...app.urls].flatMap((url) => LANGS.map((lang) => get(url, lang))),
+        )
+      await all()
+      expect((await all()).map((answer) => answer.status)).not.toContain(200)
+      status = 200
+      await app.purge()
+      expect(new Set((await all()).map((answer) => answer.status))).toEqual(new Set([200]))
+    })
+
+    it('lets the next request of each variant run the handler while an older run goes on', async () => {
+      const gate = createGate()
+      const runs: string[] = []
+      await using app = await pages(async (lang) => {
+        runs.push(lang)
+        if (runs.length <= LANGS.length) await gate.opened
+        return { body: `run ${runs.length}` }
+      })
+      try {
+        const [first = ''] = app.urls
+        const before = LANGS.map((lang) => get(first, lang))
+        await expect.poll(() => runs.length).toBe(LANGS.length)
+        await app.purge()
+        for (const url of app.urls) for (const lang of LANGS) await get(url, lang)
+        expect(runs.slice(LANGS.length)).toEqual(LANGS)
+        gate.open()
+        await Promise.all(before)
+      } finally {
+        gate.open()
+      }
+    })
   })
 
   it('leaves no entry to serve for an error if it comes during a refresh', async () => {

@@ -9,12 +9,11 @@ const PURGE = 'lua/purge-1.lua'
 const READ_PURGES = 'lua/read-purges-3.lua'
 const BEGIN = 'lua/begin-record-1.lua'
 const FINISH = 'lua/finish-record-1.lua'
-const MARKS = 'core/src/l1/purge-marks.ts'
+const L1_PURGES = 'core/src/l1/purges.ts'
 const CONTENDER = 'locks/src/contender.ts'
 const ENGINE = 'core/src/engine/engine.ts'
 const AWAITED = 'redis/src/delivery/pending-deliveries.ts'
 const READ_FIRST = 'redis/src/protocol/plain-read.ts'
-const VALIDITY = 'core/src/l1/validity.ts'
 
 function drop(name: string, file: string, from: string, to = ''): Mutation {
   return { name, edits: [{ file, from, to }] }
@@ -62,13 +61,13 @@ export const MUTATIONS: readonly Mutation[] = [
   ...STORING.filter(({ name }) => SHARED_WITH_FUZZER.has(name)),
   drop(
     'a purge by path is ignored',
-    MARKS,
+    L1_PURGES,
     'named.push(pathSubject(path, undefined), pathSubject(path, host))',
     'void pathSubject(path, host)',
   ),
   drop(
     'a purge by route is ignored',
-    MARKS,
+    L1_PURGES,
     'if (isLater && matchesPattern(subject.slice(1), path)) yield last',
     'if (isLater && matchesPattern(subject.slice(1), path)) void last',
   ),
@@ -109,13 +108,13 @@ export const MUTATIONS: readonly Mutation[] = [
   ),
   drop(
     'purges by tag and of everything are ignored',
-    MARKS,
+    L1_PURGES,
     "if (last.hard > provenance.asOf) return 'purged'",
   ),
   {
     name: 'after the purge history was lost, older copies and entries are still used',
     edits: [
-      { file: MARKS, from: "if (provenance.asOf < this.#oldestKnown) return 'purged'", to: '' },
+      { file: L1_PURGES, from: "if (provenance.asOf < this.#oldestKnown) return 'purged'", to: '' },
       { file: 'core/src/engine/hints.ts', from: 'rt.l1.flush()', to: '' },
     ],
   },
@@ -127,7 +126,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ),
   drop(
     'copies are used without a recent confirmation of the purges',
-    VALIDITY,
+    L1_PURGES,
     'return now < Math.max(since, rt.store.confirmedAt) + CONFIRMED_FOR_MS',
     'return since < Number.POSITIVE_INFINITY',
   ),
@@ -140,8 +139,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'an older value is served for an error, also if it was purged',
     edits: [
-      { file: VALIDITY, from: ' || rt.l1.wasPurgedSince(key, since)', to: '' },
-      { file: VALIDITY, from: 'return afterPurges(rt, previous)', to: 'return previous' },
+      { file: L1_PURGES, from: ' || rt.l1.wasPurgedSince(key, since)', to: '' },
+      { file: L1_PURGES, from: 'return afterPurges(rt, previous)', to: 'return previous' },
     ],
   },
   drop(
@@ -221,7 +220,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ),
   drop(
     'an older value is served for an error, also if its key was purged',
-    VALIDITY,
+    L1_PURGES,
     ' || rt.l1.wasPurgedSince(key, since)',
   ),
   drop(

@@ -26,7 +26,7 @@ import {
 import { createOperator, type IdempotencyOperator } from './idempotency/operator.ts'
 import { type IdempotentOptions, runIdempotent } from './idempotency/run-idempotent.ts'
 import { L1 } from './l1/l1.ts'
-import { PurgeMarks } from './l1/purge-marks.ts'
+import { PurgeMarks } from './l1/purges.ts'
 import { Deadlines } from './lease/deadlines.ts'
 import { LeaseKeeper, type Renewer } from './lease/lease-keeper.ts'
 import { OriginSlots } from './lease/slots.ts'

@@ -3,7 +3,7 @@
 // there.
 
 import { selects } from '../http/vary.ts'
-import { freshCopy } from '../l1/validity.ts'
+import { freshCopy } from '../l1/purges.ts'
 import type { ReadyReply, RequestView } from '../ports/exchange.ts'
 import type { Runtime } from '../runtime.ts'
 import { traceHit } from '../traces.ts'

@@ -18,7 +18,7 @@ import {
 } from '../http/request-directives.ts'
 import { STALE_IF_ERROR_STATUSES, titleOf } from '../http/statuses.ts'
 import { selects } from '../http/vary.ts'
-import { confirmedCopy } from '../l1/validity.ts'
+import { confirmedCopy } from '../l1/purges.ts'
 import type { HeaderList, ReadyReply, Reply, RequestView } from '../ports/exchange.ts'
 import type { Runtime } from '../runtime.ts'
 import type { CacheConfig } from './cache-config.ts'

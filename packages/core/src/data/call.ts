@@ -18,7 +18,7 @@ import {
   show,
   waitTimeout,
 } from '../errors.ts'
-import { confirmedCopy } from '../l1/validity.ts'
+import { confirmedCopy } from '../l1/purges.ts'
 import type { Position } from '../ports/store.ts'
 import { tagSubject } from '../ports/subject.ts'
 import { reportResult } from '../refresh-failures.ts'

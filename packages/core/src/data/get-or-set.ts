@@ -5,7 +5,7 @@ import { countRead, dropUnreadable, readWithoutLease } from '../engine/lookup.ts
 import type { HeldEntry } from '../entry/entry.ts'
 import { readPromise } from '../entry/parsed-value.ts'
 import { optionError } from '../errors.ts'
-import { freshCopy } from '../l1/validity.ts'
+import { freshCopy } from '../l1/purges.ts'
 import { dataKey } from '../ports/key.ts'
 import type { Runtime } from '../runtime.ts'
 import { traceHit } from '../traces.ts'

@@ -2,22 +2,22 @@
 // take the lease. After the lookup, this process fills and commits, or waits for another process.
 // Each step after L1 happens once per key and process, for all waiters.
 //
-// A flight moves by calls: `step` sends a lookup and acts on the reply, and `advance` lands the
+// A flight moves by calls: `step` sends a lookup, `act` acts on the reply, and `advance` lands the
 // flight or takes the next step.
 
 import { AsyncResource } from 'node:async_hooks'
 import { freshnessAt } from '../entry/entry.ts'
 import { type L1Marker, newMarker } from '../l1/l1.ts'
+import { afterPurges, confirmedCopy, isConfirmed, validCopy } from '../l1/purges.ts'
 import { mayLeadInstead } from '../l1/refresh-delay.ts'
-import { afterPurges, confirmedCopy, isConfirmed, validCopy } from '../l1/validity.ts'
 import type { Runtime } from '../runtime.ts'
 import { traceLookup } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
 import { fill, fillWithoutLease, previousInL1 } from './fill.ts'
 import { Flight } from './flight.ts'
-import { type Found, lookUp } from './lookup.ts'
+import { lookUp } from './lookup.ts'
 import { LEASE_INTERVAL_MS, releaseUnused } from './share.ts'
-import type { Caller, Lease, Policy, Resolution, Shared } from './types.ts'
+import type { Caller, Found, Lease, Policy, Resolution, Shared } from './types.ts'
 import type { Waiter } from './waiters.ts'
 
 const HIT_FOR_MISS: Resolution = { type: 'pass', reason: 'hit-for-miss' }
@@ -53,12 +53,12 @@ export function find(
     const digest = item.failedDigest
     if (isDue || (digest && mayLeadInstead(rt, caller.requestDigest?.(), digest))) {
       const inBackground = policy.revalidate === 'background'
-      const flight = new Flight(rt, key, policy, inBackground ? caller : undefined)
+      const flight = new KeyFlight(rt, key, policy, inBackground ? caller : undefined)
       if (!isDue) flight.setFailedDigest(digest)
-      if (!inBackground) return lead(rt, flight, caller)
-      enter(rt, flight)
+      if (!inBackground) return lead(flight, caller)
+      flight.enter()
       // The caller gets the stale entry first: a handler may block the event loop at its start.
-      queueMicrotask(() => step(rt, flight))
+      queueMicrotask(() => flight.step())
     }
   }
   return { type: 'hit', held, stale, from: 'l1' }
@@ -74,14 +74,14 @@ function hitForMiss(
 ): Resolution | undefined {
   if (rt.flights.has(key) || rt.clock.now() < nextLookupAt) return HIT_FOR_MISS
   if (caller.hasConditionOrRange?.()) return HIT_FOR_MISS
-  return lead(rt, new Flight(rt, key, policy, undefined, true), caller)
+  return lead(new KeyFlight(rt, key, policy, undefined, true), caller)
 }
 
 /** Joins the flight of the key, or starts one. */
 function join(rt: Runtime, key: string, policy: Policy, caller: Caller): Resolution | undefined {
   const present = rt.flights.get(key)
   if (present === undefined || mayBePurged(rt, present)) {
-    return lead(rt, new Flight(rt, key, policy), caller)
+    return lead(new KeyFlight(rt, key, policy), caller)
   }
   if (present.isHitForMiss) return HIT_FOR_MISS
   const served = servedMeanwhile(rt, present) ?? present.lateFor(caller)
@@ -111,174 +111,10 @@ function servedMeanwhile(rt: Runtime, flight: Flight): Resolution | undefined {
   return { type: 'hit', held, stale: freshness === 'stale', from: 'l2' }
 }
 
-function lead(rt: Runtime, flight: Flight, caller: Caller): undefined {
+function lead(flight: KeyFlight, caller: Caller): undefined {
   flight.join(caller, flight.policy.waitMs)
-  enter(rt, flight)
-  step(rt, flight)
-}
-
-/** From now on, requests of its key join the flight. */
-function enter(rt: Runtime, flight: Flight): void {
-  rt.flights.set(flight.key, flight)
-  rt.waitUntil?.(flight.landed())
-}
-
-/** Goes on after a step: with a result for the waiters, or without one. */
-function advance(rt: Runtime, flight: Flight, shared: Shared): void {
-  // A wake-up or purge since the lookup may make the reply outdated. The result of a fill is not
-  // affected: a purge removes the flight from the map, so no later request gets that result.
-  if (shared !== 'again' && !flight.isOutdated) {
-    if (!isPurged(rt, shared)) return flight.land(rt.flights, shared)
-    if (flight.fillingSince !== undefined) flight.settleAtLimit(shared)
-  }
-  flight.lookUpAgain()
-  rejoin(rt, flight)
-  if (flight.size === 0) return flight.land(rt.flights)
-  step(rt, flight)
-}
-
-/**
- * Whether a purge of one of its subjects, such as a tag, outdated the entry before the waiters got
- * it. Also after a soft purge, waiters look up again: one of them then refreshes the stale entry.
- */
-function isPurged(rt: Runtime, shared: Resolution): boolean {
-  return shared.type === 'hit' && afterPurges(rt, shared.held) !== shared.held
-}
-
-/**
- * Moves the waiters to the newer flight of the key, if there is one after a purge or a long fill.
- */
-function rejoin(rt: Runtime, flight: Flight): void {
-  const present = rt.flights.get(flight.key)
-  if (present === undefined) rt.flights.set(flight.key, flight)
-  if (present === undefined || present === flight) return
-  if (present.isHitForMiss) return flight.settleAll(HIT_FOR_MISS)
-  flight.moveTo(present)
-  const served = servedMeanwhile(rt, present)
-  if (served !== undefined) present.settleAll(served)
-}
-
-/**
- * Sends a lookup. The flight keeps the previous entry, because L1 may drop its copy. The store
- * sends an entry past its stale window only to the process that gets the lease. All other processes
- * drop the copy.
- */
-function step(rt: Runtime, flight: Flight): void {
-  flight.keepPrevious(previousInL1(rt, flight.key) ?? flight.previous)
-  lookUp(rt, flight, act)
-}
-
-/** Acts on the reply to a lookup. */
-function act(rt: Runtime, flight: Flight, found: Found | undefined, since: number): void {
-  if (found === undefined) return withoutStore(rt, flight)
-  if (flight.isOutdated) return discard(rt, flight, found)
-  const isWoken = flight.takeWakeUp()
-  if (isWoken && (found.status === 'busy' || found.status === 'leased')) flight.countUnusableFill()
-  switch (found.status) {
-    case 'fresh':
-      return advance(rt, flight, { type: 'hit', held: found.held, stale: false, from: 'l2' })
-    case 'stale':
-      return serveStale(rt, flight, found, since)
-    case 'leased': {
-      const { grant, previous, isPurged: purged } = found
-      const reason = previous !== undefined ? 'expired' : purged ? 'purged' : 'absent'
-      return fillOrRelease(rt, flight, { grant, since, previous, reason })
-    }
-    case 'busy':
-      if (flight.isFirstAtLimit) return fillWithoutLease(rt, flight, advance)
-      return waitForHolder(rt, flight, found.busyForMs)
-    case 'pass':
-      return passAll(rt, flight, found, since)
-    case 'failed':
-      return serveFailed(rt, flight, found)
-  }
-}
-
-/**
- * The store is unavailable. A response of a hit-for-miss key cannot be stored for the fleet, so
- * this process asks for the lease again after the back-off.
- */
-function withoutStore(rt: Runtime, flight: Flight): void {
-  if (!flight.isHitForMiss) return fillWithoutLease(rt, flight, advance)
-  const item = rt.l1.get(flight.key)
-  if (item?.type === 'marker') item.nextLookupAt = rt.clock.now() + rt.failureBackoffMs
-  advance(rt, flight, HIT_FOR_MISS)
-}
-
-/**
- * Discards a reply that a wake-up or purge made outdated. No waiter is left: for waiters, `lookUp`
- * has sent another lookup.
- */
-function discard(rt: Runtime, flight: Flight, found: Found): void {
-  const grant = 'grant' in found ? found.grant : undefined
-  if (grant !== undefined) void releaseUnused(rt, flight, grant)
-  advance(rt, flight, 'again')
-}
-
-/** Waiters look up again only when the lease has ended. They would wait for its end. */
-function fillOrRelease(rt: Runtime, flight: Flight, lease: Lease, leader?: Waiter): void {
-  if (fill(rt, flight, lease, advance, leader) || lease.grant === undefined) return
-  const released = releaseUnused(rt, flight, lease.grant)
-  if (released === undefined) advance(rt, flight, 'again')
-  else void released.then(() => advance(rt, flight, 'again'))
-}
-
-/** Serves the stale entry. One process of the fleet has the lease, and refreshes it. */
-function serveStale(
-  rt: Runtime,
-  flight: Flight,
-  { held, grant }: Extract<Found, { status: 'stale' }>,
-  since: number,
-): void {
-  const isForeground = flight.policy.revalidate === 'foreground' && grant !== undefined
-  const first = isForeground ? flight.first : undefined
-  const leader = first !== undefined && !flight.firstStays(held) ? first : undefined
-  const stale: Resolution = { type: 'hit', held, stale: true, from: 'l2' }
-  // A first waiter that does not lead still gets the result, or the stale entry if that is late.
-  const behind = leader?.caller ?? flight.refresher ?? flight.first?.caller
-  flight.settleEach((waiter) => (waiter === first ? undefined : stale))
-  if (grant === undefined) return advance(rt, flight, stale)
-  const lease: Lease = { grant, since, previous: held, reason: 'stale', servedMeanwhile: held }
-  if (behind !== undefined && fill(rt, flight, lease, advance, leader, behind)) return
-  // All waiters left during the lookup.
-  void releaseUnused(rt, flight, grant)
-  advance(rt, flight, stale)
-}
-
-/** The last response could not be shared. One request at a time finds out whether its own can. */
-function passAll(
-  rt: Runtime,
-  flight: Flight,
-  { grant, forMs }: Extract<Found, { status: 'pass' }>,
-  since: number,
-): void {
-  const delayMs = grant === undefined ? LEASE_INTERVAL_MS : 0
-  rt.l1.put(flight.key, newMarker(rt.clock.now(), forMs, delayMs), since)
-  // If a request leads, the handler does not see its conditions and its range, and cannot send a
-  // 304 or 206. Here the response is probably not storable, so hiding them would gain nothing. So a
-  // request with such fields does not lead.
-  const leader = grant && flight.firstThat((caller) => !caller.hasConditionOrRange?.())
-  flight.settleEach((waiter) => (waiter === leader ? undefined : HIT_FOR_MISS))
-  if (grant !== undefined && leader !== undefined) {
-    const lease: Lease = { grant, since, previous: undefined, reason: 'hit-for-miss' }
-    return fillOrRelease(rt, flight, lease, leader)
-  }
-  if (grant !== undefined) void releaseUnused(rt, flight, grant)
-  advance(rt, flight, HIT_FOR_MISS)
-}
-
-/** Shares the failure that the store remembers, or serves the stale entry. */
-function serveFailed(
-  rt: Runtime,
-  flight: Flight,
-  { failure, forMs, held }: Extract<Found, { status: 'failed' }>,
-): void {
-  const stale =
-    held !== undefined && freshnessAt(held, rt.clock.now()) === 'stale' ? held : undefined
-  const rest = { retryAfterMs: forMs, error: undefined, previous: held }
-  const shared = flight.shareFailure({ type: 'failed', failure, ...rest }, stale !== undefined)
-  if (shared !== 'again') rt.events.emit({ type: 'failure.shared', key: flight.key, failure })
-  advance(rt, flight, stale ? { type: 'hit', held: stale, stale: true, from: 'l2' } : shared)
+  flight.enter()
+  flight.step()
 }
 
 /**
@@ -289,32 +125,191 @@ const SPREAD_MS = 40
 /** Shortest wait. Without it, a store that replies `busy` for 0 ms would cause a busy loop. */
 const LEAST_MS = 20
 
-/**
- * Waits for another process that fills the key. The wait ends with the wake-up that the store sends
- * to each process whose lookup got `busy`, at the end of the lease, with a gap in which messages
- * may be lost, or when the store becomes unavailable. There is no polling.
- */
-function waitForHolder(rt: Runtime, flight: Flight, busyForMs: number): void {
-  if (flight.size === 0) return advance(rt, flight, 'again')
-  const { clock, deadlines, events, counts } = rt
-  const { key } = flight
-  const startedAt = clock.now()
-  // A message arrives in another async context.
-  const scope = new AsyncResource('StampedeWait')
-  let isOver = false
-  const end = (by: 'wake-up' | 'gap' | 'lost' | 'lease-end'): void => {
-    if (isOver) return
-    isOver = true
-    deadlines.end(leaseEnd)
-    const elapsedMs = clock.now() - startedAt
-    counts.waitedMs += elapsedMs
-    events.emit({ type: 'wait.ended', key, by, elapsedMs })
-    // Messages that arrive together cause one lookup, so the flight goes on after all of them.
-    queueMicrotask(() => scope.runInAsyncScope(advance, undefined, rt, flight, 'again'))
+/** A flight with its steps. */
+class KeyFlight extends Flight {
+  declare protected readonly rt: Runtime
+
+  /** From now on, requests of its key join the flight. */
+  enter(): void {
+    this.rt.flights.set(this.key, this)
+    this.rt.waitUntil?.(this.landed())
   }
-  const untilMs = Math.max(busyForMs, LEAST_MS) + rt.random() * SPREAD_MS
-  const leaseEnd = deadlines.set(() => end('lease-end'), startedAt + untilMs)
-  flight.expectLate(flight.previous)
-  flight.beginWait('waiting', end)
-  events.emit({ type: 'wait.started', key, busyForMs })
+
+  /**
+   * Sends a lookup. The flight keeps the previous entry, because L1 may drop its copy. The store
+   * sends an entry past its stale window only to the process that gets the lease. All other
+   * processes drop the copy.
+   */
+  step(): void {
+    this.keepPrevious(previousInL1(this.rt, this.key) ?? this.previous)
+    lookUp(this.rt, this)
+  }
+
+  override advance(shared: Shared): void {
+    const { flights } = this.rt
+    // A wake-up or purge since the lookup may make the reply outdated. The result of a fill is not
+    // affected: a purge removes the flight from the map, so no later request gets that result.
+    if (shared !== 'again' && !this.isOutdated) {
+      if (!this.#isPurged(shared)) return this.land(flights, shared)
+      if (this.fillingSince !== undefined) this.settleAtLimit(shared)
+    }
+    this.lookUpAgain()
+    this.#rejoin()
+    if (this.size === 0) return this.land(flights)
+    this.step()
+  }
+
+  /**
+   * Whether a purge of one of its subjects, such as a tag, outdated the entry before the waiters
+   * got it. Also after a soft purge, waiters look up again: one of them then refreshes the stale
+   * entry.
+   */
+  #isPurged(shared: Resolution): boolean {
+    return shared.type === 'hit' && afterPurges(this.rt, shared.held) !== shared.held
+  }
+
+  /**
+   * Moves the waiters to the newer flight of the key, if there is one after a purge or a long fill.
+   */
+  #rejoin(): void {
+    const { flights } = this.rt
+    const present = flights.get(this.key)
+    if (present === undefined) flights.set(this.key, this)
+    if (present === undefined || present === this) return
+    if (present.isHitForMiss) return this.settleAll(HIT_FOR_MISS)
+    this.moveTo(present)
+    const served = servedMeanwhile(this.rt, present)
+    if (served !== undefined) present.settleAll(served)
+  }
+
+  override act(found: Found | undefined, since: number): void {
+    if (found === undefined) return this.#withoutStore()
+    if (this.isOutdated) return this.#discard(found)
+    const isWoken = this.takeWakeUp()
+    if (isWoken && (found.status === 'busy' || found.status === 'leased')) this.countUnusableFill()
+    switch (found.status) {
+      case 'fresh':
+        return this.advance({ type: 'hit', held: found.held, stale: false, from: 'l2' })
+      case 'stale':
+        return this.#serveStale(found, since)
+      case 'leased': {
+        const { grant, previous, isPurged: purged } = found
+        const reason = previous !== undefined ? 'expired' : purged ? 'purged' : 'absent'
+        return this.#fillOrRelease({ grant, since, previous, reason })
+      }
+      case 'busy':
+        if (this.isFirstAtLimit) return fillWithoutLease(this.rt, this)
+        return this.#waitForHolder(found.busyForMs)
+      case 'pass':
+        return this.#passAll(found, since)
+      case 'failed':
+        return this.#serveFailed(found)
+    }
+  }
+
+  /**
+   * The store is unavailable. A response of a hit-for-miss key cannot be stored for the fleet, so
+   * this process asks for the lease again after the back-off.
+   */
+  #withoutStore(): void {
+    const { rt } = this
+    if (!this.isHitForMiss) return fillWithoutLease(rt, this)
+    const item = rt.l1.get(this.key)
+    if (item?.type === 'marker') item.nextLookupAt = rt.clock.now() + rt.failureBackoffMs
+    this.advance(HIT_FOR_MISS)
+  }
+
+  /**
+   * Discards a reply that a wake-up or purge made outdated. No waiter is left: for waiters,
+   * `lookUp` has sent another lookup.
+   */
+  #discard(found: Found): void {
+    const grant = 'grant' in found ? found.grant : undefined
+    if (grant !== undefined) void releaseUnused(this.rt, this, grant)
+    this.advance('again')
+  }
+
+  /** Waiters look up again only when the lease has ended. They would wait for its end. */
+  #fillOrRelease(lease: Lease, leader?: Waiter): void {
+    if (fill(this.rt, this, lease, leader) || lease.grant === undefined) return
+    const released = releaseUnused(this.rt, this, lease.grant)
+    if (released === undefined) this.advance('again')
+    else void released.then(() => this.advance('again'))
+  }
+
+  /** Serves the stale entry. One process of the fleet has the lease, and refreshes it. */
+  #serveStale({ held, grant }: Extract<Found, { status: 'stale' }>, since: number): void {
+    const isForeground = this.policy.revalidate === 'foreground' && grant !== undefined
+    const first = isForeground ? this.first : undefined
+    const leader = first !== undefined && !this.firstStays(held) ? first : undefined
+    const stale: Resolution = { type: 'hit', held, stale: true, from: 'l2' }
+    // A first waiter that does not lead still gets the result, or the stale entry if that is late.
+    const behind = leader?.caller ?? this.refresher ?? this.first?.caller
+    this.settleEach((waiter) => (waiter === first ? undefined : stale))
+    if (grant === undefined) return this.advance(stale)
+    const lease: Lease = { grant, since, previous: held, reason: 'stale', servedMeanwhile: held }
+    if (behind !== undefined && fill(this.rt, this, lease, leader, behind)) return
+    // All waiters left during the lookup.
+    void releaseUnused(this.rt, this, grant)
+    this.advance(stale)
+  }
+
+  /** The last response could not be shared. One request at a time finds out whether its own can. */
+  #passAll({ grant, forMs }: Extract<Found, { status: 'pass' }>, since: number): void {
+    const { rt } = this
+    const delayMs = grant === undefined ? LEASE_INTERVAL_MS : 0
+    rt.l1.put(this.key, newMarker(rt.clock.now(), forMs, delayMs), since)
+    // If a request leads, the handler does not see its conditions and its range, and cannot send a
+    // 304 or 206. Here the response is probably not storable, so hiding them would gain nothing. So
+    // a request with such fields does not lead.
+    const leader = grant && this.firstThat((caller) => !caller.hasConditionOrRange?.())
+    this.settleEach((waiter) => (waiter === leader ? undefined : HIT_FOR_MISS))
+    if (grant !== undefined && leader !== undefined) {
+      const lease: Lease = { grant, since, previous: undefined, reason: 'hit-for-miss' }
+      return this.#fillOrRelease(lease, leader)
+    }
+    if (grant !== undefined) void releaseUnused(rt, this, grant)
+    this.advance(HIT_FOR_MISS)
+  }
+
+  /** Shares the failure that the store remembers, or serves the stale entry. */
+  #serveFailed({ failure, forMs, held }: Extract<Found, { status: 'failed' }>): void {
+    const { clock, events } = this.rt
+    const stale =
+      held !== undefined && freshnessAt(held, clock.now()) === 'stale' ? held : undefined
+    const rest = { retryAfterMs: forMs, error: undefined, previous: held }
+    const shared = this.shareFailure({ type: 'failed', failure, ...rest }, stale !== undefined)
+    if (shared !== 'again') events.emit({ type: 'failure.shared', key: this.key, failure })
+    this.advance(stale ? { type: 'hit', held: stale, stale: true, from: 'l2' } : shared)
+  }
+
+  /**
+   * Waits for another process that fills the key. The wait ends with the wake-up that the store
+   * sends to each process whose lookup got `busy`, at the end of the lease, with a gap in which
+   * messages may be lost, or when the store becomes unavailable. There is no polling.
+   */
+  #waitForHolder(busyForMs: number): void {
+    if (this.size === 0) return this.advance('again')
+    const { key, rt } = this
+    const { clock, deadlines, events, counts } = rt
+    const startedAt = clock.now()
+    // A message arrives in another async context.
+    const scope = new AsyncResource('StampedeWait')
+    let isOver = false
+    const end = (by: 'wake-up' | 'gap' | 'lost' | 'lease-end'): void => {
+      if (isOver) return
+      isOver = true
+      deadlines.end(leaseEnd)
+      const elapsedMs = clock.now() - startedAt
+      counts.waitedMs += elapsedMs
+      events.emit({ type: 'wait.ended', key, by, elapsedMs })
+      // Messages that arrive together cause one lookup, so the flight goes on after all of them.
+      queueMicrotask(() => scope.runInAsyncScope(this.advance, this, 'again'))
+    }
+    const untilMs = Math.max(busyForMs, LEAST_MS) + rt.random() * SPREAD_MS
+    const leaseEnd = deadlines.set(() => end('lease-end'), startedAt + untilMs)
+    this.expectLate(this.previous)
+    this.beginWait('waiting', end)
+    events.emit({ type: 'wait.started', key, busyForMs })
+  }
 }

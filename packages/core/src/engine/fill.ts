@@ -5,8 +5,8 @@
 import { AsyncResource } from 'node:async_hooks'
 import type { HeldEntry } from '../entry/entry.ts'
 import { messageOf, originTimeout } from '../errors.ts'
+import { stillValid, validCopy } from '../l1/purges.ts'
 import { delayRefresh } from '../l1/refresh-delay.ts'
-import { stillValid, validCopy } from '../l1/validity.ts'
 import type { Deadline } from '../lease/deadlines.ts'
 import type { Hold, HoldHooks } from '../lease/lease-keeper.ts'
 import type { FreeSlot } from '../lease/slots.ts'
@@ -20,9 +20,6 @@ import { share } from './share.ts'
 import type { Caller, FillResult, Lead, Lease, Shared } from './types.ts'
 import type { Waiter } from './waiters.ts'
 
-/** Goes on with the flight after a fill or a wait. */
-export type Next = (rt: Runtime, flight: Flight, shared: Shared) => void
-
 /**
  * Runs the origin for the first waiter whose client is still there, otherwise for the refresher.
  * Returns false if no caller is left. `chosen` and `behind` are callers that were chosen already: a
@@ -32,7 +29,6 @@ export function fill(
   rt: Runtime,
   flight: Flight,
   lease: Lease,
-  next: Next,
   chosen?: Waiter,
   behind?: Caller,
 ): boolean {
@@ -45,7 +41,7 @@ export function fill(
   if (leader !== undefined) flight.takeOut(leader)
   const known = previous && { held: previous, since: rt.clock.now(), sequence: since }
   flight.expectLate(grant === undefined ? previousInL1(rt, flight.key) : known)
-  const run = new Run(rt, flight, lease, caller, leader, next)
+  const run = new Run(rt, flight, lease, caller, leader)
   if (isFillTraced()) {
     traceFill(flight, caller, leader === undefined, lease, (endTrace) => run.start(endTrace))
   } else if (caller.scope === undefined) run.start()
@@ -75,7 +71,6 @@ class Run implements Lead, HoldHooks, Deadline {
   readonly #caller: Caller
   /** The waiter whose caller runs the origin. Undefined: the run is in the background. */
   #leader: Waiter | undefined
-  readonly #next: Next
   #startedAt = 0
   #hold: Hold | undefined
   #endTrace: (() => void) | undefined
@@ -89,14 +84,12 @@ class Run implements Lead, HoldHooks, Deadline {
     lease: Lease,
     caller: Caller,
     leader: Waiter | undefined,
-    next: Next,
   ) {
     this.#rt = rt
     this.#flight = flight
     this.#lease = lease
     this.#caller = caller
     this.#leader = leader
-    this.#next = next
     this.fence = lease.grant?.fence ?? ''
     this.asOf = rt.store.position
     this.keepSlot = lease.grant === undefined ? this.#keepSlot : undefined
@@ -192,7 +185,7 @@ class Run implements Lead, HoldHooks, Deadline {
     if (this.#lease.grant !== undefined) this.#flight.renewToken()
     this.#lease.freeSlot?.()
     this.#endTrace?.()
-    this.#next(this.#rt, this.#flight, shared)
+    this.#flight.advance(shared)
   }
 
   #answer(result: FillResult): void {
@@ -217,36 +210,36 @@ function withDigest(flight: Flight, caller: Caller, result: FillResult): FillRes
  * ended without a usable result. The origin runs once per key and process. At most
  * `originConcurrency` of these runs happen at a time.
  */
-export function fillWithoutLease(rt: Runtime, flight: Flight, next: Next): void {
+export function fillWithoutLease(rt: Runtime, flight: Flight): void {
   const { key } = flight
   const freeSlot = rt.originSlots.take()
-  if (freeSlot !== undefined) return fillInSlot(rt, flight, freeSlot, next)
+  if (freeSlot !== undefined) return fillInSlot(rt, flight, freeSlot)
   // The stale entry is served to waiters that accept it, and the others queue for a slot. A refresh
   // without waiters does not queue. A later request that is served stale starts it again.
   flight.keepPrevious(previousInL1(rt, key))
   flight.becomeLate('origin-queue')
   if (flight.size === 0) {
     delayRefresh(rt, key)
-    return next(rt, flight, 'again')
+    return flight.advance('again')
   }
   const scope = new AsyncResource('StampedeQueue')
   let leaveQueue = () => {}
   flight.beginWait('queued', () => {
     leaveQueue()
-    next(rt, flight, 'again')
+    flight.advance('again')
   })
   leaveQueue = rt.originSlots.queue((slot) => {
     flight.lookUpAgain()
-    scope.runInAsyncScope(fillInSlot, undefined, rt, flight, slot, next)
+    scope.runInAsyncScope(fillInSlot, undefined, rt, flight, slot)
   })
   rt.events.emit({ type: 'fill.queued', key })
 }
 
-function fillInSlot(rt: Runtime, flight: Flight, freeSlot: FreeSlot, next: Next): void {
+function fillInSlot(rt: Runtime, flight: Flight, freeSlot: FreeSlot): void {
   const previous = previousInL1(rt, flight.key)?.held
   const since = rt.l1.sequence()
   const lease: Lease = { grant: undefined, freeSlot, since, previous, reason: 'absent' }
-  if (fill(rt, flight, lease, next)) return
+  if (fill(rt, flight, lease)) return
   freeSlot()
-  next(rt, flight, 'again')
+  flight.advance('again')
 }

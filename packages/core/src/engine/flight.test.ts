@@ -60,13 +60,18 @@ describe('many waiters of one key', () => {
 const PREVIOUS = heldEntry(entry, '1', LIVES, 0)
 const none = () => {}
 
+class IdleFlight extends Flight {
+  override act = none
+  override advance = none
+}
+
 /** A runtime, and a function that creates a flight in it and calls `act`. */
 function setUp() {
   const clock = new ManualClock()
   const rt = runtimeOf(createStampede({ clock }))
   const ends: string[] = []
   const make = (act: (flight: Flight) => void = none) => {
-    const flight = new Flight(rt, 'k', POLICY)
+    const flight = new IdleFlight(rt, 'k', POLICY)
     act(flight)
     return flight
   }

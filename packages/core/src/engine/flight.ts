@@ -8,10 +8,10 @@
 //   any        > landed    every waiter is settled, or has moved to a newer flight
 
 import { type HeldEntry, mayServeOnError } from '../entry/entry.ts'
-import { isConfirmed, stillValid, type Validity } from '../l1/validity.ts'
+import { isConfirmed, stillValid, type Validity } from '../l1/purges.ts'
 import type { Deadline } from '../lease/deadlines.ts'
 import { newToken } from '../lease/lease-keeper.ts'
-import type { Caller, LateReason, Policy, Resolution } from './types.ts'
+import type { Caller, Found, LateReason, Policy, Resolution, Shared } from './types.ts'
 import { Waiters, type WaitersRuntime } from './waiters.ts'
 
 /** The parts of the runtime that a flight needs. */
@@ -46,12 +46,12 @@ type State =
 
 type Failed = Extract<Resolution, { type: 'failed' }>
 
-export class Flight extends Waiters {
+export abstract class Flight extends Waiters {
   readonly policy: Policy
   /** Runs the origin if no waiter does, because its request was served a stale entry. */
   readonly refresher: Caller | undefined
   readonly startedAt: number
-  readonly #rt: FlightRuntime
+  declare protected readonly rt: FlightRuntime
   #state: State = { type: 'looking-up', isOutdated: false }
   #isHitForMiss: boolean
   #previous: Previous | undefined
@@ -74,7 +74,6 @@ export class Flight extends Waiters {
     isHitForMiss = false,
   ) {
     super(rt, key)
-    this.#rt = rt
     this.policy = policy
     this.refresher = refresher
     this.startedAt = rt.clock.now()
@@ -127,6 +126,14 @@ export class Flight extends Waiters {
     return this.#state.type === 'filling' ? this.#state.servedMeanwhile : undefined
   }
 
+  // Steps, in engine.ts
+
+  /** Acts on the reply to a lookup. Undefined: the store is unavailable. `since`: see `Lease`. */
+  abstract act(found: Found | undefined, since: number): void
+
+  /** Goes on after a step: with a result for the waiters, or without one. */
+  abstract advance(shared: Shared): void
+
   // Transitions
 
   /** A lookup is sent. A later `interrupt` makes its reply outdated. */
@@ -154,7 +161,7 @@ export class Flight extends Waiters {
   }
 
   beginFill(servedMeanwhile?: HeldEntry): void {
-    const since = this.#rt.clock.now()
+    const since = this.rt.clock.now()
     this.#enter({ type: 'filling', since, servedMeanwhile }, 'looking-up')
     this.beginWaits()
   }
@@ -272,7 +279,7 @@ export class Flight extends Waiters {
     this.#previous = previous
     const { softTimeoutMs } = this.policy
     if (softTimeoutMs === undefined || previous === undefined) return
-    const { clock, deadlines } = this.#rt
+    const { clock, deadlines } = this.rt
     const at = clock.now() + softTimeoutMs
     this.#softTimeout = deadlines.set(() => this.becomeLate('soft-timeout'), at)
   }
@@ -291,7 +298,7 @@ export class Flight extends Waiters {
   lateFor(caller: Caller): Resolution | undefined {
     const why = this.#late
     const previous = this.#previous
-    const rt = this.#rt
+    const rt = this.rt
     if (why === undefined || previous === undefined) return undefined
     if (!isConfirmed(rt, previous.since)) return undefined
     const held = stillValid(rt, this.key, previous.sequence, previous.held)
@@ -313,7 +320,7 @@ export class Flight extends Waiters {
 
   #endLate(): void {
     this.#late = undefined
-    this.#rt.deadlines.end(this.#softTimeout)
+    this.rt.deadlines.end(this.#softTimeout)
   }
 
   protected override onEmpty(): void {

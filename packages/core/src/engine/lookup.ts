@@ -5,70 +5,42 @@ import { endOfEntry, freshnessAt, type HeldEntry, type StoredEntry } from '../en
 import { decodeFrame } from '../entry/frame.ts'
 import { mayHaveRun } from '../errors.ts'
 import { newCopy } from '../l1/l1.ts'
-import { afterPurges, validCopy } from '../l1/validity.ts'
+import { afterPurges, validCopy } from '../l1/purges.ts'
 import { ANY_FENCE } from '../ports/grant.ts'
 import { isDataKey } from '../ports/key.ts'
-import type { Failure, Grant, LookupReply, LookupRequest, StoredFrame } from '../ports/store.ts'
+import type { Grant, LookupReply, LookupRequest, StoredFrame } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
 import { traceRead } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
 import type { Flight } from './flight.ts'
 import { forget } from './hints.ts'
 import { releaseUnused } from './share.ts'
-import type { ReadEntry } from './types.ts'
-
-/** The reply with its entry decoded. An entry that cannot be decoded counts as absent. */
-export type Found =
-  | { readonly status: 'fresh'; readonly held: HeldEntry }
-  | {
-      readonly status: 'stale'
-      readonly held: HeldEntry
-      readonly grant: Grant | undefined
-      readonly busyForMs: number
-    }
-  | {
-      readonly status: 'leased'
-      readonly grant: Grant
-      readonly previous: HeldEntry | undefined
-      /** Whether the lookup told the store that its entry was hard-purged. */
-      readonly isPurged?: boolean
-    }
-  | { readonly status: 'busy'; readonly busyForMs: number }
-  | { readonly status: 'pass'; readonly forMs: number; readonly grant?: Grant }
-  | {
-      readonly status: 'failed'
-      readonly failure: Failure
-      readonly forMs: number
-      readonly held: HeldEntry | undefined
-    }
-
-/** Gets the reply, or undefined if the store is unavailable. `since`: see `Lease`. */
-type OnFound = (rt: Runtime, flight: Flight, found: Found | undefined, since: number) => void
+import type { Found, ReadEntry } from './types.ts'
 
 /**
- * Sends lookups until a reply is not outdated. `granted` is the lease from an earlier reply. If the
- * next lookup fails, it is released.
+ * Sends lookups until a reply is not outdated, and calls `flight.act`. `granted` is the lease from
+ * an earlier reply. If the next lookup fails, it is released.
  */
-export function lookUp(rt: Runtime, flight: Flight, onFound: OnFound, granted?: Grant): void {
+export function lookUp(rt: Runtime, flight: Flight, granted?: Grant): void {
   const { key, token } = flight
   flight.beginLookup()
   const since = rt.l1.sequence()
-  if (rt.records === undefined) return onFound(rt, flight, findInL1(rt, flight), since)
+  if (rt.records === undefined) return flight.act(findInL1(rt, flight), since)
   const found = (found: Found): void => {
     // A wake-up or purge came before the reply, which may therefore be outdated. A second lookup
     // with the same token gets the same lease, if this process still holds it.
     if (flight.isOutdated && flight.size > 0) {
-      return lookUp(rt, flight, onFound, 'grant' in found ? found.grant : undefined)
+      return lookUp(rt, flight, 'grant' in found ? found.grant : undefined)
     }
     flight.endLookup(found.status === 'pass')
-    onFound(rt, flight, found, since)
+    flight.act(found, since)
   }
   const failed = (error: unknown): void => {
     // If no reply came, the store may have given the lease. Other processes would wait for its end.
     const lease = mayHaveRun(error) ? { key, token, fence: ANY_FENCE } : granted
     if (lease !== undefined) void releaseUnused(rt, flight, lease)
     rt.events.emit({ type: 'store.failed', key, operation: 'lookup', error })
-    onFound(rt, flight, undefined, since)
+    flight.act(undefined, since)
   }
   new Lookup(rt, key, termsOf(flight), found, failed).send()
 }

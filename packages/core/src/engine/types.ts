@@ -182,3 +182,28 @@ export interface ReadEntry {
   readonly stale: boolean
   readonly from: 'l1' | 'l2'
 }
+
+/** The reply with its entry decoded. An entry that cannot be decoded counts as absent. */
+export type Found =
+  | { readonly status: 'fresh'; readonly held: HeldEntry }
+  | {
+      readonly status: 'stale'
+      readonly held: HeldEntry
+      readonly grant: Grant | undefined
+      readonly busyForMs: number
+    }
+  | {
+      readonly status: 'leased'
+      readonly grant: Grant
+      readonly previous: HeldEntry | undefined
+      /** Whether the lookup told the store that its entry was hard-purged. */
+      readonly isPurged?: boolean
+    }
+  | { readonly status: 'busy'; readonly busyForMs: number }
+  | { readonly status: 'pass'; readonly forMs: number; readonly grant?: Grant }
+  | {
+      readonly status: 'failed'
+      readonly failure: Failure
+      readonly forMs: number
+      readonly held: HeldEntry | undefined
+    }

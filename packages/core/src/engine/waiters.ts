@@ -63,14 +63,14 @@ export abstract class Waiters {
   readonly key: string
   /** The newest traced run for these waiters. */
   fill: FillTrace | undefined
-  readonly #rt: WaitersRuntime
+  protected readonly rt: WaitersRuntime
   readonly #all = new Set<Waiter>()
   #isWaiting = false
   /** Whether `waitMs` counts. It starts when the first lookup has ended without a result. */
   #isCounting = false
 
   constructor(rt: WaitersRuntime, key: string) {
-    this.#rt = rt
+    this.rt = rt
     this.key = key
   }
 
@@ -169,7 +169,7 @@ export abstract class Waiters {
   }
 
   timeOut(waiter: Waiter): void {
-    this.#rt.events.emit({ type: 'wait.timed-out', key: this.key })
+    this.rt.events.emit({ type: 'wait.timed-out', key: this.key })
     this.#settle(waiter, { type: 'timed-out' })
   }
 
@@ -184,7 +184,7 @@ export abstract class Waiters {
   #startClock(waiter: Waiter): void {
     // From now on, a timer or message may answer the caller, in another async context.
     waiter.caller.captureContext?.()
-    this.#rt.deadlines.set(waiter, this.#rt.clock.now() + waiter.waitMs)
+    this.rt.deadlines.set(waiter, this.rt.clock.now() + waiter.waitMs)
   }
 
   #settle(waiter: Waiter, resolution: Resolution): void {
@@ -194,7 +194,7 @@ export abstract class Waiters {
 
   #remove(waiter: Waiter, resolution: Resolution | undefined): void {
     this.#all.delete(waiter)
-    this.#rt.deadlines.end(waiter)
+    this.rt.deadlines.end(waiter)
     if (waiter.trace !== undefined) endWait(waiter.trace, this.fill, resolution)
     if (this.#all.size === 0) this.onEmpty()
   }

@@ -14,7 +14,6 @@ import {
 import { type Clock, systemClock } from '../ports/clock.ts'
 import { groupOf, isVariant } from '../ports/key.ts'
 import type { Failure } from '../ports/store.ts'
-import { GroupedLru } from './grouped-lru.ts'
 
 /** Bytes of an entry without its strings and its body: objects, numbers, map and list links. */
 const OVERHEAD_BYTES = 600
@@ -228,6 +227,55 @@ export class L1 {
     this.#sequence += 1
     this.#forgotten = this.#sequence
     this.#items?.clear()
+  }
+}
+
+/**
+ * An LRU map bounded by bytes, with an index of its keys by vary group. A purge of a group uses the
+ * index to find all variants.
+ */
+class GroupedLru<V extends object> extends LRUCache<string, V> {
+  readonly #variants = new Map<string, Set<string>>()
+
+  constructor(options: LRUCache.Options<string, V, unknown>) {
+    super({
+      ...options,
+      // lru-cache also calls this for a value that was too large and never stored.
+      dispose: (_value, key, reason) => {
+        if (reason !== 'set') this.#remove(key)
+      },
+    })
+  }
+
+  override set(key: string, value: V): this {
+    super.set(key, value)
+    // A value that is too large is not stored, but it does remove the old one.
+    if (this.has(key)) this.#add(key)
+    else this.#remove(key)
+    return this
+  }
+
+  /** The plain key of a vary group, and the keys of its variants. */
+  keysOf(group: string): string[] {
+    return [group, ...(this.#variants.get(group) ?? [])]
+  }
+
+  purge(group: string): void {
+    for (const key of this.keysOf(group)) this.delete(key)
+  }
+
+  #add(key: string): void {
+    const group = groupOf(key)
+    if (group === key) return
+    const keys = this.#variants.get(group)
+    if (keys === undefined) this.#variants.set(group, new Set([key]))
+    else keys.add(key)
+  }
+
+  #remove(key: string): void {
+    const group = groupOf(key)
+    const keys = group === key ? undefined : this.#variants.get(group)
+    if (keys?.delete(key) && keys.size === 0) this.#variants.delete(group)
   }
 }
 

@@ -4,7 +4,7 @@ import type { Provenance } from '../entry/entry.ts'
 import type { Mark } from '../ports/store.ts'
 import { ALL, pathSubject, routeSubject, tagSubject } from '../ports/subject.ts'
 import { cpuMs } from '../testing/cpu-time.ts'
-import { PurgeMarks } from './purge-marks.ts'
+import { PurgeMarks } from './purges.ts'
 
 const PRODUCT: Provenance = {
   asOf: 10,
