@@ -184,7 +184,7 @@ describe('packages/core', () => {
     journey('../engine/engine.ts', 'function step', ['lookUp(', 'act('])
     journey('../engine/engine.ts', 'function fillOrRelease', ['fill('])
     journey('../engine/fill.ts', 'export function fill', ['new Run(', 'share('])
-    journey('run-origin.ts', 'export function runOrigin', ['judgeHead(', 'resultOf('])
+    journey('run-origin.ts', 'readonly onHead', ['#judge(', '#resultOf('])
   })
 })
 

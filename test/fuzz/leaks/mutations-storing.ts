@@ -111,8 +111,8 @@ export const STORING: readonly Mutation[] = [
   drop(
     'a leader whose client leaves fails its waiters',
     SOURCE.state,
-    'isGone() && mayBeDueToDisconnect(result)',
-    'false && mayBeDueToDisconnect(result)',
+    '!hasResource && this.isGone()',
+    'hasResource === undefined',
   ),
   drop(
     'a body that is cut for the leader is not stored',

@@ -245,6 +245,13 @@ export function failedRun({ status, error }: Extract<OriginEnd, { type: 'failed'
   return { type: 'failure', failure: { status: Math.min(status, 599), message }, error }
 }
 
+export const STORED_BY_INNER: NotStorable = { store: false, reason: 'inner-cache', failure: false }
+
+/** Whether the run ended because an inner cache stores the response. */
+export function isLeftToInner(result: FillResult): boolean {
+  return result.type === 'pass' && result.reason === STORED_BY_INNER.reason
+}
+
 export const LOST_BODY: NotStorable = { store: false, reason: 'status', failure: false }
 
 /**

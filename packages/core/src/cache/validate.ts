@@ -7,7 +7,6 @@
 // client of the fill gets the stored response, the entry is dropped, and the next fill gets a full
 // response.
 
-import type { Lead } from '../engine/types.ts'
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
 import type { Detail } from '../http/cache-status-details.ts'
 import { toFields, toHeaders } from '../http/fields.ts'
@@ -42,12 +41,9 @@ export function conditionsOf({ status, fields, minted }: StoredResponse): Header
   return status === 200 && !minted ? conditionsFor(toHeaders(fields)) : []
 }
 
-export function revalidationOf(
-  { previous: held }: Lead,
-  request: RequestView,
-): Revalidation | undefined {
-  if (held?.entry.type !== 'response') return undefined
+export function revalidationOf(held: HeldEntry, request: RequestView): Revalidation | undefined {
   const { entry } = held
+  if (entry.type !== 'response') return undefined
   const conditions = conditionsOf(entry)
   if (conditions.length === 0 || !selects(entry, request.headers)) return undefined
   return { previous: held, stored: entry, conditions }
@@ -75,7 +71,8 @@ export const MISMATCH: NotStorable = { store: false, reason: 'validator-mismatch
  */
 export function replyUnchanged(
   rt: Runtime,
-  { request, config }: { readonly request: RequestView; readonly config: CacheConfig<never> },
+  request: RequestView,
+  config: CacheConfig<never>,
   { previous, stored }: Revalidation,
   head: CapturedHead,
   newHead: CapturedHead | undefined,
