@@ -4,7 +4,7 @@ import { drop, type Edit, type Mutation, SOURCE } from './mutation.ts'
 
 const NO_SET_COOKIE: Edit = {
   file: SOURCE.storable,
-  from: "if (headers.some(([name]) => name === 'set-cookie' || name === 'set-cookie2')) return 'set-cookie'",
+  from: "for (const [name] of headers) if (SET_COOKIE.has(name)) return 'set-cookie'",
   to: '',
 }
 export const STORING: readonly Mutation[] = [

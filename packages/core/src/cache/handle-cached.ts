@@ -100,7 +100,8 @@ function lookUp<Native>(state: RequestState<Native>): void | Promise<void> {
   state.names = key === plainKey ? index.formerNames(plainKey) : names
   state.key = key
   const readsOnly = request.method === 'HEAD' || directives?.noStore || directives?.onlyIfCached
-  const fillsNothing = readsOnly || isBeyondEntries(state)
+  const wantsRange = request.headers.range !== undefined
+  const fillsNothing = readsOnly || (wantsRange && isBeyondEntries(state))
   if (fillsNothing) return respondStored(state)
   const found = find(rt, key, config, state)
   return found === undefined ? state.whenAnswered(respond) : respond(state, found)

@@ -5,6 +5,7 @@ import type { FillResult, Lead } from '../engine/types.ts'
 import type { StoredResponse } from '../entry/entry.ts'
 import { spread } from '../entry/lifetimes.ts'
 import { toFields } from '../http/fields.ts'
+import { conditionsFor } from '../http/freshen.ts'
 import { headerValues, storableHeaders } from '../http/headers.ts'
 import { mintEtag } from '../http/mint-etag.ts'
 import { canonicalPath } from '../http/route-pattern.ts'
@@ -44,7 +45,7 @@ import {
 } from './storable.ts'
 import { withSubjects } from './subjects.ts'
 import type { Revalidation } from './validate.ts'
-import { conditionsOf, MISMATCH, replyUnchanged, revalidationOf, updatedHead } from './validate.ts'
+import { MISMATCH, replyUnchanged, revalidationOf, updatedHead } from './validate.ts'
 
 /** The request that runs the handler. */
 export interface OriginRequest<Native> {
@@ -145,11 +146,12 @@ class OriginRun<Native> implements OriginObserver {
     const { rt, config, exchange } = this.#by
     const { request } = exchange
     const lead = this.#lead
+    const native = (natives?.[0] ?? exchange.native) as Native
     const wallNow = rt.clock.wallNow()
     const { status } = head
     this.#status = status
     this.#headAt = rt.clock.now()
-    this.#route = exchange.routeOf?.(this.#nativeOf(natives))
+    this.#route = exchange.routeOf?.(native)
     const revalidation = status === 304 ? this.#revalidation : undefined
     const judgedHead = revalidation === undefined ? head : updatedHead(revalidation, head, wallNow)
     const verdict = this.#judge(judgedHead, wallNow, natives)
@@ -171,7 +173,7 @@ class OriginRun<Native> implements OriginObserver {
         return { action: 'replace', reply }
       }
     }
-    if (stored) this.#minted = this.#mint(head, whole, natives)
+    if (stored) this.#minted = this.#mint(head, whole, native)
     const facts = { type: 'forward', reason: this.#reason, status, stored, detail } as const
     const cacheStatus = statusField(config, facts)
     const add = [...this.#minted, ...cacheStatus]
@@ -223,10 +225,6 @@ class OriginRun<Native> implements OriginObserver {
     if (!this.#needsNoSlot && !this.#lead.hasTimedOut) this.#freeSlot = keepSlot()
   }
 
-  #nativeOf(natives: Natives | undefined): Native {
-    return (natives?.[0] ?? this.#by.exchange.native) as Native
-  }
-
   /**
    * Decides whether the response is storable, and adds its subjects. The tags of an inner cache
    * count too, so that a purge by a tag of either cache removes the entry.
@@ -242,7 +240,8 @@ class OriginRun<Native> implements OriginObserver {
     const { request } = exchange
     const verdict = judgeHead(judgedHead, request, this.#config, wallNow)
     if (!verdict.store) return verdict
-    if (replacesBody(judgedHead, lead)) return LOST_BODY
+    const { previous } = lead
+    if (previous !== undefined && replacesBody(judgedHead, previous)) return LOST_BODY
     if (lead.hasTimedOut) return verdict
     const tagged = withSubjects(verdict, judgedHead, request, config, natives)
     const inner = this.#inner
@@ -250,15 +249,11 @@ class OriginRun<Native> implements OriginObserver {
     return withSubjects(tagged, judgedHead, request, this.#config, inner.natives)
   }
 
-  #mint(
-    head: CapturedHead,
-    whole: Uint8Array | undefined,
-    natives: Natives | undefined,
-  ): HeaderList {
+  #mint(head: CapturedHead, whole: Uint8Array | undefined, native: Native): HeaderList {
     const { exchange } = this.#by
     const { mintEtag: mints, maxBodyBytes } = this.#config
     if (!mints || (whole !== undefined && whole.byteLength > maxBodyBytes)) return NONE
-    if (exchange.allowsEtag?.(this.#nativeOf(natives)) === false) return NONE
+    if (exchange.allowsEtag?.(native) === false) return NONE
     const etag = mintEtag(head, whole, this.#lead.fence)
     return etag === undefined ? NONE : [['etag', etag]]
   }
@@ -276,7 +271,7 @@ class OriginRun<Native> implements OriginObserver {
     if (verdict === undefined || !verdict.store) return { type: 'abandoned' }
     if (end.type === 'replaced') return this.#unchanged(verdict, end.head)
     const entry = this.#entryOf(verdict, end.head, end.body, this.#minted, end.kind)
-    const lifetimes = this.#lifetimes(verdict, entry)
+    const lifetimes = this.#lifetimes(verdict, end.head, this.#minted)
     return { type: 'store', entry, lifetimes, bornAt: this.#headAt }
   }
 
@@ -293,16 +288,18 @@ class OriginRun<Native> implements OriginObserver {
       return { type: 'pass', reason: 'too-many-tags', remember: true }
     const provenance = { ...stored.provenance, asOf: updated.provenance.asOf, subjects }
     const entry = { ...updated, provenance }
-    const lifetimes = this.#lifetimes(verdict, entry)
+    const lifetimes = this.#lifetimes(verdict, newHead, NONE)
     return { type: 'not-modified', previous, entry, lifetimes, bornAt: this.#headAt }
   }
 
   #lifetimes(
     { freshMs, staleWhileRevalidateMs, staleIfErrorMs }: Storable,
-    entry: StoredResponse,
+    { status, headers }: CapturedHead,
+    minted: HeaderList,
   ): Lifetimes {
     const { keepMs: configured, jitter } = this.#config
-    const keepMs = configured > 0 && conditionsOf(entry).length > 0 ? configured : 0
+    const isRevalidated = configured > 0 && status === 200 && minted.length === 0
+    const keepMs = isRevalidated && conditionsFor(headers).length > 0 ? configured : 0
     const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
     return spread(windows, jitter, this.#by.rt.random)
   }

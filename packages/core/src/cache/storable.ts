@@ -1,7 +1,8 @@
 // Decides whether a response is stored and for how long. The head is enough to decide, so
 // the body is not delayed. A response that is not storable reaches its own client unchanged.
 
-import type { FillResult, Lead } from '../engine/types.ts'
+import type { FillResult } from '../engine/types.ts'
+import type { HeldEntry } from '../entry/entry.ts'
 import { type CacheControl, parseCacheControl } from '../http/cache-control.ts'
 import type { NotStoredDetail } from '../http/cache-status-details.ts'
 import { explicitLifetimeMs, initialAgeMs, staleWindowsAllowed } from '../http/freshness.ts'
@@ -52,9 +53,14 @@ export function judgeHead<Native>(
     (request.method === 'GET' ? undefined : 'method') ??
     statusReason(head.status, explicit !== undefined, config) ??
     headerReason(head.headers, cc) ??
-    sizeReason(head.headers, config.maxBodyBytes) ??
+    // Such a body need not be collected at all.
+    (Number(headerValue(head.headers, 'content-length') ?? 0) > config.maxBodyBytes
+      ? 'too-large'
+      : undefined) ??
     sharingReason(head.headers, vary, config) ??
-    (redirectsToItself(head, request, config.query) ? 'self-redirect' : undefined)
+    (head.status >= 300 && redirectsToItself(head, request, config.query)
+      ? 'self-redirect'
+      : undefined)
   if (refused !== undefined || vary === '*') return refuse(refused ?? 'vary-star')
 
   const ageMs = initialAgeMs(head.headers, wallNow)
@@ -103,6 +109,8 @@ function isNegative(status: number): boolean {
   return status === 404 || status === 410
 }
 
+const SET_COOKIE: ReadonlySet<string> = new Set(['set-cookie', 'set-cookie2'])
+
 /** Media types of responses that never end. Waiters would wait for their end until `waitMs`. */
 const ENDLESS = /^\s*(text\/event-stream|multipart\/x-mixed-replace)\b/i
 
@@ -116,16 +124,10 @@ function headerReason(headers: HeaderList, cc: CacheControl): NotStorableReason 
   if (cc.noCache) return 'no-cache'
   const pragma = cc.present ? [] : headerValues(headers, 'pragma')
   if (parseCacheControl(pragma).noCache) return 'no-cache'
-  if (headers.some(([name]) => name === 'set-cookie' || name === 'set-cookie2')) return 'set-cookie'
-  if (headers.some(([name]) => CREDENTIAL_FIELDS.has(name))) return 'credentials'
+  for (const [name] of headers) if (SET_COOKIE.has(name)) return 'set-cookie'
+  for (const [name] of headers) if (CREDENTIAL_FIELDS.has(name)) return 'credentials'
   if (headerValue(headers, 'content-range') !== undefined) return 'content-range'
   return ENDLESS.test(headerValue(headers, 'content-type') ?? '') ? 'endless' : undefined
-}
-
-/** Returns a reason if Content-Length is too large. Such a body need not be collected at all. */
-function sizeReason(headers: HeaderList, maxBodyBytes: number): NotStorableReason | undefined {
-  const length = Number(headerValue(headers, 'content-length') ?? 0)
-  return length > maxBodyBytes ? 'too-large' : undefined
 }
 
 /**
@@ -138,8 +140,8 @@ function sharingReason<Native>(
 ): NotStorableReason | undefined {
   if (vary === '*') return 'vary-star'
   const inKey = (name: string) => config.identity !== undefined || config.vary.includes(name)
-  const cookiesInKey = typeof config.cookies === 'object' || inKey('cookie')
-  if (vary.includes('cookie') && !cookiesInKey) return 'vary-cookie'
+  const cookiesInKey = typeof config.cookies === 'object'
+  if (vary.includes('cookie') && !cookiesInKey && !inKey('cookie')) return 'vary-cookie'
   if (vary.includes('authorization') && !inKey('authorization')) return 'vary-authorization'
   // Browsers refuse a response whose Access-Control-Allow-Origin names another site (Fetch §3.3.6).
   const varies = vary.includes('origin') || config.vary.includes('origin')
@@ -259,10 +261,6 @@ export const LOST_BODY: NotStorable = { store: false, reason: 'status', failure:
  * of the handler than intended. So it is sent to its client but not stored (RFC 9111 §3 allows
  * that). Once the stored entry is gone, a 204 or 205 is stored like any other response.
  */
-export function replacesBody({ status }: CapturedHead, { previous }: Lead): boolean {
-  return (
-    (status === 204 || status === 205) &&
-    previous !== undefined &&
-    previous.entry.body.byteLength > 0
-  )
+export function replacesBody({ status }: CapturedHead, { entry }: HeldEntry): boolean {
+  return (status === 204 || status === 205) && entry.body.byteLength > 0
 }

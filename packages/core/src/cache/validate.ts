@@ -34,17 +34,13 @@ export interface Revalidation {
 }
 
 /**
- * The conditions for an entry. Empty if the status is not 200 (RFC 9110 §15.4.5). Also empty if the
+ * The revalidation of an entry. Undefined if its status is not 200 (RFC 9110 §15.4.5), or if the
  * cache generated the ETag, because the handler does not know it.
  */
-export function conditionsOf({ status, fields, minted }: StoredResponse): HeaderList {
-  return status === 200 && !minted ? conditionsFor(toHeaders(fields)) : []
-}
-
 export function revalidationOf(held: HeldEntry, request: RequestView): Revalidation | undefined {
   const { entry } = held
-  if (entry.type !== 'response') return undefined
-  const conditions = conditionsOf(entry)
+  if (entry.type !== 'response' || entry.status !== 200 || entry.minted) return undefined
+  const conditions = conditionsFor(toHeaders(entry.fields))
   if (conditions.length === 0 || !selects(entry, request.headers)) return undefined
   return { previous: held, stored: entry, conditions }
 }

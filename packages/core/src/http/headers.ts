@@ -70,7 +70,7 @@ const NOT_REPLAYED: ReadonlySet<string> = new Set([
   'server-timing',
 ])
 
-const NOT_REPLAYED_PREFIXES: readonly string[] = ['proxy-', 'ratelimit', 'x-ratelimit-']
+const NOT_REPLAYED_PREFIX = /^(proxy-|ratelimit|x-ratelimit-)/
 
 /**
  * Response fields for one caller, by exact name. As with Set-Cookie, a response that has one is not
@@ -105,22 +105,19 @@ export function storableHeaders(headers: HeaderList): HeaderList {
   )
 }
 
-/** The response fields that may be sent to another request. */
+/**
+ * The response fields that may be sent to another request. Fields listed in `Connection` are for
+ * one connection too (RFC 9110 §7.6.1).
+ */
 export function reusableHeaders(headers: HeaderList): HeaderList {
-  const listed = connectionListed(headers)
-  return headers.filter(([name]) => {
-    if (NOT_REPLAYED.has(name) || listed.has(name)) return false
-    return !NOT_REPLAYED_PREFIXES.some((prefix) => name.startsWith(prefix))
-  })
-}
-
-/** RFC 9110 §7.6.1: the fields listed in `Connection`, which are also for one connection. */
-function connectionListed(headers: HeaderList): ReadonlySet<string> {
-  const listed = new Set<string>()
+  const listed: string[] = []
   for (const value of headerValues(headers, 'connection')) {
-    for (const name of value.split(',')) listed.add(trimOws(name).toLowerCase())
+    for (const name of value.split(',')) listed.push(trimOws(name).toLowerCase())
   }
-  return listed
+  return headers.filter(
+    ([name]) =>
+      !NOT_REPLAYED.has(name) && !NOT_REPLAYED_PREFIX.test(name) && !listed.includes(name),
+  )
 }
 
 /**
