@@ -133,25 +133,26 @@ function respond<Native>(
     case 'pass':
       state.watch.onRefused(exchange.request, resolution.reason)
       return forwardMiss(state, resolution.reason, { onInner: skipInner(state) })
-    case 'failed': {
-      const { failure, previous, retryAfterMs } = resolution
-      const stale = staleReply(rt, exchange.request, config, previous, failure.status)
-      if (stale === undefined) countMiss(state)
-      else rt.counts.servedStale('if-error', previous)
-      return exchange.send(stale ?? sharedFailure(config, miss, failure.status, retryAfterMs))
-    }
+    case 'failed':
     case 'late': {
-      const { previous, why } = resolution
-      const stale = staleReply(rt, exchange.request, config, previous, why)
-      if (stale === undefined) countMiss(state)
-      else rt.counts.servedStale(why, previous)
-      return exchange.send(stale ?? serviceUnavailable(config, miss))
+      const isFailure = resolution.type === 'failed'
+      const why = isFailure ? resolution.failure.status : resolution.why
+      const stale = staleReply(rt, exchange.request, config, resolution.previous, why)
+      if (stale !== undefined) {
+        rt.counts.servedStale(typeof why === 'number' ? 'if-error' : why, resolution.previous)
+        return exchange.send(stale)
+      }
+      countMiss(state)
+      return exchange.send(
+        isFailure
+          ? sharedFailure(config, miss, resolution.failure.status, resolution.retryAfterMs)
+          : serviceUnavailable(config, miss),
+      )
     }
     case 'timed-out': {
       // If the client has left, its response is closed already. So no `close` event would free a
       // slot that is taken now.
-      const isFinal = config.afterWait === 'unavailable' || exchange.isGone?.()
-      if (isFinal) {
+      if (config.afterWait === 'unavailable' || exchange.isGone?.()) {
         countMiss(state)
         return exchange.send(serviceUnavailable(config, miss))
       }

@@ -13,7 +13,7 @@ import { varyNames } from '../http/vary.ts'
 import { LONGEST_MS } from '../options.ts'
 import type { CapturedHead, HeaderList, OriginEnd, RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-config.ts'
-import { urlKey } from './key.ts'
+import { parseUrl, urlKey } from './key.ts'
 
 /** Why a response is not storable. */
 export type NotStorableReason = NotStoredDetail | 'method'
@@ -205,19 +205,15 @@ export function redirectsToItself(
 ): boolean {
   if (status < 300 || status > 399) return false
   const location = headerValue(headers, 'location')
-  const own = parse(`http://${OWN_HOST}${request.target}`)
-  const next = location !== undefined && own !== undefined ? parse(location, own) : undefined
+  const own = parseUrl(`http://${OWN_HOST}${request.target}`)
+  const next = location !== undefined && own !== undefined ? parseUrl(location, own) : undefined
   if (own === undefined || next === undefined) return false
   if (next.protocol !== 'http:' && next.protocol !== 'https:') return false
-  const ownHost = parse(`${request.scheme}://${request.host}`)?.host ?? request.host
+  const ownHost = parseUrl(`${request.scheme}://${request.host}`)?.host ?? request.host
   const nextHost = next.host === OWN_HOST ? ownHost : next.host
   const keyOf = (host: string, { pathname, search }: URL) =>
     urlKey({ ...request, host, target: pathname + search }, rule)
   return keyOf(ownHost, own) === keyOf(nextHost, next)
-}
-
-function parse(url: string, base?: URL): URL | undefined {
-  return URL.canParse(url, base?.href) ? new URL(url, base) : undefined
 }
 
 /** The result of a run whose response is not storable. */
