@@ -96,28 +96,28 @@ export const CREDENTIAL_FIELDS: ReadonlySet<string> = new Set([
   ...['clear-site-data', 'set-login'],
 ])
 
+const NOT_STORED: ReadonlySet<string> = new Set([...OWN_FIELDS, ...CREDENTIAL_FIELDS])
+
 /**
  * RFC 9111 §3.1: the fields that an entry stores. `Date` stays, because `Age` is computed from it.
  */
 export function storableHeaders(headers: HeaderList): HeaderList {
-  return reusableHeaders(headers).filter(
-    ([name]) => !OWN_FIELDS.includes(name) && !CREDENTIAL_FIELDS.has(name),
-  )
+  return reusableHeaders(headers, NOT_STORED)
 }
 
 /**
- * The response fields that may be sent to another request. Fields listed in `Connection` are for
- * one connection too (RFC 9110 §7.6.1).
+ * The response fields that may be sent to another request, without those in `excluded`. Fields
+ * listed in `Connection` are for one connection too (RFC 9110 §7.6.1).
  */
-export function reusableHeaders(headers: HeaderList): HeaderList {
+export function reusableHeaders(headers: HeaderList, excluded?: ReadonlySet<string>): HeaderList {
   const listed: string[] = []
   for (const value of headerValues(headers, 'connection')) {
     for (const name of value.split(',')) listed.push(trimOws(name).toLowerCase())
   }
-  return headers.filter(
-    ([name]) =>
-      !NOT_REPLAYED.has(name) && !NOT_REPLAYED_PREFIX.test(name) && !listed.includes(name),
-  )
+  return headers.filter(([name]) => {
+    if (NOT_REPLAYED.has(name) || excluded?.has(name)) return false
+    return !NOT_REPLAYED_PREFIX.test(name) && !listed.includes(name)
+  })
 }
 
 /**
