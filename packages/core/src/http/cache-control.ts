@@ -3,7 +3,7 @@
 
 /**
  * The Cache-Control directives of a response that this cache uses. An absent directive is false or
- * undefined. `must-understand` is not used, although RFC 9111 §5.2.2.3 would allow a cache to ignore
+ * undefined. `must-understand` is not used: RFC 9111 §5.2.2.3 would allow a cache to ignore
  * `no-store` beside it.
  */
 export interface CacheControl {
