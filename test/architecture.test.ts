@@ -185,7 +185,7 @@ describe('packages/core', () => {
     journey('../engine/engine.ts', '  step()', ['lookUp(', 'act('])
     journey('../engine/engine.ts', '  #fillOrRelease(lease', ['fill('])
     journey('../engine/fill.ts', 'export function fill', ['new Run(', 'share('])
-    journey('run-origin.ts', 'export function runOrigin', ['judgeHead(', 'resultOf('])
+    journey('run-origin.ts', 'readonly onHead', ['#judge(', '#resultOf('])
   })
 })
 

@@ -25,7 +25,7 @@ export const ASKING: readonly Mutation[] = [
       {
         file: SOURCE.run,
         from: JUDGED,
-        to: "judgeHead(revalidation ? { ...judgedHead, headers: judgedHead.headers.filter((field) => field[0] !== 'set-cookie') } : judgedHead, request,",
+        to: "judgeHead(this.#status === 304 ? { ...judgedHead, headers: judgedHead.headers.filter((field) => field[0] !== 'set-cookie') } : judgedHead, request,",
       },
       ...COOKIES_IN_FRONT,
     ],
@@ -38,7 +38,7 @@ export const ASKING: readonly Mutation[] = [
     'fields of a 304 that forbid sharing are ignored',
     SOURCE.run,
     JUDGED,
-    'judgeHead(revalidation ? { ...judgedHead, headers: revalidation.stored.headers } : judgedHead, request,',
+    'judgeHead(this.#status === 304 && this.#revalidation ? { ...judgedHead, headers: toHeaders(this.#revalidation.stored.fields) } : judgedHead, request,',
   ),
   drop(
     'a 304 to a request without a condition is stored',

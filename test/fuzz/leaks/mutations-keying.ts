@@ -35,7 +35,7 @@ export const KEYING: readonly Mutation[] = [
       SAME_SELECTION,
       {
         file: SOURCE.storable,
-        from: "if (vary.includes('cookie') && !cookiesInKey) return 'vary-cookie'",
+        from: "if (vary.includes('cookie') && !cookiesInKey && !inKey('cookie')) return 'vary-cookie'",
         to: 'void cookiesInKey',
       },
       {

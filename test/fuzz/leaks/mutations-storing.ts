@@ -4,7 +4,7 @@ import { drop, type Edit, type Mutation, SOURCE } from './mutation.ts'
 
 const NO_SET_COOKIE: Edit = {
   file: SOURCE.storable,
-  from: "if (headers.some(([name]) => name === 'set-cookie' || name === 'set-cookie2')) return 'set-cookie'",
+  from: "for (const [name] of headers) if (SET_COOKIE.has(name)) return 'set-cookie'",
   to: '',
 }
 export const STORING: readonly Mutation[] = [
@@ -111,8 +111,8 @@ export const STORING: readonly Mutation[] = [
   drop(
     'a leader whose client leaves fails its waiters',
     SOURCE.state,
-    'isGone() && mayBeDueToDisconnect(result)',
-    'false && mayBeDueToDisconnect(result)',
+    '!hasResource && this.isGone()',
+    'hasResource === undefined',
   ),
   drop(
     'a body that is cut for the leader is not stored',

@@ -32,22 +32,15 @@ export function admit<Native>(
   if (request.method !== 'GET' && request.method !== 'HEAD') {
     return { reason: 'method', fwd: 'method' }
   }
-  const hasBypassField = someBypassField(request.headers)
+  // Hardly any request has such a field. Without one, later checks need not loop over the fields.
+  let hasBypassField = false
+  for (const name in request.headers) if (isBypassField(name)) hasBypassField = true
   const reason =
     request.lostLines ??
     shapeReason(request, hasBypassField) ??
     credentialReason(request, config, hasBypassField) ??
-    optionReason(native, config)
+    (config.bypass && optionReason(native, config.bypass))
   return reason === undefined ? undefined : { reason, fwd: 'bypass' }
-}
-
-/**
- * Whether the request has a field that may cause a bypass: a credential or a method override.
- * Hardly any request has one. Without such a field, later checks need not loop over the fields.
- */
-function someBypassField(headers: RequestView['headers']): boolean {
-  for (const name in headers) if (isBypassField(name)) return true
-  return false
 }
 
 /**
@@ -58,6 +51,7 @@ const recentNames = new Recent<boolean>(1_024)
 /** Longer names are checked for each request. */
 const LONGEST_RECENT = 64
 
+/** Whether the field may cause a bypass: a credential or a method override. */
 function isBypassField(name: string): boolean {
   const known = recentNames.get(name)
   if (known !== undefined) return known
@@ -96,55 +90,43 @@ function framesBody(headers: RequestView['headers']): boolean {
 }
 
 /**
- * Returns a reason if the request has credentials or cookies. The response may be for this caller
- * only (RFC 9111 §3.5).
+ * Returns a reason if the request has credentials or cookies, or if its connection identifies the
+ * caller. The response may be for this caller only (RFC 9111 §3.5). A client certificate is ignored
+ * only if the `authorization` option has a list with `client-certificate`.
  */
 function credentialReason<Native>(
-  request: RequestView,
-  config: CacheConfig<Native>,
-  hasBypassField: boolean,
-): BypassDetail | undefined {
-  if (config.identity !== undefined) return undefined
-  const reason = callerReason(request, config, hasBypassField)
-  if (reason !== undefined || config.cookies !== 'bypass') return reason
-  return trimOws(requestField(request.headers, 'cookie') ?? '') === '' ? undefined : 'cookie'
-}
-
-/**
- * Returns a reason if a header field or the connection identifies the caller. A client certificate
- * is ignored only if the `authorization` option has a list with `client-certificate`.
- */
-function callerReason<Native>(
   { headers, hasClientCertificate, hasLogin }: RequestView,
-  { authorization, vary }: CacheConfig<Native>,
+  { identity, authorization, vary, cookies }: CacheConfig<Native>,
   hasBypassField: boolean,
 ): BypassDetail | undefined {
+  if (identity !== undefined) return undefined
   const ignored = typeof authorization === 'object' ? authorization.ignore : NONE
   if (hasClientCertificate === true && !ignored.includes('client-certificate'))
     return 'client-certificate'
-  if (authorization === 'ignore') return undefined
-  if (!ignored.includes('authorization')) {
+  if (authorization !== 'ignore' && !ignored.includes('authorization')) {
     if (headers.authorization !== undefined) return 'authorization'
     if (hasLogin === true) return 'connection-auth'
   }
-  if (!hasBypassField) return undefined
-  for (const name in headers) {
-    if (!identifiesCaller(name) || headers[name] === undefined || name === 'authorization') continue
-    if (!vary.includes(name) && !ignored.includes(name)) return 'authorization'
+  if (authorization !== 'ignore' && hasBypassField) {
+    for (const name in headers) {
+      if (name === 'authorization' || headers[name] === undefined) continue
+      if (!identifiesCaller(name)) continue
+      if (!vary.includes(name) && !ignored.includes(name)) return 'authorization'
+    }
   }
-  return undefined
+  if (cookies !== 'bypass' || headers.cookie === undefined) return undefined
+  return trimOws(requestField(headers, 'cookie') ?? '') === '' ? undefined : 'cookie'
 }
 
 const NONE: readonly string[] = []
 
 function optionReason<Native>(
   native: Native,
-  config: CacheConfig<Native>,
+  bypass: (native: Native) => unknown,
 ): BypassDetail | undefined {
-  if (config.bypass === undefined) return undefined
   let result: unknown
   try {
-    result = config.bypass(native)
+    result = bypass(native)
   } catch (cause) {
     throw callbackError('bypass', 'the function threw', cause)
   }

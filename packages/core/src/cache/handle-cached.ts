@@ -15,28 +15,22 @@
 import { find } from '../engine/engine.ts'
 import { countRead, readWithoutLease } from '../engine/lookup.ts'
 import type { Resolution } from '../engine/types.ts'
+import type { RouteCounts } from '../entry/counts.ts'
 import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
 import type { ForwardReason } from '../http/cache-status.ts'
+import type { Detail } from '../http/cache-status-details.ts'
 import { isAcceptable } from '../http/request-directives.ts'
 import { selects } from '../http/vary.ts'
 import { freshCopy } from '../l1/purges.ts'
 import type { NeverStored } from '../never-stored.ts'
-import type { Exchange } from '../ports/exchange.ts'
+import type { Exchange, OnInner, RunWatch } from '../ports/exchange.ts'
 import type { Runtime } from '../runtime.ts'
 import { admit, type Bypass } from './admit.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { freshHit, isPlain } from './fresh-hit.ts'
 import { invalidation } from './invalidate.ts'
 import { cacheKey } from './key.ts'
-import {
-  countMiss,
-  forward,
-  forwardMiss,
-  isBeyondEntries,
-  missOf,
-  RequestState,
-  skipInner,
-} from './request-state.ts'
+import { isBeyondEntries, RequestState } from './request-state.ts'
 import {
   ageAt,
   gatewayTimeout,
@@ -45,7 +39,9 @@ import {
   serviceUnavailable,
   sharedFailure,
   staleReply,
+  statusField,
 } from './respond.ts'
+import { missOf } from './run-origin.ts'
 import type { VaryIndex } from './vary-index.ts'
 
 const CLOSED = { fwd: 'bypass', reason: 'closed' } as const
@@ -104,7 +100,8 @@ function lookUp<Native>(state: RequestState<Native>): void | Promise<void> {
   state.names = key === plainKey ? index.formerNames(plainKey) : names
   state.key = key
   const readsOnly = request.method === 'HEAD' || directives?.noStore || directives?.onlyIfCached
-  const fillsNothing = readsOnly || isBeyondEntries(state)
+  const wantsRange = request.headers.range !== undefined
+  const fillsNothing = readsOnly || (wantsRange && isBeyondEntries(state))
   if (fillsNothing) return respondStored(state)
   const found = find(rt, key, config, state)
   return found === undefined ? state.whenAnswered(respond) : respond(state, found)
@@ -132,29 +129,30 @@ function respond<Native>(
     case 'hit':
       return respondHit(state, resolution)
     case 'led':
-      return state.running?.then(() => undefined)
+      return state.running
     case 'pass':
       state.watch.onRefused(exchange.request, resolution.reason)
       return forwardMiss(state, resolution.reason, { onInner: skipInner(state) })
-    case 'failed': {
-      const { failure, previous, retryAfterMs } = resolution
-      const stale = staleReply(rt, exchange.request, config, previous, failure.status)
-      if (stale === undefined) countMiss(state)
-      else rt.counts.servedStale('if-error', previous)
-      return exchange.send(stale ?? sharedFailure(config, miss, failure.status, retryAfterMs))
-    }
+    case 'failed':
     case 'late': {
-      const { previous, why } = resolution
-      const stale = staleReply(rt, exchange.request, config, previous, why)
-      if (stale === undefined) countMiss(state)
-      else rt.counts.servedStale(why, previous)
-      return exchange.send(stale ?? serviceUnavailable(config, miss))
+      const isFailure = resolution.type === 'failed'
+      const why = isFailure ? resolution.failure.status : resolution.why
+      const stale = staleReply(rt, exchange.request, config, resolution.previous, why)
+      if (stale !== undefined) {
+        rt.counts.servedStale(typeof why === 'number' ? 'if-error' : why, resolution.previous)
+        return exchange.send(stale)
+      }
+      countMiss(state)
+      return exchange.send(
+        isFailure
+          ? sharedFailure(config, miss, resolution.failure.status, resolution.retryAfterMs)
+          : serviceUnavailable(config, miss),
+      )
     }
     case 'timed-out': {
       // If the client has left, its response is closed already. So no `close` event would free a
       // slot that is taken now.
-      const isFinal = config.afterWait === 'unavailable' || exchange.isGone?.()
-      if (isFinal) {
+      if (config.afterWait === 'unavailable' || exchange.isGone?.()) {
         countMiss(state)
         return exchange.send(serviceUnavailable(config, miss))
       }
@@ -230,4 +228,51 @@ function respondMissing<Native>(
   if (!directives?.onlyIfCached) return forwardMiss(state, detail, undefined, reason)
   countMiss(state)
   return exchange.send(gatewayTimeout())
+}
+
+function forwardMiss<Native>(
+  state: RequestState<Native>,
+  detail: Detail | undefined,
+  watch?: RunWatch,
+  reason: ForwardReason = missOf(state),
+): void | Promise<void> {
+  const { rt, exchange, config } = state
+  const route = countMiss(state)
+  const startedAt = rt.clock.now()
+  const onEnd = (): void => {
+    route.originMs += rt.clock.now() - startedAt
+    watch?.onEnd?.()
+  }
+  route.runs += 1
+  return forward(exchange, config, reason, detail, { ...watch, onEnd })
+}
+
+/**
+ * Counts a miss, and returns the counters of its route. The request has not reached the handler, so
+ * its route is known only if the middleware is mounted on a route.
+ */
+function countMiss<Native>({ rt, exchange }: RequestState<Native>): RouteCounts {
+  const route = rt.counts.route(exchange.routeOf?.(exchange.native))
+  rt.counts.miss(route)
+  return route
+}
+
+/** Sends the request to the handler, with the reason in Cache-Status. */
+function forward<Native>(
+  exchange: Exchange<Native>,
+  config: CacheConfig<Native>,
+  reason: ForwardReason,
+  detail?: Detail,
+  watch?: RunWatch,
+): void | Promise<void> {
+  const status = statusField(config, { type: 'forward', reason, detail })
+  return exchange.forward(status, watch)
+}
+
+/**
+ * Makes an inner cache with the same key forward the request to the handler. Otherwise the request
+ * would be looked up, and would wait, a second time.
+ */
+function skipInner<Native>({ exchange, plainKey }: RequestState<Native>): OnInner {
+  return (inner) => (inner.keyOf(exchange.request) === plainKey ? undefined : [])
 }

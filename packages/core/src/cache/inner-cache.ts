@@ -1,15 +1,12 @@
 // Rules for a request that passes two caches: an outer one, and an inner one nearer to the handler.
 // If their keys are equal, both would wait for the same fill. So the inner cache forwards the
-// request, and the outer cache stores the response by the rules of the inner one. If their keys
+// request, and the outer cache stores the response with the options of the inner one. If their keys
 // differ, only the inner cache stores it (docs/decisions/0022).
 
 import type { Exchange, InnerCache, Natives } from '../ports/exchange.ts'
 import { admit } from './admit.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { cacheKey } from './key.ts'
-import type { NotStorable } from './storable.ts'
-
-export const STORED_BY_INNER: NotStorable = { store: false, reason: 'inner-cache', failure: false }
 
 /** A key that no cache has. */
 const NO_KEY = ''
@@ -29,34 +26,7 @@ export function innerCache<Native>(
   // NO_KEY ensures that. For any other reason, the options of the outer cache decide.
   if (refused !== undefined && refused.reason !== 'option') return undefined
   const { rewritten, chosenBy } = request
-  return {
-    config,
-    natives,
-    keyOf: (outer) =>
-      refused === undefined
-        ? cacheKey({ ...outer, rewritten, chosenBy }, native, config, [])
-        : NO_KEY,
-  }
-}
-
-/**
- * The options of the outer cache, but with the inner cache's options about storage and lifetimes.
- */
-export function withRulesOf<Native>(
-  outer: CacheConfig<Native>,
-  { config }: InnerCache,
-): CacheConfig<Native> {
-  const inner = config as CacheConfig<never>
-  return {
-    ...outer,
-    ttlMs: inner.ttlMs,
-    overrideHeaders: inner.overrideHeaders,
-    negativeTtlMs: inner.negativeTtlMs,
-    statuses: inner.statuses,
-    staleWhileRevalidateMs: inner.staleWhileRevalidateMs,
-    staleIfErrorMs: inner.staleIfErrorMs,
-    keepMs: inner.keepMs,
-    jitter: inner.jitter,
-    targetedFields: inner.targetedFields,
-  }
+  const keyOf: InnerCache['keyOf'] = (outer) =>
+    refused ? NO_KEY : cacheKey({ ...outer, rewritten, chosenBy }, native, config, [])
+  return { config, natives, keyOf }
 }

@@ -16,7 +16,7 @@ import type { CapturedHead, Exchange, HeadWatch, Natives, RequestView } from '..
 import { groupSubject, tagSubject } from '../ports/subject.ts'
 import type { Runtime } from '../runtime.ts'
 import type { CacheConfig } from './cache-config.ts'
-import { customKey, urlKey } from './key.ts'
+import { customKey, parseUrl, urlKey } from './key.ts'
 import { callTagsOption, originOf } from './subjects.ts'
 
 /** Safe methods in the IANA registry (RFC 9110 §9.2.1). Unknown methods count as unsafe. */
@@ -92,27 +92,19 @@ function urlKeys(
   const keys = new Set<string>()
   const isPath = target.startsWith('/') && !target.includes('#')
   if (isPath) keys.add(urlKey(request, query))
-  const base = parse(`${scheme}://${host}${isPath ? target : '/'}`)
+  const base = parseUrl(`${scheme}://${host}${isPath ? target : '/'}`)
   if (base === undefined) return keys
   const { pathname, search } = base
   for (const path of isPath ? [pathname, canonicalPath(pathname)] : [])
     keys.add(urlKey({ ...request, target: path + search }, query))
   const named = ['location', 'content-location'].map((name) => headerValue(head.headers, name))
   for (const reference of isPath ? named : [target, ...named]) {
-    const url = reference === undefined ? undefined : parse(reference, base)
+    const url = reference === undefined ? undefined : parseUrl(reference, base)
     // `URL.origin` is not compared, because it is `null` for schemes other than those of the web.
     if (url === undefined || url.protocol !== base.protocol || url.host !== base.host) continue
     keys.add(urlKey({ ...request, target: url.pathname + url.search }, query))
   }
   return keys
-}
-
-function parse(text: string, base?: URL): URL | undefined {
-  try {
-    return new URL(text, base)
-  } catch {
-    return undefined
-  }
 }
 
 /** Purges a key in this process at once, and in the store with the next command. */

@@ -41,6 +41,11 @@ export function cacheKey<Native>(
   return variant === '' ? group : group + VARIANT_SEPARATOR + variant
 }
 
+/** Undefined if the text is no URL. */
+export function parseUrl(text: string, base?: URL): URL | undefined {
+  return URL.canParse(text, base?.href) ? new URL(text, base) : undefined
+}
+
 type Url = Pick<RequestView, 'scheme' | 'host' | 'target'>
 
 /**

@@ -1,40 +1,30 @@
-// The state of one cached request, and the ways in which it reaches the handler.
+// The state of one cached request, which the engine calls.
 
 import type { Caller, FillResult, Lead, Resolution } from '../engine/types.ts'
-import type { RouteCounts } from '../entry/counts.ts'
 import type { HeldEntry } from '../entry/entry.ts'
 import { beginsBeyond } from '../http/byte-range.ts'
-import type { ForwardReason } from '../http/cache-status.ts'
-import type { Detail } from '../http/cache-status-details.ts'
 import { requestField } from '../http/headers.ts'
 import { likenessOf } from '../http/likeness.ts'
-import type { RequestDirectives } from '../http/request-directives.ts'
+import { type RequestDirectives, requestDirectives } from '../http/request-directives.ts'
 import type { NeverStored } from '../never-stored.ts'
-import type { Exchange, Natives, OnInner, RequestView, RunWatch } from '../ports/exchange.ts'
+import type { Exchange, RequestView } from '../ports/exchange.ts'
 import type { Runtime } from '../runtime.ts'
-import { audited } from './audit.ts'
 import type { CacheConfig } from './cache-config.ts'
 import { asksForWhole } from './fresh-hit.ts'
-import { watchRefresh } from './refresh-warning.ts'
-import { directivesOf, staleReply, statusField } from './respond.ts'
-import { type RunParameters, runOrigin } from './run-origin.ts'
+import { staleReply } from './respond.ts'
+import { type OriginRequest, runOrigin } from './run-origin.ts'
+import { isLeftToInner } from './storable.ts'
 import type { VaryIndex } from './vary-index.ts'
 
-/** The parameter `fwd` of a miss (RFC 9211 §2.2). */
-export function missOf<Native>({ names }: RequestState<Native>): 'uri-miss' | 'vary-miss' {
-  return names.length === 0 ? 'uri-miss' : 'vary-miss'
-}
-
 /** The state of one request. The engine calls its methods, such as `run`. */
-export class RequestState<Native> implements Caller {
-  /** `Vary` fields of earlier responses that the key of the last lookup contains. */
+export class RequestState<Native> implements Caller, OriginRequest<Native> {
   names: readonly string[] = []
   /** The key of the last lookup. */
   key: string
   /** Number of lookups that found an entry of another variant. */
   mismatches = 0
-  /** If this request is the leader: settles when its handler has ended. */
-  running: Promise<unknown> | undefined
+  /** If this request is the leader: settles when its run has ended. */
+  running: Promise<void> | undefined
   scope: Caller['scope']
   lookup: Caller['lookup']
   #early: Resolution | undefined
@@ -44,7 +34,6 @@ export class RequestState<Native> implements Caller {
   readonly index: VaryIndex
   readonly watch: NeverStored
   readonly exchange: Exchange<Native>
-  /** The key without the `Vary` fields of earlier responses. */
   readonly plainKey: string
   readonly directives: RequestDirectives | undefined
 
@@ -63,7 +52,8 @@ export class RequestState<Native> implements Caller {
     this.exchange = exchange
     this.plainKey = plainKey
     this.key = plainKey
-    this.directives = directivesOf(config, exchange.request)
+    const respects = config.requestDirectives === 'respect'
+    this.directives = respects ? requestDirectives(exchange.request.headers) : undefined
   }
 
   acceptsStale(held: HeldEntry): boolean {
@@ -84,18 +74,9 @@ export class RequestState<Native> implements Caller {
   }
 
   run(lead: Lead, where: 'here' | 'behind'): void {
-    const { exchange, config } = this
-    if (this.scope !== undefined) exchange.captureContext?.()
-    if (where === 'behind') {
-      const watch = watchRefresh(exchange, config, lead)
-      return this.#runOrigin(lead, 'stale', watch.judge, watch.start, false)
-    }
-    const reason = lead.previous === undefined ? missOf(this) : 'stale'
-    this.#runOrigin(lead, reason, this.#judge, (observer) => {
-      const run = exchange.runOrigin(config.audit ? audited(exchange, config, observer) : observer)
-      this.running = run
-      return run
-    })
+    if (this.scope !== undefined) this.exchange.captureContext?.()
+    const running = runOrigin(this, lead, where === 'behind')
+    if (where === 'here') this.running = running
   }
 
   answer(resolution: Resolution): void {
@@ -120,40 +101,17 @@ export class RequestState<Native> implements Caller {
     })
   }
 
-  /** The result of the run of this request, unless its client left. */
-  readonly #judge = (result: FillResult): FillResult => {
-    const { exchange, watch } = this
-    if (result.type === 'pass' && result.reason === 'too-large') keepLargePath(this)
-    if (this.isGone() && mayBeDueToDisconnect(result))
-      return { type: 'abandoned', clientLeft: true }
-    const isInner = result.type === 'pass' && result.reason === 'inner-cache'
-    if (result.type === 'store' || isInner) watch.isOver = true
-    else if (result.type === 'pass') watch.onRefused(exchange.request, result.reason)
+  /** If the client of a run left, the result may not count, and the next waiter leads. */
+  judge(result: FillResult): FillResult {
+    const { rt, exchange, watch } = this
+    const isPass = result.type === 'pass'
+    if (isPass && result.reason === 'too-large') keepLargePath(rt, exchange.request)
+    // The handler may have stopped because its client left.
+    const hasResource = isPass ? result.remember : 'entry' in result
+    if (!hasResource && this.isGone()) return { type: 'abandoned', clientLeft: true }
+    if (result.type === 'store' || isLeftToInner(result)) watch.isOver = true
+    else if (isPass) watch.onRefused(exchange.request, result.reason)
     return result
-  }
-
-  #runOrigin(
-    lead: Lead,
-    reason: RunParameters['reason'],
-    judge: RunParameters['judge'],
-    start: RunParameters['start'],
-    forClient = true,
-  ): void {
-    const { rt, config, plainKey, exchange } = this
-    const { request } = exchange
-    const nativeOf = (natives: Natives | undefined) => (natives?.[0] ?? exchange.native) as Native
-    runOrigin(rt, {
-      request,
-      plainKey,
-      config,
-      lead,
-      reason,
-      forClient,
-      allowsEtag: (natives) => exchange.allowsEtag?.(nativeOf(natives)) ?? true,
-      routeOf: (natives) => exchange.routeOf?.(nativeOf(natives)),
-      start,
-      judge,
-    })
   }
 }
 
@@ -165,10 +123,10 @@ const LONGEST_PATH = 1_000
 
 const pathOf = ({ host, target }: RequestView): string => host + target.split('?', 1)[0]
 
-function keepLargePath<Native>({ rt, exchange }: RequestState<Native>): void {
-  const path = pathOf(exchange.request)
-  if (rt.largePaths.size >= MOST_PATHS) rt.largePaths.clear()
-  if (path.length <= LONGEST_PATH) rt.largePaths.set(path, rt.clock.now() + rt.passMs)
+function keepLargePath({ largePaths, clock, passMs }: Runtime, request: RequestView): void {
+  const path = pathOf(request)
+  if (largePaths.size >= MOST_PATHS) largePaths.clear()
+  if (path.length <= LONGEST_PATH) largePaths.set(path, clock.now() + passMs)
 }
 
 /**
@@ -182,60 +140,4 @@ export function isBeyondEntries<Native>({ rt, config, exchange }: RequestState<N
   const from = Math.max(config.maxBodyBytes, MOST_DROPPED)
   const largeUntil = rt.largePaths.get(pathOf(request)) ?? 0
   return rt.clock.now() < largeUntil || beginsBeyond(range, from)
-}
-
-/**
- * Whether the handler may have stopped because its client left. Then the result does not count, and
- * the next waiter leads.
- */
-function mayBeDueToDisconnect(result: FillResult): boolean {
-  if (result.type === 'pass') return !result.remember
-  return result.type === 'failure' || result.type === 'abandoned'
-}
-
-export function forwardMiss<Native>(
-  state: RequestState<Native>,
-  detail: Detail | undefined,
-  watch?: RunWatch,
-  reason: ForwardReason = missOf(state),
-): void | Promise<void> {
-  const { rt, exchange, config } = state
-  const route = countMiss(state)
-  const startedAt = rt.clock.now()
-  const onEnd = (): void => {
-    route.originMs += rt.clock.now() - startedAt
-    watch?.onEnd?.()
-  }
-  route.runs += 1
-  return forward(exchange, config, reason, detail, { ...watch, onEnd })
-}
-
-/**
- * Counts a miss, and returns the counters of its route. The request has not reached the handler, so
- * its route is known only if the middleware is mounted on a route.
- */
-export function countMiss<Native>({ rt, exchange }: RequestState<Native>): RouteCounts {
-  const route = rt.counts.route(exchange.routeOf?.(exchange.native))
-  rt.counts.miss(route)
-  return route
-}
-
-/** Sends the request to the handler, with the reason in Cache-Status. */
-export function forward<Native>(
-  exchange: Exchange<Native>,
-  config: CacheConfig<Native>,
-  reason: ForwardReason,
-  detail?: Detail,
-  watch?: RunWatch,
-): void | Promise<void> {
-  const status = statusField(config, { type: 'forward', reason, detail })
-  return exchange.forward(status, watch)
-}
-
-/**
- * Makes an inner cache with the same key forward the request to the handler. Otherwise the request
- * would be looked up, and would wait, a second time.
- */
-export function skipInner<Native>({ exchange, plainKey }: RequestState<Native>): OnInner {
-  return (inner) => (inner.keyOf(exchange.request) === plainKey ? undefined : [])
 }

@@ -3,15 +3,17 @@
 
 import type { FillResult, Lead } from '../engine/types.ts'
 import { type StoredResponse, spread } from '../entry/entry.ts'
-import type { Detail } from '../http/cache-status-details.ts'
 import { toFields } from '../http/fields.ts'
+import { conditionsFor } from '../http/freshen.ts'
 import { headerValues, storableHeaders } from '../http/headers.ts'
 import { mintEtag } from '../http/mint-etag.ts'
 import { canonicalPath } from '../http/route-pattern.ts'
 import { selectFields } from '../http/vary.ts'
+import type { FreeSlot } from '../lease/slots.ts'
 import {
   type BodyKind,
   type CapturedHead,
+  type Exchange,
   type HeadDecision,
   type HeaderList,
   type InnerCache,
@@ -20,229 +22,239 @@ import {
   type OriginObserver,
   OWN_FIELD,
   OWN_FIELDS,
-  type RequestView,
 } from '../ports/exchange.ts'
 import type { Lifetimes } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
+import { audited } from './audit.ts'
 import type { CacheConfig } from './cache-config.ts'
-import { STORED_BY_INNER, withRulesOf } from './inner-cache.ts'
+import { asksForWhole } from './fresh-hit.ts'
 import { leaderReply } from './leader-reply.ts'
+import { reportRun, reportTimeout } from './refresh-warning.ts'
 import { staleReply, statusField } from './respond.ts'
-import { RunSlot } from './run-slot.ts'
 import {
   failedRun,
+  isLeftToInner,
   judgeHead,
   LOST_BODY,
   type NotStorable,
   notStored,
   replacesBody,
+  STORED_BY_INNER,
   type Storable,
 } from './storable.ts'
 import { withSubjects } from './subjects.ts'
 import type { Revalidation } from './validate.ts'
-import { conditionsOf, MISMATCH, replyUnchanged, revalidationOf, updatedHead } from './validate.ts'
+import { MISMATCH, replyUnchanged, revalidationOf, updatedHead } from './validate.ts'
 
-/** The parameters of one run of the handler. */
-export interface RunParameters {
-  readonly request: RequestView
+/** The request that runs the handler. */
+export interface OriginRequest<Native> {
+  readonly rt: Runtime
+  readonly config: CacheConfig<Native>
+  readonly exchange: Exchange<Native>
   /** The key without the `Vary` fields of earlier responses. */
   readonly plainKey: string
-  readonly config: CacheConfig<never>
-  readonly lead: Lead
-  /** Why the request goes to the origin, for Cache-Status. */
-  readonly reason: 'uri-miss' | 'vary-miss' | 'stale'
-  /** Whether the response goes to the client of `request`. A background refresh has no client. */
-  readonly forClient: boolean
-  /** Whether the app's own settings allow an ETag that its handler did not set. */
-  readonly allowsEtag: (natives: Natives | undefined) => boolean
-  /** The pattern of the route that handled the request. */
-  readonly routeOf: (natives: Natives | undefined) => string | undefined
-  /** Runs the handler. In a background refresh, its response has no client. */
-  readonly start: (observer: OriginObserver) => Promise<OriginEnd>
-  /** Gets the result, and returns the one that ends the fill. */
-  readonly judge: (result: FillResult) => FillResult
+  /** `Vary` fields of earlier responses that the key of the last lookup contains. */
+  readonly names: readonly string[]
+  /** Gets the result of a run for its client, and returns the one that ends the fill. */
+  judge(result: FillResult): FillResult
 }
 
-export function runOrigin(rt: Runtime, parameters: RunParameters): void {
-  const run = new OriginRun(rt, parameters)
-  parameters.start(run).then(run.ended, run.failed)
+/** The parameter `fwd` of a miss (RFC 9211 §2.2). */
+export function missOf({ names }: Pick<OriginRequest<never>, 'names'>): 'uri-miss' | 'vary-miss' {
+  return names.length === 0 ? 'uri-miss' : 'vary-miss'
+}
+
+/**
+ * Runs the handler for the client of the request, or `behind`: for no client, to refresh a stale
+ * entry. Settles when the run has ended.
+ */
+export function runOrigin<Native>(
+  by: OriginRequest<Native>,
+  lead: Lead,
+  behind: boolean,
+): Promise<void> {
+  const { exchange, config } = by
+  const run = new OriginRun(by, lead, behind)
+  if (behind) return exchange.redispatch(run).then(run.ended)
+  return exchange.runOrigin(config.audit ? audited(exchange, config, run) : run).then(run.ended)
 }
 
 /**
  * One run of the handler. The adapter calls its functions. They are fields, not methods, because
  * wrappers copy the object with `{ ...run, onHead }`.
  */
-class OriginRun implements OriginObserver {
+class OriginRun<Native> implements OriginObserver {
   readonly conditions: HeaderList | undefined
   readonly maxBodyBytes: number
   readonly onEnd: (() => void) | undefined
-  readonly #rt: Runtime
-  readonly #parameters: RunParameters
-  readonly #slot: RunSlot | undefined
+  readonly #by: OriginRequest<Native>
+  readonly #lead: Lead
+  readonly #behind: boolean
+  /** Why the request goes to the origin, for Cache-Status. */
+  readonly #reason: 'uri-miss' | 'vary-miss' | 'stale'
   readonly #revalidation: Revalidation | undefined
-  /** The options, with the rules of an inner cache if there is one. */
-  #config: CacheConfig<never>
+  readonly #startedAt: number
   #inner: InnerCache | undefined
+  /** The options of the cache that is nearest to the handler. */
+  #config: CacheConfig<never>
   #verdict: Storable | NotStorable | undefined
   /** The ETag that the cache adds to the response and to its entry, as a header list. */
   #minted: HeaderList = NONE
+  #status: number | undefined
   /** Time at which the head arrived. Age and lifetimes count from this time. */
   #headAt = 0
   #route: string | undefined
   /** Whether the client of this run gets a stale entry in place of an error. */
   #isStaleServed = false
   #hasResult = false
-  readonly #startedAt: number
+  /** Whether the handler needs no slot after the result. */
+  #needsNoSlot = false
+  #freeSlot: FreeSlot | undefined
 
-  constructor(rt: Runtime, parameters: RunParameters) {
-    const { lead, request, config } = parameters
-    this.#rt = rt
+  constructor(by: OriginRequest<Native>, lead: Lead, behind: boolean) {
+    const { rt, config, exchange } = by
+    const { previous, keepSlot } = lead
+    this.#by = by
+    this.#lead = lead
+    this.#behind = behind
+    this.#reason = behind || previous !== undefined ? 'stale' : missOf(by)
+    this.#revalidation = previous && revalidationOf(previous, exchange.request)
     this.#startedAt = rt.clock.now()
-    this.#parameters = parameters
-    this.#slot = lead.keepSlot && new RunSlot(lead)
     this.#config = config
-    this.#revalidation = revalidationOf(lead, request)
     this.conditions = this.#revalidation?.conditions
     this.maxBodyBytes = config.maxBodyBytes
-    this.onEnd = this.#slot?.onEnd
+    this.onEnd = keepSlot && (() => this.#endSlot())
+    if (!behind) return
+    const onTimeout = () => reportTimeout(config, exchange.request)
+    lead.signal.addEventListener('abort', onTimeout, { once: true })
   }
 
   readonly onInner = (inner: InnerCache): HeaderList | undefined => {
-    const { request, plainKey, reason } = this.#parameters
-    if (inner.keyOf(request) === plainKey) {
+    const { config, exchange, plainKey } = this.#by
+    if (inner.keyOf(exchange.request) === plainKey) {
       this.#inner = inner
-      this.#config = withRulesOf(this.#config, inner)
+      this.#config = inner.config as CacheConfig<never>
       return undefined
     }
     this.#end(notStored(STORED_BY_INNER, 200))
-    return statusField(this.#config, { type: 'forward', reason, detail: STORED_BY_INNER.reason })
+    const { reason: detail } = STORED_BY_INNER
+    return statusField(config, { type: 'forward', reason: this.#reason, detail })
   }
 
   readonly onHead = (head: CapturedHead, whole?: Uint8Array, natives?: Natives): HeadDecision => {
-    const { request, lead } = this.#parameters
-    const wallNow = this.#rt.clock.wallNow()
-    this.#headAt = this.#rt.clock.now()
-    this.#route = this.#parameters.routeOf(natives)
-    const revalidation = head.status === 304 ? this.#revalidation : undefined
+    const { rt, config, exchange } = this.#by
+    const { request } = exchange
+    const lead = this.#lead
+    const native = (natives?.[0] ?? exchange.native) as Native
+    const wallNow = rt.clock.wallNow()
+    const { status } = head
+    this.#status = status
+    this.#headAt = rt.clock.now()
+    this.#route = exchange.routeOf?.(native)
+    const revalidation = status === 304 ? this.#revalidation : undefined
     const judgedHead = revalidation === undefined ? head : updatedHead(revalidation, head, wallNow)
-    let verdict = judgedHead ? judgeHead(judgedHead, request, this.#config, wallNow) : MISMATCH
-    if (judgedHead && verdict.store && replacesBody(judgedHead, lead)) verdict = LOST_BODY
-    if (judgedHead && verdict.store && !lead.hasTimedOut)
-      verdict = this.#withSubjects(verdict, judgedHead, natives)
+    const verdict = this.#judge(judgedHead, wallNow, natives)
     this.#verdict = verdict
     if (!verdict.store) this.#end(notStored(verdict, head.status))
+    const stored = (verdict.store && lead.fence !== '' && !lead.hasTimedOut) || undefined
+    const reasonNotStored = lead.hasTimedOut ? 'origin-timeout' : 'store-unavailable'
+    const detail = verdict.store ? (stored ? undefined : reasonNotStored) : verdict.reason
     if (revalidation !== undefined) {
-      const run = { request, config: this.#config }
-      const detail = this.#detail(verdict)
-      const reply = replyUnchanged(this.#rt, run, revalidation, head, judgedHead, detail)
+      const reply = replyUnchanged(rt, request, config, revalidation, head, judgedHead, detail)
       return { action: 'replace', reply }
     }
-    this.#minted = this.#mint(verdict, head, whole, natives)
-    return this.#decide(verdict, head, whole, wallNow)
-  }
-
-  readonly ended = (end: OriginEnd): void => {
-    this.#countRun()
-    this.#end(this.#resultOf(end))
-  }
-
-  readonly failed = (error: unknown): void => this.ended({ type: 'failed', status: 500, error })
-
-  /** Ends the fill. Only the first result counts, because the handler may go on after it. */
-  #end(result: FillResult): void {
-    if (this.#hasResult) return
-    this.#hasResult = true
-    this.#slot?.takeAfter(result)
-    this.#parameters.lead.end(this.#parameters.judge(result))
-  }
-
-  /** Counts the run, and the miss of its client unless that client got a stale entry. */
-  #countRun(): void {
-    const { counts, clock } = this.#rt
-    const { forClient, routeOf } = this.#parameters
-    const route = counts.route(this.#route ?? routeOf(undefined))
-    route.runs += 1
-    route.originMs += clock.now() - this.#startedAt
-    if (forClient && !this.#isStaleServed) counts.miss(route)
-  }
-
-  /**
-   * Adds the subjects: the tags and cache groups by which purges find the response. The tags of an
-   * inner cache count too, so that a purge by a tag of either cache removes the entry.
-   */
-  #withSubjects(
-    verdict: Storable,
-    head: CapturedHead,
-    natives: Natives | undefined,
-  ): Storable | NotStorable {
-    const { request } = this.#parameters
-    const tagged = withSubjects(verdict, head, request, this.#config, natives)
-    const inner = this.#inner
-    if (inner === undefined || !tagged.store) return tagged
-    return withSubjects(tagged, head, request, inner.config as CacheConfig<never>, inner.natives)
-  }
-
-  /** Whether the response is stored: if storable, with a lease, and before `originTimeoutMs`. */
-  #isStored(verdict: Storable | NotStorable): boolean {
-    const { lead } = this.#parameters
-    return verdict.store && lead.fence !== '' && !lead.hasTimedOut
-  }
-
-  /** The reason in Cache-Status if the response is not stored. */
-  #detail(verdict: Storable | NotStorable): Detail | undefined {
-    if (!verdict.store) return verdict.reason
-    if (this.#isStored(verdict)) return undefined
-    return this.#parameters.lead.hasTimedOut ? 'origin-timeout' : 'store-unavailable'
-  }
-
-  #mint(
-    verdict: Storable | NotStorable,
-    head: CapturedHead,
-    whole: Uint8Array | undefined,
-    natives: Natives | undefined,
-  ): HeaderList {
-    const { mintEtag: mints, maxBodyBytes } = this.#config
-    const tooLarge = whole !== undefined && whole.byteLength > maxBodyBytes
-    if (!mints || tooLarge || !this.#isStored(verdict)) return NONE
-    if (!this.#parameters.allowsEtag(natives)) return NONE
-    const etag = mintEtag(head, whole, this.#parameters.lead.fence)
-    return etag === undefined ? NONE : [['etag', etag]]
-  }
-
-  #decide(
-    verdict: Storable | NotStorable,
-    head: CapturedHead,
-    whole: Uint8Array | undefined,
-    wallNow: number,
-  ): HeadDecision {
-    const { request, lead, reason, forClient } = this.#parameters
-    const config = this.#config
-    const { status } = head
-    const capture = verdict.store
     if (!verdict.store && verdict.failure) {
       const { previous } = lead
-      const reply = staleReply(this.#rt, request, config, previous, status)
+      const reply = staleReply(rt, request, config, previous, status)
       if (reply !== undefined) {
-        this.#isStaleServed = forClient
-        if (forClient) this.#rt.counts.servedStale('if-error', previous, true)
+        this.#isStaleServed = !this.#behind
+        if (!this.#behind) rt.counts.servedStale('if-error', previous, true)
         return { action: 'replace', reply }
       }
     }
-    const stored = this.#isStored(verdict) || undefined
-    const detail = this.#detail(verdict)
-    const cacheStatus = statusField(config, { type: 'forward', reason, status, stored, detail })
+    if (stored) this.#minted = this.#mint(head, whole, native)
+    const facts = { type: 'forward', reason: this.#reason, status, stored, detail } as const
+    const cacheStatus = statusField(config, facts)
     const add = [...this.#minted, ...cacheStatus]
-    const seen = {
-      status,
-      headers: head.headers,
-      store: capture,
-      added: add,
-      cacheStatus,
-      whole,
-      wallNow,
-    }
-    const instead = forClient ? leaderReply(request, seen) : undefined
+    const capture = verdict.store
+    const instead =
+      this.#behind || asksForWhole(request.headers)
+        ? undefined
+        : leaderReply(request, {
+            ...{ status, headers: head.headers, store: capture, added: add },
+            ...{ cacheStatus, whole, wallNow },
+          })
     return { action: 'send', capture, add, remove: OWN_FIELDS, instead }
+  }
+
+  readonly ended = (end: OriginEnd): void => {
+    const { rt, exchange } = this.#by
+    const route = rt.counts.route(this.#route ?? exchange.routeOf?.(exchange.native))
+    route.runs += 1
+    route.originMs += rt.clock.now() - this.#startedAt
+    if (!this.#behind && !this.#isStaleServed) rt.counts.miss(route)
+    this.#end(this.#resultOf(end), end)
+  }
+
+  /** Ends the fill. Only the first result counts, because the handler may go on after it. */
+  #end(result: FillResult, end?: OriginEnd): void {
+    if (this.#hasResult) return
+    this.#hasResult = true
+    const lead = this.#lead
+    if (lead.keepSlot !== undefined) this.#keepSlot(result, lead.keepSlot)
+    const { config, exchange } = this.#by
+    if (!this.#behind) return lead.end(this.#by.judge(result))
+    if (!lead.hasTimedOut) reportRun(config, exchange.request, result, this.#status, end)
+    lead.end(result)
+  }
+
+  /** Called when the response has ended, or when its client has left. */
+  #endSlot(): void {
+    this.#needsNoSlot = true
+    this.#freeSlot?.()
+  }
+
+  /**
+   * Called before the result frees the slot of the fill. If the handler goes on after the result,
+   * another slot is taken for it. An inner cache takes a slot for its own run. If this run kept one
+   * too, the inner cache could wait for that slot forever.
+   */
+  #keepSlot(result: FillResult, keepSlot: () => FreeSlot): void {
+    if ('entry' in result || isLeftToInner(result)) this.#needsNoSlot = true
+    if (!this.#needsNoSlot && !this.#lead.hasTimedOut) this.#freeSlot = keepSlot()
+  }
+
+  /**
+   * Decides whether the response is storable, and adds its subjects. The tags of an inner cache
+   * count too, so that a purge by a tag of either cache removes the entry.
+   */
+  #judge(
+    judgedHead: CapturedHead | undefined,
+    wallNow: number,
+    natives: Natives | undefined,
+  ): Storable | NotStorable {
+    if (judgedHead === undefined) return MISMATCH
+    const lead = this.#lead
+    const { config, exchange } = this.#by
+    const { request } = exchange
+    const verdict = judgeHead(judgedHead, request, this.#config, wallNow)
+    if (!verdict.store) return verdict
+    const { previous } = lead
+    if (previous !== undefined && replacesBody(judgedHead, previous)) return LOST_BODY
+    if (lead.hasTimedOut) return verdict
+    const tagged = withSubjects(verdict, judgedHead, request, config, natives)
+    const inner = this.#inner
+    if (inner === undefined || !tagged.store) return tagged
+    return withSubjects(tagged, judgedHead, request, this.#config, inner.natives)
+  }
+
+  #mint(head: CapturedHead, whole: Uint8Array | undefined, native: Native): HeaderList {
+    const { exchange } = this.#by
+    const { mintEtag: mints, maxBodyBytes } = this.#config
+    if (!mints || (whole !== undefined && whole.byteLength > maxBodyBytes)) return NONE
+    if (exchange.allowsEtag?.(native) === false) return NONE
+    const etag = mintEtag(head, whole, this.#lead.fence)
+    return etag === undefined ? NONE : [['etag', etag]]
   }
 
   #resultOf(end: OriginEnd): FillResult {
@@ -258,36 +270,37 @@ class OriginRun implements OriginObserver {
     if (verdict === undefined || !verdict.store) return { type: 'abandoned' }
     if (end.type === 'replaced') return this.#unchanged(verdict, end.head)
     const entry = this.#entryOf(verdict, end.head, end.body, this.#minted, end.kind)
-    const lifetimes = this.#lifetimes(verdict, entry)
+    const lifetimes = this.#lifetimes(verdict, end.head, this.#minted)
     return { type: 'store', entry, lifetimes, bornAt: this.#headAt }
   }
 
   /** The result of a 304: the stored body, with the fields that the 304 updates. */
   #unchanged(verdict: Storable, head: CapturedHead): FillResult {
     const revalidation = this.#revalidation
-    const newHead = revalidation && updatedHead(revalidation, head, this.#rt.clock.wallNow())
+    const wallNow = this.#by.rt.clock.wallNow()
+    const newHead = revalidation && updatedHead(revalidation, head, wallNow)
     if (revalidation === undefined || newHead === undefined) return { type: 'abandoned' }
     const { previous, stored } = revalidation
     const updated = this.#entryOf(verdict, newHead, stored.body, NONE, stored.kind)
     const subjects = [...new Set([...stored.provenance.subjects, ...updated.provenance.subjects])]
     if (subjects.length > MOST_SUBJECTS)
       return { type: 'pass', reason: 'too-many-tags', remember: true }
-    const entry = {
-      ...updated,
-      provenance: { ...stored.provenance, asOf: updated.provenance.asOf, subjects },
-    }
-    const lifetimes = this.#lifetimes(verdict, entry)
+    const provenance = { ...stored.provenance, asOf: updated.provenance.asOf, subjects }
+    const entry = { ...updated, provenance }
+    const lifetimes = this.#lifetimes(verdict, newHead, NONE)
     return { type: 'not-modified', previous, entry, lifetimes, bornAt: this.#headAt }
   }
 
   #lifetimes(
     { freshMs, staleWhileRevalidateMs, staleIfErrorMs }: Storable,
-    entry: StoredResponse,
+    { status, headers }: CapturedHead,
+    minted: HeaderList,
   ): Lifetimes {
     const { keepMs: configured, jitter } = this.#config
-    const keepMs = configured > 0 && conditionsOf(entry).length > 0 ? configured : 0
+    const isRevalidated = configured > 0 && status === 200 && minted.length === 0
+    const keepMs = isRevalidated && conditionsFor(headers).length > 0 ? configured : 0
     const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
-    return spread(windows, jitter, this.#rt.random)
+    return spread(windows, jitter, this.#by.rt.random)
   }
 
   #entryOf(
@@ -297,16 +310,14 @@ class OriginRun implements OriginObserver {
     minted: HeaderList,
     kind?: BodyKind,
   ): StoredResponse {
-    const { request, lead } = this.#parameters
+    const { target, host, headers: asked } = this.#by.exchange.request
     const own = headerValues(headers, OWN_FIELD)
-    const { target, host } = request
     const query = target.indexOf('?')
-    const path = canonicalPath(query === -1 ? target : target.slice(0, query))
     const provenance = {
-      asOf: lead.asOf,
+      asOf: this.#lead.asOf,
       tookMs: 0,
       subjects,
-      path,
+      path: canonicalPath(query === -1 ? target : target.slice(0, query)),
       host: host.toLowerCase(),
       route: this.#route,
     }
@@ -316,7 +327,7 @@ class OriginRun implements OriginObserver {
       fields: toFields([...storableHeaders(headers), ...minted]),
       body,
       initialAgeMs,
-      vary: selectFields(varyNames, request.headers),
+      vary: selectFields(varyNames, asked),
       provenance,
       minted: minted.length > 0 || undefined,
       own: own.length > 0 ? own.join(', ') : undefined,

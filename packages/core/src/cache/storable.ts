@@ -1,7 +1,8 @@
 // Decides whether a response is stored and for how long. The head is enough to decide, so
 // the body is not delayed. A response that is not storable reaches its own client unchanged.
 
-import type { FillResult, Lead } from '../engine/types.ts'
+import type { FillResult } from '../engine/types.ts'
+import type { HeldEntry } from '../entry/entry.ts'
 import { type CacheControl, parseCacheControl } from '../http/cache-control.ts'
 import type { NotStoredDetail } from '../http/cache-status-details.ts'
 import { explicitLifetimeMs, initialAgeMs, staleWindowsAllowed } from '../http/freshness.ts'
@@ -12,7 +13,7 @@ import { varyNames } from '../http/vary.ts'
 import { LONGEST_MS } from '../options.ts'
 import type { CapturedHead, HeaderList, OriginEnd, RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-config.ts'
-import { urlKey } from './key.ts'
+import { parseUrl, urlKey } from './key.ts'
 
 /** Why a response is not storable. */
 export type NotStorableReason = NotStoredDetail | 'method'
@@ -52,9 +53,14 @@ export function judgeHead<Native>(
     (request.method === 'GET' ? undefined : 'method') ??
     statusReason(head.status, explicit !== undefined, config) ??
     headerReason(head.headers, cc) ??
-    sizeReason(head.headers, config.maxBodyBytes) ??
+    // Such a body need not be collected at all.
+    (Number(headerValue(head.headers, 'content-length') ?? 0) > config.maxBodyBytes
+      ? 'too-large'
+      : undefined) ??
     sharingReason(head.headers, vary, config) ??
-    (redirectsToItself(head, request, config.query) ? 'self-redirect' : undefined)
+    (head.status >= 300 && redirectsToItself(head, request, config.query)
+      ? 'self-redirect'
+      : undefined)
   if (refused !== undefined || vary === '*') return refuse(refused ?? 'vary-star')
 
   const ageMs = initialAgeMs(head.headers, wallNow)
@@ -103,6 +109,8 @@ function isNegative(status: number): boolean {
   return status === 404 || status === 410
 }
 
+const SET_COOKIE: ReadonlySet<string> = new Set(['set-cookie', 'set-cookie2'])
+
 /** Media types of responses that never end. Waiters would wait for their end until `waitMs`. */
 const ENDLESS = /^\s*(text\/event-stream|multipart\/x-mixed-replace)\b/i
 
@@ -116,16 +124,10 @@ function headerReason(headers: HeaderList, cc: CacheControl): NotStorableReason 
   if (cc.noCache) return 'no-cache'
   const pragma = cc.present ? [] : headerValues(headers, 'pragma')
   if (parseCacheControl(pragma).noCache) return 'no-cache'
-  if (headers.some(([name]) => name === 'set-cookie' || name === 'set-cookie2')) return 'set-cookie'
-  if (headers.some(([name]) => CREDENTIAL_FIELDS.has(name))) return 'credentials'
+  for (const [name] of headers) if (SET_COOKIE.has(name)) return 'set-cookie'
+  for (const [name] of headers) if (CREDENTIAL_FIELDS.has(name)) return 'credentials'
   if (headerValue(headers, 'content-range') !== undefined) return 'content-range'
   return ENDLESS.test(headerValue(headers, 'content-type') ?? '') ? 'endless' : undefined
-}
-
-/** Returns a reason if Content-Length is too large. Such a body need not be collected at all. */
-function sizeReason(headers: HeaderList, maxBodyBytes: number): NotStorableReason | undefined {
-  const length = Number(headerValue(headers, 'content-length') ?? 0)
-  return length > maxBodyBytes ? 'too-large' : undefined
 }
 
 /**
@@ -138,8 +140,8 @@ function sharingReason<Native>(
 ): NotStorableReason | undefined {
   if (vary === '*') return 'vary-star'
   const inKey = (name: string) => config.identity !== undefined || config.vary.includes(name)
-  const cookiesInKey = typeof config.cookies === 'object' || inKey('cookie')
-  if (vary.includes('cookie') && !cookiesInKey) return 'vary-cookie'
+  const cookiesInKey = typeof config.cookies === 'object'
+  if (vary.includes('cookie') && !cookiesInKey && !inKey('cookie')) return 'vary-cookie'
   if (vary.includes('authorization') && !inKey('authorization')) return 'vary-authorization'
   // Browsers refuse a response whose Access-Control-Allow-Origin names another site (Fetch §3.3.6).
   const varies = vary.includes('origin') || config.vary.includes('origin')
@@ -203,19 +205,15 @@ export function redirectsToItself(
 ): boolean {
   if (status < 300 || status > 399) return false
   const location = headerValue(headers, 'location')
-  const own = parse(`http://${OWN_HOST}${request.target}`)
-  const next = location !== undefined && own !== undefined ? parse(location, own) : undefined
+  const own = parseUrl(`http://${OWN_HOST}${request.target}`)
+  const next = location !== undefined && own !== undefined ? parseUrl(location, own) : undefined
   if (own === undefined || next === undefined) return false
   if (next.protocol !== 'http:' && next.protocol !== 'https:') return false
-  const ownHost = parse(`${request.scheme}://${request.host}`)?.host ?? request.host
+  const ownHost = parseUrl(`${request.scheme}://${request.host}`)?.host ?? request.host
   const nextHost = next.host === OWN_HOST ? ownHost : next.host
   const keyOf = (host: string, { pathname, search }: URL) =>
     urlKey({ ...request, host, target: pathname + search }, rule)
   return keyOf(ownHost, own) === keyOf(nextHost, next)
-}
-
-function parse(url: string, base?: URL): URL | undefined {
-  return URL.canParse(url, base?.href) ? new URL(url, base) : undefined
 }
 
 /** The result of a run whose response is not storable. */
@@ -245,6 +243,13 @@ export function failedRun({ status, error }: Extract<OriginEnd, { type: 'failed'
   return { type: 'failure', failure: { status: Math.min(status, 599), message }, error }
 }
 
+export const STORED_BY_INNER: NotStorable = { store: false, reason: 'inner-cache', failure: false }
+
+/** Whether the run ended because an inner cache stores the response. */
+export function isLeftToInner(result: FillResult): boolean {
+  return result.type === 'pass' && result.reason === STORED_BY_INNER.reason
+}
+
 export const LOST_BODY: NotStorable = { store: false, reason: 'status', failure: false }
 
 /**
@@ -252,10 +257,6 @@ export const LOST_BODY: NotStorable = { store: false, reason: 'status', failure:
  * of the handler than intended. So it is sent to its client but not stored (RFC 9111 §3 allows
  * that). Once the stored entry is gone, a 204 or 205 is stored like any other response.
  */
-export function replacesBody({ status }: CapturedHead, { previous }: Lead): boolean {
-  return (
-    (status === 204 || status === 205) &&
-    previous !== undefined &&
-    previous.entry.body.byteLength > 0
-  )
+export function replacesBody({ status }: CapturedHead, { entry }: HeldEntry): boolean {
+  return (status === 204 || status === 205) && entry.body.byteLength > 0
 }

@@ -24,7 +24,7 @@ export function withSubjects(
 ): Storable | NotStorable {
   const fieldTags = responseTags(head.headers)
   const groups = cacheGroups(head.headers)
-  const tags = callTagsOption(config, 'tags', natives)
+  const tags = config.tags === undefined ? NONE : callTagsOption(config, 'tags', natives)
   if (tags === undefined) return { store: false, reason: 'tags', failure: false }
   if (fieldTags.length + groups.length + tags.length === 0) return verdict
   const subjects = new Set(verdict.subjects)
@@ -34,6 +34,7 @@ export function withSubjects(
   return subjects.size > MOST_TAGS ? TOO_MANY : { ...verdict, subjects: [...subjects] }
 }
 
+const NONE: readonly string[] = []
 const TOO_MANY: NotStorable = { store: false, reason: 'too-many-tags', failure: false }
 
 /** The scheme and host to which cache groups belong (RFC 9875 §2.1). */

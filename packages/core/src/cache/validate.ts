@@ -7,7 +7,6 @@
 // client of the fill gets the stored response, the entry is dropped, and the next fill gets a full
 // response.
 
-import type { Lead } from '../engine/types.ts'
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
 import type { Detail } from '../http/cache-status-details.ts'
 import { toFields, toHeaders } from '../http/fields.ts'
@@ -35,20 +34,13 @@ export interface Revalidation {
 }
 
 /**
- * The conditions for an entry. Empty if the status is not 200 (RFC 9110 §15.4.5). Also empty if the
+ * The revalidation of an entry. Undefined if its status is not 200 (RFC 9110 §15.4.5), or if the
  * cache generated the ETag, because the handler does not know it.
  */
-export function conditionsOf({ status, fields, minted }: StoredResponse): HeaderList {
-  return status === 200 && !minted ? conditionsFor(toHeaders(fields)) : []
-}
-
-export function revalidationOf(
-  { previous: held }: Lead,
-  request: RequestView,
-): Revalidation | undefined {
-  if (held?.entry.type !== 'response') return undefined
+export function revalidationOf(held: HeldEntry, request: RequestView): Revalidation | undefined {
   const { entry } = held
-  const conditions = conditionsOf(entry)
+  if (entry.type !== 'response' || entry.status !== 200 || entry.minted) return undefined
+  const conditions = conditionsFor(toHeaders(entry.fields))
   if (conditions.length === 0 || !selects(entry, request.headers)) return undefined
   return { previous: held, stored: entry, conditions }
 }
@@ -75,7 +67,8 @@ export const MISMATCH: NotStorable = { store: false, reason: 'validator-mismatch
  */
 export function replyUnchanged(
   rt: Runtime,
-  { request, config }: { readonly request: RequestView; readonly config: CacheConfig<never> },
+  request: RequestView,
+  config: CacheConfig<never>,
   { previous, stored }: Revalidation,
   head: CapturedHead,
   newHead: CapturedHead | undefined,

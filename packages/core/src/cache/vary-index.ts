@@ -77,6 +77,7 @@ export class VaryIndex {
 
   /** The names that were learned from a response that is gone. */
   formerNames(plainKey: string): readonly string[] {
+    if (this.#learned.size === 0) return NONE
     const learned = this.#learned.get(indexKey(plainKey))
     return learned?.isOutdated ? learned.names : NONE
   }

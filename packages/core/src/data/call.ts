@@ -19,7 +19,6 @@ import {
   waitTimeout,
 } from '../errors.ts'
 import { confirmedCopy } from '../l1/purges.ts'
-import type { Position } from '../ports/store.ts'
 import { tagSubject } from '../ports/subject.ts'
 import { reportResult } from '../refresh-failures.ts'
 import type { Runtime } from '../runtime.ts'
@@ -40,15 +39,15 @@ export class Call<T, P> implements Caller {
   scope: Caller['scope']
   lookup: Caller['lookup']
   /** A factory that ignores its signal must not block its caller for ever. */
-  onTimeout: (result: FillResult) => void = () => {}
+  onTimeout: (result: FillResult) => void = NOTHING
   readonly #rt: Runtime
   readonly #name: string
   readonly #key: string
   readonly #factory: Factory<T, P>
   readonly #plan: Plan
   readonly #serializer: Serializer | undefined
-  #resolve: (value: T | Promise<T>) => void = () => {}
-  #reject: (error: unknown) => void = () => {}
+  #resolve: (value: T | Promise<T>) => void = NOTHING
+  #reject: (error: unknown) => void = NOTHING
   #attempts = 0
   /** Fence, signal and other facts about the last fill that this call led. */
   #lead: Lead | undefined
@@ -76,13 +75,13 @@ export class Call<T, P> implements Caller {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve
       this.#reject = reject
+      if (!this.#plan.forceFresh) return this.#find()
       // Without this purge in the whole fleet, the call could get the value of an earlier fill.
-      if (this.#plan.forceFresh) purgeKey(this.#rt, this.#key, false).then(this.find, reject)
-      else this.find()
+      purgeKey(this.#rt, this.#key, false).then(() => this.#find(), reject)
     })
   }
 
-  readonly find = (): void => {
+  #find(): void {
     if (this.#attempts === MOST_ATTEMPTS) return this.#resolve(this.#runAlone())
     this.#attempts += 1
     // A call that joins a flight and later leads would otherwise run its factory in the async
@@ -99,32 +98,27 @@ export class Call<T, P> implements Caller {
 
   answer(resolution: Resolution): void {
     try {
-      this.#answer(resolution)
+      switch (resolution.type) {
+        case 'hit':
+        case 'late':
+          return this.#give(resolution)
+        case 'led':
+          return this.#resolve(this.#ownValue(resolution.result))
+        case 'failed': {
+          const { previous, error, failure } = resolution
+          const thrown = error ?? originFailed(this.#name, failure.message)
+          return this.#resolve(this.#staleOr(previous, thrown))
+        }
+        case 'timed-out':
+          return this.#resolve(this.#runAfterWait())
+        // `gone` occurs only for HTTP requests. For a call, `pass` means that three runs in a row
+        // ended without a result.
+        case 'gone':
+        case 'pass':
+          return this.#resolve(this.#runAlone())
+      }
     } catch (error) {
       this.#reject(error)
-    }
-  }
-
-  #answer(resolution: Resolution): void {
-    switch (resolution.type) {
-      case 'hit':
-      case 'late':
-        return this.#give(resolution)
-      case 'led':
-        return this.#resolve(this.#ownValue(resolution.result))
-      case 'failed': {
-        const { previous, error, failure } = resolution
-        return this.#resolve(
-          this.#staleOr(previous, error ?? originFailed(this.#name, failure.message)),
-        )
-      }
-      case 'timed-out':
-        return this.#resolve(this.#runAfterWait())
-      // `gone` occurs only for HTTP requests. For a call, `pass` means that three runs in a row
-      // ended without a result.
-      case 'gone':
-      case 'pass':
-        return this.#resolve(this.#runAlone())
     }
   }
 
@@ -133,7 +127,7 @@ export class Call<T, P> implements Caller {
     const held = resolution.type === 'hit' ? resolution.held : resolution.previous
     const parsed = this.parseHeld(held)
     if (parsed === undefined) {
-      dropUnreadable(rt, this.#key, held).then(this.find)
+      dropUnreadable(rt, this.#key, held).then(() => this.#find())
       return
     }
     if (resolution.type === 'late') rt.counts.servedStale(resolution.why, held)
@@ -150,54 +144,68 @@ export class Call<T, P> implements Caller {
     const held = lead.previous
     const { clock, counts } = this.#rt
     const startedAt = clock.now()
-    const count = (result: FillResult): void => {
-      const route = counts.ofData(this.#key)
-      route.runs += 1
-      route.originMs += clock.now() - startedAt
-      if (where === 'behind') reportResult(this.#rt, this.where, result)
-    }
-    this.onTimeout = count
+    let isOver = false
     const end = (result: FillResult): void => {
-      if (!lead.hasTimedOut) count(result)
+      if (!isOver) {
+        isOver = true
+        const route = counts.ofData(this.#key)
+        route.runs += 1
+        route.originMs += clock.now() - startedAt
+        if (where === 'behind') reportResult(this.#rt, this.where, result)
+      }
       lead.end(result)
     }
-    const returned = (value: unknown): void => end(this.#resultOf(value, lead, held))
-    const failed = (error: unknown): void => end(failureOf(error))
+    this.onTimeout = end
+    const context = new FillContext<P>(lead, held, startedAt, this)
     try {
-      const context = new FillContext(lead, held, startedAt, this)
       // A traced fill is in the context of its caller already.
       const scope = this.scope === undefined ? this.#context : undefined
-      const value = inScope(scope, () => {
-        const made = this.#factory(context)
-        // A lazy thenable, such as a query, starts its work in `then`, so also in that context.
-        return isThenable(made) ? Promise.resolve(made) : made
-      })
-      if (value instanceof Promise) value.then(returned, failed)
-      else returned(value)
+      const made = scope ? inScope(scope, () => this.#call(context)) : this.#call(context)
+      if (!(made instanceof Promise)) return end(this.resultOf(made, lead, held))
+      made.then(
+        (value) => end(this.resultOf(value, lead, held)),
+        (error) => end(failureOf(error)),
+      )
     } catch (error) {
-      failed(error)
+      end(failureOf(error))
     }
   }
 
-  #resultOf(value: unknown, { asOf }: Lead, held: HeldEntry | undefined): FillResult {
+  #call(context: FillContext<P>): T | Promise<T> {
+    const made = this.#factory(context)
+    // A lazy thenable, such as a query, starts its work in `then`. So it is called here, in the
+    // async context of the caller.
+    const then = (made as { then?: unknown } | null)?.then
+    return typeof then === 'function' ? Promise.resolve(made) : made
+  }
+
+  /** The result of a fill whose factory returned this value. */
+  resultOf(
+    value: unknown,
+    { asOf }: Pick<Lead, 'asOf'>,
+    previous: HeldEntry | undefined,
+  ): FillResult {
     try {
-      return value === NOT_MODIFIED ? this.#unchanged(held, asOf) : this.resultOf(value, asOf)
+      const { tags, ttlMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, jitter } = this.#plan
+      const isConfirmed = value === NOT_MODIFIED
+      if (isConfirmed && previous === undefined) throw noPreviousValue(this.where)
+      const stored =
+        isConfirmed && previous ? storedValue(previous) : encodeData(this, value, this.#serializer)
+      const bornAt = this.#rt.clock.now()
+      // A `tags` function gets the value in the form that callers get.
+      const given = typeof tags === 'function' ? this.#parse(stored) : undefined
+      const subjects = tags ? evaluateTags(`${WHERE}.tags`, tags, given).map(tagSubject) : NONE
+      const { encoding, body, parsed } = stored
+      const provenance = { asOf, tookMs: 0, subjects }
+      const entry: StoredValue = { type: 'value', encoding, body, provenance, parsed }
+      const freshMs = typeof ttlMs === 'number' ? ttlMs : ttlOf(ttlMs, this.#parse(entry))
+      const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
+      const lifetimes = spread(windows, jitter, this.#rt.random)
+      if (!isConfirmed || previous === undefined) return { type: 'store', entry, lifetimes, bornAt }
+      return { type: 'not-modified', previous, entry, lifetimes, bornAt }
     } catch (error) {
       return failureOf(error)
     }
-  }
-
-  /**
-   * The result of a fill whose factory returned this value. Throws if the value cannot be stored.
-   */
-  resultOf(
-    value: unknown,
-    asOf: Position,
-  ): Extract<FillResult, { type: 'store' }> & { readonly entry: StoredValue } {
-    const stored = encodeData(this.where, value, this.#serializer)
-    const bornAt = this.#rt.clock.now()
-    const entry = this.#entryOf(stored, asOf)
-    return { type: 'store', entry, lifetimes: this.#lifetimes(entry), bornAt }
   }
 
   acceptsStale(held: HeldEntry): boolean {
@@ -210,13 +218,6 @@ export class Call<T, P> implements Caller {
 
   parsePrevious(held: HeldEntry): { readonly value: P } | undefined {
     return parseHeld<P>(this.#rt, this.#key, held, this.#serializer)
-  }
-
-  #unchanged(previous: HeldEntry | undefined, asOf: Position): FillResult {
-    if (previous === undefined) throw noPreviousValue(this.where)
-    const entry = this.#entryOf(storedValue(previous), asOf)
-    const bornAt = this.#rt.clock.now()
-    return { type: 'not-modified', previous, entry, lifetimes: this.#lifetimes(entry), bornAt }
   }
 
   /** The value of a stored entry. Undefined if the serializer cannot parse it. */
@@ -260,7 +261,6 @@ export class Call<T, P> implements Caller {
         const error = originTimeout(this.#name, originTimeoutMs)
         deadline.abort(error)
         this.onTimeout(failureOf(error))
-        end(failureOf(error))
       })
       const { signal } = deadline
       const lead: Lead = {
@@ -299,26 +299,13 @@ export class Call<T, P> implements Caller {
     this.#rt.counts.miss(this.#rt.counts.ofData(this.#key))
   }
 
-  /** The entry with its tags. A `tags` function gets the value in the form that callers get. */
-  #entryOf(stored: StoredValue, asOf: Position): StoredValue {
-    const { tags } = this.#plan
-    const value = typeof tags === 'function' ? this.#parse(stored) : undefined
-    const subjects = evaluateTags(`${WHERE}.tags`, tags, value).map(tagSubject)
-    const { encoding, body, parsed } = stored
-    return { type: 'value', encoding, body, provenance: { asOf, tookMs: 0, subjects }, parsed }
-  }
-
   #parse(stored: StoredValue): T {
     return decodeData<T>(stored, this.#serializer)
   }
-
-  #lifetimes(stored: StoredValue) {
-    const { ttlMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, jitter } = this.#plan
-    const freshMs = ttlOf(ttlMs, () => this.#parse(stored))
-    const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
-    return spread(windows, jitter, this.#rt.random)
-  }
 }
+
+const NOTHING = (): void => {}
+const NONE: readonly string[] = []
 
 /**
  * The value of a stored entry. If the serializer cannot parse it, emits an event and returns
@@ -340,8 +327,4 @@ export function parseHeld<T>(
 
 function failureOf(error: unknown): FillResult {
   return { type: 'failure', failure: { status: 500, message: messageOf(error) }, error }
-}
-
-function isThenable<T>(value: T | Promise<T>): value is Promise<T> {
-  return typeof (value as { then?: unknown } | null)?.then === 'function'
 }

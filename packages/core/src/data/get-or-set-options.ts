@@ -109,7 +109,10 @@ const MOST_RECENT = 8
 
 export function readPlan<T>(options: GetOrSetOptions<T>): Plan {
   if (typeof options === 'object' && options !== null) {
-    for (const remembered of recent) if (isRemembered(options, remembered)) return remembered.plan
+    // By value: each call may have a new object, or one object that its owner changes.
+    const count = countIn(options as OptionValues)
+    for (const { values, count: known, plan } of recent)
+      if (known === count && isSame(options, values)) return plan
   }
   const bag = checkNames(WHERE, options, NAMES)
   // Each option is read only once, because a getter could return another value the second time. So
@@ -121,11 +124,6 @@ export function readPlan<T>(options: GetOrSetOptions<T>): Plan {
   if (recent.length === MOST_RECENT) recent.pop()
   recent.unshift({ values, count: countIn(bag), plan })
   return plan
-}
-
-/** Compares by value: each call may have a new object, or one object that its owner changes. */
-function isRemembered(options: OptionValues, { values, count }: Remembered): boolean {
-  return countIn(options) === count && isSame(options, values)
 }
 
 /**
@@ -166,7 +164,6 @@ function readTtlMs(where: string, value: unknown): Plan['ttlMs'] {
 /**
  * The TTL of one value. Throws the error of the function, or an error if it returned no duration.
  */
-export function ttlOf(rule: Plan['ttlMs'], value: () => unknown): number {
-  if (typeof rule === 'number') return rule
-  return lifetimeMs(`${WHERE}.ttlMs()`, rule(value() as never) ?? null)
+export function ttlOf(rule: (value: never) => unknown, value: unknown): number {
+  return lifetimeMs(`${WHERE}.ttlMs()`, rule(value as never) ?? null)
 }

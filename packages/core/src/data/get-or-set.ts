@@ -54,7 +54,9 @@ export function getOrSet<T, P = T>(
   recent: RecentKeys = recentKeys,
 ): Promise<T> {
   try {
-    checkCall(key, factory)
+    checkKey(key)
+    if (typeof factory !== 'function')
+      throw optionError(`${WHERE}: factory`, factory, 'use a function that returns the value')
     const known = recent.nameOf(key)
     const internalKey = known ?? dataKey(recent.prefix + key)
     const held = plan.forceFresh ? undefined : freshCopy(rt, internalKey, rt.clock.now())
@@ -83,13 +85,6 @@ function countFreshHit(rt: Runtime, internalKey: string, held: HeldEntry): void 
   rt.events.hit(internalKey, 'l1', false)
   rt.counts.hit(held, false)
   if (lookupTracing.hasSubscribers) traceHit(internalKey)
-}
-
-function checkCall(key: unknown, factory: unknown): void {
-  checkKey(key)
-  if (typeof factory !== 'function') {
-    throw optionError(`${WHERE}: factory`, factory, 'use a function that returns the value')
-  }
 }
 
 export function checkKey(key: unknown): void {

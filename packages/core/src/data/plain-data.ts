@@ -1,14 +1,7 @@
 // Copies of plain data, and the check for values that JSON would change silently: a Map becomes {},
 // a method disappears. The error names the path of the member.
 
-import { valueError } from '../errors.ts'
-
-/** A value to check, with its path as a list of parents. */
-interface Visit {
-  readonly value: unknown
-  readonly key: string | number
-  readonly parent: Visit | undefined
-}
+import { StampedeError, valueError } from '../errors.ts'
 
 /** The copy stops at this depth. Deeper values and cycles get the check. */
 const DEEPEST = 32
@@ -18,21 +11,26 @@ const DEEPEST = 32
  * cost. Undefined for any other value, which `checkPlainData` is for.
  */
 export function frozenCopy(value: unknown, depth: number = DEEPEST): unknown {
-  if (typeof value !== 'object') return jsonPrimitive(value)
-  if (value === null) return null
-  if (depth === 0 || !isPlain(value) || hasToJson(value)) return undefined
+  if (typeof value === 'string' || typeof value === 'boolean' || value === null) return value
+  // As JSON has it: -0 becomes 0, and a number that is not finite becomes null.
+  if (typeof value === 'number') return Number.isFinite(value) ? value + 0 : null
+  if (typeof value !== 'object' || depth === 0 || !isPlain(value) || hasToJson(value))
+    return undefined
   if (Array.isArray(value)) {
-    const copy: unknown[] = []
-    for (let i = 0; i < value.length; i++) {
+    // With its final length: an array that grows by `push` reserves room for 16 elements.
+    const copy = new Array<unknown>(value.length)
+    for (let i = 0; i < copy.length; i++) {
       const member: unknown = value[i]
       const own = member === undefined ? null : frozenCopy(member, depth - 1)
       if (own === undefined) return undefined
-      copy.push(own)
+      copy[i] = own
     }
     return Object.freeze(copy)
   }
   const copy: Record<string, unknown> = {}
-  for (const name of Object.keys(value)) {
+  // A list of all names would take a quarter of the memory of the copy.
+  for (const name in value) {
+    if (!Object.hasOwn(value, name)) continue
     const member: unknown = (value as Record<string, unknown>)[name]
     if (member === undefined) continue
     const own = name === '__proto__' ? undefined : frozenCopy(member, depth - 1)
@@ -42,60 +40,41 @@ export function frozenCopy(value: unknown, depth: number = DEEPEST): unknown {
   return Object.freeze(copy)
 }
 
-/** A primitive as JSON has it: -0 becomes 0, and a number that is not finite becomes null. */
-function jsonPrimitive(value: unknown): unknown {
-  if (typeof value === 'string' || typeof value === 'boolean') return value
-  if (typeof value !== 'number') return undefined
-  return Number.isFinite(value) ? value + 0 : null
-}
-
 /**
  * Throws `ERR_STAMPEDE_VALUE`. Allows any object with `toJSON()`, and members that are undefined.
  */
 export function checkPlainData(where: string, root: unknown): void {
-  const ancestors = new Set<unknown>()
-  // Not recursive, because deep nesting would overflow the call stack. A container stays in
-  // `visits` while its members are checked. When it is the last element again, all its members are
-  // checked.
-  const visits: Visit[] = [{ value: root, key: '', parent: undefined }]
-  for (let visit = visits.at(-1); visit !== undefined; visit = visits.at(-1)) {
-    const { value } = visit
-    if (ancestors.delete(value)) {
-      visits.pop()
-      continue
-    }
-    const problem = problemOf(value)
-    if (problem !== undefined) throw valueError(where, `${pathOf(visit)}${problem}`)
-    if (!isContainer(value)) {
-      visits.pop()
-      continue
-    }
-    ancestors.add(value)
-    // In reverse order, so that the first problem in the value is found first.
-    const keys = Array.isArray(value) ? [...value.keys()] : Object.keys(value)
-    for (let i = keys.length - 1; i >= 0; i--) {
-      const key = keys[i] as keyof typeof value
-      const member: unknown = value[key]
-      if (isPrimitive(member)) continue
-      if (ancestors.has(member))
-        throw valueError(
-          where,
-          `${pathOf({ value: member, key, parent: visit })}JSON cannot represent a cycle; leave it out`,
-        )
-      visits.push({ value: member, key, parent: visit })
-    }
+  // The containers around the member that is visited, from the value itself, and their names.
+  const containers: unknown[] = []
+  const names: Array<string | number> = []
+  const fail = (problem: string): never => {
+    const path = names.map(stepOf).join('')
+    throw valueError(where, path === '' ? problem : `value${path}: ${problem}`)
   }
-}
-
-function isPrimitive(value: unknown): boolean {
-  const type = typeof value
-  return (
-    value === null ||
-    type === 'string' ||
-    type === 'number' ||
-    type === 'boolean' ||
-    type === 'undefined'
-  )
+  function visit(this: unknown, key: string): unknown {
+    while (containers.length > 0 && containers.at(-1) !== this) {
+      containers.pop()
+      names.pop()
+    }
+    const isRoot = containers.length === 0
+    const member: unknown = isRoot ? root : (this as Record<string, unknown>)[key]
+    if (!isRoot) names.push(Array.isArray(this) ? Number(key) : key)
+    if (containers.includes(member)) fail('JSON cannot represent a cycle; leave it out')
+    const problem = isRoot || member !== undefined ? problemOf(member) : undefined
+    if (problem !== undefined) fail(problem)
+    if (isContainer(member)) {
+      containers.push(member)
+      return member
+    }
+    if (!isRoot) names.pop()
+    return null
+  }
+  try {
+    JSON.stringify(root, visit)
+  } catch (error) {
+    // Nested too deep for the call stack. The encoder fails for that reason too, and reports it.
+    if (error instanceof StampedeError) throw error
+  }
 }
 
 function isContainer(value: unknown): value is object {
@@ -138,21 +117,9 @@ function hasToJson(value: object | bigint): boolean {
   return typeof (value as { toJSON?: unknown }).toJSON === 'function'
 }
 
-/** The path for an error, such as `value.list[3].name: `. Empty for the value itself. */
-function pathOf({ key, parent }: Visit): string {
-  let path = ''
-  for (
-    let at: { key: string | number; parent: Visit | undefined } | undefined = { key, parent };
-    at?.parent;
-    at = at.parent
-  ) {
-    const step =
-      typeof at.key === 'number'
-        ? `[${at.key}]`
-        : /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u.test(at.key)
-          ? `.${at.key}`
-          : `[${JSON.stringify(at.key)}]`
-    path = step + path
-  }
-  return path === '' ? '' : `value${path}: `
+/** One step of the path in an error, such as `value.list[3].name`. */
+function stepOf(name: string | number): string {
+  if (typeof name === 'number') return `[${name}]`
+  const isPlainName = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u.test(name)
+  return isPlainName ? `.${name}` : `[${JSON.stringify(name)}]`
 }

@@ -3,6 +3,7 @@
 import { find } from '../engine/engine.ts'
 import { purgeKey } from '../engine/hints.ts'
 import type { Caller, Resolution } from '../engine/types.ts'
+import type { StoredValue } from '../entry/entry.ts'
 import { closedError, storeUnavailable, waitTimeout } from '../errors.ts'
 import { dataKey } from '../ports/key.ts'
 import type { CommitReply } from '../ports/store.ts'
@@ -15,63 +16,50 @@ import { decodeData, type Serializer } from './value.ts'
 const NOT_STORED = 'the old value was purged, but the new one was not stored; set it again'
 const TOO_LARGE = 'the value is too large for the store; store it in parts, or its address'
 
-/** Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE` if the store does not accept the value. */
+/**
+ * After the purge, another caller may fill the key with another value. This function then purges
+ * and tries again, for `waitMs` at most. Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE` if the store
+ * does not accept the value.
+ */
 export async function set<T>(
   rt: Runtime,
-  key: string,
+  name: string,
   promised: T | Promise<T>,
   plan: Plan,
   serializer?: Serializer,
 ): Promise<T> {
-  checkKey(key)
-  return store(rt, key, await promised, plan, serializer)
-}
-
-/**
- * After the purge, another caller may fill the key with another value. This function then purges
- * and tries again, for `waitMs` at most.
- */
-async function store<T>(
-  rt: Runtime,
-  key: string,
-  value: T,
-  plan: Plan,
-  serializer: Serializer | undefined,
-): Promise<T> {
+  checkKey(name)
+  const key = dataKey(name)
+  const value = await promised
   // Encoding comes before the purge. So a value that cannot be stored or parsed purges nothing.
-  const result = new Call(rt, key, dataKey(key), () => value, plan, serializer).resultOf(value, 0)
-  const stored = decodeData<T>(result.entry, serializer)
-  let onCommit: (reply: CommitReply | 'too-large' | undefined) => void = () => {}
-  const committed = new Promise<CommitReply | 'too-large' | undefined>((resolve) => {
-    onCommit = resolve
-  })
-  const run: Caller['run'] = (lead, where) => {
-    // A run in the background means that another fill left a stale value. `set` then tries again.
-    if (where === 'behind') return lead.end({ type: 'abandoned' })
-    const provenance = { ...result.entry.provenance, asOf: lead.asOf }
-    const entry = { ...result.entry, provenance }
-    lead.end({ ...result, entry, bornAt: rt.clock.now(), onCommit })
-  }
-  const resolve = () =>
-    new Promise<Resolution>((answer) => {
-      const found = find(rt, dataKey(key), plan, { answer, run })
+  const call = new Call(rt, name, key, () => value, plan, serializer)
+  const result = call.resultOf(value, { asOf: 0 }, undefined)
+  if (result.type !== 'store') throw result.type === 'failure' ? result.error : undefined
+  const stored = decodeData<T>(result.entry as StoredValue, serializer)
+  const fill = () =>
+    new Promise<CommitReply | 'too-large' | Resolution['type'] | undefined>((settle) => {
+      const run: Caller['run'] = (lead, where) => {
+        // A run in the background means that another fill left a stale value.
+        if (where === 'behind') return lead.end({ type: 'abandoned' })
+        const provenance = { ...result.entry.provenance, asOf: lead.asOf }
+        const entry = { ...result.entry, provenance }
+        lead.end({ ...result, entry, bornAt: rt.clock.now(), onCommit: settle })
+      }
+      const answer = ({ type }: Resolution): void => {
+        if (type !== 'led') settle(type)
+      }
+      const found = find(rt, key, plan, { answer, run })
       if (found !== undefined) answer(found)
     })
   const until = rt.clock.now() + plan.waitMs
   for (;;) {
-    await purgeKey(rt, dataKey(key), false)
-    const resolution = await resolve()
-    if (resolution.type === 'led') {
-      // `fenced`: a purge or another `set` came after this one and wins, so the value is not
-      // stored.
-      const reply = await committed
-      if (reply === 'committed' || reply === 'fenced') return stored
-      const why = reply === 'too-large' ? TOO_LARGE : NOT_STORED
-      throw storeUnavailable(rt.store.name, 'set', new Error(why))
-    }
+    await purgeKey(rt, key, false)
+    const end = await fill()
+    // `fenced`: a purge or another `set` came after this one and wins, so the value is not stored.
+    if (end === 'committed' || end === 'fenced') return stored
+    if (end === undefined || end === 'too-large')
+      throw storeUnavailable(rt.store.name, 'set', new Error(end ? TOO_LARGE : NOT_STORED))
     if (rt.closed) throw closedError()
-    if (resolution.type === 'timed-out' || rt.clock.now() >= until) {
-      throw waitTimeout(key, plan.waitMs)
-    }
+    if (end === 'timed-out' || rt.clock.now() >= until) throw waitTimeout(name, plan.waitMs)
   }
 }

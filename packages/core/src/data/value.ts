@@ -2,8 +2,8 @@
 // caller whose factory ran. So a hit and a miss never differ. All callers of a JSON value share one
 // frozen object. Bytes, and values of a serializer, are decoded again for each caller.
 
-import { type Provenance, type StoredValue, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
-import { parsedAs, readOnce, readValue } from '../entry/parsed-value.ts'
+import { type StoredValue, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
+import { type ParsedValue, parsedAs, readOnce, readValue } from '../entry/parsed-value.ts'
 import { show, valueError } from '../errors.ts'
 import { checkPlainData, frozenCopy } from './plain-data.ts'
 
@@ -11,32 +11,33 @@ import { checkPlainData, frozenCopy } from './plain-data.ts'
  * Encodes a `Uint8Array` as bytes, and any other value as JSON. Throws `ERR_STAMPEDE_VALUE`, with
  * `where` in its message.
  */
-export function encodeValue(
-  where: string,
-  value: unknown,
-  provenance: Provenance = UNKNOWN_PROVENANCE,
-): StoredValue {
+export function encodeValue(where: string, value: unknown): StoredValue {
+  return encode({ where }, value)
+}
+
+/** The call that has a value. Its name is built only for an error. */
+interface Place {
+  readonly where: string
+}
+
+function encode(at: Place, value: unknown, parsed?: ParsedValue): StoredValue {
+  const provenance = UNKNOWN_PROVENANCE
   if (value instanceof Uint8Array) {
     const body = Uint8Array.prototype.slice.call(value)
-    return { type: 'value', encoding: 'bytes', body, provenance }
+    return { type: 'value', encoding: 'bytes', body, provenance, parsed: undefined }
   }
   let json: string | undefined
   try {
     json = JSON.stringify(value)
   } catch (cause) {
-    throw valueError(where, `the value cannot be written as JSON (${(cause as Error).message})`)
+    const problem = `the value cannot be written as JSON (${(cause as Error).message})`
+    throw valueError(at.where, problem)
   }
-  if (json === undefined) {
-    throw valueError(where, jsonProblem(value))
-  }
-  return { type: 'value', encoding: 'json', body: bytesOf(json), provenance, parsed: undefined }
-}
-
-/** Allocates outside Node's buffer pool, because L1 would copy a buffer of the pool once more. */
-function bytesOf(text: string): Buffer {
-  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text))
-  bytes.write(text)
-  return bytes
+  if (json === undefined) throw valueError(at.where, jsonProblem(value))
+  // Outside of Node's buffer pool, because L1 would copy a buffer of the pool once more.
+  const body = Buffer.allocUnsafeSlow(Buffer.byteLength(json))
+  body.write(json)
+  return { type: 'value', encoding: 'json', body, provenance, parsed }
 }
 
 /** The problem with a value for which `JSON.stringify` returns undefined. */
@@ -66,32 +67,24 @@ export interface Serializer<T = unknown> {
  * Encodes a value of `getOrSet`. Without a serializer, throws `ERR_STAMPEDE_VALUE` for a value that
  * JSON would change.
  */
-export function encodeData(where: string, value: unknown, serializer?: Serializer): StoredValue {
+export function encodeData(at: Place, value: unknown, serializer?: Serializer): StoredValue {
   if (serializer !== undefined) {
     const written: unknown = serializer.serialize(value)
-    if (written instanceof Uint8Array) return encodeValue(where, written)
-    if (typeof written === 'string') return encodeValue(where, Buffer.from(written))
-    throw valueError(
-      where,
-      `serializer.serialize() returned ${show(written)}; return a string or bytes`,
-    )
+    if (written instanceof Uint8Array) return encode(at, written)
+    if (typeof written === 'string') return encode(at, Buffer.from(written))
+    const problem = `serializer.serialize() returned ${show(written)}; return a string or bytes`
+    throw valueError(at.where, problem)
   }
-  if (value instanceof Uint8Array) return encodeValue(where, value)
+  if (value instanceof Uint8Array) return encode(at, value)
   // The copy is encoded, because a getter may return another value each time.
   const copy = frozenCopy(value)
-  if (copy === undefined) checkPlainData(where, value)
-  const stored = encodeValue(where, copy ?? value)
-  if (copy !== undefined && stored.encoding === 'json') stored.parsed = parsedAs(copy)
-  return stored
+  if (copy === undefined) checkPlainData(at.where, value)
+  return copy === undefined ? encode(at, value) : encode(at, copy, parsedAs(copy))
 }
 
-/** Decodes a stored value. `parse` is the function that parses JSON. */
-export function decodeData<T>(
-  stored: StoredValue,
-  serializer?: Serializer,
-  parse: typeof readValue = readValue,
-): T {
-  if (serializer === undefined) return decodeValue(stored, parse)
+/** Decodes a stored value. */
+export function decodeData<T>(stored: StoredValue, serializer?: Serializer): T {
+  if (serializer === undefined) return decodeValue(stored)
   return serializer.deserialize(Buffer.from(stored.body)) as T
 }
 
@@ -100,10 +93,10 @@ export function decodeData<T>(
  * entry that is in L1 or in the store. So parsed JSON is not remembered in this object.
  */
 export function decodeOwn<T>(stored: StoredValue, serializer?: Serializer): T {
-  return decodeData(stored, serializer, readOnce)
+  if (serializer === undefined && stored.encoding === 'json') return readOnce(stored) as T
+  return decodeData(stored, serializer)
 }
 
-export function decodeValue<T>(stored: StoredValue, parse: typeof readValue = readValue): T {
-  if (stored.encoding === 'bytes') return Buffer.from(stored.body) as T
-  return parse(stored) as T
+export function decodeValue<T>(stored: StoredValue): T {
+  return (stored.encoding === 'bytes' ? Buffer.from(stored.body) : readValue(stored)) as T
 }

@@ -3,10 +3,19 @@
 // garbage collector may free it. Parsing for each hit would cost 4 times as much as the hit.
 
 /** The value in an object, because a weak reference cannot hold a number or a string. */
-interface Parsed {
+class Parsed implements ParsedValue {
   readonly value: unknown
   /** One promise for all callers, because a promise per caller would cost half of a hit. */
   promise: Promise<unknown> | undefined
+
+  constructor(value: unknown) {
+    this.value = value
+    this.promise = undefined
+  }
+
+  deref(): Parsed {
+    return this
+  }
 }
 
 export interface ParsedValue {
@@ -19,14 +28,13 @@ export interface ParsedValue {
  * its target until the next full garbage collection.
  */
 export function parsedFrom(body: Uint8Array, isKept: boolean): ParsedValue {
-  const read: Parsed = { value: parseFrozen(body), promise: undefined }
-  return isKept ? new WeakRef(read) : { deref: () => read }
+  const read = new Parsed(parseFrozen(body))
+  return isKept ? new WeakRef(read) : read
 }
 
 /** The parsed value of an entry that is used only once, by the caller whose factory made it. */
 export function parsedAs(value: unknown): ParsedValue {
-  const read: Parsed = { value, promise: undefined }
-  return { deref: () => read }
+  return new Parsed(value)
 }
 
 /** The value of an entry that is used only once. */
@@ -55,7 +63,7 @@ export function readPromise(stored: Readable): Promise<unknown> {
 function parsedOf(stored: Readable): Parsed {
   const known = stored.parsed?.deref()
   if (known !== undefined) return known
-  const read: Parsed = { value: parseFrozen(stored.body), promise: undefined }
+  const read = new Parsed(parseFrozen(stored.body))
   stored.parsed = new WeakRef(read)
   return read
 }

@@ -1,7 +1,11 @@
 // The parser of Cache-Control. An ambiguous field gets its more restrictive meaning (RFC 9111
 // §4.2.1), because the other meaning could leak a private response.
 
-/** The Cache-Control directives of a response. An absent directive is false or undefined. */
+/**
+ * The Cache-Control directives of a response that this cache uses. An absent directive is false or
+ * undefined. `must-understand` is not used: RFC 9111 §5.2.2.3 would allow a cache to ignore
+ * `no-store` beside it.
+ */
 export interface CacheControl {
   /** Whether the response has a Cache-Control field, even an empty one. */
   readonly present: boolean
@@ -9,13 +13,8 @@ export interface CacheControl {
   /** A qualified form (`no-cache="x"`) counts as unqualified. The same holds for `private`. */
   readonly noCache: boolean
   readonly private: boolean
-  readonly public: boolean
   readonly mustRevalidate: boolean
   readonly proxyRevalidate: boolean
-  /** Not used, although RFC 9111 §5.2.2.3 would allow a cache to ignore `no-store` beside it. */
-  readonly mustUnderstand: boolean
-  readonly noTransform: boolean
-  readonly immutable: boolean
   readonly maxAgeS: number | undefined
   readonly sMaxageS: number | undefined
   readonly staleWhileRevalidateS: number | undefined
@@ -30,19 +29,15 @@ type Flag = keyof {
 }
 type Seconds = Exclude<keyof CacheControl, Flag>
 
-const FLAGS: ReadonlyMap<string, Flag> = new Map<string, Flag>([
+export const FLAGS: ReadonlyMap<string, Flag> = new Map<string, Flag>([
   ['no-store', 'noStore'],
   ['no-cache', 'noCache'],
   ['private', 'private'],
-  ['public', 'public'],
   ['must-revalidate', 'mustRevalidate'],
   ['proxy-revalidate', 'proxyRevalidate'],
-  ['must-understand', 'mustUnderstand'],
-  ['no-transform', 'noTransform'],
-  ['immutable', 'immutable'],
 ])
 
-const SECONDS: ReadonlyMap<string, Seconds> = new Map<string, Seconds>([
+export const SECONDS: ReadonlyMap<string, Seconds> = new Map<string, Seconds>([
   ['max-age', 'maxAgeS'],
   ['s-maxage', 'sMaxageS'],
   ['stale-while-revalidate', 'staleWhileRevalidateS'],
@@ -56,27 +51,29 @@ const SECONDS: ReadonlyMap<string, Seconds> = new Map<string, Seconds>([
  */
 const DIRECTIVE = /([\w-]+)(?:=(?:"((?:[^"\\]|\\.)*)"|([^\s,;"]*)))?/g
 
-/**
- * Parses Cache-Control of a response (RFC 9111 §5.2.2, RFC 5861 §3 and §4, RFC 8246 §2). `values`
- * has one element per line of the field.
- */
-export function parseCacheControl(values: readonly string[]): CacheControl {
-  const read: { -readonly [K in keyof CacheControl]: CacheControl[K] } = {
-    present: values.length > 0,
+type Mutable = { -readonly [K in keyof CacheControl]: CacheControl[K] }
+
+export function noDirectives(present: boolean): Mutable {
+  return {
+    present,
     noStore: false,
     noCache: false,
     private: false,
-    public: false,
     mustRevalidate: false,
     proxyRevalidate: false,
-    mustUnderstand: false,
-    noTransform: false,
-    immutable: false,
     maxAgeS: undefined,
     sMaxageS: undefined,
     staleWhileRevalidateS: undefined,
     staleIfErrorS: undefined,
   }
+}
+
+/**
+ * Parses Cache-Control of a response (RFC 9111 §5.2.2, RFC 5861 §3 and §4). `values`
+ * has one element per line of the field.
+ */
+export function parseCacheControl(values: readonly string[]): CacheControl {
+  const read = noDirectives(values.length > 0)
   for (const line of values) {
     for (const [name, value] of directivesOf(line)) {
       const flag = FLAGS.get(name)

@@ -70,7 +70,7 @@ const NOT_REPLAYED: ReadonlySet<string> = new Set([
   'server-timing',
 ])
 
-const NOT_REPLAYED_PREFIXES: readonly string[] = ['proxy-', 'ratelimit', 'x-ratelimit-']
+const NOT_REPLAYED_PREFIX = /^(proxy-|ratelimit|x-ratelimit-)/
 
 /**
  * Response fields for one caller, by exact name. As with Set-Cookie, a response that has one is not
@@ -96,31 +96,28 @@ export const CREDENTIAL_FIELDS: ReadonlySet<string> = new Set([
   ...['clear-site-data', 'set-login'],
 ])
 
+const NOT_STORED: ReadonlySet<string> = new Set([...OWN_FIELDS, ...CREDENTIAL_FIELDS])
+
 /**
  * RFC 9111 §3.1: the fields that an entry stores. `Date` stays, because `Age` is computed from it.
  */
 export function storableHeaders(headers: HeaderList): HeaderList {
-  return reusableHeaders(headers).filter(
-    ([name]) => !OWN_FIELDS.includes(name) && !CREDENTIAL_FIELDS.has(name),
-  )
+  return reusableHeaders(headers, NOT_STORED)
 }
 
-/** The response fields that may be sent to another request. */
-export function reusableHeaders(headers: HeaderList): HeaderList {
-  const listed = connectionListed(headers)
-  return headers.filter(([name]) => {
-    if (NOT_REPLAYED.has(name) || listed.has(name)) return false
-    return !NOT_REPLAYED_PREFIXES.some((prefix) => name.startsWith(prefix))
-  })
-}
-
-/** RFC 9110 §7.6.1: the fields listed in `Connection`, which are also for one connection. */
-function connectionListed(headers: HeaderList): ReadonlySet<string> {
-  const listed = new Set<string>()
+/**
+ * The response fields that may be sent to another request, without those in `excluded`. Fields
+ * listed in `Connection` are for one connection too (RFC 9110 §7.6.1).
+ */
+export function reusableHeaders(headers: HeaderList, excluded?: ReadonlySet<string>): HeaderList {
+  const listed: string[] = []
   for (const value of headerValues(headers, 'connection')) {
-    for (const name of value.split(',')) listed.add(trimOws(name).toLowerCase())
+    for (const name of value.split(',')) listed.push(trimOws(name).toLowerCase())
   }
-  return listed
+  return headers.filter(([name]) => {
+    if (NOT_REPLAYED.has(name) || excluded?.has(name)) return false
+    return !NOT_REPLAYED_PREFIX.test(name) && !listed.includes(name)
+  })
 }
 
 /**

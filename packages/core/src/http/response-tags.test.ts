@@ -23,7 +23,7 @@ describe('Surrogate-Key and Cache-Tag', () => {
 
   it('are counted together', () => {
     const both = [...lines('cache-tag', ['b, a']), ...lines('surrogate-key', ['a c'])]
-    expect(responseTags(both)).toEqual(['a', 'c', 'b'])
+    expect(responseTags(both)).toEqual(['b', 'a', 'c'])
   })
 
   it('return the names that were written, in any distribution over the two fields', () => {

@@ -7,9 +7,13 @@ import { parseList } from './structured-fields.ts'
 
 /** The tags in `Surrogate-Key` (separated by spaces) and in `Cache-Tag` (separated by commas). */
 export function responseTags(headers: HeaderList): readonly string[] {
-  const keys = headerValues(headers, 'surrogate-key').flatMap((line) => line.split(/[ \t]/))
-  const tags = headerValues(headers, 'cache-tag').flatMap((line) => line.split(',').map(trimOws))
-  return [...new Set([...keys, ...tags])].filter((name) => name !== '')
+  const tags = new Set<string>()
+  for (const [name, value] of headers) {
+    if (name === 'surrogate-key') for (const tag of value.split(/[ \t]/)) tags.add(tag)
+    if (name === 'cache-tag') for (const tag of value.split(',')) tags.add(trimOws(tag))
+  }
+  tags.delete('')
+  return [...tags]
 }
 
 /**

@@ -3,7 +3,14 @@
 // https://www.rfc-editor.org/rfc/rfc9213.html#section-2
 
 import type { HeaderList } from '../ports/exchange.ts'
-import { type CacheControl, LARGEST_SECONDS, parseCacheControl } from './cache-control.ts'
+import {
+  type CacheControl,
+  FLAGS,
+  LARGEST_SECONDS,
+  noDirectives,
+  parseCacheControl,
+  SECONDS,
+} from './cache-control.ts'
 import { headerValues } from './headers.ts'
 import { type Member, parseDictionary } from './structured-fields.ts'
 
@@ -29,24 +36,10 @@ export function responseDirectives(headers: HeaderList, targets: readonly string
 }
 
 function toCacheControl(members: ReadonlyMap<string, Member>): CacheControl {
-  const has = (name: string): boolean => isOn(members.get(name))
-  const seconds = (name: string): number | undefined => secondsOf(members.get(name))
-  return {
-    present: true,
-    noStore: has('no-store'),
-    noCache: has('no-cache'),
-    private: has('private'),
-    public: has('public'),
-    mustRevalidate: has('must-revalidate'),
-    proxyRevalidate: has('proxy-revalidate'),
-    mustUnderstand: has('must-understand'),
-    noTransform: has('no-transform'),
-    immutable: has('immutable'),
-    maxAgeS: seconds('max-age'),
-    sMaxageS: seconds('s-maxage'),
-    staleWhileRevalidateS: seconds('stale-while-revalidate'),
-    staleIfErrorS: seconds('stale-if-error'),
-  }
+  const read = noDirectives(true)
+  for (const [name, flag] of FLAGS) read[flag] = isOn(members.get(name))
+  for (const [name, seconds] of SECONDS) read[seconds] = secondsOf(members.get(name))
+  return read
 }
 
 /**
