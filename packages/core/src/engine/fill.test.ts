@@ -1,6 +1,7 @@
 // Tests of the end of a fill, for the client of the leader and for waiters.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { runtimeOf } from '../stampede.ts'
 import { settled } from '../testing/index.ts'
 import { resolve, type ScriptedCaller } from '../testing/resolve.ts'
 import {
@@ -18,6 +19,7 @@ import {
   STORE,
   scripted,
   setUp,
+  setUpTwo,
   transcript,
 } from '../testing/resolve-bench.ts'
 import { refuse } from '../testing/store-doubles.ts'
@@ -38,16 +40,72 @@ describe('a fill', () => {
     async (_, result, type, event) => {
       const { rt, stampede } = setUp()
       const { caller, origin } = scripted()
+      // After one response that is not shareable, the next waiter leads.
+      const runs = result === PASS ? [0, 1] : [0]
       const all = [1, 2, 3].map(() => resolve(rt, 'k', POLICY, caller))
-      await settled()
-      origin.run(0).resolve(result)
+      for (const run of runs) {
+        await settled()
+        origin.run(run).resolve(result)
+      }
       const types = (await Promise.all(all)).map((resolution) => resolution.type)
-      expect(types).toEqual(['led', type, type])
+      expect(types).toEqual(['led', result === PASS ? 'led' : type, type])
       await settled()
       expect(stampede.stats().active).toEqual({ flights: 0, leases: 0 })
-      expect(transcript.take()).toEqual(['lease.granted', 'fill.started', event])
+      expect(transcript.take()).toEqual(
+        runs.flatMap(() => ['lease.granted', 'fill.started', event]),
+      )
     },
   )
+
+  it('makes the next waiter lead after one response that is not shareable', async () => {
+    const { rt, store } = setUp()
+    const { caller, origin } = scripted()
+    const all = Array.from({ length: 1_000 }, () => resolve(rt, KEY, POLICY, caller))
+    await settled()
+    origin.run(0).resolve(PASS)
+    await settled()
+    origin.run(1).resolve(STORE)
+    const types = (await Promise.all(all)).map((resolution) => resolution.type)
+    expect(types).toEqual(['led', 'led', ...Array(998).fill('hit')])
+    expect(origin.calls).toBe(2)
+    const sent = store.calls.map((call) => call.split(' ')[0])
+    expect(sent).toEqual(['lookup', 'fail', 'lookup', 'commit'])
+  })
+
+  it('does not wait for more than two responses that are not shareable, in two processes', async () => {
+    const { a, b } = setUpTwo()
+    const [own, other] = [scripted(), scripted()]
+    const inA = [1, 2, 3].map(() => resolve(runtimeOf(a), KEY, POLICY, own.caller))
+    await settled()
+    const inB = [1, 2, 3].map(() => resolve(runtimeOf(b), KEY, POLICY, other.caller))
+    await settled()
+    own.origin.run(0).resolve(PASS)
+    await settled()
+    // One process leads again, and the other waits for it.
+    const second = [own.origin.runs[1], other.origin.runs[0]].filter((run) => run !== undefined)
+    expect(second).toHaveLength(1)
+    second[0]?.resolve(PASS)
+    await settled()
+    await clock.advance(1)
+    // The first waiter of the other process has the lease of the hit-for-miss key.
+    for (const run of [...own.origin.runs, ...other.origin.runs]) run?.resolve(PASS)
+    const types = (await Promise.all([...inA, ...inB])).map((resolution) => resolution.type)
+    expect(types.filter((type) => type === 'pass')).toHaveLength(3)
+  })
+
+  it('keeps no series of requests waiting for each other if no response is shareable', async () => {
+    const { rt } = setUp()
+    const { caller, origin } = scripted()
+    const all = [resolve(rt, KEY, POLICY, caller), resolve(rt, KEY, POLICY, caller)]
+    await settled()
+    origin.run(0).resolve(PASS)
+    await settled()
+    all.push(resolve(rt, KEY, POLICY, caller), resolve(rt, KEY, POLICY, caller))
+    await settled()
+    origin.run(1).resolve(PASS)
+    const types = (await Promise.all(all)).map((resolution) => resolution.type)
+    expect(types).toEqual(['led', 'led', 'pass', 'pass'])
+  })
 
   it('makes the next waiter run the origin if it is abandoned, and all waiters after three tries', async () => {
     const { rt, stampede } = setUp()
@@ -117,8 +175,10 @@ describe('a fill', () => {
       await settled()
       origin.run(0).resolve(result)
       await settled()
-      origin.runs[1]?.resolve(result)
-      await settled()
+      for (const run of [1, 2]) {
+        origin.runs[run]?.resolve(result)
+        await settled()
+      }
       expect(again.now).not.toBe('pending')
     },
   )

@@ -6,6 +6,7 @@ import { decodeFrame } from '../entry/frame.ts'
 import { mayHaveRun } from '../errors.ts'
 import { newCopy } from '../l1/l1.ts'
 import { afterPurges, validCopy } from '../l1/purges.ts'
+import { releaseLease } from '../lease/release.ts'
 import { ANY_FENCE } from '../ports/grant.ts'
 import { isDataKey } from '../ports/key.ts'
 import type { Grant, LookupReply, LookupRequest, StoredFrame } from '../ports/store.ts'
@@ -14,7 +15,6 @@ import { traceRead } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
 import type { Flight } from './flight.ts'
 import { forget } from './hints.ts'
-import { releaseUnused } from './share.ts'
 import type { Found, ReadEntry } from './types.ts'
 
 /**
@@ -43,6 +43,20 @@ export function lookUp(rt: Runtime, flight: Flight, granted?: Grant): void {
     flight.act(undefined, since)
   }
   new Lookup(rt, key, termsOf(flight), found, failed).send()
+}
+
+/**
+ * Releases a lease under which no fill has begun. The flight gets a new token. With the old token,
+ * the next lookup of the flight could get this lease again. A delayed release would then end the
+ * lease during the fill.
+ */
+export function releaseUnused(
+  rt: Runtime,
+  flight: Flight,
+  grant: Grant,
+): Promise<void> | undefined {
+  flight.renewToken()
+  return releaseLease(rt, grant)
 }
 
 /** The reply that a store would give to a process that is alone. The flight has the only lease. */

@@ -117,14 +117,29 @@ function sharePass(rt: Runtime, flight: Flight, lease: Lease, result: Pass): Sha
   const { reason, remember, like } = result
   emitEnd(rt, flight, { type: 'fill.passed', reason })
   if (!remember) delayRefresh(rt, key, like)
-  if (flight.size > 0 && mayConcernOneRequest(result, lease.previous)) {
-    if (flight.countUnusableRun() < MOST_UNUSABLE_RUNS) return 'again'
+  if (flight.size > 0) {
+    const runs = flight.countUnusableRun()
+    if (mayConcernOneRequest(result, lease.previous)) {
+      if (runs < MOST_UNUSABLE_RUNS) return 'again'
+    } else if (runs === 1 && mayNextLead(flight, lease)) return 'again'
   }
   // After a response that cannot be shared, the next request may take the lease at once. After two
   // in a row, this process waits between its requests for the lease.
   const delayMs = isHitForMiss ? LEASE_INTERVAL_MS : 0
   if (remember) rt.l1.put(key, newMarker(rt.clock.now(), rt.passMs, delayMs), lease.since)
   return { type: 'pass', reason }
+}
+
+/**
+ * A page for everybody may have one response that is not, such as that of a first visit, which sets
+ * a cookie. So after the first such response for the waiters, from any process, the next waiter
+ * leads. After the second, each waiter runs the handler itself.
+ *
+ * Not so without a lease, because the waiter could have to wait for a concurrency slot. Nor while
+ * requests are served the previous entry, because that entry is dropped at once.
+ */
+function mayNextLead({ first, servedMeanwhile }: Flight, { grant }: Lease): boolean {
+  return grant !== undefined && first?.unusableFills === 0 && servedMeanwhile === undefined
 }
 
 /**
@@ -333,17 +348,3 @@ class Commit {
  * serve any copy for this time before the process must confirm that it missed no purge.
  */
 const UNCOORDINATED_MS = CONFIRMED_FOR_MS
-
-/**
- * Releases a lease under which no fill has begun. The flight gets a new token. With the old token,
- * the next lookup of the flight could get this lease again. A delayed release would then end the
- * lease during the fill.
- */
-export function releaseUnused(
-  rt: Runtime,
-  flight: Flight,
-  grant: Grant,
-): Promise<void> | undefined {
-  flight.renewToken()
-  return releaseLease(rt, grant)
-}

@@ -99,10 +99,10 @@ export type FillResult =
       readonly bornAt: number
     }
   /**
-   * The response is not storable. If `remember` is true, the resource is the reason (a cookie,
-   * `private`): each waiter runs the origin itself, and the key becomes hit-for-miss. If it is
-   * false, the request may be the reason (429, 401), so the next waiter leads. `like` is the digest
-   * of that request, unless an unlike request has failed before.
+   * The response is not storable. If `remember` is true, the resource is probably the reason (a
+   * cookie, `private`): after a second such response, each waiter runs the origin itself, and the
+   * key becomes hit-for-miss. If it is false, the request may be the reason (429, 401), so the next
+   * waiter leads. `like` is the digest of that request, unless an unlike request has failed before.
    */
   | {
       readonly type: 'pass'

@@ -9,6 +9,7 @@ import type {
   IoredisClient,
   RedisClient,
 } from './connection.ts'
+import { askAllSentinels } from './ioredis-sentinels.ts'
 import { connectNodeRedis, connectNodeRedisCluster } from './node-redis.ts'
 import { connectNodeRedisSentinel } from './node-redis-sentinel.ts'
 import { isReadOnly } from './refusal.ts'
@@ -27,12 +28,12 @@ export function connect(redis: RedisClient, budgetMs: number): Connections {
  * command 20 times and sets no deadline. A request cannot wait that long.
  */
 function connectIoredis(redis: IoredisClient, budgetMs: number): Connections {
-  const options = nodeOptions(budgetMs)
-  const duplicate = redis.duplicate.bind(redis) as (...args: unknown[]) => unknown
   if (!redis.isCluster) {
-    const open = () => reconnecting(duplicate({ ...options, ...sentinelOptions(budgetMs) }))
+    const open = () => openServer(redis, budgetMs)
     return { commands: open(), subscriber: open(), serverOf: () => '' }
   }
+  const options = nodeOptions(budgetMs)
+  const duplicate = redis.duplicate.bind(redis) as (...args: unknown[]) => unknown
   // If `duplicate` gets other `redisOptions`, ioredis 5 drops these: user, password and TLS.
   const { redisOptions } = (redis.options ?? {}) as { readonly redisOptions?: object }
   const node = { ...redisOptions, ...options }
@@ -44,12 +45,26 @@ function connectIoredis(redis: IoredisClient, budgetMs: number): Connections {
   }
 }
 
+type IoredisConnection = Connection & { connect?(): Promise<unknown> }
+
+/** Connects to the server itself, or to the master that its Sentinels name. */
+function openServer(redis: IoredisClient, budgetMs: number): Connection {
+  const duplicate = redis.duplicate.bind(redis) as (options: object) => unknown
+  const given = { ...nodeOptions(budgetMs), ...sentinelOptions(budgetMs) }
+  const { sentinels } = (redis.options ?? {}) as { readonly sentinels?: unknown }
+  if (!sentinels) return reconnecting(duplicate(given))
+  const connection = reconnecting(duplicate({ ...given, lazyConnect: true }))
+  askAllSentinels(connection, budgetMs)
+  connection.connect?.().catch(() => {})
+  return connection
+}
+
 /**
  * Makes a connection reconnect after `end` too. ioredis gives up and emits `end` if a fail-over is
  * reported while it connects.
  */
-function reconnecting(duplicated: unknown): Connection {
-  const connection = duplicated as Connection & { connect?(): Promise<unknown> }
+function reconnecting(duplicated: unknown): IoredisConnection {
+  const connection = duplicated as IoredisConnection
   const disconnect = connection.disconnect.bind(connection)
   let isClosed = false
   let isDisconnecting = false

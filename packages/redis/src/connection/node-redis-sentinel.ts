@@ -2,6 +2,7 @@
 // node-redis.
 
 import type { Connections } from './connection.ts'
+import { textOf } from './newest-master.ts'
 import { clientOptions, timesOf } from './node-redis.ts'
 import type {
   Address,
@@ -11,7 +12,7 @@ import type {
   NodeRedisSentinel,
 } from './node-redis-client.ts'
 import { NodeRedisConnection } from './node-redis-connection.ts'
-import { Sentinels, textOf } from './sentinels.ts'
+import { Sentinels } from './sentinels.ts'
 
 export function connectNodeRedisSentinel(redis: NodeRedisSentinel, budgetMs: number): Connections {
   const { name, sentinelRootNodes, nodeClientOptions, sentinelClientOptions } = redis

@@ -4,6 +4,7 @@
 import { withBudget } from './budget.ts'
 import type { Connection } from './connection.ts'
 import { lastErrorOf, rememberErrors } from './last-error.ts'
+import { epochIn, type Named, Replies, textOf } from './newest-master.ts'
 import type { Address } from './node-redis-client.ts'
 import { isRefusal } from './refusal.ts'
 
@@ -60,46 +61,47 @@ export class Sentinels {
   }
 
   /**
-   * Asks all Sentinels, and resolves as soon as most of them name the same master. After a
-   * partition, a single Sentinel may still name a former master. After a fail-over, most may. So
-   * then the master that was reported counts, as soon as one Sentinel names it.
+   * Asks all Sentinels, and resolves as soon as enough have replied. Right after a fail-over, most
+   * may not know its epoch. So then the master that was reported counts, as soon as one Sentinel
+   * names it.
    */
   #vote(): Promise<Address> {
     const { nodes, name } = this.#options
-    const votes = new Map<string, number>()
-    let replies = 0
+    const replies = new Replies()
+    let ended = 0
     let last: Error = new Error(`no Sentinel knows a master with the name ${name}`)
     return new Promise((resolve, reject) => {
-      const onReply = (master: Address | undefined) => {
-        replies += 1
-        if (master !== undefined) {
-          const count = (votes.get(textOf(master)) ?? 0) + 1
-          votes.set(textOf(master), count)
-          const switched = this.#recentSwitch()
-          const isMost = switched === undefined && 2 * count > nodes.length
-          if (isMost || switched === textOf(master)) resolve(master)
+      const onEnd = (named: Named | undefined) => {
+        ended += 1
+        if (named !== undefined) replies.add(named)
+        const { newest } = replies
+        const switched = this.#recentSwitch()
+        if (named !== undefined && switched === textOf(named.master)) resolve(named.master)
+        if (newest === undefined) {
+          if (ended === nodes.length) reject(last)
+        } else if (ended === nodes.length || (!switched && replies.isEnough(nodes.length))) {
+          resolve(newest.master)
         }
-        if (replies < nodes.length) return
-        const [most] = [...votes].sort(([, a], [, b]) => b - a)
-        if (most === undefined) reject(last)
-        else resolve(addressOf(most[0]))
       }
       for (const [i, connection] of this.#connections.entries()) {
-        this.#ask(connection).then(onReply, (error: Error) => {
+        this.#ask(connection).then(onEnd, (error: Error) => {
           last = new Error(`Sentinel ${textOf(nodes[i] as Address)}: ${error.message}`)
-          onReply(undefined)
+          onEnd(undefined)
         })
       }
     })
   }
 
-  async #ask(connection: Connection): Promise<Address | undefined> {
+  async #ask(connection: Connection): Promise<Named | undefined> {
     const { name, askMs } = this.#options
     if (connection.status !== 'ready') await withBudget(askMs, settled(connection))
+    // Asked first, so that a fail-over between the replies cannot make the epoch too great.
+    const epoch = connection.callBuffer('SENTINEL', 'MASTER', name).then(epochIn, () => -1)
     const asked = connection.callBuffer('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name)
-    const reply = await withBudget(askMs, asked)
+    const [reply, known] = await withBudget(askMs, Promise.all([asked, epoch]))
     const [host, port] = Array.isArray(reply) ? reply : []
-    return readAddress(host, port)
+    const master = readAddress(host, port)
+    return master && { master, epoch: known }
   }
 
   #connect(node: Address): Connection {
@@ -156,15 +158,6 @@ async function settled(connection: Connection): Promise<void> {
     connection.on('ready', () => resolve())
     connection.on('error', reject)
   })
-}
-
-export function textOf({ host, port }: Address): string {
-  return `${host}:${port}`
-}
-
-function addressOf(text: string): Address {
-  const colon = text.lastIndexOf(':')
-  return { host: text.slice(0, colon), port: Number(text.slice(colon + 1)) }
 }
 
 function readAddress(host: unknown, port: unknown): Address | undefined {
