@@ -6,7 +6,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
   type Exchange,
   type HttpCache,
-  type Natives,
   type OriginEnd,
   type OriginObserver,
   OWN_FIELDS,
@@ -16,16 +15,21 @@ import {
   type RequestView,
 } from '@stampede/core/adapter'
 import { hasLeft } from './request/client-gone.ts'
-import { hideConditionals } from './request/hide-conditionals.ts'
+import { hideConditionals } from './request/conditionals.ts'
 import { type RequestAddress, readRequest, rememberPeer } from './request/read-request.ts'
 import { type Reads, watchReads } from './request/watch-reads.ts'
-import { openCapture } from './response/capture-response.ts'
-import { refusalOf } from './response/head-sent.ts'
-import { watchHead } from './response/watch-head.ts'
-import { addAtHead } from './response/write-head.ts'
+import { notCaptured } from './response/body.ts'
+import { Capture } from './response/capture.ts'
+import { addAtHead, refusalOf, watchHead } from './response/head.ts'
 import { writeReady, writeReply } from './response/write-response.ts'
-import { enterOrigin, isInsideOrigin, isTakenOn } from './revalidation/origin-scope.ts'
-import { type Dispatch, redispatch, takeRevalidation } from './revalidation/revalidation.ts'
+import {
+  type Dispatch,
+  enterOrigin,
+  isInsideOrigin,
+  isTakenOn,
+  redispatch,
+  takeRevalidation,
+} from './revalidation.ts'
 
 /** A request in a framework, with the framework's own objects and address. */
 export interface RequestVisit<Native> {
@@ -54,7 +58,11 @@ export class RequestExchange<Native> {
   readonly native: Native
   readonly #visit: RequestVisit<Native>
   readonly #owner: object
-  #isLeft: (() => boolean) | undefined
+  /**
+   * Set when the handler runs. After that, a client whose response has ended normally must not
+   * count as gone.
+   */
+  protected run: { isLeft(): boolean } | undefined
   #context: AsyncResource | undefined
 
   /** `owner` is the object by which the cache recognises its own background refreshes. */
@@ -66,15 +74,7 @@ export class RequestExchange<Native> {
   }
 
   isGone(): boolean {
-    return this.#isLeft?.() ?? hasLeft(this.#visit.res)
-  }
-
-  /**
-   * Sets the function that isGone() calls. After a run of the handler, a client whose response has
-   * ended normally must not count as gone.
-   */
-  protected goneIf(isLeft: () => boolean): void {
-    this.#isLeft = isLeft
+    return this.run?.isLeft() ?? hasLeft(this.#visit.res)
   }
 
   prepare(): void {
@@ -150,21 +150,6 @@ export function createNodeCache<Native>(
   }
 }
 
-/**
- * Calls `then`, which restores the client's conditions in the request, before core gets the head.
- * Outer layers act on the head, and would otherwise see the conditions of the cache.
- */
-function atHead(observer: OriginObserver, then: (() => void) | undefined): OriginObserver {
-  if (then === undefined || observer.conditions === undefined) return observer
-  return {
-    ...observer,
-    onHead(...head) {
-      then()
-      return observer.onHead(...head)
-    },
-  }
-}
-
 class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<Native> {
   readonly allowsEtag?: (native: Native) => boolean
   readonly routeOf?: (native: Native) => string | undefined
@@ -192,7 +177,7 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
     this.#framework.beforeRun?.(req, res)
     if (onInner !== undefined) enterOrigin(req, onInner)
     addAtHead(res, add, OWN_FIELDS)
-    if (onHead !== undefined) watchHead(res, (head) => onHead(head, this.#natives))
+    if (onHead !== undefined) watchHead(res, (head) => onHead(head, [this.native, res]))
     if (onEnd !== undefined) res.once('close', onEnd)
     next()
   }
@@ -201,12 +186,21 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
     const { req, res, outer, next } = this.#visit
     this.begun = true
     this.#framework.beforeRun?.(req, res)
-    if (observer.onEnd !== undefined) res.once('close', observer.onEnd)
     const showConditionals = hideConditionals(req, observer.conditions)
-    const watched = atHead(observer, showConditionals)
-    const sent = outer && { sentAs: outer, refusal: refusalOf(outer) }
-    const capture = openCapture(res, sent ? { ...watched, ...sent } : watched, this.#natives)
-    this.goneIf(() => capture.isLeft())
+    const refusal = outer && refusalOf(outer)
+    const showsEarly = observer.conditions !== undefined && showConditionals !== undefined
+    const beforeHead = (): void => {
+      // Outer layers act on the head, and would otherwise see the conditions of the cache.
+      if (showsEarly) showConditionals()
+      // Outer layers may make the response private later. Waiters then need no body.
+      refusal?.then((reason) => reason && capture.stop(reason))
+    }
+    const capture = new Capture(res, observer, {
+      natives: [this.native, res],
+      sentAs: outer,
+      beforeHead: showsEarly || refusal ? beforeHead : undefined,
+    })
+    this.run = capture
     enterOrigin(req, (inner) => {
       const add = observer.onInner?.(inner)
       if (add === undefined) return undefined
@@ -218,7 +212,7 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
       return add
     })
     try {
-      this.inContext(() => next())
+      this.inContext(next)
     } catch (error) {
       // Frameworks catch errors of handlers. An error of a bare listener stays uncaught, as without
       // the cache.
@@ -226,7 +220,8 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
       showConditionals?.()
       return Promise.resolve({ type: 'failed', status: 500, error })
     }
-    return showConditionals ? capture.ended.finally(showConditionals) : capture.ended
+    const ended = refusal ? unlessRefused(capture.ended, refusal) : capture.ended
+    return showConditionals ? ended.finally(showConditionals) : ended
   }
 
   watchReads(): ReadLog {
@@ -245,13 +240,19 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
     this.#sent(writeReady(this.#visit.res, ready))
   }
 
-  get #natives(): Natives {
-    return [this.#visit.native, this.#visit.res]
-  }
-
   /** Runs the handler if the reply could not be sent. */
   #sent(isSent: boolean): void {
     this.begun = true
     if (!isSent) this.#visit.next()
   }
+}
+
+/** The end of a run, or why it must not be shared. */
+async function unlessRefused(
+  ended: Promise<OriginEnd>,
+  refusal: ReturnType<typeof refusalOf>,
+): Promise<OriginEnd> {
+  const end = await ended
+  const reason = end.type === 'not-captured' ? undefined : await refusal
+  return reason === undefined ? end : notCaptured(reason)
 }

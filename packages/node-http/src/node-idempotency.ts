@@ -1,21 +1,26 @@
 // Core's `IdempotentExchange` for plain node:http, and for frameworks with (req, res, next), such
 // as Express.
 
+import type { ServerResponse } from 'node:http'
 import type { Attempt } from '@stampede/core'
 import {
+  type AttemptEnd,
   type AttemptObserver,
+  type CapturedHead,
+  type HeadDecision,
   type HttpIdempotency,
   type IdempotentExchange,
+  type OriginEnd,
   type RequestBody,
   responseError,
 } from '@stampede/core/adapter'
 import type { NodeVisit } from './node-exchange.ts'
-import { linesOf } from './request/lost-lines.ts'
-import type { ParsedRequest } from './request/parsed-body.ts'
-import { readRequest } from './request/read-request.ts'
-import { discardRequestBody, readRequestBody } from './request/request-body.ts'
-import { watchAttempt } from './response/attempt-watch.ts'
-import { addAtHead } from './response/write-head.ts'
+import { discardRequestBody, type ParsedRequest, readRequestBody } from './request/body.ts'
+import { linesOf, readRequest } from './request/read-request.ts'
+import { Capture, type CaptureObserver } from './response/capture.ts'
+import { fieldsOf } from './response/fields.ts'
+import { addAtHead } from './response/head.ts'
+import { OuterFields } from './response/outer-fields.ts'
 import { writeReply } from './response/write-response.ts'
 
 /** A request in a framework with callbacks, with its parsed body. */
@@ -100,7 +105,7 @@ function runAttempt<Native>(
       error: responseError('the response was sent before the handler ran'),
     })
   }
-  const watch = watchAttempt(res, observer)
+  const watch = new AttemptWatch(res, observer)
   try {
     next()
   } catch (error) {
@@ -111,6 +116,79 @@ function runAttempt<Native>(
     if (!res.headersSent) return watch.report({ type: 'failed', error }).then(() => watch.ended)
   }
   return watch.ended
+}
+
+/**
+ * Watches one run of a handler under an idempotency key, and reports its end to core once. Create
+ * it before the app runs. An end that cannot be delayed is reported at once.
+ */
+export class AttemptWatch implements CaptureObserver {
+  readonly maxBodyBytes: number
+  readonly graceMs: number
+  /** Resolves when core has handled the report. */
+  readonly ended: Promise<void>
+  readonly #res: ServerResponse
+  readonly #observer: AttemptObserver
+  readonly #outer: OuterFields
+  readonly #capture: Capture
+  #seen: CapturedHead | undefined
+  #thrown: { readonly error: unknown } | undefined
+  #reported: { readonly until: void | Promise<void> } | undefined
+  #stopped = false
+
+  constructor(res: ServerResponse, observer: AttemptObserver) {
+    this.maxBodyBytes = observer.maxBodyBytes
+    this.graceMs = observer.graceMs
+    this.#res = res
+    this.#observer = observer
+    this.#outer = new OuterFields(res)
+    this.#capture = new Capture(res, this, { outer: this.#outer })
+    this.ended = this.#capture.ended.then((end) =>
+      this.#stopped ? undefined : this.beforeEnd(end),
+    )
+  }
+
+  onHead(head: CapturedHead): HeadDecision {
+    this.#seen = head
+    return { action: 'send', capture: true, add: [], remove: [] }
+  }
+
+  beforeEnd(end: OriginEnd): void | Promise<void> {
+    return this.#report(this.#attemptEnd(end))
+  }
+
+  /** Reports the end to core, unless an end was reported before. */
+  async report(end: AttemptEnd): Promise<void> {
+    await this.#report(end)
+  }
+
+  /** Call this when the app has thrown. Its framework may still send an error response. */
+  threw(error: unknown): void {
+    this.#thrown = { error }
+  }
+
+  /** Stops watching, because other code reports the end. */
+  stop(): void {
+    this.#stopped = true
+    this.#capture.stop()
+  }
+
+  #report(end: AttemptEnd): void | Promise<void> {
+    this.#reported ??= { until: this.#observer.onEnd(end) }
+    return this.#reported.until
+  }
+
+  #attemptEnd(end: OriginEnd): AttemptEnd {
+    if (end.type === 'complete') return { type: 'answered', head: end.head, body: end.body }
+    const { status, headers } = this.#seen ?? {
+      status: this.#res.statusCode,
+      headers: fieldsOf(this.#res.getHeaders()),
+    }
+    // The response may have been sent without a call of our wrapped methods.
+    if (this.#seen !== undefined || this.#res.headersSent)
+      return { type: 'not-retained', head: this.#outer.storedHead(status, headers) }
+    return this.#thrown ? { type: 'failed', ...this.#thrown } : { type: 'unanswered' }
+  }
 }
 
 /** The error for a stored response that Node refuses to send. */
