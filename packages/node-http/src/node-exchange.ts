@@ -53,10 +53,10 @@ export interface NodeVisit<Native> extends RequestVisit<Native> {
  * The part of an exchange that all frameworks share. It is a class, so that a hit creates no
  * closures.
  */
-export class RequestExchange<Native> {
+export class RequestExchange<Native, Visit extends RequestVisit<Native> = RequestVisit<Native>> {
   readonly request: RequestView
   readonly native: Native
-  readonly #visit: RequestVisit<Native>
+  protected readonly visit: Visit
   readonly #owner: object
   /**
    * Set when the handler runs. After that, a client whose response has ended normally must not
@@ -66,19 +66,19 @@ export class RequestExchange<Native> {
   #context: AsyncResource | undefined
 
   /** `owner` is the object by which the cache recognises its own background refreshes. */
-  constructor(visit: RequestVisit<Native>, request: RequestView, owner: object) {
+  constructor(visit: Visit, request: RequestView, owner: object) {
     this.request = request
     this.native = visit.native
-    this.#visit = visit
+    this.visit = visit
     this.#owner = owner
   }
 
   isGone(): boolean {
-    return this.run?.isLeft() ?? hasLeft(this.#visit.res)
+    return this.run?.isLeft() ?? hasLeft(this.visit.res)
   }
 
   prepare(): void {
-    rememberPeer(this.#visit.req)
+    rememberPeer(this.visit.req)
     this.captureContext()
   }
 
@@ -95,7 +95,7 @@ export class RequestExchange<Native> {
   }
 
   redispatch(observer: OriginObserver): Promise<OriginEnd> {
-    const { dispatch, req: from, address } = this.#visit
+    const { dispatch, req: from, address } = this.visit
     const { target, chosenBy } = address
     this.#context ??= new AsyncResource('StampedeRefresh')
     const [owner, context] = [this.#owner, this.#context]
@@ -124,10 +124,11 @@ export function createNodeCache<Native>(
   return (visit) => {
     const { req, res, next, native, address } = visit
     const revalidation = takeRevalidation(req, cache, address.chosenBy)
-    if (revalidation === 'foreign' && !isInsideOrigin(req)) return next()
+    const isInside = isInsideOrigin(req)
+    if (revalidation === 'foreign' && !isInside) return next()
     const request = readRequest(req, address)
     try {
-      if (isTakenOn(req, () => cache.inner({ request, native }, [native, res]))) return next()
+      if (isInside && isTakenOn(req, cache.inner({ request, native }, [native, res]))) return next()
     } catch (error) {
       return next(error)
     }
@@ -137,25 +138,22 @@ export function createNodeCache<Native>(
       exchange.runOrigin(revalidation.observer).then(revalidation.settle)
       return
     }
-    const failed = (error: unknown): void => {
-      // The handler already runs. Calling `next` again would send a second response.
-      if (exchange.begun) process.emitWarning(error instanceof Error ? error : String(error))
-      else next(error)
-    }
     try {
-      cache.handle(exchange)?.catch(failed)
+      cache.handle(exchange)?.catch((error) => exchange.failed(error))
     } catch (error) {
-      failed(error)
+      exchange.failed(error)
     }
   }
 }
 
-class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<Native> {
+class NodeExchange<Native>
+  extends RequestExchange<Native, NodeVisit<Native>>
+  implements Exchange<Native>
+{
   readonly allowsEtag?: (native: Native) => boolean
   readonly routeOf?: (native: Native) => string | undefined
   /** Whether the request was passed to the app, or a response was sent. */
   begun = false
-  readonly #visit: NodeVisit<Native>
   readonly #framework: NodeFramework<Native>
 
   constructor(
@@ -165,14 +163,13 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
     framework: NodeFramework<Native>,
   ) {
     super(visit, request, owner)
-    this.#visit = visit
     this.#framework = framework
     if (framework.allowsEtag !== undefined) this.allowsEtag = framework.allowsEtag
     if (framework.routeOf !== undefined) this.routeOf = framework.routeOf
   }
 
   forward(...[add, { onHead, onInner, onEnd } = {}]: Parameters<Exchange['forward']>): void {
-    const { req, res, next } = this.#visit
+    const { req, res, next } = this.visit
     this.begun = true
     this.#framework.beforeRun?.(req, res)
     if (onInner !== undefined) enterOrigin(req, onInner)
@@ -183,7 +180,7 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
   }
 
   runOrigin(observer: OriginObserver): Promise<OriginEnd> {
-    const { req, res, outer, next } = this.#visit
+    const { req, res, outer, next } = this.visit
     this.begun = true
     this.#framework.beforeRun?.(req, res)
     const showConditionals = hideConditionals(req, observer.conditions)
@@ -225,7 +222,7 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
   }
 
   watchReads(): ReadLog {
-    const { req, res, native } = this.#visit
+    const { req, res, native } = this.visit
     const reads = watchReads(req, res, Object(native))
     const { watch = (request: Native) => reads.watch(Object(request), 'request') } = this.#framework
     if (!Object.is(native, req)) watch(native, reads)
@@ -233,17 +230,24 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
   }
 
   send(reply: Reply): void {
-    this.#sent(writeReply(this.#visit.res, reply))
+    this.#sent(writeReply(this.visit.res, reply))
   }
 
   sendReady(ready: ReadyReply): void {
-    this.#sent(writeReady(this.#visit.res, ready))
+    this.#sent(writeReady(this.visit.res, ready))
+  }
+
+  /** Passes an error of the cache itself to the app. */
+  failed(error: unknown): void {
+    // If the handler already runs, calling `next` again would send a second response.
+    if (this.begun) process.emitWarning(error instanceof Error ? error : String(error))
+    else this.visit.next(error)
   }
 
   /** Runs the handler if the reply could not be sent. */
   #sent(isSent: boolean): void {
     this.begun = true
-    if (!isSent) this.#visit.next()
+    if (!isSent) this.visit.next()
   }
 }
 

@@ -8,10 +8,13 @@ import {
   type AttemptObserver,
   type CapturedHead,
   type HeadDecision,
+  type HeaderList,
   type HttpIdempotency,
   type IdempotentExchange,
   type OriginEnd,
+  type Reply,
   type RequestBody,
+  type RequestView,
   responseError,
 } from '@stampede/core/adapter'
 import type { NodeVisit } from './node-exchange.ts'
@@ -33,11 +36,6 @@ export interface IdempotentVisit<Native> extends Omit<NodeVisit<Native>, 'dispat
   attach(attempt: Attempt): void
 }
 
-interface NodeIdempotentExchange<Native> extends IdempotentExchange<Native> {
-  /** Whether the request was passed to the app, or a response was sent. */
-  readonly begun: boolean
-}
-
 /**
  * Returns a function that a middleware calls for each request. An error of the user's callbacks
  * goes to `next`.
@@ -46,51 +44,67 @@ export function createNodeIdempotency<Native>(
   idempotency: HttpIdempotency<Native>,
 ): (visit: IdempotentVisit<Native>) => void {
   return (visit) => {
-    const exchange = createNodeIdempotentExchange(visit)
-    const failed = (error: unknown): void => {
-      // The app already runs. Calling `next` again would send a second response.
-      if (exchange.begun) process.emitWarning(error instanceof Error ? error : String(error))
-      else visit.next(error)
-    }
+    const exchange = new NodeIdempotentExchange(visit)
     try {
-      idempotency.handle(exchange, (attempt) => visit.attach(attempt))?.catch(failed)
+      const handled = idempotency.handle(exchange, (attempt) => visit.attach(attempt))
+      handled?.catch((error) => exchange.failed(error))
     } catch (error) {
-      failed(error)
+      exchange.failed(error)
     }
   }
 }
 
-function createNodeIdempotentExchange<Native>(
-  visit: IdempotentVisit<Native>,
-): NodeIdempotentExchange<Native> {
-  const { req, res, next, native, address } = visit
-  let begun = false
-  return {
-    request: readRequest(req, address),
-    native,
-    get begun() {
-      return begun
-    },
-    lines: (name) => linesOf(req, name),
-    isSet: (name) => res.hasHeader(name),
-    readBody: (maxBytes) =>
+class NodeIdempotentExchange<Native> implements IdempotentExchange<Native> {
+  readonly request: RequestView
+  readonly native: Native
+  readonly #visit: IdempotentVisit<Native>
+  /** Whether the request was passed to the app, or a response was sent. */
+  #begun = false
+
+  constructor(visit: IdempotentVisit<Native>) {
+    this.request = readRequest(visit.req, visit.address)
+    this.native = visit.native
+    this.#visit = visit
+  }
+
+  lines(name: string): readonly string[] {
+    return linesOf(this.#visit.req, name)
+  }
+
+  readonly isSet = (name: string): boolean => this.#visit.res.hasHeader(name)
+
+  readBody(maxBytes: number): RequestBody | Promise<RequestBody> {
+    const visit = this.#visit
+    return (
       visit.readBody?.(maxBytes) ??
-      readRequestBody(req, maxBytes, visit.parsed?.() ?? { body: undefined }),
-    forward(add) {
-      begun = true
-      addAtHead(res, add)
-      next()
-    },
-    run(observer) {
-      begun = true
-      return runAttempt(visit, observer)
-    },
-    send(reply) {
-      begun = true
-      // A stored response that cannot be sent must not make the handler run again.
-      if (!writeReply(res, reply)) next(unsendable())
-      discardRequestBody(req)
-    },
+      readRequestBody(visit.req, maxBytes, visit.parsed?.() ?? { body: undefined })
+    )
+  }
+
+  forward(add: HeaderList): void {
+    this.#begun = true
+    addAtHead(this.#visit.res, add)
+    this.#visit.next()
+  }
+
+  run(observer: AttemptObserver): void | Promise<void> {
+    this.#begun = true
+    return runAttempt(this.#visit, observer)
+  }
+
+  send(reply: Reply): void {
+    this.#begun = true
+    const { req, res, next } = this.#visit
+    // A stored response that cannot be sent must not make the handler run again.
+    if (!writeReply(res, reply)) next(unsendable())
+    discardRequestBody(req)
+  }
+
+  /** Passes an error of the user's callbacks to the app. */
+  failed(error: unknown): void {
+    // If the app already runs, calling `next` again would send a second response.
+    if (this.#begun) process.emitWarning(error instanceof Error ? error : String(error))
+    else this.#visit.next(error)
   }
 }
 

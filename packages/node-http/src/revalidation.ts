@@ -137,14 +137,8 @@ export function isInsideOrigin(req: IncomingMessage & Taken): boolean {
  * Whether the inner cache, described by `inner`, must forward the request. Throws the errors of its
  * callbacks.
  */
-export function isTakenOn(
-  req: IncomingMessage & Taken,
-  inner: () => InnerCache | undefined,
-): boolean {
-  const onInner = req[TAKEN]
-  if (onInner === undefined) return false
-  const met = inner()
-  return met === undefined || onInner(met) === undefined
+export function isTakenOn(req: IncomingMessage & Taken, inner: InnerCache | undefined): boolean {
+  return inner === undefined || req[TAKEN]?.(inner) === undefined
 }
 
 /**
@@ -152,22 +146,9 @@ export function isTakenOn(
  * body.
  */
 const LEFT_OUT: ReadonlySet<string> = new Set([
-  'if-match',
-  'if-none-match',
-  'if-modified-since',
-  'if-unmodified-since',
-  'if-range',
-  'range',
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'upgrade',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'content-length',
-  'content-type',
-  'expect',
+  ...['if-match', 'if-none-match', 'if-modified-since', 'if-unmodified-since', 'if-range', 'range'],
+  ...['connection', 'keep-alive', 'proxy-connection', 'upgrade', 'te', 'trailer'],
+  ...['transfer-encoding', 'content-length', 'content-type', 'expect'],
 ])
 
 /** A request and a response without a connection, for a run in the background. */
@@ -216,6 +197,7 @@ function kept<T extends object>(fields: T): T {
   return copy
 }
 
+/** The members of a net.Socket that the classes of node:http and frameworks use. */
 class NullSocket extends Duplex {
   readonly remoteAddress: string | undefined
   readonly remotePort: number | undefined
@@ -226,6 +208,11 @@ class NullSocket extends Duplex {
   readonly encrypted?: true
   readonly connecting = false
   timeout = 0
+  readonly setTimeout = this.#itself
+  readonly setNoDelay = this.#itself
+  readonly setKeepAlive = this.#itself
+  readonly ref = this.#itself
+  readonly unref = this.#itself
 
   constructor(like: Socket) {
     // Writes are discarded, so there is no backpressure.
@@ -247,31 +234,15 @@ class NullSocket extends Duplex {
     done()
   }
 
-  setTimeout(): this {
-    return this
-  }
-
-  setNoDelay(): this {
-    return this
-  }
-
-  setKeepAlive(): this {
-    return this
-  }
-
-  ref(): this {
-    return this
-  }
-
-  unref(): this {
-    return this
-  }
-
   destroySoon(): void {
     this.end(() => this.destroy())
   }
 
   address(): object {
     return {}
+  }
+
+  #itself(): this {
+    return this
   }
 }

@@ -91,69 +91,41 @@ function readAndPutBack(req: IncomingMessage, maxBytes: number): Promise<Request
   if (req.destroyed) return Promise.resolve(CLIENT_GONE)
   // Node itself discards a body of which nothing was read.
   if (Number(req.headers['content-length']) > maxBytes) return Promise.resolve(TOO_LARGE)
+  // The body is empty and unread. Return without a listener, because a listener would make Node
+  // emit `end`.
+  if (hasEnded(req) && req.readableLength === 0) return Promise.resolve(NONE)
   return new Promise((resolve) => {
-    const read = createReadBytes(req)
-    const events = {
-      readable: onReadable,
-      end: onEnd,
-      aborted: onGone,
-      close: onGone,
-      error: onGone,
-    }
+    const chunks: Buffer[] = []
+    let bytes = 0
     const settle = (body: RequestBody): void => {
       for (const [event, listener] of Object.entries(events)) req.off(event, listener)
       resolve(body)
     }
-    function onReadable(): void {
+    const readable = (): void => {
       // read() is not called without buffered bytes, because at the end of the body it would emit
       // `end`.
-      if (req.readableLength > 0) read.add(req.read())
-      const whole = hasEnded(req)
-      if (!whole && read.bytes <= maxBytes) return
-      settle(toBody(read.putBack(), maxBytes))
+      const read: unknown = req.readableLength > 0 ? req.read() : null
+      if (read !== null) {
+        // Chunks are strings if an encoding was set before.
+        const chunk = Buffer.from(read as string, req.readableEncoding ?? undefined)
+        chunks.push(chunk)
+        bytes += chunk.byteLength
+      }
+      if (hasEnded(req) || bytes > maxBytes) end()
     }
-    function onEnd(): void {
-      settle(toBody(read.putBack(), maxBytes))
-    }
-    function onGone(): void {
-      settle(CLIENT_GONE)
-    }
-    // The body is empty and unread. Return without a listener, because a listener would make Node
-    // emit `end`.
-    if (hasEnded(req) && req.readableLength === 0) return resolve(NONE)
+    const end = (): void => settle(toBody(putBack(req, Buffer.concat(chunks)), maxBytes))
+    const gone = (): void => settle(CLIENT_GONE)
+    const events = { readable, end, aborted: gone, close: gone, error: gone }
     for (const [event, listener] of Object.entries(events)) req.on(event, listener)
   })
 }
 
-interface ReadBytes {
-  readonly bytes: number
-  add(chunk: unknown): void
-  /** Puts the bytes back into the request, and returns them. */
-  putBack(): Uint8Array
-}
-
-function createReadBytes(req: IncomingMessage): ReadBytes {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  return {
-    get bytes() {
-      return bytes
-    },
-    add(chunk) {
-      if (chunk === null) return
-      // Chunks are strings if an encoding was set before.
-      const read = Buffer.from(chunk as string, req.readableEncoding ?? undefined)
-      chunks.push(read)
-      bytes += read.byteLength
-    },
-    putBack() {
-      const whole = Buffer.concat(chunks)
-      const { readableEncoding: encoding } = req
-      if (bytes > 0 && !req.readableEnded)
-        req.unshift(encoding === null ? whole : whole.toString(encoding), encoding ?? undefined)
-      return whole
-    },
-  }
+/** Puts the bytes back into the request, and returns them. */
+function putBack(req: IncomingMessage, whole: Buffer): Buffer {
+  const { readableEncoding: encoding } = req
+  if (whole.byteLength > 0 && !req.readableEnded)
+    req.unshift(encoding === null ? whole : whole.toString(encoding), encoding ?? undefined)
+  return whole
 }
 
 /**
