@@ -36,17 +36,17 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/node-http': `
     isRevalidation Listener stampedeFront`,
   '@stampede/node-http/adapter': `
-    addAtHead applyFields AttemptWatch BodyCut captureResponse correctStored
-    createDetachedPair createNodeCache createNodeIdempotency cutStream
-      DetachedPair discardRequestBody Dispatch endsInTime enterOrigin exposeFields expressHost fieldsOf forbidTransform
-    framedHeaders guardNotModified hasBody hasLeft hasRepeats
+    addAtHead applyFields AttemptWatch BodyCut Capture correctStored
+    createNodeCache createNodeIdempotency cutStream
+      discardRequestBody Dispatch endsInTime enterOrigin exposeFields expressHost fieldsOf forbidTransform
+    framedHeaders hasBody hasLeft hasRepeats
     hideConditionals IdempotentVisit isInsideOrigin isSendable isTakenOn isWrapped linesOf
     Layer missingDate MountOrder NodeFramework NodeVisit
     onHeadSent OuterFields ParsedRequest readRequest
-    readRequestBody Reads redispatch RequestExchange RequestVisit rememberPeer rememberRawBody replyOf RequestAddress
-    restoreFields Revalidation setsCookie storedHead takeRevalidation Tee TeeEnd
-    teeStream trustsPeer unsendable watchAttempt watchCalls watchHead watchLeft watchReads watchReply
-    writeReady writeReply readForm readWebBody serverOf visitWeb WebRequest WebVisit`,
+    readRequestBody Reads RequestExchange RequestVisit rememberRawBody replyOf RequestAddress
+    restoreFields setsCookie takeRevalidation
+    teeStream trustsPeer unsendable watchCalls watchHead watchLeft watchReads watchReply
+    readForm readWebBody serverOf visitWeb WebRequest WebVisit`,
   '@stampede/redis': `
     RedisClient redisStore RedisStoreOptions`,
   '@stampede/redis/operator': `

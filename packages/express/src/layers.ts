@@ -3,10 +3,7 @@
 
 import type { Layer } from '@stampede/node-http/adapter'
 import type { Application } from 'express'
-
-interface Router {
-  readonly stack?: unknown
-}
+import { stackOf } from './route-pattern.ts'
 
 /** A layer of a router. Express 4 and 5 have these properties, without documenting them. */
 interface RouterLayer {
@@ -22,8 +19,7 @@ interface Route {
 
 /**
  * Empty for a mounted app, because layers after it are not known, and for a router without an app.
- * `self` is missing if another
- * function wraps the middleware.
+ * `self` is missing if another function wraps the middleware.
  */
 export function layersOf(
   app: Application | undefined,
@@ -31,10 +27,7 @@ export function layersOf(
   methods: readonly string[],
 ): Layer[] {
   if (app === undefined || 'parent' in app) return []
-  const { _router: router4 } = app as { readonly _router?: Router }
-  // Express 4 throws if its `router` is read.
-  const { stack } = router4 ?? (app.router as Router)
-  return layersIn(stack, self, methods)
+  return layersIn(stackOf(app), self, methods)
 }
 
 function layersIn(stack: unknown, self: object, methods: readonly string[]): Layer[] {

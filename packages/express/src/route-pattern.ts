@@ -36,8 +36,8 @@ export function routeOf(req: Request, root: (app: Application) => Application): 
  */
 const mounts = new WeakMap<object, { readonly baseUrl: string; readonly pattern: string }>()
 
-/** Express 4 throws if its `router` is read. */
-function stackOf(app: Application): unknown {
+/** The layers of an app. Express 4 throws if its `router` is read. */
+export function stackOf(app: Application): unknown {
   return ((app as { readonly _router?: typeof app.router })._router ?? app.router).stack
 }
 

@@ -39,12 +39,13 @@ export function stampedeCache(
       })
     }
     const revalidation = takeRevalidation(ctx.req, cache)
-    if (revalidation === 'foreign' && !isInsideOrigin(ctx.req)) return next()
     const { req, res, app } = ctx
+    const isInside = isInsideOrigin(req)
+    if (revalidation === 'foreign' && !isInside) return next()
     const address = addressOf(ctx)
     const request = readRequest(req, address)
-    const inner = () => cache.inner({ request, native: ctx }, [ctx, ctx.response])
-    if (isTakenOn(ctx.req, inner)) return next()
+    const met = isInside && cache.inner({ request, native: ctx }, [ctx, ctx.response])
+    if (met !== false && isTakenOn(req, met)) return next()
     const seen = isSeen(ctx, stampedeCache)
     const dispatch: Dispatch = (again, into) => entryOf(app)(again, into)
     const visit = { req, res, native: ctx, address, dispatch }

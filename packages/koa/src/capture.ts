@@ -14,13 +14,13 @@ import type {
 import {
   applyFields,
   BodyCut,
+  Capture,
   correctStored,
   cutStream,
   isSendable,
   isWrapped,
   missingDate,
   type OuterFields,
-  storedHead,
   teeStream,
 } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
@@ -37,6 +37,20 @@ export interface KoaCapture {
    * stream in ctx.body when it sends a 304.
    */
   readonly reply?: Reply
+}
+
+/**
+ * If the app itself writes to `res`, the response goes to its client unchanged. Only a 304 goes to
+ * core first, because the cache may have set the conditions to which it replies.
+ */
+export function guardNotModified(ctx: Context, observer: OriginObserver): Capture {
+  return new Capture(ctx.res, {
+    maxBodyBytes: observer.maxBodyBytes,
+    onHead: (head, whole) =>
+      head.status === 304
+        ? observer.onHead(head, whole, [ctx, ctx.response])
+        : { action: 'send', capture: false, add: [], remove: [] },
+  })
 }
 
 /** Whether the app sends the response itself, past Koa. */
@@ -62,7 +76,7 @@ export function captureContext(
   const decision = observer.onHead({ status, headers }, bytes, [ctx, ctx.response])
   const isCaptured = decision.action === 'send' && decision.capture
   const dated = isCaptured ? missingDate(headers) : []
-  const head = storedHead(status, [...headers, ...dated], outer)
+  const head = outer.storedHead(status, [...headers, ...dated])
   if (decision.action === 'replace') {
     const { reply } = decision
     return isSendable(reply) ? { reply, end: { type: 'replaced', head } } : { end: DECLINED }

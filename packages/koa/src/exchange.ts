@@ -17,7 +17,6 @@ import {
   addAtHead,
   endsInTime,
   enterOrigin,
-  guardNotModified,
   hideConditionals,
   OuterFields,
   onHeadSent,
@@ -30,7 +29,7 @@ import {
 } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
 import { isKoa3, replyAtOnce, replyWith } from './body.ts'
-import { captureContext, DECLINED, INCOMPLETE } from './capture.ts'
+import { captureContext, DECLINED, guardNotModified, INCOMPLETE } from './capture.ts'
 
 /** The promise that a middleware returns to Koa. It settles as soon as Koa may go on. */
 export class Answer {
@@ -93,7 +92,7 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
   runOrigin(observer: OriginObserver): Promise<OriginEnd> {
     const { res } = this.native
     const answer = this.#begin()
-    this.goneIf(watchLeft(res))
+    this.run = { isLeft: watchLeft(res) }
     if (observer.onEnd !== undefined) res.once('close', observer.onEnd)
     return this.inContext(() => this.#run(observer, answer))
   }
@@ -143,7 +142,7 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
     // Removes the fields for this cache, even from a response that the app writes to `res` itself.
     addAtHead(res, [], OWN_FIELDS)
     const showConditionals = hideConditionals(req, observer.conditions)
-    const guard = observer.conditions && guardNotModified(ctx.res, observer, [ctx, ctx.response])
+    const guard = observer.conditions && guardNotModified(ctx, observer)
     let isLeftToInner = false
     enterOrigin(req, (inner) => {
       const add = observer.onInner?.(inner)

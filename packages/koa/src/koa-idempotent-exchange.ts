@@ -13,7 +13,7 @@ import {
   responseError,
 } from '@stampede/core/adapter'
 import {
-  type AttemptWatch,
+  AttemptWatch,
   addAtHead,
   discardRequestBody,
   fieldsOf,
@@ -22,9 +22,7 @@ import {
   readRequest,
   readRequestBody,
   restoreFields,
-  storedHead,
   unsendable,
-  watchAttempt,
 } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
 import { addressOf } from './address.ts'
@@ -85,7 +83,7 @@ async function runAttempt(
   answer: Answer,
 ): Promise<void> {
   const outer = new OuterFields(ctx.res)
-  const watch = watchAttempt(ctx.res, observer)
+  const watch = new AttemptWatch(ctx.res, observer)
   try {
     await next()
   } catch (error) {
@@ -153,7 +151,7 @@ function readResponse(
   try {
     const body = readKoaBody(ctx)
     if (body === undefined) return undefined
-    const head = storedHead(ctx.status, fieldsFor(ctx, body), outer)
+    const head = outer.storedHead(ctx.status, fieldsFor(ctx, body))
     return { body, head, kind: keptKind(body) }
   } catch {
     return undefined

@@ -15,7 +15,7 @@ import { createStampede, type Stampede } from '@stampede/core'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ManualClock } from '../../core/src/testing/index.ts'
 import { type Listener, stampedeFront } from './front.ts'
-import { isRevalidation } from './revalidation/revalidation.ts'
+import { isRevalidation } from './revalidation.ts'
 import { fieldOf, rawRequest, serve, startRequest } from './testing/raw-client.ts'
 
 const statusOf = (response: Parameters<typeof fieldOf>[0]): string =>

@@ -7,9 +7,9 @@ import type { CacheOptions } from '@stampede/core'
 import { createHttpCache, optionError } from '@stampede/core/adapter'
 import { createNodeCache } from './node-exchange.ts'
 import { hasLeft } from './request/client-gone.ts'
-import { isHttp2 } from './request/http2.ts'
+import { isHttp2 } from './request/connection.ts'
 import { addressOf } from './request/read-request.ts'
-import type { Dispatch } from './revalidation/revalidation.ts'
+import type { Dispatch } from './revalidation.ts'
 
 /** An Express app, `app.callback()` of Koa, or any function of a request and a response. */
 export type Listener<Req = IncomingMessage, Res = ServerResponse> = (req: Req, res: Res) => unknown

@@ -6,7 +6,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
   type Exchange,
   type HttpCache,
-  type Natives,
   type OriginEnd,
   type OriginObserver,
   OWN_FIELDS,
@@ -16,16 +15,21 @@ import {
   type RequestView,
 } from '@stampede/core/adapter'
 import { hasLeft } from './request/client-gone.ts'
-import { hideConditionals } from './request/hide-conditionals.ts'
+import { hideConditionals } from './request/conditionals.ts'
 import { type RequestAddress, readRequest, rememberPeer } from './request/read-request.ts'
 import { type Reads, watchReads } from './request/watch-reads.ts'
-import { openCapture } from './response/capture-response.ts'
-import { refusalOf } from './response/head-sent.ts'
-import { watchHead } from './response/watch-head.ts'
-import { addAtHead } from './response/write-head.ts'
+import { notCaptured } from './response/body.ts'
+import { Capture } from './response/capture.ts'
+import { addAtHead, refusalOf, watchHead } from './response/head.ts'
 import { writeReady, writeReply } from './response/write-response.ts'
-import { enterOrigin, isInsideOrigin, isTakenOn } from './revalidation/origin-scope.ts'
-import { type Dispatch, redispatch, takeRevalidation } from './revalidation/revalidation.ts'
+import {
+  type Dispatch,
+  enterOrigin,
+  isInsideOrigin,
+  isTakenOn,
+  redispatch,
+  takeRevalidation,
+} from './revalidation.ts'
 
 /** A request in a framework, with the framework's own objects and address. */
 export interface RequestVisit<Native> {
@@ -49,36 +53,32 @@ export interface NodeVisit<Native> extends RequestVisit<Native> {
  * The part of an exchange that all frameworks share. It is a class, so that a hit creates no
  * closures.
  */
-export class RequestExchange<Native> {
+export class RequestExchange<Native, Visit extends RequestVisit<Native> = RequestVisit<Native>> {
   readonly request: RequestView
   readonly native: Native
-  readonly #visit: RequestVisit<Native>
+  protected readonly visit: Visit
   readonly #owner: object
-  #isLeft: (() => boolean) | undefined
+  /**
+   * Set when the handler runs. After that, a client whose response has ended normally must not
+   * count as gone.
+   */
+  protected run: { isLeft(): boolean } | undefined
   #context: AsyncResource | undefined
 
   /** `owner` is the object by which the cache recognises its own background refreshes. */
-  constructor(visit: RequestVisit<Native>, request: RequestView, owner: object) {
+  constructor(visit: Visit, request: RequestView, owner: object) {
     this.request = request
     this.native = visit.native
-    this.#visit = visit
+    this.visit = visit
     this.#owner = owner
   }
 
   isGone(): boolean {
-    return this.#isLeft?.() ?? hasLeft(this.#visit.res)
-  }
-
-  /**
-   * Sets the function that isGone() calls. After a run of the handler, a client whose response has
-   * ended normally must not count as gone.
-   */
-  protected goneIf(isLeft: () => boolean): void {
-    this.#isLeft = isLeft
+    return this.run?.isLeft() ?? hasLeft(this.visit.res)
   }
 
   prepare(): void {
-    rememberPeer(this.#visit.req)
+    rememberPeer(this.visit.req)
     this.captureContext()
   }
 
@@ -95,7 +95,7 @@ export class RequestExchange<Native> {
   }
 
   redispatch(observer: OriginObserver): Promise<OriginEnd> {
-    const { dispatch, req: from, address } = this.#visit
+    const { dispatch, req: from, address } = this.visit
     const { target, chosenBy } = address
     this.#context ??= new AsyncResource('StampedeRefresh')
     const [owner, context] = [this.#owner, this.#context]
@@ -124,10 +124,11 @@ export function createNodeCache<Native>(
   return (visit) => {
     const { req, res, next, native, address } = visit
     const revalidation = takeRevalidation(req, cache, address.chosenBy)
-    if (revalidation === 'foreign' && !isInsideOrigin(req)) return next()
+    const isInside = isInsideOrigin(req)
+    if (revalidation === 'foreign' && !isInside) return next()
     const request = readRequest(req, address)
     try {
-      if (isTakenOn(req, () => cache.inner({ request, native }, [native, res]))) return next()
+      if (isInside && isTakenOn(req, cache.inner({ request, native }, [native, res]))) return next()
     } catch (error) {
       return next(error)
     }
@@ -137,40 +138,22 @@ export function createNodeCache<Native>(
       exchange.runOrigin(revalidation.observer).then(revalidation.settle)
       return
     }
-    const failed = (error: unknown): void => {
-      // The handler already runs. Calling `next` again would send a second response.
-      if (exchange.begun) process.emitWarning(error instanceof Error ? error : String(error))
-      else next(error)
-    }
     try {
-      cache.handle(exchange)?.catch(failed)
+      cache.handle(exchange)?.catch((error) => exchange.failed(error))
     } catch (error) {
-      failed(error)
+      exchange.failed(error)
     }
   }
 }
 
-/**
- * Calls `then`, which restores the client's conditions in the request, before core gets the head.
- * Outer layers act on the head, and would otherwise see the conditions of the cache.
- */
-function atHead(observer: OriginObserver, then: (() => void) | undefined): OriginObserver {
-  if (then === undefined || observer.conditions === undefined) return observer
-  return {
-    ...observer,
-    onHead(...head) {
-      then()
-      return observer.onHead(...head)
-    },
-  }
-}
-
-class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<Native> {
+class NodeExchange<Native>
+  extends RequestExchange<Native, NodeVisit<Native>>
+  implements Exchange<Native>
+{
   readonly allowsEtag?: (native: Native) => boolean
   readonly routeOf?: (native: Native) => string | undefined
   /** Whether the request was passed to the app, or a response was sent. */
   begun = false
-  readonly #visit: NodeVisit<Native>
   readonly #framework: NodeFramework<Native>
 
   constructor(
@@ -180,33 +163,41 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
     framework: NodeFramework<Native>,
   ) {
     super(visit, request, owner)
-    this.#visit = visit
     this.#framework = framework
     if (framework.allowsEtag !== undefined) this.allowsEtag = framework.allowsEtag
     if (framework.routeOf !== undefined) this.routeOf = framework.routeOf
   }
 
   forward(...[add, { onHead, onInner, onEnd } = {}]: Parameters<Exchange['forward']>): void {
-    const { req, res, next } = this.#visit
+    const { req, res, next } = this.visit
     this.begun = true
     this.#framework.beforeRun?.(req, res)
     if (onInner !== undefined) enterOrigin(req, onInner)
     addAtHead(res, add, OWN_FIELDS)
-    if (onHead !== undefined) watchHead(res, (head) => onHead(head, this.#natives))
+    if (onHead !== undefined) watchHead(res, (head) => onHead(head, [this.native, res]))
     if (onEnd !== undefined) res.once('close', onEnd)
     next()
   }
 
   runOrigin(observer: OriginObserver): Promise<OriginEnd> {
-    const { req, res, outer, next } = this.#visit
+    const { req, res, outer, next } = this.visit
     this.begun = true
     this.#framework.beforeRun?.(req, res)
-    if (observer.onEnd !== undefined) res.once('close', observer.onEnd)
     const showConditionals = hideConditionals(req, observer.conditions)
-    const watched = atHead(observer, showConditionals)
-    const sent = outer && { sentAs: outer, refusal: refusalOf(outer) }
-    const capture = openCapture(res, sent ? { ...watched, ...sent } : watched, this.#natives)
-    this.goneIf(() => capture.isLeft())
+    const refusal = outer && refusalOf(outer)
+    const showsEarly = observer.conditions !== undefined && showConditionals !== undefined
+    const beforeHead = (): void => {
+      // Outer layers act on the head, and would otherwise see the conditions of the cache.
+      if (showsEarly) showConditionals()
+      // Outer layers may make the response private later. Waiters then need no body.
+      refusal?.then((reason) => reason && capture.stop(reason))
+    }
+    const capture = new Capture(res, observer, {
+      natives: [this.native, res],
+      sentAs: outer,
+      beforeHead: showsEarly || refusal ? beforeHead : undefined,
+    })
+    this.run = capture
     enterOrigin(req, (inner) => {
       const add = observer.onInner?.(inner)
       if (add === undefined) return undefined
@@ -218,7 +209,7 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
       return add
     })
     try {
-      this.inContext(() => next())
+      this.inContext(next)
     } catch (error) {
       // Frameworks catch errors of handlers. An error of a bare listener stays uncaught, as without
       // the cache.
@@ -226,11 +217,12 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
       showConditionals?.()
       return Promise.resolve({ type: 'failed', status: 500, error })
     }
-    return showConditionals ? capture.ended.finally(showConditionals) : capture.ended
+    const ended = refusal ? unlessRefused(capture.ended, refusal) : capture.ended
+    return showConditionals ? ended.finally(showConditionals) : ended
   }
 
   watchReads(): ReadLog {
-    const { req, res, native } = this.#visit
+    const { req, res, native } = this.visit
     const reads = watchReads(req, res, Object(native))
     const { watch = (request: Native) => reads.watch(Object(request), 'request') } = this.#framework
     if (!Object.is(native, req)) watch(native, reads)
@@ -238,20 +230,33 @@ class NodeExchange<Native> extends RequestExchange<Native> implements Exchange<N
   }
 
   send(reply: Reply): void {
-    this.#sent(writeReply(this.#visit.res, reply))
+    this.#sent(writeReply(this.visit.res, reply))
   }
 
   sendReady(ready: ReadyReply): void {
-    this.#sent(writeReady(this.#visit.res, ready))
+    this.#sent(writeReady(this.visit.res, ready))
   }
 
-  get #natives(): Natives {
-    return [this.#visit.native, this.#visit.res]
+  /** Passes an error of the cache itself to the app. */
+  failed(error: unknown): void {
+    // If the handler already runs, calling `next` again would send a second response.
+    if (this.begun) process.emitWarning(error instanceof Error ? error : String(error))
+    else this.visit.next(error)
   }
 
   /** Runs the handler if the reply could not be sent. */
   #sent(isSent: boolean): void {
     this.begun = true
-    if (!isSent) this.#visit.next()
+    if (!isSent) this.visit.next()
   }
+}
+
+/** The end of a run, or why it must not be shared. */
+async function unlessRefused(
+  ended: Promise<OriginEnd>,
+  refusal: ReturnType<typeof refusalOf>,
+): Promise<OriginEnd> {
+  const end = await ended
+  const reason = end.type === 'not-captured' ? undefined : await refusal
+  return reason === undefined ? end : notCaptured(reason)
 }

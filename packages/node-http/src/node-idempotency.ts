@@ -1,21 +1,29 @@
 // Core's `IdempotentExchange` for plain node:http, and for frameworks with (req, res, next), such
 // as Express.
 
+import type { ServerResponse } from 'node:http'
 import type { Attempt } from '@stampede/core'
 import {
+  type AttemptEnd,
   type AttemptObserver,
+  type CapturedHead,
+  type HeadDecision,
+  type HeaderList,
   type HttpIdempotency,
   type IdempotentExchange,
+  type OriginEnd,
+  type Reply,
   type RequestBody,
+  type RequestView,
   responseError,
 } from '@stampede/core/adapter'
 import type { NodeVisit } from './node-exchange.ts'
-import { linesOf } from './request/lost-lines.ts'
-import type { ParsedRequest } from './request/parsed-body.ts'
-import { readRequest } from './request/read-request.ts'
-import { discardRequestBody, readRequestBody } from './request/request-body.ts'
-import { watchAttempt } from './response/attempt-watch.ts'
-import { addAtHead } from './response/write-head.ts'
+import { discardRequestBody, type ParsedRequest, readRequestBody } from './request/body.ts'
+import { linesOf, readRequest } from './request/read-request.ts'
+import { Capture, type CaptureObserver } from './response/capture.ts'
+import { fieldsOf } from './response/fields.ts'
+import { addAtHead } from './response/head.ts'
+import { OuterFields } from './response/outer-fields.ts'
 import { writeReply } from './response/write-response.ts'
 
 /** A request in a framework with callbacks, with its parsed body. */
@@ -28,11 +36,6 @@ export interface IdempotentVisit<Native> extends Omit<NodeVisit<Native>, 'dispat
   attach(attempt: Attempt): void
 }
 
-interface NodeIdempotentExchange<Native> extends IdempotentExchange<Native> {
-  /** Whether the request was passed to the app, or a response was sent. */
-  readonly begun: boolean
-}
-
 /**
  * Returns a function that a middleware calls for each request. An error of the user's callbacks
  * goes to `next`.
@@ -41,51 +44,67 @@ export function createNodeIdempotency<Native>(
   idempotency: HttpIdempotency<Native>,
 ): (visit: IdempotentVisit<Native>) => void {
   return (visit) => {
-    const exchange = createNodeIdempotentExchange(visit)
-    const failed = (error: unknown): void => {
-      // The app already runs. Calling `next` again would send a second response.
-      if (exchange.begun) process.emitWarning(error instanceof Error ? error : String(error))
-      else visit.next(error)
-    }
+    const exchange = new NodeIdempotentExchange(visit)
     try {
-      idempotency.handle(exchange, (attempt) => visit.attach(attempt))?.catch(failed)
+      const handled = idempotency.handle(exchange, (attempt) => visit.attach(attempt))
+      handled?.catch((error) => exchange.failed(error))
     } catch (error) {
-      failed(error)
+      exchange.failed(error)
     }
   }
 }
 
-function createNodeIdempotentExchange<Native>(
-  visit: IdempotentVisit<Native>,
-): NodeIdempotentExchange<Native> {
-  const { req, res, next, native, address } = visit
-  let begun = false
-  return {
-    request: readRequest(req, address),
-    native,
-    get begun() {
-      return begun
-    },
-    lines: (name) => linesOf(req, name),
-    isSet: (name) => res.hasHeader(name),
-    readBody: (maxBytes) =>
+class NodeIdempotentExchange<Native> implements IdempotentExchange<Native> {
+  readonly request: RequestView
+  readonly native: Native
+  readonly #visit: IdempotentVisit<Native>
+  /** Whether the request was passed to the app, or a response was sent. */
+  #begun = false
+
+  constructor(visit: IdempotentVisit<Native>) {
+    this.request = readRequest(visit.req, visit.address)
+    this.native = visit.native
+    this.#visit = visit
+  }
+
+  lines(name: string): readonly string[] {
+    return linesOf(this.#visit.req, name)
+  }
+
+  readonly isSet = (name: string): boolean => this.#visit.res.hasHeader(name)
+
+  readBody(maxBytes: number): RequestBody | Promise<RequestBody> {
+    const visit = this.#visit
+    return (
       visit.readBody?.(maxBytes) ??
-      readRequestBody(req, maxBytes, visit.parsed?.() ?? { body: undefined }),
-    forward(add) {
-      begun = true
-      addAtHead(res, add)
-      next()
-    },
-    run(observer) {
-      begun = true
-      return runAttempt(visit, observer)
-    },
-    send(reply) {
-      begun = true
-      // A stored response that cannot be sent must not make the handler run again.
-      if (!writeReply(res, reply)) next(unsendable())
-      discardRequestBody(req)
-    },
+      readRequestBody(visit.req, maxBytes, visit.parsed?.() ?? { body: undefined })
+    )
+  }
+
+  forward(add: HeaderList): void {
+    this.#begun = true
+    addAtHead(this.#visit.res, add)
+    this.#visit.next()
+  }
+
+  run(observer: AttemptObserver): void | Promise<void> {
+    this.#begun = true
+    return runAttempt(this.#visit, observer)
+  }
+
+  send(reply: Reply): void {
+    this.#begun = true
+    const { req, res, next } = this.#visit
+    // A stored response that cannot be sent must not make the handler run again.
+    if (!writeReply(res, reply)) next(unsendable())
+    discardRequestBody(req)
+  }
+
+  /** Passes an error of the user's callbacks to the app. */
+  failed(error: unknown): void {
+    // If the app already runs, calling `next` again would send a second response.
+    if (this.#begun) process.emitWarning(error instanceof Error ? error : String(error))
+    else this.#visit.next(error)
   }
 }
 
@@ -100,7 +119,7 @@ function runAttempt<Native>(
       error: responseError('the response was sent before the handler ran'),
     })
   }
-  const watch = watchAttempt(res, observer)
+  const watch = new AttemptWatch(res, observer)
   try {
     next()
   } catch (error) {
@@ -111,6 +130,79 @@ function runAttempt<Native>(
     if (!res.headersSent) return watch.report({ type: 'failed', error }).then(() => watch.ended)
   }
   return watch.ended
+}
+
+/**
+ * Watches one run of a handler under an idempotency key, and reports its end to core once. Create
+ * it before the app runs. An end that cannot be delayed is reported at once.
+ */
+export class AttemptWatch implements CaptureObserver {
+  readonly maxBodyBytes: number
+  readonly graceMs: number
+  /** Resolves when core has handled the report. */
+  readonly ended: Promise<void>
+  readonly #res: ServerResponse
+  readonly #observer: AttemptObserver
+  readonly #outer: OuterFields
+  readonly #capture: Capture
+  #seen: CapturedHead | undefined
+  #thrown: { readonly error: unknown } | undefined
+  #reported: { readonly until: void | Promise<void> } | undefined
+  #stopped = false
+
+  constructor(res: ServerResponse, observer: AttemptObserver) {
+    this.maxBodyBytes = observer.maxBodyBytes
+    this.graceMs = observer.graceMs
+    this.#res = res
+    this.#observer = observer
+    this.#outer = new OuterFields(res)
+    this.#capture = new Capture(res, this, { outer: this.#outer })
+    this.ended = this.#capture.ended.then((end) =>
+      this.#stopped ? undefined : this.beforeEnd(end),
+    )
+  }
+
+  onHead(head: CapturedHead): HeadDecision {
+    this.#seen = head
+    return { action: 'send', capture: true, add: [], remove: [] }
+  }
+
+  beforeEnd(end: OriginEnd): void | Promise<void> {
+    return this.#report(this.#attemptEnd(end))
+  }
+
+  /** Reports the end to core, unless an end was reported before. */
+  async report(end: AttemptEnd): Promise<void> {
+    await this.#report(end)
+  }
+
+  /** Call this when the app has thrown. Its framework may still send an error response. */
+  threw(error: unknown): void {
+    this.#thrown = { error }
+  }
+
+  /** Stops watching, because other code reports the end. */
+  stop(): void {
+    this.#stopped = true
+    this.#capture.stop()
+  }
+
+  #report(end: AttemptEnd): void | Promise<void> {
+    this.#reported ??= { until: this.#observer.onEnd(end) }
+    return this.#reported.until
+  }
+
+  #attemptEnd(end: OriginEnd): AttemptEnd {
+    if (end.type === 'complete') return { type: 'answered', head: end.head, body: end.body }
+    const { status, headers } = this.#seen ?? {
+      status: this.#res.statusCode,
+      headers: fieldsOf(this.#res.getHeaders()),
+    }
+    // The response may have been sent without a call of our wrapped methods.
+    if (this.#seen !== undefined || this.#res.headersSent)
+      return { type: 'not-retained', head: this.#outer.storedHead(status, headers) }
+    return this.#thrown ? { type: 'failed', ...this.#thrown } : { type: 'unanswered' }
+  }
 }
 
 /** The error for a stored response that Node refuses to send. */

@@ -35,6 +35,6 @@ export const SOURCE = {
   vary: 'core/src/http/vary.ts',
   control: 'core/src/http/cache-control.ts',
   headers: 'core/src/http/headers.ts',
-  layer: 'node-http/src/response/response-layer.ts',
+  layer: 'node-http/src/response/capture.ts',
   koaRun: 'koa/src/exchange.ts',
 } as const

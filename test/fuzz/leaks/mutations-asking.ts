@@ -79,7 +79,7 @@ export const ASKING: readonly Mutation[] = [
     edits: [
       {
         file: SOURCE.koaRun,
-        from: 'observer.conditions && guardNotModified(ctx.res, observer, [ctx, ctx.response])',
+        from: 'observer.conditions && guardNotModified(ctx, observer)',
         to: 'undefined',
       },
     ],
@@ -88,6 +88,6 @@ export const ASKING: readonly Mutation[] = [
   drop(
     "layers in front of the cache see the cache's conditions",
     'node-http/src/node-exchange.ts',
-    '      then()\n',
+    'if (showsEarly) showConditionals()',
   ),
 ]

@@ -35,7 +35,7 @@ export const STORING: readonly Mutation[] = [
   ),
   drop(
     'headers in the arguments of writeHead are ignored',
-    'node-http/src/response/write-head.ts',
+    'node-http/src/response/fields.ts',
     'for (const [name, values] of passed) fields.set(name, values)',
     'void passed',
   ),
@@ -86,8 +86,8 @@ export const STORING: readonly Mutation[] = [
   drop(
     'fields of layers in front of the cache are stored',
     'node-http/src/response/outer-fields.ts',
-    'return before?.length !== 0 && String(before) === String(now)',
-    'return before?.length === 0 && now?.length === 0',
+    '!left.has(name) || left.get(name) !== linesOf(fields, name)',
+    'true',
   ),
   {
     name: 'waiters get a response that is not shareable',
@@ -117,14 +117,14 @@ export const STORING: readonly Mutation[] = [
   drop(
     'a body that is cut for the leader is not stored',
     SOURCE.layer,
-    '!this.#collect(args, whole)',
-    "!(this.#head.cut === undefined ? this.#collect(args, whole) : this.#collect(['']))",
+    '!this.#body.add(args[0], args[1], whole)',
+    "!([206, 304, 416].includes(Number(this.#args[0])) ? this.#body.add('') : this.#body.add(args[0], args[1], whole))",
   ),
   drop(
     'the 304 or 416 of the leader is stored',
-    'node-http/src/response/judge-head.ts',
-    'args: headInstead(res, instead, outer),',
-    'stored: instead, args: headInstead(res, instead, outer),',
+    SOURCE.layer,
+    'return headInstead(this.#res, instead, this.#outer)',
+    'this.#stored = instead\n      return headInstead(this.#res, instead, this.#outer)',
   ),
   drop(
     'Stampede-Cache-Control is ignored',

@@ -6,9 +6,12 @@ import { createRequire } from 'node:module'
 import { PassThrough, pipeline, Readable } from 'node:stream'
 import type { CapturedHead, OriginEnd } from '@stampede/core/adapter'
 import { afterEach, expect, test, vi } from 'vitest'
-import { captureResponse } from '../response/capture-response.ts'
+import { Capture } from '../response/capture.ts'
 import { serve, startRequest } from '../testing/raw-client.ts'
 import { ANSWER_WITHIN_MS, WRITE_WITHIN_MS } from './client-gone.ts'
+
+const captureResponse = (...args: ConstructorParameters<typeof Capture>): Promise<OriginEnd> =>
+  new Capture(...args).ended
 
 const onHeaders: (res: ServerResponse, listener: () => void) => void = createRequire(
   import.meta.url,

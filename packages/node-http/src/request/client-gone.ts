@@ -17,7 +17,7 @@
 
 import type { ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
-import { isHttp2 } from './http2.ts'
+import { isHttp2 } from './connection.ts'
 
 export const ANSWER_WITHIN_MS = 30_000
 export const WRITE_WITHIN_MS = 2_000
@@ -33,6 +33,13 @@ export interface DepartureHooks {
   givenUp(piped: boolean): void
 }
 
+export interface DepartureOptions {
+  /** Replaces all times. */
+  readonly graceMs?: number | undefined
+  /** Called once, when the response was closed. */
+  readonly onEnd?: (() => void) | undefined
+}
+
 /**
  * Watches whether the client of a response leaves. Create it before the handler runs: see
  * watchLeft().
@@ -45,18 +52,20 @@ export class Departure {
   readonly #res: ServerResponse
   readonly #on: DepartureHooks
   readonly #graceMs: number | undefined
+  readonly #onEnd: (() => void) | undefined
   #isOver = false
   #byApp = false
   #piped: Readable | undefined
   #timer: NodeJS.Timeout | undefined
 
-  constructor(res: ServerResponse, on: DepartureHooks, graceMs?: number) {
+  constructor(res: ServerResponse, on: DepartureHooks, { graceMs, onEnd }: DepartureOptions) {
     this.#res = res
     this.#on = on
     this.#graceMs = graceMs
+    this.#onEnd = onEnd
     this.left = hasLeft(res)
-    res.on('pipe', (source: Readable) => this.#pipedFrom(source))
-    res.on('close', () => this.#closed())
+    res.on('pipe', this.#pipedFrom.bind(this))
+    res.once('close', this.#closed.bind(this))
     // The client left before the handler began, so there will be no `close`.
     if (!this.left) return
     this.gone = true
@@ -122,6 +131,7 @@ export class Departure {
 
   #closed(): void {
     const res = this.#res
+    this.#onEnd?.()
     this.left ||= !res.writableEnded
     if (this.#isOver) return
     this.gone = true

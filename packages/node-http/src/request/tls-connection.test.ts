@@ -9,7 +9,7 @@ import { createStampede } from '@stampede/core'
 import { ManualClock } from '@stampede/core/testing'
 import { expect, it } from 'vitest'
 import { stampedeFront } from '../front.ts'
-import { createDetachedPair } from '../revalidation/detached-exchange.ts'
+import { createDetachedPair } from '../revalidation.ts'
 import { readRequest, rememberPeer } from './read-request.ts'
 
 const CERTIFICATES = new URL('../../../../test/harness/certificates/', import.meta.url)

@@ -1,8 +1,9 @@
-// Copies a response body, up to a limit, while it goes to the client.
+// Bytes of a response body: copies of up to a limit, and the range that its client gets.
 
+import { EventEmitter } from 'node:events'
+import type { ServerResponse } from 'node:http'
 import { finished, PassThrough, Readable } from 'node:stream'
-import type { BodyCut } from './body-cut.ts'
-import { BYTES_PER_TURN } from './turns.ts'
+import type { CapturedHead, OriginEnd } from '@stampede/core/adapter'
 
 /**
  * Collects the chunks of a body. If the body exceeds the limit, drops all chunks and only counts
@@ -21,22 +22,27 @@ export class BodyCollector {
     return this.bytes <= this.#maxBytes
   }
 
-  /** Adds a chunk. False once the body exceeds the limit. Only strings and byte arrays count. */
-  add(chunk: unknown, encoding?: unknown): boolean {
-    this.bytes += byteLength(chunk, encoding)
+  /**
+   * Adds a chunk. False once the body exceeds the limit. Only strings and byte arrays count.
+   * `known` are its bytes, if the caller has them already.
+   */
+  add(chunk: unknown, encoding?: unknown, known?: Uint8Array): boolean {
+    const bytes = known ?? bytesOf(chunk, encoding)
+    this.bytes += bytes?.byteLength ?? 0
     const { fits } = this
     if (!fits) this.drop()
-    else if (isChunk(chunk)) this.#chunks.push(ownBytes(chunk, encoding))
+    else if (bytes !== undefined) this.#chunks.push(bytes === chunk ? ownBytes(bytes) : bytes)
     return fits
   }
 
-  /** Adds a chunk without a copy. No other code may change `bytes`. */
-  addOwn(bytes: Uint8Array): boolean {
-    this.bytes += bytes.byteLength
-    const { fits } = this
-    if (fits) this.#chunks.push(bytes)
-    else this.drop()
-    return fits
+  /** The body is complete unless it is too large or its length differs from the declared one. */
+  end(head: CapturedHead, method: string | undefined): OriginEnd {
+    if (!this.fits) return notCaptured('too-large')
+    if (!hasBody(head.status, method)) return { type: 'complete', head, body: new Uint8Array() }
+    const declared = head.headers.find(([name]) => name === 'content-length')?.[1]
+    return declared === undefined || Number(declared) === this.bytes
+      ? { type: 'complete', head, body: this.take() }
+      : notCaptured('incomplete')
   }
 
   take(): Uint8Array {
@@ -49,49 +55,129 @@ export class BodyCollector {
   }
 }
 
-function isChunk(chunk: unknown): chunk is string | Uint8Array {
-  return typeof chunk === 'string' || chunk instanceof Uint8Array
+export type NotCaptured = Extract<OriginEnd, { type: 'not-captured' }>['reason']
+
+export function notCaptured(reason: NotCaptured): OriginEnd {
+  return { type: 'not-captured', reason }
 }
 
-/** A copy of the chunk, because an app may reuse its buffer as soon as write() has returned. */
-function ownBytes(chunk: string | Uint8Array, encoding: unknown): Buffer {
-  if (typeof chunk === 'string') return textBytes(chunk, encoding)
-  // Allocates outside of Node's buffer pool. An entry must not hold a view of the pool, so it would
-  // have to copy the bytes again.
+/** Whether a response with this status, to a request with this method, can have a body. */
+export function hasBody(status: number, method: string | undefined): boolean {
+  return method !== 'HEAD' && status !== 204 && status !== 304
+}
+
+/**
+ * A copy of the chunk, because an app may reuse its buffer as soon as write() has returned. Outside
+ * of Node's buffer pool: an entry must not hold a view of the pool, so it would have to copy the
+ * bytes again.
+ */
+function ownBytes(chunk: Uint8Array): Buffer {
   const own = Buffer.allocUnsafeSlow(chunk.byteLength)
   own.set(chunk)
   return own
 }
 
-/** The bytes of a string in a buffer outside the pool. */
-function textBytes(text: string, encoding: unknown): Buffer {
+/**
+ * The bytes of a chunk passed to write() or end(): a byte array itself, or a string in a new buffer
+ * outside the pool. Undefined: no chunk, or a type that Node rejects.
+ */
+export function bytesOf(chunk: unknown, encoding: unknown): Uint8Array | undefined {
+  if (typeof chunk !== 'string') return chunk instanceof Uint8Array ? chunk : undefined
   const as = encodingOf(encoding)
-  if (as !== 'utf8' && as !== 'utf-8') return Buffer.from(text, as)
-  const own = Buffer.allocUnsafeSlow(Buffer.byteLength(text))
-  own.write(text)
+  if (as !== 'utf8' && as !== 'utf-8') return Buffer.from(chunk, as)
+  const own = Buffer.allocUnsafeSlow(Buffer.byteLength(chunk))
+  own.write(chunk)
   return own
-}
-
-/** The chunk passed to write() or end(). Undefined: no chunk, or a type that Node rejects. */
-export function chunkBytes(chunk: unknown, encoding: unknown): Uint8Array | undefined {
-  if (typeof chunk === 'string') return Buffer.from(chunk, encodingOf(encoding))
-  return chunk instanceof Uint8Array ? chunk : undefined
 }
 
 /** The whole body passed to end(). A byte array is the app's own buffer, not a copy. */
 export function wholeBody([chunk, encoding]: readonly unknown[]): Uint8Array | undefined {
-  if (typeof chunk === 'string') return textBytes(chunk, encoding)
-  if (chunk === undefined || chunk === null || typeof chunk === 'function') return new Uint8Array()
-  return chunk instanceof Uint8Array ? chunk : undefined
-}
-
-function byteLength(chunk: unknown, encoding: unknown): number {
-  if (typeof chunk === 'string') return Buffer.byteLength(chunk, encodingOf(encoding))
-  return chunk instanceof Uint8Array ? chunk.byteLength : 0
+  const isNone = chunk === undefined || chunk === null || typeof chunk === 'function'
+  return isNone ? new Uint8Array() : bytesOf(chunk, encoding)
 }
 
 function encodingOf(encoding: unknown): BufferEncoding {
   return typeof encoding === 'string' && Buffer.isEncoding(encoding) ? encoding : 'utf8'
+}
+
+/** Bytes after which a writer has to wait for the next turn. */
+export const BYTES_PER_TURN: number = 64 * 1024
+
+/** The answer of write() while a capture takes the body, at any pace of the client. */
+export class Turns {
+  readonly #res: ServerResponse
+  /** Number of bytes that were written before this turn. */
+  #before = 0
+  #isWaiting = false
+
+  constructor(res: ServerResponse) {
+    this.#res = res
+  }
+
+  /**
+   * Whether the writer may go on, after `bytes` in all. Otherwise `drain` follows in the next turn.
+   */
+  mayGoOn(bytes: number): boolean {
+    // The mark of HTTP/2 responses is undefined in some versions of Node.
+    const mark = Math.min(this.#res.writableHighWaterMark ?? BYTES_PER_TURN, BYTES_PER_TURN)
+    if (bytes - this.#before < mark) return true
+    // A layer in front, such as `compression`, may keep the listeners of `drain` elsewhere. They
+    // would not get the event from here.
+    if (this.#res.on !== EventEmitter.prototype.on) return true
+    if (!this.#isWaiting) {
+      this.#isWaiting = true
+      setImmediate(() => {
+        this.#isWaiting = false
+        this.#before = bytes
+        this.#res.emit('drain')
+      })
+    }
+    return false
+  }
+}
+
+/**
+ * Cuts a byte range out of a body that arrives in chunks, for a client that does not get the whole
+ * captured body. Such a client gets a part (206), other bytes (416) or none (304). The last byte is
+ * delayed until the whole body has been captured. A client that has all its bytes may leave.
+ * Frameworks then destroy the source of the body, and the fill would end incomplete.
+ */
+export class BodyCut {
+  readonly #start: number
+  readonly #end: number
+  #at = 0
+  #rest: Uint8Array | undefined
+
+  /** The client gets the bytes from `start` to before `end`, then `rest`. */
+  constructor(start: number, end: number, rest?: Uint8Array) {
+    this.#start = start
+    this.#end = end
+    this.#rest = rest
+  }
+
+  /** Whether the chunks that follow have no byte for this client. */
+  get done(): boolean {
+    return this.#at >= this.#end
+  }
+
+  /** Returns the bytes of the next chunk that may be sent now. */
+  take(chunk: Uint8Array): Uint8Array {
+    const from = Math.min(Math.max(0, this.#start - this.#at), chunk.byteLength)
+    const to = Math.min(Math.max(0, this.#end - this.#at), chunk.byteLength)
+    this.#at += chunk.byteLength
+    const piece = chunk.subarray(from, to)
+    if (!this.done || piece.byteLength === 0) return piece
+    // A copy, because the handler may reuse its buffer once write() has returned.
+    this.#rest = Uint8Array.from(piece.subarray(-1))
+    return piece.subarray(0, -1)
+  }
+
+  /** Returns the bytes that were delayed. A second call returns none. */
+  rest(): Uint8Array {
+    const rest = this.#rest ?? new Uint8Array()
+    this.#rest = undefined
+    return rest
+  }
 }
 
 /** How a stream ended that `teeStream` copied. */
@@ -174,4 +260,42 @@ function feed(source: Readable, stream: PassThrough, failed: (error?: Error) => 
     if (error !== null && error !== undefined && !stream.destroyed) failed(error)
   })
   source.pipe(stream)
+}
+
+/**
+ * A stream of the bytes of `cut`, for a body that is not captured. The source is destroyed once the
+ * stream has all these bytes. `onError` is called with the stream if the source fails. Default: it
+ * destroys the stream.
+ */
+export function cutStream(
+  source: AsyncIterable<unknown>,
+  cut: BodyCut,
+  onError: (stream: Readable, error: Error) => void = (stream, error) => stream.destroy(error),
+): Readable {
+  async function* pieces(): AsyncGenerator<Uint8Array> {
+    try {
+      for await (const chunk of chunksOf(source)) {
+        const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : (chunk as Uint8Array)
+        const piece = cut.take(bytes)
+        if (piece.byteLength > 0) yield piece
+        if (cut.done) break
+      }
+      const rest = cut.rest()
+      if (rest.byteLength > 0) yield rest
+    } catch (error) {
+      onError(stream, error as Error)
+    } finally {
+      if (source instanceof Readable) source.destroy()
+    }
+  }
+  const stream = Readable.from(pieces(), { objectMode: false })
+  return stream
+}
+
+/**
+ * The chunks of the source. If a loop over a Node stream ends early, Node destroys the stream with
+ * an AbortError, which Koa 2 would report.
+ */
+function chunksOf(source: AsyncIterable<unknown>): AsyncIterable<unknown> {
+  return source instanceof Readable ? source.iterator({ destroyOnReturn: false }) : source
 }

@@ -10,8 +10,8 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import type { AttemptEnd } from '@stampede/core/adapter'
 import { describe, expect, test, vi } from 'vitest'
+import { AttemptWatch } from '../node-idempotency.ts'
 import { rawRequest, serve, startRequest } from '../testing/raw-client.ts'
-import { type AttemptWatch, watchAttempt } from './attempt-watch.ts'
 
 type Layer = (req: unknown, res: ServerResponse, next: () => void) => void
 type Handler = (res: ServerResponse, ...rest: Parameters<RequestListener>) => unknown
@@ -66,7 +66,7 @@ async function hold(
   await using server = await serve((req, res) => {
     const { outer = pass, inner = pass } = setup
     outer(req, res, () => {
-      const watch = watchAttempt(res, {
+      const watch = new AttemptWatch(res, {
         maxBodyBytes: setup.maxBodyBytes ?? 1024,
         graceMs: setup.graceMs ?? 60_000,
         onEnd(end) {
@@ -588,7 +588,7 @@ describe('a client that leaves early', () => {
       client.destroy()
       await once(res, 'close')
       told = new Promise((resolve) => {
-        watchAttempt(res, {
+        new AttemptWatch(res, {
           maxBodyBytes: 9,
           graceMs: 5,
           onEnd: async (end) => resolve(end),

@@ -10,8 +10,9 @@ import {
   type Reply,
   toHeaders,
 } from '@stampede/core/adapter'
-import { clearReason } from '../request/http2.ts'
-import { applyFields, forbidTransform } from './header-fields.ts'
+import { hasBody } from './body.ts'
+import { applyFields, clearReason, forbidTransform, restoreFields, withStatus } from './fields.ts'
+import type { OuterFields } from './outer-fields.ts'
 
 /** The methods to send with. A capture passes the original ones. */
 export type SendMethods = Pick<ServerResponse, 'writeHead' | 'end'>
@@ -23,7 +24,8 @@ const FRAMING = new Set(['content-length', 'transfer-encoding', 'connection', 'k
  * only an object (on-headers before 1.1). If such a layer sets a field, Node 20 drops repeated
  * names of the array.
  */
-const { writeHead: takesArray, end: nodeEnd, write: nodeWrite } = ServerResponse.prototype
+export const nodesWriteHead: ServerResponse['writeHead'] = ServerResponse.prototype.writeHead
+const { end: nodeEnd, write: nodeWrite } = ServerResponse.prototype
 const { end: http2End, write: http2Write } = Http2ServerResponse.prototype
 
 /**
@@ -36,14 +38,6 @@ function leavesChunks(method: unknown): boolean {
   // Nearly every response has Node's `end` of HTTP/1, and this comparison is cheaper than the
   // lookup.
   return method === nodeEnd || NODES_OWN.has(method)
-}
-
-/**
- * Whether `method` is Node's own writeHead for HTTP/1.1, so that no layer can add fields to the
- * head.
- */
-export function isNodesWriteHead(method: unknown): boolean {
-  return method === takesArray
 }
 
 /** Whether an outer layer wraps `end` and so may change the body. */
@@ -69,7 +63,7 @@ export function writeReply(res: ServerResponse, reply: Reply, methods: SendMetho
   const headers = framedHeaders(reply, res.req.method)
   clearReason(res)
   for (const name of OWN_FIELDS) res.removeHeader(name)
-  const isBare = methods.writeHead === takesArray && res.getHeaderNames().length === 0
+  const isBare = methods.writeHead === nodesWriteHead && res.getHeaderNames().length === 0
   if (isBare && !reply.part) {
     Reflect.apply(methods.writeHead, res, [reply.status, headers.flat()])
   } else {
@@ -106,7 +100,7 @@ export function writeReady(res: ServerResponse, ready: ReadyReply): boolean {
   const outer = res.getHeaderNames()
   const isPlain = outer.length === 0 || !(outer.some(isMerged) || hasRepeats(fields))
   // On HTTP/2, writeHead is another method, so such a response takes the slower path.
-  const isTaken = res.writeHead !== takesArray || res.headersSent || res.statusMessage
+  const isTaken = res.writeHead !== nodesWriteHead || res.headersSent || res.statusMessage
   if (isTaken || !isPlain) return writeReply(res, replyOf(ready))
   res.writeHead(status, fields as string[])
   const end: (chunk: Uint8Array) => unknown = res.end
@@ -143,9 +137,19 @@ export function framedHeaders(reply: Reply, method: string | undefined): HeaderL
   return [...fields, ['content-length', String(reply.body?.byteLength ?? 0)]]
 }
 
-/** Whether a response with this status, to a request with this method, can have a body. */
-export function hasBody(status: number, method: string | undefined): boolean {
-  return method !== 'HEAD' && status !== 204 && status !== 304
+/**
+ * Replaces the fields of the handler by those of a 304 or 416, and returns the arguments for
+ * writeHead.
+ */
+export function headInstead(
+  res: ServerResponse,
+  reply: Reply,
+  outer: OuterFields,
+): readonly unknown[] {
+  restoreFields(res, outer.list)
+  for (const name of OWN_FIELDS) res.removeHeader(name)
+  applyFields(res, framedHeaders(reply, res.req.method))
+  return withStatus(res, reply.status, [])
 }
 
 /** Discards a write or an end. Its callback runs nevertheless, so that streams can end. */

@@ -1,16 +1,16 @@
-// A ServerResponse that becomes a web Response, for frameworks whose middlewares return a Response.
-// Captures and replies of this package work on it as on a response to a client. Middlewares in
-// front of the cache get the result as a Response, on a hit as on a miss.
+// A ServerResponse that becomes a web Response, and a web Response written to a ServerResponse.
+//
+// They are for frameworks whose middlewares return a Response. Captures and replies of this package
+// work on it as on a response to a client. Middlewares in front of the cache get the result as a
+// Response, on a hit as on a miss.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import type { ReadableStream as WebStream } from 'node:stream/web'
 import type { CapturedHead } from '@stampede/core/adapter'
-import { chunkBytes } from '../response/body.ts'
-import { groupFields } from '../response/header-fields.ts'
-import { readWriteHead } from '../response/write-head.ts'
-import { hasBody } from '../response/write-response.ts'
-import { createDetachedResponse } from '../revalidation/detached-exchange.ts'
+import { bytesOf, hasBody } from '../response/body.ts'
+import { groupFields, readWriteHead } from '../response/fields.ts'
+import { createDetachedResponse } from '../revalidation.ts'
 
 /** Bytes that are buffered for a slow client before write() returns false. */
 const HIGH_WATER_MARK = 64 * 1024
@@ -61,13 +61,13 @@ export function createWebResponse(req: IncomingMessage): WebResponse {
       const more = Reflect.apply(write, res, args)
       if (!wasOpen) return more
       begin(body.stream)
-      return body.add(chunkBytes(args[0], args[1])) && more
+      return body.add(bytesOf(args[0], args[1])) && more
     },
     end(...args: unknown[]): unknown {
       const wasOpen = !res.writableEnded && !res.destroyed
       Reflect.apply(end, res, args)
       if (!wasOpen) return res
-      const last = chunkBytes(args[0], args[1])
+      const last = bytesOf(args[0], args[1])
       if (head !== undefined) begin(last ?? null)
       else body.end(last)
       return res
@@ -158,4 +158,85 @@ export function writeRaw({ status, headers, body }: SentResponse, res: ServerRes
     source.on('error', () => res.destroy())
     source.pipe(res)
   } else res.end(body ?? undefined)
+}
+
+/** The server of Hono sends it too, for a body without a type. */
+const DEFAULT_TYPE = 'text/plain; charset=UTF-8'
+
+type Reader = ReadableStreamDefaultReader<Uint8Array | string>
+type Read = Awaited<ReturnType<Reader['read']>>
+
+/**
+ * Writes the head and the body. A body of one chunk that is there at once is written with end(), so
+ * that a capture has the whole body when it judges the head. If the body breaks off, so does `res`.
+ */
+export async function writeWebResponse(response: Response, res: ServerResponse): Promise<void> {
+  const { body } = response
+  if (res.headersSent) {
+    body?.cancel().catch(() => {})
+    return
+  }
+  setHead(response, res)
+  if (body === null) {
+    res.end()
+    return
+  }
+  const reader: Reader = body.getReader()
+  const reads = [reader.read()]
+  try {
+    const first = await atOnce(reads[0])
+    if (first?.done) {
+      res.end('')
+      return
+    }
+    const second = first && (await atOnce(reads[reads.push(reader.read()) - 1]))
+    if (second?.done) {
+      res.end(first?.value)
+      return
+    }
+    if (first === undefined) res.flushHeaders()
+  } catch {
+    // The stream below gets the same error.
+  }
+  const source = readableOf(reader, reads)
+  source.on('error', (error) => res.destroy(error))
+  source.pipe(res)
+  // A capture may have replaced `destroy`, for waiters that read the source.
+  if (res.destroyed) source.destroy()
+  else res.once('close', () => source.destroy())
+}
+
+function setHead({ status, headers, body }: Response, res: ServerResponse): void {
+  res.statusCode = status
+  for (const [name, value] of headers) res.setHeader(name, linesOf(headers, name, value))
+  if (body !== null && !res.hasHeader('content-type')) res.setHeader('content-type', DEFAULT_TYPE)
+}
+
+/** A web Headers joins the lines of all fields except Set-Cookie with `, `. */
+function linesOf(headers: Headers, name: string, value: string): string | string[] {
+  if (name === 'set-cookie') return headers.getSetCookie()
+  // The tags of this field are separated by spaces, so a comma would be a part of a tag.
+  return name === 'surrogate-key' ? value.split(', ') : value
+}
+
+/** The result of the read, if it is there within this turn of the event loop. */
+function atOnce(read: Promise<Read> | undefined): Promise<Read | undefined> {
+  return Promise.race([read, new Promise<undefined>((resolve) => setImmediate(resolve, undefined))])
+}
+
+/** `reads` are the reads that have begun. */
+function readableOf(reader: Reader, reads: Array<Promise<Read>>): Readable {
+  return new Readable({
+    read() {
+      const reading = reads.shift() ?? reader.read()
+      reading.then(
+        ({ done, value }) => this.push(done ? null : value),
+        (error) => this.destroy(error),
+      )
+    },
+    destroy(error, done) {
+      reader.cancel(error).catch(() => {})
+      done(error)
+    },
+  })
 }

@@ -6,7 +6,6 @@
 
 import type { IncomingMessage } from 'node:http'
 import type { RequestBody } from '@stampede/core/adapter'
-import { type ParsedRequest, readParsed } from './parsed-body.ts'
 
 const CLIENT_GONE: RequestBody = { type: 'incomplete' }
 const TOO_LARGE: RequestBody = { type: 'too-large' }
@@ -92,69 +91,41 @@ function readAndPutBack(req: IncomingMessage, maxBytes: number): Promise<Request
   if (req.destroyed) return Promise.resolve(CLIENT_GONE)
   // Node itself discards a body of which nothing was read.
   if (Number(req.headers['content-length']) > maxBytes) return Promise.resolve(TOO_LARGE)
+  // The body is empty and unread. Return without a listener, because a listener would make Node
+  // emit `end`.
+  if (hasEnded(req) && req.readableLength === 0) return Promise.resolve(NONE)
   return new Promise((resolve) => {
-    const read = createReadBytes(req)
-    const events = {
-      readable: onReadable,
-      end: onEnd,
-      aborted: onGone,
-      close: onGone,
-      error: onGone,
-    }
+    const chunks: Buffer[] = []
+    let bytes = 0
     const settle = (body: RequestBody): void => {
       for (const [event, listener] of Object.entries(events)) req.off(event, listener)
       resolve(body)
     }
-    function onReadable(): void {
+    const readable = (): void => {
       // read() is not called without buffered bytes, because at the end of the body it would emit
       // `end`.
-      if (req.readableLength > 0) read.add(req.read())
-      const whole = hasEnded(req)
-      if (!whole && read.bytes <= maxBytes) return
-      settle(toBody(read.putBack(), maxBytes))
+      const read: unknown = req.readableLength > 0 ? req.read() : null
+      if (read !== null) {
+        // Chunks are strings if an encoding was set before.
+        const chunk = Buffer.from(read as string, req.readableEncoding ?? undefined)
+        chunks.push(chunk)
+        bytes += chunk.byteLength
+      }
+      if (hasEnded(req) || bytes > maxBytes) end()
     }
-    function onEnd(): void {
-      settle(toBody(read.putBack(), maxBytes))
-    }
-    function onGone(): void {
-      settle(CLIENT_GONE)
-    }
-    // The body is empty and unread. Return without a listener, because a listener would make Node
-    // emit `end`.
-    if (hasEnded(req) && req.readableLength === 0) return resolve(NONE)
+    const end = (): void => settle(toBody(putBack(req, Buffer.concat(chunks)), maxBytes))
+    const gone = (): void => settle(CLIENT_GONE)
+    const events = { readable, end, aborted: gone, close: gone, error: gone }
     for (const [event, listener] of Object.entries(events)) req.on(event, listener)
   })
 }
 
-interface ReadBytes {
-  readonly bytes: number
-  add(chunk: unknown): void
-  /** Puts the bytes back into the request, and returns them. */
-  putBack(): Uint8Array
-}
-
-function createReadBytes(req: IncomingMessage): ReadBytes {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  return {
-    get bytes() {
-      return bytes
-    },
-    add(chunk) {
-      if (chunk === null) return
-      // Chunks are strings if an encoding was set before.
-      const read = Buffer.from(chunk as string, req.readableEncoding ?? undefined)
-      chunks.push(read)
-      bytes += read.byteLength
-    },
-    putBack() {
-      const whole = Buffer.concat(chunks)
-      const { readableEncoding: encoding } = req
-      if (bytes > 0 && !req.readableEnded)
-        req.unshift(encoding === null ? whole : whole.toString(encoding), encoding ?? undefined)
-      return whole
-    },
-  }
+/** Puts the bytes back into the request, and returns them. */
+function putBack(req: IncomingMessage, whole: Buffer): Buffer {
+  const { readableEncoding: encoding } = req
+  if (whole.byteLength > 0 && !req.readableEnded)
+    req.unshift(encoding === null ? whole : whole.toString(encoding), encoding ?? undefined)
+  return whole
 }
 
 /**
@@ -163,4 +134,68 @@ function createReadBytes(req: IncomingMessage): ReadBytes {
  */
 function hasEnded(req: IncomingMessage): boolean {
   return Object(Reflect.get(req, '_readableState')).ended === true
+}
+
+const UNSEEN: RequestBody = { type: 'unseen' }
+
+interface UploadedFile {
+  readonly fieldname: unknown
+  readonly originalname: unknown
+  readonly mimetype: unknown
+  readonly buffer: Uint8Array
+}
+
+/** The parsed body of a request, wherever its framework has it. */
+export interface ParsedRequest {
+  readonly body: unknown
+  readonly rawBody?: unknown
+  /** Uploaded files, if they are not a property of the IncomingMessage. */
+  readonly files?: unknown
+  /**
+   * True if the parsers of the framework leave the body undefined when they parse nothing. Then the
+   * body `{}` means that the client sent `{}`.
+   */
+  readonly leavesNothing?: boolean
+}
+
+/** Returns the body of a request whose stream was already read. */
+function readParsed(req: IncomingMessage, parsed: ParsedRequest): RequestBody {
+  const { body } = parsed
+  const files = uploadsOf(req, parsed.files)
+  if (files === undefined) return UNSEEN
+  if (files.length > 0) return { type: 'parsed', value: { body, files } }
+  if (body instanceof Uint8Array) return { type: 'bytes', bytes: body }
+  if (body === undefined || isLeftover(req, parsed)) return UNSEEN
+  return { type: 'parsed', value: body }
+}
+
+/**
+ * Whether the body is an empty object that may come from a parser which parsed nothing. body-parser
+ * 1 (Express 4) sets `{}` then, and marks requests that it parsed. body-parser 2 marks nothing. So
+ * an empty object counts as the body only if Content-Length is too small for more.
+ */
+function isLeftover(req: IncomingMessage, { body, leavesNothing }: ParsedRequest): boolean {
+  if (Reflect.get(req, '_body') === true) return false
+  if (leavesNothing === true && PARSED_TYPE.test(req.headers['content-type'] ?? '')) return false
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) return false
+  return Object.keys(body).length === 0 && !(Number(req.headers['content-length']) <= '{}'.length)
+}
+
+/** Content types that body-parser parses into an object. */
+const PARSED_TYPE = /^[^;]*(?:[/+]json|\/x-www-form-urlencoded)[ \t]*(?:;|$)/i
+
+/** Uploads as multer sets them. Undefined if some are not in memory. */
+function uploadsOf(req: IncomingMessage, others: unknown): readonly UploadedFile[] | undefined {
+  const single: unknown = Reflect.get(req, 'file')
+  const lists = [Reflect.get(req, 'files'), others].map((list) => Object.values(Object(list)))
+  // A set, because both properties may have the same file.
+  const files = new Set([single, ...lists.flat(2)])
+  const uploads: UploadedFile[] = []
+  for (const file of files) {
+    if (file === undefined || file === null) continue
+    const { fieldname, originalname, mimetype, buffer } = Object(file)
+    if (!(buffer instanceof Uint8Array)) return undefined
+    uploads.push({ fieldname, originalname, mimetype, buffer })
+  }
+  return uploads
 }

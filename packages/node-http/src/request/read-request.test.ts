@@ -1,7 +1,7 @@
 import { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
 import { describe, expect, it } from 'vitest'
-import { lostLines } from './lost-lines.ts'
+import { lostLines } from './read-request.ts'
 
 interface Head {
   readonly rawHeaders: string[]

@@ -1,6 +1,5 @@
 // Captured responses. The client gets the same bytes as without a capture.
 
-import { once } from 'node:events'
 import type { RequestListener, ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
 import { pipeline, Readable } from 'node:stream'
@@ -13,8 +12,11 @@ import {
   serve,
   startRequest,
 } from '../testing/raw-client.ts'
-import { captureResponse, openCapture } from './capture-response.ts'
-import { addAtHead } from './write-head.ts'
+import { Capture } from './capture.ts'
+import { addAtHead } from './head.ts'
+
+const captureResponse = (...args: ConstructorParameters<typeof Capture>): Promise<OriginEnd> =>
+  new Capture(...args).ended
 
 const require = createRequire(import.meta.url)
 const onHeaders: (res: ServerResponse, listener: (this: ServerResponse) => void) => void =
@@ -134,7 +136,7 @@ const WAYS: ReadonlyArray<readonly [name: string, handler: Handler, body: string
   ['trailers', (res) => [res.write('x'), res.addTrailers({ 'X-Sum': '1' }), res.end()], 'x'],
 ]
 
-describe('captureResponse', () => {
+describe('Capture', () => {
   describe.each([
     ['nothing set before', undefined],
     ['a header set before', (res: ServerResponse) => res.setHeader('X-Request-Id', '7')],
@@ -292,17 +294,17 @@ describe('captureResponse', () => {
     },
   )
 
-  test('ends the capture in the middle of the body if its response is refused by then', async () => {
+  test('ends in the middle of the body with the reason of stop()', async () => {
     let ended: Promise<OriginEnd> | undefined
     await using server = await serve((_req, res) => {
-      const refusal = once(res, 'refused').then(() => 'declined' as const)
-      ended = openCapture(res, { maxBodyBytes: 1024, onHead: () => KEEP, refusal }).ended
+      const capture = new Capture(res, { maxBodyBytes: 1024, onHead: () => KEEP })
+      ended = capture.ended
       res.write('half')
-      res.emit('refused')
+      capture.stop('incomplete')
       ended.then(() => res.end(' and half'))
     })
     expect((await rawRequest(server.port)).body).toContain(' and half')
-    expect(await ended).toEqual({ type: 'not-captured', reason: 'declined' })
+    expect(await ended).toEqual({ type: 'not-captured', reason: 'incomplete' })
   })
 
   test('stores no field that an outer flushHeaders() adds', async () => {
@@ -311,7 +313,7 @@ describe('captureResponse', () => {
       const { flushHeaders } = res
       res.flushHeaders = () => flushHeaders.call(res.setHeader('X-Request-Id', '7'))
       const observer = { maxBodyBytes: 1024, onHead: () => KEEP }
-      ended = openCapture(res, observer).ended
+      ended = captureResponse(res, observer)
       res.flushHeaders()
       res.end('x')
     })

@@ -10,10 +10,13 @@ import type { OriginEnd } from '@stampede/core/adapter'
 import type { Express, RequestHandler } from 'express'
 import type Koa from 'koa'
 import { describe, expect, test } from 'vitest'
-import { rememberPeer } from '../request/read-request.ts'
-import { captureResponse } from '../response/capture-response.ts'
-import { rawRequest, serve } from '../testing/raw-client.ts'
-import { createDetachedPair } from './detached-exchange.ts'
+import { rememberPeer } from './request/read-request.ts'
+import { Capture } from './response/capture.ts'
+import { createDetachedPair } from './revalidation.ts'
+import { rawRequest, serve } from './testing/raw-client.ts'
+
+const captureResponse = (...args: ConstructorParameters<typeof Capture>): Promise<OriginEnd> =>
+  new Capture(...args).ended
 
 const require = createRequire(import.meta.url)
 const compression: () => RequestHandler = require('compression')

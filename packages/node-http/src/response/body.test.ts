@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import { describe, expect, it, vi } from 'vitest'
-import { BodyCut, cutStream } from './body-cut.ts'
+import { BodyCut, cutStream } from './body.ts'
 
 const TEXT = '0123456789'
 const bytes = (text: string): Uint8Array => Buffer.from(text)

@@ -1,7 +1,7 @@
-import { createServer, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer, IncomingMessage, ServerResponse } from 'node:http'
+import { type AddressInfo, Socket } from 'node:net'
 import { expect, it } from 'vitest'
-import { deferHead } from './defer-head.ts'
+import { deferHead, exposeFields } from './outer-fields.ts'
 
 const OF_REPLY = { 'x-own': 'new', link: ['<a>', '<b>'], missing: undefined }
 const REPLY = { [Symbol('fields')]: OF_REPLY }
@@ -47,3 +47,12 @@ it.each([[['Fine', { 'x-own': 'yes' }]], [[['X-Own', 'yes']]], [[{ 'x-own': 'yes
     expect([got.heads, got.headers.get('x-own')]).toEqual([[[202, ...args]], 'yes'])
   },
 )
+
+it('sets fields that the response does not have, and removes only those again', () => {
+  const res = new ServerResponse(new IncomingMessage(new Socket()))
+  res.setHeader('X-Raw', 'raw')
+  const hide = exposeFields(res, { 'x-raw': 'other', link: ['<a>', '<b>'], none: undefined })
+  expect({ ...res.getHeaders() }).toEqual({ 'x-raw': 'raw', link: ['<a>', '<b>'] })
+  hide()
+  expect({ ...res.getHeaders() }).toEqual({ 'x-raw': 'raw' })
+})

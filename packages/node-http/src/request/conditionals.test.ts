@@ -3,7 +3,7 @@
 import type { IncomingMessage } from 'node:http'
 import { expect, test } from 'vitest'
 import { rawRequest, serve } from '../testing/raw-client.ts'
-import { hideConditionals } from './hide-conditionals.ts'
+import { hideConditionals } from './conditionals.ts'
 import { readRequest } from './read-request.ts'
 
 const FIELDS = ['If-None-Match: "1"', 'Range: bytes=0-1', 'If-Range: "1"', 'X-Tag: a', 'X-Tag: b']

@@ -11,7 +11,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import type { RequestBody } from '@stampede/core/adapter'
 import { describe, expect, test } from 'vitest'
 import { serve, startRequest } from '../testing/raw-client.ts'
-import { discardRequestBody, readRequestBody, rememberRawBody } from './request-body.ts'
+import { discardRequestBody, readRequestBody, rememberRawBody } from './body.ts'
 
 type Parser = (req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void) => void
 interface BodyParser {

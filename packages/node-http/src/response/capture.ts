@@ -1,0 +1,348 @@
+// Captures a response while it is written, by wrapping the methods of its ServerResponse.
+//
+// A layer is code that wraps the methods of a response, such as a compressor. Inner layers are
+// nearer to the handler, outer layers nearer to the client. Core gets the head in writeHead, which
+// Node also calls for an implicit head. At that moment the inner layers have set all their fields,
+// and the outer layers have not begun. A response is complete if the wrapped end() ran and the
+// number of bytes agrees with Content-Length. The `finish` event proves neither, because it also
+// fires after aborts.
+//
+// Inner layers wrap the methods again, so the methods are never unwrapped. After the end of the
+// capture they only call the original methods, which belong to Node or to outer layers.
+
+import type { ServerResponse } from 'node:http'
+import {
+  type CapturedHead,
+  type HeaderList,
+  type Natives,
+  type OriginEnd,
+  type OriginObserver,
+  OWN_FIELDS,
+  type PartOfBody,
+  type Reply,
+} from '@stampede/core/adapter'
+import { Departure, hasLeft } from '../request/client-gone.ts'
+import { BodyCollector, BodyCut, type NotCaptured, notCaptured, Turns, wholeBody } from './body.ts'
+import {
+  editWriteHead,
+  hasField,
+  headOfPart,
+  missingDate,
+  namesPassed,
+  readWriteHead,
+  restoreFields,
+} from './fields.ts'
+import { correctStored, setsCookie, whenWhole } from './head.ts'
+import { EndHold, type EndObserver } from './hold-end.ts'
+import { OriginalMethods, type OwnMethods } from './original-methods.ts'
+import { OuterFields } from './outer-fields.ts'
+import {
+  discardWrite,
+  headInstead,
+  isSendable,
+  nodesWriteHead,
+  writeReply,
+} from './write-response.ts'
+
+export interface CaptureObserver extends OriginObserver, EndObserver {
+  /**
+   * How long the handler may still take after its client left, in ms. Default: see client-gone.ts.
+   */
+  readonly graceMs?: number
+}
+
+export interface CaptureOptions {
+  /** The framework's own objects for the response, which core gets. */
+  readonly natives?: Natives
+  /** The response to the client, if outer layers make it from the captured one. */
+  readonly sentAs?: ServerResponse | undefined
+  /** Fields that were set before the handler runs. Default: those that are set now. */
+  readonly outer?: OuterFields
+  /** Called before core gets the head. */
+  readonly beforeHead?: (() => void) | undefined
+}
+
+/** The decision that is used if Node would reject the reply of core. */
+const UNSENDABLE = { capture: false, add: [], remove: OWN_FIELDS, instead: undefined }
+
+const NONE: readonly never[] = []
+
+/** The layer of this package around one response. Create it before the app runs. */
+export class Capture {
+  /** Resolves once the outcome is known, which may be before the end of the body. */
+  readonly ended: Promise<OriginEnd>
+  readonly #res: ServerResponse
+  readonly #observer: CaptureObserver
+  readonly #options: CaptureOptions
+  readonly #original: OriginalMethods
+  /** Fields that outer middlewares have set. On a hit, these middlewares set them again. */
+  readonly #outer: OuterFields
+  readonly #body: BodyCollector
+  readonly #departure: Departure
+  readonly #hold: EndHold | undefined
+  readonly #ownWriteHead: OwnMethods['writeHead']
+  #resolve!: (end: OriginEnd) => void
+  /** `judged`: core has the head, and the outer layers do not have it yet. */
+  #phase: 'head' | 'judged' | 'body' | 'settled' | 'replaced' = 'head'
+  #probing = false
+  #ended = false
+  /** The whole body, if end() is the first write. */
+  #whole: Uint8Array | undefined
+  #turns: Turns | undefined
+  /** Arguments for writeHead, after core's decision. */
+  #args: readonly unknown[] = NONE
+  #added: HeaderList = NONE
+  /** The head that a hit replays. Undefined: core does not want the body. */
+  #stored: CapturedHead | undefined
+  #hasCookie = false
+
+  constructor(res: ServerResponse, observer: CaptureObserver, options: CaptureOptions = {}) {
+    this.#res = res
+    this.#observer = observer
+    this.#options = options
+    this.#original = new OriginalMethods(res)
+    this.ended = new Promise((resolve) => {
+      this.#resolve = resolve
+    })
+    this.#hold = observer.beforeEnd && new EndHold(res, observer)
+    this.#outer = options.outer ?? new OuterFields(res)
+    this.#body = new BodyCollector(observer.maxBodyBytes)
+    this.#departure = new Departure(res, this, observer)
+    this.#ownWriteHead = this.#writeHead.bind(this)
+    if (res.headersSent) this.stop('detached')
+    else this.#install(res)
+  }
+
+  /** The methods are assigned one by one, so that responses share a hidden class of V8. */
+  #install(res: OwnMethods): void {
+    res.writeHead = this.#ownWriteHead
+    res.write = this.#write.bind(this)
+    res.end = this.#end.bind(this)
+    res.flushHeaders = this.#flushHeaders.bind(this)
+    res.destroy = (...args) => {
+      this.#departure.destroyedByApp()
+      return this.#original.pass('destroy', args)
+    }
+  }
+
+  /** Whether the client left before its response ended. */
+  isLeft(): boolean {
+    return this.#departure.left
+  }
+
+  /** Stops the capture. Its outcome is then `reason`, unless the outcome is known already. */
+  stop(reason: NotCaptured = 'declined'): void {
+    this.#settle(notCaptured(reason))
+  }
+
+  /**
+   * Called when the response was closed. If the app had ended the response, core may still have to
+   * be asked about its head.
+   */
+  closed(): void {
+    if (!this.#ended) return
+    this.#openHead()
+    if (this.#phase === 'judged' && !this.#res.headersSent) this.#sendHead(this.#args)
+    this.stop('detached')
+  }
+
+  givenUp(piped: boolean): void {
+    // The observer needs the head, even if no byte of the piped source was written.
+    if (piped && this.#hold !== undefined && this.#phase === 'head')
+      this.#judge([this.#res.statusCode])
+    this.stop(this.#res.writableEnded && !this.#ended ? 'detached' : 'incomplete')
+  }
+
+  #writeHead(...args: unknown[]): unknown {
+    // If an outer layer passes only a status, the head that core decided on is sent.
+    if (this.#phase === 'judged') return this.#sendHead(args.length > 1 ? args : this.#args)
+    if (this.#phase !== 'head' || this.#res.headersSent)
+      return this.#original.pass('writeHead', args)
+    return this.#judge(args) && !this.#probing ? this.#sendHead(this.#args) : this.#res
+  }
+
+  /** Asks core about the head. False if core has replaced the response and sent another one. */
+  #judge(args: readonly unknown[]): boolean {
+    const res = this.#res
+    this.#options.beforeHead?.()
+    const head = readWriteHead(res, args)
+    const { status, headers } = head
+    if (args.length > 1) for (const name of namesPassed(args)) this.#outer.set(name)
+    const decision = this.#observer.onHead(head, this.#whole, this.#options.natives)
+    const date = missingDate(headers)
+    const stored = this.#outer.storedHead(status, headers, date)
+    if (decision.action === 'replace' && isSendable(decision.reply)) {
+      this.#replace(decision.reply, stored)
+      return false
+    }
+    const { capture, add, remove, instead } = decision.action === 'send' ? decision : UNSENDABLE
+    const all = capture && res.sendDate && date.length > 0 ? [...add, ...date] : add
+    this.#stored = capture ? stored : undefined
+    this.#hasCookie = hasField(headers, 'set-cookie')
+    this.#added = add
+    this.#args =
+      instead === undefined || ('headers' in instead && !isSendable(instead))
+        ? editWriteHead(res, args, all, remove)
+        : this.#argsOf(instead, args, all, remove)
+    this.#phase = 'judged'
+    return true
+  }
+
+  /** The arguments for a 304, 416 or 206 in place of the handler's head. */
+  #argsOf(
+    instead: Reply | PartOfBody,
+    args: readonly unknown[],
+    add: HeaderList,
+    remove: readonly string[],
+  ): readonly unknown[] {
+    if ('headers' in instead) {
+      this.#original.cut(new BodyCut(0, 0, instead.body))
+      return headInstead(this.#res, instead, this.#outer)
+    }
+    this.#original.cut(new BodyCut(instead.start, instead.end))
+    return headOfPart(this.#res, args, instead, add, remove)
+  }
+
+  #sendHead(args: readonly unknown[]): unknown {
+    this.#phase = 'body'
+    const { sentAs } = this.#options
+    // Whether no code of a layer can add a cookie from here on.
+    const isFinal =
+      args === this.#args &&
+      this.#original.methods.writeHead === nodesWriteHead &&
+      !(this.#res.hasHeader('set-cookie') || this.#res.hasHeader('set-cookie2'))
+    if (!isFinal || sentAs !== undefined) correctStored(sentAs ?? this.#res, this.#added)
+    let returned: unknown
+    try {
+      returned = this.#original.pass('writeHead', args)
+    } catch (error) {
+      // Node rejected the head, so no head was sent. The app may still send another response.
+      if (this.#hold !== undefined) this.#phase = 'head'
+      else this.stop()
+      throw error
+    }
+    // A response is not shared if an outer layer, such as a session, has set a cookie while the
+    // head was written.
+    const shared = this.#hold !== undefined || this.#hasCookie || isFinal || !setsCookie(this.#res)
+    if (this.#stored === undefined || !shared) this.stop()
+    else if (this.#ended) this.#settle(this.#body.end(this.#stored, this.#res.req.method))
+    return returned
+  }
+
+  // Asks core about an implicit head before the outer layers run. If core replaces the response,
+  // the replacement can then still pass through all of them. This calls `res.writeHead`, so the
+  // hooks of inner layers run now. Nothing is sent yet.
+  #openHead(whole?: Uint8Array): void {
+    if (this.#phase !== 'head' || this.#res.headersSent) return
+    this.#probing = !this.#departure.gone
+    this.#whole = whole
+    try {
+      this.#res.writeHead(this.#res.statusCode)
+    } finally {
+      this.#probing = false
+      this.#whole = undefined
+    }
+  }
+
+  #write(...args: unknown[]): unknown {
+    if (this.#phase === 'settled' || this.#original.isRunning)
+      return this.#original.pass('write', args)
+    this.#departure.wrote()
+    this.#openHead()
+    if (this.#isShut()) return discardWrite(args, true)
+    const more = this.#through('write', args)
+    this.#keep(args)
+    // Waiters need the whole body, so a slow client must not delay the handler. After a client has
+    // left, there is no `drain` at all. maxBodyBytes bounds the buffer.
+    if (this.#phase !== 'body') return more
+    this.#turns ??= new Turns(this.#res)
+    return this.#turns.mayGoOn(this.#body.bytes)
+  }
+
+  #end(...args: unknown[]): unknown {
+    if (this.#phase === 'settled' || this.#original.isRunning)
+      return this.#original.pass('end', args)
+    const whole = this.#phase === 'head' ? wholeBody(args) : undefined
+    this.#openHead(whole)
+    if (this.#isShut()) return discardWrite(args, this.#res)
+    const head = this.#stored
+    if (head !== undefined && this.#hold?.takes(args, this.#args)) {
+      this.#body.add(args[0], args[1], whole)
+      return this.#endWhenObserved(this.#hold, args, this.#body.end(head, this.#res.req.method))
+    }
+    const returned = this.#through('end', args)
+    this.#keep(args, whole)
+    this.#ended = true
+    // Koa 3 ends a response without its body if the client is gone.
+    if (this.#departure.gone && this.#body.bytes === 0) this.stop('incomplete')
+    // If an outer layer delays the head and the end, the phase is not `body` yet. A session
+    // middleware does so until it has saved its session.
+    if (this.#phase === 'body' && this.#stored !== undefined)
+      this.#settle(this.#body.end(this.#stored, this.#res.req.method))
+    return returned
+  }
+
+  #endWhenObserved(hold: EndHold, args: readonly unknown[], end: OriginEnd): unknown {
+    this.#ended = true
+    this.#departure.stop()
+    hold.end(end, args, (own) => {
+      this.#through('end', own)
+      this.#settle(end)
+    })
+    return this.#res
+  }
+
+  #flushHeaders(...args: unknown[]): unknown {
+    if (!this.#original.isRunning) this.#openHead()
+    return this.#isShut() ? undefined : this.#through('flushHeaders', args)
+  }
+
+  #isShut(): boolean {
+    return this.#phase === 'replaced' || this.#hold?.active === true
+  }
+
+  #through(method: 'write' | 'end' | 'flushHeaders', args: readonly unknown[]): unknown {
+    const ownWriteHead = this.#phase === 'judged' ? this.#ownWriteHead : undefined
+    try {
+      return this.#original.through(method, args, ownWriteHead)
+    } catch (error) {
+      // No head was sent. The app may still send another response with a head of its own.
+      if (this.#hold !== undefined && this.#phase === 'judged') this.#phase = 'head'
+      throw error
+    }
+  }
+
+  /** Adds a chunk to the capture. `whole` has the bytes of the chunk, if they are known. */
+  #keep(args: readonly unknown[], whole?: Uint8Array): void {
+    if (this.#phase === 'settled' || this.#phase === 'replaced') return
+    if (!this.#body.add(args[0], args[1], whole)) this.stop('too-large')
+  }
+
+  #replace(reply: Reply, head: CapturedHead): void {
+    this.#phase = 'replaced'
+    restoreFields(this.#res, this.#outer.list)
+    let end: OriginEnd = notCaptured('declined')
+    try {
+      writeReply(this.#res, reply, this.#original.methods)
+      // A cookie of an outer layer makes the response private, as for the app's own responses.
+      if (!setsCookie(this.#res)) end = { type: 'replaced', head }
+    } finally {
+      this.#tell(end)
+    }
+  }
+
+  #settle(end: OriginEnd): void {
+    if (this.#phase === 'settled' || this.#phase === 'replaced') return
+    this.#phase = 'settled'
+    this.#tell(end)
+    if (end.type === 'not-captured') this.#original.release()
+  }
+
+  #tell(end: OriginEnd): void {
+    this.#departure.stop()
+    this.#body.drop()
+    if (end.type === 'not-captured') return this.#resolve(end)
+    if (hasLeft(this.#res)) return this.#resolve(end)
+    whenWhole(this.#res, (isWhole) => this.#resolve(isWhole ? end : notCaptured('incomplete')))
+  }
+}

@@ -1,0 +1,155 @@
+// The methods that a response had before a capture wrapped them: the original methods. They belong
+// to Node, or to an outer layer.
+
+import type { ServerResponse } from 'node:http'
+import type { Readable } from 'node:stream'
+import { type BodyCut, bytesOf } from './body.ts'
+import { chunkFor, discardWrite } from './write-response.ts'
+
+/** The methods that a capture puts on a response. Each takes all argument forms of Node. */
+export interface OwnMethods {
+  writeHead(...args: unknown[]): unknown
+  write(...args: unknown[]): unknown
+  end(...args: unknown[]): unknown
+  flushHeaders(...args: unknown[]): unknown
+  destroy(...args: unknown[]): unknown
+}
+
+type Method = keyof OwnMethods
+
+/**
+ * Calls the original methods of one response. If the client gets only a part of the body, they send
+ * that part.
+ */
+export class OriginalMethods {
+  readonly methods: Pick<ServerResponse, Method>
+  readonly #res: ServerResponse
+  /**
+   * Whether an original method is running. It may call other methods of the response, as Node's
+   * `end` calls `writeHead`. Such calls go to the original methods unchanged.
+   */
+  isRunning = false
+  #cut: BodyCut | undefined
+  /**
+   * Whether the last byte of the cut may be sent before the body ends, because the body is no
+   * longer captured. False again after that byte was sent.
+   */
+  #released = false
+
+  constructor(res: ServerResponse) {
+    const { writeHead, write, end, flushHeaders, destroy } = res
+    this.#res = res
+    this.methods = { writeHead, write, end, flushHeaders, destroy }
+  }
+
+  /** From now on, the client gets only the bytes of `cut`. */
+  cut(cut: BodyCut): void {
+    this.#cut = cut
+  }
+
+  pass(method: Method, args: readonly unknown[]): unknown {
+    const isPlain = this.isRunning || this.#cut === undefined
+    return isPlain ? this.#call(method, args) : this.through(method, args)
+  }
+
+  /**
+   * Calls a method for the handler, with the bytes that the client gets. The original method may
+   * call `res.writeHead`, which an inner layer may have wrapped. If the inner layers have already
+   * seen the head, pass `ownWriteHead`: it replaces `res.writeHead` during the call, so that they
+   * do not see the head twice.
+   */
+  through(
+    method: Method,
+    received: readonly unknown[],
+    ownWriteHead?: OwnMethods['writeHead'],
+  ): unknown {
+    const res: OwnMethods = this.#res
+    const { writeHead } = res
+    const isReplaced = ownWriteHead !== undefined && writeHead !== ownWriteHead
+    // An outer layer may change a chunk in place, and the entry must have the bytes of the handler.
+    const chunk = chunkFor(this.methods[method], received[0])
+    const args = chunk === received[0] ? received : received.with(0, chunk)
+    const cut = this.isRunning ? undefined : this.#cut
+    if (isReplaced) res.writeHead = ownWriteHead
+    const wasRunning = this.isRunning
+    this.isRunning = true
+    try {
+      if (cut === undefined) return this.#call(method, args)
+      const returned = this.#callCut(cut, method, args)
+      this.#sendRest()
+      return returned
+    } finally {
+      this.isRunning = wasRunning
+      if (isReplaced && res.writeHead === ownWriteHead) res.writeHead = writeHead
+    }
+  }
+
+  /**
+   * Called when the capture ends without the whole body. The last byte of the cut is then sent at
+   * once, and no longer waits for the end of the body. The response stays open until the handler
+   * ends it. If this class ended it, Express would report a file that is still being read as
+   * aborted.
+   */
+  release(): void {
+    const cut = this.#cut
+    if (cut === undefined) return
+    this.#released = true
+    // A client that has all its bytes may leave. pipe() then unpipes the source of the body, and
+    // the source would stay open for ever. So the source is read to its end here.
+    this.#res.on('unpipe', (source: Readable) => {
+      if (cut.done) setImmediate(() => source.destroyed || source.resume())
+    })
+    if (this.isRunning) return
+    this.isRunning = true
+    try {
+      this.#sendRest()
+    } finally {
+      this.isRunning = false
+    }
+  }
+
+  #call(method: Method, args: readonly unknown[]): unknown {
+    return Reflect.apply(this.methods[method], this.#res, args)
+  }
+
+  #callCut(cut: BodyCut, method: Method, args: readonly unknown[]): unknown {
+    const chunk = bytesOf(args[0], args[1])
+    if (method === 'write' && chunk !== undefined) {
+      const piece = cut.take(chunk)
+      if (piece.byteLength > 0) return this.#call('write', [piece, ...callbackOf(args)])
+      this.#openHead()
+      return discardWrite(args, true)
+    }
+    if (method === 'end') {
+      const piece = chunk === undefined ? new Uint8Array() : cut.take(chunk)
+      const left = Buffer.concat([piece, cut.rest()])
+      return this.#call('end', left.byteLength > 0 ? [left, ...callbackOf(args)] : callbackOf(args))
+    }
+    // flushHeaders() for a client that needs no further bytes of the body. The head is not sent
+    // yet, because such a client would take the head for its whole response, and might leave.
+    if (method !== 'flushHeaders' || !cut.done) return this.#call(method, args)
+    this.#openHead()
+    return undefined
+  }
+
+  /**
+   * Gives the head to Node, which sends it with the first bytes. `headersSent` is true from then
+   * on, so no other code begins a second response.
+   */
+  #openHead(): void {
+    if (!this.#res.headersSent) this.#res.writeHead(this.#res.statusCode)
+  }
+
+  #sendRest(): void {
+    if (!this.#released || this.#cut?.done !== true) return
+    this.#released = false
+    if (this.#res.writableEnded || this.#res.destroyed) return
+    const rest = this.#cut.rest()
+    if (rest.byteLength > 0) this.#call('write', [rest])
+    else this.#call('flushHeaders', [])
+  }
+}
+
+function callbackOf(args: readonly unknown[]): readonly unknown[] {
+  return args.filter((arg) => typeof arg === 'function').slice(-1)
+}
