@@ -7,14 +7,12 @@ import { type KeyField, parseIdempotencyKey } from '../http/idempotency-key.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
 import type { IdempotentExchange } from '../ports/idempotent-exchange.ts'
 import { contextOf, type IdempotencyTrace, idempotencyTracing, trace } from '../tracing.ts'
-import { type Attempt, type AttemptHandle, createAttempt } from './attempt.ts'
+import { type Attempt, createAttempt } from './attempt.ts'
 import type { Claim } from './claim.ts'
 import { fingerprint, fingerprintOfValue, type NoFingerprint } from './fingerprint.ts'
-import { toKept } from './given-answer.ts'
-import { type IdempotencyRuleSet, type Reconcile, scopeText } from './idempotency-options.ts'
+import { type IdempotencyRuleSet, scopeText } from './idempotency-options.ts'
 import { type RefusalCode, type Refused, refuse } from './idempotency-problems.ts'
 import type { IdempotencyRuntime } from './idempotency-runtime.ts'
-import type { Kept } from './kept-response.ts'
 import { type Obtained, obtain } from './obtain.ts'
 import { replyFor, type Settled } from './replay.ts'
 import type { Running } from './running.ts'
@@ -190,41 +188,16 @@ function withoutStore<Native>(journey: Journey<Native>, claim: Claim, error: unk
 }
 
 function proceed<Native>(journey: Journey<Native>, obtained: Obtained): Maybe {
-  return obtained.type === 'run' ? run(journey, obtained.running) : replay(journey, obtained)
+  return obtained.type === 'run' ? start(journey, obtained.running) : replay(journey, obtained)
 }
 
 function replay<Native>(journey: Journey<Native>, obtained: Settled): void {
   send(journey, replyFor(obtained, journey.rules.docsUrl, journey.exchange))
 }
 
-function run<Native>(journey: Journey<Native>, running: Running): Maybe {
-  const directed = createAttempt(journey.rt, journey.key, running)
-  const { reconcile } = journey.rules
-  if (!running.begun.isRecovery || reconcile === undefined) return start(journey, directed, running)
-  return recover(journey, directed, running, reconcile)
-}
-
-async function recover<Native>(
-  journey: Journey<Native>,
-  directed: AttemptHandle,
-  running: Running,
-  ask: Reconcile<Native>,
-): Promise<void> {
-  const found = await reconcile(journey, directed, running, ask)
-  if (found === 'uncertain') {
-    await running.finish({ as: 'uncertain' })
-    return replay(journey, { type: 'uncertain' })
-  }
-  if (found !== 'takeover') {
-    await running.finish({ as: 'completed', kept: found })
-    return replay(journey, { type: 'done', kept: found, from: 'store' })
-  }
-  if (!(await running.mayStart())) return replay(journey, { type: 'busy' })
-  return start(journey, directed, running)
-}
-
-function start<Native>(journey: Journey<Native>, directed: AttemptHandle, running: Running): Maybe {
-  const { rules, exchange } = journey
+function start<Native>(journey: Journey<Native>, running: Running): Maybe {
+  const { rt, rules, exchange, key } = journey
+  const directed = createAttempt(rt, key, running)
   report(journey, running.begun.isRecovery ? 'recovered' : 'started')
   journey.attach(directed.attempt)
   return exchange.run({
@@ -237,23 +210,6 @@ function start<Native>(journey: Journey<Native>, directed: AttemptHandle, runnin
       return finished instanceof Promise ? finished.then(() => {}) : undefined
     },
   })
-}
-
-/** Calls `onLeaseExpired`. If it throws, the lease expires and the next request calls it again. */
-async function reconcile<Native>(
-  { exchange }: Journey<Native>,
-  { attempt }: AttemptHandle,
-  running: Running,
-  ask: Reconcile<Native>,
-): Promise<'takeover' | 'uncertain' | Kept> {
-  try {
-    const found = await ask(attempt, exchange.native)
-    if (found === 'takeover' || found === 'uncertain') return found
-    return toKept('idempotency.onLeaseExpired', found)
-  } catch (error) {
-    running.abandon('onLeaseExpired failed')
-    throw error
-  }
 }
 
 function rejectRequest<Native>(journey: Journey<Native>, code: RefusalCode): void {

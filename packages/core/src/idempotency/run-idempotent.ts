@@ -32,11 +32,6 @@ export interface IdempotentOptions extends AttemptRules {
    * without one, rejects with `ERR_STAMPEDE_KEY_REUSED`. Default: no input.
    */
   input?: unknown
-  /**
-   * After the lease of an attempt expired: with `takeover`, the next call runs the job again. With
-   * `uncertain`, it rejects until an operator settles the key. Default `takeover`.
-   */
-  onLeaseExpired?: 'takeover' | 'uncertain' | undefined
 }
 
 const WHERE = 'idempotent'
