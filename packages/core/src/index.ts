@@ -20,7 +20,7 @@ export {
 export type { CacheOptions } from './http-cache.ts'
 export type { IdempotencyOptions } from './http-idempotency.ts'
 export type { Attempt } from './idempotency/attempt.ts'
-export type { GivenAnswer } from './idempotency/idempotency-options.ts'
+export type { GivenAnswer } from './idempotency/options.ts'
 export type { IdempotencyOperator, IdempotencyRecord } from './idempotency/operator.ts'
 export type { IdempotentOptions } from './idempotency/run-idempotent.ts'
 export { memoryStore } from './memory/memory-store.ts'

@@ -2,7 +2,7 @@
 
 import { optionError } from './errors.ts'
 import { callSafely } from './event-hub.ts'
-import type { IdempotencyConfig } from './idempotency/idempotency-runtime.ts'
+import type { IdempotencyConfig } from './idempotency/runtime.ts'
 import type { L1Limits } from './l1/l1.ts'
 import { isMemoryStore, memoryStore } from './memory/memory-store.ts'
 import {

@@ -22,7 +22,7 @@ import {
   createIdempotencyRuntime,
   type IdempotencyConfig,
   type IdempotencyRuntime,
-} from './idempotency/idempotency-runtime.ts'
+} from './idempotency/runtime.ts'
 import { createOperator, type IdempotencyOperator } from './idempotency/operator.ts'
 import { type IdempotentOptions, runIdempotent } from './idempotency/run-idempotent.ts'
 import { L1 } from './l1/l1.ts'

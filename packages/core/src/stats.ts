@@ -2,7 +2,7 @@
 
 import type { StaleReason } from './entry/counts.ts'
 import type { RouteStats } from './entry/route-counts.ts'
-import type { IdempotencyRuntime } from './idempotency/idempotency-runtime.ts'
+import type { IdempotencyRuntime } from './idempotency/runtime.ts'
 import type { Runtime } from './runtime.ts'
 
 /**
@@ -129,8 +129,8 @@ export function statsOf(rt: Runtime, idempotency: IdempotencyRuntime | undefined
     l1: { ...rt.l1.size, maxBytes: rt.l1.maxBytes },
     active: { flights: rt.flights.size, leases: rt.keeper.size },
     idempotency: {
-      running: idempotency?.running.size ?? 0,
-      unstored: idempotency?.unstored.size ?? 0,
+      running: idempotency?.attempts.counts.running ?? 0,
+      unstored: idempotency?.attempts.counts.unstored ?? 0,
       outcomes: events.countByDetail('idempotency.answered'),
     },
     routes,

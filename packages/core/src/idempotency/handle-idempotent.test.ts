@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { IdempotencyBench, NOTHING_LEFT } from '../testing/idempotency-bench.ts'
 import { ManualClock, type ScriptedRequest, settled } from '../testing/index.ts'
 import { FaultyStore, refuse, sharedStores } from '../testing/store-doubles.ts'
+import { whenKnown } from './handle-idempotent.ts'
 
 let bench: IdempotencyBench
 
@@ -85,7 +86,7 @@ describe('the outcome event of a request', () => {
     const busy = await ask()
     const other = await ask({ target: '/payments' })
     await first.answer()
-    bench.rt.replays.clear()
+    bench.rt.attempts.forgetDone()
     await ask()
     expect([busy.got?.status, other.got?.status]).toEqual([409, 422])
     expect(outcomes()).toEqual([
@@ -250,4 +251,27 @@ it('two Stampedes of one process cannot share a store by accident', () => {
   const store = new FaultyStore()
   new IdempotencyBench({ store })
   expect(() => new IdempotencyBench({ store })).toThrow('a store that is already in use')
+})
+
+/** A thenable that settles later and whose then() returns undefined, which `await` accepts. */
+function thenable(how: 'resolve' | 'reject'): Promise<string> {
+  const then = (resolve: (value: string) => void, reject: (error: Error) => void): void => {
+    const settle = () => (how === 'resolve' ? resolve('value') : reject(new Error('refused')))
+    queueMicrotask(settle)
+  }
+  return { then } as unknown as Promise<string>
+}
+
+it('whenKnown continues at once with a value, and later with a promised one', async () => {
+  expect(whenKnown('value', (value) => `${value}!`)).toBe('value!')
+  expect(await whenKnown(Promise.resolve('value'), (value) => `${value}!`)).toBe('value!')
+})
+
+it('whenKnown waits for a thenable, and passes on its errors and those of the next stage', async () => {
+  expect(await whenKnown(thenable('resolve'), (value) => `${value}!`)).toBe('value!')
+  await expect(whenKnown(thenable('reject'), () => '')).rejects.toThrow('refused')
+  const throwing = (value: string): never => {
+    throw new Error(value)
+  }
+  await expect(whenKnown(thenable('resolve'), throwing)).rejects.toThrow('value')
 })

@@ -5,11 +5,11 @@ import { closedError, optionError } from '../errors.ts'
 import { checkNames, flag, readOptions } from '../options.ts'
 import type { HeaderList } from '../ports/exchange.ts'
 import type { Settlement, SettleReply } from '../ports/idempotency-store.ts'
-import { type GivenAnswer, scopeText } from './idempotency-options.ts'
-import { type IdempotencyRuntime, onSettled } from './idempotency-runtime.ts'
 import { decodeKept, encodeKept, type Kept } from './kept-response.ts'
+import { type GivenAnswer, scopeText } from './options.ts'
 import { replayableHeaders } from './replayable.ts'
 import { jobRecord } from './run-idempotent.ts'
+import { type IdempotencyRuntime, onSettled } from './runtime.ts'
 
 /**
  * The key of a job, with its scope if it has one. Or the key that a client sent, with its scope.

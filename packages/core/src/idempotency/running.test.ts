@@ -160,7 +160,7 @@ describe('the result of an attempt', () => {
         return work()
       })
       await request.answer({ status })
-      bench.rt.replays.clear()
+      bench.rt.attempts.forgetDone()
     }
     expect(finished()).toEqual(['finished released, stale', 'finished completed, resurrected'])
     expect(await state()).toBe('completed')

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { createHttpIdempotency } from '../http-idempotency.ts'
 import { createStampede } from '../index.ts'
 import { LONGEST_MS } from '../options.ts'
-import { readIdempotencyOptions, readJobOptions } from './idempotency-options.ts'
+import { readIdempotencyOptions, readJobOptions } from './options.ts'
 
 const scope = () => 'user-1'
 /** Options as a caller without types may pass them. */

@@ -16,7 +16,6 @@ import {
   readStrings,
   unchecked,
 } from '../options.ts'
-import type { AttemptPolicy } from './claim.ts'
 import type { FingerprintMode } from './fingerprint.ts'
 
 /** Options that requests and jobs have in common. All durations are in ms. */
@@ -110,6 +109,20 @@ export interface IdempotencyRules<Native = unknown> extends AttemptRules {
   maxBodyBytes?: number | undefined
   /** URL of your documentation, for `type` and `Link` of problem documents. Default: none. */
   docsUrl?: string | undefined
+}
+
+/** The rules for the attempts of a key. All durations are in ms. */
+export interface AttemptPolicy {
+  readonly leaseMs: number
+  /** Hold time: after it, the lease is no longer renewed. */
+  readonly maxHoldMs: number
+  readonly retentionMs: number
+  readonly maxAttempts: number
+  readonly onLeaseExpired: 'takeover' | 'uncertain'
+  /** How long a repeat waits for a running attempt. 0: it does not wait. */
+  readonly waitMs: number
+  /** Limit of waiters for one record in this process. */
+  readonly maxWaiters: number
 }
 
 /**
