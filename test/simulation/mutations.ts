@@ -298,8 +298,8 @@ export const MUTATIONS: readonly Mutation[] = [
     edits: [
       {
         file: 'core/src/idempotency/running.ts',
-        from: 'if (endsInMs <= 0) end()',
-        to: 'if (endsInMs <= 0 || endsInMs > 0) void end',
+        from: 'else this.#rt.deadlines.set(this, endsAt)',
+        to: '',
       },
       {
         file: 'core/src/idempotency/running.ts',

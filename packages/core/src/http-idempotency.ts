@@ -2,7 +2,7 @@
 
 import type { Attempt } from './idempotency/attempt.ts'
 import { handleIdempotent } from './idempotency/handle-idempotent.ts'
-import { type IdempotencyRules, readIdempotencyOptions } from './idempotency/idempotency-options.ts'
+import { type IdempotencyRules, readIdempotencyOptions } from './idempotency/options.ts'
 import { checkCalled } from './options.ts'
 import type { IdempotentExchange } from './ports/idempotent-exchange.ts'
 import { createStampede, idempotencyOf, type Stampede } from './stampede.ts'

@@ -2,7 +2,7 @@
 
 import { optionError, storeUnavailable } from './errors.ts'
 import { callSafely } from './events.ts'
-import type { IdempotencyConfig } from './idempotency/idempotency-runtime.ts'
+import type { IdempotencyConfig } from './idempotency/runtime.ts'
 import type { L1Limits } from './l1/l1.ts'
 import { isMemoryStore, memoryStore } from './memory/memory-store.ts'
 import {

@@ -17,14 +17,14 @@ import {
   type StampedeEventType,
 } from './events.ts'
 import type { Attempt } from './idempotency/attempt.ts'
+import { createOperator, type IdempotencyOperator } from './idempotency/operator.ts'
+import { type IdempotentOptions, runIdempotent } from './idempotency/run-idempotent.ts'
 import {
   closeIdempotency,
   createIdempotencyRuntime,
   type IdempotencyConfig,
   type IdempotencyRuntime,
-} from './idempotency/idempotency-runtime.ts'
-import { createOperator, type IdempotencyOperator } from './idempotency/operator.ts'
-import { type IdempotentOptions, runIdempotent } from './idempotency/run-idempotent.ts'
+} from './idempotency/runtime.ts'
 import { L1 } from './l1/l1.ts'
 import { PurgeMarks } from './l1/purges.ts'
 import { Deadlines } from './lease/deadlines.ts'

@@ -1,7 +1,7 @@
 // stampede.stats(): the counters and current sizes of one Stampede.
 
 import type { RouteStats, StaleReason } from './entry/counts.ts'
-import type { IdempotencyRuntime } from './idempotency/idempotency-runtime.ts'
+import type { IdempotencyRuntime } from './idempotency/runtime.ts'
 import type { Runtime } from './runtime.ts'
 
 /**
@@ -128,8 +128,8 @@ export function statsOf(rt: Runtime, idempotency: IdempotencyRuntime | undefined
     l1: { ...rt.l1.size, maxBytes: rt.l1.maxBytes },
     active: { flights: rt.flights.size, leases: rt.keeper.size },
     idempotency: {
-      running: idempotency?.running.size ?? 0,
-      unstored: idempotency?.unstored.size ?? 0,
+      running: idempotency?.attempts.counts.running ?? 0,
+      unstored: idempotency?.attempts.counts.unstored ?? 0,
       outcomes: events.countByDetail('idempotency.answered'),
     },
     routes,

@@ -3,9 +3,9 @@
 // of JSON.
 // @ts-check
 import { createStampede, memoryStore } from '@stampede/core'
-import { ownKept } from '../../../packages/core/dist/idempotency/kept-response.js'
-import { Replays } from '../../../packages/core/dist/idempotency/replays.js'
-import { Seal } from '../../../packages/core/dist/idempotency/seal.js'
+import { Attempts } from '../../../packages/core/dist/idempotency/attempts.js'
+import { ownKept, Seal } from '../../../packages/core/dist/idempotency/kept-response.js'
+import { Deadlines } from '../../../packages/core/dist/lease/deadlines.js'
 import { MemoryIdempotency } from '../../../packages/core/dist/memory/memory-idempotency.js'
 import { systemClock } from '../../../packages/core/dist/ports/clock.js'
 import { idempotencyOf } from '../../../packages/core/dist/stampede.js'
@@ -42,16 +42,17 @@ const fingerprints = () => ({ exact: hash(), canonical: hash() })
 /** @type {Record<string, (size: number) => Filled>} */
 const STRUCTURES = {
   replays(size) {
-    const replays = new Replays(systemClock, () => true)
+    const parts = { clock: systemClock, deadlines: new Deadlines(systemClock) }
+    const attempts = new Attempts(parts, () => true, ignore)
     return {
       add: () =>
-        replays.add(
+        attempts.addDone(
           hash(),
           { kept: ownKept(kept(size)), fingerprints: fingerprints() },
           60_000,
-          replays.sequence(),
+          attempts.sequence,
         ),
-      bytes: () => replays.size.bytes,
+      bytes: () => attempts.bytes.done,
     }
   },
 
@@ -62,12 +63,12 @@ const STRUCTURES = {
       throw new Error('away')
     }
     const stampede = createStampede({ store })
-    const { unstored } = idempotencyOf(stampede)
+    const { attempts } = idempotencyOf(stampede)
     // The memory store has a record of each entry, too, which is counted there.
     const records = /** @type {MemoryIdempotency} */ (idempotency)
     return {
       add: () => stampede.idempotent(hash(), () => body(size), { retentionMs: 60_000 }),
-      bytes: () => unstored.bytes + records.size.bytes,
+      bytes: () => attempts.bytes.unstored + records.size.bytes,
       close: () => stampede.close(),
     }
   },
@@ -75,12 +76,12 @@ const STRUCTURES = {
   'results that the memory store holds as they are'(size) {
     const store = memoryStore()
     const stampede = createStampede({ store })
-    const { replays } = idempotencyOf(stampede)
+    const { attempts } = idempotencyOf(stampede)
     const records = /** @type {MemoryIdempotency} */ (store.idempotency)
     return {
       add: () => stampede.idempotent(hash(), () => body(size), { retentionMs: 60_000 }),
       // The results are those of the records, so only the entries of the map are added.
-      bytes: () => records.size.bytes + replays.size.entries * 300,
+      bytes: () => records.size.bytes + attempts.counts.done * 300,
       close: () => stampede.close(),
     }
   },

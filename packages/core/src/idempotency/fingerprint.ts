@@ -8,13 +8,7 @@ import { type RequestHeaders, requestField, trimOws } from '../http/headers.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
 import type { RequestBody } from '../ports/idempotent-exchange.ts'
-import {
-  canonicalJson,
-  canonicalPlain,
-  canonicalText,
-  canonicalValue,
-  jsonOf,
-} from './canonical-json.ts'
+import { canonicalJson, canonicalValue, jsonOf } from './canonical-json.ts'
 import type { KeyedHash } from './keyed-hash.ts'
 
 /** How bodies are compared. With `bytes`, only equal bytes are the same request. */
@@ -24,7 +18,7 @@ export type FingerprintMode = 'canonical' | 'bytes'
  * Raised when the hashed parts change. After that, a repeat of a request from before the change
  * gets a 422.
  */
-const VERSION = '1'
+const VERSION = '2'
 
 /** The reason for which a body has no fingerprint. */
 export type NoFingerprint = 'unseen' | 'too-large' | 'incomplete'
@@ -146,20 +140,14 @@ function contentOf(
 }
 
 function valueContent(value: unknown, mode: FingerprintMode): Content | 'unseen' | 'too-large' {
-  let json: string | undefined
+  const canonical = mode === 'bytes' ? undefined : canonicalValue(value)
+  if (canonical !== undefined) return { exact: undefined, canonical: ['json', canonical] }
   try {
-    const plain = mode === 'bytes' ? undefined : canonicalPlain(value)
-    if (plain !== undefined) return { exact: undefined, canonical: ['json', plain] }
-    json = jsonOf(value)
+    const json = jsonOf(value)
+    if (json === undefined) return 'unseen'
+    return { exact: [Buffer.from(json)], canonical: undefined }
   } catch (error) {
     return error instanceof RangeError ? 'too-large' : 'unseen'
-  }
-  if (json === undefined) return 'unseen'
-  const canonical = canonicalText(json)
-  const isExact = mode === 'bytes' || canonical === undefined
-  return {
-    exact: isExact ? [Buffer.from(json)] : undefined,
-    canonical: canonical === undefined ? undefined : ['json', canonical],
   }
 }
 

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { IdempotencyBench, NOTHING_LEFT } from '../testing/idempotency-bench.ts'
 import { ManualClock, type ScriptedRequest, settled } from '../testing/index.ts'
 import { FaultyStore, refuse, sharedStores } from '../testing/store-doubles.ts'
+import { whenKnown } from './handle-idempotent.ts'
 
 let bench: IdempotencyBench
 
@@ -85,7 +86,7 @@ describe('the outcome event of a request', () => {
     const busy = await ask()
     const other = await ask({ target: '/payments' })
     await first.answer()
-    bench.rt.replays.clear()
+    bench.rt.attempts.forgetDone()
     await ask()
     expect([busy.got?.status, other.got?.status]).toEqual([409, 422])
     expect(outcomes()).toEqual([
@@ -237,64 +238,40 @@ describe('onLeaseExpired after a dead attempt', () => {
     expect(events).toEqual(['answered uncertain'])
   })
 
-  it('may be a function of the attempt and the request, which returns takeover', async () => {
-    const asked: unknown[] = []
-    const { request, events } = await second({
-      onLeaseExpired: async (attempt, native) => {
-        asked.push(attempt.number, attempt.isRecovery, native)
-        return 'takeover' as const
-      },
-    })
-    expect(asked).toEqual([2, true, request])
+  it('is part of the work of the handler if it is takeover: a recovery checks what was done', async () => {
+    const { request, events } = await second({})
+    expect(request.attempt).toMatchObject({ number: 2, isRecovery: true })
     expect(events).toEqual(['answered recovered'])
-    await request.answer()
+    await request.answer({ status: 201, body: 'the charge of the first attempt' })
+    expect((await bench.route()()).got?.body).toBe('the charge of the first attempt')
   })
-
-  it('may return uncertain', async () => {
-    const { request, events } = await second({ onLeaseExpired: () => 'uncertain' })
-    expect(request.given).toBeUndefined()
-    expect(request.problem.code).toBe('idempotency-outcome-uncertain')
-    expect(events).toEqual(['finished uncertain, finished', 'answered uncertain'])
-  })
-
-  it('may return a response as the result', async () => {
-    const body = { charge: 7 }
-    const { request, events } = await second({ onLeaseExpired: () => ({ status: 201, body }) })
-    expect(request.got).toMatchObject({ by: 'core', status: 201, body: '{"charge":7}' })
-    expect(request.field('content-type')).toBe('application/json; charset=utf-8')
-    expect(events).toEqual(['finished completed, finished', 'answered replayed'])
-    expect((await bench.route()()).got?.body).toBe('{"charge":7}')
-  })
-
-  it.each([
-    ['throws', () => Promise.reject(new Error('the gateway is away')), 'the gateway is away'],
-    ['returns undefined', () => undefined as never, /onLeaseExpired.*undefined/],
-    ['misspells the value', () => 'take-over' as never, /onLeaseExpired.*"take-over"/],
-    ['returns an invalid response', () => ({ status: 99 }), /onLeaseExpired\.status.*99/],
-    [
-      'misspells a member of the response',
-      () => ({ state: 201 }) as never,
-      /onLeaseExpired\.state.*status/,
-    ],
-  ])(
-    'prevents the run if it %s, and is called again for the next request',
-    async (_, answer, message) => {
-      const { request } = await second({ onLeaseExpired: answer })
-      expect(request.given).toBeUndefined()
-      expect(request.got).toBeUndefined()
-      expect((request.error as Error).message).toMatch(message)
-      expect(bench.left).toEqual(NOTHING_LEFT)
-      expect((await bench.route()()).got?.status).toBe(409)
-      await bench.clock.advance(30_000)
-      const next = await bench.route()()
-      expect(next.attempt).toMatchObject({ number: 3, isRecovery: true })
-      await next.answer()
-    },
-  )
 })
 
 it('two Stampedes of one process cannot share a store by accident', () => {
   const store = new FaultyStore()
   new IdempotencyBench({ store })
   expect(() => new IdempotencyBench({ store })).toThrow('a store that is already in use')
+})
+
+/** A thenable that settles later and whose then() returns undefined, which `await` accepts. */
+function thenable(how: 'resolve' | 'reject'): Promise<string> {
+  const then = (resolve: (value: string) => void, reject: (error: Error) => void): void => {
+    const settle = () => (how === 'resolve' ? resolve('value') : reject(new Error('refused')))
+    queueMicrotask(settle)
+  }
+  return { then } as unknown as Promise<string>
+}
+
+it('whenKnown continues at once with a value, and later with a promised one', async () => {
+  expect(whenKnown('value', (value) => `${value}!`)).toBe('value!')
+  expect(await whenKnown(Promise.resolve('value'), (value) => `${value}!`)).toBe('value!')
+})
+
+it('whenKnown waits for a thenable, and passes on its errors and those of the next stage', async () => {
+  expect(await whenKnown(thenable('resolve'), (value) => `${value}!`)).toBe('value!')
+  await expect(whenKnown(thenable('reject'), () => '')).rejects.toThrow('refused')
+  const throwing = (value: string): never => {
+    throw new Error(value)
+  }
+  await expect(whenKnown(thenable('resolve'), throwing)).rejects.toThrow('value')
 })

@@ -7,19 +7,14 @@ import { type KeyField, parseIdempotencyKey } from '../http/idempotency-key.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
 import type { IdempotentExchange } from '../ports/idempotent-exchange.ts'
 import { contextOf, type IdempotencyTrace, idempotencyTracing, trace } from '../tracing.ts'
-import { type Attempt, type AttemptHandle, createAttempt } from './attempt.ts'
-import type { Claim } from './claim.ts'
+import { type Attempt, createAttempt, outcomeOf } from './attempt.ts'
+import type { Claim } from './attempts.ts'
+import { type Begun, beginAttempt, type Settled } from './begin.ts'
 import { fingerprint, fingerprintOfValue, type NoFingerprint } from './fingerprint.ts'
-import { toKept } from './given-answer.ts'
-import { type IdempotencyRuleSet, type Reconcile, scopeText } from './idempotency-options.ts'
-import { type RefusalCode, type Refused, refuse } from './idempotency-problems.ts'
-import type { IdempotencyRuntime } from './idempotency-runtime.ts'
-import type { Kept } from './kept-response.ts'
-import { type Obtained, obtain } from './obtain.ts'
-import { replyFor, type Settled } from './replay.ts'
+import { type IdempotencyRuleSet, scopeText } from './options.ts'
+import { type RefusalCode, type Refused, refuse, replyFor } from './problems.ts'
 import type { Running } from './running.ts'
-import { outcomeOf } from './settle-answer.ts'
-import { whenKnown } from './when-known.ts'
+import type { IdempotencyRuntime } from './runtime.ts'
 
 /** A promise only if the result is not available synchronously. */
 type Maybe = void | Promise<void>
@@ -99,7 +94,9 @@ function inScope<Native>(journey: Journey<Native>, rawKey: string, returned: unk
   const key = rt.hashes.recordKey('http', scope, rawKey)
   // The middleware may be mounted twice, such as on the app and on a router. Then the second one
   // must not treat the request as a repeat of itself.
-  if (rt.running.get(key)?.claim.native === exchange.native) return exchange.forward([])
+  const known = rt.attempts.get(key)
+  if (known?.type === 'running' && known.claim.native === exchange.native)
+    return exchange.forward([])
   return whenKnown(readFingerprints(journey), (prints) => compare(journey, key, rawKey, prints))
 }
 
@@ -162,15 +159,15 @@ function readFingerprints<Native>({
 
 function claim<Native>(journey: Journey<Native>, claim: Claim): Maybe {
   const { rt } = journey
-  let obtained: Obtained | Promise<Obtained>
+  let begun: Begun | Promise<Begun>
   try {
     if (rt.closed) throw closedError()
-    obtained = obtain(rt, claim)
+    begun = beginAttempt(rt, claim)
   } catch (error) {
     return withoutStore(journey, claim, error)
   }
-  if (!(obtained instanceof Promise)) return proceed(journey, obtained)
-  return obtained.then(
+  if (!(begun instanceof Promise)) return proceed(journey, begun)
+  return begun.then(
     (result) => proceed(journey, result),
     (error) => withoutStore(journey, claim, error),
   )
@@ -189,42 +186,17 @@ function withoutStore<Native>(journey: Journey<Native>, claim: Claim, error: unk
   return exchange.forward([['idempotency-status', 'unprotected']])
 }
 
-function proceed<Native>(journey: Journey<Native>, obtained: Obtained): Maybe {
-  return obtained.type === 'run' ? run(journey, obtained.running) : replay(journey, obtained)
+function proceed<Native>(journey: Journey<Native>, begun: Begun): Maybe {
+  return begun.type === 'running' ? start(journey, begun) : replay(journey, begun)
 }
 
-function replay<Native>(journey: Journey<Native>, obtained: Settled): void {
-  send(journey, replyFor(obtained, journey.rules.docsUrl, journey.exchange))
+function replay<Native>(journey: Journey<Native>, settled: Settled): void {
+  send(journey, replyFor(settled, journey.rules.docsUrl, journey.exchange))
 }
 
-function run<Native>(journey: Journey<Native>, running: Running): Maybe {
-  const directed = createAttempt(journey.rt, journey.key, running)
-  const { reconcile } = journey.rules
-  if (!running.begun.isRecovery || reconcile === undefined) return start(journey, directed, running)
-  return recover(journey, directed, running, reconcile)
-}
-
-async function recover<Native>(
-  journey: Journey<Native>,
-  directed: AttemptHandle,
-  running: Running,
-  ask: Reconcile<Native>,
-): Promise<void> {
-  const found = await reconcile(journey, directed, running, ask)
-  if (found === 'uncertain') {
-    await running.finish({ as: 'uncertain' })
-    return replay(journey, { type: 'uncertain' })
-  }
-  if (found !== 'takeover') {
-    await running.finish({ as: 'completed', kept: found })
-    return replay(journey, { type: 'done', kept: found, from: 'store' })
-  }
-  if (!(await running.mayStart())) return replay(journey, { type: 'busy' })
-  return start(journey, directed, running)
-}
-
-function start<Native>(journey: Journey<Native>, directed: AttemptHandle, running: Running): Maybe {
-  const { rules, exchange } = journey
+function start<Native>(journey: Journey<Native>, running: Running): Maybe {
+  const { rt, rules, exchange, key } = journey
+  const directed = createAttempt(rt, key, running)
   report(journey, running.begun.isRecovery ? 'recovered' : 'started')
   journey.attach(directed.attempt)
   return exchange.run({
@@ -233,27 +205,9 @@ function start<Native>(journey: Journey<Native>, directed: AttemptHandle, runnin
     onEnd(end) {
       const outcome = outcomeOf(end, directed.decisions)
       if (outcome === undefined) return running.abandon('the handler did not respond')
-      const finished = running.finish(outcome)
-      return finished instanceof Promise ? finished.then(() => {}) : undefined
+      return running.finish(outcome)
     },
   })
-}
-
-/** Calls `onLeaseExpired`. If it throws, the lease expires and the next request calls it again. */
-async function reconcile<Native>(
-  { exchange }: Journey<Native>,
-  { attempt }: AttemptHandle,
-  running: Running,
-  ask: Reconcile<Native>,
-): Promise<'takeover' | 'uncertain' | Kept> {
-  try {
-    const found = await ask(attempt, exchange.native)
-    if (found === 'takeover' || found === 'uncertain') return found
-    return toKept('idempotency.onLeaseExpired', found)
-  } catch (error) {
-    running.abandon('onLeaseExpired failed')
-    throw error
-  }
 }
 
 function rejectRequest<Native>(journey: Journey<Native>, code: RefusalCode): void {
@@ -269,4 +223,20 @@ function report<Native>(journey: Journey<Native>, outcome: IdempotencyOutcome): 
   const { rt, key, name, trace } = journey
   if (trace !== undefined) trace.outcome = outcome
   rt.events.emit({ type: 'idempotency.answered', key, outcome }, name)
+}
+
+/**
+ * Calls the next function at once with a value, or later with the value of a promise. A promise per
+ * call would cost more than most of these functions.
+ */
+export function whenKnown<T, R>(
+  value: T | Promise<T>,
+  next: (value: T) => R | Promise<R>,
+): R | Promise<R> {
+  // `Promise.resolve` wraps a thenable of the app, whose then() need not return a promise.
+  return isThenable(value) ? Promise.resolve(value).then(next) : next(value)
+}
+
+function isThenable<T>(value: T | Promise<T>): value is Promise<T> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
 }

@@ -4,8 +4,9 @@ import { UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import type { HeaderList, RequestView } from '../ports/exchange.ts'
+import type { Settled } from './begin.ts'
 import type { Kept } from './kept-response.ts'
-import { replyFor, type Settled } from './replay.ts'
+import { replyFor } from './problems.ts'
 
 const requestWith = (headers: RequestView['headers']): RequestView => ({
   method: 'POST',

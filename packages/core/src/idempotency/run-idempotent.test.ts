@@ -35,7 +35,7 @@ describe('a new job', () => {
     const work = vi.fn(async () => ({ id: 7 }))
     expect(await idempotent('invoice:7', work)).toEqual({ id: 7 })
     expect(await idempotent('invoice:7', never)).toEqual({ id: 7 })
-    bench.rt.replays.clear()
+    bench.rt.attempts.forgetDone()
     expect(await idempotent('invoice:7', never)).toEqual({ id: 7 })
     expect(work).toHaveBeenCalledTimes(1)
     expect(bench.events.take()).toEqual([
@@ -173,7 +173,7 @@ describe('a repeated job', () => {
       return run
     })
     await settled()
-    for (const running of bench.rt.running.values()) running.abandon('it died')
+    for (const running of bench.rt.attempts.running()) running.abandon('it died')
     await bench.clock.advance(30_000)
     expect(await takeover?.(({ isRecovery }) => isRecovery)).toBe(true)
     await expect(kept?.(never)).rejects.toMatchObject({ code: 'ERR_STAMPEDE_UNCERTAIN' })

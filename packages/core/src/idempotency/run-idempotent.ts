@@ -14,14 +14,14 @@ import type { IdempotencyOutcome } from '../events.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
 import { contextOf, type IdempotencyTrace, idempotencyTracing, trace } from '../tracing.ts'
 import { type Attempt, createAttempt } from './attempt.ts'
+import type { Claim } from './attempts.ts'
+import { type Begun, beginAttempt } from './begin.ts'
 import { canonicalValue } from './canonical-json.ts'
-import type { Claim } from './claim.ts'
-import { type AttemptRules, readJobOptions } from './idempotency-options.ts'
-import type { IdempotencyRuntime } from './idempotency-runtime.ts'
 import type { Kept } from './kept-response.ts'
-import { type Obtained, obtain } from './obtain.ts'
-import { REPLAYED } from './replay.ts'
+import { type AttemptRules, readJobOptions } from './options.ts'
+import { REPLAYED } from './problems.ts'
 import type { Running } from './running.ts'
+import type { IdempotencyRuntime } from './runtime.ts'
 
 /** Options of `stampede.idempotent`. */
 export interface IdempotentOptions extends AttemptRules {
@@ -32,11 +32,6 @@ export interface IdempotentOptions extends AttemptRules {
    * without one, rejects with `ERR_STAMPEDE_KEY_REUSED`. Default: no input.
    */
   input?: unknown
-  /**
-   * After the lease of an attempt expired: with `takeover`, the next call runs the job again. With
-   * `uncertain`, it rejects until an operator settles the key. Default `takeover`.
-   */
-  onLeaseExpired?: 'takeover' | 'uncertain' | undefined
 }
 
 const WHERE = 'idempotent'
@@ -80,23 +75,23 @@ async function runClaim<T>(rt: IdempotencyRuntime, claim: Claim, work: Work<T>):
     rt.events.emit({ type: 'idempotency.answered', key, outcome }, jobKey)
     if (claim.trace !== undefined) claim.trace.outcome = outcome
   }
-  let obtained: Obtained
+  let begun: Begun
   try {
-    obtained = await obtain(rt, claim)
+    begun = await beginAttempt(rt, claim)
   } catch (error) {
     rt.events.emit({ type: 'store.failed', key, operation: 'begin', error }, jobKey)
     report('unavailable')
     throw error
   }
-  if (obtained.type === 'run') {
-    report(obtained.running.begun.isRecovery ? 'recovered' : 'started')
-    return runJob(rt, jobKey, key, obtained.running, work)
+  if (begun.type === 'running') {
+    report(begun.begun.isRecovery ? 'recovered' : 'started')
+    return runJob(rt, jobKey, key, begun, work)
   }
-  if (obtained.type === 'done' && obtained.kept.type === 'value') {
-    report(REPLAYED[obtained.from])
-    return decodeValue<T>(obtained.kept.stored)
+  if (begun.type === 'done' && begun.kept.type === 'value') {
+    report(REPLAYED[begun.from])
+    return decodeValue<T>(begun.kept.stored)
   }
-  const [outcome, error] = REFUSED[obtained.type]
+  const [outcome, error] = REFUSED[begun.type]
   report(outcome)
   throw error(jobKey)
 }

@@ -72,18 +72,6 @@ describe('the lease of an attempt', () => {
     await next.answer()
   })
 
-  it('allows no run if it was lost during onLeaseExpired', async () => {
-    await (await ask()).end({ type: 'unanswered' })
-    await bench.clock.advance(30_000)
-    const onLeaseExpired = () =>
-      new Promise<'takeover'>((resolve) => bench.clock.setTimer(30_000, () => resolve('takeover')))
-    bench.store.next('renew', async () => [false])
-    const request = await bench.route({ onLeaseExpired })()
-    await bench.clock.advance(30_000)
-    expect(request).toMatchObject({ isRunning: false, got: { status: 409 } })
-    expect(bench.left).toEqual(NOTHING_LEFT)
-  })
-
   it('is over for a handler after a suspension, even before a timer runs', async () => {
     const request = await ask()
     expect(request.attempt.signal.aborted).toBe(false)
@@ -172,7 +160,7 @@ describe('the result of an attempt', () => {
         return work()
       })
       await request.answer({ status })
-      bench.rt.replays.clear()
+      bench.rt.attempts.forgetDone()
     }
     expect(finished()).toEqual(['finished released, stale', 'finished completed, resurrected'])
     expect(await state()).toBe('completed')

@@ -10,17 +10,16 @@ import type {
   FinishReply,
   LocalIdempotency,
 } from '../ports/idempotency-store.ts'
-import type { Claim } from './claim.ts'
-import type { IdempotencyRuntime } from './idempotency-runtime.ts'
+import type { Claim, RunningAttempt, Unfinished } from './attempts.ts'
 import { encodeKept, type Kept, LazyKept, ownKept } from './kept-response.ts'
+import type { IdempotencyRuntime } from './runtime.ts'
 
 export type Begun = BeginReply & { readonly status: 'begun' }
 
 /** How an attempt ended. `completed` is final. */
 export type Outcome =
   | { readonly as: 'completed'; readonly kept: Kept }
-  | { readonly as: 'released' }
-  | { readonly as: 'uncertain' }
+  | { readonly as: 'released' | 'uncertain'; readonly kept?: undefined }
 
 /** How long an uncertain record is kept for an operator: a week. */
 export const KEEP_UNCERTAIN_MS: number = 7 * 24 * 3600 * 1000
@@ -29,16 +28,14 @@ const FINISH_WITHIN_MS = 1_000
 const NOT_OURS = 'another attempt has it, or the store lost its record'
 const LATE = 'it was not renewed in time'
 
-/**
- * A copy without references to larger buffers, because the result may stay in memory for replays.
- */
-function ownOutcome(outcome: Outcome): Outcome {
-  return outcome.as === 'completed' ? { as: 'completed', kept: ownKept(outcome.kept) } : outcome
-}
-
-export class Running {
+/** As a `Deadline`, its time is the end of its lease or of its hold time. */
+export class Running implements RunningAttempt, Unfinished, HoldHooks, Deadline {
+  readonly type = 'running'
   readonly claim: Claim
   readonly begun: Begun
+  at = 0
+  place = -1
+  order = 0
   readonly #rt: IdempotencyRuntime
   readonly #hold: Hold
   /** Created when the handler first reads the signal. */
@@ -47,7 +44,7 @@ export class Running {
   #leaseEndsAt = 0
   /** End of `maxHoldMs`. `Infinity` once the handler has responded. */
   #holdEndsAt: number
-  #deadline: Deadline | undefined
+  #as: Outcome['as'] = 'completed'
   #isOver = false
 
   /** `sentAt`: the moment at which the command was sent. The lease counts from it. */
@@ -58,14 +55,10 @@ export class Running {
     const { leaseMs, maxHoldMs } = claim.policy
     const now = rt.clock.now()
     this.#holdEndsAt = now + maxHoldMs
-    const hooks: HoldHooks = {
-      renewed: (sentAt) => this.#watch(sentAt),
-      lost: () => this.#lose(NOT_OURS),
-    }
-    this.#hold = rt.keeper.hold(begun.grant, leaseMs, hooks, Math.max(0, sentAt + leaseMs - now))
-    rt.running.set(claim.key, this)
+    this.#hold = rt.keeper.hold(begun.grant, leaseMs, this, Math.max(0, sentAt + leaseMs - now))
+    rt.attempts.addRunning(this)
     if (claim.trace !== undefined) claim.trace.fence = BigInt(begun.grant.fence)
-    this.#watch(sentAt)
+    this.renewed(sentAt)
   }
 
   get maxBodyBytes(): number {
@@ -86,29 +79,32 @@ export class Running {
     return this.#whyLost !== undefined
   }
 
-  /**
-   * Whether the handler may start. If the lease is already lost, the attempt is released, since
-   * another attempt may run.
-   */
-  mayStart(): boolean | Promise<boolean> {
-    return this.isLost ? this.#release() : true
+  /** The lease counts from `sentAt`. At its end, no reply of the store is needed. */
+  renewed(sentAt: number): void {
+    const { leaseMs } = this.claim.policy
+    this.#leaseEndsAt = sentAt + leaseMs - driftMs(leaseMs)
+    const endsAt = Math.min(this.#leaseEndsAt, this.#holdEndsAt)
+    if (endsAt <= this.#rt.clock.now()) this.due()
+    else this.#rt.deadlines.set(this, endsAt)
   }
 
-  async #release(): Promise<false> {
-    await this.finish({ as: 'released' })
-    return false
+  due(): void {
+    const now = this.#rt.clock.now()
+    if (now >= this.#holdEndsAt)
+      this.abandon(`it took longer than maxHoldMs (${this.claim.policy.maxHoldMs})`)
+    else if (!this.isLost)
+      this.#rt.deadlines.set(this, Math.min(this.#leaseEndsAt, this.#holdEndsAt))
   }
 
-  /** Stops renewing the lease, because the outcome is unknown. */
+  lost(): void {
+    this.#lose(NOT_OURS)
+  }
+
   abandon(why: string): void {
     this.#lose(why)
-    this.#stop()
+    this.stop()
   }
 
-  /**
-   * Asks the store whether this attempt still holds its lease, because an operator may have settled
-   * the record.
-   */
   async verify(): Promise<void> {
     const renewal = this.#rt.store.renew([this.begun.grant], this.claim.policy.leaseMs)
     const replies = await renewal.catch(() => undefined)
@@ -116,86 +112,95 @@ export class Running {
   }
 
   /**
-   * Ends the attempt. Returns false if another attempt has taken over, so that the result does not
-   * count. Never rejects, and takes a bounded time. With a memory store, the result is no promise.
+   * Ends the attempt. Never rejects, and takes a bounded time. With a memory store, the result is
+   * no promise.
    */
-  finish(outcome: Outcome): boolean | Promise<boolean> {
+  finish({ as, kept }: Outcome): void | Promise<void> {
     this.#holdEndsAt = Infinity
-    const own = ownOutcome(outcome)
+    this.#as = as
+    // A copy without references to larger buffers, because it may stay in memory for replays.
+    const own = kept && ownKept(kept)
     const local = this.#rt.local()
-    const since = this.#rt.replays.sequence()
-    if (local !== undefined) return this.#finished(own, this.#finishNow(local, own), since)
-    return this.#send(own).then((reply) => this.#finished(own, reply, since))
+    const since = this.#rt.attempts.sequence
+    if (local !== undefined) return this.#ended(own, this.#finishNow(local, own), since)
+    return this.#send(own, (reply) => this.#ended(own, reply, since))
   }
 
-  #finished(outcome: Outcome, reply: FinishReply | undefined, since: number): boolean {
-    if (reply !== undefined) return this.#accept(outcome, reply, since)
-    // A newer attempt in this process has taken over, so this result does not count.
-    if (this.#isTakenOver()) return this.#accept(outcome, 'stale', since)
-    this.#finishLater(outcome)
-    return true
-  }
-
-  /** Keeps the result in `unstored`. The lease is renewed until the store has the result. */
-  #finishLater(outcome: Outcome): void {
-    const { key, policy, fingerprints } = this.claim
-    const kept = outcome.as === 'completed' ? outcome.kept : undefined
-    // `retry` must not reference the outcome or its frame. Otherwise a second copy of the body
-    // would stay in memory.
-    const bare = outcome.as === 'completed' ? undefined : outcome
-    const retry = async (left: Kept | undefined) => {
-      const ending = bare ?? { as: 'completed', kept: left as Kept }
-      const since = this.#rt.replays.sequence()
-      const reply = await this.#send(ending)
-      if (reply !== undefined) this.#accept(ending, reply, since)
+  async retry(kept: Kept | undefined): Promise<boolean> {
+    const since = this.#rt.attempts.sequence
+    return this.#send(kept, (reply) => {
+      if (reply !== undefined) this.#accept(kept, reply, since)
       return reply !== undefined
-    }
-    const giveUp = () => this.#stop()
-    this.#rt.unstored.add(key, { kept, fingerprints, retry, giveUp }, policy.retentionMs)
-    this.#removeFromRunning()
-    this.#report(outcome, 'late')
+    })
   }
 
-  #encode(outcome: Outcome): Finish {
+  #ended(kept: Kept | undefined, reply: FinishReply | undefined, since: number): void {
+    const { key, policy, fingerprints } = this.claim
+    const { attempts } = this.#rt
+    if (reply !== undefined) return this.#accept(kept, reply, since)
+    const latest = attempts.get(key) ?? this
+    // A newer attempt in this process runs or has completed, so this result does not count.
+    if (latest.type === 'done' || (latest.type === 'running' && latest !== this))
+      return this.#accept(kept, 'stale', since)
+    attempts.addUnstored(key, this, { kept, fingerprints }, policy.retentionMs)
+    this.#report('late')
+  }
+
+  #accept(kept: Kept | undefined, reply: FinishReply, since: number): void {
+    const { key, policy, fingerprints } = this.claim
+    if (reply === 'stale') this.#lose('another attempt has taken over')
+    this.stop()
+    if (reply !== 'stale' && kept !== undefined)
+      this.#rt.attempts.addDone(key, { kept, fingerprints }, policy.retentionMs, since)
+    this.#report(reply)
+  }
+
+  get #keepMs(): number {
+    return this.#as === 'uncertain' ? KEEP_UNCERTAIN_MS : this.claim.policy.retentionMs
+  }
+
+  #finish(kept: Kept | undefined): Finish {
     const { key } = this.claim
-    const keepMs = this.#keepMs(outcome)
-    if (outcome.as !== 'completed') return { as: outcome.as, keepMs }
-    const frame = this.#rt.seal.seal(key, encodeKept(key, outcome.kept))
-    return { as: 'completed', frame, keepMs }
-  }
-
-  #keepMs({ as }: Outcome): number {
-    return as === 'uncertain' ? KEEP_UNCERTAIN_MS : this.claim.policy.retentionMs
+    const keepMs = this.#keepMs
+    if (kept !== undefined) {
+      return { as: 'completed', frame: this.#rt.seal.seal(key, encodeKept(key, kept)), keepMs }
+    }
+    return { as: this.#as as 'released' | 'uncertain', keepMs }
   }
 
   /** Ends the attempt in a memory store. Undefined if the store threw. */
-  #finishNow(local: LocalIdempotency, outcome: Outcome): FinishReply | undefined {
+  #finishNow(local: LocalIdempotency, kept: Kept | undefined): FinishReply | undefined {
     const { key, fingerprints } = this.claim
     // With encryption keys, the result is encrypted in memory too.
-    const isLazy = outcome.as === 'completed' && !this.#rt.seal.hasKeys
-    const finish = isLazy
-      ? { as: outcome.as, frame: new LazyKept(key, outcome.kept), keepMs: this.#keepMs(outcome) }
-      : this.#encode(outcome)
+    const isLazy = kept !== undefined && !this.#rt.seal.hasKeys
     try {
+      const finish = isLazy
+        ? ({ as: 'completed', frame: new LazyKept(key, kept), keepMs: this.#keepMs } as const)
+        : this.#finish(kept)
       return local.finishNow(this.begun.grant, finish, fingerprints)
     } catch (error) {
       return this.#reportFailure(error)
     }
   }
 
-  /** Sends the end of the attempt to the store. Undefined if the store did not reply in time. */
-  #send(outcome: Outcome): Promise<FinishReply | undefined> {
+  /**
+   * Sends the end of the attempt to the store, and calls `ended` with the reply. Undefined: the
+   * store did not reply in time.
+   */
+  #send<T>(kept: Kept | undefined, ended: (reply: FinishReply | undefined) => T): Promise<T> {
     const { store, clock, deadlines } = this.#rt
-    const { grant } = this.begun
-    const finish = this.#encode(outcome)
+    const finish = this.#finish(kept)
     return new Promise((resolve) => {
-      const timeout = deadlines.set(() => resolve(undefined), clock.now() + FINISH_WITHIN_MS)
-      const done = (reply: FinishReply | undefined): void => {
+      const timeout = deadlines.set(() => settle(undefined), clock.now() + FINISH_WITHIN_MS)
+      let isSettled = false
+      const settle = (reply: FinishReply | undefined): void => {
+        if (isSettled) return
+        isSettled = true
         deadlines.end(timeout)
-        resolve(reply)
+        resolve(ended(reply))
       }
-      const command = (async () => store.finish(grant, finish, this.claim.fingerprints))()
-      command.then(done, (error: unknown) => done(this.#reportFailure(error)))
+      const fail = (error: unknown) => settle(this.#reportFailure(error))
+      store.finish(this.begun.grant, finish, this.claim.fingerprints).then(settle, fail)
     })
   }
 
@@ -204,69 +209,26 @@ export class Running {
     this.#rt.events.emit({ type: 'store.failed', key, operation: 'finish', error }, name)
   }
 
-  #accept(outcome: Outcome, reply: FinishReply, since: number): boolean {
-    const { key, policy, fingerprints } = this.claim
-    if (reply === 'stale') this.#lose('another attempt has taken over')
-    else if (outcome.as === 'completed')
-      this.#rt.replays.add(key, { kept: outcome.kept, fingerprints }, policy.retentionMs, since)
-    this.#stop()
-    this.#report(outcome, reply)
-    return reply !== 'stale'
-  }
-
-  /** Whether another attempt of this process runs or has completed. */
-  #isTakenOver(): boolean {
-    const { running, replays } = this.#rt
-    const { key } = this.claim
-    const latest = running.get(key) ?? this
-    return latest !== this || replays.get(key) !== undefined
-  }
-
-  #report({ as }: Outcome, reply: FinishReply | 'late'): void {
+  #report(reply: FinishReply | 'late'): void {
     const { key, name, trace } = this.claim
-    this.#rt.events.emit({ type: 'idempotency.finished', key, as, reply }, name)
-    if (trace !== undefined) trace.ended = as
-  }
-
-  /**
-   * Sets the deadline at which this process treats its lease as ended, without a reply of the
-   * store.
-   */
-  #watch(from: number): void {
-    const { leaseMs, maxHoldMs } = this.claim.policy
-    this.#leaseEndsAt = from + leaseMs - driftMs(leaseMs)
-    const endsInMs = Math.min(this.#leaseEndsAt, this.#holdEndsAt) - this.#rt.clock.now()
-    this.#rt.deadlines.end(this.#deadline)
-    const end = () => {
-      if (this.#rt.clock.now() >= this.#holdEndsAt)
-        this.abandon(`it took longer than maxHoldMs (${maxHoldMs})`)
-      else if (!this.isLost) this.#watch(from)
-    }
-    if (endsInMs <= 0) end()
-    else this.#deadline = this.#rt.deadlines.set(end, this.#rt.clock.now() + endsInMs)
+    this.#rt.events.emit({ type: 'idempotency.finished', key, as: this.#as, reply }, name)
+    if (trace !== undefined) trace.ended = this.#as
   }
 
   #lose(why: string): void {
     if (this.#isOver || this.#whyLost !== undefined) return
     this.#whyLost = why
     this.#abort?.abort(leaseLost(why))
-    this.#removeFromRunning()
     const { key, name } = this.claim
+    // After this, repeats of the request get the state of their key from the store.
+    this.#rt.attempts.remove(key, this)
     this.#rt.events.emit({ type: 'lease.lost', key, fence: this.begun.grant.fence }, name)
   }
 
-  /** After this, repeats of the request get the state of their key from the store. */
-  #removeFromRunning(): void {
-    const { key } = this.claim
-    if (this.#rt.running.get(key) !== this) return
-    this.#rt.running.delete(key)
-    this.#rt.waiters.wake(key)
-  }
-
-  #stop(): void {
+  stop(): void {
     this.#isOver = true
     this.#hold.end()
-    this.#rt.deadlines.end(this.#deadline)
-    this.#removeFromRunning()
+    this.#rt.deadlines.end(this)
+    this.#rt.attempts.remove(this.claim.key, this)
   }
 }

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { encodeKept } from './kept-response.ts'
-import { Seal } from './seal.ts'
+import { encodeKept, Seal } from './kept-response.ts'
 
 const OLD = 'the key of last year, 32 characters'
 const NEW = 'the key of this year, 32 characters'

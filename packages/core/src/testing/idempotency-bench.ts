@@ -1,7 +1,7 @@
 // One process with idempotency keys, fully controlled by a test.
 
 import { createHttpIdempotency, type IdempotencyOptions } from '../http-idempotency.ts'
-import type { IdempotencyRuntime } from '../idempotency/idempotency-runtime.ts'
+import type { IdempotencyRuntime } from '../idempotency/runtime.ts'
 import { createStampede, idempotencyOf, type Stampede } from '../stampede.ts'
 import type { StampedeOptions } from '../stampede-options.ts'
 import type { FaultyIdempotency } from './idempotency-doubles.ts'
@@ -45,13 +45,9 @@ export class IdempotencyBench {
 
   /** Counts of unfinished attempts. All are zero when nothing is under way. */
   get left(): Readonly<Record<'running' | 'unstored' | 'leases' | 'asking', number>> {
-    const { running, unstored, keeper, pendingBegins: asking } = this.rt
-    return {
-      running: running.size,
-      unstored: unstored.size,
-      leases: keeper.size,
-      asking: asking.size,
-    }
+    const { attempts, keeper } = this.rt
+    const { running, unstored, beginning: asking } = attempts.counts
+    return { running, unstored, leases: keeper.size, asking }
   }
 }
 

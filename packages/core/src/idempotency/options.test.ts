@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { createHttpIdempotency } from '../http-idempotency.ts'
 import { createStampede } from '../index.ts'
 import { LONGEST_MS } from '../options.ts'
-import { readIdempotencyOptions, readJobOptions } from './idempotency-options.ts'
+import { readIdempotencyOptions, readJobOptions } from './options.ts'
 
 const scope = () => 'user-1'
 /** Options as a caller without types may pass them. */
@@ -39,7 +39,6 @@ describe('the defaults of idempotency()', () => {
       headers: ['idempotency-key'],
       strict: false,
       policy,
-      reconcile: undefined,
       onStoreError: 'reject',
       fingerprint: 'canonical',
       maxRequestBytes: 1024 * 1024,
@@ -104,14 +103,6 @@ describe('an option of idempotency()', () => {
 
   it('may make the key optional', () => {
     expect(read({ required: false }).required({})).toBe(false)
-  })
-
-  it('may be a function for an expired lease, which takes over before it is called', () => {
-    const reconcile = () => 'takeover'
-    expect(read({ onLeaseExpired: reconcile })).toMatchObject({
-      reconcile,
-      policy: { onLeaseExpired: 'takeover' },
-    })
   })
 
   it('may not set maxHoldMs below leaseMs', () => {
@@ -193,6 +184,12 @@ describe('an invalid option value of idempotency()', () => {
 
   it('is never reported for a method that Node supports', () => {
     expect(read({ methods: NODE_METHODS }).methods).toEqual(new Set(NODE_METHODS))
+  })
+
+  it('is rejected for a function for onLeaseExpired, with what to use instead', () => {
+    const message =
+      /^idempotency\.onLeaseExpired: received function onLeaseExpired; use 'takeover', and check attempt\.isRecovery/
+    expect(refusal(() => read({ onLeaseExpired: () => 'takeover' }))).toMatch(message)
   })
 
   it('is rejected within onBusy, too', () => {

@@ -1,10 +1,14 @@
-// The problem documents (RFC 9457) for requests whose idempotency key is missing, invalid, in use
-// or uncertain. The statuses 400, 409 and 422 are those of
-// draft-ietf-httpapi-idempotency-key-header-07, §2.7. No document contains the idempotency key.
+// The reply to a repeat: the stored response, or a problem document (RFC 9457). Also the problem
+// documents for requests whose idempotency key is missing, invalid, in use or uncertain. The
+// statuses 400, 409 and 422 are those of draft-ietf-httpapi-idempotency-key-header-07, §2.7. No
+// document contains the idempotency key.
 
 import type { IdempotencyOutcome } from '../events.ts'
 import { problem } from '../http/problem.ts'
 import type { HeaderList, Reply } from '../ports/exchange.ts'
+import type { IdempotentExchange } from '../ports/idempotent-exchange.ts'
+import type { Settled } from './begin.ts'
+import { decodeFor, withoutSetFields } from './replayable.ts'
 
 export type RefusalCode =
   | 'idempotency-key-missing'
@@ -132,4 +136,38 @@ export function refuse(
   }
   const reply = problem(status, code, title, detail ?? refusal.detail, headers, members)
   return { outcome, reply }
+}
+
+export const REPLAYED: Readonly<Record<'l1' | 'store' | 'wait', IdempotencyOutcome>> = {
+  l1: 'replayed-l1',
+  store: 'replayed',
+  wait: 'replayed-after-wait',
+}
+
+const CODES: Readonly<Record<Exclude<Settled['type'], 'done'>, RefusalCode>> = {
+  mismatch: 'idempotency-key-reused',
+  busy: 'idempotency-in-progress',
+  uncertain: 'idempotency-outcome-uncertain',
+  // The handler completed, so it must not run again.
+  unreadable: 'idempotency-response-not-retained',
+}
+
+export function replyFor(
+  settled: Settled,
+  docsUrl: string | undefined,
+  { request, isSet }: Pick<IdempotentExchange, 'request' | 'isSet'>,
+): Refused {
+  if (settled.type !== 'done') return refuse(CODES[settled.type], docsUrl)
+  const { kept, from } = settled
+  if (kept.type === 'value') return refuse(CODES.unreadable, docsUrl)
+  if (kept.type === 'not-retained') {
+    const { status, location } = kept
+    const original = location === undefined ? { status } : { status, location }
+    return refuse(CODES.unreadable, docsUrl, { original })
+  }
+  const accepts = request.headers['accept-encoding']?.toString()
+  const { headers, body } = decodeFor(accepts, withoutSetFields(kept.headers, isSet), kept.body)
+  const kind = body === kept.body ? kept.kind : undefined
+  const marked = [...headers, ['idempotency-replayed', 'true'] as const]
+  return { outcome: REPLAYED[from], reply: { status: kept.status, headers: marked, body, kind } }
 }

@@ -1,4 +1,4 @@
-// obtain() begins an attempt or gets a result: from memory, by one command, or after a wait.
+// Begins an attempt or gets a result: from memory, by one command, or after a wait.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type BenchOptions, IdempotencyBench, NOTHING_LEFT } from '../testing/idempotency-bench.ts'

@@ -16,8 +16,6 @@ import {
   readStrings,
   unchecked,
 } from '../options.ts'
-import type { Attempt } from './attempt.ts'
-import type { AttemptPolicy } from './claim.ts'
 import type { FingerprintMode } from './fingerprint.ts'
 
 /** Options that requests and jobs have in common. All durations are in ms. */
@@ -45,9 +43,15 @@ export interface AttemptRules {
    * `reject`.
    */
   onBusy?: 'reject' | 'wait' | { waitMs: number; maxWaiters?: number | undefined } | undefined
+  /**
+   * After the lease of an attempt expired: with `takeover`, the next request or call runs the
+   * handler or job. With `uncertain`, it is refused until an operator settles the key. Default
+   * `takeover`.
+   */
+  onLeaseExpired?: 'takeover' | 'uncertain' | undefined
 }
 
-/** A response that `onLeaseExpired` or an operator gives instead of the handler. */
+/** A response that an operator gives instead of the handler. */
 export interface GivenAnswer {
   /** Status from 200 to 599. Default 200. */
   status?: number | undefined
@@ -56,20 +60,6 @@ export interface GivenAnswer {
   /** Text, bytes, or a value that is sent as JSON. Default: no body. */
   body?: unknown
 }
-
-/**
- * The callback `onLeaseExpired`, for a record whose lease expired. `native` is the Express request
- * or the Koa context.
- */
-export type Reconcile<Native> = (
-  attempt: Attempt,
-  native: Native,
-) => Reconciled | Promise<Reconciled>
-/**
- * The result of a `Reconcile` callback. `takeover` runs the handler. `uncertain` leaves the key to
- * an operator. A response means that the work was done, and is sent and stored.
- */
-export type Reconciled = 'takeover' | 'uncertain' | GivenAnswer
 
 /** Options of `idempotency` except `stampede`. */
 export interface IdempotencyRules<Native = unknown> extends AttemptRules {
@@ -100,12 +90,6 @@ export interface IdempotencyRules<Native = unknown> extends AttemptRules {
    */
   strict?: boolean | undefined
   /**
-   * After the lease of an attempt expired: with `takeover`, the next request runs the handler. With
-   * `uncertain`, it gets a 409 until an operator settles the key. A function decides per request.
-   * Default `takeover`.
-   */
-  onLeaseExpired?: 'takeover' | 'uncertain' | Reconcile<Native> | undefined
-  /**
    * While the store is unavailable: `reject` with a 503, or `proceed` unprotected. Default
    * `reject`.
    */
@@ -127,6 +111,20 @@ export interface IdempotencyRules<Native = unknown> extends AttemptRules {
   docsUrl?: string | undefined
 }
 
+/** The rules for the attempts of a key. All durations are in ms. */
+export interface AttemptPolicy {
+  readonly leaseMs: number
+  /** Hold time: after it, the lease is no longer renewed. */
+  readonly maxHoldMs: number
+  readonly retentionMs: number
+  readonly maxAttempts: number
+  readonly onLeaseExpired: 'takeover' | 'uncertain'
+  /** How long a repeat waits for a running attempt. 0: it does not wait. */
+  readonly waitMs: number
+  /** Limit of waiters for one record in this process. */
+  readonly maxWaiters: number
+}
+
 /**
  * Options whose type the checks keep. The checks convert the other options, such as a list to a
  * set.
@@ -146,7 +144,6 @@ export interface IdempotencyRuleSet<Native>
   /** Names in lower case. */
   readonly headers: readonly string[]
   readonly policy: AttemptPolicy
-  readonly reconcile: Reconcile<Native> | undefined
   readonly docsUrl: string | undefined
 }
 
@@ -160,11 +157,10 @@ const ATTEMPTS = {
   retentionMs: durationMs(86_400_000, 1_000),
   maxAttempts: number(3, { min: 1, max: 1_000, unit: 'attempts' }),
   onBusy: readOnBusy,
+  onLeaseExpired: readOnLeaseExpired,
 } satisfies Record<keyof AttemptRules, Reader>
-const onLeaseExpired: Reader<'takeover' | 'uncertain'> = choice('takeover', 'uncertain')
 const JOB = {
   ...ATTEMPTS,
-  onLeaseExpired,
   scope: unchecked(),
   input: unchecked(),
 }
@@ -176,8 +172,6 @@ const OPTIONS = {
   methods: readMethods,
   headers: readHeaders,
   strict: flag(false),
-  onLeaseExpired: (where: string, value: unknown) =>
-    typeof value === 'function' ? (value as Reconcile<unknown>) : onLeaseExpired(where, value),
   onStoreError: choice('reject', 'proceed'),
   fingerprint: readFingerprint,
   maxRequestBytes: bytes(MIB),
@@ -188,16 +182,13 @@ const OPTIONS = {
 /** Checks the options of `idempotency`. Throws `ERR_STAMPEDE_OPTION`. */
 export function readIdempotencyOptions<Native>(options: unknown): IdempotencyRuleSet<Native> {
   const read = readOptions(WHERE, options, OPTIONS)
-  const { onLeaseExpired: expired } = read
-  const onLeaseExpired = typeof expired === 'function' ? 'takeover' : expired
   return Object.freeze({
     scope: read.scope,
     required: read.required,
     methods: read.methods,
     headers: read.headers,
     strict: read.strict,
-    policy: policyOf(WHERE, { ...read, onLeaseExpired }),
-    reconcile: typeof expired === 'function' ? expired : undefined,
+    policy: policyOf(WHERE, read),
     onStoreError: read.onStoreError,
     fingerprint: read.fingerprint,
     maxRequestBytes: read.maxRequestBytes,
@@ -218,10 +209,7 @@ export function readJobOptions(where: string, options: unknown): JobRules {
   return { policy: policyOf(where, read), scope: read.scope, input: read.input }
 }
 
-function policyOf(
-  where: string,
-  read: ReadBy<typeof ATTEMPTS> & Pick<AttemptPolicy, 'onLeaseExpired'>,
-): AttemptPolicy {
+function policyOf(where: string, read: ReadBy<typeof ATTEMPTS>): AttemptPolicy {
   const { leaseMs, retentionMs, maxAttempts, onBusy, onLeaseExpired } = read
   const longest = durationMs(Math.max(leaseMs, 600_000), leaseMs)
   const maxHoldMs = longest(`${where}.maxHoldMs`, read.maxHoldMs)
@@ -238,6 +226,14 @@ function readOnBusy(where: string, value: unknown): { waitMs: number; maxWaiters
   if (typeof value === 'object' && value !== null) return readOptions(where, value, WAITING)
   const defaults = readOptions(where, {}, WAITING)
   return ON_BUSY(where, value) === 'wait' ? defaults : { ...defaults, waitMs: 0 }
+}
+
+const ON_LEASE_EXPIRED = choice('takeover', 'uncertain')
+
+function readOnLeaseExpired(where: string, value: unknown): 'takeover' | 'uncertain' {
+  if (typeof value !== 'function') return ON_LEASE_EXPIRED(where, value)
+  const fix = "use 'takeover', and check attempt.isRecovery in the handler"
+  throw optionError(where, value, `${fix}; or 'uncertain', and let an operator settle the key`)
 }
 
 /** A scope as text, or undefined if the value is not a scope. */

@@ -3,14 +3,13 @@
 
 import { newToken } from '../lease/lease-keeper.ts'
 import type { BeginReply, BeginRequest, Fingerprints } from '../ports/idempotency-store.ts'
-import type { Claim } from './claim.ts'
-import type { IdempotencyRuntime } from './idempotency-runtime.ts'
+import type { Beginning, Claim } from './attempts.ts'
 import { decodeKept, type Kept } from './kept-response.ts'
 import { KEEP_UNCERTAIN_MS, Running } from './running.ts'
-import type { Waiting } from './waiters.ts'
+import type { IdempotencyRuntime, Waiting } from './runtime.ts'
 
-export type Obtained =
-  | { readonly type: 'run'; readonly running: Running }
+/** The state of a key for a request or job that does not run. */
+export type Settled =
   | { readonly type: 'done'; readonly kept: Kept; readonly from: 'l1' | 'store' | 'wait' }
   | { readonly type: 'mismatch' }
   /**
@@ -22,32 +21,30 @@ export type Obtained =
   /** A completed attempt whose result is from a newer version, or sealed with an unknown key. */
   | { readonly type: 'unreadable' }
 
+export type Begun = Running | Settled
+
 /**
  * Throws or rejects if the store is unavailable. Returns a promise unless the memory of this
  * process or a memory store has the result.
  */
-export function obtain(rt: IdempotencyRuntime, claim: Claim): Obtained | Promise<Obtained> {
+export function beginAttempt(rt: IdempotencyRuntime, claim: Claim): Begun | Promise<Begun> {
   const { waitMs, maxWaiters } = claim.policy
   const first = fromMemory(rt, claim)
   if (first !== undefined && first.type !== 'busy') return first
   const waiting = waitMs > 0 ? rt.waiters.join(claim.key, maxWaiters) : undefined
   if (waiting === undefined) return first ?? begin(rt, claim, false)
-  return obtainWaiting(rt, claim, waiting).finally(() => waiting.leave())
+  return beginOrWait(rt, claim, waiting).finally(() => waiting.leave())
 }
 
-async function obtainWaiting(
-  rt: IdempotencyRuntime,
-  claim: Claim,
-  waiting: Waiting,
-): Promise<Obtained> {
+async function beginOrWait(rt: IdempotencyRuntime, claim: Claim, waiting: Waiting): Promise<Begun> {
   const deadline = rt.clock.now() + claim.policy.waitMs
   for (let tries = 0; ; tries++) {
     const known = fromMemory(rt, claim)
     // After close(), this process begins no attempt.
     if (known === undefined && tries > 0 && rt.closed) return { type: 'busy' }
-    let obtained: Obtained
+    let begun: Begun
     try {
-      obtained = known ?? (await begin(rt, claim, true))
+      begun = known ?? (await begin(rt, claim, true))
     } catch (error) {
       if (tries === 0) throw error
       // The last reply was `busy`, so another attempt may still run. If this call rejected,
@@ -56,26 +53,25 @@ async function obtainWaiting(
       rt.events.emit({ type: 'store.failed', key, operation: 'begin', error }, name)
       return { type: 'busy' }
     }
-    if (obtained.type === 'done' && tries > 0) return { ...obtained, from: 'wait' }
-    if (obtained.type !== 'busy') return obtained
-    const { forMs = Infinity } = obtained
+    if (begun.type === 'done' && tries > 0) return { ...begun, from: 'wait' }
+    if (begun.type !== 'busy') return begun
+    const { forMs = Infinity } = begun
     const leftMs = deadline - rt.clock.now()
-    if (leftMs <= 0 || rt.closed) return obtained
+    if (leftMs <= 0 || rt.closed) return begun
     // The lease may expire without a message. 5 ms are added, because `forMs` is rounded.
     await waiting.sleep(Math.min(leftMs, forMs + 5))
   }
 }
 
 /** The result or the running attempt in the memory of this process. */
-function fromMemory(rt: IdempotencyRuntime, { key, fingerprints }: Claim): Obtained | undefined {
-  const done = rt.unstored.get(key) ?? rt.replays.get(key)
-  if (done !== undefined) {
-    if (!matches(done.fingerprints, fingerprints)) return { type: 'mismatch' }
-    return { type: 'done', kept: done.kept, from: 'l1' }
-  }
-  const running = rt.running.get(key)
-  if (running === undefined) return undefined
-  return { type: matches(running.claim.fingerprints, fingerprints) ? 'busy' : 'mismatch' }
+function fromMemory(rt: IdempotencyRuntime, { key, fingerprints }: Claim): Settled | undefined {
+  const known = rt.attempts.get(key)
+  if (known === undefined || known.type === 'beginning') return undefined
+  if (known.type === 'running')
+    return { type: matches(known.claim.fingerprints, fingerprints) ? 'busy' : 'mismatch' }
+  if (known.kept === undefined) return undefined
+  if (!matches(known.fingerprints, fingerprints)) return { type: 'mismatch' }
+  return { type: 'done', kept: known.kept, from: 'l1' }
 }
 
 /** Whether two requests are the same, as the stores compare them. */
@@ -85,37 +81,53 @@ function matches(a: Fingerprints, b: Fingerprints): boolean {
   )
 }
 
-function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Obtained | Promise<Obtained> {
-  const local = rt.local()
-  if (local === undefined) return beginShared(rt, claim, wait)
-  const sentAt = rt.clock.now()
-  return fromReply(rt, claim, local.beginNow(claim.key, requestOf(claim, wait)), sentAt)
-}
-
 /**
  * Equal requests share one pending command. Only the request that sent the command may run its
  * handler.
  */
-async function beginShared(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Promise<Obtained> {
-  const { exact, canonical } = claim.fingerprints
-  // A command from before a wake-up or a settlement may have an outdated reply. So a request that
-  // came after it sends its own command.
-  const turn = wait ? `wait ${rt.waiters.turn(claim.key)}` : ''
-  const since = rt.replays.sequence()
-  const sharedBy = `${claim.key} ${exact} ${canonical} ${since} ${turn}`
-  const pending = rt.pendingBegins.get(sharedBy)
-  if (pending !== undefined) {
-    const reply = await pending
-    return reply.status === 'begun' ? { type: 'busy' } : settled(rt, claim, reply, since)
-  }
+function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Begun | Promise<Begun> {
+  const { attempts } = rt
+  const { key, fingerprints } = claim
+  const local = rt.local()
+  const since = attempts.sequence
   const sentAt = rt.clock.now()
-  const command = rt.store.begin(claim.key, requestOf(claim, wait))
-  rt.pendingBegins.set(sharedBy, command)
-  try {
-    return await fromReply(rt, claim, await command, sentAt, since)
-  } finally {
-    rt.pendingBegins.delete(sharedBy)
+  if (local !== undefined)
+    return fromReply(rt, claim, local.beginNow(key, requestOf(claim, wait)), sentAt, since)
+  const turn = wait ? rt.waiters.turn(key) : -1
+  const pending = attempts.get(key)
+  if (pending?.type === 'beginning' && isShared(pending, fingerprints, since, turn)) {
+    return pending.reply.then((reply) =>
+      reply.status === 'begun' ? { type: 'busy' } : settled(rt, claim, reply, since),
+    )
   }
+  const reply = rt.store.begin(key, requestOf(claim, wait))
+  const beginning: Beginning = { type: 'beginning', reply, fingerprints, since, turn }
+  attempts.addBeginning(key, beginning)
+  return reply.then(
+    (begun) => {
+      attempts.endBeginning(key, beginning)
+      return fromReply(rt, claim, begun, sentAt, since)
+    },
+    (error: unknown) => {
+      attempts.endBeginning(key, beginning)
+      throw error
+    },
+  )
+}
+
+/**
+ * A command from before a wake-up or a settlement may have an outdated reply. So a request that
+ * came after it sends its own command.
+ */
+function isShared(
+  pending: Beginning,
+  { exact, canonical }: Fingerprints,
+  since: number,
+  turn: number,
+): boolean {
+  const { fingerprints } = pending
+  const isEqual = fingerprints.exact === exact && fingerprints.canonical === canonical
+  return isEqual && pending.since === since && pending.turn === turn
 }
 
 function fromReply(
@@ -123,13 +135,14 @@ function fromReply(
   claim: Claim,
   reply: BeginReply,
   sentAt: number,
-  since: number = rt.replays.sequence(),
-): Obtained | Promise<Obtained> {
+  since: number,
+): Begun | Promise<Begun> {
   if (reply.status !== 'begun') return settled(rt, claim, reply, since)
   const running = new Running(rt, claim, reply, sentAt)
-  const run: Obtained = { type: 'run', running }
-  const may = running.mayStart()
-  return may === true ? run : Promise.resolve(may).then(() => ({ type: 'busy', forMs: 0 }))
+  if (!running.isLost) return running
+  // The lease ended before the reply came, so another attempt may run.
+  const busy: Begun = { type: 'busy', forMs: 0 }
+  return Promise.resolve(running.finish({ as: 'released' })).then(() => busy)
 }
 
 function requestOf({ fingerprints, policy }: Claim, wait: boolean): BeginRequest {
@@ -151,12 +164,12 @@ function settled(
   { key, fingerprints }: Claim,
   reply: Exclude<BeginReply, { status: 'begun' }>,
   since: number,
-): Obtained {
+): Settled {
   if (reply.status === 'busy') return { type: 'busy', forMs: reply.forMs }
   if (reply.status !== 'completed') return { type: reply.status }
   const frame = rt.seal.open(key, reply.frame)
   const kept = frame && decodeKept(key, frame)
   if (kept === undefined) return { type: 'unreadable' }
-  rt.replays.add(key, { kept, fingerprints }, reply.forMs, since)
+  rt.attempts.addDone(key, { kept, fingerprints }, reply.forMs, since)
   return { type: 'done', kept, from: 'store' }
 }

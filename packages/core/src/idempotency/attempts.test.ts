@@ -1,0 +1,265 @@
+// The states of keys in this process: done results are bounded and expire, and unstored ends are
+// retried and bounded.
+
+import { describe, expect, it } from 'vitest'
+import { Deadlines } from '../lease/deadlines.ts'
+import { ManualClock, settled } from '../testing/index.ts'
+import { Attempts, type Beginning, type Known, type RunningAttempt } from './attempts.ts'
+import type { Kept } from './kept-response.ts'
+
+const MIB = 1024 * 1024
+const fingerprints = { exact: 'e', canonical: '' }
+const keptOf = (body: Uint8Array): Kept => ({ type: 'response', status: 200, headers: [], body })
+
+function setUp() {
+  const clock = new ManualClock()
+  const deadlines = new Deadlines(clock)
+  const ended: string[] = []
+  const attempts = new Attempts(
+    { clock, deadlines },
+    () => true,
+    (key) => ended.push(key),
+  )
+  const add = (key: string, body: Uint8Array = Buffer.from('x'), forMs = 3_600_000) =>
+    attempts.addDone(key, { kept: keptOf(body), fingerprints }, forMs, attempts.sequence)
+  const log: string[] = []
+  const replies: Array<(stored: boolean) => void> = []
+  const tried: Array<Kept | undefined> = []
+  const fail = (name: string, { key = name, bytes = 0 } = {}) => {
+    const attempt = {
+      retry: (kept: Kept | undefined) => {
+        log.push(`retry ${name}`)
+        tried.push(kept)
+        return new Promise<boolean>((resolve) => replies.push(resolve))
+      },
+      stop: () => log.push(`stop ${name}`),
+    }
+    const kept = keptOf(new Uint8Array(bytes))
+    attempts.addUnstored(key, attempt, { kept, fingerprints }, 3_600_000)
+  }
+  const running = (key: string) =>
+    ({ type: 'running', claim: { key } }) as unknown as RunningAttempt
+  return { clock, deadlines, attempts, add, fail, running, log, replies, tried, ended }
+}
+
+const typeOf = (known: Known | undefined) =>
+  known?.type === 'unstored' ? known.kept?.type : undefined
+const NONE = { beginning: 0, running: 0, done: 0, unstored: 0 }
+
+describe('the state of a key', () => {
+  it('is that of the newest attempt: a done result does not replace it, nor a pending begin', () => {
+    const { attempts, add, fail, running, log, ended } = setUp()
+    const first = running('k')
+    attempts.addRunning(first)
+    add('k')
+    expect(attempts.get('k')).toBe(first)
+    const next = running('k')
+    attempts.addRunning(next)
+    expect(ended).toEqual(['k'])
+    attempts.remove('k', first)
+    expect(attempts.get('k')).toBe(next)
+    expect(attempts.running()).toEqual([next])
+    fail('k')
+    expect([attempts.get('k')?.type, ended.length, log]).toEqual(['unstored', 2, []])
+    const beginning = { type: 'beginning' } as unknown as Beginning
+    attempts.addBeginning('k', beginning)
+    expect([attempts.get('k')?.type, attempts.counts.beginning]).toEqual(['unstored', 1])
+    attempts.endBeginning('k', beginning)
+    add('k')
+    expect([attempts.get('k')?.type, log]).toEqual(['done', ['stop k']])
+    attempts.stop()
+    expect([attempts.counts, attempts.bytes]).toEqual([NONE, { done: 0, unstored: 0 }])
+  })
+
+  it('counts each pending begin command, and knows the newest', () => {
+    const { attempts } = setUp()
+    const [a, b] = [1, 2].map(() => ({ type: 'beginning' }) as unknown as Beginning)
+    attempts.addBeginning('k', a as Beginning)
+    attempts.addBeginning('k', b as Beginning)
+    attempts.endBeginning('k', a as Beginning)
+    expect([attempts.get('k'), attempts.isBusy]).toEqual([b, true])
+    attempts.endBeginning('k', b as Beginning)
+    expect([attempts.get('k'), attempts.isBusy]).toEqual([undefined, false])
+  })
+})
+
+describe('done results in memory', () => {
+  it('are removed when their time is over, without a lookup, by one timer', async () => {
+    const { clock, attempts, add } = setUp()
+    for (let i = 0; i < 100; i++) add(`a${i}`)
+    add('short', undefined, 5_000)
+    await clock.advance(30_000)
+    expect(attempts.get('short')).toBeUndefined()
+    add('later')
+    expect(clock.timers).toBe(1)
+    await clock.advance(30_000)
+    expect(attempts.counts.done).toBe(1)
+    await clock.advance(30_000)
+    expect([attempts.counts.done, attempts.bytes.done]).toEqual([0, 0])
+    expect(clock.timers).toBe(0)
+  })
+
+  it('are used until just before their time is over', async () => {
+    const { clock, attempts, add } = setUp()
+    add('first')
+    await clock.advance(500)
+    add('a')
+    await clock.advance(59_999)
+    expect(attempts.get('a')).toBeDefined()
+    await clock.advance(1)
+    // Not swept yet, because the timer of the first entry runs at most once a second.
+    expect(attempts.counts.done).toBe(1)
+    expect(attempts.get('a')).toBeUndefined()
+  })
+
+  it('drop the oldest one when they are full, and refuse one that is too large', () => {
+    const { attempts, add } = setUp()
+    add('huge', Buffer.allocUnsafeSlow(MIB))
+    expect([attempts.counts.done, attempts.bytes.done]).toEqual([0, 0])
+    const body = Buffer.allocUnsafeSlow(512 * 1024)
+    for (let i = 0; i < 40; i++) add(`a${i}`, body)
+    expect(attempts.bytes.done).toBeLessThanOrEqual(16 * MIB)
+    expect(attempts.counts.done).toBe(31)
+    expect(attempts.get('a8')).toBeUndefined()
+    expect(attempts.get('a9')).toBeDefined()
+  })
+
+  it('are counted once if added twice, and no longer after a settlement or clear', () => {
+    const { deadlines, attempts, add } = setUp()
+    add('a')
+    const bytes = attempts.bytes.done
+    add('a')
+    expect([attempts.counts.done, attempts.bytes.done]).toEqual([1, bytes])
+    attempts.settle('a')
+    attempts.settle('a')
+    expect([attempts.counts.done, attempts.bytes.done]).toEqual([0, 0])
+    add('b')
+    attempts.forgetDone()
+    expect([attempts.counts.done, attempts.bytes.done]).toEqual([0, 0])
+    expect(deadlines.size).toBe(0)
+  })
+})
+
+describe('unstored results', () => {
+  it('are tried one after the other, and a failing one does not stop the others', async () => {
+    const { deadlines, clock, attempts, log, replies, fail } = setUp()
+    fail('a')
+    fail('b')
+    attempts.retryNow()
+    attempts.retryNow()
+    await settled()
+    expect(log).toEqual(['retry a'])
+    replies.shift()?.(false)
+    await settled()
+    expect(log).toEqual(['retry a', 'retry b'])
+    replies.shift()?.(true)
+    await settled()
+    expect(attempts.counts.unstored).toBe(1)
+    expect(clock.timers).toBe(1)
+    attempts.stop()
+    expect(log).toEqual(['retry a', 'retry b', 'stop b', 'stop a'])
+    expect(deadlines.size).toBe(0)
+  })
+
+  it('lose their bodies beyond the limit, the oldest first, and are still stored', async () => {
+    const { attempts, log, replies, tried, fail } = setUp()
+    for (const name of ['a', 'b', 'c']) fail(name, { bytes: 30 * MIB })
+    expect(log).toEqual([])
+    expect(attempts.counts.unstored).toBe(3)
+    expect(attempts.bytes.unstored).toBeLessThan(64 * MIB)
+    const types = () => ['a', 'b', 'c'].map((key) => typeOf(attempts.get(key)))
+    expect(types()).toEqual(['not-retained', 'response', 'response'])
+    attempts.retryNow()
+    await settled()
+    expect(tried).toEqual([{ type: 'not-retained', status: 200, location: undefined }])
+    replies.shift()?.(true)
+    await settled()
+    attempts.stop()
+  })
+
+  it('are stored without a body if one alone is too large', () => {
+    const { attempts, log, fail } = setUp()
+    fail('a', { bytes: 65 * MIB })
+    expect(log).toEqual([])
+    expect(typeOf(attempts.get('a'))).toBe('not-retained')
+    attempts.stop()
+  })
+
+  it('are given up, the oldest first, only if not even their names fit', () => {
+    const { attempts, log, fail } = setUp()
+    for (let i = 0; i < 60_000; i++) fail(String(i))
+    expect(log[0]).toBe('stop 0')
+    expect(log).toHaveLength(60_000 - attempts.counts.unstored)
+    expect(attempts.bytes.unstored).toBeGreaterThan(63 * MIB)
+    attempts.stop()
+    expect(attempts.bytes.unstored).toBe(0)
+  })
+
+  it('no longer count once they are stored or replaced', async () => {
+    const { attempts, replies, fail } = setUp()
+    fail('a', { bytes: MIB })
+    fail('a', { bytes: 10 })
+    expect(attempts.bytes.unstored).toBeLessThan(MIB)
+    attempts.retryNow()
+    await settled()
+    replies.shift()?.(true)
+    await settled()
+    expect([attempts.counts.unstored, attempts.bytes.unstored]).toEqual([0, 0])
+  })
+
+  it('are tried again at short intervals once the store is back', async () => {
+    const { clock, attempts, log, replies, fail } = setUp()
+    fail('a')
+    const failAfter = async (ms: number) => {
+      await clock.advance(ms)
+      replies.shift()?.(false)
+      await settled()
+    }
+    for (const ms of [100, 200, 400, 800, 1_600, 3_200]) await failAfter(ms)
+    expect(log.splice(0)).toHaveLength(6)
+    attempts.storeIsBack()
+    await failAfter(0)
+    await failAfter(100)
+    expect(log).toEqual(['retry a', 'retry a'])
+    attempts.stop()
+  })
+
+  it('are replaced by a later result of the same key, even while they are being stored', async () => {
+    const { attempts, log, replies, fail } = setUp()
+    fail('old', { key: 'k' })
+    attempts.retryNow()
+    await settled()
+    fail('new', { key: 'k' })
+    expect(log).toEqual(['retry old', 'stop old'])
+    replies.shift()?.(true)
+    await settled()
+    expect(attempts.counts.unstored).toBe(1)
+    attempts.retryNow()
+    await settled()
+    expect(log).toEqual(['retry old', 'stop old', 'retry new'])
+    replies.shift()?.(true)
+    await settled()
+    expect(attempts.counts.unstored).toBe(0)
+  })
+
+  it('are not tried again if they were replaced', async () => {
+    const { attempts, log, replies, fail } = setUp()
+    fail('a')
+    fail('old', { key: 'k' })
+    attempts.retryNow()
+    await settled()
+    fail('new', { key: 'k' })
+    replies.shift()?.(true)
+    await settled()
+    expect(log).toEqual(['retry a', 'stop old', 'stop a'])
+    attempts.stop()
+  })
+
+  it('are given up after stop()', () => {
+    const { clock, attempts, log, fail } = setUp()
+    attempts.stop()
+    fail('a')
+    expect(log).toEqual(['stop a'])
+    expect([attempts.counts.unstored, clock.timers]).toEqual([0, 0])
+  })
+})

@@ -1,0 +1,332 @@
+// The state of idempotency keys in this process, by key of the record. One key has one state: an
+// attempt that begins or runs here, a result that the store has (done), or a result that the store
+// does not have yet (unstored).
+//
+// A done result is replayed without a command. It changes only when an operator settles its key,
+// and then all processes get a message. The handler of an unstored result must not run again. So
+// the process replays its result, retries to store it, and meanwhile renews the lease.
+
+import type { Deadline, Deadlines } from '../lease/deadlines.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { BeginReply, Fingerprints } from '../ports/idempotency-store.ts'
+import type { IdempotencyTrace } from '../tracing.ts'
+import { bytesOf, type Kept, ownKept, type Replay, withoutBody } from './kept-response.ts'
+import type { AttemptPolicy } from './options.ts'
+
+/** A request or job that wants to begin an attempt for its key. */
+export interface Claim {
+  /** Key of the record, which is a keyed hash. */
+  readonly key: string
+  /** The key as the client or the job wrote it, for events. */
+  readonly name: string
+  readonly fingerprints: Fingerprints
+  readonly policy: AttemptPolicy
+  /** The request object of the framework. Undefined for a job. */
+  readonly native?: unknown
+  /** Set if this request or job is traced. */
+  readonly trace?: IdempotencyTrace | undefined
+}
+
+/** A pending `begin` command, which equal requests share. */
+export interface Beginning {
+  readonly type: 'beginning'
+  readonly reply: Promise<BeginReply>
+  readonly fingerprints: Fingerprints
+  /** `sequence` and the number of wake-ups when the command was sent. */
+  readonly since: number
+  readonly turn: number
+}
+
+/** An attempt that runs in this process. */
+export interface RunningAttempt {
+  readonly type: 'running'
+  readonly claim: Claim
+  /** Stops renewing the lease, because the outcome is unknown. */
+  abandon(why: string): void
+  /**
+   * Asks the store whether this attempt still holds its lease, because an operator may have settled
+   * the record.
+   */
+  verify(): Promise<void>
+}
+
+/** An attempt whose end is not stored yet. */
+export interface Unfinished {
+  /**
+   * Retries to store the end of the attempt, with the current `kept`. Returns whether the store has
+   * it now. Never rejects.
+   */
+  retry(kept: Kept | undefined): Promise<boolean>
+  /** Stops the renewal of the lease. The end is stored, or this process does not retry any more. */
+  stop(): void
+}
+
+interface Done extends Replay {
+  readonly type: 'done'
+  readonly until: number
+  readonly bytes: number
+}
+
+interface Unstored {
+  readonly type: 'unstored'
+  /** Undefined for an attempt without a result: released or uncertain. */
+  kept: Kept | undefined
+  readonly fingerprints: Fingerprints
+  readonly attempt: Unfinished
+  readonly until: number
+  bytes: number
+}
+
+export type Known = Beginning | RunningAttempt | Done | Unstored
+
+/** Longest time for which a done result is kept. It bounds the effect of a lost message. */
+const LONGEST_MS = 60_000
+/** Least time between sweeps of done results. */
+const SWEEP_MS = 1_000
+const FIRST_RETRY_MS = 100
+const LAST_RETRY_MS = 5_000
+/** Memory of a result without its strings and bytes, measured by `test/soak/heap.test.ts`. */
+const RECORD_BYTES = { done: 450, unstored: 1_500 }
+const MAX_BYTES = { done: 16 * 1024 * 1024, unstored: 64 * 1024 * 1024 }
+const MAX_ENTRY_BYTES = MAX_BYTES.done / 16
+
+export class Attempts {
+  readonly #clock: Clock
+  readonly #deadlines: Deadlines
+  readonly #mayTrust: () => boolean
+  readonly #onEnd: (key: string) => void
+  /** Results are in the order in which they were added, oldest first. */
+  readonly #known = new Map<string, Known>()
+  readonly #bytes = { done: 0, unstored: 0 }
+  readonly #counts = { beginning: 0, running: 0, done: 0, unstored: 0 }
+  readonly #sweep: Deadline = deadline(() => this.#dropExpired())
+  readonly #retry: Deadline = deadline(() => void this.retryNow())
+  #delayMs = FIRST_RETRY_MS
+  #retrying: Promise<void> | undefined
+  #isStopped = false
+  #sequence = 0
+
+  /**
+   * `mayTrust`: whether messages arrive now, so that this process would notice a settled record.
+   * `onEnd` is called when an attempt of this process no longer runs.
+   */
+  constructor(
+    { clock, deadlines }: { clock: Clock; deadlines: Deadlines },
+    mayTrust: () => boolean,
+    onEnd: (key: string) => void,
+  ) {
+    this.#clock = clock
+    this.#deadlines = deadlines
+    this.#mayTrust = mayTrust
+    this.#onEnd = onEnd
+  }
+
+  get counts(): Readonly<Record<Known['type'], number>> {
+    return this.#counts
+  }
+
+  /** Whether a command or an attempt of this process is not over. */
+  get isBusy(): boolean {
+    const { beginning, running, unstored } = this.#counts
+    return beginning + running + unstored > 0
+  }
+
+  get bytes(): { readonly done: number; readonly unstored: number } {
+    return this.#bytes
+  }
+
+  /**
+   * Number of the last settlement or gap. Get it before a command is sent, and pass it to
+   * `addDone`.
+   */
+  get sequence(): number {
+    return this.#sequence
+  }
+
+  get(key: string): Known | undefined {
+    const known = this.#known.get(key)
+    if (known?.type !== 'done') return known
+    return this.#mayTrust() && this.#clock.now() < known.until ? known : undefined
+  }
+
+  running(): RunningAttempt[] {
+    return [...this.#known.values()].filter((known) => known.type === 'running')
+  }
+
+  /** Equal requests can share the command. An unstored end keeps its place, to be retried. */
+  addBeginning(key: string, beginning: Beginning): void {
+    this.#counts.beginning += 1
+    if (this.#known.get(key)?.type !== 'unstored') this.#set(key, beginning)
+  }
+
+  /** The reply to the command has come. */
+  endBeginning(key: string, beginning: Beginning): void {
+    this.#counts.beginning -= 1
+    this.remove(key, beginning)
+  }
+
+  /** The store let this attempt begin, so an earlier attempt of the key is over. */
+  addRunning(attempt: RunningAttempt): void {
+    this.#set(attempt.claim.key, attempt)
+  }
+
+  /** Removes a state, unless another one has replaced it. */
+  remove(key: string, known: Known): void {
+    if (this.#known.get(key) === known) this.#set(key, undefined)
+  }
+
+  /**
+   * Adds a result that the store has, unless a record was settled after `since`: the reply with the
+   * result may be from before. `kept` must come from `ownKept`. `forMs`: how long the store still
+   * keeps the record.
+   */
+  addDone(key: string, { kept, fingerprints }: Replay, forMs: number, since: number): void {
+    if (since !== this.#sequence || this.#known.get(key)?.type === 'running') return
+    const bytes = RECORD_BYTES.done + bytesOf(key, kept, fingerprints)
+    if (bytes > MAX_ENTRY_BYTES) return
+    const until = this.#clock.now() + Math.min(forMs, LONGEST_MS)
+    this.#set(key, { type: 'done', kept, fingerprints, until, bytes })
+    if (this.#bytes.done > MAX_BYTES.done) this.#bound('done')
+    if (this.#sweep.place === -1) this.#deadlines.set(this.#sweep, Math.max(until, this.#soon()))
+  }
+
+  /**
+   * Adds an end that the store does not have. If there are too many bytes, the oldest bodies are
+   * dropped. Those attempts are then stored as completed without a response.
+   */
+  addUnstored(
+    key: string,
+    attempt: Unfinished,
+    { kept: result, fingerprints }: { kept: Kept | undefined; fingerprints: Fingerprints },
+    forMs: number,
+  ): void {
+    if (this.#isStopped) return attempt.stop()
+    const kept = result && ownKept(result)
+    const bytes = RECORD_BYTES.unstored + bytesOf(key, kept, fingerprints)
+    const until = this.#clock.now() + forMs
+    this.#set(key, { type: 'unstored', kept, fingerprints, attempt, until, bytes })
+    if (this.#bytes.unstored > MAX_BYTES.unstored) this.#bound('unstored')
+    this.#delayMs = FIRST_RETRY_MS
+    this.#schedule()
+  }
+
+  /** An operator settled this record. */
+  settle(key: string): void {
+    this.#sequence += 1
+    if (this.#known.get(key)?.type === 'done') this.#set(key, undefined)
+  }
+
+  /** Settlements may have been missed, so done results may be outdated. */
+  forgetDone(): void {
+    this.#sequence += 1
+    this.#deadlines.end(this.#sweep)
+    for (const [key, { type }] of this.#known) if (type === 'done') this.#set(key, undefined)
+  }
+
+  /** The store is available again. Retries at once, and after failures with short delays. */
+  storeIsBack(): void {
+    this.#delayMs = FIRST_RETRY_MS
+    this.retryNow()
+  }
+
+  retryNow(): Promise<void> | undefined {
+    if (this.#counts.unstored === 0) return undefined
+    this.#deadlines.end(this.#retry)
+    this.#retrying ??= this.#retryAll().finally(() => {
+      this.#retrying = undefined
+      this.#schedule()
+    })
+    return this.#retrying
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    this.#deadlines.end(this.#retry)
+    this.forgetDone()
+    for (const [key, { type }] of this.#known) if (type === 'unstored') this.#set(key, undefined)
+  }
+
+  /** Replaces the state of a key. The end of an attempt that is replaced no longer counts. */
+  #set(key: string, next: Known | undefined): void {
+    const last = this.#known.get(key)
+    if (last !== undefined) this.#count(last, -1)
+    // Results are added at the end of the map.
+    if (next?.type !== 'running') this.#known.delete(key)
+    if (next !== undefined) {
+      this.#count(next, 1)
+      this.#known.set(key, next)
+    }
+    if (last?.type === 'unstored') last.attempt.stop()
+    if (last?.type === 'running') this.#onEnd(key)
+  }
+
+  #count(known: Known, by: 1 | -1): void {
+    if (known.type === 'beginning') return
+    this.#counts[known.type] += by
+    if (known.type !== 'running') this.#bytes[known.type] += by * known.bytes
+  }
+
+  /**
+   * Drops the oldest bodies, and if that is not enough the oldest results, until a 64th of the
+   * limit is free. Then most additions drop nothing, since each call reads the whole map.
+   */
+  #bound(type: 'done' | 'unstored'): void {
+    const most = MAX_BYTES[type] * (63 / 64)
+    for (const [key, known] of this.#known) {
+      if (this.#bytes[type] <= most) return
+      if (type === 'unstored' && known.type === 'unstored') this.#dropBody(key, known)
+    }
+    for (const [key, known] of this.#known) {
+      if (this.#bytes[type] <= most) return
+      if (known.type === type) this.#set(key, undefined)
+    }
+  }
+
+  #dropBody(key: string, unstored: Unstored): void {
+    if (unstored.kept === undefined) return
+    this.#count(unstored, -1)
+    unstored.kept = withoutBody(unstored.kept)
+    unstored.bytes = RECORD_BYTES.unstored + bytesOf(key, unstored.kept, unstored.fingerprints)
+    this.#count(unstored, 1)
+  }
+
+  #soon(): number {
+    return this.#clock.now() + SWEEP_MS
+  }
+
+  /**
+   * Drops expired results from the oldest one to the first valid one, since nearly all expire in
+   * this order. An expired result after that one stays until a later sweep.
+   */
+  #dropExpired(): void {
+    const now = this.#clock.now()
+    for (const [key, known] of this.#known) {
+      if (known.type !== 'done') continue
+      if (now < known.until) {
+        this.#deadlines.set(this.#sweep, Math.max(known.until, this.#soon()))
+        return
+      }
+      this.#set(key, undefined)
+    }
+  }
+
+  #schedule(): void {
+    if (this.#counts.unstored === 0 || this.#retry.place !== -1) return
+    this.#deadlines.set(this.#retry, this.#clock.now() + this.#delayMs)
+    this.#delayMs = Math.min(this.#delayMs * 2, LAST_RETRY_MS)
+  }
+
+  async #retryAll(): Promise<void> {
+    // One after the other, so that a store which has just become available is not overloaded.
+    for (const [key, known] of [...this.#known]) {
+      // The entry may have been dropped or replaced meanwhile.
+      if (known.type !== 'unstored' || this.#known.get(key) !== known) continue
+      const isOver = this.#clock.now() >= known.until || (await known.attempt.retry(known.kept))
+      if (isOver) this.remove(key, known)
+    }
+  }
+}
+
+function deadline(due: () => void): Deadline {
+  return { at: 0, place: -1, order: 0, due }
+}
