@@ -1,7 +1,9 @@
 // Begins an attempt, or gets the result of an earlier one. The process checks its memory, sends one
 // command to the store, and waits if the options say so.
 
+import { mayHaveRun } from '../errors.ts'
 import { newToken } from '../lease/token.ts'
+import { ANY_FENCE } from '../ports/grant.ts'
 import type { BeginReply, BeginRequest, Fingerprints } from '../ports/idempotency-store.ts'
 import type { Claim } from './claim.ts'
 import type { IdempotencyRuntime } from './idempotency-runtime.ts'
@@ -109,13 +111,31 @@ async function beginShared(rt: IdempotencyRuntime, claim: Claim, wait: boolean):
     return reply.status === 'begun' ? { type: 'busy' } : settled(rt, claim, reply, since)
   }
   const sentAt = rt.clock.now()
-  const command = rt.store.begin(claim.key, requestOf(claim, wait))
+  const request = requestOf(claim, wait)
+  const command = rt.store.begin(claim.key, request)
   rt.pendingBegins.set(sharedBy, command)
   try {
     return await fromReply(rt, claim, await command, sentAt, since)
+  } catch (error) {
+    if (mayHaveRun(error)) void releaseUnheard(rt, claim, request)
+    throw error
   } finally {
     rt.pendingBegins.delete(sharedBy)
   }
+}
+
+/**
+ * Ends an attempt that may have begun although no reply came. No handler runs for it, and repeats
+ * of the request would get 409 until its lease ends.
+ */
+function releaseUnheard(
+  rt: IdempotencyRuntime,
+  { key, fingerprints }: Claim,
+  { token, retentionMs }: BeginRequest,
+): Promise<void> {
+  const grant = { key, token, fence: ANY_FENCE }
+  const finish = { as: 'released', keepMs: retentionMs } as const
+  return rt.keeper.release(() => rt.store.finish(grant, finish, fingerprints))
 }
 
 function fromReply(
