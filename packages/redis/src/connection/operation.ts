@@ -90,19 +90,19 @@ export class Operation<T> {
     }
   }
 
-  /** Time that is left for the next steps. */
+  /**
+   * How long the next step may take: the rest of the budget, but at least a tenth of a whole one.
+   * Without that minimum, Redis would seem unavailable although only the event loop of this process
+   * was blocked.
+   */
   get leftMs(): number {
-    return this.#endsAt - this.#link.clock.now()
+    const { clock, budgetMs } = this.#link
+    return Math.max(budgetMs / 10, this.#endsAt - clock.now())
   }
 
   /** How long the operation has waited for its turn. */
   get waitedMs(): number {
     return this.#link.clock.now() - this.#calledAt
-  }
-
-  /** Deadline of a command that is sent now, in ms of the server's clock. 0: unknown. */
-  get notAfter(): number {
-    return this.server.clock.notAfter(this.#limitMs())
   }
 
   /** Waits for something that is no command of this operation. */
@@ -191,14 +191,6 @@ export class Operation<T> {
     this.onError(isOpening ? new NotSent(lastErrorOf(connection) ?? timeout) : timeout)
   }
 
-  /**
-   * Each step may take the rest of the budget, but at least a tenth of a whole one. Without that
-   * minimum, Redis would seem unavailable although only the event loop of this process was blocked.
-   */
-  #limitMs(): number {
-    return Math.max(this.#link.budgetMs / 10, this.leftMs)
-  }
-
   /** Starts a step, unless its command must not be sent. */
   #mayStep(command: string | undefined, next: (value: never) => void): boolean {
     const { clock, limits, isClosed } = this.#link
@@ -214,7 +206,7 @@ export class Operation<T> {
     this.#next = next
     this.#evaluate = undefined
     this.#startedAt = clock.now()
-    this.limitMs = this.#limitMs()
+    this.limitMs = this.leftMs
     limits.add(this)
     // Nothing would handle the rejection of a command that is sent after the store was closed.
     if (isClosed) this.onError(new NotSent(undefined, CLOSED))

@@ -164,20 +164,22 @@ class RedisStore implements StampedeStore {
     const times = `${physicalMs} ${freshMs.toFixed(0)} ${staleWhileRevalidateMs.toFixed(0)} ${staleIfErrorMs.toFixed(0)} ${keepMs.toFixed(0)}`
     const keys = this.#link.keysOf(commit, key)
     return this.#link.operate(commit.name, keys[0], {}, (operation) => {
+      const { clock } = operation.server
       // An entry ages while its commit waits in the queue. In a frozen server, it would do so
       // unseen, so Redis ignores the commit after its deadline.
-      const send = (onReply: (status: string) => void) => {
-        const terms = `${fence} ${operation.notAfter} ${Math.ceil(operation.waitedMs)} ${times} ${token}`
+      const send = (isRepeated: boolean): void => {
+        const notAfter = clock.notAfter(operation.leftMs)
+        const terms = `${fence} ${notAfter} ${Math.ceil(operation.waitedMs)} ${times} ${token}`
         const args = [terms, bytes, key, this.#link.names.wakePrefix]
         operation.run(commit, keys, args, ([status, now]: unknown[]) => {
           operation.observe(Number(now))
-          onReply(String(status))
+          // The server's clock was set forward, or the estimate of that clock was wrong. The reply
+          // corrects the estimate.
+          if (String(status) === 'LATE' && !isRepeated) send(true)
+          else operation.resolve(readCommit(String(status)))
         })
       }
-      const end = (status: string) => operation.resolve(readCommit(status))
-      // The server's clock was set forward, or the estimate of that clock was wrong. The first
-      // reply corrects the estimate.
-      send((status) => (status === 'LATE' ? send(end) : end(status)))
+      send(false)
     })
   }
 
