@@ -3,20 +3,16 @@
 --
 -- KEYS 1 lock
 -- ARGV 1 token  2 lease ms  3 process that joins the queue ('': do not join)
---      4 deadline of the caller in server ms (0: none); after it the script does nothing
---      5 keep ms: how long a lock is remembered after its lease
+--      4 keep ms: how long a lock is remembered after its lease
 -- Reply {status, now, fence, for ms [, token]}
 --   GRANTED  the caller holds the lock for `for ms`, under `fence`
 --   BUSY     another caller holds the lock, for `for ms` at most
 --   OVERDUE  the holder's lease has run out and others are in the queue. The caller has to hand the
 --            lock over (release-lock with this token and fence), then try again.
---   LATE     the deadline had passed: nothing was done
 
 local lock, token, lease_ms, process = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local not_after = tonumber(ARGV[4])
-if not_after > 0 and now > not_after then return {'LATE', now, '', 0} end
 
 local fields = redis.call('HMGET', lock, 'token', 'until', 'fence', 'head', 'tail', 'p:' .. process)
 local lease_until, set = string.match(fields[2] or '', '^(%d+) ?(%d*)$')
@@ -33,7 +29,7 @@ local head, tail = tonumber(fields[4] or '') or 0, tonumber(fields[5] or '') or 
 local held = fields[1] and now < lease_until
 if held and fields[1] == token then return {'GRANTED', now, fence, lease_until - now} end
 
-local keep, ttl = lease_ms + tonumber(ARGV[5]), redis.call('PTTL', lock)
+local keep, ttl = lease_ms + tonumber(ARGV[4]), redis.call('PTTL', lock)
 local function keep_alive(reply)
   local kept = ttl < keep and redis.pcall('PEXPIRE', lock, keep)
   if type(kept) ~= 'table' then return reply end

@@ -9,7 +9,6 @@
 --      7 most attempts in a row whose lease ran out; then the key is uncertain
 --      8 how long an uncertain record is kept, ms
 --      9 process to wake when the running attempt ends ('': none)
---      10 deadline of the caller in server ms (0: none); after it the script does nothing
 -- Reply {status, now, ...}
 --   BEGUN      then fence, number of this attempt, 1 if an earlier lease ran out (else 0),
 --              then name and value of each stored step. A caller that repeats its token gets
@@ -18,13 +17,10 @@
 --   BUSY       then ms: another attempt runs, for that long at most
 --   COMPLETED  then ms and frame: how long the record is still kept, and the response
 --   UNCERTAIN  an attempt's lease ran out, and it is unknown whether its work was done
---   LATE       the deadline had passed: nothing was done
 
 local record, token = KEYS[1], ARGV[1]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local not_after = tonumber(ARGV[10])
-if not_after > 0 and now > not_after then return {'LATE', now} end
 
 local fields = redis.call('HMGET', record, 'v', 's', 'exact', 'canonical', 'token', 'until', 'fence', 'attempt',
   'lost', 'recovery', 'created')

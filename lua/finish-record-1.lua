@@ -8,18 +8,14 @@
 --      3 new state: completed | released | uncertain  4 how long to keep the record, ms
 --      5 frame of the response, if completed  6 exact fingerprint  7 canonical fingerprint
 --      8 key  9 prefix of wake-up channels
---      10 deadline of the caller in server ms (0: none); after it the script does nothing
 -- Reply {status, now}
 --   FINISHED     the attempt ended now, or by an earlier call whose reply was lost
 --   RESURRECTED  the record was missing and was written again
 --   STALE        another attempt took over, or the attempt ended in another way: nothing was done
---   LATE         the deadline had passed: nothing was done
 
 local record, token, fence, as = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local not_after = tonumber(ARGV[10])
-if not_after > 0 and now > not_after then return {'LATE', now} end
 
 local fields = redis.call('HMGET', record, 'v', 's', 'token', 'fence', 'ended')
 if redis.call('EXISTS', record) == 0 then

@@ -7,19 +7,15 @@
 -- ARGV 1 new state: completed | released  2 how long to keep the record, ms
 --      3 frame of the response, if completed  4 force (1: settle in any state, 0: do not)  5 key
 --      6 prefix of wake-up channels  7 channel for settled keys
---      8 deadline of the caller in server ms (0: none); after it the script does nothing
 -- Reply {status, now}
 --   SETTLED  the record has the new state
 --   ABSENT   there is no record
 --   REFUSED  an attempt runs or has completed, and force was not given; or the record is of another
 --            version
---   LATE     the deadline had passed: nothing was done
 
 local record, as = KEYS[1], ARGV[1]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local not_after = tonumber(ARGV[8])
-if not_after > 0 and now > not_after then return {'LATE', now} end
 
 local fields = redis.call('HMGET', record, 'v', 's', 'until', 'fence', 'attempt')
 -- Drops the moment at which the lease was set.

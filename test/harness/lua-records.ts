@@ -15,7 +15,6 @@ import {
   PAST,
   record,
   redis,
-  serverMs,
   tests,
 } from './lua-scripts.ts'
 
@@ -82,10 +81,6 @@ export async function unchanged<T>(work: () => Promise<T>): Promise<T> {
   expect(await allHeard()).toEqual([])
   return reply
 }
-
-/** Deadlines of a command: one that has passed, and one that has not. */
-export const late = async (): Promise<number> => (await serverMs()) - 1
-export const inTime = async (): Promise<number> => (await serverMs()) + 10_000
 
 /**
  * Subscribes as these processes, and to the messages that all processes get about an operator's

@@ -11,11 +11,9 @@ import {
   DOUBTED,
   expectKept,
   hearWakes,
-  inTime,
   KEEP_MS,
   LAPSED,
   LARGEST,
-  late,
   less,
   NONSENSE,
   NOW,
@@ -51,28 +49,14 @@ describe('finish-record', () => {
   interface Given {
     token?: string
     fence?: string
-    notAfter?: number
     client?: Redis
   }
   const finish = (as: string, given: Given = {}) => {
-    const { token = 'holder', fence = '7', notAfter = 0, client = redis } = given
+    const { token = 'holder', fence = '7', client = redis } = given
     const ending = [as, KEEP_MS, `frame of ${as}`, 'e2', 'c2', 'the key', `wake ${tests} `]
-    return call(finishRecord, [token, fence, ...ending, notAfter], client)
+    return call(finishRecord, [token, fence, ...ending], client)
   }
   const STATES = ['completed', 'released', 'uncertain']
-
-  it("replies LATE after the caller's deadline, and does nothing", async () => {
-    const notAfter = await late()
-    expect(await finish('completed', { notAfter })).toEqual(['LATE', NOW])
-    expect(await redis.exists(key)).toBe(0)
-    await plant({ ...SOUND, ...WAITING })
-    expect(await unchanged(() => finish('completed', { notAfter }))).toEqual(['LATE', NOW])
-  })
-
-  it('replies FINISHED before the deadline', async () => {
-    await plant(SOUND)
-    expect(await statusOf(finish('completed', { notAfter: await inTime() }))).toBe('FINISHED')
-  })
 
   it.each([
     ['completed', { frame: 'frame of completed' }],
@@ -214,30 +198,18 @@ describe('finish-record', () => {
 describe('settle-record', () => {
   interface Given {
     force?: 0 | 1
-    notAfter?: number
     client?: Redis
   }
   const settle = (as: string, given: Given = {}) => {
-    const { force = 0, notAfter = 0, client = redis } = given
+    const { force = 0, client = redis } = given
     const args = [as, KEEP_MS, `frame of ${as}`, force, 'the key', `wake ${tests} `]
-    return call(settleRecord, [...args, `settled ${tests}`, notAfter], client)
+    return call(settleRecord, [...args, `settled ${tests}`], client)
   }
   const SETTLED = { ...less('token', 'until'), ended: '', lost: '0', recovery: '0' }
   const ENDINGS: ReadonlyArray<readonly [string, Fields]> = [
     ['completed', { ...SETTLED, s: 'completed', frame: 'frame of completed' }],
     ['released', { ...SETTLED, s: 'released' }],
   ]
-
-  it("replies LATE after the caller's deadline, and does nothing", async () => {
-    await plant({ ...UNCERTAIN, ...WAITING })
-    const notAfter = await late()
-    expect(await unchanged(() => settle('released', { notAfter }))).toEqual(['LATE', NOW])
-  })
-
-  it('replies SETTLED before the deadline', async () => {
-    await plant(UNCERTAIN)
-    expect(await statusOf(settle('released', { notAfter: await inTime() }))).toBe('SETTLED')
-  })
 
   it('replies ABSENT without a record, and writes nothing, also with force', async () => {
     for (const force of [0, 1] as const) {

@@ -12,11 +12,9 @@ import {
   DOUBTED,
   expectKept,
   hearWakes,
-  inTime,
   KEEP_MS,
   LAPSED,
   LARGEST,
-  late,
   less,
   NONSENSE,
   NOW,
@@ -65,30 +63,17 @@ interface Begin {
   onLeaseExpired?: 'takeover' | 'uncertain'
   maxAttempts?: number
   process?: string
-  notAfter?: number
 }
 function begin(token: string, given: Begin = {}): Promise<Reply> {
   const { exact = 'e', canonical = 'c', leaseMs = LEASE_MS, retentionMs = RETENTION_MS } = given
-  const { onLeaseExpired = 'takeover', maxAttempts = 10, process = '', notAfter = 0 } = given
+  const { onLeaseExpired = 'takeover', maxAttempts = 10, process = '' } = given
   const times = [leaseMs, retentionMs, onLeaseExpired, maxAttempts, UNCERTAIN_MS]
-  const args = [token, exact, canonical, ...times, process, notAfter]
+  const args = [token, exact, canonical, ...times, process]
   return call(beginRecord, args) as Promise<Reply>
 }
 
 describe('begin-record', () => {
   beforeEach(() => hearWakes('me'))
-
-  it("replies LATE after the caller's deadline, and does nothing", async () => {
-    expect(await begin('t', { notAfter: await late() })).toEqual(['LATE', NOW])
-    expect(await redis.exists(key)).toBe(0)
-    await plant(LAPSED)
-    const notAfter = await late()
-    expect(await unchanged(() => begin('t', { notAfter }))).toEqual(['LATE', NOW])
-  })
-
-  it('replies BEGUN before the deadline', async () => {
-    expect(await statusOf(begin('t', { notAfter: await inTime() }))).toBe('BEGUN')
-  })
 
   it('replies BEGUN without a record, writes all fields, and makes a fence of whole microseconds', async () => {
     const before = await serverMs()

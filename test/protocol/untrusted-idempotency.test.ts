@@ -339,8 +339,7 @@ describe('idempotency keys on a replica', () => {
   })
 })
 
-describe('idempotency keys when the reply of Redis comes too late', () => {
-  const BUDGET_MS = 300
+describe('an attempt whose begin had no reply in time', () => {
   /** Long enough for the command to arrive in time, and its reply too late. */
   const DELAY_MS = 200
   let proxy: TcpProxy
@@ -348,70 +347,56 @@ describe('idempotency keys when the reply of Redis comes too late', () => {
   let witness: IdempotencyStore
   let woken: string[]
 
-  /** The attempt began, and its reply was dropped. */
-  const beginUnheard = async (delayMs = DELAY_MS) => {
-    proxy.delay(delayMs)
-    await expect(begin(store, { token: 'unheard' })).rejects.toEqual(UNAVAILABLE)
-  }
+  const release = (token: string) => store.finish({ key: 'k', token, fence: '*' }, RELEASED, PRINTS)
   const state = async () => (await witness.inspect('k'))?.state
 
   beforeEach(async () => {
     proxy = await startProxy(server.port, server.host)
     woken = []
-    store = open({ url: proxy.url, commandTimeoutMs: BUDGET_MS })
+    store = open({ url: proxy.url, commandTimeoutMs: 300 })
     witness = open({ woken })
-    // The first command loads the script, and learns the server's clock.
+    // The first command loads the script.
     await store.finish(await begun(store), RELEASED, PRINTS)
+    proxy.delay(DELAY_MS)
+    await expect(begin(store, { token: 'unheard' })).rejects.toEqual(UNAVAILABLE)
   })
   afterEach(() => proxy.stop())
 
-  it('undo the attempt that began, and wake waiters', async () => {
-    await beginUnheard()
+  it('is released by its token alone, and waiters are woken', async () => {
     expect((await begin(witness, { token: 'other', wait: true })).status).toBe('busy')
     proxy.delay(0)
-    await expect.poll(state, { interval: 10, timeout: 3_000 }).toBe('released')
+    expect(await release('unheard')).toBe('finished')
+    expect(await state()).toBe('released')
     await expect.poll(() => woken, { interval: 10 }).toEqual(['k'])
   })
 
-  it('undo an attempt at a recovery without a trace', async () => {
-    await witness.finish(await begun(witness, { token: 'first' }), RELEASED, PRINTS)
-    await admin.hset(KEY, { s: 'running', token: 'dead', until: '1' })
-    await beginUnheard()
-    proxy.delay(0)
+  it('ends by a release that is sent while Redis seems unavailable', async () => {
+    const others = ['a', 'b', 'c'].map((key) => store.begin(key, { ...REQUEST, token: key }))
+    await Promise.allSettled(others)
+    await expect(begin(store)).rejects.toThrow('earlier commands failed')
+    await release('unheard').catch(() => {})
     await expect.poll(state, { interval: 10, timeout: 3_000 }).toBe('released')
-    expect(await begin(witness, { leaseMs: 1 })).toMatchObject({ isRecovery: true })
-    await new Promise((resolve) => setTimeout(resolve, 5))
-    // One lease ran out before it and one after it: two in a row.
-    expect((await begin(witness, { token: 'x', maxAttempts: 2 })).status).toBe('uncertain')
   })
 
-  it('undo nothing if the caller tries again with the same token', async () => {
-    await beginUnheard()
-    expect(await state()).toBe('running')
+  it('has no effect on an attempt with another token', async () => {
     proxy.delay(0)
-    expect(await begin(store, { token: 'unheard' })).toMatchObject({ status: 'begun', attempt: 2 })
-    // Longer than taking it back would need.
-    await new Promise((resolve) => setTimeout(resolve, 1_000))
+    await release('unheard')
+    await begun(witness, { token: 'other' })
+    expect(await release('unheard')).toBe('stale')
     expect(await state()).toBe('running')
   })
+})
 
-  it('undo nothing if the caller tries again while the undo is under way', async () => {
-    await beginUnheard()
-    await new Promise((resolve) => setTimeout(resolve, 80))
-    proxy.delay(0)
-    expect(await begin(store, { token: 'unheard' })).toMatchObject({ status: 'begun', attempt: 3 })
-    await new Promise((resolve) => setTimeout(resolve, 1_000))
-    expect(await state()).toBe('running')
-  })
-
-  it('begin no attempt if even the command comes too late', async () => {
-    const before = await witness.inspect('k')
-    await beginUnheard(BUDGET_MS + 300)
-    await new Promise((resolve) => setTimeout(resolve, 500))
-    expect(await witness.inspect('k')).toMatchObject({ state: 'released', fence: before?.fence })
-    proxy.delay(0)
-    expect(await begin(witness, { token: 'other' })).toMatchObject({ status: 'begun', attempt: 2 })
-  })
+it('an attempt at a recovery is released by its token without a trace', async () => {
+  const store = open({})
+  await store.finish(await begun(store, { token: 'first' }), RELEASED, PRINTS)
+  await admin.hset(KEY, { s: 'running', token: 'dead', until: '1' })
+  await begun(store, { token: 'unheard' })
+  await store.finish({ key: 'k', token: 'unheard', fence: '*' }, RELEASED, PRINTS)
+  expect(await begin(store, { leaseMs: 1 })).toMatchObject({ isRecovery: true })
+  await new Promise((resolve) => setTimeout(resolve, 5))
+  // One lease ran out before it and one after it: two in a row.
+  expect((await begin(store, { token: 'x', maxAttempts: 2 })).status).toBe('uncertain')
 })
 
 describe('idempotency keys on a Redis with an eviction policy', () => {

@@ -80,16 +80,11 @@ export const CALLS: Readonly<Record<string, (random: Random, scene: Scene) => Dr
     const most = [random.pick(['2', '1000']), random.pick(['10', '262144'])]
     return [PURGES, [known, '', ...most, String(random.int(1e6))]]
   },
-  'acquire-lock': (random, scene) => [
-    one(random, 'l1', 'l2'),
-    [
-      random.pick(TOKENS),
-      random.pick(['100', '5000']),
-      random.pick(['', 'p1', 'p2', 'p3']),
-      late(random, scene),
-      '60000',
-    ],
-  ],
+  'acquire-lock'(random) {
+    const process = random.pick(['', 'p1', 'p2', 'p3'])
+    const args = [random.pick(TOKENS), random.pick(['100', '5000']), process, '60000']
+    return [one(random, 'l1', 'l2'), args]
+  },
   'release-lock'(random, scene) {
     const [key = ''] = one(random, 'l1', 'l2')
     const fence = random.pick([scene.known(key), '*', '*'])
@@ -101,28 +96,28 @@ export const CALLS: Readonly<Record<string, (random: Random, scene: Scene) => Dr
     return [[key], [random.pick([...TOKENS, '']), fence, ...how, ...next, '60000']]
   },
   'leave-queue': (random) => [one(random, 'l1', 'l2'), one(random, 'p1', 'p2', 'p3')],
-  'begin-record'(random, scene) {
+  'begin-record'(random) {
     const prints = [random.pick(['e1', 'e1', 'e2']), random.pick(['c1', 'c1', 'c2'])]
     const times = [random.pick(['100', '5000']), '60000', random.pick(['takeover', 'uncertain'])]
-    const rest = [random.pick(['2', '5']), '60000', random.pick(['', 'p1']), late(random, scene)]
+    const rest = [random.pick(['2', '5']), '60000', random.pick(['', 'p1'])]
     return [one(random, 'i1', 'i2'), [random.pick(TOKENS), ...prints, ...times, ...rest]]
   },
   'finish-record'(random, scene) {
     const [key = ''] = one(random, 'i1', 'i2')
     const fence = random.pick([scene.known(key), scene.known(key), '*'])
     const as = random.pick(['completed', 'released', 'uncertain'])
-    const rest = ['5000', random.pick(FRAMES), 'e1', 'c1', key, 'w:', late(random, scene)]
+    const rest = ['5000', random.pick(FRAMES), 'e1', 'c1', key, 'w:']
     return [[key], [random.pick(TOKENS), fence, as, ...rest]]
   },
   'keep-step'(random, scene) {
     const [key = ''] = one(random, 'i1', 'i2')
     return [[key], [random.pick(TOKENS), scene.known(key), 'step', '\0value', '60000']]
   },
-  'settle-record'(random, scene) {
+  'settle-record'(random) {
     const [key = ''] = one(random, 'i1', 'i2')
     const as = random.pick(['completed', 'released'])
     const how = ['60000', 'frame', random.pick(['0', '0', '1']), key, 'w:', 'settled']
-    return [[key], [as, ...how, late(random, scene)]]
+    return [[key], [as, ...how]]
   },
   'inspect-entry': (random) => [cached(random), []],
   'inspect-lock': (random) => [one(random, 'l1', 'l2'), []],

@@ -3,7 +3,7 @@
 // that releases the lock also puts this process into the queue again.
 
 import { driftMs, type Grant, newToken, type Timer } from '@stampede/core/store'
-import { createLease, type LockContext, track } from './create-lease.ts'
+import { createLease, type LockContext, request, track } from './create-lease.ts'
 import { unavailable } from './errors.ts'
 import type { Lease, Released } from './lease.ts'
 import type { Acquisition } from './lock-events.ts'
@@ -112,12 +112,12 @@ export class Contender {
     this.#timer?.cancel()
     this.#state = 'requesting'
     this.#outdated = false
-    const { store, clock } = this.#context
-    const from = clock.now()
-    const request = { token: this.#nextToken(), leaseMs: first.leaseMs, queue: true }
-    this.#requestedMs = first.leaseMs
+    const { leaseMs } = first
+    const from = this.#context.clock.now()
+    const terms = { token: this.#nextToken(), leaseMs, queue: true }
+    this.#requestedMs = leaseMs
     try {
-      const reply = await track(this.#context, store.acquire(this.#key, request))
+      const reply = await request(this.#context, this.#key, terms)
       if (reply.status === 'granted') this.#deliver(reply.grant, from, reply.forMs)
       else this.#waitInQueue(reply.forMs)
     } catch (error) {

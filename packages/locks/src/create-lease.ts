@@ -1,7 +1,17 @@
 // Creates a lease and renews it until it is released, lost, or held for `maxHoldMs`. One timer
 // renews all leases of a process.
 
-import type { Clock, Grant, Hold, LeaseKeeper, LockStore } from '@stampede/core/store'
+import {
+  ANY_FENCE,
+  type Clock,
+  type Grant,
+  type Hold,
+  type LeaseKeeper,
+  type LockReply,
+  type LockRequest,
+  type LockStore,
+  mayHaveRun,
+} from '@stampede/core/store'
 import { Lease, type Released, type Term } from './lease.ts'
 import type { LockMonitor } from './lock-events.ts'
 
@@ -82,8 +92,27 @@ export function createLease(
   return lease
 }
 
+/**
+ * Requests a lock. If no reply came, the store may have granted the lock all the same. Then the
+ * lock is released, because no caller knows of it.
+ */
+export function request(
+  context: Pick<LockContext, 'store' | 'keeper' | 'pending'>,
+  key: string,
+  terms: LockRequest,
+): Promise<LockReply> {
+  const { store, keeper } = context
+  const command = store.acquire(key, terms)
+  const unheard = { key, token: terms.token, fence: ANY_FENCE }
+  const release = () => store.release(unheard)
+  command.catch((error) => {
+    if (mayHaveRun(error)) void track(context, keeper.release(release))
+  })
+  return track(context, command)
+}
+
 /** Adds a command to `pending` until it settles. */
-export function track<T>(context: LockContext, command: Promise<T>): Promise<T> {
+export function track<T>(context: Pick<LockContext, 'pending'>, command: Promise<T>): Promise<T> {
   context.pending.add(command)
   const done = () => context.pending.delete(command)
   command.then(done, done)

@@ -4,7 +4,7 @@ import { ManualClock, settled } from '@stampede/core/testing'
 import { Barrier, FaultyLocks, refused, unheard } from '@stampede/testkit'
 import { describe, expect, it } from 'vitest'
 import { Contender } from './contender.ts'
-import { createLocks } from './create-locks.ts'
+import { createLocks, type Locks } from './create-locks.ts'
 import { Lease } from './lease.ts'
 import type { AcquireOptions, LocksOptions } from './options.ts'
 
@@ -47,6 +47,56 @@ async function warningsOf(run: () => Promise<unknown>): Promise<string[]> {
   process.off('warning', onWarning)
   return warnings
 }
+
+describe('a request for a lock whose reply is lost', () => {
+  const asks = [
+    ['acquire', (locks: Locks) => locks.acquire('job')],
+    ['tryAcquire', (locks: Locks) => locks.tryAcquire('job')],
+  ] as const
+
+  it.each(asks)('leaves a free lock: %s', async (_, ask) => {
+    const { store, locks } = setUp()
+    store.next('acquire', unheard)
+    await expect(ask(locks)).rejects.toMatchObject({ code: 'ERR_LOCK_UNAVAILABLE' })
+    expect(store.calls).toEqual(['acquire job', 'release job'])
+    expect(await locks.tryAcquire('job')).not.toBeNull()
+  })
+
+  it.each(asks)('is followed by four releases in two seconds: %s', async (_, ask) => {
+    const { clock, store, locks } = setUp()
+    store.next('acquire', unheard)
+    for (let i = 0; i < 4; i++) store.next('release', unheard)
+    await expect(ask(locks)).rejects.toMatchObject({ code: 'ERR_LOCK_UNAVAILABLE' })
+    store.take()
+    const sent: number[] = []
+    for (let ms = 0; ms <= 3_000; ms += 100) {
+      if (store.take().length > 0) sent.push(ms)
+      await clock.advance(100)
+    }
+    expect(sent).toEqual([100, 500, 2_000])
+    expect(clock.timers).toBe(0)
+  })
+
+  it('is followed by no release if the store refused it', async () => {
+    const { clock, store, locks } = setUp()
+    store.next('acquire', refused)
+    await expect(locks.tryAcquire('job')).rejects.toMatchObject({ code: 'ERR_LOCK_UNAVAILABLE' })
+    await clock.advance(3_000)
+    expect(store.calls).toEqual(['acquire job'])
+  })
+
+  it('is released by close(), although the reply is lost during close()', async () => {
+    const { store, locks } = setUp()
+    const barrier = new Barrier()
+    store.next('acquire', barrier.afterUnheard)
+    const outcome = errorOf(locks.tryAcquire('job'))
+    const closing = locks.close()
+    barrier.open()
+    await closing
+    expect(await outcome).toMatchObject({ code: 'ERR_LOCK_UNAVAILABLE' })
+    expect(store.calls).toEqual(['acquire job', 'release job'])
+  })
+})
 
 describe('locks.acquire()', () => {
   it('gives each lease a higher fence than all leases before, even in the same millisecond', async () => {

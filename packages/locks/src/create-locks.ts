@@ -2,7 +2,7 @@
 
 import { type Clock, checkListener, LeaseKeeper, newToken, optionError } from '@stampede/core/store'
 import { Contender, type Waiter } from './contender.ts'
-import { createLease, type LockContext, track } from './create-lease.ts'
+import { createLease, type LockContext, request, track } from './create-lease.ts'
 import { aborted, busy, LockError, lost, unavailable, waitTimeout } from './errors.ts'
 import type { Lease } from './lease.ts'
 import {
@@ -163,6 +163,7 @@ class LockTable implements Locks {
     const { pending } = this.#context
     while (pending.size > 0) await Promise.allSettled(pending)
     await Promise.all([...this.#context.held].map((lease) => lease.release()))
+    this.#context.keeper.stop()
     await this.#config.store.close()
   }
 
@@ -239,8 +240,8 @@ class LockTable implements Locks {
     const { store, clock } = this.#context
     const from = clock.now()
     try {
-      const command = store.acquire(storeKey, { token: newToken(), leaseMs, queue: false })
-      const reply = await track(this.#context, command)
+      const terms = { token: newToken(), leaseMs, queue: false }
+      const reply = await request(this.#context, storeKey, terms)
       if (reply.status === 'busy') return null
       if (this.#closing !== undefined) {
         await track(this.#context, store.release(reply.grant))

@@ -2,13 +2,14 @@
 // never two holders, fences rise, and no process waits for ever. The server is lua/*-lock-1.lua in
 // a few lines.
 
-import type {
-  Grant,
-  LockHooks,
-  LockRelease,
-  LockReply,
-  LockRequest,
-  LockStore,
+import {
+  type Grant,
+  type LockHooks,
+  type LockRelease,
+  type LockReply,
+  type LockRequest,
+  type LockStore,
+  storeUnavailable,
 } from '@stampede/core/store'
 import { ManualClock, settled } from '@stampede/core/testing'
 import fc from 'fast-check'
@@ -132,17 +133,7 @@ class Process implements LockStore {
   }
 
   async acquire(_key: string, request: LockRequest): Promise<LockReply> {
-    const wantedUntil = this.#server.clock.now() + BUDGET_MS
-    try {
-      return await this.#ask(() => {
-        // Not executed after its caller gave up.
-        if (this.#server.clock.now() > wantedUntil) throw new Error('late')
-        return this.#server.acquire(this, request)
-      })
-    } catch (error) {
-      void this.#undo(request.token, [50, 200, 500, 1_500, 4_000])
-      throw error
-    }
+    return this.#ask(() => this.#server.acquire(this, request))
   }
 
   async renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
@@ -183,18 +174,12 @@ class Process implements LockStore {
     })
   }
 
-  async #undo(token: string, delaysMs: readonly number[]): Promise<void> {
-    for (const delayMs of delaysMs) {
-      await new Promise<void>((resolve) => void this.#server.clock.setTimer(delayMs, resolve))
-      const unheard = { key: 'job', token, fence: '*' }
-      if (await this.release(unheard).catch(() => undefined)) return
-    }
-  }
-
   #ask<T>(work: () => T): Promise<T> {
     const { thereMs, backMs, lost } = this.trips.shift() ?? SMOOTH
     return new Promise<T>((resolve, reject) => {
-      const timer = this.#server.clock.setTimer(BUDGET_MS, () => reject(new Error('no answer')))
+      const timer = this.#server.clock.setTimer(BUDGET_MS, () =>
+        reject(storeUnavailable('network', 'ask', new Error('no answer'))),
+      )
       const answer = (settle: () => void) =>
         this.#after('back', backMs, () => {
           if (lost === 'reply') return

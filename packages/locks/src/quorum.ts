@@ -11,10 +11,13 @@ import {
   type Grant,
   type Hold,
   LeaseKeeper,
+  type LockReply,
+  type LockRequest,
   type LockStore,
   newToken,
   optionError,
 } from '@stampede/core/store'
+import { request } from './create-lease.ts'
 import { aborted, busy, unavailable, waitTimeout } from './errors.ts'
 import { Lease, type Released, type Term } from './lease.ts'
 import {
@@ -105,6 +108,7 @@ class QuorumTable implements QuorumLocks {
   /** The functions that extend the open leases, by token. */
   readonly #extenders = new Map<string, () => Promise<boolean>>()
   readonly #open = new Set<Lease>()
+  readonly #pending = new Set<Promise<unknown>>()
   #closed = false
 
   constructor(config: QuorumConfig) {
@@ -193,6 +197,7 @@ class QuorumTable implements QuorumLocks {
   async close(): Promise<void> {
     this.#closed = true
     await Promise.all([...this.#open].map((lease) => lease.release()))
+    this.#keeper.stop()
     await Promise.all(this.#config.nodes.map((node) => node.close()))
   }
 
@@ -200,7 +205,7 @@ class QuorumTable implements QuorumLocks {
   async #attempt(key: string, leaseMs: number): Promise<Attempt> {
     const { clock, prefix } = this.#config
     const from = clock.now()
-    const request = { token: newToken(), leaseMs, queue: false }
+    const terms = { token: newToken(), leaseMs, queue: false }
     const grants = new Map<LockStore, Grant>()
     let failed = false
     const { isMajority, silent, cause } = await decide(
@@ -208,7 +213,7 @@ class QuorumTable implements QuorumLocks {
       'at once',
       leaseMs,
       async (node) => {
-        const reply = await node.acquire(prefix + key, request)
+        const reply = await this.#request(node, prefix + key, terms)
         if (reply.status === 'busy') return false
         // This grant arrived after the attempt had failed, so it is released.
         if (failed) void node.release(reply.grant).catch(() => {})
@@ -224,6 +229,10 @@ class QuorumTable implements QuorumLocks {
     const { nodes, quorum } = this.#config
     const status = isMajority || silent > nodes.length - quorum ? 'unavailable' : 'busy'
     return { status, term, grants, cause }
+  }
+
+  #request(store: LockStore, key: string, terms: LockRequest): Promise<LockReply> {
+    return request({ store, keeper: this.#keeper, pending: this.#pending }, key, terms)
   }
 
   async #releaseAll(grants: ReadonlyMap<LockStore, Grant>, leaseMs: number): Promise<boolean> {
@@ -300,8 +309,8 @@ class QuorumTable implements QuorumLocks {
       if (grant !== undefined && (await node.renew([grant], leaseMs))[0] === true) return true
       // On nodes that did not reply, the release of the old token may still be pending. So use a
       // new token.
-      const request = { token: newToken(), leaseMs, queue: false }
-      const reply = await node.acquire(this.#config.prefix + key, request)
+      const terms = { token: newToken(), leaseMs, queue: false }
+      const reply = await this.#request(node, this.#config.prefix + key, terms)
       if (reply.status !== 'granted') return false
       if (held.ended) void node.release(reply.grant).catch(() => {})
       else grants.set(node, reply.grant)

@@ -1,12 +1,13 @@
 // A lock store for tests, with scripted faults: it fails, stalls and loses replies.
 
-import type {
-  Grant,
-  LockHooks,
-  LockRelease,
-  LockReply,
-  LockRequest,
-  LockStore,
+import {
+  type Grant,
+  type LockHooks,
+  type LockRelease,
+  type LockReply,
+  type LockRequest,
+  type LockStore,
+  storeUnavailable,
 } from '@stampede/core/store'
 
 /** An operation of a lock store that can fail in a test. */
@@ -23,7 +24,7 @@ export const refused: LockFault = async () => {
 /** The command is executed, and its reply is lost. */
 export const unheard: LockFault = async (work) => {
   await work()
-  throw new Error('the reply was lost')
+  throw storeUnavailable('faulty', 'lock', new Error('the reply was lost'))
 }
 
 /** A barrier at which a call stops until the test opens it. */
@@ -52,9 +53,8 @@ export class Barrier {
 
   /** Works like `after`, but the reply is lost. */
   readonly afterUnheard: LockFault = async (work) => {
-    await work()
-    await this.#opened
-    throw new Error('the reply was lost')
+    await this.after(work)
+    return unheard(async () => {})
   }
 }
 

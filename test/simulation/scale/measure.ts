@@ -130,7 +130,7 @@ async function handOverOnce(bench: Bench, name: string): Promise<void> {
   const key = `${PREFIX}{=l:${name}}`
   const queue = bench.redis.pipeline()
   for (let i = 0; i < bench.processes; i++) {
-    queue.eval(scripts.acquireLock.source, 1, key, `t${i}`, 60_000, `p${i}`, 0, 60_000)
+    queue.eval(scripts.acquireLock.source, 1, key, `t${i}`, 60_000, `p${i}`, 60_000)
   }
   const [first] = (await queue.exec()) ?? []
   const fence = String((first?.[1] as unknown[] | undefined)?.[2])

@@ -3,7 +3,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type BenchOptions, IdempotencyBench, NOTHING_LEFT } from '../testing/idempotency-bench.ts'
 import { ManualClock, type ScriptedRequest, settled } from '../testing/index.ts'
-import { Gate, refuse, sharedStores } from '../testing/store-doubles.ts'
+import { Gate, loseReply, refuse, sharedStores } from '../testing/store-doubles.ts'
 
 let clock: ManualClock
 /** Two processes on the same records. */
@@ -27,6 +27,37 @@ const many = <T>(count: number, make: () => Promise<T>): Promise<T[]> =>
   Promise.all(Array.from({ length: count }, make))
 const statuses = (requests: readonly ScriptedRequest[]) => requests.map(({ got }) => got?.status)
 const wait = { onBusy: 'wait' } as const
+
+describe('a begin command whose reply is lost', () => {
+  it('leaves a key under which the next request runs at once', async () => {
+    here.store.next('begin', loseReply)
+    expect((await here.route()()).got?.status).toBe(503)
+    expect(here.store.take()).toEqual(['begin', 'finish released'])
+    const repeat = await there.route()()
+    expect(repeat.isRunning).toBe(true)
+    await repeat.answer()
+  })
+
+  it('is followed by four releases in two seconds', async () => {
+    here.store.next('begin', loseReply)
+    for (let i = 0; i < 4; i++) here.store.next('finish', loseReply)
+    await here.route()()
+    here.store.take()
+    const sent: number[] = []
+    for (let ms = 0; ms <= 3_000; ms += 100) {
+      if (here.store.take().length > 0) sent.push(ms)
+      await clock.advance(100)
+    }
+    expect(sent).toEqual([100, 500, 2_000])
+  })
+
+  it('is followed by no release if the store refused the command', async () => {
+    here.store.next('begin', refuse)
+    await here.route()()
+    await clock.advance(3_000)
+    expect(here.store.take()).toEqual(['begin'])
+  })
+})
 
 describe('concurrent requests with one idempotency key', () => {
   it('cause one begin command, and one request runs', async () => {

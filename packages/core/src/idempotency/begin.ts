@@ -1,7 +1,9 @@
 // Begins an attempt, or gets the result of an earlier one. The process checks its memory, sends one
 // command to the store, and waits if the options say so.
 
+import { mayHaveRun } from '../errors.ts'
 import { newToken } from '../lease/lease-keeper.ts'
+import { ANY_FENCE } from '../ports/grant.ts'
 import type { BeginReply, BeginRequest, Fingerprints } from '../ports/idempotency-store.ts'
 import type { Beginning, Claim } from './attempts.ts'
 import { decodeKept, type Kept } from './kept-response.ts'
@@ -100,7 +102,8 @@ function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Begun | Pro
       reply.status === 'begun' ? { type: 'busy' } : settled(rt, claim, reply, since),
     )
   }
-  const reply = rt.store.begin(key, requestOf(claim, wait))
+  const request = requestOf(claim, wait)
+  const reply = rt.store.begin(key, request)
   const beginning: Beginning = { type: 'beginning', reply, fingerprints, since, turn }
   attempts.addBeginning(key, beginning)
   return reply.then(
@@ -110,6 +113,7 @@ function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Begun | Pro
     },
     (error: unknown) => {
       attempts.endBeginning(key, beginning)
+      if (mayHaveRun(error)) void releaseUnheard(rt, claim, request)
       throw error
     },
   )
@@ -128,6 +132,20 @@ function isShared(
   const { fingerprints } = pending
   const isEqual = fingerprints.exact === exact && fingerprints.canonical === canonical
   return isEqual && pending.since === since && pending.turn === turn
+}
+
+/**
+ * Ends an attempt that may have begun although no reply came. No handler runs for it, and repeats
+ * of the request would get 409 until its lease ends.
+ */
+function releaseUnheard(
+  rt: IdempotencyRuntime,
+  { key, fingerprints }: Claim,
+  { token, retentionMs }: BeginRequest,
+): Promise<void> {
+  const grant = { key, token, fence: ANY_FENCE }
+  const finish = { as: 'released', keepMs: retentionMs } as const
+  return rt.keeper.release(() => rt.store.finish(grant, finish, fingerprints))
 }
 
 function fromReply(

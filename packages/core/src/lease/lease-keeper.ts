@@ -1,5 +1,6 @@
 // Leases of this process: tokens, drift, and one timer that renews all of them. If a lease is lost,
-// the result cannot be committed, but the response still reaches its client.
+// the result cannot be committed, but the response still reaches its client. A lease that has no
+// holder is released, with retries.
 
 import { randomBytes } from 'node:crypto'
 import { messageOf } from '../errors.ts'
@@ -64,6 +65,9 @@ class Held implements Hold, Deadline {
     this.#deadlines.end(this)
   }
 }
+
+/** Pauses before the retries. If the last retry fails, the lease ends when its time is over. */
+const RELEASE_AGAIN_MS = [100, 400, 1_500]
 
 /** Renews leases until they are ended, lost or held for too long. */
 export class LeaseKeeper {
@@ -130,6 +134,23 @@ export class LeaseKeeper {
     }
   }
 
+  /**
+   * Releases a lease that has no holder, so that other processes need not wait until it ends.
+   * `send` rejects, or resolves with undefined, if the store did not reply. Resolves after the
+   * first try, because no caller must wait for an unavailable store.
+   */
+  async release(send: () => Promise<unknown>): Promise<void> {
+    if (!(await isConfirmed(send))) void this.#releaseAgain(send)
+  }
+
+  async #releaseAgain(send: () => Promise<unknown>): Promise<void> {
+    for (const delayMs of RELEASE_AGAIN_MS) {
+      if (this.#isStopped) return
+      await new Promise<void>((resolve) => this.#clock.setTimer(delayMs, resolve))
+      if (await isConfirmed(send)) return
+    }
+  }
+
   /** A hook that throws must not stop the renewal of other leases. */
   #callHook({ hooks }: Held, isOurs: boolean, sentAt: number): void {
     try {
@@ -168,4 +189,13 @@ export function newToken(): string {
  */
 export function driftMs(leaseMs: number): number {
   return leaseMs * 0.01 + 2
+}
+
+/** Sends a release. A store of the app may throw where it should reject. */
+async function isConfirmed(send: () => Promise<unknown>): Promise<boolean> {
+  try {
+    return (await send()) !== undefined
+  } catch {
+    return false
+  }
 }

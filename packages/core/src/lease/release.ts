@@ -1,48 +1,28 @@
-// The end of a lease whose fill has no entry, with retries while the store is unavailable.
+// The end of a lease in the store, by the process that filled the key.
 
 import type { Events } from '../events.ts'
-import type { Clock } from '../ports/clock.ts'
 import { ANY_FENCE } from '../ports/grant.ts'
-import type { CommitReply, Grant, StampedeStore } from '../ports/store.ts'
+import type { Grant, StampedeStore } from '../ports/store.ts'
+import type { LeaseKeeper } from './lease-keeper.ts'
 
 /** The parts of the runtime that a release needs. */
 interface ReleaseRuntime {
   readonly records: StampedeStore | undefined
   readonly events: Events
-  readonly clock: Pick<Clock, 'setTimer'>
-  readonly closed: boolean
+  readonly keeper: LeaseKeeper
 }
 
-/** Pauses before the retries. If the last retry fails, the lease ends when its time is over. */
-const RETRY_DELAYS_MS = [100, 400, 1_500]
-
 /**
- * Ends a lease whose fill has no entry, so that other processes need not wait until it times out.
- * Resolves after the first try: waiters of this process must not wait for an unavailable store.
- * Undefined: there is no lease in a store.
+ * Ends a lease whose fill has no entry. Resolves after the first try. Undefined: there is no lease
+ * in a store.
  */
 export function releaseLease(
   rt: ReleaseRuntime,
   grant: Grant | undefined,
 ): Promise<void> | undefined {
-  return release(rt, grant)?.then((reply) => {
-    if (reply === undefined) void retryRelease(rt, grant)
-  })
-}
-
-async function retryRelease(rt: ReleaseRuntime, grant: Grant | undefined): Promise<void> {
-  for (const delayMs of RETRY_DELAYS_MS) {
-    if (rt.closed) return
-    await new Promise<void>((resolve) => rt.clock.setTimer(delayMs, resolve))
-    if ((await release(rt, grant)) !== undefined) return
-  }
-}
-
-function release(
-  rt: ReleaseRuntime,
-  grant: Grant | undefined,
-): Promise<CommitReply | undefined> | undefined {
-  return trySend(rt, grant, 'fail', (store, ours) => store.fail(ours, undefined, 0))
+  if (rt.records === undefined || grant === undefined) return undefined
+  const fail = (store: StampedeStore, ours: Grant) => store.fail(ours, undefined, 0)
+  return rt.keeper.release(async () => trySend(rt, grant, 'fail', fail))
 }
 
 /**

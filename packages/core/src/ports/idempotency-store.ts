@@ -147,7 +147,8 @@ export interface IdempotencyStore {
   attach(hooks: IdempotencyHooks): void
   /**
    * Begins an attempt, or returns why it cannot begin. One round trip, one atomic step. Rejects
-   * with `ERR_STAMPEDE_STORE_UNAVAILABLE`.
+   * with `ERR_STAMPEDE_STORE_UNAVAILABLE`. If the command may have run (`mayHaveRun`), the attempt
+   * may have begun. Core then releases it by `finish`, with `ANY_FENCE` in place of the fence.
    */
   begin(key: string, request: BeginRequest): Promise<BeginReply>
   /** Extends leases. Returns for each grant whether the store still has its lease. */

@@ -55,8 +55,10 @@ export interface LockStore {
   readonly name: string
   attach(hooks: LockHooks): void
   /**
-   * Takes the lock or joins the lock queue. One round trip. If it rejects
-   * (`ERR_STAMPEDE_STORE_UNAVAILABLE`), the lease was not taken, or it expires by itself.
+   * Takes the lock or joins the lock queue. One round trip. Rejects with
+   * `ERR_STAMPEDE_STORE_UNAVAILABLE`. If the command may have run (`mayHaveRun`), the lease may be
+   * taken. The caller then releases it, with the fence `*`. A place in the queue needs no command:
+   * the lock is granted to a token that no waiter has, and is released again.
    */
   acquire(key: string, request: LockRequest): Promise<LockReply>
   /** Extends leases to `leaseMs`. Returns for each grant whether the store still has its lease. */

@@ -1,5 +1,6 @@
 // Doubles of a store: one with scripted faults, and two processes on one RecordStore.
 
+import { storeUnavailable } from '../errors.ts'
 import type { LockStore } from '../ports/lock-store.ts'
 import type {
   CommitReply,
@@ -27,7 +28,7 @@ export const throwAtOnce: Fault = () => {
 /** The command is executed, and its reply is lost. */
 export const loseReply: Fault = async (work) => {
   await work()
-  throw new Error('the reply was lost')
+  throw storeUnavailable('faulty', 'run', new Error('the reply was lost'))
 }
 
 /** A gate at which calls wait until the test opens it. */

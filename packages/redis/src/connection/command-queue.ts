@@ -4,7 +4,7 @@
 
 /**
  * Limits of operations in flight. Those that begin something, such as lookups, leave room for those
- * that end something: commits, releases, renewals, undos and purges.
+ * that end something: commits, releases, renewals and purges.
  */
 const MOST_BEGINNING = 128
 const MOST = 192

@@ -4,11 +4,11 @@
 import { randomBytes } from 'node:crypto'
 import { type Clock, type Grant, groupOf, storeUnavailable } from '@stampede/core/store'
 import type { Names } from '../protocol/keys.ts'
-import { send } from '../protocol/run-script.ts'
+import { type ScriptArgument, send } from '../protocol/run-script.ts'
 import type { Script } from '../protocol/scripts.generated.ts'
 import type { RedisClient } from './connection.ts'
 import { OpenLink } from './open-link.ts'
-import { type Arguments, Operation, type OperationOptions } from './operation.ts'
+import { Operation, type OperationOptions } from './operation.ts'
 import { isRefusal } from './refusal.ts'
 import type { ServerClock } from './server-clock.ts'
 import type { LinkListener } from './subscription.ts'
@@ -113,13 +113,13 @@ export class RedisLink {
   run<T>(
     script: Script,
     key: string,
-    args: Arguments,
-    read: (raw: never) => T,
+    args: readonly ScriptArgument[],
+    read: (raw: never, operation: Operation<T>) => T,
     options: OperationOptions = {},
   ): Promise<T> {
     const keys = this.keysOf(script, key)
     return this.operate(script.name, keys[0], options, (operation) =>
-      operation.run(script, keys, args, (raw: never) => operation.resolve(read(raw))),
+      operation.run(script, keys, args, (raw: never) => operation.resolve(read(raw, operation))),
     )
   }
 

@@ -2,7 +2,7 @@
 // budget that they share. However many steps it has, it is one object and one promise.
 
 import { StampedeError } from '@stampede/core'
-import { storeUnavailable, unknownReply } from '@stampede/core/store'
+import { storeUnavailable } from '@stampede/core/store'
 import type { ScriptArgument } from '../protocol/run-script.ts'
 import type { Script } from '../protocol/scripts.generated.ts'
 import type { Breaker } from './breaker.ts'
@@ -14,7 +14,6 @@ import type { Server } from './servers.ts'
 /** Longest wait in the queue. The default of `waitMs`, by which most callers are gone. */
 const LONGEST_WAIT_MS = 30_000
 const TOO_BUSY = 'the command waited too long behind other commands of this process'
-const RAN_LATE = 'Redis got the command after its deadline and ignored it'
 
 export interface OperationOptions {
   /** Sends commands even while the breaker is open. */
@@ -26,14 +25,6 @@ export interface OperationOptions {
   /** For work that no caller waits for: without queue and breaker. */
   readonly isBackground?: boolean
 }
-
-/**
- * The arguments of a script. A function gets the deadline of the command in ms of the server's
- * clock (0: unknown), and how long the operation has waited. It is called when the command is sent.
- */
-export type Arguments =
-  | readonly ScriptArgument[]
-  | ((notAfter: number, waitedMs: number) => readonly ScriptArgument[])
 
 export class Operation<T> {
   /** How long the current step may wait. */
@@ -99,9 +90,19 @@ export class Operation<T> {
     }
   }
 
-  /** Time that is left for the next steps. */
+  /**
+   * How long the next step may take: the rest of the budget, but at least a tenth of a whole one.
+   * Without that minimum, Redis would seem unavailable although only the event loop of this process
+   * was blocked.
+   */
   get leftMs(): number {
-    return this.#endsAt - this.#link.clock.now()
+    const { clock, budgetMs } = this.#link
+    return Math.max(budgetMs / 10, this.#endsAt - clock.now())
+  }
+
+  /** How long the operation has waited for its turn. */
+  get waitedMs(): number {
+    return this.#link.clock.now() - this.#calledAt
   }
 
   /** Waits for something that is no command of this operation. */
@@ -120,36 +121,17 @@ export class Operation<T> {
     if (this.#mayStep(name, next)) request(this.#link).then(this.onReply, this.onError)
   }
 
-  /**
-   * Runs a script. If its arguments have a deadline, the second field of its reply is the server's
-   * time, and it replies `LATE` after the deadline. Without a deadline, a frozen server could run
-   * the command after the caller gave up. After `LATE`, the command is sent once more: the server's
-   * clock was set forward, or the estimate of that clock was wrong. The first reply corrects the
-   * estimate.
-   */
+  /** Runs a script, unless the breaker of its server is open. */
   run(
     script: Script,
     keys: readonly string[],
-    args: Arguments,
+    args: readonly ScriptArgument[],
     next: (raw: never) => void,
-    isRepeated = false,
   ): void {
-    const inTime = (raw: unknown) => {
-      if (!Array.isArray(raw)) {
-        throw unknownReply('redis', script.name, 'the reply is not an array')
-      }
-      this.server.clock.observe(Number(raw[1]), this.#startedAt)
-      if (String(raw[0]) !== 'LATE') next(raw as never)
-      else if (isRepeated) throw storeUnavailable('redis', script.name, new Error(RAN_LATE))
-      else this.run(script, keys, args, next, true)
-    }
-    const hasDeadline = typeof args === 'function'
-    if (!this.#mayStep(script.name, hasDeadline ? inTime : next)) return
-    const notAfter = this.server.clock.notAfter(this.limitMs)
-    const given = hasDeadline ? args(notAfter, this.#startedAt - this.#calledAt) : args
+    if (!this.#mayStep(script.name, next)) return
     const { scripts } = this.#link
-    this.#evaluate = () => scripts.evaluate(script, keys, given)
-    scripts.run(script, keys, given).then(this.onReply, this.onError)
+    this.#evaluate = () => scripts.evaluate(script, keys, args)
+    scripts.run(script, keys, args).then(this.onReply, this.onError)
   }
 
   /** The reply of this step shows that the server's clock was `serverNow`. */
@@ -177,7 +159,9 @@ export class Operation<T> {
     try {
       this.#next(value as never)
     } catch (error) {
-      this.fail(error)
+      // The reply is malformed.
+      const isOurs = error instanceof StampedeError
+      this.fail(isOurs ? error : storeUnavailable('redis', this.#command ?? this.#name, error))
     }
   }
 
@@ -207,13 +191,9 @@ export class Operation<T> {
     this.onError(isOpening ? new NotSent(lastErrorOf(connection) ?? timeout) : timeout)
   }
 
-  /**
-   * Starts a step, unless its command must not be sent. Each step may take the rest of the budget,
-   * but at least a tenth of a whole one. Without that minimum, Redis would seem unavailable
-   * although only the event loop of this process was blocked.
-   */
+  /** Starts a step, unless its command must not be sent. */
   #mayStep(command: string | undefined, next: (value: never) => void): boolean {
-    const { clock, budgetMs, limits, isClosed } = this.#link
+    const { clock, limits, isClosed } = this.#link
     if (
       command !== undefined &&
       this.#breaker?.mayTry() === false &&
@@ -226,7 +206,7 @@ export class Operation<T> {
     this.#next = next
     this.#evaluate = undefined
     this.#startedAt = clock.now()
-    this.limitMs = Math.max(budgetMs / 10, this.#endsAt - this.#startedAt)
+    this.limitMs = this.leftMs
     limits.add(this)
     // Nothing would handle the rejection of a command that is sent after the store was closed.
     if (isClosed) this.onError(new NotSent(undefined, CLOSED))

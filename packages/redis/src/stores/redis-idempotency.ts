@@ -13,11 +13,9 @@ import {
   type IdempotencyHooks,
   type IdempotencyStore,
   type Inspection,
-  mayHaveRun,
   type Settlement,
   type SettleReply,
   storeInUse,
-  storeUnavailable,
 } from '@stampede/core/store'
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
 import type { LinkListener } from '../connection/subscription.ts'
@@ -29,15 +27,10 @@ import {
   inspectRecord,
   keepStep,
   renew,
-  type Script,
   settleRecord,
 } from '../protocol/scripts.generated.ts'
 import { warnOfEviction } from './eviction-check.ts'
-import { Undos } from './undo.ts'
 
-const NO_DEADLINE = 0
-/** The fingerprints of an undo, which never writes a lost record again. */
-const NO_FINGERPRINTS: Fingerprints = { exact: '', canonical: '' }
 /** Keeps idempotency keys apart from locks and cached entries of the same name. */
 const PREFIX = 'i:'
 
@@ -45,7 +38,6 @@ export class RedisIdempotency implements IdempotencyStore {
   readonly name = 'redis'
   readonly maxBodyBytes: number
   readonly #link: RedisLink
-  readonly #undos = new Undos()
   #listener: LinkListener | undefined
 
   constructor(link: RedisLink, maxBodyBytes: number) {
@@ -77,38 +69,31 @@ export class RedisIdempotency implements IdempotencyStore {
   }
 
   begin(key: string, request: BeginRequest): Promise<BeginReply> {
-    const stopping = this.#undos.stop(request.token)
-    if (stopping === undefined) return this.#begin(key, request)
-    return stopping.then(() => this.#begin(key, request))
-  }
-
-  #begin(key: string, request: BeginRequest): Promise<BeginReply> {
-    const { token, leaseMs } = request
-    const keys = this.#link.keysOf(beginRecord, PREFIX + key)
-    const args = inTime(this.#beginArguments(request))
-    return this.#link.operate(beginRecord.name, keys[0], { begins: true }, (operation) => {
-      operation.onFailed = (error) => {
-        // The attempt may have begun in Redis, but no handler runs. Without the undo, a retry of
-        // the client would get 409 until the lease ends.
-        if (mayHaveRun(error)) this.#undos.start(token, leaseMs, () => this.#undo(key, request))
-        return error
-      }
-      operation.run(beginRecord, keys, args, (raw: unknown[]) => {
-        operation.onFailed = undefined
-        const reply = this.#parsed(beginRecord, () => readBegin(raw, key, token))
-        if (request.wait && reply.status === 'busy') this.#link.watch(reply.forMs)
-        operation.resolve(reply)
-      })
-    })
+    const read = (raw: unknown[]) => {
+      const reply = readBegin(raw, key, request.token)
+      if (request.wait && reply.status === 'busy') this.#link.watch(reply.forMs)
+      return reply
+    }
+    const args = this.#beginArguments(request)
+    return this.#link.run(beginRecord, PREFIX + key, args, read, { begins: true })
   }
 
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
     return this.#link.renew(renew, grants, leaseMs, PREFIX)
   }
 
-  finish(grant: Grant, finish: Finish, fingerprints: Fingerprints): Promise<FinishReply> {
-    const args = this.#finishArguments(grant, finish, fingerprints)
-    return this.#link.run(finishRecord, PREFIX + grant.key, [...args, NO_DEADLINE], readFinish)
+  finish(
+    { key, token, fence }: Grant,
+    finish: Finish,
+    { exact, canonical }: Fingerprints,
+  ): Promise<FinishReply> {
+    const ending = [finish.as, wholeMs(finish.keepMs), frameOf(finish)]
+    const wake = [PREFIX + key, this.#link.names.wakePrefix]
+    const args = [token, fence, ...ending, exact, canonical, ...wake]
+    // This may follow a begin without a reply. If a frozen Redis continues, it then ends the
+    // attempt right after the begin. So the command is sent although Redis seems unavailable.
+    const ignoreBreaker = fence === ANY_FENCE
+    return this.#link.run(finishRecord, PREFIX + key, args, readFinish, { ignoreBreaker })
   }
 
   keepStep(grant: Grant, name: string, value: Uint8Array): Promise<'kept' | 'stale'> {
@@ -119,14 +104,10 @@ export class RedisIdempotency implements IdempotencyStore {
   }
 
   inspect(key: string): Promise<Inspection | undefined> {
-    const read = (raw: unknown) => this.#parsed(inspectRecord, () => readInspection(raw))
-    return this.#link.run(inspectRecord, PREFIX + key, [], read)
+    return this.#link.run(inspectRecord, PREFIX + key, [], readInspection)
   }
 
-  /**
-   * Runs even while the breaker is open, as purges do. The command carries a deadline, so Redis
-   * cannot run it after the operator got an error.
-   */
+  /** Runs even while the breaker is open, as purges do. */
   settle(key: string, settlement: Settlement, { force }: { force: boolean }): Promise<SettleReply> {
     const { wakePrefix, settledChannel } = this.#link.names
     const { as, keepMs } = settlement
@@ -137,31 +118,11 @@ export class RedisIdempotency implements IdempotencyStore {
       return String(status) === 'ABSENT' ? 'absent' : 'refused'
     }
     const options = { ignoreBreaker: true }
-    return this.#link.run(settleRecord, PREFIX + key, inTime([...args, ...channels]), read, options)
+    return this.#link.run(settleRecord, PREFIX + key, [...args, ...channels], read, options)
   }
 
   async close(): Promise<void> {
     if (this.#listener !== undefined) this.#link.close(this.#listener)
-  }
-
-  /** Parses a reply. A malformed reply is reported as an unavailable store. */
-  #parsed<T>(script: Script, parse: () => T): T {
-    try {
-      return parse()
-    } catch (error) {
-      throw storeUnavailable(this.name, script.name, error)
-    }
-  }
-
-  /**
-   * Releases an attempt that may have begun although no process runs it. If the attempt did not
-   * begin, this has no effect. Earlier attempts whose leases expired still count for `maxAttempts`.
-   */
-  #undo(key: string, request: BeginRequest): Promise<FinishReply> {
-    const grant = { key, token: request.token, fence: ANY_FENCE }
-    const finish = { as: 'released', keepMs: request.retentionMs } as const
-    const args = inTime(this.#finishArguments(grant, finish, NO_FINGERPRINTS))
-    return this.#link.run(finishRecord, PREFIX + key, args, readFinish)
   }
 
   #beginArguments(request: BeginRequest): ScriptArgument[] {
@@ -178,20 +139,6 @@ export class RedisIdempotency implements IdempotencyStore {
       wait ? this.#link.processId : '',
     ]
   }
-
-  #finishArguments(
-    { key, token, fence }: Grant,
-    finish: Finish,
-    { exact, canonical }: Fingerprints,
-  ): ScriptArgument[] {
-    const ending = [finish.as, wholeMs(finish.keepMs), frameOf(finish)]
-    return [token, fence, ...ending, exact, canonical, PREFIX + key, this.#link.names.wakePrefix]
-  }
-}
-
-/** The arguments of a script whose last one is the deadline of its caller. */
-function inTime(args: readonly ScriptArgument[]): (notAfter: number) => ScriptArgument[] {
-  return (notAfter) => [...args, notAfter]
 }
 
 function readFinish([status]: unknown[]): FinishReply {

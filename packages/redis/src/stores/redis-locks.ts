@@ -9,14 +9,13 @@ import {
   type LockReply,
   type LockRequest,
   type LockStore,
-  mayHaveRun,
   storeInUse,
   storeUnavailable,
 } from '@stampede/core/store'
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
+import type { Operation } from '../connection/operation.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { acquireLock, leaveQueue, releaseLock, renew } from '../protocol/scripts.generated.ts'
-import { Undos } from './undo.ts'
 
 /**
  * Length of the lease of a lock that was handed over, until the new holder renews it (the claim).
@@ -37,7 +36,6 @@ const PREFIX = 'l:'
 export class RedisLocks implements LockStore {
   readonly name = 'redis'
   readonly #link: RedisLink
-  readonly #undos = new Undos()
   #hooks: LockHooks | undefined
   #listener: LinkListener | undefined
 
@@ -60,22 +58,11 @@ export class RedisLocks implements LockStore {
   }
 
   async acquire(key: string, request: LockRequest): Promise<LockReply> {
-    try {
-      for (let attempt = 0; attempt < 4; attempt++) {
-        const reply = await this.#acquireOnce(key, request)
-        if (reply !== 'again') return reply
-      }
-      throw storeUnavailable(this.name, 'acquire-lock', new Error('no result after 4 tries'))
-    } catch (error) {
-      // The lock may have been granted although no reply came. A contender never repeats a token,
-      // so no later command can conflict with the undo.
-      const { token, leaseMs } = request
-      const unconfirmed = { key, token, fence: ANY_FENCE }
-      if (mayHaveRun(error)) {
-        this.#undos.start(token, leaseMs, () => this.#release(unconfirmed, '0', ['', '', 0]))
-      }
-      throw error
+    for (let attempt = 0; attempt < 4; attempt++) {
+      const reply = await this.#acquireOnce(key, request)
+      if (reply !== undefined) return reply
     }
+    throw storeUnavailable(this.name, 'acquire-lock', new Error('no result after 4 tries'))
   }
 
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
@@ -102,22 +89,19 @@ export class RedisLocks implements LockStore {
     if (this.#listener !== undefined) this.#link.close(this.#listener)
   }
 
-  async #acquireOnce(key: string, request: LockRequest): Promise<LockReply | 'again'> {
+  /** Undefined: the lock of a dead holder was handed over, and this request has to be repeated. */
+  async #acquireOnce(key: string, request: LockRequest): Promise<LockReply | undefined> {
     const { token, leaseMs, queue } = request
-    const process = queue ? this.#link.processId : ''
-    const args = (notAfter: number) => [token, leaseMs, process, notAfter, KEEP_MS]
-    const options = { begins: true }
-    const acquiring = this.#link.run(acquireLock, PREFIX + key, args, readReply, options)
+    const args = [token, leaseMs, queue ? this.#link.processId : '', KEEP_MS]
+    const acquiring = this.#link.run(acquireLock, PREFIX + key, args, readReply, { begins: true })
     const [status, fence, forMs, holder] = await acquiring
     if (status === 'GRANTED') return { status: 'granted', grant: { key, token, fence }, forMs }
     if (status === 'BUSY') {
       if (queue) this.#link.watch(forMs)
       return { status: 'busy', forMs }
     }
-    if (status === 'OVERDUE') {
-      await this.#release({ key, token: holder, fence }, '1', ['', '', 0])
-    }
-    return 'again'
+    await this.#release({ key, token: holder, fence }, '1', ['', '', 0])
+    return undefined
   }
 
   #release(
@@ -127,9 +111,12 @@ export class RedisLocks implements LockStore {
   ): Promise<Reply> {
     const { names, isCluster } = this.#link
     const countsAllReceivers = isCluster ? 0 : 1
-    const args = [token, fence, overdue, key, names.grantPrefix, CLAIM_MS, countsAllReceivers]
-    const all = () => [...args, ...queueAgain, KEEP_MS]
-    return this.#link.run(releaseLock, PREFIX + key, all, readReply)
+    const handOver = [overdue, key, names.grantPrefix, CLAIM_MS, countsAllReceivers]
+    const args = [token, fence, ...handOver, ...queueAgain, KEEP_MS]
+    // This may follow a request without a reply. If a frozen Redis continues, it then releases the
+    // lock right after the request. So the command is sent although Redis seems unavailable.
+    const ignoreBreaker = fence === ANY_FENCE
+    return this.#link.run(releaseLock, PREFIX + key, args, readReply, { ignoreBreaker })
   }
 
   /**
@@ -159,17 +146,11 @@ export class RedisLocks implements LockStore {
    */
   async #confirm(key: string, token: string): Promise<void> {
     const clock = this.#link.clockOf(PREFIX + key)
-    const request = { token, leaseMs: CLAIM_MS, queue: false }
+    const sentAt = clock.now()
     try {
-      // If the server's clock was set, the first reply may be LATE. It corrects the estimate.
-      for (let attempt = 0; attempt < 2; attempt++) {
-        const sentAt = clock.now()
-        const reply = await this.#acquireOnce(key, request)
-        if (reply === 'again') continue
-        if (reply.status !== 'granted') return
-        this.#hooks?.onGrant(reply.grant, reply.forMs - (clock.now() - sentAt))
-        return
-      }
+      const reply = await this.#acquireOnce(key, { token, leaseMs: CLAIM_MS, queue: false })
+      if (reply?.status !== 'granted') return
+      this.#hooks?.onGrant(reply.grant, reply.forMs - (clock.now() - sentAt))
     } catch {
       // Waiters try again by themselves, and the unused claim ends.
     }
@@ -179,8 +160,9 @@ export class RedisLocks implements LockStore {
 /** The key is last, because it may contain spaces. */
 const GRANT_MESSAGE = /^(\S+) (\d+) (\d+) (\d+) ([\s\S]*)$/
 
-function readReply([status, , fence, forMs, holder]: unknown[]): Reply {
-  return [String(status), String(fence), Number(forMs), String(holder ?? '')]
+function readReply([status, now, fence, forMs, holder]: unknown[], operation: Operation<Reply>) {
+  operation.observe(Number(now))
+  return [String(status), String(fence), Number(forMs), String(holder ?? '')] satisfies Reply
 }
 
 type Reply = [status: string, fence: string, forMs: number, holder: string]

@@ -57,6 +57,7 @@ export interface RedisStoreOptions {
  * be late while a larger frame is sent or read, and no process could read it in its time budget.
  */
 const MAX_FRAME_BYTES = 4 * 1024 * 1024
+const RAN_LATE = 'Redis got the command after its deadline and ignored it'
 /** Time between two checks that the process missed no purge. */
 const HEARTBEAT_MS = 2_000
 
@@ -161,12 +162,25 @@ class RedisStore implements StampedeStore {
     const { key, token, fence } = grant
     const bytes = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
     const times = `${physicalMs} ${freshMs.toFixed(0)} ${staleWhileRevalidateMs.toFixed(0)} ${staleIfErrorMs.toFixed(0)} ${keepMs.toFixed(0)}`
-    // An entry ages while its commit waits in the queue. In a frozen server, it would do so unseen.
-    const args = (notAfter: number, waitedMs: number) => {
-      const terms = `${fence} ${notAfter} ${Math.ceil(waitedMs)} ${times} ${token}`
-      return [terms, bytes, key, this.#link.names.wakePrefix]
-    }
-    return this.#link.run(commit, key, args, readCommit)
+    const keys = this.#link.keysOf(commit, key)
+    return this.#link.operate(commit.name, keys[0], {}, (operation) => {
+      const { clock } = operation.server
+      // An entry ages while its commit waits in the queue. In a frozen server, it would do so
+      // unseen, so Redis ignores the commit after its deadline.
+      const send = (isRepeated: boolean): void => {
+        const notAfter = clock.notAfter(operation.leftMs)
+        const terms = `${fence} ${notAfter} ${Math.ceil(operation.waitedMs)} ${times} ${token}`
+        const args = [terms, bytes, key, this.#link.names.wakePrefix]
+        operation.run(commit, keys, args, ([status, now]: unknown[]) => {
+          operation.observe(Number(now))
+          // The server's clock was set forward, or the estimate of that clock was wrong. The reply
+          // corrects the estimate.
+          if (String(status) === 'LATE' && !isRepeated) send(true)
+          else operation.resolve(readCommit(String(status)))
+        })
+      }
+      send(false)
+    })
   }
 
   pass(grant: Grant, passMs: number): Promise<CommitReply> {
@@ -241,8 +255,9 @@ class RedisStore implements StampedeStore {
   }
 }
 
-function readCommit([status]: unknown[]): CommitReply {
-  return String(status) === 'COMMITTED' ? 'committed' : 'fenced'
+function readCommit(status: string): CommitReply {
+  if (status === 'LATE') throw storeUnavailable('redis', commit.name, new Error(RAN_LATE))
+  return status === 'COMMITTED' ? 'committed' : 'fenced'
 }
 
 function readEnd(reply: unknown): CommitReply {
