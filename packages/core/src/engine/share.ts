@@ -27,9 +27,8 @@ import type { Flight } from './flight.ts'
 import type { FillResult, Lease, Resolution, Shared } from './types.ts'
 
 /**
- * The pause of this process between two lookups for the lease of a hit-for-miss key. The pause
- * applies while another process holds the lease, and after two responses in a row that were not
- * storable.
+ * The pause of this process between two lookups for the lease of a hit-for-miss key, while another
+ * process holds the lease, or after two responses in a row that were not storable.
  */
 export const LEASE_INTERVAL_MS = 100
 
