@@ -51,7 +51,7 @@ function commandsOfSource(path: string, known: ReadonlySet<string>): string[] {
 }
 
 /** Sentinels have users of their own. */
-const isForServers = (path: string) => !path.endsWith('/sentinels.ts')
+const isForServers = (path: string) => !path.endsWith('sentinels.ts')
 
 /** `known`: the commands of the server, by which a method is recognised as a command. */
 export function commandsInUse(known: ReadonlySet<string>): string[] {

@@ -13,7 +13,7 @@ const L1_PURGES = 'core/src/l1/purges.ts'
 const CONTENDER = 'locks/src/contender.ts'
 const ENGINE = 'core/src/engine/engine.ts'
 const AWAITED = 'redis/src/delivery/pending-deliveries.ts'
-const READ_FIRST = 'redis/src/protocol/plain-read.ts'
+const READ_FIRST = 'redis/src/stores/redis-lookups.ts'
 
 function drop(name: string, file: string, from: string, to = ''): Mutation {
   return { name, edits: [{ file, from, to }] }
@@ -260,7 +260,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ),
   drop(
     "the server's time is read once, and never again",
-    'redis/src/connection/turn.ts',
+    'redis/src/protocol/run-script.ts',
     'turns.delete(stream)',
   ),
   drop(

@@ -2,8 +2,7 @@
 
 export { strict } from './cache/cache-options.ts'
 export type { DataCache, DataCacheOptions } from './data/data-cache.ts'
-export type { Factory, FactoryContext } from './data/factory-context.ts'
-export type { GetOrSetOptions } from './data/get-or-set-options.ts'
+export type { Factory, FactoryContext, GetOrSetOptions } from './data/get-or-set-options.ts'
 export type { Stored } from './data/stored.ts'
 export type { Serializer } from './data/value.ts'
 export type { RouteStats, StaleReason } from './entry/counts.ts'

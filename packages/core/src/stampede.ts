@@ -1,8 +1,8 @@
 // createStampede: the cache of one process, connected to a store.
 
 import { createDataCache, type DataCache, type DataCacheOptions } from './data/data-cache.ts'
-import type { Factory } from './data/factory-context.ts'
 import { getOrSet } from './data/get-or-set.ts'
+import type { Factory } from './data/get-or-set-options.ts'
 import { type GetOrSetOptions, readPlan } from './data/get-or-set-options.ts'
 import type { Stored } from './data/stored.ts'
 import { onForget, onGap, onLostStore, onMark, onPurge, onWake } from './engine/hints.ts'

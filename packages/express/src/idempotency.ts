@@ -5,9 +5,9 @@ import { createHttpIdempotency } from '@stampede/core/adapter'
 import { createNodeIdempotency, MountOrder } from '@stampede/node-http/adapter'
 import type { Request } from 'express'
 import { addressOf } from './address.ts'
+import { shareShape } from './cache.ts'
 import { layersOf } from './layers.ts'
 import type { Middleware, Uncalled } from './middleware.ts'
-import { shareShape } from './share-shape.ts'
 
 declare global {
   namespace Express {

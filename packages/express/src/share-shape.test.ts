@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { shareShape } from './share-shape.ts'
+import { shareShape } from './cache.ts'
 
 it('shareShape keeps the properties of an object, their order and its prototype', () => {
   const prototype = { inherited: 1 }

@@ -64,7 +64,7 @@ export const ASKING: readonly Mutation[] = [
   ),
   drop(
     'the Vary of a 304 replaces the stored one',
-    'core/src/http/freshen.ts',
+    'core/src/http/conditional.ts',
     'varyNames([...stored, ...received])',
     'varyNames(received)',
   ),

@@ -3,10 +3,9 @@
 
 import type { FillResult, Lead } from '../engine/types.ts'
 import { type StoredResponse, spread } from '../entry/entry.ts'
+import { conditionsFor, mintEtag } from '../http/conditional.ts'
 import { toFields } from '../http/fields.ts'
-import { conditionsFor } from '../http/freshen.ts'
 import { headerValues, storableHeaders } from '../http/headers.ts'
-import { mintEtag } from '../http/mint-etag.ts'
 import { canonicalPath } from '../http/route-pattern.ts'
 import { selectFields } from '../http/vary.ts'
 import type { FreeSlot } from '../lease/slots.ts'

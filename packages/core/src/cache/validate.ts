@@ -9,8 +9,8 @@
 
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
 import type { Detail } from '../http/cache-status-details.ts'
+import { conditionsFor, confirms, freshen } from '../http/conditional.ts'
 import { toFields, toHeaders } from '../http/fields.ts'
-import { conditionsFor, confirms, freshen } from '../http/freshen.ts'
 import { initialAgeMs } from '../http/freshness.ts'
 import { selects } from '../http/vary.ts'
 import {

@@ -24,8 +24,15 @@ import { reportResult } from '../refresh-failures.ts'
 import type { Runtime } from '../runtime.ts'
 import { evaluateTags } from '../tags.ts'
 import { inScope, lookupTracing } from '../tracing.ts'
-import { type Factory, FillContext, NOT_MODIFIED, storedValue } from './factory-context.ts'
-import { type Plan, ttlOf, WHERE } from './get-or-set-options.ts'
+import {
+  type Factory,
+  FillContext,
+  NOT_MODIFIED,
+  type Plan,
+  storedValue,
+  ttlOf,
+  WHERE,
+} from './get-or-set-options.ts'
 import { decodeData, decodeOwn, encodeData, type Serializer } from './value.ts'
 
 /** Limit of lookups of one call, if the serializer can parse none of the values found. */

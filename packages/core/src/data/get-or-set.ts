@@ -7,13 +7,13 @@ import { readPromise } from '../entry/parsed-value.ts'
 import { optionError } from '../errors.ts'
 import { freshCopy } from '../l1/purges.ts'
 import { dataKey } from '../ports/key.ts'
+import { detachedText, Recent } from '../recent.ts'
 import type { Runtime } from '../runtime.ts'
 import { traceHit } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
 import { Call, parseHeld } from './call.ts'
-import type { Factory } from './factory-context.ts'
+import type { Factory } from './get-or-set-options.ts'
 import { type Plan, WHERE } from './get-or-set-options.ts'
-import { RecentKeys } from './recent-keys.ts'
 import type { Serializer } from './value.ts'
 
 /** The stored value, also within its stale window. Undefined if there is none. Runs no factory. */
@@ -41,8 +41,6 @@ export async function purgeData(rt: Runtime, key: string): Promise<void> {
   checkKey(key)
   await purgeKey(rt, dataKey(key), false)
 }
-
-const recentKeys = new RecentKeys('')
 
 /** Not async, so that all callers of a fresh value in memory share one promise. */
 export function getOrSet<T, P = T>(
@@ -92,3 +90,30 @@ export function checkKey(key: unknown): void {
     throw optionError(`${WHERE}: key`, key, 'use a non-empty string')
   }
 }
+
+// Keys that recently had a hit, with the names of their records. Building and hashing such a name
+// again would take a third of the time of a hit in memory.
+
+const MOST_KEYS = 4_096
+/** Longer keys are not remembered, because callers choose their length. */
+const LONGEST_KEY = 200
+
+export class RecentKeys {
+  /** Prefix of each key: the name of the cache and a colon, or empty. */
+  readonly prefix: string
+  readonly #names = new Recent<string>(MOST_KEYS)
+
+  constructor(prefix: string) {
+    this.prefix = prefix
+  }
+
+  nameOf(key: string): string | undefined {
+    return this.#names.get(key)
+  }
+
+  remember(key: string, name: string): void {
+    if (key.length <= LONGEST_KEY) this.#names.set(detachedText(key), name)
+  }
+}
+
+const recentKeys = new RecentKeys('')

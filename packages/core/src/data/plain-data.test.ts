@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { checkPlainData, frozenCopy } from './plain-data.ts'
+import { checkPlainData, frozenCopy } from './value.ts'
 
 class Money {
   readonly cents = 1

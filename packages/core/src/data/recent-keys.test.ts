@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { createStampede } from '../index.ts'
-import { RecentKeys } from './recent-keys.ts'
+import { RecentKeys } from './get-or-set.ts'
 
 it('recent keys are remembered unless they are long', () => {
   const recent = new RecentKeys('rates:')

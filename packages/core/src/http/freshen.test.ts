@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { HeaderList } from '../ports/exchange.ts'
-import { conditionsFor, confirms, freshen } from './freshen.ts'
+import { conditionsFor, confirms, freshen } from './conditional.ts'
 
 const T1 = 'Sun, 06 Nov 1994 08:49:37 GMT'
 const T2 = 'Sun, 06 Nov 1994 08:49:38 GMT'

@@ -1,8 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { HeaderList } from '../ports/exchange.ts'
-import { notModified } from './conditional.ts'
-import { mintEtag } from './mint-etag.ts'
+import { mintEtag, notModified } from './conditional.ts'
 
 const bytes = (text: string) => Buffer.from(text)
 const mint = (whole?: Uint8Array, headers: HeaderList = [], status = 200, fence = '17') =>

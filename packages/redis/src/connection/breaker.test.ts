@@ -1,6 +1,6 @@
 import { ManualClock } from '@stampede/core/testing'
 import { describe, expect, it } from 'vitest'
-import { Breaker } from './breaker.ts'
+import { Breaker } from './servers.ts'
 
 describe('the circuit breaker', () => {
   function opened() {

@@ -12,8 +12,7 @@ import type {
 import { askAllSentinels } from './ioredis-sentinels.ts'
 import { connectNodeRedis, connectNodeRedisCluster } from './node-redis.ts'
 import { connectNodeRedisSentinel } from './node-redis-sentinel.ts'
-import { isReadOnly } from './refusal.ts'
-import { retryDelayMs } from './retry-delay.ts'
+import { isReadOnly, retryDelayMs } from './refusal.ts'
 
 /** Opens connections with the address and credentials of `redis`, and none of its other options. */
 export function connect(redis: RedisClient, budgetMs: number): Connections {
@@ -30,7 +29,7 @@ export function connect(redis: RedisClient, budgetMs: number): Connections {
 function connectIoredis(redis: IoredisClient, budgetMs: number): Connections {
   if (!redis.isCluster) {
     const open = () => openServer(redis, budgetMs)
-    return { commands: open(), subscriber: open(), serverOf: () => '' }
+    return { commands: open(), subscriber: open() }
   }
   const options = nodeOptions(budgetMs)
   const duplicate = redis.duplicate.bind(redis) as (...args: unknown[]) => unknown

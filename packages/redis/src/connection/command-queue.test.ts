@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { CommandQueue } from './command-queue.ts'
+import { CommandQueue } from './servers.ts'
 
 const BEGINS = { begins: true }
 const ENDS = {}

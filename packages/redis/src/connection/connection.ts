@@ -62,6 +62,6 @@ export interface ClusterConnection extends Connection {
 export interface Connections {
   readonly commands: Connection
   readonly subscriber: SubscriberConnection
-  /** Name of the server that has this key. Empty without a cluster, or while it is unknown. */
-  serverOf(key: string): string
+  /** Only of a cluster: name of the server that has this key. Empty while it is unknown. */
+  serverOf?(key: string): string
 }

@@ -10,7 +10,7 @@ import type { RedisClient } from './connection.ts'
 import { OpenLink } from './open-link.ts'
 import { Operation, type OperationOptions } from './operation.ts'
 import { isRefusal } from './refusal.ts'
-import type { ServerClock } from './server-clock.ts'
+import type { ServerClock } from './servers.ts'
 import type { LinkListener } from './subscription.ts'
 
 /** Delay before a command is repeated while the connection is lost. */

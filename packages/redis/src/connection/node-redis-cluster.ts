@@ -3,11 +3,9 @@
 
 import { EventEmitter } from 'node:events'
 import { withBudget } from './budget.ts'
-import { slotOf } from './cluster-slot.ts'
-import { readSlots, type SlotRange } from './cluster-slots-reply.ts'
+import { readSlots, type SlotRange, slotOf } from './cluster-slot.ts'
 import type { ClusterConnection, ClusterNode, Connection } from './connection.ts'
-import { NotSent } from './last-error.ts'
-import { retryDelayMs } from './retry-delay.ts'
+import { NotSent, retryDelayMs } from './refusal.ts'
 
 const SLOTS = 16_384
 const MAX_REDIRECTIONS = 16

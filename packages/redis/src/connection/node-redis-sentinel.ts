@@ -54,7 +54,7 @@ export function connectNodeRedisSentinel(redis: NodeRedisSentinel, budgetMs: num
     })
     return connection
   }
-  return { commands: connect(), subscriber: connect(), serverOf: () => '' }
+  return { commands: connect(), subscriber: connect() }
 }
 
 interface MasterConnection {

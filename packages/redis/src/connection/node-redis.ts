@@ -23,7 +23,7 @@ export function connectNodeRedis(redis: NodeRedisClient, budgetMs: number): Conn
     return { client, connecting: client.connect() }
   }
   const connection = () => new NodeRedisConnection({ open, ...timesOf(budgetMs), reconnects: true })
-  return { commands: connection(), subscriber: connection(), serverOf: () => '' }
+  return { commands: connection(), subscriber: connection() }
 }
 
 /** The public members of a cluster client have no options, so this reads `_options`. */

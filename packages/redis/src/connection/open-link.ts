@@ -7,7 +7,7 @@ import { ScriptRunner } from '../protocol/run-script.ts'
 import { TimeLimits } from './budget.ts'
 import { connect } from './client.ts'
 import type { Connection, Connections, RedisClient } from './connection.ts'
-import { lastErrorOf, NotSent, rememberErrors } from './last-error.ts'
+import { lastErrorOf, NotSent, rememberErrors } from './refusal.ts'
 import { type Server, Servers } from './servers.ts'
 import { Subscription } from './subscription.ts'
 
@@ -72,7 +72,7 @@ export class OpenLink {
   }
 
   server(record: string): Server {
-    return this.servers.get(this.serverOf(record))
+    return this.servers.get(this.serverOf?.(record) ?? '')
   }
 
   /** The last error of the connection, if commands cannot be sent now. */

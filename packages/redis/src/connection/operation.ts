@@ -5,11 +5,9 @@ import { StampedeError } from '@stampede/core'
 import { storeUnavailable } from '@stampede/core/store'
 import type { ScriptArgument } from '../protocol/run-script.ts'
 import type { Script } from '../protocol/scripts.generated.ts'
-import type { Breaker } from './breaker.ts'
-import { CLOSED, lastErrorOf, NotSent } from './last-error.ts'
 import type { OpenLink } from './open-link.ts'
-import { isRefusal, withHint } from './refusal.ts'
-import type { Server } from './servers.ts'
+import { CLOSED, isRefusal, lastErrorOf, NotSent, withHint } from './refusal.ts'
+import type { Breaker, Server } from './servers.ts'
 
 /** Longest wait in the queue. The default of `waitMs`, by which most callers are gone. */
 const LONGEST_WAIT_MS = 30_000

@@ -1,4 +1,7 @@
-// Distinguishes errors about a command (refusals) from errors of a server that cannot be used.
+// Errors of Redis. A refusal is about one command, and other errors about a server that cannot be
+// used.
+
+import type { Connection } from './connection.ts'
 
 /**
  * Whether Redis refused the command: it replied with an error that is about this command. False for
@@ -20,4 +23,49 @@ export function withHint(error: unknown): unknown {
     return error
   error.message += '; the Redis user lacks a permission: `stampede doctor` names it'
   return error
+}
+
+// The last error that ioredis reported for a connection. If a command cannot be sent, its error
+// includes that error.
+
+/** Text of the error for a command after the end of its store. */
+export const CLOSED = 'the store was closed'
+
+const lastErrors = new WeakMap<Connection, Error>()
+
+export function rememberErrors(connection: Connection): void {
+  const remember = (error: Error) => lastErrors.set(connection, error)
+  connection.on('error', remember)
+  // ioredis emits this event for one node of a cluster.
+  connection.on('node error', remember)
+  connection.on('ready', () => lastErrors.delete(connection))
+}
+
+export function lastErrorOf(connection: Connection): Error | undefined {
+  return lastErrors.get(connection)
+}
+
+/** The error of a command that was not sent and so cannot have run. */
+export class NotSent extends Error {
+  override readonly name = 'NotSent'
+
+  constructor(cause?: Error, state = 'not connected') {
+    super(cause === undefined ? state : `${state}: ${reasonOf(cause)}`, { cause })
+  }
+}
+
+/**
+ * Returns the text of an error. Node's error has a `code` but an empty `message` if all addresses
+ * of a host refuse the connection.
+ */
+function reasonOf(error: NodeJS.ErrnoException): string {
+  if (error instanceof NotSent && error.cause instanceof Error) return reasonOf(error.cause)
+  return error.message || error.code || error.name
+}
+
+// The delay before the next attempt to connect.
+
+/** Doubles up to one second. The random part keeps a fleet from reconnecting all at once. */
+export function retryDelayMs(attempt: number): number {
+  return Math.min(50 * 2 ** Math.min(attempt, 10), 1_000) * (0.5 + Math.random() / 2)
 }

@@ -3,10 +3,9 @@
 
 import { withBudget } from './budget.ts'
 import type { Connection } from './connection.ts'
-import { lastErrorOf, rememberErrors } from './last-error.ts'
 import { epochIn, type Named, Replies, textOf } from './newest-master.ts'
 import type { Address } from './node-redis-client.ts'
-import { isRefusal } from './refusal.ts'
+import { isRefusal, lastErrorOf, rememberErrors } from './refusal.ts'
 
 const SWITCHED = '+switch-master'
 /** Time between two PINGs. Without them, a dead connection looks like one without fail-overs. */

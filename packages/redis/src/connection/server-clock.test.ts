@@ -1,6 +1,6 @@
 import { ManualClock } from '@stampede/core/testing'
 import { describe, expect, it } from 'vitest'
-import { ServerClock } from './server-clock.ts'
+import { ServerClock } from './servers.ts'
 
 describe("the estimate of the server's clock", () => {
   it('is missing before the first reply, so that commands have no deadline', () => {

@@ -2,9 +2,6 @@
 // one by one, and their clocks differ.
 
 import type { Clock } from '@stampede/core/store'
-import { Breaker } from './breaker.ts'
-import { CommandQueue } from './command-queue.ts'
-import { ServerClock } from './server-clock.ts'
 
 export interface Server {
   readonly breaker: Breaker
@@ -47,5 +44,197 @@ export class Servers {
       }
     }
     return server
+  }
+}
+
+// A circuit breaker. While Redis is unavailable, commands fail at once instead of waiting for their
+// time budget. From time to time, one command may try again (a probe).
+
+/** Consecutive failures that open the breaker. */
+const THRESHOLD = 3
+/** Time for which the breaker stays open before one operation may try again. */
+const OPEN_MS = 500
+
+export class Breaker {
+  readonly #clock: Clock
+  #failures = 0
+  #openUntil = 0
+  #probing = false
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  get isOpen(): boolean {
+    return this.#failures >= THRESHOLD
+  }
+
+  /** Whether the latest operations failed, but too few of them to open the breaker. */
+  get isDoubtful(): boolean {
+    return this.#failures > 0 && this.#failures < THRESHOLD
+  }
+
+  /**
+   * Whether the caller may send a command. After `true`, it must report the result with `succeeded`
+   * or `failed`.
+   */
+  mayTry(): boolean {
+    if (this.#failures < THRESHOLD) return true
+    if (this.#probing || this.#clock.now() < this.#openUntil) return false
+    this.#probing = true
+    return true
+  }
+
+  succeeded(): void {
+    this.#failures = 0
+    this.#probing = false
+  }
+
+  failed(): void {
+    this.#failures += 1
+    this.#probing = false
+    this.#openUntil = this.#clock.now() + OPEN_MS
+  }
+}
+
+// The operations in flight to one server, and the queue in front of them. Redis runs one command at
+// a time. So more commands in flight gain nothing, and would spend their time budgets in its
+// socket.
+
+/**
+ * Limits of operations in flight. Those that begin something, such as lookups, leave room for those
+ * that end something: commits, releases, renewals and purges.
+ */
+const MOST_BEGINNING = 128
+const MOST = 192
+
+interface Queued {
+  /** Called when the operation has its turn. */
+  start(): void
+}
+
+interface EnterOptions {
+  readonly begins?: boolean
+  readonly onQueued?: (() => void) | undefined
+}
+
+export class CommandQueue {
+  #inFlight = 0
+  readonly #beginning: Queued[] = []
+  readonly #ending: Queued[] = []
+  /** Operations that start after this turn: those that end something, and those that begin. */
+  #starting: { readonly ending: Queued[]; readonly beginning: Queued[] } | undefined
+
+  get queued(): number {
+    return this.#beginning.length + this.#ending.length
+  }
+
+  /**
+   * Starts the operation as soon as there is room, first in, first out. Each operation needs a call
+   * of `leave` at its end. `onQueued` is called if the operation has to wait.
+   */
+  enter(operation: Queued, { begins = false, onQueued }: EnterOptions): void {
+    const queue = begins ? this.#beginning : this.#ending
+    if (queue.length === 0 && this.#inFlight < (begins ? MOST_BEGINNING : MOST)) {
+      this.#startSoon(operation, begins)
+    } else {
+      queue.push(operation)
+      onQueued?.()
+    }
+  }
+
+  /**
+   * `isDoubtful`: the server may have become unavailable. Then queued operations wait for the
+   * outcome of those in flight. Otherwise the first ones would cost their callers a whole time
+   * budget more.
+   */
+  leave(isDoubtful: boolean): void {
+    this.#inFlight -= 1
+    if (isDoubtful && this.#inFlight > 0) return
+    while (this.#inFlight < MOST) {
+      const ending = this.#ending.shift()
+      const mayBegin = this.#inFlight < MOST_BEGINNING
+      const next = ending ?? (mayBegin ? this.#beginning.shift() : undefined)
+      if (next === undefined) return
+      this.#startSoon(next, ending === undefined)
+    }
+  }
+
+  /**
+   * Starts an operation after the current turn of the event loop. A loop may begin thousands of
+   * operations in one turn, and no time budget must begin before the command can be sent.
+   *
+   * Commits come before lookups. Redis reads 16 KiB at a time, and so replies to the lookups of a
+   * turn at once. If commits with their frames came in between, each turn would split into several.
+   */
+  #startSoon(operation: Queued, begins: boolean): void {
+    this.#inFlight += 1
+    if (this.#starting === undefined) {
+      this.#starting = { ending: [], beginning: [] }
+      process.nextTick(() => this.#startAll())
+    }
+    this.#starting[begins ? 'beginning' : 'ending'].push(operation)
+  }
+
+  #startAll(): void {
+    const { ending = [], beginning = [] } = this.#starting ?? {}
+    this.#starting = undefined
+    for (const each of ending) each.start()
+    for (const each of beginning) each.start()
+  }
+}
+
+// This process's estimate of the server's clock: a lower and an upper bound. Each reply with Redis
+// TIME narrows them. A command can then carry its deadline, and a message has a known age.
+
+export class ServerClock {
+  readonly #clock: Clock
+  /** Bounds of the server's clock minus the monotonic clock. Undefined: no reply yet. */
+  #minOffset: number | undefined
+  #maxOffset = 0
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  now(): number {
+    return this.#clock.now()
+  }
+
+  /** A reply shows that the server's clock was `serverNow` between `sentAt` and now. */
+  observe(serverNow: number, sentAt: number): void {
+    // NaN would stay in the bounds for ever.
+    if (!Number.isFinite(serverNow)) return
+    const now = this.#clock.now()
+    const minOffset = serverNow - now
+    const maxOffset = serverNow - sentAt
+    const isApart =
+      this.#minOffset !== undefined && (maxOffset < this.#minOffset || minOffset > this.#maxOffset)
+    // A reply can only narrow the bounds. If the new bounds do not overlap the old ones, the clocks
+    // have drifted apart or a clock was set. Then the old bounds are dropped.
+    if (this.#minOffset === undefined || isApart) {
+      this.#minOffset = minOffset
+      this.#maxOffset = maxOffset
+    } else {
+      this.#minOffset = Math.max(this.#minOffset, minOffset)
+      this.#maxOffset = Math.min(this.#maxOffset, maxOffset)
+    }
+  }
+
+  /** Deadline of a command sent now, in ms of the server's clock. 0 before the first reply. */
+  notAfter(budgetMs: number): number {
+    if (this.#minOffset === undefined) return 0
+    return Math.ceil(this.#clock.now() + this.#maxOffset + budgetMs)
+  }
+
+  /** The longest time that may have passed since `serverMs`. Undefined before the first reply. */
+  agoAtMost(serverMs: number): number | undefined {
+    if (this.#minOffset === undefined) return undefined
+    return this.#clock.now() + this.#maxOffset - serverMs
+  }
+
+  /** The shortest time that may be left until `serverMs`. */
+  atLeastUntil(serverMs: number): number {
+    return serverMs - (this.#clock.now() + this.#maxOffset)
   }
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { isDelivery, readDelivery } from './delivery-message.ts'
+import { isDelivery, readDelivery } from './pending-deliveries.ts'
 
 const HEAD = '\0token 7 1000 400 20 30 40'
 const FRAME = Buffer.from([0, 255, 10])

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Delivery } from './delivery-message.ts'
+import type { Delivery } from './pending-deliveries.ts'
 import { PendingDeliveries } from './pending-deliveries.ts'
 
 const FILLED: Delivery = {

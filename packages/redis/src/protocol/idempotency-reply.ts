@@ -2,7 +2,7 @@
 // trusted, so each part is checked.
 
 import { type BeginReply, type Inspection, unknownReply } from '@stampede/core/store'
-import { bytes, duration } from './reply-parts.ts'
+import { bytes, duration } from './lookup-reply.ts'
 
 export function readBegin(raw: unknown, key: string, token: string): BeginReply {
   if (!Array.isArray(raw)) throw unknownReply('redis', 'begin-record', 'the reply is not an array')

@@ -7,8 +7,7 @@ import {
   type StoreInfo,
   unknownReply,
 } from '@stampede/core/store'
-import { readFailure } from './lookup-reply.ts'
-import { bytes, duration, signedDuration } from './reply-parts.ts'
+import { bytes, duration, readFailure, signedDuration } from './lookup-reply.ts'
 
 /** Number of the parts that a record without an entry has. */
 const PARTS_WITHOUT_ENTRY = 10

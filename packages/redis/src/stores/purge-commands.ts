@@ -5,7 +5,6 @@ import { randomInt } from 'node:crypto'
 import type { Position } from '@stampede/core/store'
 import type { RedisLink } from '../connection/link.ts'
 import type { OperationOptions } from '../connection/operation.ts'
-import { millisOf } from '../protocol/plain-read.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
 import { appendPurge, readPurges, type Script } from '../protocol/scripts.generated.ts'
 import {
@@ -19,6 +18,7 @@ import {
   readPurgePage,
   writeEvent,
 } from './purge-events.ts'
+import { millisOf } from './redis-lookups.ts'
 
 /** Limit of events in the log. A process that missed more purges drops all its copies. */
 const MAX_LOG_EVENTS = 10_000

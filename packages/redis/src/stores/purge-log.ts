@@ -8,7 +8,7 @@ import {
   type StoreHooks,
   storeUnavailable,
 } from '@stampede/core/store'
-import type { ServerClock } from '../connection/server-clock.ts'
+import type { ServerClock } from '../connection/servers.ts'
 import type { PurgeCommands } from './purge-commands.ts'
 import {
   type EventId,

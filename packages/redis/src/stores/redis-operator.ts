@@ -17,7 +17,6 @@ import {
 import type { ClusterConnection, Connection } from '../connection/connection.ts'
 import type { RedisLink } from '../connection/link.ts'
 import { readLockInfo, readRecordInfo, readServerInfo } from '../protocol/operator-reply.ts'
-import { millisOf } from '../protocol/plain-read.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
 import {
   inspectEntry,
@@ -26,6 +25,7 @@ import {
   reportProcess,
   type Script,
 } from '../protocol/scripts.generated.ts'
+import { millisOf } from './redis-lookups.ts'
 
 /** First characters of keys. Responses and values of core begin with `http:` and `d:`. */
 const BEGIN: Readonly<Record<RecordKind, string>> = { cache: '', lock: 'l:', idempotency: 'i:' }
@@ -136,7 +136,7 @@ export class RedisOperator implements StoreOperator {
         .nodes('master')
         .map((node) => namedMaster(`${node.options.host}:${node.options.port}`, node))
       masters.sort((a, b) => (a.name < b.name ? -1 : 1))
-      return { masters, home: serverOf(this.#link.names.purges[0]) }
+      return { masters, home: serverOf?.(this.#link.names.purges[0]) ?? '' }
     })
   }
 

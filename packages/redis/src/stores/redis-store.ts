@@ -167,7 +167,7 @@ class RedisStore implements StampedeStore {
       const { clock } = operation.server
       // An entry ages while its commit waits in the queue. In a frozen server, it would do so
       // unseen, so Redis ignores the commit after its deadline.
-      const send = (isRepeated: boolean): void => {
+      const commitOnce = (isRepeated: boolean): void => {
         const notAfter = clock.notAfter(operation.leftMs)
         const terms = `${fence} ${notAfter} ${Math.ceil(operation.waitedMs)} ${times} ${token}`
         const args = [terms, bytes, key, this.#link.names.wakePrefix]
@@ -175,11 +175,11 @@ class RedisStore implements StampedeStore {
           operation.observe(Number(now))
           // The server's clock was set forward, or the estimate of that clock was wrong. The reply
           // corrects the estimate.
-          if (String(status) === 'LATE' && !isRepeated) send(true)
+          if (String(status) === 'LATE' && !isRepeated) commitOnce(true)
           else operation.resolve(readCommit(String(status)))
         })
       }
-      send(false)
+      commitOnce(false)
     })
   }
 
