@@ -72,7 +72,9 @@ function types(file, module) {
     const [, bounds] = found
     if (bounds === undefined) return [constant, `export type ${name} = ${from}.${name}`]
     const names = bounds.split(',').map((each) => each.trim().split(' ')[0])
-    const left = bounds.replace(/ extends (\w+)/g, ` extends ${from}.$1`)
+    const left = bounds
+      .replace(/ extends (\w+)/g, ` extends ${from}.$1`)
+      .replace(/ = (\w+)(?=<)/g, ` = ${from}.$1`)
     return [constant, `export type ${name}<${left}> = ${from}.${name}<${names.join(', ')}>`]
   }
 }

@@ -27,7 +27,7 @@ export const HEAP_BUDGETS: Readonly<Record<string, number>> = {
   'Express route': 41_000,
   'Express miss in memory': 67_000,
   'Koa route': 26_000,
-  'Koa miss in memory': 47_000,
+  'Koa miss in memory': 50_000,
   'getOrSet miss': 43_500,
   'getOrSet miss in memory': 19_500,
 }

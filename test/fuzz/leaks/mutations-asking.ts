@@ -38,7 +38,7 @@ export const ASKING: readonly Mutation[] = [
     'fields of a 304 that forbid sharing are ignored',
     SOURCE.run,
     JUDGED,
-    'judgeHead(this.#status === 304 && this.#revalidation ? { ...judgedHead, headers: this.#revalidation.stored.fields.flatMap((name, i, all) => i % 2 ? [] : [[name, all[i + 1]]]) } : judgedHead, request,',
+    "judgeHead(this.#status === 304 ? { ...judgedHead, headers: judgedHead.headers.filter((field) => field[0] !== 'cache-control') } : judgedHead, request,",
   ),
   drop(
     'a 304 to a request without a condition is stored',

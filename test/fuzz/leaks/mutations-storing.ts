@@ -102,9 +102,8 @@ export const STORING: readonly Mutation[] = [
         file: SOURCE.run,
         from: `const verdict = this.#verdict
     if (verdict === undefined || !verdict.store) return { type: 'abandoned' }`,
-        to: `let verdict = this.#verdict
-        if (verdict === undefined) return { type: 'abandoned' }
-        if (!verdict.store) verdict = { store: true, freshMs: 1, staleWhileRevalidateMs: 0, staleIfErrorMs: 0, initialAgeMs: 0, varyNames: [], subjects: [] }`,
+        to: `const verdict = this.#verdict?.store === false ? { store: true, freshMs: 1, staleWhileRevalidateMs: 0, staleIfErrorMs: 0, initialAgeMs: 0, varyNames: [], subjects: [] } : this.#verdict
+        if (verdict === undefined) return { type: 'abandoned' }`,
       },
     ],
   },
@@ -118,7 +117,7 @@ export const STORING: readonly Mutation[] = [
     'a body that is cut for the leader is not stored',
     SOURCE.layer,
     '!this.#body.add(args[0], args[1], whole)',
-    "!([206, 304, 416].includes(Number(this.#args[0])) ? this.#body.add('') : this.#body.add(args[0], args[1], whole))",
+    "!(this.#args[0] === 206 || this.#args[0] === 304 || this.#args[0] === 416 ? this.#body.add('') : this.#body.add(args[0], args[1], whole))",
   ),
   drop(
     'the 304 or 416 of the leader is stored',

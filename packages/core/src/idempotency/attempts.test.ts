@@ -187,9 +187,9 @@ describe('unstored results', () => {
 
   it('are given up, the oldest first, only if not even their names fit', () => {
     const { attempts, log, fail } = setUp()
-    for (let i = 0; i < 60_000; i++) fail(String(i))
+    for (let i = 0; i < 90_000; i++) fail(String(i))
     expect(log[0]).toBe('stop 0')
-    expect(log).toHaveLength(60_000 - attempts.counts.unstored)
+    expect(log).toHaveLength(90_000 - attempts.counts.unstored)
     expect(attempts.bytes.unstored).toBeGreaterThan(63 * MIB)
     attempts.stop()
     expect(attempts.bytes.unstored).toBe(0)
