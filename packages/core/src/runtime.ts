@@ -9,6 +9,7 @@ import type { Clock } from './ports/clock.ts'
 import type { Fences } from './ports/grant.ts'
 import type { MemoryStore, StampedeStore } from './ports/store.ts'
 
+/** The parts of one Stampede that requests, calls and operators share. */
 export interface Runtime extends FlightRuntime {
   readonly store: MemoryStore
   /** The store, if it has the entries. Undefined: this process is alone, and L1 is the cache. */

@@ -16,6 +16,7 @@ const KINDS: Readonly<Record<string, SubjectKind>> = {
   r: 'route',
 }
 
+/** The kind of a purge subject, from its first letter. */
 export function kindOf(subject: string): SubjectKind {
   return KINDS[subject[0] ?? ''] ?? 'all'
 }
