@@ -13,7 +13,7 @@ function entryPoints() {
     return Object.keys(exports)
       .filter((door) => !/^\.\/(package\.json|testing)/.test(door))
       .map((door) => {
-        const isForUsers = door === '.' && folder !== 'testkit'
+        const isForUsers = door === '.' && !['testkit', 'operate'].includes(folder)
         return {
           name: name + door.slice(1),
           file: join(path, 'src', `${door === '.' ? 'index' : door.slice(2)}.ts`),

@@ -3,6 +3,7 @@
 
 import { createHash } from 'node:crypto'
 
+/** What a purge names. */
 export type SubjectKind = 'tag' | 'group' | 'path' | 'route' | 'all'
 
 /** The subject of all entries. It is in no entry's list of subjects. */
