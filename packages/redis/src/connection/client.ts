@@ -12,7 +12,8 @@ import type {
 import { askAllSentinels } from './ioredis-sentinels.ts'
 import { connectNodeRedis, connectNodeRedisCluster } from './node-redis.ts'
 import { connectNodeRedisSentinel } from './node-redis-sentinel.ts'
-import { isReadOnly, retryDelayMs } from './refusal.ts'
+import { isReadOnly } from './refusal.ts'
+import { retryDelayMs } from './retry-delay.ts'
 
 /** Opens connections with the address and credentials of `redis`, and none of its other options. */
 export function connect(redis: RedisClient, budgetMs: number): Connections {

@@ -9,7 +9,7 @@ import type {
   Connection,
   SubscriberConnection,
 } from './connection.ts'
-import { retryDelayMs } from './refusal.ts'
+import { retryDelayMs } from './retry-delay.ts'
 
 /** Emits the events of a plain ioredis connection: `ready`, `close`, `error`, `messageBuffer`. */
 export class ClusterSubscriber implements SubscriberConnection {

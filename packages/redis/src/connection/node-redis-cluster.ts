@@ -5,7 +5,8 @@ import { EventEmitter } from 'node:events'
 import { withBudget } from './budget.ts'
 import { readSlots, type SlotRange, slotOf } from './cluster-slot.ts'
 import type { ClusterConnection, ClusterNode, Connection } from './connection.ts'
-import { NotSent, retryDelayMs } from './refusal.ts'
+import { NotSent } from './refusal.ts'
+import { retryDelayMs } from './retry-delay.ts'
 
 const SLOTS = 16_384
 const MAX_REDIRECTIONS = 16

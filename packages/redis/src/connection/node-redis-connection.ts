@@ -5,7 +5,8 @@ import { EventEmitter } from 'node:events'
 import { afterReplies } from './budget.ts'
 import type { Connection, Corkable } from './connection.ts'
 import type { Address, NodeRedisAttempt, NodeRedisPlainClient } from './node-redis-client.ts'
-import { isReadOnly, NotSent, retryDelayMs } from './refusal.ts'
+import { isReadOnly, NotSent } from './refusal.ts'
+import { retryDelayMs } from './retry-delay.ts'
 
 /** First bytes of a simple string, a bulk string and a verbatim string in RESP. */
 const STRINGS = [0x2b, 0x24, 0x3d]

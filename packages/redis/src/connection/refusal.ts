@@ -62,10 +62,3 @@ function reasonOf(error: NodeJS.ErrnoException): string {
   if (error instanceof NotSent && error.cause instanceof Error) return reasonOf(error.cause)
   return error.message || error.code || error.name
 }
-
-// The delay before the next attempt to connect.
-
-/** Doubles up to one second. The random part keeps a fleet from reconnecting all at once. */
-export function retryDelayMs(attempt: number): number {
-  return Math.min(50 * 2 ** Math.min(attempt, 10), 1_000) * (0.5 + Math.random() / 2)
-}
