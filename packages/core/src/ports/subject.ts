@@ -3,7 +3,7 @@
 
 import { createHash } from 'node:crypto'
 
-/** What a purge names. */
+/** The kind of target that a purge has. */
 export type SubjectKind = 'tag' | 'group' | 'path' | 'route' | 'all'
 
 /** The subject of all entries. It is in no entry's list of subjects. */
