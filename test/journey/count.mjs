@@ -9,8 +9,8 @@ import { makePaths } from './paths.mjs'
 
 const WARM_UP = 20
 const COUNTED = 8
-const HEAP_WARM_UP = 1_500
-const HEAP_ROUNDS = 3
+const HEAP_WARM_UP = 3_000
+const HEAP_ROUNDS = 12
 const HEAP_REQUESTS = 100
 
 /** No request of another run on the same Redis has these keys. */
