@@ -42,8 +42,11 @@ if held or head < tail then
     -- Each process has one position in the queue (`place`). It keeps the position if it tries again
     -- with a new token.
     local place = fields[6] or tail
-    redis.call('HSET', lock, 'q:' .. place, token .. ' ' .. lease_ms .. ' ' .. process, 'p:' .. process, place,
-      'tail', math.max(tail, place + 1), 'head', head)
+    local entry = token .. ' ' .. lease_ms .. ' ' .. process
+    redis.call(
+      'HSET', lock, 'q:' .. place, entry, 'p:' .. process, place,
+      'tail', math.max(tail, place + 1), 'head', head
+    )
   end
   if held then return keep_alive({'BUSY', now, fence, lease_until - now}) end
   return keep_alive({'OVERDUE', now, fence, 0, fields[1] or ''})
@@ -54,5 +57,6 @@ end
 local last = tonumber(fence) or 0
 if not (last < 9007199254740991) then last = 0 end
 fence = string.format('%.0f', math.max(last + 1, time[1] * 1000000 + time[2]))
-redis.call('HSET', lock, 'token', token, 'until', string.format('%.0f %.0f', now + lease_ms, now), 'fence', fence)
+lease_until = string.format('%.0f %.0f', now + lease_ms, now)
+redis.call('HSET', lock, 'token', token, 'until', lease_until, 'fence', fence)
 return keep_alive({'GRANTED', now, fence, lease_ms})

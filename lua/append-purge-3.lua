@@ -35,7 +35,8 @@ local prev = fields[1]
 local lost = not (last and floor and floor <= last)
 -- This is the first purge, or the history was lost, or it lacks the caller's newest purge because a
 -- replica took over. Purges may be missing, so every older entry is outdated.
-if lost or known > last or (known == last and prev ~= ARGV[2] and string.sub(ARGV[2], -2) ~= '-0') then
+local differs = prev ~= ARGV[2] and string.sub(ARGV[2], -2) ~= '-0'
+if lost or known > last or (known == last and differs) then
   redis.call('DEL', log, lost and marks or log)
   -- No process knows this position. So each process sees a gap before this purge, and reads the
   -- log.
@@ -57,11 +58,14 @@ if type(added) == 'table' and string.find(added.err, 'equal or smaller', 1, true
 elseif type(added) == 'table' and added.err then
   return added
 end
-if string.sub(event, 1, 1) == 'm' then redis.call('ZADD', marks, text(position), string.sub(event, 2)) end
+if string.sub(event, 1, 1) == 'm' then
+  redis.call('ZADD', marks, text(position), string.sub(event, 2))
+end
 
 local dropped = math.min(redis.call('ZCARD', marks) - ARGV[5], 1000)
 if dropped > 0 then
-  floor = math.max(floor, tonumber(redis.call('ZRANGE', marks, dropped - 1, dropped - 1, 'WITHSCORES')[2]))
+  local newest = redis.call('ZRANGE', marks, dropped - 1, dropped - 1, 'WITHSCORES')
+  floor = math.max(floor, tonumber(newest[2]))
   redis.call('ZREMRANGEBYRANK', marks, 0, dropped - 1)
 end
 redis.call('HSET', meta, 'last', id, 'floor', text(floor), 'marks', redis.call('ZCARD', marks))

@@ -22,8 +22,10 @@ local record, token = KEYS[1], ARGV[1]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
-local fields = redis.call('HMGET', record, 'v', 's', 'exact', 'canonical', 'token', 'until', 'fence', 'attempt',
-  'lost', 'recovery', 'created')
+local fields = redis.call(
+  'HMGET', record, 'v', 's', 'exact', 'canonical', 'token', 'until', 'fence', 'attempt', 'lost',
+  'recovery', 'created'
+)
 local known, state = redis.call('EXISTS', record) == 1, fields[2]
 local function number(i) -- nil if it is no whole number or too large to be exact
   local value = tonumber(string.match(fields[i] or '', '^%d+$') or '')
@@ -34,8 +36,11 @@ fields[6], set = string.match(fields[6] or '', '^(%d+) ?(%d*)$')
 local lease_until, fence, attempt, lost = number(6), number(7), number(8), number(9)
 local frame = state == 'completed' and redis.call('HGET', record, 'frame')
 if known then
-  local isState = frame or state == 'released' or state == 'uncertain' or (state == 'running' and fields[5] and lease_until)
-  if fields[1] ~= '1' or not (isState and fence and attempt and lost) then return {'BUSY', now, 1000} end
+  local is_running = state == 'running' and fields[5] and lease_until
+  local is_state = frame or is_running or state == 'released' or state == 'uncertain'
+  if fields[1] ~= '1' or not (is_state and fence and attempt and lost) then
+    return {'BUSY', now, 1000}
+  end
   local function same(i, given) return given ~= '' and fields[i] == given end
   if not same(3, ARGV[2]) and not same(4, ARGV[3]) then return {'MISMATCH', now} end
 end
@@ -80,9 +85,14 @@ end
 -- The first write needs memory. So a full server refuses it, and no attempt begins.
 local text = string.format('%.0f', math.max((fence or 0) + 1, time[1] * 1000000 + time[2]))
 attempt = (attempt or 0) + 1
-redis.call('HSET', record, 'v', 1, 's', 'running', 'exact', fields[3] or ARGV[2], 'canonical', fields[4] or ARGV[3],
-  'token', token, 'until', string.format('%.0f %.0f', now + ARGV[4], now), 'fence', text, 'attempt', attempt,
-  'lost', lost or 0, 'recovery', recovery, 'created', fields[11] or string.format('%.0f', now), 'ended', '')
+redis.call(
+  'HSET', record, 'v', 1, 's', 'running',
+  'exact', fields[3] or ARGV[2], 'canonical', fields[4] or ARGV[3],
+  'token', token, 'until', string.format('%.0f %.0f', now + ARGV[4], now),
+  'fence', text, 'attempt', attempt, 'lost', lost or 0, 'recovery', recovery,
+  'created', fields[11] or string.format('%.0f', now), 'ended', ''
+)
 local kept = redis.pcall('PEXPIRE', record, math.max(ARGV[5], ARGV[4]))
 -- The user may not run PEXPIRE. Without a TTL, the record would live for ever.
-return type(kept) == 'table' and (known or redis.call('DEL', record)) and kept or begun(text, attempt, recovery)
+if type(kept) ~= 'table' then return begun(text, attempt, recovery) end
+return (known or redis.call('DEL', record)) and kept

@@ -21,8 +21,11 @@ local fields = redis.call('HMGET', record, 'v', 's', 'token', 'fence', 'ended')
 if redis.call('EXISTS', record) == 0 then
   if as ~= 'completed' or fence == '*' then return {'STALE', now} end
   redis.call('PEXPIRE', record, ARGV[4])
-  redis.call('HSET', record, 'v', 1, 's', as, 'exact', ARGV[6], 'canonical', ARGV[7], 'fence', fence, 'attempt', 1,
-    'lost', 0, 'recovery', 0, 'created', string.format('%.0f', now), 'ended', token, 'frame', ARGV[5])
+  redis.call(
+    'HSET', record, 'v', 1, 's', as, 'exact', ARGV[6], 'canonical', ARGV[7],
+    'fence', fence, 'attempt', 1, 'lost', 0, 'recovery', 0,
+    'created', string.format('%.0f', now), 'ended', token, 'frame', ARGV[5]
+  )
   redis.call('PEXPIRE', record, ARGV[4])
   return {'RESURRECTED', now}
 end

@@ -27,4 +27,5 @@ if remaining == 0 and queue == 0 then return {'FREE'} end
 local granted = tonumber(string.match(fields[3] or '', '^%d+$') or '') or 0
 local held = now - math.floor(granted / 1000)
 if remaining == 0 or held < 0 or held > 1e12 then held = -1 end
-return {remaining > 0 and 'HELD' or 'QUEUED', string.sub(fields[1] or '', 1, 6), fields[3] or '', remaining, held, queue}
+local status, token = remaining > 0 and 'HELD' or 'QUEUED', string.sub(fields[1] or '', 1, 6)
+return {status, token, fields[3] or '', remaining, held, queue}

@@ -12,16 +12,21 @@
 --   UNKNOWN    the record is malformed or of another version; nothing follows
 
 local record = KEYS[1]
-local fields = redis.call('HMGET', record, 'v', 's', 'attempt', 'fence', 'until', 'created', 'frame')
+local names = {'v', 's', 'attempt', 'fence', 'until', 'created', 'frame'}
+local fields = redis.call('HMGET', record, unpack(names))
 if redis.call('EXISTS', record) == 0 then return {'ABSENT'} end
 local state = fields[2]
-local isState = state == 'running' or state == 'completed' or state == 'released' or state == 'uncertain'
-local attempt, fence = string.match(fields[3] or '', '^%d+$'), string.match(fields[4] or '', '^%d+$')
-if fields[1] ~= '1' or not (isState and attempt and fence) then return {'UNKNOWN'} end
+local is_open = state == 'running' or state == 'uncertain'
+local is_state = is_open or state == 'completed' or state == 'released'
+local attempt = string.match(fields[3] or '', '^%d+$')
+local fence = string.match(fields[4] or '', '^%d+$')
+if fields[1] ~= '1' or not (is_state and attempt and fence) then return {'UNKNOWN'} end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local function number(i, otherwise) return tonumber(string.match(fields[i] or '', '^%d+$') or '') or otherwise end
+local function number(i, otherwise)
+  return tonumber(string.match(fields[i] or '', '^%d+$') or '') or otherwise
+end
 -- If the end of a lease is malformed, the record never lapses: begin-record begins no attempt, and
 -- an operator needs `force` to settle the key.
 local set
@@ -32,7 +37,8 @@ local lease_ms = state == 'running' and math.min(math.max(number(5, 1 / 0) - fro
 if state == 'running' and lease_ms == 0 then state = 'lapsed' end
 local frame = state == 'completed' and fields[7] or ''
 local age_ms = math.max(now - math.min(number(6, 0), now), 0)
-local reply = {state, attempt, fence, lease_ms, age_ms, math.max(0, redis.call('PTTL', record)), frame}
+local kept_ms = math.max(0, redis.call('PTTL', record))
+local reply = {state, attempt, fence, lease_ms, age_ms, kept_ms, frame}
 for _, field in ipairs(redis.call('HKEYS', record)) do
   if string.sub(field, 1, 2) == 's:' then reply[#reply + 1] = string.sub(field, 3) end
 end

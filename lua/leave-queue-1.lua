@@ -11,5 +11,7 @@ if not place then return 'ABSENT' end
 redis.call('HDEL', lock, field, 'q:' .. place)
 -- If the process was last, its position becomes free. release-lock skips a gap at any other
 -- position.
-if tonumber(redis.call('HGET', lock, 'tail') or '') == place + 1 then redis.call('HSET', lock, 'tail', place) end
+if tonumber(redis.call('HGET', lock, 'tail') or '') == place + 1 then
+  redis.call('HSET', lock, 'tail', place)
+end
 return 'LEFT'

@@ -74,7 +74,9 @@ local function page(whole, partial, events)
     reply[#reply + 1] = event[2]
   end
   local taken = (#reply - 5) / 2
-  if taken < #events or taken >= tonumber(ARGV[3]) then reply[1], reply[3] = partial, reply[#reply - 1] end
+  if taken < #events or taken >= tonumber(ARGV[3]) then
+    reply[1], reply[3] = partial, reply[#reply - 1]
+  end
   return reply
 end
 

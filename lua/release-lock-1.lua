@@ -22,7 +22,9 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local fields = redis.call('HMGET', lock, 'token', 'until', 'fence', 'head', 'tail', 'p:' .. process)
 local head, tail = tonumber(fields[4] or '') or 0, tonumber(fields[5] or '') or 0
 local token = fields[1] or ''
-if token ~= ARGV[1] or (ARGV[2] ~= '*' and (fields[3] or '') ~= ARGV[2]) then return {'LOST', now, '', 0} end
+if token ~= ARGV[1] or (ARGV[2] ~= '*' and (fields[3] or '') ~= ARGV[2]) then
+  return {'LOST', now, '', 0}
+end
 local lease_until = tonumber(string.match(fields[2] or '', '^%d+') or '') or 0
 if ARGV[3] == '1' and token ~= '' and now < lease_until then return {'LOST', now, '', 0} end
 redis.call('HDEL', lock, 'token', 'until')
@@ -30,8 +32,10 @@ redis.call('HDEL', lock, 'token', 'until')
 if process ~= '' then
   local place = tonumber(fields[6] or tail)
   local after = math.max(tail, place + 1)
-  local queued = redis.pcall('HSET', lock, 'q:' .. place, ARGV[9] .. ' ' .. ARGV[10] .. ' ' .. process,
-    'p:' .. process, place, 'tail', after)
+  local entry = ARGV[9] .. ' ' .. ARGV[10] .. ' ' .. process
+  local queued = redis.pcall(
+    'HSET', lock, 'q:' .. place, entry, 'p:' .. process, place, 'tail', after
+  )
   if not (type(queued) == 'table' and queued.err) then tail = after end
 end
 
@@ -47,14 +51,16 @@ while head < tail do
     fence = math.max(fence + 1, time[1] * 1000000 + time[2])
     local text = string.format('%.0f', fence)
     redis.call('HDEL', lock, 'p:' .. next_process)
-    local granted = redis.pcall('HSET', lock, 'token', next_token, 'fence', text, 'head', head,
-      'until', string.format('%.0f %.0f', now + claim, now))
+    local claimed = string.format('%.0f %.0f', now + claim, now)
+    local granted = redis.pcall(
+      'HSET', lock, 'token', next_token, 'fence', text, 'head', head, 'until', claimed
+    )
     if type(granted) == 'table' and granted.err then return {'RELEASED', now, '', 0} end
     local keep = lease_ms + ARGV[11]
     if redis.call('PTTL', lock) < keep then redis.call('PEXPIRE', lock, keep) end
     if next_process == process then return {'RELEASED', now, text, claim} end
     -- `now` lets the receiver notice a late message, and a wrong estimate of this clock.
-    local message = next_token .. ' ' .. text .. ' ' .. string.format('%.0f %.0f', now + claim, now) .. ' ' .. ARGV[4]
+    local message = table.concat({next_token, text, claimed, ARGV[4]}, ' ')
     local receivers = redis.call('PUBLISH', ARGV[5] .. next_process, message)
     if receivers > 0 or ARGV[7] ~= '1' then return {'RELEASED', now, '', claim} end
     redis.call('HDEL', lock, 'token', 'until')

@@ -14,7 +14,8 @@ local is_ahead = redis.call('ZCOUNT', ends, string.format('(%.0f', now + ARGV[4]
 if is_ahead or redis.call('EXISTS', ends, texts) == 1 then redis.call('DEL', ends, texts) end
 
 -- A bound on one call. The next calls drop the rest.
-local expired = redis.call('ZRANGEBYSCORE', ends, '-inf', string.format('%.0f', now), 'LIMIT', 0, 1000)
+local until_now = {'-inf', string.format('%.0f', now), 'LIMIT', 0, 1000}
+local expired = redis.call('ZRANGEBYSCORE', ends, unpack(until_now))
 if #expired > 0 then
   redis.call('HDEL', texts, unpack(expired))
   redis.call('ZREMRANGEBYRANK', ends, 0, #expired - 1)

@@ -27,14 +27,21 @@ end
 if redis.call('EXISTS', record) == 0 then return {'ABSENT', now} end
 if fields[1] ~= '1' then return {'REFUSED', now} end
 local lapsed = fields[2] == 'running' and now >= (number(3) or 1 / 0)
-if ARGV[4] ~= '1' and not (lapsed or fields[2] == 'released' or fields[2] == 'uncertain') then return {'REFUSED', now} end
+local is_idle = lapsed or fields[2] == 'released' or fields[2] == 'uncertain'
+if ARGV[4] ~= '1' and not is_idle then return {'REFUSED', now} end
 
 redis.call('HDEL', record, 'token', 'until')
 redis.call('HSET', record, 's', as, 'ended', '', 'lost', 0, 'recovery', 0)
 -- begin-record refuses malformed numbers for ever, so replace them.
-if not number(4) then redis.call('HSET', record, 'fence', string.format('%.0f', time[1] * 1000000 + time[2])) end
+if not number(4) then
+  redis.call('HSET', record, 'fence', string.format('%.0f', time[1] * 1000000 + time[2]))
+end
 if not number(5) then redis.call('HSET', record, 'attempt', 1) end
-if as == 'completed' then redis.call('HSET', record, 'frame', ARGV[3]) else redis.call('HDEL', record, 'frame') end
+if as == 'completed' then
+  redis.call('HSET', record, 'frame', ARGV[3])
+else
+  redis.call('HDEL', record, 'frame')
+end
 redis.call('PEXPIRE', record, ARGV[2])
 
 for _, field in ipairs(redis.call('HKEYS', record)) do

@@ -214,11 +214,12 @@ describe('the source tree', () => {
     }
   })
 
-  it('keeps each script within 100 lines of code, with a header that names keys, arguments and replies', () => {
+  it('keeps each script within 100 lines of code and 100 columns, with a header that names keys, arguments and replies', () => {
     for (const path of files.filter((each) => each.endsWith('.lua'))) {
       const text = read(path)
       const code = text.split('\n').filter((line) => !/^\s*(--.*)?$/.test(line))
       expect(code.length, path).toBeLessThanOrEqual(100)
+      expect(Math.max(...code.map((line) => line.length)), path).toBeLessThanOrEqual(100)
       expect(text, path).toMatch(/^-- .*\n[\s\S]*-- KEYS[\s\S]*-- ARGV[\s\S]*-- Reply/)
     }
   })
