@@ -33,14 +33,18 @@ export function lostLineCases(adapter: CacheAdapter): void {
       return { body: `body ${text}` }
     })
     await using app = await start()
+    let refused = 0
     for (const before of [998, 999, 1_000, 1_001, 1_022, 1_040]) {
-      const planted = await untilClose(app.url, behind(before, field) + body)
-      expect(planted.headers['cache-status'], `${before}`).toMatch(/detail=(cut-head|request-body)/)
+      const { status, headers } = await untilClose(app.url, behind(before, field) + body)
+      // Newer versions of Node refuse the request themselves, and drop no lines.
+      if (status.startsWith('HTTP/1.1 431')) refused += 1
+      else expect(headers['cache-status'], `${before}`).toMatch(/detail=(cut-head|request-body)/)
       const { body: served } = await untilClose(app.url, get('/a', 'Connection: close'))
       expect(served, `${before}`).toContain('body ')
       expect(served, `${before}`).not.toContain('EVIL')
     }
-    expect(runs.count).toBe(7)
+    expect(runs.count).toBe(7 - refused)
+    expect([0, 4]).toContain(refused)
   })
 
   it('serves a request with 990 fields from the cache', async () => {
