@@ -243,19 +243,17 @@ export class Events extends EventHub<StampedeEvent> {
 
   override emit(emitted: Emitted, name?: string): void {
     const detail = detailOf(emitted)
-    if (detail !== undefined) this.#countDetail(emitted.type, detail)
+    if (detail !== undefined) {
+      const counts = this.#details.get(emitted.type) ?? new Map<string, number>()
+      counts.set(detail, (counts.get(detail) ?? 0) + 1)
+      this.#details.set(emitted.type, counts)
+    }
     super.emit(emitted, name)
   }
 
   /** Numbers of the events of a type by their detail: a reason or an outcome. */
   countByDetail(type: StampedeEventType): Record<string, number> {
     return Object.fromEntries(this.#details.get(type) ?? [])
-  }
-
-  #countDetail(type: StampedeEventType, detail: string): void {
-    const counts = this.#details.get(type) ?? new Map<string, number>()
-    counts.set(detail, (counts.get(detail) ?? 0) + 1)
-    this.#details.set(type, counts)
   }
 }
 

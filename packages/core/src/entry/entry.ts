@@ -54,6 +54,11 @@ export interface StoredValue {
   readonly body: Uint8Array
   readonly provenance: Provenance
   parsed?: ParsedValue | undefined
+  /**
+   * The value itself, frozen, for the caller whose factory returned it. No entry in L1 has it,
+   * because its strings may be parts of longer ones.
+   */
+  readonly copy?: unknown
 }
 
 export type StoredEntry = StoredResponse | StoredValue
@@ -218,7 +223,14 @@ export function withOwnStrings(entry: StoredEntry, tookMs: number): StoredEntry 
   const { body, provenance: given } = entry
   const provenance = ownProvenance(given, tookMs)
   if (entry.type === 'value') {
-    return { type: 'value', encoding: entry.encoding, body, provenance, parsed: undefined }
+    return {
+      type: 'value',
+      encoding: entry.encoding,
+      body,
+      provenance,
+      parsed: undefined,
+      copy: undefined,
+    }
   }
   const { status, initialAgeMs, minted, own, kind } = entry
   const fields = ownFields(entry.fields)

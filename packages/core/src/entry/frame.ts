@@ -174,7 +174,14 @@ function parseJsonValue(
   toKeep: boolean,
 ): StoredValue | undefined {
   try {
-    return { type: 'value', encoding: 'json', body, provenance, parsed: parsedFrom(body, toKeep) }
+    return {
+      type: 'value',
+      encoding: 'json',
+      body,
+      provenance,
+      parsed: parsedFrom(body, toKeep),
+      copy: undefined,
+    }
   } catch {
     return undefined
   }
