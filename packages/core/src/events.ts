@@ -242,7 +242,19 @@ export class Events extends EventHub<StampedeEvent> {
   }
 
   override emit(emitted: Emitted, name?: string): void {
-    const detail = detailOf(emitted)
+    let detail: string | undefined
+    // The part of an event by which `stats()` counts it. The set of its values is small.
+    switch (emitted.type) {
+      case 'fill.passed':
+      case 'lease.granted':
+        detail = emitted.reason
+        break
+      case 'entry.purged':
+        detail = emitted.soft ? 'soft' : 'hard'
+        break
+      case 'idempotency.answered':
+        detail = emitted.outcome
+    }
     if (detail !== undefined) {
       const counts = this.#details.get(emitted.type) ?? new Map<string, number>()
       counts.set(detail, (counts.get(detail) ?? 0) + 1)
@@ -254,20 +266,5 @@ export class Events extends EventHub<StampedeEvent> {
   /** Numbers of the events of a type by their detail: a reason or an outcome. */
   countByDetail(type: StampedeEventType): Record<string, number> {
     return Object.fromEntries(this.#details.get(type) ?? [])
-  }
-}
-
-/** The part of an event by which `stats()` counts it. The set of its values is small. */
-function detailOf(event: Emitted): string | undefined {
-  switch (event.type) {
-    case 'fill.passed':
-    case 'lease.granted':
-      return event.reason
-    case 'entry.purged':
-      return event.soft ? 'soft' : 'hard'
-    case 'idempotency.answered':
-      return event.outcome
-    default:
-      return undefined
   }
 }

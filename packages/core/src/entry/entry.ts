@@ -159,6 +159,7 @@ export interface Windows {
 
 /** The rest of `lifetimes` after `elapsedMs`. Stale windows begin when freshness ends. */
 export function remaining(lifetimes: Lifetimes, elapsedMs: number): Lifetimes {
+  if (elapsedMs === 0) return lifetimes
   const overdueMs = Math.max(0, elapsedMs - lifetimes.freshMs)
   const left = (windowMs: number) => Math.max(0, windowMs - overdueMs)
   return {
