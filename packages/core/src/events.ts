@@ -242,34 +242,29 @@ export class Events extends EventHub<StampedeEvent> {
   }
 
   override emit(emitted: Emitted, name?: string): void {
-    const detail = detailOf(emitted)
-    if (detail !== undefined) this.#countDetail(emitted.type, detail)
+    let detail: string | undefined
+    // The part of an event by which `stats()` counts it. The set of its values is small.
+    switch (emitted.type) {
+      case 'fill.passed':
+      case 'lease.granted':
+        detail = emitted.reason
+        break
+      case 'entry.purged':
+        detail = emitted.soft ? 'soft' : 'hard'
+        break
+      case 'idempotency.answered':
+        detail = emitted.outcome
+    }
+    if (detail !== undefined) {
+      const counts = this.#details.get(emitted.type) ?? new Map<string, number>()
+      counts.set(detail, (counts.get(detail) ?? 0) + 1)
+      this.#details.set(emitted.type, counts)
+    }
     super.emit(emitted, name)
   }
 
   /** Numbers of the events of a type by their detail: a reason or an outcome. */
   countByDetail(type: StampedeEventType): Record<string, number> {
     return Object.fromEntries(this.#details.get(type) ?? [])
-  }
-
-  #countDetail(type: StampedeEventType, detail: string): void {
-    const counts = this.#details.get(type) ?? new Map<string, number>()
-    counts.set(detail, (counts.get(detail) ?? 0) + 1)
-    this.#details.set(type, counts)
-  }
-}
-
-/** The part of an event by which `stats()` counts it. The set of its values is small. */
-function detailOf(event: Emitted): string | undefined {
-  switch (event.type) {
-    case 'fill.passed':
-    case 'lease.granted':
-      return event.reason
-    case 'entry.purged':
-      return event.soft ? 'soft' : 'hard'
-    case 'idempotency.answered':
-      return event.outcome
-    default:
-      return undefined
   }
 }

@@ -202,9 +202,9 @@ export class Call<T, P> implements Caller {
       // A `tags` function gets the value in the form that callers get.
       const given = typeof tags === 'function' ? this.#parse(stored) : undefined
       const subjects = tags ? evaluateTags(`${WHERE}.tags`, tags, given).map(tagSubject) : NONE
-      const { encoding, body, parsed } = stored
+      const { encoding, body, parsed, copy } = stored
       const provenance = { asOf, tookMs: 0, subjects }
-      const entry: StoredValue = { type: 'value', encoding, body, provenance, parsed }
+      const entry: StoredValue = { type: 'value', encoding, body, provenance, parsed, copy }
       const freshMs = typeof ttlMs === 'number' ? ttlMs : ttlOf(ttlMs, this.#parse(entry))
       const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
       const lifetimes = spread(windows, jitter, this.#rt.random)
@@ -282,7 +282,7 @@ export class Call<T, P> implements Caller {
 
   #ownValue(result: FillResult, cause?: StampedeError): T {
     if (result.type === 'failure') return this.#staleOr(this.#lead?.previous, result.error, true)
-    this.#countMiss()
+    this.#rt.counts.miss(this.#rt.counts.ofData(this.#key))
     if ('entry' in result) return decodeOwn<T>(result.entry as StoredValue, this.#serializer)
     throw originFailed(this.#name, result.type, cause)
   }
@@ -295,18 +295,15 @@ export class Call<T, P> implements Caller {
     const isServable = held !== undefined && mayServeOnError(held, this.#rt.clock.now())
     const parsed = isServable ? this.parseHeld(held) : undefined
     if (parsed === undefined) {
-      this.#countMiss()
+      this.#rt.counts.miss(this.#rt.counts.ofData(this.#key))
       throw error
     }
     this.#rt.counts.servedStale('if-error', held, ranOrigin)
     return parsed.value
   }
 
-  #countMiss(): void {
-    this.#rt.counts.miss(this.#rt.counts.ofData(this.#key))
-  }
-
   #parse(stored: StoredValue): T {
+    if (stored.copy !== undefined) return stored.copy as T
     return decodeData<T>(stored, this.#serializer)
   }
 }

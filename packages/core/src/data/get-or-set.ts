@@ -55,7 +55,7 @@ export function getOrSet<T, P = T>(
     checkKey(key)
     if (typeof factory !== 'function')
       throw optionError(`${WHERE}: factory`, factory, 'use a function that returns the value')
-    const known = recent.nameOf(key)
+    const known = recent.get(key)
     const internalKey = known ?? dataKey(recent.prefix + key)
     const held = plan.forceFresh ? undefined : freshCopy(rt, internalKey, rt.clock.now())
     if (held !== undefined) {
@@ -98,21 +98,17 @@ const MOST_KEYS = 4_096
 /** Longer keys are not remembered, because callers choose their length. */
 const LONGEST_KEY = 200
 
-export class RecentKeys {
+export class RecentKeys extends Recent<string> {
   /** Prefix of each key: the name of the cache and a colon, or empty. */
   readonly prefix: string
-  readonly #names = new Recent<string>(MOST_KEYS)
 
   constructor(prefix: string) {
+    super(MOST_KEYS)
     this.prefix = prefix
   }
 
-  nameOf(key: string): string | undefined {
-    return this.#names.get(key)
-  }
-
   remember(key: string, name: string): void {
-    if (key.length <= LONGEST_KEY) this.#names.set(detachedText(key), name)
+    if (key.length <= LONGEST_KEY) this.set(detachedText(key), name)
   }
 }
 

@@ -5,9 +5,9 @@ import { RecentKeys } from './get-or-set.ts'
 it('recent keys are remembered unless they are long', () => {
   const recent = new RecentKeys('rates:')
   for (const key of ['k', 'k'.repeat(200), 'k'.repeat(201)]) recent.remember(key, `name of ${key}`)
-  expect(recent.nameOf('k')).toBe('name of k')
-  expect(recent.nameOf('k'.repeat(200))).toBeDefined()
-  expect(recent.nameOf('k'.repeat(201))).toBeUndefined()
+  expect(recent.get('k')).toBe('name of k')
+  expect(recent.get('k'.repeat(200))).toBeDefined()
+  expect(recent.get('k'.repeat(201))).toBeUndefined()
 })
 
 it('recent keys of two caches stay separate, also after hits', async () => {

@@ -3,7 +3,7 @@
 // frozen object. Bytes, and values of a serializer, are decoded again for each caller.
 
 import { type StoredValue, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
-import { type ParsedValue, parsedAs, readOnce, readValue } from '../entry/parsed-value.ts'
+import { readOnce, readValue } from '../entry/parsed-value.ts'
 import { StampedeError, show, valueError } from '../errors.ts'
 
 /**
@@ -19,11 +19,18 @@ interface Place {
   readonly where: string
 }
 
-function encode(at: Place, value: unknown, parsed?: ParsedValue): StoredValue {
+function encode(at: Place, value: unknown, copy?: unknown): StoredValue {
   const provenance = UNKNOWN_PROVENANCE
   if (value instanceof Uint8Array) {
     const body = Uint8Array.prototype.slice.call(value)
-    return { type: 'value', encoding: 'bytes', body, provenance, parsed: undefined }
+    return {
+      type: 'value',
+      encoding: 'bytes',
+      body,
+      provenance,
+      parsed: undefined,
+      copy: undefined,
+    }
   }
   let json: string | undefined
   try {
@@ -36,7 +43,7 @@ function encode(at: Place, value: unknown, parsed?: ParsedValue): StoredValue {
   // Outside of Node's buffer pool, because L1 would copy a buffer of the pool once more.
   const body = Buffer.allocUnsafeSlow(Buffer.byteLength(json))
   body.write(json)
-  return { type: 'value', encoding: 'json', body, provenance, parsed }
+  return { type: 'value', encoding: 'json', body, provenance, parsed: undefined, copy }
 }
 
 /** The problem with a value for which `JSON.stringify` returns undefined. */
@@ -78,7 +85,7 @@ export function encodeData(at: Place, value: unknown, serializer?: Serializer): 
   // The copy is encoded, because a getter may return another value each time.
   const copy = frozenCopy(value)
   if (copy === undefined) checkPlainData(at.where, value)
-  return copy === undefined ? encode(at, value) : encode(at, copy, parsedAs(copy))
+  return copy === undefined ? encode(at, value) : encode(at, copy, copy)
 }
 
 /** Decodes a stored value. */
@@ -92,6 +99,7 @@ export function decodeData<T>(stored: StoredValue, serializer?: Serializer): T {
  * entry that is in L1 or in the store. So parsed JSON is not remembered in this object.
  */
 export function decodeOwn<T>(stored: StoredValue, serializer?: Serializer): T {
+  if (stored.copy !== undefined) return stored.copy as T
   if (serializer === undefined && stored.encoding === 'json') return readOnce(stored) as T
   return decodeData(stored, serializer)
 }

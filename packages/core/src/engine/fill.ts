@@ -3,7 +3,7 @@
 // handler.
 
 import { AsyncResource } from 'node:async_hooks'
-import type { HeldEntry } from '../entry/entry.ts'
+import type { HeldEntry, StoredEntry } from '../entry/entry.ts'
 import { messageOf, originTimeout } from '../errors.ts'
 import { stillValid, validCopy } from '../l1/purges.ts'
 import { delayRefresh } from '../l1/refresh-delay.ts'
@@ -34,7 +34,7 @@ export function fill(
 ): boolean {
   const { previous, grant, since } = lease
   if (chosen === undefined && behind === undefined) flight.dropGone()
-  const mayLead = behind === undefined && !flight.firstStays(previous)
+  const mayLead = behind === undefined && !(previous && flight.firstStays(previous))
   const leader = chosen ?? (mayLead ? flight.first : undefined)
   const caller = leader?.caller ?? behind ?? flight.first?.caller ?? flight.refresher
   if (caller === undefined) return false
@@ -174,7 +174,7 @@ class Run implements Lead, HoldHooks, Deadline {
 
   /** The commit ends the lease, so the lease is no longer renewed. */
   #share(made: FillResult): void {
-    const result = withDigest(this.#flight, this.#caller, made)
+    const result = 'entry' in made ? made : withDigest(this.#flight, this.#caller, made)
     if (this.#flight.fill !== undefined) noteResult(this.#flight.fill, result)
     this.#hold?.end()
     share(this.#rt, this.#flight, this.#lease, result, this.#startedAt, this)
@@ -196,8 +196,12 @@ class Run implements Lead, HoldHooks, Deadline {
 }
 
 /** The result with the digest of the request, unless an unlike request has failed before. */
-function withDigest(flight: Flight, caller: Caller, result: FillResult): FillResult {
-  if ('entry' in result || (result.type === 'pass' && result.remember)) return result
+function withDigest(
+  flight: Flight,
+  caller: Caller,
+  result: Exclude<FillResult, { readonly entry: StoredEntry }>,
+): FillResult {
+  if (result.type === 'pass' && result.remember) return result
   const like = caller.requestDigest?.()
   const isConfirmed = flight.failedDigest !== undefined && flight.failedDigest !== like
   if (like === undefined || isConfirmed) return result

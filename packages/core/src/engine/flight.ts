@@ -97,6 +97,11 @@ export abstract class Flight extends Waiters {
     return this.#failedDigest
   }
 
+  /** The digest of the request that leads, if another request has failed. */
+  get like(): string | undefined {
+    return this.#failedDigest && (this.first?.caller ?? this.refresher)?.requestDigest?.()
+  }
+
   /** The entry to serve if the wait or fill takes too long. */
   get previous(): Previous | undefined {
     return this.#previous
@@ -313,8 +318,8 @@ export abstract class Flight extends Waiters {
    * This is so if `softTimeoutMs` is set and that waiter accepts the previous entry. It is then
    * served the entry when the run takes too long, which a leader could not be.
    */
-  firstStays(previous: HeldEntry | undefined): boolean {
-    if (this.policy.softTimeoutMs === undefined || previous === undefined) return false
+  firstStays(previous: HeldEntry): boolean {
+    if (this.policy.softTimeoutMs === undefined) return false
     return this.first?.caller.acceptsStale?.(previous) ?? false
   }
 

@@ -42,7 +42,9 @@ export function lookUp(rt: Runtime, flight: Flight, granted?: Grant): void {
     rt.events.emit({ type: 'store.failed', key, operation: 'lookup', error })
     flight.act(undefined, since)
   }
-  new Lookup(rt, key, termsOf(flight), found, failed).send()
+  const onQueued = () => flight.startClocks()
+  const terms = { token, leaseMs: flight.policy.leaseMs, like: flight.like, onQueued }
+  new Lookup(rt, key, terms, found, failed).send()
 }
 
 /**
@@ -69,7 +71,7 @@ function findInL1(rt: Runtime, flight: Flight): Found {
   const freshness = held && freshnessAt(held, now)
   if (held && freshness === 'fresh') return { status: 'fresh', held }
   const { failure, failedUntil = 0 } = item ?? {}
-  const like = likeOf(flight)
+  const { like } = flight
   if (failure && now < failedUntil && (!like || (failure.like ?? like) === like)) {
     return { status: 'failed', failure, forMs: failedUntil - now, held }
   }
@@ -82,19 +84,8 @@ function findInL1(rt: Runtime, flight: Flight): Found {
   return { status: 'leased', grant, previous: held, isPurged }
 }
 
-/** The digest of the request that leads, if another request has failed. */
-function likeOf({ failedDigest, first, refresher }: Flight): string | undefined {
-  return failedDigest && (first?.caller ?? refresher)?.requestDigest?.()
-}
-
 /** The parameters of a lookup, except those that describe the copy in this process. */
 type LookupTerms = Pick<LookupRequest, 'token' | 'leaseMs' | 'like' | 'onQueued'>
-
-function termsOf(flight: Flight): LookupTerms {
-  const { token, policy } = flight
-  const onQueued = () => flight.startClocks()
-  return { token, leaseMs: policy.leaseMs, like: likeOf(flight), onQueued }
-}
 
 /** A lookup that only reads. */
 const READ_ONLY: LookupTerms = { token: '', leaseMs: 0 }
@@ -197,10 +188,20 @@ class Lookup {
     }
   }
 
+  /** Sends another lookup if the store calls an entry fresh that this process knows as purged. */
   #replied(reply: LookupReply): void {
     let found: Found | undefined
     try {
-      found = this.#read(reply)
+      const stored = 'stored' in reply ? reply.stored : undefined
+      const held = stored && heldEntryOf(this.#rt, this.#key, stored, this.#copy, this.#sentAt)
+      const usable = held && afterPurges(this.#rt, held)
+      const isPurged = reply.status === 'fresh' && (held === undefined || usable !== held)
+      if (!isPurged || this.#sent === MOST_LOOKUPS) found = this.#updateL1(usable, reply)
+      else {
+        // The next lookup tells the store that the entry is outdated.
+        this.#outdated = { fence: reply.stored.fence, soft: usable !== undefined }
+        this.#copy = usable
+      }
     } catch (error) {
       return this.#onFailed(error)
     }
@@ -214,19 +215,6 @@ class Lookup {
     const isValid = usable === held && this.#rt.marks.judge(held.entry.provenance) === 'valid'
     if (usable !== undefined) this.#copy = held
     if (!isValid) this.#outdated = { fence, soft: usable !== undefined }
-  }
-
-  /** Undefined: the store calls the entry fresh, but this process knows a purge that covers it. */
-  #read(reply: LookupReply): Found | undefined {
-    const stored = 'stored' in reply ? reply.stored : undefined
-    const held = stored && heldEntryOf(this.#rt, this.#key, stored, this.#copy, this.#sentAt)
-    const usable = held && afterPurges(this.#rt, held)
-    const isPurged = reply.status === 'fresh' && (held === undefined || usable !== held)
-    if (!isPurged || this.#sent === MOST_LOOKUPS) return this.#updateL1(usable, reply)
-    // The next lookup tells the store that the entry is outdated.
-    this.#outdated = { fence: reply.stored.fence, soft: usable !== undefined }
-    this.#copy = usable
-    return undefined
   }
 
   /** Puts the entry into L1, or drops the copy there. Returns the reply with the entry. */

@@ -184,6 +184,8 @@ class Commit {
   readonly #run: Ending
   readonly #entry: StoredEntry
   #isRetry = false
+  /** Whole milliseconds since `bornAt`, when `#lifetimes` was called. */
+  #elapsedMs = 0
 
   constructor(
     rt: Runtime,
@@ -208,10 +210,12 @@ class Commit {
   begin(): void {
     const { grant } = this.#lease
     if (grant === undefined) {
-      this.#report(undefined)
+      this.#result.onCommit?.(undefined)
       return this.#keepInL1Only()
     }
-    if (!this.#isPurged() && !isSpent(this.#lifetimes())) return this.#send(grant)
+    const isPurged = this.#rt.marks.judge(this.#entry.provenance) === 'purged'
+    const lifetimes = this.#lifetimes()
+    if (!isPurged && !isSpent(lifetimes)) return this.#send(grant, lifetimes)
     const end = () => this.#endUnwritten(grant)
     const released = releaseLease(this.#rt, grant)
     if (released === undefined) end()
@@ -219,15 +223,14 @@ class Commit {
   }
 
   #endUnwritten(grant: Grant): void {
-    this.#report('fenced')
-    if (this.#isPurged()) return this.#refuse(grant)
+    this.#result.onCommit?.('fenced')
+    if (this.#rt.marks.judge(this.#entry.provenance) === 'purged') return this.#refuse(grant)
     emitEnd(this.#rt, this.#flight, { type: 'fill.passed', reason: 'expired' })
-    this.#run.done(this.#hit(this.#held(grant.fence, this.#lifetimes())))
+    this.#end(this.#held(grant.fence, this.#lifetimes()), true)
   }
 
-  #send(grant: Grant): void {
+  #send(grant: Grant, lifetimes: Lifetimes): void {
     const rt = this.#rt
-    const lifetimes = this.#lifetimes()
     const item = newCopy(this.#held(grant.fence, lifetimes), this.#startedAt)
     const { records } = rt
     if (records === undefined) return this.#keepAlone(grant, item)
@@ -238,7 +241,7 @@ class Commit {
       if (this.#isRetry) return this.#replied(grant, item, undefined)
       // Repeating a commit is harmless: the store recognises it by its fence.
       this.#isRetry = true
-      this.#send(grant)
+      this.#send(grant, this.#lifetimes())
     }
     const frame = encodeFrame(grant.key, item.held.entry)
     try {
@@ -251,7 +254,7 @@ class Commit {
 
   #replied(grant: Grant, item: L1Copy, reply: CommitReply | 'too-large' | undefined): void {
     const rt = this.#rt
-    this.#report(reply)
+    this.#result.onCommit?.(reply)
     if (reply === 'fenced') return this.#refuse(grant)
     if (reply === undefined) {
       void releaseLease(rt, grant)
@@ -272,21 +275,21 @@ class Commit {
     const isTooLarge = !l1.fits(grant.key, item)
     const isPut = l1.put(grant.key, item, this.#lease.since)
     if (isPut && isTooLarge) {
-      this.#report('too-large')
+      this.#result.onCommit?.('too-large')
       emitEnd(this.#rt, this.#flight, { type: 'fill.passed', reason: 'too-large' })
-      return this.#run.done(this.#hit(item.held))
+      return this.#end(item.held, true)
     }
-    this.#report(isPut ? 'committed' : 'fenced')
+    this.#result.onCommit?.(isPut ? 'committed' : 'fenced')
     if (!isPut) return this.#refuse(grant)
     emitEnd(this.#rt, this.#flight, { type: 'fill.committed', fence: grant.fence })
-    this.#run.done(this.#hit(item.held))
+    this.#end(item.held, true)
   }
 
   /** Puts the entry into L1 with a short TTL, unless its key was purged during the fill. */
   #keepInL1Only(): void {
     const left = this.#lifetimes()
     const held = this.#held('', { ...left, freshMs: Math.min(left.freshMs, UNCOORDINATED_MS) })
-    if (isSpent(left)) return this.#run.done(this.#hit(held))
+    if (isSpent(left)) return this.#end(held, true)
     const { since } = this.#lease
     this.#end(held, this.#rt.l1.put(this.#flight.key, newCopy(held, this.#startedAt), since))
   }
@@ -302,41 +305,27 @@ class Commit {
    * too many fills gets the entry.
    */
   #end(held: HeldEntry, isUsable: boolean): void {
-    const hit = this.#hit(held)
+    const hit: Resolution = { type: 'hit', held, stale: false, from: 'fill' }
     if (isUsable) return this.#run.done(hit)
     this.#flight.settleAtLimit(hit)
     this.#run.done('again')
   }
 
-  #hit(held: HeldEntry): Resolution {
-    return { type: 'hit', held, stale: false, from: 'fill' }
-  }
-
-  /** Calls `onCommit` before the waiters are settled. */
-  #report(reply: CommitReply | 'too-large' | undefined): void {
-    if (this.#result.type === 'store') this.#result.onCommit?.(reply)
-  }
-
-  #isPurged(): boolean {
-    return this.#rt.marks.judge(this.#entry.provenance) === 'purged'
-  }
-
   /**
-   * Milliseconds since `bornAt`. RFC 9111 §4.2.3: age and lifetimes count from then, but the store
-   * counts from its write. Rounding up never makes an entry look younger than it is.
+   * RFC 9111 §4.2.3: age and lifetimes count from `bornAt`, but the store counts from its write.
+   * Rounding up never makes an entry look younger than it is.
    */
-  get #elapsedMs(): number {
-    return Math.ceil(Math.max(0, this.#rt.clock.now() - this.#result.bornAt))
-  }
-
   #lifetimes(): Lifetimes {
-    return remaining(this.#result.lifetimes, this.#elapsedMs)
+    const { bornAt, lifetimes } = this.#result
+    this.#elapsedMs = Math.ceil(Math.max(0, this.#rt.clock.now() - bornAt))
+    return remaining(lifetimes, this.#elapsedMs)
   }
 
+  /** The entry as it is now, at the time of `lifetimes`. */
   #held(fence: string, lifetimes: Lifetimes): HeldEntry {
+    const { counts } = this.#rt
     const elapsedMs = this.#elapsedMs
     const entry = elapsedMs > 0 ? agedBy(this.#entry, elapsedMs) : this.#entry
-    const { counts } = this.#rt
     const writtenAt = this.#result.bornAt + elapsedMs
     return heldEntry(entry, fence, lifetimes, writtenAt, counts.of(this.#flight.key, entry))
   }

@@ -97,6 +97,7 @@ export type FillResult =
       readonly entry: StoredEntry
       readonly lifetimes: Lifetimes
       readonly bornAt: number
+      readonly onCommit?: undefined
     }
   /**
    * The response is not storable. If `remember` is true, the resource is probably the reason (a

@@ -86,9 +86,16 @@ export class Counts {
     return entry.type === 'response' ? this.route(entry.provenance.route) : this.ofData(key)
   }
 
-  /** The counters for a `getOrSet` key. */
-  ofData(internalKey: string): RouteCounts {
-    return this.route(groupOfData(internalKey))
+  /**
+   * The counters for a `getOrSet` key: those of the part before its first colon, such as the name
+   * of a `stampede.cache`.
+   */
+  ofData(key: string): RouteCounts {
+    const isPlain = key.startsWith(PLAIN_DATA_PREFIX)
+    const shown = isPlain ? key : shownKey(key)
+    const start = isPlain ? PLAIN_DATA_PREFIX.length : 0
+    const colon = shown.indexOf(':', start)
+    return this.route(colon > start ? shown.slice(start, colon) : '(data)')
   }
 
   miss(route: RouteCounts): void {
@@ -125,16 +132,4 @@ function countEntry(held: Counted | undefined, stale: boolean, ranOrigin: boolea
   else counts.hits += 1
   if (!ranOrigin) counts.savedMs += provenance.tookMs
   counts.bytes += body.byteLength
-}
-
-/**
- * The group of a `getOrSet` key: the part before its first colon, such as the name of a
- * `stampede.cache`.
- */
-function groupOfData(key: string): string {
-  const isPlain = key.startsWith(PLAIN_DATA_PREFIX)
-  const shown = isPlain ? key : shownKey(key)
-  const start = isPlain ? PLAIN_DATA_PREFIX.length : 0
-  const colon = shown.indexOf(':', start)
-  return colon > start ? shown.slice(start, colon) : '(data)'
 }

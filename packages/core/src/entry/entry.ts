@@ -54,6 +54,11 @@ export interface StoredValue {
   readonly body: Uint8Array
   readonly provenance: Provenance
   parsed?: ParsedValue | undefined
+  /**
+   * The value itself, frozen, for the caller whose factory returned it. No entry in L1 has it,
+   * because its strings may be parts of longer ones.
+   */
+  readonly copy?: unknown
 }
 
 export type StoredEntry = StoredResponse | StoredValue
@@ -154,6 +159,7 @@ export interface Windows {
 
 /** The rest of `lifetimes` after `elapsedMs`. Stale windows begin when freshness ends. */
 export function remaining(lifetimes: Lifetimes, elapsedMs: number): Lifetimes {
+  if (elapsedMs === 0) return lifetimes
   const overdueMs = Math.max(0, elapsedMs - lifetimes.freshMs)
   const left = (windowMs: number) => Math.max(0, windowMs - overdueMs)
   return {
@@ -218,7 +224,14 @@ export function withOwnStrings(entry: StoredEntry, tookMs: number): StoredEntry 
   const { body, provenance: given } = entry
   const provenance = ownProvenance(given, tookMs)
   if (entry.type === 'value') {
-    return { type: 'value', encoding: entry.encoding, body, provenance, parsed: undefined }
+    return {
+      type: 'value',
+      encoding: entry.encoding,
+      body,
+      provenance,
+      parsed: undefined,
+      copy: undefined,
+    }
   }
   const { status, initialAgeMs, minted, own, kind } = entry
   const fields = ownFields(entry.fields)

@@ -91,7 +91,9 @@ function kindNamed(letter: unknown): BodyKind | undefined {
 
 /** Encodes an entry. Only `decodeFrame` with the same key can decode it. */
 export function encodeFrame(key: string, entry: StoredEntry): Buffer {
-  return pack(key, kindOf(entry), headOf(entry), entry.body)
+  const valueKind = entry.type === 'value' && entry.encoding === 'json' ? KIND_JSON : KIND_BYTES
+  const kind = entry.type === 'response' ? KIND_RESPONSE : valueKind
+  return pack(key, kind, headOf(entry), entry.body)
 }
 
 /** Encodes a small JSON value that is not an entry. */
@@ -174,15 +176,17 @@ function parseJsonValue(
   toKeep: boolean,
 ): StoredValue | undefined {
   try {
-    return { type: 'value', encoding: 'json', body, provenance, parsed: parsedFrom(body, toKeep) }
+    return {
+      type: 'value',
+      encoding: 'json',
+      body,
+      provenance,
+      parsed: parsedFrom(body, toKeep),
+      copy: undefined,
+    }
   } catch {
     return undefined
   }
-}
-
-function kindOf(entry: StoredEntry): number {
-  if (entry.type === 'response') return KIND_RESPONSE
-  return entry.encoding === 'json' ? KIND_JSON : KIND_BYTES
 }
 
 function headOf(entry: StoredEntry): Head | ResponseHead {

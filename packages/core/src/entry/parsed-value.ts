@@ -32,11 +32,6 @@ export function parsedFrom(body: Uint8Array, isKept: boolean): ParsedValue {
   return isKept ? new WeakRef(read) : read
 }
 
-/** The parsed value of an entry that is used only once, by the caller whose factory made it. */
-export function parsedAs(value: unknown): ParsedValue {
-  return new Parsed(value)
-}
-
 /** The value of an entry that is used only once. */
 export function readOnce({ body, parsed }: Readable): unknown {
   const known = parsed?.deref()

@@ -249,6 +249,7 @@ class GroupedLru<V extends object> extends LRUCache<string, V> {
 
   override set(key: string, value: V): this {
     super.set(key, value)
+    if (!isVariant(key)) return this
     // A value that is too large is not stored, but it does remove the old one.
     if (this.has(key)) this.#add(key)
     else this.#remove(key)
@@ -266,7 +267,6 @@ class GroupedLru<V extends object> extends LRUCache<string, V> {
 
   #add(key: string): void {
     const group = groupOf(key)
-    if (group === key) return
     const keys = this.#variants.get(group)
     if (keys === undefined) this.#variants.set(group, new Set([key]))
     else keys.add(key)

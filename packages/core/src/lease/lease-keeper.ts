@@ -75,7 +75,8 @@ export class LeaseKeeper {
   readonly #clock: Clock
   readonly #held = new Set<Held>()
   readonly #deadlines: Deadlines
-  #isStopped = false
+  /** Whether `close()` has ended all leases of this process. */
+  isStopped = false
 
   constructor(renewer: Renewer, clock: Clock, deadlines: Deadlines = new Deadlines(clock)) {
     this.#renewer = renewer
@@ -87,14 +88,9 @@ export class LeaseKeeper {
     return this.#held.size
   }
 
-  /** Whether `close()` has ended all leases of this process. */
-  get isStopped(): boolean {
-    return this.#isStopped
-  }
-
   /** Stops all renewals. Leases that are taken later are not renewed either. */
   stop(): void {
-    this.#isStopped = true
+    this.isStopped = true
     for (const held of this.#held) held.end()
     this.#deadlines.endTimer()
   }
@@ -109,7 +105,7 @@ export class LeaseKeeper {
    */
   hold(grant: Grant, leaseMs: number, hooks: HoldHooks, forMs: number = leaseMs): Hold {
     const held = new Held(this, this.#held, this.#deadlines, grant, leaseMs, hooks)
-    if (this.#isStopped) return held
+    if (this.isStopped) return held
     this.#held.add(held)
     this.#deadlines.set(held, this.#clock.now() + forMs / 3)
     return held
@@ -145,7 +141,7 @@ export class LeaseKeeper {
 
   async #releaseAgain(send: () => Promise<unknown>): Promise<void> {
     for (const delayMs of RELEASE_AGAIN_MS) {
-      if (this.#isStopped) return
+      if (this.isStopped) return
       await new Promise<void>((resolve) => this.#clock.setTimer(delayMs, resolve))
       if (await isConfirmed(send)) return
     }

@@ -52,8 +52,7 @@ export function steadyClock(monotonic: () => number, wall: () => number): () => 
   let comparedAt = Number.NaN
   let differenceMs = readDifference(monotonic, wall)
 
-  function compare(): void {
-    if (Math.abs(wall() - monotonic() - differenceMs) <= ROUNDING_MS) return
+  function adjust(): void {
     const currentMs = readDifference(monotonic, wall)
     const changeMs = currentMs - differenceMs
     if (Math.abs(changeMs) <= ROUNDING_MS) return
@@ -67,7 +66,7 @@ export function steadyClock(monotonic: () => number, wall: () => number): () => 
     const ms = Math.floor(monotonic())
     if (ms !== comparedAt) {
       comparedAt = ms
-      compare()
+      if (Math.abs(wall() - monotonic() - differenceMs) > ROUNDING_MS) adjust()
     }
     return ms + missedMs
   }

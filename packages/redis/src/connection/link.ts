@@ -27,7 +27,8 @@ export class RedisLink {
   /** In a cluster, PUBLISH counts only the receivers on its own node. */
   readonly isCluster: boolean
   readonly #redis: RedisClient
-  #current: OpenLink | undefined
+  /** Undefined while the connections are closed. */
+  current: OpenLink | undefined
   #users = 0
 
   constructor(redis: RedisClient, names: Names, budgetMs: number) {
@@ -40,8 +41,8 @@ export class RedisLink {
   /** Opens the connections if they are closed. `listener` gets messages and lost connections. */
   open(clock: Clock, listener: LinkListener): void {
     this.#users += 1
-    this.#current ??= new OpenLink(this.#redis, this, clock)
-    const { connection, subscription } = this.#current
+    this.current ??= new OpenLink(this.#redis, this, clock)
+    const { connection, subscription } = this.current
     subscription.listeners.add(listener)
     connection.on('error', (error: Error) => listener.onError('connect', error))
     const onLost = () => {
@@ -59,11 +60,11 @@ export class RedisLink {
 
   /** Closes the connections if no other listener is left. A later `open` opens new connections. */
   close(listener: LinkListener): void {
-    const current = this.#current
+    const current = this.current
     if (current === undefined || !current.subscription.listeners.delete(listener)) return
     this.#users -= 1
     if (this.#users > 0) return
-    this.#current = undefined
+    this.current = undefined
     current.close()
   }
 
@@ -79,18 +80,18 @@ export class RedisLink {
 
   /** False while the connection is lost, or while the breaker of a server is open. */
   get isAvailable(): boolean {
-    const current = this.#current
+    const current = this.current
     return current?.connection.status === 'ready' && !current.servers.hasOpenBreaker
   }
 
   /** Whether messages arrive, as far as this process knows. */
   get isReceiving(): boolean {
-    return this.#current?.subscription.isReceiving ?? false
+    return this.current?.subscription.isReceiving ?? false
   }
 
   /** Checks the subscription more often for `forMs`, because a caller waits for a wake-up. */
   watch(forMs: number): void {
-    this.#current?.subscription.watch(forMs)
+    this.current?.subscription.watch(forMs)
   }
 
   /**
@@ -103,10 +104,9 @@ export class RedisLink {
     options: OperationOptions,
     work: (operation: Operation<T>) => void,
   ): Promise<T> {
-    return new Promise((resolve) => {
-      const link = this.#requireOpen()
-      new Operation(link, link.server(record), name, options, work, resolve)
-    })
+    const link = this.current
+    if (link === undefined) return Promise.reject(notOpen())
+    return new Operation<T>(link, link.server(record), name, options, work).promise
   }
 
   /** Runs a script on the record of a key. `read` parses its reply. */
@@ -161,7 +161,7 @@ export class RedisLink {
       try {
         return await attempt()
       } catch (error) {
-        const isOver = this.#current === undefined || clock.now() >= until
+        const isOver = this.current === undefined || clock.now() >= until
         if (isOver || isRefusal((error as Error).cause)) throw error
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
       }
@@ -181,9 +181,13 @@ export class RedisLink {
   }
 
   #requireOpen(): OpenLink {
-    if (this.#current !== undefined) return this.#current
-    throw storeUnavailable('redis', 'run', new Error('pass the store to createStampede first'))
+    if (this.current !== undefined) return this.current
+    throw notOpen()
   }
+}
+
+export function notOpen(): Error {
+  return storeUnavailable('redis', 'run', new Error('pass the store to createStampede first'))
 }
 
 function isRenewed(reply: unknown): boolean {

@@ -35,6 +35,8 @@ export class OpenLink {
   readonly opened: Promise<unknown>
   /** The operations that wait until the connections are usable. */
   readonly opening: Set<{ onReply(value: unknown): void }> = new Set()
+  /** The only server. Undefined in a cluster. */
+  readonly #server: Server | undefined
   isOpen = false
   isClosed = false
 
@@ -48,6 +50,7 @@ export class OpenLink {
     this.serverOf = serverOf
     this.scripts = new ScriptRunner(connection)
     this.servers = new Servers(clock)
+    this.#server = serverOf === undefined ? this.servers.get('') : undefined
     this.limits = new TimeLimits(clock)
     const ready = new Promise<void>((resolve) =>
       connection.on('ready', () => {
@@ -72,7 +75,7 @@ export class OpenLink {
   }
 
   server(record: string): Server {
-    return this.servers.get(this.serverOf?.(record) ?? '')
+    return this.#server ?? this.servers.get(this.serverOf?.(record) ?? '')
   }
 
   /** The last error of the connection, if commands cannot be sent now. */

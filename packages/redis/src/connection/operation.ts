@@ -13,6 +13,8 @@ import type { Breaker, Server } from './servers.ts'
 const LONGEST_WAIT_MS = 30_000
 const TOO_BUSY = 'the command waited too long behind other commands of this process'
 
+const NONE: readonly never[] = []
+
 export interface OperationOptions {
   /** Sends commands even while the breaker is open. */
   readonly ignoreBreaker?: boolean
@@ -29,14 +31,14 @@ export class Operation<T> {
   limitMs = 0
   dueAt = 0
   place = -1
-  /** Called before the operation fails. Returns the error for the caller. */
-  onFailed: ((error: unknown) => unknown) | undefined
+  /** For the caller. */
+  readonly promise: Promise<T>
   readonly server: Server
   readonly #link: OpenLink
   readonly #name: string
   readonly #options: OperationOptions
-  readonly #work: (operation: Operation<T>) => void
-  readonly #resolve: (value: T | Promise<never>) => void
+  readonly #work: (operation: never) => void
+  #resolve!: (value: T | Promise<never>) => void
   /** Undefined for background work. */
   readonly #breaker: Breaker | undefined
   readonly #calledAt: number
@@ -45,9 +47,12 @@ export class Operation<T> {
   #startedAt = 0
   /** Name of the command of the current step. Undefined if the step is no command. */
   #command: string | undefined
+  /** Gets the reply of the current step. Its `this` is the operation. */
   #next: (value: never) => void
-  /** Repeats the command of this step with the source of its script. */
-  #evaluate: (() => Promise<unknown>) | undefined
+  /** The script of the current step. Undefined if it runs none, or was sent with its source. */
+  #script: Script | undefined
+  #keys: readonly string[] = NONE
+  #args: readonly ScriptArgument[] = NONE
   #isOver = false
 
   /** `work` takes the first step when the operation has its turn. The last step ends it. */
@@ -56,8 +61,7 @@ export class Operation<T> {
     server: Server,
     name: string,
     options: OperationOptions,
-    work: (operation: Operation<T>) => void,
-    resolve: (value: T | Promise<never>) => void,
+    work: (operation: never) => void,
   ) {
     this.#link = link
     this.server = server
@@ -65,7 +69,9 @@ export class Operation<T> {
     this.#options = options
     this.#work = work
     this.#next = work
-    this.#resolve = resolve
+    this.promise = new Promise((resolve) => {
+      this.#resolve = resolve
+    })
     this.#breaker = options.isBackground ? undefined : server.breaker
     this.#calledAt = link.clock.now()
     if (this.#breaker === undefined) this.start()
@@ -127,9 +133,10 @@ export class Operation<T> {
     next: (raw: never) => void,
   ): void {
     if (!this.#mayStep(script.name, next)) return
-    const { scripts } = this.#link
-    this.#evaluate = () => scripts.evaluate(script, keys, args)
-    scripts.run(script, keys, args).then(this.onReply, this.onError)
+    this.#script = script
+    this.#keys = keys
+    this.#args = args
+    this.#link.scripts.run(script, keys, args).then(this.onReply, this.onError)
   }
 
   /** The reply of this step shows that the server's clock was `serverNow`. */
@@ -141,13 +148,18 @@ export class Operation<T> {
   resolve(value: T | Promise<never>): void {
     this.#isOver = true
     this.#link.limits.delete(this)
-    if (this.#breaker !== undefined) this.server.queue.leave(this.#breaker.isDoubtful)
+    if (this.#breaker !== undefined) this.server.queue.leave(this.#breaker)
     this.#resolve(value)
   }
 
   fail(error: unknown): void {
     if (this.#isOver) return
-    this.resolve(Promise.reject(this.onFailed === undefined ? error : this.onFailed(error)))
+    this.resolve(Promise.reject(this.onFailed(error)))
+  }
+
+  /** Called before the operation fails. Returns the error for the caller. */
+  onFailed(error: unknown): unknown {
+    return error
   }
 
   readonly onReply = (value: unknown): void => {
@@ -165,10 +177,11 @@ export class Operation<T> {
 
   readonly onError = (error: unknown): void => {
     if (this.#isOver) return
-    const evaluate = this.#evaluate
-    if (evaluate !== undefined && (error as Error).message.startsWith('NOSCRIPT')) {
-      this.#evaluate = undefined
-      evaluate().then(this.onReply, this.onError)
+    const script = this.#script
+    if (script !== undefined && (error as Error).message.startsWith('NOSCRIPT')) {
+      this.#script = undefined
+      const { scripts } = this.#link
+      scripts.evaluate(script, this.#keys, this.#args).then(this.onReply, this.onError)
     } else if (this.#command === undefined) {
       const { connectionError = error } = this.#link
       const isOurs = error instanceof StampedeError
@@ -202,7 +215,7 @@ export class Operation<T> {
     }
     this.#command = command
     this.#next = next
-    this.#evaluate = undefined
+    this.#script = undefined
     this.#startedAt = clock.now()
     this.limitMs = this.leftMs
     limits.add(this)

@@ -144,13 +144,13 @@ export class CommandQueue {
   }
 
   /**
-   * `isDoubtful`: the server may have become unavailable. Then queued operations wait for the
-   * outcome of those in flight. Otherwise the first ones would cost their callers a whole time
-   * budget more.
+   * If the server may have become unavailable, queued operations wait for the outcome of those in
+   * flight. Otherwise the first ones would cost their callers a whole time budget more.
    */
-  leave(isDoubtful: boolean): void {
+  leave(breaker: Pick<Breaker, 'isDoubtful'>): void {
     this.#inFlight -= 1
-    if (isDoubtful && this.#inFlight > 0) return
+    if (this.#ending.length === 0 && this.#beginning.length === 0) return
+    if (this.#inFlight > 0 && breaker.isDoubtful) return
     while (this.#inFlight < MOST) {
       const ending = this.#ending.shift()
       const mayBegin = this.#inFlight < MOST_BEGINNING
@@ -171,12 +171,12 @@ export class CommandQueue {
     this.#inFlight += 1
     if (this.#starting === undefined) {
       this.#starting = { ending: [], beginning: [] }
-      process.nextTick(() => this.#startAll())
+      process.nextTick(this.#startAll)
     }
     this.#starting[begins ? 'beginning' : 'ending'].push(operation)
   }
 
-  #startAll(): void {
+  readonly #startAll = (): void => {
     const { ending = [], beginning = [] } = this.#starting ?? {}
     this.#starting = undefined
     for (const each of ending) each.start()

@@ -19,19 +19,20 @@ export interface ReadLookup {
 
 export function readLookup(raw: unknown, key: string, { token }: LookupRequest): ReadLookup {
   const [text, frame, failure] = Array.isArray(raw) ? raw : [raw]
-  const [status, now, grantFence, forMs, fence = '', ...times] = String(text).split(' ')
+  const [status = '', now, granted, forMs, fence = '', ...times] = String(text).split(' ')
+  // A fence is below 2^53. As a new string, it does not keep the whole reply in memory.
   const hasEntry = Number(fence) > 0 && times.length > 0
-  const stored = hasEntry ? readStored(ownFence(fence), times, frame) : undefined
-  const grant = Number(grantFence) > 0 ? { key, token, fence: ownFence(grantFence) } : undefined
+  const stored = hasEntry ? readStored(String(Number(fence)), times, frame) : undefined
+  const grant = Number(granted) > 0 ? { key, token, fence: String(Number(granted)) } : undefined
+  const isFirst = status === 'LEASED' && grant !== undefined && stored === undefined
   return {
-    reply: toReply(String(status), stored, grant, duration(forMs), failure),
+    reply: isFirst
+      ? { status: 'leased', grant }
+      : toReply(status, stored, grant, duration(forMs), failure),
     serverNow: Number(now),
     busyFence: status === 'BUSY' && Number(fence) > 0 ? fence : undefined,
   }
 }
-
-/** A fence below 2^53, as a string that does not keep the whole reply in memory. */
-const ownFence = (text: string | undefined): string => String(Number(text))
 
 function toReply(
   status: string,
@@ -47,9 +48,7 @@ function toReply(
     if (grant === undefined) return { status: 'stale', stored, busyForMs: forMs }
     return { status: 'stale', stored, grant, busyForMs: 0 }
   }
-  if (status === 'LEASED' && grant !== undefined) {
-    return stored ? { status: 'leased', grant, stored } : { status: 'leased', grant }
-  }
+  if (status === 'LEASED' && grant && stored) return { status: 'leased', grant, stored }
   if (status === 'FAILED') {
     const shared = { status: 'failed', forMs, failure: readFailure(failure) } as const
     return stored ? { ...shared, stored } : shared

@@ -49,6 +49,8 @@ export class RedisPurges {
   #run = ''
   /** The newest purge that this process has received. */
   #newest: EventId = NO_EVENT
+  /** Position of the newest received purge. A fill that begins now comes after this purge. */
+  position: Position = 0
   /**
    * Purges that were received without those between them and `#known`. The log that this process
    * reads may lack them, because another server has taken over.
@@ -64,11 +66,6 @@ export class RedisPurges {
     this.#commands = commands
     this.#clock = clock
     this.#hooks = hooks
-  }
-
-  /** Position of the newest received purge. A fill that begins now comes after this purge. */
-  get position(): Position {
-    return positionOf(this.#newest)
   }
 
   /** Moment on this process's clock up to which it has certainly missed no purge. */
@@ -181,7 +178,7 @@ export class RedisPurges {
   }
 
   #applyPage({ isComplete, now, last, floor, run, events }: PurgePage): void {
-    if (positionOf(last) >= this.position) this.#newest = last
+    if (positionOf(last) >= this.position) this.#setNewest(last)
     // Purges of keys may be missing, so this drops all copies. If the oldest known position is not
     // above `#known`, no purge of a subject is missing.
     if (!isComplete) {
@@ -202,9 +199,14 @@ export class RedisPurges {
     if (applied !== undefined && !lacks(applied, id)) return
     this.#applied.set(position, id)
     if (this.#applied.size > MAX_APPLIED) dropOldest(this.#applied)
-    if (position > this.position) this.#newest = id
+    if (position > this.position) this.#setNewest(id)
     if (of === 'key') this.#hooks.onPurge(name, { soft })
     else this.#hooks.onMark({ subject: name, soft, position, agoMs })
+  }
+
+  #setNewest(id: EventId): void {
+    this.#newest = id
+    this.position = positionOf(id)
   }
 
   #follow(id: EventId, prev: EventId): void {

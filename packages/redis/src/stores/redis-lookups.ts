@@ -3,9 +3,9 @@
 
 import { type LookupReply, type LookupRequest, storeUnavailable } from '@stampede/core/store'
 import type { Connection } from '../connection/connection.ts'
-import { KEEP_MS, type RedisLink } from '../connection/link.ts'
+import { KEEP_MS, notOpen, type RedisLink } from '../connection/link.ts'
 import type { OpenLink } from '../connection/open-link.ts'
-import type { Operation } from '../connection/operation.ts'
+import { Operation } from '../connection/operation.ts'
 import { isRefusal } from '../connection/refusal.ts'
 import type { ServerClock } from '../connection/servers.ts'
 import type { PendingDeliveries } from '../delivery/pending-deliveries.ts'
@@ -13,85 +13,112 @@ import { duration, readLookup } from '../protocol/lookup-reply.ts'
 import { type ScriptArgument, type ServerTime, send, turnOf } from '../protocol/run-script.ts'
 import { lookupOrLease } from '../protocol/scripts.generated.ts'
 
-/** A step of a lookup that calls `next` at its end. */
-type Confirm = (operation: Operation<LookupReply>, next: () => void) => void
+/** The parts of the store that its lookups share. */
+interface LookupParts {
+  readonly link: RedisLink
+  readonly deliveries: PendingDeliveries
+  readonly plainReads: PlainReads
+  /**
+   * Undefined if the process recently confirmed that it missed no purge, which it usually has.
+   * Otherwise a promise that resolves when it has confirmed that.
+   */
+  confirm(): Promise<void> | undefined
+}
 
 export class RedisLookups {
-  readonly #link: RedisLink
-  readonly #plainReads: PlainReads
-  readonly #deliveries: PendingDeliveries
+  readonly #parts: LookupParts
 
-  constructor(link: RedisLink, deliveries: PendingDeliveries) {
-    this.#link = link
-    this.#deliveries = deliveries
-    this.#plainReads = new PlainReads(link)
+  constructor(link: RedisLink, deliveries: PendingDeliveries, confirm: LookupParts['confirm']) {
+    this.#parts = { link, deliveries, plainReads: new PlainReads(link), confirm }
   }
 
-  /**
-   * All steps of a lookup share one time budget. `confirm` calls `next` when the process has
-   * confirmed that it missed no purge, which it usually has.
-   */
-  find(key: string, request: LookupRequest, confirm: Confirm): Promise<LookupReply> {
-    const keys = this.#link.keysOf(lookupOrLease, key)
+  /** All steps of a lookup share one time budget. */
+  find(key: string, request: LookupRequest): Promise<LookupReply> {
+    const { link } = this.#parts
+    if (link.current === undefined) return Promise.reject(notOpen())
+    return new Lookup(this.#parts, link.current, key, request).promise
+  }
+}
+
+class Lookup extends Operation<LookupReply> {
+  readonly #parts: LookupParts
+  readonly #key: string
+  readonly #request: LookupRequest
+  readonly #keys: readonly [record: string, ...group: string[]]
+  /** Whether the script was asked for a wake-up that carries the entry. */
+  #asksForEntry = false
+  #reply: LookupReply | undefined
+
+  constructor(parts: LookupParts, link: OpenLink, key: string, request: LookupRequest) {
+    const keys = parts.link.keysOf(lookupOrLease, key)
     const options = { begins: true, onQueued: request.onQueued }
-    return this.#link.operate<LookupReply>('lookup', keys[0], options, (operation) => {
-      const onReply = (reply: LookupReply) => {
-        this.#plainReads.count(reply)
-        // If the lookup took long, the confirmation may be too old now. Then the entry may have
-        // been purged meanwhile. After an error, the caller has to end the lease.
-        operation.onFailed = (error) => {
-          const isLeased = 'grant' in reply && reply.grant !== undefined
-          return isLeased ? storeUnavailable('redis', 'lookup', new Error(String(error))) : error
-        }
-        confirm(operation, () => operation.resolve(reply))
-      }
-      confirm(operation, () => {
-        const delivered = this.#deliveries.take(key, request, operation.server.clock)
-        if (delivered !== undefined) onReply(delivered)
-        else if (this.#plainReads.isWorthwhile(request, operation)) {
-          this.#plainReads.find(keys, operation, (fresh) => {
-            if (fresh !== undefined) onReply(fresh)
-            else this.#runScript(keys, key, request, operation, onReply)
-          })
-        } else this.#runScript(keys, key, request, operation, onReply)
-      })
+    super(link, link.server(keys[0]), 'lookup', options, Lookup.prototype.begin)
+    this.#parts = parts
+    this.#key = key
+    this.#request = request
+    this.#keys = keys
+  }
+
+  begin(): void {
+    const { deliveries, plainReads, confirm } = this.#parts
+    const confirmation = confirm()
+    if (confirmation !== undefined) return this.wait(confirmation, this.begin)
+    const delivered = deliveries.take(this.#key, this.#request, this.server.clock)
+    if (delivered !== undefined) return this.#end(delivered)
+    if (!plainReads.isWorthwhile(this.#request, this)) return this.#runScript()
+    plainReads.find(this.#keys, this, (fresh) => {
+      if (fresh === undefined) this.#runScript()
+      else this.#end(fresh)
     })
   }
 
-  #runScript(
-    keys: readonly string[],
-    key: string,
-    request: LookupRequest,
-    operation: Operation<LookupReply>,
-    onReply: (reply: LookupReply) => void,
-  ): void {
+  #runScript(): void {
+    const { link, deliveries } = this.#parts
+    const { token, leaseMs, knownFence, outdated, like } = this.#request
     // In a cluster a wake-up carries no entry, because each message goes to every node.
-    const mayAsk = !this.#link.isCluster && request.leaseMs > 0
-    const asksForEntry = mayAsk && this.#deliveries.reserve(key)
-    operation.onFailed = (error) => {
-      if (asksForEntry) this.#deliveries.release()
-      return error
+    const mayAsk = !link.isCluster && leaseMs > 0
+    this.#asksForEntry = mayAsk && deliveries.reserve(this.#key)
+    const args: ScriptArgument[] = [token, leaseMs, KEEP_MS, link.processId]
+    args.push(this.#asksForEntry ? 1 : 0)
+    // The optional arguments are left out if the request has none of them.
+    if (knownFence || outdated || like) {
+      const { fence = '', soft = false } = outdated ?? {}
+      args.push(knownFence ?? '', fence, soft ? 1 : 0, like ?? '')
     }
-    const args = this.#arguments(request, asksForEntry)
-    operation.run(lookupOrLease, keys, args, (raw: unknown) => {
-      const { reply, busyFence, serverNow } = readLookup(raw, key, request)
-      operation.observe(serverNow)
-      if ('busyForMs' in reply) this.#link.watch(reply.busyForMs)
-      if (asksForEntry && busyFence) this.#deliveries.add(key, request.token, busyFence)
-      if (asksForEntry) this.#deliveries.release()
-      onReply(reply)
-    })
+    this.run(lookupOrLease, this.#keys, args, this.#read)
+  }
+
+  #read(raw: unknown): void {
+    const { link, deliveries } = this.#parts
+    const { reply, busyFence, serverNow } = readLookup(raw, this.#key, this.#request)
+    this.observe(serverNow)
+    if ('busyForMs' in reply) link.watch(reply.busyForMs)
+    if (this.#asksForEntry) {
+      if (busyFence) deliveries.add(this.#key, this.#request.token, busyFence)
+      deliveries.release()
+      this.#asksForEntry = false
+    }
+    this.#end(reply)
   }
 
   /**
-   * The arguments of the script. The optional ones are left out if the request has none of them.
+   * If the lookup took long, the confirmation may be too old now. Then the entry may have been
+   * purged meanwhile.
    */
-  #arguments(request: LookupRequest, asksForEntry: boolean): ScriptArgument[] {
-    const { token, leaseMs, knownFence, outdated, like } = request
-    const required = [token, leaseMs, KEEP_MS, this.#link.processId, asksForEntry ? 1 : 0]
-    if (!(knownFence || outdated || like)) return required
-    const { fence = '', soft = false } = outdated ?? {}
-    return [...required, knownFence ?? '', fence, soft ? 1 : 0, like ?? '']
+  #end(reply: LookupReply): void {
+    const { plainReads, confirm } = this.#parts
+    this.#reply = reply
+    const confirmation = confirm()
+    if (confirmation !== undefined) return this.wait(confirmation, () => this.#end(reply))
+    plainReads.count(reply)
+    this.resolve(reply)
+  }
+
+  override onFailed(error: unknown): unknown {
+    if (this.#asksForEntry) this.#parts.deliveries.release()
+    // The caller has to end the lease that Redis gave.
+    const isLeased = this.#reply && 'grant' in this.#reply && this.#reply.grant !== undefined
+    return isLeased ? storeUnavailable('redis', 'lookup', new Error(String(error))) : error
   }
 }
 

@@ -97,7 +97,7 @@ class RedisStore implements StampedeStore {
   constructor(link: RedisLink) {
     this.#link = link
     this.#commands = new RedisPurgeCommands(link)
-    this.#lookups = new RedisLookups(link, this.#deliveries)
+    this.#lookups = new RedisLookups(link, this.#deliveries, () => this.#purges?.confirm())
     this.locks = new RedisLocks(link)
     this.idempotency = new RedisIdempotency(link, MAX_FRAME_BYTES)
     this.operator = new RedisOperator(link)
@@ -146,7 +146,7 @@ class RedisStore implements StampedeStore {
   }
 
   lookup(key: string, request: LookupRequest): Promise<LookupReply> {
-    return this.#lookups.find(key, request, this.#confirm)
+    return this.#lookups.find(key, request)
   }
 
   commit(
@@ -163,24 +163,25 @@ class RedisStore implements StampedeStore {
     const bytes = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
     const times = `${physicalMs} ${freshMs.toFixed(0)} ${staleWhileRevalidateMs.toFixed(0)} ${staleIfErrorMs.toFixed(0)} ${keepMs.toFixed(0)}`
     const keys = this.#link.keysOf(commit, key)
-    return this.#link.operate(commit.name, keys[0], {}, (operation) => {
-      const { clock } = operation.server
+    let runs = 0
+    const run = (operation: Operation<CommitReply>): void => {
+      runs += 1
       // An entry ages while its commit waits in the queue. In a frozen server, it would do so
       // unseen, so Redis ignores the commit after its deadline.
-      const commitOnce = (isRepeated: boolean): void => {
-        const notAfter = clock.notAfter(operation.leftMs)
-        const terms = `${fence} ${notAfter} ${Math.ceil(operation.waitedMs)} ${times} ${token}`
-        const args = [terms, bytes, key, this.#link.names.wakePrefix]
-        operation.run(commit, keys, args, ([status, now]: unknown[]) => {
-          operation.observe(Number(now))
-          // The server's clock was set forward, or the estimate of that clock was wrong. The reply
-          // corrects the estimate.
-          if (String(status) === 'LATE' && !isRepeated) commitOnce(true)
-          else operation.resolve(readCommit(String(status)))
-        })
-      }
-      commitOnce(false)
-    })
+      const notAfter = operation.server.clock.notAfter(operation.leftMs)
+      const terms = `${fence} ${notAfter} ${Math.ceil(operation.waitedMs)} ${times} ${token}`
+      const args = [terms, bytes, key, this.#link.names.wakePrefix]
+      operation.run(commit, keys, args, ([reply, now]: unknown[]) => {
+        operation.observe(Number(now))
+        const status = String(reply)
+        if (status !== 'LATE') operation.resolve(status === 'COMMITTED' ? 'committed' : 'fenced')
+        // The server's clock was set forward, or the estimate of that clock was wrong. The reply
+        // corrects the estimate.
+        else if (runs === 1) run(operation)
+        else throw storeUnavailable('redis', commit.name, new Error(RAN_LATE))
+      })
+    }
+    return this.#link.operate(commit.name, keys[0], {}, run)
   }
 
   pass(grant: Grant, passMs: number): Promise<CommitReply> {
@@ -222,17 +223,6 @@ class RedisStore implements StampedeStore {
     if (this.#listener !== undefined) this.#link.close(this.#listener)
   }
 
-  /**
-   * Calls `next` when the process has confirmed that it missed no purge. If the wait was so long
-   * that this confirmation is too old, waits for the next one.
-   */
-  readonly #confirm = (operation: Operation<LookupReply>, next: () => void): void => {
-    // Usually undefined, because the process has recently confirmed that.
-    const confirmation = this.#requirePurges().confirm()
-    if (confirmation === undefined) next()
-    else operation.wait(confirmation, () => this.#confirm(operation, next))
-  }
-
   #requirePurges(): RedisPurges {
     if (this.#purges !== undefined) return this.#purges
     throw storeUnavailable(this.name, 'run', new Error('pass the store to createStampede first'))
@@ -253,11 +243,6 @@ class RedisStore implements StampedeStore {
     const ignoreBreaker = fence === ANY_FENCE
     return this.#link.run(endLease, key, args, readEnd, { ignoreBreaker })
   }
-}
-
-function readCommit(status: string): CommitReply {
-  if (status === 'LATE') throw storeUnavailable('redis', commit.name, new Error(RAN_LATE))
-  return status === 'COMMITTED' ? 'committed' : 'fenced'
 }
 
 function readEnd(reply: unknown): CommitReply {
