@@ -32,7 +32,8 @@ const DOORS: Readonly<Record<string, string>> = {
     LockStore LockTrace lockTracing LONGEST_REPORT LONGEST_REPORT_MS LookupReply LookupRequest Mark mayHaveRun
     newToken number optionError Position Reader readOptions RecordInfo RecordKind
     ScanPage Settlement SettleReply SharedFailure show StampedeStore StoredFrame StoreHooks StoreInfo
-    StoreOperator storeInUse storeUnavailable systemClock Timer trace unchecked unknownReply`,
+    StoreOperator storeInUse storeUnavailable systemClock Timer trace unchecked unknownReply
+    withTimeBudget`,
   '@stampede/node-http': `
     isRevalidation Listener stampedeFront`,
   '@stampede/node-http/adapter': `

@@ -133,7 +133,7 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'a copy that was read before a purge is kept after it',
     'core/src/l1/l1.ts',
-    'if (this.#isPurgedSince(key, since)) return false',
+    'if (this.isPurgedSince(key, since)) return false',
     '',
   ),
   {

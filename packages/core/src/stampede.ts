@@ -30,17 +30,13 @@ import { PurgeMarks } from './l1/purges.ts'
 import { Deadlines } from './lease/deadlines.ts'
 import { LeaseKeeper, type Renewer } from './lease/lease-keeper.ts'
 import { OriginSlots } from './lease/slots.ts'
+import { withTimeBudget } from './lease/time-budget.ts'
 import { localIdempotency } from './memory/memory-idempotency.ts'
 import { showEntries } from './memory/memory-store.ts'
 import { Fences } from './ports/grant.ts'
 import { type PurgeOptions, type PurgeTarget, purge } from './purge.ts'
 import type { Runtime } from './runtime.ts'
-import {
-  hasRecords,
-  readStampedeOptions,
-  type StampedeOptions,
-  withTimeBudget,
-} from './stampede-options.ts'
+import { hasRecords, readStampedeOptions, type StampedeOptions } from './stampede-options.ts'
 import { type StampedeStats, statsOf } from './stats.ts'
 import { warnOnce } from './warnings.ts'
 

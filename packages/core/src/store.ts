@@ -11,6 +11,7 @@ export {
 } from './errors.ts'
 export { checkListener, type Emitted, EventHub } from './events.ts'
 export { driftMs, type Hold, LeaseKeeper, newToken } from './lease/lease-keeper.ts'
+export { withTimeBudget } from './lease/time-budget.ts'
 export { choice, durationMs, flag, number, type Reader, readOptions, unchecked } from './options.ts'
 export { type Clock, systemClock, type Timer } from './ports/clock.ts'
 export { ANY_FENCE } from './ports/grant.ts'

@@ -767,6 +767,69 @@ describe('locks.close()', () => {
   )
 })
 
+describe('a lock store that never replies', () => {
+  const never = () => new Promise<never>(() => {})
+  const BUDGET_MS = 5_000
+  const unavailable = { code: 'ERR_LOCK_UNAVAILABLE' }
+  /** Its error is looked at later. */
+  const handled = <T>(promise: Promise<T>): Promise<T> => {
+    promise.catch(() => {})
+    return promise
+  }
+
+  it('lets acquire() and tryAcquire() reject after 5 s, and close() end', async () => {
+    const { clock, store, locks } = setUp()
+    store.always = never
+    const all = [locks.acquire('a'), locks.tryAcquire('b')]
+    await clock.advance(BUDGET_MS - 1)
+    expect(await Promise.all(all.map(errorOf))).toEqual(['pending', 'pending'])
+    await clock.advance(1)
+    for (const each of all) expect(await errorOf(each)).toMatchObject(unavailable)
+    const closed = locks.close()
+    await clock.advance(BUDGET_MS)
+    expect(await errorOf(closed)).toBe('resolved')
+    await clock.advance(60_000)
+    expect(clock.timers).toBe(0)
+  })
+
+  it('lets lease.renew() and lease.release() end after 5 s', async () => {
+    const { clock, store, acquire } = setUp()
+    const lease = await acquire({ leaseMs: 60_000 })
+    store.always = never
+    const renewed = lease.renew()
+    await clock.advance(BUDGET_MS)
+    expect(await renewed).toBe(false)
+    const released = lease.release()
+    await clock.advance(BUDGET_MS)
+    expect(await released).toBe('unknown')
+  })
+
+  it.each(['acquire', 'tryAcquire'] as const)(
+    'frees the lock that a late reply grants: %s',
+    async (method) => {
+      const { clock, store, locks } = setUp()
+      const barrier = new Barrier()
+      store.next('acquire', barrier.before)
+      const asked = handled<unknown>(locks[method]('job'))
+      await clock.advance(2 * BUDGET_MS)
+      expect(await errorOf(asked)).toMatchObject(unavailable)
+      barrier.open()
+      await settled()
+      expect(await locks.tryAcquire('job')).not.toBeNull()
+    },
+  )
+
+  it('is not bounded if it has a time budget of its own', async () => {
+    const clock = new ManualClock()
+    const store = new FaultyLocks(memoryStore().locks)
+    store.always = never
+    const locks = createLocks({ store: { locks: store, hasTimeBudget: true }, clock })
+    const asked = locks.tryAcquire('job')
+    await clock.advance(60_000)
+    expect(await errorOf(asked)).toBe('pending')
+  })
+})
+
 describe('a waiter for a lock', () => {
   it('sends acquire again if messages of the store may have been lost', async () => {
     const { acquire, another, store } = setUp()

@@ -11,6 +11,7 @@ import {
   readOptions,
   systemClock,
   unchecked,
+  withTimeBudget,
 } from '@stampede/core/store'
 import type { Lease } from './lease.ts'
 
@@ -19,7 +20,7 @@ export interface LocksOptions {
   /**
    * `redisStore(redis)` or `memoryStore()`. An object of `createStampede` may use the same store.
    */
-  store: { readonly locks: LockStore }
+  store: { readonly locks: LockStore; readonly hasTimeBudget?: boolean }
   /** Prefix of every key. Default: none. */
   prefix?: string | undefined
   /** Lease of each lock in ms, unless `acquire` has the option itself. Default 10 000. */
@@ -122,9 +123,9 @@ const COMMON = {
 }
 const LOCKS = {
   ...COMMON,
-  store(where: string, value: unknown): LockStore {
-    const store = (value as LocksOptions['store'] | undefined)?.locks
-    if (typeof store?.acquire === 'function') return store
+  store(where: string, value: unknown): LocksOptions['store'] {
+    const store = value as LocksOptions['store'] | undefined
+    if (typeof store?.locks?.acquire === 'function') return store
     throw optionError(where, value, 'pass redisStore(redis) or memoryStore()')
   },
   maxHoldMs: durationMs(300_000, 1),
@@ -148,7 +149,9 @@ const ACQUIRE = {
 const TRY_ACQUIRE = { leaseMs: ACQUIRE.leaseMs }
 
 export function readLocksOptions(options: LocksOptions): LocksConfig {
-  return readOptions('createLocks', options, LOCKS)
+  const { store, ...config } = readOptions('createLocks', options, LOCKS)
+  const { locks, hasTimeBudget } = store
+  return { ...config, store: hasTimeBudget ? locks : withTimeBudget(locks, config.clock) }
 }
 
 export function readQuorumOptions(

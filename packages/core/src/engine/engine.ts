@@ -150,7 +150,7 @@ class KeyFlight extends Flight {
     // A wake-up or purge since the lookup may make the reply outdated. The result of a fill is not
     // affected: a purge removes the flight from the map, so no later request gets that result.
     if (shared !== 'again' && !this.isOutdated) {
-      if (!this.#isPurged(shared)) return this.land(flights, shared)
+      if (!this.isPurged(shared)) return this.land(flights, shared)
       if (this.fillingSince !== undefined) this.settleAtLimit(shared)
     }
     this.lookUpAgain()
@@ -161,11 +161,24 @@ class KeyFlight extends Flight {
 
   /**
    * Whether a purge of one of its subjects, such as a tag, outdated the entry before the waiters
-   * got it. Also after a soft purge, waiters look up again: one of them then refreshes the stale
-   * entry.
+   * got it. `since`: also a purge of its key after that. Also after a soft purge, waiters look up
+   * again: one of them then refreshes the stale entry.
    */
-  #isPurged(shared: Resolution): boolean {
-    return shared.type === 'hit' && afterPurges(this.rt, shared.held) !== shared.held
+  protected override isPurged(shared: Resolution, since?: number): boolean {
+    const held = 'held' in shared ? shared.held : 'previous' in shared ? shared.previous : undefined
+    if (held === undefined) return false
+    const isKeyPurged = since !== undefined && this.rt.l1.isPurgedSince(this.key, since)
+    return isKeyPurged || afterPurges(this.rt, held) !== held
+  }
+
+  /** The waiters go on as after a fill whose commit was refused. */
+  protected override resume(waiters: readonly Waiter[], outdated: Resolution): void {
+    const flight = new KeyFlight(this.rt, this.key, this.policy)
+    this.rt.waitUntil?.(flight.landed())
+    flight.takeIn(waiters)
+    if (outdated.type === 'hit' && outdated.from === 'fill') flight.settleAtLimit(outdated)
+    flight.countUnusableFill()
+    flight.advance('again')
   }
 
   /**

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { heldEntry } from '../entry/entry.ts'
 import { createStampede, runtimeOf } from '../stampede.ts'
 import { ManualClock } from '../testing/index.ts'
-import { entry, LIVES, POLICY } from '../testing/resolve-bench.ts'
+import { entry, LIVES, microtasks, POLICY } from '../testing/resolve-bench.ts'
 import { Flight } from './flight.ts'
 import type { Caller } from './types.ts'
 
@@ -55,6 +55,37 @@ describe('many waiters of one key', () => {
     expect(Math.max(...turns.filter(Boolean))).toBeLessThanOrEqual(101)
     await stampede.close()
   })
+
+  it.each([
+    ['its key', { key: 'k' }, false],
+    ['its key, soft', { key: 'k' }, true],
+    ['its tag', { tag: 't' }, false],
+    ['another key', { key: 'other' }, false],
+  ] as const)('get no entry that was purged before their turn: %s', async (name, target, soft) => {
+    const stampede = createStampede()
+    const origin = createGate<string>()
+    const runs: string[] = []
+    const run = () => {
+      runs.push(runs.length === 0 ? 'old' : 'new')
+      return runs.length === 1 ? origin.passed() : 'new'
+    }
+    const got: string[] = []
+    const ask = () =>
+      stampede.getOrSet('k', run, { ttlMs: 60_000, tags: ['t'] }).then((value) => got.push(value))
+    const crowd = Array.from({ length: 301 }, ask)
+    await origin.reached
+    origin.open('old')
+    await microtasks(50)
+    const before = got.length
+    expect(before).toBe(101)
+    await stampede.purge(target, { soft })
+    await Promise.all(crowd)
+    const isOutdated = name !== 'another key'
+    expect(runs).toEqual(isOutdated ? ['old', 'new'] : ['old'])
+    expect(got.slice(before).filter((value) => value === 'old')).toHaveLength(isOutdated ? 0 : 200)
+    expect(stampede.stats().active.flights).toBe(0)
+    await stampede.close()
+  })
 })
 
 const PREVIOUS = heldEntry(entry, '1', LIVES, 0)
@@ -63,6 +94,8 @@ const none = () => {}
 class IdleFlight extends Flight {
   override act = none
   override advance = none
+  override resume = none
+  override isPurged = () => false
 }
 
 /** A runtime, and a function that creates a flight in it and calls `act`. */
@@ -230,6 +263,20 @@ describe('waiters of a flight', () => {
     await clock.advance(100)
     expect(ends).toEqual(['a timed-out 30', 'b timed-out 50'])
     expect([other.size, clock.timers]).toEqual([0, 0])
+  })
+
+  it('keep the rest of their waitMs when they look up again in another flight', async () => {
+    const { clock, ends, make, join } = setUp()
+    const flight = make((each) => each.startClocks())
+    join(flight, 'a', 30)
+    await clock.advance(10)
+    const { first } = flight
+    if (first === undefined) throw new Error('no waiter')
+    flight.takeOut(first)
+    await clock.advance(10)
+    make().takeIn([first])
+    await clock.advance(100)
+    expect(ends).toEqual(['a timed-out 30'])
   })
 
   it('begin to count when they move to a flight whose first lookup has ended', async () => {

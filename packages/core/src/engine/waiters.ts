@@ -3,6 +3,7 @@
 // leader is chosen (`dropGone`). A fill that is running goes on.
 
 import type { Events } from '../events.ts'
+import type { L1 } from '../l1/l1.ts'
 import type { Deadline, Deadlines } from '../lease/deadlines.ts'
 import type { Clock } from '../ports/clock.ts'
 import { beginWait, endLookup, endWait } from '../traces.ts'
@@ -57,6 +58,7 @@ export interface WaitersRuntime {
   readonly clock: Pick<Clock, 'now'>
   readonly events: Events
   readonly deadlines: Deadlines
+  readonly l1: Pick<L1, 'sequence'>
 }
 
 export abstract class Waiters {
@@ -76,6 +78,12 @@ export abstract class Waiters {
 
   /** Called when the last waiter has gone. */
   protected abstract onEmpty(): void
+
+  /** Whether a purge after `since`, a number from `L1.sequence`, outdated the entry. */
+  protected abstract isPurged(resolution: Resolution, since: number): boolean
+
+  /** Makes waiters look up again whose resolution is outdated. */
+  protected abstract resume(waiters: readonly Waiter[], outdated: Resolution): void
 
   get size(): number {
     return this.#all.size
@@ -124,7 +132,23 @@ export abstract class Waiters {
     }
     const all = [...this.#all]
     for (const waiter of all) this.#remove(waiter, resolution)
-    answerInTurns(all, resolution, 0)
+    this.#answerInTurns(all, resolution, this.rt.l1.sequence(), 0)
+  }
+
+  /** If a purge comes between two turns, the entry is outdated for the rest of the waiters. */
+  #answerInTurns(
+    waiters: readonly Waiter[],
+    resolution: Resolution,
+    since: number,
+    from: number,
+  ): void {
+    const end = Math.min(from + MOST_PER_TURN, waiters.length)
+    for (let i = from; i < end; i++) waiters[i]?.answer(resolution)
+    if (end === waiters.length) return
+    setImmediate(() => {
+      if (this.isPurged(resolution, since)) this.resume(waiters.slice(end), resolution)
+      else this.#answerInTurns(waiters, resolution, since, end)
+    })
   }
 
   /**
@@ -160,12 +184,18 @@ export abstract class Waiters {
 
   /** Moves all waiters to another flight, each with the rest of its `waitMs`. */
   moveTo(other: Waiters): void {
-    for (const waiter of this.#all) {
-      waiter.group = other
-      other.#all.add(waiter)
-    }
+    other.takeIn(this.#all)
     this.#all.clear()
-    if (other.#isCounting) other.startClocks()
+  }
+
+  /** Adds waiters of another flight, each with the rest of its `waitMs`. */
+  takeIn(waiters: Iterable<Waiter>): void {
+    for (const waiter of waiters) {
+      waiter.group = this
+      this.#all.add(waiter)
+      if (waiter.at > 0) this.rt.deadlines.set(waiter, waiter.at)
+    }
+    if (this.#isCounting) this.startClocks()
   }
 
   timeOut(waiter: Waiter): void {
@@ -196,12 +226,7 @@ export abstract class Waiters {
     this.#all.delete(waiter)
     this.rt.deadlines.end(waiter)
     if (waiter.trace !== undefined) endWait(waiter.trace, this.fill, resolution)
+    waiter.trace = undefined
     if (this.#all.size === 0) this.onEmpty()
   }
-}
-
-function answerInTurns(waiters: readonly Waiter[], resolution: Resolution, from: number): void {
-  const end = Math.min(from + MOST_PER_TURN, waiters.length)
-  for (let i = from; i < end; i++) waiters[i]?.answer(resolution)
-  if (end < waiters.length) setImmediate(answerInTurns, waiters, resolution, end)
 }

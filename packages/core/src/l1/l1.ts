@@ -158,7 +158,7 @@ export class L1 {
    * limit of L1 as a whole applies to its size.
    */
   put(key: string, item: L1Item, since: number, isOnly = false): boolean {
-    if (this.#isPurgedSince(key, since)) return false
+    if (this.isPurgedSince(key, since)) return false
     const present = this.#items?.get(key)
     if (present?.type === 'copy' && item.type === 'copy' && item.held.fence !== '') {
       const isFresh = freshnessAt(present.held, this.#clock.now()) === 'fresh'
@@ -174,7 +174,7 @@ export class L1 {
    * purge of the key, like `put`.
    */
   fail(key: string, failure: Failure, forMs: number, since: number): void {
-    if (this.#isPurgedSince(key, since)) return
+    if (this.isPurgedSince(key, since)) return
     const now = this.#clock.now()
     const item = this.#items?.get(key)
     const failed = { failure, failedUntil: now + forMs }
@@ -182,7 +182,8 @@ export class L1 {
     else this.#items?.set(key, { ...newMarker(now, forMs, forMs), ...failed })
   }
 
-  #isPurgedSince(key: string, since: number): boolean {
+  /** Whether a hard or soft purge after `since`, a number from `sequence`, covers the key. */
+  isPurgedSince(key: string, since: number): boolean {
     return since < this.#forgotten || (this.#purges.get(groupOf(key))?.last ?? 0) > since
   }
 

@@ -182,8 +182,9 @@ export interface MemoryStore {
    */
   readonly confirmedAt: number
   /**
-   * Whether each operation ends within a time budget of the store. Otherwise core rejects it with
-   * `ERR_STAMPEDE_STORE_UNAVAILABLE` if there is no reply within 5 s.
+   * Whether each operation ends within a time budget of the store, also those of `locks` and
+   * `idempotency`. Otherwise core rejects it with `ERR_STAMPEDE_STORE_UNAVAILABLE` if there is no
+   * reply within 5 s, and ends the lease that a later reply grants.
    */
   readonly hasTimeBudget?: boolean
   /** False while operations fail at once, because the store did not reply a moment ago. */

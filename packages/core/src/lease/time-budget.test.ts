@@ -1,10 +1,10 @@
 // A store without a time budget of its own that never replies: each call of the user still ends.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createStampede, runtimeOf } from './stampede.ts'
-import { withTimeBudget } from './stampede-options.ts'
-import { settled } from './testing/index.ts'
-import { resolve } from './testing/resolve.ts'
+import type { Attempt } from '../idempotency/attempt.ts'
+import { createStampede, runtimeOf } from '../stampede.ts'
+import { settled } from '../testing/index.ts'
+import { resolve } from '../testing/resolve.ts'
 import {
   begin,
   clock,
@@ -15,8 +15,9 @@ import {
   PASS,
   POLICY,
   scripted,
-} from './testing/resolve-bench.ts'
-import { FaultyStore, type Operation } from './testing/store-doubles.ts'
+} from '../testing/resolve-bench.ts'
+import { FaultyStore, type Operation, sharedStores } from '../testing/store-doubles.ts'
+import { withTimeBudget } from './time-budget.ts'
 
 const never = () => new Promise<never>(() => {})
 const UNAVAILABLE = 'ERR_STAMPEDE_STORE_UNAVAILABLE'
@@ -38,6 +39,49 @@ afterEach(async () => {
 const silent = (operation: Operation) => {
   for (let i = 0; i < 20; i++) store.next(operation, never)
 }
+
+/** Holds back the reply until the test calls `deliver`. The command is executed only then. */
+function lateReply() {
+  let deliver = () => {}
+  const arrival = new Promise<void>((resolve) => {
+    deliver = resolve
+  })
+  return { deliver, late: (work: () => unknown) => arrival.then(work) }
+}
+
+describe('a lease that a store grants after its time budget', () => {
+  it('ends when the late reply arrives, so another process need not wait: lookup', async () => {
+    const stores = sharedStores()
+    stores.a.hasTimeBudget = false
+    const [a, b] = [create(stores.a), create(stores.b)]
+    const { deliver, late } = lateReply()
+    stores.a.next('lookup', late)
+    const options = { ttlMs: 1_000, leaseMs: 60_000 }
+    const first = outcome(a.getOrSet('k', () => 'unleased', options))
+    await clock.advance(10_000)
+    expect(first.now).toBe('unleased')
+    deliver()
+    await settled()
+    const second = outcome(b.getOrSet('k', () => 'leased', options))
+    await settled()
+    expect(second.now).toBe('leased')
+  })
+
+  it('ends when the late reply arrives, so a repeat runs the work: begin', async () => {
+    const stampede = create(store)
+    const { deliver, late } = lateReply()
+    store.idempotency.next('begin', late)
+    const first = outcome(stampede.idempotent('job', () => 1, { leaseMs: 60_000 }))
+    await clock.advance(10_000)
+    expect(first.now).toBe(UNAVAILABLE)
+    deliver()
+    await settled()
+    const recoveries: boolean[] = []
+    const work = ({ isRecovery }: Attempt) => recoveries.push(isRecovery)
+    await stampede.idempotent('job', work, { leaseMs: 60_000 })
+    expect(recoveries).toEqual([false])
+  })
+})
 
 describe('a store that never replies to an operation', () => {
   it('lets getOrSet run the factory once for all callers: lookup', async () => {
