@@ -5,6 +5,7 @@
 import { EventEmitter, once } from 'node:events'
 import { request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { createStampede } from '@stampede/core'
 import { type Context, type Handler, Hono, type MiddlewareHandler } from 'hono'
 import { compress } from 'hono/compress'
@@ -361,6 +362,36 @@ describe('stampedeCache on Hono', () => {
     await expect.poll(() => aborted).toBe(true)
   })
 
+  it.each([
+    ['stored', {}],
+    ['not stored', { authorization: 'Bearer a' }],
+  ])(
+    'joins small chunks that wait for the reader, of a response that is %s',
+    async (_, headers) => {
+      let chunks = 0
+      const front: MiddlewareHandler = async (c, next) => {
+        await next()
+        const counts = new TransformStream({
+          transform(chunk, controller) {
+            chunks += 1
+            controller.enqueue(chunk)
+          },
+        })
+        c.res = new Response(c.res.body?.pipeThrough(counts), c.res)
+      }
+      await using server = await start([front], [], async (c) => {
+        const { outgoing } = c.env
+        outgoing.setHeader('content-type', 'text/plain')
+        for (let i = 0; i < 4_000; i++)
+          if (!outgoing.write(String(i % 10))) await once(outgoing, 'drain')
+        outgoing.end()
+        return RESPONSE_ALREADY_SENT
+      })
+      expect(await server.text('/', { headers })).toBe('0123456789'.repeat(400))
+      expect(chunks).toBeLessThan(100)
+    },
+  )
+
   it('does not buffer a large body that its client does not read', async () => {
     let sent = 0
     const chunk = new Uint8Array(1024 * 1024)
@@ -530,7 +561,6 @@ describe('stampedeCache on Hono', () => {
   })
 
   it('passes what a handler writes to c.env.outgoing', async () => {
-    const { RESPONSE_ALREADY_SENT } = await import('@hono/node-server/utils/response')
     let runs = 0
     const handler = (({ env }: Context) => {
       env.outgoing.writeHead(200, ['Link', '<a>', 'Link', '<b>']).end(`run ${++runs}`)

@@ -85,18 +85,26 @@ export function createWebResponse(req: IncomingMessage): WebResponse {
   return { res, sent, leave }
 }
 
-/** The body as a web stream. write() of the response waits for its reader. */
+/**
+ * The body as a web stream. write() of the response waits for its reader. Chunks that arrive while
+ * one waits for the reader become one chunk, because a web stream takes quadratic time for a queue
+ * of many.
+ */
 class Body {
   readonly stream: ReadableStream<Uint8Array>
+  readonly #res: ServerResponse
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined
+  #kept: Uint8Array[] = []
+  #keptBytes = 0
 
   constructor(res: ServerResponse, onCancel: () => void) {
+    this.#res = res
     const size = (chunk: Uint8Array): number => chunk.byteLength
     const source = {
       start: (controller: ReadableStreamDefaultController<Uint8Array>) => {
         this.#controller = controller
       },
-      pull: () => void res.emit('drain'),
+      pull: () => this.#pull(),
       cancel: () => {
         this.#controller = undefined
         onCancel()
@@ -107,13 +115,18 @@ class Body {
 
   /** Returns whether the reader keeps up. */
   add(chunk: Uint8Array | undefined): boolean {
-    // A copy, because the app may reuse its buffer once write() has returned.
-    if (chunk && chunk.byteLength > 0) this.#controller?.enqueue(Buffer.from(chunk))
-    return (this.#controller?.desiredSize ?? 1) > 0
+    if (chunk && chunk.byteLength > 0 && this.#controller) {
+      // A copy, because the app may reuse its buffer once write() has returned.
+      this.#kept.push(Buffer.from(chunk))
+      this.#keptBytes += chunk.byteLength
+      if (this.#controller.desiredSize === HIGH_WATER_MARK) this.#flush()
+    }
+    return this.#hasRoom()
   }
 
   end(last: Uint8Array | undefined): void {
     this.add(last)
+    this.#flush()
     this.#controller?.close()
     this.#controller = undefined
   }
@@ -121,6 +134,23 @@ class Body {
   breakOff(error: Error): void {
     this.#controller?.error(error)
     this.#controller = undefined
+  }
+
+  #pull(): void {
+    if (this.#controller?.desiredSize === HIGH_WATER_MARK) this.#flush()
+    if (this.#hasRoom()) this.#res.emit('drain')
+  }
+
+  #flush(): void {
+    const kept = this.#kept
+    if (kept.length === 0) return
+    this.#kept = []
+    this.#keptBytes = 0
+    this.#controller?.enqueue(kept.length === 1 ? (kept[0] as Uint8Array) : Buffer.concat(kept))
+  }
+
+  #hasRoom(): boolean {
+    return (this.#controller?.desiredSize ?? 1) > this.#keptBytes
   }
 }
 
