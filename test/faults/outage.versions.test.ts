@@ -1,7 +1,7 @@
 // Redis refused, frozen or killed: the origin responds within the budget, once per process, and the
 // fleet recovers by itself.
 
-import { describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type CachedFleet, startCachedFleet } from '../harness/cached-fleet.ts'
 import { type Answer, ask, burst } from '../harness/load.ts'
 import { createGate } from '../harness/origin.ts'
@@ -16,19 +16,25 @@ const setUp = (ioredis: '5' | '6') =>
     ioredis,
     originDelayMs: ORIGIN_MS,
     store: { commandTimeoutMs: BUDGET_MS },
+    cache: { ttlMs: 60_000, leaseMs: 20_000 },
   })
+
+let attempts = 0
 
 /**
  * Fills a fresh key through one process and reads it in the other. Only Redis can carry the entry.
  */
-async function sharesAgain(fleet: CachedFleet, attempt: { n: number }): Promise<boolean> {
-  attempt.n += 1
-  const path = `/recovered/${attempt.n}`
+async function sharesAgain(fleet: CachedFleet): Promise<boolean> {
+  attempts += 1
+  const path = `/recovered/${attempts}`
   const [first, second] = fleet.urls(path)
   const [one] = await burst([first ?? ''], 1)
   const [two] = await burst([second ?? ''], 1)
   return one?.body === two?.body
 }
+
+const recovers = (fleet: CachedFleet) =>
+  expect.poll(() => sharesAgain(fleet), { timeout: 15_000, interval: 100 }).toBe(true)
 
 function expectServed(answers: Answer[], withinMs: number): void {
   expect(answers.filter(({ status }) => status !== 200)).toEqual([])
@@ -37,9 +43,16 @@ function expectServed(answers: Answer[], withinMs: number): void {
 }
 
 describe.each(ofThisRun<'5' | '6'>(['6'], ['5']))('a fleet with ioredis %s', (ioredis) => {
-  it('waits for a frozen Redis for one budget, calls the origin once per process, and recovers', async () => {
-    await using fleet = await setUp(ioredis)
+  // Each test leaves it as it was: every process uses Redis again.
+  let fleet: CachedFleet
+  beforeAll(async () => {
+    fleet = await setUp(ioredis)
     await fleet.warmUp()
+  })
+  afterEach(() => fleet.redis.resume())
+  afterAll(() => fleet[Symbol.asyncDispose]())
+
+  it('waits for a frozen Redis for one budget, calls the origin once per process, and recovers', async () => {
     await fleet.redis.pause()
     const answers = await burst(fleet.urls('/frozen'), 100)
     expectServed(answers, BUDGET_MS + ORIGIN_MS + 1_000)
@@ -49,15 +62,10 @@ describe.each(ofThisRun<'5' | '6'>(['6'], ['5']))('a fleet with ioredis %s', (io
     const quick = await ask(`${fleet.member(0).url}/open/4`)
     expect(quick.status).toBe(200)
     await fleet.redis.resume()
-    const attempt = { n: 0 }
-    await expect
-      .poll(() => sharesAgain(fleet, attempt), { timeout: 10_000, interval: 100 })
-      .toBe(true)
+    await recovers(fleet)
   })
 
   it('makes waiters wait for less than the lease when Redis freezes in the middle of a fill', async () => {
-    await using fleet = await setUp(ioredis)
-    await fleet.warmUp()
     const gate = createGate()
     fleet.origin.answer('/page', ({ number }) => (number === 1 ? { gate } : {}))
     const leading = ask(`${fleet.member(0).url}/page`)
@@ -75,11 +83,10 @@ describe.each(ofThisRun<'5' | '6'>(['6'], ['5']))('a fleet with ioredis %s', (io
     gate.open()
     expect((await leading).status).toBe(200)
     await fleet.redis.resume()
+    await recovers(fleet)
   })
 
   it('continues when Redis is killed, also in the middle of a fill, and shares everything again after a restart', async () => {
-    await using fleet = await setUp(ioredis)
-    await fleet.warmUp()
     const midFlight = burst(fleet.urls('/mid-flight'), 60)
     await fleet.origin.arrived('/mid-flight')
     await fleet.redis.kill()
@@ -88,50 +95,32 @@ describe.each(ofThisRun<'5' | '6'>(['6'], ['5']))('a fleet with ioredis %s', (io
     expectServed(answers, BUDGET_MS + ORIGIN_MS + 1_000)
     expect(fleet.origin.calls('/killed')).toBe(2)
     await fleet.redis.restart()
-    const attempt = { n: 0 }
-    await expect
-      .poll(() => sharesAgain(fleet, attempt), { timeout: 15_000, interval: 100 })
-      .toBe(true)
-  })
-})
-
-describe('a fleet of two processes', () => {
-  it('works without Redis at the start, and uses Redis once it is there', async () => {
-    await using fleet = await startCachedFleet({
-      size: 2,
-      originDelayMs: ORIGIN_MS,
-      store: { commandTimeoutMs: BUDGET_MS },
-    })
-    // No command ran before: the connections are open, but no script has run.
-    await fleet.redis.kill()
-    const answers = await burst(fleet.urls('/refused'), 100)
-    expectServed(answers, BUDGET_MS + ORIGIN_MS + 1_000)
-    expect(fleet.origin.calls('/refused')).toBe(2)
-    await fleet.redis.restart()
-    const attempt = { n: 0 }
-    await expect
-      .poll(() => sharesAgain(fleet, attempt), { timeout: 15_000, interval: 100 })
-      .toBe(true)
+    await recovers(fleet)
   })
 
   it('is not blocked by a lease that Redis grants, after a freeze, to a lookup that has timed out', async () => {
-    await using fleet = await startCachedFleet({
-      size: 2,
-      cache: { ttlMs: 60_000, leaseMs: 20_000 },
-    })
-    await fleet.warmUp()
     await fleet.redis.pause()
     await burst(fleet.urls('/ghost'), 2)
     await fleet.redis.resume()
-    const attempt = { n: 0 }
-    await expect
-      .poll(() => sharesAgain(fleet, attempt), { timeout: 10_000, interval: 100 })
-      .toBe(true)
+    await recovers(fleet)
     // An entry made without Redis stays in L1 for a second. After that the key can be leased at
     // once.
     await new Promise((resolve) => setTimeout(resolve, 1_100))
     const [answer] = await burst([`${fleet.member(1).url}/ghost`], 1)
     expect(answer?.status).toBe(200)
     expect(answer?.latencyMs).toBeLessThan(5_000)
+  })
+})
+
+describe('a fleet', () => {
+  it('works without Redis at the start, and uses Redis once it is there', async () => {
+    await using fleet = await setUp('6')
+    // No command ran before: the connections are open, but no script has run.
+    await fleet.redis.kill()
+    const answers = await burst(fleet.urls('/refused'), 100)
+    expectServed(answers, BUDGET_MS + ORIGIN_MS + 1_000)
+    expect(fleet.origin.calls('/refused')).toBe(2)
+    await fleet.redis.restart()
+    await recovers(fleet)
   })
 })

@@ -26,7 +26,8 @@ const attempts = (calls: ReadonlyArray<{ headers: Record<string, unknown> }>) =>
   calls.map(({ headers }) => `${headers['x-attempt']} ${headers['x-recovery']}`)
 
 describe.each(['express', 'koa'])('two processes on %s', (framework) => {
-  // For the tests that stop no process. Each has paths and keys of its own.
+  // Starting a process costs more than a test. So every test uses these, with a path of its own.
+  // The last two kill Redis and a process.
   let shared: IdempotentFleet
   beforeAll(async () => {
     shared = await startIdempotentFleet({ framework, idempotency: { leaseMs: LEASE_MS } })
@@ -77,29 +78,6 @@ describe.each(['express', 'koa'])('two processes on %s', (framework) => {
     ).toBe(422)
   })
 
-  it('take over from a process killed in its handler, within its lease and half a second', async () => {
-    await using fleet = await startIdempotentFleet({
-      framework,
-      idempotency: { leaseMs: LEASE_MS },
-    })
-    fleet.origin.answer('/orders', ({ number }) =>
-      number === 1 ? { ...CREATED, gate: createGate() } : CREATED,
-    )
-    void fleet.post(0, '/orders')
-    await fleet.origin.arrived('/orders')
-    await fleet.member(0).kill()
-    const killedAt = performance.now()
-    expect((await fleet.post(1, '/orders')).status).toBe(409)
-    let answer: Answer
-    do {
-      await sleep(25)
-      answer = await fleet.post(1, '/orders')
-    } while (answer.status === 409 && performance.now() - killedAt < 10_000)
-    expect(performance.now() - killedAt).toBeLessThan(LEASE_MS + 500)
-    expect(answer).toMatchObject({ status: 201, body: '{"id":7}' })
-    expect(attempts(fleet.origin.requests('/orders'))).toEqual(['1 false', '2 true'])
-  })
-
   it('refuse the result of a process frozen past its lease', async () => {
     const fleet = shared
     const once = { key: 'late' }
@@ -129,19 +107,20 @@ describe.each(['express', 'koa'])('two processes on %s', (framework) => {
   })
 
   it('send the real response if Redis dies after the handler, and never run it again', async () => {
-    await using fleet = await startIdempotentFleet({ framework })
+    const fleet = shared
+    const once = { key: 'dies' }
     const gate = createGate()
-    fleet.origin.answer('/orders', { ...CREATED, gate })
-    const asked = fleet.post(0, '/orders')
-    await fleet.origin.arrived('/orders')
+    fleet.origin.answer('/dies', { ...CREATED, gate })
+    const asked = fleet.post(0, '/dies', once)
+    await fleet.origin.arrived('/dies')
     await fleet.redis.kill()
     gate.open()
     const first = await asked
     expect(first).toMatchObject({ status: 201, body: '{"id":7}' })
     // While Redis is unavailable, the process that ran knows the response, and the other one
     // refuses.
-    expect(seen(await fleet.post(0, '/orders'))).toEqual(seen(first))
-    expect((await fleet.post(1, '/orders')).status).toBe(503)
+    expect(seen(await fleet.post(0, '/dies', once))).toEqual(seen(first))
+    expect((await fleet.post(1, '/dies', once)).status).toBe(503)
     await fleet.redis.restart()
     await expect
       .poll(
@@ -151,17 +130,45 @@ describe.each(['express', 'koa'])('two processes on %s', (framework) => {
         },
       )
       .toBe(0)
-    await expect.poll(async () => seen(await fleet.post(1, '/orders'))).toEqual(seen(first))
-    expect(fleet.origin.calls('/orders')).toBe(1)
+    await expect.poll(async () => seen(await fleet.post(1, '/dies', once))).toEqual(seen(first))
+    expect(fleet.origin.calls('/dies')).toBe(1)
     expect(await fleet.member(0).ask<string[]>({ type: 'events' })).toContain(
       'completed: resurrected',
     )
   })
+
+  it('take over from a process killed in its handler, within its lease and half a second', async () => {
+    const fleet = shared
+    const once = { key: 'killed' }
+    fleet.origin.answer('/killed', ({ number }) =>
+      number === 1 ? { ...CREATED, gate: createGate() } : CREATED,
+    )
+    void fleet.post(0, '/killed', once)
+    await fleet.origin.arrived('/killed')
+    await fleet.member(0).kill()
+    const killedAt = performance.now()
+    expect((await fleet.post(1, '/killed', once)).status).toBe(409)
+    let answer: Answer
+    do {
+      await sleep(25)
+      answer = await fleet.post(1, '/killed', once)
+    } while (answer.status === 409 && performance.now() - killedAt < 10_000)
+    expect(performance.now() - killedAt).toBeLessThan(LEASE_MS + 500)
+    expect(answer).toMatchObject({ status: 201, body: '{"id":7}' })
+    expect(attempts(fleet.origin.requests('/killed'))).toEqual(['1 false', '2 true'])
+  })
 })
 
 describe('two processes', () => {
+  let sealed: IdempotentFleet
+  beforeAll(async () => {
+    const idempotency = { secret: 's'.repeat(32), encryptionKeys: ['e'.repeat(32)] }
+    sealed = await startIdempotentFleet({ stampede: { idempotency } })
+  })
+  afterAll(() => sealed[Symbol.asyncDispose]())
+
   it('send two commands for the first request, one for a replay, and none for the next replay', async () => {
-    await using fleet = await startIdempotentFleet()
+    const fleet = sealed
     fleet.origin.answer('/orders', CREATED)
     for (const member of [0, 1]) await fleet.post(member, '/orders', { key: 'warm-up' })
     await fleet.post(0, '/orders', { key: 'warm-up-2' })
@@ -192,19 +199,6 @@ describe('two processes', () => {
     expect(clientCommands(before, await fleet.redis.commandStats())).toBeLessThanOrEqual(3)
   })
 
-  it('renew a lease for a handler that takes three times as long', async () => {
-    await using fleet = await startIdempotentFleet({ idempotency: { leaseMs: 500 } })
-    fleet.origin.answer('/orders', { ...CREATED, delayMs: 1_500 })
-    const first = fleet.post(0, '/orders')
-    await fleet.origin.arrived('/orders')
-    for (let i = 0; i < 5; i++) {
-      await sleep(200)
-      expect((await fleet.post(1, '/orders')).status).toBe(409)
-    }
-    expect((await first).status).toBe(201)
-    expect(fleet.origin.calls('/orders')).toBe(1)
-  })
-
   it('leave the key of a dead holder to an operator if onLeaseExpired is uncertain', async () => {
     await using fleet = await startIdempotentFleet({
       idempotency: { leaseMs: 400, onLeaseExpired: 'uncertain' },
@@ -232,22 +226,8 @@ describe('two processes', () => {
     expect(fleet.origin.calls('/orders')).toBe(1)
   })
 
-  it('continue after the completed step if a process dies between two steps', async () => {
-    await using fleet = await startIdempotentFleet({ idempotency: { leaseMs: 500 } })
-    fleet.origin.answer('/pay/2', ({ number }) =>
-      number === 1 ? { gate: createGate() } : { status: 201 },
-    )
-    void fleet.post(0, '/in-steps/pay')
-    await fleet.origin.arrived('/pay/2')
-    await fleet.member(0).kill()
-    await expect
-      .poll(async () => (await fleet.post(1, '/in-steps/pay')).body, { timeout: 5_000 })
-      .toBe('/pay/1 #1, /pay/2 #2')
-    expect(fleet.origin.calls('/pay/1')).toBe(1)
-  })
-
   it('run a job once, give every caller its result, and refuse another input', async () => {
-    await using fleet = await startIdempotentFleet()
+    const fleet = sealed
     const job = (member: number, input: unknown = { n: 1 }, onBusy = 'wait') =>
       fleet
         .member(member)
@@ -259,11 +239,7 @@ describe('two processes', () => {
   })
 
   it('store no key, user or body in readable form in Redis, sealed or not', async () => {
-    await using fleet = await startIdempotentFleet({
-      stampede: {
-        idempotency: { secret: 's'.repeat(32), encryptionKeys: ['e'.repeat(32)] },
-      },
-    })
+    const fleet = sealed
     const secretWords = [
       'key-of-ada',
       'ada-herself',
@@ -271,13 +247,13 @@ describe('two processes', () => {
       'in-the-answer',
       '/orders/secret',
     ]
-    fleet.origin.answer('/orders', {
+    fleet.origin.answer('/secret', {
       status: 201,
       headers: { location: '/orders/secret' },
       body: 'in-the-answer',
     })
     const post = { key: 'key-of-ada', user: 'ada-herself', body: { note: 'in-the-body' } }
-    await fleet.post(0, '/orders', post)
+    await fleet.post(0, '/secret', post)
     const { Redis } = await import('ioredis')
     const redis = new Redis(fleet.redis.url)
     const dump = []
@@ -293,20 +269,20 @@ describe('two processes', () => {
     redis.disconnect()
     expect(dump.length).toBeGreaterThan(5)
     for (const word of secretWords) expect(dump.join(' ')).not.toContain(word)
-    expect((await fleet.post(1, '/orders', post)).body).toBe('in-the-answer')
+    expect((await fleet.post(1, '/secret', post)).body).toBe('in-the-answer')
   })
 
   it('respond with 503 while Redis is unavailable, or run unprotected if the option allows it', async () => {
-    await using closed = await startIdempotentFleet({ size: 1 })
-    await closed.post(0, '/orders', { key: 'warm-up' })
+    const closed = sealed
+    const once = { key: 'unavailable' }
     await closed.redis.pause()
     const startedAt = performance.now()
-    const refused = await closed.post(0, '/orders')
+    const refused = await closed.post(0, '/unavailable', once)
     expect(performance.now() - startedAt).toBeLessThan(1_500)
     expect(refused).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
     await closed.redis.resume()
     await expect
-      .poll(async () => (await closed.post(0, '/orders')).status, { timeout: 5_000 })
+      .poll(async () => (await closed.post(0, '/unavailable', once)).status, { timeout: 5_000 })
       .toBe(200)
 
     await using open = await startIdempotentFleet({
@@ -320,5 +296,39 @@ describe('two processes', () => {
       headers: { 'idempotency-status': 'unprotected' },
     })
     expect(open.origin.calls('/orders')).toBe(1)
+  })
+})
+
+describe('two processes with a short lease', () => {
+  let fleet: IdempotentFleet
+  beforeAll(async () => {
+    fleet = await startIdempotentFleet({ idempotency: { leaseMs: 500 } })
+  })
+  afterAll(() => fleet[Symbol.asyncDispose]())
+
+  it('renew a lease for a handler that takes three times as long', async () => {
+    fleet.origin.answer('/orders', { ...CREATED, delayMs: 1_500 })
+    const first = fleet.post(0, '/orders')
+    await fleet.origin.arrived('/orders')
+    for (let i = 0; i < 5; i++) {
+      await sleep(200)
+      expect((await fleet.post(1, '/orders')).status).toBe(409)
+    }
+    expect((await first).status).toBe(201)
+    expect(fleet.origin.calls('/orders')).toBe(1)
+  })
+
+  it('continue after the completed step if a process dies between two steps', async () => {
+    const once = { key: 'in-steps' }
+    fleet.origin.answer('/pay/2', ({ number }) =>
+      number === 1 ? { gate: createGate() } : { status: 201 },
+    )
+    void fleet.post(0, '/in-steps/pay', once)
+    await fleet.origin.arrived('/pay/2')
+    await fleet.member(0).kill()
+    await expect
+      .poll(async () => (await fleet.post(1, '/in-steps/pay', once)).body, { timeout: 5_000 })
+      .toBe('/pay/1 #1, /pay/2 #2')
+    expect(fleet.origin.calls('/pay/1')).toBe(1)
   })
 })

@@ -4,9 +4,6 @@
 // @ts-check
 import { createRequire } from 'node:module'
 import { createStampede } from '@stampede/core'
-import { stampedeCache as expressCache } from '@stampede/express'
-import { stampedeCache as koaCache } from '@stampede/koa'
-import { stampedeFront } from '@stampede/node-http'
 import { redisStore } from '@stampede/redis'
 import { askOrigin } from './ask-origin.mjs'
 import { runMember } from './member.mjs'
@@ -36,9 +33,10 @@ const options = { stampede, ...cache, key: (/** @type {any} */ request) => reque
 /** @param {string} target @param {string} method */
 const ask = (target, method) => askOrigin(target, { method: method === 'HEAD' ? 'GET' : method })
 
-function expressApp() {
+async function expressApp() {
+  const { stampedeCache } = await import('@stampede/express')
   const app = require(FRAMEWORK)()
-  app.use(expressCache(options))
+  app.use(stampedeCache(options))
   app.all(/.*/, async (/** @type {any} */ req, /** @type {any} */ res, /** @type {any} */ next) => {
     try {
       const { status, headers, body } = await ask(req.originalUrl, req.method)
@@ -52,11 +50,12 @@ function expressApp() {
   return app
 }
 
-function koaApp() {
+async function koaApp() {
+  const { stampedeCache } = await import('@stampede/koa')
   const Koa = require(FRAMEWORK)
   const app = new Koa()
   app.silent = true
-  app.use(koaCache(options))
+  app.use(stampedeCache(options))
   app.use(async (/** @type {any} */ ctx) => {
     const { status, headers, body } = await ask(ctx.originalUrl, ctx.method)
     ctx.status = status
@@ -69,7 +68,8 @@ function koaApp() {
   return app.callback()
 }
 
-function nodeApp() {
+async function nodeApp() {
+  const { stampedeFront } = await import('@stampede/node-http')
   const key = (/** @type {any} */ request) => request.url
   return stampedeFront(
     async (req, res) => {
@@ -90,7 +90,7 @@ function appOf() {
 }
 
 await runMember({
-  listener: appOf(),
+  listener: await appOf(),
   async answer({ type, ...message }) {
     if (type === 'stats') return stampede.stats()
     if (type === 'events') return events.splice(0)

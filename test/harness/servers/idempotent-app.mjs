@@ -5,8 +5,6 @@
 // @ts-check
 import { createRequire } from 'node:module'
 import { createStampede } from '@stampede/core'
-import { idempotency as expressIdempotency } from '@stampede/express'
-import { idempotency as koaIdempotency } from '@stampede/koa'
 import { redisStore } from '@stampede/redis'
 import { askOrigin } from './ask-origin.mjs'
 import { runMember } from './member.mjs'
@@ -65,11 +63,12 @@ async function work(target, attempt, user) {
   return { status, headers, body: Buffer.from(`${first}, ${body}`) }
 }
 
-function expressApp() {
+async function expressApp() {
+  const { idempotency } = await import('@stampede/express')
   const express = require(FRAMEWORK)
   const app = express()
   app.use(express.json())
-  app.use(expressIdempotency({ scope: (req) => req.get('x-user') ?? '', ...options }))
+  app.use(idempotency({ scope: (req) => req.get('x-user') ?? '', ...options }))
   app.post(
     /.*/,
     async (/** @type {any} */ req, /** @type {any} */ res, /** @type {any} */ next) => {
@@ -90,11 +89,12 @@ function expressApp() {
   return app
 }
 
-function koaApp() {
+async function koaApp() {
+  const { idempotency } = await import('@stampede/koa')
   const Koa = require(FRAMEWORK)
   const app = new Koa()
   app.silent = true
-  app.use(koaIdempotency({ scope: (ctx) => ctx.get('x-user'), ...options }))
+  app.use(idempotency({ scope: (ctx) => ctx.get('x-user'), ...options }))
   app.use(async (/** @type {any} */ ctx) => {
     const { status, headers, body } = await work(
       ctx.originalUrl,
@@ -129,7 +129,7 @@ const answers = {
 }
 
 await runMember({
-  listener: FRAMEWORK.startsWith('koa') ? koaApp() : expressApp(),
+  listener: await (FRAMEWORK.startsWith('koa') ? koaApp() : expressApp()),
   answer({ type, ...message }) {
     const found = answers[type]
     if (found === undefined) throw new Error(`Unknown question ${type}`)

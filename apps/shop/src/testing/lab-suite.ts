@@ -13,7 +13,10 @@ export function labSuite(at: () => Opened): void {
       const path = '/api/products?category=oolong'
       const cached = await fire({ requests: 60, path, cached: true }).expect(200)
       expect(cached.body).toMatchObject({ requests: 60, originRuns: 1, statuses: { 200: 60 } })
-      expect(Object.keys(cached.body.cacheStatus)).toContain('fwd=uri-miss; collapsed')
+      // A request that arrives after the response is a hit. How many do depends on the machine.
+      const kinds = Object.entries<number>(cached.body.cacheStatus)
+      const shared = kinds.filter(([kind]) => kind === 'hit' || kind.endsWith('; collapsed'))
+      expect(shared.reduce((sum, [, count]) => sum + count, 0)).toBe(59)
       const { p50Ms, p99Ms, maxMs } = cached.body
       expect(p50Ms <= p99Ms && p99Ms <= maxMs && maxMs > 0).toBe(true)
 
