@@ -52,20 +52,16 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/redis/operator': `
     Names names`,
   '@stampede/express': `
-    Attempt CacheOptions idempotency IdempotencyOptions isRevalidation Middleware
-    rememberRawBody stampedeCache strict`,
+    idempotency isRevalidation Middleware rememberRawBody stampedeCache`,
   '@stampede/fastify': `
-    Attempt CacheOptions idempotency IdempotencyOptions isRevalidation Mountable
-    rememberRawBody stampedeCache strict`,
+    idempotency isRevalidation Mountable rememberRawBody stampedeCache`,
   '@stampede/hono': `
-    Attempt CacheOptions idempotency IdempotencyOptions isRevalidation stampedeCache strict`,
+    idempotency isRevalidation stampedeCache`,
   '@stampede/nest': `
-    Attempt CacheOptions HttpRequest idempotency IdempotencyAttempt IdempotencyOptions Idempotent
-    InjectStampede InterceptorClass isRevalidation NestDecorator rememberRawBody STAMPEDE
-    StampedeAsyncOptions StampedeCache stampedeCache StampedeModule StampedeModuleOptions strict`,
+    HttpRequest idempotency IdempotencyAttempt Idempotent InjectStampede isRevalidation
+    rememberRawBody STAMPEDE StampedeCache stampedeCache StampedeModule`,
   '@stampede/koa': `
-    Attempt CacheOptions idempotency IdempotencyOptions isRevalidation rememberRawBody
-    stampedeCache strict`,
+    idempotency isRevalidation rememberRawBody stampedeCache`,
   '@stampede/operate': `
     entryFacts EntryFacts isReported LastFill observe Observer ObserverOptions ProcessReport
     PurgeView ratiosOf readReport ReportAdditions ReportedEvent ReportedFlight ReportedId ReportedKey
