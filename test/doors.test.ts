@@ -9,13 +9,10 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 
 const DOORS: Readonly<Record<string, string>> = {
   '@stampede/core': `
-    Attempt CacheOptions createStampede DataCache DataCacheOptions ERROR_CODES EVENT_CHANNEL
-    EventOf EVENTS Factory FactoryContext GetOrSetOptions GivenAnswer IdempotencyOperator
-    IdempotencyOptions IdempotencyOutcome IdempotencyRecord IdempotentOptions memoryStore
-    MemoryStore PurgeOptions PurgeTarget RouteStats Serializer StaleReason Stampede
-    StampedeError StampedeErrorCode StampedeEvent StampedeEventType StampedeOptions
-    StampedeStats StampedeStore StampedeWarningCode Stored strict TRACING_CHANNELS
-    TracingContexts WARNING_CODES`,
+    Attempt CacheOptions createStampede DataCache DataCacheOptions EVENTS FactoryContext
+    GetOrSetOptions IdempotencyOperator IdempotencyOptions IdempotencyRecord IdempotentOptions
+    MemoryStore memoryStore PurgeTarget Serializer Stampede StampedeError StampedeEvent StampedeOptions
+    StampedeStats StampedeStore Stored strict TRACING_CHANNELS TracingContexts`,
   '@stampede/core/adapter': `
     AttemptEnd AttemptObserver BodyKind CapturedHead createHttpCache
     createHttpIdempotency Exchange HeadDecision HeaderList HeadWatch HttpCache
@@ -23,8 +20,7 @@ const DOORS: Readonly<Record<string, string>> = {
     OnInner optionError OriginEnd OriginObserver OWN_FIELD OWN_FIELDS PartOfBody ReadLog
     ReadyReply Reply RequestBody RequestView responseError toHeaders warnOnce`,
   '@stampede/core/operator': `
-    AskedRequest decodeFrame kindOf namedKeys patternNote requestKey RequestKeys Runtime runtimeOf
-    shownKey SubjectKind variantParts`,
+    decodeFrame kindOf namedKeys patternNote requestKey runtimeOf shownKey variantParts`,
   '@stampede/core/store': `
     ANY_FENCE BeginReply BeginRequest choice Clock CommitReply checkListener CONFIRMED_FOR_MS contextOf driftMs durationMs Emitted EventHub Failure flag
     Fingerprints Finish FinishReply Grant groupOf Hold IdempotencyHooks IdempotencyStore
@@ -53,35 +49,29 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/redis/operator': `
     Names names`,
   '@stampede/express': `
-    Attempt CacheOptions idempotency IdempotencyOptions isRevalidation Middleware
-    rememberRawBody stampedeCache strict`,
+    idempotency isRevalidation Middleware rememberRawBody stampedeCache`,
   '@stampede/fastify': `
-    Attempt CacheOptions idempotency IdempotencyOptions isRevalidation Mountable
-    rememberRawBody stampedeCache strict`,
+    idempotency isRevalidation Mountable rememberRawBody stampedeCache`,
   '@stampede/hono': `
-    Attempt CacheOptions idempotency IdempotencyOptions isRevalidation stampedeCache strict`,
+    idempotency isRevalidation stampedeCache`,
   '@stampede/nest': `
-    Attempt CacheOptions HttpRequest idempotency IdempotencyAttempt IdempotencyOptions Idempotent
-    InjectStampede InterceptorClass isRevalidation NestDecorator rememberRawBody STAMPEDE
-    StampedeAsyncOptions StampedeCache stampedeCache StampedeModule StampedeModuleOptions strict`,
+    HttpRequest idempotency IdempotencyAttempt Idempotent InjectStampede isRevalidation
+    rememberRawBody STAMPEDE StampedeCache stampedeCache StampedeModule`,
   '@stampede/koa': `
-    Attempt CacheOptions idempotency IdempotencyOptions isRevalidation rememberRawBody
-    stampedeCache strict`,
+    idempotency isRevalidation rememberRawBody stampedeCache`,
   '@stampede/operate': `
-    entryFacts EntryFacts isReported LastFill observe Observer ObserverOptions ProcessReport
-    PurgeView ratiosOf readReport ReportAdditions ReportedEvent ReportedFlight ReportedId ReportedKey
-    reportedKey ReportedLock ReportedStats ReportedStore reportEveryMs runsOn Usage`,
+    EntryFacts entryFacts isReported observe Observer ProcessReport ratiosOf readReport
+    reportedKey reportEveryMs runsOn`,
   '@stampede/dashboard': `
-    Authorize DashboardHandler DashboardOptions KoaContext KoaDashboard LockEventView
-    stampedeDashboard stampedeDashboardKoa WatchedLocks`,
+    DashboardHandler DashboardOptions KoaContext KoaDashboard stampedeDashboard
+    stampedeDashboardKoa`,
   '@stampede/locks': `
-    AcquireOptions createLocks createQuorumLocks FencedUpdate
-    fencedUpdate Lease LOCK_EVENTS LockError LockErrorCode LockEvent LockEventType Locks LocksOptions LockStats QuorumLease QuorumLocks
-    QuorumOptions Released`,
+    AcquireOptions createLocks createQuorumLocks FencedUpdate fencedUpdate Lease LockError
+    LockEvent Locks LocksOptions LockStats QuorumLease QuorumLocks QuorumOptions Released`,
   '@stampede/otel': `
     instrumentStampede StampedeInstrumentation`,
   '@stampede/metrics': `
-    LockStats MetricsOptions StampedeMetrics stampedeMetrics`,
+    MetricsOptions StampedeMetrics stampedeMetrics`,
 }
 
 const read = (path: string): string =>
@@ -140,22 +130,75 @@ describe('an entry point of an older toolchain', () => {
   })
 
   it('has declarations that compile for ES2020, without skipLibCheck', () => {
-    // In the repository, because TypeScript looks for the packages from here.
-    const folder = mkdtempSync(fileURLToPath(new URL('es2020-', import.meta.url)))
-    onTestFinished(() => rmSync(folder, { recursive: true }))
-    const file = join(folder, 'all.mts')
-    writeFileSync(file, entries.map(({ name }) => `import '${name}'`).join('\n'))
-    const tsc = fileURLToPath(new URL('../node_modules/typescript/bin/tsc', import.meta.url))
-    const target = ['--target', 'es2020', '--lib', 'es2020', '--module', 'nodenext']
-    const strict = ['--strict', '--skipLibCheck', 'false', '--types', 'node', '--ignoreConfig']
-    const args = [tsc, '--noEmit', ...target, ...strict, '--pretty', 'false', file]
-    const { stdout, status } = spawnSync('node', args, { encoding: 'utf8' })
-    const errors = stdout.split('\n').filter((line) => line.includes('error TS'))
-    // Other packages have errors of their own.
-    expect(status === 0 || errors.length > 0).toBe(true)
-    expect(errors.filter((line) => !/node_modules\/(?!@stampede)/.test(line))).toEqual([])
+    const text = entries.map(({ name }) => `import '${name}'`).join('\n')
+    const target = ['--target', 'es2020', '--lib', 'es2020', '--skipLibCheck', 'false', '--noEmit']
+    expect(errorsOf(text, target)).toEqual([])
   })
 })
+
+it('the types of returned values have public names, so that an app can export them', () => {
+  const text = `
+    import { createStampede, memoryStore } from '@stampede/core'
+    import * as dashboard from '@stampede/dashboard'
+    import * as express from '@stampede/express'
+    import * as fastify from '@stampede/fastify'
+    import * as hono from '@stampede/hono'
+    import * as koa from '@stampede/koa'
+    import { createLocks, createQuorumLocks } from '@stampede/locks'
+    import { stampedeMetrics } from '@stampede/metrics'
+    import * as nest from '@stampede/nest'
+    import { stampedeFront } from '@stampede/node-http'
+    import { instrumentStampede } from '@stampede/otel'
+    import { redisStore } from '@stampede/redis'
+    import { Redis } from 'ioredis'
+    export const store = redisStore(new Redis())
+    export const memory = memoryStore()
+    export const stampede = createStampede({ store })
+    export const stats = () => stampede.stats()
+    export const data = stampede.cache('prices', { ttlMs: 1 })
+    export const price = data.getOrSet('a', async () => ({ cents: 1 }))
+    const scope = () => 'a'
+    const options = { stampede, authorize: 'insecure-local' } as const
+    export const mounts = [
+      ...[express.stampedeCache(), express.idempotency({ scope })],
+      ...[fastify.stampedeCache(), fastify.idempotency({ scope })],
+      ...[hono.stampedeCache(), hono.idempotency({ scope })],
+      ...[koa.stampedeCache(), koa.idempotency({ scope })],
+      ...[nest.stampedeCache(), nest.idempotency({ scope })],
+      ...[nest.StampedeCache(), nest.Idempotent({ scope })],
+      ...[dashboard.stampedeDashboard(options), dashboard.stampedeDashboardKoa(options)],
+      stampedeFront(() => {}, {}),
+    ] as const
+    export const locks = createLocks({ store })
+    export const lease = locks.acquire('a')
+    export const lockStats = () => locks.stats()
+    export const released = async () => (await lease).release()
+    export const quorum = createQuorumLocks([store])
+    export const quorumLease = quorum.acquire('a')
+    export const metrics = stampedeMetrics({ stampede, locks })
+    export const stop = instrumentStampede()`
+  const target = ['--target', 'es2022', '--skipLibCheck', '--declaration', '--emitDeclarationOnly']
+  expect(errorsOf(text, target)).toEqual([])
+})
+
+/** The errors that TypeScript finds in a module of an app. */
+function errorsOf(text: string, options: readonly string[]): string[] {
+  // In the repository, because TypeScript looks for the packages from here.
+  const folder = mkdtempSync(fileURLToPath(new URL('app-', import.meta.url)))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const file = join(folder, 'all.mts')
+  writeFileSync(file, text)
+  const tsc = fileURLToPath(new URL('../node_modules/typescript/bin/tsc', import.meta.url))
+  const common = ['--module', 'nodenext', '--strict', '--types', 'node', '--ignoreConfig']
+  const args = [tsc, ...options, ...common, '--pretty', 'false', file]
+  const { stdout, status } = spawnSync('node', args, { encoding: 'utf8' })
+  const errors = stdout.split('\n').filter((line) => line.includes('error TS'))
+  // Other packages have errors of their own.
+  expect(status === 0 || errors.length > 0).toBe(true)
+  return errors.filter(
+    (line) => !/node_modules\/(?!@stampede)/.test(line.split(': error')[0] ?? ''),
+  )
+}
 
 it('the list of entry points is complete', () => {
   const names =

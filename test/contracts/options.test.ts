@@ -7,12 +7,12 @@ import {
   createStampede,
   type DataCacheOptions,
   type GetOrSetOptions,
-  type GivenAnswer,
+  type IdempotencyOperator,
   type IdempotencyOptions,
   type IdempotentOptions,
   memoryStore,
-  type PurgeOptions,
   type PurgeTarget,
+  type Stampede,
   type StampedeOptions,
 } from '@stampede/core'
 import { type DashboardOptions, stampedeDashboard } from '@stampede/dashboard'
@@ -167,7 +167,9 @@ const keys: AllUndefined<IdempotencyOptions> = {
 const waiting: AllUndefined<Extract<IdempotencyOptions['onBusy'], object>> = {
   maxWaiters: undefined,
 }
-const given: AllUndefined<GivenAnswer> = { status: undefined, headers: undefined, body: undefined }
+const given: AllUndefined<
+  Extract<Parameters<IdempotencyOperator['resolve']>[1], { body?: unknown }>
+> = { status: undefined, headers: undefined, body: undefined }
 const values: AllUndefined<GetOrSetOptions> = {
   ...{ staleWhileRevalidateMs: undefined, staleIfErrorMs: undefined, keepMs: undefined },
   ...{ tags: undefined, jitter: undefined, leaseMs: undefined, waitMs: undefined },
@@ -191,7 +193,7 @@ const process_: AllUndefined<StampedeOptions> = {
   random: undefined,
 }
 const onRedis: AllUndefined<RedisStoreOptions> = { prefix: undefined, commandTimeoutMs: undefined }
-const purged: AllUndefined<PurgeOptions> = { soft: undefined }
+const purged: AllUndefined<NonNullable<Parameters<Stampede['purge']>[1]>> = { soft: undefined }
 const path: AllUndefined<
   Omit<Extract<PurgeTarget, { path: string }>, 'key' | 'route' | 'tag' | 'all'>
 > = { host: undefined }

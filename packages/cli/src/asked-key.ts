@@ -1,6 +1,6 @@
 // The keys that the arguments of `get` and `why` name.
 
-import { type AskedRequest, namedKeys } from '@stampede/core/operator'
+import { namedKeys, type requestKey } from '@stampede/core/operator'
 import { flag, list, type Options, text, type Values } from './command.ts'
 import { UsageError } from './errors.ts'
 
@@ -14,6 +14,9 @@ export const REQUEST_OPTIONS: Options = [
   ['--key TEXT', 'what the option key returns for the request'],
   ['--scan', 'look for variants in the names of all keys of the server, not in 10,000 of them'],
 ]
+
+/** A request, and the options of its cache that change the key. */
+export type AskedRequest = Parameters<typeof requestKey>[0]
 
 export function isUrl(name: string): boolean {
   return /^https?:\/\//.test(name)

@@ -1,13 +1,7 @@
 // The reports of the fleet's processes, and the counters that are shown.
 
 import type { StampedeStore } from '@stampede/core'
-import {
-  isReported,
-  type ProcessReport,
-  type ReportedEvent,
-  readReport,
-  runsOn,
-} from '@stampede/operate'
+import { isReported, type ProcessReport, readReport, runsOn } from '@stampede/operate'
 
 export interface Counted {
   readonly requests: number
@@ -30,6 +24,7 @@ export interface ProcessView
   readonly isStoreAvailable: boolean
 }
 
+export type ReportedEvent = ProcessReport['recent'][number]
 export type EventView = ReportedEvent & { readonly process: string }
 
 export async function readProcesses({ operator }: StampedeStore): Promise<ProcessView[]> {

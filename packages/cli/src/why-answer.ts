@@ -1,8 +1,9 @@
 // The sentence that answers "why is this URL, or is it not, served from the cache?".
 
-import { type ReportedEvent, reportedKey } from '@stampede/operate'
+import { reportedKey } from '@stampede/operate'
 import { duration } from './format.ts'
 import { freshForMs, leaseText, purgeText, type RecordView } from './records.ts'
+import type { ReportedEvent } from './reports.ts'
 import { DESCRIBE, hasAny, type Variants, variantText } from './variants.ts'
 
 export interface Findings {

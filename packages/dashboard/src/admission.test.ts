@@ -6,7 +6,8 @@ import type { Express, Request, RequestHandler } from 'express'
 import Koa from 'koa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { rawRequest, serve } from '../../node-http/src/testing/raw-client.ts'
-import { type Authorize, stampedeDashboard, stampedeDashboardKoa } from './index.ts'
+import type { Authorize } from './admission.ts'
+import { stampedeDashboard, stampedeDashboardKoa } from './index.ts'
 
 const require = createRequire(import.meta.url)
 const VERSIONS: ReadonlyArray<readonly [string, () => Express]> = [

@@ -1,16 +1,11 @@
 // The fleet as the page shows it, and how it is made from the reports of the processes.
 
-import {
-  type ProcessReport,
-  type ReportedEvent,
-  type ReportedKey,
-  ratiosOf,
-  reportEveryMs,
-  runsOn,
-  type Usage,
-} from '@stampede/operate'
+import { type ProcessReport, ratiosOf, reportEveryMs, runsOn } from '@stampede/operate'
 import { BUCKET_MS, BUCKETS, type HistoryView, SERIES, type Series } from './history.ts'
 import { routesOf, sum, type Totals, totalsOf } from './totals.ts'
+
+type ReportedEvent = ProcessReport['recent'][number]
+type ReportedKey = ProcessReport['hotKeys'][number]
 
 export interface ProcessView {
   readonly id: string
@@ -140,7 +135,8 @@ function ratiosOver(
     const served = hits.l1 + hits.l2 + sum(stale) - (stale.revalidate ?? 0)
     return { hits: served, misses, runs: runsOn(routes) }
   })
-  const total = (name: keyof Usage): number => all.reduce((count, each) => count + each[name], 0)
+  const total = (name: 'hits' | 'misses' | 'runs'): number =>
+    all.reduce((count, each) => count + each[name], 0)
   return {
     lastMinute: ratiosOf({
       hits: last('fresh') + last('stale'),

@@ -1,7 +1,5 @@
 // @stampede/dashboard: a live page about a fleet that caches with Stampede.
 
-export type { Authorize } from './admission.ts'
 export { type KoaContext, type KoaDashboard, stampedeDashboardKoa } from './koa.ts'
-export type { LockEventView, WatchedLocks } from './lock-watch.ts'
 export { type DashboardHandler, stampedeDashboard } from './node.ts'
 export type { DashboardOptions } from './options.ts'

@@ -7,9 +7,8 @@ import {
   type EntryFacts,
   entryFacts,
   isReported,
-  type LastFill,
   type Observer,
-  type ReportedFlight,
+  type ProcessReport,
 } from '@stampede/operate'
 import { type FleetView, type Heard, nameOf } from './fleet-view.ts'
 
@@ -35,11 +34,11 @@ export interface KeyView {
   /** Variants of the key that reports name. The key of a variant leads to its page. */
   readonly variants: ReadonlyArray<{ readonly internalKey: string; readonly text: string }>
   /** Flights of this key, by process. */
-  readonly flights: ReadonlyArray<ReportedFlight & { readonly process: string }>
+  readonly flights: ReadonlyArray<ProcessReport['flights'][number] & { readonly process: string }>
   /** Events of this key, newest first. */
   readonly events: FleetView['events']
   /** Why the key was filled the last time, if a process still knows it. */
-  readonly lastFill?: LastFill & { readonly process: string }
+  readonly lastFill?: NonNullable<ReturnType<Observer['lastFill']>> & { readonly process: string }
 }
 
 /** Longest key that is looked for. */

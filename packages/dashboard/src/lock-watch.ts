@@ -1,6 +1,6 @@
 // Locks of this process for its report: the counters, and the leases that it holds.
 
-import { type ReportAdditions, reportedKey } from '@stampede/operate'
+import { type ProcessReport, reportedKey } from '@stampede/operate'
 
 /** The methods of `createLocks(...)` that the dashboard calls. */
 export interface WatchedLocks {
@@ -12,7 +12,7 @@ export interface WatchedLocks {
 
 /** An event of a lock. */
 export interface LockEventView {
-  /** A key of `LOCK_EVENTS`. */
+  /** Such as `lock.acquired`. */
   readonly type: string
   /** The key of the lock, without the option `prefix`. */
   readonly key: string
@@ -43,7 +43,7 @@ export class LockWatch {
   }
 
   /** Its leases are those held now, oldest first. */
-  report(showKeys: boolean): ReportAdditions['locks'] {
+  report(showKeys: boolean): ProcessReport['locks'] {
     const now = performance.now()
     const held = [...this.#held.values()].map(({ key, internalKey, fence, since }) => ({
       ...reportedKey(internalKey, showKeys, key),

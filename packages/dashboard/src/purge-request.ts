@@ -1,7 +1,7 @@
 // POST api/purge: purges a target, for requests that only the page itself can send.
 
 import type { IncomingMessage } from 'node:http'
-import type { PurgeOptions, PurgeTarget, Stampede } from '@stampede/core'
+import type { PurgeTarget, Stampede } from '@stampede/core'
 
 /** A browser sends this field to another origin only if that origin allows it. Ours never does. */
 const OWN_FIELD = 'x-stampede-dashboard'
@@ -29,7 +29,7 @@ export async function purgeByRequest(
   const { soft, ...target } = body
   try {
     // `purge` checks the target and the options itself.
-    await stampede.purge(target as PurgeTarget, { soft } as PurgeOptions)
+    await stampede.purge(target as PurgeTarget, { soft } as { soft: boolean })
     return { status: 200, body: { purged: target, soft: soft === true } }
   } catch (error) {
     const { code, message } = error as { code?: string; message: string }

@@ -1,8 +1,10 @@
 // Sums of the counters of all processes.
 
-import type { ReportedStats } from '@stampede/operate'
+import type { ProcessReport } from '@stampede/operate'
 
 /** The counters of a process without its routes and without the state of its store. */
+type ReportedStats = ProcessReport['stats']
+
 export type Totals = Omit<ReportedStats, 'routes' | 'store'>
 
 export function totalsOf(all: readonly ReportedStats[]): Totals | undefined {

@@ -1,6 +1,5 @@
 // @stampede/express: Stampede for Express 4 and 5.
 
-export { type Attempt, type CacheOptions, type IdempotencyOptions, strict } from '@stampede/core'
 export { isRevalidation } from '@stampede/node-http'
 export { rememberRawBody } from '@stampede/node-http/adapter'
 export { stampedeCache } from './cache.ts'

@@ -1,6 +1,5 @@
 // @stampede/koa: Stampede for Koa 2 and 3.
 
-export { type Attempt, type CacheOptions, type IdempotencyOptions, strict } from '@stampede/core'
 export { isRevalidation } from '@stampede/node-http'
 export { rememberRawBody } from '@stampede/node-http/adapter'
 export { stampedeCache } from './cache.ts'

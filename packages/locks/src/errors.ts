@@ -1,10 +1,9 @@
 // Errors of locks. Their codes are part of the list in @stampede/core.
 
-import { StampedeError, type StampedeErrorCode } from '@stampede/core'
+import { StampedeError } from '@stampede/core'
 import { show } from '@stampede/core/store'
 
-/** A code of a `LockError`, which is also a key of `ERROR_CODES`. */
-export type LockErrorCode = Extract<StampedeErrorCode, `ERR_LOCK_${string}`>
+type LockErrorCode = Extract<StampedeError['code'], `ERR_LOCK_${string}`>
 
 /** An error of a lock. Compare `code`, which never changes. Messages may change. */
 export class LockError extends StampedeError {

@@ -2,7 +2,7 @@
 
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { readFileSync } from 'node:fs'
-import { EVENT_CHANNEL, memoryStore } from '@stampede/core'
+import { memoryStore } from '@stampede/core'
 import { ManualClock, settled, TraceTranscript } from '@stampede/core/testing'
 import { FaultyLocks, refused } from '@stampede/testkit'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -118,9 +118,9 @@ describe('the events of a lock', () => {
     const { locks } = setUp()
     const seen: unknown[] = []
     const listener = (message: unknown) => seen.push((message as LockEvent).type)
-    subscribe(EVENT_CHANNEL, listener)
+    subscribe('stampede:event', listener)
     await locks.run('job', () => {})
-    unsubscribe(EVENT_CHANNEL, listener)
+    unsubscribe('stampede:event', listener)
     expect(seen).toEqual(['lock.acquired', 'lock.released'])
   })
 

@@ -43,7 +43,6 @@ type LockEventOfType<T extends keyof LockEventFields> = {
 
 /** An event of a lock. A quorum lock has no fence. All durations are in ms. */
 export type LockEvent = { [T in keyof LockEventFields]: LockEventOfType<T> }[keyof LockEventFields]
-/** The type of an event, a key of `LOCK_EVENTS`. */
 export type LockEventType = LockEvent['type']
 export type LockListener<T extends LockEventType> = (event: Extract<LockEvent, { type: T }>) => void
 

@@ -1,7 +1,7 @@
 // The table of counters and gauges: name, help, labels, and the values in stats(). All are read
 // when Prometheus scrapes, so a request pays nothing for them.
 
-import type { EventOf, IdempotencyOutcome, RouteStats, StampedeStats } from '@stampede/core'
+import type { StampedeEvent, StampedeStats } from '@stampede/core'
 
 /** The part of `locks.stats()` that has metrics. All times are in ms. */
 export interface LockStats {
@@ -89,8 +89,12 @@ const ofLocks = (
 const by = (label: string, record: Readonly<Record<string, number>>): Sample[] =>
   Object.entries(record).map(([name, value]) => [value, { [label]: name }])
 
-const byRoute = ({ routes }: StampedeStats, of: (route: RouteStats) => number): Sample[] =>
-  Object.entries(routes).map(([route, stats]) => [of(stats), { route }])
+type EventOf<T extends StampedeEvent['type']> = Extract<StampedeEvent, { type: T }>
+
+const byRoute = (
+  { routes }: StampedeStats,
+  of: (route: StampedeStats['routes'][string]) => number,
+): Sample[] => Object.entries(routes).map(([route, stats]) => [of(stats), { route }])
 
 const seconds = (ms: number): number => ms / 1000
 
@@ -98,7 +102,7 @@ const seconds = (ms: number): number => ms / 1000
  * A counter whose first sample is 1 shows no increase in Prometheus. So counters that alerts use
  * have all their series from the start.
  */
-const NO_OUTCOMES: Readonly<Record<IdempotencyOutcome, number>> = {
+const NO_OUTCOMES: Readonly<Record<EventOf<'idempotency.answered'>['outcome'], number>> = {
   started: 0,
   recovered: 0,
   replayed: 0,

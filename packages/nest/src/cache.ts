@@ -1,11 +1,11 @@
 // @StampedeCache: the response cache for controllers and handlers of Nest.
 
 import type { ServerResponse } from 'node:http'
-import { UseInterceptors } from '@nestjs/common'
+import { type NestInterceptor, type Type, UseInterceptors } from '@nestjs/common'
 import type { CacheOptions } from '@stampede/core'
 import { createHttpCache } from '@stampede/core/adapter'
 import { createNodeCache } from '@stampede/node-http/adapter'
-import { type InterceptorClass, interceptorOf, type NestDecorator } from './interceptor.ts'
+import { interceptorOf } from './interceptor.ts'
 import { allowsEtag, type HttpRequest, routeOf } from './request.ts'
 
 /**
@@ -17,7 +17,7 @@ import { allowsEtag, type HttpRequest, routeOf } from './request.ts'
  */
 export function stampedeCache<Req extends HttpRequest = HttpRequest>(
   options?: CacheOptions<Req, ServerResponse>,
-): InterceptorClass {
+): Type<NestInterceptor> {
   return interceptorOf('stampedeCache({ ttlMs: 10_000 })', options, (stampede) => {
     const cache = createHttpCache<HttpRequest, ServerResponse>({ stampede, ...options } as object)
     return createNodeCache(cache, { allowsEtag, routeOf })
@@ -35,6 +35,6 @@ export function stampedeCache<Req extends HttpRequest = HttpRequest>(
  */
 export function StampedeCache<Req extends HttpRequest = HttpRequest>(
   options?: CacheOptions<Req, ServerResponse>,
-): NestDecorator {
+): ClassDecorator & MethodDecorator {
   return UseInterceptors(stampedeCache(options))
 }

@@ -1,10 +1,16 @@
 // @Idempotent: idempotency keys for controllers and handlers of Nest.
 
-import { createParamDecorator, type ExecutionContext, UseInterceptors } from '@nestjs/common'
+import {
+  createParamDecorator,
+  type ExecutionContext,
+  type NestInterceptor,
+  type Type,
+  UseInterceptors,
+} from '@nestjs/common'
 import type { Attempt, IdempotencyOptions } from '@stampede/core'
 import { createHttpIdempotency } from '@stampede/core/adapter'
 import { createNodeIdempotency } from '@stampede/node-http/adapter'
-import { type InterceptorClass, interceptorOf, type NestDecorator } from './interceptor.ts'
+import { interceptorOf } from './interceptor.ts'
 import type { HttpRequest } from './request.ts'
 
 /** The attempts of the requests that run now, by the request of Express or Fastify. */
@@ -19,7 +25,7 @@ const attempts = new WeakMap<object, Attempt>()
  */
 export function idempotency<Req extends HttpRequest = HttpRequest>(
   options: IdempotencyOptions<Req>,
-): InterceptorClass {
+): Type<NestInterceptor> {
   return interceptorOf('idempotency({ scope })', options, (stampede) => {
     const http = createHttpIdempotency<HttpRequest>({ stampede, ...options } as IdempotencyOptions)
     const visit = createNodeIdempotency(http)
@@ -43,7 +49,7 @@ export function idempotency<Req extends HttpRequest = HttpRequest>(
  */
 export function Idempotent<Req extends HttpRequest = HttpRequest>(
   options: IdempotencyOptions<Req>,
-): NestDecorator {
+): ClassDecorator & MethodDecorator {
   return UseInterceptors(idempotency(options))
 }
 

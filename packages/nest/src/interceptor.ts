@@ -7,6 +7,7 @@ import {
   type ExecutionContext,
   Inject,
   type NestInterceptor,
+  type Type,
 } from '@nestjs/common'
 import type { Stampede } from '@stampede/core'
 import { optionError } from '@stampede/core/adapter'
@@ -16,21 +17,16 @@ import { STAMPEDE } from './module.ts'
 import { addressOf, appOf, type NativeRequest } from './request.ts'
 import { breakOff, ignoreResponses, type NativeResponse, rawOf } from './response.ts'
 
-/** A decorator for a controller or a handler. */
-export type NestDecorator = ClassDecorator & MethodDecorator
-
-/** A class for `@UseInterceptors`, or for a provider of `APP_INTERCEPTOR`. */
-export type InterceptorClass = new (stampede: Stampede) => NestInterceptor
-
 /**
- * Creates an interceptor class. Nest creates one instance of it, with the injected Stampede.
+ * Creates a class for `@UseInterceptors`, or for a provider of `APP_INTERCEPTOR`. Nest creates one
+ * instance of it, with the injected Stampede.
  * `example` is a call of the function that has the options.
  */
 export function interceptorOf(
   example: string,
   options: unknown,
   create: (stampede: Stampede) => (visit: NodeVisit<NativeRequest>) => void,
-): InterceptorClass {
+): Type<NestInterceptor> {
   checkCalled(example, options)
   class StampedeInterceptor implements NestInterceptor {
     readonly #visit: (visit: NodeVisit<NativeRequest>) => void

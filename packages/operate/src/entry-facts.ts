@@ -2,12 +2,12 @@
 
 import type { Stampede } from '@stampede/core'
 import { type HeaderList, toHeaders } from '@stampede/core/adapter'
-import { decodeFrame, kindOf, runtimeOf, type SubjectKind, shownKey } from '@stampede/core/operator'
+import { decodeFrame, kindOf, runtimeOf, shownKey } from '@stampede/core/operator'
 import type { RecordInfo } from '@stampede/core/store'
 
 /** A purge that came after the fill of an entry, and covers the entry. */
-export interface PurgeView {
-  readonly by: SubjectKind
+interface PurgeView {
+  readonly by: ReturnType<typeof kindOf>
   /** The tag, cache group, path or route. Undefined for everything. */
   readonly subject?: string
   readonly soft: boolean

@@ -2,14 +2,8 @@
 
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import {
-  EVENTS,
-  type RouteStats,
-  type Stampede,
-  type StampedeEvent,
-  type StampedeStats,
-} from '@stampede/core'
-import { type Runtime, runtimeOf } from '@stampede/core/operator'
+import { EVENTS, type Stampede, type StampedeEvent, type StampedeStats } from '@stampede/core'
+import { runtimeOf } from '@stampede/core/operator'
 import { type Failure, LONGEST_REPORT, type StoreOperator } from '@stampede/core/store'
 import { HotKeys } from './hot-keys.ts'
 import {
@@ -23,7 +17,7 @@ import {
 import { type ReportedId, reportedKey } from './reported-key.ts'
 
 /** Options of `observe`. */
-export interface ObserverOptions {
+interface ObserverOptions {
   /** `false`: reports have hashes in place of keys, and no messages. Default `true`. */
   readonly showKeys?: boolean
   /** Is called for each report. */
@@ -48,6 +42,7 @@ export interface Observer {
   close(): void
 }
 
+type RouteStats = StampedeStats['routes'][string]
 type SeenEvent = Omit<ReportedEvent, keyof ReportedId> & { readonly internalKey: string }
 
 const MOST_FILLS = 2_000
@@ -133,7 +128,7 @@ function keepFill(fills: Map<string, LastFill>, internalKey: string, fill: LastF
   }
 }
 
-function flightsOf(rt: Runtime) {
+function flightsOf(rt: ReturnType<typeof runtimeOf>) {
   const leased = new Set(rt.keeper.grants().map(({ key }) => key))
   const now = rt.clock.now()
   return [...rt.flights.values()]

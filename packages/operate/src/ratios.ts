@@ -1,12 +1,12 @@
 // The hit ratio and the share of requests that the origin was spared, for all tools of operators.
 
-import type { RouteStats } from '@stampede/core'
+import type { StampedeStats } from '@stampede/core'
 
 /**
  * Requests and calls that used the cache, so without bypasses, and runs of the origin. `hits`
  * includes stale entries, and `runs` those in the background.
  */
-export type Usage = Readonly<Record<'hits' | 'misses' | 'runs', number>>
+type Usage = Readonly<Record<'hits' | 'misses' | 'runs', number>>
 
 /**
  * Both are undefined without a request. A request that gets the response of another request's run
@@ -24,7 +24,7 @@ export function ratiosOf({
 
 /** Runs of the origin on all routes. */
 export function runsOn(
-  routes: Readonly<Record<string, Partial<Pick<RouteStats, 'runs'>>>>,
+  routes: Readonly<Record<string, Partial<Pick<StampedeStats['routes'][string], 'runs'>>>>,
 ): number {
   return Object.values(routes).reduce((sum, { runs = 0 }) => sum + runs, 0)
 }

@@ -6,7 +6,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { PassThrough, Readable } from 'node:stream'
 import { gunzipSync } from 'node:zlib'
-import { createStampede, type IdempotencyOutcome, type MemoryStore } from '@stampede/core'
+import { createStampede, type MemoryStore } from '@stampede/core'
 import { describe, expect, it } from 'vitest'
 import { createGate } from './gate.ts'
 import {
@@ -77,7 +77,7 @@ export function idempotencyAdapterContract(
     handler: VisitHandler = () => ({}),
     more: Partial<Omit<AppOptions, 'visit' | 'stampede'>> = {},
   ) {
-    const outcomes: IdempotencyOutcome[] = []
+    const outcomes: string[] = []
     const { visit, runs } = countRuns(handler)
     const openApp = async (store: MemoryStore) => {
       const watched = watch(store)

@@ -1,8 +1,8 @@
 // `stampede why`: the key of a URL, its entry, and one sentence about the response that the next
 // request gets.
 
-import { type AskedRequest, requestKey } from '@stampede/core/operator'
-import { namesToScan, REQUEST_OPTIONS, readRequest } from '../asked-key.ts'
+import { requestKey } from '@stampede/core/operator'
+import { type AskedRequest, namesToScan, REQUEST_OPTIONS, readRequest } from '../asked-key.ts'
 import type { Command, Invocation } from '../command.ts'
 import { EXIT, type ExitCode, UsageError } from '../errors.ts'
 import { type Fleet, openFleet } from '../fleet.ts'
