@@ -1,7 +1,7 @@
-// Eight projects. `npm test` runs `core`, `unit`, `redis` and `beside`. `core` and `unit` need no
+// Nine projects. `npm test` runs `core`, `unit`, `redis` and `beside`. `core` and `unit` need no
 // server. `redis` has fleets that measure time or count commands, one file at a time. `beside` runs
-// three files at a time. `npm run test:soak` runs `soak`, `older`, `nest11` and `nest10`. The
-// folder decides its project (test/README.md). In-process tests run the sources
+// three files at a time. `npm run test:soak` runs `soak`, `older`, `older-beside`, `nest11` and
+// `nest10`. The folder decides its project (test/README.md). In-process tests run the sources
 // (tools/sources.mjs). Fleet members are separate processes and run the build, so start them with
 // `npm test`.
 import { fileURLToPath } from 'node:url'
@@ -18,12 +18,32 @@ const CORE = 'packages/core/src/**/!(*.property).test.ts'
 /** Storms, leaks, long fuzzing and the simulation. They take minutes. Two at a time. */
 const SOAK = inFolders('cli', 'fuzz', 'simulation', 'soak')
 
-const ALONE = ['older', 'demo', 'dashboard', 'site']
 /**
- * Contracts and attacks on other versions, fleets that take long, and pages in a browser. One at a
- * time.
+ * Files that measure no time, or only bounds that a busy machine keeps, too. Three at a time,
+ * because most of their time is waiting.
  */
-const OLDER = [...inFolders(...ALONE), 'test/**/*.versions.test.ts']
+const BESIDE = [
+  'test/*.test.ts',
+  ...inFolders(
+    'attacks',
+    'contracts',
+    'http',
+    'idempotency',
+    'journey',
+    'locks',
+    'metrics',
+    'protocol',
+    'purges',
+    'snippets',
+  ),
+]
+
+const ALONE = ['older', 'demo', 'dashboard', 'site']
+/** Fleets that take long or run other versions, and pages in a browser. One at a time. */
+const OLDER = [...inFolders(...ALONE), 'test/{fleet,faults}/*.versions.test.ts']
+
+/** Contracts and attacks on other versions. Two at a time. */
+const OLDER_BESIDE = BESIDE.map((files) => files.replace('*.test.ts', '*.versions.test.ts'))
 
 /**
  * An older Nest instead of Nest 12. npm aliases fail, because the packages of Nest import each
@@ -46,26 +66,10 @@ function olderNest(version: '10' | '11') {
       env: { STAMPEDE_TEST_NEST: version },
       globalSetup: [`./test/harness/nest${version}-setup.ts`],
       maxWorkers: 1,
-      sequence: { groupOrder: version === '11' ? 5 : 6 },
+      sequence: { groupOrder: version === '11' ? 6 : 7 },
     },
   }
 }
-
-/**
- * Files that measure no time, or only bounds that a busy machine keeps, too. Three at a time,
- * because most of their time is waiting.
- */
-const BESIDE = inFolders(
-  'attacks',
-  'contracts',
-  'http',
-  'idempotency',
-  'locks',
-  'metrics',
-  'protocol',
-  'purges',
-  'snippets',
-)
 
 const common = {
   pool: 'forks' as const,
@@ -102,6 +106,8 @@ export default defineConfig({
         test: {
           ...common,
           name: 'unit',
+          // A thread starts with a sixth less CPU than a process, and no file here needs a process.
+          pool: 'threads',
           include: ['packages/*/src/**/*.test.ts', 'apps/*/src/**/*.test.ts'],
           // The bench is no workspace and has its own checks: `npm run bench:check`.
           exclude: ['**/node_modules/**', 'apps/bench/**', CORE],
@@ -161,6 +167,18 @@ export default defineConfig({
           fileParallelism: false,
           maxWorkers: 1,
           sequence: { groupOrder: 4 },
+        },
+      },
+      {
+        ...shared,
+        test: {
+          ...common,
+          name: 'older-beside',
+          include: OLDER_BESIDE,
+          env: { STAMPEDE_TEST_OLDER: '1' },
+          globalSetup: ['./test/harness/global-setup.ts'],
+          maxWorkers: 2,
+          sequence: { groupOrder: 5 },
         },
       },
       olderNest('11'),

@@ -33,8 +33,8 @@ export async function measure(url: string): Promise<Map<string, Counted>> {
 }
 
 /**
- * Bytes of heap by path: the least of some processes, because V8 may inline other functions in each.
- * Takes seconds, because it waits until V8 has optimised the path.
+ * Bytes of heap by path: the least of some processes, because V8 may inline other functions in
+ * each. Takes seconds, because it waits until V8 has optimised the path.
  */
 export async function measureHeap(url: string, paths: readonly string[]) {
   const least = new Map<string, number>()
