@@ -76,6 +76,8 @@ const ENDS: ReadonlyArray<readonly [string, Purge | 'PUT' | 'expiry']> = [
   ['a purge of the path', (path) => ({ path })],
   ['a purge of a tag', (tag) => ({ tag })],
   ['a purge of everything', () => ({ all: true })],
+  ['a soft purge of the path', (path) => ({ path })],
+  ['a soft purge of a tag', (tag) => ({ tag })],
   ['PUT', 'PUT'],
   ['an expiry', 'expiry'],
 ]
@@ -103,7 +105,7 @@ it.each(ENDS)(
       for (const page of isForAll ? pages.slice(0, 1) : pages) {
         if (end === 'PUT')
           await ask(`${open[3]?.url}${page}`, { method: 'PUT', headers: { host: 'shop.test' } })
-        else await open[3]?.stampede.purge(end(page))
+        else await open[3]?.stampede.purge(end(page), { soft: /soft/.test(how) })
       }
       // Every process knows of every purge.
       await expect.poll(() => applied, { timeout: 10_000 }).toBe(4 * (isForAll ? 1 : pages.length))

@@ -21,7 +21,8 @@ interface Learned {
   readonly names: readonly string[]
   /** Digest of the `Vary` names and values that select the response under the plain key. */
   readonly plain: string
-  /** The end of that response, its provenance, and the number of L1's last purge when found. */
+  /** The times of that response, its provenance, and the number of L1's last purge when found. */
+  readonly staleAt: number
   readonly until: number
   readonly provenance: StoredResponse['provenance']
   readonly since: number
@@ -45,7 +46,7 @@ export class VaryIndex {
    * of the lookup that found the entry.
    */
   learn(rt: Runtime, plainKey: string, names: readonly string[], held: HeldEntry): void {
-    const { entry: found, revalidateUntil: until } = held
+    const { entry: found, staleAt, revalidateUntil: until } = held
     if (found.type !== 'response') return
     const url = indexKey(plainKey)
     const foundNames = found.vary.map(([name]) => name)
@@ -56,7 +57,8 @@ export class VaryIndex {
     } else {
       const { vary, provenance } = found
       const since = rt.l1.sequence()
-      this.#learned.set(url, { names: foundNames, plain: digest(vary), until, provenance, since })
+      const plain = digest(vary)
+      this.#learned.set(url, { names: foundNames, plain, staleAt, until, provenance, since })
     }
   }
 
@@ -69,9 +71,12 @@ export class VaryIndex {
   isOutdated({ l1, marks, clock }: Runtime, plainKey: string): boolean {
     const learned = this.#learned.get(indexKey(plainKey))
     if (learned === undefined) return false
-    const { until, provenance, since } = learned
-    const isGone = clock.now() >= until || l1.wasPurgedSince(plainKey, since)
-    learned.isOutdated = isGone || marks.judge(provenance) === 'purged'
+    const { staleAt, until, provenance, since } = learned
+    const verdict = marks.judge(provenance)
+    // After a soft purge, its stale window begins at the purge.
+    const earlierMs = typeof verdict === 'number' ? Math.max(staleAt - verdict, 0) : 0
+    const isGone = clock.now() >= until - earlierMs || l1.wasPurgedSince(plainKey, since)
+    learned.isOutdated = isGone || verdict === 'purged'
     return learned.isOutdated
   }
 
