@@ -50,14 +50,22 @@ async function runCommand(args: readonly string[], terminal: Terminal): Promise<
   if (command === undefined) {
     throw new UsageError(`unknown command ${name}; use one of ${Object.keys(COMMANDS).join(', ')}`)
   }
-  const { values, positionals: names } = parseArgs({
+  const options = parsedOptions([...COMMON, ...command.options])
+  const parsed = parseArgs({
     args: args.slice(1),
-    options: {
-      ...parsedOptions([...COMMON, ...command.options]),
-      help: { type: 'boolean', short: 'h' },
-    },
+    options: { ...options, help: { type: 'boolean', short: 'h' } },
     allowPositionals: true,
+    tokens: true,
   })
+  const { values, positionals: names, tokens } = parsed
+  const named = tokens.flatMap((token) => (token.kind === 'option' ? [token.name] : []))
+  for (const [at, each] of named.entries()) {
+    const { type, multiple } = options[each] ?? {}
+    // parseArgs would drop all values but the last.
+    if (named.indexOf(each) < at && type === 'string' && multiple === false) {
+      throw new UsageError(`--${each}: received twice; give it once`)
+    }
+  }
   if (values.help === true) {
     terminal.print({ usage: shown(command.usage) }, () => helpOf(command))
     return EXIT.ok

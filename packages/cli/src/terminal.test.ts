@@ -95,6 +95,12 @@ describe('wrong arguments', () => {
     [['get'], 'name one key or URL'],
     [['get', 'a', '--nope'], '--nope'],
     [['get', 'a', '--timeout', 'soon'], '--timeout'],
+    [
+      ['get', 'https://a/', '--cookies', 'key:a', '--cookies', 'key:b'],
+      '--cookies: received twice',
+    ],
+    [['why', 'https://a/', '--identity=a', '--identity', 'b'], '--identity: received twice'],
+    [['purge', '--path', '/a', '--path', '/b'], '--path: received twice'],
     [['get', 'a', '--redis', 'http://127.0.0.1'], 'use redis://'],
     [['why', 'no url'], 'begins with http'],
     [['why', 'https://a/', '--vary', '*'], 'stampedeCache.vary'],

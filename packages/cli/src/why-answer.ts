@@ -93,7 +93,7 @@ function absenceReason({ prefix, record, variants, events, otherUrl }: Findings)
   if (record.info !== undefined) {
     return 'is a miss: it was requested, but its last response was not kept; read `detail` in its Cache-Status'
   }
-  return `is a miss: nothing is stored under its key, and no process reported an outcome; if it was requested, compare its host, scheme and query with the key, and \`--prefix\` (now ${prefix})`
+  return `is a miss: nothing is stored under its key, and no process reported an outcome; if it was requested, compare its host, scheme and query with the key, and \`--prefix\` (now ${prefix}); for an app with the option key or query, add --key or --query`
 }
 
 function variantReason(variants: Variants): string {
