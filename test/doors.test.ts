@@ -14,36 +14,32 @@ const DOORS: Readonly<Record<string, string>> = {
     MemoryStore memoryStore PurgeTarget Serializer Stampede StampedeError StampedeEvent StampedeOptions
     StampedeStats StampedeStore Stored strict TRACING_CHANNELS TracingContexts`,
   '@stampede/core/adapter': `
-    AttemptEnd AttemptObserver BodyKind CapturedHead createHttpCache
-    createHttpIdempotency Exchange HeadDecision HeaderList HeadWatch HttpCache
-    HttpIdempotency IdempotentExchange InnerCache Natives
-    OnInner optionError OriginEnd OriginObserver OWN_FIELD OWN_FIELDS PartOfBody ReadLog
-    ReadyReply Reply RequestBody RequestView responseError toHeaders warnOnce`,
+    AttemptEnd AttemptObserver BodyKind CapturedHead createHttpCache createHttpIdempotency
+    Exchange HeaderList HttpCache HttpIdempotency IdempotentExchange InnerCache Natives
+    optionError OriginEnd OriginObserver OWN_FIELDS PartOfBody ReadLog ReadyReply Reply
+    RequestBody RequestView responseError toHeaders warnOnce`,
   '@stampede/core/operator': `
     decodeFrame kindOf namedKeys patternNote requestKey runtimeOf shownKey variantParts`,
   '@stampede/core/store': `
-    ANY_FENCE BeginReply BeginRequest choice Clock CommitReply checkListener CONFIRMED_FOR_MS contextOf driftMs durationMs Emitted EventHub Failure flag
-    Fingerprints Finish FinishReply Grant groupOf Hold IdempotencyHooks IdempotencyStore
-    Inspection LeaseKeeper Lifetimes LockHooks LockInfo LockRelease LockReply LockRequest
-    LockStore LockTrace lockTracing LONGEST_REPORT LONGEST_REPORT_MS LookupReply LookupRequest Mark mayHaveRun
-    newToken number optionError Position Reader readOptions RecordInfo RecordKind
-    ScanPage Settlement SettleReply SharedFailure show StampedeStore StoredFrame StoreHooks StoreInfo
-    StoreOperator storeInUse storeUnavailable systemClock Timer trace unchecked unknownReply
-    withTimeBudget`,
+    ANY_FENCE BeginReply BeginRequest checkListener choice Clock CommitReply CONFIRMED_FOR_MS
+    driftMs durationMs EventHub Failure Fingerprints Finish FinishReply flag Grant groupOf
+    IdempotencyHooks IdempotencyStore Inspection LeaseKeeper Lifetimes LockHooks LockInfo
+    LockRelease LockReply LockRequest LockStore lockTracing LONGEST_REPORT LONGEST_REPORT_MS
+    LookupReply LookupRequest Mark mayHaveRun newToken number optionError Position Reader
+    readOptions RecordInfo RecordKind ScanPage Settlement SettleReply SharedFailure show
+    StoredFrame StoreHooks StoreInfo storeInUse StoreOperator storeUnavailable systemClock
+    Timer trace unchecked unknownReply withTimeBudget`,
   '@stampede/node-http': `
     isRevalidation Listener stampedeFront`,
   '@stampede/node-http/adapter': `
-    addAtHead applyFields AttemptWatch BodyCut Capture correctStored
-    createNodeCache createNodeIdempotency cutStream
-      discardRequestBody Dispatch endsInTime enterOrigin exposeFields expressHost fieldsOf forbidTransform
-    framedHeaders hasBody hasLeft hasRepeats
-    hideConditionals IdempotentVisit isInsideOrigin isSendable isTakenOn isWrapped linesOf
-    Layer missingDate MountOrder NodeFramework NodeVisit
-    onHeadSent OuterFields ParsedRequest readRequest
-    readRequestBody Reads RequestExchange RequestVisit rememberRawBody replyOf RequestAddress
-    restoreFields setsCookie takeRevalidation
-    teeStream trustsPeer unsendable watchCalls watchHead watchLeft watchReads watchReply
-    readForm readWebBody serverOf visitWeb WebRequest WebVisit`,
+    addAtHead applyFields AttemptWatch BodyCut Capture correctStored createNodeCache
+    createNodeIdempotency cutStream discardRequestBody Dispatch endsInTime enterOrigin
+    exposeReply expressHost fieldsOf forbidTransform framedHeaders hasBody hasLeft hasRepeats
+    hideConditionals isInsideOrigin isSendable isTakenOn isWrapped Layer linesOf missingDate
+    MountOrder NodeFramework NodeVisit onHeadSent OuterFields readRequest readRequestBody
+    readWebBody rememberRawBody replyOf RequestAddress RequestExchange RequestVisit
+    restoreFields setsCookie takeRevalidation teeStream trustsPeer unsendable visitWeb
+    watchCalls watchHead watchLeft watchReads WebVisit`,
   '@stampede/redis': `
     RedisClient redisStore RedisStoreOptions`,
   '@stampede/redis/operator': `

@@ -8,7 +8,6 @@ import {
   createHttpCache,
   type Exchange,
   type HeaderList,
-  OWN_FIELD,
   type Reply,
   type RequestView,
 } from '@stampede/core/adapter'
@@ -285,7 +284,9 @@ const RULES: readonly Rule[] = [
   {
     name: 'a targeted field replaces Cache-Control and Expires (RFC 9213 §2.2)',
     gives: 'either',
-    applies: ({ answer }) => answer[OWN_FIELD] !== undefined && answer[OWN_FIELD] !== 'max-age=5,',
+    applies: ({ answer }) =>
+      answer['stampede-cache-control'] !== undefined &&
+      answer['stampede-cache-control'] !== 'max-age=5,',
   },
 ]
 
@@ -371,7 +372,7 @@ const answer = fc
       'access-control-allow-origin': ['*', 'https://a.example'],
       'content-type': ['text/html', 'text/event-stream'],
       'content-range': ['bytes 0-1/2'],
-      [OWN_FIELD]: ['max-age=100', 'no-store', 'max-age=5, x=(1)', 'max-age=5,'],
+      'stampede-cache-control': ['max-age=100', 'no-store', 'max-age=5, x=(1)', 'max-age=5,'],
     }),
   )
   .map(([cacheControl, others]): Fields => {

@@ -9,8 +9,8 @@ export {
   storeUnavailable,
   unknownReply,
 } from './errors.ts'
-export { checkListener, type Emitted, EventHub } from './events.ts'
-export { driftMs, type Hold, LeaseKeeper, newToken } from './lease/lease-keeper.ts'
+export { checkListener, EventHub } from './events.ts'
+export { driftMs, LeaseKeeper, newToken } from './lease/lease-keeper.ts'
 export { withTimeBudget } from './lease/time-budget.ts'
 export { choice, durationMs, flag, number, type Reader, readOptions, unchecked } from './options.ts'
 export { type Clock, systemClock, type Timer } from './ports/clock.ts'
@@ -45,7 +45,6 @@ export {
   type LookupRequest,
   type Mark,
   type Position,
-  type StampedeStore,
   type StoredFrame,
   type StoreHooks,
 } from './ports/store.ts'
@@ -60,4 +59,4 @@ export {
   type StoreInfo,
   type StoreOperator,
 } from './ports/store-operator.ts'
-export { contextOf, type LockTrace, lockTracing, trace } from './tracing.ts'
+export { lockTracing, trace } from './tracing.ts'

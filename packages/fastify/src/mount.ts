@@ -1,7 +1,7 @@
 // Mounts a hook in Fastify: for an instance by `register`, or for a route by its hook options.
 
 import { optionError } from '@stampede/core/adapter'
-import { exposeFields, watchReply } from '@stampede/node-http/adapter'
+import { exposeReply } from '@stampede/node-http/adapter'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 
 type Done = (error?: Error) => void
@@ -37,10 +37,9 @@ export function mountable(name: string, stage: 'onRequest' | 'preHandler', hook:
 
 /** Exposes the fields of earlier hooks until the returned function goes on. */
 export function withFields(reply: FastifyReply, done: Done): (error?: unknown) => void {
-  const hide = exposeFields(reply.raw, reply.getHeaders())
+  const forward = exposeReply(reply)
   return (error) => {
-    hide()
-    watchReply(reply)
+    forward()
     done(error as Error | undefined)
   }
 }

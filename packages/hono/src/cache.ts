@@ -1,9 +1,9 @@
 // stampedeCache() for Hono 4.
 
-import type { ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { CacheOptions } from '@stampede/core'
 import { createHttpCache } from '@stampede/core/adapter'
-import { createNodeCache, type Reads, serverOf } from '@stampede/node-http/adapter'
+import { createNodeCache, type NodeFramework } from '@stampede/node-http/adapter'
 import type { Context, MiddlewareHandler } from 'hono'
 import { visitOf } from './visit.ts'
 
@@ -31,7 +31,7 @@ export function stampedeCache<C extends Context = Context>(
 }
 
 /** Records reads of the variables that layers in front have set by `c.set`. */
-function watch(c: Context, reads: Reads): void {
+const watch: Required<NodeFramework<Context>>['watch'] = (c, reads) => {
   // Helpers such as getCookie() read the whole field.
   reads.namesCookies = false
   // The rest runs in layers in front of the cache.
@@ -50,6 +50,11 @@ function watch(c: Context, reads: Reads): void {
   const all = (): object => Reflect.get(Object.getPrototypeOf(c), 'var', c)
   const view = { get: (target: object, key: PropertyKey) => seen(key, Reflect.get(target, key)) }
   Object.defineProperty(c, 'var', { configurable: true, get: () => new Proxy(all(), view) })
+}
+
+/** The server that got the request. Node sets this property on each socket that it accepts. */
+function serverOf({ socket }: IncomingMessage): object {
+  return (socket as unknown as { readonly server: object }).server
 }
 
 /** The pattern of the last route that matches. For a 404, that is a pattern for all paths. */

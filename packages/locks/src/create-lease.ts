@@ -5,7 +5,6 @@ import {
   ANY_FENCE,
   type Clock,
   type Grant,
-  type Hold,
   type LeaseKeeper,
   type LockReply,
   type LockRequest,
@@ -47,7 +46,7 @@ export function createLease(
   const began = clock.now()
   const key = context.nameOf(grant.key)
   const held = { internalKey: grant.key, key, fence: grant.fence, since: began }
-  let hold: Hold | undefined
+  let hold: ReturnType<LeaseKeeper['hold']> | undefined
   const renewed = (from: number) => {
     if (clock.now() - began >= maxHoldMs) hold?.end()
     else lease.extend({ from, forMs: leaseMs })

@@ -1,13 +1,7 @@
 // The events and counters of locks, and the facts of their traces.
 
-import {
-  type Clock,
-  contextOf,
-  EventHub,
-  type LockTrace,
-  lockTracing,
-  trace,
-} from '@stampede/core/store'
+import type { TracingContexts } from '@stampede/core'
+import { type Clock, EventHub, lockTracing, trace } from '@stampede/core/store'
 import { LockError } from './errors.ts'
 
 /** The fields of each event, in addition to `type`, `key` and `internalKey`. */
@@ -119,6 +113,8 @@ export interface HeldLock {
   readonly since: number
 }
 
+type LockTrace = TracingContexts['stampede:lock']
+
 /** One call that acquires a lock: its events, counters and trace. */
 export class Acquisition {
   readonly #monitor: LockMonitor
@@ -142,7 +138,7 @@ export class Acquisition {
 
   /** A method of its own: without a subscriber, no closure is created. */
   #traced<L extends object>(acquire: () => Promise<L | null>) {
-    const context: LockTrace = contextOf(this.#internalKey, {}, this.#key)
+    const context: LockTrace = { key: this.#key, internalKey: this.#internalKey }
     this.#trace = context
     const run = () => this.#counted(acquire)
     return Promise.resolve(trace<LockTrace, L | null>(lockTracing, context, run, () => {}))

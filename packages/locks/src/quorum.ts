@@ -9,7 +9,6 @@ import {
   checkListener,
   driftMs,
   type Grant,
-  type Hold,
   LeaseKeeper,
   type LockReply,
   type LockRequest,
@@ -253,7 +252,7 @@ class QuorumTable implements QuorumLocks {
     const held: Held = { key, token, grants, leaseMs, ended: false }
     const internalKey = this.#config.prefix + key
     const known = { internalKey, key, fence: '', since: clock.now() }
-    let hold: Hold | undefined
+    let hold: ReturnType<LeaseKeeper['hold']> | undefined
     const end = (): Promise<Released> => {
       held.ended = true
       hold?.end()

@@ -11,7 +11,7 @@ import {
 } from '@nestjs/common'
 import type { Stampede } from '@stampede/core'
 import { optionError } from '@stampede/core/adapter'
-import { exposeFields, type NodeVisit, watchReply } from '@stampede/node-http/adapter'
+import { exposeReply, type NodeVisit } from '@stampede/node-http/adapter'
 import { Observable } from 'rxjs'
 import { STAMPEDE } from './module.ts'
 import { addressOf, appOf, type NativeRequest } from './request.ts'
@@ -61,7 +61,7 @@ function run(
   const res = rawOf(response)
   return new Observable((subscriber) => {
     let isForwarded = false
-    const hideFields = 'raw' in response ? exposeFields(res, response.getHeaders()) : undefined
+    const forward = 'raw' in response ? exposeReply(response) : undefined
     res.once('close', () => {
       if (isForwarded || !res.headersSent) return
       ignoreResponses(response)
@@ -70,8 +70,7 @@ function run(
     })
     const next = (error?: unknown): void => {
       isForwarded = true
-      hideFields?.()
-      if ('raw' in response) watchReply(response)
+      forward?.()
       if (error === undefined) breakOff(handler.handle(), response).subscribe(subscriber)
       else subscriber.error(error)
     }

@@ -11,12 +11,10 @@ export {
 export {
   AttemptWatch,
   createNodeIdempotency,
-  type IdempotentVisit,
   unsendable,
 } from './node-idempotency.ts'
 export {
   discardRequestBody,
-  type ParsedRequest,
   readRequestBody,
   rememberRawBody,
 } from './request/body.ts'
@@ -29,7 +27,7 @@ export {
   readRequest,
   trustsPeer,
 } from './request/read-request.ts'
-export { type Reads, watchReads } from './request/watch-reads.ts'
+export { watchReads } from './request/watch-reads.ts'
 export { BodyCut, cutStream, hasBody, teeStream } from './response/body.ts'
 export { Capture } from './response/capture.ts'
 export {
@@ -47,7 +45,7 @@ export {
   watchCalls,
   watchHead,
 } from './response/head.ts'
-export { exposeFields, OuterFields, watchReply } from './response/outer-fields.ts'
+export { exposeReply, OuterFields } from './response/outer-fields.ts'
 export {
   framedHeaders,
   hasRepeats,
@@ -63,10 +61,7 @@ export {
   takeRevalidation,
 } from './revalidation.ts'
 export {
-  readForm,
   readWebBody,
-  serverOf,
   visitWeb,
-  type WebRequest,
   type WebVisit,
 } from './web/web-visit.ts'

@@ -7,11 +7,11 @@ import {
   type AttemptEnd,
   type AttemptObserver,
   type CapturedHead,
-  type HeadDecision,
   type HeaderList,
   type HttpIdempotency,
   type IdempotentExchange,
   type OriginEnd,
+  type OriginObserver,
   type Reply,
   type RequestBody,
   type RequestView,
@@ -162,7 +162,7 @@ export class AttemptWatch implements CaptureObserver {
     )
   }
 
-  onHead(head: CapturedHead): HeadDecision {
+  onHead(head: CapturedHead): ReturnType<OriginObserver['onHead']> {
     this.#seen = head
     return { action: 'send', capture: true, add: [], remove: [] }
   }

@@ -9,7 +9,7 @@ import type { AsyncResource } from 'node:async_hooks'
 import { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { Duplex } from 'node:stream'
-import type { InnerCache, OnInner, OriginEnd, OriginObserver } from '@stampede/core/adapter'
+import type { InnerCache, OriginEnd, OriginObserver } from '@stampede/core/adapter'
 import { withoutRaw } from './request/conditionals.ts'
 import { inheritLogin, tlsMembersOf } from './request/connection.ts'
 
@@ -114,6 +114,8 @@ function answeredBefore({ statusCode }: ServerResponse): Error {
  * garbage collection.
  */
 const TAKEN: unique symbol = Symbol('stampede.taken')
+
+type OnInner = NonNullable<OriginObserver['onInner']>
 
 interface Taken {
   [TAKEN]?: OnInner

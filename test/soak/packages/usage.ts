@@ -1,9 +1,15 @@
 // An app that uses every package. test/soak/packages.test.ts compiles it as ES module and CommonJS.
 
-import { createStampede, memoryStore, type Stampede, StampedeError } from '@stampede/core'
+import {
+  createStampede,
+  memoryStore,
+  type Stampede,
+  StampedeError,
+  type StampedeStore,
+} from '@stampede/core'
 import type { HttpCache } from '@stampede/core/adapter'
 import { requestKey } from '@stampede/core/operator'
-import { EventHub, type StampedeStore } from '@stampede/core/store'
+import { EventHub } from '@stampede/core/store'
 import { ManualClock, ScriptedOrigin } from '@stampede/core/testing'
 import { stampedeDashboard } from '@stampede/dashboard'
 import * as expressCache from '@stampede/express'

@@ -3,7 +3,7 @@
 import type { RequestListener, ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
 import { pipeline, Readable } from 'node:stream'
-import type { CapturedHead, HeadDecision, OriginEnd } from '@stampede/core/adapter'
+import type { CapturedHead, OriginEnd, OriginObserver } from '@stampede/core/adapter'
 import { describe, expect, test } from 'vitest'
 import {
   fieldOf,
@@ -29,6 +29,8 @@ interface Captured {
   end: OriginEnd
   heads: CapturedHead[]
 }
+
+type HeadDecision = ReturnType<OriginObserver['onHead']>
 
 const KEEP: HeadDecision = { action: 'send', capture: true, add: [], remove: [] }
 

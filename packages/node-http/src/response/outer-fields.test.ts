@@ -1,7 +1,7 @@
 import { createServer, IncomingMessage, ServerResponse } from 'node:http'
 import { type AddressInfo, Socket } from 'node:net'
 import { expect, it } from 'vitest'
-import { deferHead, exposeFields } from './outer-fields.ts'
+import { deferHead, exposeReply } from './outer-fields.ts'
 
 const OF_REPLY = { 'x-own': 'new', link: ['<a>', '<b>'], missing: undefined }
 const REPLY = { [Symbol('fields')]: OF_REPLY }
@@ -51,7 +51,8 @@ it.each([[['Fine', { 'x-own': 'yes' }]], [[['X-Own', 'yes']]], [[{ 'x-own': 'yes
 it('sets fields that the response does not have, and removes only those again', () => {
   const res = new ServerResponse(new IncomingMessage(new Socket()))
   res.setHeader('X-Raw', 'raw')
-  const hide = exposeFields(res, { 'x-raw': 'other', link: ['<a>', '<b>'], none: undefined })
+  const fields = { 'x-raw': 'other', link: ['<a>', '<b>'], none: undefined }
+  const hide = exposeReply({ raw: res, getHeaders: () => fields })
   expect({ ...res.getHeaders() }).toEqual({ 'x-raw': 'raw', link: ['<a>', '<b>'] })
   hide()
   expect({ ...res.getHeaders() }).toEqual({ 'x-raw': 'raw' })

@@ -67,33 +67,34 @@ function linesOf(fields: HeaderList, name: string): string {
   return lines
 }
 
-type Fields = Readonly<Record<string, number | string | string[] | undefined>>
-
-/**
- * Sets the fields on the raw response, where a reply of the cache keeps them. Fields that the raw
- * response already has stay as they are. The returned function removes the added fields again,
- * because a handler may still change them in the framework's object.
- */
-export function exposeFields(res: ServerResponse, fields: Fields): () => void {
-  const added = Object.entries(fields).filter(([name]) => !res.hasHeader(name))
-  for (const [name, value] of added) if (value !== undefined) res.setHeader(name, value)
-  return () => {
-    for (const [name] of added) res.removeHeader(name)
-  }
-}
-
 /** The part of a reply of Fastify that has its fields. */
 export interface ReplyFields {
   readonly raw: ServerResponse
-  getHeaders(): Fields
+  getHeaders(): Readonly<Record<string, number | string | string[] | undefined>>
 }
 
 /**
- * Prepares a reply of Fastify for a capture. Call this after the capture began, when the handler is
- * about to run. Fastify copies all fields of the reply to the raw response, so the raw response
- * does not tell who set them: the reply does.
+ * Sets the fields of a reply of Fastify on the raw response, where a response of the cache keeps
+ * them. Fields that the raw response already has stay as they are.
+ *
+ * Call the returned function after the capture began, when the handler is about to run. It removes
+ * the added fields again, because a handler may still change them in the reply.
  */
-export function watchReply(reply: ReplyFields): void {
+export function exposeReply(reply: ReplyFields): () => void {
+  const { raw } = reply
+  const added = Object.entries(reply.getHeaders()).filter(([name]) => !raw.hasHeader(name))
+  for (const [name, value] of added) if (value !== undefined) raw.setHeader(name, value)
+  return () => {
+    for (const [name] of added) raw.removeHeader(name)
+    watchReply(reply)
+  }
+}
+
+/**
+ * Prepares a reply of Fastify for a capture. Fastify copies all fields of the reply to the raw
+ * response, so the raw response does not tell who set them: the reply does.
+ */
+function watchReply(reply: ReplyFields): void {
   const outer = OuterFields.of(reply.raw)
   if (outer !== undefined) {
     const names = Object.keys(reply.getHeaders())

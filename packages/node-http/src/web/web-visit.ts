@@ -151,12 +151,19 @@ interface Server {
 }
 
 /** The server that got the request. Node sets this property on each socket that it accepts. */
-export function serverOf({ socket }: IncomingMessage): Server {
+function serverOf({ socket }: IncomingMessage): Server {
   return (socket as unknown as { readonly server: Server }).server
 }
 
-/** Reads the body of `request` in such a way that the handler still gets it. Never rejects. */
-export async function readWebBody(request: Request, maxBytes: number): Promise<RequestBody> {
+/**
+ * Reads the body of a request in such a way that the handler still gets it, or a form that a layer
+ * has read. Never rejects for a request.
+ */
+export async function readWebBody(
+  request: Request | FormData,
+  maxBytes: number,
+): Promise<RequestBody> {
+  if (request instanceof FormData) return readForm(request)
   if (request.bodyUsed) return { type: 'unseen' }
   if (Number(request.headers.get('content-length')) > maxBytes) return { type: 'too-large' }
   const chunks: Uint8Array[] = []
@@ -190,7 +197,7 @@ async function discard(reader: ReadableStreamDefaultReader<Uint8Array> | undefin
 }
 
 /** A form as a value that can be compared. Its bytes have a random boundary. */
-export async function readForm(form: FormData): Promise<RequestBody> {
+async function readForm(form: FormData): Promise<RequestBody> {
   const fields = [...form].map(async ([name, value]) =>
     typeof value === 'string'
       ? [name, value]
