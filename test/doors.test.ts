@@ -36,16 +36,16 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/node-http': `
     isRevalidation Listener stampedeFront`,
   '@stampede/node-http/adapter': `
-    addAtHead applyFields AttemptWatch BodyCut Capture correctStored
+    addAtHead ANSWER_WITHIN_MS applyFields AttemptWatch BodyCut Capture correctStored
     createNodeCache createNodeIdempotency cutStream
-      discardRequestBody Dispatch endsInTime enterOrigin exposeFields expressHost fieldsOf forbidTransform
+      discardRequestBody Dispatch editWriteHead enterOrigin exposeFields expressHost fieldsOf forbidTransform
     framedHeaders hasBody hasLeft hasRepeats
     hideConditionals IdempotentVisit isInsideOrigin isSendable isTakenOn isWrapped linesOf
     Layer missingDate MountOrder NodeFramework NodeVisit
-    onHeadSent OuterFields ParsedRequest readRequest
+    nodesWriteHead OuterFields ParsedRequest readRequest
     readRequestBody Reads RequestExchange RequestVisit rememberRawBody replyOf RequestAddress
     restoreFields setsCookie takeRevalidation
-    teeStream trustsPeer unsendable watchCalls watchHead watchLeft watchReads watchReply
+    teeStream trustsPeer unsendable watchCalls watchHead watchReads watchReply
     readForm readWebBody serverOf visitWeb WebRequest WebVisit`,
   '@stampede/redis': `
     RedisClient redisStore RedisStoreOptions`,

@@ -20,7 +20,7 @@ export {
   readRequestBody,
   rememberRawBody,
 } from './request/body.ts'
-export { endsInTime, hasLeft, watchLeft } from './request/client-gone.ts'
+export { ANSWER_WITHIN_MS, hasLeft } from './request/client-gone.ts'
 export { hideConditionals } from './request/conditionals.ts'
 export {
   expressHost,
@@ -34,6 +34,7 @@ export { BodyCut, cutStream, hasBody, teeStream } from './response/body.ts'
 export { Capture } from './response/capture.ts'
 export {
   applyFields,
+  editWriteHead,
   fieldsOf,
   forbidTransform,
   missingDate,
@@ -42,7 +43,6 @@ export {
 export {
   addAtHead,
   correctStored,
-  onHeadSent,
   setsCookie,
   watchCalls,
   watchHead,
@@ -53,6 +53,7 @@ export {
   hasRepeats,
   isSendable,
   isWrapped,
+  nodesWriteHead,
   replyOf,
 } from './response/write-response.ts'
 export {
