@@ -32,14 +32,14 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/node-http': `
     isRevalidation Listener stampedeFront`,
   '@stampede/node-http/adapter': `
-    addAtHead applyFields AttemptWatch BodyCut Capture correctStored createNodeCache
-    createNodeIdempotency cutStream discardRequestBody Dispatch endsInTime enterOrigin
+    addAtHead ANSWER_WITHIN_MS applyFields AttemptWatch BodyCut Capture correctStored createNodeCache
+    createNodeIdempotency cutStream discardRequestBody Dispatch editWriteHead enterOrigin
     exposeReply expressHost fieldsOf forbidTransform framedHeaders hasBody hasLeft hasRepeats
     hideConditionals isInsideOrigin isSendable isTakenOn isWrapped Layer linesOf missingDate
-    MountOrder NodeFramework NodeVisit onHeadSent OuterFields readRequest readRequestBody
+    MountOrder NodeFramework NodeVisit nodesWriteHead OuterFields readRequest readRequestBody
     readWebBody rememberRawBody replyOf RequestAddress RequestExchange RequestVisit
     restoreFields setsCookie takeRevalidation teeStream trustsPeer unsendable visitWeb
-    watchCalls watchHead watchLeft watchReads WebVisit`,
+    watchCalls watchHead watchReads WebVisit`,
   '@stampede/redis': `
     RedisClient redisStore RedisStoreOptions`,
   '@stampede/redis/operator': `

@@ -1,7 +1,7 @@
-// The address of a request in Koa (scheme, host, target and rewritten URL), and the layers of an
-// app.
+// Facts about a request in Koa: its address, the layers of its app, the status of an error.
 
-import type { Layer, RequestAddress } from '@stampede/node-http/adapter'
+import { STATUS_CODES } from 'node:http'
+import { isWrapped, type Layer, type RequestAddress } from '@stampede/node-http/adapter'
 import type { Context, default as Koa } from 'koa'
 
 /**
@@ -44,6 +44,30 @@ export function layersOf(app: Koa, self: Koa.Middleware, methods: readonly strin
     )
     return handled ? 'route' : 'other-route'
   })
+}
+
+/**
+ * Whether a layer in front can read or change the ctx.body that `middleware` sets: an earlier
+ * middleware, or a wrapper of the response.
+ */
+export function isSeen(ctx: Context, middleware: Koa.Middleware): boolean {
+  return ctx.app.middleware[0] !== middleware || isWrapped(ctx.res)
+}
+
+/**
+ * Whether this is Koa 3, which sends web streams, Blobs and Responses, and pipes with pipeline().
+ * Koa 2 sends them as JSON, and pipes with pipe().
+ */
+export function isKoa3(ctx: Context): boolean {
+  return 'back' in ctx.response
+}
+
+/** The status that ctx.onerror will give to this error. */
+export function statusOf(ctx: Context, error: unknown): number {
+  const fields: { status?: unknown; statusCode?: unknown; code?: unknown } = Object(error)
+  if (fields.code === 'ENOENT' && !isKoa3(ctx)) return 404
+  const status = Number(fields.status || fields.statusCode)
+  return STATUS_CODES[status] === undefined ? 500 : status
 }
 
 /**

@@ -1,71 +1,64 @@
-// ctx.body: the bytes or the stream that Koa will send for it, and replies of core in its place.
+// ctx.body: reads and captures what Koa will send for it, and puts replies of core in its place.
 // Koa sends it after the outer middlewares have returned.
 
 import { isUtf8 } from 'node:buffer'
 import { Readable } from 'node:stream'
 import {
   type BodyKind,
+  type CapturedHead,
   type HeaderList,
+  type OriginEnd,
   OWN_FIELDS,
   type ReadyReply,
   type Reply,
 } from '@stampede/core/adapter'
 import {
   applyFields,
+  type BodyCut,
   fieldsOf,
   forbidTransform,
   framedHeaders,
   hasBody,
   hasRepeats,
   isSendable,
-  isWrapped,
   type OuterFields,
   replyOf,
   restoreFields,
+  teeStream,
 } from '@stampede/node-http/adapter'
-import type { Context, Middleware } from 'koa'
+import type { Context } from 'koa'
+import { isKoa3 } from './address.ts'
 
-export type KoaBody =
-  /**
-   * The whole body. `as` is the kind of value that the handler set, if it was not bytes. `type` is
-   * the Content-Type that Koa's respond() will set by itself.
-   */
-  | {
-      readonly kind: 'bytes'
-      readonly bytes: Buffer
-      readonly as?: BodyKind
-      readonly type?: string
-    }
-  | { readonly kind: 'stream'; readonly source: Readable | AsyncIterable<unknown> }
-  /** A Blob can be read twice, so ctx.body stays as it is. */
-  | { readonly kind: 'blob'; readonly blob: Blob }
+export const INCOMPLETE: OriginEnd = { type: 'not-captured', reason: 'incomplete' }
 
-/**
- * Whether this is Koa 3, which sends web streams, Blobs and Responses, and pipes with pipeline().
- * Koa 2 sends them as JSON, and pipes with pipe().
- */
-export function isKoa3(ctx: Context): boolean {
-  return 'back' in ctx.response
+/** Either the bytes of a body, or the stream that has them. */
+export interface KoaBody {
+  /** In a buffer of their own, unless the handler set a Buffer. */
+  readonly bytes?: Buffer
+  readonly source?: Readable | AsyncIterable<unknown>
+  /** The kind of value that the handler set, if it was not bytes. */
+  readonly as?: BodyKind | undefined
+  /** The JSON of an object, so that Koa need not serialise the object again. */
+  readonly json?: string
+  /** The Content-Type that Koa's respond() will set by itself. */
+  readonly type?: string
 }
 
 /** The body in ctx after `await next()`. Undefined: Koa will fail to send it. */
 export function readKoaBody(ctx: Context): KoaBody | undefined {
   const body: unknown = ctx.body
-  if ([204, 205, 304].includes(ctx.status)) return bytesOf('')
+  if ([204, 205, 304].includes(ctx.status)) return { bytes: EMPTY }
   if (body === null || body === undefined) return statusBody(ctx)
-  if (typeof body === 'string') return bytesOf(body, 'string')
-  if (Buffer.isBuffer(body)) return { kind: 'bytes', bytes: body }
-  if (isReadable(body)) return { kind: 'stream', source: body }
+  if (typeof body === 'string') return { bytes: bytesOf(body), as: 'string' }
+  if (Buffer.isBuffer(body)) return { bytes: body }
+  if (isReadable(body)) return { source: body, as: 'stream' }
   if (isKoa3(ctx)) {
-    if (body instanceof Blob) return { kind: 'blob', blob: body }
-    if (body instanceof ReadableStream) return { kind: 'stream', source: body }
-    if (body instanceof Response) {
-      return body.body ? { kind: 'stream', source: body.body } : bytesOf('')
-    }
+    const source = webStreamOf(body)
+    if (source !== undefined) return source === null ? { bytes: EMPTY } : { source, as: 'stream' }
   }
   try {
     const json: string | undefined = JSON.stringify(body)
-    return json === undefined ? undefined : bytesOf(json, 'json')
+    return json === undefined ? undefined : { bytes: bytesOf(json), as: 'json', json }
   } catch {
     // Koa will get the same error from JSON.stringify, and respond with it.
     return undefined
@@ -74,14 +67,23 @@ export function readKoaBody(ctx: Context): KoaBody | undefined {
 
 /** Koa sends the message of the status if the app has set no body, unless the body is `null`. */
 function statusBody(ctx: Context): KoaBody {
-  if (Reflect.get(ctx.response, '_explicitNullBody') === true) return bytesOf('', 'null')
-  const bytes = Buffer.from(ctx.message || String(ctx.status))
-  return { kind: 'bytes', bytes, type: 'text/plain; charset=utf-8' }
+  if (Reflect.get(ctx.response, '_explicitNullBody') === true) return { bytes: EMPTY, as: 'null' }
+  const bytes = bytesOf(ctx.message || String(ctx.status))
+  return { bytes, type: 'text/plain; charset=utf-8' }
 }
 
-function bytesOf(text: string, as?: BodyKind): KoaBody {
-  const bytes = Buffer.from(text)
-  return as === undefined ? { kind: 'bytes', bytes } : { kind: 'bytes', bytes, as }
+/** Outside of Node's buffer pool: an entry would have to copy a view of the pool. */
+function bytesOf(text: string): Buffer {
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text))
+  bytes.write(text)
+  return bytes
+}
+
+/** The stream of a body that has one. `null`: the body of a Response is empty. */
+function webStreamOf(body: unknown): ReadableStream | null | undefined {
+  if (body instanceof Response) return body.body
+  if (body instanceof Blob) return body.stream()
+  return body instanceof ReadableStream ? body : undefined
 }
 
 /** Whether the body is a readable stream, also one of the package readable-stream. */
@@ -93,24 +95,21 @@ function isReadable(body: unknown): body is Readable {
 /** The fields that Koa will send, including the Content-Type that it sets for a body. */
 export function fieldsFor(ctx: Context, body: KoaBody | undefined): HeaderList {
   const fields = fieldsOf(ctx.res.getHeaders())
-  if (body?.kind !== 'bytes' || body.type === undefined) return fields
+  if (body?.type === undefined) return fields
   return [...fields.filter(([name]) => name !== 'content-type'), ['content-type', body.type]]
 }
 
 /** The kind to store with a body. Undefined if a hit cannot be converted to that kind again. */
-export function keptKind(body: KoaBody | undefined): BodyKind | undefined {
-  if (body?.kind !== 'bytes') return body?.kind === 'stream' ? 'stream' : undefined
-  return body.as === 'json' && !isStableJson(body.bytes) ? undefined : body.as
+export function keptKind({ as, json }: KoaBody): BodyKind | undefined {
+  return json !== undefined && 'rawJSON' in JSON && !isStableJson(json) ? undefined : as
 }
 
 /**
- * Whether parsing and writing the JSON again gives the same bytes. JSON.rawJSON() and numbers with
- * too many digits for JavaScript give others.
+ * Whether parsing and writing the JSON again gives the same text. Only JSON.rawJSON() of Node 22
+ * can write other text, such as numbers with too many digits for JavaScript.
  */
-export function isStableJson(bytes: Uint8Array): boolean {
-  const text = bufferOf(bytes).toString()
-  const value = parsed(text)
-  return value !== undefined && JSON.stringify(value) === text
+export function isStableJson(text: string): boolean {
+  return JSON.stringify(parsed(text)) === text
 }
 
 /**
@@ -119,7 +118,8 @@ export function isStableJson(bytes: Uint8Array): boolean {
  * Buffer.
  */
 export function bodyOfKind(bytes: Uint8Array, kind: BodyKind | undefined): unknown {
-  if (kind === 'stream') return streamOf(Buffer.from(bytes))
+  if (kind === 'stream') return Readable.from(Buffer.from(bytes), { objectMode: false })
+  if (kind === 'null' && bytes.byteLength === 0) return null
   const text = kind !== undefined && isUtf8(bytes) ? bufferOf(bytes).toString() : undefined
   if (kind === 'string' && text !== undefined) return text
   const value = kind === 'json' && text !== undefined ? parsed(text) : undefined
@@ -136,26 +136,9 @@ function parsed(text: string): unknown {
   }
 }
 
-function streamOf(chunk: Buffer): Readable {
-  return new Readable({
-    read() {
-      this.push(chunk)
-      this.push(null)
-    },
-  })
-}
-
 function bufferOf(bytes: Uint8Array): Buffer {
   if (Buffer.isBuffer(bytes)) return bytes
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-}
-
-/**
- * Whether a layer in front can read or change the ctx.body that `middleware` sets: an earlier
- * middleware, or a wrapper of the response.
- */
-export function isSeen(ctx: Context, middleware: Middleware): boolean {
-  return ctx.app.middleware[0] !== middleware || isWrapped(ctx.res)
 }
 
 /** Replaces ctx.body. Keeps the Content-Type, which Koa would guess from the new value. */
@@ -165,6 +148,65 @@ export function replaceBody({ res, response }: Context, body: unknown): void {
   if (type === undefined) res.removeHeader('Content-Type')
   // Setting the same value again would change the case of the name.
   else if (res.getHeader('Content-Type') !== type) res.setHeader('Content-Type', type)
+}
+
+/** Options for a stream while it is copied. */
+interface StreamOptions {
+  /** Delays the end of the stream for the client. */
+  readonly beforeEnd?: (end: OriginEnd) => Promise<void>
+  /** The bytes that the client gets. */
+  readonly cut?: BodyCut | undefined
+}
+
+/** Whether the app sends the response itself, past Koa. */
+export function isDetached({ respond, headerSent, res }: Context): boolean {
+  return respond === false || headerSent || res.writableEnded
+}
+
+/** The capture of a body that goes to the client. A promise only if the body is a stream. */
+export function captureBody(
+  ctx: Context,
+  { bytes = EMPTY, source, as, type }: KoaBody,
+  head: CapturedHead,
+  maxBytes: number,
+  kind: BodyKind | undefined,
+  { beforeEnd, cut }: StreamOptions = {},
+): Promise<OriginEnd> | OriginEnd {
+  if (source !== undefined) {
+    const report = beforeEnd && ((all: Uint8Array) => beforeEnd(whole(head, all, kind)))
+    const length = ctx.res.getHeader('Content-Length')
+    const tee = teeStream(source, maxBytes, onErrorOf(ctx), report, cut)
+    replaceBody(ctx, tee.stream)
+    if (length !== undefined) ctx.res.setHeader('Content-Length', length)
+    return tee.ended.then((end) =>
+      end.type === 'whole'
+        ? whole(head, end.body, kind)
+        : { type: 'not-captured', reason: end.type },
+    )
+  }
+  if (bytes.byteLength > maxBytes) return { type: 'not-captured', reason: 'too-large' }
+  // A copy, because the app may change its buffer later.
+  const body = as === undefined ? Buffer.from(bytes) : bytes
+  // Koa replaces the Content-Length that the app has set for JSON, or for the text of a status.
+  const isMeasured = as === 'json' || type !== undefined
+  return isMeasured ? { type: 'complete', head, body, kind } : whole(head, body, kind)
+}
+
+/** The end with this body. Incomplete if the body does not have the length in Content-Length. */
+function whole(head: CapturedHead, body: Uint8Array, kind: BodyKind | undefined): OriginEnd {
+  const declared = head.headers.find(([name]) => name === 'content-length')?.[1]
+  const cut = declared !== undefined && Number(declared) !== body.byteLength
+  return cut && head.status !== 204 && head.status !== 304
+    ? INCOMPLETE
+    : { type: 'complete', head, body, kind }
+}
+
+/**
+ * Returns the function to call when the source of a replaced ctx.body fails. In Koa 2 it destroys
+ * the new stream without an error, because Koa has already reported the error of the source.
+ */
+export function onErrorOf(ctx: Context): ((stream: Readable) => void) | undefined {
+  return isKoa3(ctx) ? undefined : (stream) => void stream.destroy()
 }
 
 /**
@@ -182,7 +224,7 @@ export function replyWith(ctx: Context, reply: Reply, seen = true, outer?: Outer
   for (const name of OWN_FIELDS) ctx.remove(name)
   if (!hasBody(status, undefined)) ctx.body = null
   else if (reply.body !== undefined || ctx.method !== 'HEAD') {
-    replaceBody(ctx, storedValue(body, kind, seen))
+    replaceBody(ctx, seen ? bodyOfKind(body, kind) : bufferOf(body))
     // Koa sets 204 with a body of `null`.
     ctx.status = status
   }
@@ -205,7 +247,7 @@ export function replyAtOnce(ctx: Context, ready: ReadyReply, seen: boolean): boo
   if (!isPlain || !hasBody(status, undefined)) return replyWith(ctx, replyOf(ready), seen)
   response.status = status
   if (seen) {
-    response.body = storedValue(body, kind, true)
+    response.body = bodyOfKind(body, kind)
     response.status = status
   }
   let typed = false
@@ -223,8 +265,3 @@ export function replyAtOnce(ctx: Context, ready: ReadyReply, seen: boolean): boo
 }
 
 const EMPTY = Buffer.alloc(0)
-
-function storedValue(bytes: Uint8Array, kind: BodyKind | undefined, seen: boolean): unknown {
-  if (!seen) return bufferOf(bytes)
-  return kind === 'null' && bytes.byteLength === 0 ? null : bodyOfKind(bytes, kind)
-}

@@ -11,9 +11,8 @@ import {
   takeRevalidation,
 } from '@stampede/node-http/adapter'
 import type Koa from 'koa'
-import { addressOf, layersOf, type Uncalled } from './address.ts'
-import { isSeen } from './body.ts'
-import { KoaExchange } from './exchange.ts'
+import { addressOf, isSeen, layersOf, type Uncalled } from './address.ts'
+import { answerOf, KoaExchange } from './exchange.ts'
 
 /**
  * Returns a middleware that caches responses to GET and HEAD. On a miss, one request runs the next
@@ -53,19 +52,11 @@ export function stampedeCache(
     if (typeof revalidation === 'object') {
       exchange.prepare()
       exchange.runOrigin(revalidation.observer).then(revalidation.settle)
-      return exchange.answer?.promise ?? ANSWERED
+      return answerOf(exchange, undefined)
     }
-    try {
-      const handled = cache.handle(exchange) ?? ANSWERED
-      return exchange.answer?.settledBy(handled) ?? handled
-    } catch (error) {
-      if (exchange.answer === undefined) throw error
-      return exchange.answer.settledBy(Promise.reject(error))
-    }
+    return answerOf(exchange, cache.handle(exchange))
   }
 }
-
-const ANSWERED = Promise.resolve()
 
 const entries = new WeakMap<Koa, Dispatch>()
 

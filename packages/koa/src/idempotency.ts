@@ -5,8 +5,8 @@ import { createHttpIdempotency } from '@stampede/core/adapter'
 import { MountOrder } from '@stampede/node-http/adapter'
 import type Koa from 'koa'
 import { layersOf, type Uncalled } from './address.ts'
-import { Answer } from './exchange.ts'
-import { createKoaIdempotentExchange } from './koa-idempotent-exchange.ts'
+import { answerOf } from './exchange.ts'
+import { KoaIdempotentExchange } from './koa-idempotent-exchange.ts'
 
 declare module 'koa' {
   interface ExtendableContext {
@@ -29,15 +29,14 @@ export function idempotency(
 ): Koa.Middleware {
   const core = createHttpIdempotency<Koa.Context>(options)
   const order = new MountOrder('idempotency')
-  return async function idempotency(ctx: Koa.Context, next: Koa.Next): Promise<void> {
+  return function idempotency(ctx: Koa.Context, next: Koa.Next): Promise<void> {
     if (!order.isDone) {
       order.see(ctx.req, ctx.res, (methods) => layersOf(ctx.app, idempotency, methods))
     }
-    const answer = new Answer()
-    const exchange = createKoaIdempotentExchange(ctx, next, answer)
-    const attach = (attempt: Attempt): void => {
+    const exchange = new KoaIdempotentExchange(ctx, next)
+    const handled = core.handle(exchange, (attempt) => {
       ctx.idempotency = attempt
-    }
-    return answer.settledBy((async () => core.handle(exchange, attach))())
+    })
+    return answerOf(exchange, handled)
   }
 }

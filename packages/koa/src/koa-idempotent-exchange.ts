@@ -5,11 +5,13 @@
 
 import {
   type AttemptObserver,
-  type BodyKind,
   type CapturedHead,
   type HeaderList,
   type IdempotentExchange,
   type OriginEnd,
+  type Reply,
+  type RequestBody,
+  type RequestView,
   responseError,
 } from '@stampede/core/adapter'
 import {
@@ -26,117 +28,116 @@ import {
 } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
 import { addressOf } from './address.ts'
-import { fieldsFor, type KoaBody, keptKind, readKoaBody, replyWith } from './body.ts'
-import { captureBody, isDetached } from './capture.ts'
-import type { Answer } from './exchange.ts'
+import {
+  captureBody,
+  fieldsFor,
+  isDetached,
+  type KoaBody,
+  keptKind,
+  readKoaBody,
+  replyWith,
+} from './body.ts'
+import { goOnAfter, PASSED, type Passing } from './exchange.ts'
 
-/** `answer` settles when ctx has the response, or with the error of the app. */
-export function createKoaIdempotentExchange(
-  ctx: Context,
-  next: Next,
-  answer: Answer,
-): IdempotentExchange<Context> {
-  return {
-    request: readRequest(ctx.req, addressOf(ctx)),
-    native: ctx,
-    lines: (name) => linesOf(ctx.req, name),
-    isSet: (name) => ctx.res.hasHeader(name),
-    readBody(maxBytes) {
-      // Body parsers set these properties. Their types may be unknown here.
-      const read = (name: string): unknown => Reflect.get(ctx.request, name)
-      const parsed = { body: read('body'), rawBody: read('rawBody'), files: read('files') }
-      return readRequestBody(ctx.req, maxBytes, parsed)
-    },
-    forward(add: HeaderList) {
-      answer.begun = true
-      addAtHead(ctx.res, add)
-      const passed: Promise<void> = next()
-      return passed.then(answer.resolve, answer.reject)
-    },
-    run(observer) {
-      answer.begun = true
-      if (!ctx.headerSent && !ctx.res.writableEnded) return runAttempt(ctx, next, observer, answer)
-      answer.resolve()
-      return observer.onEnd({
-        type: 'failed',
-        error: responseError('the response was sent before the handler ran'),
-      })
-    },
-    send(reply) {
-      answer.begun = true
-      // If the reply cannot be sent, the request fails. The handler must not run again.
-      if (replyWith(ctx, reply)) answer.resolve()
-      else answer.reject(unsendable())
-      discardRequestBody(ctx.req)
-    },
-  }
-}
+/** Tells that the end of the attempt has been reported to core, or will be after a promise. */
+type Reported = (until?: Promise<void>) => void
 
-/**
- * Resolves when the end of the attempt has been reported to core. It settles `answer` as soon as
- * Koa may go on.
- */
-async function runAttempt(
-  ctx: Context,
-  next: Next,
-  observer: AttemptObserver,
-  answer: Answer,
-): Promise<void> {
-  const outer = new OuterFields(ctx.res)
-  const watch = new AttemptWatch(ctx.res, observer)
-  try {
-    await next()
-  } catch (error) {
-    return watchFailure(ctx, error, watch, answer)
+export class KoaIdempotentExchange implements IdempotentExchange<Context>, Passing {
+  passed: Passing['passed']
+  answer: Passing['answer']
+  readonly request: RequestView
+  readonly native: Context
+  readonly #next: Next
+
+  constructor(ctx: Context, next: Next) {
+    this.request = readRequest(ctx.req, addressOf(ctx))
+    this.native = ctx
+    this.#next = next
   }
-  const response = readResponse(ctx, outer)
-  if (response === undefined) {
-    answer.resolve()
-    return watch.ended
+
+  lines(name: string): readonly string[] {
+    return linesOf(this.native.req, name)
   }
-  watch.stop()
-  const { head, body, kind } = response
-  const report = (end: OriginEnd): Promise<void> =>
-    watch.report(
-      end.type === 'complete' ? { ...end, type: 'answered' } : { type: 'not-retained', head },
-    )
-  // The client gets a stream while it arrives. Only its end waits for core.
-  const stream = { beforeEnd: report }
-  const ending = captureBody(ctx, body, head, observer.maxBodyBytes, kind, stream)
-  if (body.kind === 'stream') {
-    answer.resolve()
-    return report(await ending)
+
+  readonly isSet = (name: string): boolean => this.native.res.hasHeader(name)
+
+  readBody(maxBytes: number): RequestBody | Promise<RequestBody> {
+    const { req, request } = this.native
+    // Body parsers set these properties. Their types may be unknown here.
+    const read = (name: string): unknown => Reflect.get(request, name)
+    const parsed = { body: read('body'), rawBody: read('rawBody'), files: read('files') }
+    return readRequestBody(req, maxBytes, parsed)
   }
-  const end = await ending
-  const restore = saveResponse(ctx)
-  await report(end)
-  restore()
-  answer.resolve()
+
+  forward(add: HeaderList): void {
+    addAtHead(this.native.res, add)
+    goOnAfter(this, this.#next())
+  }
+
+  run(observer: AttemptObserver): void | Promise<void> {
+    const { headerSent, res } = this.native
+    if (!headerSent && !res.writableEnded)
+      return new Promise((reported) => goOnAfter(this, this.#attempt(observer, reported)))
+    goOnAfter(this, PASSED)
+    const error = responseError('the response was sent before the handler ran')
+    return observer.onEnd({ type: 'failed', error })
+  }
+
+  send(reply: Reply): void {
+    // If the reply cannot be sent, the request fails. The handler must not run again.
+    goOnAfter(this, replyWith(this.native, reply) ? PASSED : Promise.reject(unsendable()))
+    discardRequestBody(this.native.req)
+  }
+
+  /** Returns when Koa may go on. */
+  async #attempt(observer: AttemptObserver, reported: Reported): Promise<void> {
+    const ctx = this.native
+    const outer = new OuterFields(ctx.res)
+    const watch = new AttemptWatch(ctx.res, observer)
+    try {
+      await this.#next()
+    } catch (error) {
+      await watchFailure(ctx, error, watch, reported)
+      throw error
+    }
+    const response = readResponse(ctx, outer)
+    if (response === undefined) return reported(watch.ended)
+    watch.stop()
+    const { head, body } = response
+    const report = (end: OriginEnd): Promise<void> =>
+      watch.report(
+        end.type === 'complete' ? { ...end, type: 'answered' } : { type: 'not-retained', head },
+      )
+    // The client gets a stream while it arrives. Only its end waits for core.
+    const stream = { beforeEnd: report }
+    const end = captureBody(ctx, body, head, observer.maxBodyBytes, keptKind(body), stream)
+    if (end instanceof Promise) return reported(end.then(report))
+    const restore = saveResponse(ctx)
+    await report(end)
+    restore()
+    reported()
+  }
 }
 
 /**
  * Reports the response that an outer layer or Koa renders for the error. If neither renders one,
  * reports that the attempt has failed.
  */
-function watchFailure(
+async function watchFailure(
   ctx: Context,
   error: unknown,
   watch: AttemptWatch,
-  answer: Answer,
+  reported: Reported,
 ): Promise<void> {
   watch.threw(error)
   const failed = (): Promise<void> => watch.report({ type: 'failed', error })
-  // If the client has left, Koa renders nothing.
-  if (!ctx.headerSent && !ctx.writable) {
-    const reported = failed()
-    reported.then(() => answer.reject(error))
-    return reported
+  if (ctx.headerSent || ctx.writable) {
+    ctx.res.once('close', () => ctx.headerSent || failed())
+    return reported(watch.ended)
   }
-  ctx.res.once('close', () => {
-    if (!ctx.headerSent) failed()
-  })
-  answer.reject(error)
-  return watch.ended
+  // The client has left, so Koa renders nothing.
+  await failed()
+  reported()
 }
 
 /**
@@ -146,13 +147,11 @@ function watchFailure(
 function readResponse(
   ctx: Context,
   outer: OuterFields,
-): { head: CapturedHead; body: KoaBody; kind: BodyKind | undefined } | undefined {
+): { head: CapturedHead; body: KoaBody } | undefined {
   if (isDetached(ctx)) return undefined
   try {
     const body = readKoaBody(ctx)
-    if (body === undefined) return undefined
-    const head = outer.storedHead(ctx.status, fieldsFor(ctx, body))
-    return { body, head, kind: keptKind(body) }
+    return body && { body, head: outer.storedHead(ctx.status, fieldsFor(ctx, body)) }
   } catch {
     return undefined
   }
@@ -167,8 +166,7 @@ function saveResponse(ctx: Context): () => void {
   const { body, status, message } = ctx
   const fields = fieldsOf(ctx.res.getHeaders())
   return () => {
-    if (ctx.body === body && ctx.status === status) return
-    if (ctx.headerSent) return
+    if (ctx.headerSent || (ctx.body === body && ctx.status === status)) return
     ctx.body = body
     ctx.status = status
     ctx.message = message

@@ -18,7 +18,7 @@ export {
   readRequestBody,
   rememberRawBody,
 } from './request/body.ts'
-export { endsInTime, hasLeft, watchLeft } from './request/client-gone.ts'
+export { ANSWER_WITHIN_MS, hasLeft } from './request/client-gone.ts'
 export { hideConditionals } from './request/conditionals.ts'
 export {
   expressHost,
@@ -32,6 +32,7 @@ export { BodyCut, cutStream, hasBody, teeStream } from './response/body.ts'
 export { Capture } from './response/capture.ts'
 export {
   applyFields,
+  editWriteHead,
   fieldsOf,
   forbidTransform,
   missingDate,
@@ -40,7 +41,6 @@ export {
 export {
   addAtHead,
   correctStored,
-  onHeadSent,
   setsCookie,
   watchCalls,
   watchHead,
@@ -51,6 +51,7 @@ export {
   hasRepeats,
   isSendable,
   isWrapped,
+  nodesWriteHead,
   replyOf,
 } from './response/write-response.ts'
 export {

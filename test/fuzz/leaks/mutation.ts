@@ -36,5 +36,5 @@ export const SOURCE = {
   control: 'core/src/http/cache-control.ts',
   headers: 'core/src/http/headers.ts',
   layer: 'node-http/src/response/capture.ts',
-  koaRun: 'koa/src/exchange.ts',
+  koaRun: 'koa/src/run.ts',
 } as const

@@ -30,8 +30,8 @@ export const STORING: readonly Mutation[] = [
   drop(
     'a cookie that a layer in front sets after the cache is missed (koa)',
     SOURCE.koaRun,
-    'resolve(setsCookie(res) ? DECLINED : ending)',
-    'resolve(ending)',
+    'this.#settle(setsCookie(res) ? DECLINED : this.#ending)',
+    'this.#settle(this.#ending)',
   ),
   drop(
     'headers in the arguments of writeHead are ignored',

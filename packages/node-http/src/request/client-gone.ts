@@ -41,8 +41,8 @@ export interface DepartureOptions {
 }
 
 /**
- * Watches whether the client of a response leaves. Create it before the handler runs: see
- * watchLeft().
+ * Watches whether the client of a response leaves. Create it before the handler runs. The handler
+ * may listen for `close` too, and its listener must run after this one.
  */
 export class Departure {
   /** Whether the response was closed before its end and not given up yet. */
@@ -150,51 +150,6 @@ export class Departure {
 export function hasLeft(res: ServerResponse): boolean {
   const stream: unknown = Reflect.get(res, 'stream')
   return Object(stream).destroyed === true || res.destroyed || res.req.socket?.destroyed === true
-}
-
-/**
- * Calls `ended` with true when `run` has ended, or with false if it lasts 30 s longer than the
- * response is open. Calls `failed` with the error of `run`.
- */
-export function endsInTime(
-  res: ServerResponse,
-  run: Promise<unknown>,
-  ended: (inTime: boolean) => void,
-  failed: (error: unknown) => void,
-): void {
-  let isOver = false
-  let timer: NodeJS.Timeout | undefined
-  const isFirst = (): boolean => {
-    clearTimeout(timer)
-    const isLate = isOver
-    isOver = true
-    return !isLate
-  }
-  const late = (): void => {
-    if (isFirst()) ended(false)
-  }
-  const wait = (): void => {
-    if (!isOver) timer = setTimeout(late, ANSWER_WITHIN_MS).unref()
-  }
-  if (hasLeft(res)) wait()
-  else res.once('close', wait)
-  run.then(
-    () => isFirst() && ended(true),
-    (error: unknown) => isFirst() && failed(error),
-  )
-}
-
-/**
- * Returns a function that returns whether the client left before its response ended. Call this
- * before the handler runs. The handler may listen for `close` too, and its listener must run after
- * this one.
- */
-export function watchLeft(res: ServerResponse): () => boolean {
-  let left = hasLeft(res)
-  res.once('close', () => {
-    left ||= !res.writableEnded
-  })
-  return () => left
 }
 
 /**

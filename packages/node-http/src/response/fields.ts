@@ -179,12 +179,12 @@ export function editWriteHead(
   const index = headersIndex(args)
   const passed = args[index]
   if (typeof passed !== 'object' || passed === null) {
-    applyFields(res, add)
+    if (add.length > 0) applyFields(res, add)
     return args
   }
   const left = without(passed, remove)
   const isBare = add.length > 0 && res.getHeaderNames().length === 0
-  if (!isBare) applyFields(res, add)
+  if (!isBare && add.length > 0) applyFields(res, add)
   const edited = isBare ? withAdded(left, add) : left
   return edited === passed ? args : args.with(index, edited)
 }
