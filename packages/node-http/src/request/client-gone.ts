@@ -19,7 +19,9 @@ import type { ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
 import { isHttp2 } from './connection.ts'
 
+/** After the client has left, for a handler that has sent no head. */
 export const ANSWER_WITHIN_MS = 30_000
+/** After the client has left, from one write of the handler to the next. */
 export const WRITE_WITHIN_MS = 2_000
 /** Longest timeout. Node replaces a longer one by 1 ms. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1
