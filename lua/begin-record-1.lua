@@ -16,7 +16,8 @@
 --   MISMATCH   the key is in use for a request with other fingerprints
 --   BUSY       then ms: another attempt runs, for that long at most
 --   COMPLETED  then ms and frame: how long the record is still kept, and the response
---   UNCERTAIN  an attempt's lease ran out, and it is unknown whether its work was done
+--   UNCERTAIN  it is unknown whether the work of an attempt was done: its lease ran out, or its
+--              handler said so
 
 local record, token = KEYS[1], ARGV[1]
 local time = redis.call('TIME')

@@ -20,8 +20,9 @@
 --   STALE   the entry is within stale-while-revalidate. With a grant: refresh it. Without one,
 --           `for ms` is the rest of another process's lease (0: the caller only reads).
 --   LEASED  the caller has to fill. An entry that follows is for stale-if-error or revalidation.
---   BUSY    another process fills, for `for ms` at most. This process is woken when that lease
---           ends. For a caller that only reads (`for ms` 0), there is no usable entry.
+--   BUSY    another process fills, for `for ms` at most. This process is woken when the holder ends
+--           the lease. If the holder died, the caller asks again after `for ms`. For a caller that
+--           only reads (`for ms` 0), there is no usable entry.
 --   PASS    the last response could not be shared. For `for ms`, no request waits for another.
 --           With a grant: the response of this run may be stored.
 --   FAILED  the last fill failed. For `for ms`, start no run, and share `failure`.

@@ -2,7 +2,7 @@
 // promise, so it is added here on purpose.
 
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -179,8 +179,11 @@ it('the types of returned values have public names, so that an app can export th
 
 /** The errors that TypeScript finds in a module of an app. */
 function errorsOf(text: string, options: readonly string[]): string[] {
-  // In the repository, because TypeScript looks for the packages from here.
-  const folder = mkdtempSync(fileURLToPath(new URL('app-', import.meta.url)))
+  // In the repository, because TypeScript looks for the packages from here. Git ignores the folder,
+  // so tests that list the files of the project do not see it.
+  const cache = fileURLToPath(new URL('../.cache/', import.meta.url))
+  mkdirSync(cache, { recursive: true })
+  const folder = mkdtempSync(join(cache, 'app-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
   const file = join(folder, 'all.mts')
   writeFileSync(file, text)

@@ -66,7 +66,7 @@ describe('a user without a documented permission', () => {
   it.each(OF_SCRIPTS)('gets an error that names the doctor: without %s', async (command) => {
     const errors = await errorsWithout(command)
     const refusals = errors.filter((text) => /NOPERM|can't run this command/.test(text))
-    for (const text of refusals) expect(text).toContain('stampede doctor')
+    for (const text of refusals) expect(text).toContain('npx @stampede/cli doctor')
     if (['PTTL', 'PEXPIRE', 'HSET', 'HMGET', 'TIME', 'DEL'].includes(command)) {
       expect(refusals).not.toEqual([])
     }

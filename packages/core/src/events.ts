@@ -78,7 +78,7 @@ export const EVENTS: Readonly<Record<keyof EventFields, string>> = {
   'fill.failed': 'the handler or factory fails, or takes longer than `originTimeoutMs`',
   'fill.abandoned':
     'a run has no usable result: its client left, or its body was cut short; a waiter runs it again',
-  'failure.shared': 'a caller gets the failure of another run',
+  'failure.shared': 'a lookup in the store finds the failure of another run, and no lease',
   'idempotency.answered': 'a request or job with an idempotency key gets its `outcome`',
   'idempotency.finished': 'an attempt ends; `late` means that the store has not confirmed it yet',
   'bus.gap': 'purges may have been missed, so all copies in memory are dropped; `key` is empty',

@@ -33,7 +33,7 @@ export interface StampedeStats {
   readonly leases: Readonly<Record<string, number>>
   /** Requests and calls that joined a lookup or fill of this process. */
   readonly collapsed: number
-  /** Requests and calls that got the failure of another run. */
+  /** Lookups in the store that found the failure of another run. */
   readonly failuresShared: number
   /**
    * `started`: waits for a fill of another process, one per key for all its waiters. `timedOut`:

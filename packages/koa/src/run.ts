@@ -1,6 +1,6 @@
 // One run of the handler for a fill. After `await next()`, ctx has the response and nothing is
-// written yet. The run ends when Koa has sent the head: session middlewares in front set a cookie
-// then, after the cache has returned.
+// written yet. A run whose response can be stored ends after Koa has sent the head, because session
+// middlewares in front set a cookie then, after the cache has returned.
 
 import { Readable } from 'node:stream'
 import {
@@ -62,14 +62,14 @@ export class KoaRun {
   /** Whether the handler has returned, or is no longer waited for. */
   #isOver = false
   #timer: NodeJS.Timeout | undefined
-  /** Set once the response was captured: the end, unless its head gets a cookie. */
+  /** The end of the capture, unless the head gets a cookie. Set while the capture may still run. */
   #ending: OriginEnd | Promise<OriginEnd> | undefined
   /** Whether no layer gets the head after this run. */
   #isLast = false
   /** Fields of the cache that are wrong if the head gets a cookie. */
   #added: HeaderList | undefined
 
-  /** Create a run before the handler runs, whose listeners must run after those of the run. */
+  /** Create it before the handler runs. Listeners added later run after those of the run. */
   constructor(ctx: Context, observer: OriginObserver, bodyIsSeen: boolean) {
     const { req, res } = ctx
     this.#ctx = ctx
@@ -187,8 +187,8 @@ export class KoaRun {
   }
 
   /**
-   * Returns true if core sends a reply in place of the error. The 'error' listeners of the app are
-   * called in both cases.
+   * Returns true if core sends a reply in place of the error. The 'error' listeners of the app get
+   * an Error in both cases.
    */
   #replaceError(status: number, error: unknown): boolean {
     const ctx = this.#ctx
@@ -223,7 +223,7 @@ export class KoaRun {
     }
     Object.assign(res, { writeHead: own })
     this.#isLast = writeHead === nodesWriteHead
-    // HTTP/2 writes its head without writeHead.
+    // A layer, or HTTP/2, may write the head without this writeHead.
     if (!this.#isLast) res.once('finish', () => this.#endNow())
   }
 
@@ -255,7 +255,7 @@ export class KoaRun {
     else this.#wait()
   }
 
-  /** A handler that never returns, and whose client has left, would never end this run. */
+  /** Ends the run later if the handler never returns after its client has left. */
   #wait(): void {
     this.#timer ??= setTimeout(() => {
       this.#stop()

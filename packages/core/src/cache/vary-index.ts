@@ -64,9 +64,9 @@ export class VaryIndex {
 
   /**
    * Marks the URL as outdated if the response under its plain key was purged or has expired, and
-   * returns whether it was. Any selection may be the next response under that key. All processes
-   * then begin there, also those that never learned the URL. Otherwise they would fill two keys for
-   * one selection.
+   * returns whether it was. The next response under that key may be of any selection. So all
+   * processes look there first, also those that never learned the URL. Otherwise they would fill
+   * two keys for one selection.
    */
   isOutdated({ l1, marks, clock }: Runtime, plainKey: string): boolean {
     const learned = this.#learned.get(indexKey(plainKey))

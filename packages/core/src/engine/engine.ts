@@ -24,7 +24,8 @@ const HIT_FOR_MISS: Resolution = { type: 'pass', reason: 'hit-for-miss' }
 
 /**
  * Resolves a request or call: from L1, if possible. A hit on a stale entry may start a refresh.
- * Undefined: `caller.answer` gets the result: later, or, without a store, perhaps by now.
+ * Returns undefined if `caller.answer` gets the result instead. Without a store, it may have been
+ * called already.
  */
 export function find(
   rt: Runtime,
@@ -147,8 +148,9 @@ class KeyFlight extends Flight {
 
   override advance(shared: Shared): void {
     const { flights } = this.rt
-    // A wake-up or purge since the lookup may make the reply outdated. The result of a fill is not
-    // affected: a purge removes the flight from the map, so no later request gets that result.
+    // A wake-up or purge since the lookup may make the reply outdated. A purge of a key also
+    // removes the flight from the map. A purge of a tag, path or route does not, so isPurged()
+    // looks for it.
     if (shared !== 'again' && !this.isOutdated) {
       if (!this.isPurged(shared)) return this.land(flights, shared)
       if (this.fillingSince !== undefined) this.settleAtLimit(shared)
@@ -242,7 +244,7 @@ class KeyFlight extends Flight {
     this.advance('again')
   }
 
-  /** Waiters look up again only when the lease has ended. They would wait for its end. */
+  /** Waiters look up again only after the lease has ended. Before, they would find it, and wait. */
   #fillOrRelease(lease: Lease, leader?: Waiter): void {
     if (fill(this.rt, this, lease, leader) || lease.grant === undefined) return
     const released = releaseUnused(this.rt, this, lease.grant)
@@ -298,8 +300,8 @@ class KeyFlight extends Flight {
 
   /**
    * Waits for another process that fills the key. The wait ends with the wake-up that the store
-   * sends to each process whose lookup got `busy`, at the end of the lease, with a gap in which
-   * messages may be lost, or when the store becomes unavailable. There is no polling.
+   * sends to each process whose lookup got `busy`, at the end of the lease, when messages may have
+   * been lost (a gap), or when the store becomes unavailable. There is no polling.
    */
   #waitForHolder(busyForMs: number): void {
     if (this.size === 0) return this.advance('again')

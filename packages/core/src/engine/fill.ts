@@ -126,7 +126,8 @@ class Run implements Lead, HoldHooks, Deadline {
     const { clock, counts, deadlines, records } = this.#rt
     deadlines.end(this)
     counts.originMs += clock.now() - this.#startedAt
-    // A commit is sent first. Without one, the waiters get the entry at once, after the leader.
+    // With a store, the result is shared first, so that its commit is sent early. Without a store,
+    // the leader is answered before the waiters.
     if (records === undefined) this.#answer(result)
     if (this.#timeout === undefined) this.#share(result)
     this.#answer(result)

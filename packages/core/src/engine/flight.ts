@@ -258,8 +258,8 @@ export abstract class Flight extends Waiters {
   }
 
   /**
-   * Settles the waiters whose requests are like the failed one, or all if it is `isForAll`. For
-   * others, the flight looks up again.
+   * Settles the waiters whose requests are like the failed one. For others, the flight looks up
+   * again. With `isForAll`, it only returns the failure, and the caller settles all.
    *
    * A store of an earlier version ignores `like`, and returns the failure of an unlike request
    * again. Then all waiters share it. Otherwise each further lookup would get the same reply.

@@ -17,8 +17,8 @@ export function onWake(rt: Runtime, key: string): void {
 }
 
 /**
- * Handles a purge of a key and all its variants. A fill in progress continues for its waiters.
- * Later requests get a new fill.
+ * Handles a purge of a key and all its variants. The commit of a fill in progress is refused, so
+ * its waiters look up again. Later requests get a new fill.
  */
 export function onPurge(rt: Runtime, varyGroup: string, soft: boolean): void {
   forget(rt, varyGroup, soft)

@@ -89,8 +89,7 @@ export function share(
 }
 
 /**
- * If waiters look up again, their lookup must not find the lease that ends now. They would wait for
- * its end.
+ * Waiters look up again only after the lease has ended. Before, they would find it, and wait.
  */
 function endLease(ended: Promise<unknown> | undefined, shared: Shared, run: Ending): void {
   if (ended === undefined || shared !== 'again') return run.done(shared)

@@ -42,8 +42,8 @@ export interface Caller {
   /** Whether the client has left. */
   isGone?(): boolean
   /**
-   * Digest of target and header fields. If two requests have equal digests, a handler cannot tell
-   * them apart. Absent for `getOrSet`, where all calls of a key are equal.
+   * Digest of target and header fields, without those in the key and the ids of traces. Requests
+   * with equal digests share a failure. Absent for `getOrSet`, where all calls of a key are equal.
    */
   requestDigest?(): string
   /** Whether the request has a condition or a range. A fill hides both from the handler. */
@@ -159,8 +159,8 @@ export type Resolution =
 export type Shared = Resolution | 'again'
 
 /**
- * The right to fill a key: a lease, which without a store is the flight itself, or a concurrency
- * slot of this process.
+ * The right to fill a key: a lease from the store, or a concurrency slot of this process. Without a
+ * store, the flight itself is the lease.
  */
 export interface Lease {
   /** Undefined: the fill has a slot. */

@@ -68,7 +68,7 @@ export abstract class Waiters {
   protected readonly rt: WaitersRuntime
   readonly #all = new Set<Waiter>()
   #isWaiting = false
-  /** Whether `waitMs` counts. It starts when the first lookup has ended without a result. */
+  /** Whether `waitMs` counts: since the first lookup has ended or had to queue in this process. */
   #isCounting = false
 
   constructor(rt: WaitersRuntime, key: string) {
@@ -93,7 +93,7 @@ export abstract class Waiters {
     return this.#all.values().next().value
   }
 
-  /** `waitMs` does not count during the first lookup, which has a time budget of its own. */
+  /** `waitMs` does not count while the first lookup is under way. That has a budget of its own. */
   join(caller: Caller, waitMs: number): void {
     const waiter = new Waiter(this, caller, waitMs)
     this.#all.add(waiter)

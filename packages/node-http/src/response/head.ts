@@ -38,7 +38,7 @@ export function watchHead(res: ServerResponse, onHead: (head: CapturedHead) => v
   }
   const seeCurrent = (): void => see(res.statusCode)
   watchCalls(res, 'writeHead', (...args) => res.headersSent || see(...args))
-  // If the client has left, Node writes no head. HTTP/2 writes the head without writeHead.
+  // If the client has left, Node writes no head. A layer may write it without this writeHead.
   for (const name of ['write', 'end', 'flushHeaders']) watchCalls(res, name, undefined, seeCurrent)
   return seeCurrent
 }
@@ -77,7 +77,7 @@ export function onHeadSent(res: ServerResponse, tell: (isSent: boolean) => void)
     res.off('finish', end).off('close', end)
     tell(res.headersSent)
   }
-  // HTTP/2 writes its head without writeHead, so this waits for the end of the response there.
+  // A layer may write the head without this writeHead. Then the end of the response tells.
   res.once('finish', end).once('close', end)
   const { writeHead } = res
   const own = (...args: unknown[]): unknown => {

@@ -21,7 +21,7 @@ export function isReadOnly({ message }: Error): boolean {
 export function withHint(error: unknown): unknown {
   if (!(error instanceof Error) || !/^NOPERM|can't run this command/.test(error.message))
     return error
-  error.message += '; the Redis user lacks a permission: `stampede doctor` names it'
+  error.message += '; the Redis user lacks a permission: `npx @stampede/cli doctor` names it'
   return error
 }
 
