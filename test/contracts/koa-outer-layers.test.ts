@@ -65,6 +65,8 @@ const BODIES: Record<string, (ctx: Koa.Context) => void> = {
   empty: (ctx) => (ctx.body = ''),
   Buffer: (ctx) => (ctx.body = Buffer.from([0, 255, 128])),
   stream: (ctx) => (ctx.body = Readable.from([Buffer.from('str'), Buffer.from('eam')])),
+  Blob: (ctx) => (ctx.body = new Blob(['blob'])),
+  'web stream': (ctx) => (ctx.body = new Blob(['web']).stream()),
   null: (ctx) => (ctx.body = null),
   'null with 201': (ctx) => {
     ctx.body = null

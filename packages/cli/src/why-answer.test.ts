@@ -140,6 +140,7 @@ it.each([
     'is a miss: it was requested, but its last response was not kept; read `detail` in its Cache-Status',
   ],
   ['nothing', answer('none', undefined), 'nothing is stored under its key'],
+  ['nothing, for an app with a key', answer('none', undefined), 'add --key or --query'],
   ['nothing under this prefix', answer('none', undefined), '`--prefix` (now shop)'],
 ])('the answer for %s is one sentence with the reason', (_, sentence, reason) => {
   expect(sentence).toContain(reason)
