@@ -14,7 +14,8 @@ import {
 } from '@stampede/core/adapter'
 import {
   applyFields,
-  type BodyCut,
+  BodyCut,
+  declaredLength,
   fieldsOf,
   forbidTransform,
   framedHeaders,
@@ -175,7 +176,10 @@ export function captureBody(
   if (source !== undefined) {
     const report = beforeEnd && ((all: Uint8Array) => beforeEnd(whole(head, all, kind)))
     const length = ctx.res.getHeader('Content-Length')
-    const tee = teeStream(source, maxBytes, onErrorOf(ctx), report, cut)
+    // A client that knows the length takes the last byte for the end.
+    const declared = beforeEnd && declaredLength(head)
+    const own = declared === undefined ? cut : new BodyCut(0, declared)
+    const tee = teeStream(source, maxBytes, onErrorOf(ctx), report, own)
     replaceBody(ctx, tee.stream)
     if (length !== undefined) ctx.res.setHeader('Content-Length', length)
     return tee.ended.then((end) =>
@@ -194,9 +198,9 @@ export function captureBody(
 
 /** The end with this body. Incomplete if the body does not have the length in Content-Length. */
 function whole(head: CapturedHead, body: Uint8Array, kind: BodyKind | undefined): OriginEnd {
-  const declared = head.headers.find(([name]) => name === 'content-length')?.[1]
-  const cut = declared !== undefined && Number(declared) !== body.byteLength
-  return cut && head.status !== 204 && head.status !== 304
+  const declared = declaredLength(head)
+  const isCut = declared !== undefined && declared !== body.byteLength
+  return isCut && head.status !== 204 && head.status !== 304
     ? INCOMPLETE
     : { type: 'complete', head, body, kind }
 }

@@ -28,7 +28,7 @@ export {
   trustsPeer,
 } from './request/read-request.ts'
 export { watchReads } from './request/watch-reads.ts'
-export { BodyCut, cutStream, hasBody, teeStream } from './response/body.ts'
+export { BodyCut, cutStream, declaredLength, hasBody, teeStream } from './response/body.ts'
 export { Capture } from './response/capture.ts'
 export {
   applyFields,

@@ -209,6 +209,33 @@ export function idempotencyAdapterContract(
         expect(text).toMatch(/data: 2\n\n\r\n0\r\n\r\n$/)
       })
 
+      it('keeps its last byte until it is stored if the client knows its length', async () => {
+        const source = new PassThrough()
+        await using apps = await start(() => ({
+          body: source,
+          headers: { 'content-length': '18' },
+        }))
+        const release = apps.hold()
+        const socket = connect(apps.port, '127.0.0.1').setEncoding('latin1')
+        let text = ''
+        socket.on('data', (data: string) => {
+          text += data
+        })
+        socket.write(`${HEAD}Connection: close\r\nContent-Length: 2\r\n\r\n{}`)
+        await expect.poll(() => apps.runs()).toBe(1)
+        source.write('data: 1\n\n')
+        await expect.poll(() => text).toContain('data: 1\n\n')
+        source.write('data: 2\n\n')
+        await expect.poll(() => text).toMatch(/data: 2\n/)
+        source.end()
+        await new Promise((resolve) => setTimeout(resolve, 30))
+        expect(text).toMatch(/data: 2\n$/)
+        release()
+        await once(socket, 'close')
+        expect(text).toMatch(/Content-Length: 18\r\n/i)
+        expect(text).toMatch(/\r\n\r\ndata: 1\n\ndata: 2\n\n$/)
+      })
+
       it('is replayed with its ETag and Cache-Control, but without cookies', async () => {
         const headers = { etag: '"v"', 'cache-control': 'no-cache', 'set-cookie': ['a=1', 'b=2'] }
         await using apps = await start(() => ({ headers, body: 'x' }))

@@ -39,8 +39,8 @@ export class BodyCollector {
   end(head: CapturedHead, method: string | undefined): OriginEnd {
     if (!this.fits) return notCaptured('too-large')
     if (!hasBody(head.status, method)) return { type: 'complete', head, body: new Uint8Array() }
-    const declared = head.headers.find(([name]) => name === 'content-length')?.[1]
-    return declared === undefined || Number(declared) === this.bytes
+    const declared = declaredLength(head)
+    return declared === undefined || declared === this.bytes
       ? { type: 'complete', head, body: this.take() }
       : notCaptured('incomplete')
   }
@@ -59,6 +59,12 @@ export type NotCaptured = Extract<OriginEnd, { type: 'not-captured' }>['reason']
 
 export function notCaptured(reason: NotCaptured): OriginEnd {
   return { type: 'not-captured', reason }
+}
+
+/** The length of the body that the head tells. */
+export function declaredLength({ headers }: CapturedHead): number | undefined {
+  const declared = headers.find(([name]) => name === 'content-length')?.[1]
+  return declared === undefined ? undefined : Number(declared)
 }
 
 /** Whether a response with this status, to a request with this method, can have a body. */
@@ -199,7 +205,8 @@ export interface Tee {
  * client's pace.
  *
  * - `onError` is called with the stream if the source fails. Default: it destroys the stream.
- * - `beforeEnd` delays the end of a complete body until its promise has settled.
+ * - `beforeEnd` delays the end of a complete body until its promise has settled, and with a `cut`
+ *   its last byte.
  * - `cut` selects the bytes that the client gets. The copy still has the whole body.
  */
 export function teeStream(
@@ -228,14 +235,10 @@ export function teeStream(
     flush(done) {
       const body = collector.take()
       end({ type: 'whole', body })
-      if (cut !== undefined) stream.push(cut.rest())
+      const finish = (): void => done(null, cut?.rest())
       const held = collector.fits ? beforeEnd?.(body) : undefined
-      if (held === undefined) done()
-      else
-        held.then(
-          () => done(),
-          () => done(),
-        )
+      if (held === undefined) finish()
+      else held.then(finish, finish)
     },
   })
   const readable = source instanceof Readable ? source : Readable.from(source)

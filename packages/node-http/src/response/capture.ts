@@ -22,7 +22,15 @@ import {
   type Reply,
 } from '@stampede/core/adapter'
 import { Departure, hasLeft } from '../request/client-gone.ts'
-import { BodyCollector, BodyCut, type NotCaptured, notCaptured, Turns, wholeBody } from './body.ts'
+import {
+  BodyCollector,
+  BodyCut,
+  declaredLength,
+  type NotCaptured,
+  notCaptured,
+  Turns,
+  wholeBody,
+} from './body.ts'
 import {
   editWriteHead,
   hasField,
@@ -250,6 +258,7 @@ export class Capture {
     this.#departure.wrote()
     this.#openHead()
     if (this.#isShut()) return discardWrite(args, true)
+    if (this.#hold !== undefined && this.#body.bytes === 0) this.#delayLastByte()
     const more = this.#through('write', args)
     this.#keep(args)
     // Waiters need the whole body, so a slow client must not delay the handler. After a client has
@@ -257,6 +266,12 @@ export class Capture {
     if (this.#phase !== 'body') return more
     this.#turns ??= new Turns(this.#res)
     return this.#turns.mayGoOn(this.#body.bytes)
+  }
+
+  /** A client that knows the length takes the last byte for the end, and may repeat its request. */
+  #delayLastByte(): void {
+    const length = this.#stored && declaredLength(this.#stored)
+    if (length !== undefined) this.#original.cut(new BodyCut(0, length))
   }
 
   #end(...args: unknown[]): unknown {
