@@ -1,14 +1,25 @@
 // HTTP/2: the same cache on the compatibility objects of node:http2.
 
 import { EventEmitter, once } from 'node:events'
-import { connect, constants, createServer, type IncomingHttpHeaders } from 'node:http2'
+import {
+  connect,
+  constants,
+  createServer,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type IncomingHttpHeaders,
+} from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
+import { getRequestListener } from '@hono/node-server'
 import { createStampede } from '@stampede/core'
 import { ManualClock } from '@stampede/core/testing'
+import { stampedeCache as honoCache } from '@stampede/hono'
 import { stampedeCache } from '@stampede/koa'
+import { stampedeFront } from '@stampede/node-http'
+import { Hono } from 'hono'
 import Koa from 'koa'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 
 it('a Koa app on HTTP/2 caches responses, also when the client sends conditions', async () => {
   let runs = 0
@@ -111,4 +122,102 @@ it('waiters on HTTP/2 get a response when the first client of a Koa app has left
   expect(await text(waiting)).toMatch(/^run \d$/)
   client.close()
   server.close()
+})
+
+type Http2Listener = (req: Http2ServerRequest, res: Http2ServerResponse) => unknown
+
+/** Asks an app on HTTP/2 for one path several times at once. Rejections: a stream was reset. */
+async function ask(
+  listener: Http2Listener,
+  clients: number,
+): Promise<PromiseSettledResult<string>[]> {
+  const server = createServer(listener)
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  const asked = Array.from({ length: clients }, () => text(client.request({ ':path': '/' })))
+  try {
+    return await Promise.allSettled(asked)
+  } finally {
+    client.close()
+    server.close()
+  }
+}
+
+const BROKEN = {
+  status: 'rejected',
+  reason: expect.objectContaining({ message: expect.stringContaining('NGHTTP2_INTERNAL_ERROR') }),
+}
+
+/** Sends `half`, and fails after that. */
+function failingBody(): ReadableStream {
+  return new ReadableStream({
+    async pull(controller) {
+      controller.enqueue(new TextEncoder().encode('half'))
+      await new Promise(setImmediate)
+      controller.error(new Error('broken'))
+    },
+  })
+}
+
+it.each([
+  ['a body', {}],
+  ['a body with trailers', { trailer: 'x-sum' }],
+])('Hono resets the HTTP/2 stream when %s breaks off', async (_, headers) => {
+  const app = new Hono()
+  app.use(honoCache({ stampede: createStampede(), ttlMs: 60_000 }))
+  app.get('/', () => new Response(failingBody(), { headers }))
+  const listener = getRequestListener(app.fetch) as unknown as Http2Listener
+  expect(await ask(listener, 1)).toEqual([BROKEN])
+})
+
+it('a waiter on HTTP/2 goes on at once when the listener fails in the middle of its body', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout'] })
+  const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+  onTestFinished(() => {
+    vi.useRealTimers()
+    warned.mockRestore()
+  })
+  const stampede = createStampede()
+  let runs = 0
+  const front = stampedeFront(
+    async (_req: Http2ServerRequest, res: Http2ServerResponse) => {
+      runs += 1
+      if (runs > 1) return void res.end('whole')
+      res.write('half')
+      while (stampede.stats().collapsed === 0) await new Promise(setImmediate)
+      throw new Error('broken')
+    },
+    { stampede, ttlMs: 60_000 },
+  )
+  expect(await ask(front, 2)).toEqual([BROKEN, { status: 'fulfilled', value: 'whole' }])
+})
+
+it('a hit on HTTP/2 has the body that Koa sends for a status without one', async () => {
+  const app = new Koa()
+  app.use(stampedeCache({ stampede: createStampede(), ttlMs: 60_000 }))
+  app.use((ctx) => {
+    ctx.status = 200
+  })
+  const listener = app.callback() as unknown as Http2Listener
+  const sent = { status: 'fulfilled', value: '200' }
+  expect(await ask(listener, 2)).toEqual([sent, sent])
+})
+
+it('a background refresh on HTTP/2 runs a listener that sends trailers', async () => {
+  const clock = new ManualClock()
+  const stampede = createStampede({ clock })
+  const front = stampedeFront(
+    (_req: Http2ServerRequest, res: Http2ServerResponse) => {
+      res.setHeader('trailer', 'x-sum')
+      res.write('a')
+      res.addTrailers({ 'x-sum': '1' })
+      res.end('b')
+    },
+    { stampede, ttlMs: 60_000, staleWhileRevalidateMs: 60_000 },
+  )
+  await ask(front, 1)
+  await clock.advance(61_000)
+  expect(await ask(front, 1)).toEqual([{ status: 'fulfilled', value: 'ab' }])
+  await expect.poll(() => stampede.stats().fills.committed).toBe(2)
 })

@@ -66,10 +66,14 @@ export function readKoaBody(ctx: Context): KoaBody | undefined {
   }
 }
 
-/** Koa sends the message of the status if the app has set no body, unless the body is `null`. */
+/**
+ * Koa sends the message of the status if the app has set no body, unless the body is `null`. HTTP/2
+ * has no message, so Koa sends the number of the status there.
+ */
 function statusBody(ctx: Context): KoaBody {
   if (Reflect.get(ctx.response, '_explicitNullBody') === true) return { bytes: EMPTY, as: 'null' }
-  const bytes = bytesOf(ctx.message || String(ctx.status))
+  const message = ctx.req.httpVersionMajor < 2 && ctx.message
+  const bytes = bytesOf(message || String(ctx.status))
   return { bytes, type: 'text/plain; charset=utf-8' }
 }
 

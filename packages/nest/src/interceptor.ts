@@ -15,7 +15,7 @@ import { exposeReply, type NodeVisit } from '@stampede/node-http/adapter'
 import { Observable } from 'rxjs'
 import { STAMPEDE } from './module.ts'
 import { addressOf, appOf, type NativeRequest } from './request.ts'
-import { breakOff, ignoreResponses, type NativeResponse, rawOf } from './response.ts'
+import { breakOffFailed, ignoreResponses, type NativeResponse, rawOf } from './response.ts'
 
 /**
  * Creates a class for `@UseInterceptors`, or for a provider of `APP_INTERCEPTOR`. Nest creates one
@@ -71,7 +71,7 @@ function run(
     const next = (error?: unknown): void => {
       isForwarded = true
       forward?.()
-      if (error === undefined) breakOff(handler.handle(), response).subscribe(subscriber)
+      if (error === undefined) breakOffFailed(handler.handle(), response).subscribe(subscriber)
       else subscriber.error(error)
     }
     const dispatch: NodeVisit<NativeRequest>['dispatch'] = (again, into) =>

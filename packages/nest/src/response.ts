@@ -1,7 +1,7 @@
 // The response of a request, on Express and on Fastify.
 
 import type { ServerResponse } from 'node:http'
-import { hasLeft } from '@stampede/node-http/adapter'
+import { breakOff, hasLeft } from '@stampede/node-http/adapter'
 import { type Observable, tap } from 'rxjs'
 
 /** A response of Express, or a reply of Fastify. */
@@ -18,7 +18,7 @@ interface FastifyReply {
  * response is broken off instead, as Express does. Nest 12 unsubscribes from an Observable whose
  * client has left, and never responds. Without an end, waiting requests would wait for `waitMs`.
  */
-export function breakOff(
+export function breakOffFailed(
   handled: Observable<unknown>,
   response: NativeResponse,
 ): Observable<unknown> {
@@ -26,7 +26,7 @@ export function breakOff(
   const end = (isLost: boolean): void => {
     if (!isLost || res.writableEnded) return
     ignoreResponses(response)
-    res.destroy()
+    breakOff(res)
   }
   return handled.pipe(
     tap({ error: () => end(res.headersSent), unsubscribe: () => end(hasLeft(res)) }),

@@ -47,6 +47,7 @@ export {
 } from './response/head.ts'
 export { exposeReply, OuterFields } from './response/outer-fields.ts'
 export {
+  breakOff,
   framedHeaders,
   hasRepeats,
   isSendable,

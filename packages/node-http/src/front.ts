@@ -1,14 +1,14 @@
 // stampedeFront: a cache in front of a request listener. A hit never reaches the listener.
 
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
-import { constants, type Http2ServerRequest, type Http2ServerResponse } from 'node:http2'
+import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
 import { inspect } from 'node:util'
 import type { CacheOptions } from '@stampede/core'
 import { createHttpCache, optionError } from '@stampede/core/adapter'
 import { createNodeCache } from './node-exchange.ts'
 import { hasLeft } from './request/client-gone.ts'
-import { isHttp2 } from './request/connection.ts'
 import { addressOf } from './request/read-request.ts'
+import { breakOff } from './response/write-response.ts'
 import type { Dispatch } from './revalidation.ts'
 
 /** An Express app, `app.callback()` of Koa, or any function of a request and a response. */
@@ -110,12 +110,4 @@ function fail(res: ServerResponse): void {
   }
   for (const name of res.getHeaderNames()) res.removeHeader(name)
   res.writeHead(500, { 'Content-Type': 'text/plain; charset=utf-8' }).end(STATUS_CODES[500])
-}
-
-/** Ends a response after its head, so that its client does not take the response for complete. */
-function breakOff(res: ServerResponse): void {
-  const stream: unknown = Reflect.get(res, 'stream')
-  if (isHttp2(res) && stream instanceof Object && 'close' in stream)
-    Reflect.apply(stream.close as () => void, stream, [constants.NGHTTP2_INTERNAL_ERROR])
-  else res.destroy()
 }

@@ -187,6 +187,8 @@ export function createDetachedResponse(req: IncomingMessage): ServerResponse {
 
 function responseOn(socket: Socket, req: IncomingMessage): ServerResponse {
   const res = new ServerResponse(req)
+  // Node takes HTTP/2.0 for HTTP/1.0, whose responses can have no chunks, so no trailers either.
+  if (req.httpVersionMajor > 1) res.useChunkedEncodingByDefault = true
   res.assignSocket(socket)
   // Closing a finished response frees its resources. Node's server does the same.
   res.once('finish', () => socket.destroy())

@@ -263,3 +263,34 @@ it('a frozen store without a time budget can be used', async () => {
   const own = Object.freeze({ name: 'own', ask: async () => 'reply' })
   await expect(withTimeBudget(own, clock).ask()).resolves.toBe('reply')
 })
+
+describe('a store whose operation throws instead of returning a promise', () => {
+  const broken = (..._args: unknown[]): never => {
+    throw new Error('no connection')
+  }
+
+  it.each(['lookup', 'commit', 'pass', 'fail', 'renew', 'purge', 'mark', 'close'] as const)(
+    'rejects, because callers in the background handle only rejections: %s',
+    async (operation) => {
+      const bounded = withTimeBudget(Object.assign(store, { [operation]: broken }), clock)
+      const call = bounded[operation] as () => Promise<unknown>
+      await expect(call()).rejects.toThrow('no connection')
+    },
+  )
+
+  it('does not end the process when the end of an attempt is sent again: finish', async () => {
+    const { idempotency } = store
+    const finish = idempotency.finish.bind(idempotency)
+    const calls = [broken, broken, finish]
+    idempotency.finish = (...args) => (calls.shift() ?? finish)(...args)
+    const stampede = create(store)
+    expect(await stampede.idempotent('job', () => 7)).toBe(7)
+    await clock.advance(60_000)
+    await settled()
+    expect(calls).toEqual([])
+  })
+
+  it('throws from attach, so createStampede throws', () => {
+    expect(() => create(Object.assign(store, { attach: broken }))).toThrow('no connection')
+  })
+})

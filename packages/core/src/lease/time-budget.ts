@@ -20,13 +20,23 @@ export function withTimeBudget<S extends { readonly name: string }>(store: S, cl
       const value: unknown = Reflect.get(store, name, store)
       if (typeof value !== 'function') return value
       return (...args: unknown[]) => {
-        const reply: unknown = value.apply(store, args)
+        let reply: unknown
+        try {
+          reply = value.apply(store, args)
+        } catch (error) {
+          // A caller in the background handles only rejections. An exception would end the process.
+          if (!OPERATION.test(String(name))) throw error
+          return Promise.reject(error)
+        }
         if (!(reply instanceof Object && 'then' in reply)) return reply
         return inTime(store, clock, String(name), args, reply)
       }
     },
   })
 }
+
+/** Methods that return a promise: all except `attach`, `beginNow` and `finishNow`. */
+const OPERATION = /^(?!attach$).*(?<!Now)$/
 
 function inTime(
   store: { readonly name: string },

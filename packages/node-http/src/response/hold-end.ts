@@ -6,6 +6,7 @@
 import { type ServerResponse, validateHeaderValue } from 'node:http'
 import type { OriginEnd } from '@stampede/core/adapter'
 import { isHttp2 } from '../request/connection.ts'
+import { breakOff } from './write-response.ts'
 
 export interface EndObserver {
   /**
@@ -86,7 +87,7 @@ export class EndHold {
       send(args)
     } catch (error) {
       process.emitWarning(error instanceof Error ? error : String(error))
-      this.#res.destroy()
+      breakOff(this.#res)
     }
   }
 }

@@ -10,6 +10,7 @@ import {
   type Reply,
   toHeaders,
 } from '@stampede/core/adapter'
+import { isHttp2 } from '../request/connection.ts'
 import { hasBody } from './body.ts'
 import { applyFields, clearReason, forbidTransform, restoreFields, withStatus } from './fields.ts'
 import type { OuterFields } from './outer-fields.ts'
@@ -157,4 +158,12 @@ export function discardWrite<T>(args: readonly unknown[], returned: T): T {
   const callback = args.findLast((arg) => typeof arg === 'function')
   if (typeof callback === 'function') process.nextTick(callback)
   return returned
+}
+
+/**
+ * Ends a response before its body is complete, so that its client does not take the body for
+ * complete. On HTTP/2, `destroy()` without an error would end the stream normally.
+ */
+export function breakOff(res: ServerResponse): void {
+  res.destroy(isHttp2(res) ? new Error('the response was broken off') : undefined)
 }

@@ -10,6 +10,7 @@ import type { ReadableStream as WebStream } from 'node:stream/web'
 import type { CapturedHead } from '@stampede/core/adapter'
 import { bytesOf, hasBody } from '../response/body.ts'
 import { groupFields, readWriteHead } from '../response/fields.ts'
+import { breakOff } from '../response/write-response.ts'
 import { createDetachedResponse } from '../revalidation.ts'
 
 /** Bytes that are buffered for a slow client before write() returns false. */
@@ -185,7 +186,7 @@ export function writeRaw({ status, headers, body }: SentResponse, res: ServerRes
   res.writeHead(status)
   if (body instanceof ReadableStream) {
     const source = Readable.fromWeb(body as WebStream)
-    source.on('error', () => res.destroy())
+    source.on('error', () => breakOff(res))
     source.pipe(res)
   } else res.end(body ?? undefined)
 }

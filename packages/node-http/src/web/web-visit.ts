@@ -6,6 +6,7 @@ import type { NodeVisit } from '../node-exchange.ts'
 import { HIDDEN } from '../request/conditionals.ts'
 import { addressOf } from '../request/read-request.ts'
 import { unwatched } from '../request/watch-reads.ts'
+import { breakOff } from '../response/write-response.ts'
 import {
   createWebResponse,
   isOnlyRaw,
@@ -50,7 +51,7 @@ export async function visitWeb<Native>(
   const { headers } = req
   outer.once('close', leave)
   let isAbandoned = false
-  res.once('close', () => res.writableFinished || isAbandoned || outer.destroy())
+  res.once('close', () => res.writableFinished || isAbandoned || breakOff(outer))
   // Without an end of `res`, other requests would wait for it. An attempt with an idempotency key
   // ends as failed, because otherwise its key would wait for a response of the handler.
   const abandon = (): void => {
