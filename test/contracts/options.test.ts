@@ -107,7 +107,12 @@ describe('a name that other libraries have for an option', () => {
     ],
     createLocks: [
       (options: object) => createLocks({ store, ...options }),
-      { ...lasting('leaseMs'), ...direct, timeout: 'waitMs', keyPrefix: 'did you mean prefix?' },
+      {
+        ...lasting('leaseMs'),
+        ...direct,
+        timeout: 'waitMs',
+        keyPrefix: 'redisStore(redis, { prefix })',
+      },
     ],
     acquire: [
       (options) => locks.acquire('k', options),
@@ -127,6 +132,47 @@ describe('a name that other libraries have for an option', () => {
       }
     },
   )
+})
+
+describe('the options of all functions', () => {
+  /** The names that a function lists for an unknown one. An object of options counts its members. */
+  const listed: Readonly<Record<string, (options: never) => unknown>> = {
+    stampedeCache,
+    getOrSet: (options) => stampede.getOrSet('k', () => 1, options),
+    createStampede,
+    'createStampede.l1': (l1) => createStampede({ l1 }),
+    'createStampede.idempotency': (secrets) => createStampede({ idempotency: secrets }),
+    idempotency,
+    idempotent: (options) => stampede.idempotent('job', () => 1, options),
+    purge: (options) => stampede.purge({ key: 'k' }, options),
+    release: (options) => stampede.idempotency.release({ scope: 'a', key: 'k' }, options),
+    redisStore: (options) => redisStore(redis(), options),
+    createLocks,
+    acquire: (options) => locks.acquire('k', options),
+    createQuorumLocks: (options) => createQuorumLocks([memoryStore()], options),
+    stampedeMetrics,
+    stampedeDashboard,
+    instrumentStampede,
+  }
+  /** Options that no list names. */
+  const others = {
+    'stampede.cache': ['serializer'],
+    wrap: ['key'],
+    fencedUpdate: ['column', 'placeholder'],
+  }
+
+  it('are at most 105', async () => {
+    const names = Object.values(others).flat()
+    for (const [where, run] of Object.entries(listed)) {
+      const message = await errorOf(run, { '????????': 1 })
+      const [, known = ''] = /known options: (.*)$/.exec(message) ?? []
+      expect(known, `${where}: ${message}`).not.toBe('')
+      names.push(...known.split(', ').map((name) => `${where}.${name}`))
+    }
+    const groups = names.filter((name) => listed[name] !== undefined)
+    expect(groups).toHaveLength(2)
+    expect(names.length - groups.length).toBeLessThanOrEqual(105)
+  })
 })
 
 // --- undefined ---------------------------------------------------------------------------------
@@ -155,7 +201,7 @@ const rules: AllUndefined<CacheOptions> = {
 }
 const attempts: AllUndefined<Omit<IdempotentOptions, 'scope' | 'input'>> = {
   ...{ leaseMs: undefined, maxHoldMs: undefined, retentionMs: undefined },
-  ...{ maxAttempts: undefined, onBusy: undefined, onLeaseExpired: undefined },
+  ...{ onBusy: undefined, onLeaseExpired: undefined },
 }
 const job: AllUndefined<IdempotentOptions> = { ...attempts, scope: undefined, input: undefined }
 const keys: AllUndefined<IdempotencyOptions> = {
@@ -163,9 +209,6 @@ const keys: AllUndefined<IdempotencyOptions> = {
   ...{ stampede: undefined, required: undefined, methods: undefined, headers: undefined },
   ...{ strict: undefined, onStoreError: undefined, fingerprint: undefined },
   ...{ maxRequestBytes: undefined, maxBodyBytes: undefined, docsUrl: undefined },
-}
-const waiting: AllUndefined<Extract<IdempotencyOptions['onBusy'], object>> = {
-  maxWaiters: undefined,
 }
 const given: AllUndefined<
   Extract<Parameters<IdempotencyOperator['resolve']>[1], { body?: unknown }>
@@ -187,36 +230,35 @@ const l1: AllUndefined<NonNullable<StampedeOptions['l1']>> = {
   maxEntryBytes: undefined,
 }
 const process_: AllUndefined<StampedeOptions> = {
-  ...{ store: undefined, l1: undefined, passMs: undefined, failureBackoffMs: undefined },
+  ...{ store: undefined, l1: undefined, failureBackoffMs: undefined },
   ...{ originConcurrency: undefined, idempotency: undefined, waitUntil: undefined },
   clock: undefined,
-  random: undefined,
 }
 const onRedis: AllUndefined<RedisStoreOptions> = { prefix: undefined, commandTimeoutMs: undefined }
 const purged: AllUndefined<NonNullable<Parameters<Stampede['purge']>[1]>> = { soft: undefined }
 const path: AllUndefined<
   Omit<Extract<PurgeTarget, { path: string }>, 'key' | 'route' | 'tag' | 'all'>
 > = { host: undefined }
-const timed = { prefix: undefined, leaseMs: undefined, waitMs: undefined, clock: undefined }
+const timed = { leaseMs: undefined, waitMs: undefined }
 const locking: AllUndefined<LocksOptions> = {
   ...timed,
-  ...{ maxHoldMs: undefined, wait: undefined, random: undefined },
+  ...{ maxHoldMs: undefined, wait: undefined, clock: undefined },
 }
 const quorum: AllUndefined<QuorumOptions> = {
   ...timed,
-  ...{ nodeTimeoutMs: undefined, retryDelayMs: undefined, random: undefined },
+  ...{ nodeTimeoutMs: undefined },
 }
 const acquiring: AllUndefined<AcquireOptions> = {
   ...{ leaseMs: undefined, waitMs: undefined, signal: undefined, within: undefined },
 }
 const metrics: AllUndefined<MetricsOptions> = {
-  ...{ locks: undefined, registry: undefined, prefix: undefined, labels: undefined },
+  ...{ locks: undefined, registry: undefined, labels: undefined },
 }
 const dashboard: AllUndefined<DashboardOptions> = {
   ...{ locks: undefined, path: undefined, showKeys: undefined },
 }
 const tracing: AllUndefined<StampedeInstrumentation> = {
-  ...{ tracerProvider: undefined, meterProvider: undefined, keys: undefined },
+  keys: undefined,
 }
 const column: AllUndefined<NonNullable<Parameters<typeof fencedUpdate>[1]>> = {
   column: undefined,
@@ -232,11 +274,7 @@ describe('options that are undefined', () => {
     const app = express()
     app.get('/', stampedeCache({ ...rules, ttlMs: 60_000 }), page)
     app.post('/', idempotency({ ...keys, scope: () => 'a' }), page)
-    app.post(
-      '/wait',
-      idempotency({ ...keys, scope: () => 'a', onBusy: { waitMs: 1, ...waiting } }),
-      page,
-    )
+    app.post('/wait', idempotency({ ...keys, scope: () => 'a', onBusy: { waitMs: 1 } }), page)
     // Without it, each request has another port in its key.
     const get = () => request(app).get('/').set('Host', 'shop.test')
     expect((await get()).headers['cache-status']).toContain('stored')

@@ -27,7 +27,7 @@ beforeEach(async () => {
   await client.flushall()
   client.disconnect()
   spans = new RecordedSpans().registerContext()
-  stop = instrumentStampede({ tracerProvider: spans.provider })
+  stop = instrumentStampede()
 })
 afterEach(async () => {
   stop()

@@ -96,7 +96,7 @@ describe.each(LAYERS)('$name', ({ build }) => {
   ) {
     const clock = new ManualClock()
     const store = new RecordStore()
-    const stampede = createStampede({ clock, store, random: () => 0 })
+    const stampede = createStampede({ clock, store })
     const lookups = vi.spyOn(store, 'lookup')
     const events: StampedeEvent['type'][] = []
     stampede.on('*', ({ type }) => events.push(type))

@@ -31,7 +31,7 @@ export class Member {
     const { kernel, random } = net
     this.name = name
     this.#kernel = kernel
-    this.time = new ProcessTime(kernel, random.int(1_000_000_000) / 1_000)
+    this.time = new ProcessTime(kernel, random.int(1_000_000_000) / 1_000, () => random.next())
     const clock = this.time
     // The part of ioredis that packages/redis needs. The first connection is for commands, the
     // second for messages.
@@ -43,14 +43,13 @@ export class Member {
       return made
     }
     const lookups = new WatchedLookups(net, name)
-    const chance = () => random.next()
     let made: { stampede: Stampede; locks: Locks } | undefined
     clock.run(() => {
       const store = lookups.watch(redisStore({ isCluster: false, duplicate }))
       const secret = 'a secret of the simulated fleet, of no use elsewhere'
-      const options = { store, clock, random: chance, idempotency: { secret } }
+      const options = { store, clock, idempotency: { secret } }
       const stampede = createStampede({ ...options, l1: { maxEntries: hasL1 ? 1_000 : 0 } })
-      made = { stampede, locks: createLocks({ store, clock, random: chance }) }
+      made = { stampede, locks: createLocks({ store, clock }) }
     })
     if (made === undefined) throw new Error('a process did not start')
     this.stampede = made.stampede

@@ -32,13 +32,15 @@ export class ProcessTime implements Clock {
   #suspendedMs = 0
   /** A read of the clock during suspension adds a little time. */
   #askedMs = 0
+  readonly random: () => number
   readonly #pending = new Set<Pending>()
   #suspendedAt: number | undefined
   #lateTimers: Array<() => void> = []
   #lateInput: Array<() => void> = []
 
   /** `zero`: the reading of its monotonic clock at the start of the simulation. */
-  constructor(kernel: Kernel, zero: number) {
+  constructor(kernel: Kernel, zero: number, random: () => number) {
+    this.random = random
     this.#kernel = kernel
     const wall = () => this.wallNow()
     this.#read = steadyClock(() => this.#monotonic() + zero, wall)

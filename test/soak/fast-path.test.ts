@@ -35,9 +35,9 @@ async function live(
   l1: { maxEntries?: number },
   seed: number,
 ) {
-  const clock = new ManualClock()
+  const clock = new ManualClock(randomFrom(seed).next)
   const store = new RecordStore()
-  const stampede = createStampede({ clock, store, l1, random: randomFrom(seed).next })
+  const stampede = createStampede({ clock, store, l1 })
   const events: StampedeEvent[] = []
   stampede.on('*', (event) => events.push(event))
   let version = 0

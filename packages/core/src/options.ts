@@ -19,17 +19,30 @@ export function checkNames(where: string, options: unknown, known: readonly stri
   }
   for (const name of Object.keys(options)) {
     if (known.includes(name)) continue
-    const fix = LEFT_OPTIONS.get(name) ?? meantBy(name, known)
+    const fix = leftOption(where, name) ?? meantBy(name, known)
     throw optionError(`${where}.${name}`, (options as Bag)[name], `there is no such option; ${fix}`)
   }
   return options as Bag
 }
 
-/** Options of earlier versions, and what to do instead. */
+/** What to do instead of an option of an earlier version. */
+function leftOption(where: string, name: string): string | undefined {
+  return LEFT_OPTIONS.get(`${where}.${name}`) ?? LEFT_OPTIONS.get(name)
+}
+
+/** Options of earlier versions, alone if no other function has an option of that name. */
 const LEFT_OPTIONS: ReadonlyMap<string, string> = new Map([
   ['collapse', 'remove it: waiting requests get the response when it is complete'],
   ['earlyRefresh', 'use staleWhileRevalidateMs, and make ttlMs shorter by the same time'],
   ['compress', 'mount compression() behind the cache, which then stores the compressed bodies'],
+  ['maxAttempts', "use onLeaseExpired: 'uncertain' for 1, and remove it otherwise: the limit is 3"],
+  ['maxWaiters', 'remove it: at most 100 repeats of a key wait in each process'],
+  ['passMs', 'remove it: after a response that cannot be shared, a key is hit-for-miss for 10 s'],
+  ['stampedeMetrics.prefix', "use labels, such as { app: 'shop' }, to tell apps apart"],
+  ['tracerProvider', 'register it for the process: trace.setGlobalTracerProvider(provider)'],
+  ['meterProvider', 'register it for the process: metrics.setGlobalMeterProvider(provider)'],
+  ['random', 'use a clock with random numbers: new ManualClock(() => 0.5)'],
+  ['retryDelayMs', 'remove it: each pause is random, up to 200 ms'],
 ])
 
 /** Names that other libraries have for one option. */

@@ -81,7 +81,7 @@ interface Purged {
 }
 
 class World {
-  readonly clock = new ManualClock()
+  readonly clock: ManualClock
   readonly answers: Answered[] = []
   readonly purges: Purged[] = []
   asked = 0
@@ -91,15 +91,14 @@ class World {
   readonly #versions = KEYS.map(() => 1)
 
   constructor(random: () => number) {
+    this.clock = new ManualClock(random)
     const network = new PurgeNetwork(
       this.clock,
       () => fateOf(random),
       () => (random() < 0.5 ? 0 : random() * 60),
     )
     this.#members = Array.from({ length: PROCESSES }, () => network.member())
-    this.#stampedes = this.#members.map((store) =>
-      createStampede({ store, clock: this.clock, random }),
-    )
+    this.#stampedes = this.#members.map((store) => createStampede({ store, clock: this.clock }))
   }
 
   async take(step: Step): Promise<void> {

@@ -8,7 +8,7 @@ let warned: string[]
 
 beforeEach(() => {
   clock = new ManualClock()
-  stampede = createStampede({ clock, random: () => 0 })
+  stampede = createStampede({ clock })
   warned = []
   vi.spyOn(process, 'emitWarning').mockImplementation((text, options) => {
     expect(options).toMatchObject({ type: 'StampedeRefreshWarning', code: 'STAMPEDE_REFRESH' })

@@ -34,11 +34,6 @@ export interface StampedeOptions {
       }
     | undefined
   /**
-   * After a response that cannot be shared, requests of its key do not wait for each other for this
-   * time (hit-for-miss). Default 10 000.
-   */
-  passMs?: number | undefined
-  /**
    * How long the failure of a run is shared. It is shared only if other requests waited for that
    * run. Default 1 000.
    */
@@ -63,16 +58,15 @@ export interface StampedeOptions {
    * called in the async context of the request that starts the task. Default: none.
    */
   waitUntil?: ((promise: Promise<unknown>) => void) | undefined
-  /** A clock, for tests. */
+  /** A clock for tests, such as `ManualClock`. Default: the clock of the process. */
   clock?: Clock | undefined
-  /** A function that returns numbers from 0 to 1 instead of `Math.random`, for tests. */
-  random?: (() => number) | undefined
 }
 
 /** `StampedeOptions` after the checks, with all defaults. */
 export interface StampedeConfig {
   readonly store: StampedeStore | MemoryStore
   readonly l1: L1Limits
+  /** How long a key stays hit-for-miss. */
   readonly passMs: number
   readonly failureBackoffMs: number
   readonly originConcurrency: number
@@ -83,6 +77,11 @@ export interface StampedeConfig {
 }
 
 const MIB = 1024 * 1024
+/**
+ * After a response that cannot be shared, requests of its key do not wait for each other for this
+ * time.
+ */
+const PASS_MS = 10_000
 const L1: Readonly<Record<keyof L1Limits, Reader<number>>> = {
   maxBytes: bytes(64 * MIB),
   maxEntries: number(10_000, { min: 0, max: 10_000_000, unit: 'entries' }),
@@ -91,13 +90,11 @@ const L1: Readonly<Record<keyof L1Limits, Reader<number>>> = {
 const OPTIONS = {
   store: readStore,
   l1: (where: string, value: unknown) => readOptions(where, value, L1),
-  passMs: durationMs(10_000),
   failureBackoffMs: durationMs(1_000),
   originConcurrency: number(64, { min: 1, max: 1_000_000, unit: 'runs at a time' }),
   idempotency: readIdempotency,
   waitUntil: callback<(promise: Promise<unknown>) => void>(),
   clock: readClock,
-  random: callback<() => number>(),
 } satisfies Record<keyof StampedeOptions, Reader>
 
 /** Checks the options and adds the defaults. Throws `ERR_STAMPEDE_OPTION`. */
@@ -105,14 +102,12 @@ export function readStampedeOptions(options?: StampedeOptions): StampedeConfig {
   if (isStore(options)) {
     throw optionError('createStampede', options, 'pass the store among the options: { store }')
   }
-  const {
-    random = Math.random,
-    waitUntil,
-    ...read
-  } = readOptions('createStampede', options, OPTIONS)
+  const { waitUntil, ...read } = readOptions('createStampede', options, OPTIONS)
   const isAlone = isMemoryStore(read.store)
   const l1 = isAlone ? limitsOfOnlyTier(read.l1, options?.l1) : read.l1
-  return { ...read, l1, random, waitUntil: waitUntil && ((task) => callSafely(waitUntil, task)) }
+  const random = () => read.clock.random?.() ?? Math.random()
+  const safely = waitUntil && ((task: Promise<unknown>) => callSafely(waitUntil, task))
+  return { ...read, l1, random, passMs: PASS_MS, waitUntil: safely }
 }
 
 function readIdempotency(where: string, value: unknown): IdempotencyConfig {

@@ -25,7 +25,7 @@ function setUp() {
     transcript.note(`${name} begins`)
     void task.then(() => transcript.note(`${name} ends`))
   }
-  const stampede = createStampede({ store, clock, random: () => 0, waitUntil })
+  const stampede = createStampede({ store, clock, waitUntil })
   open.push(stampede)
   transcript.record(stampede)
   const origin = new ScriptedOrigin<string>()

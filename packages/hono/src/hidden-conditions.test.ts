@@ -59,7 +59,7 @@ describe.each(Object.entries(LAYERS))('a layer in front that reads %s', (_, laye
 
   it('lets a refresh send the condition of the cache to the handler', async () => {
     const clock = new ManualClock()
-    const stampede = createStampede({ clock, random: () => 0 })
+    const stampede = createStampede({ clock })
     const seen: unknown[] = []
     const app = new Hono().use(async (c, next) => {
       layer(c)

@@ -65,7 +65,7 @@ const cases = Object.keys(LAYERS).flatMap((layer) =>
 describe.each(VERSIONS)('middlewares in front of the cache on %s', (_, Application) => {
   async function start(change: Change, make: () => unknown, memory: object) {
     const clock = new ManualClock()
-    const stampede = createStampede({ clock, random: () => 0, ...memory })
+    const stampede = createStampede({ clock, ...memory })
     const seen: string[] = []
     let release: () => void = () => {}
     const gate = new Promise<void>((resolve) => {

@@ -68,7 +68,7 @@ class ScriptedLocks implements LockStore {
 function setUp() {
   const clock = new ManualClock()
   const store = new ScriptedLocks()
-  const locks = createLocks({ store: { locks: store }, clock, random: () => 0, leaseMs: 3_000 })
+  const locks = createLocks({ store: { locks: store }, clock, leaseMs: 3_000 })
   let fence = 100
   const granted = (token: string): Grant => ({ key: 'job', token, fence: String(++fence) })
   const last = (): Call => {

@@ -7,6 +7,7 @@ import { createLease, type LockContext, request, track } from './create-lease.ts
 import { unavailable } from './errors.ts'
 import type { Lease, Released } from './lease.ts'
 import type { Acquisition } from './lock-events.ts'
+import { random } from './options.ts'
 
 export interface Waiter {
   readonly leaseMs: number
@@ -124,7 +125,7 @@ export class Contender {
       // The store may have queued or granted this request although no reply came. The next request
       // uses a new token.
       this.#reset()
-      const failure = unavailable(this.#context.nameOf(this.#key), error)
+      const failure = unavailable(this.#key, error)
       const waiters = [...this.waiters]
       this.waiters.clear()
       for (const waiter of waiters) waiter.reject(failure)
@@ -217,8 +218,8 @@ export class Contender {
     } else if (this.#outdated) {
       void this.#request()
     } else {
-      const { clock, random } = this.#context
-      const untilMs = Math.min(forMs, LOOK_AGAIN_MS) + 5 + random() * SPREAD_MS
+      const { clock } = this.#context
+      const untilMs = Math.min(forMs, LOOK_AGAIN_MS) + 5 + random(clock) * SPREAD_MS
       this.#timer = clock.setTimer(untilMs, () => void this.#request())
     }
   }

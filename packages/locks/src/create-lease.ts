@@ -25,14 +25,11 @@ export interface LockContext {
   readonly store: LockStore
   readonly clock: Clock
   readonly keeper: LeaseKeeper
-  readonly random: () => number
   readonly maxHoldMs: number
   /** Held leases and pending commands. close() ends both. */
   readonly held: Set<Lease>
   readonly pending: Set<Promise<unknown>>
   readonly monitor: LockMonitor
-  /** Removes the option `prefix` from a key, for messages. */
-  readonly nameOf: (key: string) => string
 }
 
 export function createLease(
@@ -44,14 +41,14 @@ export function createLease(
 ): Lease {
   const { clock, keeper, store, maxHoldMs, monitor } = context
   const began = clock.now()
-  const key = context.nameOf(grant.key)
-  const held = { internalKey: grant.key, key, fence: grant.fence, since: began }
+  const { key, fence } = grant
+  const held = { key, fence, since: began }
   let hold: ReturnType<LeaseKeeper['hold']> | undefined
   const renewed = (from: number) => {
     if (clock.now() - began >= maxHoldMs) hold?.end()
     else lease.extend({ from, forMs: leaseMs })
   }
-  const lease: Lease = new Lease(key, BigInt(grant.fence), term, {
+  const lease: Lease = new Lease(key, BigInt(fence), term, {
     clock,
     async renew() {
       const from = clock.now()

@@ -11,7 +11,7 @@ import type { AcquireOptions, LocksOptions } from './options.ts'
 function setUp(options: Partial<LocksOptions> = {}) {
   const clock = new ManualClock()
   const store = new FaultyLocks(memoryStore().locks)
-  const locks = createLocks({ store: { locks: store }, clock, random: () => 0, ...options })
+  const locks = createLocks({ store: { locks: store }, clock, ...options })
   const acquire = (given?: AcquireOptions) => locks.acquire('job', given)
   /** Takes and holds the lock as another process would. */
   const another = async (leaseMs = 10_000) => {
@@ -113,11 +113,11 @@ describe('locks.acquire()', () => {
     }
   })
 
-  it('adds the prefix to the key in the store, but not in leases and errors', async () => {
-    const { locks, store } = setUp({ prefix: 'jobs:' })
+  it('has the key of the caller in leases and errors', async () => {
+    const { locks, store } = setUp()
     const lease = await locks.acquire('nightly')
     expect(lease.key).toBe('nightly')
-    expect(store.calls).toEqual(['acquire jobs:nightly'])
+    expect(store.calls).toEqual(['acquire nightly'])
     await expect(locks.acquire('nightly', { waitMs: 0 })).rejects.toMatchObject({
       key: 'nightly',
       message: 'lock "nightly" is held by another owner; retry, or pass waitMs',

@@ -20,6 +20,7 @@ import {
   type AcquirePlan,
   type LocksConfig,
   type LocksOptions,
+  random,
   readAcquireOptions,
   readLocksOptions,
 } from './options.ts'
@@ -75,17 +76,14 @@ class LockTable implements Locks {
   #closing: Promise<void> | undefined
 
   constructor(config: LocksConfig) {
-    const { store, clock, random, maxHoldMs, prefix } = config
+    const { store, clock, maxHoldMs } = config
     this.#config = config
     const keeper = new LeaseKeeper(store, clock)
-    const nameOf = (key: string) => key.slice(prefix.length)
     this.#context = {
       store,
       clock,
-      random,
       maxHoldMs,
       keeper,
-      nameOf,
       held: new Set(),
       pending: new Set(),
       monitor: new LockMonitor(clock),
@@ -170,7 +168,7 @@ class LockTable implements Locks {
   /** Null: the lock is busy, and the caller does not wait. */
   #acquire(key: string, plan: AcquirePlan): Promise<Lease | null> {
     const { signal, waitMs, leaseMs } = plan
-    const call = new Acquisition(this.#context.monitor, this.#storeKey(key), key)
+    const call = new Acquisition(this.#context.monitor, key)
     return call.run(async () => {
       if (signal?.aborted) throw aborted(key, signal.reason)
       if (waitMs === 0) return this.#tryOnce(key, leaseMs)
@@ -183,7 +181,7 @@ class LockTable implements Locks {
   #queue(key: string, plan: AcquirePlan, call: Acquisition): Promise<Lease> {
     this.#assertOpen(key)
     const { clock } = this.#context
-    const contender = this.#contender(this.#storeKey(key))
+    const contender = this.#contender(key)
     return new Promise((resolve, reject) => {
       const giveUp = (error: LockError) => {
         contender.waiters.delete(waiter)
@@ -214,7 +212,7 @@ class LockTable implements Locks {
     { leaseMs, waitMs, signal }: AcquirePlan,
     call: Acquisition,
   ): Promise<Lease> {
-    const { clock, random } = this.#context
+    const { clock } = this.#context
     const startedAt = clock.now()
     for (let attempt = 0; ; attempt++) {
       const lease = await this.#tryOnce(key, leaseMs)
@@ -226,14 +224,13 @@ class LockTable implements Locks {
       const leftMs = waitMs - (clock.now() - startedAt)
       if (leftMs <= 0) throw waitTimeout(key, waitMs)
       call.contended()
-      await sleep(clock, Math.min(leftMs, backoffMs(attempt, random)), signal)
+      await sleep(clock, Math.min(leftMs, backoffMs(attempt, random(clock))), signal)
     }
   }
 
   async #tryOnce(key: string, leaseMs: number): Promise<Lease | null> {
     this.#assertOpen(key)
-    const storeKey = this.#storeKey(key)
-    const contender = this.#contenders.get(storeKey)
+    const contender = this.#contenders.get(key)
     // Returns null without a command if a waiter of this process comes first, or if this process
     // holds the lock.
     if (contender !== undefined && (contender.isHolding || contender.waiters.size > 0)) return null
@@ -241,7 +238,7 @@ class LockTable implements Locks {
     const from = clock.now()
     try {
       const terms = { token: newToken(), leaseMs, queue: false }
-      const reply = await request(this.#context, storeKey, terms)
+      const reply = await request(this.#context, key, terms)
       if (reply.status === 'busy') return null
       if (this.#closing !== undefined) {
         await track(this.#context, store.release(reply.grant))
@@ -273,18 +270,12 @@ class LockTable implements Locks {
     return within.nestLater((giveUp) => limitWait(this.#context.clock, key, plan, giveUp))
   }
 
-  #contender(storeKey: string): Contender {
-    const present = this.#contenders.get(storeKey)
+  #contender(key: string): Contender {
+    const present = this.#contenders.get(key)
     if (present !== undefined) return present
-    const contender = new Contender(this.#context, storeKey, () =>
-      this.#contenders.delete(storeKey),
-    )
-    this.#contenders.set(storeKey, contender)
+    const contender = new Contender(this.#context, key, () => this.#contenders.delete(key))
+    this.#contenders.set(key, contender)
     return contender
-  }
-
-  #storeKey(key: string): string {
-    return this.#config.prefix + key
   }
 
   #assertOpen(key: string): void {

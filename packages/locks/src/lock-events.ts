@@ -29,9 +29,8 @@ export const LOCK_EVENTS: Readonly<Record<keyof LockEventFields, string>> = {
 
 type LockEventOfType<T extends keyof LockEventFields> = {
   readonly type: T
-  /** The key of the lock, without the option `prefix`. */
   readonly key: string
-  /** Name of the lock in the store. */
+  /** The same key, as in events of a Stampede. */
   readonly internalKey: string
 } & LockEventFields[T]
 
@@ -97,16 +96,15 @@ export class LockMonitor {
 
   /** A lease has ended. `fence`: empty for a quorum lock. */
   end(type: 'lock.lost' | 'lock.released', held: HeldLock): void {
-    const { internalKey, key, fence, since } = held
+    const { key, fence, since } = held
     const heldMs = this.clock.now() - since
     this.#heldMs += heldMs
-    this.events.emit({ type, key: internalKey, fence, heldMs }, key)
+    this.events.emit({ type, key, fence, heldMs }, key)
   }
 }
 
 /** A lease for the monitor. */
 export interface HeldLock {
-  readonly internalKey: string
   readonly key: string
   readonly fence: string
   /** The time at which it began. */
@@ -118,15 +116,13 @@ type LockTrace = TracingContexts['stampede:lock']
 /** One call that acquires a lock: its events, counters and trace. */
 export class Acquisition {
   readonly #monitor: LockMonitor
-  readonly #internalKey: string
   readonly #key: string
   readonly #since: number
   #isWaiting = false
   #trace: LockTrace | undefined
 
-  constructor(monitor: LockMonitor, internalKey: string, key: string) {
+  constructor(monitor: LockMonitor, key: string) {
     this.#monitor = monitor
-    this.#internalKey = internalKey
     this.#key = key
     this.#since = monitor.clock.now()
   }
@@ -138,7 +134,7 @@ export class Acquisition {
 
   /** A method of its own: without a subscriber, no closure is created. */
   #traced<L extends object>(acquire: () => Promise<L | null>) {
-    const context: LockTrace = { key: this.#key, internalKey: this.#internalKey }
+    const context: LockTrace = { key: this.#key, internalKey: this.#key }
     this.#trace = context
     const run = () => this.#counted(acquire)
     return Promise.resolve(trace<LockTrace, L | null>(lockTracing, context, run, () => {}))
@@ -162,21 +158,21 @@ export class Acquisition {
     this.#isWaiting = true
     this.#monitor.waiting += 1
     if (this.#trace !== undefined) this.#trace.contended = true
-    this.#monitor.events.emit({ type: 'lock.contended', key: this.#internalKey }, this.#key)
+    this.#monitor.events.emit({ type: 'lock.contended', key: this.#key }, this.#key)
   }
 
   #acquired(fence: bigint | undefined): void {
     const waitedMs = this.#stopWaiting()
     this.#note('acquired')
     if (this.#trace !== undefined && fence !== undefined) this.#trace.fence = fence
-    const fields = { key: this.#internalKey, fence: String(fence ?? ''), waitedMs }
+    const fields = { key: this.#key, fence: String(fence ?? ''), waitedMs }
     this.#monitor.events.emit({ type: 'lock.acquired', ...fields }, this.#key)
   }
 
   #failed(error: unknown): void {
     const waitedMs = this.#stopWaiting()
     const { events } = this.#monitor
-    const key = this.#internalKey
+    const key = this.#key
     const code = error instanceof LockError ? error.code : undefined
     if (code === 'ERR_LOCK_WAIT_TIMEOUT') {
       this.#note('timed-out')

@@ -261,12 +261,12 @@ const schedule: fc.Arbitrary<Step[]> = fc.array(
 )
 
 class World {
-  readonly clock = new ManualClock()
+  readonly clock = new ManualClock(() => 0.5)
   readonly problems: string[] = []
   readonly #server = new Server(this.clock)
   readonly #processes = Array.from({ length: PROCESSES }, () => new Process(this.#server))
   readonly #locks: Locks[] = this.#processes.map((locks) =>
-    createLocks({ store: { locks }, clock: this.clock, random: () => 0.5 }),
+    createLocks({ store: { locks }, clock: this.clock }),
   )
   #held: Lease[] = []
   readonly #waiting = new Set<AbortController>()

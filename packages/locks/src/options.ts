@@ -21,8 +21,6 @@ export interface LocksOptions {
    * `redisStore(redis)` or `memoryStore()`. An object of `createStampede` may use the same store.
    */
   store: { readonly locks: LockStore; readonly hasTimeBudget?: boolean }
-  /** Prefix of every key. Default: none. */
-  prefix?: string | undefined
   /** Lease of each lock in ms, unless `acquire` has the option itself. Default 10 000. */
   leaseMs?: number | undefined
   /**
@@ -36,10 +34,8 @@ export interface LocksOptions {
    * `poll`: for servers where Pub/Sub is forbidden.
    */
   wait?: 'push' | 'poll' | undefined
-  /** A clock for tests. Default: the clock of the process. */
+  /** A clock for tests, such as `ManualClock`. Default: the clock of the process. */
   clock?: Clock | undefined
-  /** Random numbers from 0 to 1, for tests. Default: `Math.random`. */
-  random?: (() => number) | undefined
 }
 
 /** Options of one `acquire` or `run`. */
@@ -62,8 +58,6 @@ export interface AcquireOptions {
 
 /** Options of `createQuorumLocks`. */
 export interface QuorumOptions {
-  /** Prefix of every key. Default: none. */
-  prefix?: string | undefined
   /** Lease of each lock in ms, unless `acquire` has the option itself. Default 10 000. */
   leaseMs?: number | undefined
   /**
@@ -72,21 +66,13 @@ export interface QuorumOptions {
   waitMs?: number | undefined
   /** Longest wait for one node in ms. Default: a hundredth of the lease, between 5 and 50. */
   nodeTimeoutMs?: number | undefined
-  /** Longest pause in ms before the next attempt. Each pause is random. Default 200. */
-  retryDelayMs?: number | undefined
-  /** A clock for tests. Default: the clock of the process. */
-  clock?: Clock | undefined
-  /** Random numbers from 0 to 1, for tests. Default: `Math.random`. */
-  random?: (() => number) | undefined
 }
 
 /** Options that `createLocks` and `createQuorumLocks` have in common. */
 interface CommonConfig {
-  readonly prefix: string
   readonly leaseMs: number
   readonly waitMs: number
   readonly clock: Clock
-  readonly random: () => number
 }
 
 export interface LocksConfig extends CommonConfig {
@@ -99,7 +85,6 @@ export interface QuorumConfig extends CommonConfig {
   readonly nodes: readonly LockStore[]
   readonly quorum: number
   readonly nodeTimeoutMs: number | undefined
-  readonly retryDelayMs: number
 }
 
 /** A shorter lease could end before the reply to its renewal. */
@@ -112,14 +97,8 @@ const SHORTEST_LEASE_MS = 50
 const NOT_IN_KEYS = /[\0\p{Surrogate}]/u
 
 const COMMON = {
-  prefix(where: string, value: unknown = ''): string {
-    if (typeof value === 'string' && !NOT_IN_KEYS.test(value)) return value
-    throw optionError(where, value, "use a string such as 'jobs:'")
-  },
   leaseMs: durationMs(10_000, SHORTEST_LEASE_MS),
   waitMs: waitMs(30_000),
-  clock: unchecked<Clock>(systemClock),
-  random: unchecked<() => number>(Math.random),
 }
 const LOCKS = {
   ...COMMON,
@@ -130,11 +109,11 @@ const LOCKS = {
   },
   maxHoldMs: durationMs(300_000, 1),
   wait: choice('push', 'poll'),
+  clock: unchecked<Clock>(systemClock),
 } satisfies Record<keyof LocksOptions, Reader>
 const QUORUM = {
   ...COMMON,
   nodeTimeoutMs: number(undefined, { min: 1, max: 60_000, unit: 'milliseconds' }),
-  retryDelayMs: durationMs(200),
 } satisfies Record<keyof QuorumOptions, Reader>
 const ACQUIRE = {
   leaseMs: durationMs(undefined, SHORTEST_LEASE_MS),
@@ -165,8 +144,11 @@ export function readQuorumOptions(
   }
   const nodes = stores.map((store) => store.locks)
   const quorum = Math.floor(stores.length / 2) + 1
-  return { ...readOptions(where, options, QUORUM), nodes, quorum }
+  return { ...readOptions(where, options, QUORUM), clock: systemClock, nodes, quorum }
 }
+
+/** A random number from 0 to 1. */
+export const random = (clock: Clock): number => clock.random?.() ?? Math.random()
 
 export interface AcquirePlan {
   readonly leaseMs: number

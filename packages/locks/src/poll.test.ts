@@ -8,22 +8,22 @@ import { backoffMs } from './poll.ts'
 
 describe('the back-off of polling', () => {
   it('doubles from 1 to 128 ms', () => {
-    const most = Array.from({ length: 10 }, (_, attempt) => backoffMs(attempt, () => 1))
+    const most = Array.from({ length: 10 }, (_, attempt) => backoffMs(attempt, 1))
     expect(most).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 128, 128])
-    expect(backoffMs(10_000, () => 1)).toBe(128)
+    expect(backoffMs(10_000, 1)).toBe(128)
   })
 
   it('is a random part of the doubled pause, at least 1 ms', () => {
-    expect(backoffMs(7, () => 0.25)).toBe(32)
-    expect(backoffMs(7, () => 0)).toBe(1)
+    expect(backoffMs(7, 0.25)).toBe(32)
+    expect(backoffMs(7, 0)).toBe(1)
   })
 })
 
 describe('waiting by polling', () => {
   function setUp() {
-    const clock = new ManualClock()
+    const clock = new ManualClock(() => 1)
     const store = new FaultyLocks(memoryStore().locks)
-    const locks = createLocks({ store: { locks: store }, clock, wait: 'poll', random: () => 1 })
+    const locks = createLocks({ store: { locks: store }, clock, wait: 'poll' })
     const acquire = (options?: AcquireOptions) => locks.acquire('job', options)
     return { clock, store, locks, acquire }
   }

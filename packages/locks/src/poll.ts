@@ -5,8 +5,8 @@
 const FIRST_MS = 1
 const LONGEST_MS = 128
 
-/** Pause in ms after attempt number `attempt`. The first attempt is 0. */
-export function backoffMs(attempt: number, random: () => number): number {
+/** Pause in ms after attempt number `attempt`, from 0. `random` is from 0 to 1. */
+export function backoffMs(attempt: number, random: number): number {
   const most = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(attempt, 20))
-  return Math.max(FIRST_MS, most * random())
+  return Math.max(FIRST_MS, most * random)
 }

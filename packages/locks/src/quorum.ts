@@ -34,10 +34,17 @@ import {
   type AcquirePlan,
   type QuorumConfig,
   type QuorumOptions,
+  random,
   readAcquireOptions,
   readQuorumOptions,
 } from './options.ts'
 import { sleep } from './sleep.ts'
+
+/**
+ * Longest pause before the next attempt. Each pause is random, because contenders that each hold
+ * some nodes would otherwise collide again.
+ */
+const LONGEST_PAUSE_MS = 200
 
 /** A lease without a fence: a majority cannot issue numbers that always rise. */
 export type QuorumLease = Pick<
@@ -136,11 +143,11 @@ class QuorumTable implements QuorumLocks {
   }
 
   #call(key: string): Acquisition {
-    return new Acquisition(this.#monitor, this.#config.prefix + key, key)
+    return new Acquisition(this.#monitor, key)
   }
 
   async #acquire(key: string, plan: AcquirePlan, call: Acquisition): Promise<QuorumLease> {
-    const { clock, random, retryDelayMs } = this.#config
+    const { clock } = this.#config
     const startedAt = clock.now()
     for (;;) {
       if (plan.signal?.aborted || this.#closed) throw aborted(key, plan.signal?.reason)
@@ -154,7 +161,7 @@ class QuorumTable implements QuorumLocks {
       const leftMs = plan.waitMs - (clock.now() - startedAt)
       if (leftMs <= 0) throw this.#refusal(key, attempt, plan.waitMs)
       if (attempt.status === 'busy') call.contended()
-      await sleep(clock, Math.min(leftMs, random() * retryDelayMs), plan.signal)
+      await sleep(clock, Math.min(leftMs, random(clock) * LONGEST_PAUSE_MS), plan.signal)
     }
   }
 
@@ -202,7 +209,7 @@ class QuorumTable implements QuorumLocks {
 
   /** One attempt on all nodes at once. A failed attempt is released on every node. */
   async #attempt(key: string, leaseMs: number): Promise<Attempt> {
-    const { clock, prefix } = this.#config
+    const { clock } = this.#config
     const from = clock.now()
     const terms = { token: newToken(), leaseMs, queue: false }
     const grants = new Map<LockStore, Grant>()
@@ -212,7 +219,7 @@ class QuorumTable implements QuorumLocks {
       'at once',
       leaseMs,
       async (node) => {
-        const reply = await this.#request(node, prefix + key, terms)
+        const reply = await this.#request(node, key, terms)
         if (reply.status === 'busy') return false
         // This grant arrived after the attempt had failed, so it is released.
         if (failed) void node.release(reply.grant).catch(() => {})
@@ -250,8 +257,7 @@ class QuorumTable implements QuorumLocks {
     if (grant === undefined) throw busy(key)
     const { token } = grant
     const held: Held = { key, token, grants, leaseMs, ended: false }
-    const internalKey = this.#config.prefix + key
-    const known = { internalKey, key, fence: '', since: clock.now() }
+    const known = { key, fence: '', since: clock.now() }
     let hold: ReturnType<LeaseKeeper['hold']> | undefined
     const end = (): Promise<Released> => {
       held.ended = true
@@ -309,7 +315,7 @@ class QuorumTable implements QuorumLocks {
       // On nodes that did not reply, the release of the old token may still be pending. So use a
       // new token.
       const terms = { token: newToken(), leaseMs, queue: false }
-      const reply = await this.#request(node, this.#config.prefix + key, terms)
+      const reply = await this.#request(node, key, terms)
       if (reply.status !== 'granted') return false
       if (held.ended) void node.release(reply.grant).catch(() => {})
       else grants.set(node, reply.grant)
@@ -321,9 +327,8 @@ class QuorumTable implements QuorumLocks {
    * Releases the lock on all nodes, because a node that never replied may still have granted it.
    */
   async #releaseEverywhere({ key, token, grants, leaseMs }: Held): Promise<Released> {
-    const { nodes, prefix } = this.#config
-    for (const node of nodes) {
-      const unheard = { key: prefix + key, token, fence: ANY_FENCE }
+    for (const node of this.#config.nodes) {
+      const unheard = { key, token, fence: ANY_FENCE }
       if (!grants.has(node)) void node.release(unheard).catch(() => {})
     }
     return (await this.#releaseAll(grants, leaseMs)) ? 'released' : 'unknown'

@@ -1,4 +1,4 @@
-// The metrics of one registry and prefix, shared by all Stampedes that report to it.
+// The metrics of one registry, shared by all Stampedes that report to it.
 
 import { optionError } from '@stampede/core/store'
 import {
@@ -19,20 +19,17 @@ export interface Source {
   readonly read: () => Snapshot
 }
 
-const families = new WeakMap<AnyRegistry, Map<string, Family>>()
+/** In the names of all metrics. */
+const PREFIX = 'stampede_'
 
-/** The metrics of a registry and prefix. They are registered on first use. */
-export function familyOf(
-  registry: AnyRegistry,
-  prefix: string,
-  labelNames: readonly string[],
-): Family {
-  const byPrefix = families.get(registry) ?? new Map<string, Family>()
-  families.set(registry, byPrefix)
-  const known = byPrefix.get(prefix)
+const families = new WeakMap<AnyRegistry, Family>()
+
+/** The metrics of a registry. They are registered on first use. */
+export function familyOf(registry: AnyRegistry, labelNames: readonly string[]): Family {
+  const known = families.get(registry)
   if (known?.isRegistered) return known
-  const created = new Family(registry, prefix, labelNames)
-  byPrefix.set(prefix, created)
+  const created = new Family(registry, labelNames)
+  families.set(registry, created)
   return created
 }
 
@@ -45,22 +42,22 @@ export class Family {
   readonly #sources = new Map<string, Source>()
   #scraped: readonly (readonly [LabelValues, Snapshot])[] | undefined
 
-  constructor(registry: AnyRegistry, prefix: string, labelNames: readonly string[]) {
+  constructor(registry: AnyRegistry, labelNames: readonly string[]) {
     this.#registry = registry
     this.#labelNames = labelNames
-    this.histograms = createHistograms(prefix, labelNames)
+    this.histograms = createHistograms(PREFIX, labelNames)
     const { fill, wait } = this.histograms
     this.#metrics = new Map<string, Metric>([
       ...Object.entries(METRICS).map(
-        ([name, row]) => [prefix + name, this.#create(prefix + name, row)] as const,
+        ([name, row]) => [PREFIX + name, this.#create(PREFIX + name, row)] as const,
       ),
-      [prefix + HISTOGRAMS.fill.name, fill],
-      [prefix + HISTOGRAMS.wait.name, wait],
+      [PREFIX + HISTOGRAMS.fill.name, fill],
+      [PREFIX + HISTOGRAMS.wait.name, wait],
     ])
     for (const name of this.#metrics.keys()) {
       if (registry.getSingleMetric(name) === undefined) continue
-      const fix = `the registry has a metric "${name}" already; pass another prefix or registry`
-      throw optionError('stampedeMetrics.prefix', prefix, fix)
+      const fix = `it has a metric "${name}" of other code; pass another registry`
+      throw optionError('stampedeMetrics.registry', registry, fix)
     }
     for (const metric of this.#metrics.values()) registry.registerMetric(metric)
   }

@@ -15,8 +15,6 @@ export interface MetricsOptions {
   readonly locks?: { stats(): LockStats } | undefined
   /** Default: `register`, the global registry of prom-client. */
   readonly registry?: AnyRegistry | undefined
-  /** The start of each metric name. Default `stampede_`, as in the dashboard and the alerts. */
-  readonly prefix?: string | undefined
   /**
    * Labels of all series of this Stampede. The label `stampede` distinguishes several Stampedes in
    * one registry. Its default is `default`.
@@ -36,9 +34,9 @@ export interface StampedeMetrics {
  */
 export function stampedeMetrics(options: MetricsOptions): StampedeMetrics {
   const read = readOptions('stampedeMetrics', options, READERS)
-  const { stampede, locks, registry, prefix, labels } = read
+  const { stampede, locks, registry, labels } = read
   const source = { labels, read: () => ({ stats: stampede.stats(), locks: locks?.stats() }) }
-  const family = familyOf(registry, prefix, Object.keys(labels))
+  const family = familyOf(registry, Object.keys(labels))
   family.add(source)
   const stop = observeEvents(family.histograms, stampede, labels)
   let isOpen = true
@@ -65,18 +63,12 @@ function orElse<T, Else>(fallback: Else, reader: Reader<T>): Reader<T | Else> {
   return (where, value) => (value === undefined ? fallback : reader(where, value))
 }
 
-const METRIC_PREFIX = /^[a-zA-Z_][a-zA-Z0-9_]*$/
 const LABEL_NAME = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/
 const OWN_LABELS: readonly string[] = [
   'le',
   ...Object.values(METRICS).flatMap(({ labels }) => labels),
   ...Object.values(HISTOGRAMS).map(({ label }) => label),
 ]
-
-function readPrefix(where: string, value: unknown): string {
-  if (typeof value === 'string' && METRIC_PREFIX.test(value)) return value
-  throw optionError(where, value, "use letters, digits and underscores, such as 'shop_'")
-}
 
 function readLabels(where: string, value: unknown): LabelValues {
   const fix = "pass an object of strings, such as { stampede: 'catalog' }"
@@ -103,6 +95,5 @@ const READERS = {
     register as AnyRegistry,
     having<AnyRegistry>('pass a Registry of prom-client', 'registerMetric', 'getSingleMetric'),
   ),
-  prefix: orElse('stampede_', readPrefix),
   labels: orElse({ stampede: 'default' } as LabelValues, readLabels),
 }

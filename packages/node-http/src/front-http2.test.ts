@@ -133,7 +133,7 @@ test.each<[string, (res: Http2ServerResponse) => void]>([
 
 test('a stale response on HTTP/2 is refreshed in the background', async () => {
   const clock = new ManualClock()
-  const stampede = createStampede({ clock, random: () => 0 })
+  const stampede = createStampede({ clock })
   let runs = 0
   const { ask } = await serve((_req, res) => void res.end(`run ${++runs}`), {
     stampede,

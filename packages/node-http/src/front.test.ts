@@ -118,7 +118,7 @@ describe('the listener of stampedeFront', () => {
 
   test('runs again in the background for a stale response, with isRevalidation() true', async () => {
     const clock = new ManualClock()
-    const stampede = createStampede({ clock, random: () => 0 })
+    const stampede = createStampede({ clock })
     const seen: Array<[string | undefined, boolean]> = []
     const front = stampedeFront(
       (req, res) => {
@@ -294,7 +294,7 @@ describe('an error of the listener', () => {
   test('does not change a stale response if the error occurs in a background refresh', async () => {
     const warned = warnings()
     const clock = new ManualClock()
-    const stampede = createStampede({ clock, random: () => 0 })
+    const stampede = createStampede({ clock })
     let runs = 0
     const front = stampedeFront(
       async (_req, res) => {

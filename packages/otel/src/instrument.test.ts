@@ -3,7 +3,7 @@
 import { once } from 'node:events'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { SpanStatusCode, trace } from '@opentelemetry/api'
+import { metrics as meters, SpanStatusCode, trace } from '@opentelemetry/api'
 import {
   AggregationTemporality,
   type DataPoint,
@@ -29,8 +29,8 @@ const servers: Server[] = []
 beforeEach(() => {
   spans = new RecordedSpans().registerContext()
   clock = new ManualClock()
-  stampede = createStampede({ clock, random: () => 0 })
-  stop = instrumentStampede({ tracerProvider: spans.provider })
+  stampede = createStampede({ clock })
+  stop = instrumentStampede()
 })
 afterEach(async () => {
   stop()
@@ -170,7 +170,7 @@ describe('the spans of a cached route', () => {
 describe('the spans of idempotency keys and locks', () => {
   it('have no idempotency key and, without `keys`, no key of a lock in their exceptions', async () => {
     stop()
-    stop = instrumentStampede({ tracerProvider: spans.provider, keys: false })
+    stop = instrumentStampede({ keys: false })
     await stampede.idempotent('job:s3cret', () => 1, { input: 1 })
     await expect(stampede.idempotent('job:s3cret', () => 1, { input: 2 })).rejects.toThrow('s3cret')
     const locks = createLocks({ store: memoryStore(), clock })
@@ -212,7 +212,7 @@ describe('the spans of idempotency keys and locks', () => {
   })
 
   it('show how long a caller waited for a lock', async () => {
-    const locks = createLocks({ store: memoryStore(), clock, random: () => 0 })
+    const locks = createLocks({ store: memoryStore(), clock })
     const first = await locks.acquire('job')
     const second = spans.inside('worker', () => locks.acquire('job'))
     await settled()
@@ -241,7 +241,8 @@ describe('instrumentStampede', () => {
     const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE)
     const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000 })
     const meterProvider = new MeterProvider({ readers: [reader] })
-    stop = instrumentStampede({ tracerProvider: spans.provider, meterProvider })
+    meters.setGlobalMeterProvider(meterProvider)
+    stop = instrumentStampede()
     const origin = new ScriptedOrigin<number>()
     const value = stampede.getOrSet('k', origin.factory, { ttlMs: 1_000 })
     await settled()
@@ -257,17 +258,15 @@ describe('instrumentStampede', () => {
     origin.run(0).resolve(1)
     expect(await value).toBe(1)
     expect(spans.all).toHaveLength(2)
+    meters.disable()
     await meterProvider.shutdown()
   })
 
   it.each<[options: object | string, message: string]>([
     [{ tracer: {} }, 'instrumentStampede.tracer: received an object (Object); there is no such'],
     [{ keys: 'no' }, 'instrumentStampede.keys: received "no"; use true or false'],
-    [
-      { tracerProvider: {} },
-      'instrumentStampede.tracerProvider: received an object (Object); pass a provider of OpenTelemetry, which has getTracer()',
-    ],
-    [{ meterProvider: null }, 'instrumentStampede.meterProvider: received null; pass a provider'],
+    [{ tracerProvider: {} }, 'no such option; register it for the process: trace.setGlobal'],
+    [{ meterProvider: {} }, 'no such option; register it for the process: metrics.setGlobal'],
     ['service', 'instrumentStampede: received "service"; pass an object of options'],
   ])('rejects %j, and keeps the active instrumentation', async (options, message) => {
     expect(() => instrumentStampede(options as StampedeInstrumentation)).toThrow(message)
@@ -277,7 +276,7 @@ describe('instrumentStampede', () => {
   })
 
   it('replaces an earlier instrumentation, so that each span exists once', async () => {
-    stop = instrumentStampede({ tracerProvider: spans.provider, keys: false })
+    stop = instrumentStampede({ keys: false })
     await call()
     await settled()
     expect(spans.named('stampede.fill')).toHaveLength(1)
@@ -288,7 +287,7 @@ describe('instrumentStampede', () => {
     stop()
     await spans.stop()
     spans = new RecordedSpans()
-    stop = instrumentStampede({ tracerProvider: spans.provider })
+    stop = instrumentStampede()
     await call()
     spans.registerContext()
     await call()
@@ -307,7 +306,8 @@ describe('the metrics', () => {
     const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE)
     const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000 })
     const meterProvider = new MeterProvider({ readers: [reader] })
-    stop = instrumentStampede({ tracerProvider: spans.provider, meterProvider })
+    meters.setGlobalMeterProvider(meterProvider)
+    stop = instrumentStampede()
     const origin = new ScriptedOrigin<number>()
     const call = () => stampede.getOrSet('k', origin.factory, { ttlMs: 1_000 })
     /** The data points of a metric, each as its attributes and its value or count. */
@@ -352,6 +352,7 @@ describe('the metrics', () => {
     ])
     const active = (await points('stampede.operation.active')).points ?? []
     expect(active.map(([, value]) => value)).toEqual([0, 0, 0])
+    meters.disable()
     await meterProvider.shutdown()
   })
 })

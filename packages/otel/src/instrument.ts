@@ -2,15 +2,9 @@
 
 import type { AsyncLocalStorage } from 'node:async_hooks'
 import { tracingChannel } from 'node:diagnostics_channel'
-import {
-  type Context as ActiveContext,
-  type MeterProvider,
-  metrics,
-  type TracerProvider,
-  trace,
-} from '@opentelemetry/api'
+import { type Context as ActiveContext, metrics, trace } from '@opentelemetry/api'
 import { TRACING_CHANNELS } from '@stampede/core'
-import { flag, optionError, type Reader, readOptions } from '@stampede/core/store'
+import { flag, type Reader, readOptions } from '@stampede/core/store'
 import { contextStorage } from './context-storage.ts'
 import { Measurements } from './measurements.ts'
 import type { Channel, Context } from './operations.ts'
@@ -18,10 +12,6 @@ import { Spans } from './spans.ts'
 
 /** Options of `instrumentStampede`. */
 export interface StampedeInstrumentation {
-  /** Default: the global provider. */
-  tracerProvider?: TracerProvider | undefined
-  /** Default: the global provider, which must be registered before. */
-  meterProvider?: MeterProvider | undefined
   /**
    * Whether spans have the attribute `stampede.key`. Keys of responses contain URLs. An
    * idempotency key is never in a span. Default true.
@@ -30,8 +20,6 @@ export interface StampedeInstrumentation {
 }
 
 const OPTIONS = {
-  tracerProvider: providerWith<TracerProvider>('getTracer'),
-  meterProvider: providerWith<MeterProvider>('getMeter'),
   keys: flag(true),
 } satisfies Record<keyof StampedeInstrumentation, Reader>
 const SCOPE = '@stampede/otel'
@@ -39,19 +27,16 @@ const SCOPE = '@stampede/otel'
 let stopCurrent: (() => void) | undefined
 
 /**
- * Creates a span and metrics for each operation of every Stampede and of all locks in this process.
+ * Creates a span and metrics for each operation of every Stampede and of all locks in this process,
+ * with the global providers of OpenTelemetry. Register the provider of metrics before the call.
  * A second call replaces the first one. Returns a function that ends the instrumentation, and the
  * spans that are open. Throws `ERR_STAMPEDE_OPTION`.
  */
 export function instrumentStampede(options: StampedeInstrumentation = {}): () => void {
-  const { tracerProvider, meterProvider, keys } = readOptions(
-    'instrumentStampede',
-    options,
-    OPTIONS,
-  )
+  const { keys } = readOptions('instrumentStampede', options, OPTIONS)
   stopCurrent?.()
-  const tracer = (tracerProvider ?? trace.getTracerProvider()).getTracer(SCOPE)
-  const meter = (meterProvider ?? metrics.getMeterProvider()).getMeter(SCOPE)
+  const tracer = trace.getTracer(SCOPE)
+  const meter = metrics.getMeter(SCOPE)
   const spans = new Spans(tracer, keys)
   const measurements = new Measurements(meter, TRACING_CHANNELS)
   const storage = new Binding(spans)
@@ -64,14 +49,6 @@ export function instrumentStampede(options: StampedeInstrumentation = {}): () =>
   }
   stopCurrent = stop
   return stop
-}
-
-function providerWith<T>(method: keyof T & string): Reader<T | undefined> {
-  return (where, value) => {
-    const isProvider = typeof (value as Partial<T> | null | undefined)?.[method] === 'function'
-    if (value === undefined || isProvider) return value as T | undefined
-    throw optionError(where, value, `pass a provider of OpenTelemetry, which has ${method}()`)
-  }
 }
 
 function channelOf(channel: Channel) {

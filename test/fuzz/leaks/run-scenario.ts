@@ -7,6 +7,7 @@ import { createSecureServer } from 'node:http2'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Server, Socket } from 'node:net'
 import { createStampede, type PurgeTarget, type Stampede } from '@stampede/core'
+import { runtimeOf } from '@stampede/core/operator'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { AUTHORITY, SERVER } from '../../harness/certificates.ts'
@@ -82,16 +83,22 @@ function openStampedes(
   redis: RedisServer | undefined,
   time: TestTime,
 ): Stampede[] {
-  // Short, so that the hit-for-miss marker ends more than once in a scenario.
-  if (store === 'memory') return [createStampede({ clock: time.clock, passMs: 2_000 })]
+  if (store === 'memory') return [passing(createStampede({ clock: time.clock }), 2_000)]
   if (redis === undefined) throw new Error('this scenario needs a Redis')
   const prefix = `leak-${process.pid}-${seed}-${scenarios++}`
   return [0, 1].map(() => {
     const client = new Redis(redis.url, { lazyConnect: true })
     client.on('error', () => {})
     const options = { prefix, commandTimeoutMs: 60 }
-    return createStampede({ store: redisStore(client, options), passMs: 50, failureBackoffMs: 30 })
+    const store = redisStore(client, options)
+    return passing(createStampede({ store, failureBackoffMs: 30 }), 50)
   })
+}
+
+/** With a short hit-for-miss marker, so that it ends more than once in a scenario. */
+function passing(stampede: Stampede, passMs: number): Stampede {
+  Object.assign(runtimeOf(stampede), { passMs })
+  return stampede
 }
 
 /** Causes the events of a step. A purge that fails does not matter here. */

@@ -65,7 +65,7 @@ afterEach(async () => {
 function start(options: StampedeOptions = {}): void {
   clock = new ManualClock()
   store = new FaultyStore()
-  stampede = createStampede({ store, clock, random: () => 0, ...options })
+  stampede = createStampede({ store, clock, ...options })
   runs = []
 }
 
@@ -477,7 +477,7 @@ describe('Vary of a response', () => {
 describe('a hit-for-miss marker', () => {
   const COOKIE: Answer = { headers: { 'set-cookie': 'a=1' }, body: 'mine' }
 
-  it('lasts for passMs, in which no request waits for another', async () => {
+  it('lasts for 10 s, in which no request waits for another', async () => {
     const cache = cacheWith()
     await fill(cache, COOKIE)
     await clock.advance(9_999)

@@ -25,7 +25,7 @@ let purged: string[]
 
 beforeEach(() => {
   store = new FaultyStore()
-  stampede = createStampede({ store, clock: new ManualClock(), random: () => 0 })
+  stampede = createStampede({ store, clock: new ManualClock() })
   purged = []
   stampede.on('entry.purged', ({ internalKey }) => purged.push(internalKey))
 })

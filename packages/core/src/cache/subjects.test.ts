@@ -19,7 +19,7 @@ let warned: string[]
 
 beforeEach(() => {
   clock = new ManualClock()
-  stampede = createStampede({ clock, random: () => 0 })
+  stampede = createStampede({ clock })
   runs = 0
   warned = []
   vi.spyOn(process, 'emitWarning').mockImplementation((text) => void warned.push(String(text)))

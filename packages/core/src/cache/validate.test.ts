@@ -44,8 +44,8 @@ let cache: HttpCache<RequestView>
 beforeEach(() => {
   clock = new ManualClock()
   stores = sharedStores()
-  stampede = createStampede({ store: stores.a, clock, random: () => 0 })
-  peer = createStampede({ store: stores.b, clock, random: () => 0 })
+  stampede = createStampede({ store: stores.a, clock })
+  peer = createStampede({ store: stores.b, clock })
   events = []
   stampede.on('*', (event: StampedeEvent) => void events.push(event.type))
   asked = []

@@ -19,7 +19,7 @@ afterEach(async () => {
 function setUp() {
   const clock = new ManualClock()
   const store = new FaultyStore()
-  const stampede = createStampede({ store, clock, random: () => 0 })
+  const stampede = createStampede({ store, clock })
   open.push(stampede)
   return { clock, store, stampede, rates: stampede.cache('rates', { ttlMs: 1_000 }) }
 }
@@ -29,7 +29,7 @@ function two(options: Partial<DataCacheOptions> = {}) {
   const stores = sharedStores()
   const clock = new ManualClock()
   const [a, b] = [stores.a, stores.b].map((store) => {
-    const stampede = createStampede({ store, clock, random: () => 0 })
+    const stampede = createStampede({ store, clock })
     open.push(stampede)
     return stampede.cache('n', { ttlMs: 1_000, ...options })
   }) as [DataCache, DataCache]
@@ -380,7 +380,7 @@ describe('a serializer', () => {
       const stores = sharedStores()
       const clock = new ManualClock()
       const [old, present] = [stores.a, stores.b].map((store, i) => {
-        const stampede = createStampede({ store, clock, random: () => 0 })
+        const stampede = createStampede({ store, clock })
         open.push(stampede)
         const serializer = versioned(i + 1)
         return { stampede, cache: stampede.cache('n', { ...SWR, ...options, serializer }) }

@@ -19,7 +19,7 @@ afterEach(async () => {
 
 function setUp(store: StampedeStore | MemoryStore = memoryStore()) {
   const clock = new ManualClock()
-  const stampede = createStampede({ store, clock, random: () => 0 })
+  const stampede = createStampede({ store, clock })
   open.push(stampede)
   const transcript = new Transcript().record(stampede)
   const origin = new ScriptedOrigin<unknown>()

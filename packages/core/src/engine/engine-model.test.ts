@@ -93,7 +93,7 @@ interface Run {
 }
 
 class World {
-  readonly clock = new ManualClock()
+  readonly clock = new ManualClock(() => 0.9)
   readonly stampedes: Stampede[]
   readonly stores: FaultyStore[]
   /** Counts the steps of the test, to order events. */
@@ -119,7 +119,6 @@ class World {
       createStampede({
         store,
         clock: this.clock,
-        random: () => 0.9,
         originConcurrency: 1,
         ...(l1 ? {} : { l1: { maxBytes: 0 } }),
       }),

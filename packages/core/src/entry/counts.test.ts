@@ -14,7 +14,7 @@ afterEach(async () => {
 })
 
 function create(store = new FaultyStore()): Stampede {
-  const stampede = createStampede({ store, clock, random: () => 0 })
+  const stampede = createStampede({ store, clock })
   open.push(stampede)
   return stampede
 }

@@ -414,24 +414,24 @@ describe('a request that waits for another process', () => {
   })
 })
 
-describe('the limit maxWaiters', () => {
-  const few = { onBusy: { waitMs: 10_000, maxWaiters: 2 } }
+describe('the limit of 100 waiting requests for a key', () => {
+  const waiting = Array.from({ length: 100 }, () => undefined)
 
-  it('lets that many requests wait for one key, and refuses the others at once', async () => {
+  it('lets 100 requests wait, and refuses the others at once', async () => {
     const first = await there.route()()
-    const all = await many(4, here.route(few))
-    expect(statuses(all)).toEqual([undefined, undefined, 409, 409])
+    const all = await many(102, here.route(wait))
+    expect(statuses(all)).toEqual([...waiting, 409, 409])
     await first.answer()
     await settled()
-    expect(statuses(all)).toEqual([200, 200, 409, 409])
+    expect(statuses(all)).toEqual([...waiting.map(() => 200), 409, 409])
   })
 
   it('counts from 0 again after waiters have left in any way', async () => {
-    const ask = here.route(few)
+    const ask = here.route(wait)
     for (const way of ['answer', 'deadline', 'lost']) {
       const first = await there.route()({ key: way })
-      const all = await many(2, () => ask({ key: way }))
-      expect(statuses(all)).toEqual([undefined, undefined])
+      const all = await many(100, () => ask({ key: way }))
+      expect(statuses(all)).toEqual(waiting)
       if (way === 'deadline') await clock.advance(10_000)
       if (way === 'lost') {
         here.store.next('begin', refuse)
@@ -439,12 +439,8 @@ describe('the limit maxWaiters', () => {
         await settled()
       }
       if (way !== 'answer') {
-        expect(statuses(all)).toEqual([409, 409])
-        expect(statuses(await many(3, () => ask({ key: way })))).toEqual([
-          undefined,
-          undefined,
-          409,
-        ])
+        expect(statuses(all)).toEqual(waiting.map(() => 409))
+        expect(statuses(await many(101, () => ask({ key: way })))).toEqual([...waiting, 409])
       }
       await first.answer()
       await settled()
@@ -452,9 +448,9 @@ describe('the limit maxWaiters', () => {
   })
 
   it('also limits waiters for a key that runs here', async () => {
-    const ask = here.route(few)
+    const ask = here.route(wait)
     const first = await ask()
-    expect(statuses(await many(3, ask))).toEqual([undefined, undefined, 409])
+    expect(statuses(await many(101, ask))).toEqual([...waiting, 409])
     await first.answer()
   })
 })

@@ -10,6 +10,11 @@ import { decodeKept, type Kept } from './kept-response.ts'
 import { KEEP_UNCERTAIN_MS, Running } from './running.ts'
 import type { IdempotencyRuntime, Waiting } from './runtime.ts'
 
+/** After this many expired leases in a row, a key is uncertain. */
+const MAX_ATTEMPTS = 3
+/** Limit of waiters for one record in this process. */
+const MAX_WAITERS = 100
+
 /** The state of a key for a request or job that does not run. */
 export type Settled =
   | { readonly type: 'done'; readonly kept: Kept; readonly from: 'l1' | 'store' | 'wait' }
@@ -30,10 +35,10 @@ export type Begun = Running | Settled
  * process or a memory store has the result.
  */
 export function beginAttempt(rt: IdempotencyRuntime, claim: Claim): Begun | Promise<Begun> {
-  const { waitMs, maxWaiters } = claim.policy
+  const { waitMs } = claim.policy
   const first = fromMemory(rt, claim)
   if (first !== undefined && first.type !== 'busy') return first
-  const waiting = waitMs > 0 ? rt.waiters.join(claim.key, maxWaiters) : undefined
+  const waiting = waitMs > 0 ? rt.waiters.join(claim.key, MAX_WAITERS) : undefined
   if (waiting === undefined) return first ?? begin(rt, claim, false)
   return beginOrWait(rt, claim, waiting).finally(() => waiting.leave())
 }
@@ -164,13 +169,13 @@ function fromReply(
 }
 
 function requestOf({ fingerprints, policy }: Claim, wait: boolean): BeginRequest {
-  const { leaseMs, retentionMs, maxAttempts, onLeaseExpired } = policy
+  const { leaseMs, retentionMs, onLeaseExpired } = policy
   return {
     token: newToken(),
     fingerprints,
     leaseMs,
     retentionMs,
-    maxAttempts,
+    maxAttempts: MAX_ATTEMPTS,
     onLeaseExpired,
     keepUncertainMs: KEEP_UNCERTAIN_MS,
     wait,

@@ -23,10 +23,8 @@ const policy = {
   leaseMs: 30_000,
   maxHoldMs: 600_000,
   retentionMs: 86_400_000,
-  maxAttempts: 3,
   onLeaseExpired: 'takeover',
   waitMs: 0,
-  maxWaiters: 100,
 }
 
 describe('the defaults of idempotency()', () => {
@@ -50,12 +48,12 @@ describe('the defaults of idempotency()', () => {
   })
 
   it('apply to options that are undefined', () => {
-    const names = 'leaseMs maxHoldMs retentionMs maxAttempts onBusy methods headers strict'
+    const names = 'leaseMs maxHoldMs retentionMs onBusy methods headers strict'
     const more = 'onLeaseExpired onStoreError fingerprint maxRequestBytes maxBodyBytes docsUrl'
     const unset = Object.fromEntries(`${names} ${more} stampede`.split(' ').map((name) => [name]))
     expect({ ...read(unset), required: 0 }).toEqual({ ...read(), required: 0 })
     expect(read({ required: undefined }).required({})).toBe(true)
-    expect(read({ onBusy: {} }).policy).toMatchObject({ waitMs: 10_000, maxWaiters: 100 })
+    expect(read({ onBusy: {} }).policy).toMatchObject({ waitMs: 10_000 })
   })
 })
 
@@ -71,8 +69,7 @@ describe('an option of idempotency()', () => {
       leaseMs: 100,
       maxHoldMs: 1_000,
       retentionMs: 1_000,
-      maxAttempts: 1,
-      onBusy: { waitMs: 5, maxWaiters: 1 },
+      onBusy: { waitMs: 5 },
       onLeaseExpired: 'uncertain',
       onStoreError: 'proceed',
       fingerprint,
@@ -87,17 +84,15 @@ describe('an option of idempotency()', () => {
       leaseMs: 100,
       maxHoldMs: 1_000,
       retentionMs: 1_000,
-      maxAttempts: 1,
       onLeaseExpired: 'uncertain',
       waitMs: 5,
-      maxWaiters: 1,
     })
     expect([rules.maxRequestBytes, rules.maxBodyBytes]).toEqual([0, 0])
     expect(rules.docsUrl).toBe('https://shop.test/docs?a=1')
   })
 
   it('may be a wait of ten seconds', () => {
-    expect(read({ onBusy: 'wait' }).policy).toMatchObject({ waitMs: 10_000, maxWaiters: 100 })
+    expect(read({ onBusy: 'wait' }).policy).toMatchObject({ waitMs: 10_000 })
     expect(read({ onBusy: 'reject' }).policy.waitMs).toBe(0)
   })
 
@@ -153,7 +148,6 @@ describe('an invalid option value of idempotency()', () => {
     ...numbers('leaseMs', 100, LONGEST_MS, 'milliseconds'),
     ...numbers('maxHoldMs', 30_000, LONGEST_MS, 'milliseconds'),
     ...numbers('retentionMs', 1_000, LONGEST_MS, 'milliseconds'),
-    ...numbers('maxAttempts', 1, 1_000, 'attempts'),
     ...numbers('maxRequestBytes', 0, 2 ** 40, 'bytes'),
     ...numbers('maxBodyBytes', 0, 2 ** 40, 'bytes'),
     ...cases('strict', 'use true or false', ['yes', 1, null]),
@@ -195,7 +189,7 @@ describe('an invalid option value of idempotency()', () => {
   it('is rejected within onBusy, too', () => {
     const of = (onBusy: object) => refusal(() => read({ onBusy }))
     expect(of({ waitMs: -1 })).toMatch(/^idempotency\.onBusy\.waitMs: received -1; use/)
-    expect(of({ maxWaiters: 0 })).toMatch(/^idempotency\.onBusy\.maxWaiters: received 0; use/)
+    expect(of({ maxWaiters: 1 })).toMatch(/there is no such option; remove it: at most 100 /)
     expect(of({ wait: 1 })).toBe(
       'idempotency.onBusy.wait: received 1; there is no such option; did you mean waitMs?',
     )

@@ -9,7 +9,6 @@ import {
   durationMs,
   flag,
   nearest,
-  number,
   type ReadBy,
   type Reader,
   readOptions,
@@ -33,20 +32,15 @@ export interface AttemptRules {
    */
   retentionMs?: number | undefined
   /**
-   * After this many consecutive attempts whose lease expired, the key is uncertain: repeats get a
-   * 409 until an operator settles it. Default 3.
-   */
-  maxAttempts?: number | undefined
-  /**
    * While an attempt runs, `reject` sends a 409 to a repeat. `wait` lets the repeat wait for the
-   * result, for at most 10 000 ms and with at most 100 waiters per key and process. Default
-   * `reject`.
+   * result, for at most 10 000 ms or `waitMs`, and with at most 100 waiters per key and process.
+   * Default `reject`.
    */
-  onBusy?: 'reject' | 'wait' | { waitMs: number; maxWaiters?: number | undefined } | undefined
+  onBusy?: 'reject' | 'wait' | { waitMs: number } | undefined
   /**
    * After the lease of an attempt expired: with `takeover`, the next request or call runs the
-   * handler or job. With `uncertain`, it is refused until an operator settles the key. Default
-   * `takeover`.
+   * handler or job. After three expired leases in a row, the key is uncertain all the same. With
+   * `uncertain`, repeats get a 409 until an operator settles the key. Default `takeover`.
    */
   onLeaseExpired?: 'takeover' | 'uncertain' | undefined
 }
@@ -117,12 +111,9 @@ export interface AttemptPolicy {
   /** Hold time: after it, the lease is no longer renewed. */
   readonly maxHoldMs: number
   readonly retentionMs: number
-  readonly maxAttempts: number
   readonly onLeaseExpired: 'takeover' | 'uncertain'
   /** How long a repeat waits for a running attempt. 0: it does not wait. */
   readonly waitMs: number
-  /** Limit of waiters for one record in this process. */
-  readonly maxWaiters: number
 }
 
 /**
@@ -155,7 +146,6 @@ const ATTEMPTS = {
   leaseMs: durationMs(30_000, 100),
   maxHoldMs: unchecked(),
   retentionMs: durationMs(86_400_000, 1_000),
-  maxAttempts: number(3, { min: 1, max: 1_000, unit: 'attempts' }),
   onBusy: readOnBusy,
   onLeaseExpired: readOnLeaseExpired,
 } satisfies Record<keyof AttemptRules, Reader>
@@ -210,22 +200,20 @@ export function readJobOptions(where: string, options: unknown): JobRules {
 }
 
 function policyOf(where: string, read: ReadBy<typeof ATTEMPTS>): AttemptPolicy {
-  const { leaseMs, retentionMs, maxAttempts, onBusy, onLeaseExpired } = read
+  const { leaseMs, retentionMs, onBusy: waitMs, onLeaseExpired } = read
   const longest = durationMs(Math.max(leaseMs, 600_000), leaseMs)
   const maxHoldMs = longest(`${where}.maxHoldMs`, read.maxHoldMs)
-  return { leaseMs, maxHoldMs, retentionMs, maxAttempts, onLeaseExpired, ...onBusy }
+  return { leaseMs, maxHoldMs, retentionMs, onLeaseExpired, waitMs }
 }
 
 const ON_BUSY = choice('reject', 'wait')
-const WAITING = {
-  waitMs: durationMs(10_000),
-  maxWaiters: number(100, { min: 1, max: 100_000, unit: 'waiting requests' }),
-}
+const WAITING = { waitMs: durationMs(10_000) }
 
-function readOnBusy(where: string, value: unknown): { waitMs: number; maxWaiters: number } {
-  if (typeof value === 'object' && value !== null) return readOptions(where, value, WAITING)
-  const defaults = readOptions(where, {}, WAITING)
-  return ON_BUSY(where, value) === 'wait' ? defaults : { ...defaults, waitMs: 0 }
+/** How long a repeat waits. */
+function readOnBusy(where: string, value: unknown): number {
+  const isObject = typeof value === 'object' && value !== null
+  if (!isObject && ON_BUSY(where, value) === 'reject') return 0
+  return readOptions(where, isObject ? value : {}, WAITING).waitMs
 }
 
 const ON_LEASE_EXPIRED = choice('takeover', 'uncertain')

@@ -15,7 +15,7 @@ afterEach(async () => {
 function setUp(options: StampedeOptions = {}) {
   const clock = new ManualClock()
   const store = memoryStore()
-  const stampede = createStampede({ clock, random: () => 0, store, ...options })
+  const stampede = createStampede({ clock, store, ...options })
   open.push(stampede)
   const transcript = new Transcript().record(stampede)
   const get = (key: string, value: unknown, more = {}) =>

@@ -20,6 +20,8 @@ export interface Clock {
   wallNow(): number
   /** Calls `callback` once after `delayMs`. The timer never keeps the process alive. */
   setTimer(delayMs: number, callback: () => void): Timer
+  /** Returns numbers from 0 to 1, for jitter and random pauses. Default `Math.random`. */
+  random?(): number
 }
 
 const MOST_LATE_MS = 1_000

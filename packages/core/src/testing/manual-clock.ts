@@ -15,6 +15,12 @@ export class ManualClock implements Clock {
   #stalledMs = 0
   #order = 0
   readonly #pending = new Set<Pending>()
+  /** The random numbers. With 0, lifetimes are exact. */
+  random: () => number
+
+  constructor(random: () => number = () => 0) {
+    this.random = random
+  }
 
   now(): number {
     return this.#now + this.#stalledMs

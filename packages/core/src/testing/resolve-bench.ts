@@ -42,7 +42,7 @@ export async function end(): Promise<void> {
 }
 
 export function create(store: FaultyStore, options: StampedeOptions = {}, name = ''): Stampede {
-  const stampede = createStampede({ store, clock, random: () => 0, ...options })
+  const stampede = createStampede({ store, clock, ...options })
   open.push(stampede)
   transcript.record(stampede, name)
   return stampede

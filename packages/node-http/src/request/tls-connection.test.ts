@@ -97,7 +97,7 @@ it('a background refresh without TLS has no getPeerCertificate, even if a host s
 
 it('each background refresh has the certificate of the client whose request caused it', async () => {
   const clock = new ManualClock()
-  const stampede = createStampede({ clock, random: () => 0 })
+  const stampede = createStampede({ clock })
   let runs = 0
   const nameOf = ({ socket }: IncomingMessage) =>
     String((socket as TLSSocket).getPeerCertificate().subject.CN)

@@ -15,6 +15,11 @@ export class RecordedSpans {
     spanProcessors: [new SimpleSpanProcessor(this.exporter)],
   })
 
+  /** Registers its provider for the process, as NodeSDK does. */
+  constructor() {
+    trace.setGlobalTracerProvider(this.provider)
+  }
+
   /** Registers the context manager that NodeSDK registers. */
   registerContext(): this {
     context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
@@ -23,6 +28,7 @@ export class RecordedSpans {
 
   async stop(): Promise<void> {
     context.disable()
+    trace.disable()
     await this.provider.shutdown()
   }
 

@@ -49,6 +49,7 @@ export interface Bench {
 }
 
 export interface BenchOptions extends Omit<StampedeOptions, 'clock'> {
+  readonly random?: () => number
   readonly outside?: Outside
 }
 
@@ -58,9 +59,9 @@ export function setUp(
   act: Act = () => ({}),
   options: BenchOptions = {},
 ): Bench {
-  const { outside, ...rest } = options
-  const clock = new ManualClock()
-  const stampede = createStampede({ random: () => 0, ...rest, clock })
+  const { outside, random, ...rest } = options
+  const clock = new ManualClock(random)
+  const stampede = createStampede({ ...rest, clock })
   const seen: Seen[] = []
   const [runs, arrivals] = [new Counter(), new Counter()]
   const events: StampedeEvent[] = []
