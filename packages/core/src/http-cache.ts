@@ -1,7 +1,6 @@
 // createHttpCache: the response cache that the adapters wrap.
 
-import { CACHE_FUNCTION } from './cache/cache-config.ts'
-import { type CacheRules, readCacheOptions } from './cache/cache-options.ts'
+import { CACHE_FUNCTION, type CacheRules, readCacheOptions } from './cache/cache-options.ts'
 import { handleCached } from './cache/handle-cached.ts'
 import { innerCache } from './cache/inner-cache.ts'
 import { VaryIndex } from './cache/vary-index.ts'

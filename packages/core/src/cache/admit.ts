@@ -12,7 +12,7 @@ import { identifiesCaller } from '../http/credential-fields.ts'
 import { requestField, trimOws } from '../http/headers.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import { Recent } from '../recent.ts'
-import type { CacheConfig } from './cache-config.ts'
+import type { CacheConfig } from './cache-options.ts'
 
 /** The reason for which a request bypasses the cache, and the parameter `fwd` of Cache-Status. */
 export interface Bypass {

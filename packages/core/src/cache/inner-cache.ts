@@ -5,7 +5,7 @@
 
 import type { Exchange, InnerCache, Natives } from '../ports/exchange.ts'
 import { admit } from './admit.ts'
-import type { CacheConfig } from './cache-config.ts'
+import type { CacheConfig } from './cache-options.ts'
 import { cacheKey } from './key.ts'
 
 /** A key that no cache has. */

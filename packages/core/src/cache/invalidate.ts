@@ -15,7 +15,7 @@ import { canonicalPath } from '../http/route-pattern.ts'
 import type { CapturedHead, Exchange, HeadWatch, Natives, RequestView } from '../ports/exchange.ts'
 import { groupSubject, tagSubject } from '../ports/subject.ts'
 import type { Runtime } from '../runtime.ts'
-import type { CacheConfig } from './cache-config.ts'
+import type { CacheConfig } from './cache-options.ts'
 import { customKey, parseUrl, urlKey } from './key.ts'
 import { callTagsOption, originOf } from './subjects.ts'
 

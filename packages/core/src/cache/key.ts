@@ -7,7 +7,7 @@ import { hasFieldOf, requestField } from '../http/headers.ts'
 import { selectFields } from '../http/vary.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import { escapeKey, VARIANT_SEPARATOR } from '../ports/key.ts'
-import type { CacheConfig } from './cache-config.ts'
+import type { CacheConfig } from './cache-options.ts'
 
 /** Prefix of the keys of HTTP responses. Keys of data have another one. */
 export const HTTP_KEY_PREFIX = 'http:'

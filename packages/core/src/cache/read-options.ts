@@ -5,8 +5,20 @@ import { optionError } from '../errors.ts'
 import { NEVER_STORED } from '../http/statuses.ts'
 import { checkNames, readStrings } from '../options.ts'
 import { OWN_FIELD } from '../ports/exchange.ts'
-import { readTags } from '../tags.ts'
-import type { CacheConfig } from './cache-config.ts'
+import { readTags, type TagsRule } from '../tags.ts'
+
+export type QueryRule =
+  | { readonly only: readonly string[] }
+  | { readonly ignore: readonly string[] }
+/** Field names are lower-case and sorted. */
+export type AuthorizationRule = 'bypass' | 'ignore' | { readonly ignore: readonly string[] }
+export type CookiesRule = 'bypass' | 'ignore' | { readonly key: readonly string[] }
+
+export interface InvalidationRules {
+  readonly invalidateOn: 'unsafe' | 'never'
+  /** Tags that an unsafe request purges in addition to its URL. */
+  readonly invalidatedTags: TagsRule
+}
 
 /** A field name (RFC 9110 §5.1). */
 const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
@@ -14,7 +26,7 @@ const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 /**
  * Returns copies. If the app could change a list later, the keys of stored entries would differ.
  */
-export function readQuery(where: string, value: unknown): CacheConfig['query'] {
+export function readQuery(where: string, value: unknown): QueryRule {
   if (value === undefined) return { ignore: [] }
   if (Array.isArray(value))
     return { only: value.length === 0 ? [] : [...readStrings(where, value)] }
@@ -35,7 +47,7 @@ export function readVary(where: string, value: unknown): readonly string[] {
   return lowerSorted(names)
 }
 
-export function readCookies(where: string, value: unknown): CacheConfig['cookies'] {
+export function readCookies(where: string, value: unknown): CookiesRule {
   if (value === undefined || value === 'bypass' || value === 'ignore') return value ?? 'bypass'
   if (typeof value !== 'object' || Array.isArray(value)) {
     throw optionError(where, value, "use 'bypass', 'ignore' or { key: ['name'] }")
@@ -46,7 +58,7 @@ export function readCookies(where: string, value: unknown): CacheConfig['cookies
   throw optionError(`${where}.key`, key, "name a cookie, or use cookies: 'ignore'")
 }
 
-export function readAuthorization(where: string, value: unknown): CacheConfig['authorization'] {
+export function readAuthorization(where: string, value: unknown): AuthorizationRule {
   if (value === undefined || value === 'bypass' || value === 'ignore') return value ?? 'bypass'
   const fix = "use 'bypass', 'ignore' or { ignore: ['x-tenant-id'] }"
   if (typeof value !== 'object' || value === null || Array.isArray(value))
@@ -90,10 +102,7 @@ export function readTargetedFields(where: string, value: unknown): readonly stri
 /** Fields that a targeted field replaces. */
 const REPLACED_FIELDS: ReadonlySet<string> = new Set(['cache-control', 'expires', 'pragma'])
 
-export function readInvalidation(
-  where: string,
-  value: unknown,
-): Pick<CacheConfig, 'invalidateOn' | 'invalidatedTags'> {
+export function readInvalidation(where: string, value: unknown): InvalidationRules {
   if (value === undefined || value === 'unsafe' || value === 'never')
     return { invalidateOn: value ?? 'unsafe', invalidatedTags: undefined }
   if (typeof value === 'object' && value !== null && 'tags' in value) {

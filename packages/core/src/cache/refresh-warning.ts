@@ -4,7 +4,7 @@ import type { FillResult } from '../engine/types.ts'
 import { messageOf } from '../errors.ts'
 import type { OriginEnd, RequestView } from '../ports/exchange.ts'
 import { type FailedRefresh, reportRefresh } from '../refresh-failures.ts'
-import type { CacheConfig } from './cache-config.ts'
+import type { CacheConfig } from './cache-options.ts'
 import { isLeftToInner } from './storable.ts'
 
 const STALE = 'The stale response is served until its stale window ends.'

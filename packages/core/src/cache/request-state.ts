@@ -9,7 +9,7 @@ import { type RequestDirectives, requestDirectives } from '../http/request-direc
 import type { NeverStored } from '../never-stored.ts'
 import type { Exchange, RequestView } from '../ports/exchange.ts'
 import type { Runtime } from '../runtime.ts'
-import type { CacheConfig } from './cache-config.ts'
+import type { CacheConfig } from './cache-options.ts'
 import { asksForWhole } from './fresh-hit.ts'
 import { staleReply } from './respond.ts'
 import { type OriginRequest, runOrigin } from './run-origin.ts'

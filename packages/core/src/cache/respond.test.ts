@@ -4,7 +4,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, it } from 'vitest'
 import { type HeldEntry, type StoredResponse, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
-import type { CacheConfig } from './cache-config.ts'
+import type { CacheConfig } from './cache-options.ts'
 import { readyFrom } from './respond.ts'
 
 const NOW = 5_000

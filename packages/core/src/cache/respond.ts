@@ -21,7 +21,7 @@ import { selects } from '../http/vary.ts'
 import { confirmedCopy } from '../l1/purges.ts'
 import type { HeaderList, ReadyReply, Reply, RequestView } from '../ports/exchange.ts'
 import type { Runtime } from '../runtime.ts'
-import type { CacheConfig } from './cache-config.ts'
+import type { CacheConfig } from './cache-options.ts'
 
 /** The Cache-Status field as a header list. It is empty if the option switches the field off. */
 export function statusField(config: CacheConfig<never>, facts: DetailedFacts): HeaderList {

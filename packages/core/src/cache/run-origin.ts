@@ -25,7 +25,7 @@ import {
 import type { Lifetimes } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
 import { audited } from './audit.ts'
-import type { CacheConfig } from './cache-config.ts'
+import type { CacheConfig } from './cache-options.ts'
 import { asksForWhole } from './fresh-hit.ts'
 import { leaderReply } from './leader-reply.ts'
 import { reportRun, reportTimeout } from './refresh-warning.ts'

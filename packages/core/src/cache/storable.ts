@@ -12,7 +12,7 @@ import { responseDirectives } from '../http/targeted-fields.ts'
 import { varyNames } from '../http/vary.ts'
 import { LONGEST_MS } from '../options.ts'
 import type { CapturedHead, HeaderList, OriginEnd, RequestView } from '../ports/exchange.ts'
-import type { CacheConfig } from './cache-config.ts'
+import type { CacheConfig } from './cache-options.ts'
 import { parseUrl, urlKey } from './key.ts'
 
 /** Why a response is not storable. */

@@ -22,7 +22,7 @@ import {
   type RequestView,
 } from '../ports/exchange.ts'
 import type { Runtime } from '../runtime.ts'
-import type { CacheConfig } from './cache-config.ts'
+import type { CacheConfig } from './cache-options.ts'
 import { replyFrom } from './respond.ts'
 import type { NotStorable } from './storable.ts'
 
