@@ -4,7 +4,7 @@
 // fields when a lookup finds an entry of another variant. From then on, it needs only one lookup
 // for each request.
 
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
 import { selectFields } from '../http/vary.ts'
@@ -104,5 +104,5 @@ function indexKey(key: string): string {
 }
 
 function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('base64url')
+  return hash('sha256', text, 'base64url')
 }
