@@ -56,7 +56,8 @@ export function replyFrom(
   now: number,
 ): Reply {
   const ageS = Math.floor(ageAt(held, stored, now).ageMs / 1000)
-  const added: HeaderList = [['age', String(ageS)], ...statusField(config, facts)]
+  const shownStatus = statusField(config, facts)
+  const added: HeaderList = [['age', String(ageS)], ...shownStatus]
   const { status, fields, body, kind } = stored
   const headers = toHeaders(fields)
   if (notModified(request.headers, headers, status)) {
@@ -64,7 +65,7 @@ export function replyFrom(
   }
   const whole = { status, headers: [...headers, ...added], body, kind }
   return request.method === 'GET' && status === 200
-    ? partOf(whole, request, statusField(config, facts))
+    ? partOf(whole, request, shownStatus)
     : whole
 }
 
