@@ -7,7 +7,7 @@
 // `requestDirectives: 'respect'`.
 
 import { callbackError } from '../errors.ts'
-import type { BypassDetail } from '../http/cache-status-details.ts'
+import type { BypassDetail } from '../http/cache-status.ts'
 import { identifiesCaller } from '../http/credential-fields.ts'
 import { requestField, trimOws } from '../http/headers.ts'
 import type { RequestView } from '../ports/exchange.ts'

@@ -4,7 +4,7 @@
 import type { FillResult } from '../engine/types.ts'
 import type { HeldEntry } from '../entry/entry.ts'
 import { type CacheControl, parseCacheControl } from '../http/cache-control.ts'
-import type { NotStoredDetail } from '../http/cache-status-details.ts'
+import type { NotStoredDetail } from '../http/cache-status.ts'
 import { explicitLifetimeMs, initialAgeMs, staleWindowsAllowed } from '../http/freshness.ts'
 import { CREDENTIAL_FIELDS, headerValue, headerValues, trimOws } from '../http/headers.ts'
 import { NEVER_STORED } from '../http/statuses.ts'

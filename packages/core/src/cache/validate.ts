@@ -8,7 +8,7 @@
 // response.
 
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
-import type { Detail } from '../http/cache-status-details.ts'
+import type { Detail } from '../http/cache-status.ts'
 import { conditionsFor, confirms, freshen } from '../http/conditional.ts'
 import { toFields, toHeaders } from '../http/fields.ts'
 import { initialAgeMs } from '../http/freshness.ts'
