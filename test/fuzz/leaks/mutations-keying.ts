@@ -142,13 +142,13 @@ export const KEYING: readonly Mutation[] = [
   drop(
     'fields in which a client claims a host are not in the key',
     SOURCE.key,
-    'addressPart(request) + rewrittenPart(request)',
-    'rewrittenPart(request)',
+    'hostPart(request) + addressPart(request)',
+    'hostPart(request)',
   ),
   drop(
     'a rewritten URL is not in the key',
     SOURCE.key,
-    'addressPart(request) + rewrittenPart(request)',
-    'addressPart(request)',
+    'if (request.rewritten !== undefined) variant',
+    'if (request.rewritten === null) variant',
   ),
 ]

@@ -27,10 +27,14 @@ export function cacheKey<Native>(
     config.key === undefined
       ? urlKey(request, config.query)
       : customKey(callOption('key', config.key, native))
-  let variant =
-    config.key === undefined
-      ? hostPart(request) + addressPart(request) + rewrittenPart(request)
-      : ''
+  let variant = ''
+  if (config.key === undefined) {
+    variant += hostPart(request) + addressPart(request)
+    // The URL that the handler sees, if the app rewrote it, as for a language prefix.
+    if (request.rewritten !== undefined) variant += `r${field(request.rewritten)}`
+    // Why the framework chose the handler, if the URL alone does not decide.
+    if (request.chosenBy !== undefined) variant += `h${field(request.chosenBy)}`
+  }
   if (learnedVary.length > 0 || config.vary.length > 0) {
     variant += varyPart(union(config.vary, learnedVary), request.headers)
   }
@@ -144,15 +148,6 @@ function forwardedPart(value: string, host: string, scheme: string): string {
     if (end === ',') rest += ','
   } while (PARAMETER.lastIndex < value.length)
   return isSame ? '' : headerPart('forwarded, parsed', rest)
-}
-
-/**
- * The URL that the handler sees, if the app rewrote it, as for a language prefix. Then the reason
- * why the framework chose the handler, if the URL alone does not decide.
- */
-function rewrittenPart({ rewritten, chosenBy }: RequestView): string {
-  const part = rewritten === undefined ? '' : `r${field(rewritten)}`
-  return chosenBy === undefined ? part : `${part}h${field(chosenBy)}`
 }
 
 function field(text: string): string {

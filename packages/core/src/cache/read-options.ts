@@ -38,13 +38,24 @@ export function readQuery(where: string, value: unknown): QueryRule {
 }
 
 export function readVary(where: string, value: unknown): readonly string[] {
-  if (value === undefined) return []
-  const names = readStrings(where, value)
+  return lowerSorted(readFields(where, value, "name request headers: ['accept-language']", ALL))
+}
+
+/** `*` is a valid field name, but stands for all fields in Vary. */
+const ALL: ReadonlySet<string> = new Set(['*'])
+
+function readFields(
+  where: string,
+  value: unknown,
+  fix: string,
+  refused: ReadonlySet<string>,
+): readonly string[] {
+  const names = value === undefined ? [] : readStrings(where, value)
   for (const name of names) {
-    if (name !== '*' && FIELD_NAME.test(name)) continue
-    throw optionError(where, name, "name request headers: ['accept-language']")
+    if (!FIELD_NAME.test(name) || refused.has(name.toLowerCase()))
+      throw optionError(where, name, fix)
   }
-  return lowerSorted(names)
+  return names
 }
 
 export function readCookies(where: string, value: unknown): CookiesRule {
@@ -64,13 +75,11 @@ export function readAuthorization(where: string, value: unknown): AuthorizationR
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw optionError(where, value, fix)
   const bag = checkNames(where, value, ['ignore'])
-  const names = readStrings(`${where}.ignore`, bag.ignore)
-  if (names.length === 0) throw optionError(`${where}.ignore`, names, 'name a request header')
-  for (const name of names) {
-    if (name === '*' || !FIELD_NAME.test(name))
-      throw optionError(`${where}.ignore`, name, "name request headers: ['x-tenant-id']")
-    if (name.toLowerCase() === 'cookie')
-      throw optionError(`${where}.ignore`, name, "use cookies: 'ignore'")
+  const at = `${where}.ignore`
+  const names = readStrings(at, bag.ignore)
+  if (names.length === 0) throw optionError(at, names, 'name a request header')
+  for (const name of readFields(at, names, "name request headers: ['x-tenant-id']", ALL)) {
+    if (name.toLowerCase() === 'cookie') throw optionError(at, name, "use cookies: 'ignore'")
   }
   return { ignore: lowerSorted(names) }
 }
@@ -91,11 +100,8 @@ export function readStatuses(where: string, value: unknown): ReadonlySet<number>
 
 /** Returns `OWN_FIELD`, followed by the names of the option in their order. */
 export function readTargetedFields(where: string, value: unknown): readonly string[] {
-  const names = value === undefined ? [] : readStrings(where, value)
-  for (const name of names) {
-    if (FIELD_NAME.test(name) && !REPLACED_FIELDS.has(name.toLowerCase())) continue
-    throw optionError(where, name, "name response fields: ['CDN-Cache-Control']")
-  }
+  const fix = "name response fields: ['CDN-Cache-Control']"
+  const names = readFields(where, value, fix, REPLACED_FIELDS)
   return [...new Set([OWN_FIELD, ...names.map((name) => name.toLowerCase())])]
 }
 
