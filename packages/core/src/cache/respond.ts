@@ -133,7 +133,7 @@ export function sharedFailure(
     titleOf(status),
     'The handler failed a moment ago. Retry later.',
     [
-      ['retry-after', retryAfterS(retryAfterMs)],
+      ['retry-after', String(Math.max(1, Math.ceil(retryAfterMs / 1000)))],
       ...statusField(config, { ...facts, detail: 'origin-failed' }),
     ],
   )
@@ -158,10 +158,6 @@ export function serviceUnavailable(config: CacheConfig<never>, reason: ForwardRe
     ['retry-after', '1'],
     ...statusField(config, { ...facts, detail: 'wait-timeout' }),
   ])
-}
-
-function retryAfterS(ms: number): string {
-  return String(Math.max(1, Math.ceil(ms / 1000)))
 }
 
 /**
