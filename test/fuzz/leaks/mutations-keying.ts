@@ -35,12 +35,12 @@ export const KEYING: readonly Mutation[] = [
       SAME_SELECTION,
       {
         file: SOURCE.storable,
-        from: "if (vary.includes('cookie') && !cookiesInKey && !inKey('cookie')) return 'vary-cookie'",
-        to: 'void cookiesInKey',
+        from: "if (vary.includes('cookie') && !isKeyed(config, 'cookie')) return 'vary-cookie'",
+        to: '',
       },
       {
         file: SOURCE.storable,
-        from: "if (vary.includes('authorization') && !inKey('authorization')) return 'vary-authorization'",
+        from: "if (vary.includes('authorization') && !isKeyed(config, 'authorization'))\n    return 'vary-authorization'",
         to: '',
       },
     ],
@@ -118,7 +118,7 @@ export const KEYING: readonly Mutation[] = [
   drop(
     'requests with credentials in fields other than Authorization do not bypass',
     SOURCE.admit,
-    "if (!vary.includes(name) && !ignored.includes(name)) return 'authorization'",
+    "if (!ignored.includes(name) && !isKeyed(config, name)) return 'authorization'",
   ),
   drop(
     'a field name for a credential is missing',

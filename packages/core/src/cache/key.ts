@@ -26,7 +26,7 @@ export function cacheKey<Native>(
   const group =
     config.key === undefined
       ? urlKey(request, config.query)
-      : customKey(callOption('key', config.key, native))
+      : customKey(calledText('key', config.key, native))
   let variant = ''
   if (config.key === undefined) {
     variant += hostPart(request) + addressPart(request)
@@ -40,9 +40,15 @@ export function cacheKey<Native>(
   }
   if (typeof config.cookies === 'object') variant += cookiePart(config.cookies.key, request.headers)
   if (config.identity !== undefined) {
-    variant += `i${appText(callOption('identity', config.identity, native))}`
+    variant += `i${appText(calledText('identity', config.identity, native))}`
   }
   return variant === '' ? group : group + VARIANT_SEPARATOR + variant
+}
+
+/** Whether an option adds this request field, or the caller that it names, to the key. */
+export function isKeyed(config: CacheConfig<never>, name: string): boolean {
+  if (config.identity !== undefined || config.vary.includes(name)) return true
+  return name === 'cookie' && typeof config.cookies === 'object'
 }
 
 /** Undefined if the text is no URL. */
@@ -266,24 +272,33 @@ function baseName(name: string): string {
   return /[^[\].=]+/.exec(name)?.[0] ?? ''
 }
 
-function callOption<Native>(
+function calledText<Native>(
   option: 'key' | 'identity',
-  callback: (request: Native) => string,
+  callback: (request: Native) => unknown,
   native: Native,
 ): string {
-  let text: unknown
-  try {
-    text = callback(native)
-  } catch (cause) {
-    throw callbackError(option, 'the function threw', cause)
-  }
+  const text = callOption(option, callback, native)
   if (typeof text === 'string') return text
-  // An async function is an error here. A rejection of its promise must not crash the process.
-  if (text instanceof Promise) text.catch(() => {})
   throw callbackError(
     option,
     `the function returned ${show(text)}; return a string for every request`,
   )
+}
+
+/** The result of a callback that must not be async. Throws `ERR_STAMPEDE_OPTION` if it throws. */
+export function callOption<Native>(
+  option: 'key' | 'identity' | 'bypass',
+  callback: (request: Native) => unknown,
+  native: Native,
+): unknown {
+  try {
+    const result = callback(native)
+    // A rejection of this promise must not crash the process.
+    if (result instanceof Promise) result.catch(() => {})
+    return result
+  } catch (cause) {
+    throw callbackError(option, 'the function threw', cause)
+  }
 }
 
 /** The key for a `text` that the `key` option returned, without the parts for variants. */
