@@ -1,9 +1,14 @@
 // createHttpCache: the response cache that the adapters wrap.
 
-import { CACHE_FUNCTION } from './cache/cache-config.ts'
-import { type CacheRules, readCacheOptions } from './cache/cache-options.ts'
+import { admit } from './cache/admit.ts'
+import {
+  CACHE_FUNCTION,
+  type CacheConfig,
+  type CacheRules,
+  readCacheOptions,
+} from './cache/cache-options.ts'
 import { handleCached } from './cache/handle-cached.ts'
-import { innerCache } from './cache/inner-cache.ts'
+import { cacheKey } from './cache/key.ts'
 import { VaryIndex } from './cache/vary-index.ts'
 import { optionError } from './errors.ts'
 import { NeverStored } from './never-stored.ts'
@@ -84,4 +89,32 @@ export function createHttpCache<Native = unknown, NativeResponse = unknown>(
         warnOnce('STAMPEDE_SEPARATE_CACHES', SEPARATE)
     },
   }
+}
+
+// Rules for a request that passes two caches: an outer one, and an inner one nearer to the handler.
+// If their keys are equal, both would wait for the same fill. So the inner cache forwards the
+// request, and the outer cache stores the response with the options of the inner one. If their keys
+// differ, only the inner cache stores it (docs/decisions/0022).
+
+/** A key that no cache has. */
+const NO_KEY = ''
+
+/**
+ * Describes the cache with the options `config` to an outer cache. Returns undefined if the request
+ * bypasses the cache, except by its `bypass` option. Throws the errors of the callbacks in
+ * `config`.
+ */
+function innerCache<Native>(
+  { request, native }: Pick<Exchange<Native>, 'request' | 'native'>,
+  natives: Natives,
+  config: CacheConfig<Native>,
+): InnerCache | undefined {
+  const refused = admit(request, native, config)
+  // If the inner `bypass` option refused the request, the outer cache must not store the response.
+  // NO_KEY ensures that. For any other reason, the options of the outer cache decide.
+  if (refused !== undefined && refused.reason !== 'option') return undefined
+  const { rewritten, chosenBy } = request
+  const keyOf: InnerCache['keyOf'] = (outer) =>
+    refused ? NO_KEY : cacheKey({ ...outer, rewritten, chosenBy }, native, config, [])
+  return { config, natives, keyOf }
 }

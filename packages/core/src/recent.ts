@@ -1,25 +1,20 @@
 // A bounded cache of computed values. It evicts the oldest value, even if that value was used
 // recently, because tracking each use would cost more than it saves.
 
-export class Recent<Value> {
-  readonly #known = new Map<string, Value>()
+export class Recent<Value> extends Map<string, Value> {
   readonly #most: number
 
   constructor(most: number) {
+    super()
     this.#most = most
   }
 
-  get(key: string): Value | undefined {
-    return this.#known.get(key)
-  }
-
-  set(key: string, value: Value): void {
-    const known = this.#known
-    if (known.size === this.#most && !known.has(key)) {
-      const oldest = known.keys().next()
-      if (!oldest.done) known.delete(oldest.value)
+  override set(key: string, value: Value): this {
+    if (this.size === this.#most && !this.has(key)) {
+      const oldest = this.keys().next()
+      if (!oldest.done) this.delete(oldest.value)
     }
-    known.set(key, value)
+    return super.set(key, value)
   }
 }
 

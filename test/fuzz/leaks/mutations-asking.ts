@@ -71,8 +71,8 @@ export const ASKING: readonly Mutation[] = [
   drop(
     'fields of one request in a 304 are stored',
     SOURCE.run,
-    'const updated = this.#entryOf(verdict, newHead, stored.body, NONE, stored.kind)',
-    'const updated = { ...this.#entryOf(verdict, newHead, stored.body, NONE), fields: toFields(newHead.headers) }',
+    'const entry = { ...updated.entry, provenance',
+    'const entry = { ...updated.entry, fields: toFields(newHead.headers), provenance',
   ),
   {
     name: 'a 304 that is written past Koa reaches a client without a condition',

@@ -20,8 +20,8 @@ export const KEYING: readonly Mutation[] = [
   drop(
     'an entry of another Vary selection is used for a HEAD',
     SOURCE.handle,
-    'if (!selects(entry, exchange.request.headers)) return lookUpVariant(state, found.held)\n  if (!isAcceptable(directives,',
-    'if (!isAcceptable(directives,',
+    'if (!selects(entry, exchange.request.headers)) return',
+    "if (exchange.request.method !== 'HEAD' && !selects(entry, exchange.request.headers)) return",
   ),
   drop(
     'an entry of another Vary selection is served for an error',
@@ -35,12 +35,12 @@ export const KEYING: readonly Mutation[] = [
       SAME_SELECTION,
       {
         file: SOURCE.storable,
-        from: "if (vary.includes('cookie') && !cookiesInKey && !inKey('cookie')) return 'vary-cookie'",
-        to: 'void cookiesInKey',
+        from: "if (vary.includes('cookie') && !isKeyed(config, 'cookie')) return 'vary-cookie'",
+        to: '',
       },
       {
         file: SOURCE.storable,
-        from: "if (vary.includes('authorization') && !inKey('authorization')) return 'vary-authorization'",
+        from: "if (vary.includes('authorization') && !isKeyed(config, 'authorization'))\n    return 'vary-authorization'",
         to: '',
       },
     ],
@@ -118,7 +118,7 @@ export const KEYING: readonly Mutation[] = [
   drop(
     'requests with credentials in fields other than Authorization do not bypass',
     SOURCE.admit,
-    "if (!vary.includes(name) && !ignored.includes(name)) return 'authorization'",
+    "if (!ignored.includes(name) && !isKeyed(config, name)) return 'authorization'",
   ),
   drop(
     'a field name for a credential is missing',
@@ -142,13 +142,13 @@ export const KEYING: readonly Mutation[] = [
   drop(
     'fields in which a client claims a host are not in the key',
     SOURCE.key,
-    'addressPart(request) + rewrittenPart(request)',
-    'rewrittenPart(request)',
+    'hostPart(request) + addressPart(request)',
+    'hostPart(request)',
   ),
   drop(
     'a rewritten URL is not in the key',
     SOURCE.key,
-    'addressPart(request) + rewrittenPart(request)',
-    'addressPart(request)',
+    'if (request.rewritten !== undefined) variant',
+    'if (request.rewritten === null) variant',
   ),
 ]

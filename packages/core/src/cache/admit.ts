@@ -7,12 +7,13 @@
 // `requestDirectives: 'respect'`.
 
 import { callbackError } from '../errors.ts'
-import type { BypassDetail } from '../http/cache-status-details.ts'
+import type { BypassDetail } from '../http/cache-status.ts'
 import { identifiesCaller } from '../http/credential-fields.ts'
 import { requestField, trimOws } from '../http/headers.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import { Recent } from '../recent.ts'
-import type { CacheConfig } from './cache-config.ts'
+import type { CacheConfig } from './cache-options.ts'
+import { callOption, isKeyed } from './key.ts'
 
 /** The reason for which a request bypasses the cache, and the parameter `fwd` of Cache-Status. */
 export interface Bypass {
@@ -96,9 +97,10 @@ function framesBody(headers: RequestView['headers']): boolean {
  */
 function credentialReason<Native>(
   { headers, hasClientCertificate, hasLogin }: RequestView,
-  { identity, authorization, vary, cookies }: CacheConfig<Native>,
+  config: CacheConfig<Native>,
   hasBypassField: boolean,
 ): BypassDetail | undefined {
+  const { identity, authorization, cookies } = config
   if (identity !== undefined) return undefined
   const ignored = typeof authorization === 'object' ? authorization.ignore : NONE
   if (hasClientCertificate === true && !ignored.includes('client-certificate'))
@@ -111,7 +113,7 @@ function credentialReason<Native>(
     for (const name in headers) {
       if (name === 'authorization' || headers[name] === undefined) continue
       if (!identifiesCaller(name)) continue
-      if (!vary.includes(name) && !ignored.includes(name)) return 'authorization'
+      if (!ignored.includes(name) && !isKeyed(config, name)) return 'authorization'
     }
   }
   if (cookies !== 'bypass' || headers.cookie === undefined) return undefined
@@ -124,17 +126,9 @@ function optionReason<Native>(
   native: Native,
   bypass: (native: Native) => unknown,
 ): BypassDetail | undefined {
-  let result: unknown
-  try {
-    result = bypass(native)
-  } catch (cause) {
-    throw callbackError('bypass', 'the function threw', cause)
-  }
+  const result = callOption('bypass', bypass, native)
   // A promise is truthy, so an async function would make all requests bypass the cache unnoticed.
-  if (result instanceof Promise) {
-    // A rejection of this promise must not crash the process.
-    result.catch(() => {})
+  if (result instanceof Promise)
     throw callbackError('bypass', 'the function returned a promise; return a boolean')
-  }
   return result ? 'option' : undefined
 }

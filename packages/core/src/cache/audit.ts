@@ -12,7 +12,7 @@ import type {
   ReadLog,
   RequestView,
 } from '../ports/exchange.ts'
-import type { CacheConfig } from './cache-config.ts'
+import type { CacheConfig } from './cache-options.ts'
 import { ADDRESS_FIELDS } from './key.ts'
 
 /**

@@ -17,10 +17,12 @@ import {
   readOptions,
   unchecked,
 } from '../options.ts'
-import { readTags } from '../tags.ts'
-import type { CacheConfig } from './cache-config.ts'
-import { CACHE_FUNCTION } from './cache-config.ts'
+import { readTags, type TagsRule } from '../tags.ts'
 import {
+  type AuthorizationRule,
+  type CookiesRule,
+  type InvalidationRules,
+  type QueryRule,
   readAuthorization,
   readCacheName,
   readCookies,
@@ -30,6 +32,8 @@ import {
   readTargetedFields,
   readVary,
 } from './read-options.ts'
+
+export const CACHE_FUNCTION = 'stampedeCache'
 
 /**
  * Options of `stampedeCache`, except `stampede`. All durations are whole milliseconds, up to 366
@@ -207,6 +211,41 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
 type Tags<Native, NativeResponse> =
   | readonly string[]
   | ((request: Native, response: NativeResponse) => readonly string[])
+
+/** The options of `CacheRules`, checked and complete. */
+export interface CacheConfig<Native = unknown> extends InvalidationRules {
+  readonly ttlMs: number | undefined
+  readonly overrideHeaders: boolean
+  readonly staleWhileRevalidateMs: number
+  readonly staleIfErrorMs: number
+  readonly keepMs: number
+  readonly negativeTtlMs: number | undefined
+  readonly jitter: number
+  readonly key: ((request: Native) => string) | undefined
+  readonly query: QueryRule
+  /** Field names, lower-case and sorted. */
+  readonly vary: readonly string[]
+  readonly identity: ((request: Native) => string) | undefined
+  readonly authorization: AuthorizationRule
+  readonly cookies: CookiesRule
+  /** Field names, lower-case. The first valid one counts. `OWN_FIELD` is always the first. */
+  readonly targetedFields: readonly string[]
+  readonly tags: TagsRule
+  readonly statuses: ReadonlySet<number>
+  readonly mintEtag: boolean
+  readonly requestDirectives: 'ignore' | 'respect'
+  readonly maxBodyBytes: number
+  readonly leaseMs: number
+  readonly waitMs: number
+  readonly afterWait: 'origin' | 'unavailable'
+  readonly originTimeoutMs: number
+  readonly softTimeoutMs: number | undefined
+  readonly revalidate: 'background' | 'foreground'
+  readonly bypass: ((request: Native) => boolean) | undefined
+  /** Name of the cache in `Cache-Status`. Undefined: no such field is sent. */
+  readonly cacheName: string | undefined
+  readonly audit: boolean
+}
 
 const OPTIONS = {
   stampede: unchecked(),

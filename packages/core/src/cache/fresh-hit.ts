@@ -8,23 +8,17 @@ import type { ReadyReply, RequestView } from '../ports/exchange.ts'
 import type { Runtime } from '../runtime.ts'
 import { traceHit } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
-import type { CacheConfig } from './cache-config.ts'
-import { cacheKey } from './key.ts'
+import type { CacheConfig } from './cache-options.ts'
 import { readyFrom } from './respond.ts'
-import type { VaryIndex } from './vary-index.ts'
 
-export function freshHit<Native>(
+export function freshHit(
   rt: Runtime,
-  config: CacheConfig<Native>,
-  index: VaryIndex,
+  config: CacheConfig<never>,
   request: RequestView,
-  native: Native,
-  plainKey: string,
+  key: string,
 ): ReadyReply | undefined {
   if (!isPlain(request, config)) return undefined
   const now = rt.clock.now()
-  const names = index.namesFor(plainKey, request.headers)
-  const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
   const held = freshCopy(rt, key, now)
   if (held === undefined) return undefined
   const { entry } = held

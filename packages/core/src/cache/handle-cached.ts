@@ -13,12 +13,11 @@
 // | respond  | respond.ts                   | builds the response: Age, Cache-Status, 304, 206 |
 
 import { find } from '../engine/engine.ts'
-import { countRead, readWithoutLease } from '../engine/lookup.ts'
+import { readWithoutLease } from '../engine/lookup.ts'
 import type { Resolution } from '../engine/types.ts'
 import type { RouteCounts } from '../entry/counts.ts'
 import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
-import type { ForwardReason } from '../http/cache-status.ts'
-import type { Detail } from '../http/cache-status-details.ts'
+import type { Detail, ForwardReason } from '../http/cache-status.ts'
 import { isAcceptable } from '../http/request-directives.ts'
 import { selects } from '../http/vary.ts'
 import { freshCopy } from '../l1/purges.ts'
@@ -26,7 +25,7 @@ import type { NeverStored } from '../never-stored.ts'
 import type { Exchange, OnInner, RunWatch } from '../ports/exchange.ts'
 import type { Runtime } from '../runtime.ts'
 import { admit, type Bypass } from './admit.ts'
-import type { CacheConfig } from './cache-config.ts'
+import type { CacheConfig } from './cache-options.ts'
 import { freshHit, isPlain } from './fresh-hit.ts'
 import { invalidation } from './invalidate.ts'
 import { cacheKey } from './key.ts'
@@ -66,15 +65,17 @@ export function handleCached<Native>(
     return bypass(rt, config, exchange, refused)
   }
   const plainKey = cacheKey(request, native, config, [])
+  const names = index.namesFor(plainKey, request.headers)
+  const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
   if (exchange.sendReady !== undefined) {
-    const ready = freshHit(rt, config, index, request, native, plainKey)
+    const ready = freshHit(rt, config, request, key)
     if (ready !== undefined) {
       watch.isOver = true
       return exchange.sendReady(ready)
     }
   }
   exchange.prepare?.()
-  return lookUp(new RequestState(rt, config, index, watch, exchange, plainKey))
+  return lookUp(new RequestState(rt, config, index, watch, exchange, plainKey, names, key))
 }
 
 /** Sends the request to the handler. An unsafe request still purges stored responses. */
@@ -92,18 +93,14 @@ function bypass<Native>(
 /** Looks up the request under the key with all `Vary` fields that are known so far. */
 function lookUp<Native>(state: RequestState<Native>): void | Promise<void> {
   const { rt, config, index, exchange, plainKey, directives } = state
-  const { request, native } = exchange
-  const names = index.namesFor(plainKey, request.headers)
-  let key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
-  const isFilled = names.length === 0 || freshCopy(rt, key, rt.clock.now()) !== undefined
-  if (!isFilled && index.isOutdated(rt, plainKey)) key = plainKey
-  state.names = key === plainKey ? index.formerNames(plainKey) : names
-  state.key = key
-  const readsOnly = request.method === 'HEAD' || directives?.noStore || directives?.onlyIfCached
-  const wantsRange = request.headers.range !== undefined
-  const fillsNothing = readsOnly || (wantsRange && isBeyondEntries(state))
-  if (fillsNothing) return respondStored(state)
-  const found = find(rt, key, config, state)
+  const { method, headers } = exchange.request
+  const isFilled = state.key === plainKey || freshCopy(rt, state.key, rt.clock.now()) !== undefined
+  if (!isFilled && index.isOutdated(rt, plainKey)) state.key = plainKey
+  if (state.key === plainKey) state.names = index.formerNames(plainKey)
+  const readsOnly = method === 'HEAD' || directives?.noStore || directives?.onlyIfCached
+  if (readsOnly || (headers.range !== undefined && isBeyondEntries(state)))
+    return respondStored(state)
+  const found = find(rt, state.key, config, state)
   return found === undefined ? state.whenAnswered(respond) : respond(state, found)
 }
 
@@ -112,11 +109,14 @@ const MOST_MISMATCHES = 3
 
 /** Adds the `Vary` fields of an entry of another variant to the key, and looks up again. */
 function lookUpVariant<Native>(state: RequestState<Native>, held: HeldEntry): void | Promise<void> {
-  const { rt, index, plainKey, names } = state
-  index.learn(rt, plainKey, state.key === plainKey ? [] : names, held)
+  const { rt, config, index, exchange, plainKey } = state
+  const { request, native } = exchange
+  index.learn(rt, plainKey, state.key === plainKey ? [] : state.names, held)
   state.mismatches += 1
-  if (state.mismatches < MOST_MISMATCHES) return lookUp(state)
-  return bypass(state.rt, state.config, state.exchange, TOO_MANY_VARIANTS)
+  if (state.mismatches >= MOST_MISMATCHES) return bypass(rt, config, exchange, TOO_MANY_VARIANTS)
+  state.names = index.namesFor(plainKey, request.headers)
+  state.key = state.names.length === 0 ? plainKey : cacheKey(request, native, config, state.names)
+  return lookUp(state)
 }
 
 function respond<Native>(
@@ -176,7 +176,7 @@ function respondHit<Native>(
   const now = rt.clock.now()
   // The entry of a fill is new, so the directives of the request need no check.
   if (from !== 'fill' && !isAcceptable(state.directives, ageAt(held, entry, now))) {
-    return forwardMiss(state, undefined, undefined, stale ? 'stale' : 'request')
+    return respondMissing(state, stale ? 'stale' : 'request')
   }
   if (from === 'fill') rt.counts.miss(rt.counts.route(entry.provenance.route))
   else {
@@ -203,20 +203,13 @@ function respondHit<Native>(
 
 /** Responds without a fill, to HEAD (RFC 9110 §9.3.2), `no-store` and `only-if-cached`. */
 async function respondStored<Native>(state: RequestState<Native>): Promise<void> {
-  const { rt, config, exchange, directives } = state
-  const found = await readWithoutLease(rt, state.key).catch(() => undefined)
-  const held = found?.held
-  const now = rt.clock.now()
-  const freshness = held === undefined ? 'expired' : freshnessAt(held, now)
-  const entry = freshness === 'fresh' || freshness === 'stale' ? held?.entry : undefined
-  if (found === undefined || entry?.type !== 'response') return respondMissing(state, missOf(state))
-  if (!selects(entry, exchange.request.headers)) return lookUpVariant(state, found.held)
-  if (!isAcceptable(directives, ageAt(found.held, entry, now))) {
-    return respondMissing(state, freshness === 'stale' ? 'stale' : 'request')
-  }
-  countRead(rt, state.key, found)
-  const facts = { type: 'hit', ttlS: (found.held.staleAt - now) / 1000 } as const
-  return exchange.send(replyFrom(exchange.request, config, found.held, entry, facts, now))
+  const { rt, key } = state
+  const found = await readWithoutLease(rt, key).catch(() => undefined)
+  const freshness = found && freshnessAt(found.held, rt.clock.now())
+  const isUsable = freshness === 'fresh' || freshness === 'stale'
+  if (!isUsable || found?.held.entry.type !== 'response')
+    return respondMissing(state, missOf(state))
+  return respondHit(state, { type: 'hit', ...found })
 }
 
 function respondMissing<Native>(

@@ -15,7 +15,7 @@ import { canonicalPath } from '../http/route-pattern.ts'
 import type { CapturedHead, Exchange, HeadWatch, Natives, RequestView } from '../ports/exchange.ts'
 import { groupSubject, tagSubject } from '../ports/subject.ts'
 import type { Runtime } from '../runtime.ts'
-import type { CacheConfig } from './cache-config.ts'
+import type { CacheConfig } from './cache-options.ts'
 import { customKey, parseUrl, urlKey } from './key.ts'
 import { callTagsOption, originOf } from './subjects.ts'
 
@@ -41,9 +41,15 @@ export function invalidation<Native>(
     if (head.status < 200 || head.status > 399) return
     const keys = key === undefined ? urlKeys(request, query, head) : own
     const named = subjects(config, request, head, natives)
-    const keysPurged = [...keys].map((each) => purge(rt, each))
-    const subjectsPurged = [...named].map((each) => purgeSubject(rt, each))
-    rt.waitUntil?.(Promise.all([...keysPurged, ...subjectsPurged]))
+    const purges = [...keys].map((each) => {
+      forget(rt, each)
+      return purge(rt, each, () => purgeKey(rt, each, false))
+    })
+    for (const each of named) {
+      const settled = rt.marks.expect(each)
+      purges.push(purge(rt, each, () => rt.store.mark(each, { soft: false })).finally(settled))
+    }
+    rt.waitUntil?.(Promise.all(purges))
   }
 }
 
@@ -107,27 +113,14 @@ function urlKeys(
   return keys
 }
 
-/** Purges a key in this process at once, and in the store with the next command. */
-async function purge(rt: Runtime, key: string): Promise<void> {
-  forget(rt, key)
+/**
+ * Purges a key or a subject, such as a tag, with the next command. In this process, the entries of
+ * a key are dropped at once, and those of a subject count as purged until the store has replied.
+ */
+async function purge(rt: Runtime, key: string, command: () => Promise<unknown>): Promise<void> {
   try {
-    await purgeKey(rt, key, false)
+    await command()
   } catch (error) {
     rt.events.emit({ type: 'store.failed', key, operation: 'purge', error })
-  }
-}
-
-/**
- * Purges a subject, such as a tag, in the store. Until the store replies with the position of the
- * purge, all entries of the subject count as purged in this process.
- */
-async function purgeSubject(rt: Runtime, subject: string): Promise<void> {
-  const settled = rt.marks.expect(subject)
-  try {
-    await rt.store.mark(subject, { soft: false })
-  } catch (error) {
-    rt.events.emit({ type: 'store.failed', key: subject, operation: 'purge', error })
-  } finally {
-    settled()
   }
 }

@@ -7,7 +7,7 @@ import { hasFieldOf, requestField } from '../http/headers.ts'
 import { selectFields } from '../http/vary.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import { escapeKey, VARIANT_SEPARATOR } from '../ports/key.ts'
-import type { CacheConfig } from './cache-config.ts'
+import type { CacheConfig } from './cache-options.ts'
 
 /** Prefix of the keys of HTTP responses. Keys of data have another one. */
 export const HTTP_KEY_PREFIX = 'http:'
@@ -26,19 +26,29 @@ export function cacheKey<Native>(
   const group =
     config.key === undefined
       ? urlKey(request, config.query)
-      : customKey(callOption('key', config.key, native))
-  let variant =
-    config.key === undefined
-      ? hostPart(request) + addressPart(request) + rewrittenPart(request)
-      : ''
+      : customKey(calledText('key', config.key, native))
+  let variant = ''
+  if (config.key === undefined) {
+    variant += hostPart(request) + addressPart(request)
+    // The URL that the handler sees, if the app rewrote it, as for a language prefix.
+    if (request.rewritten !== undefined) variant += `r${field(request.rewritten)}`
+    // Why the framework chose the handler, if the URL alone does not decide.
+    if (request.chosenBy !== undefined) variant += `h${field(request.chosenBy)}`
+  }
   if (learnedVary.length > 0 || config.vary.length > 0) {
     variant += varyPart(union(config.vary, learnedVary), request.headers)
   }
   if (typeof config.cookies === 'object') variant += cookiePart(config.cookies.key, request.headers)
   if (config.identity !== undefined) {
-    variant += `i${appText(callOption('identity', config.identity, native))}`
+    variant += `i${appText(calledText('identity', config.identity, native))}`
   }
   return variant === '' ? group : group + VARIANT_SEPARATOR + variant
+}
+
+/** Whether an option adds this request field, or the caller that it names, to the key. */
+export function isKeyed(config: CacheConfig<never>, name: string): boolean {
+  if (config.identity !== undefined || config.vary.includes(name)) return true
+  return name === 'cookie' && typeof config.cookies === 'object'
 }
 
 /** Undefined if the text is no URL. */
@@ -144,15 +154,6 @@ function forwardedPart(value: string, host: string, scheme: string): string {
     if (end === ',') rest += ','
   } while (PARAMETER.lastIndex < value.length)
   return isSame ? '' : headerPart('forwarded, parsed', rest)
-}
-
-/**
- * The URL that the handler sees, if the app rewrote it, as for a language prefix. Then the reason
- * why the framework chose the handler, if the URL alone does not decide.
- */
-function rewrittenPart({ rewritten, chosenBy }: RequestView): string {
-  const part = rewritten === undefined ? '' : `r${field(rewritten)}`
-  return chosenBy === undefined ? part : `${part}h${field(chosenBy)}`
 }
 
 function field(text: string): string {
@@ -271,24 +272,33 @@ function baseName(name: string): string {
   return /[^[\].=]+/.exec(name)?.[0] ?? ''
 }
 
-function callOption<Native>(
+function calledText<Native>(
   option: 'key' | 'identity',
-  callback: (request: Native) => string,
+  callback: (request: Native) => unknown,
   native: Native,
 ): string {
-  let text: unknown
-  try {
-    text = callback(native)
-  } catch (cause) {
-    throw callbackError(option, 'the function threw', cause)
-  }
+  const text = callOption(option, callback, native)
   if (typeof text === 'string') return text
-  // An async function is an error here. A rejection of its promise must not crash the process.
-  if (text instanceof Promise) text.catch(() => {})
   throw callbackError(
     option,
     `the function returned ${show(text)}; return a string for every request`,
   )
+}
+
+/** The result of a callback that must not be async. Throws `ERR_STAMPEDE_OPTION` if it throws. */
+export function callOption<Native>(
+  option: 'key' | 'identity' | 'bypass',
+  callback: (request: Native) => unknown,
+  native: Native,
+): unknown {
+  try {
+    const result = callback(native)
+    // A rejection of this promise must not crash the process.
+    if (result instanceof Promise) result.catch(() => {})
+    return result
+  } catch (cause) {
+    throw callbackError(option, 'the function threw', cause)
+  }
 }
 
 /** The key for a `text` that the `key` option returned, without the parts for variants. */

@@ -13,7 +13,6 @@ import {
   type Reply,
   type RequestView,
 } from '../ports/exchange.ts'
-import { asksForWhole } from './fresh-hit.ts'
 import { unsatisfiable } from './respond.ts'
 
 /** The head of the handler's response, with the facts that decide about the reply. */
@@ -37,8 +36,7 @@ export function leaderReply(
   request: RequestView,
   head: LeaderHead,
 ): Reply | PartOfBody | undefined {
-  const isPlain = asksForWhole(request.headers)
-  if (isPlain || request.method !== 'GET' || head.status !== 200) return undefined
+  if (request.method !== 'GET' || head.status !== 200) return undefined
   return unchanged(request, head) ?? partOf(request, head)
 }
 

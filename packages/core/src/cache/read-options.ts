@@ -5,8 +5,20 @@ import { optionError } from '../errors.ts'
 import { NEVER_STORED } from '../http/statuses.ts'
 import { checkNames, readStrings } from '../options.ts'
 import { OWN_FIELD } from '../ports/exchange.ts'
-import { readTags } from '../tags.ts'
-import type { CacheConfig } from './cache-config.ts'
+import { readTags, type TagsRule } from '../tags.ts'
+
+export type QueryRule =
+  | { readonly only: readonly string[] }
+  | { readonly ignore: readonly string[] }
+/** Field names are lower-case and sorted. */
+export type AuthorizationRule = 'bypass' | 'ignore' | { readonly ignore: readonly string[] }
+export type CookiesRule = 'bypass' | 'ignore' | { readonly key: readonly string[] }
+
+export interface InvalidationRules {
+  readonly invalidateOn: 'unsafe' | 'never'
+  /** Tags that an unsafe request purges in addition to its URL. */
+  readonly invalidatedTags: TagsRule
+}
 
 /** A field name (RFC 9110 §5.1). */
 const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
@@ -14,7 +26,7 @@ const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 /**
  * Returns copies. If the app could change a list later, the keys of stored entries would differ.
  */
-export function readQuery(where: string, value: unknown): CacheConfig['query'] {
+export function readQuery(where: string, value: unknown): QueryRule {
   if (value === undefined) return { ignore: [] }
   if (Array.isArray(value))
     return { only: value.length === 0 ? [] : [...readStrings(where, value)] }
@@ -26,16 +38,27 @@ export function readQuery(where: string, value: unknown): CacheConfig['query'] {
 }
 
 export function readVary(where: string, value: unknown): readonly string[] {
-  if (value === undefined) return []
-  const names = readStrings(where, value)
-  for (const name of names) {
-    if (name !== '*' && FIELD_NAME.test(name)) continue
-    throw optionError(where, name, "name request headers: ['accept-language']")
-  }
-  return lowerSorted(names)
+  return lowerSorted(readFields(where, value, "name request headers: ['accept-language']", ALL))
 }
 
-export function readCookies(where: string, value: unknown): CacheConfig['cookies'] {
+/** `*` is a valid field name, but stands for all fields in Vary. */
+const ALL: ReadonlySet<string> = new Set(['*'])
+
+function readFields(
+  where: string,
+  value: unknown,
+  fix: string,
+  refused: ReadonlySet<string>,
+): readonly string[] {
+  const names = value === undefined ? [] : readStrings(where, value)
+  for (const name of names) {
+    if (!FIELD_NAME.test(name) || refused.has(name.toLowerCase()))
+      throw optionError(where, name, fix)
+  }
+  return names
+}
+
+export function readCookies(where: string, value: unknown): CookiesRule {
   if (value === undefined || value === 'bypass' || value === 'ignore') return value ?? 'bypass'
   if (typeof value !== 'object' || Array.isArray(value)) {
     throw optionError(where, value, "use 'bypass', 'ignore' or { key: ['name'] }")
@@ -46,19 +69,17 @@ export function readCookies(where: string, value: unknown): CacheConfig['cookies
   throw optionError(`${where}.key`, key, "name a cookie, or use cookies: 'ignore'")
 }
 
-export function readAuthorization(where: string, value: unknown): CacheConfig['authorization'] {
+export function readAuthorization(where: string, value: unknown): AuthorizationRule {
   if (value === undefined || value === 'bypass' || value === 'ignore') return value ?? 'bypass'
   const fix = "use 'bypass', 'ignore' or { ignore: ['x-tenant-id'] }"
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw optionError(where, value, fix)
   const bag = checkNames(where, value, ['ignore'])
-  const names = readStrings(`${where}.ignore`, bag.ignore)
-  if (names.length === 0) throw optionError(`${where}.ignore`, names, 'name a request header')
-  for (const name of names) {
-    if (name === '*' || !FIELD_NAME.test(name))
-      throw optionError(`${where}.ignore`, name, "name request headers: ['x-tenant-id']")
-    if (name.toLowerCase() === 'cookie')
-      throw optionError(`${where}.ignore`, name, "use cookies: 'ignore'")
+  const at = `${where}.ignore`
+  const names = readStrings(at, bag.ignore)
+  if (names.length === 0) throw optionError(at, names, 'name a request header')
+  for (const name of readFields(at, names, "name request headers: ['x-tenant-id']", ALL)) {
+    if (name.toLowerCase() === 'cookie') throw optionError(at, name, "use cookies: 'ignore'")
   }
   return { ignore: lowerSorted(names) }
 }
@@ -79,21 +100,15 @@ export function readStatuses(where: string, value: unknown): ReadonlySet<number>
 
 /** Returns `OWN_FIELD`, followed by the names of the option in their order. */
 export function readTargetedFields(where: string, value: unknown): readonly string[] {
-  const names = value === undefined ? [] : readStrings(where, value)
-  for (const name of names) {
-    if (FIELD_NAME.test(name) && !REPLACED_FIELDS.has(name.toLowerCase())) continue
-    throw optionError(where, name, "name response fields: ['CDN-Cache-Control']")
-  }
+  const fix = "name response fields: ['CDN-Cache-Control']"
+  const names = readFields(where, value, fix, REPLACED_FIELDS)
   return [...new Set([OWN_FIELD, ...names.map((name) => name.toLowerCase())])]
 }
 
 /** Fields that a targeted field replaces. */
 const REPLACED_FIELDS: ReadonlySet<string> = new Set(['cache-control', 'expires', 'pragma'])
 
-export function readInvalidation(
-  where: string,
-  value: unknown,
-): Pick<CacheConfig, 'invalidateOn' | 'invalidatedTags'> {
+export function readInvalidation(where: string, value: unknown): InvalidationRules {
   if (value === undefined || value === 'unsafe' || value === 'never')
     return { invalidateOn: value ?? 'unsafe', invalidatedTags: undefined }
   if (typeof value === 'object' && value !== null && 'tags' in value) {

@@ -5,20 +5,20 @@ import type { HeldEntry } from '../entry/entry.ts'
 import { beginsBeyond } from '../http/byte-range.ts'
 import { requestField } from '../http/headers.ts'
 import { likenessOf } from '../http/likeness.ts'
-import { type RequestDirectives, requestDirectives } from '../http/request-directives.ts'
+import type { RequestDirectives } from '../http/request-directives.ts'
 import type { NeverStored } from '../never-stored.ts'
 import type { Exchange, RequestView } from '../ports/exchange.ts'
 import type { Runtime } from '../runtime.ts'
-import type { CacheConfig } from './cache-config.ts'
+import type { CacheConfig } from './cache-options.ts'
 import { asksForWhole } from './fresh-hit.ts'
-import { staleReply } from './respond.ts'
+import { directivesOf, staleReply } from './respond.ts'
 import { type OriginRequest, runOrigin } from './run-origin.ts'
 import { isLeftToInner } from './storable.ts'
 import type { VaryIndex } from './vary-index.ts'
 
 /** The state of one request. The engine calls its methods, such as `run`. */
 export class RequestState<Native> implements Caller, OriginRequest<Native> {
-  names: readonly string[] = []
+  names: readonly string[]
   /** The key of the last lookup. */
   key: string
   /** Number of lookups that found an entry of another variant. */
@@ -44,6 +44,8 @@ export class RequestState<Native> implements Caller, OriginRequest<Native> {
     watch: NeverStored,
     exchange: Exchange<Native>,
     plainKey: string,
+    names: readonly string[],
+    key: string,
   ) {
     this.rt = rt
     this.config = config
@@ -51,9 +53,9 @@ export class RequestState<Native> implements Caller, OriginRequest<Native> {
     this.watch = watch
     this.exchange = exchange
     this.plainKey = plainKey
-    this.key = plainKey
-    const respects = config.requestDirectives === 'respect'
-    this.directives = respects ? requestDirectives(exchange.request.headers) : undefined
+    this.names = names
+    this.key = key
+    this.directives = directivesOf(config, exchange.request)
   }
 
   acceptsStale(held: HeldEntry): boolean {

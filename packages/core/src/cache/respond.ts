@@ -1,14 +1,18 @@
 // Builds responses from entries: adds Age and Cache-Status, and applies conditions and ranges.
-// Cache-Status is written in two places: statusField(), and readyFields() for the fast path.
+// Cache-Status is written in two places: statusField(), and readyFrom() for the fast path.
 
 import type { LateReason } from '../engine/types.ts'
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
 import { mayServeOnError } from '../entry/entry.ts'
 import { contentRange, selectRange } from '../http/byte-range.ts'
-import { cacheStatus, type ForwardReason, type HitFacts } from '../http/cache-status.ts'
-import type { Detail, DetailedFacts } from '../http/cache-status-details.ts'
+import {
+  cacheStatus,
+  type Detail,
+  type DetailedFacts,
+  type ForwardReason,
+} from '../http/cache-status.ts'
 import { headersOf304, notModified } from '../http/conditional.ts'
-import { type Fields, toHeaders } from '../http/fields.ts'
+import { toHeaders } from '../http/fields.ts'
 import { problem } from '../http/problem.ts'
 import {
   isAcceptableOnError,
@@ -21,7 +25,7 @@ import { selects } from '../http/vary.ts'
 import { confirmedCopy } from '../l1/purges.ts'
 import type { HeaderList, ReadyReply, Reply, RequestView } from '../ports/exchange.ts'
 import type { Runtime } from '../runtime.ts'
-import type { CacheConfig } from './cache-config.ts'
+import type { CacheConfig } from './cache-options.ts'
 
 /** The Cache-Status field as a header list. It is empty if the option switches the field off. */
 export function statusField(config: CacheConfig<never>, facts: DetailedFacts): HeaderList {
@@ -56,16 +60,15 @@ export function replyFrom(
   now: number,
 ): Reply {
   const ageS = Math.floor(ageAt(held, stored, now).ageMs / 1000)
-  const added: HeaderList = [['age', String(ageS)], ...statusField(config, facts)]
+  const shownStatus = statusField(config, facts)
+  const added: HeaderList = [['age', String(ageS)], ...shownStatus]
   const { status, fields, body, kind } = stored
   const headers = toHeaders(fields)
   if (notModified(request.headers, headers, status)) {
     return { status: 304, headers: [...headersOf304(headers), ...added], body: undefined }
   }
   const whole = { status, headers: [...headers, ...added], body, kind }
-  return request.method === 'GET' && status === 200
-    ? partOf(whole, request, statusField(config, facts))
-    : whole
+  return request.method === 'GET' && status === 200 ? partOf(whole, request, shownStatus) : whole
 }
 
 /** The full stored response, with its Age, for a request without condition and range. */
@@ -78,72 +81,11 @@ export function readyFrom(
 ): ReadyReply {
   const { status, fields, body, kind } = stored
   const ageS = Math.floor(ageAt(held, stored, now).ageMs / 1000)
-  const length = status === 204 ? undefined : body.byteLength
-  const allFields =
-    facts.type === 'hit' && facts.detail === undefined
-      ? hitFields(config, fields, ageS, facts, length, now)
-      : readyFields(config, fields, ageS, facts, length)
-  return { type: 'ready', status, fields: allFields, body, kind }
-}
-
-function readyFields(
-  { cacheName }: CacheConfig<never>,
-  fields: Fields,
-  ageS: number,
-  facts: DetailedFacts,
-  length: number | undefined,
-): Fields {
   const ready = [...fields, 'age', String(ageS)]
-  if (cacheName !== undefined) ready.push('cache-status', cacheStatus(cacheName, facts))
-  if (length !== undefined) ready.push('content-length', String(length))
-  return ready
-}
-
-/** The header fields of a hit (`ready`), and the values from which they were built. */
-interface HitFields {
-  readonly ready: Fields
-  readonly cacheName: string | undefined
-  readonly ageS: number
-  readonly ttlS: number
-  readonly length: number | undefined
-}
-
-/**
- * The header fields of the hits in the current second, by the fields of their entry. Age and ttl
- * are the same for the whole second. New strings would cost 1 µs for each response, because Node
- * validates and joins them. The map is weak, so that it keeps no evicted entry in memory.
- */
-let hitsOfSecond = new WeakMap<Fields, HitFields>()
-let hitCount = 0
-const MOST_HITS = 1_024
-let second = 0
-
-function hitFields(
-  config: CacheConfig<never>,
-  fields: Fields,
-  ageS: number,
-  facts: Extract<DetailedFacts, HitFacts>,
-  length: number | undefined,
-  now: number,
-): Fields {
   const { cacheName } = config
-  const ttlS = Math.floor(facts.ttlS)
-  const thisSecond = Math.floor(now / 1000)
-  if (thisSecond !== second) {
-    hitsOfSecond = new WeakMap()
-    hitCount = 0
-    second = thisSecond
-  }
-  const known = hitsOfSecond.get(fields)
-  if (known?.ageS === ageS && known.ttlS === ttlS) {
-    if (known.cacheName === cacheName && known.length === length) return known.ready
-  }
-  const ready = readyFields(config, fields, ageS, facts, length)
-  // The map is full. Replacing other fields for each hit would cost more than it saves.
-  if (known === undefined && hitCount >= MOST_HITS) return ready
-  if (known === undefined) hitCount += 1
-  hitsOfSecond.set(fields, { ready, cacheName, ageS, ttlS, length })
-  return ready
+  if (cacheName !== undefined) ready.push('cache-status', cacheStatus(cacheName, facts))
+  if (status !== 204) ready.push('content-length', String(body.byteLength))
+  return { type: 'ready', status, fields: ready, body, kind }
 }
 
 /** The part of a stored 200 that the Range field selects (RFC 9110 §15.3.7 and §15.5.17). */
@@ -191,7 +133,7 @@ export function sharedFailure(
     titleOf(status),
     'The handler failed a moment ago. Retry later.',
     [
-      ['retry-after', retryAfterS(retryAfterMs)],
+      ['retry-after', String(Math.max(1, Math.ceil(retryAfterMs / 1000)))],
       ...statusField(config, { ...facts, detail: 'origin-failed' }),
     ],
   )
@@ -216,10 +158,6 @@ export function serviceUnavailable(config: CacheConfig<never>, reason: ForwardRe
     ['retry-after', '1'],
     ...statusField(config, { ...facts, detail: 'wait-timeout' }),
   ])
-}
-
-function retryAfterS(ms: number): string {
-  return String(Math.max(1, Math.ceil(ms / 1000)))
 }
 
 /**

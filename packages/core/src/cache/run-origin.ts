@@ -22,13 +22,12 @@ import {
   OWN_FIELD,
   OWN_FIELDS,
 } from '../ports/exchange.ts'
-import type { Lifetimes } from '../ports/store.ts'
+import { reportRefresh } from '../refresh-failures.ts'
 import type { Runtime } from '../runtime.ts'
 import { audited } from './audit.ts'
-import type { CacheConfig } from './cache-config.ts'
+import type { CacheConfig } from './cache-options.ts'
 import { asksForWhole } from './fresh-hit.ts'
 import { leaderReply } from './leader-reply.ts'
-import { reportRun, reportTimeout } from './refresh-warning.ts'
 import { staleReply, statusField } from './respond.ts'
 import {
   failedRun,
@@ -42,8 +41,13 @@ import {
   type Storable,
 } from './storable.ts'
 import { withSubjects } from './subjects.ts'
-import type { Revalidation } from './validate.ts'
-import { MISMATCH, replyUnchanged, revalidationOf, updatedHead } from './validate.ts'
+import {
+  MISMATCH,
+  type Revalidation,
+  replyUnchanged,
+  revalidationOf,
+  updatedHead,
+} from './validate.ts'
 
 /** The request that runs the handler. */
 export interface OriginRequest<Native> {
@@ -124,8 +128,9 @@ class OriginRun<Native> implements OriginObserver {
     this.maxBodyBytes = config.maxBodyBytes
     this.onEnd = keepSlot && (() => this.#endSlot())
     if (!behind) return
-    const onTimeout = () => reportTimeout(config, exchange.request)
-    lead.signal.addEventListener('abort', onTimeout, { once: true })
+    const message = `it did not finish within originTimeoutMs (${config.originTimeoutMs})`
+    const late = { type: 'failure', failure: { status: 504, message }, error: undefined } as const
+    lead.signal.addEventListener('abort', () => this.#report(late), { once: true })
   }
 
   readonly onInner = (inner: InnerCache): HeaderList | undefined => {
@@ -201,10 +206,17 @@ class OriginRun<Native> implements OriginObserver {
     this.#hasResult = true
     const lead = this.#lead
     if (lead.keepSlot !== undefined) this.#keepSlot(result, lead.keepSlot)
-    const { config, exchange } = this.#by
     if (!this.#behind) return lead.end(this.#by.judge(result))
-    if (!lead.hasTimedOut) reportRun(config, exchange.request, result, this.#status, end)
+    if (!lead.hasTimedOut) this.#report(result, end)
     lead.end(result)
+  }
+
+  /** The name in the warning is the path without the query, because a query may have secrets. */
+  #report(result: FillResult, end?: OriginEnd): void {
+    const { config, exchange } = this.#by
+    const name = `GET ${exchange.request.target.split('?', 1)[0]}`
+    const error = end?.type === 'failed' ? end.error : undefined
+    reportRefresh(config, name, 'response', result, this.#status, error)
   }
 
   /** Called when the response has ended, or when its client has left. */
@@ -268,9 +280,7 @@ class OriginRun<Native> implements OriginObserver {
     const verdict = this.#verdict
     if (verdict === undefined || !verdict.store) return { type: 'abandoned' }
     if (end.type === 'replaced') return this.#unchanged(verdict, end.head)
-    const entry = this.#entryOf(verdict, end.head, end.body, this.#minted, end.kind)
-    const lifetimes = this.#lifetimes(verdict, end.head, this.#minted)
-    return { type: 'store', entry, lifetimes, bornAt: this.#headAt }
+    return this.#store(verdict, end.head, end.body, this.#minted, end.kind)
   }
 
   /** The result of a 304: the stored body, with the fields that the 304 updates. */
@@ -280,58 +290,53 @@ class OriginRun<Native> implements OriginObserver {
     const newHead = revalidation && updatedHead(revalidation, head, wallNow)
     if (revalidation === undefined || newHead === undefined) return { type: 'abandoned' }
     const { previous, stored } = revalidation
-    const updated = this.#entryOf(verdict, newHead, stored.body, NONE, stored.kind)
-    const subjects = [...new Set([...stored.provenance.subjects, ...updated.provenance.subjects])]
+    const updated = this.#store(verdict, newHead, stored.body, NONE, stored.kind)
+    const { asOf, subjects: added } = updated.entry.provenance
+    const subjects = [...new Set([...stored.provenance.subjects, ...added])]
     if (subjects.length > MOST_SUBJECTS)
       return { type: 'pass', reason: 'too-many-tags', remember: true }
-    const provenance = { ...stored.provenance, asOf: updated.provenance.asOf, subjects }
-    const entry = { ...updated, provenance }
-    const lifetimes = this.#lifetimes(verdict, newHead, NONE)
-    return { type: 'not-modified', previous, entry, lifetimes, bornAt: this.#headAt }
+    const entry = { ...updated.entry, provenance: { ...stored.provenance, asOf, subjects } }
+    return { ...updated, type: 'not-modified', previous, entry }
   }
 
-  #lifetimes(
-    { freshMs, staleWhileRevalidateMs, staleIfErrorMs }: Storable,
+  #store(
+    verdict: Storable,
     { status, headers }: CapturedHead,
+    body: Uint8Array,
     minted: HeaderList,
-  ): Lifetimes {
+    kind: BodyKind | undefined,
+  ) {
+    const { rt, exchange } = this.#by
+    const { target, host, headers: asked } = exchange.request
+    const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, initialAgeMs } = verdict
     const { keepMs: configured, jitter } = this.#config
     const isRevalidated = configured > 0 && status === 200 && minted.length === 0
     const keepMs = isRevalidated && conditionsFor(headers).length > 0 ? configured : 0
     const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
-    return spread(windows, jitter, this.#by.rt.random)
-  }
-
-  #entryOf(
-    { initialAgeMs, varyNames, subjects }: Storable,
-    { status, headers }: CapturedHead,
-    body: Uint8Array,
-    minted: HeaderList,
-    kind?: BodyKind,
-  ): StoredResponse {
-    const { target, host, headers: asked } = this.#by.exchange.request
     const own = headerValues(headers, OWN_FIELD)
     const query = target.indexOf('?')
     const provenance = {
       asOf: this.#lead.asOf,
       tookMs: 0,
-      subjects,
+      subjects: verdict.subjects,
       path: canonicalPath(query === -1 ? target : target.slice(0, query)),
       host: host.toLowerCase(),
       route: this.#route,
     }
-    return {
+    const entry: StoredResponse = {
       type: 'response',
       status,
       fields: toFields([...storableHeaders(headers), ...minted]),
       body,
       initialAgeMs,
-      vary: selectFields(varyNames, asked),
+      vary: selectFields(verdict.varyNames, asked),
       provenance,
       minted: minted.length > 0 || undefined,
       own: own.length > 0 ? own.join(', ') : undefined,
       kind,
     }
+    const lifetimes = spread(windows, jitter, rt.random)
+    return { type: 'store' as const, entry, lifetimes, bornAt: this.#headAt }
   }
 }
 

@@ -4,7 +4,7 @@
 import type { FillResult } from '../engine/types.ts'
 import type { HeldEntry } from '../entry/entry.ts'
 import { type CacheControl, parseCacheControl } from '../http/cache-control.ts'
-import type { NotStoredDetail } from '../http/cache-status-details.ts'
+import type { NotStoredDetail } from '../http/cache-status.ts'
 import { explicitLifetimeMs, initialAgeMs, staleWindowsAllowed } from '../http/freshness.ts'
 import { CREDENTIAL_FIELDS, headerValue, headerValues, trimOws } from '../http/headers.ts'
 import { NEVER_STORED } from '../http/statuses.ts'
@@ -12,8 +12,8 @@ import { responseDirectives } from '../http/targeted-fields.ts'
 import { varyNames } from '../http/vary.ts'
 import { LONGEST_MS } from '../options.ts'
 import type { CapturedHead, HeaderList, OriginEnd, RequestView } from '../ports/exchange.ts'
-import type { CacheConfig } from './cache-config.ts'
-import { parseUrl, urlKey } from './key.ts'
+import type { CacheConfig } from './cache-options.ts'
+import { isKeyed, parseUrl, urlKey } from './key.ts'
 
 /** Why a response is not storable. */
 export type NotStorableReason = NotStoredDetail | 'method'
@@ -97,17 +97,16 @@ function statusReason<Native>(
 ): NotStorableReason | undefined {
   if (status < 200 || NEVER_STORED.has(status)) return 'status'
   if (config.statuses.has(status)) return undefined
-  if (isNegative(status) && config.negativeTtlMs !== undefined) return undefined
+  const isNegative = NEGATIVE.has(status)
+  if (isNegative && config.negativeTtlMs !== undefined) return undefined
   // Other 4xx are about the request, often about a header that is not in the key. Explicit
   // freshness does not make them storable, because it may be unintended: Express keeps the
   // Cache-Control that a handler sets before it throws.
-  const mayBeExplicit = status < 400 || isNegative(status)
-  return explicit && mayBeExplicit ? undefined : 'status'
+  return explicit && (status < 400 || isNegative) ? undefined : 'status'
 }
 
-function isNegative(status: number): boolean {
-  return status === 404 || status === 410
-}
+/** The statuses of the option `negativeTtlMs`. */
+const NEGATIVE: ReadonlySet<number> = new Set([404, 410])
 
 const SET_COOKIE: ReadonlySet<string> = new Set(['set-cookie', 'set-cookie2'])
 
@@ -139,10 +138,9 @@ function sharingReason<Native>(
   config: CacheConfig<Native>,
 ): NotStorableReason | undefined {
   if (vary === '*') return 'vary-star'
-  const inKey = (name: string) => config.identity !== undefined || config.vary.includes(name)
-  const cookiesInKey = typeof config.cookies === 'object'
-  if (vary.includes('cookie') && !cookiesInKey && !inKey('cookie')) return 'vary-cookie'
-  if (vary.includes('authorization') && !inKey('authorization')) return 'vary-authorization'
+  if (vary.includes('cookie') && !isKeyed(config, 'cookie')) return 'vary-cookie'
+  if (vary.includes('authorization') && !isKeyed(config, 'authorization'))
+    return 'vary-authorization'
   // Browsers refuse a response whose Access-Control-Allow-Origin names another site (Fetch §3.3.6).
   const varies = vary.includes('origin') || config.vary.includes('origin')
   const origins = headerValues(headers, 'access-control-allow-origin')
@@ -171,7 +169,7 @@ function lifetimeMs<Native>(
   ageMs: number,
   config: CacheConfig<Native>,
 ): number | undefined {
-  const negativeMs = isNegative(status) ? config.negativeTtlMs : undefined
+  const negativeMs = NEGATIVE.has(status) ? config.negativeTtlMs : undefined
   const configured = negativeMs ?? config.ttlMs
   const overrides = config.overrideHeaders && negativeMs === undefined
   if (configured !== undefined && (explicit === undefined || overrides)) return configured
@@ -232,7 +230,7 @@ const OF_ONE_REQUEST: ReadonlySet<string> = new Set(['tags', 'inner-cache', 'sel
 
 function concernsResource(reason: string, status: number): boolean {
   if (OF_ONE_REQUEST.has(reason)) return false
-  return reason !== 'status' || status < 400 || status === 404 || status === 410
+  return reason !== 'status' || status < 400 || NEGATIVE.has(status)
 }
 
 export function failedRun({ status, error }: Extract<OriginEnd, { type: 'failed' }>): FillResult {

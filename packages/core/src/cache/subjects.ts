@@ -7,8 +7,7 @@ import { cacheGroups, responseTags } from '../http/response-tags.ts'
 import type { CapturedHead, Natives, RequestView } from '../ports/exchange.ts'
 import { groupSubject, tagSubject } from '../ports/subject.ts'
 import { evaluateTags, MOST_TAGS } from '../tags.ts'
-import type { CacheConfig } from './cache-config.ts'
-import { CACHE_FUNCTION } from './cache-config.ts'
+import { CACHE_FUNCTION, type CacheConfig } from './cache-options.ts'
 import type { NotStorable, Storable } from './storable.ts'
 
 /**

@@ -8,7 +8,7 @@
 // response.
 
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
-import type { Detail } from '../http/cache-status-details.ts'
+import type { Detail } from '../http/cache-status.ts'
 import { conditionsFor, confirms, freshen } from '../http/conditional.ts'
 import { toFields, toHeaders } from '../http/fields.ts'
 import { initialAgeMs } from '../http/freshness.ts'
@@ -22,7 +22,7 @@ import {
   type RequestView,
 } from '../ports/exchange.ts'
 import type { Runtime } from '../runtime.ts'
-import type { CacheConfig } from './cache-config.ts'
+import type { CacheConfig } from './cache-options.ts'
 import { replyFrom } from './respond.ts'
 import type { NotStorable } from './storable.ts'
 

@@ -4,7 +4,7 @@
 // fields when a lookup finds an entry of another variant. From then on, it needs only one lookup
 // for each request.
 
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
 import { selectFields } from '../http/vary.ts'
@@ -38,7 +38,8 @@ export class VaryIndex {
     if (this.#learned.size === 0) return NONE
     const learned = this.#learned.get(indexKey(plainKey))
     if (learned === undefined || learned.isOutdated) return NONE
-    return selectionOf(learned.names, headers) === learned.plain ? NONE : learned.names
+    const selection = selectFields(learned.names, headers)
+    return digest(selection) === learned.plain ? NONE : learned.names
   }
 
   /**
@@ -90,19 +91,11 @@ export class VaryIndex {
 
 const NONE: readonly string[] = []
 
-/** A digest of the values of these headers. Values may be long, and a digest needs less memory. */
-function selectionOf(names: readonly string[], headers: RequestView['headers']): string {
-  return digest(selectFields(names, headers))
-}
-
+/** Values may be long, and a digest needs less memory. */
 function digest(selection: StoredResponse['vary']): string {
-  return sha256(JSON.stringify(selection))
+  return hash('sha256', JSON.stringify(selection), 'base64url')
 }
 
 function indexKey(key: string): string {
-  return key.length <= LONGEST_PLAIN ? key : `#${sha256(key)}`
-}
-
-function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('base64url')
+  return key.length <= LONGEST_PLAIN ? key : `#${hash('sha256', key, 'base64url')}`
 }

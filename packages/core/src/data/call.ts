@@ -20,7 +20,7 @@ import {
 } from '../errors.ts'
 import { confirmedCopy } from '../l1/purges.ts'
 import { tagSubject } from '../ports/subject.ts'
-import { reportResult } from '../refresh-failures.ts'
+import { reportRefresh } from '../refresh-failures.ts'
 import type { Runtime } from '../runtime.ts'
 import { evaluateTags } from '../tags.ts'
 import { inScope, lookupTracing } from '../tracing.ts'
@@ -158,7 +158,7 @@ export class Call<T, P> implements Caller {
         const route = counts.ofData(this.#key)
         route.runs += 1
         route.originMs += clock.now() - startedAt
-        if (where === 'behind') reportResult(this.#rt, this.where, result)
+        if (where === 'behind') reportRefresh(this.#rt, this.where, 'value', result)
       }
       lead.end(result)
     }

@@ -3,7 +3,7 @@
 import type { AsyncResource } from 'node:async_hooks'
 import type { HeldEntry, StoredEntry } from '../entry/entry.ts'
 import type { FillReason } from '../events.ts'
-import type { Detail } from '../http/cache-status-details.ts'
+import type { Detail } from '../http/cache-status.ts'
 import type { FreeSlot } from '../lease/slots.ts'
 import type { CommitReply, Failure, Grant, Lifetimes, Position } from '../ports/store.ts'
 import type { LookupTrace } from '../tracing.ts'

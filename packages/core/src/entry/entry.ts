@@ -221,23 +221,40 @@ export function ownBytes(view: Uint8Array): Uint8Array {
  * would then stay in memory. The body is not copied. `tookMs` is the duration of the fill.
  */
 export function withOwnStrings(entry: StoredEntry, tookMs: number): StoredEntry {
-  const { body, provenance: given } = entry
-  const provenance = ownProvenance(given, tookMs)
-  if (entry.type === 'value') {
-    return {
-      type: 'value',
-      encoding: entry.encoding,
-      body,
-      provenance,
-      parsed: undefined,
-      copy: undefined,
-    }
+  const { asOf, subjects, path, host, route } = entry.provenance
+  const provenance = {
+    asOf,
+    tookMs,
+    subjects: subjects.length === 0 ? NONE : deepCopy(subjects),
+    path: path === undefined ? undefined : detachedText(path),
+    host: host === undefined ? undefined : shared(host),
+    route: route === undefined ? undefined : shared(route),
   }
-  const { status, initialAgeMs, minted, own, kind } = entry
-  const fields = ownFields(entry.fields)
+  if (entry.type === 'value') {
+    const { encoding, body } = entry
+    return { type: 'value', encoding, body, provenance, parsed: undefined, copy: undefined }
+  }
   const vary = entry.vary.length === 0 ? NONE : deepCopy(entry.vary)
-  // One object literal, because each spread object gets its own hidden class and costs ten times as
-  // much.
+  return copyOf(entry, ownFields(entry.fields), vary, provenance, entry.initialAgeMs)
+}
+
+/** The entry with a greater age. */
+export function agedBy(entry: StoredEntry, ms: number): StoredEntry {
+  if (entry.type === 'value') return entry
+  return copyOf(entry, entry.fields, entry.vary, entry.provenance, entry.initialAgeMs + ms)
+}
+
+/**
+ * One object literal, because each spread object gets its own hidden class and costs ten times as
+ * much.
+ */
+function copyOf(
+  { status, body, minted, own, kind }: StoredResponse,
+  fields: Fields,
+  vary: StoredResponse['vary'],
+  provenance: Provenance,
+  initialAgeMs: number,
+): StoredResponse {
   return {
     type: 'response',
     status,
@@ -252,37 +269,7 @@ export function withOwnStrings(entry: StoredEntry, tookMs: number): StoredEntry 
   }
 }
 
-/** The entry with a greater age. A literal like the one above, so it has its hidden class. */
-export function agedBy(entry: StoredEntry, ms: number): StoredEntry {
-  if (entry.type === 'value') return entry
-  const { status, fields, body, vary, provenance, minted, own, kind } = entry
-  return {
-    type: 'response',
-    status,
-    fields,
-    body,
-    initialAgeMs: entry.initialAgeMs + ms,
-    vary,
-    provenance,
-    minted,
-    own,
-    kind,
-  }
-}
-
 const NONE: readonly never[] = []
-
-function ownProvenance(given: Provenance, tookMs: number): Provenance {
-  const { asOf, subjects, path, host, route } = given
-  return {
-    asOf,
-    tookMs,
-    subjects: subjects.length === 0 ? NONE : deepCopy(subjects),
-    path: path === undefined ? undefined : detachedText(path),
-    host: host === undefined ? undefined : shared(host),
-    route: route === undefined ? undefined : shared(route),
-  }
-}
 
 /** A deep copy of JSON data, whose strings do not reference longer ones. */
 export function deepCopy<T>(part: T): T {

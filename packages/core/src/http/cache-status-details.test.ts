@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { BYPASS_DETAILS, NOT_STORED_DETAILS, OTHER_DETAILS } from './cache-status-details.ts'
+import { BYPASS_DETAILS, NOT_STORED_DETAILS, OTHER_DETAILS } from './cache-status.ts'
 
 const guide = (page: string): string =>
   readFileSync(new URL(`../../../../docs/guide/${page}`, import.meta.url), 'utf8')

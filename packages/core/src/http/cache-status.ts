@@ -43,7 +43,9 @@ export function cacheStatus(name: string, facts: CacheStatusFacts): string {
   } else {
     text += `; fwd=${facts.reason}`
     text += integer('fwd-status', facts.status) + integer('ttl', facts.ttlS)
-    text += boolean('stored', facts.stored) + boolean('collapsed', facts.collapsed)
+    // RFC 9651 §4.1.1.2: a parameter that is true has no value.
+    if (facts.stored !== undefined) text += facts.stored ? '; stored' : '; stored=?0'
+    if (facts.collapsed !== undefined) text += facts.collapsed ? '; collapsed' : '; collapsed=?0'
   }
   return facts.detail === undefined ? text : `${text}; detail=${tokenOrString(facts.detail)}`
 }
@@ -57,12 +59,6 @@ function integer(name: string, value: number | undefined): string {
   return `; ${name}=${whole}`
 }
 
-/** RFC 9651 §4.1.1.2: a parameter that is true has no value. */
-function boolean(name: string, value: boolean | undefined): string {
-  if (value === undefined) return ''
-  return value ? `; ${name}` : `; ${name}=?0`
-}
-
 const TOKEN = /^[A-Za-z*][\w!#$%&'*+\-.^`|~:/]*$/
 
 /** RFC 9651 §4.1.6 and §4.1.7: a string has only printable ASCII characters. */
@@ -70,3 +66,75 @@ function tokenOrString(text: string): string {
   if (TOKEN.test(text)) return text
   return `"${text.replace(/[^\x20-\x7e]/g, '?').replace(/["\\]/g, '\\$&')}"`
 }
+
+// All `detail` values. docs/guide/what-is-cached.md has a row for each (tested).
+
+/** Reasons for which a request bypasses the cache. */
+export const BYPASS_DETAILS = [
+  'authorization',
+  'client-certificate',
+  'connection-auth',
+  'cookie',
+  'request-body',
+  'precondition',
+  'target',
+  'upgrade',
+  'method-override',
+  'cut-head',
+  'repeated-field',
+  'option',
+  'too-many-variants',
+  'closed',
+  'not-a-response',
+] as const
+
+/** Reasons for which a response is not stored. */
+export const NOT_STORED_DETAILS = [
+  'set-cookie',
+  'credentials',
+  'self-redirect',
+  'private',
+  'no-store',
+  'no-cache',
+  'server-error',
+  'status',
+  'no-freshness',
+  'expired',
+  'vary-star',
+  'vary-cookie',
+  'vary-authorization',
+  'cors-origin',
+  'content-range',
+  'tags',
+  'too-many-tags',
+  'endless',
+  'too-large',
+  'origin-timeout',
+  'validator-mismatch',
+  'inner-cache',
+  'hit-for-miss',
+  'store-unavailable',
+  'origin-failed',
+  'wait-timeout',
+  'abandoned',
+  'detached',
+] as const
+
+/**
+ * Other details. A stale response was served, a response was served while its body arrived, or the
+ * client did not want the response to be stored.
+ */
+export const OTHER_DETAILS = ['soft-timeout', 'origin-queue', 'request-no-store'] as const
+
+export type BypassDetail = (typeof BYPASS_DETAILS)[number]
+export type NotStoredDetail = (typeof NOT_STORED_DETAILS)[number]
+export type Detail =
+  | BypassDetail
+  | NotStoredDetail
+  | (typeof OTHER_DETAILS)[number]
+  | `stale-if-error/${number}`
+  /** Internal only. A request with a method other than GET has `fwd=method` and no detail. */
+  | 'method'
+
+/** Facts for Cache-Status with a `detail` from the lists above. */
+export type DetailedFacts = CacheStatusFacts & { readonly detail?: Detail | undefined }

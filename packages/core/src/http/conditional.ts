@@ -1,6 +1,6 @@
 // Conditional requests of clients: decides whether the reply is a 304.
 
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { type CapturedHead, type HeaderList, OWN_FIELD } from '../ports/exchange.ts'
 import { parseHttpDate } from './freshness.ts'
 import { headerValue, type RequestHeaders, requestField, trimOws } from './headers.ts'
@@ -151,5 +151,5 @@ export function mintEtag(
 
 /** 132 bits of SHA-256, so that two different inputs do not get the same digest by chance. */
 function digest(bytes: string | Uint8Array): string {
-  return createHash('sha256').update(bytes).digest('base64url').slice(0, 22)
+  return hash('sha256', bytes, 'base64url').slice(0, 22)
 }

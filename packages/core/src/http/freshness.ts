@@ -17,11 +17,8 @@ export function explicitLifetimeMs(
 ): number | undefined {
   const seconds = cc.sMaxageS ?? cc.maxAgeS
   if (seconds !== undefined) return seconds * 1000
-  return targeted ? undefined : expiresLifetimeMs(headers, wallNow)
-}
-
-/** RFC 9111 §5.3: Expires − Date. An invalid date, as in `Expires: 0`, is in the past. */
-function expiresLifetimeMs(headers: HeaderList, wallNow: number): number | undefined {
+  if (targeted) return undefined
+  // RFC 9111 §5.3: Expires − Date. An invalid date, as in `Expires: 0`, is in the past.
   const lines = headerValues(headers, 'expires')
   if (lines.length === 0) return undefined
   const earliest = Math.min(...lines.map((line) => parseHttpDate(line) ?? Number.NEGATIVE_INFINITY))

@@ -30,17 +30,11 @@ export function requestField(headers: RequestHeaders, name: string): string | un
 }
 
 /**
- * Whether the request has one of the fields `names`, except those in `excluded`. It loops over the
- * request's fields, because they are fewer than `names`.
+ * Whether the request has one of the fields `names`. It loops over the request's fields, because
+ * they are fewer than `names`.
  */
-export function hasFieldOf(
-  headers: RequestHeaders,
-  names: ReadonlySet<string>,
-  excluded: readonly string[] = [],
-): boolean {
-  for (const name in headers) {
-    if (names.has(name) && headers[name] !== undefined && !excluded.includes(name)) return true
-  }
+export function hasFieldOf(headers: RequestHeaders, names: ReadonlySet<string>): boolean {
+  for (const name in headers) if (names.has(name) && headers[name] !== undefined) return true
   return false
 }
 

@@ -1,7 +1,7 @@
 // Likeness: a digest of the request data that a handler may read. A handler cannot distinguish
 // requests with equal digests. It is computed only after a run has failed.
 
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { RequestView } from '../ports/exchange.ts'
 
 /** Fields that are part of the key, or that do not change the response of a handler. */
@@ -40,7 +40,7 @@ export function likenessOf({ target, headers }: RequestView): string {
     text += typeof value === 'string' ? part(value) : value.map(part).join('')
   }
   // One call hashes all fields, because a call per field is slow for thousands of fields.
-  return createHash('sha256').update(text).digest('base64url').slice(0, 22)
+  return hash('sha256', text, 'base64url').slice(0, 22)
 }
 
 /** The text after its length, so that two different lists of parts never give the same text. */

@@ -7,7 +7,6 @@ import {
   type HeldEntry,
   ownBytes,
   PAIR_BYTES,
-  type StoredEntry,
   staleFrom,
   stringBytes,
 } from '../entry/entry.ts'
@@ -313,14 +312,11 @@ export function newMarker(now: number, forMs: number, delayMs = 0): L1Marker {
  * Parsed values are not counted, because L1 references them only weakly.
  */
 export function sizeOf(item: L1Item, key: string): number {
-  const bytes = OVERHEAD_BYTES + stringBytes(key) + (isVariant(key) ? VARIANT_BYTES : 0)
-  return item.type === 'marker' ? bytes : bytes + entryBytes(item.held.entry)
-}
-
-/** Bytes of the strings and buffers of an entry. */
-function entryBytes(entry: StoredEntry): number {
+  let bytes = OVERHEAD_BYTES + stringBytes(key) + (isVariant(key) ? VARIANT_BYTES : 0)
+  if (item.type === 'marker') return bytes
+  const { entry } = item.held
   const { subjects, path = '', host = '' } = entry.provenance
-  let bytes = entry.body.buffer.byteLength + stringBytes(path) + stringBytes(host)
+  bytes += entry.body.buffer.byteLength + stringBytes(path) + stringBytes(host)
   for (const subject of subjects) bytes += REFERENCE_BYTES + stringBytes(subject)
   if (entry.type === 'value') return bytes
   for (const text of entry.fields) bytes += REFERENCE_BYTES + stringBytes(text)

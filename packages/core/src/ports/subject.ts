@@ -1,7 +1,7 @@
 // Purge subjects: a tag, cache group, path, route or everything. In stores and messages, a subject
 // is one string. Its first character shows its kind.
 
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 
 /** The kind of target that a purge has. */
 export type SubjectKind = 'tag' | 'group' | 'path' | 'route' | 'all'
@@ -61,5 +61,5 @@ function bounded(text: string): string {
   if (text.length <= LONGEST_PLAIN) {
     return `=${/\p{Surrogate}/u.test(text) ? Buffer.from(text).toString() : text}`
   }
-  return `#${createHash('sha256').update(text).digest('base64url')}`
+  return `#${hash('sha256', text, 'base64url')}`
 }
