@@ -92,7 +92,8 @@ interface CommonConfig {
 export interface LocksConfig extends CommonConfig {
   readonly store: LockStore
   readonly maxHoldMs: number
-  readonly wait: 'push' | 'poll'
+  readonly wait: 'push' | 'poll' | 'quorum'
+  readonly retryDelayMs?: number
 }
 
 export interface QuorumConfig extends CommonConfig {
