@@ -33,7 +33,7 @@ export function createHttpIdempotency<Native = unknown>(
   options: IdempotencyOptions<Native>,
 ): HttpIdempotency<Native> {
   checkCalled('idempotency', options, 'idempotency({ scope: (req) => req.user.id })')
-  const rules = readIdempotencyOptions<Native>(options)
+  const rules = readIdempotencyOptions(options)
   const stampede = options.stampede === undefined ? createStampede() : options.stampede
   const rt = idempotencyOf(stampede)
   return { handle: (exchange, attach) => handleIdempotent(rt, rules, exchange, attach) }

@@ -3,16 +3,15 @@
 
 import {
   ANY_FENCE,
-  type Clock,
   type Grant,
   type LeaseKeeper,
   type LockReply,
   type LockRequest,
-  type LockStore,
   mayHaveRun,
 } from '@stampede/core/store'
 import { Lease, type Released, type Term } from './lease.ts'
 import type { LockMonitor } from './lock-events.ts'
+import type { LocksConfig } from './options.ts'
 
 /**
  * Reason of a loss: another process acquired the lock after a pause of this process, or the store
@@ -21,11 +20,8 @@ import type { LockMonitor } from './lock-events.ts'
 const NOT_OURS = 'the store no longer has this lease'
 
 /** Shared by the leases and contenders of one `createLocks`. */
-export interface LockContext {
-  readonly store: LockStore
-  readonly clock: Clock
+export interface LockContext extends LocksConfig {
   readonly keeper: LeaseKeeper
-  readonly maxHoldMs: number
   /** Held leases and pending commands. close() ends both. */
   readonly held: Set<Lease>
   readonly pending: Set<Promise<unknown>>
@@ -76,15 +72,11 @@ export function createLease(
     context.held.delete(lease)
   }
   context.held.add(lease)
-  hold = keeper.hold(
-    grant,
-    leaseMs,
-    {
-      renewed,
-      lost: () => lease.revoke(NOT_OURS),
-    },
-    term.forMs,
-  )
+  const hooks = {
+    renewed,
+    lost: () => lease.revoke(NOT_OURS),
+  }
+  hold = keeper.hold(grant, leaseMs, hooks, term.forMs)
   return lease
 }
 

@@ -25,7 +25,6 @@ import {
   readLocksOptions,
 } from './options.ts'
 import { backoffMs } from './poll.ts'
-import { sleep } from './sleep.ts'
 
 /** Locks on one store, from `createLocks`. */
 export interface Locks {
@@ -63,27 +62,30 @@ export interface Locks {
  * `ERR_STAMPEDE_OPTION` if an option is unknown or has an invalid value.
  */
 export function createLocks(options: LocksOptions): Locks {
-  return new LockTable(readLocksOptions(options))
+  return new LockTable(readLocksOptions(options), (lease) => lease)
 }
 
 const CLOSED = new Error('the locks were closed')
+/**
+ * Longest pause before a quorum lock is tried again. Each pause is random, because contenders that
+ * each hold some nodes would otherwise collide again.
+ */
+const LONGEST_QUORUM_PAUSE_MS = 200
 const RETURNED_LATE = 'the function returned after its lease had ended'
 
-class LockTable implements Locks {
-  readonly #config: LocksConfig
+/** The locks of one store. `given` is the lease as the callers get it. */
+export class LockTable<L> {
+  readonly #given: (lease: Lease) => L
   readonly #context: LockContext
   readonly #contenders = new Map<string, Contender>()
   #closing: Promise<void> | undefined
 
-  constructor(config: LocksConfig) {
-    const { store, clock, maxHoldMs } = config
-    this.#config = config
-    const keeper = new LeaseKeeper(store, clock)
+  constructor(config: LocksConfig, given: (lease: Lease) => L) {
+    const { store, clock } = config
+    this.#given = given
     this.#context = {
-      store,
-      clock,
-      maxHoldMs,
-      keeper,
+      ...config,
+      keeper: new LeaseKeeper(store, clock),
       held: new Set(),
       pending: new Set(),
       monitor: new LockMonitor(clock),
@@ -105,32 +107,35 @@ class LockTable implements Locks {
     })
   }
 
-  async acquire(key: string, options?: AcquireOptions): Promise<Lease> {
-    const plan = readAcquireOptions('acquire', key, options, this.#config)
+  async acquire(key: string, options?: AcquireOptions): Promise<L> {
+    return this.#given(await this.#lease(key, options))
+  }
+
+  async #lease(key: string, options: AcquireOptions | undefined): Promise<Lease> {
+    const plan = readAcquireOptions('acquire', key, options, this.#context)
     if (plan.within !== undefined) return this.#nest(key, plan.within, plan)
     const lease = await this.#acquire(key, plan)
     if (lease === null) throw busy(key)
     return lease
   }
 
-  async tryAcquire(key: string, options?: { leaseMs?: number | undefined }): Promise<Lease | null> {
-    const plan = readAcquireOptions('tryAcquire', key, options, this.#config)
-    return this.#acquire(key, plan)
+  async tryAcquire(key: string, options?: { leaseMs?: number | undefined }): Promise<L | null> {
+    const plan = readAcquireOptions('tryAcquire', key, options, this.#context)
+    const lease = await this.#acquire(key, plan)
+    return lease && this.#given(lease)
   }
 
   async run<T>(
     key: string,
-    optionsOrFn: AcquireOptions | ((lease: Lease) => T | Promise<T>),
-    maybeFn?: (lease: Lease) => T | Promise<T>,
+    optionsOrFn: AcquireOptions | ((lease: L) => T | Promise<T>),
+    maybeFn?: (lease: L) => T | Promise<T>,
   ): Promise<T> {
     const fn = maybeFn ?? optionsOrFn
     if (typeof fn !== 'function') throw optionError('run: fn', fn, 'pass the function to run')
-    const lease = await this.acquire(
-      key,
-      maybeFn === undefined ? undefined : (optionsOrFn as AcquireOptions),
-    )
+    const options = maybeFn === undefined ? undefined : (optionsOrFn as AcquireOptions)
+    const lease = await this.#lease(key, options)
     try {
-      const result = await fn(lease)
+      const result = await fn(this.#given(lease))
       if (lease.isLost || (!lease.isReleased && lease.remainingMs() === 0))
         throw Object.assign(lost(key, RETURNED_LATE), { result })
       return result
@@ -162,7 +167,7 @@ class LockTable implements Locks {
     while (pending.size > 0) await Promise.allSettled(pending)
     await Promise.all([...this.#context.held].map((lease) => lease.release()))
     this.#context.keeper.stop()
-    await this.#config.store.close()
+    await this.#context.store.close()
   }
 
   /** Null: the lock is busy, and the caller does not wait. */
@@ -172,8 +177,8 @@ class LockTable implements Locks {
     return call.run(async () => {
       if (signal?.aborted) throw aborted(key, signal.reason)
       if (waitMs === 0) return this.#tryOnce(key, leaseMs)
-      if (this.#config.wait === 'poll') return this.#poll(key, plan, call)
-      return this.#queue(key, plan, call)
+      if (this.#context.wait === 'push') return this.#queue(key, plan, call)
+      return this.#poll(key, plan, call)
     })
   }
 
@@ -206,25 +211,34 @@ class LockTable implements Locks {
     })
   }
 
-  /** Waits by polling. */
+  /** Waits by polling. A quorum may be reached later, when its nodes reply again. */
   async #poll(
     key: string,
     { leaseMs, waitMs, signal }: AcquirePlan,
     call: Acquisition,
   ): Promise<Lease> {
-    const { clock } = this.#context
+    const { clock, wait } = this.#context
     const startedAt = clock.now()
     for (let attempt = 0; ; attempt++) {
-      const lease = await this.#tryOnce(key, leaseMs)
+      let lease: Lease | null = null
+      let failure: unknown
+      try {
+        lease = await this.#tryOnce(key, leaseMs)
+      } catch (error) {
+        if (wait === 'poll' || this.#closing !== undefined) throw error
+        failure = error
+      }
       if (signal?.aborted) {
         await lease?.release()
         throw aborted(key, signal.reason)
       }
       if (lease !== null) return lease
       const leftMs = waitMs - (clock.now() - startedAt)
-      if (leftMs <= 0) throw waitTimeout(key, waitMs)
-      call.contended()
-      await sleep(clock, Math.min(leftMs, backoffMs(attempt, random(clock))), signal)
+      if (leftMs <= 0) throw failure ?? waitTimeout(key, waitMs)
+      if (failure === undefined) call.contended()
+      const part = random(clock)
+      const pauseMs = wait === 'poll' ? backoffMs(attempt, part) : part * LONGEST_QUORUM_PAUSE_MS
+      await sleep(clock, Math.min(leftMs, pauseMs), signal)
     }
   }
 
@@ -245,14 +259,14 @@ class LockTable implements Locks {
         throw aborted(key, CLOSED)
       }
       const { grant, forMs } = reply
-      return createLease(this.#context, grant, { from, forMs }, leaseMs, {
-        release: () =>
-          store.release(grant).then(
-            ({ status }) => status,
-            () => 'unknown' as const,
-          ),
-        onLost: () => {},
-      })
+      const release = () =>
+        store.release(grant).then(
+          ({ status }) => status,
+          () => 'unknown' as const,
+        )
+      // Some nodes of a quorum may still have a lease that was lost.
+      const onLost = () => void (this.#context.wait === 'quorum' && release())
+      return createLease(this.#context, grant, { from, forMs }, leaseMs, { release, onLost })
     } catch (error) {
       if (error instanceof LockError) throw error
       throw unavailable(key, error)
@@ -290,10 +304,29 @@ function limitWait(
   { waitMs, signal }: AcquirePlan,
   giveUp: (error: LockError) => void,
 ): () => void {
-  const stop = onAbort(signal, () => giveUp(aborted(key, signal?.reason)))
-  const timer = Number.isFinite(waitMs)
-    ? clock.setTimer(waitMs, () => giveUp(waitTimeout(key, waitMs)))
-    : undefined
+  return endWait(clock, waitMs, signal, (isAborted) =>
+    giveUp(isAborted ? aborted(key, signal?.reason) : waitTimeout(key, waitMs)),
+  )
+}
+
+/** A pause that the signal ends early, without an error. */
+function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const stop = endWait(clock, ms, signal, () => {
+      stop()
+      resolve()
+    })
+  })
+}
+
+function endWait(
+  clock: Clock,
+  ms: number,
+  signal: AbortSignal | undefined,
+  end: (isAborted: boolean) => void,
+): () => void {
+  const stop = onAbort(signal, () => end(true))
+  const timer = Number.isFinite(ms) ? clock.setTimer(ms, () => end(false)) : undefined
   return () => {
     timer?.cancel()
     stop()

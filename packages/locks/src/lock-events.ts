@@ -3,6 +3,7 @@
 import type { TracingContexts } from '@stampede/core'
 import { type Clock, EventHub, lockTracing, trace } from '@stampede/core/store'
 import { LockError } from './errors.ts'
+import type { Lease } from './lease.ts'
 
 /** The fields of each event, in addition to `type`, `key` and `internalKey`. */
 export interface LockEventFields {
@@ -128,23 +129,23 @@ export class Acquisition {
   }
 
   /** Runs the call with its events and counters, and with a trace if it has a subscriber. */
-  run<L extends object>(acquire: () => Promise<L | null>): Promise<L | null> {
+  run(acquire: () => Promise<Lease | null>): Promise<Lease | null> {
     return lockTracing.hasSubscribers ? this.#traced(acquire) : this.#counted(acquire)
   }
 
   /** A method of its own: without a subscriber, no closure is created. */
-  #traced<L extends object>(acquire: () => Promise<L | null>) {
+  #traced(acquire: () => Promise<Lease | null>) {
     const context: LockTrace = { key: this.#key, internalKey: this.#key }
     this.#trace = context
     const run = () => this.#counted(acquire)
-    return Promise.resolve(trace<LockTrace, L | null>(lockTracing, context, run, () => {}))
+    return Promise.resolve(trace<LockTrace, Lease | null>(lockTracing, context, run, () => {}))
   }
 
-  async #counted<L extends object>(acquire: () => Promise<L | null>): Promise<L | null> {
+  async #counted(acquire: () => Promise<Lease | null>): Promise<Lease | null> {
     try {
       const lease = await acquire()
       if (lease === null) this.#note('busy')
-      else this.#acquired('fence' in lease ? (lease.fence as bigint) : undefined)
+      else this.#acquired(lease.fence || undefined)
       return lease
     } catch (error) {
       this.#failed(error)

@@ -78,7 +78,7 @@ interface CommonConfig {
 export interface LocksConfig extends CommonConfig {
   readonly store: LockStore
   readonly maxHoldMs: number
-  readonly wait: 'push' | 'poll'
+  readonly wait: 'push' | 'poll' | 'quorum'
 }
 
 export interface QuorumConfig extends CommonConfig {

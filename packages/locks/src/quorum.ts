@@ -6,45 +6,26 @@
 
 import {
   ANY_FENCE,
-  checkListener,
   driftMs,
   type Grant,
   LeaseKeeper,
+  type LockHooks,
+  type LockRelease,
   type LockReply,
   type LockRequest,
   type LockStore,
   newToken,
-  optionError,
 } from '@stampede/core/store'
 import { request } from './create-lease.ts'
-import { aborted, busy, unavailable, waitTimeout } from './errors.ts'
-import { Lease, type Released, type Term } from './lease.ts'
-import {
-  Acquisition,
-  LOCK_EVENTS,
-  type LockEvent,
-  type LockEventType,
-  type LockListener,
-  LockMonitor,
-  type LockStats,
-} from './lock-events.ts'
-import { type Decision, decide, inTime } from './majority.ts'
+import { LockTable } from './create-locks.ts'
+import type { Lease } from './lease.ts'
+import type { LockEvent, LockEventType, LockListener, LockStats } from './lock-events.ts'
 import {
   type AcquireOptions,
-  type AcquirePlan,
   type QuorumConfig,
   type QuorumOptions,
-  random,
-  readAcquireOptions,
   readQuorumOptions,
 } from './options.ts'
-import { sleep } from './sleep.ts'
-
-/**
- * Longest pause before the next attempt. Each pause is random, because contenders that each hold
- * some nodes would otherwise collide again.
- */
-const LONGEST_PAUSE_MS = 200
 
 /** A lease without a fence: a majority cannot issue numbers that always rise. */
 export type QuorumLease = Pick<
@@ -88,160 +69,130 @@ export function createQuorumLocks(
   stores: ReadonlyArray<{ readonly locks: LockStore }>,
   options?: QuorumOptions,
 ): QuorumLocks {
-  return new QuorumTable(readQuorumOptions(stores, options))
+  const config = readQuorumOptions(stores, options)
+  const store = new QuorumStore(config)
+  return new LockTable({ ...config, store, maxHoldMs: Infinity, wait: 'quorum' }, withoutFence)
 }
 
-/** Result of one attempt on all nodes. */
-interface Attempt {
-  readonly status: 'granted' | 'busy' | 'unavailable'
-  readonly term: Term
-  readonly grants: Map<LockStore, Grant>
-  readonly cause: unknown
+function withoutFence(lease: Lease): QuorumLease {
+  return {
+    key: lease.key,
+    signal: lease.signal,
+    assertHeld: () => lease.assertHeld(),
+    remainingMs: () => lease.remainingMs(),
+    extend: () => lease.renew(),
+    release: () => lease.release(),
+    [Symbol.asyncDispose]: () => lease[Symbol.asyncDispose](),
+  }
 }
 
+/** A lease on the nodes. */
 interface Held {
-  readonly key: string
-  readonly token: string
+  /** The nodes that have the lease. */
   readonly grants: Map<LockStore, Grant>
   readonly leaseMs: number
-  ended: boolean
 }
 
-class QuorumTable implements QuorumLocks {
+/** The nodes as one store. Its grants have no fence. */
+class QuorumStore implements LockStore {
+  readonly name = 'quorum'
   readonly #config: QuorumConfig
   readonly #keeper: LeaseKeeper
-  readonly #monitor: LockMonitor
-  /** The functions that extend the open leases, by token. */
-  readonly #extenders = new Map<string, () => Promise<boolean>>()
-  readonly #open = new Set<Lease>()
-  readonly #pending = new Set<Promise<unknown>>()
-  #closed = false
+  /** The leases that have not ended, by token. */
+  readonly #held = new Map<string, Held>()
 
   constructor(config: QuorumConfig) {
     this.#config = config
-    this.#monitor = new LockMonitor(config.clock)
-    const ignore = () => {}
-    const hooks = { clock: config.clock, onGap: ignore, onLost: ignore, onError: ignore }
-    for (const node of config.nodes) {
-      node.attach({ ...hooks, onGrant: (grant) => void node.release(grant).catch(ignore) })
-    }
-    this.#keeper = new LeaseKeeper(
-      {
-        renew: (grants) =>
-          Promise.all(grants.map(({ token }) => this.#extenders.get(token)?.() ?? false)),
-      },
-      config.clock,
-    )
+    this.#keeper = new LeaseKeeper(this, config.clock)
   }
 
-  async acquire(key: string, options?: Omit<AcquireOptions, 'within'>): Promise<QuorumLease> {
-    const plan = readAcquireOptions('acquire', key, options, this.#config)
-    const call = this.#call(key)
-    const lease = await call.run(() => this.#acquire(key, plan, call))
-    if (lease === null) throw busy(key)
-    return lease
-  }
-
-  #call(key: string): Acquisition {
-    return new Acquisition(this.#monitor, key)
-  }
-
-  async #acquire(key: string, plan: AcquirePlan, call: Acquisition): Promise<QuorumLease> {
-    const { clock } = this.#config
-    const startedAt = clock.now()
-    for (;;) {
-      if (plan.signal?.aborted || this.#closed) throw aborted(key, plan.signal?.reason)
-      const attempt = await this.#attempt(key, plan.leaseMs)
-      if (attempt.status === 'granted') {
-        const lease = this.#lease(key, attempt, plan.leaseMs)
-        if (!plan.signal?.aborted && !this.#closed) return lease
-        await lease.release()
-        continue
-      }
-      const leftMs = plan.waitMs - (clock.now() - startedAt)
-      if (leftMs <= 0) throw this.#refusal(key, attempt, plan.waitMs)
-      if (attempt.status === 'busy') call.contended()
-      await sleep(clock, Math.min(leftMs, random(clock) * LONGEST_PAUSE_MS), plan.signal)
+  attach(hooks: LockHooks): void {
+    for (const node of this.#config.nodes) {
+      node.attach({ ...hooks, onGrant: (grant) => release(node, grant) })
     }
   }
 
-  async tryAcquire(
-    key: string,
-    options?: { leaseMs?: number | undefined },
-  ): Promise<QuorumLease | null> {
-    const plan = readAcquireOptions('tryAcquire', key, options, this.#config)
-    return this.#call(key).run(async () => {
-      const attempt = await this.#attempt(key, plan.leaseMs)
-      if (attempt.status === 'unavailable') throw unavailable(key, noMajority(attempt.cause))
-      return attempt.status === 'granted' ? this.#lease(key, attempt, plan.leaseMs) : null
-    })
+  /** One attempt on all nodes at once. A failed attempt is released on every node. */
+  async acquire(key: string, { token, leaseMs }: LockRequest): Promise<LockReply> {
+    const { clock, nodes, quorum } = this.#config
+    const from = clock.now()
+    const grants = new Map<LockStore, Grant>()
+    let failed = false
+    const ask = async (node: LockStore): Promise<boolean> => {
+      const reply = await this.#request(node, key, token, leaseMs)
+      if (reply.status === 'busy') return false
+      // This grant arrived after the attempt had failed, so it is released.
+      if (failed) release(node, reply.grant)
+      else grants.set(node, reply.grant)
+      return true
+    }
+    const { isMajority, silent, cause } = await decide(this.#config, 'at once', leaseMs, ask)
+    if (isMajority && clock.now() - from < leaseMs - driftMs(leaseMs)) {
+      this.#held.set(token, { grants, leaseMs })
+      return { status: 'granted', grant: { key, token, fence: '' }, forMs: leaseMs }
+    }
+    failed = true
+    await this.#releaseAll({ grants, leaseMs })
+    if (isMajority || silent > nodes.length - quorum) throw noMajority(cause)
+    return { status: 'busy', forMs: 0 }
   }
 
-  stats(): LockStats {
-    return this.#monitor.stats(this.#open.size)
+  /** Rejects if too few nodes replied. The keeper retries before the lease ends. */
+  renew(grants: readonly Grant[]): Promise<boolean[]> {
+    return Promise.all(grants.map((grant) => this.#extend(grant)))
   }
 
-  on(type: string, listener: (event: never) => void): () => void {
-    checkListener(Object.keys(LOCK_EVENTS), type, listener)
-    return this.#monitor.events.on(type, listener as (event: LockEvent) => void)
+  /**
+   * Releases the lock on all nodes, because a node that never replied may still have granted it.
+   */
+  async release({ key, token }: Grant): Promise<LockRelease> {
+    const held = this.#held.get(token)
+    this.#held.delete(token)
+    for (const node of this.#config.nodes) {
+      if (!held?.grants.has(node)) release(node, { key, token, fence: ANY_FENCE })
+    }
+    if (held !== undefined && (await this.#releaseAll(held))) return { status: 'released' }
+    throw noMajority(undefined)
   }
 
-  async run<T>(
-    key: string,
-    optionsOrFn: Omit<AcquireOptions, 'within'> | ((lease: QuorumLease) => T | Promise<T>),
-    maybeFn?: (lease: QuorumLease) => T | Promise<T>,
-  ): Promise<T> {
-    const fn = maybeFn ?? optionsOrFn
-    if (typeof fn !== 'function') throw optionError('run: fn', fn, 'pass the function to run')
-    const options = maybeFn === undefined ? undefined : (optionsOrFn as AcquireOptions)
-    await using lease = await this.acquire(key, options)
-    const result = await fn(lease)
-    lease.assertHeld()
-    return result
-  }
+  async leave(): Promise<void> {}
 
   async close(): Promise<void> {
-    this.#closed = true
-    await Promise.all([...this.#open].map((lease) => lease.release()))
     this.#keeper.stop()
     await Promise.all(this.#config.nodes.map((node) => node.close()))
   }
 
-  /** One attempt on all nodes at once. A failed attempt is released on every node. */
-  async #attempt(key: string, leaseMs: number): Promise<Attempt> {
-    const { clock } = this.#config
-    const from = clock.now()
-    const terms = { token: newToken(), leaseMs, queue: false }
-    const grants = new Map<LockStore, Grant>()
-    let failed = false
-    const { isMajority, silent, cause } = await decide(
-      this.#config,
-      'at once',
-      leaseMs,
-      async (node) => {
-        const reply = await this.#request(node, key, terms)
-        if (reply.status === 'busy') return false
-        // This grant arrived after the attempt had failed, so it is released.
-        if (failed) void node.release(reply.grant).catch(() => {})
-        else grants.set(node, reply.grant)
-        return true
-      },
-    )
-    const term = { from, forMs: leaseMs }
-    const isInTime = clock.now() - from < leaseMs - driftMs(leaseMs)
-    if (isMajority && isInTime) return { status: 'granted', term, grants, cause }
-    failed = true
-    await this.#releaseAll(grants, leaseMs)
-    const { nodes, quorum } = this.#config
-    const status = isMajority || silent > nodes.length - quorum ? 'unavailable' : 'busy'
-    return { status, term, grants, cause }
+  /**
+   * Acquires the lock again on nodes that restarted empty or did not reply before. Otherwise the
+   * majority would shrink node by node.
+   */
+  async #extend({ key, token }: Grant): Promise<boolean> {
+    const held = this.#held.get(token)
+    if (held === undefined) return false
+    const { grants, leaseMs } = held
+    const ask = async (node: LockStore): Promise<boolean> => {
+      const grant = grants.get(node)
+      if (grant !== undefined && (await node.renew([grant], leaseMs))[0] === true) return true
+      // On nodes that did not reply, the release of the old token may still be pending. So use a
+      // new token.
+      const reply = await this.#request(node, key, newToken(), leaseMs)
+      if (reply.status !== 'granted') return false
+      const isHeld = this.#held.has(token)
+      if (isHeld) grants.set(node, reply.grant)
+      else release(node, reply.grant)
+      return isHeld
+    }
+    const { isMajority, silent, cause } = await decide(this.#config, 'by all', leaseMs, ask)
+    if (!isMajority && silent > 0) throw noMajority(cause)
+    return isMajority
   }
 
-  #request(store: LockStore, key: string, terms: LockRequest): Promise<LockReply> {
-    return request({ store, keeper: this.#keeper, pending: this.#pending }, key, terms)
+  #request(node: LockStore, key: string, token: string, leaseMs: number): Promise<LockReply> {
+    const context = { store: node, keeper: this.#keeper, pending: new Set<Promise<unknown>>() }
+    return request(context, key, { token, leaseMs, queue: false })
   }
 
-  async #releaseAll(grants: ReadonlyMap<LockStore, Grant>, leaseMs: number): Promise<boolean> {
+  async #releaseAll({ grants, leaseMs }: Held): Promise<boolean> {
     const releases = [...grants].map(([node, grant]) =>
       inTime(this.#config, leaseMs, node.release(grant)),
     )
@@ -250,97 +201,65 @@ class QuorumTable implements QuorumLocks {
       (reply) => reply.status === 'fulfilled' && reply.value.status === 'released',
     )
   }
+}
 
-  #lease(key: string, { term, grants }: Attempt, leaseMs: number): QuorumLease {
-    const { clock } = this.#config
-    const [grant] = grants.values()
-    if (grant === undefined) throw busy(key)
-    const { token } = grant
-    const held: Held = { key, token, grants, leaseMs, ended: false }
-    const known = { key, fence: '', since: clock.now() }
-    let hold: ReturnType<LeaseKeeper['hold']> | undefined
-    const end = (): Promise<Released> => {
-      held.ended = true
-      hold?.end()
-      this.#extenders.delete(token)
-      this.#open.delete(lease)
-      return this.#releaseEverywhere(held)
-    }
-    /** `undefined`: too few nodes replied. The keeper retries before the lease ends. */
-    const extend = async (): Promise<boolean | undefined> => {
-      if (lease.remainingMs() === 0) return false
-      const from = clock.now()
-      const { isMajority, silent } = await this.#extend(held)
-      if (isMajority) lease.extend({ from, forMs: leaseMs })
-      if (isMajority) return lease.remainingMs() > 0
-      return silent > 0 ? undefined : false
-    }
-    const lease: Lease = new Lease(key, 0n, term, {
-      clock,
-      renew: async () => (await extend()) === true,
-      release: () => {
-        if (!lease.isLost) this.#monitor.end('lock.released', known)
-        return end()
-      },
-      onLost: () => {
-        this.#monitor.end('lock.lost', known)
-        void end()
-      },
-    })
-    this.#open.add(lease)
-    this.#extenders.set(token, async () => (await extend()) !== false)
-    hold = this.#keeper.hold(grant, leaseMs, {
-      lost: () => lease.revoke('a majority of nodes no longer has this lease'),
-    })
-    return {
-      key,
-      signal: lease.signal,
-      assertHeld: () => lease.assertHeld(),
-      remainingMs: () => lease.remainingMs(),
-      extend: () => lease.renew(),
-      release: () => lease.release(),
-      [Symbol.asyncDispose]: () => lease[Symbol.asyncDispose](),
-    }
-  }
-
-  /**
-   * Acquires the lock again on nodes that restarted empty or did not reply before. Otherwise the
-   * majority would shrink node by node.
-   */
-  #extend(held: Held): Promise<Decision> {
-    const { key, grants, leaseMs } = held
-    return decide(this.#config, 'by all', leaseMs, async (node) => {
-      const grant = grants.get(node)
-      if (grant !== undefined && (await node.renew([grant], leaseMs))[0] === true) return true
-      // On nodes that did not reply, the release of the old token may still be pending. So use a
-      // new token.
-      const terms = { token: newToken(), leaseMs, queue: false }
-      const reply = await this.#request(node, key, terms)
-      if (reply.status !== 'granted') return false
-      if (held.ended) void node.release(reply.grant).catch(() => {})
-      else grants.set(node, reply.grant)
-      return !held.ended
-    })
-  }
-
-  /**
-   * Releases the lock on all nodes, because a node that never replied may still have granted it.
-   */
-  async #releaseEverywhere({ key, token, grants, leaseMs }: Held): Promise<Released> {
-    for (const node of this.#config.nodes) {
-      const unheard = { key, token, fence: ANY_FENCE }
-      if (!grants.has(node)) void node.release(unheard).catch(() => {})
-    }
-    return (await this.#releaseAll(grants, leaseMs)) ? 'released' : 'unknown'
-  }
-
-  #refusal(key: string, { status, cause }: Attempt, waitMs: number): Error {
-    if (status === 'unavailable')
-      return unavailable(key, cause ?? new Error('no majority of nodes'))
-    return waitMs === 0 ? busy(key) : waitTimeout(key, waitMs)
-  }
+function release(node: LockStore, grant: Grant): void {
+  void node.release(grant).catch(() => {})
 }
 
 function noMajority(cause: unknown): Error {
-  return new Error('no majority of nodes answered in time', { cause })
+  const why = cause instanceof Error ? `: ${cause.message}` : ''
+  return new Error(`no majority of nodes answered in time${why}`)
+}
+
+/** The replies of all nodes that count. */
+interface Decision {
+  readonly isMajority: boolean
+  /** Number of nodes that failed or did not reply in time. */
+  readonly silent: number
+  readonly cause: unknown
+}
+
+/**
+ * Asks every node. `at once` settles as soon as a majority is reached or impossible. `by all`
+ * waits until each node has replied or timed out.
+ */
+function decide(
+  config: QuorumConfig,
+  when: 'at once' | 'by all',
+  leaseMs: number,
+  ask: (node: LockStore) => Promise<boolean>,
+): Promise<Decision> {
+  const { nodes, quorum } = config
+  return new Promise((resolve) => {
+    let yes = 0
+    let no = 0
+    let silent = 0
+    let cause: unknown
+    const count = (answer: boolean) => {
+      if (answer) yes += 1
+      else no += 1
+      const isOpen = yes < quorum && no <= nodes.length - quorum
+      if (yes + no < nodes.length && (isOpen || when === 'by all')) return
+      resolve({ isMajority: yes >= quorum, silent, cause })
+    }
+    for (const node of nodes) {
+      inTime(config, leaseMs, ask(node)).then(count, (error) => {
+        cause = error
+        silent += 1
+        count(false)
+      })
+    }
+  })
+}
+
+/** Rejects if the node does not reply in time. */
+function inTime<T>(config: QuorumConfig, leaseMs: number, reply: Promise<T>): Promise<T> {
+  const { clock, nodeTimeoutMs = Math.min(50, Math.max(5, leaseMs / 100)) } = config
+  return new Promise((resolve, reject) => {
+    const timer = clock.setTimer(nodeTimeoutMs, () =>
+      reject(new Error(`a node did not answer within ${nodeTimeoutMs} ms`)),
+    )
+    reply.then(resolve, reject).finally(() => timer.cancel())
+  })
 }

@@ -43,7 +43,7 @@ const fingerprints = () => ({ exact: hash(), canonical: hash() })
 const STRUCTURES = {
   replays(size) {
     const parts = { clock: systemClock, deadlines: new Deadlines(systemClock) }
-    const attempts = new Attempts(parts, () => true, ignore)
+    const attempts = new Attempts(parts, () => true, { wake: ignore })
     return {
       add: () =>
         attempts.addDone(

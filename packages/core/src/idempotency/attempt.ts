@@ -4,14 +4,9 @@
 import { decodeValue, encodeValue } from '../data/value.ts'
 import { optionError, StampedeError, show, stepNotStored, valueError } from '../errors.ts'
 import { publicFence } from '../ports/grant.ts'
-import type { AttemptEnd } from '../ports/idempotent-exchange.ts'
-import { decodeKept, encodeKept, type Kept, withoutBody } from './kept-response.ts'
-import { isFinal, replayableHeaders } from './replayable.ts'
-import type { Outcome, Running } from './running.ts'
+import { decodeKept, encodeKept } from './kept-response.ts'
+import type { Decisions, Running } from './running.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
-
-/** The end that the handler chose for its attempt. If it chose none, its response decides. */
-export type Verdict = 'keep' | 'release' | 'uncertain'
 
 /** One run of a handler or job for an idempotency key. */
 export interface Attempt {
@@ -55,91 +50,87 @@ export interface Attempt {
   withoutBody(): void
 }
 
-/** The decisions of the handler about its attempt. */
-export interface Decisions {
-  verdict: Verdict | undefined
-  keepsBody: boolean
-}
-
-export interface AttemptHandle {
-  readonly attempt: Attempt
-  readonly decisions: Readonly<Decisions>
-}
-
 const NEVER = new AbortController().signal
 
+type Step = Attempt['step']
+
 /**
- * The attempt object of a run. Without `running`, the request is unprotected and nothing is stored.
+ * The attempt object of a run. Its methods are getters, because handlers destructure the object, and
+ * a closure for each method would be allocated in each request.
  */
-export function createAttempt(
-  rt: IdempotencyRuntime,
-  key: string,
-  running: Running | undefined,
-): AttemptHandle {
-  const decisions: Decisions = { verdict: undefined, keepsBody: true }
-  const setVerdict = (verdict: Verdict) => () => {
-    decisions.verdict = verdict
+export class HandlerAttempt implements Attempt {
+  readonly number: number
+  readonly isRecovery: boolean
+  readonly #rt: IdempotencyRuntime
+  readonly #key: string
+  readonly #running: Running | undefined
+  #steps: Map<string, Promise<unknown>> | undefined
+
+  /** Without `running`, the request is unprotected and nothing is stored. */
+  constructor(rt: IdempotencyRuntime, key: string, running?: Running) {
+    this.number = running?.begun.attempt ?? 1
+    this.isRecovery = running?.begun.isRecovery ?? false
+    this.#rt = rt
+    this.#key = key
+    this.#running = running
   }
-  let steps: Map<string, Promise<unknown>> | undefined
-  const attempt: Attempt = {
-    number: running?.begun.attempt ?? 1,
-    isRecovery: running?.begun.isRecovery ?? false,
-    get fence() {
-      return publicFence(running?.begun.grant.fence ?? '')
-    },
-    // A getter, because reading it checks the clock. After a suspension of the machine, the clock
-    // shows the end of the lease before a timer fires.
-    get signal() {
-      return running?.signal ?? NEVER
-    },
-    childKey: (name) => rt.hashes.childKey(key, readName('childKey', name)),
-    step<T>(name: string, work: () => T | Promise<T>): Promise<T> {
-      steps ??= new Map()
-      const known = steps.get(readName('step', name))
-      if (known !== undefined) return known as Promise<T>
-      const result = runStep(rt, key, running, name, work)
-      steps.set(name, result)
-      // A step that failed may be tried again in the same attempt.
-      result.catch(() => steps?.delete(name))
-      return result
-    },
-    keep: setVerdict('keep'),
-    release: setVerdict('release'),
-    uncertain: setVerdict('uncertain'),
-    withoutBody() {
-      decisions.keepsBody = false
-    },
+
+  get fence(): bigint | undefined {
+    return publicFence(this.#running?.begun.grant.fence ?? '')
   }
-  return { attempt, decisions }
+
+  // Reading it checks the clock. After a suspension of the machine, the clock shows the end of the
+  // lease before a timer fires.
+  get signal(): AbortSignal {
+    return this.#running?.signal ?? NEVER
+  }
+
+  get childKey(): Attempt['childKey'] {
+    return (name) => this.#rt.hashes.childKey(this.#key, readName('childKey', name))
+  }
+
+  get step(): Step {
+    return (name, work) => this.#step(name, work)
+  }
+
+  get keep(): () => void {
+    return () => this.#decide('keep')
+  }
+
+  get release(): () => void {
+    return () => this.#decide('release')
+  }
+
+  get uncertain(): () => void {
+    return () => this.#decide('uncertain')
+  }
+
+  get withoutBody(): () => void {
+    return () => {
+      if (this.#running !== undefined) this.#running.keepsBody = false
+    }
+  }
+
+  #decide(verdict: Decisions['verdict']): void {
+    if (this.#running !== undefined) this.#running.verdict = verdict
+  }
+
+  #step<T>(name: string, work: () => T | Promise<T>): Promise<T> {
+    this.#steps ??= new Map()
+    const known = this.#steps.get(readName('step', name))
+    if (known !== undefined) return known as Promise<T>
+    const result = runStep(this.#rt, this.#key, this.#running, name, work)
+    this.#steps.set(name, result)
+    // A step that failed may be tried again in the same attempt.
+    result.catch(() => this.#steps?.delete(name))
+    return result
+  }
 }
 
 function readName(where: 'step' | 'childKey', name: string): string {
   if (typeof name === 'string' && /^[\x21-\x7e]{1,100}$/.test(name)) return name
-  throw optionError(
-    `attempt.${where}: name`,
-    name,
-    "use 1 to 100 visible ASCII characters: 'charge'",
-  )
-}
-
-/**
- * Returns the outcome. If it is unknown (undefined), the lease expires, and `onLeaseExpired`
- * decides.
- */
-export function outcomeOf(end: AttemptEnd, decisions: Readonly<Decisions>): Outcome | undefined {
-  const { verdict, keepsBody } = decisions
-  if (verdict === 'uncertain') return { as: 'uncertain' }
-  if (verdict === 'release') return { as: 'released' }
-  if (end.type === 'unanswered') return undefined
-  if (end.type === 'failed') return verdict === 'keep' ? { as: 'uncertain' } : { as: 'released' }
-  const { head } = end
-  if (verdict !== 'keep' && !isFinal(head.status)) return { as: 'released' }
-  const isWhole = end.type === 'answered'
-  const { body, kind } = isWhole ? end : { body: new Uint8Array(), kind: undefined }
-  const { status } = head
-  const headers = replayableHeaders(head.headers)
-  const kept: Kept = { type: 'response', status, headers, body, kind }
-  return { as: 'completed', kept: isWhole && keepsBody ? kept : withoutBody(kept) }
+  const fix = "use 1 to 100 visible ASCII characters: 'charge'"
+  throw optionError(`attempt.${where}: name`, name, fix)
 }
 
 const MAX_STEP_BYTES = 64 * 1024
@@ -153,31 +144,25 @@ async function runStep<T>(
   work: () => T | Promise<T>,
 ): Promise<T> {
   const where = `attempt.step(${show(name)})`
+  const record = `${key} ${name}`
   const stored = running?.begun.steps.get(name)
   if (stored !== undefined) {
-    const record = stepRecord(key, name)
     const opened = rt.seal.open(record, stored)
     const kept = opened && decodeKept(record, opened)
+    if (kept?.type === 'value') return decodeValue<T>(kept.stored)
     // The step completed, but its result cannot be decoded. The attempt fails, because running the
     // step again would do its work twice.
-    if (kept?.type !== 'value')
-      throw valueError(
-        where,
-        'the stored result cannot be read; use the version and the encryption keys that stored it',
-      )
-    return decodeValue<T>(kept.stored)
+    const fix = 'use the version and the encryption keys that stored it'
+    throw valueError(where, `the stored result cannot be read; ${fix}`)
   }
   if (running?.isLost === true) throw running.signal.reason
   // Most steps return undefined, which JSON cannot encode.
   const value = encodeValue(where, (await work()) ?? null)
   if (value.body.byteLength > MAX_STEP_BYTES) {
-    throw valueError(
-      where,
-      `the result has more than ${MAX_STEP_BYTES} bytes; return a reference instead`,
-    )
+    const fix = 'return a reference instead'
+    throw valueError(where, `the result has more than ${MAX_STEP_BYTES} bytes; ${fix}`)
   }
   if (running !== undefined) {
-    const record = stepRecord(key, name)
     const kept = encodeKept(record, { type: 'value', stored: value })
     await keep(rt, running, name, rt.seal.seal(record, kept))
   }
@@ -194,14 +179,12 @@ async function keep(
   name: string,
   frame: Uint8Array,
 ): Promise<void> {
-  const { key, name: keyName } = running.claim
   try {
-    if ((await rt.store.keepStep(running.begun.grant, name, frame)) === 'stale')
-      throw stepNotStored(name)
+    const reply = await rt.store.keepStep(running.begun.grant, name, frame)
+    if (reply === 'stale') throw stepNotStored(name)
   } catch (error) {
     if (error instanceof StampedeError && error.code === 'ERR_STAMPEDE_LEASE_LOST') throw error
+    const { key, name: keyName } = running.claim
     rt.events.emit({ type: 'store.failed', key, operation: 'keep-step', error }, keyName)
   }
 }
-
-const stepRecord = (key: string, name: string): string => `${key} ${name}`

@@ -15,11 +15,9 @@ function setUp() {
   const clock = new ManualClock()
   const deadlines = new Deadlines(clock)
   const ended: string[] = []
-  const attempts = new Attempts(
-    { clock, deadlines },
-    () => true,
-    (key) => ended.push(key),
-  )
+  const attempts = new Attempts({ clock, deadlines }, () => true, {
+    wake: (key) => void ended.push(key),
+  })
   const add = (key: string, body: Uint8Array = Buffer.from('x'), forMs = 3_600_000) =>
     attempts.addDone(key, { kept: keptOf(body), fingerprints }, forMs, attempts.sequence)
   const log: string[] = []
@@ -50,11 +48,11 @@ describe('the state of a key', () => {
   it('is that of the newest attempt: a done result does not replace it, nor a pending begin', () => {
     const { attempts, add, fail, running, log, ended } = setUp()
     const first = running('k')
-    attempts.addRunning(first)
+    attempts.set('k', first)
     add('k')
     expect(attempts.get('k')).toBe(first)
     const next = running('k')
-    attempts.addRunning(next)
+    attempts.set('k', next)
     expect(ended).toEqual(['k'])
     attempts.remove('k', first)
     expect(attempts.get('k')).toBe(next)

@@ -6,6 +6,7 @@
 // and then all processes get a message. The handler of an unstored result must not run again. So
 // the process replays its result, retries to store it, and meanwhile renews the lease.
 
+import { stringBytes } from '../entry/entry.ts'
 import type { Deadline, Deadlines } from '../lease/deadlines.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { BeginReply, Fingerprints } from '../ports/idempotency-store.ts'
@@ -94,53 +95,46 @@ export class Attempts {
   readonly #clock: Clock
   readonly #deadlines: Deadlines
   readonly #mayTrust: () => boolean
-  readonly #onEnd: (key: string) => void
+  readonly #waiters: { wake(key: string): void }
   /** Results are in the order in which they were added, oldest first. */
   readonly #known = new Map<string, Known>()
-  readonly #bytes = { done: 0, unstored: 0 }
-  readonly #counts = { beginning: 0, running: 0, done: 0, unstored: 0 }
-  readonly #sweep: Deadline = deadline(() => this.#dropExpired())
-  readonly #retry: Deadline = deadline(() => void this.retryNow())
+  readonly bytes: Record<'done' | 'unstored', number> = { done: 0, unstored: 0 }
+  readonly counts: Record<Known['type'], number> = {
+    beginning: 0,
+    running: 0,
+    done: 0,
+    unstored: 0,
+  }
+  #sweep: Deadline | undefined
+  #retry: Deadline | undefined
   #delayMs = FIRST_RETRY_MS
   #retrying: Promise<void> | undefined
   #isStopped = false
-  #sequence = 0
-
-  /**
-   * `mayTrust`: whether messages arrive now, so that this process would notice a settled record.
-   * `onEnd` is called when an attempt of this process no longer runs.
-   */
-  constructor(
-    { clock, deadlines }: { clock: Clock; deadlines: Deadlines },
-    mayTrust: () => boolean,
-    onEnd: (key: string) => void,
-  ) {
-    this.#clock = clock
-    this.#deadlines = deadlines
-    this.#mayTrust = mayTrust
-    this.#onEnd = onEnd
-  }
-
-  get counts(): Readonly<Record<Known['type'], number>> {
-    return this.#counts
-  }
-
-  /** Whether a command or an attempt of this process is not over. */
-  get isBusy(): boolean {
-    const { beginning, running, unstored } = this.#counts
-    return beginning + running + unstored > 0
-  }
-
-  get bytes(): { readonly done: number; readonly unstored: number } {
-    return this.#bytes
-  }
-
   /**
    * Number of the last settlement or gap. Get it before a command is sent, and pass it to
    * `addDone`.
    */
-  get sequence(): number {
-    return this.#sequence
+  sequence = 0
+
+  /**
+   * `mayTrust`: whether messages arrive now, so that this process would notice a settled record.
+   * `waiters` are woken when an attempt of this process no longer runs.
+   */
+  constructor(
+    { clock, deadlines }: { clock: Clock; deadlines: Deadlines },
+    mayTrust: () => boolean,
+    waiters: { wake(key: string): void },
+  ) {
+    this.#clock = clock
+    this.#deadlines = deadlines
+    this.#mayTrust = mayTrust
+    this.#waiters = waiters
+  }
+
+  /** Whether a command or an attempt of this process is not over. */
+  get isBusy(): boolean {
+    const { beginning, running, unstored } = this.counts
+    return beginning + running + unstored > 0
   }
 
   get(key: string): Known | undefined {
@@ -155,24 +149,19 @@ export class Attempts {
 
   /** Equal requests can share the command. An unstored end keeps its place, to be retried. */
   addBeginning(key: string, beginning: Beginning): void {
-    this.#counts.beginning += 1
-    if (this.#known.get(key)?.type !== 'unstored') this.#set(key, beginning)
+    this.counts.beginning += 1
+    if (this.#known.get(key)?.type !== 'unstored') this.set(key, beginning)
   }
 
   /** The reply to the command has come. */
   endBeginning(key: string, beginning: Beginning): void {
-    this.#counts.beginning -= 1
+    this.counts.beginning -= 1
     this.remove(key, beginning)
-  }
-
-  /** The store let this attempt begin, so an earlier attempt of the key is over. */
-  addRunning(attempt: RunningAttempt): void {
-    this.#set(attempt.claim.key, attempt)
   }
 
   /** Removes a state, unless another one has replaced it. */
   remove(key: string, known: Known): void {
-    if (this.#known.get(key) === known) this.#set(key, undefined)
+    if (this.#known.get(key) === known) this.set(key, undefined)
   }
 
   /**
@@ -181,13 +170,13 @@ export class Attempts {
    * keeps the record.
    */
   addDone(key: string, { kept, fingerprints }: Replay, forMs: number, since: number): void {
-    if (since !== this.#sequence || this.#known.get(key)?.type === 'running') return
-    const bytes = RECORD_BYTES.done + bytesOf(key, kept, fingerprints)
+    if (since !== this.sequence || this.#known.get(key)?.type === 'running') return
+    const bytes = bytesFor('done', key, fingerprints, kept)
     if (bytes > MAX_ENTRY_BYTES) return
     const until = this.#clock.now() + Math.min(forMs, LONGEST_MS)
-    this.#set(key, { type: 'done', kept, fingerprints, until, bytes })
-    if (this.#bytes.done > MAX_BYTES.done) this.#bound('done')
-    if (this.#sweep.place === -1) this.#deadlines.set(this.#sweep, Math.max(until, this.#soon()))
+    this.set(key, { type: 'done', kept, fingerprints, until, bytes })
+    if (this.bytes.done > MAX_BYTES.done) this.#bound('done')
+    if ((this.#sweep?.place ?? -1) === -1) this.#sweepAt(until)
   }
 
   /**
@@ -202,25 +191,25 @@ export class Attempts {
   ): void {
     if (this.#isStopped) return attempt.stop()
     const kept = result && ownKept(result)
-    const bytes = RECORD_BYTES.unstored + bytesOf(key, kept, fingerprints)
+    const bytes = bytesFor('unstored', key, fingerprints, kept)
     const until = this.#clock.now() + forMs
-    this.#set(key, { type: 'unstored', kept, fingerprints, attempt, until, bytes })
-    if (this.#bytes.unstored > MAX_BYTES.unstored) this.#bound('unstored')
+    this.set(key, { type: 'unstored', kept, fingerprints, attempt, until, bytes })
+    if (this.bytes.unstored > MAX_BYTES.unstored) this.#bound('unstored')
     this.#delayMs = FIRST_RETRY_MS
     this.#schedule()
   }
 
   /** An operator settled this record. */
   settle(key: string): void {
-    this.#sequence += 1
-    if (this.#known.get(key)?.type === 'done') this.#set(key, undefined)
+    this.sequence += 1
+    if (this.#known.get(key)?.type === 'done') this.set(key, undefined)
   }
 
   /** Settlements may have been missed, so done results may be outdated. */
   forgetDone(): void {
-    this.#sequence += 1
+    this.sequence += 1
     this.#deadlines.end(this.#sweep)
-    for (const [key, { type }] of this.#known) if (type === 'done') this.#set(key, undefined)
+    for (const [key, { type }] of this.#known) if (type === 'done') this.set(key, undefined)
   }
 
   /** The store is available again. Retries at once, and after failures with short delays. */
@@ -230,7 +219,7 @@ export class Attempts {
   }
 
   retryNow(): Promise<void> | undefined {
-    if (this.#counts.unstored === 0) return undefined
+    if (this.counts.unstored === 0) return undefined
     this.#deadlines.end(this.#retry)
     this.#retrying ??= this.#retryAll().finally(() => {
       this.#retrying = undefined
@@ -243,11 +232,11 @@ export class Attempts {
     this.#isStopped = true
     this.#deadlines.end(this.#retry)
     this.forgetDone()
-    for (const [key, { type }] of this.#known) if (type === 'unstored') this.#set(key, undefined)
+    for (const [key, { type }] of this.#known) if (type === 'unstored') this.set(key, undefined)
   }
 
   /** Replaces the state of a key. The end of an attempt that is replaced no longer counts. */
-  #set(key: string, next: Known | undefined): void {
+  set(key: string, next: Known | undefined): void {
     const last = this.#known.get(key)
     if (last !== undefined) this.#count(last, -1)
     // Results are added at the end of the map.
@@ -257,13 +246,13 @@ export class Attempts {
       this.#known.set(key, next)
     }
     if (last?.type === 'unstored') last.attempt.stop()
-    if (last?.type === 'running') this.#onEnd(key)
+    if (last?.type === 'running') this.#waiters.wake(key)
   }
 
   #count(known: Known, by: 1 | -1): void {
     if (known.type === 'beginning') return
-    this.#counts[known.type] += by
-    if (known.type !== 'running') this.#bytes[known.type] += by * known.bytes
+    this.counts[known.type] += by
+    if (known.type !== 'running') this.bytes[known.type] += by * known.bytes
   }
 
   /**
@@ -273,12 +262,12 @@ export class Attempts {
   #bound(type: 'done' | 'unstored'): void {
     const most = MAX_BYTES[type] * (63 / 64)
     for (const [key, known] of this.#known) {
-      if (this.#bytes[type] <= most) return
+      if (this.bytes[type] <= most) return
       if (type === 'unstored' && known.type === 'unstored') this.#dropBody(key, known)
     }
     for (const [key, known] of this.#known) {
-      if (this.#bytes[type] <= most) return
-      if (known.type === type) this.#set(key, undefined)
+      if (this.bytes[type] <= most) return
+      if (known.type === type) this.set(key, undefined)
     }
   }
 
@@ -286,12 +275,13 @@ export class Attempts {
     if (unstored.kept === undefined) return
     this.#count(unstored, -1)
     unstored.kept = withoutBody(unstored.kept)
-    unstored.bytes = RECORD_BYTES.unstored + bytesOf(key, unstored.kept, unstored.fingerprints)
+    unstored.bytes = bytesFor('unstored', key, unstored.fingerprints, unstored.kept)
     this.#count(unstored, 1)
   }
 
-  #soon(): number {
-    return this.#clock.now() + SWEEP_MS
+  #sweepAt(until: number): void {
+    const at = Math.max(until, this.#clock.now() + SWEEP_MS)
+    this.#sweep = this.#deadlines.set(() => this.#dropExpired(), at)
   }
 
   /**
@@ -302,17 +292,15 @@ export class Attempts {
     const now = this.#clock.now()
     for (const [key, known] of this.#known) {
       if (known.type !== 'done') continue
-      if (now < known.until) {
-        this.#deadlines.set(this.#sweep, Math.max(known.until, this.#soon()))
-        return
-      }
-      this.#set(key, undefined)
+      if (now < known.until) return this.#sweepAt(known.until)
+      this.set(key, undefined)
     }
   }
 
   #schedule(): void {
-    if (this.#counts.unstored === 0 || this.#retry.place !== -1) return
-    this.#deadlines.set(this.#retry, this.#clock.now() + this.#delayMs)
+    if (this.counts.unstored === 0 || (this.#retry?.place ?? -1) !== -1) return
+    const at = this.#clock.now() + this.#delayMs
+    this.#retry = this.#deadlines.set(() => void this.retryNow(), at)
     this.#delayMs = Math.min(this.#delayMs * 2, LAST_RETRY_MS)
   }
 
@@ -327,6 +315,12 @@ export class Attempts {
   }
 }
 
-function deadline(due: () => void): Deadline {
-  return { at: 0, place: -1, order: 0, due }
+function bytesFor(
+  type: keyof typeof RECORD_BYTES,
+  key: string,
+  { exact, canonical }: Fingerprints,
+  kept: Kept | undefined,
+): number {
+  const strings = stringBytes(key) + stringBytes(exact) + stringBytes(canonical)
+  return RECORD_BYTES[type] + strings + (kept === undefined ? 0 : bytesOf(kept))
 }

@@ -4,7 +4,7 @@
 import { mayHaveRun } from '../errors.ts'
 import { newToken } from '../lease/lease-keeper.ts'
 import { ANY_FENCE } from '../ports/grant.ts'
-import type { BeginReply, BeginRequest, Fingerprints } from '../ports/idempotency-store.ts'
+import type { BeginReply, BeginRequest } from '../ports/idempotency-store.ts'
 import type { Beginning, Claim } from './attempts.ts'
 import { decodeKept, type Kept } from './kept-response.ts'
 import { KEEP_UNCERTAIN_MS, Running } from './running.ts'
@@ -30,6 +30,9 @@ export type Settled =
 
 export type Begun = Running | Settled
 
+/** An attempt runs whose lease is unknown. */
+const BUSY: Settled = { type: 'busy' }
+
 /**
  * Throws or rejects if the store is unavailable. Returns a promise unless the memory of this
  * process or a memory store has the result.
@@ -48,7 +51,7 @@ async function beginOrWait(rt: IdempotencyRuntime, claim: Claim, waiting: Waitin
   for (let tries = 0; ; tries++) {
     const known = fromMemory(rt, claim)
     // After close(), this process begins no attempt.
-    if (known === undefined && tries > 0 && rt.closed) return { type: 'busy' }
+    if (known === undefined && tries > 0 && rt.closed) return BUSY
     let begun: Begun
     try {
       begun = known ?? (await begin(rt, claim, true))
@@ -58,7 +61,7 @@ async function beginOrWait(rt: IdempotencyRuntime, claim: Claim, waiting: Waitin
       // `onStoreError: 'proceed'` would run the handler a second time.
       const { key, name } = claim
       rt.events.emit({ type: 'store.failed', key, operation: 'begin', error }, name)
-      return { type: 'busy' }
+      return BUSY
     }
     if (begun.type === 'done' && tries > 0) return { ...begun, from: 'wait' }
     if (begun.type !== 'busy') return begun
@@ -70,27 +73,26 @@ async function beginOrWait(rt: IdempotencyRuntime, claim: Claim, waiting: Waitin
   }
 }
 
-/** The result or the running attempt in the memory of this process. */
+/**
+ * The result or the running attempt in the memory of this process. Fingerprints are compared as in
+ * the stores.
+ */
 function fromMemory(rt: IdempotencyRuntime, { key, fingerprints }: Claim): Settled | undefined {
   const known = rt.attempts.get(key)
   if (known === undefined || known.type === 'beginning') return undefined
-  if (known.type === 'running')
-    return { type: matches(known.claim.fingerprints, fingerprints) ? 'busy' : 'mismatch' }
+  const { fingerprints: first } = known.type === 'running' ? known.claim : known
+  const isSame =
+    (first.exact !== '' && first.exact === fingerprints.exact) ||
+    (first.canonical !== '' && first.canonical === fingerprints.canonical)
+  if (known.type === 'running') return { type: isSame ? 'busy' : 'mismatch' }
   if (known.kept === undefined) return undefined
-  if (!matches(known.fingerprints, fingerprints)) return { type: 'mismatch' }
-  return { type: 'done', kept: known.kept, from: 'l1' }
-}
-
-/** Whether two requests are the same, as the stores compare them. */
-function matches(a: Fingerprints, b: Fingerprints): boolean {
-  return (
-    (a.exact !== '' && a.exact === b.exact) || (a.canonical !== '' && a.canonical === b.canonical)
-  )
+  return isSame ? { type: 'done', kept: known.kept, from: 'l1' } : { type: 'mismatch' }
 }
 
 /**
  * Equal requests share one pending command. Only the request that sent the command may run its
- * handler.
+ * handler. A command from before a wake-up or a settlement may have an outdated reply. So a request
+ * that came after it sends its own command.
  */
 function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Begun | Promise<Begun> {
   const { attempts } = rt
@@ -98,16 +100,27 @@ function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Begun | Pro
   const local = rt.local()
   const since = attempts.sequence
   const sentAt = rt.clock.now()
-  if (local !== undefined)
-    return fromReply(rt, claim, local.beginNow(key, requestOf(claim, wait)), sentAt, since)
+  const { leaseMs, retentionMs, onLeaseExpired } = claim.policy
+  const request: BeginRequest = {
+    token: newToken(),
+    fingerprints,
+    leaseMs,
+    retentionMs,
+    maxAttempts: MAX_ATTEMPTS,
+    onLeaseExpired,
+    keepUncertainMs: KEEP_UNCERTAIN_MS,
+    wait,
+  }
+  if (local !== undefined) return fromReply(rt, claim, local.beginNow(key, request), sentAt, since)
   const turn = wait ? rt.waiters.turn(key) : -1
   const pending = attempts.get(key)
-  if (pending?.type === 'beginning' && isShared(pending, fingerprints, since, turn)) {
-    return pending.reply.then((reply) =>
-      reply.status === 'begun' ? { type: 'busy' } : settled(rt, claim, reply, since),
-    )
+  if (pending?.type === 'beginning' && pending.since === since && pending.turn === turn) {
+    const { exact, canonical } = pending.fingerprints
+    if (exact === fingerprints.exact && canonical === fingerprints.canonical)
+      return pending.reply.then((reply) =>
+        reply.status === 'begun' ? BUSY : fromReply(rt, claim, reply, sentAt, since),
+      )
   }
-  const request = requestOf(claim, wait)
   const reply = rt.store.begin(key, request)
   const beginning: Beginning = { type: 'beginning', reply, fingerprints, since, turn }
   attempts.addBeginning(key, beginning)
@@ -118,39 +131,20 @@ function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Begun | Pro
     },
     (error: unknown) => {
       attempts.endBeginning(key, beginning)
-      if (mayHaveRun(error)) void releaseUnheard(rt, claim, request)
+      if (mayHaveRun(error)) releaseUnheard(rt, claim, request)
       throw error
     },
   )
 }
 
 /**
- * A command from before a wake-up or a settlement may have an outdated reply. So a request that
- * came after it sends its own command.
- */
-function isShared(
-  pending: Beginning,
-  { exact, canonical }: Fingerprints,
-  since: number,
-  turn: number,
-): boolean {
-  const { fingerprints } = pending
-  const isEqual = fingerprints.exact === exact && fingerprints.canonical === canonical
-  return isEqual && pending.since === since && pending.turn === turn
-}
-
-/**
  * Ends an attempt that may have begun although no reply came. No handler runs for it, and repeats
  * of the request would get 409 until its lease ends.
  */
-function releaseUnheard(
-  rt: IdempotencyRuntime,
-  { key, fingerprints }: Claim,
-  { token, retentionMs }: BeginRequest,
-): Promise<void> {
-  const grant = { key, token, fence: ANY_FENCE }
-  const finish = { as: 'released', keepMs: retentionMs } as const
-  return rt.keeper.release(() => rt.store.finish(grant, finish, fingerprints))
+function releaseUnheard(rt: IdempotencyRuntime, { key, fingerprints }: Claim, sent: BeginRequest) {
+  const grant = { key, token: sent.token, fence: ANY_FENCE }
+  const finish = { as: 'released', keepMs: sent.retentionMs } as const
+  void rt.keeper.release(() => rt.store.finish(grant, finish, fingerprints))
 }
 
 function fromReply(
@@ -160,36 +154,18 @@ function fromReply(
   sentAt: number,
   since: number,
 ): Begun | Promise<Begun> {
-  if (reply.status !== 'begun') return settled(rt, claim, reply, since)
-  const running = new Running(rt, claim, reply, sentAt)
-  if (!running.isLost) return running
-  // The lease ended before the reply came, so another attempt may run.
-  const busy: Begun = { type: 'busy', forMs: 0 }
-  return Promise.resolve(running.finish({ as: 'released' })).then(() => busy)
-}
-
-function requestOf({ fingerprints, policy }: Claim, wait: boolean): BeginRequest {
-  const { leaseMs, retentionMs, onLeaseExpired } = policy
-  return {
-    token: newToken(),
-    fingerprints,
-    leaseMs,
-    retentionMs,
-    maxAttempts: MAX_ATTEMPTS,
-    onLeaseExpired,
-    keepUncertainMs: KEEP_UNCERTAIN_MS,
-    wait,
-  }
-}
-
-function settled(
-  rt: IdempotencyRuntime,
-  { key, fingerprints }: Claim,
-  reply: Exclude<BeginReply, { status: 'begun' }>,
-  since: number,
-): Settled {
   if (reply.status === 'busy') return { type: 'busy', forMs: reply.forMs }
+  if (reply.status === 'begun') {
+    const running = new Running(rt, claim, reply, sentAt)
+    if (!running.isLost) return running
+    // The lease ended before the reply came, so another attempt may run.
+    return Promise.resolve(running.finish({ as: 'released' })).then(() => ({
+      type: 'busy',
+      forMs: 0,
+    }))
+  }
   if (reply.status !== 'completed') return { type: reply.status }
+  const { key, fingerprints } = claim
   const frame = rt.seal.open(key, reply.frame)
   const kept = frame && decodeKept(key, frame)
   if (kept === undefined) return { type: 'unreadable' }

@@ -39,11 +39,10 @@ export function fingerprint(
   const content = contentOf(body, media, mode)
   if (typeof content === 'string') return content
   const head = [...targetParts(request), media.type, media.coding]
-  const hash = (part: 'exact' | 'canonical', rest: Parts | undefined): string =>
-    rest === undefined ? '' : names.fingerprint([VERSION, part, ...head, ...rest])
+  const { exact, canonical } = content
   return {
-    exact: hash('exact', content.exact),
-    canonical: mode === 'bytes' ? '' : hash('canonical', content.canonical),
+    exact: exact ? names.fingerprint([VERSION, 'exact', ...head, ...exact]) : '',
+    canonical: canonical ? names.fingerprint([VERSION, 'canonical', ...head, ...canonical]) : '',
   }
 }
 
@@ -127,14 +126,14 @@ function contentOf(
   media: Media,
   mode: FingerprintMode,
 ): Content | 'unseen' | 'too-large' {
-  if (body.type === 'none') return { exact: [undefined], canonical: ['none'] }
-  if (body.type === 'bytes') return bytesContent(body.bytes, media)
-  const { value } = body
-  if (types.isUint8Array(value)) return bytesContent(value, media)
+  if (body.type === 'none')
+    return { exact: [undefined], canonical: mode === 'bytes' ? undefined : ['none'] }
+  const value = body.type === 'bytes' ? body.bytes : body.value
+  if (types.isUint8Array(value)) return bytesContent(value, media, mode)
   // With a JSON type, a string may be unparsed JSON text or a parsed JSON string. The mode `bytes`
   // treats it as text, the mode `canonical` as a parsed value.
   if (typeof value === 'string' && (mode === 'bytes' || !media.isJson)) {
-    return bytesContent(Buffer.from(value), media)
+    return bytesContent(Buffer.from(value), media, mode)
   }
   return valueContent(value, mode)
 }
@@ -151,8 +150,9 @@ function valueContent(value: unknown, mode: FingerprintMode): Content | 'unseen'
   }
 }
 
-function bytesContent(bytes: Uint8Array, media: Media): Content {
-  return { exact: [bytes], canonical: media.isPlain ? canonicalParts(bytes, media) : undefined }
+function bytesContent(bytes: Uint8Array, media: Media, mode: FingerprintMode): Content {
+  const isCanonical = media.isPlain && mode === 'canonical'
+  return { exact: [bytes], canonical: isCanonical ? canonicalParts(bytes, media) : undefined }
 }
 
 function canonicalParts(bytes: Uint8Array, { type, isJson, boundary }: Media): Parts | undefined {

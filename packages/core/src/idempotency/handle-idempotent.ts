@@ -4,225 +4,186 @@
 import { bodyUnseen, callbackError, closedError, show } from '../errors.ts'
 import type { IdempotencyOutcome } from '../events.ts'
 import { type KeyField, parseIdempotencyKey } from '../http/idempotency-key.ts'
-import type { Fingerprints } from '../ports/idempotency-store.ts'
-import type { IdempotentExchange } from '../ports/idempotent-exchange.ts'
+import type { IdempotentExchange, RequestBody } from '../ports/idempotent-exchange.ts'
 import { contextOf, type IdempotencyTrace, idempotencyTracing, trace } from '../tracing.ts'
-import { type Attempt, createAttempt, outcomeOf } from './attempt.ts'
+import { type Attempt, HandlerAttempt } from './attempt.ts'
 import type { Claim } from './attempts.ts'
-import { type Begun, beginAttempt, type Settled } from './begin.ts'
-import { fingerprint, fingerprintOfValue, type NoFingerprint } from './fingerprint.ts'
+import { type Begun, beginAttempt } from './begin.ts'
+import { fingerprint, fingerprintOfValue } from './fingerprint.ts'
 import { type IdempotencyRuleSet, scopeText } from './options.ts'
 import { type RefusalCode, type Refused, refuse, replyFor } from './problems.ts'
-import type { Running } from './running.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
 
 /** A promise only if the result is not available synchronously. */
 type Maybe = void | Promise<void>
 
-interface Journey<Native> {
-  readonly rt: IdempotencyRuntime
-  readonly rules: IdempotencyRuleSet<Native>
-  readonly exchange: IdempotentExchange<Native>
-  /** Makes the attempt object available to the handler. */
-  readonly attach: (attempt: Attempt) => void
-  /** Key of the record. Empty until it is known. */
-  key: string
-  /** The key as the client wrote it. Empty until it is known. */
-  name: string
-  /** Set if the request is traced and its key is known. */
-  trace: IdempotencyTrace | undefined
-}
-
 /**
- * Handles one request. Throws or rejects only with an error of a callback option, or with
- * `ERR_STAMPEDE_BODY_UNSEEN`.
+ * Handles one request. `attach` makes the attempt object available to the handler. Throws or rejects
+ * only with an error of a callback option, or with `ERR_STAMPEDE_BODY_UNSEEN`.
  */
-export function handleIdempotent<Native>(
+export function handleIdempotent(
   rt: IdempotencyRuntime,
-  rules: IdempotencyRuleSet<Native>,
-  exchange: IdempotentExchange<Native>,
+  rules: IdempotencyRuleSet,
+  exchange: IdempotentExchange,
   attach: (attempt: Attempt) => void,
 ): Maybe {
   if (!rules.methods.has(exchange.request.method)) return exchange.forward([])
-  const journey = { rt, rules, exchange, attach, key: '', name: '', trace: undefined }
-  const { lostLines } = exchange.request
-  const field = readKey(rules, exchange)
-  // The key itself may be among the lines that were cut off.
-  if (lostLines === 'cut-head' || (lostLines !== undefined && field.type !== 'missing'))
-    return rejectRequest(journey, 'idempotency-request-ambiguous')
-  if (field.type === 'key') return identify(journey, field.key)
-  if (field.type === 'missing') {
-    if (!rules.required(exchange.native)) return exchange.forward([])
-    return rejectRequest(journey, 'idempotency-key-missing')
-  }
-  const code = field.type === 'duplicate' ? 'idempotency-key-duplicate' : 'idempotency-key-invalid'
-  const detail = field.type === 'invalid' ? { detail: field.problem } : {}
-  send(journey, refuse(code, rules.docsUrl, detail))
+  return new Journey(rt, rules, exchange, attach).start()
 }
 
-/** The key in one of the configured fields. If two fields have a key, both must be equal. */
-function readKey<Native>(
-  rules: IdempotencyRuleSet<Native>,
-  exchange: IdempotentExchange<Native>,
-): KeyField {
-  let found: KeyField = { type: 'missing' }
-  for (const name of rules.headers) {
-    const field = parseIdempotencyKey(exchange.lines(name), rules.strict)
-    if (field.type === 'missing') continue
-    if (field.type !== 'key') return field
-    if (found.type === 'key' && found.key !== field.key) return { type: 'duplicate' }
-    found = field
-  }
-  return found
-}
+/** One request, with its steps in the order in which they run. */
+class Journey {
+  readonly #rt: IdempotencyRuntime
+  readonly #rules: IdempotencyRuleSet
+  readonly #exchange: IdempotentExchange
+  readonly #attach: (attempt: Attempt) => void
+  /** Set when the request has a valid key, a scope and a fingerprint. */
+  #claim: Claim | undefined
 
-function identify<Native>(journey: Journey<Native>, rawKey: string): Maybe {
-  const { rules, exchange } = journey
-  return whenKnown(rules.scope(exchange.native), (scope) => inScope(journey, rawKey, scope))
-}
-
-function inScope<Native>(journey: Journey<Native>, rawKey: string, returned: unknown): Maybe {
-  const { rt, exchange } = journey
-  const scope = scopeText(returned)
-  if (scope === undefined) {
-    // A default scope for all users would replay the response of one user to another.
-    throw callbackError(
-      'idempotency.scope',
-      `the function returned ${show(returned)}; return a non-empty string or a number, and mount authentication before idempotency()`,
-    )
+  constructor(
+    rt: IdempotencyRuntime,
+    rules: IdempotencyRuleSet,
+    exchange: IdempotentExchange,
+    attach: (attempt: Attempt) => void,
+  ) {
+    this.#rt = rt
+    this.#rules = rules
+    this.#exchange = exchange
+    this.#attach = attach
   }
-  const key = rt.hashes.recordKey('http', scope, rawKey)
-  // The middleware may be mounted twice, such as on the app and on a router. Then the second one
-  // must not treat the request as a repeat of itself.
-  const known = rt.attempts.get(key)
-  if (known?.type === 'running' && known.claim.native === exchange.native)
-    return exchange.forward([])
-  return whenKnown(readFingerprints(journey), (prints) => compare(journey, key, rawKey, prints))
-}
 
-function compare<Native>(
-  journey: Journey<Native>,
-  key: string,
-  name: string,
-  fingerprints: Fingerprints | NoFingerprint,
-): Maybe {
-  if (fingerprints === 'unseen') throw bodyUnseen()
-  if (typeof fingerprints === 'string') {
-    return rejectRequest(journey, `idempotency-request-${fingerprints}`)
+  start(): Maybe {
+    const { request, native } = this.#exchange
+    const field = this.#readKey()
+    const { lostLines } = request
+    // The key itself may be among the lines that were cut off.
+    if (lostLines === 'cut-head' || (lostLines !== undefined && field.type !== 'missing'))
+      return this.#refuse('idempotency-request-ambiguous')
+    if (field.type === 'key')
+      return whenKnown(this.#rules.scope(native), (scope) => this.#readBody(field.key, scope))
+    if (field.type === 'invalid') return this.#refuse('idempotency-key-invalid', field.problem)
+    if (field.type === 'duplicate') return this.#refuse('idempotency-key-duplicate')
+    return this.#rules.required(native)
+      ? this.#refuse('idempotency-key-missing')
+      : this.#exchange.forward([])
   }
-  journey.key = key
-  journey.name = name
-  const { native } = journey.exchange
-  const { policy } = journey.rules
-  if (idempotencyTracing.hasSubscribers) {
-    const trace: IdempotencyTrace = contextOf(key, { kind: 'http' } as const, name)
-    journey.trace = trace
-    return claimTraced(journey, { key, name, fingerprints, policy, native, trace }, trace)
-  }
-  return claim(journey, { key, name, fingerprints, policy, native })
-}
 
-/** A function of its own: without a subscriber, no closure is created. */
-function claimTraced<Native>(
-  journey: Journey<Native>,
-  traced: Claim,
-  context: IdempotencyTrace,
-): Maybe {
-  return trace(
-    idempotencyTracing,
-    context,
-    () => claim(journey, traced),
-    () => {},
-  )
-}
-
-function readFingerprints<Native>({
-  rt,
-  rules,
-  exchange,
-}: Journey<Native>): Fingerprints | NoFingerprint | Promise<Fingerprints | NoFingerprint> {
-  const { request, native } = exchange
-  const mode = rules.fingerprint
-  if (typeof mode !== 'function') {
-    const body = exchange.readBody(rules.maxRequestBytes)
-    return whenKnown(body, (read) => fingerprint(rt.hashes, request, read, mode))
+  /** The key in one of the configured fields. If two fields have a key, both must be equal. */
+  #readKey(): KeyField {
+    const { headers, strict } = this.#rules
+    let found: KeyField = { type: 'missing' }
+    for (const name of headers) {
+      const field = parseIdempotencyKey(this.#exchange.lines(name), strict)
+      if (field.type === 'missing') continue
+      if (field.type !== 'key') return field
+      if (found.type === 'key' && found.key !== field.key) return { type: 'duplicate' }
+      found = field
+    }
+    return found
   }
-  return whenKnown(mode(native), (value) => {
-    const prints = fingerprintOfValue(rt.hashes, request, value)
+
+  #readBody(name: string, returned: unknown): Maybe {
+    const scope = scopeText(returned)
+    if (scope === undefined) {
+      // A default scope for all users would replay the response of one user to another.
+      const fix =
+        'return a non-empty string or a number, and mount authentication before idempotency()'
+      throw callbackError('idempotency.scope', `the function returned ${show(returned)}; ${fix}`)
+    }
+    const { attempts, hashes } = this.#rt
+    const { native } = this.#exchange
+    const key = hashes.recordKey('http', scope, name)
+    // The middleware may be mounted twice, such as on the app and on a router. Then the second one
+    // must not treat the request as a repeat of itself.
+    const known = attempts.get(key)
+    if (known?.type === 'running' && known.claim.native === native)
+      return this.#exchange.forward([])
+    const { fingerprint: mode, maxRequestBytes } = this.#rules
+    const content =
+      typeof mode === 'function' ? mode(native) : this.#exchange.readBody(maxRequestBytes)
+    return whenKnown(content, (read) => this.#claimKey(key, name, read))
+  }
+
+  #claimKey(key: string, name: string, content: unknown): Maybe {
+    const fingerprints = this.#fingerprints(content)
+    if (fingerprints === 'unseen') throw bodyUnseen()
+    if (typeof fingerprints === 'string') return this.#refuse(`idempotency-request-${fingerprints}`)
+    const trace: IdempotencyTrace | undefined = idempotencyTracing.hasSubscribers
+      ? contextOf(key, { kind: 'http' } as const, name)
+      : undefined
+    const { native } = this.#exchange
+    const claim = { key, name, fingerprints, policy: this.#rules, native, trace }
+    this.#claim = claim
+    return trace === undefined ? this.#begin(claim) : this.#beginTraced(claim, trace)
+  }
+
+  #fingerprints(content: unknown): ReturnType<typeof fingerprint> {
+    const { hashes } = this.#rt
+    const { request } = this.#exchange
+    const mode = this.#rules.fingerprint
+    if (typeof mode !== 'function')
+      return fingerprint(hashes, request, content as RequestBody, mode)
+    const prints = fingerprintOfValue(hashes, request, content)
     if (prints !== undefined) return prints
-    throw callbackError(
-      'idempotency.fingerprint',
-      'the function must return a value that JSON can represent',
+    const problem = 'the function must return a value that JSON can represent'
+    throw callbackError('idempotency.fingerprint', problem)
+  }
+
+  /** A method of its own: without a subscriber, no closure is created. */
+  #beginTraced(claim: Claim, context: IdempotencyTrace): Maybe {
+    const run = () => this.#begin(claim)
+    return trace(idempotencyTracing, context, run, () => {})
+  }
+
+  #begin(claim: Claim): Maybe {
+    let begun: Begun | Promise<Begun>
+    try {
+      if (this.#rt.closed) throw closedError()
+      begun = beginAttempt(this.#rt, claim)
+    } catch (error) {
+      return this.#withoutStore(claim, error)
+    }
+    if (!(begun instanceof Promise)) return this.#proceed(begun)
+    return begun.then(
+      (result) => this.#proceed(result),
+      (error) => this.#withoutStore(claim, error),
     )
-  })
-}
-
-function claim<Native>(journey: Journey<Native>, claim: Claim): Maybe {
-  const { rt } = journey
-  let begun: Begun | Promise<Begun>
-  try {
-    if (rt.closed) throw closedError()
-    begun = beginAttempt(rt, claim)
-  } catch (error) {
-    return withoutStore(journey, claim, error)
   }
-  if (!(begun instanceof Promise)) return proceed(journey, begun)
-  return begun.then(
-    (result) => proceed(journey, result),
-    (error) => withoutStore(journey, claim, error),
-  )
-}
 
-function withoutStore<Native>(journey: Journey<Native>, claim: Claim, error: unknown): Maybe {
-  const { rt, rules, exchange } = journey
-  rt.events.emit({ type: 'store.failed', key: claim.key, operation: 'begin', error }, claim.name)
-  if (claim.trace !== undefined) claim.trace.error = error
-  // After close(), this process begins no new work.
-  if (rules.onStoreError === 'reject' || rt.closed) {
-    return rejectRequest(journey, 'idempotency-store-unavailable')
+  #withoutStore({ key, name, trace }: Claim, error: unknown): Maybe {
+    const rt = this.#rt
+    rt.events.emit({ type: 'store.failed', key, operation: 'begin', error }, name)
+    if (trace !== undefined) trace.error = error
+    // After close(), this process begins no new work.
+    if (this.#rules.onStoreError === 'reject' || rt.closed)
+      return this.#refuse('idempotency-store-unavailable')
+    this.#report('unprotected')
+    this.#attach(new HandlerAttempt(rt, key))
+    return this.#exchange.forward([['idempotency-status', 'unprotected']])
   }
-  report(journey, 'unprotected')
-  journey.attach(createAttempt(rt, claim.key, undefined).attempt)
-  return exchange.forward([['idempotency-status', 'unprotected']])
-}
 
-function proceed<Native>(journey: Journey<Native>, begun: Begun): Maybe {
-  return begun.type === 'running' ? start(journey, begun) : replay(journey, begun)
-}
+  #proceed(begun: Begun): Maybe {
+    const exchange = this.#exchange
+    if (begun.type !== 'running') return this.#send(replyFor(begun, this.#rules.docsUrl, exchange))
+    this.#report(begun.begun.isRecovery ? 'recovered' : 'started')
+    this.#attach(new HandlerAttempt(this.#rt, begun.claim.key, begun))
+    return exchange.run(begun)
+  }
 
-function replay<Native>(journey: Journey<Native>, settled: Settled): void {
-  send(journey, replyFor(settled, journey.rules.docsUrl, journey.exchange))
-}
+  #refuse(code: RefusalCode, detail?: string): void {
+    this.#send(refuse(code, this.#rules.docsUrl, { detail }))
+  }
 
-function start<Native>(journey: Journey<Native>, running: Running): Maybe {
-  const { rt, rules, exchange, key } = journey
-  const directed = createAttempt(rt, key, running)
-  report(journey, running.begun.isRecovery ? 'recovered' : 'started')
-  journey.attach(directed.attempt)
-  return exchange.run({
-    maxBodyBytes: Math.min(rules.maxBodyBytes, running.maxBodyBytes),
-    graceMs: rules.policy.maxHoldMs,
-    onEnd(end) {
-      const outcome = outcomeOf(end, directed.decisions)
-      if (outcome === undefined) return running.abandon('the handler did not respond')
-      return running.finish(outcome)
-    },
-  })
-}
+  #send({ outcome, reply }: Refused): void {
+    this.#report(outcome)
+    this.#exchange.send(reply)
+  }
 
-function rejectRequest<Native>(journey: Journey<Native>, code: RefusalCode): void {
-  send(journey, refuse(code, journey.rules.docsUrl))
-}
-
-function send<Native>(journey: Journey<Native>, { outcome, reply }: Refused): void {
-  report(journey, outcome)
-  journey.exchange.send(reply)
-}
-
-function report<Native>(journey: Journey<Native>, outcome: IdempotencyOutcome): void {
-  const { rt, key, name, trace } = journey
-  if (trace !== undefined) trace.outcome = outcome
-  rt.events.emit({ type: 'idempotency.answered', key, outcome }, name)
+  #report(outcome: IdempotencyOutcome): void {
+    const { key = '', name = '', trace } = this.#claim ?? {}
+    if (trace !== undefined) trace.outcome = outcome
+    this.#rt.events.emit({ type: 'idempotency.answered', key, outcome }, name)
+  }
 }
 
 /**
@@ -233,10 +194,7 @@ export function whenKnown<T, R>(
   value: T | Promise<T>,
   next: (value: T) => R | Promise<R>,
 ): R | Promise<R> {
+  const isThenable = typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
   // `Promise.resolve` wraps a thenable of the app, whose then() need not return a promise.
-  return isThenable(value) ? Promise.resolve(value).then(next) : next(value)
-}
-
-function isThenable<T>(value: T | Promise<T>): value is Promise<T> {
-  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
+  return isThenable ? Promise.resolve(value).then(next) : next(value as T)
 }

@@ -62,17 +62,8 @@ export interface Replay {
   readonly fingerprints: Fingerprints
 }
 
-/** Memory of the strings and bytes of a result, its key and its fingerprints. */
-export function bytesOf(
-  key: string,
-  kept: Kept | undefined,
-  { exact, canonical }: Fingerprints,
-): number {
-  const bytes = stringBytes(key) + stringBytes(exact) + stringBytes(canonical)
-  return kept === undefined ? bytes : bytes + bytesOfKept(kept)
-}
-
-function bytesOfKept(kept: Kept): number {
+/** Memory of the strings and bytes of a result. */
+export function bytesOf(kept: Kept): number {
   if (kept.type === 'not-retained') return stringBytes(kept.location ?? '')
   if (kept.type === 'value') return kept.stored.body.buffer.byteLength
   let bytes = kept.body.buffer.byteLength
@@ -90,16 +81,14 @@ const KIND_NOT_RETAINED = 2
 /** Encodes a result. `name` is that of the record or step. Only the same name can decode it. */
 export function encodeKept(name: string, kept: Kept): Uint8Array {
   if (kept.type === 'not-retained') {
-    const { status, location } = kept
-    return withKind(KIND_NOT_RETAINED, encodeNote(name, { s: status, l: location }))
+    const { status: s, location: l } = kept
+    return withKind(KIND_NOT_RETAINED, encodeNote(name, { s, l }))
   }
   if (kept.type === 'value') return withKind(KIND_FRAME, encodeFrame(name, kept.stored))
   const { type, status, headers, body, kind } = kept
+  const fields = toFields(headers)
   const about = { initialAgeMs: 0, vary: [], provenance: UNKNOWN_PROVENANCE }
-  return withKind(
-    KIND_FRAME,
-    encodeFrame(name, { type, status, fields: toFields(headers), body, kind, ...about }),
-  )
+  return withKind(KIND_FRAME, encodeFrame(name, { type, status, fields, body, kind, ...about }))
 }
 
 /** A result that is encoded when it is first read. `kept` must come from `ownKept`. */
@@ -111,7 +100,7 @@ export class LazyKept implements LazyFrame {
   constructor(name: string, kept: Kept) {
     this.#name = name
     this.#kept = kept
-    this.bytes = bytesOfKept(kept)
+    this.bytes = bytesOf(kept)
   }
 
   encode(): Uint8Array {

@@ -9,9 +9,7 @@ type Part = string | Uint8Array | undefined
 /** Raised when the layout below changes. Older records are not found after that. */
 const VERSION = 'stampede:idempotency:1'
 
-const ABSENT = 0
-const TEXT = 1
-const BYTES = 2
+/** A byte for the kind of a part, then its length. */
 const MARK_BYTES = 7
 
 type Use = 'record' | 'fingerprint' | 'child'
@@ -96,11 +94,6 @@ function sizeOf(part: Part): number {
   return MARK_BYTES + (typeof part === 'string' ? part.length * 2 : part.byteLength)
 }
 
-function kindOf(part: Part): number {
-  if (part === undefined) return ABSENT
-  return typeof part === 'string' ? TEXT : BYTES
-}
-
 /**
  * Writes kind, length and the part. Text is written as UTF-16, because UTF-8 has the same bytes for
  * all lone surrogates.
@@ -108,7 +101,7 @@ function kindOf(part: Part): number {
 function encode(message: Buffer, at: number, part: Part): number {
   const bytes = sizeOf(part) - MARK_BYTES
   const start = at + MARK_BYTES
-  message[at] = kindOf(part)
+  message[at] = part === undefined ? 0 : typeof part === 'string' ? 1 : 2
   message.writeUIntBE(bytes, at + 1, MARK_BYTES - 1)
   if (typeof part === 'string') message.write(part, start, 'utf16le')
   else if (part !== undefined) message.set(part, start)

@@ -105,36 +105,24 @@ export interface IdempotencyRules<Native = unknown> extends AttemptRules {
   docsUrl?: string | undefined
 }
 
-/** The rules for the attempts of a key. All durations are in ms. */
-export interface AttemptPolicy {
-  readonly leaseMs: number
-  /** Hold time: after it, the lease is no longer renewed. */
-  readonly maxHoldMs: number
-  readonly retentionMs: number
-  readonly onLeaseExpired: 'takeover' | 'uncertain'
+/** The checked options for the attempts of a key. */
+export interface AttemptPolicy extends Defined<Omit<AttemptRules, 'onBusy'>> {
   /** How long a repeat waits for a running attempt. 0: it does not wait. */
   readonly waitMs: number
+  /** Largest response body to store. */
+  readonly maxBodyBytes: number
 }
 
-/**
- * Options whose type the checks keep. The checks convert the other options, such as a list to a
- * set.
- */
-type Unconverted =
-  | 'scope'
-  | 'strict'
-  | 'onStoreError'
-  | 'fingerprint'
-  | 'maxRequestBytes'
-  | 'maxBodyBytes'
+type Converted = 'required' | 'methods' | 'headers' | 'docsUrl' | keyof AttemptRules
 
-export interface IdempotencyRuleSet<Native>
-  extends Defined<Pick<IdempotencyRules<Native>, Unconverted>> {
-  readonly required: (request: Native) => boolean
+/** The checked options of `idempotency`. */
+export interface IdempotencyRuleSet
+  extends AttemptPolicy,
+    Defined<Omit<IdempotencyRules, Converted>> {
+  readonly required: (request: unknown) => boolean
   readonly methods: ReadonlySet<string>
   /** Names in lower case. */
   readonly headers: readonly string[]
-  readonly policy: AttemptPolicy
   readonly docsUrl: string | undefined
 }
 
@@ -149,11 +137,7 @@ const ATTEMPTS = {
   onBusy: readOnBusy,
   onLeaseExpired: readOnLeaseExpired,
 } satisfies Record<keyof AttemptRules, Reader>
-const JOB = {
-  ...ATTEMPTS,
-  scope: unchecked(),
-  input: unchecked(),
-}
+const JOB = { ...ATTEMPTS, scope: unchecked(), input: unchecked() }
 const OPTIONS = {
   ...ATTEMPTS,
   stampede: unchecked(),
@@ -170,40 +154,27 @@ const OPTIONS = {
 } satisfies Record<keyof IdempotencyRules | 'stampede', Reader>
 
 /** Checks the options of `idempotency`. Throws `ERR_STAMPEDE_OPTION`. */
-export function readIdempotencyOptions<Native>(options: unknown): IdempotencyRuleSet<Native> {
-  const read = readOptions(WHERE, options, OPTIONS)
-  return Object.freeze({
-    scope: read.scope,
-    required: read.required,
-    methods: read.methods,
-    headers: read.headers,
-    strict: read.strict,
-    policy: policyOf(WHERE, read),
-    onStoreError: read.onStoreError,
-    fingerprint: read.fingerprint,
-    maxRequestBytes: read.maxRequestBytes,
-    maxBodyBytes: read.maxBodyBytes,
-    docsUrl: read.docsUrl,
-  })
+export function readIdempotencyOptions(options: unknown): IdempotencyRuleSet {
+  const { onBusy: waitMs, ...read } = readOptions(WHERE, options, OPTIONS)
+  return Object.freeze({ ...read, waitMs, maxHoldMs: holdMs(WHERE, read) })
 }
 
-export interface JobRules {
-  readonly policy: AttemptPolicy
+export interface JobRules extends AttemptPolicy {
   readonly scope: unknown
   readonly input: unknown
 }
 
 /** Checks the options of `stampede.idempotent`. Throws `ERR_STAMPEDE_OPTION`. */
 export function readJobOptions(where: string, options: unknown): JobRules {
-  const read = readOptions(where, options, JOB)
-  return { policy: policyOf(where, read), scope: read.scope, input: read.input }
+  const { onBusy: waitMs, ...read } = readOptions(where, options, JOB)
+  return { ...read, waitMs, maxHoldMs: holdMs(where, read), maxBodyBytes: Infinity }
 }
 
-function policyOf(where: string, read: ReadBy<typeof ATTEMPTS>): AttemptPolicy {
-  const { leaseMs, retentionMs, onBusy: waitMs, onLeaseExpired } = read
-  const longest = durationMs(Math.max(leaseMs, 600_000), leaseMs)
-  const maxHoldMs = longest(`${where}.maxHoldMs`, read.maxHoldMs)
-  return { leaseMs, maxHoldMs, retentionMs, onLeaseExpired, waitMs }
+function holdMs(
+  where: string,
+  { leaseMs, maxHoldMs }: Pick<ReadBy<typeof ATTEMPTS>, 'leaseMs' | 'maxHoldMs'>,
+): number {
+  return durationMs(Math.max(leaseMs, 600_000), leaseMs)(`${where}.maxHoldMs`, maxHoldMs)
 }
 
 const ON_BUSY = choice('reject', 'wait')
@@ -218,7 +189,7 @@ function readOnBusy(where: string, value: unknown): number {
 
 const ON_LEASE_EXPIRED = choice('takeover', 'uncertain')
 
-function readOnLeaseExpired(where: string, value: unknown): 'takeover' | 'uncertain' {
+function readOnLeaseExpired(where: string, value: unknown): AttemptPolicy['onLeaseExpired'] {
   if (typeof value !== 'function') return ON_LEASE_EXPIRED(where, value)
   const fix = "use 'takeover', and check attempt.isRecovery in the handler"
   throw optionError(where, value, `${fix}; or 'uncertain', and let an operator settle the key`)
@@ -234,15 +205,13 @@ export function scopeText(scope: unknown): string | undefined {
 
 function readScope(where: string, value: unknown): IdempotencyRules['scope'] {
   if (typeof value === 'function') return value as IdempotencyRules['scope']
-  throw optionError(
-    where,
-    value,
-    'return the id of the caller, so that callers do not share keys: idempotency({ scope: (req) => req.user.id })',
-  )
+  const example = 'idempotency({ scope: (req) => req.user.id })'
+  const fix = `return the id of the caller, so that callers do not share keys: ${example}`
+  throw optionError(where, value, fix)
 }
 
-function readRequired(where: string, value: unknown): (request: unknown) => boolean {
-  if (typeof value === 'function') return value as (request: unknown) => boolean
+function readRequired(where: string, value: unknown): IdempotencyRuleSet['required'] {
+  if (typeof value === 'function') return value as IdempotencyRuleSet['required']
   if (value === undefined || typeof value === 'boolean') return () => value !== false
   throw optionError(where, value, 'use true, false or a function of the request')
 }
@@ -273,19 +242,13 @@ function readHeaders(where: string, value: unknown): readonly string[] {
 
 const MODE = choice<FingerprintMode>('canonical', 'bytes')
 
-function readFingerprint(
-  where: string,
-  value: unknown,
-): FingerprintMode | ((request: unknown) => unknown) {
-  return typeof value === 'function' ? (value as (request: unknown) => unknown) : MODE(where, value)
+function readFingerprint(where: string, value: unknown): IdempotencyRuleSet['fingerprint'] {
+  return typeof value === 'function' ? (value as () => unknown) : MODE(where, value)
 }
 
 function readDocsUrl(where: string, value: unknown): string | undefined {
   if (value === undefined) return undefined
   if (typeof value === 'string' && /^[\x21\x24-\x3b\x3d\x3f-\x7e]+$/.test(value)) return value
-  throw optionError(
-    where,
-    value,
-    "use a URL without a fragment: 'https://example.com/docs/idempotency'",
-  )
+  const fix = "use a URL without a fragment: 'https://example.com/docs/idempotency'"
+  throw optionError(where, value, fix)
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { AttemptEnd } from '../ports/idempotent-exchange.ts'
-import { type Decisions, outcomeOf } from './attempt.ts'
+import { type Decisions, outcomeOf } from './running.ts'
 
 const ALL = Array.from({ length: 400 }, (_, i) => 200 + i)
 const UNDECIDED = [304, 401, 403, 407, 408, 421, 425, 429]

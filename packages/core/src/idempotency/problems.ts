@@ -8,6 +8,7 @@ import { problem } from '../http/problem.ts'
 import type { HeaderList, Reply } from '../ports/exchange.ts'
 import type { IdempotentExchange } from '../ports/idempotent-exchange.ts'
 import type { Settled } from './begin.ts'
+import type { NotRetained } from './kept-response.ts'
 import { decodeFor, withoutSetFields } from './replayable.ts'
 
 export type RefusalCode =
@@ -117,11 +118,14 @@ export interface Refused {
   readonly reply: Reply
 }
 
+/** The response that was not kept. */
+type Original = Pick<NotRetained, 'status' | 'location'>
+
 /** The problem document for a refusal. The draft asks for a link to `docsUrl`. */
 export function refuse(
   code: RefusalCode,
   docsUrl: string | undefined,
-  { detail, original }: { detail?: string; original?: { status: number; location?: string } } = {},
+  { detail, original }: { detail?: string | undefined; original?: Original } = {},
 ): Refused {
   const { status, title, outcome, retryable = false, ...refusal } = REFUSALS[code]
   const headers: Array<HeaderList[number]> = []
@@ -160,11 +164,7 @@ export function replyFor(
   if (settled.type !== 'done') return refuse(CODES[settled.type], docsUrl)
   const { kept, from } = settled
   if (kept.type === 'value') return refuse(CODES.unreadable, docsUrl)
-  if (kept.type === 'not-retained') {
-    const { status, location } = kept
-    const original = location === undefined ? { status } : { status, location }
-    return refuse(CODES.unreadable, docsUrl, { original })
-  }
+  if (kept.type === 'not-retained') return refuse(CODES.unreadable, docsUrl, { original: kept })
   const accepts = request.headers['accept-encoding']?.toString()
   const { headers, body } = decodeFor(accepts, withoutSetFields(kept.headers, isSet), kept.body)
   const kind = body === kept.body ? kept.kind : undefined

@@ -20,27 +20,16 @@ export function isFinal(status: number): boolean {
   return status >= 200 && status < 500 && status !== 304 && !UNDECIDED.has(status)
 }
 
-const NOT_REPLAYED: ReadonlySet<string> = new Set([
-  // Fields for one response and its path to the client.
-  'date',
-  'via',
-  'idempotency-replayed',
-])
-
-/** Fields of CORS, which are for one origin, and rate limits, which change with time. */
-const NOT_REPLAYED_PREFIXES: readonly string[] = [
-  'access-control-',
-  'ratelimit',
-  'x-ratelimit',
-  'x-rate-limit',
-]
+/**
+ * Fields for one response and its path to the client, fields of CORS, which are for one origin, and
+ * rate limits, which change with time.
+ */
+const NOT_REPLAYED =
+  /^(?:date$|via$|idempotency-replayed$|access-control-|(?:x-)?ratelimit|x-rate-limit)/
 
 /** The fields to store: the fields that the cache may replay, except the ones listed above. */
 export function replayableHeaders(headers: HeaderList): HeaderList {
-  return reusableHeaders(headers).filter(([name]) => {
-    if (NOT_REPLAYED.has(name)) return false
-    return !NOT_REPLAYED_PREFIXES.some((prefix) => name.startsWith(prefix))
-  })
+  return reusableHeaders(headers).filter(([name]) => !NOT_REPLAYED.test(name))
 }
 
 /**
@@ -48,19 +37,11 @@ export function replayableHeaders(headers: HeaderList): HeaderList {
  * one, the stored value is not used.
  */
 const PROTECTING: ReadonlySet<string> = new Set([
-  'strict-transport-security',
-  'x-frame-options',
-  'x-content-type-options',
-  'referrer-policy',
-  'permissions-policy',
-  'origin-agent-cluster',
-  'x-dns-prefetch-control',
-  'x-download-options',
-  'x-permitted-cross-domain-policies',
-  'x-powered-by',
-  'x-xss-protection',
+  ...['strict-transport-security', 'x-frame-options', 'x-content-type-options', 'x-powered-by'],
+  ...['referrer-policy', 'permissions-policy', 'origin-agent-cluster', 'x-xss-protection'],
+  ...['x-dns-prefetch-control', 'x-download-options', 'x-permitted-cross-domain-policies'],
 ])
-const PROTECTING_PREFIXES: readonly string[] = ['content-security-policy', 'cross-origin-']
+const PROTECTING_PREFIX = /^(?:content-security-policy|cross-origin-)/
 
 /** The stored fields, without security fields that a middleware set already for this response. */
 export function withoutSetFields(
@@ -68,8 +49,7 @@ export function withoutSetFields(
   isSet: (name: string) => boolean,
 ): HeaderList {
   return headers.filter(([name]) => {
-    const protects =
-      PROTECTING.has(name) || PROTECTING_PREFIXES.some((prefix) => name.startsWith(prefix))
+    const protects = PROTECTING.has(name) || PROTECTING_PREFIX.test(name)
     return !protects || !isSet(name)
   })
 }
@@ -78,13 +58,7 @@ export function withoutSetFields(
 const MAX_DECODED_BYTES = 64 * 1024 * 1024
 
 /** Fields about the compressed bytes: the coding, and digests (RFC 9530 and its predecessors). */
-const CODED_CONTENT_FIELDS: ReadonlySet<string> = new Set([
-  'content-encoding',
-  'content-digest',
-  'repr-digest',
-  'digest',
-  'content-md5',
-])
+const CODED_CONTENT_FIELD = /^(?:content-encoding|(?:content-|repr-)?digest|content-md5)$/
 
 /**
  * RFC 9110 §12.5.3: the stored body in a coding that this client accepts. A client without
@@ -104,7 +78,7 @@ export function decodeFor(
   if (acceptsCoding(acceptEncoding ?? '', coding)) return { headers, body }
   const decoded = decode(coding, body)
   if (decoded === undefined) return { headers, body }
-  const kept = headers.filter(([name]) => !CODED_CONTENT_FIELDS.has(name))
+  const kept = headers.filter(([name]) => !CODED_CONTENT_FIELD.test(name))
   return { headers: kept.map((field) => withWeakEtag(field)), body: decoded }
 }
 

@@ -13,11 +13,10 @@ import {
 import type { IdempotencyOutcome } from '../events.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
 import { contextOf, type IdempotencyTrace, idempotencyTracing, trace } from '../tracing.ts'
-import { type Attempt, createAttempt } from './attempt.ts'
+import { type Attempt, HandlerAttempt } from './attempt.ts'
 import type { Claim } from './attempts.ts'
 import { type Begun, beginAttempt } from './begin.ts'
 import { canonicalValue } from './canonical-json.ts'
-import type { Kept } from './kept-response.ts'
 import { type AttemptRules, readJobOptions } from './options.ts'
 import { REPLAYED } from './problems.ts'
 import type { Running } from './running.ts'
@@ -47,12 +46,13 @@ export async function runIdempotent<T>(
   work: Work<T>,
   options?: IdempotentOptions,
 ): Promise<T> {
-  const { policy, scope, input } = readJobOptions(WHERE, options)
+  const { scope, input, ...policy } = readJobOptions(WHERE, options)
   if (typeof work !== 'function')
     throw optionError(`${WHERE}: work`, work, 'pass the job as a function')
   const key = jobRecord(rt, jobKey, scope)
   if (rt.closed) throw closedError()
-  const claim = { key, name: jobKey, fingerprints: inputPrint(rt, input), policy }
+  const fingerprints = inputPrint(rt, input)
+  const claim = { key, name: jobKey, fingerprints, policy }
   return idempotencyTracing.hasSubscribers
     ? runTraced(rt, claim, work)
     : runClaim<T>(rt, claim, work)
@@ -85,7 +85,7 @@ async function runClaim<T>(rt: IdempotencyRuntime, claim: Claim, work: Work<T>):
   }
   if (begun.type === 'running') {
     report(begun.begun.isRecovery ? 'recovered' : 'started')
-    return runJob(rt, jobKey, key, begun, work)
+    return runJob(rt, begun, work)
   }
   if (begun.type === 'done' && begun.kept.type === 'value') {
     report(REPLAYED[begun.from])
@@ -124,32 +124,19 @@ function inputPrint({ hashes: names }: IdempotencyRuntime, input: unknown): Fing
   throw optionError(`${WHERE}.input`, input, 'use a value that JSON can represent')
 }
 
-async function runJob<T>(
-  rt: IdempotencyRuntime,
-  jobKey: string,
-  key: string,
-  running: Running,
-  work: Work<T>,
-): Promise<T> {
-  const { attempt, decisions } = createAttempt(rt, key, running)
+async function runJob<T>(rt: IdempotencyRuntime, running: Running, work: Work<T>): Promise<T> {
+  const { key, name } = running.claim
   let value: T
   try {
-    value = await work(attempt)
+    value = await work(new HandlerAttempt(rt, key, running))
   } catch (error) {
-    const unknown = decisions.verdict === 'uncertain' || decisions.verdict === 'keep'
-    await running.finish({ as: unknown ? 'uncertain' : 'released' })
+    await running.onEnd({ type: 'failed', error })
     throw error
   }
-  if (decisions.verdict === 'release' || decisions.verdict === 'uncertain') {
-    await running.finish({ as: decisions.verdict === 'release' ? 'released' : 'uncertain' })
-    return value
-  }
-  const stored = decisions.keepsBody ? encodeIfPossible(jobKey, value) : undefined
-  const kept: Kept =
-    stored === undefined
-      ? { type: 'not-retained', status: 200, location: undefined }
-      : { type: 'value', stored }
-  await running.finish({ as: 'completed', kept })
+  const { verdict, keepsBody } = running
+  const isKept = keepsBody && verdict !== 'release' && verdict !== 'uncertain'
+  const stored = isKept ? encodeIfPossible(name, value) : undefined
+  await running.onEnd({ type: 'returned', stored })
   // The first call gets the decoded value too, so that it equals the value of later calls.
   return stored === undefined ? value : decodeValue<T>(stored)
 }

@@ -1,17 +1,16 @@
 // A running attempt of this process: renewal of its lease, the signal when the lease is lost, and
 // the end of the attempt.
 
+import type { StoredValue } from '../entry/entry.ts'
 import { leaseLost } from '../errors.ts'
+import { headerValue } from '../http/headers.ts'
 import type { Deadline } from '../lease/deadlines.ts'
 import { driftMs, type Hold, type HoldHooks } from '../lease/lease-keeper.ts'
-import type {
-  BeginReply,
-  Finish,
-  FinishReply,
-  LocalIdempotency,
-} from '../ports/idempotency-store.ts'
+import type { BeginReply, FinishReply, LocalIdempotency } from '../ports/idempotency-store.ts'
+import type { AttemptEnd, AttemptObserver } from '../ports/idempotent-exchange.ts'
 import type { Claim, RunningAttempt, Unfinished } from './attempts.ts'
-import { encodeKept, type Kept, LazyKept, ownKept } from './kept-response.ts'
+import { encodeKept, type Kept, LazyKept, ownKept, withoutBody } from './kept-response.ts'
+import { isFinal, replayableHeaders } from './replayable.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
 
 export type Begun = BeginReply & { readonly status: 'begun' }
@@ -21,6 +20,18 @@ export type Outcome =
   | { readonly as: 'completed'; readonly kept: Kept }
   | { readonly as: 'released' | 'uncertain'; readonly kept?: undefined }
 
+/** The decisions of the handler. Without a `verdict`, its response decides how the attempt ends. */
+export interface Decisions {
+  readonly verdict: 'keep' | 'release' | 'uncertain' | undefined
+  readonly keepsBody: boolean
+}
+
+/** The end of a job that returned. Without `stored`, its value cannot be replayed. */
+export interface JobEnd {
+  readonly type: 'returned'
+  readonly stored: StoredValue | undefined
+}
+
 /** How long an uncertain record is kept for an operator: a week. */
 export const KEEP_UNCERTAIN_MS: number = 7 * 24 * 3600 * 1000
 /** Longest wait for the store at the end of an attempt, for stores without a time budget. */
@@ -29,10 +40,16 @@ const NOT_OURS = 'another attempt has it, or the store lost its record'
 const LATE = 'it was not renewed in time'
 
 /** As a `Deadline`, its time is the end of its lease or of its hold time. */
-export class Running implements RunningAttempt, Unfinished, HoldHooks, Deadline {
+export class Running
+  implements RunningAttempt, Unfinished, HoldHooks, Deadline, Decisions, AttemptObserver
+{
   readonly type = 'running'
   readonly claim: Claim
   readonly begun: Begun
+  readonly maxBodyBytes: number
+  readonly graceMs: number
+  verdict: Decisions['verdict'] = undefined
+  keepsBody = true
   at = 0
   place = -1
   order = 0
@@ -52,17 +69,15 @@ export class Running implements RunningAttempt, Unfinished, HoldHooks, Deadline 
     this.#rt = rt
     this.claim = claim
     this.begun = begun
-    const { leaseMs, maxHoldMs } = claim.policy
+    const { leaseMs, maxHoldMs, maxBodyBytes } = claim.policy
     const now = rt.clock.now()
+    this.maxBodyBytes = Math.min(maxBodyBytes, rt.store.maxBodyBytes ?? Infinity)
+    this.graceMs = maxHoldMs
     this.#holdEndsAt = now + maxHoldMs
     this.#hold = rt.keeper.hold(begun.grant, leaseMs, this, Math.max(0, sentAt + leaseMs - now))
-    rt.attempts.addRunning(this)
+    rt.attempts.set(claim.key, this)
     if (claim.trace !== undefined) claim.trace.fence = BigInt(begun.grant.fence)
     this.renewed(sentAt)
-  }
-
-  get maxBodyBytes(): number {
-    return this.#rt.store.maxBodyBytes ?? Number.POSITIVE_INFINITY
   }
 
   /** Aborted if the lease is lost or was not renewed in time. Then another attempt may begin. */
@@ -89,8 +104,7 @@ export class Running implements RunningAttempt, Unfinished, HoldHooks, Deadline 
   }
 
   due(): void {
-    const now = this.#rt.clock.now()
-    if (now >= this.#holdEndsAt)
+    if (this.#rt.clock.now() >= this.#holdEndsAt)
       this.abandon(`it took longer than maxHoldMs (${this.claim.policy.maxHoldMs})`)
     else if (!this.isLost)
       this.#rt.deadlines.set(this, Math.min(this.#leaseEndsAt, this.#holdEndsAt))
@@ -108,7 +122,14 @@ export class Running implements RunningAttempt, Unfinished, HoldHooks, Deadline 
   async verify(): Promise<void> {
     const renewal = this.#rt.store.renew([this.begun.grant], this.claim.policy.leaseMs)
     const replies = await renewal.catch(() => undefined)
-    if (replies?.[0] === false) this.#lose(NOT_OURS)
+    if (replies?.[0] === false) this.lost()
+  }
+
+  /** If the outcome is unknown, the lease expires, and `onLeaseExpired` decides. */
+  onEnd(end: AttemptEnd | JobEnd): void | Promise<void> {
+    const outcome = outcomeOf(end, this)
+    if (outcome !== undefined) return this.finish(outcome)
+    this.abandon('the handler did not respond')
   }
 
   /**
@@ -155,31 +176,29 @@ export class Running implements RunningAttempt, Unfinished, HoldHooks, Deadline 
     this.#report(reply)
   }
 
-  get #keepMs(): number {
-    return this.#as === 'uncertain' ? KEEP_UNCERTAIN_MS : this.claim.policy.retentionMs
+  #finish<Frame>(frame: Frame | undefined) {
+    const keepMs = this.#as === 'uncertain' ? KEEP_UNCERTAIN_MS : this.claim.policy.retentionMs
+    if (frame !== undefined) return { as: 'completed', frame, keepMs } as const
+    return { as: this.#as as 'released' | 'uncertain', keepMs }
   }
 
-  #finish(kept: Kept | undefined): Finish {
+  #sealed(kept: Kept): Uint8Array {
     const { key } = this.claim
-    const keepMs = this.#keepMs
-    if (kept !== undefined) {
-      return { as: 'completed', frame: this.#rt.seal.seal(key, encodeKept(key, kept)), keepMs }
-    }
-    return { as: this.#as as 'released' | 'uncertain', keepMs }
+    return this.#rt.seal.seal(key, encodeKept(key, kept))
   }
 
   /** Ends the attempt in a memory store. Undefined if the store threw. */
   #finishNow(local: LocalIdempotency, kept: Kept | undefined): FinishReply | undefined {
     const { key, fingerprints } = this.claim
-    // With encryption keys, the result is encrypted in memory too.
-    const isLazy = kept !== undefined && !this.#rt.seal.hasKeys
     try {
+      // With encryption keys, the result is encrypted in memory too.
+      const isLazy = kept !== undefined && !this.#rt.seal.hasKeys
       const finish = isLazy
-        ? ({ as: 'completed', frame: new LazyKept(key, kept), keepMs: this.#keepMs } as const)
-        : this.#finish(kept)
+        ? this.#finish(new LazyKept(key, kept))
+        : this.#finish(kept && this.#sealed(kept))
       return local.finishNow(this.begun.grant, finish, fingerprints)
     } catch (error) {
-      return this.#reportFailure(error)
+      return this.#failed(error)
     }
   }
 
@@ -189,7 +208,7 @@ export class Running implements RunningAttempt, Unfinished, HoldHooks, Deadline 
    */
   #send<T>(kept: Kept | undefined, ended: (reply: FinishReply | undefined) => T): Promise<T> {
     const { store, clock, deadlines } = this.#rt
-    const finish = this.#finish(kept)
+    const finish = this.#finish(kept && this.#sealed(kept))
     return new Promise((resolve) => {
       const timeout = deadlines.set(() => settle(undefined), clock.now() + FINISH_WITHIN_MS)
       let isSettled = false
@@ -199,12 +218,13 @@ export class Running implements RunningAttempt, Unfinished, HoldHooks, Deadline 
         deadlines.end(timeout)
         resolve(ended(reply))
       }
-      const fail = (error: unknown) => settle(this.#reportFailure(error))
-      store.finish(this.begun.grant, finish, this.claim.fingerprints).then(settle, fail)
+      store
+        .finish(this.begun.grant, finish, this.claim.fingerprints)
+        .then(settle, (error) => settle(this.#failed(error)))
     })
   }
 
-  #reportFailure(error: unknown): undefined {
+  #failed(error: unknown): undefined {
     const { key, name } = this.claim
     this.#rt.events.emit({ type: 'store.failed', key, operation: 'finish', error }, name)
   }
@@ -231,4 +251,34 @@ export class Running implements RunningAttempt, Unfinished, HoldHooks, Deadline 
     this.#rt.deadlines.end(this)
     this.#rt.attempts.remove(this.claim.key, this)
   }
+}
+
+/** Undefined if the outcome is unknown. */
+export function outcomeOf(end: AttemptEnd | JobEnd, decisions: Decisions): Outcome | undefined {
+  const { verdict, keepsBody } = decisions
+  if (verdict === 'uncertain') return { as: 'uncertain' }
+  if (verdict === 'release') return { as: 'released' }
+  if (end.type === 'unanswered') return undefined
+  if (end.type === 'failed') return { as: verdict === 'keep' ? 'uncertain' : 'released' }
+  const kept = keptOf(end)
+  if (verdict !== 'keep' && kept.type !== 'value' && !isFinal(kept.status))
+    return { as: 'released' }
+  return { as: 'completed', kept: keepsBody ? kept : withoutBody(kept) }
+}
+
+type Ended = Exclude<AttemptEnd | JobEnd, { type: 'unanswered' | 'failed' }>
+
+function keptOf(end: Ended): Kept {
+  if (end.type === 'returned') {
+    const { stored } = end
+    return stored === undefined
+      ? { type: 'not-retained', status: 200, location: undefined }
+      : { type: 'value', stored }
+  }
+  const { status, headers } = end.head
+  if (end.type === 'answered') {
+    const { body, kind } = end
+    return { type: 'response', status, headers: replayableHeaders(headers), body, kind }
+  }
+  return { type: 'not-retained', status, location: headerValue(headers, 'location') }
 }

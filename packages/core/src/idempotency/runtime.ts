@@ -49,7 +49,7 @@ export function createIdempotencyRuntime(
     deadlines,
     hashes: new KeyedHash(config.secret),
     seal: new Seal(config.encryptionKeys),
-    attempts: new Attempts({ clock, deadlines }, isReceiving, (key) => waiters.wake(key)),
+    attempts: new Attempts({ clock, deadlines }, isReceiving, waiters),
     waiters,
     closed: false,
   }
