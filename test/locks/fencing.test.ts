@@ -1,7 +1,7 @@
 // Late writers on a real PostgreSQL: stopped by a fence, stopped by a version column, and not
 // stopped without either. The patterns are those of docs/guide/fencing.md.
 
-import { PGlite } from '@electric-sql/pglite'
+import type { PGlite } from '@electric-sql/pglite'
 import { memoryStore } from '@stampede/core'
 import type { LockStore } from '@stampede/core/store'
 import { ManualClock } from '@stampede/core/testing'
@@ -9,6 +9,7 @@ import { createLocks, fencedUpdate, type Lease } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { startPostgres } from '../../apps/shop/src/postgres.ts'
 import { startRedis } from '../harness/redis-server.ts'
 
 const SCHEMA = `
@@ -21,7 +22,7 @@ const SCHEMA = `
 
 let postgres: PGlite
 beforeAll(async () => {
-  postgres = await PGlite.create()
+  postgres = await startPostgres()
   await postgres.exec(SCHEMA)
 })
 afterAll(() => postgres.close())

@@ -4,7 +4,7 @@
 import { createServer, type Server } from 'node:http'
 import type { Http2Server } from 'node:http2'
 import type { AddressInfo } from 'node:net'
-import { PGlite } from '@electric-sql/pglite'
+import type { PGlite } from '@electric-sql/pglite'
 import Router from '@koa/router'
 import { Logger, Module } from '@nestjs/common'
 import { NestFactory } from '@nestjs/core'
@@ -16,6 +16,7 @@ import { redisStore } from '@stampede/redis'
 import express, { type NextFunction, type Request, type Response } from 'express'
 import { Cluster, Redis } from 'ioredis'
 import type { Context, Next } from 'koa'
+import { startPostgres } from '../../apps/shop/src/postgres.ts'
 
 const TABLES = `
   create table invoices (id int primary key, total int, last_fence bigint not null default 0);
@@ -75,7 +76,7 @@ export type Setting = Awaited<ReturnType<typeof createSetting>>['names']
 
 /** The database that all snippets of a run share: it takes a second to start. */
 export async function createDatabase(): Promise<PGlite> {
-  const db = await PGlite.create()
+  const db = await startPostgres()
   await db.exec(TABLES)
   return db
 }

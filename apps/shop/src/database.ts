@@ -3,7 +3,8 @@
 // exhausts it.
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import { PGlite } from '@electric-sql/pglite'
+import type { PGlite } from '@electric-sql/pglite'
+import { startPostgres } from './postgres.ts'
 import { Problem } from './response.ts'
 import { SEED } from './seed.ts'
 
@@ -64,10 +65,10 @@ const INSERT = `
   )
 `
 
-/** Opens an empty database in memory and fills it with the shop's stock. Takes a few seconds. */
+/** Opens an empty database in memory and fills it with the shop's stock. Takes seconds. */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   const { latencyMs, connections = 20 } = options
-  const postgres = await PGlite.create()
+  const postgres = await startPostgres()
   await postgres.exec(SCHEMA)
   await postgres.query(INSERT, [JSON.stringify(SEED)])
   const pool = createPool(connections)

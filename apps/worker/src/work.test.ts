@@ -1,10 +1,11 @@
 // Tests of workers as objects in one process. Calls, locks and PostgreSQL are real, and the test
 // can hold a worker at a step.
 
-import { PGlite } from '@electric-sql/pglite'
+import type { PGlite } from '@electric-sql/pglite'
 import { ManualClock } from '@stampede/core/testing'
 import { createLocks } from '@stampede/locks'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startPostgres } from '../../shop/src/postgres.ts'
 import { createCaller, serve } from './calls.ts'
 import { addJobs, createJobs, type Query, readJobs, SCHEMA } from './jobs.ts'
 import { createLockServices, type LockServices, remoteLockStore } from './lock-service.ts'
@@ -15,7 +16,7 @@ const LEASE_MS = 60
 
 let postgres: PGlite
 beforeAll(async () => {
-  postgres = await PGlite.create()
+  postgres = await startPostgres()
   await postgres.exec(SCHEMA)
 })
 afterAll(() => postgres.close())
