@@ -60,6 +60,28 @@ describe('stampedeCache on Hono', () => {
     ])
   })
 
+  it.each([
+    ['c.body(null)', (c) => c.body(null)],
+    ['c.redirect()', (c) => c.redirect('/b', 301)],
+    ['c.text("")', (c) => c.text('')],
+    ['a Response', () => new Response(null)],
+  ] satisfies Array<[string, Handler]>)(
+    'lets a middleware in front add fields to an empty response: %s',
+    async (way, handler) => {
+      await using app = await start([secureHeaders()], [], handler)
+      const ask = async () => {
+        const reply = await app.ask('/a', { redirect: 'manual' })
+        return [await reply.text(), reply.status, reply.headers.get('x-content-type-options')]
+      }
+      const miss = await ask()
+      expect(miss).toEqual(['', expect.any(Number), 'nosniff'])
+      expect(await ask()).toEqual(miss)
+      const hit = await app.ask('/a', { redirect: 'manual' })
+      expect(statusOf(hit)).toContain('; hit')
+      expect(hit.headers.has('content-type')).toBe(way === 'c.text("")')
+    },
+  )
+
   describe('with a middleware in front that sets fields for the first request only', () => {
     const FIELDS: Readonly<Record<string, string>> = {
       'x-frame-options': 'DENY',

@@ -7,7 +7,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import type { ReadableStream as WebStream } from 'node:stream/web'
-import type { CapturedHead } from '@stampede/core/adapter'
+import type { CapturedHead, HeaderList } from '@stampede/core/adapter'
 import { bytesOf, hasBody } from '../response/body.ts'
 import { groupFields, readWriteHead } from '../response/fields.ts'
 import { breakOff } from '../response/write-response.ts'
@@ -165,18 +165,23 @@ export function toWebResponse({ status, headers: fields, body }: SentResponse): 
   // The server computes the length. Layers in front may replace the body and keep its fields, and
   // the old length would cut off the new body.
   if (length && headers.get('content-length') === String(length)) headers.delete('content-length')
-  // A server adds a Content-Type to a response with a body, even if the body is empty.
-  const sent = length === 0 && headers.has('content-length') ? null : body
+  const sent = bodyToSend(fields, body)
   return new Response(sent as Uint8Array<ArrayBuffer> | ReadableStream | null, { status, headers })
+}
+
+/** A server adds a Content-Type to a response with a body, even if the body is empty. */
+function bodyToSend(fields: HeaderList, body: SentResponse['body']): SentResponse['body'] {
+  const isEmpty = body instanceof Uint8Array && body.byteLength === 0
+  return isEmpty && fields.some(([name]) => name === 'content-length') ? null : body
 }
 
 /**
  * Whether a web Response would change the response. It joins the lines of a field, and gets a
- * Content-Type from its server. With a length, there can be no trailers.
+ * Content-Type from its server unless it has no body. With a length, there can be no trailers.
  */
 export function isOnlyRaw({ headers, body }: SentResponse): boolean {
   const names = headers.map(([name]) => name).filter((name) => name !== 'set-cookie')
-  const isTyped = body === null || names.includes('content-type')
+  const isTyped = names.includes('content-type') || bodyToSend(headers, body) === null
   return !isTyped || names.includes('trailer') || new Set(names).size < names.length
 }
 
