@@ -21,11 +21,11 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/core/operator': `
     decodeFrame kindOf namedKeys patternNote requestKey runtimeOf shownKey variantParts`,
   '@stampede/core/store': `
-    ANY_FENCE BeginReply BeginRequest checkListener choice Clock CONFIRMED_FOR_MS driftMs
-    durationMs EventHub flag Grant groupOf IdempotencyStore LeaseKeeper LockReply LockRequest
-    LockStore lockTracing LONGEST_REPORT LONGEST_REPORT_MS LookupReply LookupRequest mayHaveRun
-    newToken number optionError Reader readOptions RecordInfo show StoreHooks storeInUse
-    StoreOperator storeUnavailable systemClock trace unchecked unknownReply withTimeBudget`,
+    ANY_FENCE BeginReply BeginRequest choice Clock CONFIRMED_FOR_MS driftMs durationMs EventHub
+    flag Grant groupOf IdempotencyStore LeaseKeeper LockReply LockRequest LockStore lockTracing
+    LONGEST_REPORT LONGEST_REPORT_MS LookupReply LookupRequest mayHaveRun newToken number
+    optionError Reader readOptions RecordInfo show StoreHooks storeInUse StoreOperator
+    storeUnavailable systemClock trace unknownReply withTimeBudget`,
   '@stampede/node-http': `
     isRevalidation Listener stampedeFront`,
   '@stampede/node-http/adapter': `

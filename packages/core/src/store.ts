@@ -9,10 +9,10 @@ export {
   storeUnavailable,
   unknownReply,
 } from './errors.ts'
-export { checkListener, EventHub } from './events.ts'
+export { EventHub } from './events.ts'
 export { driftMs, LeaseKeeper, newToken } from './lease/lease-keeper.ts'
 export { withTimeBudget } from './lease/time-budget.ts'
-export { choice, durationMs, flag, number, type Reader, readOptions, unchecked } from './options.ts'
+export { choice, durationMs, flag, number, type Reader, readOptions } from './options.ts'
 export { type Clock, systemClock } from './ports/clock.ts'
 export { ANY_FENCE } from './ports/grant.ts'
 export type {

@@ -6,7 +6,6 @@
 
 import {
   ANY_FENCE,
-  checkListener,
   driftMs,
   type Grant,
   LeaseKeeper,
@@ -182,8 +181,7 @@ class QuorumTable implements QuorumLocks {
   }
 
   on(type: string, listener: (event: never) => void): () => void {
-    checkListener(Object.keys(LOCK_EVENTS), type, listener)
-    return this.#monitor.events.on(type, listener as (event: LockEvent) => void)
+    return this.#monitor.events.onChecked(LOCK_EVENTS, type, listener)
   }
 
   async run<T>(
