@@ -9,10 +9,10 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 
 const DOORS: Readonly<Record<string, string>> = {
   '@stampede/core': `
-    Attempt CacheOptions createStampede DataCache DataCacheOptions EVENTS FactoryContext
-    GetOrSetOptions IdempotencyOperator IdempotencyOptions IdempotencyRecord IdempotentOptions
-    MemoryStore memoryStore PurgeTarget Serializer Stampede StampedeError StampedeEvent StampedeOptions
-    StampedeStats StampedeStore Stored strict TRACING_CHANNELS TracingContexts`,
+    Attempt CacheOptions createStampede DataCache EVENTS FactoryContext GetOrSetOptions
+    IdempotencyOperator IdempotencyOptions MemoryStore memoryStore PurgeTarget Serializer Stampede
+    StampedeError StampedeEvent StampedeOptions StampedeStats StampedeStore Stored strict
+    TRACING_CHANNELS TracingContexts`,
   '@stampede/core/adapter': `
     AttemptEnd AttemptObserver BodyKind CapturedHead createHttpCache createHttpIdempotency
     Exchange HeaderList HttpCache HttpIdempotency IdempotentExchange InnerCache Natives
@@ -21,14 +21,11 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/core/operator': `
     decodeFrame kindOf namedKeys patternNote requestKey runtimeOf shownKey variantParts`,
   '@stampede/core/store': `
-    ANY_FENCE BeginReply BeginRequest checkListener choice Clock CommitReply CONFIRMED_FOR_MS
-    driftMs durationMs EventHub Failure Fingerprints Finish FinishReply flag Grant groupOf
-    IdempotencyHooks IdempotencyStore Inspection LeaseKeeper Lifetimes LockHooks LockInfo
-    LockRelease LockReply LockRequest LockStore lockTracing LONGEST_REPORT LONGEST_REPORT_MS
-    LookupReply LookupRequest Mark mayHaveRun newToken number optionError Position Reader
-    readOptions RecordInfo RecordKind ScanPage Settlement SettleReply SharedFailure show
-    StoredFrame StoreHooks StoreInfo storeInUse StoreOperator storeUnavailable systemClock
-    Timer trace unchecked unknownReply withTimeBudget`,
+    ANY_FENCE BeginReply BeginRequest choice Clock CONFIRMED_FOR_MS driftMs durationMs EventHub
+    flag Grant groupOf IdempotencyStore LeaseKeeper LockReply LockRequest LockStore lockTracing
+    LONGEST_REPORT LONGEST_REPORT_MS LookupReply LookupRequest mayHaveRun newToken number
+    optionError Reader readOptions RecordInfo show StoreHooks storeInUse StoreOperator
+    storeUnavailable systemClock trace unknownReply withTimeBudget`,
   '@stampede/node-http': `
     isRevalidation Listener stampedeFront`,
   '@stampede/node-http/adapter': `
@@ -41,9 +38,9 @@ const DOORS: Readonly<Record<string, string>> = {
     restoreFields setsCookie takeRevalidation teeStream trustsPeer unsendable visitWeb
     watchCalls watchHead watchReads WebVisit`,
   '@stampede/redis': `
-    RedisClient redisStore RedisStoreOptions`,
+    RedisClient redisStore`,
   '@stampede/redis/operator': `
-    Names names`,
+    names`,
   '@stampede/express': `
     idempotency isRevalidation Middleware rememberRawBody stampedeCache`,
   '@stampede/fastify': `
@@ -56,18 +53,17 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/koa': `
     idempotency isRevalidation rememberRawBody stampedeCache`,
   '@stampede/operate': `
-    EntryFacts entryFacts isReported observe Observer ProcessReport ratiosOf readReport
-    reportedKey reportEveryMs runsOn`,
+    EntryFacts entryFacts isReported observe ProcessReport ratiosOf readReport reportedKey
+    reportEveryMs runsOn`,
   '@stampede/dashboard': `
-    DashboardHandler DashboardOptions KoaContext KoaDashboard stampedeDashboard
-    stampedeDashboardKoa`,
+    DashboardHandler KoaContext KoaDashboard stampedeDashboard stampedeDashboardKoa`,
   '@stampede/locks': `
-    AcquireOptions createLocks createQuorumLocks FencedUpdate fencedUpdate Lease LockError
-    LockEvent Locks LocksOptions LockStats QuorumLease QuorumLocks QuorumOptions Released`,
+    createLocks createQuorumLocks fencedUpdate Lease LockError Locks LockStats QuorumLease
+    QuorumLocks Released`,
   '@stampede/otel': `
-    instrumentStampede StampedeInstrumentation`,
+    instrumentStampede`,
   '@stampede/metrics': `
-    MetricsOptions StampedeMetrics stampedeMetrics`,
+    StampedeMetrics stampedeMetrics`,
 }
 
 const read = (path: string): string =>

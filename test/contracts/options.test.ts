@@ -5,32 +5,23 @@ import Router from '@koa/router'
 import {
   type CacheOptions,
   createStampede,
-  type DataCacheOptions,
   type GetOrSetOptions,
   type IdempotencyOperator,
   type IdempotencyOptions,
-  type IdempotentOptions,
   memoryStore,
   type PurgeTarget,
   type Stampede,
   type StampedeOptions,
 } from '@stampede/core'
-import { type DashboardOptions, stampedeDashboard } from '@stampede/dashboard'
+import { stampedeDashboard } from '@stampede/dashboard'
 import { idempotency, stampedeCache } from '@stampede/express'
 import * as onFastify from '@stampede/fastify'
 import * as onKoa from '@stampede/koa'
-import {
-  type AcquireOptions,
-  createLocks,
-  createQuorumLocks,
-  fencedUpdate,
-  type LocksOptions,
-  type QuorumOptions,
-} from '@stampede/locks'
-import { type MetricsOptions, stampedeMetrics } from '@stampede/metrics'
+import { createLocks, createQuorumLocks, fencedUpdate } from '@stampede/locks'
+import { stampedeMetrics } from '@stampede/metrics'
 import { stampedeFront } from '@stampede/node-http'
-import { instrumentStampede, type StampedeInstrumentation } from '@stampede/otel'
-import { type RedisStoreOptions, redisStore } from '@stampede/redis'
+import { instrumentStampede } from '@stampede/otel'
+import { redisStore } from '@stampede/redis'
 import express from 'express'
 import express4 from 'express4'
 import fastify from 'fastify'
@@ -40,6 +31,16 @@ import Koa2 from 'koa2'
 import { Registry } from 'prom-client'
 import request from 'supertest'
 import { describe, expect, it } from 'vitest'
+
+type RedisStoreOptions = NonNullable<Parameters<typeof redisStore>[1]>
+type StampedeInstrumentation = NonNullable<Parameters<typeof instrumentStampede>[0]>
+type MetricsOptions = Parameters<typeof stampedeMetrics>[0]
+type DashboardOptions = Parameters<typeof stampedeDashboard>[0]
+type AcquireOptions = NonNullable<Parameters<ReturnType<typeof createLocks>['acquire']>[1]>
+type LocksOptions = Parameters<typeof createLocks>[0]
+type QuorumOptions = NonNullable<Parameters<typeof createQuorumLocks>[1]>
+type DataCacheOptions = Parameters<Stampede['cache']>[1]
+type IdempotentOptions = NonNullable<Parameters<Stampede['idempotent']>[2]>
 
 const store = memoryStore()
 const stampede = createStampede({ store })
@@ -135,7 +136,7 @@ describe('a name that other libraries have for an option', () => {
 })
 
 describe('the options of all functions', () => {
-  /** The names that a function lists for an unknown one. An object of options counts its members. */
+  /** Functions that list the names of their options for an unknown one. */
   const listed: Readonly<Record<string, (options: never) => unknown>> = {
     stampedeCache,
     getOrSet: (options) => stampede.getOrSet('k', () => 1, options),

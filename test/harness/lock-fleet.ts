@@ -1,14 +1,18 @@
 // Fleets of processes with locks on a Redis of their own, and a second one that witnesses who holds
 // what.
 
-import { createLocks, type Locks, type LocksOptions } from '@stampede/locks'
-import { type RedisStoreOptions, redisStore } from '@stampede/redis'
+import { createLocks, type Locks } from '@stampede/locks'
+import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { expect } from 'vitest'
 import { names } from '../../packages/redis/src/protocol/keys.ts'
 import { assertCleanExit, type FleetMember, startFleet } from './fleet.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
 import { waitUntil } from './wait-until.ts'
+
+type RedisStoreOptions = NonNullable<Parameters<typeof redisStore>[1]>
+
+type LocksOptions = Parameters<typeof createLocks>[0]
 
 interface Opened extends AsyncDisposable {
   readonly locks: Locks

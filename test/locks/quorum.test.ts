@@ -1,7 +1,7 @@
 // Quorum locks on five real servers. A call ends when a majority has granted or cannot grant any
 // more. A failed attempt leaves no trace on any node.
 
-import { createQuorumLocks, type QuorumOptions } from '@stampede/locks'
+import { createQuorumLocks } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -9,6 +9,8 @@ import { names } from '../../packages/redis/src/protocol/keys.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 import { startProxy } from '../harness/tcp-proxy.ts'
 import { waitUntil } from '../harness/wait-until.ts'
+
+type QuorumOptions = NonNullable<Parameters<typeof createQuorumLocks>[1]>
 
 /** The connection timeout of a node. A hundredth of a lease of 10 s would be more. */
 const NODE_TIMEOUT_MS = 50

@@ -2,10 +2,12 @@
 // and input of the meantime are handled late, timers first, as in Node. The timers of a suspended
 // machine stand still, and keep their remaining time. A killed process never does anything again.
 
-import type { Clock, Timer } from '@stampede/core/store'
+import type { Clock } from '@stampede/core/store'
 import { steadyClock } from '../../packages/core/src/ports/clock.ts'
 import { drain } from './drain.ts'
 import type { Kernel, Task } from './kernel.ts'
+
+type Timer = ReturnType<Clock['setTimer']>
 
 interface Pending {
   dueAt: number

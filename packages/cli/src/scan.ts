@@ -1,8 +1,10 @@
 // Scans of all records of one kind, with a progress bar.
 
-import type { RecordKind } from '@stampede/core/store'
+import type { StoreOperator } from '@stampede/core/store'
 import type { Fleet } from './fleet.ts'
 import type { Terminal } from './terminal.ts'
+
+type RecordKind = Parameters<StoreOperator['scan']>[0]
 
 /** Names that one command examines. Redis serves no other client meanwhile, so it is not larger. */
 const PAGE = 1_000

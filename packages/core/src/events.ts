@@ -160,6 +160,12 @@ export class EventHub<E extends AnyEvent> {
     }
   }
 
+  /** As `on`, for a type and a listener of a user, which are checked. `types`: the known ones. */
+  onChecked(types: object, type: string, listener: (event: never) => void): () => void {
+    checkListener(Object.keys(types), type, listener)
+    return this.on(type, listener as (event: E) => void)
+  }
+
   /** Returns the function that removes the listener. */
   on(type: string, listener: (event: E) => void): () => void {
     const set = this.#listeners.get(type) ?? new Set()
@@ -206,7 +212,7 @@ function warn(error: unknown): void {
 }
 
 /** Throws `ERR_STAMPEDE_OPTION` for an unknown event type, whose listener would never be called. */
-export function checkListener(types: readonly string[], type: unknown, listener: unknown): void {
+function checkListener(types: readonly string[], type: unknown, listener: unknown): void {
   const known = [...types, '*']
   if (!known.includes(type as string)) {
     const ending = known.find((name) => name.endsWith(`.${String(type)}`))

@@ -1,7 +1,7 @@
 // Exports of @stampede/core, for applications.
 
 export { strict } from './cache/cache-options.ts'
-export type { DataCache, DataCacheOptions } from './data/data-cache.ts'
+export type { DataCache } from './data/data-cache.ts'
 export type { FactoryContext, GetOrSetOptions } from './data/get-or-set-options.ts'
 export type { Stored } from './data/stored.ts'
 export type { Serializer } from './data/value.ts'
@@ -10,8 +10,7 @@ export { EVENTS, type StampedeEvent } from './events.ts'
 export type { CacheOptions } from './http-cache.ts'
 export type { IdempotencyOptions } from './http-idempotency.ts'
 export type { Attempt } from './idempotency/attempt.ts'
-export type { IdempotencyOperator, IdempotencyRecord } from './idempotency/operator.ts'
-export type { IdempotentOptions } from './idempotency/run-idempotent.ts'
+export type { IdempotencyOperator } from './idempotency/operator.ts'
 export { memoryStore } from './memory/memory-store.ts'
 export type { MemoryStore, StampedeStore } from './ports/store.ts'
 export type { PurgeTarget } from './purge.ts'

@@ -25,7 +25,7 @@ export function checkNames(where: string, options: unknown, known: readonly stri
   return options as Bag
 }
 
-/** What to do instead of an option of an earlier version. */
+/** The fix for an option of an earlier version. */
 function leftOption(where: string, name: string): string | undefined {
   return LEFT_OPTIONS.get(`${where}.${name}`) ?? LEFT_OPTIONS.get(name)
 }

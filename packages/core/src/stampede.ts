@@ -9,7 +9,6 @@ import { onForget, onGap, onLostStore, onMark, onPurge, onWake } from './engine/
 import { Counts } from './entry/counts.ts'
 import { closedError, optionError, otherCopy } from './errors.ts'
 import {
-  checkListener,
   EVENTS,
   Events,
   type Listener,
@@ -117,10 +116,8 @@ export function createStampede(options?: StampedeOptions): Stampede {
       runIdempotent(idempotencyOf(stampede), key, work, jobOptions),
     idempotency: createOperator(() => idempotencyOf(stampede)),
     stats: () => statsOf(rt, idempotencies.get(rt)),
-    on: (type: string, listener: (event: never) => void) => {
-      checkListener(Object.keys(EVENTS), type, listener)
-      return rt.events.on(type, listener as (event: StampedeEvent) => void)
-    },
+    on: (type: string, listener: (event: never) => void) =>
+      rt.events.onChecked(EVENTS, type, listener),
     close: () => {
       closing ??= close(rt)
       return closing

@@ -9,54 +9,34 @@ export {
   storeUnavailable,
   unknownReply,
 } from './errors.ts'
-export { checkListener, EventHub } from './events.ts'
+export { EventHub } from './events.ts'
 export { driftMs, LeaseKeeper, newToken } from './lease/lease-keeper.ts'
 export { withTimeBudget } from './lease/time-budget.ts'
-export { choice, durationMs, flag, number, type Reader, readOptions, unchecked } from './options.ts'
-export { type Clock, systemClock, type Timer } from './ports/clock.ts'
+export { choice, durationMs, flag, number, type Reader, readOptions } from './options.ts'
+export { type Clock, systemClock } from './ports/clock.ts'
 export { ANY_FENCE } from './ports/grant.ts'
 export type {
   BeginReply,
   BeginRequest,
-  Fingerprints,
-  Finish,
-  FinishReply,
-  IdempotencyHooks,
   IdempotencyStore,
-  Inspection,
-  Settlement,
-  SettleReply,
 } from './ports/idempotency-store.ts'
 export { groupOf } from './ports/key.ts'
 export type {
-  LockHooks,
-  LockRelease,
   LockReply,
   LockRequest,
   LockStore,
 } from './ports/lock-store.ts'
 export {
   CONFIRMED_FOR_MS,
-  type CommitReply,
-  type Failure,
   type Grant,
-  type Lifetimes,
   type LookupReply,
   type LookupRequest,
-  type Mark,
-  type Position,
-  type StoredFrame,
   type StoreHooks,
 } from './ports/store.ts'
 export {
   LONGEST_REPORT,
   LONGEST_REPORT_MS,
-  type LockInfo,
   type RecordInfo,
-  type RecordKind,
-  type ScanPage,
-  type SharedFailure,
-  type StoreInfo,
   type StoreOperator,
 } from './ports/store-operator.ts'
 export { lockTracing, trace } from './tracing.ts'

@@ -2,4 +2,3 @@
 
 export { type KoaContext, type KoaDashboard, stampedeDashboardKoa } from './koa.ts'
 export { type DashboardHandler, stampedeDashboard } from './node.ts'
-export type { DashboardOptions } from './options.ts'

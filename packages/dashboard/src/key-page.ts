@@ -7,10 +7,12 @@ import {
   type EntryFacts,
   entryFacts,
   isReported,
-  type Observer,
+  type observe,
   type ProcessReport,
 } from '@stampede/operate'
 import { type FleetView, type Heard, nameOf } from './fleet-view.ts'
+
+type Observer = ReturnType<typeof observe>
 
 /** The stored entry without its body, which may be private. */
 export interface StoredView extends Omit<EntryFacts, 'body'> {

@@ -1,6 +1,8 @@
 // api/locks: locks in the store, with their queues. One page of a scan, on demand only.
 
-import type { LockInfo, StoreOperator } from '@stampede/core/store'
+import type { StoreOperator } from '@stampede/core/store'
+
+type LockInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspectLock']>>>
 
 export interface LocksView {
   /** Continues the scan. Empty at its end. */

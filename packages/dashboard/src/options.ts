@@ -2,7 +2,7 @@
 
 import type { IncomingMessage } from 'node:http'
 import type { Stampede } from '@stampede/core'
-import { optionError, readOptions, unchecked } from '@stampede/core/store'
+import { flag, optionError, readOptions } from '@stampede/core/store'
 import { type Admits, type Authorize, readAuthorize } from './admission.ts'
 import type { WatchedLocks } from './lock-watch.ts'
 
@@ -16,7 +16,7 @@ export interface DashboardOptions<Native = IncomingMessage> {
    * `'insecure-local'`: only clients on this machine, without any further check.
    */
   authorize: Authorize<Native>
-  /** The locks of this process, from `createLocks`. */
+  /** The locks of this process, from `createLocks`. Default: none. */
   locks?: WatchedLocks | undefined
   /**
    * Path of the dashboard, such as `/dashboard`, if the framework does not remove it from the URL.
@@ -41,11 +41,11 @@ export function readDashboardOptions<Native>(
   options: DashboardOptions<Native>,
 ): DashboardConfig<Native> {
   const read = readOptions(where, options ?? {}, {
-    stampede: unchecked<Stampede>(),
+    stampede: (_where: string, value: unknown) => value as Stampede,
     authorize: readAuthorize<Native>,
     locks: readLocks,
     path: readPath,
-    showKeys: readFlag,
+    showKeys: flag(true),
   })
   const { authorize, ...rest } = read
   return { ...rest, admits: authorize }
@@ -61,9 +61,4 @@ function readPath(where: string, value: unknown): string {
   if (value === undefined) return ''
   if (typeof value === 'string' && /^(?:\/[^/?#]+)+$/.test(value)) return value
   throw optionError(where, value, "use a path without a slash at its end: '/dashboard'")
-}
-
-function readFlag(where: string, value: unknown): boolean {
-  if (value === undefined || typeof value === 'boolean') return value ?? true
-  throw optionError(where, value, 'use true or false')
 }

@@ -2,10 +2,13 @@
 // Reports of a fleet cost the store at most five commands a second (reportEveryMs).
 
 import type { Stampede } from '@stampede/core'
-import { systemClock, type Timer } from '@stampede/core/store'
-import { type Observer, observe, type ProcessReport, reportEveryMs } from '@stampede/operate'
+import { type Clock, systemClock } from '@stampede/core/store'
+import { observe, type ProcessReport, reportEveryMs } from '@stampede/operate'
 import { BUCKET_MS, History } from './history.ts'
 import { LockWatch, type WatchedLocks } from './lock-watch.ts'
+
+type Observer = ReturnType<typeof observe>
+type Timer = ReturnType<Clock['setTimer']>
 
 /** A process counts as gone if this many of its reports are missing. */
 const MISSED_REPORTS = 3

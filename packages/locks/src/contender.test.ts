@@ -1,17 +1,13 @@
 // Races between calls, replies and messages. Each step of the store is scripted by the test.
 
-import type {
-  Grant,
-  LockHooks,
-  LockRelease,
-  LockReply,
-  LockRequest,
-  LockStore,
-} from '@stampede/core/store'
+import type { Grant, LockReply, LockRequest, LockStore } from '@stampede/core/store'
 import { ManualClock, settled } from '@stampede/core/testing'
 import { describe, expect, it } from 'vitest'
 import { createLocks } from './create-locks.ts'
 import type { Lease } from './lease.ts'
+
+type LockHooks = Parameters<LockStore['attach']>[0]
+type LockRelease = Awaited<ReturnType<LockStore['release']>>
 
 interface Call {
   readonly text: string

@@ -2,12 +2,14 @@
 // queue. A granted lock goes to the waiter that came first. If other waiters remain, the command
 // that releases the lock also puts this process into the queue again.
 
-import { driftMs, type Grant, newToken, type Timer } from '@stampede/core/store'
+import { type Clock, driftMs, type Grant, newToken } from '@stampede/core/store'
 import { createLease, type LockContext, request, track } from './create-lease.ts'
 import { unavailable } from './errors.ts'
 import type { Lease, Released } from './lease.ts'
 import type { Acquisition } from './lock-events.ts'
 import { random } from './options.ts'
+
+type Timer = ReturnType<Clock['setTimer']>
 
 export interface Waiter {
   readonly leaseMs: number

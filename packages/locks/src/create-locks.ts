@@ -1,6 +1,6 @@
 // createLocks: distributed locks for jobs, workers and critical sections.
 
-import { type Clock, checkListener, LeaseKeeper, newToken, optionError } from '@stampede/core/store'
+import { type Clock, LeaseKeeper, newToken, optionError } from '@stampede/core/store'
 import { Contender, type Waiter } from './contender.ts'
 import { createLease, type LockContext, request, track } from './create-lease.ts'
 import { aborted, busy, LockError, lost, unavailable, waitTimeout } from './errors.ts'
@@ -149,8 +149,7 @@ export class LockTable<L> {
   }
 
   on(type: string, listener: (event: never) => void): () => void {
-    checkListener(Object.keys(LOCK_EVENTS), type, listener)
-    return this.#context.monitor.events.on(type, listener as (event: LockEvent) => void)
+    return this.#context.monitor.events.onChecked(LOCK_EVENTS, type, listener)
   }
 
   async close(): Promise<void> {

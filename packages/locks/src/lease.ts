@@ -2,9 +2,11 @@
 // moment before the holder sent the command. The holder needs no reply for that, so it stops in
 // time even if Redis is frozen.
 
-import { type Clock, driftMs, type Timer } from '@stampede/core/store'
+import { type Clock, driftMs } from '@stampede/core/store'
 import { busy, type LockError, lost } from './errors.ts'
 import { onAbort } from './on-abort.ts'
+
+type Timer = ReturnType<Clock['setTimer']>
 
 /**
  * Result of a release. `released`: the lock is free. `lost`: the lease had ended before. `unknown`:

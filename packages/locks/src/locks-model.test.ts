@@ -4,8 +4,6 @@
 
 import {
   type Grant,
-  type LockHooks,
-  type LockRelease,
   type LockReply,
   type LockRequest,
   type LockStore,
@@ -16,6 +14,9 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { createLocks, type Locks } from './create-locks.ts'
 import type { Lease } from './lease.ts'
+
+type LockHooks = Parameters<LockStore['attach']>[0]
+type LockRelease = Awaited<ReturnType<LockStore['release']>>
 
 const BUDGET_MS = 250
 const CLAIM_MS = 2_000

@@ -10,7 +10,6 @@ import {
   type Reader,
   readOptions,
   systemClock,
-  unchecked,
   withTimeBudget,
 } from '@stampede/core/store'
 import type { Lease } from './lease.ts'
@@ -50,9 +49,12 @@ export interface AcquireOptions {
    * `createQuorumLocks`.
    */
   waitMs?: number | undefined
-  /** Ends the wait with `ERR_LOCK_ABORTED`. */
+  /** Ends the wait with `ERR_LOCK_ABORTED`. Default: none. */
   signal?: AbortSignal | undefined
-  /** The lease of the same key that the caller already holds. The new lease is nested in it. */
+  /**
+   * The lease of the same key that the caller already holds. The new lease is nested in it.
+   * Default: none.
+   */
   within?: Lease | undefined
 }
 
@@ -109,7 +111,7 @@ const LOCKS = {
   },
   maxHoldMs: durationMs(300_000, 1),
   wait: choice('push', 'poll'),
-  clock: unchecked<Clock>(systemClock),
+  clock: (_where: string, value: unknown = systemClock) => value as Clock,
 } satisfies Record<keyof LocksOptions, Reader>
 const QUORUM = {
   ...COMMON,
@@ -122,7 +124,7 @@ const ACQUIRE = {
     if (value === undefined || value instanceof AbortSignal) return value
     throw optionError(where, value, 'pass an AbortSignal')
   },
-  within: unchecked<Lease | undefined>(),
+  within: (_where: string, value: unknown) => value as Lease | undefined,
 } satisfies Record<keyof AcquireOptions, Reader>
 
 const TRY_ACQUIRE = { leaseMs: ACQUIRE.leaseMs }

@@ -11,7 +11,7 @@ import { type LabelValues, type LockStats, METRICS } from './metric-table.ts'
 export interface MetricsOptions {
   /** The Stampede whose `stats()` each scrape reads. */
   readonly stampede: Stampede
-  /** Locks with `stats()`. Without this option, there are no series of locks. */
+  /** Locks with `stats()`. Default: none, and no series of locks. */
   readonly locks?: { stats(): LockStats } | undefined
   /** Default: `register`, the global registry of prom-client. */
   readonly registry?: AnyRegistry | undefined

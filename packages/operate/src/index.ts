@@ -1,7 +1,7 @@
 // Exports of @stampede/operate: what tools for operators need, such as a dashboard.
 
 export { type EntryFacts, entryFacts } from './entry-facts.ts'
-export { type Observer, observe } from './observer.ts'
+export { observe } from './observer.ts'
 export { ratiosOf, runsOn } from './ratios.ts'
 export { type ProcessReport, readReport, reportEveryMs } from './report-form.ts'
 export { isReported, reportedKey } from './reported-key.ts'

@@ -2,9 +2,15 @@
 
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import { EVENTS, type Stampede, type StampedeEvent, type StampedeStats } from '@stampede/core'
+import {
+  EVENTS,
+  type Stampede,
+  type StampedeEvent,
+  type StampedeStats,
+  type StampedeStore,
+} from '@stampede/core'
 import { runtimeOf } from '@stampede/core/operator'
-import { type Failure, LONGEST_REPORT, type StoreOperator } from '@stampede/core/store'
+import { LONGEST_REPORT, type StoreOperator } from '@stampede/core/store'
 import { HotKeys } from './hot-keys.ts'
 import {
   type LastFill,
@@ -15,6 +21,8 @@ import {
   readParsedReport,
 } from './report-form.ts'
 import { type ReportedId, reportedKey } from './reported-key.ts'
+
+type Failure = NonNullable<Parameters<StampedeStore['fail']>[1]>
 
 /** Options of `observe`. */
 interface ObserverOptions {

@@ -1,3 +1,3 @@
 // @stampede/otel: OpenTelemetry spans and metrics of caches, idempotency keys and locks.
 
-export { instrumentStampede, type StampedeInstrumentation } from './instrument.ts'
+export { instrumentStampede } from './instrument.ts'

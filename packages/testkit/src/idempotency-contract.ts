@@ -4,14 +4,15 @@
 import {
   type BeginReply,
   type BeginRequest,
-  type Fingerprints,
   type Grant,
-  type IdempotencyHooks,
   type IdempotencyStore,
   systemClock,
 } from '@stampede/core/store'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from './eventually.ts'
+
+type Fingerprints = BeginRequest['fingerprints']
+type IdempotencyHooks = Parameters<IdempotencyStore['attach']>[0]
 
 /** The stores for the tests of an idempotency store. */
 export interface IdempotencyBench {

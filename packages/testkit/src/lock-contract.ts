@@ -1,9 +1,11 @@
 // The contract of LockStore, as a suite. Two attached stores on the same data stand for two
 // processes. The memory store serves one process, so both are the same store there.
 
-import { type Grant, type LockHooks, type LockStore, systemClock } from '@stampede/core/store'
+import { type Grant, type LockStore, systemClock } from '@stampede/core/store'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from './eventually.ts'
+
+type LockHooks = Parameters<LockStore['attach']>[0]
 
 /** The stores for the tests of a lock store. */
 export interface LockBench {

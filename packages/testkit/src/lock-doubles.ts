@@ -2,13 +2,14 @@
 
 import {
   type Grant,
-  type LockHooks,
-  type LockRelease,
   type LockReply,
   type LockRequest,
   type LockStore,
   storeUnavailable,
 } from '@stampede/core/store'
+
+type LockHooks = Parameters<LockStore['attach']>[0]
+type LockRelease = Awaited<ReturnType<LockStore['release']>>
 
 /** An operation of a lock store that can fail in a test. */
 export type LockOperation = 'acquire' | 'renew' | 'release' | 'leave'

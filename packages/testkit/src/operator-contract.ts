@@ -2,15 +2,11 @@
 // processes. The memory store serves one process, so there they are one.
 
 import type { StampedeStore } from '@stampede/core'
-import {
-  type Grant,
-  newToken,
-  type RecordKind,
-  type StoreOperator,
-  systemClock,
-} from '@stampede/core/store'
+import { type Grant, newToken, type StoreOperator, systemClock } from '@stampede/core/store'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { StoreBench } from './store-contract.ts'
+
+type RecordKind = Parameters<StoreOperator['scan']>[0]
 
 const LIFETIMES = {
   freshMs: 300,

@@ -3,17 +3,19 @@
 
 import type { StampedeStore } from '@stampede/core'
 import {
-  type Failure,
   type Grant,
+  type LookupReply,
   type LookupRequest,
-  type Mark,
-  type Position,
-  type StoredFrame,
   type StoreHooks,
   systemClock,
 } from '@stampede/core/store'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from './eventually.ts'
+
+type Failure = NonNullable<Parameters<StampedeStore['fail']>[1]>
+type Mark = Parameters<StoreHooks['onMark']>[0]
+type Position = Parameters<StoreHooks['onForget']>[0]
+type StoredFrame = Extract<LookupReply, { status: 'fresh' }>['stored']
 
 /** The stores for the tests of a store. */
 export interface StoreBench {

@@ -1,12 +1,16 @@
 // `stampede idempotency`: lists idempotency keys, shows one, and settles one.
 
-import type { IdempotencyOperator, IdempotencyRecord } from '@stampede/core'
-import type { Inspection } from '@stampede/core/store'
+import type { IdempotencyOperator } from '@stampede/core'
+import type { IdempotencyStore } from '@stampede/core/store'
 import { type Command, flag, type Invocation, text, type Values } from '../command.ts'
 import { EXIT, type ExitCode, UsageError } from '../errors.ts'
 import { type Fleet, openFleet } from '../fleet.ts'
 import { bytes, duration, pairs, table } from '../format.ts'
 import { readAll } from '../scan.ts'
+
+type IdempotencyRecord = NonNullable<Awaited<ReturnType<IdempotencyOperator['inspect']>>>
+
+type Inspection = NonNullable<Awaited<ReturnType<IdempotencyStore['inspect']>>>
 
 export const idempotency: Command = {
   summary: 'Lists idempotency keys, shows one, or settles one.',

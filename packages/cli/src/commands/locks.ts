@@ -1,11 +1,13 @@
 // `stampede locks`: the locks that are held, with holder, age, rest of the lease, and queue.
 
-import type { LockInfo } from '@stampede/core/store'
+import type { StoreOperator } from '@stampede/core/store'
 import type { Command, Invocation } from '../command.ts'
 import { EXIT, type ExitCode } from '../errors.ts'
 import { openFleet } from '../fleet.ts'
 import { duration, table } from '../format.ts'
 import { readAll } from '../scan.ts'
+
+type LockInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspectLock']>>>
 
 export const locks: Command = {
   summary: 'Lists the locks that are held or waited for. With names: these locks only.',

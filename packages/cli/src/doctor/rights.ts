@@ -2,9 +2,11 @@
 // the user are known for certain.
 
 import { randomBytes } from 'node:crypto'
-import { type Names, names } from '@stampede/redis/operator'
+import { names } from '@stampede/redis/operator'
 import type { Commander } from './connection.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
+
+type Names = ReturnType<typeof names>
 
 /** A call with its arguments. */
 type Call = readonly [command: string, ...args: Array<string | number>]

@@ -1,8 +1,10 @@
 // Parses the replies of lua/begin-record-1.lua and lua/inspect-record-1.lua. The server is not
 // trusted, so each part is checked.
 
-import { type BeginReply, type Inspection, unknownReply } from '@stampede/core/store'
+import { type BeginReply, type IdempotencyStore, unknownReply } from '@stampede/core/store'
 import { bytes, duration } from './lookup-reply.ts'
+
+type Inspection = NonNullable<Awaited<ReturnType<IdempotencyStore['inspect']>>>
 
 export function readBegin(raw: unknown, key: string, token: string): BeginReply {
   if (!Array.isArray(raw)) throw unknownReply('redis', 'begin-record', 'the reply is not an array')

@@ -1,14 +1,16 @@
 // Parses the replies of lua/lookup-or-lease-2.lua. The server is not trusted, so each part is
 // checked.
 
+import type { StampedeStore } from '@stampede/core'
 import {
-  type Failure,
   type Grant,
   type LookupReply,
   type LookupRequest,
-  type StoredFrame,
   unknownReply,
 } from '@stampede/core/store'
+
+type Failure = NonNullable<Parameters<StampedeStore['fail']>[1]>
+type StoredFrame = Extract<LookupReply, { status: 'fresh' }>['stored']
 
 export interface ReadLookup {
   readonly reply: LookupReply

@@ -1,13 +1,11 @@
 // Parses the replies of lua/inspect-entry-2.lua and lua/inspect-lock-1.lua, and the reply to INFO.
 
-import {
-  type LockInfo,
-  type RecordInfo,
-  type SharedFailure,
-  type StoreInfo,
-  unknownReply,
-} from '@stampede/core/store'
+import { type RecordInfo, type StoreOperator, unknownReply } from '@stampede/core/store'
 import { bytes, duration, readFailure, signedDuration } from './lookup-reply.ts'
+
+type LockInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspectLock']>>>
+type SharedFailure = NonNullable<RecordInfo['failure']>
+type StoreInfo = Awaited<ReturnType<StoreOperator['info']>>
 
 /** Number of the parts that a record without an entry has. */
 const PARTS_WITHOUT_ENTRY = 10

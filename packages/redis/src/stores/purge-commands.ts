@@ -2,7 +2,7 @@
 // of that server numbers all purges of the fleet.
 
 import { randomInt } from 'node:crypto'
-import type { Position } from '@stampede/core/store'
+import type { StoreHooks } from '@stampede/core/store'
 import type { RedisLink } from '../connection/link.ts'
 import type { OperationOptions } from '../connection/operation.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
@@ -19,6 +19,8 @@ import {
   writeEvent,
 } from './purge-events.ts'
 import { millisOf } from './redis-lookups.ts'
+
+type Position = Parameters<StoreHooks['onForget']>[0]
 
 /** Limit of events in the log. A process that missed more purges drops all its copies. */
 const MAX_LOG_EVENTS = 10_000

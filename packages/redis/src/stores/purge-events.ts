@@ -1,7 +1,9 @@
 // Parses the purge log: replies of lua/append-purge-3.lua and lua/read-purges-3.lua, and messages
 // on its channel. The server is not trusted, so each part is checked.
 
-import { type Position, unknownReply } from '@stampede/core/store'
+import { type StoreHooks, unknownReply } from '@stampede/core/store'
+
+type Position = Parameters<StoreHooks['onForget']>[0]
 
 /** A purge of one key and its variants, or of all entries of a subject. */
 export interface Purge {

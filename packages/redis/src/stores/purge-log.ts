@@ -2,12 +2,7 @@
 // If the process has not applied that previous purge, it reads the log. A heartbeat notices
 // messages that were lost without a later one.
 
-import {
-  CONFIRMED_FOR_MS,
-  type Position,
-  type StoreHooks,
-  storeUnavailable,
-} from '@stampede/core/store'
+import { CONFIRMED_FOR_MS, type StoreHooks, storeUnavailable } from '@stampede/core/store'
 import type { ServerClock } from '../connection/servers.ts'
 import type { PurgeCommands } from './purge-commands.ts'
 import {
@@ -20,6 +15,8 @@ import {
   positionOf,
   readMessage,
 } from './purge-events.ts'
+
+type Position = Parameters<StoreHooks['onForget']>[0]
 
 /**
  * Number of applied purges that are remembered, so that a repeated message is not applied again.

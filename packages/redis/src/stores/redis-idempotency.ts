@@ -6,15 +6,8 @@ import {
   ANY_FENCE,
   type BeginReply,
   type BeginRequest,
-  type Fingerprints,
-  type Finish,
-  type FinishReply,
   type Grant,
-  type IdempotencyHooks,
   type IdempotencyStore,
-  type Inspection,
-  type Settlement,
-  type SettleReply,
   storeInUse,
 } from '@stampede/core/store'
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
@@ -30,6 +23,14 @@ import {
   settleRecord,
 } from '../protocol/scripts.generated.ts'
 import { warnOfEviction } from './eviction-check.ts'
+
+type Fingerprints = BeginRequest['fingerprints']
+type Finish = Parameters<IdempotencyStore['finish']>[1]
+type FinishReply = Awaited<ReturnType<IdempotencyStore['finish']>>
+type IdempotencyHooks = Parameters<IdempotencyStore['attach']>[0]
+type Inspection = NonNullable<Awaited<ReturnType<IdempotencyStore['inspect']>>>
+type Settlement = Parameters<IdempotencyStore['settle']>[1]
+type SettleReply = Awaited<ReturnType<IdempotencyStore['settle']>>
 
 /** Keeps idempotency keys apart from locks and cached entries of the same name. */
 const PREFIX = 'i:'

@@ -4,8 +4,6 @@
 import {
   ANY_FENCE,
   type Grant,
-  type LockHooks,
-  type LockRelease,
   type LockReply,
   type LockRequest,
   type LockStore,
@@ -16,6 +14,9 @@ import { KEEP_MS, type RedisLink } from '../connection/link.ts'
 import type { Operation } from '../connection/operation.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { acquireLock, leaveQueue, releaseLock, renew } from '../protocol/scripts.generated.ts'
+
+type LockHooks = Parameters<LockStore['attach']>[0]
+type LockRelease = Awaited<ReturnType<LockStore['release']>>
 
 /**
  * Length of the lease of a lock that was handed over, until the new holder renews it (the claim).

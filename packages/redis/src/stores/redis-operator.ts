@@ -4,13 +4,9 @@
 import {
   LONGEST_REPORT,
   LONGEST_REPORT_MS,
-  type LockInfo,
   number,
   optionError,
   type RecordInfo,
-  type RecordKind,
-  type ScanPage,
-  type StoreInfo,
   type StoreOperator,
   storeUnavailable,
 } from '@stampede/core/store'
@@ -26,6 +22,11 @@ import {
   type Script,
 } from '../protocol/scripts.generated.ts'
 import { millisOf } from './redis-lookups.ts'
+
+type LockInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspectLock']>>>
+type RecordKind = Parameters<StoreOperator['scan']>[0]
+type ScanPage = Awaited<ReturnType<StoreOperator['scan']>>
+type StoreInfo = Awaited<ReturnType<StoreOperator['info']>>
 
 /** First characters of keys. Responses and values of core begin with `http:` and `d:`. */
 const BEGIN: Readonly<Record<RecordKind, string>> = { cache: '', lock: 'l:', idempotency: 'i:' }

@@ -5,17 +5,13 @@
 import type { StampedeStore } from '@stampede/core'
 import {
   ANY_FENCE,
-  type CommitReply,
-  type Failure,
   type Grant,
   type IdempotencyStore,
-  type Lifetimes,
   type LockStore,
   type LookupReply,
   type LookupRequest,
   number,
   optionError,
-  type Position,
   type Reader,
   readOptions,
   type StoreHooks,
@@ -37,6 +33,11 @@ import { RedisIdempotency } from './redis-idempotency.ts'
 import { RedisLocks } from './redis-locks.ts'
 import { RedisLookups } from './redis-lookups.ts'
 import { RedisOperator } from './redis-operator.ts'
+
+type CommitReply = Awaited<ReturnType<StampedeStore['pass']>>
+type Failure = NonNullable<Parameters<StampedeStore['fail']>[1]>
+type Lifetimes = Parameters<StampedeStore['commit']>[2]
+type Position = Parameters<StoreHooks['onForget']>[0]
 
 /** Options of `redisStore`. */
 export interface RedisStoreOptions {
