@@ -17,7 +17,7 @@ import { readWithoutLease } from '../engine/lookup.ts'
 import type { Resolution } from '../engine/types.ts'
 import type { RouteCounts } from '../entry/counts.ts'
 import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
-import type { Detail, ForwardReason } from '../http/cache-status.ts'
+import type { Detail, DetailedFacts, ForwardReason } from '../http/cache-status.ts'
 import { isAcceptable } from '../http/request-directives.ts'
 import { selects } from '../http/vary.ts'
 import { freshCopy } from '../l1/purges.ts'
@@ -124,7 +124,6 @@ function respond<Native>(
   resolution: Resolution,
 ): void | Promise<void> {
   const { rt, config, exchange } = state
-  const miss = missOf(state)
   switch (resolution.type) {
     case 'hit':
       return respondHit(state, resolution)
@@ -135,33 +134,27 @@ function respond<Native>(
       return forwardMiss(state, resolution.reason, { onInner: skipInner(state) })
     case 'failed':
     case 'late': {
-      const isFailure = resolution.type === 'failed'
-      const why = isFailure ? resolution.failure.status : resolution.why
+      const why = resolution.type === 'failed' ? resolution.failure.status : resolution.why
       const stale = staleReply(rt, exchange.request, config, resolution.previous, why)
-      if (stale !== undefined) {
-        rt.counts.servedStale(typeof why === 'number' ? 'if-error' : why, resolution.previous)
-        return exchange.send(stale)
-      }
-      countMiss(state)
-      return exchange.send(
-        isFailure
-          ? sharedFailure(config, miss, resolution.failure.status, resolution.retryAfterMs)
-          : serviceUnavailable(config, miss),
-      )
+      if (stale === undefined) break
+      rt.counts.servedStale(typeof why === 'number' ? 'if-error' : why, resolution.previous)
+      return exchange.send(stale)
     }
     case 'timed-out': {
       // If the client has left, its response is closed already. So no `close` event would free a
       // slot that is taken now.
-      if (config.afterWait === 'unavailable' || exchange.isGone?.()) {
-        countMiss(state)
-        return exchange.send(serviceUnavailable(config, miss))
-      }
+      if (config.afterWait === 'unavailable' || exchange.isGone?.()) break
       const onEnd = rt.originSlots.takeAboveLimit(rt.clock, config.originTimeoutMs)
       return forwardMiss(state, 'wait-timeout', { onEnd, onInner: skipInner(state) })
     }
-    case 'gone':
-      return exchange.send(serviceUnavailable(config, miss))
   }
+  if (resolution.type !== 'gone') countMiss(state)
+  const miss = missOf(state)
+  return exchange.send(
+    resolution.type === 'failed'
+      ? sharedFailure(config, miss, resolution.failure.status, resolution.retryAfterMs)
+      : serviceUnavailable(config, miss),
+  )
 }
 
 function respondHit<Native>(
@@ -178,22 +171,16 @@ function respondHit<Native>(
   if (from !== 'fill' && !isAcceptable(state.directives, ageAt(held, entry, now))) {
     return respondMissing(state, stale ? 'stale' : 'request')
   }
-  if (from === 'fill') rt.counts.miss(rt.counts.route(entry.provenance.route))
-  else {
+  const ttlS = (held.staleAt - now) / 1000
+  let facts: DetailedFacts = { type: 'hit', ttlS }
+  if (from === 'fill') {
+    const { status, provenance } = entry
+    rt.counts.miss(rt.counts.route(provenance.route))
+    facts = { type: 'forward', reason: missOf(state), status, ttlS, collapsed: true }
+  } else {
     rt.events.hit(state.key, from, stale)
     rt.counts.hit(held, stale)
   }
-  const ttlS = (held.staleAt - now) / 1000
-  const facts =
-    from === 'fill'
-      ? ({
-          type: 'forward',
-          reason: missOf(state),
-          status: entry.status,
-          ttlS,
-          collapsed: true,
-        } as const)
-      : ({ type: 'hit', ttlS } as const)
   const { request } = exchange
   if (exchange.sendReady !== undefined && isPlain(request, config)) {
     return exchange.sendReady(readyFrom(config, held, entry, facts, now))
