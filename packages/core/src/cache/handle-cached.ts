@@ -198,8 +198,7 @@ async function respondStored<Native>(state: RequestState<Native>): Promise<void>
   const { rt, key } = state
   const found = await readWithoutLease(rt, key).catch(() => undefined)
   const isUsable = found !== undefined && rt.clock.now() < found.held.revalidateUntil
-  if (!isUsable || found.held.entry.type !== 'response')
-    return respondMissing(state, missOf(state))
+  if (!isUsable || found.held.entry.type !== 'response') return respondMissing(state, missOf(state))
   return respondHit(state, { type: 'hit', ...found })
 }
 
