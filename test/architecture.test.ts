@@ -177,7 +177,7 @@ describe('packages/core', () => {
       'find(',
       'respond(',
     ])
-    journey('request-state.ts', '  run(', ['runOrigin('])
+    journey('handle-cached.ts', '  run(', ['runOrigin('])
     journey('../engine/engine.ts', 'export function find', ['join(', 'hitForMiss(', 'lead('])
     journey('../engine/engine.ts', '  step()', ['lookUp(', 'act('])
     journey('../engine/engine.ts', '  #fillOrRelease(lease', ['fill('])

@@ -9,8 +9,6 @@ import {
   driftMs,
   type Grant,
   LeaseKeeper,
-  type LockHooks,
-  type LockRelease,
   type LockReply,
   type LockRequest,
   type LockStore,
@@ -106,7 +104,7 @@ class QuorumStore implements LockStore {
     this.#keeper = new LeaseKeeper(this, config.clock)
   }
 
-  attach(hooks: LockHooks): void {
+  attach(hooks: Parameters<LockStore['attach']>[0]): void {
     for (const node of this.#config.nodes) {
       node.attach({ ...hooks, onGrant: (grant) => release(node, grant) })
     }
@@ -145,7 +143,7 @@ class QuorumStore implements LockStore {
   /**
    * Releases the lock on all nodes, because a node that never replied may still have granted it.
    */
-  async release({ key, token }: Grant): Promise<LockRelease> {
+  async release({ key, token }: Grant): ReturnType<LockStore['release']> {
     const held = this.#held.get(token)
     this.#held.delete(token)
     for (const node of this.#config.nodes) {

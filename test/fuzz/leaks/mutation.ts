@@ -29,7 +29,6 @@ export const SOURCE = {
   statuses: 'core/src/http/statuses.ts',
   respond: 'core/src/cache/respond.ts',
   handle: 'core/src/cache/handle-cached.ts',
-  state: 'core/src/cache/request-state.ts',
   admit: 'core/src/cache/admit.ts',
   validate: 'core/src/cache/validate.ts',
   vary: 'core/src/http/vary.ts',

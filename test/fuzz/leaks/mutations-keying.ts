@@ -55,10 +55,23 @@ export const KEYING: readonly Mutation[] = [
   drop(
     'an HTTP/2 body without a framing field is ignored',
     SOURCE.admit,
-    'hasBody === true || framesBody(headers)',
-    'framesBody(headers)',
+    "if (hasBody === true) return 'request-body'",
   ),
-  drop('a body with a framing field is ignored', SOURCE.admit, ' || framesBody(headers)'),
+  {
+    name: 'a body with a framing field is ignored',
+    edits: [
+      {
+        file: SOURCE.admit,
+        from: "if (headers['transfer-encoding'] !== undefined) return 'request-body'",
+        to: '',
+      },
+      {
+        file: SOURCE.admit,
+        from: 'if (length !== undefined && !/^0+$/.test(length)) return',
+        to: 'if (length === null) return',
+      },
+    ],
+  },
   drop(
     'requests with Cookie do not bypass',
     SOURCE.admit,

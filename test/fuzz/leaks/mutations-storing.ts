@@ -109,7 +109,7 @@ export const STORING: readonly Mutation[] = [
   },
   drop(
     'a leader whose client leaves fails its waiters',
-    SOURCE.state,
+    SOURCE.handle,
     '!hasResource && this.isGone()',
     'hasResource === undefined',
   ),

@@ -77,17 +77,14 @@ function shapeReason(
   if (headers.upgrade !== undefined) return 'upgrade'
   if (hasBypassField && OVERRIDES.some((name) => headers[name] !== undefined))
     return 'method-override'
-  if (hasBody === true || framesBody(headers)) return 'request-body'
+  if (hasBody === true) return 'request-body'
+  // In HTTP/1, a header field declares each body (RFC 9112 §6.3).
+  if (headers['transfer-encoding'] !== undefined) return 'request-body'
+  const length = requestField(headers, 'content-length')
+  if (length !== undefined && !/^0+$/.test(length)) return 'request-body'
   if (headers['if-match'] !== undefined) return 'precondition'
   if (headers['if-unmodified-since'] !== undefined) return 'precondition'
   return undefined
-}
-
-/** Whether a header field declares a body. In HTTP/1, each body is declared (RFC 9112 §6.3). */
-function framesBody(headers: RequestView['headers']): boolean {
-  if (headers['transfer-encoding'] !== undefined) return true
-  const length = requestField(headers, 'content-length')
-  return length !== undefined && !/^0+$/.test(length)
 }
 
 /**

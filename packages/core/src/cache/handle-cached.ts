@@ -14,11 +14,12 @@
 
 import { find } from '../engine/engine.ts'
 import { readWithoutLease } from '../engine/lookup.ts'
-import type { Resolution } from '../engine/types.ts'
+import type { Caller, FillResult, Lead, Resolution } from '../engine/types.ts'
 import type { RouteCounts } from '../entry/counts.ts'
-import { freshnessAt, type HeldEntry } from '../entry/entry.ts'
-import type { Detail, ForwardReason } from '../http/cache-status.ts'
-import { isAcceptable } from '../http/request-directives.ts'
+import type { HeldEntry } from '../entry/entry.ts'
+import type { Detail, DetailedFacts, ForwardReason } from '../http/cache-status.ts'
+import { likenessOf } from '../http/likeness.ts'
+import { isAcceptable, type RequestDirectives } from '../http/request-directives.ts'
 import { selects } from '../http/vary.ts'
 import { freshCopy } from '../l1/purges.ts'
 import type { NeverStored } from '../never-stored.ts'
@@ -26,12 +27,13 @@ import type { Exchange, OnInner, RunWatch } from '../ports/exchange.ts'
 import type { Runtime } from '../runtime.ts'
 import { admit, type Bypass } from './admit.ts'
 import type { CacheConfig } from './cache-options.ts'
-import { freshHit, isPlain } from './fresh-hit.ts'
+import { asksForWhole, freshHit, isPlain } from './fresh-hit.ts'
 import { invalidation } from './invalidate.ts'
 import { cacheKey } from './key.ts'
-import { isBeyondEntries, RequestState } from './request-state.ts'
+import { isBeyondEntries, keepLargePath } from './large-paths.ts'
 import {
   ageAt,
+  directivesOf,
   gatewayTimeout,
   readyFrom,
   replyFrom,
@@ -40,7 +42,8 @@ import {
   staleReply,
   statusField,
 } from './respond.ts'
-import { missOf } from './run-origin.ts'
+import { missOf, type OriginRequest, runOrigin } from './run-origin.ts'
+import { isLeftToInner } from './storable.ts'
 import type { VaryIndex } from './vary-index.ts'
 
 const CLOSED = { fwd: 'bypass', reason: 'closed' } as const
@@ -86,8 +89,10 @@ function bypass<Native>(
   { fwd, reason }: Bypass,
 ): void | Promise<void> {
   rt.counts.bypass(reason, exchange.routeOf?.(exchange.native))
-  if (reason !== 'method') return forward(exchange, config, fwd, reason)
-  return forward(exchange, config, fwd, undefined, { onHead: invalidation(rt, config, exchange) })
+  const detail = reason === 'method' ? undefined : reason
+  const status = statusField(config, { type: 'forward', reason: fwd, detail })
+  const watch = reason === 'method' ? { onHead: invalidation(rt, config, exchange) } : undefined
+  return exchange.forward(status, watch)
 }
 
 /** Looks up the request under the key with all `Vary` fields that are known so far. */
@@ -98,7 +103,7 @@ function lookUp<Native>(state: RequestState<Native>): void | Promise<void> {
   if (!isFilled && index.isOutdated(rt, plainKey)) state.key = plainKey
   if (state.key === plainKey) state.names = index.formerNames(plainKey)
   const readsOnly = method === 'HEAD' || directives?.noStore || directives?.onlyIfCached
-  if (readsOnly || (headers.range !== undefined && isBeyondEntries(state)))
+  if (readsOnly || (headers.range !== undefined && isBeyondEntries(rt, config, exchange.request)))
     return respondStored(state)
   const found = find(rt, state.key, config, state)
   return found === undefined ? state.whenAnswered(respond) : respond(state, found)
@@ -124,7 +129,6 @@ function respond<Native>(
   resolution: Resolution,
 ): void | Promise<void> {
   const { rt, config, exchange } = state
-  const miss = missOf(state)
   switch (resolution.type) {
     case 'hit':
       return respondHit(state, resolution)
@@ -135,33 +139,27 @@ function respond<Native>(
       return forwardMiss(state, resolution.reason, { onInner: skipInner(state) })
     case 'failed':
     case 'late': {
-      const isFailure = resolution.type === 'failed'
-      const why = isFailure ? resolution.failure.status : resolution.why
+      const why = resolution.type === 'failed' ? resolution.failure.status : resolution.why
       const stale = staleReply(rt, exchange.request, config, resolution.previous, why)
-      if (stale !== undefined) {
-        rt.counts.servedStale(typeof why === 'number' ? 'if-error' : why, resolution.previous)
-        return exchange.send(stale)
-      }
-      countMiss(state)
-      return exchange.send(
-        isFailure
-          ? sharedFailure(config, miss, resolution.failure.status, resolution.retryAfterMs)
-          : serviceUnavailable(config, miss),
-      )
+      if (stale === undefined) break
+      rt.counts.servedStale(typeof why === 'number' ? 'if-error' : why, resolution.previous)
+      return exchange.send(stale)
     }
     case 'timed-out': {
       // If the client has left, its response is closed already. So no `close` event would free a
       // slot that is taken now.
-      if (config.afterWait === 'unavailable' || exchange.isGone?.()) {
-        countMiss(state)
-        return exchange.send(serviceUnavailable(config, miss))
-      }
+      if (config.afterWait === 'unavailable' || exchange.isGone?.()) break
       const onEnd = rt.originSlots.takeAboveLimit(rt.clock, config.originTimeoutMs)
       return forwardMiss(state, 'wait-timeout', { onEnd, onInner: skipInner(state) })
     }
-    case 'gone':
-      return exchange.send(serviceUnavailable(config, miss))
   }
+  if (resolution.type !== 'gone') countMiss(state)
+  const miss = missOf(state)
+  return exchange.send(
+    resolution.type === 'failed'
+      ? sharedFailure(config, miss, resolution.failure.status, resolution.retryAfterMs)
+      : serviceUnavailable(config, miss),
+  )
 }
 
 function respondHit<Native>(
@@ -178,22 +176,16 @@ function respondHit<Native>(
   if (from !== 'fill' && !isAcceptable(state.directives, ageAt(held, entry, now))) {
     return respondMissing(state, stale ? 'stale' : 'request')
   }
-  if (from === 'fill') rt.counts.miss(rt.counts.route(entry.provenance.route))
-  else {
+  const ttlS = (held.staleAt - now) / 1000
+  let facts: DetailedFacts = { type: 'hit', ttlS }
+  if (from === 'fill') {
+    const { status, provenance } = entry
+    rt.counts.miss(rt.counts.route(provenance.route))
+    facts = { type: 'forward', reason: missOf(state), status, ttlS, collapsed: true }
+  } else {
     rt.events.hit(state.key, from, stale)
     rt.counts.hit(held, stale)
   }
-  const ttlS = (held.staleAt - now) / 1000
-  const facts =
-    from === 'fill'
-      ? ({
-          type: 'forward',
-          reason: missOf(state),
-          status: entry.status,
-          ttlS,
-          collapsed: true,
-        } as const)
-      : ({ type: 'hit', ttlS } as const)
   const { request } = exchange
   if (exchange.sendReady !== undefined && isPlain(request, config)) {
     return exchange.sendReady(readyFrom(config, held, entry, facts, now))
@@ -205,10 +197,8 @@ function respondHit<Native>(
 async function respondStored<Native>(state: RequestState<Native>): Promise<void> {
   const { rt, key } = state
   const found = await readWithoutLease(rt, key).catch(() => undefined)
-  const freshness = found && freshnessAt(found.held, rt.clock.now())
-  const isUsable = freshness === 'fresh' || freshness === 'stale'
-  if (!isUsable || found?.held.entry.type !== 'response')
-    return respondMissing(state, missOf(state))
+  const isUsable = found !== undefined && rt.clock.now() < found.held.revalidateUntil
+  if (!isUsable || found.held.entry.type !== 'response') return respondMissing(state, missOf(state))
   return respondHit(state, { type: 'hit', ...found })
 }
 
@@ -237,29 +227,15 @@ function forwardMiss<Native>(
     watch?.onEnd?.()
   }
   route.runs += 1
-  return forward(exchange, config, reason, detail, { ...watch, onEnd })
+  const status = statusField(config, { type: 'forward', reason, detail })
+  return exchange.forward(status, { ...watch, onEnd })
 }
 
-/**
- * Counts a miss, and returns the counters of its route. The request has not reached the handler, so
- * its route is known only if the middleware is mounted on a route.
- */
+/** Counts a miss by its route, which is known here only if the cache is mounted on a route. */
 function countMiss<Native>({ rt, exchange }: RequestState<Native>): RouteCounts {
   const route = rt.counts.route(exchange.routeOf?.(exchange.native))
   rt.counts.miss(route)
   return route
-}
-
-/** Sends the request to the handler, with the reason in Cache-Status. */
-function forward<Native>(
-  exchange: Exchange<Native>,
-  config: CacheConfig<Native>,
-  reason: ForwardReason,
-  detail?: Detail,
-  watch?: RunWatch,
-): void | Promise<void> {
-  const status = statusField(config, { type: 'forward', reason, detail })
-  return exchange.forward(status, watch)
 }
 
 /**
@@ -268,4 +244,105 @@ function forward<Native>(
  */
 function skipInner<Native>({ exchange, plainKey }: RequestState<Native>): OnInner {
   return (inner) => (inner.keyOf(exchange.request) === plainKey ? undefined : [])
+}
+
+/** The state of one request. The engine calls its methods, such as `run`. */
+class RequestState<Native> implements Caller, OriginRequest<Native> {
+  names: readonly string[]
+  /** The key of the last lookup. */
+  key: string
+  /** Number of lookups that found an entry of another variant. */
+  mismatches = 0
+  /** If this request is the leader: settles when its run has ended. */
+  running: Promise<void> | undefined
+  scope: Caller['scope']
+  lookup: Caller['lookup']
+  #early: Resolution | undefined
+  #onAnswer: ((resolution: Resolution) => void) | undefined
+  readonly rt: Runtime
+  readonly config: CacheConfig<Native>
+  readonly index: VaryIndex
+  readonly watch: NeverStored
+  readonly exchange: Exchange<Native>
+  readonly plainKey: string
+  readonly directives: RequestDirectives | undefined
+
+  constructor(
+    rt: Runtime,
+    config: CacheConfig<Native>,
+    index: VaryIndex,
+    watch: NeverStored,
+    exchange: Exchange<Native>,
+    plainKey: string,
+    names: readonly string[],
+    key: string,
+  ) {
+    this.rt = rt
+    this.config = config
+    this.index = index
+    this.watch = watch
+    this.exchange = exchange
+    this.plainKey = plainKey
+    this.names = names
+    this.key = key
+    this.directives = directivesOf(config, exchange.request)
+  }
+
+  acceptsStale(held: HeldEntry): boolean {
+    const { rt, config, exchange } = this
+    return staleReply(rt, exchange.request, config, held, 'soft-timeout') !== undefined
+  }
+
+  isGone(): boolean {
+    return this.exchange.isGone?.() ?? false
+  }
+
+  requestDigest(): string {
+    return likenessOf(this.exchange.request)
+  }
+
+  hasConditionOrRange(): boolean {
+    return !asksForWhole(this.exchange.request.headers)
+  }
+
+  run(lead: Lead, where: 'here' | 'behind'): void {
+    if (this.scope !== undefined) this.exchange.captureContext?.()
+    const running = runOrigin(this, lead, where === 'behind')
+    if (where === 'here') this.running = running
+  }
+
+  answer(resolution: Resolution): void {
+    if (this.#onAnswer === undefined) this.#early = resolution
+    else this.#onAnswer(resolution)
+  }
+
+  /** Calls `respond` with the result of the lookup, now if it is there already. */
+  whenAnswered(
+    respond: (state: this, resolution: Resolution) => void | Promise<void>,
+  ): void | Promise<void> {
+    const early = this.#early
+    this.#early = undefined
+    if (early !== undefined) return respond(this, early)
+    // A promise, because the answer comes in the async context of another request.
+    const answered = new Promise<Resolution>((resolve) => {
+      this.#onAnswer = resolve
+    })
+    return answered.then((resolution) => {
+      this.#onAnswer = undefined
+      return respond(this, resolution)
+    })
+  }
+
+  /** If the client of a run left, the result may not count, and the next waiter leads. */
+  judge(result: FillResult): FillResult {
+    const { rt, exchange, watch } = this
+    const isPass = result.type === 'pass'
+    if (isPass && result.reason === 'too-large') keepLargePath(rt, exchange.request)
+    // The handler may have stopped because its client left.
+    const hasResource = isPass ? result.remember : 'entry' in result
+    if (!hasResource && this.isGone()) return { type: 'abandoned', clientLeft: true }
+    if (result.type === 'store' || isLeftToInner(result)) watch.isOver = true
+    else if (isPass) watch.onRefused(exchange.request, result.reason)
+    return result
+  }
 }

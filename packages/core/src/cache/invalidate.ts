@@ -10,7 +10,7 @@
 
 import { forget, purgeKey } from '../engine/hints.ts'
 import { headerValue } from '../http/headers.ts'
-import { invalidatedGroups } from '../http/response-tags.ts'
+import { cacheGroups } from '../http/response-tags.ts'
 import { canonicalPath } from '../http/route-pattern.ts'
 import type { CapturedHead, Exchange, HeadWatch, Natives, RequestView } from '../ports/exchange.ts'
 import { groupSubject, tagSubject } from '../ports/subject.ts'
@@ -65,11 +65,9 @@ function subjects<Native>(
   natives: Natives | undefined,
 ): ReadonlySet<string> {
   const origin = originOf(request)
+  const groups = cacheGroups(head.headers, 'cache-group-invalidation')
   const tags = callTagsOption(config, 'invalidatedTags', natives) ?? []
-  return new Set([
-    ...invalidatedGroups(head.headers).map((group) => groupSubject(origin, group)),
-    ...tags.map(tagSubject),
-  ])
+  return new Set([...groups.map((group) => groupSubject(origin, group)), ...tags.map(tagSubject)])
 }
 
 /**

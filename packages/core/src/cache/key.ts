@@ -3,7 +3,7 @@
 // that different parts never join to equal keys.
 
 import { callbackError, show } from '../errors.ts'
-import { hasFieldOf, requestField } from '../http/headers.ts'
+import { requestField } from '../http/headers.ts'
 import { selectFields } from '../http/vary.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import { escapeKey, VARIANT_SEPARATOR } from '../ports/key.ts'
@@ -117,7 +117,10 @@ function headerPart(name: string, value: string | string[]): string {
  * entries.
  */
 function addressPart({ scheme, host, headers }: RequestView): string {
-  if (!hasFieldOf(headers, ADDRESS_FIELDS)) return ''
+  // The fields of a request are fewer than these names, and hardly any request has one of them.
+  let hasField = false
+  for (const name in headers) if (ADDRESS_FIELDS.has(name)) hasField = true
+  if (!hasField) return ''
   let part = ''
   for (const name of ADDRESS_FIELDS) {
     const value = headers[name] === undefined ? undefined : requestField(headers, name)

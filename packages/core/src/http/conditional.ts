@@ -146,10 +146,7 @@ export function mintEtag(
   if (status !== 200) return undefined
   if (headerValue(headers, 'etag') !== undefined) return undefined
   if (headerValue(headers, 'last-modified') !== undefined) return undefined
-  return whole === undefined ? `W/"s-${digest(fence)}"` : `W/"${digest(whole)}"`
-}
-
-/** 132 bits of SHA-256, so that two different inputs do not get the same digest by chance. */
-function digest(bytes: string | Uint8Array): string {
-  return hash('sha256', bytes, 'base64url').slice(0, 22)
+  // 132 bits of SHA-256, so that two different inputs do not get the same digest by chance.
+  const digest = hash('sha256', whole ?? fence, 'base64url').slice(0, 22)
+  return `W/"${whole === undefined ? 's-' : ''}${digest}"`
 }

@@ -29,15 +29,6 @@ export function requestField(headers: RequestHeaders, name: string): string | un
   return value.join(name === 'cookie' ? '; ' : ', ')
 }
 
-/**
- * Whether the request has one of the fields `names`. It loops over the request's fields, because
- * they are fewer than `names`.
- */
-export function hasFieldOf(headers: RequestHeaders, names: ReadonlySet<string>): boolean {
-  for (const name in headers) if (names.has(name) && headers[name] !== undefined) return true
-  return false
-}
-
 const NOT_REPLAYED: ReadonlySet<string> = new Set([
   // Fields for one connection (RFC 9110 §7.6.1).
   'connection',

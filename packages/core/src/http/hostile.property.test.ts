@@ -10,7 +10,7 @@ import { explicitLifetimeMs, initialAgeMs, parseHttpDate } from './freshness.ts'
 import { requestField, reusableHeaders, storableHeaders, trimOws } from './headers.ts'
 import { parseIdempotencyKey } from './idempotency-key.ts'
 import { isAcceptable, isAcceptableOnError, requestDirectives } from './request-directives.ts'
-import { cacheGroups, invalidatedGroups, responseTags } from './response-tags.ts'
+import { cacheGroups, responseTags } from './response-tags.ts'
 import { canonicalPath, matchesPattern, patternProblem } from './route-pattern.ts'
 import { parseDictionary, parseList } from './structured-fields.ts'
 import { responseDirectives } from './targeted-fields.ts'
@@ -69,7 +69,8 @@ const READERS: Readonly<Record<string, (text: string) => unknown>> = {
   'Surrogate-Key': (text) => responseTags([['surrogate-key', text]]),
   'Cache-Tag': (text) => responseTags([['cache-tag', text]]),
   'Cache-Groups': (text) => cacheGroups([['cache-groups', text]]),
-  'Cache-Group-Invalidation': (text) => invalidatedGroups([['cache-group-invalidation', text]]),
+  'Cache-Group-Invalidation': (text) =>
+    cacheGroups([['cache-group-invalidation', text]], 'cache-group-invalidation'),
   'a path': (text) => canonicalPath(text),
   'a path under a pattern': (text) => matchesPattern('/a/:b/*rest', canonicalPath(`/${text}`)),
   'a pattern': (text) => patternProblem(`/${text}`) ?? matchesPattern(`/${text}`, '/a/b'),

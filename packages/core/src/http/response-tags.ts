@@ -17,19 +17,14 @@ export function responseTags(headers: HeaderList): readonly string[] {
 }
 
 /**
- * Cache groups of a response (RFC 9875 §2). https://www.rfc-editor.org/rfc/rfc9875.html#section-2
+ * Cache groups of a response (RFC 9875 §2), or those to purge (§3). A field that is not a List of
+ * Strings is ignored (RFC 9651 §4.2). https://www.rfc-editor.org/rfc/rfc9875.html#section-2
  */
-export function cacheGroups(headers: HeaderList): readonly string[] {
-  return listOfStrings(headerValues(headers, 'cache-groups'))
-}
-
-/** Cache groups to purge (RFC 9875 §3). https://www.rfc-editor.org/rfc/rfc9875.html#section-3 */
-export function invalidatedGroups(headers: HeaderList): readonly string[] {
-  return listOfStrings(headerValues(headers, 'cache-group-invalidation'))
-}
-
-/** A field that is not a List of Strings is ignored (RFC 9651 §4.2). */
-function listOfStrings(lines: readonly string[]): readonly string[] {
+export function cacheGroups(
+  headers: HeaderList,
+  field: 'cache-groups' | 'cache-group-invalidation' = 'cache-groups',
+): readonly string[] {
+  const lines = headerValues(headers, field)
   const members = lines.length === 0 ? [] : (parseList(lines) ?? [])
   const names = members.flatMap((member) => (member.type === 'string' ? [member.value] : []))
   return names.length === members.length ? [...new Set(names)] : []

@@ -1,0 +1,38 @@
+// Paths whose response was too large to store, and ranges that no entry can have. A fill for such a
+// range would make the handler read the whole file, so the request is forwarded.
+
+import { beginsBeyond } from '../http/byte-range.ts'
+import { requestField } from '../http/headers.ts'
+import type { RequestView } from '../ports/exchange.ts'
+import type { Runtime } from '../runtime.ts'
+import type { CacheConfig } from './cache-options.ts'
+
+/** A fill may read this many bytes in front of a range, even if no entry may be so large. */
+const MOST_DROPPED = 1024 * 1024
+/** Limits of `Runtime.largePaths`: paths, and characters of one. */
+const MOST_PATHS = 1_000
+const LONGEST_PATH = 1_000
+
+const pathOf = ({ host, target }: RequestView): string => host + target.split('?', 1)[0]
+
+export function keepLargePath({ largePaths, clock, passMs }: Runtime, request: RequestView): void {
+  const path = pathOf(request)
+  if (largePaths.size >= MOST_PATHS) largePaths.clear()
+  if (path.length <= LONGEST_PATH) largePaths.set(path, clock.now() + passMs)
+}
+
+/**
+ * Whether the request wants bytes that no entry can have, or a part of a response that was too
+ * large within the last `passMs`. A fill would make the handler read the whole file for them.
+ */
+export function isBeyondEntries(
+  rt: Runtime,
+  { maxBodyBytes }: CacheConfig<never>,
+  request: RequestView,
+): boolean {
+  const range = requestField(request.headers, 'range')
+  if (range === undefined) return false
+  const from = Math.max(maxBodyBytes, MOST_DROPPED)
+  const largeUntil = rt.largePaths.get(pathOf(request)) ?? 0
+  return rt.clock.now() < largeUntil || beginsBeyond(range, from)
+}
