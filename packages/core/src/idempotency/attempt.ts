@@ -4,7 +4,6 @@
 import { decodeValue, encodeValue } from '../data/value.ts'
 import { optionError, StampedeError, show, stepNotStored, valueError } from '../errors.ts'
 import { publicFence } from '../ports/grant.ts'
-import { decodeKept, encodeKept } from './kept-response.ts'
 import type { Decisions, Running } from './running.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
 
@@ -147,8 +146,7 @@ async function runStep<T>(
   const record = `${key} ${name}`
   const stored = running?.begun.steps.get(name)
   if (stored !== undefined) {
-    const opened = rt.seal.open(record, stored)
-    const kept = opened && decodeKept(record, opened)
+    const kept = rt.seal.decode(record, stored)
     if (kept?.type === 'value') return decodeValue<T>(kept.stored)
     // The step completed, but its result cannot be decoded. The attempt fails, because running the
     // step again would do its work twice.
@@ -163,8 +161,8 @@ async function runStep<T>(
     throw valueError(where, `the result has more than ${MAX_STEP_BYTES} bytes; ${fix}`)
   }
   if (running !== undefined) {
-    const kept = encodeKept(record, { type: 'value', stored: value })
-    await keep(rt, running, name, rt.seal.seal(record, kept))
+    const frame = rt.seal.encode(record, { type: 'value', stored: value })
+    await keep(rt, running, name, frame)
   }
   return decodeValue<T>(value)
 }

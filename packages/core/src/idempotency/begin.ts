@@ -6,7 +6,7 @@ import { newToken } from '../lease/lease-keeper.ts'
 import { ANY_FENCE } from '../ports/grant.ts'
 import type { BeginReply, BeginRequest } from '../ports/idempotency-store.ts'
 import type { Beginning, Claim } from './attempts.ts'
-import { decodeKept, type Kept } from './kept-response.ts'
+import type { Kept } from './kept-response.ts'
 import { KEEP_UNCERTAIN_MS, Running } from './running.ts'
 import type { IdempotencyRuntime, Waiting } from './runtime.ts'
 
@@ -166,8 +166,7 @@ function fromReply(
   }
   if (reply.status !== 'completed') return { type: reply.status }
   const { key, fingerprints } = claim
-  const frame = rt.seal.open(key, reply.frame)
-  const kept = frame && decodeKept(key, frame)
+  const kept = rt.seal.decode(key, reply.frame)
   if (kept === undefined) return { type: 'unreadable' }
   rt.attempts.addDone(key, { kept, fingerprints }, reply.forMs, since)
   return { type: 'done', kept, from: 'store' }

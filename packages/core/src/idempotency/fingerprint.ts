@@ -65,20 +65,13 @@ export function fingerprintOfValue(
 type Parts = ReadonlyArray<string | Uint8Array | undefined>
 
 /** The parts of a body that are hashed. Undefined: the part is unknown. */
-interface Content {
-  readonly exact: Parts | undefined
-  readonly canonical: Parts | undefined
-}
+type Content = Readonly<Record<keyof Fingerprints, Parts | undefined>>
 
-interface Media {
-  /** Media type in lower case, without parameters. */
-  readonly type: string | undefined
-  readonly coding: string | undefined
-  readonly isJson: boolean
-  /** Whether the bytes are UTF-8 without a content coding. */
-  readonly isPlain: boolean
-  readonly boundary: string | undefined
-}
+/**
+ * `type` is in lower case, without parameters. `isPlain`: whether the bytes are UTF-8 without a
+ * content coding.
+ */
+type Media = ReturnType<typeof mediaOf>
 
 /** The method, which has no space, and the reason why the framework chose the handler. */
 function methodPart({ method, chosenBy }: RequestView): string {
@@ -93,7 +86,7 @@ function targetParts(request: RequestView): Parts {
   return [method, target.slice(0, mark), sortedPairs(target.slice(mark + 1))]
 }
 
-function mediaOf(headers: RequestHeaders): Media {
+function mediaOf(headers: RequestHeaders) {
   const field = requestField(headers, 'content-type')
   const type = field === undefined ? undefined : trimOws(field.split(';', 1)[0] ?? '').toLowerCase()
   const coding = requestField(headers, 'content-encoding')?.toLowerCase()

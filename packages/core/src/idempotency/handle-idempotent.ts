@@ -108,13 +108,15 @@ class Journey {
     const fingerprints = this.#fingerprints(content)
     if (fingerprints === 'unseen') throw bodyUnseen()
     if (typeof fingerprints === 'string') return this.#refuse(`idempotency-request-${fingerprints}`)
-    const trace: IdempotencyTrace | undefined = idempotencyTracing.hasSubscribers
+    const { native } = this.#exchange
+    const context: IdempotencyTrace | undefined = idempotencyTracing.hasSubscribers
       ? contextOf(key, { kind: 'http' } as const, name)
       : undefined
-    const { native } = this.#exchange
-    const claim = { key, name, fingerprints, policy: this.#rules, native, trace }
+    const claim = { key, name, fingerprints, policy: this.#rules, native, trace: context }
     this.#claim = claim
-    return trace === undefined ? this.#begin(claim) : this.#beginTraced(claim, trace)
+    if (context === undefined) return this.#begin(claim)
+    const run = () => this.#begin(claim)
+    return trace(idempotencyTracing, context, run, () => {})
   }
 
   #fingerprints(content: unknown): ReturnType<typeof fingerprint> {
@@ -127,12 +129,6 @@ class Journey {
     if (prints !== undefined) return prints
     const problem = 'the function must return a value that JSON can represent'
     throw callbackError('idempotency.fingerprint', problem)
-  }
-
-  /** A method of its own: without a subscriber, no closure is created. */
-  #beginTraced(claim: Claim, context: IdempotencyTrace): Maybe {
-    const run = () => this.#begin(claim)
-    return trace(idempotencyTracing, context, run, () => {})
   }
 
   #begin(claim: Claim): Maybe {

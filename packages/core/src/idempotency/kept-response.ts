@@ -174,6 +174,17 @@ export class Seal {
     return this.#keys.length > 0
   }
 
+  /** A result as sealed bytes. `name` is that of the record or step. */
+  encode(name: string, kept: Kept): Uint8Array {
+    return this.seal(name, encodeKept(name, kept))
+  }
+
+  /** Undefined if the bytes cannot be opened or decoded. */
+  decode(name: string, sealed: Uint8Array): Kept | undefined {
+    const frame = this.open(name, sealed)
+    return frame && decodeKept(name, frame)
+  }
+
   /** Encrypts a frame. Without keys, returns it unchanged. */
   seal(recordKey: string, frame: Uint8Array): Uint8Array {
     const [current] = this.#keys

@@ -5,7 +5,7 @@ import { closedError, optionError } from '../errors.ts'
 import { checkNames, flag, readOptions } from '../options.ts'
 import type { HeaderList } from '../ports/exchange.ts'
 import type { Settlement, SettleReply } from '../ports/idempotency-store.ts'
-import { decodeKept, encodeKept, type Kept } from './kept-response.ts'
+import type { Kept } from './kept-response.ts'
 import { type GivenAnswer, scopeText } from './options.ts'
 import { replayableHeaders } from './replayable.ts'
 import { jobRecord } from './run-idempotent.ts'
@@ -79,16 +79,17 @@ export function createOperator(create: () => IdempotencyRuntime): IdempotencyOpe
     if (rt.closed) throw closedError()
     return rt
   }
-  const settle = async (
-    ref: IdempotencyKeyRef,
-    settlement: (rt: IdempotencyRuntime, record: string) => Settlement,
-    options: unknown,
-  ) => {
-    const where = 'idempotency'
-    const { force } = readOptions(where, options, { force: flag(false) })
+  /** Without an answer, the key is released. */
+  const settle = async (ref: IdempotencyKeyRef, options: unknown, answerOf?: () => Kept) => {
+    const { force } = readOptions('idempotency', options, { force: flag(false) })
     const rt = runtime()
     const record = recordOf(rt, ref)
-    const reply = await rt.store.settle(record, settlement(rt, record), { force })
+    const frame = answerOf && rt.seal.encode(record, answerOf())
+    const end: Settlement =
+      frame === undefined
+        ? { as: 'released', keepMs: RESOLVED_MS }
+        : { as: 'completed', frame, keepMs: RESOLVED_MS }
+    const reply = await rt.store.settle(record, end, { force })
     // The store also sends a message to all processes. It may arrive after this reply, so this
     // process acts on it now.
     if (reply === 'settled') await onSettled(rt, record)
@@ -101,55 +102,33 @@ export function createOperator(create: () => IdempotencyRuntime): IdempotencyOpe
       const found = await rt.store.inspect(record)
       if (found === undefined) return undefined
       const { frame, fence, ...known } = found
-      const opened = frame && rt.seal.open(record, frame)
-      return { ...known, fence: BigInt(fence), ...shown(opened && decodeKept(record, opened)) }
+      return { ...known, fence: BigInt(fence), ...shown(frame && rt.seal.decode(record, frame)) }
     },
-    release: (ref, options) =>
-      settle(ref, () => ({ as: 'released', keepMs: RESOLVED_MS }), options),
-    resolve: (ref, answer, options) =>
-      settle(
-        ref,
-        (rt, record) => ({
-          as: 'completed',
-          frame: rt.seal.seal(record, encodeKept(record, keptOf(ref, answer))),
-          keepMs: RESOLVED_MS,
-        }),
-        options,
-      ),
+    release: (ref, options) => settle(ref, options),
+    resolve: (ref, answer, options) => settle(ref, options, () => keptOf(ref, answer)),
   }
 }
 
 function recordOf(rt: IdempotencyRuntime, ref: IdempotencyKeyRef): string {
   if (typeof ref === 'string') return jobRecord(rt, ref)
-  const {
-    job,
-    key,
-    scope: scopeOption,
-  } = checkNames('idempotency: key', ref, ['job', 'key', 'scope'])
-  if (job !== undefined && key === undefined) return jobRecord(rt, job, scopeOption)
-  const scope = scopeText(scopeOption)
-  if (typeof key !== 'string' || key === '' || scope === undefined || job !== undefined) {
-    throw optionError(
-      'idempotency: key',
-      ref,
-      'use the key of a job, or { scope, key } of a request',
-    )
-  }
-  return rt.hashes.recordKey('http', scope, key)
+  const where = 'idempotency: key'
+  const known = checkNames(where, ref, ['job', 'key', 'scope'])
+  const { job, key } = known
+  if (job !== undefined && key === undefined) return jobRecord(rt, job, known.scope)
+  const scope = scopeText(known.scope)
+  if (typeof key === 'string' && key !== '' && scope !== undefined && job === undefined)
+    return rt.hashes.recordKey('http', scope, key)
+  throw optionError(where, ref, 'use the key of a job, or { scope, key } of a request')
 }
 
+/** Checks an answer and converts it for storage. Throws `ERR_STAMPEDE_OPTION`. */
 function keptOf(ref: IdempotencyKeyRef, answer: GivenAnswer | { value: unknown }): Kept {
   const where = 'idempotency.resolve'
-  if (typeof ref !== 'string' && !('job' in ref)) {
-    return toKept(where, answer as GivenAnswer)
+  if (typeof ref === 'string' || 'job' in ref) {
+    const { value } = checkNames(where, answer, ['value'])
+    return { type: 'value', stored: encodeValue(where, value) }
   }
-  const { value } = checkNames(where, answer, ['value'])
-  return { type: 'value', stored: encodeValue(where, value) }
-}
-
-/** Checks a response and converts it for storage. Throws `ERR_STAMPEDE_OPTION`. */
-function toKept(where: string, answer: GivenAnswer): Kept & { readonly type: 'response' } {
-  // A callback without a return value is an error. It must not become an empty 200.
+  // A forgotten response is an error. It must not become an empty 200.
   if (answer === undefined)
     throw optionError(where, answer, 'use a response: { status: 201, body }')
   const known = checkNames(where, answer, ['status', 'headers', 'body'])
@@ -157,24 +136,23 @@ function toKept(where: string, answer: GivenAnswer): Kept & { readonly type: 're
   if (!Number.isInteger(status) || status < 200 || status > 599) {
     throw optionError(`${where}.status`, status, 'use a status from 200 to 599')
   }
-  const fields: HeaderList = Object.entries(headers).map(
-    ([name, value]) => [name.toLowerCase(), String(value)] as const,
-  )
-  const { bytes, type } = toBytes(where, body)
-  const typed = type !== undefined && !fields.some(([name]) => name === 'content-type')
-  const all: HeaderList = typed ? [...fields, ['content-type', type]] : fields
-  return { type: 'response', status, headers: replayableHeaders(all), body: bytes }
+  const fields = Object.entries(headers).map(([name, value]): [string, string] => {
+    return [name.toLowerCase(), String(value)]
+  })
+  const [bytes, type] = toBytes(where, body)
+  if (type !== undefined && !fields.some(([name]) => name === 'content-type'))
+    fields.push(['content-type', type])
+  return { type: 'response', status, headers: replayableHeaders(fields), body: bytes }
 }
 
-function toBytes(where: string, body: unknown): { bytes: Uint8Array; type?: string } {
-  if (body === undefined) return { bytes: new Uint8Array() }
-  if (body instanceof Uint8Array) return { bytes: body, type: 'application/octet-stream' }
-  if (typeof body === 'string')
-    return { bytes: Buffer.from(body), type: 'text/plain; charset=utf-8' }
+/** The bytes of a body and their media type. */
+function toBytes(where: string, body: unknown): [bytes: Uint8Array, type?: string] {
+  if (body === undefined) return [new Uint8Array()]
+  if (body instanceof Uint8Array) return [body, 'application/octet-stream']
+  if (typeof body === 'string') return [Buffer.from(body), 'text/plain; charset=utf-8']
   try {
     const json: string | undefined = JSON.stringify(body)
-    if (json !== undefined)
-      return { bytes: Buffer.from(json), type: 'application/json; charset=utf-8' }
+    if (json !== undefined) return [Buffer.from(json), 'application/json; charset=utf-8']
   } catch {
     // JSON cannot represent the body, so the error below is thrown.
   }

@@ -52,21 +52,11 @@ export async function runIdempotent<T>(
   const key = jobRecord(rt, jobKey, scope)
   if (rt.closed) throw closedError()
   const fingerprints = inputPrint(rt, input)
-  const claim = { key, name: jobKey, fingerprints, policy }
-  return idempotencyTracing.hasSubscribers
-    ? runTraced(rt, claim, work)
-    : runClaim<T>(rt, claim, work)
-}
-
-/** A function of its own: without a subscriber, no closure is created. */
-function runTraced<T>(rt: IdempotencyRuntime, claim: Claim, work: Work<T>): T | Promise<T> {
-  const context: IdempotencyTrace = contextOf(claim.key, { kind: 'job' } as const, claim.name)
-  return trace(
-    idempotencyTracing,
-    context,
-    () => runClaim(rt, { ...claim, trace: context }, work),
-    () => {},
-  )
+  const context: IdempotencyTrace | undefined = idempotencyTracing.hasSubscribers
+    ? contextOf(key, { kind: 'job' } as const, jobKey)
+    : undefined
+  const run = () => runClaim(rt, { key, name: jobKey, fingerprints, policy, trace: context }, work)
+  return context === undefined ? run() : trace(idempotencyTracing, context, run, () => {})
 }
 
 async function runClaim<T>(rt: IdempotencyRuntime, claim: Claim, work: Work<T>): Promise<T> {

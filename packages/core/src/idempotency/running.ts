@@ -9,7 +9,7 @@ import { driftMs, type Hold, type HoldHooks } from '../lease/lease-keeper.ts'
 import type { BeginReply, FinishReply, LocalIdempotency } from '../ports/idempotency-store.ts'
 import type { AttemptEnd, AttemptObserver } from '../ports/idempotent-exchange.ts'
 import type { Claim, RunningAttempt, Unfinished } from './attempts.ts'
-import { encodeKept, type Kept, LazyKept, ownKept, withoutBody } from './kept-response.ts'
+import { type Kept, LazyKept, ownKept, withoutBody } from './kept-response.ts'
 import { isFinal, replayableHeaders } from './replayable.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
 
@@ -182,20 +182,16 @@ export class Running
     return { as: this.#as as 'released' | 'uncertain', keepMs }
   }
 
-  #sealed(kept: Kept): Uint8Array {
-    const { key } = this.claim
-    return this.#rt.seal.seal(key, encodeKept(key, kept))
-  }
-
   /** Ends the attempt in a memory store. Undefined if the store threw. */
   #finishNow(local: LocalIdempotency, kept: Kept | undefined): FinishReply | undefined {
     const { key, fingerprints } = this.claim
+    const { seal } = this.#rt
     try {
       // With encryption keys, the result is encrypted in memory too.
-      const isLazy = kept !== undefined && !this.#rt.seal.hasKeys
+      const isLazy = kept !== undefined && !seal.hasKeys
       const finish = isLazy
         ? this.#finish(new LazyKept(key, kept))
-        : this.#finish(kept && this.#sealed(kept))
+        : this.#finish(kept && seal.encode(key, kept))
       return local.finishNow(this.begun.grant, finish, fingerprints)
     } catch (error) {
       return this.#failed(error)
@@ -207,8 +203,8 @@ export class Running
    * store did not reply in time.
    */
   #send<T>(kept: Kept | undefined, ended: (reply: FinishReply | undefined) => T): Promise<T> {
-    const { store, clock, deadlines } = this.#rt
-    const finish = this.#finish(kept && this.#sealed(kept))
+    const { store, seal, clock, deadlines } = this.#rt
+    const finish = this.#finish(kept && seal.encode(this.claim.key, kept))
     return new Promise((resolve) => {
       const timeout = deadlines.set(() => settle(undefined), clock.now() + FINISH_WITHIN_MS)
       let isSettled = false

@@ -5,7 +5,7 @@ describe('ExpiringMap', () => {
   let now = 0
   const map = () => {
     now = 0
-    return new ExpiringMap<{ expiresAt: number }>(() => now)
+    return new ExpiringMap<{ expiresAt: number }>({ now: () => now })
   }
 
   it('returns an entry until it ends, and then drops it', () => {

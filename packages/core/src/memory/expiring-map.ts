@@ -12,14 +12,14 @@ const FULL_SWEEP_EVERY_MS = 1_000
 
 export class ExpiringMap<V extends Expiring> {
   readonly #entries = new Map<string, V>()
-  readonly #now: () => number
+  readonly #clock: { now(): number }
   readonly #onExpired: (entry: V) => void
   #cursor: Iterator<[string, V]> | undefined
   #sweptAt: number = Number.NEGATIVE_INFINITY
 
   /** `onExpired` is called with each entry that is dropped because it expired. */
-  constructor(now: () => number, onExpired: (entry: V) => void = () => {}) {
-    this.#now = now
+  constructor(clock: { now(): number }, onExpired: (entry: V) => void = () => {}) {
+    this.#clock = clock
     this.#onExpired = onExpired
   }
 
@@ -30,13 +30,13 @@ export class ExpiringMap<V extends Expiring> {
 
   get(key: string): V | undefined {
     const entry = this.#entries.get(key)
-    if (entry === undefined || this.#now() < entry.expiresAt) return entry
+    if (entry === undefined || this.#clock.now() < entry.expiresAt) return entry
     this.#drop(key, entry)
     return undefined
   }
 
   set(key: string, entry: V): void {
-    const now = this.#now()
+    const now = this.#clock.now()
     for (let i = 0; i < SWEPT_AT_ONCE; i++) this.#sweepNext(now)
     this.#entries.set(key, entry)
   }
@@ -53,7 +53,7 @@ export class ExpiringMap<V extends Expiring> {
 
   /** Drops all expired entries, at most once per second. Returns whether it dropped any. */
   sweep(): boolean {
-    const now = this.#now()
+    const now = this.#clock.now()
     if (now < this.#sweptAt + FULL_SWEEP_EVERY_MS) return false
     this.#sweptAt = now
     const before = this.#entries.size

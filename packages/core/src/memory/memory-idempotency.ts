@@ -23,28 +23,35 @@ import type {
 import { ExpiringMap } from './expiring-map.ts'
 import { warnIfSeveralProcesses } from './several-processes.ts'
 
-interface Record {
-  state: 'running' | 'completed' | 'released' | 'uncertain'
+type Frame = Uint8Array | LazyFrame
+
+class Record {
+  state: 'running' | 'completed' | 'released' | 'uncertain' = 'released'
   readonly fingerprints: Fingerprints
   /** Token of the running attempt, or '' if none runs. */
-  token: string
-  until: number
-  fence: string
-  attempt: number
+  token = ''
+  until = 0
+  fence = '0'
+  attempt = 0
   /** Number of consecutive attempts whose lease expired. */
-  lost: number
+  lost = 0
   /** Whether the lease of an earlier attempt expired. */
-  recovery: boolean
+  recovery = false
   /** Token of the attempt that finished the record, or '' if none did. */
-  ended: string
+  ended = ''
   readonly createdAt: number
-  expiresAt: number
-  waiting: boolean
-  frame: Uint8Array | LazyFrame | undefined
+  expiresAt = Infinity
+  waiting = false
+  frame: Frame | undefined
   /** Undefined until the first step is stored. */
   steps: Map<string, Uint8Array> | undefined
   /** Size of the record in the total. */
-  bytes: number
+  bytes = 0
+
+  constructor(fingerprints: Fingerprints, now: number) {
+    this.fingerprints = fingerprints
+    this.createdAt = now
+  }
 }
 
 /** Memory of a record with its key and fingerprints, measured by `test/soak/heap.test.ts`. */
@@ -65,7 +72,7 @@ function bytesOf({ frame, steps }: Record): number {
   return bytes
 }
 
-function frameOf(frame: Uint8Array | LazyFrame): Uint8Array {
+function frameOf(frame: Frame): Uint8Array {
   return 'encode' in frame ? frame.encode() : frame
 }
 
@@ -79,10 +86,7 @@ const KEEP_MS = 60_000
 
 export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
   readonly name = 'memory'
-  readonly #records = new ExpiringMap<Record>(
-    () => this.#now(),
-    (record) => this.#count(record, 0),
-  )
+  readonly #records = new ExpiringMap<Record>(this, (record) => this.#count(record, 0))
   #bytes = 0
   #hooks: IdempotencyHooks | undefined
   #lastFence = 0
@@ -108,8 +112,8 @@ export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
   }
 
   beginNow(key: string, request: BeginRequest): BeginReply {
-    const now = this.#now()
-    const record = this.#records.get(key) ?? newRecord(request.fingerprints, now)
+    const now = this.now()
+    const record = this.#records.get(key) ?? new Record(request.fingerprints, now)
     if (!same(record.fingerprints, request.fingerprints)) return { status: 'mismatch' }
     if (record.frame !== undefined) {
       const frame = frameOf(record.frame)
@@ -138,7 +142,7 @@ export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
   }
 
   async renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
-    const now = this.#now()
+    const now = this.now()
     return grants.map((grant) => {
       const record = this.#ours(grant)
       if (record === undefined) return false
@@ -178,11 +182,10 @@ export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
   async inspect(key: string): Promise<Inspection | undefined> {
     const record = this.#records.get(key)
     if (record === undefined) return undefined
-    const now = this.#now()
+    const now = this.now()
     const leaseForMs = record.state === 'running' ? Math.max(0, record.until - now) : 0
-    const hasLapsed = record.state === 'running' && leaseForMs === 0
     return {
-      state: hasLapsed ? 'lapsed' : record.state,
+      state: record.state === 'running' && leaseForMs === 0 ? 'lapsed' : record.state,
       attempt: record.attempt,
       fence: record.fence,
       leaseForMs,
@@ -193,19 +196,15 @@ export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
     }
   }
 
-  async settle(
-    key: string,
-    settlement: Settlement,
-    { force }: { force: boolean },
-  ): Promise<SettleReply> {
+  async settle(key: string, end: Settlement, { force }: { force: boolean }): Promise<SettleReply> {
     const record = this.#records.get(key)
     if (record === undefined) return 'absent'
-    const runs = record.state === 'running' && this.#now() < record.until
+    const runs = record.state === 'running' && this.now() < record.until
     if (!force && (runs || record.state === 'completed')) return 'refused'
     record.lost = 0
     record.recovery = false
     record.ended = ''
-    this.#end(key, record, settlement)
+    this.#end(key, record, end)
     queueMicrotask(() => this.#hooks?.onSettled(key))
     return 'settled'
   }
@@ -222,14 +221,15 @@ export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
     if (request.onLeaseExpired === 'takeover' && record.lost < request.maxAttempts) return
     // The token stays, so that the expired attempt can still finish the record.
     record.state = 'uncertain'
-    record.expiresAt = this.#now() + request.keepUncertainMs
+    record.expiresAt = this.now() + request.keepUncertainMs
   }
 
   #end(key: string, record: Record, finish: Finish | LazyFinish): void {
     record.state = finish.as
     record.token = ''
-    record.frame = finish.as === 'completed' ? ownFrame(finish.frame) : undefined
-    record.expiresAt = this.#now() + finish.keepMs
+    const frame = finish.as === 'completed' ? finish.frame : undefined
+    record.frame = frame instanceof Uint8Array ? ownBytes(frame) : frame
+    record.expiresAt = this.now() + finish.keepMs
     this.#count(record)
     if (record.waiting) queueMicrotask(() => this.#hooks?.onWake(key))
     record.waiting = false
@@ -241,7 +241,10 @@ export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
     fingerprints: Fingerprints,
   ): FinishReply {
     if (finish.as !== 'completed' || fence === ANY_FENCE) return 'stale'
-    const record = { ...newRecord(fingerprints, this.#now()), fence, attempt: 1, ended: token }
+    const record = new Record(fingerprints, this.now())
+    record.fence = fence
+    record.attempt = 1
+    record.ended = token
     this.#records.set(key, record)
     this.#end(key, record, finish)
     return 'resurrected'
@@ -270,32 +273,8 @@ export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
     return String(this.#lastFence)
   }
 
-  #now(): number {
+  now(): number {
     return this.#hooks?.clock.now() ?? 0
-  }
-}
-
-function ownFrame(frame: Uint8Array | LazyFrame): Uint8Array | LazyFrame {
-  return 'encode' in frame ? frame : ownBytes(frame)
-}
-
-function newRecord(fingerprints: Fingerprints, now: number): Record {
-  return {
-    state: 'released',
-    fingerprints,
-    token: '',
-    until: 0,
-    fence: '0',
-    attempt: 0,
-    lost: 0,
-    recovery: false,
-    ended: '',
-    createdAt: now,
-    expiresAt: Number.POSITIVE_INFINITY,
-    waiting: false,
-    frame: undefined,
-    steps: undefined,
-    bytes: 0,
   }
 }
 

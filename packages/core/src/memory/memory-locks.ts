@@ -14,28 +14,25 @@ import type { LockInfo } from '../ports/store-operator.ts'
 import { ExpiringMap } from './expiring-map.ts'
 import { warnIfSeveralProcesses } from './several-processes.ts'
 
-interface Lock {
-  fence: number
-  token: string
-  until: number
+class Lock {
+  fence = 0
+  token = ''
+  until = 0
   /**
    * Moment at which the record is dropped, as in Redis, unless its lock is renewed or acquired
    * again.
    */
-  expiresAt: number
+  expiresAt = 0
   queued: Queued | undefined
 }
 
-const KEEP_MS = 60_000
+type Queued = Pick<LockRequest, 'token' | 'leaseMs'>
 
-interface Queued {
-  readonly token: string
-  readonly leaseMs: number
-}
+const KEEP_MS = 60_000
 
 export class MemoryLocks implements LockStore {
   readonly name = 'memory'
-  readonly #locks = new ExpiringMap<Lock>(() => this.#now())
+  readonly #locks = new ExpiringMap<Lock>(this)
   #hooks: LockHooks | undefined
   #lastFence = 0
 
@@ -46,8 +43,8 @@ export class MemoryLocks implements LockStore {
   }
 
   async acquire(key: string, { token, leaseMs, queue }: LockRequest): Promise<LockReply> {
-    const now = this.#now()
-    const lock = this.#locks.get(key) ?? { ...FREE }
+    const now = this.now()
+    const lock = this.#locks.get(key) ?? new Lock()
     const held = lock.token !== '' && now < lock.until
     if (held && lock.token === token) return granted(key, lock, now)
     if (held) {
@@ -71,7 +68,7 @@ export class MemoryLocks implements LockStore {
   }
 
   async renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
-    const now = this.#now()
+    const now = this.now()
     return grants.map((grant) => {
       const lock = this.#ours(grant)
       if (lock !== undefined) hold(lock, now + leaseMs)
@@ -79,7 +76,7 @@ export class MemoryLocks implements LockStore {
     })
   }
 
-  async release(grant: Grant, next?: { token: string; leaseMs: number }): Promise<LockRelease> {
+  async release(grant: Grant, next?: Queued): Promise<LockRelease> {
     const { key } = grant
     const lock = this.#ours(grant)
     if (lock === undefined) return { status: 'lost' }
@@ -91,7 +88,7 @@ export class MemoryLocks implements LockStore {
       this.#locks.delete(key)
       return { status: 'released' }
     }
-    const now = this.#now()
+    const now = this.now()
     if (queued !== next) {
       this.#handOver(key, lock, queued, now)
       return { status: 'released', busyForMs: queued.leaseMs }
@@ -117,7 +114,7 @@ export class MemoryLocks implements LockStore {
   /** For operators. A fence is the moment of its grant in microseconds of the wall clock. */
   inspect(key: string, wallMs: number): LockInfo | undefined {
     const lock = this.#locks.get(key)
-    const remainingMs = lock?.token ? Math.max(0, lock.until - this.#now()) : 0
+    const remainingMs = lock?.token ? Math.max(0, lock.until - this.now()) : 0
     const queue = lock?.queued === undefined ? 0 : 1
     if (lock === undefined || (remainingMs === 0 && queue === 0)) return undefined
     const heldForMs = Math.max(0, wallMs - Math.floor(lock.fence / 1000))
@@ -153,12 +150,10 @@ export class MemoryLocks implements LockStore {
     hold(lock, until)
   }
 
-  #now(): number {
+  now(): number {
     return this.#hooks?.clock.now() ?? 0
   }
 }
-
-const FREE: Lock = { fence: 0, token: '', until: 0, expiresAt: 0, queued: undefined }
 
 function hold(lock: Lock, until: number): void {
   lock.until = until

@@ -32,17 +32,16 @@ export interface MemoryParts {
 
 export class MemoryOperator implements StoreOperator {
   readonly #parts: MemoryParts
-  readonly #reports: ExpiringMap<{ readonly text: string; readonly expiresAt: number }>
+  readonly #reports = new ExpiringMap<{ readonly text: string; readonly expiresAt: number }>(this)
 
   constructor(parts: MemoryParts) {
     this.#parts = parts
-    this.#reports = new ExpiringMap(() => this.#now())
   }
 
   async inspect(key: string): Promise<RecordInfo | undefined> {
     const l1 = this.#parts.l1?.()
     const item = l1?.peek(key)
-    const now = this.#now()
+    const now = this.now()
     const variants = l1 !== undefined && l1.keysOf(key).length > 1
     const forMs = Math.max(0, endOf(item) - now)
     if (forMs === 0 && !variants) return undefined
@@ -74,7 +73,7 @@ export class MemoryOperator implements StoreOperator {
     if (text.length > LONGEST_REPORT) {
       throw optionError('report: text', text, `use at most ${LONGEST_REPORT} characters`)
     }
-    this.#reports.set(process, { text, expiresAt: this.#now() + ttlMs })
+    this.#reports.set(process, { text, expiresAt: this.now() + ttlMs })
     return (await this.reports()).size
   }
 
@@ -101,7 +100,7 @@ export class MemoryOperator implements StoreOperator {
     }
   }
 
-  #now(): number {
+  now(): number {
     return this.#parts.clock()?.now() ?? 0
   }
 

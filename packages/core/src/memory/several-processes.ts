@@ -5,19 +5,15 @@ import cluster from 'node:cluster'
 import { warnOnce } from '../warnings.ts'
 
 const RISKS = {
-  'idempotency keys': 'a repeated request can run again there',
-  locks: 'it can hold the same lock at the same time',
-}
-const FIXES = {
-  'idempotency keys': 'pass stampede: createStampede({ store: redisStore(redis) })',
-  locks: 'pass createLocks({ store: redisStore(redis) })',
+  'idempotency keys': `a repeated request can run again there. To share them, pass stampede: createStampede({ store: redisStore(redis) })`,
+  locks: `it can hold the same lock at the same time. To share them, pass createLocks({ store: redisStore(redis) })`,
 }
 
 export function warnIfSeveralProcesses(what: keyof typeof RISKS): void {
   const sign = signOfSeveralProcesses()
   if (sign === undefined) return
-  const text = `${what} are in the memory of this process, but ${sign}. Another process does not see them: ${RISKS[what]}.`
-  warnOnce('STAMPEDE_PROCESS_MEMORY', `${text} To share them, ${FIXES[what]}.`)
+  const text = `${what} are in the memory of this process, but ${sign}. Another process does not see them`
+  warnOnce('STAMPEDE_PROCESS_MEMORY', `${text}: ${RISKS[what]}.`)
 }
 
 /**
