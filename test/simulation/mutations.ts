@@ -13,7 +13,7 @@ const L1_PURGES = 'core/src/l1/purges.ts'
 const CONTENDER = 'locks/src/contender.ts'
 const ENGINE = 'core/src/engine/engine.ts'
 const AWAITED = 'redis/src/delivery/pending-deliveries.ts'
-const READ_FIRST = 'redis/src/stores/redis-lookups.ts'
+const READ_FIRST = 'redis/src/stores/plain-reads.ts'
 
 function drop(name: string, file: string, from: string, to = ''): Mutation {
   return { name, edits: [{ file, from, to }] }

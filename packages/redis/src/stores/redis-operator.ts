@@ -25,7 +25,7 @@ import {
   reportProcess,
   type Script,
 } from '../protocol/scripts.generated.ts'
-import { millisOf } from './redis-lookups.ts'
+import { millisOf } from './plain-reads.ts'
 
 /** First characters of keys. Responses and values of core begin with `http:` and `d:`. */
 const BEGIN: Readonly<Record<RecordKind, string>> = { cache: '', lock: 'l:', idempotency: 'i:' }
