@@ -231,8 +231,8 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'a lease whose reply was lost is not given back',
     'core/src/engine/lookup.ts',
-    'const lease = mayHaveRun(error) ? { key, token, fence: ANY_FENCE } : granted',
-    'const lease = granted',
+    'const lease = mayHaveRun(error) ? { key, token, fence: ANY_FENCE } : this.#granted',
+    'const lease = this.#granted',
   ),
   drop(
     'no waiter looks up again when the lease ends',
