@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { epochIn, Replies } from './newest-master.ts'
+import { epochIn, Replies } from './sentinels.ts'
 
 /** Replies of Sentinels that name these ports with these epochs. */
 function replies(...named: Array<[port: number, epoch: number]>): Replies {

@@ -2,7 +2,7 @@
 // epoch, and in the end all Sentinels accept the greatest. After a partition, a Sentinel may still
 // name the former master, with a smaller epoch.
 
-import type { Address } from './node-redis-client.ts'
+import type { Address, Connection } from './connection.ts'
 
 /** The master that one Sentinel named. */
 export interface Named {
@@ -61,4 +61,110 @@ export function epochIn(reply: unknown): number {
 
 export function textOf({ host, port }: Address): string {
   return `${host}:${port}`
+}
+
+// Makes a connection of ioredis ask all Sentinels for the master. By itself, it takes the master
+// that the first Sentinel names, even if this Sentinel has missed the latest fail-over.
+
+/** Time between two checks of the master. A report of a fail-over may have been lost. */
+const CHECK_MS = 10_000
+
+interface SentinelClient {
+  sentinel(subcommand: 'master', name: string): Promise<unknown>
+}
+
+/** The members of ioredis's SentinelConnector that are used here: the same in versions 5 and 6. */
+interface SentinelConnector {
+  readonly options: { readonly name: string }
+  readonly sentinelIterator: { readonly sentinels: readonly object[] }
+  /** Asks one Sentinel. */
+  resolve(sentinel: object): Promise<Address | null>
+  /** The part of `resolve` that has a connection to the Sentinel. */
+  resolveMaster(client: SentinelClient): Promise<Address | null>
+}
+
+/**
+ * Must be called before the connection connects. `patienceMs`: see `findNewest`. If a later version
+ * of ioredis lacks the members, the connection works as ioredis made it.
+ */
+export function askAllSentinels(connection: Connection, patienceMs: number): void {
+  const { connector } = connection as { readonly connector?: SentinelConnector }
+  if (typeof connector?.resolve !== 'function') return
+  if (typeof connector.resolveMaster !== 'function') return
+  const { name } = connector.options
+  const resolve = connector.resolve.bind(connector)
+  const resolveMaster = connector.resolveMaster.bind(connector)
+  const epochs = new WeakMap<Address, number>()
+  connector.resolveMaster = async (client) => {
+    // Asked first, so that a fail-over between the replies cannot make the epoch too great.
+    const asked = client.sentinel('master', name).then(epochIn, () => -1)
+    const found = await resolveMaster(client)
+    // The user's `natMap` may return one object for several replies.
+    const master = found && { ...found }
+    if (master !== null) epochs.set(master, await asked)
+    return master
+  }
+  const ask = async (sentinel: object): Promise<Named | undefined> => {
+    const master = await resolve(sentinel)
+    return master === null ? undefined : { master, epoch: epochs.get(master) ?? -1 }
+  }
+  const find = () => findNewest(() => connector.sentinelIterator.sentinels, ask, patienceMs)
+  let current: Named | undefined
+  connector.resolve = async () => {
+    current = await find()
+    return current === undefined ? null : { ...current.master }
+  }
+  const check = async () => {
+    const newest = await find()
+    if (current === undefined || newest === undefined || newest.epoch <= current.epoch) return
+    if (textOf(newest.master) !== textOf(current.master)) connection.disconnect(true)
+  }
+  let timer: NodeJS.Timeout | undefined
+  connection.on('ready', () => {
+    clearInterval(timer)
+    timer = setInterval(() => check().catch(() => {}), CHECK_MS).unref()
+  })
+  connection.on('close', () => clearInterval(timer))
+}
+
+/**
+ * Asks all Sentinels at once, and also those that a reply adds. Resolves as soon as enough have
+ * replied, or `patienceMs` after the first reply. Rejects if none replies.
+ */
+function findNewest(
+  sentinels: () => readonly object[],
+  ask: (sentinel: object) => Promise<Named | undefined>,
+  patienceMs: number,
+): Promise<Named | undefined> {
+  const replies = new Replies()
+  const asked = new Set<object>()
+  let ended = 0
+  let timer: NodeJS.Timeout | undefined
+  return new Promise((resolve, reject) => {
+    const end = () => {
+      clearTimeout(timer)
+      resolve(replies.newest)
+    }
+    const onEnd = (named?: Named, error?: Error) => {
+      ended += 1
+      if (named !== undefined) {
+        replies.add(named)
+        timer ??= setTimeout(end, patienceMs)
+      }
+      askNew()
+      if (replies.isEnough(asked.size)) end()
+      else if (ended === asked.size) {
+        if (error !== undefined && replies.newest === undefined) reject(error)
+        else end()
+      }
+    }
+    const askNew = () => {
+      for (const sentinel of sentinels()) {
+        if (asked.has(sentinel)) continue
+        asked.add(sentinel)
+        ask(sentinel).then(onEnd, (error: Error) => onEnd(undefined, error))
+      }
+    }
+    askNew()
+  })
 }

@@ -1,8 +1,7 @@
 import { EventEmitter } from 'node:events'
 import { afterEach, expect, it, vi } from 'vitest'
-import type { Connection } from './connection.ts'
-import { textOf } from './newest-master.ts'
-import type { Address } from './node-redis-client.ts'
+import type { Address, Connection } from '../connection/connection.ts'
+import { textOf } from '../connection/sentinels.ts'
 import { Sentinels } from './sentinels.ts'
 
 class FakeSentinel extends EventEmitter {

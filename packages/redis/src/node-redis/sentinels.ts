@@ -1,11 +1,10 @@
 // The Sentinels of a master: which server they name, and the fail-overs that they report. Used with
 // node-redis, whose Sentinel client repeats commands without a time limit.
 
-import { withBudget } from './budget.ts'
-import type { Connection } from './connection.ts'
-import { epochIn, type Named, Replies, textOf } from './newest-master.ts'
-import type { Address } from './node-redis-client.ts'
-import { isRefusal, lastErrorOf, rememberErrors } from './refusal.ts'
+import { withBudget } from '../connection/budget.ts'
+import type { Address, Connection } from '../connection/connection.ts'
+import { isRefusal, lastErrorOf, rememberErrors } from '../connection/refusal.ts'
+import { epochIn, type Named, Replies, textOf } from '../connection/sentinels.ts'
 
 const SWITCHED = '+switch-master'
 /** Time between two PINGs. Without them, a dead connection looks like one without fail-overs. */
