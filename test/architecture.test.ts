@@ -178,7 +178,7 @@ describe('packages/core', () => {
       'respond(',
     ])
     journey('handle-cached.ts', '  run(', ['runOrigin('])
-    journey('../engine/engine.ts', 'export function find', ['join(', 'hitForMiss(', 'lead('])
+    journey('../engine/engine.ts', 'export function find', ['join(', 'hitForMiss(', '.begin('])
     journey('../engine/engine.ts', '  step()', ['lookUp(', 'act('])
     journey('../engine/engine.ts', '  #fillOrRelease(lease', ['fill('])
     journey('../engine/fill.ts', 'export function fill', ['new Run(', 'share('])

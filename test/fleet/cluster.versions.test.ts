@@ -7,7 +7,7 @@ import { redisStore } from '@stampede/redis'
 import { createCluster } from 'redis'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { dataKey } from '../../packages/core/src/ports/key.ts'
-import { slotOf } from '../../packages/redis/src/connection/cluster-slot.ts'
+import { slotOf } from '../../packages/redis/src/connection/cluster.ts'
 import { names } from '../../packages/redis/src/protocol/keys.ts'
 import {
   type ClusterMember,

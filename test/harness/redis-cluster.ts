@@ -1,7 +1,7 @@
 // A real Redis Cluster for tests, created and resharded by plain commands.
 import { Cluster, Redis } from 'ioredis'
 import { Cluster as Cluster5 } from 'ioredis5'
-import { slotOf } from '../../packages/redis/src/connection/cluster-slot.ts'
+import { slotOf } from '../../packages/redis/src/connection/cluster.ts'
 import type { RedisSource } from './find-redis.ts'
 import { freeClusterPort } from './free-port.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'

@@ -9,7 +9,7 @@ import { redisStore } from '@stampede/redis'
 import { eventually } from '@stampede/testkit'
 import { createCluster, type RedisClusterOptions } from 'redis'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { slotOf } from '../../packages/redis/src/connection/cluster-slot.ts'
+import { slotOf } from '../../packages/redis/src/connection/cluster.ts'
 import { names } from '../../packages/redis/src/protocol/keys.ts'
 import { AUTHORITY, SERVER } from '../harness/certificates.ts'
 import {

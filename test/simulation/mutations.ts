@@ -13,7 +13,7 @@ const L1_PURGES = 'core/src/l1/purges.ts'
 const CONTENDER = 'locks/src/contender.ts'
 const ENGINE = 'core/src/engine/engine.ts'
 const AWAITED = 'redis/src/delivery/pending-deliveries.ts'
-const READ_FIRST = 'redis/src/stores/redis-lookups.ts'
+const READ_FIRST = 'redis/src/stores/plain-reads.ts'
 
 function drop(name: string, file: string, from: string, to = ''): Mutation {
   return { name, edits: [{ file, from, to }] }
@@ -231,8 +231,8 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'a lease whose reply was lost is not given back',
     'core/src/engine/lookup.ts',
-    'const lease = mayHaveRun(error) ? { key, token, fence: ANY_FENCE } : granted',
-    'const lease = granted',
+    'const lease = mayHaveRun(error) ? { key, token, fence: ANY_FENCE } : this.#granted',
+    'const lease = this.#granted',
   ),
   drop(
     'no waiter looks up again when the lease ends',

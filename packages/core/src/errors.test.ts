@@ -49,9 +49,9 @@ describe('errors for users', () => {
     expect(bare).toEqual([
       'packages/core/src/engine/flight.ts',
       'packages/core/src/idempotency/canonical-json.ts',
-      'packages/redis/src/connection/cluster-slot.ts',
-      'packages/redis/src/connection/cluster-subscriber.ts',
-      'packages/redis/src/connection/node-redis-sentinel.ts',
+      'packages/redis/src/connection/cluster.ts',
+      'packages/redis/src/node-redis/cluster.ts',
+      'packages/redis/src/node-redis/open.ts',
     ])
   })
 

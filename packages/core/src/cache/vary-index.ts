@@ -57,7 +57,7 @@ export class VaryIndex {
       this.#learned.set(url, { ...before, names: all })
     } else {
       const { vary, provenance } = found
-      const since = rt.l1.sequence()
+      const since = rt.l1.sequence
       const plain = digest(vary)
       this.#learned.set(url, { names: foundNames, plain, staleAt, until, provenance, since })
     }

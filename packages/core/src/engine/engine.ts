@@ -56,8 +56,8 @@ export function find(
       const inBackground = policy.revalidate === 'background'
       const flight = new KeyFlight(rt, key, policy, inBackground ? caller : undefined)
       if (!isDue) flight.setFailedDigest(digest)
-      if (!inBackground) return lead(flight, caller)
-      flight.enter()
+      if (!inBackground) return flight.begin(caller)
+      flight.begin()
       // The caller gets the stale entry first: a handler may block the event loop at its start.
       queueMicrotask(() => flight.step())
     }
@@ -75,14 +75,14 @@ function hitForMiss(
 ): Resolution | undefined {
   if (rt.flights.has(key) || rt.clock.now() < nextLookupAt) return HIT_FOR_MISS
   if (caller.hasConditionOrRange?.()) return HIT_FOR_MISS
-  return lead(new KeyFlight(rt, key, policy, undefined, true), caller)
+  return new KeyFlight(rt, key, policy, undefined, true).begin(caller)
 }
 
 /** Joins the flight of the key, or starts one. */
 function join(rt: Runtime, key: string, policy: Policy, caller: Caller): Resolution | undefined {
   const present = rt.flights.get(key)
   if (present === undefined || mayBePurged(rt, present)) {
-    return lead(new KeyFlight(rt, key, policy), caller)
+    return new KeyFlight(rt, key, policy).begin(caller)
   }
   if (present.isHitForMiss) return HIT_FOR_MISS
   const served = servedMeanwhile(rt, present) ?? present.lateFor(caller)
@@ -112,12 +112,6 @@ function servedMeanwhile(rt: Runtime, flight: Flight): Resolution | undefined {
   return { type: 'hit', held, stale: freshness === 'stale', from: 'l2' }
 }
 
-function lead(flight: KeyFlight, caller: Caller): undefined {
-  flight.join(caller, flight.policy.waitMs)
-  flight.enter()
-  flight.step()
-}
-
 /**
  * Upper bound of the random time that is added to each wait. Without it, all processes that wait
  * for a dead holder would look up in the same millisecond.
@@ -130,10 +124,15 @@ const LEAST_MS = 20
 class KeyFlight extends Flight {
   declare protected readonly rt: Runtime
 
-  /** From now on, requests of its key join the flight. */
-  enter(): void {
+  /**
+   * From now on, requests of its key join the flight. With a caller, which joins first, it sends
+   * its lookup.
+   */
+  begin(caller?: Caller): undefined {
+    if (caller !== undefined) this.join(caller, this.policy.waitMs)
     this.rt.flights.set(this.key, this)
     this.rt.waitUntil?.(this.landed())
+    if (caller !== undefined) this.step()
   }
 
   /**
@@ -142,7 +141,7 @@ class KeyFlight extends Flight {
    * processes drop the copy.
    */
   step(): void {
-    this.keepPrevious(previousInL1(this.rt, this.key) ?? this.previous)
+    this.previous = previousInL1(this.rt, this.key) ?? this.previous
     lookUp(this.rt, this)
   }
 
@@ -200,7 +199,7 @@ class KeyFlight extends Flight {
   override act(found: Found | undefined, since: number): void {
     if (found === undefined) return this.#withoutStore()
     if (this.isOutdated) return this.#discard(found)
-    const isWoken = this.takeWakeUp()
+    const isWoken = this.endLookup(found.status === 'pass')
     if (isWoken && (found.status === 'busy' || found.status === 'leased')) this.countUnusableFill()
     switch (found.status) {
       case 'fresh':
@@ -323,7 +322,6 @@ class KeyFlight extends Flight {
     }
     const untilMs = Math.max(busyForMs, LEAST_MS) + rt.random() * SPREAD_MS
     const leaseEnd = deadlines.set(() => end('lease-end'), startedAt + untilMs)
-    this.expectLate(this.previous)
     this.beginWait('waiting', end)
     events.emit({ type: 'wait.started', key, busyForMs })
   }

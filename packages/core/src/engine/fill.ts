@@ -32,15 +32,13 @@ export function fill(
   chosen?: Waiter,
   behind?: Caller,
 ): boolean {
-  const { previous, grant, since } = lease
+  const { previous } = lease
   if (chosen === undefined && behind === undefined) flight.dropGone()
   const mayLead = behind === undefined && !(previous && flight.firstStays(previous))
   const leader = chosen ?? (mayLead ? flight.first : undefined)
   const caller = leader?.caller ?? behind ?? flight.first?.caller ?? flight.refresher
   if (caller === undefined) return false
   if (leader !== undefined) flight.takeOut(leader)
-  const known = previous && { held: previous, since: rt.clock.now(), sequence: since }
-  flight.expectLate(grant === undefined ? previousInL1(rt, flight.key) : known)
   const run = new Run(rt, flight, lease, caller, leader)
   if (isFillTraced()) {
     traceFill(flight, caller, leader === undefined, lease, (endTrace) => run.start(endTrace))
@@ -54,7 +52,7 @@ export function previousInL1(rt: Runtime, key: string): Previous | undefined {
   const item = rt.l1.get(key)
   if (item?.type !== 'copy') return undefined
   const held = validCopy(rt, item)
-  return held && { held, since: item.begunAt, sequence: rt.l1.sequence() }
+  return held && { held, since: item.begunAt, sequence: rt.l1.sequence }
 }
 
 /** One run of the origin. Its own deadline is `originTimeoutMs`. */
@@ -96,16 +94,18 @@ class Run implements Lead, HoldHooks, Deadline {
   }
 
   start(endTrace?: () => void): void {
-    const { clock, events, deadlines, keeper, records } = this.#rt
+    const rt = this.#rt
+    const { clock, events, deadlines, keeper, records } = rt
     const { key, policy } = this.#flight
-    const { grant, reason, servedMeanwhile } = this.#lease
+    const { grant, reason, servedMeanwhile, previous: held, since: sequence } = this.#lease
     const behind = this.#leader === undefined
     this.#endTrace = endTrace
     if (grant !== undefined) {
       events.emit({ type: 'lease.granted', key, fence: grant.fence, reason })
     }
     this.#startedAt = clock.now()
-    this.#flight.beginFill(servedMeanwhile)
+    const known = held && { held, since: this.#startedAt, sequence }
+    this.#flight.beginFill(servedMeanwhile, grant === undefined ? previousInL1(rt, key) : known)
     if (grant !== undefined && records !== undefined) {
       this.#hold = keeper.hold(grant, policy.leaseMs, this)
     }
@@ -183,7 +183,6 @@ class Run implements Lead, HoldHooks, Deadline {
 
   /** Called when the result is shared. */
   done(shared: Shared): void {
-    if (this.#lease.grant !== undefined) this.#flight.renewToken()
     this.#lease.freeSlot?.()
     this.#endTrace?.()
     this.#flight.advance(shared)
@@ -221,8 +220,7 @@ export function fillWithoutLease(rt: Runtime, flight: Flight): void {
   if (freeSlot !== undefined) return fillInSlot(rt, flight, freeSlot)
   // The stale entry is served to waiters that accept it, and the others queue for a slot. A refresh
   // without waiters does not queue. A later request that is served stale starts it again.
-  flight.keepPrevious(previousInL1(rt, key))
-  flight.becomeLate('origin-queue')
+  flight.becomeLate('origin-queue', previousInL1(rt, key))
   if (flight.size === 0) {
     delayRefresh(rt, key)
     return flight.advance('again')
@@ -242,7 +240,7 @@ export function fillWithoutLease(rt: Runtime, flight: Flight): void {
 
 function fillInSlot(rt: Runtime, flight: Flight, freeSlot: FreeSlot): void {
   const previous = previousInL1(rt, flight.key)?.held
-  const since = rt.l1.sequence()
+  const since = rt.l1.sequence
   const lease: Lease = { grant: undefined, freeSlot, since, previous, reason: 'absent' }
   if (fill(rt, flight, lease)) return
   freeSlot()

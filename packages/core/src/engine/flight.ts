@@ -54,7 +54,8 @@ export abstract class Flight extends Waiters {
   declare protected readonly rt: FlightRuntime
   #state: State = { type: 'looking-up', isOutdated: false }
   #isHitForMiss: boolean
-  #previous: Previous | undefined
+  /** The entry to serve if the wait or fill takes too long. */
+  protected previous: Previous | undefined
   #late: LateReason | undefined
   #softTimeout: Deadline | undefined
   #token: string | undefined
@@ -102,11 +103,6 @@ export abstract class Flight extends Waiters {
     return this.#failedDigest && (this.first?.caller ?? this.refresher)?.requestDigest?.()
   }
 
-  /** The entry to serve if the wait or fill takes too long. */
-  get previous(): Previous | undefined {
-    return this.#previous
-  }
-
   /** For operators. `refreshing`: new requests are served the previous entry meanwhile. */
   get state(): State['type'] | 'refreshing' {
     return this.servedMeanwhile === undefined ? this.#state.type : 'refreshing'
@@ -150,9 +146,12 @@ export abstract class Flight extends Waiters {
     this.#hasLookedUp = true
   }
 
-  /** The reply has arrived. */
-  endLookup(isHitForMiss: boolean): void {
+  /** The reply has arrived. Returns whether a wake-up came since the lookup before it. */
+  endLookup(isHitForMiss: boolean): boolean {
+    const isWoken = this.#isWoken
+    this.#isWoken = false
     this.#isHitForMiss = isHitForMiss
+    return isWoken
   }
 
   /**
@@ -162,18 +161,25 @@ export abstract class Flight extends Waiters {
    */
   beginWait(type: 'waiting' | 'queued', stop: (by: Interruption) => void): void {
     this.#enter({ type, stop }, 'looking-up')
-    this.beginWaits()
+    if (type === 'waiting') this.#expectLate()
+    this.startClocks(true)
   }
 
-  beginFill(servedMeanwhile?: HeldEntry): void {
+  /** `previous` is the entry from before the fill. */
+  beginFill(servedMeanwhile?: HeldEntry, previous?: Previous): void {
     const since = this.rt.clock.now()
     this.#enter({ type: 'filling', since, servedMeanwhile }, 'looking-up')
-    this.beginWaits()
+    this.previous = previous
+    if (previous !== undefined) this.#expectLate()
+    this.startClocks(true)
   }
 
   /** Returns to `looking-up`, from a wait or from a fill without a result for the waiters. */
   lookUpAgain(): void {
-    if (this.#state.type === 'filling') this.countUnusableFill()
+    if (this.#state.type === 'filling') {
+      this.countUnusableFill()
+      this.renewToken()
+    }
     this.#enter(
       { type: 'looking-up', isOutdated: false },
       'looking-up',
@@ -223,20 +229,13 @@ export abstract class Flight extends Waiters {
    * the purged one.
    */
   onPurge(by: Interruption): void {
-    this.#previous = undefined
+    this.previous = undefined
     this.interrupt(by)
   }
 
   override countUnusableFill(): void {
     this.#isWoken = false
     super.countUnusableFill()
-  }
-
-  /** Whether a wake-up came since the last call of this method. */
-  takeWakeUp(): boolean {
-    const isWoken = this.#isWoken
-    this.#isWoken = false
-    return isWoken
   }
 
   // State that the next lookup or fill needs
@@ -279,31 +278,17 @@ export abstract class Flight extends Waiters {
 
   // The previous entry, for waiters of a wait or fill that takes too long
 
-  /** From now on, `previous` may be served after `softTimeoutMs`. */
-  expectLate(previous: Previous | undefined): void {
-    this.#previous = previous
-    const { softTimeoutMs } = this.policy
-    if (softTimeoutMs === undefined || previous === undefined) return
-    const { clock, deadlines } = this.rt
-    const at = clock.now() + softTimeoutMs
-    this.#softTimeout = deadlines.set(() => this.becomeLate('soft-timeout'), at)
-  }
-
-  keepPrevious(previous: Previous | undefined): void {
-    this.#previous = previous
-  }
-
   /** Serves the previous entry to the waiters that accept it, and to those that come later. */
-  becomeLate(why: LateReason): void {
+  becomeLate(why: LateReason, previous: Previous | undefined = this.previous): void {
     this.#late = why
+    this.previous = previous
     this.settleEach(({ caller }) => this.lateFor(caller))
   }
 
   /** The previous entry for this caller, if the fill or wait takes too long and it accepts it. */
   lateFor(caller: Caller): Resolution | undefined {
     const why = this.#late
-    const previous = this.#previous
-    const rt = this.rt
+    const { previous, rt } = this
     if (why === undefined || previous === undefined) return undefined
     if (!isConfirmed(rt, previous.since)) return undefined
     const held = stillValid(rt, this.key, previous.sequence, previous.held)
@@ -321,6 +306,15 @@ export abstract class Flight extends Waiters {
   firstStays(previous: HeldEntry): boolean {
     if (this.policy.softTimeoutMs === undefined) return false
     return this.first?.caller.acceptsStale?.(previous) ?? false
+  }
+
+  /** From now on, the previous entry may be served after `softTimeoutMs`. */
+  #expectLate(): void {
+    const { softTimeoutMs } = this.policy
+    if (softTimeoutMs === undefined || this.previous === undefined) return
+    const { clock, deadlines } = this.rt
+    const at = clock.now() + softTimeoutMs
+    this.#softTimeout = deadlines.set(() => this.becomeLate('soft-timeout'), at)
   }
 
   #endLate(): void {

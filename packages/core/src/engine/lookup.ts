@@ -22,29 +22,9 @@ import type { Found, ReadEntry } from './types.ts'
  * an earlier reply. If the next lookup fails, it is released.
  */
 export function lookUp(rt: Runtime, flight: Flight, granted?: Grant): void {
-  const { key, token } = flight
   flight.beginLookup()
-  const since = rt.l1.sequence()
-  if (rt.records === undefined) return flight.act(findInL1(rt, flight), since)
-  const found = (found: Found): void => {
-    // A wake-up or purge came before the reply, which may therefore be outdated. A second lookup
-    // with the same token gets the same lease, if this process still holds it.
-    if (flight.isOutdated && flight.size > 0) {
-      return lookUp(rt, flight, 'grant' in found ? found.grant : undefined)
-    }
-    flight.endLookup(found.status === 'pass')
-    flight.act(found, since)
-  }
-  const failed = (error: unknown): void => {
-    // If no reply came, the store may have given the lease. Other processes would wait for its end.
-    const lease = mayHaveRun(error) ? { key, token, fence: ANY_FENCE } : granted
-    if (lease !== undefined) void releaseUnused(rt, flight, lease)
-    rt.events.emit({ type: 'store.failed', key, operation: 'lookup', error })
-    flight.act(undefined, since)
-  }
-  const onQueued = () => flight.startClocks()
-  const terms = { token, leaseMs: flight.policy.leaseMs, like: flight.like, onQueued }
-  new Lookup(rt, key, terms, found, failed).send()
+  if (rt.records === undefined) flight.act(findInL1(rt, flight), rt.l1.sequence)
+  else new Lookup(rt, flight.key, flight, granted).send()
 }
 
 /**
@@ -84,12 +64,6 @@ function findInL1(rt: Runtime, flight: Flight): Found {
   return { status: 'leased', grant, previous: held, isPurged }
 }
 
-/** The parameters of a lookup, except those that describe the copy in this process. */
-type LookupTerms = Pick<LookupRequest, 'token' | 'leaseMs' | 'like' | 'onQueued'>
-
-/** A lookup that only reads. */
-const READ_ONLY: LookupTerms = { token: '', leaseMs: 0 }
-
 /** Reads without taking the lease: for HEAD, `only-if-cached` and `get`, which never fill. */
 export function readWithoutLease(rt: Runtime, key: string): Promise<ReadEntry | undefined> {
   return lookupTracing.hasSubscribers ? traceRead(key, () => read(rt, key)) : read(rt, key)
@@ -106,7 +80,7 @@ async function read(rt: Runtime, key: string): Promise<ReadEntry | undefined> {
     return isStale ? { held: copy, stale: true, from: 'l1' } : undefined
   }
   const found = await new Promise<Found>((resolve, reject) => {
-    new Lookup(rt, key, READ_ONLY, resolve, reject).send()
+    new Lookup(rt, key, { resolve, reject }).send()
   })
   if (found.status !== 'fresh' && found.status !== 'stale') return undefined
   return { held: found.held, stale: found.status === 'stale', from: 'l2' }
@@ -129,7 +103,7 @@ export async function dropUnreadable(
 ): Promise<void> {
   forget(rt, key)
   try {
-    await rt.records?.lookup(key, { ...READ_ONLY, outdated: { fence, soft: false } })
+    await rt.records?.lookup(key, { token: '', leaseMs: 0, outdated: { fence, soft: false } })
   } catch (error) {
     rt.events.emit({ type: 'store.failed', key, operation: 'lookup', error })
   }
@@ -141,55 +115,66 @@ type Outdated = NonNullable<LookupRequest['outdated']>
 /** Lookups that are sent for one reply. */
 const MOST_LOOKUPS = 3
 
-/** One lookup. It is repeated if the reply has an entry that was purged. */
-class Lookup {
+/** A caller that only reads. */
+interface Reader {
+  resolve(found: Found): void
+  reject(error: unknown): void
+}
+
+/**
+ * One lookup, which is also its request. It is repeated if the reply has an entry that was purged.
+ */
+class Lookup implements LookupRequest {
+  readonly token: string
+  readonly leaseMs: number
+  readonly like: string | undefined
+  knownFence: string | undefined
+  outdated: Outdated | undefined
   readonly #rt: Runtime
   readonly #key: string
-  readonly #terms: LookupTerms
-  readonly #onFound: (found: Found) => void
-  readonly #onFailed: (error: unknown) => void
+  readonly #for: Flight | Reader
+  readonly #granted: Grant | undefined
   readonly #since: number
   readonly #sentAt: number
   /** The copy in this process that the store need not send. */
   #copy: HeldEntry | undefined
-  #outdated: Outdated | undefined
   #sent = 0
 
-  constructor(
-    rt: Runtime,
-    key: string,
-    terms: LookupTerms,
-    onFound: (found: Found) => void,
-    onFailed: (error: unknown) => void,
-  ) {
+  /** `granted`: see `lookUp`. */
+  constructor(rt: Runtime, key: string, asker: Flight | Reader, granted?: Grant) {
+    const flight = 'key' in asker ? asker : undefined
+    this.token = flight?.token ?? ''
+    this.leaseMs = flight?.policy.leaseMs ?? 0
+    this.like = flight?.like
+    this.knownFence = undefined
+    this.outdated = undefined
     this.#rt = rt
     this.#key = key
-    this.#terms = terms
-    this.#onFound = onFound
-    this.#onFailed = onFailed
-    this.#since = rt.l1.sequence()
+    this.#for = asker
+    this.#granted = granted
+    this.#since = rt.l1.sequence
     this.#sentAt = rt.clock.now()
     const item = rt.l1.get(key)
     if (item?.type === 'copy') this.#know(item.held)
   }
 
+  onQueued(): void {
+    if ('key' in this.#for) this.#for.startClocks()
+  }
+
   send(): void {
-    const { records } = this.#rt
-    if (records === undefined) return
-    const { token, leaseMs, like, onQueued } = this.#terms
-    const known = { knownFence: this.#copy?.fence, outdated: this.#outdated }
     this.#sent += 1
-    const request = { token, leaseMs, like, onQueued, ...known }
+    this.knownFence = this.#copy?.fence
     // A store may throw in place of rejecting, for example after it was closed.
     try {
-      records.lookup(this.#key, request).then((reply) => this.#replied(reply), this.#onFailed)
+      this.#rt.records?.lookup(this.#key, this).then(this.#replied, this.#failed)
     } catch (error) {
-      this.#onFailed(error)
+      this.#failed(error)
     }
   }
 
   /** Sends another lookup if the store calls an entry fresh that this process knows as purged. */
-  #replied(reply: LookupReply): void {
+  readonly #replied = (reply: LookupReply): void => {
     let found: Found | undefined
     try {
       const stored = 'stored' in reply ? reply.stored : undefined
@@ -199,14 +184,32 @@ class Lookup {
       if (!isPurged || this.#sent === MOST_LOOKUPS) found = this.#updateL1(usable, reply)
       else {
         // The next lookup tells the store that the entry is outdated.
-        this.#outdated = { fence: reply.stored.fence, soft: usable !== undefined }
+        this.outdated = { fence: reply.stored.fence, soft: usable !== undefined }
         this.#copy = usable
       }
     } catch (error) {
-      return this.#onFailed(error)
+      return this.#failed(error)
     }
-    if (found === undefined) this.send()
-    else this.#onFound(found)
+    if (found === undefined) return this.send()
+    const asker = this.#for
+    if (!('key' in asker)) return asker.resolve(found)
+    // A wake-up or purge came before the reply, which may therefore be outdated. A second lookup
+    // with the same token gets the same lease, if this process still holds it.
+    if (!asker.isOutdated || asker.size === 0) return asker.act(found, this.#since)
+    lookUp(this.#rt, asker, 'grant' in found ? found.grant : undefined)
+  }
+
+  readonly #failed = (error: unknown): void => {
+    const asker = this.#for
+    if (!('key' in asker)) return asker.reject(error)
+    const rt = this.#rt
+    const key = this.#key
+    const { token } = this
+    // If no reply came, the store may have given the lease. Other processes would wait for its end.
+    const lease = mayHaveRun(error) ? { key, token, fence: ANY_FENCE } : this.#granted
+    if (lease !== undefined) void releaseUnused(rt, asker, lease)
+    rt.events.emit({ type: 'store.failed', key, operation: 'lookup', error })
+    asker.act(undefined, this.#since)
   }
 
   #know(held: HeldEntry): void {
@@ -214,7 +217,7 @@ class Lookup {
     const usable = afterPurges(this.#rt, held)
     const isValid = usable === held && this.#rt.marks.judge(held.entry.provenance) === 'valid'
     if (usable !== undefined) this.#copy = held
-    if (!isValid) this.#outdated = { fence, soft: usable !== undefined }
+    if (!isValid) this.outdated = { fence, soft: usable !== undefined }
   }
 
   /** Puts the entry into L1, or drops the copy there. Returns the reply with the entry. */
@@ -225,7 +228,7 @@ class Lookup {
     // The store no longer has the entry. So the copy in L1 must not be served, and the next lookup
     // must not contain its fence.
     else rt.l1.drop(this.#key)
-    const isPurged = this.#outdated !== undefined && !this.#outdated.soft
+    const isPurged = this.outdated !== undefined && !this.outdated.soft
     return found.status === 'leased' && isPurged ? { ...found, isPurged } : found
   }
 }

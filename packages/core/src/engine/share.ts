@@ -182,6 +182,8 @@ class Commit {
   readonly #startedAt: number
   readonly #run: Ending
   readonly #entry: StoredEntry
+  /** The copy that is being committed. */
+  #item: L1Copy | undefined
   #isRetry = false
   /** Whole milliseconds since `bornAt`, when `#lifetimes` was called. */
   #elapsedMs = 0
@@ -229,31 +231,36 @@ class Commit {
   }
 
   #send(grant: Grant, lifetimes: Lifetimes): void {
-    const rt = this.#rt
+    const { records, keeper } = this.#rt
     const item = newCopy(this.#held(grant.fence, lifetimes), this.#startedAt)
-    const { records } = rt
+    this.#item = item
     if (records === undefined) return this.#keepAlone(grant, item)
     // After close(), the store would refuse the entry. Waiters would then run the origin once more.
-    if (rt.keeper.isStopped) return this.#replied(grant, item, undefined)
-    const failed = (error: unknown): void => {
-      rt.events.emit({ type: 'store.failed', key: grant.key, operation: 'commit', error })
-      if (this.#isRetry) return this.#replied(grant, item, undefined)
-      // Repeating a commit is harmless: the store recognises it by its fence.
-      this.#isRetry = true
-      this.#send(grant, this.#lifetimes())
-    }
+    if (keeper.isStopped) return this.#replied(undefined)
     const frame = encodeFrame(grant.key, item.held.entry)
     try {
-      const reply = records.commit(grant, frame, lifetimes)
-      reply.then((committed) => this.#replied(grant, item, committed), failed)
+      records.commit(grant, frame, lifetimes).then(this.#replied, this.#failed)
     } catch (error) {
-      failed(error)
+      this.#failed(error)
     }
   }
 
-  #replied(grant: Grant, item: L1Copy, reply: CommitReply | 'too-large' | undefined): void {
+  readonly #failed = (error: unknown): void => {
+    const { grant } = this.#lease
+    const { key } = this.#flight
+    this.#rt.events.emit({ type: 'store.failed', key, operation: 'commit', error })
+    if (this.#isRetry || grant === undefined) return this.#replied(undefined)
+    // Repeating a commit is harmless: the store recognises it by its fence.
+    this.#isRetry = true
+    this.#send(grant, this.#lifetimes())
+  }
+
+  readonly #replied = (reply: CommitReply | 'too-large' | undefined): void => {
     const rt = this.#rt
+    const item = this.#item
+    const { grant, since } = this.#lease
     this.#result.onCommit?.(reply)
+    if (grant === undefined || item === undefined) return
     if (reply === 'fenced') return this.#refuse(grant)
     if (reply === undefined) {
       void releaseLease(rt, grant)
@@ -265,7 +272,7 @@ class Commit {
     else emitEnd(rt, this.#flight, { type: 'fill.committed', fence: grant.fence })
     // `put` returns false if the key was purged meanwhile. The commit succeeded then, but the entry
     // is already outdated. The engine checks the purges of its subjects.
-    this.#end(item.held, rt.l1.put(grant.key, item, this.#lease.since, isOnly))
+    this.#end(item.held, rt.l1.put(grant.key, item, since, isOnly))
   }
 
   /** Puts the entry into L1, which is the cache. A purge of its key refuses the entry. */

@@ -76,7 +76,7 @@ export abstract class Waiters {
     this.key = key
   }
 
-  /** Called when the last waiter has gone. */
+  /** Called when the last waiter is settled. */
   protected abstract onEmpty(): void
 
   /** Whether a purge after `since`, a number from `L1.sequence`, outdated the entry. */
@@ -101,14 +101,26 @@ export abstract class Waiters {
     if (this.#isWaiting && waitTracing.hasSubscribers) waiter.trace = beginWait(this.key, caller)
   }
 
-  startClocks(): void {
+  /**
+   * From now on, `waitMs` counts. `forRun`: the waiters wait for a run, and not only for a lookup.
+   */
+  startClocks(forRun = false): void {
     this.#isCounting = true
-    for (const waiter of this.#all) if (waiter.at === 0) this.#startClock(waiter)
+    this.#isWaiting ||= forRun
+    for (const waiter of this.#all) {
+      if (waiter.at === 0) this.#startClock(waiter)
+      if (forRun && waitTracing.hasSubscribers) waiter.trace ??= beginWait(this.key, waiter.caller)
+    }
   }
 
-  /** Removes a waiter, which leads from now on. Its `waitMs` no longer applies. */
-  takeOut(waiter: Waiter): void {
-    this.#remove(waiter, undefined)
+  /**
+   * Removes a waiter, whose `waitMs` no longer applies. Without a resolution, it leads from now on.
+   */
+  takeOut(waiter: Waiter, resolution?: Resolution): void {
+    this.#all.delete(waiter)
+    this.rt.deadlines.end(waiter)
+    if (waiter.trace !== undefined) endWait(waiter.trace, this.fill, resolution)
+    waiter.trace = undefined
   }
 
   /** The first waiter for which `may` returns true. */
@@ -131,8 +143,9 @@ export abstract class Waiters {
       return
     }
     const all = [...this.#all]
-    for (const waiter of all) this.#remove(waiter, resolution)
-    this.#answerInTurns(all, resolution, this.rt.l1.sequence(), 0)
+    for (const waiter of all) this.takeOut(waiter, resolution)
+    this.onEmpty()
+    this.#answerInTurns(all, resolution, this.rt.l1.sequence, 0)
   }
 
   /** If a purge comes between two turns, the entry is outdated for the rest of the waiters. */
@@ -203,14 +216,6 @@ export abstract class Waiters {
     this.#settle(waiter, { type: 'timed-out' })
   }
 
-  /** The waiters wait for a run from now on, and not only for a lookup. */
-  protected beginWaits(): void {
-    this.#isWaiting = true
-    this.startClocks()
-    if (!waitTracing.hasSubscribers) return
-    for (const waiter of this.#all) waiter.trace ??= beginWait(this.key, waiter.caller)
-  }
-
   #startClock(waiter: Waiter): void {
     // From now on, a timer or message may answer the caller, in another async context.
     waiter.caller.captureContext?.()
@@ -218,15 +223,8 @@ export abstract class Waiters {
   }
 
   #settle(waiter: Waiter, resolution: Resolution): void {
-    this.#remove(waiter, resolution)
-    waiter.answer(resolution)
-  }
-
-  #remove(waiter: Waiter, resolution: Resolution | undefined): void {
-    this.#all.delete(waiter)
-    this.rt.deadlines.end(waiter)
-    if (waiter.trace !== undefined) endWait(waiter.trace, this.fill, resolution)
-    waiter.trace = undefined
+    this.takeOut(waiter, resolution)
     if (this.#all.size === 0) this.onEmpty()
+    waiter.answer(resolution)
   }
 }

@@ -34,13 +34,13 @@ describe('a write to L1', () => {
   it('can be read', () => {
     const l1 = create(LIMITS)
     const slot = hold('5')
-    expect(l1.put('k', slot, l1.sequence())).toBe(true)
+    expect(l1.put('k', slot, l1.sequence)).toBe(true)
     expect(l1.get('k')).toBe(slot)
   })
 
   it('is refused if it began before a purge of its key', () => {
     const l1 = create(LIMITS)
-    const since = l1.sequence()
+    const since = l1.sequence
     l1.purge('k')
     expect(l1.put('k', hold('5'), since)).toBe(false)
     expect(l1.put('k', newMarker(0, 9), since)).toBe(false)
@@ -50,17 +50,17 @@ describe('a write to L1', () => {
   it('is accepted if it began after the purge of its key, or before one of another key', () => {
     const l1 = create(LIMITS)
     l1.purge('k')
-    const since = l1.sequence()
+    const since = l1.sequence
     l1.purge('other')
     expect(l1.put('k', hold('5'), since)).toBe(true)
   })
 
   it('is refused if it began before L1 was emptied', () => {
     const l1 = create(LIMITS)
-    const since = l1.sequence()
+    const since = l1.sequence
     l1.flush()
     expect(l1.put('k', hold('5'), since)).toBe(false)
-    expect(l1.put('k', hold('5'), l1.sequence())).toBe(true)
+    expect(l1.put('k', hold('5'), l1.sequence)).toBe(true)
   })
 
   it.each([
@@ -68,25 +68,25 @@ describe('a write to L1', () => {
     ['one of those that are too long together', [1024 * 1024, 1024 * 1024, 1024 * 1024]],
   ])('is refused if the purge of its key is %s', (_, lengths) => {
     const l1 = create(LIMITS)
-    const since = l1.sequence()
+    const since = l1.sequence
     const keys = lengths.map((length, i) => `${i}`.padEnd(length, 'k'))
     for (const key of keys) l1.purge(key)
     for (const key of keys) expect(l1.put(key, hold('5'), since)).toBe(false)
-    expect(l1.put('k', hold('5'), l1.sequence())).toBe(true)
+    expect(l1.put('k', hold('5'), l1.sequence)).toBe(true)
   })
 
   it('is refused if its key is one of too many purged keys to remember', () => {
     const l1 = create(LIMITS)
-    const since = l1.sequence()
+    const since = l1.sequence
     l1.purge('k')
     for (let i = 0; i < 10_000; i++) l1.purge(`other ${i}`)
     expect(l1.put('k', hold('5'), since)).toBe(false)
-    expect(l1.put('k', hold('5'), l1.sequence())).toBe(true)
+    expect(l1.put('k', hold('5'), l1.sequence)).toBe(true)
   })
 
   it('is refused with an older fence, and accepted with the same or a newer one', () => {
     const l1 = create(LIMITS)
-    const put = (fence: string) => l1.put('k', hold(fence), l1.sequence())
+    const put = (fence: string) => l1.put('k', hold(fence), l1.sequence)
     expect([put('10'), put('9'), put('10'), put('11'), put('10')]).toEqual([
       true,
       false,
@@ -100,17 +100,17 @@ describe('a write to L1', () => {
   it('is accepted with an older fence if the newer entry is stale, because the store may have lost data', () => {
     let now = 0
     const l1 = new L1(LIMITS, { now: () => now })
-    l1.put('k', hold('7'), l1.sequence())
+    l1.put('k', hold('7'), l1.sequence)
     now = 999
-    expect(l1.put('k', hold('6'), l1.sequence())).toBe(false)
+    expect(l1.put('k', hold('6'), l1.sequence)).toBe(false)
     now = 1_000
-    expect(l1.put('k', hold('6'), l1.sequence())).toBe(true)
+    expect(l1.put('k', hold('6'), l1.sequence)).toBe(true)
     expect(fenceIn(l1)).toBe('6')
   })
 
   it('stores a variant where a purge of its vary group finds it', () => {
     const l1 = create(LIMITS)
-    l1.put('k\0de', hold('5'), l1.sequence())
+    l1.put('k\0de', hold('5'), l1.sequence)
     expect(fenceIn(l1, 'k\0de')).toBe('5')
     l1.purge('k')
     expect(l1.get('k\0de')).toBeUndefined()
@@ -118,19 +118,19 @@ describe('a write to L1', () => {
 
   it('replaces the entry, and can be replaced, if it has no fence', () => {
     const l1 = create(LIMITS)
-    l1.put('k', hold('10'), l1.sequence())
-    expect(l1.put('k', hold(''), l1.sequence())).toBe(true)
+    l1.put('k', hold('10'), l1.sequence)
+    expect(l1.put('k', hold(''), l1.sequence)).toBe(true)
     expect(fenceIn(l1)).toBe('')
-    expect(l1.put('k', hold('1'), l1.sequence())).toBe(true)
+    expect(l1.put('k', hold('1'), l1.sequence)).toBe(true)
     expect(fenceIn(l1)).toBe('1')
   })
 
   it('replaces an entry with a hit-for-miss marker, and a marker with an entry', () => {
     const l1 = create(LIMITS)
-    l1.put('k', hold('10'), l1.sequence())
-    expect(l1.put('k', newMarker(0, 9), l1.sequence())).toBe(true)
+    l1.put('k', hold('10'), l1.sequence)
+    expect(l1.put('k', newMarker(0, 9), l1.sequence)).toBe(true)
     expect(fenceIn(l1)).toBe('marker')
-    expect(l1.put('k', hold('1'), l1.sequence())).toBe(true)
+    expect(l1.put('k', hold('1'), l1.sequence)).toBe(true)
     expect(fenceIn(l1)).toBe('1')
   })
 })
@@ -138,7 +138,7 @@ describe('a write to L1', () => {
 describe('a purge of L1', () => {
   it('drops one key, while a flush drops all keys', () => {
     const l1 = create(LIMITS)
-    for (const key of ['a', 'b', 'c']) l1.put(key, hold('1'), l1.sequence())
+    for (const key of ['a', 'b', 'c']) l1.put(key, hold('1'), l1.sequence)
     l1.purge('a')
     expect([fenceIn(l1, 'a'), fenceIn(l1, 'b')]).toEqual([undefined, '1'])
     l1.flush()
@@ -149,7 +149,7 @@ describe('a purge of L1', () => {
 describe('a limit of L1', () => {
   it('drops the least recently used entries beyond its number of bytes', () => {
     const l1 = create({ ...LIMITS, maxBytes: 5_000 })
-    for (const key of ['a', 'b', 'c', 'd']) l1.put(key, hold('1', value(1_000)), l1.sequence())
+    for (const key of ['a', 'b', 'c', 'd']) l1.put(key, hold('1', value(1_000)), l1.sequence)
     expect(l1.size.bytes).toBeLessThanOrEqual(5_000)
     expect(fenceIn(l1, 'a')).toBeUndefined()
     expect(fenceIn(l1, 'd')).toBe('1')
@@ -157,38 +157,38 @@ describe('a limit of L1', () => {
 
   it('drops the least recently used entries beyond its number of entries', () => {
     const l1 = create({ ...LIMITS, maxEntries: 2 })
-    l1.put('a', hold('1'), l1.sequence())
-    l1.put('b', hold('1'), l1.sequence())
+    l1.put('a', hold('1'), l1.sequence)
+    l1.put('b', hold('1'), l1.sequence)
     l1.get('a')
-    l1.put('c', hold('1'), l1.sequence())
+    l1.put('c', hold('1'), l1.sequence)
     expect([fenceIn(l1, 'a'), fenceIn(l1, 'b'), fenceIn(l1, 'c')]).toEqual(['1', undefined, '1'])
   })
 
   it('excludes an entry that is too large, and drops the older entry of the same key', () => {
     const l1 = create({ ...LIMITS, maxEntryBytes: 1_000 })
-    l1.put('k', hold('1'), l1.sequence())
-    expect(() => l1.put('k', hold('2', value(1_000)), l1.sequence())).not.toThrow()
+    l1.put('k', hold('1'), l1.sequence)
+    expect(() => l1.put('k', hold('2', value(1_000)), l1.sequence)).not.toThrow()
     expect(l1.get('k')).toBeUndefined()
     expect(l1.size).toEqual({ entries: 0, bytes: 0 })
   })
 
   it.each([{ maxBytes: 0 }, { maxEntries: 0 }])('switches L1 off if it is %j', (none) => {
     const l1 = create({ ...LIMITS, ...none })
-    expect(l1.put('k', hold('1'), l1.sequence())).toBe(true)
+    expect(l1.put('k', hold('1'), l1.sequence)).toBe(true)
     expect(l1.get('k')).toBeUndefined()
     expect(l1.size).toEqual({ entries: 0, bytes: 0 })
   })
 
   it('still refuses a write from before a purge while L1 is off', () => {
     const l1 = create({ ...LIMITS, maxBytes: 0 })
-    const since = l1.sequence()
+    const since = l1.sequence
     l1.purge('k')
     expect(l1.put('k', hold('1'), since)).toBe(false)
   })
 
   it('stores nothing if maxEntryBytes is 0', () => {
     const l1 = create({ ...LIMITS, maxEntryBytes: 0 })
-    l1.put('k', hold('1'), l1.sequence())
+    l1.put('k', hold('1'), l1.sequence)
     expect(l1.get('k')).toBeUndefined()
   })
 
@@ -226,7 +226,7 @@ describe('a limit of L1', () => {
     ],
   ] as Array<[string, string, StoredEntry, number]>)('counts %s', (_, key, entry, least) => {
     const l1 = create(LIMITS)
-    l1.put(key, hold('1', entry), l1.sequence())
+    l1.put(key, hold('1', entry), l1.sequence)
     expect(l1.size.bytes).toBeGreaterThan(least)
     expect(l1.size.bytes).toBeLessThan(least + 1_100)
   })

@@ -87,8 +87,8 @@ export class L1 {
   readonly #clock: Pick<Clock, 'now'>
   readonly #maxEntryBytes: number
   readonly #isOnlyTier: boolean
-  /** Number of the last purge in this process. */
-  #sequence = 0
+  /** Number of the last purge. Get it before a lookup or fill, and pass it to `put`. */
+  sequence = 0
   /** `#purges` may lack purges up to this number. For safety, all keys count as purged up to it. */
   #forgotten = 0
 
@@ -145,11 +145,6 @@ export class L1 {
     return sizeOf(item, key) <= this.#maxEntryBytes
   }
 
-  /** The number of the last purge. Get it before a lookup or fill, and pass it to `put`. */
-  sequence(): number {
-    return this.#sequence
-  }
-
   /**
    * Stores a copy or a marker. Returns false if the key was purged after `since`, or if L1 has a
    * fresh copy with a newer fence. An entry without a fence was filled while the store was
@@ -163,7 +158,7 @@ export class L1 {
       const isFresh = freshnessAt(present.held, this.#clock.now()) === 'fresh'
       if (isFresh && isNewer(present.held.fence, item.held.fence)) return false
     }
-    if (isOnly || this.fits(key, item)) this.#items?.set(key, item)
+    if (isOnly || sizeOf(item, key) <= this.#maxEntryBytes) this.#items?.set(key, item)
     else this.#items?.delete(key)
     return true
   }
@@ -181,12 +176,12 @@ export class L1 {
     else this.#items?.set(key, { ...newMarker(now, forMs, forMs), ...failed })
   }
 
-  /** Whether a hard or soft purge after `since`, a number from `sequence`, covers the key. */
+  /** Whether a hard or soft purge after `since`, a value of `sequence`, covers the key. */
   isPurgedSince(key: string, since: number): boolean {
     return since < this.#forgotten || (this.#purges.get(groupOf(key))?.last ?? 0) > since
   }
 
-  /** Whether a hard purge after `since`, a number from `sequence`, may have removed the entry. */
+  /** Whether a hard purge after `since`, a value of `sequence`, may have removed the entry. */
   wasPurgedSince(key: string, since: number): boolean {
     const purgedAt = this.#purges.get(groupOf(key))?.hard ?? 0
     return since < this.#forgotten || purgedAt > since
@@ -199,11 +194,11 @@ export class L1 {
 
   /** Drops a key and its variants. A later `put` from a pending lookup or fill is refused. */
   purge(group: string, soft = false): void {
-    this.#sequence += 1
-    const hard = soft ? (this.#purges.get(group)?.hard ?? 0) : this.#sequence
-    this.#purges.set(group, { last: this.#sequence, hard })
+    this.sequence += 1
+    const hard = soft ? (this.#purges.get(group)?.hard ?? 0) : this.sequence
+    this.#purges.set(group, { last: this.sequence, hard })
     // The key is too long for `#purges`, so pending lookups and fills of all keys are refused.
-    if (!this.#purges.has(group)) this.#forgotten = this.#sequence
+    if (!this.#purges.has(group)) this.#forgotten = this.sequence
     if (soft && this.#isOnlyTier) this.#makeStale(group)
     else this.#items?.purge(group)
   }
@@ -224,8 +219,8 @@ export class L1 {
 
   /** Drops everything. A later `put` from a pending lookup or fill is refused. */
   flush(): void {
-    this.#sequence += 1
-    this.#forgotten = this.#sequence
+    this.sequence += 1
+    this.#forgotten = this.sequence
     this.#items?.clear()
   }
 }

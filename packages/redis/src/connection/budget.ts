@@ -1,4 +1,4 @@
-// Time limits of pending commands.
+// Time limits of pending commands, and the delay before the next attempt to connect.
 
 import type { Clock } from '@stampede/core/store'
 
@@ -100,4 +100,9 @@ export function withBudget<T>(budgetMs: number, promise: Promise<T>): Promise<T>
  */
 export function afterReplies(callback: () => void): void {
   setImmediate(() => setImmediate(callback))
+}
+
+/** Doubles up to one second. The random part keeps a fleet from reconnecting all at once. */
+export function retryDelayMs(attempt: number): number {
+  return Math.min(50 * 2 ** Math.min(attempt, 10), 1_000) * (0.5 + Math.random() / 2)
 }

@@ -1,7 +1,12 @@
 // Opens the connections of one store, with options for short timeouts and endless reconnection.
 
-import { slotOf } from './cluster-slot.ts'
-import { ClusterSubscriber } from './cluster-subscriber.ts'
+import {
+  connectNodeRedis,
+  connectNodeRedisCluster,
+  connectNodeRedisSentinel,
+} from '../node-redis/open.ts'
+import { retryDelayMs } from './budget.ts'
+import { ClusterSubscriber, slotOf } from './cluster.ts'
 import type {
   ClusterConnection,
   Connection,
@@ -9,11 +14,8 @@ import type {
   IoredisClient,
   RedisClient,
 } from './connection.ts'
-import { askAllSentinels } from './ioredis-sentinels.ts'
-import { connectNodeRedis, connectNodeRedisCluster } from './node-redis.ts'
-import { connectNodeRedisSentinel } from './node-redis-sentinel.ts'
 import { isReadOnly } from './refusal.ts'
-import { retryDelayMs } from './retry-delay.ts'
+import { askAllSentinels } from './sentinels.ts'
 
 /** Opens connections with the address and credentials of `redis`, and none of its other options. */
 export function connect(redis: RedisClient, budgetMs: number): Connections {

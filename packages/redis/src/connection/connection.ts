@@ -1,11 +1,6 @@
-// The parts of ioredis that this package uses, as structural types. They fit ioredis 5 and 6, with
-// a single Redis, Sentinels or Cluster. The connections of node-redis have the same members.
-
-import type {
-  NodeRedisClient,
-  NodeRedisClusterClient,
-  NodeRedisSentinel,
-} from './node-redis-client.ts'
+// The clients that the user passes, and the connections that this package opens, as structural
+// types. Those of ioredis fit versions 5 and 6, with a single Redis, Sentinels or Cluster. The
+// connections of node-redis 5 have the same members.
 
 /**
  * A client of ioredis 5.4 or newer, or of node-redis 5 or newer. Stampede uses only its address and
@@ -22,6 +17,39 @@ export interface IoredisClient {
   readonly isCluster: boolean
   readonly options?: object
   duplicate(...args: never[]): unknown
+}
+
+/** A client of `createClient` of node-redis 5. */
+export interface NodeRedisClient {
+  readonly options?: object | undefined
+  readonly isReady: boolean
+  duplicate(...args: never[]): unknown
+  withTypeMapping(...args: never[]): unknown
+}
+
+/** A client of `createCluster` of node-redis 5. */
+export interface NodeRedisClusterClient {
+  readonly slots: readonly unknown[]
+  duplicate(...args: never[]): unknown
+  nodeClient(...args: never[]): unknown
+  withTypeMapping(...args: never[]): unknown
+}
+
+export interface Address {
+  readonly host: string
+  readonly port: number
+}
+
+/** The options of `createSentinel` of node-redis 5, and the function that creates a client. */
+export interface NodeRedisSentinel {
+  createClient(...args: never[]): unknown
+  readonly name: string
+  readonly sentinelRootNodes: readonly Address[]
+  readonly nodeClientOptions?: object
+  readonly sentinelClientOptions?: object
+  readonly nodeAddressMap?:
+    | Readonly<Record<string, Address>>
+    | ((address: string) => Address | undefined)
 }
 
 /** The connection that only subscribes. */

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import type { Connection } from './connection.ts'
-import { askAllSentinels } from './ioredis-sentinels.ts'
+import { askAllSentinels } from './sentinels.ts'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())

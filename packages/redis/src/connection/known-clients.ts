@@ -3,12 +3,13 @@
 
 import { StampedeError } from '@stampede/core'
 import { optionError, show } from '@stampede/core/store'
-import type { IoredisClient, RedisClient } from './connection.ts'
 import type {
+  IoredisClient,
   NodeRedisClient,
   NodeRedisClusterClient,
   NodeRedisSentinel,
-} from './node-redis-client.ts'
+  RedisClient,
+} from './connection.ts'
 
 const IOREDIS = 'pass an ioredis or node-redis client: redisStore(new Redis(url))'
 const IOREDIS_CLUSTER =

@@ -1,17 +1,19 @@
 // The link of one store to Redis: its commands by the names of keys and scripts, while it is open.
-// The cache, locks and idempotency keys share it.
+// The cache, locks and idempotency keys share it. An open link has two connections: one for
+// commands, with the state of its servers, and one that subscribes.
 
 import { randomBytes } from 'node:crypto'
 import { type Clock, type Grant, groupOf, storeUnavailable } from '@stampede/core/store'
 import type { Names } from '../protocol/keys.ts'
-import { type ScriptArgument, send } from '../protocol/run-script.ts'
+import { type ScriptArgument, ScriptRunner, send } from '../protocol/run-script.ts'
 import type { Script } from '../protocol/scripts.generated.ts'
-import type { RedisClient } from './connection.ts'
-import { OpenLink } from './open-link.ts'
-import { Operation, type OperationOptions } from './operation.ts'
-import { isRefusal } from './refusal.ts'
-import type { ServerClock } from './servers.ts'
-import type { LinkListener } from './subscription.ts'
+import { TimeLimits } from './budget.ts'
+import { connect } from './client.ts'
+import type { Connection, Connections, RedisClient } from './connection.ts'
+import { Operation, type OperationLink, type OperationOptions } from './operation.ts'
+import { isRefusal, lastErrorOf, NotSent, rememberErrors } from './refusal.ts'
+import { type Server, type ServerClock, Servers } from './servers.ts'
+import { type LinkListener, Subscription } from './subscription.ts'
 
 /** Delay before a command is repeated while the connection is lost. */
 const RETRY_MS = 20
@@ -142,10 +144,7 @@ export class RedisLink {
     return Promise.all(grants.map(renewOne))
   }
 
-  /**
-   * Resolves when both connections are usable for the first time. It may stay pending, so a request
-   * must not wait for it without a time limit.
-   */
+  /** See `OpenLink`. */
   get opened(): Promise<unknown> {
     return this.#requireOpen().opened
   }
@@ -175,8 +174,14 @@ export class RedisLink {
 
   /** Like `ask`, but `command` sends the command itself. */
   askBy<T>(name: string, command: (link: OpenLink) => Promise<T>): Promise<T> {
+    const link = this.current
+    if (link === undefined) return Promise.reject(notOpen())
     return this.operate(name, '', { isBackground: true }, (operation) =>
-      operation.command(name, command, (reply) => operation.resolve(reply)),
+      operation.command(
+        name,
+        () => command(link),
+        (reply) => operation.resolve(reply),
+      ),
     )
   }
 
@@ -192,4 +197,76 @@ export function notOpen(): Error {
 
 function isRenewed(reply: unknown): boolean {
   return String(reply) === 'RENEWED'
+}
+
+/** The connections of a link, and the state of its servers. */
+export class OpenLink implements OperationLink {
+  readonly clock: Clock
+  readonly budgetMs: number
+  readonly connection: Connection
+  readonly scripts: ScriptRunner
+  readonly subscription: Subscription
+  readonly servers: Servers
+  readonly serverOf: Connections['serverOf']
+  readonly limits: TimeLimits
+  /**
+   * Resolves when both connections are usable for the first time. It may stay pending, so a request
+   * must not wait for it without a time limit.
+   */
+  readonly opened: Promise<unknown>
+  /** The operations that wait until the connections are usable. */
+  readonly opening: Set<{ onReply(value: unknown): void }> = new Set()
+  /** The only server. Undefined in a cluster. */
+  readonly #server: Server | undefined
+  isOpen = false
+  isClosed = false
+
+  constructor(redis: RedisClient, facts: RedisLink, clock: Clock) {
+    const { names, budgetMs, processId, isCluster } = facts
+    const { commands: connection, subscriber, serverOf } = connect(redis, budgetMs)
+    rememberErrors(connection)
+    this.clock = clock
+    this.budgetMs = budgetMs
+    this.connection = connection
+    this.serverOf = serverOf
+    this.scripts = new ScriptRunner(connection)
+    this.servers = new Servers(clock)
+    this.#server = serverOf === undefined ? this.servers.get('') : undefined
+    this.limits = new TimeLimits(clock)
+    const ready = new Promise<void>((resolve) =>
+      connection.on('ready', () => {
+        // The server has just replied. In a cluster, `ready` says nothing about a single node.
+        if (!isCluster) this.servers.get('').breaker.succeeded()
+        resolve()
+      }),
+    )
+    this.subscription = new Subscription(subscriber, names, processId, clock, budgetMs)
+    this.opened = Promise.all([ready, this.subscription.first])
+    void this.opened.then(() => {
+      this.isOpen = true
+      this.#endWaits()
+    })
+  }
+
+  close(): void {
+    this.isClosed = true
+    this.#endWaits()
+    this.subscription.close()
+    this.connection.disconnect()
+  }
+
+  server(record: string): Server {
+    return this.#server ?? this.servers.get(this.serverOf?.(record) ?? '')
+  }
+
+  /** The last error of the connection, if commands cannot be sent now. */
+  get connectionError(): NotSent | undefined {
+    const error = this.connection.status === 'ready' ? undefined : lastErrorOf(this.connection)
+    return error && new NotSent(error)
+  }
+
+  #endWaits(): void {
+    for (const operation of this.opening) operation.onReply(undefined)
+    this.opening.clear()
+  }
 }

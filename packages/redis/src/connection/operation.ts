@@ -2,10 +2,11 @@
 // budget that they share. However many steps it has, it is one object and one promise.
 
 import { StampedeError } from '@stampede/core'
-import { storeUnavailable } from '@stampede/core/store'
-import type { ScriptArgument } from '../protocol/run-script.ts'
+import { type Clock, storeUnavailable } from '@stampede/core/store'
+import type { ScriptArgument, ScriptRunner } from '../protocol/run-script.ts'
 import type { Script } from '../protocol/scripts.generated.ts'
-import type { OpenLink } from './open-link.ts'
+import type { TimeLimits } from './budget.ts'
+import type { Connection } from './connection.ts'
 import { CLOSED, isRefusal, lastErrorOf, NotSent, withHint } from './refusal.ts'
 import type { Breaker, Server } from './servers.ts'
 
@@ -20,10 +21,23 @@ export interface OperationOptions {
   readonly ignoreBreaker?: boolean
   /** The operation begins something. So queued operations that end something come before it. */
   readonly begins?: boolean
-  /** Called if the operation waits in the queue of its server. */
-  readonly onQueued?: (() => void) | undefined
   /** For work that no caller waits for: without queue and breaker. */
   readonly isBackground?: boolean
+}
+
+/** The parts of an open link that its operations need. */
+export interface OperationLink {
+  readonly clock: Clock
+  readonly budgetMs: number
+  readonly connection: Connection
+  readonly scripts: ScriptRunner
+  readonly limits: TimeLimits
+  /** The operations that wait until the connections are usable. */
+  readonly opening: Set<{ onReply(value: unknown): void }>
+  readonly isOpen: boolean
+  readonly isClosed: boolean
+  /** The last error of the connection, if commands cannot be sent now. */
+  readonly connectionError: NotSent | undefined
 }
 
 export class Operation<T> {
@@ -34,7 +48,9 @@ export class Operation<T> {
   /** For the caller. */
   readonly promise: Promise<T>
   readonly server: Server
-  readonly #link: OpenLink
+  /** Whether the operation had to wait for its turn. */
+  readonly isQueued: boolean = false
+  readonly #link: OperationLink
   readonly #name: string
   readonly #options: OperationOptions
   readonly #work: (operation: never) => void
@@ -57,7 +73,7 @@ export class Operation<T> {
 
   /** `work` takes the first step when the operation has its turn. The last step ends it. */
   constructor(
-    link: OpenLink,
+    link: OperationLink,
     server: Server,
     name: string,
     options: OperationOptions,
@@ -75,7 +91,7 @@ export class Operation<T> {
     this.#breaker = options.isBackground ? undefined : server.breaker
     this.#calledAt = link.clock.now()
     if (this.#breaker === undefined) this.start()
-    else server.queue.enter(this, options)
+    else this.isQueued = server.queue.enter(this, options.begins)
   }
 
   /** Called in the turn of the operation. The time budget begins now. */
@@ -119,7 +135,7 @@ export class Operation<T> {
   /** Sends a command, unless the breaker of its server is open. */
   command<V>(
     name: string,
-    request: (link: OpenLink) => Promise<V>,
+    request: (link: OperationLink) => Promise<V>,
     next: (value: V) => void,
   ): void {
     if (this.#mayStep(name, next)) request(this.#link).then(this.onReply, this.onError)

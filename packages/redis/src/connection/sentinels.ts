@@ -1,166 +1,170 @@
-// The Sentinels of a master: which server they name, and the fail-overs that they report. Used with
-// node-redis, whose Sentinel client repeats commands without a time limit.
+// The master that counts if Sentinels disagree. Each fail-over gives its configuration a greater
+// epoch, and in the end all Sentinels accept the greatest. After a partition, a Sentinel may still
+// name the former master, with a smaller epoch.
 
-import { withBudget } from './budget.ts'
-import type { Connection } from './connection.ts'
-import { epochIn, type Named, Replies, textOf } from './newest-master.ts'
-import type { Address } from './node-redis-client.ts'
-import { isRefusal, lastErrorOf, rememberErrors } from './refusal.ts'
+import type { Address, Connection } from './connection.ts'
 
-const SWITCHED = '+switch-master'
-/** Time between two PINGs. Without them, a dead connection looks like one without fail-overs. */
-const HEARTBEAT_MS = 10_000
-/** How long one Sentinel suffices to confirm the master that a fail-over named. */
-const RECENT_MS = 10_000
-
-export interface SentinelsOptions {
-  /** Name of the master. */
-  readonly name: string
-  /** Addresses of the Sentinels. */
-  readonly nodes: readonly Address[]
-  /** Opens a connection that takes commands while it subscribes, and that reconnects. */
-  open(node: Address): Connection
-  /** Time for the reply of one Sentinel. */
-  readonly askMs: number
-  /** Called when the master may be another server than before. */
-  onMoved(master: Address): void
+/** The master that one Sentinel named. */
+export interface Named {
+  readonly master: Address
+  /** The `config-epoch` of SENTINEL MASTER. -1: unknown, for example refused. */
+  readonly epoch: number
 }
 
-export class Sentinels {
-  readonly #options: SentinelsOptions
-  readonly #connections: readonly Connection[]
-  readonly #heartbeat: NodeJS.Timeout
-  #finding: Promise<Address> | undefined
-  /** Connections whose Sentinel refused the subscription, so that it reports no fail-over. */
-  readonly #silent = new Set<Connection>()
-  /** The master that the latest reported fail-over named. */
-  #switched: { readonly to: Address; readonly at: number } | undefined
+export class Replies {
+  readonly #all: Named[] = []
 
-  constructor(options: SentinelsOptions) {
-    this.#options = options
-    this.#connections = options.nodes.map((node) => this.#connect(node))
-    this.#heartbeat = setInterval(() => {
-      for (const connection of this.#connections) connection.ping().catch(() => {})
-      if (this.#silent.size > 0) this.#check()
-    }, HEARTBEAT_MS)
-    this.#heartbeat.unref()
+  add(named: Named): void {
+    this.#all.push(named)
   }
 
-  /** Address of the master. Rejects if no Sentinel names one. */
-  find(): Promise<Address> {
-    this.#finding ??= this.#vote().finally(() => {
-      this.#finding = undefined
-    })
-    return this.#finding
-  }
-
-  close(): void {
-    clearInterval(this.#heartbeat)
-    for (const connection of this.#connections) connection.disconnect()
+  /** Names the master of the greatest epoch. If the epochs are equal, that of most Sentinels. */
+  get newest(): Named | undefined {
+    const epoch = this.#greatestEpoch
+    const counts = new Map<string, number>()
+    let newest: Named | undefined
+    let most = 0
+    for (const named of this.#all) {
+      if (named.epoch < epoch) continue
+      const text = textOf(named.master)
+      const count = (counts.get(text) ?? 0) + 1
+      counts.set(text, count)
+      if (count > most) [newest, most] = [named, count]
+    }
+    return newest
   }
 
   /**
-   * Asks all Sentinels, and resolves as soon as enough have replied. Right after a fail-over, most
-   * may not know its epoch. So then the master that was reported counts, as soon as one Sentinel
-   * names it.
+   * Whether no further reply is needed. A fail-over needs most Sentinels, so one of any majority
+   * knows its epoch.
    */
-  #vote(): Promise<Address> {
-    const { nodes, name } = this.#options
-    const replies = new Replies()
-    let ended = 0
-    let last: Error = new Error(`no Sentinel knows a master with the name ${name}`)
-    return new Promise((resolve, reject) => {
-      const onEnd = (named: Named | undefined) => {
-        ended += 1
-        if (named !== undefined) replies.add(named)
-        const { newest } = replies
-        const switched = this.#recentSwitch()
-        if (named !== undefined && switched === textOf(named.master)) resolve(named.master)
-        if (newest === undefined) {
-          if (ended === nodes.length) reject(last)
-        } else if (ended === nodes.length || (!switched && replies.isEnough(nodes.length))) {
-          resolve(newest.master)
-        }
-      }
-      for (const [i, connection] of this.#connections.entries()) {
-        this.#ask(connection).then(onEnd, (error: Error) => {
-          last = new Error(`Sentinel ${textOf(nodes[i] as Address)}: ${error.message}`)
-          onEnd(undefined)
-        })
-      }
-    })
+  isEnough(sentinels: number): boolean {
+    const epoch = this.#greatestEpoch
+    const newest = this.#all.filter((named) => named.epoch === epoch)
+    const places = new Set(newest.map(({ master }) => textOf(master)))
+    return 2 * this.#all.length > sentinels && places.size === 1
   }
 
-  async #ask(connection: Connection): Promise<Named | undefined> {
-    const { name, askMs } = this.#options
-    if (connection.status !== 'ready') await withBudget(askMs, settled(connection))
+  get #greatestEpoch(): number {
+    return Math.max(...this.#all.map(({ epoch }) => epoch))
+  }
+}
+
+/** `reply` is that of SENTINEL MASTER: names and values by turns, or with RESP3 a map. */
+export function epochIn(reply: unknown): number {
+  const pairs = Array.isArray(reply) ? reply : Object.entries(reply ?? {}).flat()
+  const fields = pairs.map(String)
+  const at = fields.indexOf('config-epoch')
+  const epoch = at === -1 ? Number.NaN : Number(fields[at + 1])
+  return Number.isInteger(epoch) ? epoch : -1
+}
+
+export function textOf({ host, port }: Address): string {
+  return `${host}:${port}`
+}
+
+// Makes a connection of ioredis ask all Sentinels for the master. By itself, it takes the master
+// that the first Sentinel names, even if this Sentinel has missed the latest fail-over.
+
+/** Time between two checks of the master. A report of a fail-over may have been lost. */
+const CHECK_MS = 10_000
+
+interface SentinelClient {
+  sentinel(subcommand: 'master', name: string): Promise<unknown>
+}
+
+/** The members of ioredis's SentinelConnector that are used here: the same in versions 5 and 6. */
+interface SentinelConnector {
+  readonly options: { readonly name: string }
+  readonly sentinelIterator: { readonly sentinels: readonly object[] }
+  /** Asks one Sentinel. */
+  resolve(sentinel: object): Promise<Address | null>
+  /** The part of `resolve` that has a connection to the Sentinel. */
+  resolveMaster(client: SentinelClient): Promise<Address | null>
+}
+
+/**
+ * Must be called before the connection connects. `patienceMs`: see `findNewest`. If a later version
+ * of ioredis lacks the members, the connection works as ioredis made it.
+ */
+export function askAllSentinels(connection: Connection, patienceMs: number): void {
+  const { connector } = connection as { readonly connector?: SentinelConnector }
+  if (typeof connector?.resolve !== 'function') return
+  if (typeof connector.resolveMaster !== 'function') return
+  const { name } = connector.options
+  const resolve = connector.resolve.bind(connector)
+  const resolveMaster = connector.resolveMaster.bind(connector)
+  const epochs = new WeakMap<Address, number>()
+  connector.resolveMaster = async (client) => {
     // Asked first, so that a fail-over between the replies cannot make the epoch too great.
-    const epoch = connection.callBuffer('SENTINEL', 'MASTER', name).then(epochIn, () => -1)
-    const asked = connection.callBuffer('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', name)
-    const [reply, known] = await withBudget(askMs, Promise.all([asked, epoch]))
-    const [host, port] = Array.isArray(reply) ? reply : []
-    const master = readAddress(host, port)
-    return master && { master, epoch: known }
+    const asked = client.sentinel('master', name).then(epochIn, () => -1)
+    const found = await resolveMaster(client)
+    // The user's `natMap` may return one object for several replies.
+    const master = found && { ...found }
+    if (master !== null) epochs.set(master, await asked)
+    return master
   }
-
-  #connect(node: Address): Connection {
-    const connection = this.#options.open(node)
-    rememberErrors(connection)
-    connection.on('ready', () => {
-      // Reports may have been missed before the subscription.
-      connection.subscribe(SWITCHED).then(
-        () => {
-          this.#silent.delete(connection)
-          this.#check()
-        },
-        (error: Error) => {
-          // A new connection would be refused, too. Without this check, connections would be opened
-          // without end.
-          if (isRefusal(error)) this.#silent.add(connection)
-          else connection.disconnect(true)
-        },
-      )
-    })
-    connection.on('messageBuffer', (_: Buffer, message: Buffer) => this.#onSwitch(String(message)))
-    return connection
+  const ask = async (sentinel: object): Promise<Named | undefined> => {
+    const master = await resolve(sentinel)
+    return master === null ? undefined : { master, epoch: epochs.get(master) ?? -1 }
   }
-
-  /** `message` is `<name> <old host> <old port> <host> <port>`. */
-  #onSwitch(message: string): void {
-    const [name, , , host, port] = message.split(' ')
-    const to = readAddress(host, port)
-    if (name !== this.#options.name || to === undefined) return
-    this.#switched = { to, at: performance.now() }
-    this.#options.onMoved(to)
+  const find = () => findNewest(() => connector.sentinelIterator.sentinels, ask, patienceMs)
+  let current: Named | undefined
+  connector.resolve = async () => {
+    current = await find()
+    return current === undefined ? null : { ...current.master }
   }
-
-  #check(): void {
-    this.find().then(
-      (master) => this.#options.onMoved(master),
-      // The next attempt to connect reports why no Sentinel names a master.
-      () => {},
-    )
+  const check = async () => {
+    const newest = await find()
+    if (current === undefined || newest === undefined || newest.epoch <= current.epoch) return
+    if (textOf(newest.master) !== textOf(current.master)) connection.disconnect(true)
   }
-
-  /** The master that a recent report named. */
-  #recentSwitch(): string | undefined {
-    if (this.#switched === undefined) return undefined
-    const { to, at } = this.#switched
-    return performance.now() - at < RECENT_MS ? textOf(to) : undefined
-  }
-}
-
-/** Resolves when the connection is ready. Rejects if its latest attempt to connect has failed. */
-async function settled(connection: Connection): Promise<void> {
-  if (lastErrorOf(connection) !== undefined) throw lastErrorOf(connection)
-  await new Promise<void>((resolve, reject) => {
-    connection.on('ready', () => resolve())
-    connection.on('error', reject)
+  let timer: NodeJS.Timeout | undefined
+  connection.on('ready', () => {
+    clearInterval(timer)
+    timer = setInterval(() => check().catch(() => {}), CHECK_MS).unref()
   })
+  connection.on('close', () => clearInterval(timer))
 }
 
-function readAddress(host: unknown, port: unknown): Address | undefined {
-  const number = Number(port)
-  const isPort = Number.isInteger(number) && number > 0 && number < 65_536
-  return isPort && String(host) !== '' ? { host: String(host), port: number } : undefined
+/**
+ * Asks all Sentinels at once, and also those that a reply adds. Resolves as soon as enough have
+ * replied, or `patienceMs` after the first reply. Rejects if none replies.
+ */
+function findNewest(
+  sentinels: () => readonly object[],
+  ask: (sentinel: object) => Promise<Named | undefined>,
+  patienceMs: number,
+): Promise<Named | undefined> {
+  const replies = new Replies()
+  const asked = new Set<object>()
+  let ended = 0
+  let timer: NodeJS.Timeout | undefined
+  return new Promise((resolve, reject) => {
+    const end = () => {
+      clearTimeout(timer)
+      resolve(replies.newest)
+    }
+    const onEnd = (named?: Named, error?: Error) => {
+      ended += 1
+      if (named !== undefined) {
+        replies.add(named)
+        timer ??= setTimeout(end, patienceMs)
+      }
+      askNew()
+      if (replies.isEnough(asked.size)) end()
+      else if (ended === asked.size) {
+        if (error !== undefined && replies.newest === undefined) reject(error)
+        else end()
+      }
+    }
+    const askNew = () => {
+      for (const sentinel of sentinels()) {
+        if (asked.has(sentinel)) continue
+        asked.add(sentinel)
+        ask(sentinel).then(onEnd, (error: Error) => onEnd(undefined, error))
+      }
+    }
+    askNew()
+  })
 }

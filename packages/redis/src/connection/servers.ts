@@ -113,11 +113,6 @@ interface Queued {
   start(): void
 }
 
-interface EnterOptions {
-  readonly begins?: boolean
-  readonly onQueued?: (() => void) | undefined
-}
-
 export class CommandQueue {
   #inFlight = 0
   readonly #beginning: Queued[] = []
@@ -131,16 +126,14 @@ export class CommandQueue {
 
   /**
    * Starts the operation as soon as there is room, first in, first out. Each operation needs a call
-   * of `leave` at its end. `onQueued` is called if the operation has to wait.
+   * of `leave` at its end. Returns whether the operation has to wait.
    */
-  enter(operation: Queued, { begins = false, onQueued }: EnterOptions): void {
+  enter(operation: Queued, begins = false): boolean {
     const queue = begins ? this.#beginning : this.#ending
-    if (queue.length === 0 && this.#inFlight < (begins ? MOST_BEGINNING : MOST)) {
-      this.#startSoon(operation, begins)
-    } else {
-      queue.push(operation)
-      onQueued?.()
-    }
+    const isQueued = queue.length > 0 || this.#inFlight >= (begins ? MOST_BEGINNING : MOST)
+    if (isQueued) queue.push(operation)
+    else this.#startSoon(operation, begins)
+    return isQueued
   }
 
   /**

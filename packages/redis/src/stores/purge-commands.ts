@@ -7,6 +7,7 @@ import type { RedisLink } from '../connection/link.ts'
 import type { OperationOptions } from '../connection/operation.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
 import { appendPurge, readPurges, type Script } from '../protocol/scripts.generated.ts'
+import { millisOf } from './plain-reads.ts'
 import {
   type AppendReply,
   type EventId,
@@ -18,7 +19,6 @@ import {
   readPurgePage,
   writeEvent,
 } from './purge-events.ts'
-import { millisOf } from './redis-lookups.ts'
 
 type Position = Parameters<StoreHooks['onForget']>[0]
 

@@ -21,7 +21,7 @@ import {
   reportProcess,
   type Script,
 } from '../protocol/scripts.generated.ts'
-import { millisOf } from './redis-lookups.ts'
+import { millisOf } from './plain-reads.ts'
 
 type LockInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspectLock']>>>
 type RecordKind = Parameters<StoreOperator['scan']>[0]

@@ -21,17 +21,18 @@ import {
 } from '@stampede/core/store'
 import type { RedisClient } from '../connection/connection.ts'
 import { databaseOf, keyPrefixOf, requireClient } from '../connection/known-clients.ts'
-import { RedisLink } from '../connection/link.ts'
+import { notOpen, RedisLink } from '../connection/link.ts'
 import type { Operation } from '../connection/operation.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { PendingDeliveries } from '../delivery/pending-deliveries.ts'
 import { names } from '../protocol/keys.ts'
 import { commit, endLease, purge, renewEntry } from '../protocol/scripts.generated.ts'
+import { PlainReads } from './plain-reads.ts'
 import { RedisPurgeCommands } from './purge-commands.ts'
 import { RedisPurges } from './purge-log.ts'
 import { RedisIdempotency } from './redis-idempotency.ts'
 import { RedisLocks } from './redis-locks.ts'
-import { RedisLookups } from './redis-lookups.ts'
+import { Lookup, type LookupParts } from './redis-lookups.ts'
 import { RedisOperator } from './redis-operator.ts'
 
 type CommitReply = Awaited<ReturnType<StampedeStore['pass']>>
@@ -90,15 +91,14 @@ class RedisStore implements StampedeStore {
   readonly #link: RedisLink
   readonly #commands: RedisPurgeCommands
   #purges: RedisPurges | undefined
+  #lookups: LookupParts | undefined
   readonly #deliveries = new PendingDeliveries()
-  readonly #lookups: RedisLookups
   #heartbeat: NodeJS.Timeout | undefined
   #listener: LinkListener | undefined
 
   constructor(link: RedisLink) {
     this.#link = link
     this.#commands = new RedisPurgeCommands(link)
-    this.#lookups = new RedisLookups(link, this.#deliveries, () => this.#purges?.confirm())
     this.locks = new RedisLocks(link)
     this.idempotency = new RedisIdempotency(link, MAX_FRAME_BYTES)
     this.operator = new RedisOperator(link)
@@ -137,17 +137,22 @@ class RedisStore implements StampedeStore {
     }
     this.#link.open(hooks.clock, this.#listener)
     const clock = {
-      now: () => hooks.clock.now(),
+      now: hooks.clock.now.bind(hooks.clock),
       // In a cluster, the log may move to another server.
       agoAtMost: (serverMs: number) => this.#link.logClock.agoAtMost(serverMs),
     }
-    this.#purges = new RedisPurges(this.#commands, clock, this.#deliveries.clearOnPurge(hooks))
-    this.#heartbeat = setInterval(() => void this.#purges?.beat(), HEARTBEAT_MS)
+    const [link, deliveries] = [this.#link, this.#deliveries]
+    const purges = new RedisPurges(this.#commands, clock, deliveries.clearOnPurge(hooks))
+    this.#purges = purges
+    this.#lookups = { link, deliveries, plainReads: new PlainReads(link), purges }
+    this.#heartbeat = setInterval(() => void purges.beat(), HEARTBEAT_MS)
     this.#heartbeat.unref()
   }
 
   lookup(key: string, request: LookupRequest): Promise<LookupReply> {
-    return this.#lookups.find(key, request)
+    const link = this.#link.current
+    if (this.#lookups === undefined || link === undefined) return Promise.reject(notOpen())
+    return new Lookup(this.#lookups, link, key, request).promise
   }
 
   commit(

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { readLife } from '../stores/redis-lookups.ts'
+import { readLife } from './plain-reads.ts'
 
 const read = (text: string) => readLife(Buffer.from(text))
 

@@ -2,16 +2,46 @@
 // node-redis that reconnects keeps commands and subscriptions of the lost connection.
 
 import { EventEmitter } from 'node:events'
-import { afterReplies } from './budget.ts'
-import type { Connection, Corkable } from './connection.ts'
-import type { Address, NodeRedisAttempt, NodeRedisPlainClient } from './node-redis-client.ts'
-import { isReadOnly, NotSent } from './refusal.ts'
-import { retryDelayMs } from './retry-delay.ts'
+import { afterReplies, retryDelayMs } from '../connection/budget.ts'
+import type { Address, Connection, Corkable } from '../connection/connection.ts'
+import { isReadOnly, NotSent } from '../connection/refusal.ts'
 
 /** First bytes of a simple string, a bulk string and a verbatim string in RESP. */
 const STRINGS = [0x2b, 0x24, 0x3d]
 /** node-redis 5.0 ignores this option of a client, so each command has it. */
 const AS_BUFFERS = { typeMapping: Object.fromEntries(STRINGS.map((type) => [type, Buffer])) }
+
+/** The options of a client that have its address. */
+export interface NodeRedisOptions {
+  readonly url?: string
+  readonly socket?: { readonly host?: string; readonly port?: number }
+}
+
+/** A node of a cluster, as node-redis describes it. */
+export interface NodeRedisNode extends Address {
+  readonly address: string
+  readonly readonly: boolean
+  client?: NodeRedisPlainClient
+}
+
+/** A client that this package opened. */
+export interface NodeRedisPlainClient {
+  connect(): Promise<unknown>
+  sendCommand(args: ReadonlyArray<string | Buffer>, options: object): Promise<unknown>
+  subscribe(
+    channels: readonly string[],
+    listener: (message: Buffer, channel: Buffer) => void,
+    asBuffers: true,
+  ): Promise<unknown>
+  on(event: string, listener: (...args: never[]) => void): unknown
+  /** Throws if the client is closed. */
+  destroy(): void
+}
+
+export interface NodeRedisAttempt {
+  readonly client: NodeRedisPlainClient
+  readonly connecting: Promise<unknown>
+}
 
 export interface NodeRedisConnectionOptions {
   /** Begins an attempt to connect. `address` is the one that `locate` found. */

@@ -1,7 +1,10 @@
 import { EventEmitter } from 'node:events'
 import { afterEach, expect, it } from 'vitest'
-import type { NodeRedisAttempt, NodeRedisPlainClient } from './node-redis-client.ts'
-import { NodeRedisConnection } from './node-redis-connection.ts'
+import {
+  type NodeRedisAttempt,
+  NodeRedisConnection,
+  type NodeRedisPlainClient,
+} from './connection.ts'
 
 class FakeClient extends EventEmitter {
   connect = async () => {}

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import { afterEach, expect, it } from 'vitest'
-import type { Connection } from './connection.ts'
-import { NodeRedisCluster } from './node-redis-cluster.ts'
+import type { Connection } from '../connection/connection.ts'
+import { NodeRedisCluster } from './cluster.ts'
 
 type Reply = (command: string) => unknown
 

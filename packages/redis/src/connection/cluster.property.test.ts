@@ -2,7 +2,7 @@ import { compare, HOSTILE_PIECES, runs } from '@stampede/core/testing'
 import generate from 'cluster-key-slot'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { slotOf } from './cluster-slot.ts'
+import { slotOf } from './cluster.ts'
 
 const pieces = fc.constantFrom('{', '}', '{}', '{a}', 'user', ...HOSTILE_PIECES)
 const keys = fc.oneof(
