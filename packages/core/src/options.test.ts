@@ -91,16 +91,6 @@ describe('checkNames()', () => {
   it.each([
     ['earlyRefresh', 'use staleWhileRevalidateMs, and make ttlMs shorter by the same time'],
     ['compress', 'mount compression() behind the cache, which then stores the compressed bodies'],
-    [
-      'maxAttempts',
-      "use onLeaseExpired: 'uncertain' for 1, and remove it otherwise: the limit is 3",
-    ],
-    ['maxWaiters', 'remove it: at most 100 repeats of a key wait in each process'],
-    ['passMs', 'remove it: after a response that cannot be shared, a key is hit-for-miss for 10 s'],
-    ['tracerProvider', 'register it for the process: trace.setGlobalTracerProvider(provider)'],
-    ['meterProvider', 'register it for the process: metrics.setGlobalMeterProvider(provider)'],
-    ['random', 'use a clock with random numbers: new ManualClock(() => 0.5)'],
-    ['retryDelayMs', 'remove it: each pause is random, up to 200 ms'],
     ['collapse', 'remove it: waiting requests get the response when it is complete'],
   ])('says what to use instead of %s, an option of earlier versions', (name, fix) => {
     expect(refusal(() => checkNames('f', { [name]: 1 }, KNOWN))).toBe(

@@ -12,37 +12,31 @@ export type Bag = Readonly<Record<string, unknown>>
  * Throws if the options are not an object, or if one has an unknown name. The error suggests the
  * known name that is closest to it.
  */
-export function checkNames(where: string, options: unknown, known: readonly string[]): Bag {
+export function checkNames(
+  where: string,
+  options: unknown,
+  known: readonly string[],
+  left?: LeftOptions,
+): Bag {
   if (options === undefined) return {}
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
     throw optionError(where, options, 'pass an object of options')
   }
   for (const name of Object.keys(options)) {
     if (known.includes(name)) continue
-    const fix = leftOption(where, name) ?? meantBy(name, known)
+    const fix = left?.get(name) ?? LEFT_OPTIONS.get(name) ?? meantBy(name, known)
     throw optionError(`${where}.${name}`, (options as Bag)[name], `there is no such option; ${fix}`)
   }
   return options as Bag
 }
 
-/** The fix for an option of an earlier version. */
-function leftOption(where: string, name: string): string | undefined {
-  return LEFT_OPTIONS.get(`${where}.${name}`) ?? LEFT_OPTIONS.get(name)
-}
+/** Options of earlier versions, and what to do instead. */
+type LeftOptions = ReadonlyMap<string, string>
 
-/** Options of earlier versions, alone if no other function has an option of that name. */
-const LEFT_OPTIONS: ReadonlyMap<string, string> = new Map([
+const LEFT_OPTIONS: LeftOptions = new Map([
   ['collapse', 'remove it: waiting requests get the response when it is complete'],
   ['earlyRefresh', 'use staleWhileRevalidateMs, and make ttlMs shorter by the same time'],
   ['compress', 'mount compression() behind the cache, which then stores the compressed bodies'],
-  ['maxAttempts', "use onLeaseExpired: 'uncertain' for 1, and remove it otherwise: the limit is 3"],
-  ['maxWaiters', 'remove it: at most 100 repeats of a key wait in each process'],
-  ['passMs', 'remove it: after a response that cannot be shared, a key is hit-for-miss for 10 s'],
-  ['stampedeMetrics.prefix', "use labels, such as { app: 'shop' }, to tell apps apart"],
-  ['tracerProvider', 'register it for the process: trace.setGlobalTracerProvider(provider)'],
-  ['meterProvider', 'register it for the process: metrics.setGlobalMeterProvider(provider)'],
-  ['random', 'use a clock with random numbers: new ManualClock(() => 0.5)'],
-  ['retryDelayMs', 'remove it: each pause is random, up to 200 ms'],
 ])
 
 /** Names that other libraries have for one option. */
@@ -133,14 +127,18 @@ export type ReadBy<R extends Readers> = { readonly [Name in keyof R]: ReturnType
 /** Options that are all set. */
 export type Defined<T> = { readonly [Name in keyof T]-?: Exclude<T[Name], undefined> }
 
-/** Checks an object of options with a table that has one reader per option. */
+/**
+ * Checks an object of options with a table that has one reader per option. `left`: options of
+ * earlier versions, each with its fix.
+ */
 export function readOptions<R extends Readers>(
   where: string,
   options: unknown,
   readers: R,
+  left?: LeftOptions,
 ): ReadBy<R> {
   const names = Object.keys(readers)
-  const bag = checkNames(where, options, names)
+  const bag = checkNames(where, options, names, left)
   const read: Record<string, unknown> = {}
   for (const name of names) read[name] = readers[name]?.(`${where}.${name}`, bag[name])
   return read as ReadBy<R>

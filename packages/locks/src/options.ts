@@ -127,10 +127,14 @@ const ACQUIRE = {
   within: (_where: string, value: unknown) => value as Lease | undefined,
 } satisfies Record<keyof AcquireOptions, Reader>
 
+const LEFT = new Map([
+  ['random', 'use a clock with random()'],
+  ['retryDelayMs', 'remove it: pauses are random, up to 200 ms'],
+])
 const TRY_ACQUIRE = { leaseMs: ACQUIRE.leaseMs }
 
 export function readLocksOptions(options: LocksOptions): LocksConfig {
-  const { store, ...config } = readOptions('createLocks', options, LOCKS)
+  const { store, ...config } = readOptions('createLocks', options, LOCKS, LEFT)
   const { locks, hasTimeBudget } = store
   return { ...config, store: hasTimeBudget ? locks : withTimeBudget(locks, config.clock) }
 }
@@ -146,7 +150,7 @@ export function readQuorumOptions(
   }
   const nodes = stores.map((store) => store.locks)
   const quorum = Math.floor(stores.length / 2) + 1
-  return { ...readOptions(where, options, QUORUM), clock: systemClock, nodes, quorum }
+  return { ...readOptions(where, options, QUORUM, LEFT), clock: systemClock, nodes, quorum }
 }
 
 /** A random number from 0 to 1. */

@@ -22,6 +22,10 @@ export interface StampedeInstrumentation {
 const OPTIONS = {
   keys: flag(true),
 } satisfies Record<keyof StampedeInstrumentation, Reader>
+const LEFT = new Map([
+  ['tracerProvider', 'register it for the process: trace.setGlobalTracerProvider(provider)'],
+  ['meterProvider', 'register it for the process: metrics.setGlobalMeterProvider(provider)'],
+])
 const SCOPE = '@stampede/otel'
 /** Ends the instrumentation that is active, because two would start each span twice. */
 let stopCurrent: (() => void) | undefined
@@ -33,7 +37,7 @@ let stopCurrent: (() => void) | undefined
  * spans that are open. Throws `ERR_STAMPEDE_OPTION`.
  */
 export function instrumentStampede(options: StampedeInstrumentation = {}): () => void {
-  const { keys } = readOptions('instrumentStampede', options, OPTIONS)
+  const { keys } = readOptions('instrumentStampede', options, OPTIONS, LEFT)
   stopCurrent?.()
   const tracer = trace.getTracer(SCOPE)
   const meter = metrics.getMeter(SCOPE)

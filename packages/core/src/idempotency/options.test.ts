@@ -198,6 +198,12 @@ describe('an invalid option value of idempotency()', () => {
 })
 
 describe('an unknown option of idempotency()', () => {
+  it('is rejected with the fix if it is of an earlier version', () => {
+    expect(refusal(() => read({ maxAttempts: 1 }))).toContain(
+      "use onLeaseExpired: 'uncertain' for 1",
+    )
+  })
+
   it.each([
     ['lease', 'leaseMs'],
     ['retention', 'retentionMs'],
