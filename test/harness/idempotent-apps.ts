@@ -27,6 +27,8 @@ const pieces = () => Readable.from(SPLIT_CHARACTERS)
 const moreExpressWays: Ways<[Request, Response]> = {
   created: (_req, res) => res.status(201).location('/orders/7').end(),
   'no-content': (_req, res) => res.status(204).end(),
+  'send-status': (_req, res) => res.sendStatus(202),
+  download: (_req, res) => res.download('package.json', 'orders.json', { root: process.cwd() }),
   'json-0': (_req, res) => res.json(0),
   'json-null': (_req, res) => res.json(null),
   'json-false': (_req, res) => res.json(false),
