@@ -68,33 +68,57 @@ function figures(page: Page, name: string): Promise<number[]> {
 
 const verdict = (page: Page) => page.textContent('#verdict')
 
-describe('the first screen', { timeout: 180_000 }, () => {
-  it.each([
-    ['a wide window', WIDE],
-    ['a phone', PHONE],
-  ])(
-    'has name, promise, code and all numbers, after a run by itself, on %s',
-    async (_, viewport) => {
-      const { page } = await open({ viewport })
-      expect(await page.textContent('h1')).toBe('Stampede')
-      expect(await page.textContent('.promise')).toContain('one process in the whole fleet')
-      expect(await page.textContent('.line')).toContain('stampedeCache({')
-      expect(await figures(page, 'count')).toEqual([250, 3, 1])
-      const parts = ['h1', '.promise', '.line', ...['none', 'per-process', 'stampede'].map(countOf)]
-      for (const part of parts) {
-        const box = await page.locator(part).boundingBox()
-        expect((box?.y ?? Infinity) + (box?.height ?? 0), part).toBeLessThan(viewport.height)
-      }
-      await page.context().close()
-    },
-  )
+describe.each([
+  ['a wide window', WIDE],
+  ['a phone', PHONE],
+])('the page on %s', { timeout: 180_000 }, (_, viewport) => {
+  let page: Page
+  let faults: string[]
 
-  it('shows the results without motion if the visitor prefers that', async () => {
-    const { page } = await open({ viewport: WIDE, reducedMotion: 'reduce' })
+  beforeAll(async () => {
+    ;({ page, faults } = await open({ viewport }))
+  }, 120_000)
+
+  afterAll(() => page?.context().close())
+
+  it('has name, promise, code and all numbers on the first screen, after a run by itself', async () => {
+    expect(await page.textContent('h1')).toBe('Stampede')
+    expect(await page.textContent('.promise')).toContain('one process in the whole fleet')
+    expect(await page.textContent('.line')).toContain('stampedeCache({')
     expect(await figures(page, 'count')).toEqual([250, 3, 1])
-    expect(await page.locator('#timeline-drawing .mark.commit').count()).toBe(1)
-    await page.context().close()
+    const parts = ['h1', '.promise', '.line', ...['none', 'per-process', 'stampede'].map(countOf)]
+    for (const part of parts) {
+      const box = await page.locator(part).boundingBox()
+      expect((box?.y ?? Infinity) + (box?.height ?? 0), part).toBeLessThan(viewport.height)
+    }
   })
+
+  it('has no overflow, no console error and no axe finding, light and dark', async () => {
+    await page.click('summary')
+    await page.evaluate(axe.source)
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme })
+      const root = 'document.documentElement'
+      const overflow = await page.evaluate(`${root}.scrollWidth - ${root}.clientWidth`)
+      expect(overflow).toBe(0)
+      const { violations } = (await page.evaluate('axe.run()')) as {
+        violations: { id: string; nodes: { html: string }[] }[]
+      }
+      const found = violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)
+      expect(found, colorScheme).toEqual([])
+    }
+    expect(faults).toEqual([])
+  })
+
+  if (viewport === PHONE)
+    it('scrolls at a button to the lanes, which are above the buttons', async () => {
+      const topOf = async (part: string) => (await page.locator(part).boundingBox())?.y ?? Infinity
+      await page.locator('button[value=none]').scrollIntoViewIfNeeded()
+      expect(await topOf('#lab-title')).toBeLessThan(0)
+      await press(page, 'none')
+      await expect.poll(() => topOf('#lab-title')).toBeGreaterThanOrEqual(0)
+      expect(await topOf('[data-lane=stampede]')).toBeLessThan(PHONE.height)
+    })
 })
 
 const countOf = (lane: string) => `[data-lane=${lane}] [data-count]`
@@ -195,19 +219,6 @@ describe('the buttons', { timeout: 180_000 }, () => {
   })
 })
 
-describe('a button on a phone', { timeout: 180_000 }, () => {
-  it('scrolls to the lanes, which are above the buttons', async () => {
-    const { page } = await open({ viewport: PHONE })
-    const topOf = async (part: string) => (await page.locator(part).boundingBox())?.y ?? Infinity
-    await page.locator('button[value=none]').scrollIntoViewIfNeeded()
-    expect(await topOf('#lab-title')).toBeLessThan(0)
-    await press(page, 'none')
-    await expect.poll(() => topOf('#lab-title')).toBeGreaterThanOrEqual(0)
-    expect(await topOf('[data-lane=stampede]')).toBeLessThan(PHONE.height)
-    await page.context().close()
-  })
-})
-
 describe('the page of a demo in one process', { timeout: 240_000 }, () => {
   it('compares the lanes without a timeline and faults, and says what is missing', async () => {
     const single = startDemo('shop-express', { PORT: String(await freePort()), PROCESSES: '1' })
@@ -226,9 +237,30 @@ describe('the page of a demo in one process', { timeout: 240_000 }, () => {
   })
 })
 
-describe('the other parts', { timeout: 180_000 }, () => {
-  it('are followed by a dashboard of all processes', async () => {
-    const { page, faults } = await open()
+describe('a visitor who prefers no motion', { timeout: 180_000 }, () => {
+  let page: Page
+  let faults: string[]
+
+  beforeAll(async () => {
+    ;({ page, faults } = await open({ viewport: WIDE, reducedMotion: 'reduce' }))
+  }, 120_000)
+
+  afterAll(() => page?.context().close())
+
+  it('sees the results', async () => {
+    expect(await figures(page, 'count')).toEqual([250, 3, 1])
+    expect(await page.locator('#timeline-drawing .mark.commit').count()).toBe(1)
+  })
+
+  it('places one order with twenty-one clicks with a key, over the processes', async () => {
+    await page.click('#double-click-form button[type=submit]')
+    const story = page.locator('#double-click-story')
+    await story.filter({ hasText: 'clicks: 1 row' }).waitFor({ timeout: RUN_MS })
+    expect(await page.textContent('.side.keyed [data-count]')).toBe('1')
+    expect(await page.textContent('.side.unkeyed [data-count]')).toBe('21')
+  })
+
+  it('finds a dashboard of all processes', async () => {
     await page.click('nav a:text("Dashboard")')
     await page.getByText('Live').first().waitFor({ timeout: RUN_MS })
     const stats = await fetch(`${demo.url}/api/lab/stats`)
@@ -237,36 +269,5 @@ describe('the other parts', { timeout: 180_000 }, () => {
       await page.getByText(`:${pid}`).first().waitFor({ timeout: RUN_MS })
     }
     expect(faults).toEqual([])
-    await page.context().close()
   })
-
-  it('place one order for twenty-one clicks with a key, over the processes', async () => {
-    const { page } = await open()
-    await page.click('#double-click-form button[type=submit]')
-    const story = page.locator('#double-click-story')
-    await story.filter({ hasText: 'clicks: 1 row' }).waitFor({ timeout: RUN_MS })
-    expect(await page.textContent('.side.keyed [data-count]')).toBe('1')
-    expect(await page.textContent('.side.unkeyed [data-count]')).toBe('21')
-    await page.context().close()
-  })
-})
-
-describe.each(['light', 'dark'] as const)('the page in %s', { timeout: 180_000 }, (colorScheme) => {
-  it.each([WIDE, PHONE])(
-    'has no overflow, no console error and no axe finding at %o',
-    async (viewport) => {
-      const { page, faults } = await open({ viewport, colorScheme })
-      await page.click('summary')
-      const root = 'document.documentElement'
-      const overflow = await page.evaluate(`${root}.scrollWidth - ${root}.clientWidth`)
-      expect(overflow).toBe(0)
-      await page.evaluate(axe.source)
-      const { violations } = (await page.evaluate('axe.run()')) as {
-        violations: { id: string; nodes: { html: string }[] }[]
-      }
-      expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([])
-      expect(faults).toEqual([])
-      await page.context().close()
-    },
-  )
 })

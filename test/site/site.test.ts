@@ -267,6 +267,8 @@ describe('in a browser', { timeout: 120_000 }, () => {
 
   it('shows nearly all blocks of code of the guides without a scroll', async () => {
     const page = await open('/index.html')
+    // The pages are complete without their scripts.
+    await page.route('**/*.js', (route) => route.abort())
     const paths = [...pages.keys()].filter((path) =>
       /^\/(start|guide|recipes|migrate)\//.test(path),
     )
