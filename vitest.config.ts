@@ -1,9 +1,9 @@
-// Nine projects. `npm test` runs `core`, `unit`, `redis` and `beside`. `core` and `unit` need no
+// Ten projects. `npm test` runs `core`, `unit`, `redis` and `beside`. `core` and `unit` need no
 // server. `redis` has fleets that measure time or count commands, one file at a time. `beside` runs
-// three files at a time. `npm run test:soak` runs `soak`, `older`, `older-beside`, `nest11` and
-// `nest10`. The folder decides its project (test/README.md). In-process tests run the sources
-// (tools/sources.mjs). Fleet members are separate processes and run the build, so start them with
-// `npm test`.
+// three files at a time. `npm run test:soak` runs `soak` and `older`, and then `older-beside`,
+// `programs`, `nest11` and `nest10` side by side. The folder decides its project (test/README.md).
+// In-process tests run the sources (tools/sources.mjs). Fleet members are separate processes and
+// run the build, so start them with `npm test`.
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 import { sourceAliases } from './tools/sources.mjs'
@@ -16,7 +16,7 @@ const inFolders = (...folders: string[]): string[] =>
 const CORE = 'packages/core/src/**/!(*.property).test.ts'
 
 /** Storms, leaks, long fuzzing and the simulation. They take minutes. Two at a time. */
-const SOAK = inFolders('cli', 'fuzz', 'simulation', 'soak')
+const SOAK = inFolders('fuzz', 'simulation', 'soak')
 
 /**
  * Files that measure no time, or only bounds that a busy machine keeps, too. Three at a time,
@@ -38,12 +38,20 @@ const BESIDE = [
   ),
 ]
 
-const ALONE = ['older', 'demo', 'dashboard', 'site']
-/** Fleets that take long or run other versions, and pages in a browser. One at a time. */
-const OLDER = [...inFolders(...ALONE), 'test/{fleet,faults}/*.versions.test.ts']
+/** Fleets that take long or run other versions. One at a time. */
+const OLDER = [...inFolders('older'), 'test/{fleet,faults}/*.versions.test.ts']
 
-/** Contracts and attacks on other versions. Two at a time. */
-const OLDER_BESIDE = BESIDE.map((files) => files.replace('*.test.ts', '*.versions.test.ts'))
+/**
+ * Programs as a user starts them, and pages in a browser. Most of their time is waiting, so they
+ * run beside the contracts on other versions.
+ */
+const PROGRAMS = ['cli', 'dashboard', 'demo', 'site']
+
+/** Contracts and attacks on other versions. Three at a time. */
+const OLDER_BESIDE = [
+  ...BESIDE.map((files) => files.replace('*.test.ts', '*.versions.test.ts')),
+  ...inFolders('older-beside'),
+]
 
 /**
  * An older Nest instead of Nest 12. npm aliases fail, because the packages of Nest import each
@@ -65,8 +73,8 @@ function olderNest(version: '10' | '11') {
       include: [...inFolders('nest-older'), 'packages/nest/src/*.test.ts'],
       env: { STAMPEDE_TEST_NEST: version },
       globalSetup: [`./test/harness/nest${version}-setup.ts`],
-      maxWorkers: 1,
-      sequence: { groupOrder: version === '11' ? 6 : 7 },
+      maxWorkers: 3,
+      sequence: { groupOrder: 5 },
     },
   }
 }
@@ -121,7 +129,12 @@ export default defineConfig({
           ...common,
           name: 'redis',
           include: ['test/**/*.test.ts'],
-          exclude: ['**/node_modules/**', ...SOAK, ...BESIDE, ...inFolders(...ALONE, 'nest-older')],
+          exclude: [
+            '**/node_modules/**',
+            ...SOAK,
+            ...BESIDE,
+            ...inFolders('older', 'older-beside', 'nest-older', ...PROGRAMS),
+          ],
           globalSetup: ['./test/harness/global-setup.ts'],
           // Fleets measure time and count commands: one file at a time, and after the unit tier.
           fileParallelism: false,
@@ -177,7 +190,18 @@ export default defineConfig({
           include: OLDER_BESIDE,
           env: { STAMPEDE_TEST_OLDER: '1' },
           globalSetup: ['./test/harness/global-setup.ts'],
-          maxWorkers: 2,
+          maxWorkers: 3,
+          sequence: { groupOrder: 5 },
+        },
+      },
+      {
+        ...shared,
+        test: {
+          ...common,
+          name: 'programs',
+          include: inFolders(...PROGRAMS),
+          globalSetup: ['./test/harness/global-setup.ts'],
+          maxWorkers: 3,
           sequence: { groupOrder: 5 },
         },
       },

@@ -65,7 +65,7 @@ const INSERT = `
   )
 `
 
-/** Opens an empty database in memory and fills it with the shop's stock. Takes a few seconds for the first time. */
+/** Opens an empty database in memory and fills it with the shop's stock. Takes seconds. */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   const { latencyMs, connections = 20 } = options
   const postgres = await startPostgres()
