@@ -5,7 +5,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { createStampede, type FactoryContext, type Stampede } from '../index.ts'
-import { ManualClock, settled } from '../testing/index.ts'
+import { ManualClock, runs, settled } from '../testing/index.ts'
 import { type FaultyStore, loseReply, refuse, sharedStores } from '../testing/store-doubles.ts'
 
 const LEASE_MS = 600
@@ -294,7 +294,7 @@ describe('a random schedule', () => {
         fc.asyncProperty(fc.array(step(faults), { maxLength: 40, size: 'max' }), async (steps) => {
           expect(await play(new World(processes, !faults, l1), steps)).toEqual([])
         }),
-        { numRuns: 200 },
+        { numRuns: runs(200).numRuns },
       )
     },
   )
