@@ -114,8 +114,8 @@ export interface IdempotencyRules<Native = unknown> extends AttemptRules {
 /** The checked options for the attempts of a key. */
 export interface AttemptPolicy extends Defined<Omit<AttemptRules, 'onBusy'>> {
   /**
-   * `waitMs`: how long a repeat waits for a running attempt. 0: it does not wait. `maxWaiters`: limit
-   * of waiters for one record in this process.
+   * `waitMs`: how long a repeat waits for a running attempt. 0: it does not wait. `maxWaiters`:
+   * limit of waiters for one record in this process.
    */
   readonly onBusy: { readonly waitMs: number; readonly maxWaiters: number }
   /** Largest response body to store. */
