@@ -54,8 +54,8 @@ const NEVER = new AbortController().signal
 type Step = Attempt['step']
 
 /**
- * The attempt object of a run. Its methods are getters, because handlers destructure the object, and
- * a closure for each method would be allocated in each request.
+ * The attempt object of a run. Its methods are getters, because handlers destructure the object,
+ * and a closure for each method would be allocated in each request.
  */
 export class HandlerAttempt implements Attempt {
   readonly number: number

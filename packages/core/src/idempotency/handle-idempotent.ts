@@ -18,8 +18,8 @@ import type { IdempotencyRuntime } from './runtime.ts'
 type Maybe = void | Promise<void>
 
 /**
- * Handles one request. `attach` makes the attempt object available to the handler. Throws or rejects
- * only with an error of a callback option, or with `ERR_STAMPEDE_BODY_UNSEEN`.
+ * Handles one request. `attach` makes the attempt object available to the handler. Throws or
+ * rejects only with an error of a callback option, or with `ERR_STAMPEDE_BODY_UNSEEN`.
  */
 export function handleIdempotent(
   rt: IdempotencyRuntime,
