@@ -1,6 +1,7 @@
 // HTTP/2: the same cache on the compatibility objects of node:http2.
 
 import { EventEmitter, once } from 'node:events'
+import { get } from 'node:http'
 import {
   connect,
   constants,
@@ -14,9 +15,11 @@ import { text } from 'node:stream/consumers'
 import { getRequestListener } from '@hono/node-server'
 import { createStampede } from '@stampede/core'
 import { ManualClock } from '@stampede/core/testing'
+import { stampedeCache as fastifyCache } from '@stampede/fastify'
 import { stampedeCache as honoCache } from '@stampede/hono'
 import { stampedeCache } from '@stampede/koa'
 import { stampedeFront } from '@stampede/node-http'
+import fastify, { type FastifyInstance } from 'fastify'
 import { Hono } from 'hono'
 import Koa from 'koa'
 import { expect, it, onTestFinished, vi } from 'vitest'
@@ -221,3 +224,49 @@ it('a background refresh on HTTP/2 runs a listener that sends trailers', async (
   expect(await ask(front, 1)).toEqual([{ status: 'fulfilled', value: 'ab' }])
   await expect.poll(() => stampede.stats().fills.committed).toBe(2)
 })
+
+it.each([
+  ['HTTP/1', false],
+  ['HTTP/2', true],
+] as const)(
+  'Fastify stores no web stream that stopped because its client left: %s',
+  async (_, isHttp2) => {
+    const app: FastifyInstance = isHttp2 ? (fastify({ http2: true }) as never) : fastify()
+    const stampede = createStampede()
+    app.register(fastifyCache({ stampede, ttlMs: 60_000 }))
+    const steps = new EventEmitter()
+    let runs = 0
+    app.get('/', (_request, reply) => {
+      runs += 1
+      const isFirst = runs === 1
+      const body = new ReadableStream({
+        start(controller) {
+          controller.enqueue(new TextEncoder().encode('half'))
+          if (isFirst) return
+          controller.enqueue(new TextEncoder().encode(' and half'))
+          controller.close()
+        },
+        cancel: () => void steps.emit('cancelled'),
+      })
+      return reply.send(body)
+    })
+    const url = await app.listen({ port: 0 })
+    const client = isHttp2 ? connect(url) : undefined
+    client?.on('error', () => {})
+    const ask = () => client?.request({ ':path': '/' }) ?? get(url).on('error', () => {})
+    const leader = ask().on('error', () => {})
+    const [first] = await once(leader, 'response')
+    const cancelled = once(steps, 'cancelled')
+    await once(isHttp2 ? leader : first.on('error', () => {}), 'data')
+    leader.destroy()
+    await cancelled
+    const read = async () => {
+      const request = ask()
+      const [response] = await once(request, 'response')
+      return text(isHttp2 ? request : response)
+    }
+    expect([await read(), await read()]).toEqual(['half and half', 'half and half'])
+    client?.close()
+    await app.close()
+  },
+)

@@ -66,14 +66,10 @@ export function readKoaBody(ctx: Context): KoaBody | undefined {
   }
 }
 
-/**
- * Koa sends the message of the status if the app has set no body, unless the body is `null`. HTTP/2
- * has no message, so Koa sends the number of the status there.
- */
+/** For no body, Koa sends the message of the status, or its number over HTTP/2. */
 function statusBody(ctx: Context): KoaBody {
   if (Reflect.get(ctx.response, '_explicitNullBody') === true) return { bytes: EMPTY, as: 'null' }
-  const message = ctx.req.httpVersionMajor < 2 && ctx.message
-  const bytes = bytesOf(message || String(ctx.status))
+  const bytes = bytesOf((ctx.req.httpVersionMajor < 2 && ctx.message) || String(ctx.status))
   return { bytes, type: 'text/plain; charset=utf-8' }
 }
 

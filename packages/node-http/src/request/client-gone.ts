@@ -9,7 +9,8 @@
 //     was piped into the response;
 //   - after 30 s, if the client left before anything was written, or at once if the handler then
 //     pipes a source that breaks;
-//   - after 2 s without a write, if the client left in the middle of the body.
+//   - after 2 s without a write, if the client left in the middle of the body, or at once if the
+//     handler calls end() without bytes in the same turn.
 //
 // `graceMs` replaces all of these times, because the response of an idempotent handler is worth
 // more. A socket that this process destroyed then counts as a client that left. server.setTimeout()
@@ -17,6 +18,7 @@
 
 import type { ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
+import type { CapturedHead } from '@stampede/core/adapter'
 import { isHttp2 } from './connection.ts'
 
 /** After the client has left, for a handler that has sent no head. */
@@ -57,6 +59,8 @@ export class Departure {
   readonly #onEnd: (() => void) | undefined
   #isOver = false
   #byApp = false
+  /** The client has just left in the middle of the body. */
+  #mayBeCut = false
   #piped: Readable | undefined
   #timer: NodeJS.Timeout | undefined
 
@@ -87,6 +91,15 @@ export class Departure {
    */
   wrote(): void {
     if (this.gone) this.#wait(WRITE_WITHIN_MS)
+  }
+
+  /**
+   * Whether `end()` comes from a source that the `close` has stopped, such as a web stream of
+   * Fastify: at once, without bytes. With a Content-Length, the number of bytes decides.
+   */
+  isCutBy(chunk: unknown, { headers }: CapturedHead): boolean {
+    if (!this.#mayBeCut || typeof chunk === 'string' || ArrayBuffer.isView(chunk)) return false
+    return headers.every(([name]) => name !== 'content-length')
   }
 
   /**
@@ -131,6 +144,16 @@ export class Departure {
     else source.once('close', broken)
   }
 
+  /** A source may still wait for `drain`, which comes with setImmediate. */
+  #expectCut(): void {
+    this.#mayBeCut = true
+    setImmediate(() =>
+      setImmediate(() => {
+        this.#mayBeCut = false
+      }),
+    )
+  }
+
   #closed(): void {
     const res = this.#res
     this.#onEnd?.()
@@ -143,6 +166,7 @@ export class Departure {
       this.#giveUp()
       return
     }
+    if (res.headersSent) this.#expectCut()
     this.#wait(res.headersSent ? WRITE_WITHIN_MS : ANSWER_WITHIN_MS)
     this.#on.closed()
   }

@@ -281,7 +281,8 @@ export class Capture {
     this.#openHead(whole)
     if (this.#isShut()) return discardWrite(args, this.#res)
     const head = this.#stored
-    if (head !== undefined && this.#hold?.takes(args, this.#args)) {
+    if (head !== undefined && this.#departure.isCutBy(args[0], head)) this.stop('incomplete')
+    else if (head !== undefined && this.#hold?.takes(args, this.#args)) {
       this.#body.add(args[0], args[1], whole)
       return this.#endWhenObserved(this.#hold, args, this.#body.end(head, this.#res.req.method))
     }
