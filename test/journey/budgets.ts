@@ -7,17 +7,17 @@ import type { Counts } from './measure.ts'
 
 export const BUDGETS: Readonly<Record<string, Counts>> = {
   'Express route': { files: 0, functions: 0, promises: 0 },
-  'Express miss': { files: 67, functions: 341, promises: 14 },
+  'Express miss': { files: 67, functions: 342, promises: 14 },
   'Express miss in memory': { files: 55, functions: 277, promises: 6 },
   'Express hit': { files: 24, functions: 64, promises: 0 },
   'Koa route': { files: 0, functions: 0, promises: 3 },
-  'Koa miss': { files: 66, functions: 322, promises: 19 },
+  'Koa miss': { files: 66, functions: 323, promises: 19 },
   'Koa miss in memory': { files: 54, functions: 257, promises: 10 },
   'Koa hit': { files: 27, functions: 65, promises: 2 },
   'first POST': { files: 51, functions: 297, promises: 24 },
   'first POST in memory': { files: 42, functions: 252, promises: 11 },
   replay: { files: 29, functions: 120, promises: 8 },
-  'getOrSet miss': { files: 35, functions: 181, promises: 10 },
+  'getOrSet miss': { files: 35, functions: 182, promises: 10 },
   'getOrSet miss in memory': { files: 23, functions: 119, promises: 2 },
   'getOrSet hit': { files: 12, functions: 23, promises: 1 },
 }
@@ -28,6 +28,6 @@ export const HEAP_BUDGETS: Readonly<Record<string, number>> = {
   'Express miss in memory': 67_000,
   'Koa route': 26_000,
   'Koa miss in memory': 50_000,
-  'getOrSet miss': 43_500,
+  'getOrSet miss': 43_000,
   'getOrSet miss in memory': 19_500,
 }
