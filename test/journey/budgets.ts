@@ -28,6 +28,6 @@ export const HEAP_BUDGETS: Readonly<Record<string, number>> = {
   'Express miss in memory': 67_000,
   'Koa route': 26_000,
   'Koa miss in memory': 50_000,
-  'getOrSet miss': 43_500,
+  'getOrSet miss': 43_000,
   'getOrSet miss in memory': 19_500,
 }
