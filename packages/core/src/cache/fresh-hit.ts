@@ -4,7 +4,7 @@
 
 import { selects } from '../http/vary.ts'
 import { freshCopy } from '../l1/purges.ts'
-import type { ReadyReply, RequestView } from '../ports/exchange.ts'
+import type { Reply, RequestView } from '../ports/exchange.ts'
 import type { Runtime } from '../runtime.ts'
 import { traceHit } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
@@ -20,7 +20,7 @@ export function freshHit<Native>(
   request: RequestView,
   native: Native,
   plainKey: string,
-): ReadyReply | undefined {
+): Reply | undefined {
   if (!isPlain(request, config)) return undefined
   const now = rt.clock.now()
   const names = index.namesFor(plainKey, request.headers)

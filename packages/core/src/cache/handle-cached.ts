@@ -66,14 +66,12 @@ export function handleCached<Native>(
     return bypass(rt, config, exchange, refused)
   }
   const plainKey = cacheKey(request, native, config, [])
-  if (exchange.sendReady !== undefined) {
-    const ready = freshHit(rt, config, index, request, native, plainKey)
-    if (ready !== undefined) {
-      watch.isOver = true
-      return exchange.sendReady(ready)
-    }
+  const ready = freshHit(rt, config, index, request, native, plainKey)
+  if (ready !== undefined) {
+    watch.isOver = true
+    return exchange.send(ready)
   }
-  exchange.prepare?.()
+  exchange.captureContext?.()
   return lookUp(new RequestState(rt, config, index, watch, exchange, plainKey))
 }
 
@@ -195,10 +193,11 @@ function respondHit<Native>(
         } as const)
       : ({ type: 'hit', ttlS } as const)
   const { request } = exchange
-  if (exchange.sendReady !== undefined && isPlain(request, config)) {
-    return exchange.sendReady(readyFrom(config, held, entry, facts, now))
-  }
-  return exchange.send(replyFrom(request, config, held, entry, facts, now))
+  return exchange.send(
+    isPlain(request, config)
+      ? readyFrom(config, held, entry, facts, now)
+      : replyFrom(request, config, held, entry, facts, now),
+  )
 }
 
 /** Responds without a fill, to HEAD (RFC 9110 §9.3.2), `no-store` and `only-if-cached`. */

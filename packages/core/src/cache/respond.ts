@@ -19,7 +19,7 @@ import {
 import { STALE_IF_ERROR_STATUSES, titleOf } from '../http/statuses.ts'
 import { selects } from '../http/vary.ts'
 import { confirmedCopy } from '../l1/purges.ts'
-import type { HeaderList, ReadyReply, Reply, RequestView } from '../ports/exchange.ts'
+import type { BodyKind, HeaderList, Reply, RequestView } from '../ports/exchange.ts'
 import type { Runtime } from '../runtime.ts'
 import type { CacheConfig } from './cache-config.ts'
 
@@ -83,7 +83,26 @@ export function readyFrom(
     facts.type === 'hit' && facts.detail === undefined
       ? hitFields(config, fields, ageS, facts, length, now)
       : readyFields(config, fields, ageS, facts, length)
-  return { type: 'ready', status, fields: allFields, body, kind }
+  return new ReadyReply(status, allFields, body, kind)
+}
+
+/** A reply that makes its list of headers only if an adapter reads the list. */
+class ReadyReply implements Reply {
+  readonly status: number
+  readonly fields: Fields
+  readonly body: Uint8Array
+  readonly kind: BodyKind | undefined
+
+  constructor(status: number, fields: Fields, body: Uint8Array, kind: BodyKind | undefined) {
+    this.status = status
+    this.fields = fields
+    this.body = body
+    this.kind = kind
+  }
+
+  get headers(): HeaderList {
+    return toHeaders(this.fields)
+  }
 }
 
 function readyFields(

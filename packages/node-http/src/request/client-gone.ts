@@ -31,7 +31,7 @@ const MAX_TIMEOUT_MS = 2 ** 31 - 1
  * called when no response is expected any more.
  */
 export interface DepartureHooks {
-  closed(): void
+  closed?(): void
   givenUp(piped: boolean): void
 }
 
@@ -51,11 +51,12 @@ export class Departure {
   gone = false
   /** Whether the client left before the response ended. */
   left: boolean
+  /** Whether the end of the response is no longer waited for. */
+  isOver = false
   readonly #res: ServerResponse
   readonly #on: DepartureHooks
   readonly #graceMs: number | undefined
   readonly #onEnd: (() => void) | undefined
-  #isOver = false
   #byApp = false
   #piped: Readable | undefined
   #timer: NodeJS.Timeout | undefined
@@ -93,13 +94,13 @@ export class Departure {
    * The listeners stay, because removing them costs more than keeping them until the response ends.
    */
   stop(): void {
-    this.#isOver = true
+    this.isOver = true
     this.gone = false
     clearTimeout(this.#timer)
   }
 
   #giveUp(): void {
-    if (!this.#isOver) this.#on.givenUp(this.#piped !== undefined)
+    if (!this.isOver) this.#on.givenUp(this.#piped !== undefined)
   }
 
   #wait(ms: number): void {
@@ -109,7 +110,7 @@ export class Departure {
   }
 
   #pipedFrom(source: Readable): void {
-    if (this.#isOver) return
+    if (this.isOver) return
     if (this.gone) {
       this.#pipedLate(source)
       return
@@ -135,7 +136,7 @@ export class Departure {
     const res = this.#res
     this.#onEnd?.()
     this.left ||= !res.writableEnded
-    if (this.#isOver) return
+    if (this.isOver) return
     this.gone = true
     const mayAnswer = this.#graceMs !== undefined && !res.writableEnded
     const left = !this.#byApp && (mayAnswer || leftByClient(res))
@@ -144,7 +145,7 @@ export class Departure {
       return
     }
     this.#wait(res.headersSent ? WRITE_WITHIN_MS : ANSWER_WITHIN_MS)
-    this.#on.closed()
+    this.#on.closed?.()
   }
 }
 

@@ -32,17 +32,11 @@ import {
   readWriteHead,
   restoreFields,
 } from './fields.ts'
-import { correctStored, setsCookie, whenWhole } from './head.ts'
+import { correctStored, nodesWriteHead, setsCookie, whenWhole } from './head.ts'
 import { EndHold, type EndObserver } from './hold-end.ts'
 import { OriginalMethods, type OwnMethods } from './original-methods.ts'
 import { OuterFields } from './outer-fields.ts'
-import {
-  discardWrite,
-  headInstead,
-  isSendable,
-  nodesWriteHead,
-  writeReply,
-} from './write-response.ts'
+import { discardWrite, headInstead, isSendable, writeReply } from './write-response.ts'
 
 export interface CaptureObserver extends OriginObserver, EndObserver {
   /**
@@ -78,7 +72,7 @@ export class Capture {
   /** Fields that outer middlewares have set. On a hit, these middlewares set them again. */
   readonly #outer: OuterFields
   readonly #body: BodyCollector
-  readonly #departure: Departure
+  readonly departure: Departure
   readonly #hold: EndHold | undefined
   readonly #ownWriteHead: OwnMethods['writeHead']
   #resolve!: (end: OriginEnd) => void
@@ -107,7 +101,7 @@ export class Capture {
     this.#hold = observer.beforeEnd && new EndHold(res, observer)
     this.#outer = options.outer ?? new OuterFields(res)
     this.#body = new BodyCollector(observer.maxBodyBytes)
-    this.#departure = new Departure(res, this, observer)
+    this.departure = new Departure(res, this, observer)
     this.#ownWriteHead = this.#writeHead.bind(this)
     if (res.headersSent) this.stop('detached')
     else this.#install(res)
@@ -120,14 +114,9 @@ export class Capture {
     res.end = this.#end.bind(this)
     res.flushHeaders = this.#flushHeaders.bind(this)
     res.destroy = (...args) => {
-      this.#departure.destroyedByApp()
+      this.departure.destroyedByApp()
       return this.#original.pass('destroy', args)
     }
-  }
-
-  /** Whether the client left before its response ended. */
-  isLeft(): boolean {
-    return this.#departure.left
   }
 
   /** Stops the capture. Its outcome is then `reason`, unless the outcome is known already. */
@@ -234,7 +223,7 @@ export class Capture {
   // hooks of inner layers run now. Nothing is sent yet.
   #openHead(whole?: Uint8Array): void {
     if (this.#phase !== 'head' || this.#res.headersSent) return
-    this.#probing = !this.#departure.gone
+    this.#probing = !this.departure.gone
     this.#whole = whole
     try {
       this.#res.writeHead(this.#res.statusCode)
@@ -247,7 +236,7 @@ export class Capture {
   #write(...args: unknown[]): unknown {
     if (this.#phase === 'settled' || this.#original.isRunning)
       return this.#original.pass('write', args)
-    this.#departure.wrote()
+    this.departure.wrote()
     this.#openHead()
     if (this.#isShut()) return discardWrite(args, true)
     const more = this.#through('write', args)
@@ -274,7 +263,7 @@ export class Capture {
     this.#keep(args, whole)
     this.#ended = true
     // Koa 3 ends a response without its body if the client is gone.
-    if (this.#departure.gone && this.#body.bytes === 0) this.stop('incomplete')
+    if (this.departure.gone && this.#body.bytes === 0) this.stop('incomplete')
     // If an outer layer delays the head and the end, the phase is not `body` yet. A session
     // middleware does so until it has saved its session.
     if (this.#phase === 'body' && this.#stored !== undefined)
@@ -284,7 +273,7 @@ export class Capture {
 
   #endWhenObserved(hold: EndHold, args: readonly unknown[], end: OriginEnd): unknown {
     this.#ended = true
-    this.#departure.stop()
+    this.departure.stop()
     hold.end(end, args, (own) => {
       this.#through('end', own)
       this.#settle(end)
@@ -339,7 +328,7 @@ export class Capture {
   }
 
   #tell(end: OriginEnd): void {
-    this.#departure.stop()
+    this.departure.stop()
     this.#body.drop()
     if (end.type === 'not-captured') return this.#resolve(end)
     if (hasLeft(this.#res)) return this.#resolve(end)
