@@ -16,7 +16,7 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/core/adapter': `
     AttemptEnd AttemptObserver BodyKind CapturedHead createHttpCache createHttpIdempotency
     Exchange HeaderList HttpCache HttpIdempotency IdempotentExchange InnerCache Natives
-    optionError OriginEnd OriginObserver OWN_FIELDS PartOfBody ReadLog ReadyReply Reply
+    optionError OriginEnd OriginObserver OWN_FIELDS PartOfBody ReadLog Reply
     RequestBody RequestView responseError toHeaders warnOnce`,
   '@stampede/core/operator': `
     decodeFrame kindOf namedKeys patternNote requestKey runtimeOf shownKey variantParts`,
@@ -29,14 +29,11 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/node-http': `
     isRevalidation Listener stampedeFront`,
   '@stampede/node-http/adapter': `
-    addAtHead ANSWER_WITHIN_MS applyFields AttemptWatch BodyCut Capture correctStored createNodeCache
-    createNodeIdempotency cutStream discardRequestBody Dispatch editWriteHead enterOrigin
-    exposeReply expressHost fieldsOf forbidTransform framedHeaders hasBody hasLeft hasRepeats
-    hideConditionals isInsideOrigin isSendable isTakenOn isWrapped Layer linesOf missingDate
-    MountOrder NodeFramework NodeVisit nodesWriteHead OuterFields readRequest readRequestBody
-    readWebBody rememberRawBody replyOf RequestAddress RequestExchange RequestVisit
-    restoreFields setsCookie takeRevalidation teeStream trustsPeer unsendable visitWeb
-    watchCalls watchHead watchReads WebVisit`,
+    addAtHead ANSWER_WITHIN_MS applyFields AttemptExchange AttemptWatch breakOff Capture createNodeCache
+    createNodeIdempotency declaredLength Departure exposeReply expressHost fieldsOf hasLeft isSendable
+    isWrapped Layer missingDate MountOrder NodeFramework NodeVisit OuterFields prepareRun
+    readWebBody rememberRawBody RequestAddress RequestExchange restoreFields SentHead setReply
+    teeStream trustsPeer visitWeb watchCalls WebVisit`,
   '@stampede/redis': `
     RedisClient redisStore`,
   '@stampede/redis/operator': `

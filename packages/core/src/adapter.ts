@@ -17,7 +17,6 @@ export {
   OWN_FIELDS,
   type PartOfBody,
   type ReadLog,
-  type ReadyReply,
   type Reply,
   type RequestView,
 } from './ports/exchange.ts'

@@ -3,34 +3,28 @@
 
 import { isUtf8 } from 'node:buffer'
 import { Readable } from 'node:stream'
-import {
-  type BodyKind,
-  type CapturedHead,
-  type HeaderList,
-  type OriginEnd,
-  OWN_FIELDS,
-  type ReadyReply,
-  type Reply,
+import type {
+  BodyKind,
+  CapturedHead,
+  HeaderList,
+  OriginEnd,
+  PartOfBody,
+  Reply,
 } from '@stampede/core/adapter'
 import {
   applyFields,
-  BodyCut,
   declaredLength,
   fieldsOf,
-  forbidTransform,
-  framedHeaders,
-  hasBody,
-  hasRepeats,
   isSendable,
   type OuterFields,
-  replyOf,
   restoreFields,
+  setReply,
   teeStream,
 } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
 import { isKoa3 } from './address.ts'
 
-export const INCOMPLETE: OriginEnd = { type: 'not-captured', reason: 'incomplete' }
+const INCOMPLETE: OriginEnd = { type: 'not-captured', reason: 'incomplete' }
 
 /** Either the bytes of a body, or the stream that has them. */
 export interface KoaBody {
@@ -155,8 +149,8 @@ export function replaceBody({ res, response }: Context, body: unknown): void {
 interface StreamOptions {
   /** Delays the end of the stream for the client. */
   readonly beforeEnd?: (end: OriginEnd) => Promise<void>
-  /** The bytes that the client gets. */
-  readonly cut?: BodyCut | undefined
+  /** The part that the client gets. */
+  readonly part?: PartOfBody | undefined
 }
 
 /** Whether the app sends the response itself, past Koa. */
@@ -171,14 +165,14 @@ export function captureBody(
   head: CapturedHead,
   maxBytes: number,
   kind: BodyKind | undefined,
-  { beforeEnd, cut }: StreamOptions = {},
+  { beforeEnd, part }: StreamOptions = {},
 ): Promise<OriginEnd> | OriginEnd {
   if (source !== undefined) {
     const report = beforeEnd && ((all: Uint8Array) => beforeEnd(whole(head, all, kind)))
     const length = ctx.res.getHeader('Content-Length')
     // A client that knows the length takes the last byte for the end.
     const declared = beforeEnd && declaredLength(head)
-    const own = declared === undefined ? cut : new BodyCut(0, declared)
+    const own = declared === undefined ? part : { start: 0, end: declared }
     const tee = teeStream(source, maxBytes, onErrorOf(ctx), report, own)
     replaceBody(ctx, tee.stream)
     if (length !== undefined) ctx.res.setHeader('Content-Length', length)
@@ -209,62 +203,54 @@ function whole(head: CapturedHead, body: Uint8Array, kind: BodyKind | undefined)
  * Returns the function to call when the source of a replaced ctx.body fails. In Koa 2 it destroys
  * the new stream without an error, because Koa has already reported the error of the source.
  */
-export function onErrorOf(ctx: Context): ((stream: Readable) => void) | undefined {
+function onErrorOf(ctx: Context): ((stream: Readable) => void) | undefined {
   return isKoa3(ctx) ? undefined : (stream) => void stream.destroy()
+}
+
+/**
+ * Replaces the body by a part of it (206), for the client whose request runs the handler. The
+ * capture cuts a stream.
+ */
+export function sendPart(
+  ctx: Context,
+  { bytes, type }: KoaBody,
+  { status, start, end, fields }: PartOfBody,
+): void {
+  ctx.status = status
+  if (bytes !== undefined) {
+    if (type !== undefined) ctx.res.setHeader('Content-Type', type)
+    replaceBody(ctx, Buffer.from(bytes.subarray(start, end)))
+  }
+  applyFields(ctx.res, fields)
 }
 
 /**
  * Puts a reply into ctx. If the reply cannot be sent, changes nothing and returns false. If `seen`,
  * a layer in front can read ctx.body, so ctx.body is a new value of the kind that the handler set.
- * `outer` are the fields in front, if the reply replaces a response of the handler.
+ * `outer` are the fields in front, if the reply replaces a response of the handler. It uses
+ * ctx.response, because each property of ctx is a slower delegate.
  */
 export function replyWith(ctx: Context, reply: Reply, seen = true, outer?: OuterFields): boolean {
-  // Koa 2 has responded with an error already if the source of the body failed.
-  if (ctx.headerSent) return true
-  if (!isSendable(reply)) return false
-  if (outer !== undefined) restoreFields(ctx.res, outer.list)
-  const { status, body = EMPTY, kind } = reply
-  ctx.status = status
-  for (const name of OWN_FIELDS) ctx.remove(name)
-  if (!hasBody(status, undefined)) ctx.body = null
-  else if (reply.body !== undefined || ctx.method !== 'HEAD') {
-    replaceBody(ctx, seen ? bodyOfKind(body, kind) : bufferOf(body))
-    // Koa sets 204 with a body of `null`.
-    ctx.status = status
-  }
-  applyFields(ctx.res, framedHeaders(reply, ctx.method))
-  // A layer may change the object in place, so the stored length may be wrong. Koa sets the length.
-  if (seen && kind === 'json') ctx.remove('Content-Length')
-  if (reply.part) forbidTransform(ctx.res)
-  return true
-}
-
-/**
- * Does the same as `replyWith` for a hit, but faster if no outer layer has set a field, because
- * then nothing has to be merged. It uses ctx.response, because each property of ctx is a slower
- * delegate.
- */
-export function replyAtOnce(ctx: Context, ready: ReadyReply, seen: boolean): boolean {
   const { res, response } = ctx
-  const { status, fields, body, kind } = ready
-  const isPlain = !res.headersSent && res.getHeaderNames().length === 0 && !hasRepeats(fields)
-  if (!isPlain || !hasBody(status, undefined)) return replyWith(ctx, replyOf(ready), seen)
+  // Koa 2 has responded with an error already if the source of the body failed.
+  if (res.headersSent) return true
+  if (reply.fields === undefined && !isSendable(reply)) return false
+  if (outer !== undefined) restoreFields(res, outer.list)
+  const { status, body = EMPTY, kind } = reply
   response.status = status
-  if (seen) {
-    response.body = bodyOfKind(body, kind)
+  const isBare = status === 204 || status === 304
+  const hasBytes = !isBare && (reply.body !== undefined || ctx.method !== 'HEAD')
+  if (isBare) response.body = null
+  else if (seen && hasBytes) {
+    replaceBody(ctx, bodyOfKind(body, kind))
+    // Koa sets 204 with a body of `null`.
     response.status = status
   }
-  let typed = false
-  for (let i = 0; i < fields.length; i += 2) {
-    const name = fields[i] as string
-    if (name === 'content-type') typed = true
-    // Setting the body also sets its length.
-    if (name !== 'content-length') res.setHeader(name, fields[i + 1] as string)
-  }
+  setReply(res, reply)
   // Koa guesses no type for bytes that have one.
-  if (!seen) response.body = bufferOf(body)
-  else if (kind === 'stream') res.setHeader('content-length', body.byteLength)
-  if (!typed) response.remove('content-type')
+  if (!seen && hasBytes) replaceBody(ctx, bufferOf(body))
+  // A layer may change the object in place, so the stored length may be wrong. Koa sets the length.
+  if (seen && kind === 'json') response.remove('Content-Length')
   return true
 }
 

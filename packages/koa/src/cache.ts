@@ -2,14 +2,7 @@
 
 import type { CacheOptions } from '@stampede/core'
 import { createHttpCache } from '@stampede/core/adapter'
-import {
-  type Dispatch,
-  isInsideOrigin,
-  isTakenOn,
-  MountOrder,
-  readRequest,
-  takeRevalidation,
-} from '@stampede/node-http/adapter'
+import { MountOrder } from '@stampede/node-http/adapter'
 import type Koa from 'koa'
 import { addressOf, isSeen, layersOf, type Uncalled } from './address.ts'
 import { answerOf, KoaExchange } from './exchange.ts'
@@ -37,34 +30,23 @@ export function stampedeCache(
         return layersOf(ctx.app, stampedeCache, methods)
       })
     }
-    const revalidation = takeRevalidation(ctx.req, cache)
-    const { req, res, app } = ctx
-    const isInside = isInsideOrigin(req)
-    if (revalidation === 'foreign' && !isInside) return next()
-    const address = addressOf(ctx)
-    const request = readRequest(req, address)
-    const met = isInside && cache.inner({ request, native: ctx }, [ctx, ctx.response])
-    if (met !== false && isTakenOn(req, met)) return next()
-    const seen = isSeen(ctx, stampedeCache)
-    const dispatch: Dispatch = (again, into) => entryOf(app)(again, into)
-    const visit = { req, res, native: ctx, address, dispatch }
-    const exchange = new KoaExchange(visit, request, cache, next, seen)
-    if (typeof revalidation === 'object') {
-      exchange.prepare()
-      exchange.runOrigin(revalidation.observer).then(revalidation.settle)
-      return answerOf(exchange, undefined)
-    }
-    return answerOf(exchange, cache.handle(exchange))
+    const { req, res, app, response } = ctx
+    const dispatch: Entry = (again, into) => entryOf(app)(again, into)
+    const visit = { req, res, native: ctx, address: addressOf(ctx), dispatch }
+    const exchange = new KoaExchange(visit, cache, next, isSeen(ctx, stampedeCache))
+    return answerOf(exchange, exchange.enter(response))
   }
 }
 
-const entries = new WeakMap<Koa, Dispatch>()
+type Entry = ReturnType<Koa['callback']>
+
+const entries = new WeakMap<Koa, Entry>()
 
 /**
  * Returns `app.callback()`, created once for each app. It also runs middlewares that are added
  * later.
  */
-function entryOf(app: Koa): Dispatch {
+function entryOf(app: Koa): Entry {
   const known = entries.get(app)
   if (known !== undefined) return known
   const entry = app.callback()

@@ -2,26 +2,17 @@
 // returned. So the cache must return as soon as ctx has the response, even if core is still at
 // work.
 
-import {
-  type Exchange,
-  type OriginEnd,
-  type OriginObserver,
-  OWN_FIELDS,
-  type ReadLog,
-  type ReadyReply,
-  type Reply,
-  type RequestView,
+import type {
+  Exchange,
+  HttpCache,
+  OriginEnd,
+  OriginObserver,
+  ReadLog,
+  Reply,
 } from '@stampede/core/adapter'
-import {
-  addAtHead,
-  enterOrigin,
-  RequestExchange,
-  type RequestVisit,
-  watchHead,
-  watchReads,
-} from '@stampede/node-http/adapter'
+import { RequestExchange } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
-import { replyAtOnce, replyWith } from './body.ts'
+import { replyWith } from './body.ts'
 import { KoaRun } from './run.ts'
 
 /** An exchange whose middleware returns a promise to Koa. */
@@ -60,7 +51,7 @@ export function answerOf(exchange: Passing, handled: void | Promise<void>): Prom
   })
 }
 
-export class KoaExchange extends RequestExchange<Context> implements Exchange<Context>, Passing {
+export class KoaExchange extends RequestExchange<Context> implements Passing {
   passed: Passing['passed']
   answer: Passing['answer']
   readonly #next: Next
@@ -68,27 +59,27 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
   readonly #isSeen: boolean
 
   constructor(
-    visit: RequestVisit<Context>,
-    request: RequestView,
-    owner: object,
+    visit: KoaExchange['visit'],
+    cache: HttpCache<Context>,
     next: Next,
     bodyIsSeen: boolean,
   ) {
-    super(visit, request, owner)
+    super(visit, cache)
     this.#next = next
     this.#isSeen = bodyIsSeen
   }
 
-  forward(...[add, { onHead, onInner, onEnd } = {}]: Parameters<Exchange['forward']>): void {
+  forward(...args: Parameters<Exchange['forward']>): void {
     const ctx = this.native
-    if (onInner !== undefined) enterOrigin(ctx.req, onInner)
-    addAtHead(ctx.res, add, OWN_FIELDS)
-    const headSet = onHead && watchHead(ctx.res, (head) => onHead(head, [ctx, ctx.response]))
-    if (onEnd !== undefined) ctx.res.once('close', onEnd)
+    const headSet = this.watchRun(ctx.response, ...args)
     const passed: Promise<void> = this.#next()
     // If the client has left, Koa writes no head, so the head in ctx is reported here.
     if (headSet !== undefined) passed.then(() => ctx.writable || headSet()).catch(() => {})
     goOnAfter(this, passed)
+  }
+
+  protected pass(): void {
+    goOnAfter(this, this.#next())
   }
 
   runOrigin(observer: OriginObserver): Promise<OriginEnd> {
@@ -104,22 +95,15 @@ export class KoaExchange extends RequestExchange<Context> implements Exchange<Co
     return run.ended
   }
 
-  // If a reply cannot be sent, the handler runs.
-
+  /** Runs the handler if the reply cannot be sent. */
   send(reply: Reply): void {
     if (replyWith(this.native, reply, this.#isSeen)) goOnAfter(this, PASSED)
     else this.forward([])
   }
 
-  sendReady(ready: ReadyReply): void {
-    if (replyAtOnce(this.native, ready, this.#isSeen)) goOnAfter(this, PASSED)
-    else this.forward([])
-  }
-
   watchReads(): ReadLog {
-    const ctx = this.native
-    const reads = watchReads(ctx.req, ctx.res, ctx.request)
-    reads.watch(ctx, 'ctx')
+    const reads = this.recordReads(this.native.request)
+    reads.watch(this.native, 'ctx')
     // The rest runs in layers in front of the cache.
     reads.endsAtHead = true
     return reads

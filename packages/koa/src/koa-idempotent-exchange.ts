@@ -6,25 +6,16 @@
 import {
   type AttemptObserver,
   type CapturedHead,
-  type HeaderList,
-  type IdempotentExchange,
   type OriginEnd,
   type Reply,
-  type RequestBody,
-  type RequestView,
   responseError,
 } from '@stampede/core/adapter'
 import {
+  AttemptExchange,
   AttemptWatch,
-  addAtHead,
-  discardRequestBody,
   fieldsOf,
-  linesOf,
   OuterFields,
-  readRequest,
-  readRequestBody,
   restoreFields,
-  unsendable,
 } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
 import { addressOf } from './address.ts'
@@ -42,36 +33,32 @@ import { goOnAfter, PASSED, type Passing } from './exchange.ts'
 /** Tells that the end of the attempt has been reported to core, or will be after a promise. */
 type Reported = (until?: Promise<void>) => void
 
-export class KoaIdempotentExchange implements IdempotentExchange<Context>, Passing {
+export class KoaIdempotentExchange extends AttemptExchange<Context> implements Passing {
   passed: Passing['passed']
   answer: Passing['answer']
-  readonly request: RequestView
-  readonly native: Context
   readonly #next: Next
 
   constructor(ctx: Context, next: Next) {
-    this.request = readRequest(ctx.req, addressOf(ctx))
-    this.native = ctx
+    const { req, res, request } = ctx
+    // Body parsers set these properties. Their types may be unknown here.
+    const read = (name: string): unknown => Reflect.get(request, name)
+    const parsed = () => ({ body: read('body'), rawBody: read('rawBody'), files: read('files') })
+    super({ req, res, native: ctx, address: addressOf(ctx), parsed })
     this.#next = next
   }
 
-  lines(name: string): readonly string[] {
-    return linesOf(this.native.req, name)
-  }
-
-  readonly isSet = (name: string): boolean => this.native.res.hasHeader(name)
-
-  readBody(maxBytes: number): RequestBody | Promise<RequestBody> {
-    const { req, request } = this.native
-    // Body parsers set these properties. Their types may be unknown here.
-    const read = (name: string): unknown => Reflect.get(request, name)
-    const parsed = { body: read('body'), rawBody: read('rawBody'), files: read('files') }
-    return readRequestBody(req, maxBytes, parsed)
-  }
-
-  forward(add: HeaderList): void {
-    addAtHead(this.native.res, add)
+  protected pass(): void {
     goOnAfter(this, this.#next())
+  }
+
+  protected write(reply: Reply): boolean {
+    const isSent = replyWith(this.native, reply)
+    if (isSent) goOnAfter(this, PASSED)
+    return isSent
+  }
+
+  protected fail(error: Error): void {
+    goOnAfter(this, Promise.reject(error))
   }
 
   run(observer: AttemptObserver): void | Promise<void> {
@@ -81,12 +68,6 @@ export class KoaIdempotentExchange implements IdempotentExchange<Context>, Passi
     goOnAfter(this, PASSED)
     const error = responseError('the response was sent before the handler ran')
     return observer.onEnd({ type: 'failed', error })
-  }
-
-  send(reply: Reply): void {
-    // If the reply cannot be sent, the request fails. The handler must not run again.
-    goOnAfter(this, replyWith(this.native, reply) ? PASSED : Promise.reject(unsendable()))
-    discardRequestBody(this.native.req)
   }
 
   /** Returns when Koa may go on. */

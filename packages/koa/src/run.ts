@@ -3,75 +3,58 @@
 // middlewares in front set a cookie then, after the cache has returned.
 
 import { Readable } from 'node:stream'
-import {
-  type HeaderList,
-  type OriginEnd,
-  type OriginObserver,
-  OWN_FIELDS,
-  type Reply,
-} from '@stampede/core/adapter'
+import type { OriginEnd, OriginObserver, Reply } from '@stampede/core/adapter'
 import {
   ANSWER_WITHIN_MS,
   addAtHead,
   applyFields,
-  BodyCut,
-  type Capture,
-  correctStored,
-  editWriteHead,
-  enterOrigin,
+  Capture,
+  Departure,
   hasLeft,
-  hideConditionals,
   isSendable,
   isWrapped,
   missingDate,
-  nodesWriteHead,
   OuterFields,
-  setsCookie,
+  prepareRun,
+  SentHead,
 } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
 import { statusOf } from './address.ts'
 import {
   captureBody,
   fieldsFor,
-  INCOMPLETE,
   isDetached,
   keptKind,
   readKoaBody,
   replaceBody,
   replyWith,
+  sendPart,
 } from './body.ts'
-import { guardNotModified } from './not-modified.ts'
-import { sendPart } from './part.ts'
 
 const DECLINED: OriginEnd = { type: 'not-captured', reason: 'declined' }
 const DETACHED: OriginEnd = { type: 'not-captured', reason: 'detached' }
+const INCOMPLETE: OriginEnd = { type: 'not-captured', reason: 'incomplete' }
 
 export class KoaRun {
   readonly ended: Promise<OriginEnd>
-  #settle: (end: OriginEnd | Promise<OriginEnd>) => void = () => {}
+  readonly departure: Departure
+  #settle!: (end: OriginEnd | Promise<OriginEnd>) => void
   readonly #ctx: Context
   readonly #observer: OriginObserver
   /** Whether a layer in front can read ctx.body: see isSeen(). */
   readonly #isSeen: boolean
   /** Fields that were set before the handler runs. */
   readonly #outer: OuterFields
-  readonly #showConditionals: (() => void) | undefined
+  readonly #head: SentHead
   readonly #guard: Capture | undefined
+  readonly #showConditionals: (() => void) | undefined
   #isLeftToInner = false
-  #hasLeft: boolean
-  /** Whether the handler has returned, or is no longer waited for. */
-  #isOver = false
-  #timer: NodeJS.Timeout | undefined
   /** The end of the capture, unless the head gets a cookie. Set while the capture may still run. */
   #ending: OriginEnd | Promise<OriginEnd> | undefined
-  /** Whether no layer gets the head after this run. */
-  #isLast = false
-  /** Fields of the cache that are wrong if the head gets a cookie. */
-  #added: HeaderList | undefined
 
   /** Create it before the handler runs. Listeners added later run after those of the run. */
   constructor(ctx: Context, observer: OriginObserver, bodyIsSeen: boolean) {
-    const { req, res } = ctx
+    const { res } = ctx
     this.#ctx = ctx
     this.#observer = observer
     this.#isSeen = bodyIsSeen
@@ -79,31 +62,25 @@ export class KoaRun {
     this.ended = new Promise((resolve) => {
       this.#settle = resolve
     })
-    this.#hasLeft = hasLeft(res)
-    if (this.#hasLeft) this.#wait()
-    res.once('close', () => this.#closed())
-    this.#watchHead()
-    this.#showConditionals = hideConditionals(req, observer.conditions)
+    const { onEnd } = observer
+    this.departure = new Departure(res, this, { graceMs: ANSWER_WITHIN_MS, onEnd })
+    this.#head = new SentHead(res, this)
     this.#guard = observer.conditions && guardNotModified(ctx, observer)
-    enterOrigin(req, (inner) => {
-      const add = observer.onInner?.(inner)
-      if (add === undefined) return undefined
+    this.#showConditionals = prepareRun(ctx, observer, () => {
       this.#isLeftToInner = true
       this.#guard?.stop()
-      this.#showConditionals?.()
-      addAtHead(res, add)
-      return add
     })
   }
 
-  /** Whether the client left before the response ended. */
-  isLeft(): boolean {
-    return this.#hasLeft
+  /** The handler is no longer waited for, because its client has left. */
+  givenUp(): void {
+    this.#stop()
+    this.#settle(this.#ctx.res.writableEnded ? DETACHED : INCOMPLETE)
   }
 
   /** Call this when the handler has returned. Koa may go on after it. */
   passed(): void | Promise<void> {
-    if (this.#isOver) return
+    if (this.departure.isOver) return
     this.#stop()
     if (this.#isLeftToInner) return this.#settle(DECLINED)
     try {
@@ -117,7 +94,7 @@ export class KoaRun {
 
   /** Call this when the handler has thrown. Returns whether a reply replaces the error. */
   replaces(error: unknown): boolean {
-    if (this.#isOver) return false
+    if (this.departure.isOver) return false
     const status = statusOf(this.#ctx, error)
     try {
       return !this.#isLeftToInner && this.#replaceError(status, error)
@@ -128,8 +105,7 @@ export class KoaRun {
   }
 
   #stop(): void {
-    this.#isOver = true
-    clearTimeout(this.#timer)
+    this.departure.stop()
     this.#showConditionals?.()
     if (this.#ctx.respond !== false) this.#guard?.stop()
   }
@@ -151,27 +127,27 @@ export class KoaRun {
       return this.#replace(reply, { type: 'replaced', head })
     }
     const { add, capture, instead } = decision
-    this.#correctAtHead(add)
-    const isPart = instead !== undefined && 'start' in instead
-    const cut = isPart ? new BodyCut(instead.start, instead.end) : undefined
-    const captured = (): OriginEnd | Promise<OriginEnd> => {
-      if (body === undefined || !capture) return DECLINED
+    this.#head.judged(add)
+    for (const name of decision.remove) if (res.hasHeader(name)) res.removeHeader(name)
+    applyFields(res, add)
+    if (capture) applyFields(res, date)
+    if (body === undefined) return this.#settle(DECLINED)
+    const part = instead !== undefined && 'start' in instead ? instead : undefined
+    let end: OriginEnd | Promise<OriginEnd> = DECLINED
+    if (capture || part !== undefined) {
       const kind = this.#isSeen ? keptKind(body) : undefined
-      return captureBody(ctx, body, head, observer.maxBodyBytes, kind, { cut })
+      const maxBytes = capture ? observer.maxBodyBytes : 0
+      const captured = captureBody(ctx, body, head, maxBytes, kind, { part })
+      if (capture) end = captured
     }
-    if (instead !== undefined && !isPart && body !== undefined && isSendable(instead)) {
-      const end = captured()
+    if (part !== undefined) sendPart(ctx, body, part)
+    else if (instead !== undefined && 'headers' in instead && isSendable(instead)) {
       const unread: unknown = ctx.body
       if (capture && unread instanceof Readable) unread.resume()
       return this.#replace(instead, end)
     }
-    for (const name of decision.remove) if (res.hasHeader(name)) res.removeHeader(name)
-    applyFields(res, add)
-    if (capture && date.length > 0) applyFields(res, date)
-    const end = captured()
-    if (isPart && body !== undefined) sendPart(ctx, body, instead, capture ? undefined : cut)
     // Koa need not serialize the object a second time.
-    else if (!this.#isSeen && body?.json !== undefined && !isWrapped(res))
+    else if (!this.#isSeen && body.json !== undefined && !isWrapped(res))
       replaceBody(ctx, body.json)
     this.#endAtHead(end)
   }
@@ -204,66 +180,33 @@ export class KoaRun {
     return true
   }
 
-  /**
-   * Removes the fields for this cache, even from a response that the app writes to `res` itself,
-   * and ends the run once the head is sent.
-   */
-  #watchHead(): void {
-    const { res } = this.#ctx
-    const { writeHead } = res
-    const own = (...received: unknown[]): unknown => {
-      const args = res.headersSent ? received : editWriteHead(res, received, [], OWN_FIELDS)
-      const mayHaveCookie = args.length > 1 || COOKIES.some((name) => res.hasHeader(name))
-      if (this.#added !== undefined && mayHaveCookie) correctStored(res, this.#added)
-      try {
-        return Reflect.apply(writeHead, res, args)
-      } finally {
-        if (res.headersSent) this.#endNow()
-      }
-    }
-    Object.assign(res, { writeHead: own })
-    this.#isLast = writeHead === nodesWriteHead
-    // A layer, or HTTP/2, may write the head without this writeHead.
-    if (!this.#isLast) res.once('finish', () => this.#endNow())
-  }
-
-  #correctAtHead(added: HeaderList): void {
-    if (this.#isLast) this.#added = added
-    else correctStored(this.#ctx.res, added)
-  }
-
+  /** Ends the run when the head is over, or at once if the response cannot be shared anyway. */
   #endAtHead(end: OriginEnd | Promise<OriginEnd>): void {
-    const { res } = this.#ctx
-    if (end instanceof Promise) end.then((known) => isWhole(known) || this.#settle(known))
-    else if (!isWhole(end)) return this.#settle(end)
+    if (end instanceof Promise)
+      end.then((known) => known.type === 'not-captured' && this.#settle(known))
+    else if (end.type === 'not-captured') return this.#settle(end)
+    if (hasLeft(this.#ctx.res)) return this.#settle(INCOMPLETE)
     this.#ending = end
-    if (res.headersSent || hasLeft(res)) this.#endNow()
+    if (this.#head.isOver) this.headOver(this.#head.refusal)
   }
 
-  /** The head was sent, or never will be. With a cookie, waiters need not wait for the body. */
-  #endNow(): void {
+  /** If the head has a cookie, waiters need not wait for the body. */
+  headOver(reason: SentHead['refusal']): void {
     if (this.#ending === undefined) return
-    const { res } = this.#ctx
-    if (!res.headersSent) return this.#settle(INCOMPLETE)
-    this.#settle(setsCookie(res) ? DECLINED : this.#ending)
-  }
-
-  #closed(): void {
-    this.#hasLeft ||= !this.#ctx.res.writableEnded
-    this.#observer.onEnd?.()
-    if (this.#isOver) this.#endNow()
-    else this.#wait()
-  }
-
-  /** Ends the run later if the handler never returns after its client has left. */
-  #wait(): void {
-    this.#timer ??= setTimeout(() => {
-      this.#stop()
-      this.#settle(INCOMPLETE)
-    }, ANSWER_WITHIN_MS).unref()
+    this.#settle(reason === undefined ? this.#ending : { type: 'not-captured', reason })
   }
 }
 
-const COOKIES = ['set-cookie', 'set-cookie2']
-
-const isWhole = ({ type }: OriginEnd): boolean => type === 'complete' || type === 'replaced'
+/**
+ * If the app itself writes to `res`, the response goes to its client unchanged. Only a 304 goes to
+ * core first, because the cache may have set the conditions to which it replies.
+ */
+function guardNotModified(ctx: Context, observer: OriginObserver): Capture {
+  return new Capture(ctx.res, {
+    maxBodyBytes: observer.maxBodyBytes,
+    onHead: (head, whole) =>
+      head.status === 304
+        ? observer.onHead(head, whole, [ctx, ctx.response])
+        : { action: 'send', capture: false, add: [], remove: [] },
+  })
+}

@@ -10,26 +10,18 @@ import {
   type OriginObserver,
   OWN_FIELDS,
   type ReadLog,
-  type ReadyReply,
   type Reply,
   type RequestView,
 } from '@stampede/core/adapter'
-import { hasLeft } from './request/client-gone.ts'
+import { type Departure, hasLeft } from './request/client-gone.ts'
 import { hideConditionals } from './request/conditionals.ts'
 import { type RequestAddress, readRequest, rememberPeer } from './request/read-request.ts'
 import { type Reads, watchReads } from './request/watch-reads.ts'
 import { notCaptured } from './response/body.ts'
 import { Capture } from './response/capture.ts'
-import { addAtHead, refusalOf, watchHead } from './response/head.ts'
-import { writeReady, writeReply } from './response/write-response.ts'
-import {
-  type Dispatch,
-  enterOrigin,
-  isInsideOrigin,
-  isTakenOn,
-  redispatch,
-  takeRevalidation,
-} from './revalidation.ts'
+import { addAtHead, SentHead, watchHead } from './response/head.ts'
+import { writeReply } from './response/write-response.ts'
+import { type Dispatch, enterOrigin, redispatch, senderOf } from './revalidation.ts'
 
 /** A request in a framework, with the framework's own objects and address. */
 export interface RequestVisit<Native> {
@@ -53,37 +45,81 @@ export interface NodeVisit<Native> extends RequestVisit<Native> {
  * The part of an exchange that all frameworks share. It is a class, so that a hit creates no
  * closures.
  */
-export class RequestExchange<Native, Visit extends RequestVisit<Native> = RequestVisit<Native>> {
+export abstract class RequestExchange<
+  Native,
+  Visit extends RequestVisit<Native> = RequestVisit<Native>,
+> implements Exchange<Native>
+{
   readonly request: RequestView
   readonly native: Native
   protected readonly visit: Visit
-  readonly #owner: object
+  readonly #cache: HttpCache<Native>
   /**
    * Set when the handler runs. After that, a client whose response has ended normally must not
    * count as gone.
    */
-  protected run: { isLeft(): boolean } | undefined
+  protected run: { readonly departure: Departure } | undefined
   #context: AsyncResource | undefined
 
-  /** `owner` is the object by which the cache recognises its own background refreshes. */
-  constructor(visit: Visit, request: RequestView, owner: object) {
-    this.request = request
+  constructor(visit: Visit, cache: HttpCache<Native>) {
+    this.request = readRequest(visit.req, visit.address)
     this.native = visit.native
     this.visit = visit
-    this.#owner = owner
+    this.#cache = cache
+  }
+
+  abstract forward(...args: Parameters<Exchange['forward']>): void
+  abstract runOrigin(observer: OriginObserver): Promise<OriginEnd>
+  abstract send(reply: Reply): void
+  /** Passes the request to the next handler, as if there was no cache. */
+  protected abstract pass(): void
+
+  /**
+   * Lets the cache handle the request. `response` is the framework's object. Throws or rejects only
+   * with an error of a callback option.
+   */
+  enter(response: unknown): void | Promise<void> {
+    const { req, address } = this.visit
+    const cache = this.#cache
+    const sender = senderOf(req, cache, address.chosenBy)
+    if (sender === 'foreign') return this.pass()
+    if (typeof sender === 'object') {
+      this.captureContext()
+      this.runOrigin(sender.observer).then(sender.settle)
+      return
+    }
+    const inner = sender && cache.inner(this, [this.native, response])
+    const isTaken = sender === undefined || (inner && sender(inner)) !== undefined
+    return isTaken ? cache.handle(this) : this.pass()
   }
 
   isGone(): boolean {
-    return this.run?.isLeft() ?? hasLeft(this.visit.res)
-  }
-
-  prepare(): void {
-    rememberPeer(this.visit.req)
-    this.captureContext()
+    return this.run?.departure.left ?? hasLeft(this.visit.res)
   }
 
   captureContext(): void {
+    rememberPeer(this.visit.req)
     this.#context = new AsyncResource('StampedeRefresh')
+  }
+
+  /**
+   * Prepares a run of the handler that is not captured. Returns a function that reports the head to
+   * `onHead`, if no head will be written.
+   */
+  protected watchRun(
+    response: unknown,
+    ...[add, { onHead, onInner, onEnd } = {}]: Parameters<Exchange['forward']>
+  ): (() => void) | undefined {
+    const { req, res } = this.visit
+    if (onInner !== undefined) enterOrigin(req, onInner)
+    addAtHead(res, add, OWN_FIELDS)
+    if (onEnd !== undefined) res.once('close', onEnd)
+    return onHead && watchHead(res, (head) => onHead(head, [this.native, response]))
+  }
+
+  /** Records reads of the request. `holder` is the object with the parsed query. */
+  protected recordReads(holder: object): Reads {
+    return watchReads(this.visit.req, this.visit.res, holder)
   }
 
   /**
@@ -98,7 +134,7 @@ export class RequestExchange<Native, Visit extends RequestVisit<Native> = Reques
     const { dispatch, req: from, address } = this.visit
     const { target, chosenBy } = address
     this.#context ??= new AsyncResource('StampedeRefresh')
-    const [owner, context] = [this.#owner, this.#context]
+    const [owner, context] = [this.#cache, this.#context]
     return redispatch({ from, target, chosenBy, owner, observer, dispatch, context })
   }
 }
@@ -122,34 +158,39 @@ export function createNodeCache<Native>(
   framework: NodeFramework<Native> = {},
 ): (visit: NodeVisit<Native>) => void {
   return (visit) => {
-    const { req, res, next, native, address } = visit
-    const revalidation = takeRevalidation(req, cache, address.chosenBy)
-    const isInside = isInsideOrigin(req)
-    if (revalidation === 'foreign' && !isInside) return next()
-    const request = readRequest(req, address)
+    const exchange = new NodeExchange(visit, cache, framework)
     try {
-      if (isInside && isTakenOn(req, cache.inner({ request, native }, [native, res]))) return next()
-    } catch (error) {
-      return next(error)
-    }
-    const exchange = new NodeExchange(visit, request, cache, framework)
-    if (typeof revalidation === 'object') {
-      exchange.prepare()
-      exchange.runOrigin(revalidation.observer).then(revalidation.settle)
-      return
-    }
-    try {
-      cache.handle(exchange)?.catch((error) => exchange.failed(error))
+      exchange.enter(visit.res)?.catch((error) => exchange.failed(error))
     } catch (error) {
       exchange.failed(error)
     }
   }
 }
 
-class NodeExchange<Native>
-  extends RequestExchange<Native, NodeVisit<Native>>
-  implements Exchange<Native>
-{
+/**
+ * Prepares a request for a run of the handler. If an inner cache takes the response, calls `stop`.
+ * Returns a function that shows the client's conditions and ranges again, if they were hidden.
+ */
+export function prepareRun(
+  { req, res }: { readonly req: IncomingMessage; readonly res: ServerResponse },
+  observer: OriginObserver,
+  stop: () => void,
+): (() => void) | undefined {
+  const showConditionals = hideConditionals(req, observer.conditions)
+  enterOrigin(req, (inner) => {
+    const add = observer.onInner?.(inner)
+    if (add === undefined) return undefined
+    // Only the inner cache captures the response, because two captures of one response would
+    // disturb each other.
+    stop()
+    showConditionals?.()
+    addAtHead(res, add, OWN_FIELDS)
+    return add
+  })
+  return showConditionals
+}
+
+class NodeExchange<Native> extends RequestExchange<Native, NodeVisit<Native>> {
   readonly allowsEtag?: (native: Native) => boolean
   readonly routeOf?: (native: Native) => string | undefined
   /** Whether the request was passed to the app, or a response was sent. */
@@ -158,37 +199,33 @@ class NodeExchange<Native>
 
   constructor(
     visit: NodeVisit<Native>,
-    request: RequestView,
-    owner: object,
+    cache: HttpCache<Native>,
     framework: NodeFramework<Native>,
   ) {
-    super(visit, request, owner)
+    super(visit, cache)
     this.#framework = framework
     if (framework.allowsEtag !== undefined) this.allowsEtag = framework.allowsEtag
     if (framework.routeOf !== undefined) this.routeOf = framework.routeOf
   }
 
-  forward(...[add, { onHead, onInner, onEnd } = {}]: Parameters<Exchange['forward']>): void {
-    const { req, res, next } = this.visit
-    this.begun = true
+  forward(...args: Parameters<Exchange['forward']>): void {
+    const { req, res } = this.visit
     this.#framework.beforeRun?.(req, res)
-    if (onInner !== undefined) enterOrigin(req, onInner)
-    addAtHead(res, add, OWN_FIELDS)
-    if (onHead !== undefined) watchHead(res, (head) => onHead(head, [this.native, res]))
-    if (onEnd !== undefined) res.once('close', onEnd)
-    next()
+    this.watchRun(res, ...args)
+    this.pass()
   }
 
   runOrigin(observer: OriginObserver): Promise<OriginEnd> {
     const { req, res, outer, next } = this.visit
     this.begun = true
     this.#framework.beforeRun?.(req, res)
-    const showConditionals = hideConditionals(req, observer.conditions)
-    const refusal = outer && refusalOf(outer)
-    const showsEarly = observer.conditions !== undefined && showConditionals !== undefined
+    const showConditionals = prepareRun(this.visit, observer, () => capture.stop())
+    const refusal =
+      outer && new Promise<SentHead['refusal']>((headOver) => new SentHead(outer, { headOver }))
+    const showsEarly = observer.conditions !== undefined
     const beforeHead = (): void => {
       // Outer layers act on the head, and would otherwise see the conditions of the cache.
-      if (showsEarly) showConditionals()
+      if (showsEarly) showConditionals?.()
       // Outer layers may make the response private later. Waiters then need no body.
       refusal?.then((reason) => reason && capture.stop(reason))
     }
@@ -198,16 +235,6 @@ class NodeExchange<Native>
       beforeHead: showsEarly || refusal ? beforeHead : undefined,
     })
     this.run = capture
-    enterOrigin(req, (inner) => {
-      const add = observer.onInner?.(inner)
-      if (add === undefined) return undefined
-      // Only the inner cache captures the response, because two captures of one response would
-      // disturb each other.
-      capture.stop()
-      showConditionals?.()
-      addAtHead(res, add, OWN_FIELDS)
-      return add
-    })
     try {
       this.inContext(next)
     } catch (error) {
@@ -222,19 +249,22 @@ class NodeExchange<Native>
   }
 
   watchReads(): ReadLog {
-    const { req, res, native } = this.visit
-    const reads = watchReads(req, res, Object(native))
+    const { req, native } = this.visit
+    const reads = this.recordReads(Object(native))
     const { watch = (request: Native) => reads.watch(Object(request), 'request') } = this.#framework
     if (!Object.is(native, req)) watch(native, reads)
     return reads
   }
 
+  /** Runs the handler if the reply cannot be sent. */
   send(reply: Reply): void {
-    this.#sent(writeReply(this.visit.res, reply))
+    this.begun = true
+    if (!writeReply(this.visit.res, reply)) this.visit.next()
   }
 
-  sendReady(ready: ReadyReply): void {
-    this.#sent(writeReady(this.visit.res, ready))
+  protected pass(): void {
+    this.begun = true
+    this.visit.next()
   }
 
   /** Passes an error of the cache itself to the app. */
@@ -243,18 +273,12 @@ class NodeExchange<Native>
     if (this.begun) process.emitWarning(error instanceof Error ? error : String(error))
     else this.visit.next(error)
   }
-
-  /** Runs the handler if the reply could not be sent. */
-  #sent(isSent: boolean): void {
-    this.begun = true
-    if (!isSent) this.visit.next()
-  }
 }
 
 /** The end of a run, or why it must not be shared. */
 async function unlessRefused(
   ended: Promise<OriginEnd>,
-  refusal: ReturnType<typeof refusalOf>,
+  refusal: Promise<SentHead['refusal']>,
 ): Promise<OriginEnd> {
   const end = await ended
   const reason = end.type === 'not-captured' ? undefined : await refusal

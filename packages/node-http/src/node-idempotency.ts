@@ -1,7 +1,7 @@
 // Core's `IdempotentExchange` for plain node:http, and for frameworks with (req, res, next), such
 // as Express.
 
-import type { ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Attempt } from '@stampede/core'
 import {
   type AttemptEnd,
@@ -19,19 +19,29 @@ import {
 } from '@stampede/core/adapter'
 import type { NodeVisit } from './node-exchange.ts'
 import { discardRequestBody, type ParsedRequest, readRequestBody } from './request/body.ts'
-import { linesOf, readRequest } from './request/read-request.ts'
+import { linesOf, type RequestAddress, readRequest } from './request/read-request.ts'
 import { Capture, type CaptureObserver } from './response/capture.ts'
 import { fieldsOf } from './response/fields.ts'
 import { addAtHead } from './response/head.ts'
 import { OuterFields } from './response/outer-fields.ts'
 import { writeReply } from './response/write-response.ts'
 
-/** A request in a framework with callbacks, with its parsed body. */
-export interface IdempotentVisit<Native> extends Omit<NodeVisit<Native>, 'dispatch'> {
+/** A request in a framework, with its parsed body. */
+export interface AttemptVisit<Native> {
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+  readonly native: Native
+  readonly address: RequestAddress
   /** The body, as far as parsers have parsed it. */
   parsed?(): ParsedRequest
   /** Reads the body in place of `parsed`, if the framework reads the request itself. */
   readBody?(maxBytes: number): Promise<RequestBody>
+}
+
+/** A request in a framework with callbacks, such as Express. */
+export interface IdempotentVisit<Native>
+  extends AttemptVisit<Native>,
+    Pick<NodeVisit<Native>, 'next'> {
   /** Sets the property of the request with the attempt, such as `req.idempotency`. */
   attach(attempt: Attempt): void
 }
@@ -54,27 +64,40 @@ export function createNodeIdempotency<Native>(
   }
 }
 
-class NodeIdempotentExchange<Native> implements IdempotentExchange<Native> {
+/** The part of an exchange with an idempotency key that all frameworks share. */
+export abstract class AttemptExchange<
+  Native,
+  Visit extends AttemptVisit<Native> = AttemptVisit<Native>,
+> implements IdempotentExchange<Native>
+{
   readonly request: RequestView
   readonly native: Native
-  readonly #visit: IdempotentVisit<Native>
+  protected readonly visit: Visit
   /** Whether the request was passed to the app, or a response was sent. */
-  #begun = false
+  protected begun = false
 
-  constructor(visit: IdempotentVisit<Native>) {
+  constructor(visit: Visit) {
     this.request = readRequest(visit.req, visit.address)
     this.native = visit.native
-    this.#visit = visit
+    this.visit = visit
   }
+
+  abstract run(observer: AttemptObserver): void | Promise<void>
+  /** Passes the request to the next handler. */
+  protected abstract pass(): void
+  /** Sends the reply, and returns false if it cannot be sent. */
+  protected abstract write(reply: Reply): boolean
+  /** Fails the request. */
+  protected abstract fail(error: Error): void
 
   lines(name: string): readonly string[] {
-    return linesOf(this.#visit.req, name)
+    return linesOf(this.visit.req, name)
   }
 
-  readonly isSet = (name: string): boolean => this.#visit.res.hasHeader(name)
+  readonly isSet = (name: string): boolean => this.visit.res.hasHeader(name)
 
   readBody(maxBytes: number): RequestBody | Promise<RequestBody> {
-    const visit = this.#visit
+    const { visit } = this
     return (
       visit.readBody?.(maxBytes) ??
       readRequestBody(visit.req, maxBytes, visit.parsed?.() ?? { body: undefined })
@@ -82,29 +105,44 @@ class NodeIdempotentExchange<Native> implements IdempotentExchange<Native> {
   }
 
   forward(add: HeaderList): void {
-    this.#begun = true
-    addAtHead(this.#visit.res, add)
-    this.#visit.next()
-  }
-
-  run(observer: AttemptObserver): void | Promise<void> {
-    this.#begun = true
-    return runAttempt(this.#visit, observer)
+    this.begun = true
+    addAtHead(this.visit.res, add)
+    this.pass()
   }
 
   send(reply: Reply): void {
-    this.#begun = true
-    const { req, res, next } = this.#visit
+    this.begun = true
     // A stored response that cannot be sent must not make the handler run again.
-    if (!writeReply(res, reply)) next(unsendable())
-    discardRequestBody(req)
+    if (!this.write(reply)) this.fail(responseError(UNSENDABLE))
+    discardRequestBody(this.visit.req)
+  }
+}
+
+const UNSENDABLE = 'the kept response has a status or a header field that cannot be sent'
+
+class NodeIdempotentExchange<Native> extends AttemptExchange<Native, IdempotentVisit<Native>> {
+  run(observer: AttemptObserver): void | Promise<void> {
+    this.begun = true
+    return runAttempt(this.visit, observer)
+  }
+
+  protected pass(): void {
+    this.visit.next()
+  }
+
+  protected write(reply: Reply): boolean {
+    return writeReply(this.visit.res, reply)
+  }
+
+  protected fail(error: Error): void {
+    this.visit.next(error)
   }
 
   /** Passes an error of the user's callbacks to the app. */
   failed(error: unknown): void {
     // If the app already runs, calling `next` again would send a second response.
-    if (this.#begun) process.emitWarning(error instanceof Error ? error : String(error))
-    else this.#visit.next(error)
+    if (this.begun) process.emitWarning(error instanceof Error ? error : String(error))
+    else this.visit.next(error)
   }
 }
 
@@ -203,9 +241,4 @@ export class AttemptWatch implements CaptureObserver {
       return { type: 'not-retained', head: this.#outer.storedHead(status, headers) }
     return this.#thrown ? { type: 'failed', ...this.#thrown } : { type: 'unanswered' }
   }
-}
-
-/** The error for a stored response that Node refuses to send. */
-export function unsendable(): Error {
-  return responseError('the kept response has a status or a header field that cannot be sent')
 }

@@ -9,7 +9,7 @@ import type { AsyncResource } from 'node:async_hooks'
 import { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { Duplex } from 'node:stream'
-import type { InnerCache, OriginEnd, OriginObserver } from '@stampede/core/adapter'
+import type { OriginEnd, OriginObserver } from '@stampede/core/adapter'
 import { withoutRaw } from './request/conditionals.ts'
 import { inheritLogin, tlsMembersOf } from './request/connection.ts'
 
@@ -20,7 +20,7 @@ import { inheritLogin, tlsMembersOf } from './request/connection.ts'
 export type Dispatch = (req: IncomingMessage, res: ServerResponse) => unknown
 
 /** A run in the background, and where its result goes. */
-export interface Revalidation {
+interface Revalidation {
   readonly observer: OriginObserver
   settle(end: OriginEnd): void
 }
@@ -43,15 +43,18 @@ export function isRevalidation(req: IncomingMessage): boolean {
 }
 
 /**
- * The refresh that this cache has sent. `foreign`: another cache sent the request, or this cache
- * has handled it already, or the framework chose another handler, so forward it to the handler.
- * Undefined: the request has a client.
+ * The refresh that this cache has sent, or the function by which an outer cache has marked the
+ * request. `foreign`: another cache sent the request, or this cache has handled it already, or the
+ * framework chose another handler, so forward it to the handler. Undefined: the request has a
+ * client, and no other cache has it.
  */
-export function takeRevalidation(
-  req: IncomingMessage,
+export function senderOf(
+  req: IncomingMessage & Taken,
   owner: object,
   chosenBy?: string,
-): Revalidation | 'foreign' | undefined {
+): Revalidation | 'foreign' | OnInner | undefined {
+  const outer = req[TAKEN]
+  if (outer !== undefined) return outer
   const mark = marks.get(req)
   if (mark === undefined) return undefined
   if (mark.owner !== owner || mark.taken) return 'foreign'
@@ -128,19 +131,6 @@ interface Taken {
  */
 export function enterOrigin(req: IncomingMessage & Taken, onInner: OnInner): void {
   req[TAKEN] = onInner
-}
-
-/** Whether an outer cache has marked the request by `enterOrigin`. */
-export function isInsideOrigin(req: IncomingMessage & Taken): boolean {
-  return req[TAKEN] !== undefined
-}
-
-/**
- * Whether the inner cache, described by `inner`, must forward the request. Throws the errors of its
- * callbacks.
- */
-export function isTakenOn(req: IncomingMessage & Taken, inner: InnerCache | undefined): boolean {
-  return inner === undefined || req[TAKEN]?.(inner) === undefined
 }
 
 /**

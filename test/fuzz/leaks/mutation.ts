@@ -36,4 +36,5 @@ export const SOURCE = {
   headers: 'core/src/http/headers.ts',
   layer: 'node-http/src/response/capture.ts',
   koaRun: 'koa/src/run.ts',
+  head: 'node-http/src/response/head.ts',
 } as const

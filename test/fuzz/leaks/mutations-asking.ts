@@ -11,8 +11,8 @@ const COOKIES_IN_FRONT: readonly Edit[] = [
   },
   {
     file: SOURCE.koaRun,
-    from: "type === 'complete' || type === 'replaced'",
-    to: "type === 'complete'",
+    from: "else if (end.type === 'not-captured') return",
+    to: "else if (end.type !== 'complete') return",
   },
 ]
 

@@ -29,9 +29,8 @@ export const STORING: readonly Mutation[] = [
   ),
   drop(
     'a cookie that a layer in front sets after the cache is missed (koa)',
-    SOURCE.koaRun,
-    'this.#settle(setsCookie(res) ? DECLINED : this.#ending)',
-    'this.#settle(this.#ending)',
+    SOURCE.head,
+    "else if (setsCookie(res)) this.refusal = 'declined'",
   ),
   drop(
     'headers in the arguments of writeHead are ignored',

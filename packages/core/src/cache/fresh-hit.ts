@@ -4,7 +4,7 @@
 
 import { selects } from '../http/vary.ts'
 import { freshCopy } from '../l1/purges.ts'
-import type { ReadyReply, RequestView } from '../ports/exchange.ts'
+import type { Reply, RequestView } from '../ports/exchange.ts'
 import type { Runtime } from '../runtime.ts'
 import { traceHit } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
@@ -16,7 +16,7 @@ export function freshHit(
   config: CacheConfig<never>,
   request: RequestView,
   key: string,
-): ReadyReply | undefined {
+): Reply | undefined {
   if (!isPlain(request, config)) return undefined
   const now = rt.clock.now()
   const held = freshCopy(rt, key, now)

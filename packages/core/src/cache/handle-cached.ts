@@ -70,14 +70,12 @@ export function handleCached<Native>(
   const plainKey = cacheKey(request, native, config, [])
   const names = index.namesFor(plainKey, request.headers)
   const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
-  if (exchange.sendReady !== undefined) {
-    const ready = freshHit(rt, config, request, key)
-    if (ready !== undefined) {
-      watch.isOver = true
-      return exchange.sendReady(ready)
-    }
+  const ready = freshHit(rt, config, request, key)
+  if (ready !== undefined) {
+    watch.isOver = true
+    return exchange.send(ready)
   }
-  exchange.prepare?.()
+  exchange.captureContext?.()
   return lookUp(new RequestState(rt, config, index, watch, exchange, plainKey, names, key))
 }
 
@@ -187,10 +185,11 @@ function respondHit<Native>(
     rt.counts.hit(held, stale)
   }
   const { request } = exchange
-  if (exchange.sendReady !== undefined && isPlain(request, config)) {
-    return exchange.sendReady(readyFrom(config, held, entry, facts, now))
-  }
-  return exchange.send(replyFrom(request, config, held, entry, facts, now))
+  return exchange.send(
+    isPlain(request, config)
+      ? readyFrom(config, held, entry, facts, now)
+      : replyFrom(request, config, held, entry, facts, now),
+  )
 }
 
 /** Responds without a fill, to HEAD (RFC 9110 §9.3.2), `no-store` and `only-if-cached`. */

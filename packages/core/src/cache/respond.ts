@@ -12,7 +12,7 @@ import {
   type ForwardReason,
 } from '../http/cache-status.ts'
 import { headersOf304, notModified } from '../http/conditional.ts'
-import { toHeaders } from '../http/fields.ts'
+import { type Fields, toHeaders } from '../http/fields.ts'
 import { problem } from '../http/problem.ts'
 import {
   isAcceptableOnError,
@@ -23,7 +23,7 @@ import {
 import { STALE_IF_ERROR_STATUSES, titleOf } from '../http/statuses.ts'
 import { selects } from '../http/vary.ts'
 import { confirmedCopy } from '../l1/purges.ts'
-import type { HeaderList, ReadyReply, Reply, RequestView } from '../ports/exchange.ts'
+import type { BodyKind, HeaderList, Reply, RequestView } from '../ports/exchange.ts'
 import type { Runtime } from '../runtime.ts'
 import type { CacheConfig } from './cache-options.ts'
 
@@ -85,7 +85,26 @@ export function readyFrom(
   const { cacheName } = config
   if (cacheName !== undefined) ready.push('cache-status', cacheStatus(cacheName, facts))
   if (status !== 204) ready.push('content-length', String(body.byteLength))
-  return { type: 'ready', status, fields: ready, body, kind }
+  return new ReadyReply(status, ready, body, kind)
+}
+
+/** A reply that makes its list of headers only if an adapter reads the list. */
+class ReadyReply implements Reply {
+  readonly status: number
+  readonly fields: Fields
+  readonly body: Uint8Array
+  readonly kind: BodyKind | undefined
+
+  constructor(status: number, fields: Fields, body: Uint8Array, kind: BodyKind | undefined) {
+    this.status = status
+    this.fields = fields
+    this.body = body
+    this.kind = kind
+  }
+
+  get headers(): HeaderList {
+    return toHeaders(this.fields)
+  }
 }
 
 /** The part of a stored 200 that the Range field selects (RFC 9110 §15.3.7 and §15.5.17). */

@@ -187,6 +187,11 @@ export interface Reply {
   readonly headers: HeaderList
   readonly body: Uint8Array | undefined
   /**
+   * The names and values of `headers` in turn, if the response can be sent without further checks:
+   * each field is valid, and Content-Length is one of them.
+   */
+  readonly fields?: readonly string[]
+  /**
    * Kind of a whole stored body. Check the bytes before use, because they come from a shared store
    * and may be of another kind.
    */
@@ -196,17 +201,6 @@ export interface Reply {
    * `no-transform` to its Cache-Control.
    */
   readonly part?: true
-}
-
-/** A stored response that can be sent without further checks: each field is valid. */
-export interface ReadyReply {
-  readonly type: 'ready'
-  readonly status: number
-  /** Names and values in turn, Content-Length included. */
-  readonly fields: readonly string[]
-  readonly body: Uint8Array
-  /** As in `Reply`. */
-  readonly kind?: BodyKind | undefined
 }
 
 /** The parts of a request that the handler read since `watchReads`. Header names are lower-case. */
@@ -256,18 +250,15 @@ export interface Exchange<Native = unknown> {
    */
   routeOf?(native: Native): string | undefined
   /**
-   * Called once in the asynchronous context of the request, unless `sendReady` or `forward` is the
-   * first call. Later calls may come from other asynchronous contexts.
+   * Makes the current asynchronous context that of a later `runOrigin` or `redispatch`. Called in
+   * that of the request, unless `send` or `forward` is the first call. Later calls may come from
+   * other asynchronous contexts.
    */
-  prepare?(): void
-  /** Makes the current asynchronous context that of a later `runOrigin` or `redispatch`. */
   captureContext?(): void
   /** For the option `audit`: records from now on which parts of the request the handler reads. */
   watchReads?(): ReadLog
   /** Sends the response. Nothing was sent to this client before. */
   send(reply: Reply): void
-  /** A faster `send` for a stored response. Core calls `send` if this method is absent. */
-  sendReady?(ready: ReadyReply): void
   /**
    * Runs the same request through the whole app again, on a request and response without a client.
    * `observer` sees the response that leaves this middleware. If the run does not reach this

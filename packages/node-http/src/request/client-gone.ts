@@ -33,7 +33,7 @@ const MAX_TIMEOUT_MS = 2 ** 31 - 1
  * called when no response is expected any more.
  */
 export interface DepartureHooks {
-  closed(): void
+  closed?(): void
   givenUp(piped: boolean): void
 }
 
@@ -53,11 +53,12 @@ export class Departure {
   gone = false
   /** Whether the client left before the response ended. */
   left: boolean
+  /** Whether the end of the response is no longer waited for. */
+  isOver = false
   readonly #res: ServerResponse
   readonly #on: DepartureHooks
   readonly #graceMs: number | undefined
   readonly #onEnd: (() => void) | undefined
-  #isOver = false
   #byApp = false
   /** The client has just left in the middle of the body. */
   #mayBeCut = false
@@ -106,13 +107,13 @@ export class Departure {
    * The listeners stay, because removing them costs more than keeping them until the response ends.
    */
   stop(): void {
-    this.#isOver = true
+    this.isOver = true
     this.gone = false
     clearTimeout(this.#timer)
   }
 
   #giveUp(): void {
-    if (!this.#isOver) this.#on.givenUp(this.#piped !== undefined)
+    if (!this.isOver) this.#on.givenUp(this.#piped !== undefined)
   }
 
   #wait(ms: number): void {
@@ -122,7 +123,7 @@ export class Departure {
   }
 
   #pipedFrom(source: Readable): void {
-    if (this.#isOver) return
+    if (this.isOver) return
     if (this.gone) {
       this.#pipedLate(source)
       return
@@ -158,7 +159,7 @@ export class Departure {
     const res = this.#res
     this.#onEnd?.()
     this.left ||= !res.writableEnded
-    if (this.#isOver) return
+    if (this.isOver) return
     this.gone = true
     const mayAnswer = this.#graceMs !== undefined && !res.writableEnded
     const left = !this.#byApp && (mayAnswer || leftByClient(res))
@@ -168,7 +169,7 @@ export class Departure {
     }
     if (res.headersSent) this.#expectCut()
     this.#wait(res.headersSent ? WRITE_WITHIN_MS : ANSWER_WITHIN_MS)
-    this.#on.closed()
+    this.#on.closed?.()
   }
 }
 

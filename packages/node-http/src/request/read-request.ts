@@ -25,6 +25,7 @@ export interface RequestAddress {
 export function readRequest(req: IncomingMessage, address: RequestAddress): RequestView {
   const { headers } = req
   const { socket }: { socket: ClientSocket } = req as IncomingMessage & { socket: TLSSocket }
+  const { servername }: { servername?: string | false | null } = socket
   return {
     method: req.method ?? 'GET',
     scheme: schemeOf(address.scheme, headers[':scheme']),
@@ -34,17 +35,13 @@ export function readRequest(req: IncomingMessage, address: RequestAddress): Requ
     chosenBy: address.chosenBy,
     headers,
     lostLines: lostLines(req),
-    hasBody: hasUnframedBody(req),
+    // RFC 9113 §8.1: over HTTP/2 a request can have a body without Content-Length.
+    hasBody: (req as { stream?: { endAfterHeaders?: boolean } }).stream?.endAfterHeaders === false,
     hasClientCertificate: hasClientCertificate(socket),
     hasLogin: hasLogin(req, address.trustsProxy),
-    servername: servernameOf(socket),
+    // In Node, it is `false` for a TLS client that sent no name. Without TLS it is absent or null.
+    servername: servername === false ? '' : servername || undefined,
   }
-}
-
-/** RFC 9113 §8.1: over HTTP/2 a request can have a body without Content-Length. */
-function hasUnframedBody(req: IncomingMessage): boolean {
-  const { stream } = req as { stream?: { endAfterHeaders?: boolean } }
-  return stream?.endAfterHeaders === false
 }
 
 /** The address of a request, from its connection and its head. No proxy is trusted. */
@@ -54,14 +51,6 @@ export function addressOf(req: IncomingMessage): RequestAddress {
   // RFC 9113 §8.3.1: the Host field counts if the request has no :authority.
   const host = String(headers[':authority'] ?? headers.host ?? '')
   return { scheme, host, target }
-}
-
-/**
- * In Node, `servername` is `false` for a TLS client that sent no name. Without TLS it is absent or
- * null.
- */
-function servernameOf({ servername }: ClientSocket): string | undefined {
-  return (servername as string | false | null | undefined) === false ? '' : servername || undefined
 }
 
 /**

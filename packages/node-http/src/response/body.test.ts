@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import { describe, expect, it, vi } from 'vitest'
-import { BodyCut, cutStream } from './body.ts'
+import { BodyCut, teeStream } from './body.ts'
 
 const TEXT = '0123456789'
 const bytes = (text: string): Uint8Array => Buffer.from(text)
@@ -44,7 +44,7 @@ describe('a BodyCut', () => {
   })
 })
 
-describe('a cut stream', () => {
+describe('a cut stream that is not copied', () => {
   it('ends after its byte range, and destroys the source without an error', async () => {
     // The source could still send more data.
     const source = new Readable({ read() {} })
@@ -52,10 +52,11 @@ describe('a cut stream', () => {
     source.push('4567')
     const failed = vi.fn()
     source.on('error', failed)
-    const stream = cutStream(source, new BodyCut(2, 6))
+    const { stream, ended } = teeStream(source, 0, undefined, undefined, { start: 2, end: 6 })
     expect(Buffer.concat(await stream.toArray()).toString()).toBe('2345')
-    expect(source.destroyed).toBe(true)
     await new Promise(setImmediate)
+    expect(source.destroyed).toBe(true)
+    expect(await ended).toEqual({ type: 'too-large' })
     expect(failed).not.toHaveBeenCalled()
   })
 
@@ -65,6 +66,7 @@ describe('a cut stream', () => {
         this.destroy(new Error('the source broke'))
       },
     })
-    await expect(cutStream(source, new BodyCut(0, 9)).toArray()).rejects.toThrow('broke')
+    const { stream } = teeStream(source, 0, undefined, undefined, { start: 0, end: 9 })
+    await expect(stream.toArray()).rejects.toThrow('broke')
   })
 })

@@ -161,6 +161,15 @@ export class BodyCut {
     this.#rest = rest
   }
 
+  /**
+   * Delays only the last byte. A client that knows the length takes this byte for the end of the
+   * response, and may repeat its request. Undefined: the head has no length.
+   */
+  static untilEnd(head: CapturedHead | undefined): BodyCut | undefined {
+    const length = head && declaredLength(head)
+    return length === undefined ? undefined : new BodyCut(0, length)
+  }
+
   /** Whether the chunks that follow have no byte for this client. */
   get done(): boolean {
     return this.#at >= this.#end
@@ -205,17 +214,19 @@ export interface Tee {
  * client's pace.
  *
  * - `onError` is called with the stream if the source fails. Default: it destroys the stream.
- * - `beforeEnd` delays the end of a complete body until its promise has settled, and with a `cut`
+ * - `beforeEnd` delays the end of a complete body until its promise has settled, and with a `part`
  *   its last byte.
- * - `cut` selects the bytes that the client gets. The copy still has the whole body.
+ * - `part` selects the bytes that the client gets. The copy still has the whole body. If the body
+ *   is too large for a copy, the source is destroyed once the client has these bytes.
  */
 export function teeStream(
   source: Readable | AsyncIterable<unknown>,
   maxBytes: number,
   onError: (stream: Readable, error: Error) => void = (stream, error) => stream.destroy(error),
   beforeEnd?: (body: Uint8Array) => Promise<void>,
-  cut?: BodyCut,
+  part?: { readonly start: number; readonly end: number },
 ): Tee {
+  const cut = part && new BodyCut(part.start, part.end)
   const collector = new BodyCollector(maxBytes)
   let end: (end: TeeEnd) => void = () => {}
   const ended = new Promise<TeeEnd>((resolve) => {
@@ -227,6 +238,10 @@ export function teeStream(
     transform(chunk, encoding, done) {
       if (!collector.add(chunk, encoding)) end({ type: 'too-large' })
       const own = cut === undefined ? chunk : cut.take(chunk)
+      if (cut?.done && !collector.fits) {
+        readable.unpipe(stream)
+        stream.end()
+      }
       inTurn += chunk.length
       if (inTurn < BYTES_PER_TURN) return done(null, own)
       inTurn = 0
@@ -263,42 +278,4 @@ function feed(source: Readable, stream: PassThrough, failed: (error?: Error) => 
     if (error !== null && error !== undefined && !stream.destroyed) failed(error)
   })
   source.pipe(stream)
-}
-
-/**
- * A stream of the bytes of `cut`, for a body that is not captured. The source is destroyed once the
- * stream has all these bytes. `onError` is called with the stream if the source fails. Default: it
- * destroys the stream.
- */
-export function cutStream(
-  source: AsyncIterable<unknown>,
-  cut: BodyCut,
-  onError: (stream: Readable, error: Error) => void = (stream, error) => stream.destroy(error),
-): Readable {
-  async function* pieces(): AsyncGenerator<Uint8Array> {
-    try {
-      for await (const chunk of chunksOf(source)) {
-        const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : (chunk as Uint8Array)
-        const piece = cut.take(bytes)
-        if (piece.byteLength > 0) yield piece
-        if (cut.done) break
-      }
-      const rest = cut.rest()
-      if (rest.byteLength > 0) yield rest
-    } catch (error) {
-      onError(stream, error as Error)
-    } finally {
-      if (source instanceof Readable) source.destroy()
-    }
-  }
-  const stream = Readable.from(pieces(), { objectMode: false })
-  return stream
-}
-
-/**
- * The chunks of the source. If a loop over a Node stream ends early, Node destroys the stream with
- * an AbortError, which Koa 2 would report.
- */
-function chunksOf(source: AsyncIterable<unknown>): AsyncIterable<unknown> {
-  return source instanceof Readable ? source.iterator({ destroyOnReturn: false }) : source
 }

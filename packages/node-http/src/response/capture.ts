@@ -22,15 +22,7 @@ import {
   type Reply,
 } from '@stampede/core/adapter'
 import { Departure, hasLeft } from '../request/client-gone.ts'
-import {
-  BodyCollector,
-  BodyCut,
-  declaredLength,
-  type NotCaptured,
-  notCaptured,
-  Turns,
-  wholeBody,
-} from './body.ts'
+import { BodyCollector, BodyCut, type NotCaptured, notCaptured, Turns, wholeBody } from './body.ts'
 import {
   editWriteHead,
   hasField,
@@ -40,17 +32,11 @@ import {
   readWriteHead,
   restoreFields,
 } from './fields.ts'
-import { correctStored, setsCookie, whenWhole } from './head.ts'
+import { correctStored, nodesWriteHead, setsCookie, whenWhole } from './head.ts'
 import { EndHold, type EndObserver } from './hold-end.ts'
 import { OriginalMethods, type OwnMethods } from './original-methods.ts'
 import { OuterFields } from './outer-fields.ts'
-import {
-  discardWrite,
-  headInstead,
-  isSendable,
-  nodesWriteHead,
-  writeReply,
-} from './write-response.ts'
+import { discardWrite, headInstead, isSendable, writeReply } from './write-response.ts'
 
 export interface CaptureObserver extends OriginObserver, EndObserver {
   /**
@@ -86,7 +72,7 @@ export class Capture {
   /** Fields that outer middlewares have set. On a hit, these middlewares set them again. */
   readonly #outer: OuterFields
   readonly #body: BodyCollector
-  readonly #departure: Departure
+  readonly departure: Departure
   readonly #hold: EndHold | undefined
   readonly #ownWriteHead: OwnMethods['writeHead']
   #resolve!: (end: OriginEnd) => void
@@ -115,7 +101,7 @@ export class Capture {
     this.#hold = observer.beforeEnd && new EndHold(res, observer)
     this.#outer = options.outer ?? new OuterFields(res)
     this.#body = new BodyCollector(observer.maxBodyBytes)
-    this.#departure = new Departure(res, this, observer)
+    this.departure = new Departure(res, this, observer)
     this.#ownWriteHead = this.#writeHead.bind(this)
     if (res.headersSent) this.stop('detached')
     else this.#install(res)
@@ -128,14 +114,9 @@ export class Capture {
     res.end = this.#end.bind(this)
     res.flushHeaders = this.#flushHeaders.bind(this)
     res.destroy = (...args) => {
-      this.#departure.destroyedByApp()
+      this.departure.destroyedByApp()
       return this.#original.pass('destroy', args)
     }
-  }
-
-  /** Whether the client left before its response ended. */
-  isLeft(): boolean {
-    return this.#departure.left
   }
 
   /** Stops the capture. Its outcome is then `reason`, unless the outcome is known already. */
@@ -242,7 +223,7 @@ export class Capture {
   // hooks of inner layers run now. Nothing is sent yet.
   #openHead(whole?: Uint8Array): void {
     if (this.#phase !== 'head' || this.#res.headersSent) return
-    this.#probing = !this.#departure.gone
+    this.#probing = !this.departure.gone
     this.#whole = whole
     try {
       this.#res.writeHead(this.#res.statusCode)
@@ -255,10 +236,10 @@ export class Capture {
   #write(...args: unknown[]): unknown {
     if (this.#phase === 'settled' || this.#original.isRunning)
       return this.#original.pass('write', args)
-    this.#departure.wrote()
+    this.departure.wrote()
     this.#openHead()
     if (this.#isShut()) return discardWrite(args, true)
-    if (this.#hold !== undefined && this.#body.bytes === 0) this.#delayLastByte()
+    if (this.#hold && this.#body.bytes === 0) this.#original.cut(BodyCut.untilEnd(this.#stored))
     const more = this.#through('write', args)
     this.#keep(args)
     // Waiters need the whole body, so a slow client must not delay the handler. After a client has
@@ -268,12 +249,6 @@ export class Capture {
     return this.#turns.mayGoOn(this.#body.bytes)
   }
 
-  /** A client that knows the length takes the last byte for the end, and may repeat its request. */
-  #delayLastByte(): void {
-    const length = this.#stored && declaredLength(this.#stored)
-    if (length !== undefined) this.#original.cut(new BodyCut(0, length))
-  }
-
   #end(...args: unknown[]): unknown {
     if (this.#phase === 'settled' || this.#original.isRunning)
       return this.#original.pass('end', args)
@@ -281,7 +256,7 @@ export class Capture {
     this.#openHead(whole)
     if (this.#isShut()) return discardWrite(args, this.#res)
     const head = this.#stored
-    if (head !== undefined && this.#departure.isCutBy(args[0], head)) this.stop('incomplete')
+    if (head !== undefined && this.departure.isCutBy(args[0], head)) this.stop('incomplete')
     else if (head !== undefined && this.#hold?.takes(args, this.#args)) {
       this.#body.add(args[0], args[1], whole)
       return this.#endWhenObserved(this.#hold, args, this.#body.end(head, this.#res.req.method))
@@ -290,7 +265,7 @@ export class Capture {
     this.#keep(args, whole)
     this.#ended = true
     // Koa 3 ends a response without its body if the client is gone.
-    if (this.#departure.gone && this.#body.bytes === 0) this.stop('incomplete')
+    if (this.departure.gone && this.#body.bytes === 0) this.stop('incomplete')
     // If an outer layer delays the head and the end, the phase is not `body` yet. A session
     // middleware does so until it has saved its session.
     if (this.#phase === 'body' && this.#stored !== undefined)
@@ -300,7 +275,7 @@ export class Capture {
 
   #endWhenObserved(hold: EndHold, args: readonly unknown[], end: OriginEnd): unknown {
     this.#ended = true
-    this.#departure.stop()
+    this.departure.stop()
     hold.end(end, args, (own) => {
       this.#through('end', own)
       this.#settle(end)
@@ -355,7 +330,7 @@ export class Capture {
   }
 
   #tell(end: OriginEnd): void {
-    this.#departure.stop()
+    this.departure.stop()
     this.#body.drop()
     if (end.type === 'not-captured') return this.#resolve(end)
     if (hasLeft(this.#res)) return this.#resolve(end)

@@ -1,9 +1,17 @@
 // Hooks on the head of a response, for every way to send it.
 
-import type { ServerResponse } from 'node:http'
-import type { CapturedHead, HeaderList } from '@stampede/core/adapter'
+import { ServerResponse } from 'node:http'
+import { type CapturedHead, type HeaderList, OWN_FIELDS } from '@stampede/core/adapter'
 import { hasLeft } from '../request/client-gone.ts'
+import type { NotCaptured } from './body.ts'
 import { editWriteHead, readWriteHead } from './fields.ts'
+
+/**
+ * Node's own writeHead, which takes headers as an array. A layer that wraps writeHead may accept
+ * only an object (on-headers before 1.1). If such a layer sets a field, Node 20 drops repeated
+ * names of the array.
+ */
+export const nodesWriteHead: ServerResponse['writeHead'] = ServerResponse.prototype.writeHead
 
 /**
  * Adds the fields of `add` to the head that `res` will send, and removes those in `remove`, for
@@ -64,45 +72,72 @@ export function watchCalls(
   Object.assign(target, { [method]: own })
 }
 
-/**
- * Calls `tell` once, when the head has been sent, or with false if the response was closed before.
- * Call it before the head is written.
- */
-export function onHeadSent(res: ServerResponse, tell: (isSent: boolean) => void): void {
-  if (res.headersSent) return tell(true)
-  let isTold = false
-  const end = (): void => {
-    if (isTold) return
-    isTold = true
-    res.off('finish', end).off('close', end)
-    tell(res.headersSent)
-  }
-  // A layer may write the head without this writeHead. Then the end of the response tells.
-  res.once('finish', end).once('close', end)
-  const { writeHead } = res
-  const own = (...args: unknown[]): unknown => {
-    try {
-      return Reflect.apply(writeHead, res, args)
-    } finally {
-      if (res.headersSent) end()
-    }
-  }
-  Object.assign(res, { writeHead: own })
-  // The `close` event was emitted before, so the listener above will not run.
-  if (hasLeft(res)) end()
+type Refusal = Extract<NotCaptured, 'incomplete' | 'declined'>
+
+export interface HeadHooks {
+  /** Called once, when the head has been sent or never will be. */
+  headOver(refusal: Refusal | undefined): void
 }
 
 /**
- * Why a captured response must not be shared, if outer layers send it as `res`. Call it before the
- * head is written. Resolves once the head has been sent.
+ * The head of a captured response, if layers in front may change it after core has judged it. The
+ * fields for this cache are removed from it, even if the app writes the response itself.
  */
-export function refusalOf(res: ServerResponse): Promise<'incomplete' | 'declined' | undefined> {
-  return new Promise((resolve) => {
-    onHeadSent(res, (isSent) => {
-      if (!isSent) resolve('incomplete')
-      else resolve(setsCookie(res) ? 'declined' : undefined)
-    })
-  })
+export class SentHead {
+  /** Whether the head has been sent, or never will be. */
+  isOver = false
+  /** Why the response must not be shared. Undefined until the head is over. */
+  refusal: Refusal | undefined
+  readonly #res: ServerResponse
+  readonly #on: HeadHooks
+  /** Whether no layer gets the head after this one. */
+  readonly #isLast: boolean
+  #added: HeaderList = []
+
+  /** Create it before the handler runs. */
+  constructor(res: ServerResponse, on: HeadHooks) {
+    this.#res = res
+    this.#on = on
+    const { writeHead } = res
+    this.#isLast = writeHead === nodesWriteHead
+    const over = this.#over.bind(this)
+    // A layer, or HTTP/2, may write the head without this writeHead. Then the end of the response
+    // tells.
+    res.once('finish', over).once('close', over)
+    const own = (...args: readonly unknown[]): unknown => {
+      try {
+        return Reflect.apply(writeHead, res, res.headersSent ? args : this.#edit(args))
+      } finally {
+        if (res.headersSent) this.#over()
+      }
+    }
+    Object.assign(res, { writeHead: own })
+    // If the client has left, the `close` event was emitted before.
+    if (res.headersSent || hasLeft(res)) this.#over()
+  }
+
+  /** `added` are the fields of the cache, which are wrong if the head gets a cookie. */
+  judged(added: HeaderList): void {
+    if (this.#isLast) this.#added = added
+    else correctStored(this.#res, added)
+  }
+
+  #edit(args: readonly unknown[]): readonly unknown[] {
+    const res = this.#res
+    const edited = editWriteHead(res, args, [], OWN_FIELDS)
+    const hasCookie = res.hasHeader('set-cookie') || res.hasHeader('set-cookie2')
+    if (hasCookie || edited.length > 1) correctStored(res, this.#added)
+    return edited
+  }
+
+  #over(): void {
+    if (this.isOver) return
+    const res = this.#res
+    this.isOver = true
+    if (!res.headersSent) this.refusal = 'incomplete'
+    else if (setsCookie(res)) this.refusal = 'declined'
+    this.#on.headOver(this.refusal)
+  }
 }
 
 /**

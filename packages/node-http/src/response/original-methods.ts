@@ -43,7 +43,7 @@ export class OriginalMethods {
   }
 
   /** From now on, the client gets only the bytes of `cut`. */
-  cut(cut: BodyCut): void {
+  cut(cut: BodyCut | undefined): void {
     this.#cut = cut
   }
 

@@ -1,10 +1,10 @@
 // Replies as they arrive at a client, and replies that must not be sent.
 
 import type { ServerResponse } from 'node:http'
-import type { ReadyReply, Reply } from '@stampede/core/adapter'
+import { type Reply, toHeaders } from '@stampede/core/adapter'
 import { describe, expect, test } from 'vitest'
 import { fieldOf, type RawResponse, rawRequest, serve } from '../testing/raw-client.ts'
-import { writeReady, writeReply } from './write-response.ts'
+import { writeReply } from './write-response.ts'
 
 const REPLY: Reply = {
   status: 200,
@@ -119,10 +119,11 @@ describe('an outer middleware that wraps writeHead', () => {
     }
     Object.assign(res, { writeHead: own })
   }
-  const ready = (tags: readonly string[]): ReadyReply => {
+  const ready = (tags: readonly string[]): Reply => {
     const repeated = tags.flatMap((tag) => ['x-tag', tag])
     const fields = ['content-type', 'text/plain', ...repeated, 'content-length', '5']
-    return { type: 'ready', status: 200, fields, body: Buffer.from('hello') }
+    const headers = toHeaders(fields)
+    return { status: 200, headers, fields, body: Buffer.from('hello') }
   }
 
   test.each([
@@ -133,7 +134,7 @@ describe('an outer middleware that wraps writeHead', () => {
     const reply = { ...REPLY, headers: tags.map((tag) => ['x-tag', tag] as const) }
     for (const wrap of [pairsOnly, addsCookie]) {
       for (const send of [
-        (res: ServerResponse) => writeReady(res, ready(tags)),
+        (res: ServerResponse) => writeReply(res, ready(tags)),
         (res: ServerResponse) => writeReply(res, reply),
       ]) {
         await using server = await serve((_req, res) => {

@@ -3,16 +3,11 @@
 
 import { ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http'
 import { Http2ServerResponse } from 'node:http2'
-import {
-  type HeaderList,
-  OWN_FIELDS,
-  type ReadyReply,
-  type Reply,
-  toHeaders,
-} from '@stampede/core/adapter'
+import { type HeaderList, OWN_FIELDS, type Reply } from '@stampede/core/adapter'
 import { isHttp2 } from '../request/connection.ts'
 import { hasBody } from './body.ts'
 import { applyFields, clearReason, forbidTransform, restoreFields, withStatus } from './fields.ts'
+import { nodesWriteHead } from './head.ts'
 import type { OuterFields } from './outer-fields.ts'
 
 /** The methods to send with. A capture passes the original ones. */
@@ -20,12 +15,6 @@ export type SendMethods = Pick<ServerResponse, 'writeHead' | 'end'>
 
 const FRAMING = new Set(['content-length', 'transfer-encoding', 'connection', 'keep-alive'])
 
-/**
- * Node's own writeHead, which takes headers as an array. A layer that wraps writeHead may accept
- * only an object (on-headers before 1.1). If such a layer sets a field, Node 20 drops repeated
- * names of the array.
- */
-export const nodesWriteHead: ServerResponse['writeHead'] = ServerResponse.prototype.writeHead
 const { end: nodeEnd, write: nodeWrite } = ServerResponse.prototype
 const { end: http2End, write: http2Write } = Http2ServerResponse.prototype
 
@@ -35,15 +24,11 @@ const { end: http2End, write: http2Write } = Http2ServerResponse.prototype
  */
 const NODES_OWN: ReadonlySet<unknown> = new Set([nodeEnd, nodeWrite, http2End, http2Write])
 
-function leavesChunks(method: unknown): boolean {
-  // Nearly every response has Node's `end` of HTTP/1, and this comparison is cheaper than the
-  // lookup.
-  return method === nodeEnd || NODES_OWN.has(method)
-}
+// Nearly every response has Node's `end` of HTTP/1, and comparing it is cheaper than the lookup.
 
 /** Whether an outer layer wraps `end` and so may change the body. */
-export function isWrapped(res: ServerResponse): boolean {
-  return !leavesChunks(res.end)
+export function isWrapped({ end }: ServerResponse): boolean {
+  return end !== nodeEnd && !NODES_OWN.has(end)
 }
 
 /**
@@ -51,7 +36,8 @@ export function isWrapped(res: ServerResponse): boolean {
  * other clients share.
  */
 export function chunkFor<T>(method: unknown, chunk: T): T | Buffer {
-  return !leavesChunks(method) && chunk instanceof Uint8Array ? Buffer.from(chunk) : chunk
+  if (method === nodeEnd || NODES_OWN.has(method)) return chunk
+  return chunk instanceof Uint8Array ? Buffer.from(chunk) : chunk
 }
 
 /**
@@ -59,19 +45,23 @@ export function chunkFor<T>(method: unknown, chunk: T): T | Buffer {
  * response, so that the handler can run. True if another response was sent before.
  */
 export function writeReply(res: ServerResponse, reply: Reply, methods: SendMethods = res): boolean {
+  const { fields } = reply
+  // Few accesses to the response: frameworks change its prototype, so that each access is slow. On
+  // HTTP/2, writeHead is another method.
+  const isTaken = methods.writeHead !== nodesWriteHead || res.headersSent || res.statusMessage
+  if (fields !== undefined && !isTaken && isSetOnce(res, fields, true)) {
+    Reflect.apply(methods.writeHead, res, [reply.status, fields])
+    Reflect.apply(methods.end, res, [chunkFor(methods.end, reply.body)])
+    return true
+  }
   if (res.headersSent || res.writableEnded) return true
-  if (!isSendable(reply)) return false
-  const headers = framedHeaders(reply, res.req.method)
+  if (fields === undefined && !isSendable(reply)) return false
   clearReason(res)
   for (const name of OWN_FIELDS) res.removeHeader(name)
   const isBare = methods.writeHead === nodesWriteHead && res.getHeaderNames().length === 0
-  if (isBare && !reply.part) {
-    Reflect.apply(methods.writeHead, res, [reply.status, headers.flat()])
-  } else {
-    applyFields(res, headers)
-    if (reply.part) forbidTransform(res)
-    Reflect.apply(methods.writeHead, res, [reply.status])
-  }
+  const passed = isBare && !reply.part ? [framedHeaders(reply, res.req.method).flat()] : []
+  if (passed.length === 0) setReply(res, reply)
+  Reflect.apply(methods.writeHead, res, [reply.status, ...passed])
   const send = reply.body !== undefined && hasBody(reply.status, res.req.method)
   Reflect.apply(methods.end, res, send ? [chunkFor(methods.end, reply.body)] : [])
   return true
@@ -82,36 +72,17 @@ const MERGED: ReadonlySet<string> = new Set(['cache-status', 'vary', ...OWN_FIEL
 const isMerged = (name: string): boolean => MERGED.has(name)
 
 /**
- * Whether a name occurs twice. If the response has other fields already, Node sends only the last
- * field of that name.
+ * Whether `fields` need not be merged with fields of outer layers, and no name occurs twice. Node
+ * takes repeated names only if there are no other fields, and only `inHead`, passed to writeHead.
  */
-export function hasRepeats(fields: readonly string[]): boolean {
-  for (let i = 2; i < fields.length; i += 2) {
-    for (let j = 0; j < i; j += 2) if (fields[i] === fields[j]) return true
-  }
-  return false
-}
-
-/**
- * Sends a ready reply like `writeReply`, but with fewer accesses to the response. Frameworks change
- * the prototype of a response, and each access is slow after that.
- */
-export function writeReady(res: ServerResponse, ready: ReadyReply): boolean {
-  const { status, fields, body } = ready
+function isSetOnce(res: ServerResponse, fields: readonly string[], inHead: boolean): boolean {
   const outer = res.getHeaderNames()
-  const isPlain = outer.length === 0 || !(outer.some(isMerged) || hasRepeats(fields))
-  // On HTTP/2, writeHead is another method, so such a response takes the slower path.
-  const isTaken = res.writeHead !== nodesWriteHead || res.headersSent || res.statusMessage
-  if (isTaken || !isPlain) return writeReply(res, replyOf(ready))
-  res.writeHead(status, fields as string[])
-  const end: (chunk: Uint8Array) => unknown = res.end
-  end.call(res, chunkFor(end, body))
+  if (inHead && outer.length === 0) return true
+  if (outer.some(isMerged)) return false
+  for (let i = 2; i < fields.length; i += 2) {
+    for (let j = 0; j < i; j += 2) if (fields[i] === fields[j]) return false
+  }
   return true
-}
-
-/** The ready reply as a Reply. */
-export function replyOf({ status, fields, body, kind }: ReadyReply): Reply {
-  return { status, headers: toHeaders(fields), body, kind }
 }
 
 /** Whether Node would accept status and fields. */
@@ -129,13 +100,26 @@ export function isSendable(reply: Reply): boolean {
 }
 
 /** The reply's fields, with the framing fields that fit its body. */
-export function framedHeaders(reply: Reply, method: string | undefined): HeaderList {
+function framedHeaders(reply: Reply, method: string | undefined): HeaderList {
   const fields = reply.headers.filter(([name]) => !FRAMING.has(name))
   if (reply.status === 204 || reply.status === 304) return fields
   const declared = reply.headers.find(([name]) => name === 'content-length')
   if (reply.body === undefined && method === 'HEAD')
     return declared ? [...fields, declared] : fields
   return [...fields, ['content-length', String(reply.body?.byteLength ?? 0)]]
+}
+
+/** Sets the fields of the reply on the response, merged with those of outer layers. */
+export function setReply(res: ServerResponse, reply: Reply): void {
+  const { fields } = reply
+  if (fields !== undefined && isSetOnce(res, fields, false)) {
+    for (let i = 0; i < fields.length; i += 2)
+      res.setHeader(fields[i] as string, fields[i + 1] as string)
+    return
+  }
+  for (const name of OWN_FIELDS) res.removeHeader(name)
+  applyFields(res, framedHeaders(reply, res.req.method))
+  if (reply.part) forbidTransform(res)
 }
 
 /**
@@ -148,8 +132,7 @@ export function headInstead(
   outer: OuterFields,
 ): readonly unknown[] {
   restoreFields(res, outer.list)
-  for (const name of OWN_FIELDS) res.removeHeader(name)
-  applyFields(res, framedHeaders(reply, res.req.method))
+  setReply(res, reply)
   return withStatus(res, reply.status, [])
 }
 
