@@ -189,6 +189,7 @@ describe('a response from the cache', () => {
       ['content-type', 'text/plain'],
       ['age', '2'],
       ['cache-status', 'Stampede; hit; ttl=7'],
+      ['content-length', '5'],
     ])
     expect(runs).toHaveLength(1)
   })
@@ -232,7 +233,7 @@ describe('a response from the cache', () => {
       headers: { connection: 'x-hop', 'x-hop': '1', 'x-request-id': '2', 'x-kept': '3' },
     })
     const names = ask(cache).headers.map(([name]) => name)
-    expect(names).toEqual(['x-kept', 'age', 'cache-status'])
+    expect(names).toEqual(['x-kept', 'age', 'cache-status', 'content-length'])
   })
 })
 
