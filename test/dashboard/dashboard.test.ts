@@ -157,7 +157,7 @@ describe('the page of the fleet', { timeout: 60_000 }, () => {
     }
     const paused = await reads()
     await page.getByRole('button', { name: 'Go on' }).click()
-    await page.getByText('Live').waitFor()
+    await page.getByText(/^Live, /).waitFor()
     expect(await reads()).toBeGreaterThan(paused)
   })
 })

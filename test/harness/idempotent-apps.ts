@@ -2,6 +2,7 @@
 // them.
 import type { ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
+import { resolve } from 'node:path'
 import { Readable } from 'node:stream'
 import { gzipSync } from 'node:zlib'
 import { idempotency as expressIdempotency } from '@stampede/express'
@@ -28,7 +29,7 @@ const moreExpressWays: Ways<[Request, Response]> = {
   created: (_req, res) => res.status(201).location('/orders/7').end(),
   'no-content': (_req, res) => res.status(204).end(),
   'send-status': (_req, res) => res.sendStatus(202),
-  download: (_req, res) => res.download('package.json', 'orders.json', { root: process.cwd() }),
+  download: (_req, res) => res.download(resolve('package.json'), 'orders.json'),
   'json-0': (_req, res) => res.json(0),
   'json-null': (_req, res) => res.json(null),
   'json-false': (_req, res) => res.json(false),

@@ -88,6 +88,6 @@ export const ASKING: readonly Mutation[] = [
   drop(
     "layers in front of the cache see the cache's conditions",
     'node-http/src/node-exchange.ts',
-    'if (showsEarly) showConditionals()',
+    'if (showsEarly) showConditionals?.()',
   ),
 ]

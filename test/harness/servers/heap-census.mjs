@@ -22,7 +22,10 @@ const COUNT = `function () {
     } catch {}
     if (typeof kind !== 'string') continue
     kinds[kind] = (kinds[kind] ?? 0) + 1
-    if (kind === 'Map' || kind === 'Set') tables.push(each)
+    // The prototype of a subclass is an instance of Map, but its size throws.
+    try {
+      if ((each instanceof Map || each instanceof Set) && each.size >= 0) tables.push(each)
+    } catch {}
   }
   const entries = tables.reduce((sum, { size }) => sum + size, 0)
   const largest = tables.sort((a, b) => b.size - a.size).slice(0, 12)
