@@ -16,7 +16,7 @@ export function checkNames(
   where: string,
   options: unknown,
   known: readonly string[],
-  left?: LeftOptions,
+  removed?: RemovedOptions,
 ): Bag {
   if (options === undefined) return {}
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
@@ -24,16 +24,16 @@ export function checkNames(
   }
   for (const name of Object.keys(options)) {
     if (known.includes(name)) continue
-    const fix = left?.get(name) ?? LEFT_OPTIONS.get(name) ?? meantBy(name, known)
+    const fix = removed?.get(name) ?? REMOVED_OPTIONS.get(name) ?? meantBy(name, known)
     throw optionError(`${where}.${name}`, (options as Bag)[name], `there is no such option; ${fix}`)
   }
   return options as Bag
 }
 
 /** Options of earlier versions, and what to do instead. */
-type LeftOptions = ReadonlyMap<string, string>
+type RemovedOptions = ReadonlyMap<string, string>
 
-const LEFT_OPTIONS: LeftOptions = new Map([
+const REMOVED_OPTIONS: RemovedOptions = new Map([
   ['collapse', 'remove it: waiting requests get the response when it is complete'],
   ['earlyRefresh', 'use staleWhileRevalidateMs, and make ttlMs shorter by the same time'],
   ['compress', 'mount compression() behind the cache, which then stores the compressed bodies'],
@@ -128,17 +128,17 @@ export type ReadBy<R extends Readers> = { readonly [Name in keyof R]: ReturnType
 export type Defined<T> = { readonly [Name in keyof T]-?: Exclude<T[Name], undefined> }
 
 /**
- * Checks an object of options with a table that has one reader per option. `left`: options of
+ * Checks an object of options with a table that has one reader per option. `removed`: options of
  * earlier versions, each with its fix.
  */
 export function readOptions<R extends Readers>(
   where: string,
   options: unknown,
   readers: R,
-  left?: LeftOptions,
+  removed?: RemovedOptions,
 ): ReadBy<R> {
   const names = Object.keys(readers)
-  const bag = checkNames(where, options, names, left)
+  const bag = checkNames(where, options, names, removed)
   const read: Record<string, unknown> = {}
   for (const name of names) read[name] = readers[name]?.(`${where}.${name}`, bag[name])
   return read as ReadBy<R>

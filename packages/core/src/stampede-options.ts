@@ -97,7 +97,7 @@ const OPTIONS = {
   clock: readClock,
 } satisfies Record<keyof StampedeOptions, Reader>
 
-const LEFT = new Map([
+const REMOVED = new Map([
   ['passMs', 'remove it: after a response that cannot be shared, a key is hit-for-miss for 10 s'],
   ['random', 'use a clock with random numbers: new ManualClock(() => 0.5)'],
 ])
@@ -107,7 +107,7 @@ export function readStampedeOptions(options?: StampedeOptions): StampedeConfig {
   if (isStore(options)) {
     throw optionError('createStampede', options, 'pass the store among the options: { store }')
   }
-  const { waitUntil, ...read } = readOptions('createStampede', options, OPTIONS, LEFT)
+  const { waitUntil, ...read } = readOptions('createStampede', options, OPTIONS, REMOVED)
   const isAlone = isMemoryStore(read.store)
   const l1 = isAlone ? limitsOfOnlyTier(read.l1, options?.l1) : read.l1
   const random = () => read.clock.random?.() ?? Math.random()

@@ -70,7 +70,7 @@ export interface QuorumOptions {
   nodeTimeoutMs?: number | undefined
 }
 
-/** Options that `createLocks` and `createQuorumLocks` have in common. */
+/** Checked values that both kinds of locks have. */
 interface CommonConfig {
   readonly leaseMs: number
   readonly waitMs: number
@@ -127,14 +127,16 @@ const ACQUIRE = {
   within: (_where: string, value: unknown) => value as Lease | undefined,
 } satisfies Record<keyof AcquireOptions, Reader>
 
-const LEFT = new Map([
-  ['random', 'use a clock with random()'],
+const REMOVED = new Map([['random', 'use a clock with random()']])
+const REMOVED_OF_QUORUM = new Map([
+  ['random', 'remove it: pauses are random'],
+  ['clock', 'remove it: only tests had a use for it'],
   ['retryDelayMs', 'remove it: pauses are random, up to 200 ms'],
 ])
 const TRY_ACQUIRE = { leaseMs: ACQUIRE.leaseMs }
 
 export function readLocksOptions(options: LocksOptions): LocksConfig {
-  const { store, ...config } = readOptions('createLocks', options, LOCKS, LEFT)
+  const { store, ...config } = readOptions('createLocks', options, LOCKS, REMOVED)
   const { locks, hasTimeBudget } = store
   return { ...config, store: hasTimeBudget ? locks : withTimeBudget(locks, config.clock) }
 }
@@ -150,7 +152,12 @@ export function readQuorumOptions(
   }
   const nodes = stores.map((store) => store.locks)
   const quorum = Math.floor(stores.length / 2) + 1
-  return { ...readOptions(where, options, QUORUM, LEFT), clock: systemClock, nodes, quorum }
+  return {
+    ...readOptions(where, options, QUORUM, REMOVED_OF_QUORUM),
+    clock: systemClock,
+    nodes,
+    quorum,
+  }
 }
 
 /** A random number from 0 to 1. */

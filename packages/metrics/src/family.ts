@@ -8,7 +8,7 @@ import {
   type OpenMetricsContentType,
   type Registry,
 } from 'prom-client'
-import { createHistograms, HISTOGRAMS, type Histograms } from './histograms.ts'
+import { createHistograms, HISTOGRAMS, type Histograms, PREFIX } from './histograms.ts'
 import { type LabelValues, METRICS, type MetricRow, type Snapshot } from './metric-table.ts'
 
 export type AnyRegistry = Registry | Registry<OpenMetricsContentType>
@@ -18,9 +18,6 @@ export interface Source {
   readonly labels: LabelValues
   readonly read: () => Snapshot
 }
-
-/** In the names of all metrics. */
-const PREFIX = 'stampede_'
 
 const families = new WeakMap<AnyRegistry, Family>()
 
@@ -45,7 +42,7 @@ export class Family {
   constructor(registry: AnyRegistry, labelNames: readonly string[]) {
     this.#registry = registry
     this.#labelNames = labelNames
-    this.histograms = createHistograms(PREFIX, labelNames)
+    this.histograms = createHistograms(labelNames)
     const { fill, wait } = this.histograms
     this.#metrics = new Map<string, Metric>([
       ...Object.entries(METRICS).map(

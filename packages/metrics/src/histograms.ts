@@ -4,6 +4,9 @@ import type { Stampede } from '@stampede/core'
 import { Histogram } from 'prom-client'
 import type { LabelValues } from './metric-table.ts'
 
+/** In the names of all metrics. */
+export const PREFIX = 'stampede_'
+
 /**
  * Upper bounds in seconds, from the time of a wake-up to 30 s, the default of `waitMs` and
  * `originTimeoutMs`. From 10 ms to 10 s, where handlers are, each step is at most a factor of 2.5,
@@ -43,10 +46,10 @@ export interface Histograms {
   readonly wait: Histogram
 }
 
-export function createHistograms(prefix: string, labelNames: readonly string[]): Histograms {
+export function createHistograms(labelNames: readonly string[]): Histograms {
   const create = ({ name, help, label }: HistogramRow & { name: string }): Histogram =>
     new Histogram({
-      name: prefix + name,
+      name: PREFIX + name,
       help,
       labelNames: [...labelNames, label],
       buckets: BUCKETS,

@@ -33,7 +33,7 @@ export interface StampedeMetrics {
  * not pay for them. Throws `ERR_STAMPEDE_OPTION`.
  */
 export function stampedeMetrics(options: MetricsOptions): StampedeMetrics {
-  const read = readOptions('stampedeMetrics', options, READERS, LEFT)
+  const read = readOptions('stampedeMetrics', options, READERS, REMOVED)
   const { stampede, locks, registry, labels } = read
   const source = { labels, read: () => ({ stats: stampede.stats(), locks: locks?.stats() }) }
   const family = familyOf(registry, Object.keys(labels))
@@ -85,7 +85,7 @@ function readLabels(where: string, value: unknown): LabelValues {
   return Object.fromEntries(labels.sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-const LEFT = new Map([['prefix', "use labels, such as { app: 'shop' }, to tell apps apart"]])
+const REMOVED = new Map([['prefix', "use labels, such as { app: 'shop' }, to tell apps apart"]])
 const READERS = {
   stampede: having<Stampede>('pass what createStampede() returned', 'stats', 'on'),
   locks: orElse(

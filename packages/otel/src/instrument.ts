@@ -22,7 +22,7 @@ export interface StampedeInstrumentation {
 const OPTIONS = {
   keys: flag(true),
 } satisfies Record<keyof StampedeInstrumentation, Reader>
-const LEFT = new Map([
+const REMOVED = new Map([
   ['tracerProvider', 'register it for the process: trace.setGlobalTracerProvider(provider)'],
   ['meterProvider', 'register it for the process: metrics.setGlobalMeterProvider(provider)'],
 ])
@@ -37,7 +37,7 @@ let stopCurrent: (() => void) | undefined
  * spans that are open. Throws `ERR_STAMPEDE_OPTION`.
  */
 export function instrumentStampede(options: StampedeInstrumentation = {}): () => void {
-  const { keys } = readOptions('instrumentStampede', options, OPTIONS, LEFT)
+  const { keys } = readOptions('instrumentStampede', options, OPTIONS, REMOVED)
   stopCurrent?.()
   const tracer = trace.getTracer(SCOPE)
   const meter = metrics.getMeter(SCOPE)

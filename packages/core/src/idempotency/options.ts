@@ -153,14 +153,14 @@ const OPTIONS = {
   docsUrl: readDocsUrl,
 } satisfies Record<keyof IdempotencyRules | 'stampede', Reader>
 
-const LEFT = new Map([
+const REMOVED = new Map([
   ['maxAttempts', "use onLeaseExpired: 'uncertain' for 1, and remove it otherwise: the limit is 3"],
   ['maxWaiters', 'remove it: at most 100 repeats of a key wait in each process'],
 ])
 
 /** Checks the options of `idempotency`. Throws `ERR_STAMPEDE_OPTION`. */
 export function readIdempotencyOptions(options: unknown): IdempotencyRuleSet {
-  const { onBusy: waitMs, ...read } = readOptions(WHERE, options, OPTIONS, LEFT)
+  const { onBusy: waitMs, ...read } = readOptions(WHERE, options, OPTIONS, REMOVED)
   return Object.freeze({ ...read, waitMs, maxHoldMs: holdMs(WHERE, read) })
 }
 
@@ -171,7 +171,7 @@ export interface JobRules extends AttemptPolicy {
 
 /** Checks the options of `stampede.idempotent`. Throws `ERR_STAMPEDE_OPTION`. */
 export function readJobOptions(where: string, options: unknown): JobRules {
-  const { onBusy: waitMs, ...read } = readOptions(where, options, JOB, LEFT)
+  const { onBusy: waitMs, ...read } = readOptions(where, options, JOB, REMOVED)
   return { ...read, waitMs, maxHoldMs: holdMs(where, read), maxBodyBytes: Infinity }
 }
 
@@ -189,7 +189,7 @@ const WAITING = { waitMs: durationMs(10_000) }
 function readOnBusy(where: string, value: unknown): number {
   const isObject = typeof value === 'object' && value !== null
   if (!isObject && ON_BUSY(where, value) === 'reject') return 0
-  return readOptions(where, isObject ? value : {}, WAITING, LEFT).waitMs
+  return readOptions(where, isObject ? value : {}, WAITING, REMOVED).waitMs
 }
 
 const ON_LEASE_EXPIRED = choice('takeover', 'uncertain')
