@@ -60,7 +60,7 @@ export function readKoaBody(ctx: Context): KoaBody | undefined {
   }
 }
 
-/** For no body, Koa sends the message of the status, or its number over HTTP/2. */
+/** Without a body, Koa sends the message of the status. Over HTTP/2 it sends the number. */
 function statusBody(ctx: Context): KoaBody {
   if (Reflect.get(ctx.response, '_explicitNullBody') === true) return { bytes: EMPTY, as: 'null' }
   const bytes = bytesOf((ctx.req.httpVersionMajor < 2 && ctx.message) || String(ctx.status))

@@ -279,7 +279,7 @@ export abstract class Flight extends Waiters {
   // The previous entry, for waiters of a wait or fill that takes too long
 
   /** Serves the previous entry to the waiters that accept it, and to those that come later. */
-  becomeLate(why: LateReason, previous: Previous | undefined = this.previous): void {
+  becomeLate(why: LateReason, previous: Previous | undefined): void {
     this.#late = why
     this.previous = previous
     this.settleEach(({ caller }) => this.lateFor(caller))
@@ -314,7 +314,7 @@ export abstract class Flight extends Waiters {
     if (softTimeoutMs === undefined || this.previous === undefined) return
     const { clock, deadlines } = this.rt
     const at = clock.now() + softTimeoutMs
-    this.#softTimeout = deadlines.set(() => this.becomeLate('soft-timeout'), at)
+    this.#softTimeout = deadlines.set(() => this.becomeLate('soft-timeout', this.previous), at)
   }
 
   #endLate(): void {

@@ -132,7 +132,7 @@ class Lookup implements LookupRequest {
   outdated: Outdated | undefined
   readonly #rt: Runtime
   readonly #key: string
-  readonly #for: Flight | Reader
+  readonly #caller: Flight | Reader
   readonly #granted: Grant | undefined
   readonly #since: number
   readonly #sentAt: number
@@ -141,8 +141,8 @@ class Lookup implements LookupRequest {
   #sent = 0
 
   /** `granted`: see `lookUp`. */
-  constructor(rt: Runtime, key: string, asker: Flight | Reader, granted?: Grant) {
-    const flight = 'key' in asker ? asker : undefined
+  constructor(rt: Runtime, key: string, caller: Flight | Reader, granted?: Grant) {
+    const flight = 'key' in caller ? caller : undefined
     this.token = flight?.token ?? ''
     this.leaseMs = flight?.policy.leaseMs ?? 0
     this.like = flight?.like
@@ -150,7 +150,7 @@ class Lookup implements LookupRequest {
     this.outdated = undefined
     this.#rt = rt
     this.#key = key
-    this.#for = asker
+    this.#caller = caller
     this.#granted = granted
     this.#since = rt.l1.sequence
     this.#sentAt = rt.clock.now()
@@ -158,8 +158,9 @@ class Lookup implements LookupRequest {
     if (item?.type === 'copy') this.#know(item.held)
   }
 
-  onQueued(): void {
-    if ('key' in this.#for) this.#for.startClocks()
+  /** An own property, because a store may take it out of the request or copy the request. */
+  readonly onQueued = (): void => {
+    if ('key' in this.#caller) this.#caller.startClocks()
   }
 
   send(): void {
@@ -191,25 +192,25 @@ class Lookup implements LookupRequest {
       return this.#failed(error)
     }
     if (found === undefined) return this.send()
-    const asker = this.#for
-    if (!('key' in asker)) return asker.resolve(found)
+    const caller = this.#caller
+    if (!('key' in caller)) return caller.resolve(found)
     // A wake-up or purge came before the reply, which may therefore be outdated. A second lookup
     // with the same token gets the same lease, if this process still holds it.
-    if (!asker.isOutdated || asker.size === 0) return asker.act(found, this.#since)
-    lookUp(this.#rt, asker, 'grant' in found ? found.grant : undefined)
+    if (!caller.isOutdated || caller.size === 0) return caller.act(found, this.#since)
+    lookUp(this.#rt, caller, 'grant' in found ? found.grant : undefined)
   }
 
   readonly #failed = (error: unknown): void => {
-    const asker = this.#for
-    if (!('key' in asker)) return asker.reject(error)
+    const caller = this.#caller
+    if (!('key' in caller)) return caller.reject(error)
     const rt = this.#rt
     const key = this.#key
     const { token } = this
     // If no reply came, the store may have given the lease. Other processes would wait for its end.
     const lease = mayHaveRun(error) ? { key, token, fence: ANY_FENCE } : this.#granted
-    if (lease !== undefined) void releaseUnused(rt, asker, lease)
+    if (lease !== undefined) void releaseUnused(rt, caller, lease)
     rt.events.emit({ type: 'store.failed', key, operation: 'lookup', error })
-    asker.act(undefined, this.#since)
+    caller.act(undefined, this.#since)
   }
 
   #know(held: HeldEntry): void {

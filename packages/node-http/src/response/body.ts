@@ -61,7 +61,7 @@ export function notCaptured(reason: NotCaptured): OriginEnd {
   return { type: 'not-captured', reason }
 }
 
-/** The length of the body that the head tells. */
+/** Content-Length of the head. */
 export function declaredLength({ headers }: CapturedHead): number | undefined {
   const declared = headers.find(([name]) => name === 'content-length')?.[1]
   return declared === undefined ? undefined : Number(declared)
@@ -217,7 +217,8 @@ export interface Tee {
  * - `beforeEnd` delays the end of a complete body until its promise has settled, and with a `part`
  *   its last byte.
  * - `part` selects the bytes that the client gets. The copy still has the whole body. If the body
- *   is too large for a copy, the source is destroyed once the client has these bytes.
+ *   is too large for a copy, the source is destroyed once the client has these bytes, unless
+ *   `beforeEnd` waits for its end.
  */
 export function teeStream(
   source: Readable | AsyncIterable<unknown>,
@@ -238,7 +239,7 @@ export function teeStream(
     transform(chunk, encoding, done) {
       if (!collector.add(chunk, encoding)) end({ type: 'too-large' })
       const own = cut === undefined ? chunk : cut.take(chunk)
-      if (cut?.done && !collector.fits) {
+      if (cut?.done && !collector.fits && beforeEnd === undefined) {
         readable.unpipe(stream)
         stream.end()
       }

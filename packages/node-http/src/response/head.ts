@@ -101,8 +101,8 @@ export class SentHead {
     const { writeHead } = res
     this.#isLast = writeHead === nodesWriteHead
     const over = this.#over.bind(this)
-    // A layer, or HTTP/2, may write the head without this writeHead. Then the end of the response
-    // tells.
+    // A layer, or HTTP/2, may write the head without this writeHead. Then the head is over at the
+    // end of the response.
     res.once('finish', over).once('close', over)
     const own = (...args: readonly unknown[]): unknown => {
       try {

@@ -24,10 +24,9 @@ const { end: http2End, write: http2Write } = Http2ServerResponse.prototype
  */
 const NODES_OWN: ReadonlySet<unknown> = new Set([nodeEnd, nodeWrite, http2End, http2Write])
 
-// Nearly every response has Node's `end` of HTTP/1, and comparing it is cheaper than the lookup.
-
 /** Whether an outer layer wraps `end` and so may change the body. */
 export function isWrapped({ end }: ServerResponse): boolean {
+  // Nearly every response has this `end`, and comparing it is cheaper than the lookup.
   return end !== nodeEnd && !NODES_OWN.has(end)
 }
 
