@@ -355,6 +355,20 @@ describe('a quorum lease', () => {
     }
   })
 
+  it('is lost at once if extend() finds another owner on a majority, and run() reports it', async () => {
+    const locks = await openWarm()
+    const ran = locks.run('job', async (lease) => {
+      await isHeldOnAll('job')
+      for (const admin of admins.slice(0, 3)) await admin.del(recordOf('job'))
+      const other = open({ nodes: 3 })
+      await other.acquire('job')
+      expect(await lease.extend()).toBe(false)
+      expect(lease.signal.aborted).toBe(true)
+      return 7
+    })
+    await expect(ran).rejects.toMatchObject({ code: 'ERR_LOCK_LOST', result: 7 })
+  })
+
   it('is released by run(), which passes on the error of its function', async () => {
     const locks = await openWarm()
     expect(await locks.run('job', (lease) => lease.key)).toBe('job')

@@ -2,9 +2,9 @@ import { memoryStore } from '@stampede/core'
 import { ManualClock, settled } from '@stampede/core/testing'
 import { FaultyLocks } from '@stampede/testkit'
 import { describe, expect, it } from 'vitest'
+import { backoffMs } from './backoff.ts'
 import { createLocks } from './create-locks.ts'
 import type { AcquireOptions } from './options.ts'
-import { backoffMs } from './poll.ts'
 
 describe('the back-off of polling', () => {
   it('doubles from 1 to 128 ms', () => {

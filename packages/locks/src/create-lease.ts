@@ -1,5 +1,5 @@
 // Creates a lease and renews it until it is released, lost, or held for `maxHoldMs`. One timer
-// renews all leases of a process.
+// renews all leases of one `createLocks`.
 
 import {
   ANY_FENCE,

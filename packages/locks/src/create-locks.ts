@@ -1,6 +1,9 @@
-// createLocks: distributed locks for jobs, workers and critical sections.
+// createLocks: distributed locks for jobs, workers and critical sections. A call either joins the
+// queue of its key (contender.ts), or tries again after a pause: with `wait: 'poll'`, and on a
+// quorum.
 
 import { type Clock, LeaseKeeper, newToken, optionError } from '@stampede/core/store'
+import { backoffMs } from './backoff.ts'
 import { Contender, type Waiter } from './contender.ts'
 import { createLease, type LockContext, request, track } from './create-lease.ts'
 import { aborted, busy, LockError, lost, unavailable, waitTimeout } from './errors.ts'
@@ -24,7 +27,6 @@ import {
   readAcquireOptions,
   readLocksOptions,
 } from './options.ts'
-import { backoffMs } from './poll.ts'
 
 /** Locks on one store, from `createLocks`. */
 export interface Locks {

@@ -31,7 +31,7 @@ export const LOCK_EVENTS: Readonly<Record<keyof LockEventFields, string>> = {
 type LockEventOfType<T extends keyof LockEventFields> = {
   readonly type: T
   readonly key: string
-  /** The same key, as in events of a Stampede. */
+  /** Equal to `key`. Events of a Stampede have this field too. */
   readonly internalKey: string
 } & LockEventFields[T]
 

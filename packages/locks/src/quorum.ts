@@ -205,6 +205,7 @@ function release(node: LockStore, grant: Grant): void {
   void node.release(grant).catch(() => {})
 }
 
+/** It has no `cause`: mayHaveRun() would take the failed attempt for a possible grant. */
 function noMajority(cause: unknown): Error {
   const why = cause instanceof Error ? `: ${cause.message}` : ''
   return new Error(`no majority of nodes answered in time${why}`)

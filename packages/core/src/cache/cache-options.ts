@@ -1,5 +1,5 @@
-// The options of stampedeCache: their types, defaults and checks. The checked options are frozen
-// and complete, so no other file needs to know a default.
+// The options of stampedeCache: their types, and the check and default of each. Checks of more
+// than one value are in option-checks.ts. The checked options are frozen and complete.
 
 import { optionError } from '../errors.ts'
 import {
@@ -31,7 +31,7 @@ import {
   readStatuses,
   readTargetedFields,
   readVary,
-} from './read-options.ts'
+} from './option-checks.ts'
 
 export const CACHE_FUNCTION = 'stampedeCache'
 

@@ -1,5 +1,5 @@
-// Checks of the options of stampedeCache that are not a number, a choice or a function. Each check
-// returns the value that the rest of the code uses.
+// Checks of the options of stampedeCache that are not a number, a choice or a function, with their
+// defaults. Each check returns the value that the rest of the code uses.
 
 import { optionError } from '../errors.ts'
 import { NEVER_STORED } from '../http/statuses.ts'

@@ -1,5 +1,6 @@
-// The requests and calls that wait for the result of a flight, in order of arrival. Here waiters
-// are settled, and `waitMs` is measured. A waiter whose client has left is dropped when the next
+// The requests and calls of this process that wait for the result of a flight, in order of arrival.
+// Here waiters are settled, and `waitMs` is measured. The wait for the holder in another process is
+// in engine.ts. A waiter whose client has left is dropped when the next
 // leader is chosen (`dropGone`). A fill that is running goes on.
 
 import type { Events } from '../events.ts'

@@ -11,7 +11,7 @@ import type { Claim } from './attempts.ts'
 import { type Begun, beginAttempt } from './begin.ts'
 import { fingerprint, fingerprintOfValue } from './fingerprint.ts'
 import { type IdempotencyRuleSet, scopeText } from './options.ts'
-import { type RefusalCode, type Refused, refuse, replyFor } from './problems.ts'
+import { type RefusalCode, type Refused, refuse, replyFor } from './replies.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
 
 /** A promise only if the result is not available synchronously. */

@@ -1,12 +1,12 @@
 import { UNKNOWN_PROVENANCE } from '../entry/entry.ts'
-// The response to a duplicate. Refusals are in idempotency-problems.test.ts.
+// The response to a duplicate. Refusals are in refusals.test.ts.
 
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import type { HeaderList, RequestView } from '../ports/exchange.ts'
 import type { Settled } from './begin.ts'
 import type { Kept } from './kept-response.ts'
-import { replyFor } from './problems.ts'
+import { replyFor } from './replies.ts'
 
 const requestWith = (headers: RequestView['headers']): RequestView => ({
   method: 'POST',

@@ -18,7 +18,7 @@ import type { Claim } from './attempts.ts'
 import { type Begun, beginAttempt } from './begin.ts'
 import { canonicalValue } from './canonical-json.ts'
 import { type AttemptRules, readJobOptions } from './options.ts'
-import { REPLAYED } from './problems.ts'
+import { REPLAYED } from './replies.ts'
 import type { Running } from './running.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
 

@@ -1,6 +1,6 @@
-// Leases of this process: tokens, drift, and one timer that renews all of them. If a lease is lost,
-// the result cannot be committed, but the response still reaches its client. A lease that has no
-// holder is released, with retries.
+// The leases of one owner, such as a Stampede: tokens, drift, and one timer for all renewals. If a
+// lease is lost, the result cannot be committed, but the response still reaches its client. A lease
+// that has no holder is released, with retries.
 
 import { randomBytes } from 'node:crypto'
 import { messageOf } from '../errors.ts'

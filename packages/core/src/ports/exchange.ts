@@ -188,7 +188,7 @@ export interface Reply {
   readonly body: Uint8Array | undefined
   /**
    * The names and values of `headers` in turn, if the response can be sent without further checks:
-   * each field is valid, and Content-Length is one of them.
+   * each field is valid, and Content-Length is one of them, except for a 204.
    */
   readonly fields?: readonly string[]
   /**

@@ -12,9 +12,9 @@
 //   - after 2 s without a write, if the client left in the middle of the body, or at once if the
 //     handler calls end() without bytes in the same turn.
 //
-// `graceMs` replaces all of these times, because the response of an idempotent handler is worth
-// more. A socket that this process destroyed then counts as a client that left. server.setTimeout()
-// and a broken next request destroy the socket while the handler still works.
+// `graceMs` replaces these times, except the last one, because the response of an idempotent
+// handler is worth more. A socket that this process destroyed then counts as a client that left.
+// server.setTimeout() and a broken next request destroy the socket while the handler still works.
 
 import type { ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'

@@ -5,7 +5,6 @@
 import type { LookupReply, LookupRequest } from '@stampede/core/store'
 import type { Connection } from '../connection/connection.ts'
 import type { RedisLink } from '../connection/link.ts'
-
 import type { Operation, OperationLink } from '../connection/operation.ts'
 import { isRefusal } from '../connection/refusal.ts'
 import type { ServerClock } from '../connection/servers.ts'

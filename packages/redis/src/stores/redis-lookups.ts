@@ -3,7 +3,6 @@
 
 import { type LookupReply, type LookupRequest, storeUnavailable } from '@stampede/core/store'
 import { KEEP_MS, type OpenLink, type RedisLink } from '../connection/link.ts'
-
 import { Operation, type OperationOptions } from '../connection/operation.ts'
 import type { PendingDeliveries } from '../delivery/pending-deliveries.ts'
 import { readLookup } from '../protocol/lookup-reply.ts'
