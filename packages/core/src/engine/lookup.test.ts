@@ -34,6 +34,24 @@ describe('the lease of a fill', () => {
     expect(second.now).toBe('v')
   })
 
+  it('can be taken by a store that copies the request', async () => {
+    const { store, get, origin } = setUp(NO_L1)
+    const lookup = store.lookup.bind(store)
+    const queued: string[] = []
+    store.lookup = async (key, request) => {
+      const { onQueued } = { ...request }
+      queued.push(typeof onQueued)
+      onQueued?.()
+      return lookup(key, { ...request })
+    }
+    const got = outcome(get())
+    await settled()
+    expect(transcript.take()).toEqual(['lease.granted', 'fill.started'])
+    origin.run(0).resolve('v')
+    await settled()
+    expect([got.now, queued]).toEqual(['v', ['function']])
+  })
+
   it('does not block the next refresh if no caller waits for it any more', async () => {
     const { store, get, origin } = setUp(NO_L1)
     const swr = { staleWhileRevalidateMs: 60_000, leaseMs: 5_000, waitMs: 100 }
