@@ -247,8 +247,12 @@ export function replyWith(ctx: Context, reply: Reply, seen = true, outer?: Outer
     response.status = status
   }
   setReply(res, reply)
-  // Koa guesses no type for bytes that have one.
-  if (!seen && hasBytes) replaceBody(ctx, bufferOf(body))
+  if (!seen && hasBytes) {
+    const isTyped = res.hasHeader('Content-Type')
+    response.body = bufferOf(body)
+    // Koa guesses a type for bytes that have none.
+    if (!isTyped) res.removeHeader('Content-Type')
+  }
   // A layer may change the object in place, so the stored length may be wrong. Koa sets the length.
   if (seen && kind === 'json') response.remove('Content-Length')
   return true
