@@ -107,6 +107,7 @@ describe('an invalid argument of createQuorumLocks', () => {
     [[store()], { leaseMs: 1 }, 'createQuorumLocks.leaseMs: received 1; use a whole number'],
     [[store()], { nodeTimeout: 1 }, 'did you mean nodeTimeoutMs?'],
     [[store()], { clock: {} }, 'createQuorumLocks.clock: received'],
+    [[store()], { clock: 1 }, 'remove it: only tests had a use for it'],
     [[store()], { retryDelayMs: 1 }, 'remove it: pauses are random, up to 200 ms'],
     [[store()], { prefix: 1 }, 'prefix is an option of the store: redisStore(redis, { prefix })'],
   ])('is named in the error with its value and the fix: %o %o', (stores, options, message) => {

@@ -118,6 +118,18 @@ export function idempotencyAdapterContract(
     }
   }
 
+  /** Sends a request on a socket. `got` has what arrives, also before the response has ended. */
+  async function openStream({ port, runs }: Awaited<ReturnType<typeof start>>) {
+    const socket = connect(port, '127.0.0.1').setEncoding('latin1')
+    const got = { text: '' }
+    socket.on('data', (data: string) => {
+      got.text += data
+    })
+    socket.write(`${HEAD}Connection: close\r\nContent-Length: 2\r\n\r\n{}`)
+    await expect.poll(() => runs()).toBe(1)
+    return { socket, got }
+  }
+
   describe(`idempotency on ${adapter.name}`, () => {
     describe('a response', () => {
       it.each(adapter.ways)('is replayed with every byte and field: %s', async (way) => {
@@ -192,21 +204,15 @@ export function idempotencyAdapterContract(
         const source = new PassThrough()
         await using apps = await start(() => ({ body: source }))
         const release = apps.hold()
-        const socket = connect(apps.port, '127.0.0.1').setEncoding('latin1')
-        let text = ''
-        socket.on('data', (data: string) => {
-          text += data
-        })
-        socket.write(`${HEAD}Connection: close\r\nContent-Length: 2\r\n\r\n{}`)
-        await expect.poll(() => apps.runs()).toBe(1)
+        const { socket, got } = await openStream(apps)
         source.write('data: 1\n\n')
-        await expect.poll(() => text).toContain('data: 1\n\n')
+        await expect.poll(() => got.text).toContain('data: 1\n\n')
         source.end('data: 2\n\n')
         await new Promise((resolve) => setTimeout(resolve, 30))
-        expect(text).not.toContain('\r\n0\r\n')
+        expect(got.text).not.toContain('\r\n0\r\n')
         release()
         await once(socket, 'close')
-        expect(text).toMatch(/data: 2\n\n\r\n0\r\n\r\n$/)
+        expect(got.text).toMatch(/data: 2\n\n\r\n0\r\n\r\n$/)
       })
 
       it('keeps its last byte until it is stored if the client knows its length', async () => {
@@ -216,24 +222,18 @@ export function idempotencyAdapterContract(
           headers: { 'content-length': '18' },
         }))
         const release = apps.hold()
-        const socket = connect(apps.port, '127.0.0.1').setEncoding('latin1')
-        let text = ''
-        socket.on('data', (data: string) => {
-          text += data
-        })
-        socket.write(`${HEAD}Connection: close\r\nContent-Length: 2\r\n\r\n{}`)
-        await expect.poll(() => apps.runs()).toBe(1)
+        const { socket, got } = await openStream(apps)
         source.write('data: 1\n\n')
-        await expect.poll(() => text).toContain('data: 1\n\n')
+        await expect.poll(() => got.text).toContain('data: 1\n\n')
         source.write('data: 2\n\n')
-        await expect.poll(() => text).toMatch(/data: 2\n/)
+        await expect.poll(() => got.text).toMatch(/data: 2\n/)
         source.end()
         await new Promise((resolve) => setTimeout(resolve, 30))
-        expect(text).toMatch(/data: 2\n$/)
+        expect(got.text).toMatch(/data: 2\n$/)
         release()
         await once(socket, 'close')
-        expect(text).toMatch(/Content-Length: 18\r\n/i)
-        expect(text).toMatch(/\r\n\r\ndata: 1\n\ndata: 2\n\n$/)
+        expect(got.text).toMatch(/Content-Length: 18\r\n/i)
+        expect(got.text).toMatch(/\r\n\r\ndata: 1\n\ndata: 2\n\n$/)
       })
 
       it('is replayed with its ETag and Cache-Control, but without cookies', async () => {
