@@ -81,7 +81,7 @@ function olderNest(version: '10' | '11') {
 
 const common = {
   pool: 'forks' as const,
-  testTimeout: 30_000,
+  testTimeout: 90_000,
   hookTimeout: 60_000,
   // Contracts run side by side, because most of their time is waiting.
   maxConcurrency: 8,

@@ -13,6 +13,7 @@ import { Redis } from 'ioredis'
 import type Koa from 'koa'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ask } from '../harness/load.ts'
+import { PATIENT } from '../harness/patient.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 
 const require = createRequire(import.meta.url)
@@ -35,7 +36,7 @@ describe.each([
 
   const newStampede = (prefix: string) => {
     const client = new Redis(redis.url)
-    const stampede = createStampede({ store: redisStore(client, { prefix }) })
+    const stampede = createStampede({ store: redisStore(client, { prefix, ...PATIENT }) })
     closings.push(
       () => client.disconnect(),
       () => stampede.close(),

@@ -20,7 +20,7 @@ const opened = new Map()
 
 /** @param {string} framework @param {string} target @param {string} prefix */
 async function open(framework, target, prefix) {
-  const stampede = createStampede({ store: redisStore(redis, { prefix }) })
+  const stampede = createStampede({ store: redisStore(redis, { prefix, commandTimeoutMs: 5_000 }) })
   const server = createServer(listenerOf(framework, targetOf(target), stampede))
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -14,6 +14,7 @@ import Koa3 from 'koa'
 import Koa2 from 'koa2'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createGate } from '../harness/origin.ts'
+import { PATIENT } from '../harness/patient.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 
 let server: RedisServer
@@ -25,7 +26,11 @@ afterAll(() => server.stop())
 let opened = 0
 const STORES: Record<string, () => StampedeStore | undefined> = {
   memory: () => undefined,
-  Redis: () => redisStore(new Redis(server.url, { lazyConnect: true }), { prefix: `k${++opened}` }),
+  Redis: () =>
+    redisStore(new Redis(server.url, { lazyConnect: true }), {
+      prefix: `k${++opened}`,
+      ...PATIENT,
+    }),
 }
 
 const isPlain = (value: unknown): value is object =>

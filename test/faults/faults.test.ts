@@ -5,6 +5,7 @@ import { createStampede, type Stampede, type StampedeEvent } from '@stampede/cor
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { afterEach, describe, expect, it } from 'vitest'
+import { PATIENT } from '../harness/patient.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 
 let open: Array<() => unknown> = []
@@ -26,7 +27,11 @@ async function setUp(args: readonly string[] = [], options = {}): Promise<Bench>
   const admin = new Redis(server.url)
   admin.on('error', () => {})
   open.push(() => admin.disconnect())
-  const stampede = createStampede({ store: redisStore(admin), l1: { maxBytes: 0 }, ...options })
+  const stampede = createStampede({
+    store: redisStore(admin, PATIENT),
+    l1: { maxBytes: 0 },
+    ...options,
+  })
   open.push(() => stampede.close())
   const failed: Bench['failed'] = []
   stampede.on('store.failed', (event) => failed.push(event))
@@ -108,7 +113,7 @@ describe('a cache on a faulty Redis', () => {
     const { server, admin, stampede } = await setUp()
     const client = new Redis(server.url)
     open.push(() => client.disconnect())
-    const other = createStampede({ store: redisStore(client) })
+    const other = createStampede({ store: redisStore(client, PATIENT) })
     open.push(() => other.close())
     let fill: (value: string) => void = () => {}
     const made = new Promise<string>((resolve) => {

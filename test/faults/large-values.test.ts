@@ -10,6 +10,7 @@ import express from 'express'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { afterEach, describe, expect, it } from 'vitest'
+import { PATIENT } from '../harness/patient.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
 const MIB = 1024 * 1024
@@ -26,7 +27,7 @@ const CLIENTS: Array<readonly [string, () => RedisClient]> = [
 ]
 
 function open(client: RedisClient, l1?: StampedeOptions['l1']) {
-  const stampede = createStampede({ store: redisStore(client), l1 })
+  const stampede = createStampede({ store: redisStore(client, PATIENT), l1 })
   closing.push(() => stampede.close())
   const events: string[] = []
   stampede.on('store.failed', ({ operation }) => void events.push(`failed ${operation}`))

@@ -11,6 +11,7 @@ import express from 'express'
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
 import { RecordedSpans } from '../../packages/otel/src/testing/recorded-spans.ts'
+import { PATIENT } from '../harness/patient.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 
 let redis: RedisServer
@@ -43,7 +44,7 @@ interface App {
 /** An app with its own Stampede, as one process of a fleet. */
 async function start(name: string, handler: () => Promise<unknown>): Promise<App> {
   const client = new Redis(redis.url)
-  const stampede = createStampede({ store: redisStore(client) })
+  const stampede = createStampede({ store: redisStore(client, PATIENT) })
   const app = express()
   const tracer = spans.provider.getTracer('http')
   app.use((_req, res, next) => {

@@ -5,11 +5,11 @@ import { type StoreHooks, systemClock } from '@stampede/core/store'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { names } from '../../packages/redis/src/protocol/keys.ts'
+import { PATIENT } from './patient.ts'
 import type { RedisServer } from './redis-server.ts'
 
 const PREFIX = 't'
 export const { record, wakePrefix } = names(PREFIX)
-export const BUDGET_MS = 300
 export const LIFETIMES = {
   freshMs: 600_000,
   staleWhileRevalidateMs: 2_000,
@@ -28,7 +28,7 @@ const HOOKS: StoreHooks = {
 export function openBareStore(
   url: string,
   hooks: Partial<StoreHooks> = {},
-  commandTimeoutMs: number = BUDGET_MS,
+  commandTimeoutMs: number = PATIENT.commandTimeoutMs,
 ): StampedeStore {
   const client = new Redis(url, { lazyConnect: true })
   const store = redisStore(client, { prefix: PREFIX, commandTimeoutMs })

@@ -7,6 +7,7 @@ import { Redis } from 'ioredis'
 import { expect } from 'vitest'
 import { names } from '../../packages/redis/src/protocol/keys.ts'
 import { assertCleanExit, type FleetMember, startFleet } from './fleet.ts'
+import { PATIENT } from './patient.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
 import { waitUntil } from './wait-until.ts'
 
@@ -22,7 +23,7 @@ interface Opened extends AsyncDisposable {
 export function openLocks(
   redis: Redis | string,
   options: Partial<LocksOptions> = {},
-  store: RedisStoreOptions = {},
+  store: RedisStoreOptions = PATIENT,
 ): Opened {
   const client = typeof redis === 'string' ? new Redis(redis, { lazyConnect: true }) : redis
   const locks = createLocks({ store: redisStore(client, store), ...options })

@@ -13,6 +13,7 @@ import {
   type Visit,
 } from '../harness/idempotent-apps.ts'
 import { createGate } from '../harness/origin.ts'
+import { PATIENT } from '../harness/patient.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 import { startProxy } from '../harness/tcp-proxy.ts'
 
@@ -142,7 +143,7 @@ it('a request gets 503 within 2.5 s if the connection to Redis is silent', async
 
 it('a record takes less than 1 kB plus 1.25 times its body', async () => {
   const stampede = createStampede({
-    store: redisStore(new Redis(server.url, { lazyConnect: true }), { prefix: 'm' }),
+    store: redisStore(new Redis(server.url, { lazyConnect: true }), { prefix: 'm', ...PATIENT }),
   })
   const body = 'x'.repeat(100_000)
   const app = await express?.start({

@@ -6,6 +6,7 @@ import { createLocks, type Locks } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
+import { PATIENT } from '../harness/patient.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
 const { server } = await redisOfFile()
@@ -35,8 +36,8 @@ describe('a nightly job that five processes start one after another', () => {
     let runs = 0
     for (let i = 0; i < PROCESSES; i++) {
       const prefix = title.replaceAll(' ', '-')
-      const stampede = createStampede({ store: redisStore(client, { prefix }) })
-      const locks = createLocks({ store: redisStore(client, { prefix }) })
+      const stampede = createStampede({ store: redisStore(client, { prefix, ...PATIENT }) })
+      const locks = createLocks({ store: redisStore(client, { prefix, ...PATIENT }) })
       await way({ stampede, locks }, async () => `run ${++runs}`)
       await Promise.all([stampede.close(), locks.close()])
     }
@@ -46,7 +47,8 @@ describe('a nightly job that five processes start one after another', () => {
 
   it('is rejected for a process that starts the job while another runs it', async () => {
     const client = new Redis(server.url, { lazyConnect: true })
-    const open = () => createStampede({ store: redisStore(client, { prefix: 'while' }) })
+    const open = () =>
+      createStampede({ store: redisStore(client, { prefix: 'while', ...PATIENT }) })
     const first = open()
     const second = open()
     let finish = (_result: string): void => {}

@@ -10,6 +10,7 @@ import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { startPostgres } from '../../apps/shop/src/postgres.ts'
+import { PATIENT } from '../harness/patient.ts'
 import { startRedis } from '../harness/redis-server.ts'
 
 const SCHEMA = `
@@ -181,8 +182,8 @@ describe('a fence in each write', () => {
   it('is greater for the next holder even after Redis lost everything', async () => {
     await using server = await startRedis()
     const redis = new Redis(server.url)
-    const [here, elsewhere] = [redisStore(redis), redisStore(redis)].map((store) =>
-      createLocks({ store }),
+    const [here, elsewhere] = [redisStore(redis, PATIENT), redisStore(redis, PATIENT)].map(
+      (store) => createLocks({ store }),
     )
     try {
       const late = await here?.acquire('product:1')

@@ -12,11 +12,14 @@ import { describe, expect, it } from 'vitest'
 import { Contender } from '../../packages/locks/src/contender.ts'
 import { sentByClients } from '../harness/command-trace.ts'
 import { type Had, openAdmin, openLocks, startLockFleet } from '../harness/lock-fleet.ts'
+import { PATIENT } from '../harness/patient.ts'
 import { startRedis } from '../harness/redis-server.ts'
 import { startProxy } from '../harness/tcp-proxy.ts'
 import { waitUntil } from '../harness/wait-until.ts'
 
 const BUDGET_MS = 250
+/** A link on which a command arrives within the budget, and its reply after it. */
+const LATE_REPLY = { budgetMs: 800, oneWayMs: 500 }
 /** Tolerance for a loaded machine, where a test measures time. */
 const MARGIN_MS = 750
 
@@ -82,7 +85,7 @@ describe('locks on a real Redis', () => {
     await using redis = await startRedis()
     await using admin = openAdmin(redis)
     const client = new Redis(redis.url, { lazyConnect: true })
-    const store = redisStore(client)
+    const store = redisStore(client, PATIENT)
     const stampede = createStampede({ store })
     const locks = createLocks({ store })
     await stampede.getOrSet('job', () => 1, { ttlMs: 1_000 })
@@ -110,7 +113,7 @@ describe('locks on a real Redis', () => {
   it('leave a cache on the same store working after they are closed', async () => {
     await using redis = await startRedis()
     const client = new Redis(redis.url, { lazyConnect: true })
-    const store = redisStore(client)
+    const store = redisStore(client, PATIENT)
     const locks = createLocks({ store })
     await locks.run('migration', () => {})
     await locks.close()
@@ -603,11 +606,14 @@ describe('locks after a lost reply', () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     await using admin = openAdmin(redis)
-    await using a = openLocks(proxy.url, { leaseMs: 30_000 }, { commandTimeoutMs: BUDGET_MS })
+    await using a = openLocks(
+      proxy.url,
+      { leaseMs: 30_000 },
+      { commandTimeoutMs: LATE_REPLY.budgetMs },
+    )
     await using b = openLocks(redis.url)
     await a.locks.run('warm', () => {})
-    // The command arrives within the budget, and its reply after it.
-    proxy.delay(150)
+    proxy.delay(LATE_REPLY.oneWayMs)
     const outcome = a.locks.tryAcquire('job').catch((error: unknown) => error)
     await admin.isHeld('job')
     expect(await outcome).toMatchObject({ code: 'ERR_LOCK_UNAVAILABLE' })
@@ -633,11 +639,11 @@ describe('locks after a lost reply', () => {
   it('report the release as unknown, and leave the key free', async () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
-    await using a = openLocks(proxy.url, {}, { commandTimeoutMs: BUDGET_MS })
+    await using a = openLocks(proxy.url, {}, { commandTimeoutMs: LATE_REPLY.budgetMs })
     await using b = openLocks(redis.url)
     await a.locks.run('warm', () => {})
     const lease = await a.locks.acquire('job')
-    proxy.delay(150)
+    proxy.delay(LATE_REPLY.oneWayMs)
     expect(await lease.release()).toBe('unknown')
     expect((await b.locks.acquire('job', { waitMs: 1_000 })).fence).toBeGreaterThan(lease.fence)
   })
@@ -665,11 +671,15 @@ describe('a queued request for a lock whose reply was lost', () => {
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     await using admin = openAdmin(redis)
-    await using a = openLocks(proxy.url, { leaseMs: 30_000 }, { commandTimeoutMs: BUDGET_MS })
+    await using a = openLocks(
+      proxy.url,
+      { leaseMs: 30_000 },
+      { commandTimeoutMs: LATE_REPLY.budgetMs },
+    )
     await using b = openLocks(redis.url)
     await a.locks.run('warm', () => {})
     const held = await b.locks.acquire('job')
-    proxy.delay(150)
+    proxy.delay(LATE_REPLY.oneWayMs)
     await expect(a.locks.acquire('job')).rejects.toMatchObject({ code: 'ERR_LOCK_UNAVAILABLE' })
     proxy.delay(0)
     await admin.queued('job', 1)

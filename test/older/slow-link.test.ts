@@ -6,11 +6,12 @@ import { type Clock, type LookupReply, systemClock } from '@stampede/core/store'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { BUDGET_MS, openBareStore, write } from '../harness/bare-store.ts'
+import { openBareStore, write } from '../harness/bare-store.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 import { startProxy, type TcpProxy } from '../harness/tcp-proxy.ts'
 
-/** Longer than half of a budget of 300 ms: two round trips take more. */
+const BUDGET_MS = 300
+/** Longer than half of the budget: two round trips take more. */
 const ROUND_TRIP_MS = 200
 /** One-way delay with which a command comes in time, and its reply 100 ms too late. */
 const LATE_MS = BUDGET_MS / 2 + 50
@@ -33,7 +34,7 @@ afterEach(async () => {
 afterAll(() => proxy.stop())
 
 function open(url: string, clock: Clock = systemClock): StampedeStore {
-  const store = openBareStore(url, { clock })
+  const store = openBareStore(url, { clock }, BUDGET_MS)
   closing.push(() => store.close())
   return store
 }

@@ -16,6 +16,7 @@ import {
   serve,
   type TestServer,
 } from '../../packages/node-http/src/testing/raw-client.ts'
+import { PATIENT } from '../harness/patient.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 
 let server: RedisServer
@@ -30,7 +31,10 @@ const HEADERS = { 'content-type': 'text/html', 'x-a': 'one', etag: '"1"', vary: 
 beforeAll(async () => {
   server = await startRedis()
   admin = new Redis(server.url)
-  const store = redisStore(new Redis(server.url, { lazyConnect: true }), { prefix: 't' })
+  const store = redisStore(new Redis(server.url, { lazyConnect: true }), {
+    prefix: 't',
+    ...PATIENT,
+  })
   // Without L1, so that each request reads the record in Redis.
   stampede = createStampede({ store, l1: { maxBytes: 0 } })
   const listener = express().disable('x-powered-by')
@@ -163,7 +167,7 @@ describe('a stored page', () => {
 describe('hostile messages on our channels', () => {
   it('change no response and grant no lock, on any channel', async () => {
     const client = new Redis(server.url, { lazyConnect: true })
-    const locks = createLocks({ store: redisStore(client, { prefix: 't' }) })
+    const locks = createLocks({ store: redisStore(client, { prefix: 't', ...PATIENT }) })
     const first = await locks.acquire('lock', { leaseMs: 60_000 })
     const waiting = locks.acquire('lock', { waitMs: 20_000 })
     const channels = (await admin.call('PUBSUB', 'CHANNELS', 't:4:*')) as string[]

@@ -4,6 +4,7 @@ import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openBareStore, write } from '../harness/bare-store.ts'
+import { PATIENT } from '../harness/patient.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
 const { server, admin } = await redisOfFile()
@@ -19,7 +20,10 @@ afterEach(() => store.close())
 describe('a scan', () => {
   it('returns no key of a store whose prefix only matches as a pattern', async () => {
     await write(store, 'http:k', 'frame')
-    const other = redisStore(new Redis(server.url, { lazyConnect: true }), { prefix: '[t]*' })
+    const other = redisStore(new Redis(server.url, { lazyConnect: true }), {
+      prefix: '[t]*',
+      ...PATIENT,
+    })
     const ignore = (): void => {}
     const hints = { onWake: ignore, onPurge: ignore, onMark: ignore, onForget: ignore }
     const clock = (await import('@stampede/core/store')).systemClock

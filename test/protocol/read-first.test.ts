@@ -6,10 +6,12 @@ import { type LookupReply, systemClock } from '@stampede/core/store'
 import { runs } from '@stampede/core/testing'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { BUDGET_MS, openBareStore, record, sentMeanwhile, write } from '../harness/bare-store.ts'
+import { openBareStore, record, sentMeanwhile, write } from '../harness/bare-store.ts'
 import { withLease, withLife } from '../harness/record-life.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
+/** Of a store that a frozen Redis holds up. */
+const BUDGET_MS = 300
 const { server, admin } = await redisOfFile()
 const HOT = 'hot'
 
@@ -21,8 +23,8 @@ afterEach(async () => {
   open = []
 })
 
-function openStore(): StampedeStore {
-  const store = openBareStore(server.url)
+function openStore(commandTimeoutMs?: number): StampedeStore {
+  const store = openBareStore(server.url, {}, commandTimeoutMs)
   open.push(store)
   return store
 }
@@ -141,7 +143,7 @@ describe('a store that recently had hits', () => {
   })
 
   it('waits for a frozen Redis for at most two budgets', async () => {
-    const store = await warm(openStore())
+    const store = await warm(openStore(BUDGET_MS))
     await server.pause()
     const startedAt = performance.now()
     await expect(look(store, HOT)).rejects.toMatchObject({ code: 'ERR_STAMPEDE_STORE_UNAVAILABLE' })

@@ -6,6 +6,7 @@ import { forgeFrame, keyDigest, turnBit } from '@stampede/core/testing'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { PATIENT } from '../harness/patient.ts'
 import { withLease, withLife } from '../harness/record-life.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
@@ -21,7 +22,7 @@ afterEach(async () => {
 function stampede(options: object = {}, user: object = {}): Stampede {
   const redis = new Redis(server.url, { lazyConnect: true, ...user })
   redis.on('error', () => {})
-  const made = createStampede({ store: redisStore(redis, { prefix: 't', ...options }) })
+  const made = createStampede({ store: redisStore(redis, { prefix: 't', ...PATIENT, ...options }) })
   open.push(made)
   return made
 }

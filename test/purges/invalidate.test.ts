@@ -15,6 +15,7 @@ import { statusOf } from '../../packages/testkit/src/cache-contract/bench.ts'
 import { currentFrameworks, type Framework, type Says, type Seen } from '../harness/apps.ts'
 import { ask } from '../harness/load.ts'
 import { createGate } from '../harness/origin.ts'
+import { PATIENT } from '../harness/patient.ts'
 import { startRedis } from '../harness/redis-server.ts'
 
 /** An app that responds as the request says, and a look at the Cache-Status of a GET. */
@@ -133,7 +134,7 @@ describe.each(currentFrameworks)('stampedeCache on $name', (framework) => {
   it('has sent the purge to Redis before the response arrives, with other middlewares around', async () => {
     await using server = await startRedis()
     const stampedes = [1, 2].map(() =>
-      createStampede({ store: redisStore(new Redis(server.url, { lazyConnect: true })) }),
+      createStampede({ store: redisStore(new Redis(server.url, { lazyConnect: true }), PATIENT) }),
     )
     await using one = await start(framework, { stampede: stampedes[0] })
     // The same server with another host: its keys differ.
@@ -154,7 +155,7 @@ describe.each(currentFrameworks)('stampedeCache on $name, with Redis', (framewor
   it('purges the tags of invalidateOn, or the cache groups, before the response to the POST arrives', async () => {
     await using server = await startRedis()
     const stampedes = [1, 2].map(() =>
-      createStampede({ store: redisStore(new Redis(server.url, { lazyConnect: true })) }),
+      createStampede({ store: redisStore(new Redis(server.url, { lazyConnect: true }), PATIENT) }),
     )
     const options = { tags: ['page'], invalidateOn: { tags: ['page'] } }
     await using one = await start(framework, { stampede: stampedes[0], ...options })

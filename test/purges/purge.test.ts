@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Framework, frameworks, type Says, type Seen } from '../harness/apps.ts'
 import { ask } from '../harness/load.ts'
 import { createGate } from '../harness/origin.ts'
+import { PATIENT } from '../harness/patient.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 
 let server: RedisServer
@@ -23,7 +24,9 @@ function stampedes(where: 'redis' | 'memory', own: object = {}): Stampede[] {
   prefixes += 1
   const prefix = `purge${prefixes}`
   const open = () => new Redis(server.url, { lazyConnect: true })
-  return [1, 2].map(() => createStampede({ store: redisStore(open(), { prefix }), ...own }))
+  return [1, 2].map(() =>
+    createStampede({ store: redisStore(open(), { prefix, ...PATIENT }), ...own }),
+  )
 }
 
 const express = frameworks.find(({ name }) => name === 'Express 5') as Framework
@@ -429,7 +432,7 @@ describe('a purge by a process without entries', () => {
     const prefix = 'old-marks'
     const open = () => {
       const redis = new Redis(server.url, { lazyConnect: true })
-      return createStampede({ store: redisStore(redis, { prefix }) })
+      return createStampede({ store: redisStore(redis, { prefix, ...PATIENT }) })
     }
     const admin = new Redis(server.url)
     const [meta, log, marks] = ['meta', 'log', 'marks'].map(

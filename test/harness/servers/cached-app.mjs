@@ -13,7 +13,7 @@ const { REDIS_URL = '', IOREDIS = '6', MEMBER_INDEX = '0' } = process.env
 const frameworks = (process.env.FRAMEWORK ?? 'express').split(',')
 const FRAMEWORK = frameworks[Number(MEMBER_INDEX) % frameworks.length] ?? ''
 const cache = JSON.parse(process.env.CACHE ?? '{}')
-const store = JSON.parse(process.env.STORE ?? '{}')
+const store = JSON.parse(process.env.STORE ?? '{"commandTimeoutMs":5000}')
 
 const { Redis: Client } = await import(IOREDIS === '5' ? 'ioredis5' : 'ioredis')
 // One address for all, or one for each member.

@@ -10,7 +10,7 @@ const { REDIS_URL = '', WITNESS_URL = '', IOREDIS = '6', MEMBER_INDEX = '0' } = 
 const { Redis: Client } = await import(IOREDIS === '5' ? 'ioredis5' : 'ioredis')
 const redis = new Client(REDIS_URL, { lazyConnect: true })
 const witness = WITNESS_URL === '' ? undefined : new Client(WITNESS_URL)
-const store = redisStore(redis, JSON.parse(process.env.STORE ?? '{}'))
+const store = redisStore(redis, JSON.parse(process.env.STORE ?? '{"commandTimeoutMs":5000}'))
 const locks = createLocks({ store, ...JSON.parse(process.env.LOCKS ?? '{}') })
 
 /** @typedef {{ fence: string, askedAt: number, hadAt: number }} Had */
