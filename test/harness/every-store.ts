@@ -8,6 +8,7 @@ import { Redis } from 'ioredis'
 import { Redis as Redis5 } from 'ioredis5'
 import { createClient } from 'redis'
 import { afterAll, beforeAll } from 'vitest'
+import { type RedisTime, startRedisTime } from './movable-redis.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
 import { ofThisRun } from './versions.ts'
 
@@ -38,11 +39,16 @@ export function onEveryStore<Part>(
     })
   }
 
+  let time: RedisTime
   let server: RedisServer
   beforeAll(async () => {
-    server = await startRedis()
+    time = await startRedisTime()
+    server = await startRedis(time)
   })
-  afterAll(() => server.stop())
+  afterAll(async () => {
+    await server.stop()
+    await time.stop()
+  })
 
   let tests = 0
   const clients: Record<string, (url: string) => RedisClient> = {
@@ -53,8 +59,7 @@ export function onEveryStore<Part>(
   for (const name of ofThisRun(['ioredis 6', 'node-redis 5'], ['ioredis 5'])) {
     const connect = clients[name] as (url: string) => RedisClient
     contract(`redisStore on ${name}`, {
-      // Redis expires keys by its own clock, so real time has to pass.
-      pass: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+      pass: (ms) => time.pass(ms),
       async open() {
         tests += 1
         const options = { prefix: `t${tests}`, commandTimeoutMs: 2_000 }

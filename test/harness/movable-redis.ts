@@ -13,6 +13,28 @@ import { type RedisServer, startRedis } from './redis-server.ts'
 
 const SOURCE = fileURLToPath(new URL('./clock-offset.c', import.meta.url))
 
+/** The time of a test, on servers that are started with `env`. */
+export interface RedisTime {
+  readonly env?: NodeJS.ProcessEnv
+  /** Lets this much time pass: at once, or by waiting if no server's clock can be moved here. */
+  pass(ms: number): Promise<void>
+  stop(): Promise<void>
+}
+
+export async function startRedisTime(): Promise<RedisTime> {
+  if ((await whyClockStandsStill()) !== undefined) {
+    const pass = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+    return { pass, stop: async () => {} }
+  }
+  const { env, setBy, stop } = await movableClock()
+  let passedMs = 0
+  const pass = (ms: number) => {
+    passedMs += ms
+    return setBy(passedMs)
+  }
+  return { env, pass, stop }
+}
+
 export interface MovableRedis extends RedisServer {
   /** Sets the difference between the server's clock and the machine's. */
   setClockBy(ms: number): Promise<void>
@@ -45,24 +67,31 @@ async function missing(): Promise<string | undefined> {
 
 /** Call only if `whyClockStandsStill` gave no reason. */
 export async function startMovableRedis(): Promise<MovableRedis> {
+  const clock = await movableClock()
+  const server = await startRedis({ env: clock.env })
+  const stop = async () => {
+    await server.stop()
+    await clock.stop()
+  }
+  return { ...server, setClockBy: clock.setBy, stop, [Symbol.asyncDispose]: stop }
+}
+
+/** A clock for all servers that are started with `env`. */
+async function movableClock() {
   const folder = await mkdtemp(join(tmpdir(), 'stampede-clock-'))
   const [library, offset] = [join(folder, 'clock-offset.so'), join(folder, 'offset')]
   await promisify(execFile)('cc', ['-shared', '-fPIC', '-O2', '-o', library, SOURCE])
   const file = await open(offset, 'w+')
-  const setClockBy = async (ms: number) => {
+  const setBy = async (ms: number): Promise<void> => {
     const micros = Buffer.alloc(8)
     micros.writeBigInt64LE(BigInt(Math.round(ms)) * 1_000n)
-    // Written in place, all 8 bytes at once, because the server has the page mapped.
+    // Written in place, all 8 bytes at once, because the servers have the page mapped.
     await file.write(micros, 0, 8, 0)
   }
-  await setClockBy(0)
-  const server = await startRedis({
-    env: { LD_PRELOAD: library, STAMPEDE_CLOCK_OFFSET: offset },
-  })
+  await setBy(0)
   const stop = async () => {
-    await server.stop()
     await file.close()
     await rm(folder, { recursive: true, force: true })
   }
-  return { ...server, setClockBy, stop, [Symbol.asyncDispose]: stop }
+  return { env: { LD_PRELOAD: library, STAMPEDE_CLOCK_OFFSET: offset }, setBy, stop }
 }

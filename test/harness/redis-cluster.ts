@@ -44,11 +44,15 @@ interface Options {
   /** Indexes of the masters that get a replica. */
   readonly replicated?: readonly number[]
   readonly source?: RedisSource
+  /** Further environment variables of all nodes. */
+  readonly env?: NodeJS.ProcessEnv
+  /** The silence of a node after which it counts as down. */
+  readonly nodeTimeoutMs?: number
 }
 
 export async function startRedisCluster(options: Options = {}): Promise<RedisCluster> {
-  const { masters = 3, guests = 0, replicated = [], source } = options
-  const start = (length: number) => Promise.all(Array.from({ length }, () => startNode(source)))
+  const { masters = 3, guests = 0, replicated = [] } = options
+  const start = (length: number) => Promise.all(Array.from({ length }, () => startNode(options)))
   const [nodes, replicas] = await Promise.all([start(masters + guests), start(replicated.length)])
   const all = [...nodes, ...replicas]
   const clients: Array<{ disconnect(): void }> = all.map(({ admin }) => admin)
@@ -119,10 +123,11 @@ function running(
   }
 }
 
-async function startNode(source: RedisSource | undefined): Promise<ClusterMember> {
-  const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '2000']
+async function startNode(options: Options): Promise<ClusterMember> {
+  const { source, env, nodeTimeoutMs = 2_000 } = options
+  const args = ['--cluster-enabled', 'yes', '--cluster-node-timeout', String(nodeTimeoutMs)]
   const port = await freeClusterPort()
-  const server = await startRedis({ args, port, ...(source === undefined ? {} : { source }) })
+  const server = await startRedis({ args, port, ...(source && { source }), ...(env && { env }) })
   const admin = new Redis(server.url)
   admin.on('error', () => {})
   return { ...server, admin, id: String(await admin.call('CLUSTER', 'MYID')) }

@@ -44,16 +44,19 @@ export interface SentinelBench extends AsyncDisposable {
 
 interface Options {
   readonly source?: RedisSource
+  /** Further environment variables of both servers. */
+  readonly env?: NodeJS.ProcessEnv
   /** The silence of a master after which it counts as down. */
   readonly downAfterMs?: number
   /** Further arguments of both servers. */
   readonly args?: readonly string[]
 }
 
-export async function startSentinels({ source, downAfterMs = 500, args = [] }: Options = {}) {
-  const given = source === undefined ? {} : { source }
-  const master = await startRedis({ ...given, args })
-  const replica = await startRedis({ ...given, args })
+export async function startSentinels(options: Options = {}) {
+  const { source, downAfterMs = 500, args = [], env } = options
+  const given = { args, ...(source && { source }), ...(env && { env }) }
+  const master = await startRedis(given)
+  const replica = await startRedis(given)
   await askRedis(replica, `REPLICAOF ${master.host} ${master.port}`)
   const ports = [await freePort(), await freePort(), await freePort()]
   const hosts: RedisHost[] = []

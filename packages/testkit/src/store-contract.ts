@@ -29,11 +29,11 @@ export interface StoreBench {
 }
 
 const LIFETIMES = {
-  freshMs: 200,
-  staleWhileRevalidateMs: 200,
-  staleIfErrorMs: 400,
+  freshMs: 1_000,
+  staleWhileRevalidateMs: 1_000,
+  staleIfErrorMs: 2_000,
   keepMs: 0,
-  physicalMs: 2_000,
+  physicalMs: 10_000,
 }
 const FRAME = Buffer.from([0, 255, 10, 13, 0])
 
@@ -69,7 +69,7 @@ export function storeContract(name: string, bench: StoreBench): void {
     const ask = (
       store: StampedeStore,
       token: string,
-      leaseMs = 150,
+      leaseMs = 750,
       more: Partial<LookupRequest> = {},
     ) => store.lookup('k', { token, leaseMs, ...more })
     const storedFrameOf = async (reply: ReturnType<typeof ask>): Promise<StoredFrame> => {
@@ -77,7 +77,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       if (stored === undefined) throw new Error('nothing is stored')
       return stored
     }
-    const lease = async (store: StampedeStore, token: string, leaseMs = 150) => {
+    const lease = async (store: StampedeStore, token: string, leaseMs = 750) => {
       const reply = await ask(store, token, leaseMs)
       if (!('grant' in reply) || reply.grant === undefined) throw new Error(`got ${reply.status}`)
       return reply.grant
@@ -99,12 +99,12 @@ export function storeContract(name: string, bench: StoreBench): void {
     })
 
     it('reports the rest of the lease to later callers', async () => {
-      await lease(a, '1', 500)
+      await lease(a, '1', 2_500)
       const reply = await ask(b, '2')
       expect(reply).toMatchObject({ status: 'busy' })
       const { busyForMs } = reply as { busyForMs: number }
-      expect(busyForMs).toBeGreaterThan(300)
-      expect(busyForMs).toBeLessThanOrEqual(500)
+      expect(busyForMs).toBeGreaterThan(1_500)
+      expect(busyForMs).toBeLessThanOrEqual(2_500)
     })
 
     it('gives the same lease to the same token again', async () => {
@@ -121,22 +121,22 @@ export function storeContract(name: string, bench: StoreBench): void {
       }
       expect(Buffer.from(stored.frame)).toEqual(FRAME)
       expect(stored.freshForMs).toBeGreaterThan(0)
-      expect(stored.freshForMs).toBeLessThanOrEqual(200)
+      expect(stored.freshForMs).toBeLessThanOrEqual(1_000)
       expect(stored.ageMs).toBeGreaterThanOrEqual(0)
-      expect(stored).toMatchObject({ staleWhileRevalidateMs: 200, staleIfErrorMs: 400 })
+      expect(stored).toMatchObject({ staleWhileRevalidateMs: 1_000, staleIfErrorMs: 2_000 })
     })
 
     it('does not send a frame again to a caller that has it', async () => {
       const { fence } = await fill(a)
-      const { frame, ...times } = await storedFrameOf(ask(b, '2', 150, { knownFence: fence }))
+      const { frame, ...times } = await storedFrameOf(ask(b, '2', 750, { knownFence: fence }))
       expect(frame).toBeUndefined()
-      expect(times).toMatchObject({ fence, staleWhileRevalidateMs: 200, staleIfErrorMs: 400 })
+      expect(times).toMatchObject({ fence, staleWhileRevalidateMs: 1_000, staleIfErrorMs: 2_000 })
       expect(times.freshForMs).toBeGreaterThan(0)
     })
 
     it('drops an entry that the caller calls outdated, and grants its lease', async () => {
       const { fence } = await fill(a)
-      const reply = await ask(b, '2', 150, { outdated: { fence, soft: false } })
+      const reply = await ask(b, '2', 750, { outdated: { fence, soft: false } })
       expect(reply.status).toBe('leased')
       expect(reply).not.toHaveProperty('stored')
       expect((await ask(a, '3')).status).toBe('busy')
@@ -145,16 +145,16 @@ export function storeContract(name: string, bench: StoreBench): void {
     it('drops only the entry that the caller names as outdated', async () => {
       const { fence } = await fill(a)
       const outdated = { fence: String(BigInt(fence) - 1n), soft: false }
-      expect(await ask(b, '2', 150, { outdated })).toMatchObject({ status: 'fresh' })
+      expect(await ask(b, '2', 750, { outdated })).toMatchObject({ status: 'fresh' })
       const softly = { ...outdated, soft: true }
-      expect(await ask(b, '2', 150, { outdated: softly })).toMatchObject({ status: 'fresh' })
+      expect(await ask(b, '2', 750, { outdated: softly })).toMatchObject({ status: 'fresh' })
     })
 
     it('keeps the lease of the holder when an entry is dropped', async () => {
       const { fence } = await fill(a)
-      await bench.pass(220)
+      await bench.pass(1_100)
       const grant = await lease(a, '1')
-      const reply = await ask(b, '2', 150, { outdated: { fence, soft: false } })
+      const reply = await ask(b, '2', 750, { outdated: { fence, soft: false } })
       expect(reply.status).toBe('busy')
       expect(await a.commit(grant, FRAME, LIFETIMES)).toBe('committed')
     })
@@ -162,7 +162,7 @@ export function storeContract(name: string, bench: StoreBench): void {
     it('treats an entry as stale that the caller calls softly purged', async () => {
       const { fence } = await fill(a)
       const outdated = { fence, soft: true }
-      expect(await ask(b, '2', 150, { outdated })).toMatchObject({
+      expect(await ask(b, '2', 750, { outdated })).toMatchObject({
         status: 'stale',
         grant: { token: '2' },
         stored: { fence },
@@ -172,7 +172,7 @@ export function storeContract(name: string, bench: StoreBench): void {
 
     it('returns a stale entry to every caller, and its lease to one', async () => {
       await fill(a)
-      await bench.pass(220)
+      await bench.pass(1_100)
       const replies = await Promise.all([ask(a, '1'), ask(b, '2')])
       expect(replies.map((reply) => reply.status)).toEqual(['stale', 'stale'])
       expect(replies.filter((reply) => 'grant' in reply && reply.grant)).toHaveLength(1)
@@ -180,21 +180,24 @@ export function storeContract(name: string, bench: StoreBench): void {
 
     it('returns an entry after its stale window with the lease, for errors only', async () => {
       await fill(a)
-      await bench.pass(450)
-      expect(await ask(b, '2')).toMatchObject({ status: 'leased', stored: { staleIfErrorMs: 400 } })
+      await bench.pass(2_250)
+      expect(await ask(b, '2')).toMatchObject({
+        status: 'leased',
+        stored: { staleIfErrorMs: 2_000 },
+      })
     })
 
     it('returns an entry after all windows with the lease, for revalidation only', async () => {
-      const { fence } = await fill(a, '1', { ...LIFETIMES, keepMs: 1_500, physicalMs: 5_000 })
-      await bench.pass(650)
+      const { fence } = await fill(a, '1', { ...LIFETIMES, keepMs: 7_500, physicalMs: 25_000 })
+      await bench.pass(3_250)
       const reply = await ask(b, '2')
-      expect(reply).toMatchObject({ status: 'leased', stored: { fence, keepMs: 1_500 } })
+      expect(reply).toMatchObject({ status: 'leased', stored: { fence, keepMs: 7_500 } })
       expect(await ask(a, '3')).toMatchObject({ status: 'busy' })
     })
 
     it('treats an entry as missing once its times for errors and revalidation are over', async () => {
       await fill(a)
-      await bench.pass(650)
+      await bench.pass(3_250)
       const reply = await ask(b, '2')
       expect(reply.status).toBe('leased')
       expect(reply).not.toHaveProperty('stored')
@@ -202,14 +205,14 @@ export function storeContract(name: string, bench: StoreBench): void {
 
     it('gives an expired lease to the next caller, with a greater fence', async () => {
       const first = await lease(a, '1')
-      await bench.pass(170)
+      await bench.pass(850)
       const second = await lease(b, '2')
       expect(BigInt(second.fence)).toBeGreaterThan(BigInt(first.fence))
     })
 
     it('refuses the commit of a holder that another one overtook, and keeps the newer entry', async () => {
       const late = await lease(a, '1')
-      await bench.pass(170)
+      await bench.pass(850)
       const { fence } = await fill(b, '2')
       expect(await a.commit(late, Buffer.from('late'), LIFETIMES)).toBe('fenced')
       expect(await ask(a, '3')).toMatchObject({ status: 'fresh', stored: { fence } })
@@ -217,7 +220,7 @@ export function storeContract(name: string, bench: StoreBench): void {
 
     it('accepts the commit of an expired holder that no other overtook', async () => {
       const late = await lease(a, '1')
-      await bench.pass(170)
+      await bench.pass(850)
       expect(await a.commit(late, FRAME, LIFETIMES)).toBe('committed')
     })
 
@@ -228,17 +231,17 @@ export function storeContract(name: string, bench: StoreBench): void {
     })
 
     it('renews a held lease', async () => {
-      const mine = await lease(a, '1', 300)
+      const mine = await lease(a, '1', 1_500)
       expect(await a.renew([mine], 60_000)).toEqual([true])
-      await bench.pass(320)
+      await bench.pass(1_600)
       expect(await ask(b, '2')).toMatchObject({ status: 'busy' })
     })
 
     it('does not renew a lease that another caller has since its end, or an unknown one', async () => {
       const mine = await lease(a, '1')
-      await bench.pass(170)
+      await bench.pass(850)
       await lease(b, '2')
-      expect(await a.renew([mine, { ...mine, key: 'other' }], 150)).toEqual([false, false])
+      expect(await a.renew([mine, { ...mine, key: 'other' }], 750)).toEqual([false, false])
     })
 
     it('wakes the waiters when the entry is stored', async () => {
@@ -252,10 +255,10 @@ export function storeContract(name: string, bench: StoreBench): void {
       const grant = await lease(a, '1')
       await ask(b, '2')
       const failure = { status: 502, message: 'no "route"' }
-      expect(await a.fail(grant, failure, 150)).toBe('committed')
+      expect(await a.fail(grant, failure, 750)).toBe('committed')
       await hinted(() => hintsB.wakes).toEqual(['k'])
       expect(await ask(b, '3')).toMatchObject({ status: 'failed', failure })
-      await bench.pass(170)
+      await bench.pass(850)
       expect(await ask(b, '4')).toMatchObject({ status: 'leased' })
     })
 
@@ -273,19 +276,19 @@ export function storeContract(name: string, bench: StoreBench): void {
       await a.fail(await lease(a, '1'), failure, 5_000, true)
       // The lookup may have no `like`, or an equal one.
       expect(await ask(b, '2')).toMatchObject({ status: 'failed', failure })
-      expect(await ask(a, '3', 150, { like: 'odd_1-' })).toMatchObject({
+      expect(await ask(a, '3', 750, { like: 'odd_1-' })).toMatchObject({
         status: 'failed',
         failure,
       })
       const reply = await ask(b, '4', 2_000, { like: 'other' })
       expect(reply.status).toBe('leased')
-      expect(await ask(a, '5', 150, { like: 'third' })).toMatchObject({ status: 'busy' })
+      expect(await ask(a, '5', 750, { like: 'third' })).toMatchObject({ status: 'busy' })
       // A request with another `like` has failed too, so the failure is now shared with all
       // requests.
       const { grant } = reply as { grant: Grant }
       await b.fail(grant, { status: 503, message: 'down' }, 5_000)
       for (const like of ['odd_1-', 'other', 'third']) {
-        const shared = await ask(a, '6', 150, { like })
+        const shared = await ask(a, '6', 750, { like })
         expect(shared).toMatchObject({ status: 'failed', failure: { status: 503 } })
         expect((shared as { failure: Failure }).failure).not.toHaveProperty('like')
       }
@@ -315,10 +318,13 @@ export function storeContract(name: string, bench: StoreBench): void {
 
     it('keeps the entry through a failed refresh', async () => {
       await fill(a)
-      await bench.pass(220)
+      await bench.pass(1_100)
       const grant = await lease(a, '1')
-      await a.fail(grant, { status: 500, message: '' }, 100, true)
-      expect(await ask(b, '2')).toMatchObject({ status: 'failed', stored: { staleIfErrorMs: 400 } })
+      await a.fail(grant, { status: 500, message: '' }, 5_000, true)
+      expect(await ask(b, '2')).toMatchObject({
+        status: 'failed',
+        stored: { staleIfErrorMs: 2_000 },
+      })
     })
 
     it('frees the lease at once if the run ends without a failure', async () => {
@@ -329,11 +335,11 @@ export function storeContract(name: string, bench: StoreBench): void {
 
     it('marks a key as hit-for-miss for a limited time, and drops its entry', async () => {
       await fill(a)
-      await bench.pass(220)
+      await bench.pass(1_100)
       const grant = await lease(a, '1')
-      expect(await a.pass(grant, 150)).toBe('committed')
+      expect(await a.pass(grant, 750)).toBe('committed')
       expect(await ask(b, '2')).toMatchObject({ status: 'pass' })
-      await bench.pass(170)
+      await bench.pass(850)
       const reply = await ask(b, '3')
       expect(reply.status).toBe('leased')
       expect(reply).not.toHaveProperty('stored')
@@ -399,10 +405,10 @@ export function storeContract(name: string, bench: StoreBench): void {
       'refuses the commit of a fill in flight after a purge (soft: %s)',
       async (soft) => {
         await fill(a)
-        await bench.pass(220)
+        await bench.pass(1_100)
         const grant = await lease(a, '1')
         await b.purge('k', { soft })
-        expect(await a.renew([grant], 150)).toEqual([false])
+        expect(await a.renew([grant], 750)).toEqual([false])
         expect(await a.commit(grant, Buffer.from('old'), LIFETIMES)).toBe('fenced')
       },
     )
@@ -436,7 +442,7 @@ export function storeContract(name: string, bench: StoreBench): void {
         ['filled after it', ['k\0en', 'k']],
       ])('removes a variant that outlives the entry of the key itself, %s', async (_, order) => {
         for (const key of order) await fillOf(key, key === 'k' ? 50 : 60_000)
-        await bench.pass(120)
+        await bench.pass(600)
         expect(await statusOf('k\0en')).toBe('fresh')
         await a.purge('k', { soft: false })
         expect(await statusOf('k\0en')).toBe('busy')
@@ -446,7 +452,7 @@ export function storeContract(name: string, bench: StoreBench): void {
         await fillOf('k\0en', 60_000)
         await a.purge('k', { soft: false })
         await fillOf('k', 50)
-        await bench.pass(120)
+        await bench.pass(600)
         expect(await statusOf('k\0en')).toBe('busy')
       })
 
@@ -544,31 +550,35 @@ export function storeContract(name: string, bench: StoreBench): void {
     })
 
     describe('an entry that is committed again', () => {
-      const LATER = { ...LIFETIMES, freshMs: 300, staleWhileRevalidateMs: 100, keepMs: 50 }
+      const LATER = { ...LIFETIMES, freshMs: 1_500, staleWhileRevalidateMs: 500, keepMs: 250 }
 
       it('has new times and a new fence, also for a caller with the older version', async () => {
         const first = await fill(a)
-        await bench.pass(220)
+        await bench.pass(1_100)
         const grant = await lease(a, 'refresher')
         expect(await a.commit(grant, FRAME, LATER)).toBe('committed')
         const { frame, ...times } = await storedFrameOf(
-          ask(b, '2', 150, { knownFence: first.fence }),
+          ask(b, '2', 750, { knownFence: first.fence }),
         )
         expect(Buffer.from(frame ?? [])).toEqual(FRAME)
-        expect(times).toMatchObject({ fence: grant.fence, staleWhileRevalidateMs: 100, keepMs: 50 })
-        expect(times.freshForMs).toBeGreaterThan(200)
-        expect(times.freshForMs).toBeLessThanOrEqual(300)
-        expect(times.ageMs).toBeLessThan(200)
+        expect(times).toMatchObject({
+          fence: grant.fence,
+          staleWhileRevalidateMs: 500,
+          keepMs: 250,
+        })
+        expect(times.freshForMs).toBeGreaterThan(1_000)
+        expect(times.freshForMs).toBeLessThanOrEqual(1_500)
+        expect(times.ageMs).toBeLessThan(1_000)
       })
 
       it('can be called outdated by its new fence only', async () => {
         const first = await fill(a)
-        await bench.pass(220)
+        await bench.pass(1_100)
         const second = await fill(a, '1')
         const early = { fence: first.fence, soft: false }
-        expect((await ask(b, '2', 150, { outdated: early })).status).toBe('fresh')
+        expect((await ask(b, '2', 750, { outdated: early })).status).toBe('fresh')
         const now = { fence: second.fence, soft: false }
-        expect((await ask(b, '2', 150, { outdated: now })).status).toBe('leased')
+        expect((await ask(b, '2', 750, { outdated: now })).status).toBe('leased')
       })
     })
 
@@ -579,7 +589,7 @@ export function storeContract(name: string, bench: StoreBench): void {
       })
       await fill(a)
       expect(await b.lookup('k', { token: '', leaseMs: 0 })).toMatchObject({ status: 'fresh' })
-      await bench.pass(220)
+      await bench.pass(1_100)
       const stale = await b.lookup('k', { token: '', leaseMs: 0 })
       expect(stale.status).toBe('stale')
       expect(await ask(a, '1')).toMatchObject({ status: 'stale', grant: { token: '1' } })
