@@ -2,9 +2,12 @@
 // `key`: a real app, a real Redis, and the program.
 
 import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { createStampede } from '@stampede/core'
 import { stampedeCache } from '@stampede/express'
+import { stampedeFront } from '@stampede/node-http'
 import { observe } from '@stampede/operate'
 import { redisStore } from '@stampede/redis'
 import express, { type Request } from 'express'
@@ -150,6 +153,65 @@ describe.each(Object.entries(CASES))('with %s', (_name, each) => {
       expect(code).toBe(1)
       expect(JSON.stringify(JSON.parse(out).variants)).toContain(each.named)
     })
+  })
+})
+
+describe('get and why', () => {
+  const ROWS: ReadonlyArray<readonly [lines: readonly string[], path: string, ...args: string[]]> =
+    [
+      [['GET /a/../b HTTP/1.1', 'Host: shop.test'], '/a/../b'],
+      [['GET /a/%2e%2e/c HTTP/1.1', 'Host: shop.test'], '/a/%2e%2e/c'],
+      [['GET /a{b}|^ HTTP/1.1', 'Host: shop.test'], '/a{b}|^'],
+      [[`GET /q?q=it's"<x>" HTTP/1.1`, 'Host: shop.test'], `/q?q=it's"<x>"`],
+      [['GET /q?q=it%27s HTTP/1.1', 'Host: shop.test'], "/q?q=it's"],
+      [['GET /caf%C3%A9%20x HTTP/1.1', 'Host: shop.test'], '/café x'],
+      [['GET /a HTTP/1.1', 'Host: Shop.Test'], '/a', '--host', 'Shop.Test'],
+      [
+        ['GET /l HTTP/1.1', 'Host: shop.test', 'Accept-Language: de', 'Accept-Language: en'],
+        '/l',
+        ...['--header', 'accept-language: de', '--header', 'accept-language: en'],
+      ],
+      [
+        ['GET /c HTTP/1.1', 'Host: shop.test', 'Cookie: lang=de', 'Cookie: tone=1'],
+        '/c',
+        ...['--cookies', 'key:lang,tone'],
+        ...['--header', 'cookie: lang=de', '--header', 'cookie: tone=1'],
+      ],
+    ]
+
+  it('find the entry of a request as it was sent', async () => {
+    const client = new Redis(server.url, { lazyConnect: true })
+    const stampede = createStampede({ store: redisStore(client, { commandTimeoutMs: 2_000 }) })
+    const cookies = { key: ['lang', 'tone'] }
+    const front = stampedeFront(
+      (_req, res) => res.setHeader('Vary', 'accept-language').end('page'),
+      {
+        ...{ stampede, cookies, ttlMs: 60_000 },
+      },
+    )
+    const listening = createServer(front).listen(0, '127.0.0.1')
+    await once(listening, 'listening')
+    try {
+      const { port } = listening.address() as AddressInfo
+      await Promise.all(
+        ROWS.map(async ([lines, path, ...args]) => {
+          const ask = async () => {
+            const socket = connect(port, '127.0.0.1')
+            socket.write(`${lines.join('\r\n')}\r\nConnection: close\r\n\r\n`)
+            return text(socket)
+          }
+          await ask()
+          await expect.poll(ask, lines[0]).toContain('hit;')
+          const keyed = args.includes('--cookies') ? args : [...args, '--cookies', 'key:lang,tone']
+          const { code, out } = await run('get', `HTTP://shop.test${path}`, ...keyed)
+          expect([code, out], lines[0]).toEqual([0, expect.stringContaining('4 B, fresh')])
+        }),
+      )
+    } finally {
+      listening.closeAllConnections()
+      listening.close()
+      await stampede.close()
+    }
   })
 })
 

@@ -19,7 +19,7 @@ export const REQUEST_OPTIONS: Options = [
 export type AskedRequest = Parameters<typeof requestKey>[0]
 
 export function isUrl(name: string): boolean {
-  return /^https?:\/\//.test(name)
+  return /^https?:\/\//i.test(name)
 }
 
 /** Number of names in which `get` and `why` look for variants. */
@@ -39,7 +39,7 @@ export function readRequest(url: string, values: Values): AskedRequest {
   ]
   return {
     url,
-    headers: Object.fromEntries(fields.map(readField)),
+    headers: joined(fields.map(readField)),
     host: text(values, 'host'),
     identity: text(values, 'identity'),
     key: text(values, 'key'),
@@ -68,6 +68,17 @@ function ruleOf<T>(
 
 function readNames(names: string): string[] {
   return names.split(',').filter((name) => name !== '')
+}
+
+/** Lines of one name are one field, as for Node. */
+function joined(fields: ReadonlyArray<[name: string, value: string]>): Record<string, string> {
+  const headers: Record<string, string> = {}
+  for (const [name, value] of fields) {
+    const before = headers[name]
+    const mark = name === 'cookie' ? '; ' : ', '
+    headers[name] = before === undefined ? value : before + mark + value
+  }
+  return headers
 }
 
 function readField(field: string): [name: string, value: string] {

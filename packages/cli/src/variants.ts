@@ -107,7 +107,19 @@ export interface Found {
   readonly variants: Variants | undefined
 }
 
+/** Looks for the URL as written first, because clients may send it otherwise than browsers. */
 export async function lookFor(
+  ...[fleet, request, processes, mostNames]: Parameters<typeof lookForOne>
+): Promise<Found> {
+  const written = { ...request, asWritten: true }
+  if (requestKey(written).key !== requestKey(request).key) {
+    const found = await lookForOne(fleet, written, processes, mostNames)
+    if (found.variants === undefined || hasAny(found.variants)) return found
+  }
+  return lookForOne(fleet, request, processes, mostNames)
+}
+
+async function lookForOne(
   fleet: Fleet,
   request: AskedRequest,
   processes: readonly ProcessView[],

@@ -17,6 +17,35 @@ describe('requestKey', () => {
     expect(requestKey({ url, vary, headers }).key).toMatch(/\0v15:accept-language2:de$/)
   })
 
+  it.each([
+    ['/a/../b', '/b'],
+    ['/a/%2e%2e/b', '/b'],
+    ['/a\\b', '/a/b'],
+    ['/a{b}', '/a%7Bb%7D'],
+    ["/a?q=it's", '/a?q=it%27s'],
+    ['/a?q="<x>"', '/a?q=%22%3Cx%3E%22'],
+    ['?q=1', '/?q=1'],
+    ['', '/'],
+    ['/a#/../b', '/a'],
+    ['/a b', undefined],
+    ['/caf\u00e9', undefined],
+  ])('has the path %s as written, or as a browser sends it', (target, sent) => {
+    const text = `https://shop.example${target}`
+    const known = `http:GET 5:https12:shop.example`
+    const shown = (key: string) => key.slice(known.length).replace(/\d+:/g, '')
+    const written = shown(requestKey({ url: text, asWritten: true }).key)
+    const browsers = shown(requestKey({ url: text }).key)
+    if (sent === undefined) return expect(written).toBe(browsers)
+    expect(browsers).toBe(sent.replace('?', ''))
+    const asWritten = target.replace(/[?]|#.*/g, '').replace(/^(?!\/)/, '/')
+    expect(written).toBe(asWritten)
+  })
+
+  it('has the Host with its capitals, as the key of a request', () => {
+    const { key } = requestKey({ url, host: 'Shop.example' })
+    expect(key).toBe(`${requestKey({ url }).key}\0f4:host12:Shop.example`)
+  })
+
   it('appends the Vary fields of the entry to the key if the request does not match them', () => {
     const entry = { vary: [['accept-language', 'de']] as const }
     const plain = requestKey({ url }).key

@@ -12,6 +12,8 @@ export interface AskedRequest extends Pick<CacheRules, 'query' | 'vary' | 'cooki
   readonly url: string
   /** The `Host` of the request, if it is not that of the URL. */
   readonly host?: string | undefined
+  /** Takes path and query as written. By default, they are as a browser would send them. */
+  readonly asWritten?: boolean
   /** The result of the option `key`, or of `identity`, for the request. */
   readonly key?: string | undefined
   readonly identity?: string | undefined
@@ -50,8 +52,8 @@ export function requestKey(
     method: 'GET',
     scheme: url.protocol.slice(0, -1),
     host,
-    target: url.pathname + url.search,
-    headers: { host: host.toLowerCase(), ...headers },
+    target: (asked.asWritten && writtenTarget(asked.url)) || url.pathname + url.search,
+    headers: { host, ...headers },
   }
   const isOther = entry !== undefined && !selects(entry, request.headers)
   const learned = isOther ? entry.vary.map(([name]) => name) : []
@@ -60,6 +62,15 @@ export function requestKey(
     key: cacheKey(request, undefined, config, learned),
     ...(bypass !== undefined && { bypass }),
   }
+}
+
+/**
+ * Clients other than browsers send dot segments, quotes, braces and so on as they are. Undefined if
+ * no client can send the text.
+ */
+function writtenTarget(url: string): string | undefined {
+  const target = url.replace(/^[^:]+:\/\/[^/?#\\]*|#.*/gs, '').replace(/^(?!\/)/, '/')
+  return /[^!-~]/.test(target) ? undefined : target
 }
 
 /** The internal keys of a name: as a key of `getOrSet`, and as a result of the option `key`. */

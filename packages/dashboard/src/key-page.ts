@@ -85,7 +85,9 @@ function candidatesFor(asked: string): { candidates: readonly string[]; bypass?:
   const url = asked.replace(/^GET /, '')
   if (/^https?:\/\//i.test(url) && URL.canParse(url)) {
     const { key, bypass } = requestKey({ url })
-    return { candidates: [key], ...(bypass !== undefined && { bypass }) }
+    const written = requestKey({ url, asWritten: true }).key
+    const candidates = [...new Set([written, key])]
+    return { candidates, ...(bypass !== undefined && { bypass }) }
   }
   if (/^(?:http:(?:GET|key) |d:[=j])/.test(asked)) return { candidates: [asked] }
   return { candidates: namedKeys(asked) }

@@ -2,6 +2,7 @@
 // request gets.
 
 import { requestKey } from '@stampede/core/operator'
+import { groupOf } from '@stampede/core/store'
 import { type AskedRequest, namesToScan, REQUEST_OPTIONS, readRequest } from '../asked-key.ts'
 import type { Command, Invocation } from '../command.ts'
 import { EXIT, type ExitCode, UsageError } from '../errors.ts'
@@ -60,11 +61,12 @@ async function run({ names, values, settings, terminal }: Invocation): Promise<E
 /** The URL with http instead of https, or the reverse, if something is stored for it. */
 async function otherScheme({ store }: Fleet, request: AskedRequest): Promise<string | undefined> {
   const { url } = request
-  const other = url.startsWith('https')
-    ? url.replace(/^https/, 'http')
-    : url.replace(/^http/, 'https')
-  const info = await store.operator.inspect(requestKey({ ...request, url: other }).key)
-  return info === undefined ? undefined : other
+  const other = /^https/i.test(url)
+    ? url.replace(/^https/i, 'http')
+    : url.replace(/^http/i, 'https')
+  const { key } = requestKey({ ...request, url: other })
+  const infos = [key, groupOf(key)].map((each) => store.operator.inspect(each))
+  return (await Promise.all(infos)).some((info) => info !== undefined) ? other : undefined
 }
 
 function lineOf({ at, type, process, fields }: EventView): string {
