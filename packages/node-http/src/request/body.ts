@@ -37,22 +37,15 @@ export function readRequestBody(
   if (typeof raw === 'string' || raw instanceof Uint8Array)
     return toBody(Buffer.from(raw), maxBytes)
   if (hasNoBody(req)) return NONE
-  return isUntouched(req)
-    ? readLater(req, maxBytes, parsed)
-    : readAfterParser(req, maxBytes, parsed)
-}
-
-/**
- * Reads the body one turn later. A listener that is added while Node parses the last packet would
- * miss the end of the body.
- */
-async function readLater(
-  req: IncomingMessage,
-  maxBytes: number,
-  parsed: ParsedRequest,
-): Promise<RequestBody> {
-  await undefined
-  return isUntouched(req) ? readAndPutBack(req, maxBytes) : readAfterParser(req, maxBytes, parsed)
+  if (!isUntouched(req)) return readAfterParser(req, maxBytes, parsed)
+  // One turn later, because a listener that is added while Node parses the last packet would miss
+  // the end of the body.
+  return new Promise((resolve) => {
+    queueMicrotask(() => {
+      if (isUntouched(req)) readAndPutBack(req, maxBytes, resolve)
+      else resolve(readAfterParser(req, maxBytes, parsed))
+    })
+  })
 }
 
 function readAfterParser(
@@ -87,37 +80,42 @@ function isUntouched(req: IncomingMessage): boolean {
   return !req.readableDidRead && !req.readableEnded && req.readableFlowing !== true
 }
 
-function readAndPutBack(req: IncomingMessage, maxBytes: number): Promise<RequestBody> {
-  if (req.destroyed) return Promise.resolve(CLIENT_GONE)
+function readAndPutBack(
+  req: IncomingMessage,
+  maxBytes: number,
+  settle: (body: RequestBody) => void,
+): void {
+  if (req.destroyed) return settle(CLIENT_GONE)
   // Node itself discards a body of which nothing was read.
-  if (Number(req.headers['content-length']) > maxBytes) return Promise.resolve(TOO_LARGE)
-  // The body is empty and unread. Return without a listener, because a listener would make Node
-  // emit `end`.
-  if (hasEnded(req) && req.readableLength === 0) return Promise.resolve(NONE)
-  return new Promise((resolve) => {
-    const chunks: Buffer[] = []
-    let bytes = 0
-    const settle = (body: RequestBody): void => {
-      for (const [event, listener] of Object.entries(events)) req.off(event, listener)
-      resolve(body)
+  if (Number(req.headers['content-length']) > maxBytes) return settle(TOO_LARGE)
+  const chunks: Buffer[] = []
+  let bytes = 0
+  /** Returns whether the whole body was read, or more than may be read. */
+  const read = (): boolean => {
+    // read() is not called without buffered bytes, because at the end of the body it would emit
+    // `end`.
+    const chunk: unknown = req.readableLength > 0 ? req.read() : null
+    if (chunk !== null) {
+      // Chunks are strings if an encoding was set before.
+      const own = Buffer.from(chunk as string, req.readableEncoding ?? undefined)
+      chunks.push(own)
+      bytes += own.byteLength
     }
-    const readable = (): void => {
-      // read() is not called without buffered bytes, because at the end of the body it would emit
-      // `end`.
-      const read: unknown = req.readableLength > 0 ? req.read() : null
-      if (read !== null) {
-        // Chunks are strings if an encoding was set before.
-        const chunk = Buffer.from(read as string, req.readableEncoding ?? undefined)
-        chunks.push(chunk)
-        bytes += chunk.byteLength
-      }
-      if (hasEnded(req) || bytes > maxBytes) end()
-    }
-    const end = (): void => settle(toBody(putBack(req, Buffer.concat(chunks)), maxBytes))
-    const gone = (): void => settle(CLIENT_GONE)
-    const events = { readable, end, aborted: gone, close: gone, error: gone }
-    for (const [event, listener] of Object.entries(events)) req.on(event, listener)
-  })
+    return hasEnded(req) || bytes > maxBytes
+  }
+  const whole = (): RequestBody => toBody(putBack(req, Buffer.concat(chunks)), maxBytes)
+  // Most bodies have arrived by now, and need no listeners.
+  if (read()) return settle(whole())
+  const end = (body: RequestBody): void => {
+    for (const [event, listener] of Object.entries(events)) req.off(event, listener)
+    settle(body)
+  }
+  const readable = (): void => {
+    if (read()) end(whole())
+  }
+  const gone = (): void => end(CLIENT_GONE)
+  const events = { readable, end: () => end(whole()), aborted: gone, close: gone, error: gone }
+  for (const [event, listener] of Object.entries(events)) req.on(event, listener)
 }
 
 /** Puts the bytes back into the request, and returns them. */
