@@ -34,9 +34,17 @@ export interface LinkListener {
   onError(operation: string, error: unknown): void
 }
 
+/** The parts of a link that its connections need. */
+export interface LinkFacts {
+  readonly names: Names
+  readonly processId: string
+  readonly isCluster: boolean
+  readonly budgetMs: number
+}
+
 export class Subscription {
-  readonly listeners: Set<LinkListener> = new Set()
   readonly #connection: SubscriberConnection
+  readonly #listeners: ReadonlySet<LinkListener>
   readonly #names: Names
   readonly #wakeChannel: string
   readonly #grantChannel: string
@@ -47,19 +55,20 @@ export class Subscription {
   #watch: NodeJS.Timeout | undefined
   #closed = false
   #everSubscribed = false
-  #isReceiving = false
+  /** Whether messages arrive, as far as this process knows. */
+  isReceiving = false
   /** Resolves after the first attempt to subscribe, even if the attempt failed. */
   readonly first: Promise<void>
   #resolveFirst: () => void = () => {}
 
   constructor(
     connection: SubscriberConnection,
-    names: Names,
-    processId: string,
+    { names, processId, budgetMs }: LinkFacts,
     clock: Clock,
-    budgetMs: number,
+    listeners: ReadonlySet<LinkListener>,
   ) {
     this.#connection = connection
+    this.#listeners = listeners
     this.#names = names
     this.#wakeChannel = names.wakePrefix + processId
     this.#grantChannel = names.grantPrefix + processId
@@ -113,10 +122,10 @@ export class Subscription {
       await withBudget(this.#budgetMs, this.#connection.subscribe(...channels))
       const mayHaveMissed = this.#everSubscribed || attempt > 0
       this.#everSubscribed = true
-      this.#isReceiving = true
-      for (const listener of this.listeners) listener.onSubscribed?.()
+      this.isReceiving = true
+      for (const listener of this.#listeners) listener.onSubscribed?.()
       this.#resolveFirst()
-      if (mayHaveMissed) for (const listener of this.listeners) listener.onGap()
+      if (mayHaveMissed) for (const listener of this.#listeners) listener.onGap()
     } catch (error) {
       this.#report(error)
       this.#resolveFirst()
@@ -127,7 +136,7 @@ export class Subscription {
   }
 
   #receive(channel: string, message: Buffer): void {
-    for (const listener of this.listeners) {
+    for (const listener of this.#listeners) {
       if (channel === this.#wakeChannel) listener.onWake?.(message)
       else if (channel === this.#grantChannel) listener.onGrant?.(String(message))
       else if (channel === this.#names.logChannel) listener.onLog?.(String(message))
@@ -145,15 +154,10 @@ export class Subscription {
     }
   }
 
-  /** Whether messages arrive, as far as this process knows. */
-  get isReceiving(): boolean {
-    return this.#isReceiving
-  }
-
   #lost(): void {
-    this.#isReceiving = false
+    this.isReceiving = false
     if (this.#closed) return
-    for (const listener of this.listeners) listener.onLost()
+    for (const listener of this.#listeners) listener.onLost()
   }
 
   #unwatch(): void {
@@ -163,6 +167,6 @@ export class Subscription {
 
   #report(error: unknown): void {
     if (this.#closed) return
-    for (const listener of this.listeners) listener.onError('subscribe', error)
+    for (const listener of this.#listeners) listener.onError('subscribe', error)
   }
 }

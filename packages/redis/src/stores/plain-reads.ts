@@ -5,7 +5,8 @@
 import type { LookupReply, LookupRequest } from '@stampede/core/store'
 import type { Connection } from '../connection/connection.ts'
 import type { RedisLink } from '../connection/link.ts'
-import type { Operation, OperationLink } from '../connection/operation.ts'
+import type { OpenLink } from '../connection/open-link.ts'
+import type { Operation } from '../connection/operation.ts'
 import { isRefusal } from '../connection/refusal.ts'
 import type { ServerClock } from '../connection/servers.ts'
 import { duration } from '../protocol/lookup-reply.ts'
@@ -58,7 +59,7 @@ export class PlainReads {
     operation: Operation<LookupReply>,
     next: (fresh: LookupReply | undefined) => void,
   ): void {
-    const read = async ({ connection }: OperationLink) => {
+    const read = async ({ connection }: OpenLink) => {
       try {
         return await readFresh(connection, operation.server.clock, record as string, group)
       } catch (error) {

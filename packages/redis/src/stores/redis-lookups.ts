@@ -2,7 +2,8 @@
 // read or the script. Only the script can take a lease. All steps share one time budget.
 
 import { type LookupReply, type LookupRequest, storeUnavailable } from '@stampede/core/store'
-import { KEEP_MS, type OpenLink, type RedisLink } from '../connection/link.ts'
+import { KEEP_MS, type RedisLink } from '../connection/link.ts'
+import type { OpenLink } from '../connection/open-link.ts'
 import { Operation, type OperationOptions } from '../connection/operation.ts'
 import type { PendingDeliveries } from '../delivery/pending-deliveries.ts'
 import { readLookup } from '../protocol/lookup-reply.ts'
