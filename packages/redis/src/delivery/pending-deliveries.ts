@@ -48,10 +48,8 @@ export class PendingDeliveries {
       this.#reserved += 1
       return true
     }
-    for (const oldest of this.#waits.keys()) {
-      this.#waits.delete(oldest)
-      break
-    }
+    const [oldest = ''] = this.#waits.keys()
+    this.#waits.delete(oldest)
     return false
   }
 
