@@ -45,9 +45,8 @@ export interface LinkFacts {
 export class Subscription {
   readonly #connection: SubscriberConnection
   readonly #listeners: ReadonlySet<LinkListener>
-  readonly #names: Names
-  readonly #wakeChannel: string
-  readonly #grantChannel: string
+  /** The callback for the messages of each channel. */
+  readonly #channels: ReadonlyMap<string, (listener: LinkListener, message: Buffer) => void>
   readonly #clock: Clock
   readonly #budgetMs: number
   readonly #heartbeat: NodeJS.Timeout
@@ -69,18 +68,22 @@ export class Subscription {
   ) {
     this.#connection = connection
     this.#listeners = listeners
-    this.#names = names
-    this.#wakeChannel = names.wakePrefix + processId
-    this.#grantChannel = names.grantPrefix + processId
+    this.#channels = new Map([
+      [names.wakePrefix + processId, (to, message) => to.onWake?.(message)],
+      [names.grantPrefix + processId, (to, message) => to.onGrant?.(String(message))],
+      [names.settledChannel, (to, message) => to.onSettled?.(String(message).slice(1))],
+      [names.logChannel, (to, message) => to.onLog?.(String(message))],
+    ])
     this.#clock = clock
     this.#budgetMs = budgetMs
     this.first = new Promise((resolve) => {
       this.#resolveFirst = resolve
     })
     connection.on('error', (error: Error) => this.#report(error))
-    connection.on('messageBuffer', (channel: Buffer, message: Buffer) =>
-      this.#receive(String(channel), message),
-    )
+    connection.on('messageBuffer', (channel: Buffer, message: Buffer) => {
+      const call = this.#channels.get(String(channel))
+      for (const listener of this.#listeners) call?.(listener, message)
+    })
     connection.on('ready', () => void this.#subscribe())
     connection.on('close', () => this.#lost())
     if (connection.status === 'ready') void this.#subscribe()
@@ -117,8 +120,7 @@ export class Subscription {
    */
   async #subscribe(attempt = 0): Promise<void> {
     try {
-      const { settledChannel, logChannel } = this.#names
-      const channels = [this.#wakeChannel, this.#grantChannel, settledChannel, logChannel]
+      const channels = this.#channels.keys()
       await withBudget(this.#budgetMs, this.#connection.subscribe(...channels))
       const mayHaveMissed = this.#everSubscribed || attempt > 0
       this.#everSubscribed = true
@@ -132,15 +134,6 @@ export class Subscription {
       if (this.#closed || this.#connection.status !== 'ready') return
       const delayMs = Math.min(10_000, 100 * 2 ** Math.min(attempt, 10))
       setTimeout(() => void this.#subscribe(attempt + 1), delayMs).unref()
-    }
-  }
-
-  #receive(channel: string, message: Buffer): void {
-    for (const listener of this.#listeners) {
-      if (channel === this.#wakeChannel) listener.onWake?.(message)
-      else if (channel === this.#grantChannel) listener.onGrant?.(String(message))
-      else if (channel === this.#names.logChannel) listener.onLog?.(String(message))
-      else listener.onSettled?.(String(message).slice(1))
     }
   }
 
