@@ -59,7 +59,7 @@ export class Lookup extends Operation<LookupReply> {
     const { token, leaseMs, knownFence, outdated, like } = this.#request
     // In a cluster a wake-up carries no entry, because each message goes to every node.
     const mayAsk = !link.isCluster && leaseMs > 0
-    this.#asksForEntry = mayAsk && deliveries.reserve(this.#key)
+    this.#asksForEntry = mayAsk && deliveries.mayAdd(this.#key)
     const args: ScriptArgument[] = [token, leaseMs, KEEP_MS, link.processId]
     args.push(this.#asksForEntry ? 1 : 0)
     // The optional arguments are left out if the request has none of them.
@@ -75,10 +75,8 @@ export class Lookup extends Operation<LookupReply> {
     const { reply, busyFence, serverNow } = readLookup(raw, this.#key, this.#request)
     this.observe(serverNow)
     if ('busyForMs' in reply) link.watch(reply.busyForMs)
-    if (this.#asksForEntry) {
-      if (busyFence) deliveries.add(this.#key, this.#request.token, busyFence)
-      deliveries.release()
-      this.#asksForEntry = false
+    if (this.#asksForEntry && busyFence) {
+      deliveries.add(this.#key, this.#request.token, busyFence)
     }
     this.#end(reply)
   }
@@ -97,7 +95,6 @@ export class Lookup extends Operation<LookupReply> {
   }
 
   override onFailed(error: unknown): unknown {
-    if (this.#asksForEntry) this.#parts.deliveries.release()
     // The caller has to end the lease that Redis gave.
     const isLeased = this.#reply && 'grant' in this.#reply && this.#reply.grant !== undefined
     return isLeased ? storeUnavailable('redis', 'lookup', new Error(String(error))) : error
