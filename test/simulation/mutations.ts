@@ -243,8 +243,8 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'a delivered entry counts as made at the time of its use',
     AWAITED,
-    'freshForMs: duration(freshMs - ageMs)',
-    'freshForMs: duration(freshMs * 20 - ageMs)',
+    'freshMs - Math.max(0, agoMs)',
+    'freshMs * 20 - Math.max(0, agoMs)',
   ),
   drop(
     'a plain read is used without a check of the purges of its group',

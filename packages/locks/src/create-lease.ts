@@ -37,14 +37,12 @@ export function createLease(
 ): Lease {
   const { clock, keeper, store, maxHoldMs, monitor } = context
   const began = clock.now()
-  const { key, fence } = grant
-  const held = { key, fence, since: began }
   let hold: ReturnType<LeaseKeeper['hold']> | undefined
   const renewed = (from: number) => {
     if (clock.now() - began >= maxHoldMs) hold?.end()
     else lease.extend({ from, forMs: leaseMs })
   }
-  const lease: Lease = new Lease(key, BigInt(fence), term, {
+  const lease: Lease = new Lease(grant.key, BigInt(grant.fence), term, {
     clock,
     async renew() {
       const from = clock.now()
@@ -58,12 +56,12 @@ export function createLease(
       end()
       const released = await on.release()
       // After a loss, a release only cleans up in the store.
-      if (!isLost) monitor.end(released === 'lost' ? 'lock.lost' : 'lock.released', held)
+      if (!isLost) monitor.end(released === 'lost' ? 'lock.lost' : 'lock.released', grant, began)
       return released
     },
     onLost() {
       end()
-      monitor.end('lock.lost', held)
+      monitor.end('lock.lost', grant, began)
       on.onLost()
     },
   })
@@ -72,10 +70,7 @@ export function createLease(
     context.held.delete(lease)
   }
   context.held.add(lease)
-  const hooks = {
-    renewed,
-    lost: () => lease.revoke(NOT_OURS),
-  }
+  const hooks = { renewed, lost: () => lease.revoke(NOT_OURS) }
   hold = keeper.hold(grant, leaseMs, hooks, term.forMs)
   return lease
 }

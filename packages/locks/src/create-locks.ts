@@ -28,25 +28,26 @@ import {
   readLocksOptions,
 } from './options.ts'
 
-/** Locks on one store, from `createLocks`. */
-export interface Locks {
+/** The methods of locks. `L` is a lease, `A` has the options of one `acquire` or `run`. */
+export interface LocksOf<L, A> {
   /**
    * Waits for the lock. Rejects with a `LockError`: `ERR_LOCK_BUSY` (only with `waitMs: 0`),
    * `ERR_LOCK_WAIT_TIMEOUT`, `ERR_LOCK_ABORTED`, `ERR_LOCK_UNAVAILABLE`.
    */
-  acquire(key: string, options?: AcquireOptions): Promise<Lease>
+  acquire(key: string, options?: A): Promise<L>
   /**
    * Never waits. Resolves to null if another owner holds the lock. Rejects with
-   * `ERR_LOCK_UNAVAILABLE` if the store does not reply.
+   * `ERR_LOCK_UNAVAILABLE` if the store does not reply. On a quorum: null if other owners hold too
+   * many nodes for a majority, and an error if too many nodes do not reply.
    */
-  tryAcquire(key: string, options?: { leaseMs?: number | undefined }): Promise<Lease | null>
+  tryAcquire(key: string, options?: { leaseMs?: number | undefined }): Promise<L | null>
   /**
    * Runs `fn` with the lock, and releases it afterwards. Rejects with the error that `fn` throws.
    * If `fn` returns after its lease has ended, rejects with `ERR_LOCK_LOST`. The error has the
    * returned value as `result`.
    */
-  run<T>(key: string, fn: (lease: Lease) => T | Promise<T>): Promise<T>
-  run<T>(key: string, options: AcquireOptions, fn: (lease: Lease) => T | Promise<T>): Promise<T>
+  run<T>(key: string, fn: (lease: L) => T | Promise<T>): Promise<T>
+  run<T>(key: string, options: A, fn: (lease: L) => T | Promise<T>): Promise<T>
   /** Counters and current sizes. */
   stats(): LockStats
   /**
@@ -58,6 +59,9 @@ export interface Locks {
   /** Rejects all waiters, releases all leases, and closes connections that nothing else uses. */
   close(): Promise<void>
 }
+
+/** Locks on one store, from `createLocks`. */
+export interface Locks extends LocksOf<Lease, AcquireOptions> {}
 
 /**
  * Creates locks in a store: one holder at a time for each key in the fleet. Throws

@@ -1,7 +1,7 @@
 // The events and counters of locks, and the facts of their traces.
 
 import type { TracingContexts } from '@stampede/core'
-import { type Clock, EventHub, lockTracing, trace } from '@stampede/core/store'
+import { type Clock, EventHub, type Grant, lockTracing, trace } from '@stampede/core/store'
 import { LockError } from './errors.ts'
 import type { Lease } from './lease.ts'
 
@@ -95,21 +95,12 @@ export class LockMonitor {
     }
   }
 
-  /** A lease has ended. `fence`: empty for a quorum lock. */
-  end(type: 'lock.lost' | 'lock.released', held: HeldLock): void {
-    const { key, fence, since } = held
+  /** A lease that began at `since` has ended. `fence`: empty for a quorum lock. */
+  end(type: 'lock.lost' | 'lock.released', { key, fence }: Grant, since: number): void {
     const heldMs = this.clock.now() - since
     this.#heldMs += heldMs
     this.events.emit({ type, key, fence, heldMs }, key)
   }
-}
-
-/** A lease for the monitor. */
-export interface HeldLock {
-  readonly key: string
-  readonly fence: string
-  /** The time at which it began. */
-  readonly since: number
 }
 
 type LockTrace = TracingContexts['stampede:lock']
@@ -177,10 +168,10 @@ export class Acquisition {
     const code = error instanceof LockError ? error.code : undefined
     if (code === 'ERR_LOCK_WAIT_TIMEOUT') {
       this.#note('timed-out')
-      events.emit({ type: 'lock.timed-out', key, waitedMs }, this.#key)
+      events.emit({ type: 'lock.timed-out', key, waitedMs }, key)
     } else if (code === 'ERR_LOCK_UNAVAILABLE') {
       this.#note('unavailable')
-      events.emit({ type: 'lock.unavailable', key, error }, this.#key)
+      events.emit({ type: 'lock.unavailable', key, error }, key)
     } else if (code === 'ERR_LOCK_ABORTED') {
       this.#note('aborted')
       this.#monitor.aborted += 1

@@ -163,35 +163,27 @@ export function readQuorumOptions(
 /** A random number from 0 to 1. */
 export const random = (clock: Clock): number => clock.random?.() ?? Math.random()
 
-export interface AcquirePlan {
-  readonly leaseMs: number
-  readonly waitMs: number
-  readonly signal: AbortSignal | undefined
-  readonly within: Lease | undefined
+/** The checked options of one call. */
+export interface AcquirePlan extends Pick<CommonConfig, 'leaseMs' | 'waitMs'> {
+  readonly signal?: AbortSignal | undefined
+  readonly within?: Lease | undefined
 }
 
 export function readAcquireOptions(
   where: string,
   key: unknown,
   options: AcquireOptions | undefined,
-  defaults: { readonly leaseMs: number; readonly waitMs: number },
+  { leaseMs, waitMs }: Pick<CommonConfig, 'leaseMs' | 'waitMs'>,
 ): AcquirePlan {
   if (typeof key !== 'string' || key === '' || NOT_IN_KEYS.test(key)) {
     const fix = 'use a non-empty string without NUL and lone surrogates'
     throw optionError(`${where}: key`, key, fix)
   }
-  const { leaseMs } = defaults
   if (where === 'tryAcquire') {
-    const read = readOptions(where, options, TRY_ACQUIRE)
-    return { leaseMs: read.leaseMs ?? leaseMs, waitMs: 0, signal: undefined, within: undefined }
+    return { leaseMs: readOptions(where, options, TRY_ACQUIRE).leaseMs ?? leaseMs, waitMs: 0 }
   }
   const read = readOptions(where, options, ACQUIRE)
-  return {
-    leaseMs: read.leaseMs ?? leaseMs,
-    waitMs: read.waitMs ?? defaults.waitMs,
-    signal: read.signal,
-    within: read.within,
-  }
+  return { ...read, leaseMs: read.leaseMs ?? leaseMs, waitMs: read.waitMs ?? waitMs }
 }
 
 /** Reads a duration or `Infinity`. */

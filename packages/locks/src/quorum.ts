@@ -15,9 +15,8 @@ import {
   newToken,
 } from '@stampede/core/store'
 import { request } from './create-lease.ts'
-import { LockTable } from './create-locks.ts'
+import { type LocksOf, LockTable } from './create-locks.ts'
 import type { Lease } from './lease.ts'
-import type { LockEvent, LockEventType, LockListener, LockStats } from './lock-events.ts'
 import {
   type AcquireOptions,
   type QuorumConfig,
@@ -35,29 +34,7 @@ export type QuorumLease = Pick<
 }
 
 /** Locks on a majority of independent servers, from `createQuorumLocks`. */
-export interface QuorumLocks {
-  /** Waits for the lock on a majority of the nodes. Rejects as `locks.acquire` does. */
-  acquire(key: string, options?: Omit<AcquireOptions, 'within'>): Promise<QuorumLease>
-  /**
-   * One attempt. Resolves to null if other owners hold too many nodes for a majority. Rejects if
-   * too many nodes do not reply.
-   */
-  tryAcquire(key: string, options?: { leaseMs?: number | undefined }): Promise<QuorumLease | null>
-  /** Runs `fn` with the lock, and releases it afterwards. Rejects as `locks.run` does. */
-  run<T>(key: string, fn: (lease: QuorumLease) => T | Promise<T>): Promise<T>
-  run<T>(
-    key: string,
-    options: Omit<AcquireOptions, 'within'>,
-    fn: (lease: QuorumLease) => T | Promise<T>,
-  ): Promise<T>
-  /** Counters and current sizes. */
-  stats(): LockStats
-  /** As `locks.on`. */
-  on<T extends LockEventType>(type: T, listener: LockListener<T>): () => void
-  on(type: '*', listener: (event: LockEvent) => void): () => void
-  /** Releases all leases, and closes connections that nothing else uses. Calls that wait reject. */
-  close(): Promise<void>
-}
+export interface QuorumLocks extends LocksOf<QuorumLease, Omit<AcquireOptions, 'within'>> {}
 
 /**
  * Throws `ERR_STAMPEDE_OPTION` on an invalid option. Each store must be an independent master: a

@@ -2,11 +2,12 @@
 
 import { EventEmitter } from 'node:events'
 import { retryDelayMs } from './budget.ts'
-import type {
-  ClusterConnection,
-  ClusterNode,
-  Connection,
-  SubscriberConnection,
+import {
+  type ClusterConnection,
+  type ClusterNode,
+  type Connection,
+  type SubscriberConnection,
+  textOf,
 } from './connection.ts'
 
 // The slot of a key: the CRC16 (XMODEM) of its hash tag.
@@ -60,7 +61,7 @@ export class ClusterSubscriber implements SubscriberConnection {
     this.#options = { ...options, retryStrategy: null }
     cluster.on('ready', () => this.#connect())
     cluster.on('-node', (node: ClusterNode) => {
-      if (nameOf(node) === this.#nodeName) this.disconnect(true)
+      if (textOf(node.options) === this.#nodeName) this.disconnect(true)
     })
   }
 
@@ -78,7 +79,7 @@ export class ClusterSubscriber implements SubscriberConnection {
 
   /** Rejects for a node that left the cluster: it still replies, but receives no messages. */
   async ping(): Promise<unknown> {
-    const members = this.#cluster.nodes('all').map(nameOf)
+    const members = this.#cluster.nodes('all').map((node) => textOf(node.options))
     if (this.#cluster.status === 'ready' && !members.includes(this.#nodeName)) {
       throw new Error(`${this.#nodeName} is no longer a node of the cluster`)
     }
@@ -99,7 +100,7 @@ export class ClusterSubscriber implements SubscriberConnection {
       this.#connectLater()
       return
     }
-    this.#nodeName = nameOf(node)
+    this.#nodeName = textOf(node.options)
     const connection = node.duplicate(this.#options)
     this.#connection = connection
     const forward = (event: string) =>
@@ -137,7 +138,7 @@ export class ClusterSubscriber implements SubscriberConnection {
   #choose(): ClusterNode | undefined {
     if (this.#cluster.status !== 'ready') return undefined
     const nodes = this.#cluster.nodes('master')
-    const others = nodes.filter((node) => nameOf(node) !== this.#nodeName)
+    const others = nodes.filter((node) => textOf(node.options) !== this.#nodeName)
     const candidates = others.length > 0 ? others : nodes
     return candidates[Math.floor(Math.random() * candidates.length)]
   }
@@ -146,8 +147,4 @@ export class ClusterSubscriber implements SubscriberConnection {
     if (this.#connection === undefined) throw new Error('not connected to a node of the cluster')
     return this.#connection
   }
-}
-
-function nameOf({ options }: ClusterNode): string {
-  return `${options.host}:${options.port}`
 }

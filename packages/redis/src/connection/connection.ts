@@ -40,6 +40,11 @@ export interface Address {
   readonly port: number
 }
 
+/** The name of a server. */
+export function textOf({ host, port }: Partial<Address>): string {
+  return `${host}:${port}`
+}
+
 /** The options of `createSentinel` of node-redis 5, and the function that creates a client. */
 export interface NodeRedisSentinel {
   createClient(...args: never[]): unknown

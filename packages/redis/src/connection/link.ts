@@ -1,19 +1,17 @@
 // The link of one store to Redis: its commands by the names of keys and scripts, while it is open.
-// The cache, locks and idempotency keys share it. An open link has two connections: one for
-// commands, with the state of its servers, and one that subscribes.
+// The cache, locks and idempotency keys share it.
 
 import { randomBytes } from 'node:crypto'
 import { type Clock, type Grant, groupOf, storeUnavailable } from '@stampede/core/store'
 import type { Names } from '../protocol/keys.ts'
-import { type ScriptArgument, ScriptRunner, send } from '../protocol/run-script.ts'
+import { type ScriptArgument, send } from '../protocol/run-script.ts'
 import type { Script } from '../protocol/scripts.generated.ts'
-import { TimeLimits } from './budget.ts'
-import { connect } from './client.ts'
-import type { Connection, Connections, RedisClient } from './connection.ts'
-import { Operation, type OperationLink, type OperationOptions } from './operation.ts'
-import { isRefusal, lastErrorOf, NotSent, rememberErrors } from './refusal.ts'
-import { type Server, type ServerClock, Servers } from './servers.ts'
-import { type LinkListener, Subscription } from './subscription.ts'
+import type { RedisClient } from './connection.ts'
+import { OpenLink } from './open-link.ts'
+import { Operation, type OperationOptions } from './operation.ts'
+import { isRefusal } from './refusal.ts'
+import type { ServerClock } from './servers.ts'
+import type { LinkListener } from './subscription.ts'
 
 /** Delay before a command is repeated while the connection is lost. */
 const RETRY_MS = 20
@@ -31,7 +29,6 @@ export class RedisLink {
   readonly #redis: RedisClient
   /** Undefined while the connections are closed. */
   current: OpenLink | undefined
-  #users = 0
 
   constructor(redis: RedisClient, names: Names, budgetMs: number) {
     this.#redis = redis
@@ -42,30 +39,14 @@ export class RedisLink {
 
   /** Opens the connections if they are closed. `listener` gets messages and lost connections. */
   open(clock: Clock, listener: LinkListener): void {
-    this.#users += 1
     this.current ??= new OpenLink(this.#redis, this, clock)
-    const { connection, subscription } = this.current
-    subscription.listeners.add(listener)
-    connection.on('error', (error: Error) => listener.onError('connect', error))
-    const onLost = () => {
-      listener.onCommandsLost?.()
-      listener.onLost()
-    }
-    connection.on('close', onLost)
-    // The `ready` listener of `OpenLink` runs first and closes the breaker. So `onReady` can send.
-    connection.on('ready', () => listener.onReady?.())
-    connection.on('+node', () => listener.onReady?.())
-    connection.on('node error', (error: Error) => listener.onError('connect', error))
-    // A node has left the cluster. All waiters look up again, even for keys of other nodes.
-    connection.on('-node', onLost)
+    this.current.listeners.add(listener)
   }
 
   /** Closes the connections if no other listener is left. A later `open` opens new connections. */
   close(listener: LinkListener): void {
     const current = this.current
-    if (current === undefined || !current.subscription.listeners.delete(listener)) return
-    this.#users -= 1
-    if (this.#users > 0) return
+    if (!current?.listeners.delete(listener) || current.listeners.size > 0) return
     this.current = undefined
     current.close()
   }
@@ -197,76 +178,4 @@ export function notOpen(): Error {
 
 function isRenewed(reply: unknown): boolean {
   return String(reply) === 'RENEWED'
-}
-
-/** The connections of a link, and the state of its servers. */
-export class OpenLink implements OperationLink {
-  readonly clock: Clock
-  readonly budgetMs: number
-  readonly connection: Connection
-  readonly scripts: ScriptRunner
-  readonly subscription: Subscription
-  readonly servers: Servers
-  readonly serverOf: Connections['serverOf']
-  readonly limits: TimeLimits
-  /**
-   * Resolves when both connections are usable for the first time. It may stay pending, so a request
-   * must not wait for it without a time limit.
-   */
-  readonly opened: Promise<unknown>
-  /** The operations that wait until the connections are usable. */
-  readonly opening: Set<{ onReply(value: unknown): void }> = new Set()
-  /** The only server. Undefined in a cluster. */
-  readonly #server: Server | undefined
-  isOpen = false
-  isClosed = false
-
-  constructor(redis: RedisClient, facts: RedisLink, clock: Clock) {
-    const { names, budgetMs, processId, isCluster } = facts
-    const { commands: connection, subscriber, serverOf } = connect(redis, budgetMs)
-    rememberErrors(connection)
-    this.clock = clock
-    this.budgetMs = budgetMs
-    this.connection = connection
-    this.serverOf = serverOf
-    this.scripts = new ScriptRunner(connection)
-    this.servers = new Servers(clock)
-    this.#server = serverOf === undefined ? this.servers.get('') : undefined
-    this.limits = new TimeLimits(clock)
-    const ready = new Promise<void>((resolve) =>
-      connection.on('ready', () => {
-        // The server has just replied. In a cluster, `ready` says nothing about a single node.
-        if (!isCluster) this.servers.get('').breaker.succeeded()
-        resolve()
-      }),
-    )
-    this.subscription = new Subscription(subscriber, names, processId, clock, budgetMs)
-    this.opened = Promise.all([ready, this.subscription.first])
-    void this.opened.then(() => {
-      this.isOpen = true
-      this.#endWaits()
-    })
-  }
-
-  close(): void {
-    this.isClosed = true
-    this.#endWaits()
-    this.subscription.close()
-    this.connection.disconnect()
-  }
-
-  server(record: string): Server {
-    return this.#server ?? this.servers.get(this.serverOf?.(record) ?? '')
-  }
-
-  /** The last error of the connection, if commands cannot be sent now. */
-  get connectionError(): NotSent | undefined {
-    const error = this.connection.status === 'ready' ? undefined : lastErrorOf(this.connection)
-    return error && new NotSent(error)
-  }
-
-  #endWaits(): void {
-    for (const operation of this.opening) operation.onReply(undefined)
-    this.opening.clear()
-  }
 }

@@ -2,11 +2,10 @@
 // budget that they share. However many steps it has, it is one object and one promise.
 
 import { StampedeError } from '@stampede/core'
-import { type Clock, storeUnavailable } from '@stampede/core/store'
-import type { ScriptArgument, ScriptRunner } from '../protocol/run-script.ts'
+import { storeUnavailable } from '@stampede/core/store'
+import type { ScriptArgument } from '../protocol/run-script.ts'
 import type { Script } from '../protocol/scripts.generated.ts'
-import type { TimeLimits } from './budget.ts'
-import type { Connection } from './connection.ts'
+import type { OpenLink } from './open-link.ts'
 import { CLOSED, isRefusal, lastErrorOf, NotSent, withHint } from './refusal.ts'
 import type { Breaker, Server } from './servers.ts'
 
@@ -25,21 +24,6 @@ export interface OperationOptions {
   readonly isBackground?: boolean
 }
 
-/** The parts of an open link that its operations need. */
-export interface OperationLink {
-  readonly clock: Clock
-  readonly budgetMs: number
-  readonly connection: Connection
-  readonly scripts: ScriptRunner
-  readonly limits: TimeLimits
-  /** The operations that wait until the connections are usable. */
-  readonly opening: Set<{ onReply(value: unknown): void }>
-  readonly isOpen: boolean
-  readonly isClosed: boolean
-  /** The last error of the connection, if commands cannot be sent now. */
-  readonly connectionError: NotSent | undefined
-}
-
 export class Operation<T> {
   /** How long the current step may wait. */
   limitMs = 0
@@ -50,7 +34,7 @@ export class Operation<T> {
   readonly server: Server
   /** Whether the operation had to wait for its turn. */
   readonly isQueued: boolean = false
-  readonly #link: OperationLink
+  readonly #link: OpenLink
   readonly #name: string
   readonly #options: OperationOptions
   readonly #work: (operation: never) => void
@@ -73,7 +57,7 @@ export class Operation<T> {
 
   /** `work` takes the first step when the operation has its turn. The last step ends it. */
   constructor(
-    link: OperationLink,
+    link: OpenLink,
     server: Server,
     name: string,
     options: OperationOptions,
@@ -135,7 +119,7 @@ export class Operation<T> {
   /** Sends a command, unless the breaker of its server is open. */
   command<V>(
     name: string,
-    request: (link: OperationLink) => Promise<V>,
+    request: (link: OpenLink) => Promise<V>,
     next: (value: V) => void,
   ): void {
     if (this.#mayStep(name, next)) request(this.#link).then(this.onReply, this.onError)

@@ -2,7 +2,7 @@
 // epoch, and in the end all Sentinels accept the greatest. After a partition, a Sentinel may still
 // name the former master, with a smaller epoch.
 
-import type { Address, Connection } from './connection.ts'
+import { type Address, type Connection, textOf } from './connection.ts'
 
 /** The master that one Sentinel named. */
 export interface Named {
@@ -59,10 +59,6 @@ export function epochIn(reply: unknown): number {
   return Number.isInteger(epoch) ? epoch : -1
 }
 
-export function textOf({ host, port }: Address): string {
-  return `${host}:${port}`
-}
-
 // Makes a connection of ioredis ask all Sentinels for the master. By itself, it takes the master
 // that the first Sentinel names, even if this Sentinel has missed the latest fail-over.
 
@@ -108,7 +104,8 @@ export function askAllSentinels(connection: Connection, patienceMs: number): voi
     const master = await resolve(sentinel)
     return master === null ? undefined : { master, epoch: epochs.get(master) ?? -1 }
   }
-  const find = () => findNewest(() => connector.sentinelIterator.sentinels, ask, patienceMs)
+  const sentinels = () => connector.sentinelIterator.sentinels
+  const find = () => findNewest({ sentinels, ask, patienceMs })
   let current: Named | undefined
   connector.resolve = async () => {
     current = await find()
@@ -127,42 +124,56 @@ export function askAllSentinels(connection: Connection, patienceMs: number): voi
   connection.on('close', () => clearInterval(timer))
 }
 
+/** A search for the master. */
+export interface Search<S> {
+  /** The known Sentinels. A reply may add some. */
+  sentinels(): readonly S[]
+  /** Asks one Sentinel. Undefined if it knows no master. */
+  ask(sentinel: S): Promise<Named | undefined>
+  /** How long to wait for more replies after the first. Undefined: until all have ended. */
+  readonly patienceMs?: number
+  /**
+   * The master that a fail-over just named. Most Sentinels may not know its epoch yet. So this
+   * master counts as soon as one Sentinel names it.
+   */
+  expected?(): string | undefined
+}
+
 /**
- * Asks all Sentinels at once, and also those that a reply adds. Resolves as soon as enough have
- * replied, or `patienceMs` after the first reply. Rejects if none replies.
+ * Asks all Sentinels at once, and resolves as soon as enough have replied. Undefined if none knows a
+ * master. Rejects if none does and one failed.
  */
-function findNewest(
-  sentinels: () => readonly object[],
-  ask: (sentinel: object) => Promise<Named | undefined>,
-  patienceMs: number,
-): Promise<Named | undefined> {
+export function findNewest<S>(search: Search<S>): Promise<Named | undefined> {
   const replies = new Replies()
-  const asked = new Set<object>()
+  const asked = new Set<S>()
   let ended = 0
+  let failure: Error | undefined
   let timer: NodeJS.Timeout | undefined
   return new Promise((resolve, reject) => {
-    const end = () => {
+    const end = (named = replies.newest) => {
       clearTimeout(timer)
-      resolve(replies.newest)
+      if (named === undefined && failure !== undefined) reject(failure)
+      else resolve(named)
     }
-    const onEnd = (named?: Named, error?: Error) => {
+    const onEnd = (named?: Named) => {
       ended += 1
+      const expected = search.expected?.()
       if (named !== undefined) {
         replies.add(named)
-        timer ??= setTimeout(end, patienceMs)
+        if (textOf(named.master) === expected) return end(named)
+        if (search.patienceMs !== undefined) timer ??= setTimeout(end, search.patienceMs)
       }
       askNew()
-      if (replies.isEnough(asked.size)) end()
-      else if (ended === asked.size) {
-        if (error !== undefined && replies.newest === undefined) reject(error)
-        else end()
-      }
+      if (ended === asked.size || (!expected && replies.isEnough(asked.size))) end()
     }
     const askNew = () => {
-      for (const sentinel of sentinels()) {
+      for (const sentinel of search.sentinels()) {
         if (asked.has(sentinel)) continue
         asked.add(sentinel)
-        ask(sentinel).then(onEnd, (error: Error) => onEnd(undefined, error))
+        search.ask(sentinel).then(onEnd, (error: Error) => {
+          failure = error
+          onEnd()
+        })
       }
     }
     askNew()

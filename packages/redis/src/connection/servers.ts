@@ -31,18 +31,11 @@ export class Servers {
     const known = this.#byName.get(name)
     if (known !== undefined) return known
     const clock = this.#clock
-    const server = {
-      breaker: new Breaker(clock),
-      queue: new CommandQueue(),
-      clock: new ServerClock(clock),
-    }
+    const [breaker, queue] = [new Breaker(clock), new CommandQueue()]
+    const server = { breaker, queue, clock: new ServerClock(clock) }
     this.#byName.set(name, server)
-    if (this.#byName.size > MAX_SERVERS) {
-      for (const oldest of this.#byName.keys()) {
-        this.#byName.delete(oldest)
-        break
-      }
-    }
+    const [oldest = ''] = this.#byName.keys()
+    if (this.#byName.size > MAX_SERVERS) this.#byName.delete(oldest)
     return server
   }
 }

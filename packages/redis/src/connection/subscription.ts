@@ -34,12 +34,19 @@ export interface LinkListener {
   onError(operation: string, error: unknown): void
 }
 
+/** The parts of a link that its connections need. */
+export interface LinkFacts {
+  readonly names: Names
+  readonly processId: string
+  readonly isCluster: boolean
+  readonly budgetMs: number
+}
+
 export class Subscription {
-  readonly listeners: Set<LinkListener> = new Set()
   readonly #connection: SubscriberConnection
-  readonly #names: Names
-  readonly #wakeChannel: string
-  readonly #grantChannel: string
+  readonly #listeners: ReadonlySet<LinkListener>
+  /** The callback for the messages of each channel. */
+  readonly #channels: ReadonlyMap<string, (listener: LinkListener, message: Buffer) => void>
   readonly #clock: Clock
   readonly #budgetMs: number
   readonly #heartbeat: NodeJS.Timeout
@@ -47,31 +54,36 @@ export class Subscription {
   #watch: NodeJS.Timeout | undefined
   #closed = false
   #everSubscribed = false
-  #isReceiving = false
+  /** Whether messages arrive, as far as this process knows. */
+  isReceiving = false
   /** Resolves after the first attempt to subscribe, even if the attempt failed. */
   readonly first: Promise<void>
   #resolveFirst: () => void = () => {}
 
   constructor(
     connection: SubscriberConnection,
-    names: Names,
-    processId: string,
+    { names, processId, budgetMs }: LinkFacts,
     clock: Clock,
-    budgetMs: number,
+    listeners: ReadonlySet<LinkListener>,
   ) {
     this.#connection = connection
-    this.#names = names
-    this.#wakeChannel = names.wakePrefix + processId
-    this.#grantChannel = names.grantPrefix + processId
+    this.#listeners = listeners
+    this.#channels = new Map([
+      [names.wakePrefix + processId, (to, message) => to.onWake?.(message)],
+      [names.grantPrefix + processId, (to, message) => to.onGrant?.(String(message))],
+      [names.settledChannel, (to, message) => to.onSettled?.(String(message).slice(1))],
+      [names.logChannel, (to, message) => to.onLog?.(String(message))],
+    ])
     this.#clock = clock
     this.#budgetMs = budgetMs
     this.first = new Promise((resolve) => {
       this.#resolveFirst = resolve
     })
     connection.on('error', (error: Error) => this.#report(error))
-    connection.on('messageBuffer', (channel: Buffer, message: Buffer) =>
-      this.#receive(String(channel), message),
-    )
+    connection.on('messageBuffer', (channel: Buffer, message: Buffer) => {
+      const call = this.#channels.get(String(channel))
+      for (const listener of this.#listeners) call?.(listener, message)
+    })
     connection.on('ready', () => void this.#subscribe())
     connection.on('close', () => this.#lost())
     if (connection.status === 'ready') void this.#subscribe()
@@ -108,30 +120,20 @@ export class Subscription {
    */
   async #subscribe(attempt = 0): Promise<void> {
     try {
-      const { settledChannel, logChannel } = this.#names
-      const channels = [this.#wakeChannel, this.#grantChannel, settledChannel, logChannel]
+      const channels = this.#channels.keys()
       await withBudget(this.#budgetMs, this.#connection.subscribe(...channels))
       const mayHaveMissed = this.#everSubscribed || attempt > 0
       this.#everSubscribed = true
-      this.#isReceiving = true
-      for (const listener of this.listeners) listener.onSubscribed?.()
+      this.isReceiving = true
+      for (const listener of this.#listeners) listener.onSubscribed?.()
       this.#resolveFirst()
-      if (mayHaveMissed) for (const listener of this.listeners) listener.onGap()
+      if (mayHaveMissed) for (const listener of this.#listeners) listener.onGap()
     } catch (error) {
       this.#report(error)
       this.#resolveFirst()
       if (this.#closed || this.#connection.status !== 'ready') return
       const delayMs = Math.min(10_000, 100 * 2 ** Math.min(attempt, 10))
       setTimeout(() => void this.#subscribe(attempt + 1), delayMs).unref()
-    }
-  }
-
-  #receive(channel: string, message: Buffer): void {
-    for (const listener of this.listeners) {
-      if (channel === this.#wakeChannel) listener.onWake?.(message)
-      else if (channel === this.#grantChannel) listener.onGrant?.(String(message))
-      else if (channel === this.#names.logChannel) listener.onLog?.(String(message))
-      else listener.onSettled?.(String(message).slice(1))
     }
   }
 
@@ -145,15 +147,10 @@ export class Subscription {
     }
   }
 
-  /** Whether messages arrive, as far as this process knows. */
-  get isReceiving(): boolean {
-    return this.#isReceiving
-  }
-
   #lost(): void {
-    this.#isReceiving = false
+    this.isReceiving = false
     if (this.#closed) return
-    for (const listener of this.listeners) listener.onLost()
+    for (const listener of this.#listeners) listener.onLost()
   }
 
   #unwatch(): void {
@@ -163,6 +160,6 @@ export class Subscription {
 
   #report(error: unknown): void {
     if (this.#closed) return
-    for (const listener of this.listeners) listener.onError('subscribe', error)
+    for (const listener of this.#listeners) listener.onError('subscribe', error)
   }
 }

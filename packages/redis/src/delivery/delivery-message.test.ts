@@ -11,9 +11,8 @@ describe('a delivery message', () => {
   it('is parsed to the values that the commit wrote', () => {
     const message = write(HEAD)
     expect(isDelivery(message)).toBe(true)
-    const windows = { staleWhileRevalidateMs: 20, staleIfErrorMs: 30, keepMs: 40 }
     const named = { key: 'k\n\0ü', token: 'token', fence: '7' }
-    const times = { at: 1_000, freshMs: 400, ...windows }
+    const times = { at: 1_000, freshMs: 400, windows: [20, 30, 40] }
     expect(readDelivery(message)).toEqual({ ...named, ...times, frame: FRAME })
   })
 
@@ -50,7 +49,9 @@ describe('a delivery message', () => {
         if (delivery === undefined) return
         read += 1
         const { key, frame, token: _token, fence: _fence, ...times } = delivery
-        expect(Object.values(times).every((ms) => Number.isFinite(ms) && ms >= 0)).toBe(true)
+        const all = [times.at, times.freshMs, ...times.windows]
+        expect(all.every((ms) => Number.isFinite(ms) && ms >= 0)).toBe(true)
+        expect(all).toHaveLength(5)
         expect(frame.byteLength + key.length).toBeLessThanOrEqual(message.length)
       }),
       { numRuns: 3_000 },

@@ -8,9 +8,7 @@ const FILLED: Delivery = {
   fence: '7',
   at: 1_000,
   freshMs: 400,
-  staleWhileRevalidateMs: 20,
-  staleIfErrorMs: 30,
-  keepMs: 40,
+  windows: [20, 30, 40],
   frame: Buffer.from('frame'),
 }
 const REQUEST = { token: 'me', leaseMs: 5_000 }
@@ -71,22 +69,20 @@ describe('a delivered entry', () => {
     expect(awaited.take('k', REQUEST, clockAt(1_100))).toBeDefined()
   })
 
-  it('is awaited for at most 500 keys at a time', () => {
+  it('is awaited for at most 370 keys at a time, and those of 128 lookups in flight', () => {
     const awaited = new PendingDeliveries()
-    const begun = Array.from({ length: 502 }, () => awaited.reserve('k'))
-    expect(begun.filter((mayBe) => mayBe)).toHaveLength(500)
-    for (let i = 0; i < 500; i++) {
+    for (let i = 0; i < 370; i++) {
+      expect(awaited.mayAdd(`k${i}`)).toBe(true)
       awaited.add(`k${i}`, 'me', '7')
-      awaited.release()
     }
-    expect([awaited.reserve('k'), awaited.size]).toEqual([false, 499])
-    expect(awaited.reserve('k')).toBe(true)
+    expect([awaited.mayAdd('k'), awaited.size]).toEqual([false, 369])
+    expect(awaited.mayAdd('k')).toBe(true)
   })
 
   it('is not accepted for a key over 1 KiB or with a frame over 16 KiB', () => {
     const awaited = new PendingDeliveries()
-    expect(awaited.reserve('k'.repeat(1_025))).toBe(false)
-    expect(awaited.reserve('k'.repeat(1_024))).toBe(true)
+    expect(awaited.mayAdd('k'.repeat(1_025))).toBe(false)
+    expect(awaited.mayAdd('k'.repeat(1_024))).toBe(true)
     awaited.add('k', 'me', '7')
     awaited.deliver({ ...FILLED, frame: Buffer.alloc(16 * 1024 + 1) })
     expect(awaited.take('k', REQUEST, clockAt(1_100))).toBeUndefined()

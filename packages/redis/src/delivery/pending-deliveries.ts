@@ -5,15 +5,16 @@
 
 import type { LookupReply, LookupRequest, StoreHooks } from '@stampede/core/store'
 import type { ServerClock } from '../connection/servers.ts'
-import { duration } from '../protocol/lookup-reply.ts'
+import { storedFrame } from '../protocol/lookup-reply.ts'
 
 /** An entry that was committed longer ago is not used, and the waiter looks up the key again. */
 const MAX_DELAY_MS = 500
 /**
- * Limit of keys at a time. With the largest frames, the messages of this many keys fill the buffer
- * that Redis grants to a subscriber that does not read: 8 MiB for a minute.
+ * Limit of keys at a time. With the largest frames, the messages of 500 keys fill the buffer that
+ * Redis grants to a subscriber that does not read: 8 MiB for a minute. The lookups in flight, 128 at
+ * most, may add more keys than this limit.
  */
-const MAX_WAITS = 500
+const MAX_WAITS = 370
 /**
  * Longest key that is kept in memory here, because clients choose the length of URLs. Waiters for a
  * longer key look up the entry.
@@ -32,32 +33,21 @@ interface Wait {
 
 export class PendingDeliveries {
   readonly #waits = new Map<string, Wait>()
-  #reserved = 0
 
   get size(): number {
     return this.#waits.size
   }
 
   /**
-   * Called before a lookup. Returns whether the lookup may ask for a wake-up that carries the
-   * entry. If there is no room, drops the oldest wait, because its waiter may have given up.
+   * Whether a lookup may ask for a wake-up that carries the entry. If there is no room, drops the
+   * oldest wait, because its waiter may have given up.
    */
-  reserve(key: string): boolean {
+  mayAdd(key: string): boolean {
     if (key.length > MAX_KEY_LENGTH) return false
-    if (this.#reserved + this.#waits.size < MAX_WAITS) {
-      this.#reserved += 1
-      return true
-    }
-    for (const oldest of this.#waits.keys()) {
-      this.#waits.delete(oldest)
-      break
-    }
+    if (this.#waits.size < MAX_WAITS) return true
+    const [oldest = ''] = this.#waits.keys()
+    this.#waits.delete(oldest)
     return false
-  }
-
-  /** Called after each lookup for which `reserve` returned true, even if the lookup failed. */
-  release(): void {
-    this.#reserved -= 1
   }
 
   /**
@@ -135,23 +125,14 @@ export class PendingDeliveries {
 }
 
 function replyFrom(
-  { at, fence, frame, freshMs, ...windows }: Delivery,
+  { at, fence, frame, freshMs, windows }: Delivery,
   clock: Pick<ServerClock, 'agoAtMost'>,
 ): LookupReply | undefined {
   const agoMs = clock.agoAtMost(at)
   if (agoMs === undefined || agoMs > MAX_DELAY_MS || agoMs >= freshMs) return undefined
-  const ageMs = duration(agoMs)
   return {
     status: 'fresh',
-    stored: {
-      fence,
-      frame,
-      ageMs,
-      freshForMs: duration(freshMs - ageMs),
-      staleWhileRevalidateMs: duration(windows.staleWhileRevalidateMs),
-      staleIfErrorMs: duration(windows.staleIfErrorMs),
-      keepMs: duration(windows.keepMs),
-    },
+    stored: storedFrame(fence, frame, agoMs, freshMs - Math.max(0, agoMs), windows),
   }
 }
 
@@ -171,9 +152,8 @@ export interface Delivery {
   /** Moment of the commit, in ms of the server's clock. */
   readonly at: number
   readonly freshMs: number
-  readonly staleWhileRevalidateMs: number
-  readonly staleIfErrorMs: number
-  readonly keepMs: number
+  /** The durations of stale-while-revalidate, stale-if-error and `keep`. */
+  readonly windows: readonly number[]
   /** A view of the message, not a copy. */
   readonly frame: Uint8Array
 }
@@ -194,13 +174,10 @@ export function readDelivery(message: Buffer): Delivery | undefined {
   const found = LINE.exec(message.toString('latin1', 0, Math.max(end, 0)))
   if (found === null) return undefined
   const [, token = '', fence = '', numbers = ''] = found
-  const [at = 0, freshMs = 0, swr = 0, sie = 0, keepMs = 0, keyBytes = 0] = numbers
-    .slice(1)
-    .split(' ')
-    .map(Number)
+  const [at = 0, freshMs = 0, ...rest] = numbers.slice(1).split(' ').map(Number)
+  const keyBytes = rest.pop() ?? 0
   const keyEnd = end + 1 + keyBytes
   if (keyBytes === 0 || keyEnd > message.length) return undefined
   const key = message.toString('utf8', end + 1, keyEnd)
-  const windows = { staleWhileRevalidateMs: swr, staleIfErrorMs: sie, keepMs }
-  return { key, token, fence, at, freshMs, ...windows, frame: message.subarray(keyEnd) }
+  return { key, token, fence, at, freshMs, windows: rest, frame: message.subarray(keyEnd) }
 }

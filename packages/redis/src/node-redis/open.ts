@@ -2,14 +2,14 @@
 // that Sentinels name.
 
 import { ClusterSubscriber, slotOf } from '../connection/cluster.ts'
-import type {
-  Address,
-  Connections,
-  NodeRedisClient,
-  NodeRedisClusterClient,
-  NodeRedisSentinel,
+import {
+  type Address,
+  type Connections,
+  type NodeRedisClient,
+  type NodeRedisClusterClient,
+  type NodeRedisSentinel,
+  textOf,
 } from '../connection/connection.ts'
-import { textOf } from '../connection/sentinels.ts'
 import { NodeRedisCluster } from './cluster.ts'
 import {
   type NodeRedisAttempt,
@@ -141,7 +141,7 @@ export function connectNodeRedisSentinel(redis: NodeRedisSentinel, budgetMs: num
   const openMaster = openerOf(nodeClientOptions)
   // With RESP2, a connection that subscribes could not ask for the master.
   const openSentinel = openerOf(sentinelClientOptions, { RESP: 3 })
-  const connections: MasterConnection[] = []
+  const connections: Array<{ connection: NodeRedisConnection; isAt(master: Address): boolean }> = []
   const sentinels = new Sentinels({
     name,
     nodes: sentinelRootNodes,
@@ -149,56 +149,32 @@ export function connectNodeRedisSentinel(redis: NodeRedisSentinel, budgetMs: num
     open: (node) =>
       new NodeRedisConnection({ open: () => openSentinel(node), ...times, reconnects: true }),
     onMoved: (master) => {
-      for (const each of connections) each.leaveUnlessAt(master)
+      for (const each of connections) if (!each.isAt(master)) each.connection.disconnect(true)
     },
   })
   const connect = () => {
-    const { connection, leaveUnlessAt } = connectToMaster(
-      () => sentinels.find(),
-      (master) => openMaster(mapped(master, redis.nodeAddressMap)),
-      times,
-    )
-    connections.push({ connection, leaveUnlessAt })
+    /** The master of the connection. Empty while the Sentinels are asked. */
+    let at = ''
+    const connection = new NodeRedisConnection({
+      locate: () => {
+        at = ''
+        return sentinels.find()
+      },
+      open: (master = { host: '', port: 0 }) => {
+        at = textOf(master)
+        return openMaster(mapped(master, redis.nodeAddressMap))
+      },
+      verify: requireMaster,
+      ...times,
+      reconnects: true,
+    })
     connection.on('end', () => {
       if (connections.every((each) => each.connection.status === 'end')) sentinels.close()
     })
+    connections.push({ connection, isAt: (master) => at === '' || at === textOf(master) })
     return connection
   }
   return { commands: connect(), subscriber: connect() }
-}
-
-interface MasterConnection {
-  readonly connection: NodeRedisConnection
-  /** Connects again if the master is another server than that of the connection. */
-  leaveUnlessAt(master: Address): void
-}
-
-function connectToMaster(
-  find: () => Promise<Address>,
-  open: (master: Address) => NodeRedisAttempt,
-  times: ReturnType<typeof timesOf>,
-): MasterConnection {
-  /** Empty while the Sentinels are asked. */
-  let at = ''
-  const connection = new NodeRedisConnection({
-    locate: () => {
-      at = ''
-      return find()
-    },
-    open: (master) => {
-      at = textOf(master as Address)
-      return open(master as Address)
-    },
-    verify: requireMaster,
-    ...times,
-    reconnects: true,
-  })
-  return {
-    connection,
-    leaveUnlessAt: (master) => {
-      if (at !== '' && at !== textOf(master)) connection.disconnect(true)
-    },
-  }
 }
 
 /** After a fail-over, Sentinels that have not heard of it still name the former master. */

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import { afterEach, expect, it, vi } from 'vitest'
 import type { Address, Connection } from '../connection/connection.ts'
-import { textOf } from '../connection/sentinels.ts'
+import { textOf } from '../connection/connection.ts'
 import { Sentinels } from './sentinels.ts'
 
 class FakeSentinel extends EventEmitter {

@@ -2,9 +2,9 @@
 // node-redis, whose Sentinel client repeats commands without a time limit.
 
 import { withBudget } from '../connection/budget.ts'
-import type { Address, Connection } from '../connection/connection.ts'
+import { type Address, type Connection, textOf } from '../connection/connection.ts'
 import { isRefusal, lastErrorOf, rememberErrors } from '../connection/refusal.ts'
-import { epochIn, type Named, Replies, textOf } from '../connection/sentinels.ts'
+import { epochIn, findNewest, type Named } from '../connection/sentinels.ts'
 
 const SWITCHED = '+switch-master'
 /** Time between two PINGs. Without them, a dead connection looks like one without fail-overs. */
@@ -58,36 +58,19 @@ export class Sentinels {
     for (const connection of this.#connections) connection.disconnect()
   }
 
-  /**
-   * Asks all Sentinels, and resolves as soon as enough have replied. Right after a fail-over, most
-   * may not know its epoch. So then the master that was reported counts, as soon as one Sentinel
-   * names it.
-   */
-  #vote(): Promise<Address> {
+  async #vote(): Promise<Address> {
     const { nodes, name } = this.#options
-    const replies = new Replies()
-    let ended = 0
-    let last: Error = new Error(`no Sentinel knows a master with the name ${name}`)
-    return new Promise((resolve, reject) => {
-      const onEnd = (named: Named | undefined) => {
-        ended += 1
-        if (named !== undefined) replies.add(named)
-        const { newest } = replies
-        const switched = this.#recentSwitch()
-        if (named !== undefined && switched === textOf(named.master)) resolve(named.master)
-        if (newest === undefined) {
-          if (ended === nodes.length) reject(last)
-        } else if (ended === nodes.length || (!switched && replies.isEnough(nodes.length))) {
-          resolve(newest.master)
-        }
-      }
-      for (const [i, connection] of this.#connections.entries()) {
-        this.#ask(connection).then(onEnd, (error: Error) => {
-          last = new Error(`Sentinel ${textOf(nodes[i] as Address)}: ${error.message}`)
-          onEnd(undefined)
-        })
-      }
+    const found = await findNewest({
+      sentinels: () => this.#connections,
+      ask: (connection) =>
+        this.#ask(connection).catch((error: Error) => {
+          const node = nodes[this.#connections.indexOf(connection)] as Address
+          throw new Error(`Sentinel ${textOf(node)}: ${error.message}`)
+        }),
+      expected: () => this.#recentSwitch(),
     })
+    if (found === undefined) throw new Error(`no Sentinel knows a master with the name ${name}`)
+    return found.master
   }
 
   async #ask(connection: Connection): Promise<Named | undefined> {

@@ -2,31 +2,31 @@
 // trusted, so each part is checked.
 
 import { type BeginReply, type IdempotencyStore, unknownReply } from '@stampede/core/store'
-import { bytes, duration } from './lookup-reply.ts'
+import { bytes, duration, partsOf } from './lookup-reply.ts'
 
 type Inspection = NonNullable<Awaited<ReturnType<IdempotencyStore['inspect']>>>
 
 export function readBegin(raw: unknown, key: string, token: string): BeginReply {
-  if (!Array.isArray(raw)) throw unknownReply('redis', 'begin-record', 'the reply is not an array')
-  switch (String(raw[0])) {
+  const parts = partsOf(raw, 'begin-record')
+  switch (String(parts[0])) {
     case 'BEGUN':
       return {
         status: 'begun',
-        grant: { key, token, fence: String(raw[2]) },
-        attempt: readAttempt(raw[3]),
-        isRecovery: String(raw[4]) !== '0',
-        steps: readSteps(raw.slice(5)),
+        grant: { key, token, fence: String(parts[2]) },
+        attempt: readAttempt(parts[3]),
+        isRecovery: String(parts[4]) !== '0',
+        steps: readSteps(parts.slice(5)),
       }
     case 'MISMATCH':
       return { status: 'mismatch' }
     case 'BUSY':
-      return { status: 'busy', forMs: duration(raw[2]) }
+      return { status: 'busy', forMs: duration(parts[2]) }
     case 'COMPLETED':
-      return { status: 'completed', forMs: duration(raw[2]), frame: readFrame(raw[3]) }
+      return { status: 'completed', forMs: duration(parts[2]), frame: readFrame(parts[3]) }
     case 'UNCERTAIN':
       return { status: 'uncertain' }
     default:
-      throw unknownReply('redis', 'begin-record', `unknown reply ${String(raw[0])}`)
+      throw unknownReply('redis', 'begin-record', `unknown reply ${String(parts[0])}`)
   }
 }
 
@@ -42,7 +42,7 @@ function readFrame(value: unknown): Buffer {
   throw unknownReply('redis', 'begin-record', 'the reply has no frame')
 }
 
-function readSteps(flat: unknown[]): Map<string, Uint8Array> {
+function readSteps(flat: readonly unknown[]): Map<string, Uint8Array> {
   const steps = new Map<string, Uint8Array>()
   for (let i = 0; i + 1 < flat.length; i += 2) {
     const value = bytes(flat[i + 1])
@@ -60,9 +60,8 @@ const STATES = ['running', 'lapsed', 'completed', 'released', 'uncertain'] as co
  * the record.
  */
 export function readInspection(raw: unknown): Inspection | undefined {
-  if (!Array.isArray(raw))
-    throw unknownReply('redis', 'inspect-record', 'the reply is not an array')
-  const text = String(raw[0])
+  const parts = partsOf(raw, 'inspect-record')
+  const text = String(parts[0])
   if (text === 'ABSENT') return undefined
   const state = STATES.find((each) => each === text)
   if (state === undefined)
@@ -73,12 +72,12 @@ export function readInspection(raw: unknown): Inspection | undefined {
     )
   return {
     state,
-    attempt: Number(raw[1]),
-    fence: String(raw[2]),
-    leaseForMs: duration(raw[3]),
-    ageMs: duration(raw[4]),
-    keepForMs: duration(raw[5]),
-    frame: state === 'completed' ? bytes(raw[6]) : undefined,
-    steps: raw.slice(7).map(String),
+    attempt: Number(parts[1]),
+    fence: String(parts[2]),
+    leaseForMs: duration(parts[3]),
+    ageMs: duration(parts[4]),
+    keepForMs: duration(parts[5]),
+    frame: state === 'completed' ? bytes(parts[6]) : undefined,
+    steps: parts.slice(7).map(String),
   }
 }

@@ -50,7 +50,8 @@ export function names(prefix: string, database = 0): Names {
   const channels = database === 0 ? root : `${root}:db${database}`
   const record = (key: string): string => {
     const group = groupOf(key)
-    const groupRecord = `${root}:{${shortened(group)}}`
+    const isPlain = Buffer.byteLength(group) <= MAX_PLAIN_BYTES
+    const groupRecord = `${root}:{${isPlain ? `=${group}` : `#${digest(group)}`}}`
     return group === key ? groupRecord : `${groupRecord}:${digest(key)}`
   }
   return {
@@ -86,10 +87,6 @@ const HASH = /^#[\w-]{43}$/
 
 function escapeGlob(text: string): string {
   return text.replace(/[*?[\]\\^]/g, '\\$&')
-}
-
-function shortened(text: string): string {
-  return Buffer.byteLength(text) <= MAX_PLAIN_BYTES ? `=${text}` : `#${digest(text)}`
 }
 
 function digest(text: string): string {

@@ -21,10 +21,13 @@ export interface ReadLookup {
 
 export function readLookup(raw: unknown, key: string, { token }: LookupRequest): ReadLookup {
   const [text, frame, failure] = Array.isArray(raw) ? raw : [raw]
-  const [status = '', now, granted, forMs, fence = '', ...times] = String(text).split(' ')
+  const [status = '', now, granted, forMs, fence = '', ageMs, freshForMs, ...windows] =
+    String(text).split(' ')
+  const hasEntry = Number(fence) > 0 && ageMs !== undefined
   // A fence is below 2^53. As a new string, it does not keep the whole reply in memory.
-  const hasEntry = Number(fence) > 0 && times.length > 0
-  const stored = hasEntry ? readStored(String(Number(fence)), times, frame) : undefined
+  const stored = hasEntry
+    ? storedFrame(String(Number(fence)), bytes(frame), ageMs, freshForMs, windows)
+    : undefined
   const grant = Number(granted) > 0 ? { key, token, fence: String(Number(granted)) } : undefined
   const isFirst = status === 'LEASED' && grant !== undefined && stored === undefined
   return {
@@ -58,11 +61,20 @@ function toReply(
   throw unknownReply('redis', 'lookup-or-lease', `unknown reply ${status}`)
 }
 
-function readStored(fence: string, times: readonly string[], frame: unknown): StoredFrame {
-  const [ageMs, freshForMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs] = times
+/**
+ * A stored frame with its times, of which a malformed one is 0. `windows`: the durations of
+ * stale-while-revalidate, stale-if-error and `keep`.
+ */
+export function storedFrame(
+  fence: string,
+  frame: Uint8Array | undefined,
+  ageMs: unknown,
+  freshForMs: unknown,
+  [staleWhileRevalidateMs, staleIfErrorMs, keepMs]: readonly unknown[],
+): StoredFrame {
   return {
     fence,
-    frame: bytes(frame),
+    frame,
     ageMs: duration(ageMs),
     freshForMs: signedDuration(freshForMs),
     staleWhileRevalidateMs: duration(staleWhileRevalidateMs),
@@ -103,6 +115,12 @@ export function signedDuration(value: unknown): number {
 
 export function duration(value: unknown): number {
   return Math.max(0, signedDuration(value))
+}
+
+/** The parts of a reply that has several. */
+export function partsOf(raw: unknown, script: string): readonly unknown[] {
+  if (Array.isArray(raw)) return raw
+  throw unknownReply('redis', script, 'the reply is not an array')
 }
 
 /** The bytes of a string reply. Undefined if the value is missing or of another type. */

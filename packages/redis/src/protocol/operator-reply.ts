@@ -1,7 +1,7 @@
 // Parses the replies of lua/inspect-entry-2.lua and lua/inspect-lock-1.lua, and the reply to INFO.
 
-import { type RecordInfo, type StoreOperator, unknownReply } from '@stampede/core/store'
-import { bytes, duration, readFailure, signedDuration } from './lookup-reply.ts'
+import type { RecordInfo, StoreOperator } from '@stampede/core/store'
+import { bytes, duration, partsOf, readFailure, signedDuration } from './lookup-reply.ts'
 
 type LockInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspectLock']>>>
 type SharedFailure = NonNullable<RecordInfo['failure']>
@@ -11,7 +11,7 @@ type StoreInfo = Awaited<ReturnType<StoreOperator['info']>>
 const PARTS_WITHOUT_ENTRY = 10
 
 export function readRecordInfo(raw: unknown, key: string): RecordInfo | undefined {
-  const parts = readParts(raw, 'inspect-entry')
+  const parts = partsOf(raw, 'inspect-entry')
   if (String(parts[0]) === 'ABSENT') return undefined
   const [, fence, size, deletedInMs, leaseMs, waiters, passMs, retryMs, failure, ...rest] = parts
   const [variants, ageMs, freshForMs, swr, sie, keepMs, frame] = rest
@@ -36,7 +36,7 @@ export function readRecordInfo(raw: unknown, key: string): RecordInfo | undefine
 }
 
 export function readLockInfo(raw: unknown, key: string): LockInfo | undefined {
-  const [status, token, fence, remainingMs, heldForMs, queue] = readParts(raw, 'inspect-lock')
+  const [status, token, fence, remainingMs, heldForMs, queue] = partsOf(raw, 'inspect-lock')
   if (String(status) === 'FREE') return undefined
   return {
     key,
@@ -58,53 +58,29 @@ function count(value: unknown): number {
   return Math.max(0, Number(value) || 0)
 }
 
-function readParts(raw: unknown, script: string): unknown[] {
-  if (Array.isArray(raw)) return raw
-  throw unknownReply('redis', script, 'the reply is not an array')
-}
-
 /** The facts in a reply to INFO. An empty text gives none. */
 export function readServerInfo(
   text: string,
   isCluster: boolean,
 ): Omit<StoreInfo, 'timeMs' | 'latencyMs' | 'denied'> {
-  const lines = text.split(/\r?\n/)
   const field = (name: string): string | undefined =>
-    lines.find((line) => line.startsWith(`${name}:`))?.slice(name.length + 1)
-  const valkey = field('valkey_version')
-  const facts = {
-    evictionPolicy: field('maxmemory_policy'),
-    maxMemoryBytes: numberIn(field('maxmemory')),
-    usedMemoryBytes: numberIn(field('used_memory')),
-    role: roleIn(field('role')),
-    connectedReplicas: numberIn(field('connected_slaves')),
-    isAppendOnly: flagIn(field('aof_enabled')),
-    uptimeMs: numberIn(field('uptime_in_seconds'), 1_000),
+    new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(text)?.[1]
+  /** The fact `name`. Nothing if the field is missing. */
+  const fact = <N extends string, T>(name: N, from: string, read: (text: string) => T) => {
+    const value = field(from)
+    return (value === undefined ? {} : { [name]: read(value) }) as { readonly [K in N]?: T }
   }
+  const valkey = field('valkey_version')
   return {
     server: valkey === undefined ? 'redis' : 'valkey',
     version: valkey ?? field('redis_version') ?? 'unknown',
     mode: isCluster ? 'cluster' : 'standalone',
-    ...withoutUndefined(facts),
+    ...fact('evictionPolicy', 'maxmemory_policy', String),
+    ...fact('maxMemoryBytes', 'maxmemory', Number),
+    ...fact('usedMemoryBytes', 'used_memory', Number),
+    ...fact('role', 'role', (role) => (role === 'master' ? role : 'replica')),
+    ...fact('connectedReplicas', 'connected_slaves', Number),
+    ...fact('isAppendOnly', 'aof_enabled', (flag) => flag === '1'),
+    ...fact('uptimeMs', 'uptime_in_seconds', (seconds) => Number(seconds) * 1_000),
   }
-}
-
-type Known<T> = { [Name in keyof T]?: Exclude<T[Name], undefined> }
-
-function withoutUndefined<T extends object>(facts: T): Known<T> {
-  const known = Object.entries(facts).filter(([, value]) => value !== undefined)
-  return Object.fromEntries(known) as Known<T>
-}
-
-function numberIn(text: string | undefined, factor = 1): number | undefined {
-  return text === undefined ? undefined : Number(text) * factor
-}
-
-function flagIn(text: string | undefined): boolean | undefined {
-  return text === undefined ? undefined : text === '1'
-}
-
-function roleIn(text: string | undefined): 'master' | 'replica' | undefined {
-  if (text === undefined) return undefined
-  return text === 'master' ? 'master' : 'replica'
 }

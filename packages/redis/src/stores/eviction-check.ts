@@ -2,13 +2,16 @@
 // twice without an error.
 
 import type { RedisLink } from '../connection/link.ts'
+import { readServerInfo } from '../protocol/operator-reply.ts'
 
 /** Emits the warning if it applies. Never rejects. */
 export async function warnOfEviction(link: RedisLink): Promise<void> {
   try {
     await link.opened
-    const policy = evictionPolicy(String(await link.ask('INFO', 'memory')))
-    if (policy === undefined) return
+    const info = readServerInfo(String(await link.ask('INFO', 'memory')), link.isCluster)
+    const { evictionPolicy: policy = 'noeviction', maxMemoryBytes = 0 } = info
+    // Without a limit, Redis never evicts.
+    if (policy === 'noeviction' || maxMemoryBytes === 0) return
     process.emitWarning(
       `Redis may evict idempotency records: maxmemory-policy is ${policy}. The request of an evicted key ` +
         'can run twice. Set maxmemory-policy to noeviction, or keep idempotency keys on a server apart ' +
@@ -18,11 +21,4 @@ export async function warnOfEviction(link: RedisLink): Promise<void> {
   } catch {
     // The user may not run INFO, or Redis is unavailable.
   }
-}
-
-/** Name of the eviction policy in a reply to `INFO memory`. Undefined if Redis never evicts. */
-function evictionPolicy(info: string): string | undefined {
-  const [, policy] = /^maxmemory_policy:(\S+)/m.exec(info) ?? []
-  const [, limit] = /^maxmemory:(\d+)/m.exec(info) ?? []
-  return policy === 'noeviction' || Number(limit ?? 0) === 0 ? undefined : policy
 }

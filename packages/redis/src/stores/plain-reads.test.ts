@@ -6,14 +6,9 @@ const read = (text: string) => readLife(Buffer.from(text))
 
 describe('the stored times of an entry', () => {
   it('are parsed from its record', () => {
-    expect(read('1795307491160000 1795307491160 1795307499160 2000 3000 0')).toEqual({
-      fence: 1795307491160000,
-      made: 1795307491160,
-      fresh: 1795307499160,
-      swr: 2000,
-      sie: 3000,
-      keep: 0,
-    })
+    expect(read('1795307491160000 1795307491160 1795307499160 2000 3000 0')).toEqual([
+      1795307491160000, 1795307491160, 1795307499160, 2000, 3000, 0,
+    ])
   })
 
   it.each([
@@ -46,7 +41,7 @@ describe('the stored times of an entry', () => {
         const life = read(text)
         const numbers = text.split(' ').map(Number)
         const isOurs = whole.test(text) && numbers.every(Number.isSafeInteger)
-        expect(life && Object.values(life)).toEqual(isOurs ? numbers : undefined)
+        expect(life).toEqual(isOurs ? numbers : undefined)
       }),
     )
   })

@@ -5,10 +5,11 @@
 import type { LookupReply, LookupRequest } from '@stampede/core/store'
 import type { Connection } from '../connection/connection.ts'
 import type { RedisLink } from '../connection/link.ts'
-import type { Operation, OperationLink } from '../connection/operation.ts'
+import type { OpenLink } from '../connection/open-link.ts'
+import type { Operation } from '../connection/operation.ts'
 import { isRefusal } from '../connection/refusal.ts'
 import type { ServerClock } from '../connection/servers.ts'
-import { duration } from '../protocol/lookup-reply.ts'
+import { storedFrame } from '../protocol/lookup-reply.ts'
 import { type ServerTime, send, turnOf } from '../protocol/run-script.ts'
 
 /**
@@ -58,7 +59,7 @@ export class PlainReads {
     operation: Operation<LookupReply>,
     next: (fresh: LookupReply | undefined) => void,
   ): void {
-    const read = async ({ connection }: OperationLink) => {
+    const read = async ({ connection }: OpenLink) => {
       try {
         return await readFresh(connection, operation.server.clock, record as string, group)
       } catch (error) {
@@ -132,51 +133,27 @@ function isOfGroup(group: unknown, [variants]: readonly unknown[]): boolean {
 }
 
 function freshIn(fields: unknown, { serverNow }: ServerTime): LookupReply | undefined {
-  const [text, frame] = list(fields)
-  const life = readLife(text)
-  if (life === undefined || !Buffer.isBuffer(frame)) return undefined
-  const { fence, made, fresh } = life
+  const [life, frame] = list(fields)
+  const [fence = 0, made = 0, fresh = 0, ...windows] = readLife(life) ?? []
   // The server's clock was set back, so the age is unknown. The script deletes the entry.
-  if (serverNow < made) return undefined
+  if (!Buffer.isBuffer(frame) || serverNow < made) return undefined
   // No grant has fence 0. If `serverNow` is NaN, the comparison is false.
   if (fence === 0 || !(serverNow < fresh)) return undefined
-  return {
-    status: 'fresh',
-    stored: {
-      fence: String(fence),
-      frame,
-      ageMs: duration(serverNow - made),
-      freshForMs: duration(fresh - serverNow),
-      staleWhileRevalidateMs: duration(life.swr),
-      staleIfErrorMs: duration(life.sie),
-      keepMs: duration(life.keep),
-    },
-  }
-}
-
-/** The lifetime of an entry in its record: the field `life`, six whole numbers. */
-interface Life {
-  readonly fence: number
-  /** Moments of the commit and of the end of the logical TTL, in ms of the server's clock. */
-  readonly made: number
-  readonly fresh: number
-  /** Durations in ms, counted from `fresh`. */
-  readonly swr: number
-  readonly sie: number
-  readonly keep: number
+  const stored = storedFrame(String(fence), frame, serverNow - made, fresh - serverNow, windows)
+  return { status: 'fresh', stored }
 }
 
 const LIFE = /^\d+(?: \d+){5}$/
 
 /**
- * Parses the field. Undefined if it is missing or malformed, or if a number is so large that it is
- * not exact. No script writes such a number.
+ * Parses the field `life` of a record, six whole numbers: the fence, the moments of the commit and
+ * of the end of the logical TTL in ms of the server's clock, and the three durations after it.
+ * Undefined if it is missing or malformed, or if a number is so large that it is not exact. No
+ * script writes such a number.
  */
-export function readLife(bytes: unknown): Life | undefined {
+export function readLife(bytes: unknown): number[] | undefined {
   const text = Buffer.isBuffer(bytes) ? bytes.toString('latin1') : ''
   if (!LIFE.test(text)) return undefined
   const numbers = text.split(' ').map(Number)
-  if (!numbers.every(Number.isSafeInteger)) return undefined
-  const [fence = 0, made = 0, fresh = 0, swr = 0, sie = 0, keep = 0] = numbers
-  return { fence, made, fresh, swr, sie, keep }
+  return numbers.every(Number.isSafeInteger) ? numbers : undefined
 }

@@ -2,7 +2,6 @@
 // of that server numbers all purges of the fleet.
 
 import { randomInt } from 'node:crypto'
-import type { StoreHooks } from '@stampede/core/store'
 import type { RedisLink } from '../connection/link.ts'
 import type { OperationOptions } from '../connection/operation.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
@@ -11,6 +10,7 @@ import { millisOf } from './plain-reads.ts'
 import {
   type AppendReply,
   type EventId,
+  type Position,
   type Purge,
   type PurgePage,
   readAppendReply,
@@ -19,8 +19,6 @@ import {
   readPurgePage,
   writeEvent,
 } from './purge-events.ts'
-
-type Position = Parameters<StoreHooks['onForget']>[0]
 
 /** Limit of events in the log. A process that missed more purges drops all its copies. */
 const MAX_LOG_EVENTS = 10_000
@@ -38,22 +36,9 @@ const MAX_MARKS = 100_000
 const MAX_REPLY_EVENTS = 1_000
 const MAX_REPLY_BYTES = 256 * 1024
 
-export interface PurgeCommands {
-  /** Appends a purge to the log. `known` is the newest purge that the caller knows. */
-  append(purge: Purge, known: EventId): Promise<AppendReply>
-  /**
-   * Reads the purges after `known`. `run` is the run_id of the server that sent `known`. With
-   * `ignoreBreaker`, the command is sent even while the breaker is open.
-   */
-  read(known: EventId, run: string, ignoreBreaker: boolean): Promise<PurgePage>
-  /**
-   * ID of the newest purge. Undefined if the history was lost. Rejects if the server refuses
-   * writes.
-   */
-  last(): Promise<EventId | undefined>
-}
+export type PurgeCommands = Pick<RedisPurgeCommands, 'append' | 'read' | 'last'>
 
-export class RedisPurgeCommands implements PurgeCommands {
+export class RedisPurgeCommands {
   readonly #link: RedisLink
 
   constructor(link: RedisLink) {
@@ -61,8 +46,8 @@ export class RedisPurgeCommands implements PurgeCommands {
   }
 
   /**
-   * Runs even while the breaker is open. Otherwise a purge could fail although Redis is available
-   * again.
+   * Appends a purge to the log. `known` is the newest purge that the caller knows. Runs even while
+   * the breaker is open. Otherwise a purge could fail although Redis is available again.
    */
   append(purge: Purge, known: EventId): Promise<AppendReply> {
     const event = writeEvent(purge)
@@ -74,12 +59,18 @@ export class RedisPurgeCommands implements PurgeCommands {
     )
   }
 
+  /**
+   * Reads the purges after `known`. `run` is the run_id of the server that sent `known`. With
+   * `ignoreBreaker`, the command is sent even while the breaker is open.
+   */
   read(known: EventId, run: string, ignoreBreaker: boolean): Promise<PurgePage> {
     const args = [known, run, MAX_REPLY_EVENTS, MAX_REPLY_BYTES, newRandom()]
     return this.#run(readPurges, args, { ignoreBreaker }, readPurgePage)
   }
 
   /**
+   * ID of the newest purge. Undefined if the history was lost. Rejects if the server refuses writes.
+   *
    * Sends plain commands, because each heartbeat sends them and a script would cost more. PERSIST
    * changes nothing here. A server that may not write, such as a replica, replies to it with an
    * error. Such a server may lack purges.

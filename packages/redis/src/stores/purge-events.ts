@@ -3,7 +3,8 @@
 
 import { type StoreHooks, unknownReply } from '@stampede/core/store'
 
-type Position = Parameters<StoreHooks['onForget']>[0]
+/** Number of a purge, in the order of all purges of the fleet. */
+export type Position = Parameters<StoreHooks['onForget']>[0]
 
 /** A purge of one key and its variants, or of all entries of a subject. */
 export interface Purge {

@@ -9,14 +9,13 @@ import {
   type EventId,
   lacks,
   NO_EVENT,
+  type Position,
   type Purge,
   type PurgeEvent,
   type PurgePage,
   positionOf,
   readMessage,
 } from './purge-events.ts'
-
-type Position = Parameters<StoreHooks['onForget']>[0]
 
 /**
  * Number of applied purges that are remembered, so that a repeated message is not applied again.
@@ -238,8 +237,5 @@ export class RedisPurges {
 }
 
 function dropOldest<T>(all: Map<T, unknown> | Set<T>): void {
-  for (const oldest of all.keys()) {
-    all.delete(oldest)
-    return
-  }
+  for (const oldest of all.keys()) return void all.delete(oldest)
 }

@@ -1,5 +1,5 @@
 // IdempotencyStore on Redis. Each operation is one script on one key, in one round trip and within
-// a time budget. A wake-up is sent to the waiting process only. An operator's decision is sent to
+// a time budget, with whole milliseconds. A wake-up is sent to the waiting process only. An operator's decision is sent to
 // all processes.
 
 import {
@@ -75,7 +75,18 @@ export class RedisIdempotency implements IdempotencyStore {
       if (request.wait && reply.status === 'busy') this.#link.watch(reply.forMs)
       return reply
     }
-    const args = this.#beginArguments(request)
+    const { token, fingerprints, onLeaseExpired, maxAttempts } = request
+    const args = [
+      token,
+      fingerprints.exact,
+      fingerprints.canonical,
+      Math.ceil(request.leaseMs),
+      Math.ceil(request.retentionMs),
+      onLeaseExpired,
+      maxAttempts,
+      Math.ceil(request.keepUncertainMs),
+      request.wait ? this.#link.processId : '',
+    ]
     return this.#link.run(beginRecord, PREFIX + key, args, read, { begins: true })
   }
 
@@ -88,7 +99,7 @@ export class RedisIdempotency implements IdempotencyStore {
     finish: Finish,
     { exact, canonical }: Fingerprints,
   ): Promise<FinishReply> {
-    const ending = [finish.as, wholeMs(finish.keepMs), frameOf(finish)]
+    const ending = [finish.as, Math.ceil(finish.keepMs), frameOf(finish)]
     const wake = [PREFIX + key, this.#link.names.wakePrefix]
     const args = [token, fence, ...ending, exact, canonical, ...wake]
     // This may follow a begin without a reply. If a frozen Redis continues, it then ends the
@@ -112,7 +123,7 @@ export class RedisIdempotency implements IdempotencyStore {
   settle(key: string, settlement: Settlement, { force }: { force: boolean }): Promise<SettleReply> {
     const { wakePrefix, settledChannel } = this.#link.names
     const { as, keepMs } = settlement
-    const args = [as, wholeMs(keepMs), frameOf(settlement), force ? 1 : 0, PREFIX + key]
+    const args = [as, Math.ceil(keepMs), frameOf(settlement), force ? 1 : 0, PREFIX + key]
     const channels = [wakePrefix, settledChannel]
     const read = ([status]: unknown[]): SettleReply => {
       if (String(status) === 'SETTLED') return 'settled'
@@ -124,21 +135,6 @@ export class RedisIdempotency implements IdempotencyStore {
 
   async close(): Promise<void> {
     if (this.#listener !== undefined) this.#link.close(this.#listener)
-  }
-
-  #beginArguments(request: BeginRequest): ScriptArgument[] {
-    const { token, fingerprints, onLeaseExpired, maxAttempts, wait } = request
-    return [
-      token,
-      fingerprints.exact,
-      fingerprints.canonical,
-      wholeMs(request.leaseMs),
-      wholeMs(request.retentionMs),
-      onLeaseExpired,
-      maxAttempts,
-      wholeMs(request.keepUncertainMs),
-      wait ? this.#link.processId : '',
-    ]
   }
 }
 
@@ -153,9 +149,4 @@ function frameOf(finish: Finish): ScriptArgument {
 
 function bufferOf(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-}
-
-/** Rounds up, because Redis accepts only whole milliseconds. */
-function wholeMs(ms: number): number {
-  return Math.ceil(ms)
 }

@@ -2,7 +2,8 @@
 // read or the script. Only the script can take a lease. All steps share one time budget.
 
 import { type LookupReply, type LookupRequest, storeUnavailable } from '@stampede/core/store'
-import { KEEP_MS, type OpenLink, type RedisLink } from '../connection/link.ts'
+import { KEEP_MS, type RedisLink } from '../connection/link.ts'
+import type { OpenLink } from '../connection/open-link.ts'
 import { Operation, type OperationOptions } from '../connection/operation.ts'
 import type { PendingDeliveries } from '../delivery/pending-deliveries.ts'
 import { readLookup } from '../protocol/lookup-reply.ts'
@@ -58,7 +59,7 @@ export class Lookup extends Operation<LookupReply> {
     const { token, leaseMs, knownFence, outdated, like } = this.#request
     // In a cluster a wake-up carries no entry, because each message goes to every node.
     const mayAsk = !link.isCluster && leaseMs > 0
-    this.#asksForEntry = mayAsk && deliveries.reserve(this.#key)
+    this.#asksForEntry = mayAsk && deliveries.mayAdd(this.#key)
     const args: ScriptArgument[] = [token, leaseMs, KEEP_MS, link.processId]
     args.push(this.#asksForEntry ? 1 : 0)
     // The optional arguments are left out if the request has none of them.
@@ -74,10 +75,8 @@ export class Lookup extends Operation<LookupReply> {
     const { reply, busyFence, serverNow } = readLookup(raw, this.#key, this.#request)
     this.observe(serverNow)
     if ('busyForMs' in reply) link.watch(reply.busyForMs)
-    if (this.#asksForEntry) {
-      if (busyFence) deliveries.add(this.#key, this.#request.token, busyFence)
-      deliveries.release()
-      this.#asksForEntry = false
+    if (this.#asksForEntry && busyFence) {
+      deliveries.add(this.#key, this.#request.token, busyFence)
     }
     this.#end(reply)
   }
@@ -96,7 +95,6 @@ export class Lookup extends Operation<LookupReply> {
   }
 
   override onFailed(error: unknown): unknown {
-    if (this.#asksForEntry) this.#parts.deliveries.release()
     // The caller has to end the lease that Redis gave.
     const isLeased = this.#reply && 'grant' in this.#reply && this.#reply.grant !== undefined
     return isLeased ? storeUnavailable('redis', 'lookup', new Error(String(error))) : error

@@ -10,7 +10,7 @@ import {
   type StoreOperator,
   storeUnavailable,
 } from '@stampede/core/store'
-import type { ClusterConnection, Connection } from '../connection/connection.ts'
+import { type ClusterConnection, type Connection, textOf } from '../connection/connection.ts'
 import type { RedisLink } from '../connection/link.ts'
 import { readLockInfo, readRecordInfo, readServerInfo } from '../protocol/operator-reply.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
@@ -41,7 +41,7 @@ const readTtl = number(10_000, { min: 1, max: LONGEST_REPORT_MS, unit: 'millisec
 /** One master, or the only server. */
 interface Master {
   readonly name: string
-  callBuffer: Connection['callBuffer']
+  readonly node: Pick<Connection, 'callBuffer'>
 }
 
 export class RedisOperator implements StoreOperator {
@@ -76,7 +76,7 @@ export class RedisOperator implements StoreOperator {
     const { names } = this.#link
     const pattern = names.pattern(BEGIN[kind])
     const raw = await this.#link.askBy('scan', () =>
-      master.callBuffer('SCAN', from, 'MATCH', pattern, 'COUNT', count),
+      master.node.callBuffer('SCAN', from, 'MATCH', pattern, 'COUNT', count),
     )
     const [next, found] = raw as [unknown, unknown[]]
     const keys = found.flatMap((record) => keyOfKind(kind, names.keyOf(String(record))) ?? [])
@@ -110,7 +110,7 @@ export class RedisOperator implements StoreOperator {
     const denied: string[] = []
     const tryTo = (command: 'INFO' | 'TIME') =>
       this.#link
-        .askBy('info', () => master.callBuffer(command))
+        .askBy('info', () => master.node.callBuffer(command))
         .catch((error: Error) => {
           if (!String((error.cause as Error | undefined)?.message).startsWith('NOPERM')) throw error
           denied.push(command)
@@ -130,12 +130,9 @@ export class RedisOperator implements StoreOperator {
   /** The masters by name, and the name of the one that has the purge log. */
   #masters(): Promise<{ masters: Master[]; home: string }> {
     return this.#link.askBy('masters', async ({ connection, serverOf }) => {
-      if (!this.#link.isCluster) {
-        return { masters: [namedMaster('', connection)], home: '' }
-      }
-      const masters = (connection as ClusterConnection)
-        .nodes('master')
-        .map((node) => namedMaster(`${node.options.host}:${node.options.port}`, node))
+      if (!this.#link.isCluster) return { masters: [{ name: '', node: connection }], home: '' }
+      const nodes = (connection as ClusterConnection).nodes('master')
+      const masters = nodes.map((node) => ({ name: textOf(node.options), node }))
       masters.sort((a, b) => (a.name < b.name ? -1 : 1))
       return { masters, home: serverOf?.(this.#link.names.purges[0]) ?? '' }
     })
@@ -146,10 +143,6 @@ export class RedisOperator implements StoreOperator {
       operation.run(script, keys, args, (raw) => operation.resolve(raw)),
     )
   }
-}
-
-function namedMaster(name: string, connection: Pick<Connection, 'callBuffer'>): Master {
-  return { name, callBuffer: (command, ...args) => connection.callBuffer(command, ...args) }
 }
 
 /** The key without the prefix of its kind. Undefined for a record of another kind. */

@@ -29,6 +29,7 @@ import { names } from '../protocol/keys.ts'
 import { commit, endLease, purge, renewEntry } from '../protocol/scripts.generated.ts'
 import { PlainReads } from './plain-reads.ts'
 import { RedisPurgeCommands } from './purge-commands.ts'
+import type { Position } from './purge-events.ts'
 import { RedisPurges } from './purge-log.ts'
 import { RedisIdempotency } from './redis-idempotency.ts'
 import { RedisLocks } from './redis-locks.ts'
@@ -38,7 +39,6 @@ import { RedisOperator } from './redis-operator.ts'
 type CommitReply = Awaited<ReturnType<StampedeStore['pass']>>
 type Failure = NonNullable<Parameters<StampedeStore['fail']>[1]>
 type Lifetimes = Parameters<StampedeStore['commit']>[2]
-type Position = Parameters<StoreHooks['onForget']>[0]
 
 /** Options of `redisStore`. */
 export interface RedisStoreOptions {

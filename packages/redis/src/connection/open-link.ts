@@ -1,0 +1,98 @@
+// An open link: one connection for commands, with the state of its servers, and one that
+// subscribes. Both report to the listeners of the link.
+
+import type { Clock } from '@stampede/core/store'
+import { ScriptRunner } from '../protocol/run-script.ts'
+import { TimeLimits } from './budget.ts'
+import { connect } from './client.ts'
+import type { Connection, Connections, RedisClient } from './connection.ts'
+import { lastErrorOf, NotSent, rememberErrors } from './refusal.ts'
+import { type Server, Servers } from './servers.ts'
+import { type LinkFacts, type LinkListener, Subscription } from './subscription.ts'
+
+/** The connections of a link, and the state of its servers. */
+export class OpenLink {
+  readonly clock: Clock
+  readonly budgetMs: number
+  readonly connection: Connection
+  readonly scripts: ScriptRunner
+  readonly listeners: Set<LinkListener> = new Set()
+  readonly subscription: Subscription
+  readonly servers: Servers
+  readonly serverOf: Connections['serverOf']
+  readonly limits: TimeLimits
+  /**
+   * Resolves when both connections are usable for the first time. It may stay pending, so a request
+   * must not wait for it without a time limit.
+   */
+  readonly opened: Promise<unknown>
+  /** The operations that wait until the connections are usable. */
+  readonly opening: Set<{ onReply(value: unknown): void }> = new Set()
+  /** The only server. Undefined in a cluster. */
+  readonly #server: Server | undefined
+  isOpen = false
+  isClosed = false
+
+  constructor(redis: RedisClient, facts: LinkFacts, clock: Clock) {
+    const { budgetMs, isCluster } = facts
+    const { commands: connection, subscriber, serverOf } = connect(redis, budgetMs)
+    rememberErrors(connection)
+    this.clock = clock
+    this.budgetMs = budgetMs
+    this.connection = connection
+    this.serverOf = serverOf
+    this.scripts = new ScriptRunner(connection)
+    this.servers = new Servers(clock)
+    this.#server = serverOf === undefined ? this.servers.get('') : undefined
+    this.limits = new TimeLimits(clock)
+    const ready = new Promise<void>((resolve) =>
+      connection.on('ready', () => {
+        // The server has just replied. In a cluster, `ready` says nothing about a single node.
+        if (!isCluster) this.servers.get('').breaker.succeeded()
+        resolve()
+      }),
+    )
+    const hear = (event: string, call: (listener: LinkListener, error: Error) => void) =>
+      connection.on(event, (error: Error) => {
+        for (const listener of this.listeners) call(listener, error)
+      })
+    // The `ready` listener above runs first and closes the breaker. So `onReady` can send.
+    for (const event of ['ready', '+node']) hear(event, (listener) => listener.onReady?.())
+    for (const event of ['error', 'node error'])
+      hear(event, (listener, error) => listener.onError('connect', error))
+    // `-node`: a node has left the cluster. All waiters look up again, even for keys of other nodes.
+    for (const event of ['close', '-node'])
+      hear(event, (listener) => {
+        listener.onCommandsLost?.()
+        listener.onLost()
+      })
+    this.subscription = new Subscription(subscriber, facts, clock, this.listeners)
+    this.opened = Promise.all([ready, this.subscription.first])
+    void this.opened.then(() => {
+      this.isOpen = true
+      this.#endWaits()
+    })
+  }
+
+  close(): void {
+    this.isClosed = true
+    this.#endWaits()
+    this.subscription.close()
+    this.connection.disconnect()
+  }
+
+  server(record: string): Server {
+    return this.#server ?? this.servers.get(this.serverOf?.(record) ?? '')
+  }
+
+  /** The last error of the connection, if commands cannot be sent now. */
+  get connectionError(): NotSent | undefined {
+    const error = this.connection.status === 'ready' ? undefined : lastErrorOf(this.connection)
+    return error && new NotSent(error)
+  }
+
+  #endWaits(): void {
+    for (const operation of this.opening) operation.onReply(undefined)
+    this.opening.clear()
+  }
+}
