@@ -28,7 +28,7 @@ export interface Runtime extends FlightRuntime {
   readonly counts: Counts
   readonly clock: Clock
   readonly random: () => number
-  /** How long a key stays hit-for-miss. */
+  /** How long a key stays hit-for-miss after a response that cannot be shared. */
   readonly passMs: number
   /** How long a failure is shared before the origin is called again. */
   readonly failureBackoffMs: number

@@ -66,8 +66,6 @@ export interface StampedeOptions {
 export interface StampedeConfig {
   readonly store: StampedeStore | MemoryStore
   readonly l1: L1Limits
-  /** How long a key stays hit-for-miss. */
-  readonly passMs: number
   readonly failureBackoffMs: number
   readonly originConcurrency: number
   readonly idempotency: IdempotencyConfig
@@ -77,11 +75,6 @@ export interface StampedeConfig {
 }
 
 const MIB = 1024 * 1024
-/**
- * After a response that cannot be shared, requests of its key do not wait for each other for this
- * time.
- */
-const PASS_MS = 10_000
 const L1: Readonly<Record<keyof L1Limits, Reader<number>>> = {
   maxBytes: bytes(64 * MIB),
   maxEntries: number(10_000, { min: 0, max: 10_000_000, unit: 'entries' }),
@@ -112,7 +105,7 @@ export function readStampedeOptions(options?: StampedeOptions): StampedeConfig {
   const l1 = isAlone ? limitsOfOnlyTier(read.l1, options?.l1) : read.l1
   const random = () => read.clock.random?.() ?? Math.random()
   const safely = waitUntil && ((task: Promise<unknown>) => callSafely(waitUntil, task))
-  return { ...read, l1, random, passMs: PASS_MS, waitUntil: safely }
+  return { ...read, l1, random, waitUntil: safely }
 }
 
 function readIdempotency(where: string, value: unknown): IdempotencyConfig {

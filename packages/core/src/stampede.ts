@@ -189,6 +189,7 @@ function createRuntime(options: StampedeOptions | undefined): Runtime {
     originSlots: new OriginSlots(config.originConcurrency),
     seenDigests: new Set(),
     largePaths: new Map(),
+    passMs: 10_000,
     closed: false,
   }
   idempotencyConfigs.set(rt, idempotency)

@@ -43,25 +43,21 @@ export function isRevalidation(req: IncomingMessage): boolean {
 }
 
 /**
- * The refresh that this cache has sent, or the function by which an outer cache has marked the
- * request. `foreign`: another cache sent the request, or this cache has handled it already, or the
- * framework chose another handler, so forward it to the handler. Undefined: the request has a
- * client, and no other cache has it.
+ * The refresh that this cache has sent by this request. Undefined if another cache sent it, if this
+ * cache has handled it already, or if the framework chose another handler. Then the request goes to
+ * the handler.
  */
-export function senderOf(
-  req: IncomingMessage & Taken,
+export function takeRefresh(
+  req: IncomingMessage,
   owner: object,
-  chosenBy?: string,
-): Revalidation | 'foreign' | OnInner | undefined {
-  const outer = req[TAKEN]
-  if (outer !== undefined) return outer
+  chosenBy: string | undefined,
+): Revalidation | undefined {
   const mark = marks.get(req)
-  if (mark === undefined) return undefined
-  if (mark.owner !== owner || mark.taken) return 'foreign'
+  if (mark === undefined || mark.owner !== owner || mark.taken) return undefined
   mark.taken = true
   if (mark.chosenBy === chosenBy) return mark
   mark.settle({ type: 'failed', status: 500, error: new Error(OTHER_HANDLER) })
-  return 'foreign'
+  return undefined
 }
 
 const OTHER_HANDLER =
@@ -110,27 +106,6 @@ function answeredBefore({ statusCode }: ServerResponse): Error {
   // The stack would show only this module, not the layer that responded.
   error.stack = ''
   return error
-}
-
-/**
- * A property of the request, because a WeakMap element per request would cost each miss 25 µs of
- * garbage collection.
- */
-const TAKEN: unique symbol = Symbol('stampede.taken')
-
-type OnInner = NonNullable<OriginObserver['onInner']>
-
-interface Taken {
-  [TAKEN]?: OnInner
-}
-
-/**
- * Marks a request that a cache passes to the app. A second cache nearer to the handler (the inner
- * cache) finds the first one by it, and calls `onInner`. Without the mark, the inner cache would
- * wait for the fill that runs the inner cache itself.
- */
-export function enterOrigin(req: IncomingMessage & Taken, onInner: OnInner): void {
-  req[TAKEN] = onInner
 }
 
 /**
