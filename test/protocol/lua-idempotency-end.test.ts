@@ -150,18 +150,6 @@ describe('finish-record', () => {
     await expectKept(KEEP_MS)
   })
 
-  it('replies STALE for a released attempt without a record', async () => {
-    for (const [as, fence] of [
-      ['released', '7'],
-      ['uncertain', '7'],
-      ['completed', '*'],
-      ['released', '*'],
-    ] as const) {
-      expect([as, await finish(as, { fence })]).toEqual([as, ['STALE', NOW]])
-      expect(await redis.exists(key)).toBe(0)
-    }
-  })
-
   it.each([
     ['another holds it', SOUND, { token: 'other' }],
     ['another holds it, and the token alone is given', SOUND, { token: 'other', fence: '*' }],
@@ -177,20 +165,6 @@ describe('finish-record', () => {
     await plant({ ...fields, ...WAITING })
     for (const as of STATES) {
       expect([as, await unchanged(() => finish(as, given))]).toEqual([as, ['STALE', NOW]])
-    }
-  })
-
-  it('replies STALE after another result, another token or a later fence', async () => {
-    for (const fields of [COMPLETED, RELEASED, UNCERTAIN]) {
-      await plant(fields)
-      for (const as of STATES) {
-        const others = [{ token: 'holder' }, { token: 'before', fence: '6' }]
-        if (as !== fields.s) others.push({ token: 'before' })
-        for (const given of others) {
-          const reply = await unchanged(() => finish(as, given))
-          expect([fields.s, as, given, reply]).toEqual([fields.s, as, given, ['STALE', NOW]])
-        }
-      }
     }
   })
 })
@@ -210,30 +184,6 @@ describe('settle-record', () => {
     ['completed', { ...SETTLED, s: 'completed', frame: 'frame of completed' }],
     ['released', { ...SETTLED, s: 'released' }],
   ]
-
-  it('replies ABSENT without a record, and writes nothing, also with force', async () => {
-    for (const force of [0, 1] as const) {
-      expect(await settle('completed', { force })).toEqual(['ABSENT', NOW])
-      expect(await redis.exists(key)).toBe(0)
-    }
-    expect(await allHeard()).toEqual([])
-  })
-
-  it.each([
-    ['it runs', SOUND],
-    ['it runs until a moment that has its start', { ...SOUND, until: `${FUTURE} 1` }],
-    ['it is completed', COMPLETED],
-    ['it is completed, after its lease', { ...COMPLETED, until: '1' }],
-    ['it has no state', { ...SOUND, s: 'done' }],
-    ['the end of its lease is not a number', { ...SOUND, until: 'x' }],
-    ['it has no end of its lease', less('until')],
-    ['the end of its lease is too large a number', { ...SOUND, until: '9'.repeat(20) }],
-  ])('replies REFUSED without force when %s', async (_, fields) => {
-    await plant({ ...fields, ...WAITING })
-    for (const [as] of ENDINGS) {
-      expect(await unchanged(() => settle(as))).toEqual(['REFUSED', NOW])
-    }
-  })
 
   it('replies REFUSED even with force for a record of another layout', async () => {
     for (const fields of [{ ...UNCERTAIN, v: '2' }, { ...UNCERTAIN, v: '' }, less('v')]) {

@@ -1,6 +1,6 @@
-// Every reply and every write of the scripts for idempotency keys. As in lua.test.ts, each line of
-// a script has a test that fails without it. Scripts that end an attempt are in
-// lua-idempotency-end.test.ts.
+// What the scripts for idempotency keys write and keep, as in lua.test.ts. The idempotency store
+// contract (packages/testkit) tests the replies that a store passes on. Scripts that end an attempt
+// are in lua-idempotency-end.test.ts.
 
 import { Redis } from 'ioredis'
 import { beforeEach, describe, expect, it } from 'vitest'
@@ -104,45 +104,9 @@ describe('begin-record', () => {
     expect(await fieldsOf()).toMatchObject({ fence: next, attempt: next, lost: next })
   })
 
-  it('replies BEGUN again to the running token, with the same grant, and writes nothing', async () => {
-    await plant({ ...SOUND, 'w:other': 1 })
-    const reply = await unchanged(() => begin('holder', { process: 'me' }))
-    expect(reply).toEqual(['BEGUN', NOW, '7', 3, '1', 'pay', 'paid'])
-  })
-
-  it('replies BEGUN after a lease ran out, and counts one more attempt and one more lost lease', async () => {
-    await plant({ ...LAPSED, recovery: '0', ended: 'before', 'w:other': 1 })
-    const given = { exact: 'e', canonical: 'not the first' }
-    const reply = await begin('t', given)
-    const [, now, fence] = reply
-    expect(reply).toEqual(['BEGUN', NOW, expect.stringMatching(/^\d{16}$/), 4, 1, 'pay', 'paid'])
-    const grant = { token: 't', until: span(now, LEASE_MS), fence }
-    const counts = { attempt: '4', lost: '2', recovery: '1' }
-    expect(await fieldsOf()).toEqual({ ...SOUND, ...grant, ...counts, 'w:other': '1' })
-    await expectKept(RETENTION_MS)
-  })
-
   it('replies BEGUN with a new attempt to the token whose own lease ran out', async () => {
     await plant(LAPSED)
     expect((await begin('holder')).slice(3, 5)).toEqual([4, 1])
-  })
-
-  it('replies BEGUN after a release, and keeps the steps and the count of lost leases', async () => {
-    await plant({ ...RELEASED, 's:': 'no name', 's:s:x': '', 'w:other': 1 })
-    const reply = await begin('t')
-    expect(reply.slice(3, 5)).toEqual([4, '1'])
-    const steps = reply.slice(5) as string[]
-    const pairs = steps.flatMap((name, i) => (i % 2 === 0 ? [[name, steps[i + 1]]] : []))
-    expect(new Map(pairs as Array<[string, string]>)).toEqual(
-      new Map([
-        ['pay', 'paid'],
-        ['', 'no name'],
-        ['s:x', ''],
-      ]),
-    )
-    expect(pairs).toHaveLength(3)
-    expect(await fieldsOf()).toMatchObject({ s: 'running', lost: '1', recovery: '1', ended: '' })
-    await expectKept(RETENTION_MS)
   })
 
   it('replies BEGUN for a record that lacks fields of later versions', async () => {
@@ -171,15 +135,6 @@ describe('begin-record', () => {
     }
   })
 
-  it.each([
-    ['exact', { exact: '', canonical: 'c' }, { exact: '', canonical: 'c2' }],
-    ['canonical', { exact: 'e', canonical: '' }, { exact: 'e2', canonical: '' }],
-  ])('replies MISMATCH when neither request has the %s fingerprint', async (name, one, other) => {
-    await plant({ ...SOUND, [name]: '' })
-    expect(await begin('t', other)).toEqual(['MISMATCH', NOW])
-    expect(await statusOf(begin('t', one))).toBe('BUSY')
-  })
-
   it('replies BUSY for at most one more lease after the clock was set back during the lease', async () => {
     await plant({ ...SOUND, until: span((await serverMs()) + 3_600_000, 4_000) })
     const [status, now, forMs] = await begin('t')
@@ -187,13 +142,6 @@ describe('begin-record', () => {
     expect((await fieldsOf()).until).toBe(span(now, 4_000))
     const [again, later, leftMs] = await begin('t')
     expect([again, leftMs]).toEqual(['BUSY', now + 4_000 - later])
-  })
-
-  it('replies BUSY with the rest of the lease while another token runs', async () => {
-    const until = (await serverMs()) + 4_000
-    await plant({ ...SOUND, until })
-    const [status, now, ...rest] = await unchanged(() => begin('t'))
-    expect([status, ...rest]).toEqual(['BUSY', until - now])
   })
 
   it('replies BUSY, registers the waiter, and leaves the TTL of the record', async () => {
@@ -234,16 +182,6 @@ describe('begin-record', () => {
     expect([status, forMs]).toEqual(['BUSY', Number(LARGEST) - now])
   })
 
-  it('replies COMPLETED with the frame and the remaining TTL', async () => {
-    for (const frame of ['bytes', '']) {
-      await plant({ ...COMPLETED, frame })
-      const reply = await unchanged(() => begin('t', { process: 'me' }))
-      expect(reply).toEqual(['COMPLETED', NOW, NOW, frame])
-      expect(reply[2]).toBeGreaterThan(PLANTED_MS - 5_000)
-      expect(reply[2]).toBeLessThanOrEqual(PLANTED_MS)
-    }
-  })
-
   it('replies COMPLETED without a TTL for a record without one', async () => {
     await plant(COMPLETED)
     await redis.persist(key)
@@ -260,33 +198,6 @@ describe('begin-record', () => {
       await plant({ ...fields, frame: 'planted' })
       expect(await statusOf(begin('t'))).toBe(status)
     }
-  })
-
-  it('replies UNCERTAIN to every token, also to the token of the attempt', async () => {
-    await plant(UNCERTAIN)
-    expect(await unchanged(() => begin('t', { process: 'me' }))).toEqual(['UNCERTAIN', NOW])
-    await record({ token: 'holder', until: FUTURE })
-    expect(await unchanged(() => begin('holder'))).toEqual(['UNCERTAIN', NOW])
-  })
-
-  it.each([
-    ['if onLeaseExpired says so', { onLeaseExpired: 'uncertain' }],
-    ['after maxAttempts in a row', { maxAttempts: 2 }],
-    ['after more than maxAttempts in a row', { maxAttempts: 1 }],
-  ] as const)(
-    'replies UNCERTAIN when a lease ran out, %s, but its holder may still finish',
-    async (_, how) => {
-      await plant({ ...LAPSED, recovery: '0', 'w:other': 1 })
-      expect(await begin('t', how)).toEqual(['UNCERTAIN', NOW])
-      const changed = { s: 'uncertain', lost: '2', recovery: '1' }
-      expect(await fieldsOf()).toEqual({ ...LAPSED, ...changed, 'w:other': '1' })
-      await expectKept(UNCERTAIN_MS)
-    },
-  )
-
-  it('replies BEGUN while fewer leases than the limit ran out', async () => {
-    await plant(LAPSED)
-    expect(await statusOf(begin('t', { maxAttempts: 3 }))).toBe('BEGUN')
   })
 
   it('fails on a server without free memory: no attempt begins, and nothing changes', async () => {
@@ -314,12 +225,6 @@ describe('keep-step', () => {
     expect(await keep('', 'no name')).toBe('KEPT')
     expect(await fieldsOf()).toEqual({ ...SOUND, 's:ship': 'sent', 's:': 'no name' })
     await expectKept(PLANTED_MS)
-  })
-
-  it('replies KEPT for a step that replaces one of the same name', async () => {
-    await plant(SOUND)
-    expect(await keep('pay', 'paid twice')).toBe('KEPT')
-    expect(await fieldsOf()).toEqual({ ...SOUND, 's:pay': 'paid twice' })
   })
 
   it.each([
@@ -366,44 +271,9 @@ describe('inspect-record', () => {
   type Inspected = [state: string, attempt: string, fence: string, ...Array<string | number>]
   const inspect = () => unchanged(() => call(inspectRecord, [])) as Promise<Inspected>
 
-  it('replies ABSENT without a record', async () => {
-    expect(await call(inspectRecord, [])).toEqual(['ABSENT'])
-    expect(await redis.exists(key)).toBe(0)
-  })
-
-  it('replies with the rest of the lease, the age and the steps of a running attempt', async () => {
-    const now = await serverMs()
-    await plant({ ...SOUND, until: now + 8_000, created: now - 20_000, 's:': '', 'w:me': 1 })
-    const [state, attempt, fence, leaseMs, ageMs, keepMs, frame, ...steps] = await inspect()
-    expect([state, attempt, fence, frame]).toEqual(['running', '3', '7', ''])
-    expect(leaseMs).toBeGreaterThan(3_000)
-    expect(leaseMs).toBeLessThanOrEqual(8_000)
-    expect(ageMs).toBeGreaterThanOrEqual(20_000)
-    expect(ageMs).toBeLessThan(25_000)
-    expect(keepMs).toBeGreaterThan(PLANTED_MS - 5_000)
-    expect(keepMs).toBeLessThanOrEqual(PLANTED_MS)
-    expect(steps.sort()).toEqual(['', 'pay'])
-  })
-
   it('replies with at most one lease after the clock was set back during it', async () => {
     await plant({ ...SOUND, until: span((await serverMs()) + 3_600_000, 4_000) })
     expect((await inspect()).slice(0, 4)).toEqual(['running', '3', '7', 4_000])
-  })
-
-  it.each([
-    ['lapsed', LAPSED, ''],
-    ['lapsed', { ...SOUND, until: '2 1' }, ''],
-    ['completed', COMPLETED, 'bytes'],
-    ['completed', { ...COMPLETED, frame: '' }, ''],
-    ['released', RELEASED, ''],
-    ['uncertain', UNCERTAIN, ''],
-    ['uncertain', DOUBTED, ''],
-  ])('replies with the state %s', async (state, fields, frame) => {
-    // Fields of other states are not in the reply.
-    await plant({ frame: 'old', ...fields })
-    expect(await inspect()).toEqual([state, '3', '7', 0, NOW, NOW, frame, 'pay'])
-    await record({ until: FUTURE })
-    if (state !== 'lapsed') expect((await inspect())[3]).toBe(0)
   })
 
   it('replies with all digits of numbers that a float cannot represent', async () => {
