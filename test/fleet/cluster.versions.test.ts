@@ -159,9 +159,8 @@ for (const { name, source } of inject('serverBinaries')) {
         try {
           const tries = there.slice(0, 6).map((key) => lock(key).catch(codeOf))
           expect(new Set(await Promise.all(tries))).toEqual(new Set([LOCKS_UNAVAILABLE]))
-          const begunAt = performance.now()
-          expect(await lock(there[6]).catch(codeOf)).toBe(LOCKS_UNAVAILABLE)
-          expect(performance.now() - begunAt).toBeLessThan(BUDGET_MS / 2)
+          // Without a command, so without the budget.
+          await expect(lock(there[6])).rejects.toThrow('earlier commands failed')
           for (const key of elsewhere.slice(6, 12)) expect(await lock(key)).toMatchObject({ key })
         } finally {
           await frozen.resume()

@@ -14,7 +14,7 @@ import { AUTHORITY, SERVER } from '../harness/certificates.ts'
 import { freePort } from '../harness/free-port.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
-const BUDGET_MS = 250
+const BUDGET_MS = 1_000
 const { server, admin } = await redisOfFile()
 
 const opened: StampedeStore[] = []
@@ -188,9 +188,7 @@ describe('a store on node-redis', () => {
       const settled = await Promise.allSettled(late)
       expect(settled.every(({ status }) => status === 'rejected')).toBe(true)
       expect(performance.now() - startedAt).toBeLessThan(2 * BUDGET_MS + 1_000)
-      const openAt = performance.now()
       await expect(lookUp(store, 'k')).rejects.toThrow('earlier commands failed')
-      expect(performance.now() - openAt).toBeLessThan(100)
       // Long enough for several attempts to connect, which the kernel accepts.
       await new Promise((resolve) => setTimeout(resolve, 4_000))
     } finally {

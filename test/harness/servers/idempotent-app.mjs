@@ -21,7 +21,7 @@ if (offMs !== 0) {
 const given = JSON.parse(process.env.STAMPEDE ?? '{}')
 const redis = new Client(REDIS_URL, { lazyConnect: true })
 const stampede = createStampede({
-  store: redisStore(redis, JSON.parse(process.env.STORE ?? '{"commandTimeoutMs":5000}')),
+  store: redisStore(redis, JSON.parse(process.env.STORE ?? '{}')),
   ...(Array.isArray(given) ? given[index] : given),
 })
 /** @type {string[]} */

@@ -39,7 +39,7 @@ function open(...ports: number[]) {
   const sentinels = new Sentinels({
     name: 'shop',
     nodes,
-    askMs: 50,
+    askMs: 300,
     open: ({ port }) => fakes[port] as unknown as Connection,
     onMoved: (master) => void moved.push(master),
   })
@@ -58,7 +58,7 @@ it('find() does not wait for a frozen Sentinel if most of the others agree', asy
   for (const each of fakes.slice(0, 1)) each.hangs = true
   const begunAt = performance.now()
   expect(await find()).toBe('m:1')
-  expect(performance.now() - begunAt).toBeLessThan(40)
+  expect(performance.now() - begunAt).toBeLessThan(250)
 })
 
 it('find() takes the word of the only Sentinel that replies', async () => {
