@@ -8,8 +8,11 @@
 -- KEYS 1 record
 -- ARGV 1 token  2 fence ('*': any; the token alone decides)  3 pass ms  4 back-off ms
 --      5 failure (JSON)  6 key  7 prefix of wake-up channels
---      8 1: requests in the holder's own process waited
--- Reply ENDED | FENCED (the caller no longer had the lease, and nothing was done)
+--      8 1: with a back-off, requests in the holder's own process waited. With pass ms, the next
+--        response may be shareable, so if other processes wait, the run counts as without a result
+-- Reply ENDED
+--   AWAITED  ended as without a result, because of ARGV 8
+--   FENCED   the caller no longer had the lease, and nothing was done
 
 local record, pass_ms, backoff_ms = KEYS[1], tonumber(ARGV[3]), tonumber(ARGV[4])
 local fields = redis.call('HMGET', record, 'lease', 'waiting', 'last')
@@ -20,7 +23,10 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 -- The end of hit-for-miss stays: a failed run does not show whether responses can be shared now.
 local pass, retry = string.match(fields[3] or '', '^%d+ %d+ ') or '0 0 ', '0 0 '
-if pass_ms > 0 then
+local reply = pass_ms > 0 and fields[2] and ARGV[8] == '1' and 'AWAITED' or 'ENDED'
+if reply == 'AWAITED' then
+  pass_ms = 0
+elseif pass_ms > 0 then
   redis.call('HDEL', record, 'life', 'frame')
   pass = table.concat({now + pass_ms, now, ''}, ' ')
 elseif backoff_ms > 0 and (fields[2] or ARGV[8] == '1') then
@@ -30,7 +36,7 @@ redis.call('HDEL', record, 'waiting')
 redis.call('HSET', record, 'lease', fence, 'last', pass .. retry)
 local keep = math.max(pass_ms, backoff_ms) + 1000
 if redis.call('PTTL', record) < keep then redis.call('PEXPIRE', record, keep) end
-if not fields[2] then return 'ENDED' end
+if not fields[2] then return reply end
 
 for _, field in ipairs(redis.call('HKEYS', record)) do
   if string.sub(field, 1, 2) == 'w:' then
@@ -38,4 +44,4 @@ for _, field in ipairs(redis.call('HKEYS', record)) do
     redis.pcall('PUBLISH', ARGV[7] .. string.sub(field, 3), ARGV[6])
   end
 end
-return 'ENDED'
+return reply

@@ -13,6 +13,11 @@ const percentile = (answers: Answer[], p: number): number => {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))] ?? 0
 }
 
+interface Waits {
+  readonly collapsed: number
+  readonly waits: { readonly started: number }
+}
+
 interface Active {
   readonly active: { readonly flights: number; readonly leases: number }
 }
@@ -85,6 +90,49 @@ describe('a fleet of 4 processes, on Express and on Koa in turn', () => {
       expect(performance.now() - startedAt).toBeLessThan(11 * ORIGIN_MS)
     }
   })
+
+  it.each([
+    ['one more run, if only the first response sets a cookie', 1, 2],
+    ['one more run before the others if every response does', 61, 61],
+  ])(
+    'makes waiters of 3 processes wait for %s, while the first process has no waiters',
+    async (_, cookies, runs) => {
+      const path = `/first-visit/${cookies}`
+      const [gate, rest] = [createGate(), createGate()]
+      fleet.origin.answer(path, ({ number }) => ({
+        ...(number <= cookies && { headers: { 'set-cookie': `visit=${number}` } }),
+        body: `page ${number}`,
+        ...(number !== 2 && { gate: number === 1 ? gate : rest }),
+      }))
+      const [first, ...others] = fleet.members
+      const started = () =>
+        Promise.all(
+          others.map(async (member) => {
+            const { collapsed, waits } = await member.ask<Waits>({ type: 'stats' })
+            return [collapsed, waits.started]
+          }),
+        )
+      const before = await started()
+      const leader = burst([`${first?.url}${path}`], 1)
+      await fleet.origin.arrived(path)
+      const waiters = burst(
+        others.map(({ url }) => url + path),
+        60,
+      )
+      // 20 requests in each process, of which one sends the lookup, and then all wait.
+      const waiting = before.map(([joined = 0, waits = 0]) => [joined + 19, waits + 1])
+      await expect.poll(started).toEqual(waiting)
+      gate.open()
+      // From the third on, no run ends before all have begun.
+      await fleet.origin.arrived(path, runs)
+      rest.open()
+      const answers = [...(await leader), ...(await waiters)]
+      expect(answers.filter(({ status }) => status !== 200)).toEqual([])
+      expect(fleet.origin.calls(path)).toBe(runs)
+      expect(answers.filter(({ headers }) => headers['set-cookie'])).toHaveLength(cookies)
+      expect(new Set(answers.map(({ body }) => body)).size).toBe(runs)
+    },
+  )
 
   it('shares one failure among 100 waiters, and calls the origin again after the back-off', async () => {
     fleet.origin.answer('/broken', () => ({ status: 503, body: 'down', delayMs: ORIGIN_MS }))

@@ -812,6 +812,23 @@ describe('end-lease', () => {
     expect(await redis.pttl(key)).toBeGreaterThan(4_000)
   })
 
+  it('replies AWAITED as the first response that is not shareable, if a process waits', async () => {
+    await listener.subscribe(`wake ${tests} me`)
+    const lease = { token: 't', fence: '7', until: FUTURE, frame: 'bytes', stored: '5' }
+    await cached({ ...lease, 'w:me': 1 })
+    expect(await end('t', '7', 4_000, 0, 1)).toBe('AWAITED')
+    const left = await cachedFields()
+    expect(left).toMatchObject({ fence: '7', frame: 'bytes' })
+    for (const field of ['token', 'pass', 'w:me']) expect(left).not.toHaveProperty(field)
+    expect(await allHeard()).toEqual([`wake ${tests} me k`])
+  })
+
+  it('replies ENDED as the first response that is not shareable, if no process waits', async () => {
+    await cached({ token: 't', fence: '7', until: FUTURE })
+    expect(await end('t', '7', 4_000, 0, 1)).toBe('ENDED')
+    expect(await cachedFields()).toHaveProperty('pass')
+  })
+
   it('replies ENDED as failed, and shares the failure because a process waits, without the shared flag', async () => {
     await listener.subscribe(`wake ${tests} me`)
     await cached({ token: 't', fence: '7', until: FUTURE, 'w:me': 1 })

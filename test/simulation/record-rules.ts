@@ -93,9 +93,9 @@ export class RecordRules {
       const entry = `${key} ${terms.fence}`
       if (!this.#freshUntil.has(entry)) this.#freshUntil.set(entry, data.now + terms.freshMs)
       this.#onCommit(key, group, record, terms)
-    } else if (name === 'end-lease' && reply === 'ENDED') {
+    } else if (name === 'end-lease' && (reply === 'ENDED' || reply === 'AWAITED')) {
       record.isOpen = false
-      if (Number(args[2]) > 0) record.passMs = Number(args[2])
+      if (reply === 'ENDED' && Number(args[2]) > 0) record.passMs = Number(args[2])
       else if (Number(args[3]) > 0) record.retryMs = Number(args[3])
     } else if (name === 'renew-entry' && reply === 'RENEWED') {
       this.#onRenew(key, record, args, data.now)

@@ -345,6 +345,21 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(reply).not.toHaveProperty('stored')
     })
 
+    it('lets a waiting process fill after the first response that is not shareable', async () => {
+      const grant = await lease(a, '1', 5_000)
+      expect(await ask(b, '2')).toMatchObject({ status: 'busy' })
+      expect(await a.pass(grant, 2_000, true)).toBe('awaited')
+      const next = await lease(b, '2', 5_000)
+      expect(await ask(a, '3')).toMatchObject({ status: 'busy' })
+      expect(await b.pass(next, 2_000)).toBe('committed')
+      expect(await ask(a, '3')).toMatchObject({ status: 'pass' })
+    })
+
+    it('marks a key as hit-for-miss after the first such response if no process waits', async () => {
+      expect(await a.pass(await lease(a, '1'), 2_000, true)).toBe('committed')
+      expect(await ask(b, '2')).toMatchObject({ status: 'pass' })
+    })
+
     it('grants one lease at a time for a hit-for-miss key, and keeps the marker until a commit', async () => {
       await a.pass(await lease(a, '1', 2_000), 2_000)
       const tried = await ask(a, '2', 2_000)

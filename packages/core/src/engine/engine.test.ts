@@ -229,12 +229,12 @@ describe('two processes', () => {
     const other = scripted()
     const first = resolve(runtimeOf(a), KEY, POLICY, own.caller)
     await settled()
-    const second = resolve(runtimeOf(b), KEY, POLICY, other.caller)
-    await settled()
     own.origin.run(0).resolve({ type: 'pass', reason: 'set-cookie', remember: true })
     expect(await first).toMatchObject({ type: 'led' })
     await settled()
-    // The waiter in process b has the lease now. In both processes, no request waits for it.
+    const second = resolve(runtimeOf(b), KEY, POLICY, other.caller)
+    await settled()
+    // The request in process b has the lease now. In both processes, no request waits for it.
     expect(other.origin.calls).toBe(1)
     for (const store of [storeA, storeB]) store.calls.length = 0
     const pass = { type: 'pass', reason: 'hit-for-miss' }

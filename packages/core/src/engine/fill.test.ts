@@ -93,6 +93,37 @@ describe('a fill', () => {
     expect(types.filter((type) => type === 'pass')).toHaveLength(3)
   })
 
+  it.each([
+    ['one waiter leads, and the others get its entry', STORE, 'hit', 2],
+    ['all waiters lead after a second such response', PASS, 'pass', 3],
+  ] as const)(
+    'is followed by the run of one waiter of another process if it is not shareable: %s',
+    async (_, second, type, runs) => {
+      const { a, b } = setUpTwo()
+      const [own, other] = [scripted(), scripted()]
+      const alone = resolve(runtimeOf(a), KEY, POLICY, own.caller)
+      await settled()
+      const inB = [1, 2, 3].map(() => resolve(runtimeOf(b), KEY, POLICY, other.caller))
+      await settled()
+      own.origin.run(0).resolve(PASS)
+      await settled()
+      await clock.advance(1)
+      expect(other.origin.calls).toBe(1)
+      // A new request of the first process waits, too.
+      const later = resolve(runtimeOf(a), KEY, POLICY, own.caller)
+      await settled()
+      expect(own.origin.calls).toBe(1)
+      other.origin.run(0).resolve(second)
+      await settled()
+      await clock.advance(1)
+      // The lease of a hit-for-miss key goes to one of the requests.
+      for (const run of [...own.origin.runs, ...other.origin.runs]) run?.resolve(second)
+      const types = (await Promise.all([alone, ...inB, later])).map((each) => each.type)
+      expect(types.filter((each) => each === 'led')).toHaveLength(runs)
+      expect(types.filter((each) => each === type)).toHaveLength(5 - runs)
+    },
+  )
+
   it('keeps no series of requests waiting for each other if no response is shareable', async () => {
     const { rt } = setUp()
     const { caller, origin } = scripted()

@@ -63,6 +63,7 @@ class Run implements Lead, HoldHooks, Deadline {
   readonly fence: string
   readonly asOf: Position
   readonly keepSlot: (() => FreeSlot) | undefined
+  readonly isFirst: boolean
   readonly #rt: Runtime
   readonly #flight: Flight
   readonly #lease: Lease
@@ -91,6 +92,7 @@ class Run implements Lead, HoldHooks, Deadline {
     this.fence = lease.grant?.fence ?? ''
     this.asOf = rt.store.position
     this.keepSlot = lease.grant === undefined ? this.#keepSlot : undefined
+    this.isFirst = ((leader ?? flight.first)?.unusableFills ?? 0) === 0
   }
 
   start(endTrace?: () => void): void {

@@ -40,6 +40,8 @@ type Pass = Extract<FillResult, { type: 'pass' }>
 type EntryResult = Extract<FillResult, { type: 'store' | 'not-modified' }>
 /** The run that ends. */
 interface Ending {
+  /** Whether no earlier fill, of any process, ended without a usable result for its requests. */
+  readonly isFirst: boolean
   done(shared: Shared): void
 }
 
@@ -57,13 +59,8 @@ export function share(
     case 'store':
     case 'not-modified':
       return new Commit(rt, flight, lease, result, startedAt, run).begin()
-    case 'pass': {
-      const shared = sharePass(rt, flight, lease, result)
-      const isHitForMiss = result.remember && shared !== 'again'
-      if (!isHitForMiss) return endLease(releaseLease(rt, grant), shared, run)
-      const pass = trySend(rt, grant, 'pass', (store, ours) => store.pass(ours, rt.passMs))
-      return endLease(pass, shared, run)
-    }
+    case 'pass':
+      return endPass(rt, flight, lease, result, run)
     case 'failure': {
       const { failure, error } = result
       emitEnd(rt, flight, { type: 'fill.failed', failure, error })
@@ -110,22 +107,36 @@ function isAwaited(rt: Runtime, { size, servedMeanwhile }: Flight): boolean {
  * Ends a run whose response is not storable. The reason may be the request of the leader, such as
  * an odd header. Then waiters look up again, as after a run without a usable result.
  */
-function sharePass(rt: Runtime, flight: Flight, lease: Lease, result: Pass): Shared {
-  const { key, isHitForMiss } = flight
+function endPass(rt: Runtime, flight: Flight, lease: Lease, result: Pass, run: Ending): void {
+  const { key, isHitForMiss, size } = flight
+  const { grant, since } = lease
   const { reason, remember, like } = result
   emitEnd(rt, flight, { type: 'fill.passed', reason })
   if (!remember) delayRefresh(rt, key, like)
-  if (flight.size > 0) {
+  const mayLead = run.isFirst && mayNextLead(flight, lease)
+  let isAgain = false
+  if (size > 0) {
     const runs = flight.countUnusableRun()
-    if (mayConcernOneRequest(result, lease.previous)) {
-      if (runs < MOST_UNUSABLE_RUNS) return 'again'
-    } else if (runs === 1 && mayNextLead(flight, lease)) return 'again'
+    const isOdd = mayConcernOneRequest(result, lease.previous)
+    isAgain = isOdd ? runs < MOST_UNUSABLE_RUNS : runs === 1 && mayLead
   }
-  // After a response that cannot be shared, the next request may take the lease at once. After two
-  // in a row, this process waits between its requests for the lease.
-  const delayMs = isHitForMiss ? LEASE_INTERVAL_MS : 0
-  if (remember) rt.l1.put(key, newMarker(rt.clock.now(), rt.passMs, delayMs), lease.since)
-  return { type: 'pass', reason }
+  const shared = { type: 'pass', reason } as const
+  if (isAgain || !remember) {
+    return endLease(releaseLease(rt, grant), isAgain ? 'again' : shared, run)
+  }
+  // Only the store knows whether other processes wait.
+  const isFirst = mayLead && size === 0
+  const pass = trySend(rt, grant, 'pass', (store, ours) => store.pass(ours, rt.passMs, isFirst))
+  const end = (reply?: string) => {
+    if (reply === 'awaited') return run.done('again')
+    // After a response that cannot be shared, the next request may take the lease at once. After
+    // two in a row, this process waits between its requests for the lease.
+    const delayMs = isHitForMiss ? LEASE_INTERVAL_MS : 0
+    rt.l1.put(key, newMarker(rt.clock.now(), rt.passMs, delayMs), since)
+    run.done(shared)
+  }
+  if (pass === undefined || !isFirst) end()
+  else void pass.then(end)
 }
 
 /**
@@ -136,8 +147,8 @@ function sharePass(rt: Runtime, flight: Flight, lease: Lease, result: Pass): Sha
  * Not so without a lease, because the waiter could have to wait for a concurrency slot. Nor while
  * requests are served the previous entry, because that entry is dropped at once.
  */
-function mayNextLead({ first, servedMeanwhile }: Flight, { grant }: Lease): boolean {
-  return grant !== undefined && first?.unusableFills === 0 && servedMeanwhile === undefined
+function mayNextLead({ isHitForMiss, servedMeanwhile }: Flight, { grant }: Lease): boolean {
+  return grant !== undefined && !isHitForMiss && servedMeanwhile === undefined
 }
 
 /**

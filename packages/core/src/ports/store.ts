@@ -224,8 +224,10 @@ export interface StampedeStore extends MemoryStore {
   commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply | 'too-large'>
   /**
    * Makes the key hit-for-miss for `passMs`, drops its entry, ends the lease and wakes the waiters.
+   * `isFirst`: the next response may be shareable. So if other processes wait, only the lease ends,
+   * as by `fail` without a failure, and the reply is `awaited`.
    */
-  pass(grant: Grant, passMs: number): Promise<CommitReply>
+  pass(grant: Grant, passMs: number, isFirst?: boolean): Promise<CommitReply | 'awaited'>
   /**
    * Ends the lease and wakes the waiters. With `ANY_FENCE`, the token alone decides which lease. A
    * key that is hit-for-miss stays so. If other requests

@@ -127,11 +127,13 @@ export class RecordStore implements StampedeStore {
     return isTooLarge ? 'too-large' : reply
   }
 
-  async pass(grant: Grant, passMs: number): Promise<CommitReply> {
-    return this.#end(grant, (item, now) => {
-      item.entry = undefined
-      item.passUntil = now + passMs
+  async pass(grant: Grant, passMs: number, isFirst = false): Promise<CommitReply | 'awaited'> {
+    let isAwaited = false
+    const reply = this.#end(grant, (item, now) => {
+      isAwaited = isFirst && item.waiting
+      if (!isAwaited) Object.assign(item, { entry: undefined, passUntil: now + passMs })
     })
+    return isAwaited ? 'awaited' : reply
   }
 
   async fail(

@@ -126,8 +126,8 @@ export class FaultyStore implements StampedeStore {
     return this.#run('mark', subject, () => this.#inner.mark(subject, options))
   }
 
-  pass(grant: Grant, passMs: number): Promise<CommitReply> {
-    return this.#run('pass', grant.key, () => this.#inner.pass(grant, passMs))
+  pass(...args: Parameters<StampedeStore['pass']>): ReturnType<StampedeStore['pass']> {
+    return this.#run('pass', args[0].key, () => this.#inner.pass(...args))
   }
 
   fail(...args: Parameters<StampedeStore['fail']>): Promise<CommitReply> {
@@ -194,7 +194,7 @@ export function sharedStores(): { a: FaultyStore; b: FaultyStore } {
       lookup: (key, request) => inner.lookup(key, request),
       commit: (grant, frame, lifetimes) => inner.commit(grant, frame, lifetimes),
       mark: (subject, options) => inner.mark(subject, options),
-      pass: (grant, passMs) => inner.pass(grant, passMs),
+      pass: (...args) => inner.pass(...args),
       fail: (...args) => inner.fail(...args),
       renew: (grants, leaseMs) => inner.renew(grants, leaseMs),
       purge: (key, options) => inner.purge(key, options),

@@ -36,7 +36,7 @@ import { RedisLocks } from './redis-locks.ts'
 import { Lookup, type LookupParts } from './redis-lookups.ts'
 import { RedisOperator } from './redis-operator.ts'
 
-type CommitReply = Awaited<ReturnType<StampedeStore['pass']>>
+type CommitReply = Awaited<ReturnType<StampedeStore['fail']>>
 type Failure = NonNullable<Parameters<StampedeStore['fail']>[1]>
 type Lifetimes = Parameters<StampedeStore['commit']>[2]
 
@@ -190,8 +190,8 @@ class RedisStore implements StampedeStore {
     return this.#link.operate(commit.name, keys[0], {}, run)
   }
 
-  pass(grant: Grant, passMs: number): Promise<CommitReply> {
-    return this.#endLease(grant, passMs, 0, '')
+  pass(grant: Grant, passMs: number, isFirst = false): Promise<CommitReply | 'awaited'> {
+    return this.#endLease(grant, passMs, 0, '', isFirst, readPass)
   }
 
   fail(
@@ -234,23 +234,28 @@ class RedisStore implements StampedeStore {
     throw storeUnavailable(this.name, 'run', new Error('pass the store to createStampede first'))
   }
 
-  #endLease(
+  #endLease<R = CommitReply>(
     grant: Grant,
     passMs: number,
     backoffMs: number,
     failure: string,
-    awaited = false,
-  ): Promise<CommitReply> {
+    flag = false,
+    read: (reply: unknown) => R = readEnd as () => R,
+  ): Promise<R> {
     const { key, token, fence } = grant
     const { wakePrefix } = this.#link.names
-    const args = [token, fence, passMs, backoffMs, failure, key, wakePrefix, awaited ? 1 : 0]
+    const args = [token, fence, passMs, backoffMs, failure, key, wakePrefix, flag ? 1 : 0]
     // This may follow a lookup without a reply. If a frozen Redis continues, it then ends the lease
     // right after the lookup. So the command is sent although Redis seems unavailable.
     const ignoreBreaker = fence === ANY_FENCE
-    return this.#link.run(endLease, key, args, readEnd, { ignoreBreaker })
+    return this.#link.run(endLease, key, args, read, { ignoreBreaker })
   }
 }
 
 function readEnd(reply: unknown): CommitReply {
   return String(reply) === 'ENDED' ? 'committed' : 'fenced'
+}
+
+function readPass(reply: unknown): CommitReply | 'awaited' {
+  return String(reply) === 'AWAITED' ? 'awaited' : readEnd(reply)
 }
