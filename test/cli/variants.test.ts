@@ -201,7 +201,7 @@ describe('get and why', () => {
             return text(socket)
           }
           await ask()
-          await expect.poll(ask, lines[0]).toContain('hit;')
+          await expect.poll(ask, { message: lines[0] ?? '' }).toContain('hit;')
           const keyed = args.includes('--cookies') ? args : [...args, '--cookies', 'key:lang,tone']
           const { code, out } = await run('get', `HTTP://shop.test${path}`, ...keyed)
           expect([code, out], lines[0]).toEqual([0, expect.stringContaining('4 B, fresh')])

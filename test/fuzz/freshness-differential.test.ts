@@ -8,6 +8,7 @@ import {
   createHttpCache,
   type Exchange,
   type HeaderList,
+  type OriginObserver,
   type Reply,
   type RequestView,
 } from '@stampede/core/adapter'
@@ -54,21 +55,23 @@ class Request implements Exchange<undefined> {
     this.got = 'the app'
   }
 
-  async runOrigin(observer: Parameters<Exchange['runOrigin']>[0]) {
+  async runOrigin(observer: OriginObserver): Promise<void> {
     this.got = 'the app'
     const decision = observer.onHead(this.#answer)
-    if (decision.action === 'send' && decision.capture) {
-      return { type: 'complete', head: this.#answer, body: new Uint8Array() } as const
-    }
-    return { type: 'not-captured', reason: 'declined' } as const
+    const isCaptured = decision.action === 'send' && decision.capture
+    observer.ended(
+      isCaptured
+        ? { type: 'complete', head: this.#answer, body: new Uint8Array() }
+        : { type: 'not-captured', reason: 'declined' },
+    )
   }
 
   send(reply: Reply): void {
     this.got = reply
   }
 
-  async redispatch() {
-    return { type: 'not-captured', reason: 'incomplete' } as const
+  async redispatch({ ended }: OriginObserver): Promise<void> {
+    ended({ type: 'not-captured', reason: 'incomplete' })
   }
 }
 

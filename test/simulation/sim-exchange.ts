@@ -58,13 +58,13 @@ export class SimExchange implements Exchange<Visitor> {
     )
   }
 
-  runOrigin(observer: OriginObserver): Promise<OriginEnd> {
-    return this.#run(observer, (reply) => this.send(reply))
+  runOrigin(observer: OriginObserver): Promise<void> {
+    return this.#run(observer, (reply) => this.send(reply)).then(observer.ended)
   }
 
   /** In the background of a response that was sent already, so no client gets it. */
-  redispatch(observer: OriginObserver): Promise<OriginEnd> {
-    return this.#run(observer, () => {})
+  redispatch(observer: OriginObserver): Promise<void> {
+    return this.#run(observer, () => {}).then(observer.ended)
   }
 
   send(reply: Reply): void {

@@ -40,7 +40,9 @@ afterEach(() => {
 const require = createRequire(import.meta.url)
 const compression: () => RequestHandler = require('compression')
 const FILE = fileURLToPath(import.meta.url)
-const KEEP: OriginObserver = {
+type Observer = Omit<OriginObserver, 'ended'>
+
+const KEEP: Observer = {
   maxBodyBytes: 1_000_000,
   onHead: () => ({
     action: 'send',
@@ -58,11 +60,18 @@ const HIT: Reply = {
   body: Buffer.from('from the cache'),
 }
 
+/** Resolves with the end of a run. */
+const endOf = (
+  exchange: Exchange<Request>,
+  run: 'runOrigin' | 'redispatch',
+  observer: Observer = KEEP,
+): Promise<OriginEnd> => new Promise((ended) => exchange[run]({ ...observer, ended }))
+
 /** Makes core fill on each request. Collects the ends in order. */
-function fill(observer: OriginObserver = KEEP): { ends: Array<Promise<OriginEnd>> } {
+function fill(observer: Observer = KEEP): { ends: Array<Promise<OriginEnd>> } {
   const ends: Array<Promise<OriginEnd>> = []
   core.script = (exchange) => {
-    const end = exchange.runOrigin(observer)
+    const end = endOf(exchange, 'runOrigin', observer)
     ends.push(end)
     return end.then(() => {})
   }
@@ -305,9 +314,10 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
       (exchange) => exchange.send(HIT),
       (exchange) => exchange.forward([]),
       (exchange) =>
-        exchange
-          .runOrigin({ ...KEEP, onHead: () => ({ action: 'replace', reply: HIT }) })
-          .then(() => {}),
+        endOf(exchange, 'runOrigin', {
+          ...KEEP,
+          onHead: () => ({ action: 'replace', reply: HIT }),
+        }).then(() => {}),
     ]
     for (const script of scripts) {
       core.script = script
@@ -323,7 +333,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
       core.script = (exchange, name) => {
         if (name !== cache) return exchange.forward([])
         exchange.send(HIT)
-        ends.push(exchange.redispatch(KEEP))
+        ends.push(endOf(exchange, 'redispatch'))
       }
       return { ends }
     }
@@ -376,7 +386,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
       core.script = (exchange) => {
         exchange.send(HIT)
         open = false
-        ends.push(exchange.redispatch(KEEP))
+        ends.push(endOf(exchange, 'redispatch'))
       }
       await using server = await serve(app)
       await rawRequest(server.port)

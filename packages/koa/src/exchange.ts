@@ -2,14 +2,7 @@
 // returned. So the cache must return as soon as ctx has the response, even if core is still at
 // work.
 
-import type {
-  Exchange,
-  HttpCache,
-  OriginEnd,
-  OriginObserver,
-  ReadLog,
-  Reply,
-} from '@stampede/core/adapter'
+import type { Exchange, HttpCache, OriginObserver, ReadLog, Reply } from '@stampede/core/adapter'
 import { RequestExchange } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
 import { replyWith } from './body.ts'
@@ -82,7 +75,7 @@ export class KoaExchange extends RequestExchange<Context> implements Passing {
     goOnAfter(this, this.#next())
   }
 
-  runOrigin(observer: OriginObserver): Promise<OriginEnd> {
+  runOrigin(observer: OriginObserver): void {
     const run = new KoaRun(this.native, observer, this.#isSeen)
     this.run = run
     this.passed = this.inContext(() => {
@@ -92,7 +85,6 @@ export class KoaExchange extends RequestExchange<Context> implements Passing {
         (error: unknown) => (run.replaces(error) ? this.#goOn() : this.#fail(error)),
       )
     })
-    return run.ended
   }
 
   /** Runs the handler if the reply cannot be sent. */

@@ -3,13 +3,7 @@
 // after `await next()`, and reported to core before the middleware returns. If ctx has no response
 // by then, `res` is watched: an outer layer renders the error, or the handler writes to `res`.
 
-import {
-  type AttemptObserver,
-  type CapturedHead,
-  type OriginEnd,
-  type Reply,
-  responseError,
-} from '@stampede/core/adapter'
+import type { AttemptObserver, CapturedHead, OriginEnd, Reply } from '@stampede/core/adapter'
 import {
   AttemptExchange,
   AttemptWatch,
@@ -29,9 +23,6 @@ import {
   replyWith,
 } from './body.ts'
 import { goOnAfter, PASSED, type Passing } from './exchange.ts'
-
-/** Tells that the end of the attempt has been reported to core, or will be after a promise. */
-type Reported = (until?: Promise<void>) => void
 
 export class KoaIdempotentExchange extends AttemptExchange<Context> implements Passing {
   passed: Passing['passed']
@@ -61,64 +52,41 @@ export class KoaIdempotentExchange extends AttemptExchange<Context> implements P
     goOnAfter(this, Promise.reject(error))
   }
 
-  run(observer: AttemptObserver): void | Promise<void> {
-    const { headerSent, res } = this.native
-    if (!headerSent && !res.writableEnded)
-      return new Promise((reported) => goOnAfter(this, this.#attempt(observer, reported)))
-    goOnAfter(this, PASSED)
-    const error = responseError('the response was sent before the handler ran')
-    return observer.onEnd({ type: 'failed', error })
+  run(observer: AttemptObserver): void {
+    goOnAfter(this, this.wasSent(observer) ? PASSED : this.#attempt(observer))
   }
 
   /** Returns when Koa may go on. */
-  async #attempt(observer: AttemptObserver, reported: Reported): Promise<void> {
+  async #attempt(observer: AttemptObserver): Promise<void> {
     const ctx = this.native
     const outer = new OuterFields(ctx.res)
     const watch = new AttemptWatch(ctx.res, observer)
     try {
       await this.#next()
     } catch (error) {
-      await watchFailure(ctx, error, watch, reported)
+      watch.threw(error)
+      const failed = { type: 'failed', error } as const
+      // If the client has left, Koa renders nothing. An outer layer may not render the error either.
+      if (!ctx.headerSent && !ctx.writable) await watch.report(failed)
+      else ctx.res.once('close', () => ctx.headerSent || watch.report(failed))
       throw error
     }
     const response = readResponse(ctx, outer)
-    if (response === undefined) return reported(watch.ended)
+    if (response === undefined) return
     watch.stop()
     const { head, body } = response
-    const report = (end: OriginEnd): Promise<void> =>
+    const report = async (end: OriginEnd): Promise<void> =>
       watch.report(
         end.type === 'complete' ? { ...end, type: 'answered' } : { type: 'not-retained', head },
       )
     // The client gets a stream while it arrives. Only its end waits for core.
     const stream = { beforeEnd: report }
     const end = captureBody(ctx, body, head, observer.maxBodyBytes, keptKind(body), stream)
-    if (end instanceof Promise) return reported(end.then(report))
+    if (end instanceof Promise) return void end.then(report)
     const restore = saveResponse(ctx)
     await report(end)
     restore()
-    reported()
   }
-}
-
-/**
- * Reports the response that an outer layer or Koa renders for the error. If neither renders one,
- * reports that the attempt has failed.
- */
-async function watchFailure(
-  ctx: Context,
-  error: unknown,
-  watch: AttemptWatch,
-  reported: Reported,
-): Promise<void> {
-  watch.threw(error)
-  const failed = (): Promise<void> => watch.report({ type: 'failed', error })
-  if (ctx.headerSent || ctx.writable) {
-    ctx.res.once('close', () => ctx.headerSent || failed())
-    return reported(watch.ended)
-  }
-  // The client has left, so Koa renders nothing.
-  await failed()
-  reported()
 }
 
 /**

@@ -36,9 +36,7 @@ const DETACHED: OriginEnd = { type: 'not-captured', reason: 'detached' }
 const INCOMPLETE: OriginEnd = { type: 'not-captured', reason: 'incomplete' }
 
 export class KoaRun {
-  readonly ended: Promise<OriginEnd>
   readonly departure: Departure
-  #settle!: (end: OriginEnd | Promise<OriginEnd>) => void
   readonly #ctx: Context
   readonly #observer: OriginObserver
   /** Whether a layer in front can read ctx.body: see isSeen(). */
@@ -59,9 +57,6 @@ export class KoaRun {
     this.#observer = observer
     this.#isSeen = bodyIsSeen
     this.#outer = new OuterFields(res)
-    this.ended = new Promise((resolve) => {
-      this.#settle = resolve
-    })
     const { onEnd } = observer
     this.departure = new Departure(res, this, { graceMs: ANSWER_WITHIN_MS, onEnd })
     this.#head = new SentHead(res, this)
@@ -102,6 +97,12 @@ export class KoaRun {
       this.#stop()
       this.#settle({ type: 'failed', status, error })
     }
+  }
+
+  #settle(end: OriginEnd | Promise<OriginEnd>): void {
+    const { ended } = this.#observer
+    if (end instanceof Promise) end.then(ended)
+    else process.nextTick(ended, end)
   }
 
   #stop(): void {
@@ -204,6 +205,7 @@ export class KoaRun {
 function guardNotModified(ctx: Context, observer: OriginObserver): Capture {
   return new Capture(ctx.res, {
     maxBodyBytes: observer.maxBodyBytes,
+    ended: () => {},
     onHead: (head, whole) =>
       head.status === 304
         ? observer.onHead(head, whole, [ctx, ctx.response])

@@ -81,7 +81,7 @@ export abstract class RequestExchange<
   }
 
   abstract forward(...args: Parameters<Exchange['forward']>): void
-  abstract runOrigin(observer: OriginObserver): Promise<OriginEnd>
+  abstract runOrigin(observer: OriginObserver): void
   abstract send(reply: Reply): void
   /** Passes the request to the next handler, as if there was no cache. */
   protected abstract pass(): void
@@ -102,7 +102,7 @@ export abstract class RequestExchange<
     const refresh = takeRefresh(req, cache, address.chosenBy)
     if (refresh === undefined) return this.pass()
     this.captureContext()
-    this.runOrigin(refresh.observer).then(refresh.settle)
+    return this.runOrigin(refresh)
   }
 
   isGone(): boolean {
@@ -142,12 +142,12 @@ export abstract class RequestExchange<
     return this.#context === undefined ? run() : this.#context.runInAsyncScope(run)
   }
 
-  redispatch(observer: OriginObserver): Promise<OriginEnd> {
+  redispatch(observer: OriginObserver): void {
     const { dispatch, req: from, address } = this.visit
     const { target, chosenBy } = address
     this.#context ??= new AsyncResource('StampedeRefresh')
     const [owner, context] = [this.#cache, this.#context]
-    return redispatch({ from, target, chosenBy, owner, observer, dispatch, context })
+    redispatch({ from, target, chosenBy, owner, observer, dispatch, context })
   }
 }
 
@@ -227,7 +227,7 @@ class NodeExchange<Native> extends RequestExchange<Native, NodeVisit<Native>> {
     this.pass()
   }
 
-  runOrigin(observer: OriginObserver): Promise<OriginEnd> {
+  runOrigin(observer: OriginObserver): void {
     const { req, res, outer, next } = this.visit
     this.begun = true
     this.#framework.beforeRun?.(req, res)
@@ -241,10 +241,16 @@ class NodeExchange<Native> extends RequestExchange<Native, NodeVisit<Native>> {
       // Outer layers may make the response private later. Waiters then need no body.
       refusal?.then((reason) => reason && capture.stop(reason))
     }
+    const ended = async (end: OriginEnd): Promise<void> => {
+      const reason = end.type === 'not-captured' ? undefined : await refusal
+      showConditionals?.()
+      observer.ended(reason === undefined ? end : notCaptured(reason))
+    }
     const capture = new Capture(res, observer, {
       natives: [this.native, res],
       sentAs: outer,
       beforeHead: showsEarly || refusal ? beforeHead : undefined,
+      ended: showConditionals || refusal ? ended : undefined,
     })
     this.run = capture
     try {
@@ -254,10 +260,8 @@ class NodeExchange<Native> extends RequestExchange<Native, NodeVisit<Native>> {
       // the cache.
       process.nextTick(next, error)
       showConditionals?.()
-      return Promise.resolve({ type: 'failed', status: 500, error })
+      process.nextTick(observer.ended, { type: 'failed', status: 500, error })
     }
-    const ended = refusal ? unlessRefused(capture.ended, refusal) : capture.ended
-    return showConditionals ? ended.finally(showConditionals) : ended
   }
 
   watchReads(): ReadLog {
@@ -285,14 +289,4 @@ class NodeExchange<Native> extends RequestExchange<Native, NodeVisit<Native>> {
     if (this.begun) process.emitWarning(error instanceof Error ? error : String(error))
     else this.visit.next(error)
   }
-}
-
-/** The end of a run, or why it must not be shared. */
-async function unlessRefused(
-  ended: Promise<OriginEnd>,
-  refusal: Promise<SentHead['refusal']>,
-): Promise<OriginEnd> {
-  const end = await ended
-  const reason = end.type === 'not-captured' ? undefined : await refusal
-  return reason === undefined ? end : notCaptured(reason)
 }

@@ -82,13 +82,25 @@ export abstract class AttemptExchange<
     this.visit = visit
   }
 
-  abstract run(observer: AttemptObserver): void | Promise<void>
+  abstract run(observer: AttemptObserver): void
   /** Passes the request to the next handler. */
   protected abstract pass(): void
   /** Sends the reply, and returns false if it cannot be sent. */
   protected abstract write(reply: Reply): boolean
   /** Fails the request. */
   protected abstract fail(error: Error): void
+
+  /**
+   * Whether a response was sent during the lookup, such as that of a timeout. The handler must not
+   * run then, because its response would reach no client. Reports that to core.
+   */
+  protected wasSent(observer: AttemptObserver): boolean {
+    const { headersSent, writableEnded } = this.visit.res
+    const isSent = headersSent || writableEnded
+    const why = 'the response was sent before the handler ran'
+    if (isSent) void observer.onEnd({ type: 'failed', error: responseError(why) })
+    return isSent
+  }
 
   lines(name: string): readonly string[] {
     return linesOf(this.visit.req, name)
@@ -121,9 +133,20 @@ export abstract class AttemptExchange<
 const UNSENDABLE = 'the kept response has a status or a header field that cannot be sent'
 
 class NodeIdempotentExchange<Native> extends AttemptExchange<Native, IdempotentVisit<Native>> {
-  run(observer: AttemptObserver): void | Promise<void> {
+  run(observer: AttemptObserver): void {
     this.begun = true
-    return runAttempt(this.visit, observer)
+    if (this.wasSent(observer)) return
+    const { res, next } = this.visit
+    const watch = new AttemptWatch(res, observer)
+    try {
+      next()
+    } catch (error) {
+      // Frameworks catch errors of handlers. An error of a bare listener stays uncaught, as without
+      // idempotency keys.
+      process.nextTick(next, error)
+      watch.threw(error)
+      if (!res.headersSent) void watch.report({ type: 'failed', error })
+    }
   }
 
   protected pass(): void {
@@ -146,30 +169,6 @@ class NodeIdempotentExchange<Native> extends AttemptExchange<Native, IdempotentV
   }
 }
 
-function runAttempt<Native>(
-  { res, next }: IdempotentVisit<Native>,
-  observer: AttemptObserver,
-): void | Promise<void> {
-  if (res.headersSent) {
-    // A timeout may have responded during the lookup. The handler's response would reach no client.
-    return observer.onEnd({
-      type: 'failed',
-      error: responseError('the response was sent before the handler ran'),
-    })
-  }
-  const watch = new AttemptWatch(res, observer)
-  try {
-    next()
-  } catch (error) {
-    // Frameworks catch errors of handlers. An error of a bare listener stays uncaught, as without
-    // idempotency keys.
-    process.nextTick(next, error)
-    watch.threw(error)
-    if (!res.headersSent) return watch.report({ type: 'failed', error }).then(() => watch.ended)
-  }
-  return watch.ended
-}
-
 /**
  * Watches one run of a handler under an idempotency key, and reports its end to core once. Create
  * it before the app runs. An end that cannot be delayed is reported at once.
@@ -177,8 +176,6 @@ function runAttempt<Native>(
 export class AttemptWatch implements CaptureObserver {
   readonly maxBodyBytes: number
   readonly graceMs: number
-  /** Resolves when core has handled the report. */
-  readonly ended: Promise<void>
   readonly #res: ServerResponse
   readonly #observer: AttemptObserver
   readonly #outer: OuterFields
@@ -195,9 +192,6 @@ export class AttemptWatch implements CaptureObserver {
     this.#observer = observer
     this.#outer = new OuterFields(res)
     this.#capture = new Capture(res, this, { outer: this.#outer })
-    this.ended = this.#capture.ended.then((end) =>
-      this.#stopped ? undefined : this.beforeEnd(end),
-    )
   }
 
   onHead(head: CapturedHead): ReturnType<OriginObserver['onHead']> {
@@ -206,12 +200,18 @@ export class AttemptWatch implements CaptureObserver {
   }
 
   beforeEnd(end: OriginEnd): void | Promise<void> {
-    return this.#report(this.#attemptEnd(end))
+    return this.report(this.#attemptEnd(end))
+  }
+
+  /** An end that was not delayed is reported now. */
+  readonly ended = (end: OriginEnd): void => {
+    if (!this.#stopped) void this.beforeEnd(end)
   }
 
   /** Reports the end to core, unless an end was reported before. */
-  async report(end: AttemptEnd): Promise<void> {
-    await this.#report(end)
+  report(end: AttemptEnd): void | Promise<void> {
+    this.#reported ??= { until: this.#observer.onEnd(end) }
+    return this.#reported.until
   }
 
   /** Call this when the app has thrown. Its framework may still send an error response. */
@@ -223,11 +223,6 @@ export class AttemptWatch implements CaptureObserver {
   stop(): void {
     this.#stopped = true
     this.#capture.stop()
-  }
-
-  #report(end: AttemptEnd): void | Promise<void> {
-    this.#reported ??= { until: this.#observer.onEnd(end) }
-    return this.#reported.until
   }
 
   #attemptEnd(end: OriginEnd): AttemptEnd {

@@ -6,7 +6,7 @@ import { type IncomingMessage, type RequestListener, ServerResponse } from 'node
 import { createRequire } from 'node:module'
 import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import type { OriginEnd } from '@stampede/core/adapter'
+import type { OriginEnd, OriginObserver } from '@stampede/core/adapter'
 import type { Express, RequestHandler } from 'express'
 import type Koa from 'koa'
 import { describe, expect, test } from 'vitest'
@@ -15,8 +15,10 @@ import { Capture } from './response/capture.ts'
 import { createDetachedPair } from './revalidation.ts'
 import { rawRequest, serve } from './testing/raw-client.ts'
 
-const captureResponse = (...args: ConstructorParameters<typeof Capture>): Promise<OriginEnd> =>
-  new Capture(...args).ended
+const captureResponse = (
+  res: ServerResponse,
+  observer: Omit<OriginObserver, 'ended'>,
+): Promise<OriginEnd> => new Promise((ended) => new Capture(res, { ...observer, ended }))
 
 const require = createRequire(import.meta.url)
 const compression: () => RequestHandler = require('compression')

@@ -9,7 +9,7 @@ import type { AsyncResource } from 'node:async_hooks'
 import { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { Duplex } from 'node:stream'
-import type { OriginEnd, OriginObserver } from '@stampede/core/adapter'
+import type { OriginObserver } from '@stampede/core/adapter'
 import { withoutRaw } from './request/conditionals.ts'
 import { inheritLogin, tlsMembersOf } from './request/connection.ts'
 
@@ -19,15 +19,10 @@ import { inheritLogin, tlsMembersOf } from './request/connection.ts'
  */
 export type Dispatch = (req: IncomingMessage, res: ServerResponse) => unknown
 
-/** A run in the background, and where its result goes. */
-interface Revalidation {
-  readonly observer: OriginObserver
-  settle(end: OriginEnd): void
-}
-
-interface Mark extends Revalidation {
-  /** The cache that waits for the result. */
+interface Mark {
+  /** The cache that sent the request. */
   readonly owner: object
+  readonly observer: OriginObserver
   /** The `chosenBy` of the original request: see `RequestView`. */
   readonly chosenBy: string | undefined
   taken: boolean
@@ -51,12 +46,12 @@ export function takeRefresh(
   req: IncomingMessage,
   owner: object,
   chosenBy: string | undefined,
-): Revalidation | undefined {
+): OriginObserver | undefined {
   const mark = marks.get(req)
   if (mark === undefined || mark.owner !== owner || mark.taken) return undefined
   mark.taken = true
-  if (mark.chosenBy === chosenBy) return mark
-  mark.settle({ type: 'failed', status: 500, error: new Error(OTHER_HANDLER) })
+  if (mark.chosenBy === chosenBy) return mark.observer
+  fail(mark.observer, 500, new Error(OTHER_HANDLER))
   return undefined
 }
 
@@ -64,9 +59,13 @@ const OTHER_HANDLER =
   'the refresh reached another handler of the URL than the request; ' +
   'choose between handlers by the request alone, or set no staleWhileRevalidateMs'
 
+function fail({ ended }: OriginObserver, status: number, error: unknown): void {
+  process.nextTick(ended, { type: 'failed', status, error })
+}
+
 /**
- * Resolves when the cache (`owner`) has observed the response, or when an outer layer responded
- * before the request reached the cache.
+ * Sends the request. Its run ends when the cache (`owner`) has observed the response, or when an
+ * outer layer responded before the request reached the cache.
  */
 export function redispatch(order: {
   readonly from: IncomingMessage
@@ -77,24 +76,22 @@ export function redispatch(order: {
   readonly dispatch: Dispatch
   /** Async context of `from`, because outer layers may have put a tracer or a tenant into it. */
   readonly context: AsyncResource
-}): Promise<OriginEnd> {
+}): void {
   const { req, res } = createDetachedPair(order.from, order.target)
-  return new Promise((settle) => {
-    const fail = (status: number, error: unknown): void => settle({ type: 'failed', status, error })
-    const { owner, chosenBy, observer } = order
-    const mark: Mark = { owner, chosenBy, observer, settle, taken: false }
-    marks.set(req, mark)
-    res.once('close', () => {
-      if (!mark.taken) fail(res.statusCode < 400 ? 500 : res.statusCode, answeredBefore(res))
-    })
-    // The current context may be that of another request, which began the flight.
-    order.context.runInAsyncScope(async () => {
-      try {
-        await order.dispatch(req, res)
-      } catch (error) {
-        fail(500, error)
-      }
-    })
+  const { owner, chosenBy, observer } = order
+  const mark: Mark = { owner, chosenBy, observer, taken: false }
+  marks.set(req, mark)
+  res.once('close', () => {
+    if (!mark.taken)
+      fail(observer, res.statusCode < 400 ? 500 : res.statusCode, answeredBefore(res))
+  })
+  // The current context may be that of another request, which began the flight.
+  order.context.runInAsyncScope(async () => {
+    try {
+      await order.dispatch(req, res)
+    } catch (error) {
+      fail(observer, 500, error)
+    }
   })
 }
 

@@ -105,8 +105,8 @@ function ask(
       got.end = watch?.onEnd
     },
     send: (reply: Reply) => take('cache', reply),
-    runOrigin: (observer) => run(request, observer, false, take),
-    redispatch: (observer) => run(request, observer, true, () => {}),
+    runOrigin: (observer) => run(request, observer, false, take).then(observer.ended),
+    redispatch: (observer) => run(request, observer, true, () => {}).then(observer.ended),
   }
   got.done = (async () => cache.handle(exchange))()
   return got

@@ -252,8 +252,8 @@ class RequestState<Native> implements Caller, OriginRequest<Native> {
   key: string
   /** Number of lookups that found an entry of another variant. */
   mismatches = 0
-  /** If this request is the leader: settles when its run has ended. */
-  running: Promise<void> | undefined
+  /** If this request is the leader: what its exchange returned for the run. */
+  running: void | Promise<void> = undefined
   scope: Caller['scope']
   lookup: Caller['lookup']
   #early: Resolution | undefined

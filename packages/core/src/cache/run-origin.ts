@@ -69,17 +69,17 @@ export function missOf({ names }: Pick<OriginRequest<never>, 'names'>): 'uri-mis
 
 /**
  * Runs the handler for the client of the request, or `behind`: for no client, to refresh a stale
- * entry. Settles when the run has ended.
+ * entry.
  */
 export function runOrigin<Native>(
   by: OriginRequest<Native>,
   lead: Lead,
   behind: boolean,
-): Promise<void> {
+): void | Promise<void> {
   const { exchange, config } = by
   const run = new OriginRun(by, lead, behind)
-  if (behind) return exchange.redispatch(run).then(run.ended)
-  return exchange.runOrigin(config.audit ? audited(exchange, config, run) : run).then(run.ended)
+  if (behind) return exchange.redispatch(run)
+  return exchange.runOrigin(config.audit ? audited(exchange, config, run) : run)
 }
 
 /**
@@ -109,6 +109,7 @@ class OriginRun<Native> implements OriginObserver {
   #route: string | undefined
   /** Whether the client of this run gets a stale entry in place of an error. */
   #isStaleServed = false
+  #hasEnded = false
   #hasResult = false
   /** Whether the handler needs no slot after the result. */
   #needsNoSlot = false
@@ -192,6 +193,8 @@ class OriginRun<Native> implements OriginObserver {
   }
 
   readonly ended = (end: OriginEnd): void => {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
     const { rt, exchange } = this.#by
     const route = rt.counts.route(this.#route ?? exchange.routeOf?.(exchange.native))
     route.runs += 1

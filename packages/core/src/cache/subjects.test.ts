@@ -61,8 +61,8 @@ async function get(
       got = 'bypass'
     },
     send: ({ headers }) => note(headers),
-    runOrigin: (observer) => run(false, observer),
-    redispatch: (observer) => run(true, observer),
+    runOrigin: (observer) => run(false, observer).then(observer.ended),
+    redispatch: (observer) => run(true, observer).then(observer.ended),
   })
   await settled()
   return got
@@ -212,9 +212,9 @@ describe('tags in a response', () => {
         async runOrigin(observer) {
           const decision = observer.onHead(head)
           if (decision.action === 'send') removed.push(...decision.remove)
-          return { type: 'complete', head, body: Buffer.from('a') }
+          observer.ended({ type: 'complete', head, body: Buffer.from('a') })
         },
-        redispatch: () => new Promise(() => {}),
+        redispatch: () => {},
       })
     await once()
     await settled()

@@ -98,8 +98,8 @@ async function ask(headers: Conditions = {}, at: HttpCache<RequestView> = cache)
     native: request,
     forward: (add) => take({ status: 200, headers: add, body: Buffer.from('bypass') }),
     send: take,
-    runOrigin: (observer) => run(observer, take),
-    redispatch: (observer) => run(observer, undefined),
+    runOrigin: (observer) => run(observer, take).then(observer.ended),
+    redispatch: (observer) => run(observer, undefined).then(observer.ended),
   }
   await at.handle(exchange)
   await settled()

@@ -163,7 +163,9 @@ class Journey {
     if (begun.type !== 'running') return this.#send(replyFor(begun, this.#rules.docsUrl, exchange))
     this.#report(begun.begun.isRecovery ? 'recovered' : 'started')
     this.#attach(new HandlerAttempt(this.#rt, begun.claim.key, begun))
-    return exchange.run(begun)
+    // A trace lasts until the end of the attempt.
+    const over = begun.claim.trace && begun.over()
+    return exchange.run(begun) ?? over
   }
 
   #refuse(code: RefusalCode, detail?: string): void {

@@ -63,6 +63,7 @@ export class Running
   #holdEndsAt: number
   #as: Outcome['as'] = 'completed'
   #isOver = false
+  #onOver: (() => void) | undefined
 
   /** `sentAt`: the moment at which the command was sent. The lease counts from it. */
   constructor(rt: IdempotencyRuntime, claim: Claim, begun: Begun, sentAt: number) {
@@ -130,6 +131,14 @@ export class Running
     const outcome = outcomeOf(end, this)
     if (outcome !== undefined) return this.finish(outcome)
     this.abandon('the handler did not respond')
+    this.#onOver?.()
+  }
+
+  /** Resolves when the end of the attempt was reported. Call it before the handler runs. */
+  over(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onOver = resolve
+    })
   }
 
   /**
@@ -229,6 +238,7 @@ export class Running
     const { key, name, trace } = this.claim
     this.#rt.events.emit({ type: 'idempotency.finished', key, as: this.#as, reply }, name)
     if (trace !== undefined) trace.ended = this.#as
+    this.#onOver?.()
   }
 
   #lose(why: string): void {

@@ -150,10 +150,14 @@ export interface OriginObserver {
   /** A larger body goes to the client and is not stored. */
   readonly maxBodyBytes: number
   /**
-   * Called once, when the response ended or the client left. This may be after the run's promise
-   * resolved.
+   * Called once, when the response ended or the client left. This may be after `ended`.
    */
   readonly onEnd?: (() => void) | undefined
+  /**
+   * Called when it is known how the run ended, in a later turn than the call that began the run.
+   * Only the first call counts. Never throws, and may be called without `this`.
+   */
+  readonly ended: (end: OriginEnd) => void
 }
 
 /** How a run of the handler ended. */
@@ -234,10 +238,10 @@ export interface Exchange<Native = unknown> {
   forward(add: HeaderList, watch?: RunWatch): void | Promise<void>
   /**
    * Runs the handler with this client's own response, and captures what the handler writes. The
-   * handler does not see the client's conditional and range fields. Never rejects. An error of the
-   * handler still reaches the framework.
+   * handler does not see the client's conditional and range fields. An error of the handler still
+   * reaches the framework.
    */
-  runOrigin(observer: OriginObserver): Promise<OriginEnd>
+  runOrigin(observer: OriginObserver): void | Promise<void>
   /**
    * Whether the framework's settings allow an ETag that the handler did not set. Called with the
    * request of a run whose response is stored, never on a hit. Absent: they allow it.
@@ -262,7 +266,7 @@ export interface Exchange<Native = unknown> {
   /**
    * Runs the same request through the whole app again, on a request and response without a client.
    * `observer` sees the response that leaves this middleware. If the run does not reach this
-   * middleware, the end is `failed`. Never rejects.
+   * middleware, the end is `failed`.
    */
-  redispatch(observer: OriginObserver): Promise<OriginEnd>
+  redispatch(observer: OriginObserver): void | Promise<void>
 }

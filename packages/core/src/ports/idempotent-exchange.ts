@@ -64,8 +64,8 @@ export interface IdempotentExchange<Native = unknown> {
   /** Forwards the request to the handler unchanged. The response gets the fields of `add`. */
   forward(add: HeaderList): void | Promise<void>
   /**
-   * Runs the handler with this client's own response. Never rejects. An error of the handler still
-   * reaches the framework.
+   * Runs the handler with this client's own response. An error of the handler still reaches the
+   * framework.
    */
   run(observer: AttemptObserver): void | Promise<void>
   /** Sends the response. Nothing was sent to this client before. */

@@ -4,14 +4,16 @@ import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
 import { PassThrough, pipeline, Readable } from 'node:stream'
-import type { CapturedHead, OriginEnd } from '@stampede/core/adapter'
+import type { CapturedHead, OriginEnd, OriginObserver } from '@stampede/core/adapter'
 import { afterEach, expect, test, vi } from 'vitest'
 import { Capture } from '../response/capture.ts'
 import { serve, startRequest } from '../testing/raw-client.ts'
 import { ANSWER_WITHIN_MS, WRITE_WITHIN_MS } from './client-gone.ts'
 
-const captureResponse = (...args: ConstructorParameters<typeof Capture>): Promise<OriginEnd> =>
-  new Capture(...args).ended
+const captureResponse = (
+  res: ServerResponse,
+  observer: Omit<OriginObserver, 'ended'>,
+): Promise<OriginEnd> => new Promise((ended) => new Capture(res, { ...observer, ended }))
 
 const onHeaders: (res: ServerResponse, listener: () => void) => void = createRequire(
   import.meta.url,

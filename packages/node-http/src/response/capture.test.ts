@@ -15,8 +15,10 @@ import {
 import { Capture } from './capture.ts'
 import { addAtHead } from './head.ts'
 
-const captureResponse = (...args: ConstructorParameters<typeof Capture>): Promise<OriginEnd> =>
-  new Capture(...args).ended
+const captureResponse = (
+  res: ServerResponse,
+  observer: Omit<OriginObserver, 'ended'>,
+): Promise<OriginEnd> => new Promise((ended) => new Capture(res, { ...observer, ended }))
 
 const require = createRequire(import.meta.url)
 const onHeaders: (res: ServerResponse, listener: (this: ServerResponse) => void) => void =
@@ -299,10 +301,12 @@ describe('Capture', () => {
   test('ends in the middle of the body with the reason of stop()', async () => {
     let ended: Promise<OriginEnd> | undefined
     await using server = await serve((_req, res) => {
-      const capture = new Capture(res, { maxBodyBytes: 1024, onHead: () => KEEP })
-      ended = capture.ended
-      res.write('half')
-      capture.stop('incomplete')
+      ended = new Promise((resolve) => {
+        const observer = { maxBodyBytes: 1024, onHead: () => KEEP, ended: resolve }
+        const capture = new Capture(res, observer)
+        res.write('half')
+        capture.stop('incomplete')
+      })
       ended.then(() => res.end(' and half'))
     })
     expect((await rawRequest(server.port)).body).toContain(' and half')

@@ -54,6 +54,8 @@ export interface CaptureOptions {
   readonly outer?: OuterFields
   /** Called before core gets the head. */
   readonly beforeHead?: (() => void) | undefined
+  /** Called in place of the function of the observer. */
+  readonly ended?: OriginObserver['ended'] | undefined
 }
 
 /** The decision that is used if Node would reject the reply of core. */
@@ -63,8 +65,6 @@ const NONE: readonly never[] = []
 
 /** The layer of this package around one response. Create it before the app runs. */
 export class Capture {
-  /** Resolves once the outcome is known, which may be before the end of the body. */
-  readonly ended: Promise<OriginEnd>
   readonly #res: ServerResponse
   readonly #observer: CaptureObserver
   readonly #options: CaptureOptions
@@ -75,7 +75,6 @@ export class Capture {
   readonly departure: Departure
   readonly #hold: EndHold | undefined
   readonly #ownWriteHead: OwnMethods['writeHead']
-  #resolve!: (end: OriginEnd) => void
   /** `judged`: core has the head, and the outer layers do not have it yet. */
   #phase: 'head' | 'judged' | 'body' | 'settled' | 'replaced' = 'head'
   #probing = false
@@ -95,9 +94,6 @@ export class Capture {
     this.#observer = observer
     this.#options = options
     this.#original = new OriginalMethods(res)
-    this.ended = new Promise((resolve) => {
-      this.#resolve = resolve
-    })
     this.#hold = observer.beforeEnd && new EndHold(res, observer)
     this.#outer = options.outer ?? new OuterFields(res)
     this.#body = new BodyCollector(observer.maxBodyBytes)
@@ -332,8 +328,8 @@ export class Capture {
   #tell(end: OriginEnd): void {
     this.departure.stop()
     this.#body.drop()
-    if (end.type === 'not-captured') return this.#resolve(end)
-    if (hasLeft(this.#res)) return this.#resolve(end)
-    whenWhole(this.#res, (isWhole) => this.#resolve(isWhole ? end : notCaptured('incomplete')))
+    const { ended = this.#observer.ended } = this.#options
+    if (end.type === 'not-captured' || hasLeft(this.#res)) process.nextTick(ended, end)
+    else whenWhole(this.#res, (isWhole) => ended(isWhole ? end : notCaptured('incomplete')))
   }
 }

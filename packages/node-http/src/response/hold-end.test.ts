@@ -28,7 +28,6 @@ interface Held {
   readonly ends: AttemptEnd[]
   /** Resolves when core is called. */
   readonly told: Promise<AttemptEnd>
-  readonly watch: AttemptWatch
   received(): string
   /** Releases the end, and waits until the client has it. */
   release(): Promise<string>
@@ -58,15 +57,15 @@ async function hold(
   const told = new Promise<AttemptEnd>((resolve) => {
     tell = resolve
   })
-  let arrive: (at: { res: ServerResponse; watch: AttemptWatch }) => void = () => {}
-  const arrival = new Promise<{ res: ServerResponse; watch: AttemptWatch }>((resolve) => {
+  let arrive: (res: ServerResponse) => void = () => {}
+  const arrival = new Promise<ServerResponse>((resolve) => {
     arrive = resolve
   })
   const pass: Layer = (_req, _res, next) => next()
   await using server = await serve((req, res) => {
     const { outer = pass, inner = pass } = setup
     outer(req, res, () => {
-      const watch = new AttemptWatch(res, {
+      new AttemptWatch(res, {
         maxBodyBytes: setup.maxBodyBytes ?? 1024,
         graceMs: setup.graceMs ?? 60_000,
         onEnd(end) {
@@ -77,7 +76,7 @@ async function hold(
       })
       inner(req, res, () => {
         handler(res, req, res)
-        arrive({ res, watch })
+        arrive(res)
       })
     })
   })
@@ -98,7 +97,7 @@ async function hold(
     return text
   }
   try {
-    await use({ ...(await arrival), client, ends, told, received: () => text, release, letGo })
+    await use({ res: await arrival, client, ends, told, received: () => text, release, letGo })
   } finally {
     letGo()
     client.destroy()
@@ -319,12 +318,12 @@ describe('the response object while its end is held', () => {
   test('still reports the complete response if the client leaves', () =>
     hold(
       (res) => res.end('hello'),
-      async ({ res, told, client, letGo, watch, ends }) => {
+      async ({ res, told, client, letGo, ends }) => {
         await told
         client.resetAndDestroy()
         await once(res, 'close')
         letGo()
-        await watch.ended
+        await new Promise(setImmediate)
         expect(ends.map(textOf)).toEqual(['hello'])
       },
     ))
