@@ -4,7 +4,7 @@
 import { type BeginReply, type IdempotencyStore, unknownReply } from '@stampede/core/store'
 import { bytes, duration, partsOf } from './lookup-reply.ts'
 
-type Inspection = NonNullable<Awaited<ReturnType<IdempotencyStore['inspect']>>>
+export type Inspection = NonNullable<Awaited<ReturnType<IdempotencyStore['inspect']>>>
 
 export function readBegin(raw: unknown, key: string, token: string): BeginReply {
   const parts = partsOf(raw, 'begin-record')

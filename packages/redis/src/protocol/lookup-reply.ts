@@ -9,7 +9,7 @@ import {
   unknownReply,
 } from '@stampede/core/store'
 
-type Failure = NonNullable<Parameters<StampedeStore['fail']>[1]>
+export type Failure = NonNullable<Parameters<StampedeStore['fail']>[1]>
 type StoredFrame = Extract<LookupReply, { status: 'fresh' }>['stored']
 
 export interface ReadLookup {

@@ -3,9 +3,9 @@
 import type { RecordInfo, StoreOperator } from '@stampede/core/store'
 import { bytes, duration, partsOf, readFailure, signedDuration } from './lookup-reply.ts'
 
-type LockInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspectLock']>>>
+export type LockInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspectLock']>>>
 type SharedFailure = NonNullable<RecordInfo['failure']>
-type StoreInfo = Awaited<ReturnType<StoreOperator['info']>>
+export type StoreInfo = Awaited<ReturnType<StoreOperator['info']>>
 
 /** Number of the parts that a record without an entry has. */
 const PARTS_WITHOUT_ENTRY = 10

@@ -26,6 +26,7 @@ import type { Operation } from '../connection/operation.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { PendingDeliveries } from '../delivery/pending-deliveries.ts'
 import { names } from '../protocol/keys.ts'
+import type { Failure } from '../protocol/lookup-reply.ts'
 import { commit, endLease, purge, renewEntry } from '../protocol/scripts.generated.ts'
 import { PlainReads } from './plain-reads.ts'
 import { RedisPurgeCommands } from './purge-commands.ts'
@@ -37,7 +38,6 @@ import { Lookup, type LookupParts } from './redis-lookups.ts'
 import { RedisOperator } from './redis-operator.ts'
 
 type CommitReply = Awaited<ReturnType<StampedeStore['pass']>>
-type Failure = NonNullable<Parameters<StampedeStore['fail']>[1]>
 type Lifetimes = Parameters<StampedeStore['commit']>[2]
 
 /** Options of `redisStore`. */
