@@ -53,12 +53,12 @@ export class RedisLink {
 
   /** Clock of the server that has this record. */
   clockOf(key: string): ServerClock {
-    return this.#requireOpen().server(this.isCluster ? this.names.record(key) : '').clock
+    return this.#requireOpen().servers.of(this.isCluster ? this.names.record(key) : '').clock
   }
 
   /** Clock of the server that has the purge log. */
   get logClock(): ServerClock {
-    return this.#requireOpen().server(this.names.purges[0]).clock
+    return this.#requireOpen().servers.of(this.names.purges[0]).clock
   }
 
   /** False while the connection is lost, or while the breaker of a server is open. */
@@ -89,7 +89,7 @@ export class RedisLink {
   ): Promise<T> {
     const link = this.current
     if (link === undefined) return Promise.reject(notOpen())
-    return new Operation<T>(link, link.server(record), name, options, work).promise
+    return new Operation<T>(link, link.servers.of(record), name, options, work).promise
   }
 
   /** Runs a script on the record of a key. `read` parses its reply. */

@@ -117,12 +117,6 @@ export function duration(value: unknown): number {
   return Math.max(0, signedDuration(value))
 }
 
-/** The parts of a reply that has several. */
-export function partsOf(raw: unknown, script: string): readonly unknown[] {
-  if (Array.isArray(raw)) return raw
-  throw unknownReply('redis', script, 'the reply is not an array')
-}
-
 /** The bytes of a string reply. Undefined if the value is missing or of another type. */
 export function bytes(value: unknown): Buffer | undefined {
   return Buffer.isBuffer(value) ? value : undefined
