@@ -120,6 +120,7 @@ export class RedisLink {
     leaseMs: number,
     prefix = '',
   ): Promise<boolean[]> {
+    const isRenewed = (reply: unknown) => String(reply) === 'RENEWED'
     const renewOne = ({ key, token, fence }: Grant) =>
       this.run(script, prefix + key, [token, fence, Math.ceil(leaseMs), KEEP_MS], isRenewed)
     return Promise.all(grants.map(renewOne))
@@ -174,8 +175,4 @@ export class RedisLink {
 
 export function notOpen(): Error {
   return storeUnavailable('redis', 'run', new Error('pass the store to createStampede first'))
-}
-
-function isRenewed(reply: unknown): boolean {
-  return String(reply) === 'RENEWED'
 }
