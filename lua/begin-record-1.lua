@@ -27,7 +27,8 @@ local fields = redis.call(
   'HMGET', record, 'v', 's', 'exact', 'canonical', 'token', 'until', 'fence', 'attempt', 'lost',
   'recovery', 'created'
 )
-local known, state = redis.call('EXISTS', record) == 1, fields[2]
+-- A record without the field `v` is of another version.
+local known, state = fields[1] or redis.call('EXISTS', record) == 1, fields[2]
 local function number(i) -- nil if it is no whole number or too large to be exact
   local value = tonumber(string.match(fields[i] or '', '^%d+$') or '')
   return value and value < 9007199254740991 and value

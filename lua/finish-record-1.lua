@@ -18,7 +18,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 local fields = redis.call('HMGET', record, 'v', 's', 'token', 'fence', 'ended')
-if redis.call('EXISTS', record) == 0 then
+if not fields[1] and redis.call('EXISTS', record) == 0 then
   if as ~= 'completed' or fence == '*' then return {'STALE', now} end
   redis.call('PEXPIRE', record, ARGV[4])
   redis.call(
@@ -36,9 +36,10 @@ if not isOpen or fields[3] ~= token then
 end
 
 redis.call('HDEL', record, 'token', 'until')
-redis.call('HSET', record, 's', as, 'ended', token)
-if as == 'completed' then redis.call('HSET', record, 'frame', ARGV[5]) end
-if as == 'released' and fence ~= '*' then redis.call('HSET', record, 'lost', 0) end
+local last = {'s', as, 'ended', token}
+if as == 'completed' then last[5], last[6] = 'frame', ARGV[5] end
+if as == 'released' and fence ~= '*' then last[5], last[6] = 'lost', 0 end
+redis.call('HSET', record, unpack(last))
 redis.call('PEXPIRE', record, ARGV[4])
 
 for _, field in ipairs(redis.call('HKEYS', record)) do

@@ -53,12 +53,12 @@ export class RedisLink {
 
   /** Clock of the server that has this record. */
   clockOf(key: string): ServerClock {
-    return this.#requireOpen().server(this.isCluster ? this.names.record(key) : '').clock
+    return this.#requireOpen().servers.of(this.isCluster ? this.names.record(key) : '').clock
   }
 
   /** Clock of the server that has the purge log. */
   get logClock(): ServerClock {
-    return this.#requireOpen().server(this.names.purges[0]).clock
+    return this.#requireOpen().servers.of(this.names.purges[0]).clock
   }
 
   /** False while the connection is lost, or while the breaker of a server is open. */
@@ -89,7 +89,7 @@ export class RedisLink {
   ): Promise<T> {
     const link = this.current
     if (link === undefined) return Promise.reject(notOpen())
-    return new Operation<T>(link, link.server(record), name, options, work).promise
+    return new Operation<T>(link, link.servers.of(record), name, options, work).promise
   }
 
   /** Runs a script on the record of a key. `read` parses its reply. */
@@ -120,6 +120,7 @@ export class RedisLink {
     leaseMs: number,
     prefix = '',
   ): Promise<boolean[]> {
+    const isRenewed = (reply: unknown) => String(reply) === 'RENEWED'
     const renewOne = ({ key, token, fence }: Grant) =>
       this.run(script, prefix + key, [token, fence, Math.ceil(leaseMs), KEEP_MS], isRenewed)
     return Promise.all(grants.map(renewOne))
@@ -174,8 +175,4 @@ export class RedisLink {
 
 export function notOpen(): Error {
   return storeUnavailable('redis', 'run', new Error('pass the store to createStampede first'))
-}
-
-function isRenewed(reply: unknown): boolean {
-  return String(reply) === 'RENEWED'
 }

@@ -7,7 +7,7 @@ import { TimeLimits } from './budget.ts'
 import { connect } from './client.ts'
 import type { Connection, Connections, RedisClient } from './connection.ts'
 import { lastErrorOf, NotSent, rememberErrors } from './refusal.ts'
-import { type Server, Servers } from './servers.ts'
+import { Servers } from './servers.ts'
 import { type LinkFacts, type LinkListener, Subscription } from './subscription.ts'
 
 /** The connections of a link, and the state of its servers. */
@@ -28,8 +28,6 @@ export class OpenLink {
   readonly opened: Promise<unknown>
   /** The operations that wait until the connections are usable. */
   readonly opening: Set<{ onReply(value: unknown): void }> = new Set()
-  /** The only server. Undefined in a cluster. */
-  readonly #server: Server | undefined
   isOpen = false
   isClosed = false
 
@@ -42,8 +40,7 @@ export class OpenLink {
     this.connection = connection
     this.serverOf = serverOf
     this.scripts = new ScriptRunner(connection)
-    this.servers = new Servers(clock)
-    this.#server = serverOf === undefined ? this.servers.get('') : undefined
+    this.servers = new Servers(clock, serverOf)
     this.limits = new TimeLimits(clock)
     const ready = new Promise<void>((resolve) =>
       connection.on('ready', () => {
@@ -79,10 +76,6 @@ export class OpenLink {
     this.#endWaits()
     this.subscription.close()
     this.connection.disconnect()
-  }
-
-  server(record: string): Server {
-    return this.#server ?? this.servers.get(this.serverOf?.(record) ?? '')
   }
 
   /** The last error of the connection, if commands cannot be sent now. */

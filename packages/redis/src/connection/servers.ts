@@ -17,9 +17,20 @@ const MAX_SERVERS = 2_000
 export class Servers {
   readonly #clock: Clock
   readonly #byName = new Map<string, Server>()
+  readonly #serverOf: ((record: string) => string) | undefined
+  /** Undefined in a cluster. */
+  readonly #only: Server | undefined
 
-  constructor(clock: Clock) {
+  /** `serverOf`: only in a cluster, the name of the server that has a record. */
+  constructor(clock: Clock, serverOf?: (record: string) => string) {
     this.#clock = clock
+    this.#serverOf = serverOf
+    this.#only = serverOf === undefined ? this.get('') : undefined
+  }
+
+  /** The server that has this record. */
+  of(record: string): Server {
+    return this.#only ?? this.get(this.#serverOf?.(record) ?? '')
   }
 
   get hasOpenBreaker(): boolean {

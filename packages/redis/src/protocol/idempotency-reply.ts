@@ -2,12 +2,12 @@
 // trusted, so each part is checked.
 
 import { type BeginReply, type IdempotencyStore, unknownReply } from '@stampede/core/store'
-import { bytes, duration, partsOf } from './lookup-reply.ts'
+import { bytes, duration } from './lookup-reply.ts'
 
-type Inspection = NonNullable<Awaited<ReturnType<IdempotencyStore['inspect']>>>
+export type Inspection = NonNullable<Awaited<ReturnType<IdempotencyStore['inspect']>>>
 
 export function readBegin(raw: unknown, key: string, token: string): BeginReply {
-  const parts = partsOf(raw, 'begin-record')
+  const parts: readonly unknown[] = Array.isArray(raw) ? raw : [raw]
   switch (String(parts[0])) {
     case 'BEGUN':
       return {
@@ -60,7 +60,7 @@ const STATES = ['running', 'lapsed', 'completed', 'released', 'uncertain'] as co
  * the record.
  */
 export function readInspection(raw: unknown): Inspection | undefined {
-  const parts = partsOf(raw, 'inspect-record')
+  const parts: readonly unknown[] = Array.isArray(raw) ? raw : [raw]
   const text = String(parts[0])
   if (text === 'ABSENT') return undefined
   const state = STATES.find((each) => each === text)

@@ -9,7 +9,7 @@ import {
   unknownReply,
 } from '@stampede/core/store'
 
-type Failure = NonNullable<Parameters<StampedeStore['fail']>[1]>
+export type Failure = NonNullable<Parameters<StampedeStore['fail']>[1]>
 type StoredFrame = Extract<LookupReply, { status: 'fresh' }>['stored']
 
 export interface ReadLookup {
@@ -115,12 +115,6 @@ export function signedDuration(value: unknown): number {
 
 export function duration(value: unknown): number {
   return Math.max(0, signedDuration(value))
-}
-
-/** The parts of a reply that has several. */
-export function partsOf(raw: unknown, script: string): readonly unknown[] {
-  if (Array.isArray(raw)) return raw
-  throw unknownReply('redis', script, 'the reply is not an array')
 }
 
 /** The bytes of a string reply. Undefined if the value is missing or of another type. */

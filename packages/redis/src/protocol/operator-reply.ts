@@ -1,11 +1,11 @@
 // Parses the replies of lua/inspect-entry-2.lua and lua/inspect-lock-1.lua, and the reply to INFO.
 
-import type { RecordInfo, StoreOperator } from '@stampede/core/store'
-import { bytes, duration, partsOf, readFailure, signedDuration } from './lookup-reply.ts'
+import { type RecordInfo, type StoreOperator, unknownReply } from '@stampede/core/store'
+import { bytes, duration, readFailure, signedDuration } from './lookup-reply.ts'
 
-type LockInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspectLock']>>>
+export type LockInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspectLock']>>>
 type SharedFailure = NonNullable<RecordInfo['failure']>
-type StoreInfo = Awaited<ReturnType<StoreOperator['info']>>
+export type StoreInfo = Awaited<ReturnType<StoreOperator['info']>>
 
 /** Number of the parts that a record without an entry has. */
 const PARTS_WITHOUT_ENTRY = 10
@@ -56,6 +56,11 @@ function shared(text: unknown, forMs: number): SharedFailure {
 /** 0 if the value is malformed. */
 function count(value: unknown): number {
   return Math.max(0, Number(value) || 0)
+}
+
+function partsOf(raw: unknown, script: string): readonly unknown[] {
+  if (Array.isArray(raw)) return raw
+  throw unknownReply('redis', script, 'the reply is not an array')
 }
 
 /** The facts in a reply to INFO. An empty text gives none. */

@@ -52,7 +52,8 @@ export class RedisPurges {
    * reads may lack them, because another server has taken over.
    */
   readonly #unlinked = new Set<EventId>()
-  #confirmedAt = Number.NEGATIVE_INFINITY
+  /** Moment on this process's clock up to which it has certainly missed no purge. */
+  confirmedAt: number = Number.NEGATIVE_INFINITY
   /** Whether a server that lacks purges may have taken over. */
   #mayHaveFailedOver = false
   #reading: Promise<void> | undefined
@@ -62,11 +63,6 @@ export class RedisPurges {
     this.#commands = commands
     this.#clock = clock
     this.#hooks = hooks
-  }
-
-  /** Moment on this process's clock up to which it has certainly missed no purge. */
-  get confirmedAt(): number {
-    return this.#confirmedAt
   }
 
   /** Resolves when the purge is in the log and this process has applied it. */
@@ -105,7 +101,7 @@ export class RedisPurges {
    * resolves when it has confirmed that, and rejects if it cannot.
    */
   confirm(): Promise<void> | undefined {
-    const isOld = this.#clock.now() - this.#confirmedAt >= CONFIRMED_FOR_MS
+    const isOld = this.#clock.now() - this.confirmedAt >= CONFIRMED_FOR_MS
     return isOld || this.#mayHaveFailedOver ? this.catchUp() : undefined
   }
 
@@ -223,7 +219,7 @@ export class RedisPurges {
   }
 
   #confirm(at: number): void {
-    this.#confirmedAt = Math.max(this.#confirmedAt, at)
+    this.confirmedAt = Math.max(this.confirmedAt, at)
   }
 
   /**

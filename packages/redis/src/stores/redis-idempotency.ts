@@ -12,7 +12,7 @@ import {
 } from '@stampede/core/store'
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
 import type { LinkListener } from '../connection/subscription.ts'
-import { readBegin, readInspection } from '../protocol/idempotency-reply.ts'
+import { type Inspection, readBegin, readInspection } from '../protocol/idempotency-reply.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
 import {
   beginRecord,
@@ -28,7 +28,6 @@ type Fingerprints = BeginRequest['fingerprints']
 type Finish = Parameters<IdempotencyStore['finish']>[1]
 type FinishReply = Awaited<ReturnType<IdempotencyStore['finish']>>
 type IdempotencyHooks = Parameters<IdempotencyStore['attach']>[0]
-type Inspection = NonNullable<Awaited<ReturnType<IdempotencyStore['inspect']>>>
 type Settlement = Parameters<IdempotencyStore['settle']>[1]
 type SettleReply = Awaited<ReturnType<IdempotencyStore['settle']>>
 

@@ -45,9 +45,7 @@ export class RedisLocks implements LockStore {
   }
 
   attach(hooks: LockHooks): void {
-    if (this.#hooks !== undefined) {
-      throw storeInUse('createLocks')
-    }
+    if (this.#hooks !== undefined) throw storeInUse('createLocks')
     this.#hooks = hooks
     this.#listener = {
       onGrant: (message) => this.#receive(message),

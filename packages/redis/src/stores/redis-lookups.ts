@@ -33,7 +33,7 @@ export class Lookup extends Operation<LookupReply> {
 
   constructor(parts: LookupParts, link: OpenLink, key: string, request: LookupRequest) {
     const keys = parts.link.keysOf(lookupOrLease, key)
-    super(link, link.server(keys[0]), 'lookup', BEGINS, Lookup.prototype.begin)
+    super(link, link.servers.of(keys[0]), 'lookup', BEGINS, Lookup.prototype.begin)
     this.#parts = parts
     this.#key = key
     this.#request = request

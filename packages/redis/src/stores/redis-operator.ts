@@ -12,7 +12,13 @@ import {
 } from '@stampede/core/store'
 import { type ClusterConnection, type Connection, textOf } from '../connection/connection.ts'
 import type { RedisLink } from '../connection/link.ts'
-import { readLockInfo, readRecordInfo, readServerInfo } from '../protocol/operator-reply.ts'
+import {
+  type LockInfo,
+  readLockInfo,
+  readRecordInfo,
+  readServerInfo,
+  type StoreInfo,
+} from '../protocol/operator-reply.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
 import {
   inspectEntry,
@@ -23,10 +29,8 @@ import {
 } from '../protocol/scripts.generated.ts'
 import { millisOf } from './plain-reads.ts'
 
-type LockInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspectLock']>>>
 type RecordKind = Parameters<StoreOperator['scan']>[0]
 type ScanPage = Awaited<ReturnType<StoreOperator['scan']>>
-type StoreInfo = Awaited<ReturnType<StoreOperator['info']>>
 
 /** First characters of keys. Responses and values of core begin with `http:` and `d:`. */
 const BEGIN: Readonly<Record<RecordKind, string>> = { cache: '', lock: 'l:', idempotency: 'i:' }

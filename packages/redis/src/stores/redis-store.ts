@@ -26,6 +26,7 @@ import type { Operation } from '../connection/operation.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { PendingDeliveries } from '../delivery/pending-deliveries.ts'
 import { names } from '../protocol/keys.ts'
+import type { Failure } from '../protocol/lookup-reply.ts'
 import { commit, endLease, purge, renewEntry } from '../protocol/scripts.generated.ts'
 import { PlainReads } from './plain-reads.ts'
 import { RedisPurgeCommands } from './purge-commands.ts'
@@ -37,7 +38,6 @@ import { Lookup, type LookupParts } from './redis-lookups.ts'
 import { RedisOperator } from './redis-operator.ts'
 
 type CommitReply = Awaited<ReturnType<StampedeStore['fail']>>
-type Failure = NonNullable<Parameters<StampedeStore['fail']>[1]>
 type Lifetimes = Parameters<StampedeStore['commit']>[2]
 
 /** Options of `redisStore`. */
@@ -90,8 +90,7 @@ class RedisStore implements StampedeStore {
   readonly operator: StoreOperator
   readonly #link: RedisLink
   readonly #commands: RedisPurgeCommands
-  #purges: RedisPurges | undefined
-  #lookups: LookupParts | undefined
+  #parts: LookupParts | undefined
   readonly #deliveries = new PendingDeliveries()
   #heartbeat: NodeJS.Timeout | undefined
   #listener: LinkListener | undefined
@@ -105,7 +104,7 @@ class RedisStore implements StampedeStore {
   }
 
   get position(): Position {
-    return this.#purges?.position ?? 0
+    return this.#parts?.purges.position ?? 0
   }
 
   get isAvailable(): boolean {
@@ -113,7 +112,7 @@ class RedisStore implements StampedeStore {
   }
 
   get confirmedAt(): number {
-    return this.#purges?.confirmedAt ?? Number.NEGATIVE_INFINITY
+    return this.#parts?.purges.confirmedAt ?? Number.NEGATIVE_INFINITY
   }
 
   attach(hooks: StoreHooks): void {
@@ -132,7 +131,7 @@ class RedisStore implements StampedeStore {
       // The process reads missed purges first. Only then may waiters look up again.
       onGap: () => void resumed.then(() => hooks.onGap()),
       onLost: () => hooks.onLost(),
-      onCommandsLost: () => this.#purges?.onConnectionLost(),
+      onCommandsLost: () => this.#parts?.purges.onConnectionLost(),
       onError: (operation, error) => hooks.onError(operation, error),
     }
     this.#link.open(hooks.clock, this.#listener)
@@ -143,16 +142,15 @@ class RedisStore implements StampedeStore {
     }
     const [link, deliveries] = [this.#link, this.#deliveries]
     const purges = new RedisPurges(this.#commands, clock, deliveries.clearOnPurge(hooks))
-    this.#purges = purges
-    this.#lookups = { link, deliveries, plainReads: new PlainReads(link), purges }
+    this.#parts = { link, deliveries, plainReads: new PlainReads(link), purges }
     this.#heartbeat = setInterval(() => void purges.beat(), HEARTBEAT_MS)
     this.#heartbeat.unref()
   }
 
   lookup(key: string, request: LookupRequest): Promise<LookupReply> {
     const link = this.#link.current
-    if (this.#lookups === undefined || link === undefined) return Promise.reject(notOpen())
-    return new Lookup(this.#lookups, link, key, request).promise
+    if (this.#parts === undefined || link === undefined) return Promise.reject(notOpen())
+    return new Lookup(this.#parts, link, key, request).promise
   }
 
   commit(
@@ -230,8 +228,8 @@ class RedisStore implements StampedeStore {
   }
 
   #requirePurges(): RedisPurges {
-    if (this.#purges !== undefined) return this.#purges
-    throw storeUnavailable(this.name, 'run', new Error('pass the store to createStampede first'))
+    if (this.#parts !== undefined) return this.#parts.purges
+    throw notOpen()
   }
 
   #endLease<R = CommitReply>(
