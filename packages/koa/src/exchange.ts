@@ -83,6 +83,7 @@ export class KoaExchange extends RequestExchange<Context> implements Passing {
   }
 
   runOrigin(observer: OriginObserver): Promise<OriginEnd> {
+    observer.onReads?.(this.#reads())
     const run = new KoaRun(this.native, observer, this.#isSeen)
     this.run = run
     this.passed = this.inContext(() => {
@@ -101,18 +102,12 @@ export class KoaExchange extends RequestExchange<Context> implements Passing {
     else this.forward([])
   }
 
-  watchReads(): ReadLog {
+  #reads(): ReadLog {
     const reads = this.recordReads(this.native.request)
     reads.watch(this.native, 'ctx')
     // The rest runs in layers in front of the cache.
     reads.endsAtHead = true
     return reads
-  }
-
-  /** The path that @koa/router matched. */
-  routeOf(ctx: Context): string | undefined {
-    const path: unknown = ctx._matchedRoute
-    return typeof path === 'string' ? path : undefined
   }
 
   #goOn(passed?: void | Promise<void>): void | Promise<void> {
