@@ -2,14 +2,7 @@
 // returned. So the cache must return as soon as ctx has the response, even if core is still at
 // work.
 
-import type {
-  Exchange,
-  HttpCache,
-  OriginEnd,
-  OriginObserver,
-  ReadLog,
-  Reply,
-} from '@stampede/core/adapter'
+import type { Exchange, HttpCache, OriginEnd, OriginObserver, Reply } from '@stampede/core/adapter'
 import { RequestExchange } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
 import { replyWith } from './body.ts'
@@ -102,7 +95,7 @@ export class KoaExchange extends RequestExchange<Context> implements Passing {
     else this.forward([])
   }
 
-  #reads(): ReadLog {
+  #reads(): ReturnType<KoaExchange['recordReads']> {
     const reads = this.recordReads(this.native.request)
     reads.watch(this.native, 'ctx')
     // The rest runs in layers in front of the cache.
