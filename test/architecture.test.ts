@@ -182,7 +182,7 @@ describe('packages/core', () => {
     journey('../engine/engine.ts', '  step()', ['lookUp(', 'act('])
     journey('../engine/engine.ts', '  #fillOrRelease(lease', ['fill('])
     journey('../engine/fill.ts', 'export function fill', ['new Run(', 'share('])
-    journey('run-origin.ts', 'readonly onHead', ['#judge(', '#resultOf('])
+    journey('run-origin.ts', '  onHead(', ['#judge(', '#resultOf('])
   })
 })
 

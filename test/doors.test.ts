@@ -14,9 +14,9 @@ const DOORS: Readonly<Record<string, string>> = {
     StampedeError StampedeEvent StampedeOptions StampedeStats StampedeStore Stored strict
     TRACING_CHANNELS TracingContexts`,
   '@stampede/core/adapter': `
-    AttemptEnd AttemptObserver BodyKind CapturedHead createHttpCache createHttpIdempotency
-    Exchange HeaderList HttpCache HttpIdempotency IdempotentExchange InnerCache Natives
-    optionError OriginEnd OriginObserver OWN_FIELDS PartOfBody ReadLog Reply
+    AttemptEnd AttemptObserver CapturedHead createHttpCache createHttpIdempotency
+    Exchange HeaderList HttpCache IdempotentExchange
+    optionError OriginEnd OriginObserver OWN_FIELDS PartOfBody Reply
     RequestBody RequestView responseError toHeaders warnOnce`,
   '@stampede/core/operator': `
     decodeFrame kindOf namedKeys patternNote requestKey runtimeOf shownKey variantParts`,
@@ -27,7 +27,7 @@ const DOORS: Readonly<Record<string, string>> = {
     optionError Reader readOptions RecordInfo show StoreHooks storeInUse StoreOperator
     storeUnavailable systemClock trace unknownReply withTimeBudget`,
   '@stampede/node-http': `
-    isRevalidation Listener stampedeFront`,
+    isRevalidation stampedeFront`,
   '@stampede/node-http/adapter': `
     addAtHead ANSWER_WITHIN_MS applyFields AttemptExchange AttemptWatch breakOff Capture createNodeCache
     createNodeIdempotency declaredLength Departure exposeReply expressHost fieldsOf hasLeft isSendable

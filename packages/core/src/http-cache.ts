@@ -13,7 +13,7 @@ import { VaryIndex } from './cache/vary-index.ts'
 import { optionError } from './errors.ts'
 import { NeverStored } from './never-stored.ts'
 import { checkCalled } from './options.ts'
-import type { Exchange, InnerCache, Natives } from './ports/exchange.ts'
+import type { Exchange, Framework, InnerCache, Natives } from './ports/exchange.ts'
 import type { Runtime } from './runtime.ts'
 import { createStampede, isStampede, runtimeOf, type Stampede } from './stampede.ts'
 import { warnOnce } from './warnings.ts'
@@ -62,9 +62,13 @@ const SEPARATE =
   'a purge of one cache does not reach the other, and each has limits of its own. Create one ' +
   'Stampede and pass it to each: stampedeCache({ stampede, ttlMs: 10_000 }).'
 
-/** Creates a response cache. Throws `ERR_STAMPEDE_OPTION` if an option is not valid. */
+/**
+ * Creates the response cache of one middleware. Throws `ERR_STAMPEDE_OPTION` if an option is not
+ * valid.
+ */
 export function createHttpCache<Native = unknown, NativeResponse = unknown>(
   options?: CacheOptions<Native, NativeResponse>,
+  framework: Framework<Native> = {},
 ): HttpCache<Native> {
   checkCalled(CACHE_FUNCTION, options, 'stampedeCache({ ttlMs: 10_000 })')
   if (isStampede(options))
@@ -77,10 +81,9 @@ export function createHttpCache<Native = unknown, NativeResponse = unknown>(
   // `null` is an error here. It does not select the default.
   const isAlone = options?.stampede === undefined
   const rt = runtimeOf(isAlone ? createStampede() : options.stampede)
-  const index = new VaryIndex()
-  const watch = new NeverStored()
+  const cache = { rt, config, framework, index: new VaryIndex(), watch: new NeverStored() }
   return {
-    handle: (exchange) => handleCached(rt, config, index, watch, exchange),
+    handle: (exchange) => handleCached(cache, exchange),
     inner: (request, natives) => innerCache(request, natives, config),
     mountedIn(app) {
       const first = firstIn.get(app)

@@ -4,14 +4,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { createRequire } from 'node:module'
 import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import type {
-  Exchange,
-  InnerCache,
-  Natives,
-  OriginEnd,
-  OriginObserver,
-  Reply,
-} from '@stampede/core/adapter'
+import type { Exchange, HttpCache, OriginEnd, OriginObserver, Reply } from '@stampede/core/adapter'
 import type { Express, Request, RequestHandler } from 'express'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { fieldOf, rawRequest, serve } from '../../node-http/src/testing/raw-client.ts'
@@ -25,11 +18,11 @@ vi.mock('@stampede/core/adapter', async (original) => ({
   createHttpCache: (options?: { cacheStatus?: string }) => ({
     handle: (exchange: Exchange<Request>) => core.script(exchange, options?.cacheStatus ?? ''),
     mountedIn: () => {},
-    inner: (_request: object, natives: Natives): InnerCache => ({
+    inner: ((_request, natives) => ({
       keyOf: () => '',
       config: {},
       natives,
-    }),
+    })) satisfies HttpCache['inner'],
   }),
 }))
 

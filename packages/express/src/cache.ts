@@ -2,7 +2,7 @@
 
 import type { CacheOptions } from '@stampede/core'
 import { createHttpCache } from '@stampede/core/adapter'
-import { createNodeCache, MountOrder, type NodeFramework } from '@stampede/node-http/adapter'
+import { createNodeCache, MountOrder } from '@stampede/node-http/adapter'
 import type { Application, Request, Response } from 'express'
 import { addressOf } from './address.ts'
 import { layersOf } from './layers.ts'
@@ -21,8 +21,8 @@ export function stampedeCache<Req extends Request = Request>(
   options?: CacheOptions<Req, Response>,
   ..._uncalled: Uncalled
 ): Middleware {
-  const cache = createHttpCache<Req, Response>(options)
-  const visit = createNodeCache(cache, FRAMEWORK)
+  const cache = createHttpCache<Req, Response>(options, FRAMEWORK)
+  const visit = createNodeCache(cache, { beforeRun })
   const order = new MountOrder('stampedeCache')
   return function stampedeCache(incoming, res, next): void {
     const req = incoming as Req
@@ -43,13 +43,11 @@ export function stampedeCache<Req extends Request = Request>(
   }
 }
 
-const FRAMEWORK: NodeFramework<Request> = {
-  allowsEtag,
-  routeOf: (req) => routeOf(req, rootOf),
-  beforeRun(req, res) {
-    shareShape(req)
-    shareShape(res)
-  },
+const FRAMEWORK = { allowsEtag, routeOf: (req: Request) => routeOf(req, rootOf) }
+
+function beforeRun(req: object, res: object): void {
+  shareShape(req)
+  shareShape(res)
 }
 
 /**

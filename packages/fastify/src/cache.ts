@@ -23,8 +23,8 @@ export function stampedeCache<Req extends FastifyRequest = FastifyRequest>(
   options?: CacheOptions<Req, ServerResponse>,
 ): Mountable {
   checkCalled('stampedeCache', options, 'stampedeCache({ ttlMs: 10_000 })')
-  const cache = createHttpCache<Req, ServerResponse>(options)
-  const visit = createNodeCache(cache, { routeOf })
+  const cache = createHttpCache<Req, ServerResponse>(options, { routeOf })
+  const visit = createNodeCache(cache)
   let isMounted = false
   return mountable('stampedeCache', 'onRequest', (request, reply, done) => {
     const { server, raw: req } = request

@@ -18,8 +18,8 @@ import { visitOf } from './visit.ts'
 export function stampedeCache<C extends Context = Context>(
   options?: CacheOptions<C, ServerResponse>,
 ): MiddlewareHandler {
-  const cache = createHttpCache<C, ServerResponse>(options)
-  const visit = createNodeCache(cache, { routeOf, watch })
+  const cache = createHttpCache<C, ServerResponse>(options, { routeOf })
+  const visit = createNodeCache(cache, { watch })
   let isMounted = false
   return async function stampedeCache(c, next) {
     await visitOf(c as C, next, (request) => {

@@ -3,14 +3,7 @@
 
 import { isUtf8 } from 'node:buffer'
 import { Readable } from 'node:stream'
-import type {
-  BodyKind,
-  CapturedHead,
-  HeaderList,
-  OriginEnd,
-  PartOfBody,
-  Reply,
-} from '@stampede/core/adapter'
+import type { CapturedHead, HeaderList, OriginEnd, PartOfBody, Reply } from '@stampede/core/adapter'
 import {
   applyFields,
   declaredLength,
@@ -32,7 +25,7 @@ export interface KoaBody {
   readonly bytes?: Buffer
   readonly source?: Readable | AsyncIterable<unknown>
   /** The kind of value that the handler set, if it was not bytes. */
-  readonly as?: BodyKind | undefined
+  readonly as?: Reply['kind']
   /** The JSON of an object, so that Koa need not serialise the object again. */
   readonly json?: string
   /** The Content-Type that Koa's respond() will set by itself. */
@@ -95,7 +88,7 @@ export function fieldsFor(ctx: Context, body: KoaBody | undefined): HeaderList {
 }
 
 /** The kind to store with a body. Undefined if a hit cannot be converted to that kind again. */
-export function keptKind({ as, json }: KoaBody): BodyKind | undefined {
+export function keptKind({ as, json }: KoaBody): Reply['kind'] {
   return json !== undefined && 'rawJSON' in JSON && !isStableJson(json) ? undefined : as
 }
 
@@ -112,7 +105,7 @@ export function isStableJson(text: string): boolean {
  * a layer in front may change it. If the bytes from the store are not of that kind, the value is a
  * Buffer.
  */
-export function bodyOfKind(bytes: Uint8Array, kind: BodyKind | undefined): unknown {
+export function bodyOfKind(bytes: Uint8Array, kind: Reply['kind']): unknown {
   if (kind === 'stream') return Readable.from(Buffer.from(bytes), { objectMode: false })
   if (kind === 'null' && bytes.byteLength === 0) return null
   const text = kind !== undefined && isUtf8(bytes) ? bufferOf(bytes).toString() : undefined
@@ -164,7 +157,7 @@ export function captureBody(
   { bytes = EMPTY, source, as, type }: KoaBody,
   head: CapturedHead,
   maxBytes: number,
-  kind: BodyKind | undefined,
+  kind: Reply['kind'],
   { beforeEnd, part }: StreamOptions = {},
 ): Promise<OriginEnd> | OriginEnd {
   if (source !== undefined) {
@@ -191,7 +184,7 @@ export function captureBody(
 }
 
 /** The end with this body. Incomplete if the body does not have the length in Content-Length. */
-function whole(head: CapturedHead, body: Uint8Array, kind: BodyKind | undefined): OriginEnd {
+function whole(head: CapturedHead, body: Uint8Array, kind: Reply['kind']): OriginEnd {
   const declared = declaredLength(head)
   const isCut = declared !== undefined && declared !== body.byteLength
   return isCut && head.status !== 204 && head.status !== 304

@@ -7,8 +7,7 @@ import { PassThrough, Readable } from 'node:stream'
 import type {
   CapturedHead,
   Exchange,
-  InnerCache,
-  Natives,
+  HttpCache,
   OriginEnd,
   OriginObserver,
   Reply,
@@ -26,11 +25,11 @@ vi.mock('@stampede/core/adapter', async (original) => ({
   createHttpCache: (options?: { cacheStatus?: string }) => ({
     handle: (exchange: Exchange<Koa.Context>) => core.script(exchange, options?.cacheStatus ?? ''),
     mountedIn: () => {},
-    inner: (_request: object, natives: Natives): InnerCache => ({
+    inner: ((_request, natives) => ({
       keyOf: () => '',
       config: {},
       natives,
-    }),
+    })) satisfies HttpCache['inner'],
   }),
 }))
 

@@ -19,7 +19,7 @@ export function stampedeCache(
   options?: CacheOptions<Koa.Context, Koa.Response>,
   ..._uncalled: Uncalled
 ): Koa.Middleware {
-  const cache = createHttpCache<Koa.Context, Koa.Response>(options)
+  const cache = createHttpCache<Koa.Context, Koa.Response>(options, { routeOf })
   const order = new MountOrder('stampedeCache')
   // Not async, so that a hit creates no promise. If this function throws, Koa turns the exception
   // into a rejection.
@@ -36,6 +36,11 @@ export function stampedeCache(
     const exchange = new KoaExchange(visit, cache, next, isSeen(ctx, stampedeCache))
     return answerOf(exchange, exchange.enter(response))
   }
+}
+
+/** The path that @koa/router matched. */
+function routeOf({ _matchedRoute: path }: Koa.Context): string | undefined {
+  return typeof path === 'string' ? path : undefined
 }
 
 type Entry = ReturnType<Koa['callback']>

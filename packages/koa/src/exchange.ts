@@ -2,7 +2,7 @@
 // returned. So the cache must return as soon as ctx has the response, even if core is still at
 // work.
 
-import type { Exchange, HttpCache, OriginObserver, ReadLog, Reply } from '@stampede/core/adapter'
+import type { Exchange, HttpCache, OriginObserver, Reply } from '@stampede/core/adapter'
 import { RequestExchange } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'koa'
 import { replyWith } from './body.ts'
@@ -76,6 +76,7 @@ export class KoaExchange extends RequestExchange<Context> implements Passing {
   }
 
   runOrigin(observer: OriginObserver): void {
+    observer.onReads?.(this.#reads())
     const run = new KoaRun(this.native, observer, this.#isSeen)
     this.run = run
     this.passed = this.inContext(() => {
@@ -93,18 +94,12 @@ export class KoaExchange extends RequestExchange<Context> implements Passing {
     else this.forward([])
   }
 
-  watchReads(): ReadLog {
+  #reads(): ReturnType<KoaExchange['recordReads']> {
     const reads = this.recordReads(this.native.request)
     reads.watch(this.native, 'ctx')
     // The rest runs in layers in front of the cache.
     reads.endsAtHead = true
     return reads
-  }
-
-  /** The path that @koa/router matched. */
-  routeOf(ctx: Context): string | undefined {
-    const path: unknown = ctx._matchedRoute
-    return typeof path === 'string' ? path : undefined
   }
 
   #goOn(passed?: void | Promise<void>): void | Promise<void> {

@@ -19,8 +19,8 @@ export function stampedeCache<Req extends HttpRequest = HttpRequest>(
   options?: CacheOptions<Req, ServerResponse>,
 ): Type<NestInterceptor> {
   return interceptorOf('stampedeCache({ ttlMs: 10_000 })', options, (stampede) => {
-    const cache = createHttpCache<HttpRequest, ServerResponse>({ stampede, ...options } as object)
-    return createNodeCache(cache, { allowsEtag, routeOf })
+    const own = { stampede, ...options } as CacheOptions<HttpRequest, ServerResponse>
+    return createNodeCache(createHttpCache(own, { allowsEtag, routeOf }))
   })
 }
 

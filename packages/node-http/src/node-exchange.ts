@@ -9,7 +9,6 @@ import {
   type OriginEnd,
   type OriginObserver,
   OWN_FIELDS,
-  type ReadLog,
   type Reply,
   type RequestView,
 } from '@stampede/core/adapter'
@@ -151,10 +150,8 @@ export abstract class RequestExchange<
   }
 }
 
-/** Parts of an exchange that differ between frameworks. */
+/** Parts of a run that differ between frameworks. */
 export interface NodeFramework<Native> {
-  readonly allowsEtag?: Exchange<Native>['allowsEtag']
-  readonly routeOf?: Exchange<Native>['routeOf']
   /** For the option `audit`: records what the handler reads of `native`. */
   readonly watch?: (native: Native, reads: Reads) => void
   /** Called before the request is passed to the app. It is not called for a hit. */
@@ -203,8 +200,6 @@ export function prepareRun(
 }
 
 class NodeExchange<Native> extends RequestExchange<Native, NodeVisit<Native>> {
-  readonly allowsEtag?: (native: Native) => boolean
-  readonly routeOf?: (native: Native) => string | undefined
   /** Whether the request was passed to the app, or a response was sent. */
   begun = false
   readonly #framework: NodeFramework<Native>
@@ -216,8 +211,6 @@ class NodeExchange<Native> extends RequestExchange<Native, NodeVisit<Native>> {
   ) {
     super(visit, cache)
     this.#framework = framework
-    if (framework.allowsEtag !== undefined) this.allowsEtag = framework.allowsEtag
-    if (framework.routeOf !== undefined) this.routeOf = framework.routeOf
   }
 
   forward(...args: Parameters<Exchange['forward']>): void {
@@ -230,6 +223,7 @@ class NodeExchange<Native> extends RequestExchange<Native, NodeVisit<Native>> {
   runOrigin(observer: OriginObserver): void {
     const { req, res, outer, next } = this.visit
     this.begun = true
+    observer.onReads?.(this.#reads())
     this.#framework.beforeRun?.(req, res)
     const showConditionals = prepareRun(this.visit, observer, () => capture.stop())
     const refusal =
@@ -264,7 +258,7 @@ class NodeExchange<Native> extends RequestExchange<Native, NodeVisit<Native>> {
     }
   }
 
-  watchReads(): ReadLog {
+  #reads(): Reads {
     const { req, native } = this.visit
     const reads = this.recordReads(Object(native))
     const { watch = (request: Native) => reads.watch(Object(request), 'request') } = this.#framework

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Attempt } from '@stampede/core'
-import type { AttemptEnd, HttpIdempotency } from '@stampede/core/adapter'
+import type { AttemptEnd } from '@stampede/core/adapter'
 import { describe, expect, test } from 'vitest'
 import { createNodeIdempotency } from './node-idempotency.ts'
 import { rawRequest, serve } from './testing/raw-client.ts'
@@ -37,7 +37,7 @@ function journey(graceMs = 60_000): Journey {
   const told = new Promise<AttemptEnd>((resolve) => {
     tell = resolve
   })
-  const core: HttpIdempotency<IncomingMessage> = {
+  const core: Parameters<typeof createNodeIdempotency<IncomingMessage>>[0] = {
     async handle(exchange, attach) {
       lines.push(exchange.lines('idempotency-key'))
       bodies.push(await exchange.readBody(1000))

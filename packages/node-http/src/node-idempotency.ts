@@ -7,8 +7,8 @@ import {
   type AttemptEnd,
   type AttemptObserver,
   type CapturedHead,
+  type createHttpIdempotency,
   type HeaderList,
-  type HttpIdempotency,
   type IdempotentExchange,
   type OriginEnd,
   type OriginObserver,
@@ -51,7 +51,7 @@ export interface IdempotentVisit<Native>
  * goes to `next`.
  */
 export function createNodeIdempotency<Native>(
-  idempotency: HttpIdempotency<Native>,
+  idempotency: ReturnType<typeof createHttpIdempotency<Native>>,
 ): (visit: IdempotentVisit<Native>) => void {
   return (visit) => {
     const exchange = new NodeIdempotentExchange(visit)

@@ -20,8 +20,8 @@ export const KEYING: readonly Mutation[] = [
   drop(
     'an entry of another Vary selection is used for a HEAD',
     SOURCE.handle,
-    'if (!selects(entry, exchange.request.headers)) return',
-    "if (exchange.request.method !== 'HEAD' && !selects(entry, exchange.request.headers)) return",
+    'if (!selects(entry, request.headers)) return',
+    "if (request.method !== 'HEAD' && !selects(entry, request.headers)) return",
   ),
   drop(
     'an entry of another Vary selection is served for an error',

@@ -5,13 +5,7 @@
 import { messageOf } from '../errors.ts'
 import { requestField } from '../http/headers.ts'
 import { varyNames } from '../http/vary.ts'
-import type {
-  CapturedHead,
-  Exchange,
-  OriginObserver,
-  ReadLog,
-  RequestView,
-} from '../ports/exchange.ts'
+import type { CapturedHead, OriginObserver, ReadLog, RequestView } from '../ports/exchange.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { ADDRESS_FIELDS } from './key.ts'
 
@@ -109,21 +103,26 @@ function warn(
  * Wraps the observer of a run, to warn if the handler reads a part of the request that is not in
  * the key. A response that is not stored reaches one client only, so it needs no warning.
  */
-export function audited<Native>(
-  exchange: Exchange<Native>,
-  config: CacheConfig<Native>,
+export function audited(
+  request: RequestView,
+  config: CacheConfig<never>,
   observer: OriginObserver,
 ): OriginObserver {
-  const reads = exchange.watchReads?.()
-  if (reads === undefined) return observer
+  const { conditions, maxBodyBytes, onEnd, ended } = observer
+  let reads: ReadLog | undefined
   return {
-    ...observer,
+    ...{ conditions, maxBodyBytes, onEnd, ended },
+    onInner: (inner) => observer.onInner?.(inner),
+    onReads(log) {
+      reads = log
+    },
     onHead(head, ...rest) {
       const decision = observer.onHead(head, ...rest)
-      if (reads.endsAtHead) reads.stop()
+      const log = reads
+      if (log?.endsAtHead) log.stop()
       const isShared = decision.action === 'send' && decision.capture
       // The check is delayed, because a handler often reads more after it has set the head.
-      if (isShared) setImmediate(() => warn(exchange.request, reads, config, head))
+      if (log && isShared) setImmediate(() => warn(request, log, config, head))
       return decision
     },
   }

@@ -1,19 +1,17 @@
 // Fast path: a fresh L1 hit for a plain GET. The fast path creates no promise. For any other
-// request, `freshHit` returns undefined. Then handle-cached.ts looks into L1 again and goes on from
-// there.
+// request, `freshHit` returns undefined. Then the engine looks into L1 again.
 
 import { selects } from '../http/vary.ts'
 import { freshCopy } from '../l1/purges.ts'
 import type { Reply, RequestView } from '../ports/exchange.ts'
-import type { Runtime } from '../runtime.ts'
 import { traceHit } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
 import type { CacheConfig } from './cache-options.ts'
+import type { CacheParts } from './cache-parts.ts'
 import { readyFrom } from './respond.ts'
 
 export function freshHit(
-  rt: Runtime,
-  config: CacheConfig<never>,
+  { rt, config, watch }: CacheParts,
   request: RequestView,
   key: string,
 ): Reply | undefined {
@@ -23,6 +21,7 @@ export function freshHit(
   if (held === undefined) return undefined
   const { entry } = held
   if (entry.type !== 'response' || !selects(entry, request.headers)) return undefined
+  watch.isOver = true
   rt.events.hit(key, 'l1', false)
   rt.counts.hit(held, false)
   if (lookupTracing.hasSubscribers) traceHit(key)

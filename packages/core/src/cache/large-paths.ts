@@ -5,7 +5,7 @@ import { beginsBeyond } from '../http/byte-range.ts'
 import { requestField } from '../http/headers.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import type { Runtime } from '../runtime.ts'
-import type { CacheConfig } from './cache-options.ts'
+import type { CacheParts } from './cache-parts.ts'
 
 /** A fill may read this many bytes in front of a range, even if no entry may be so large. */
 const MOST_DROPPED = 1024 * 1024
@@ -25,14 +25,10 @@ export function keepLargePath({ largePaths, clock, passMs }: Runtime, request: R
  * Whether the request wants bytes that no entry can have, or a part of a response that was too
  * large within the last `passMs`. A fill would make the handler read the whole file for them.
  */
-export function isBeyondEntries(
-  rt: Runtime,
-  { maxBodyBytes }: CacheConfig<never>,
-  request: RequestView,
-): boolean {
+export function isBeyondEntries({ rt, config }: CacheParts, request: RequestView): boolean {
   const range = requestField(request.headers, 'range')
   if (range === undefined) return false
-  const from = Math.max(maxBodyBytes, MOST_DROPPED)
+  const from = Math.max(config.maxBodyBytes, MOST_DROPPED)
   const largeUntil = rt.largePaths.get(pathOf(request)) ?? 0
   return rt.clock.now() < largeUntil || beginsBeyond(range, from)
 }

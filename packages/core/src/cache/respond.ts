@@ -24,8 +24,8 @@ import { STALE_IF_ERROR_STATUSES, titleOf } from '../http/statuses.ts'
 import { selects } from '../http/vary.ts'
 import { confirmedCopy } from '../l1/purges.ts'
 import type { BodyKind, HeaderList, Reply, RequestView } from '../ports/exchange.ts'
-import type { Runtime } from '../runtime.ts'
 import type { CacheConfig } from './cache-options.ts'
+import type { CacheParts } from './cache-parts.ts'
 
 /** The Cache-Status field as a header list. It is empty if the option switches the field off. */
 export function statusField(config: CacheConfig<never>, facts: DetailedFacts): HeaderList {
@@ -185,9 +185,8 @@ export function serviceUnavailable(config: CacheConfig<never>, reason: ForwardRe
  * served.
  */
 export function staleReply(
-  rt: Runtime,
+  { rt, config }: CacheParts,
   request: RequestView,
-  config: CacheConfig<never>,
   previous: HeldEntry | undefined,
   why: number | LateReason,
 ): Reply | undefined {

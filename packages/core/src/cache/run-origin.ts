@@ -23,9 +23,9 @@ import {
   OWN_FIELDS,
 } from '../ports/exchange.ts'
 import { reportRefresh } from '../refresh-failures.ts'
-import type { Runtime } from '../runtime.ts'
 import { audited } from './audit.ts'
 import type { CacheConfig } from './cache-options.ts'
+import type { CacheParts } from './cache-parts.ts'
 import { asksForWhole } from './fresh-hit.ts'
 import { leaderReply } from './leader-reply.ts'
 import { staleReply, statusField } from './respond.ts'
@@ -51,15 +51,14 @@ import {
 
 /** The request that runs the handler. */
 export interface OriginRequest<Native> {
-  readonly rt: Runtime
-  readonly config: CacheConfig<Native>
+  readonly cache: CacheParts<Native>
   readonly exchange: Exchange<Native>
   /** The key without the `Vary` fields of earlier responses. */
   readonly plainKey: string
   /** `Vary` fields of earlier responses that the key of the last lookup contains. */
   readonly names: readonly string[]
   /** Gets the result of a run for its client, and returns the one that ends the fill. */
-  judge(result: FillResult): FillResult
+  resultOf(result: FillResult): FillResult
 }
 
 /** The parameter `fwd` of a miss (RFC 9211 §2.2). */
@@ -76,16 +75,13 @@ export function runOrigin<Native>(
   lead: Lead,
   behind: boolean,
 ): void | Promise<void> {
-  const { exchange, config } = by
+  const { exchange, cache } = by
   const run = new OriginRun(by, lead, behind)
-  if (behind) return exchange.redispatch(run)
-  return exchange.runOrigin(config.audit ? audited(exchange, config, run) : run)
+  const observer = cache.config.audit ? audited(exchange.request, cache.config, run) : run
+  return behind ? exchange.redispatch(run) : exchange.runOrigin(observer)
 }
 
-/**
- * One run of the handler. The adapter calls its functions. They are fields, not methods, because
- * wrappers copy the object with `{ ...run, onHead }`.
- */
+/** One run of the handler. The adapter calls its methods. */
 class OriginRun<Native> implements OriginObserver {
   readonly conditions: HeaderList | undefined
   readonly maxBodyBytes: number
@@ -116,7 +112,8 @@ class OriginRun<Native> implements OriginObserver {
   #freeSlot: FreeSlot | undefined
 
   constructor(by: OriginRequest<Native>, lead: Lead, behind: boolean) {
-    const { rt, config, exchange } = by
+    const { cache, exchange } = by
+    const { rt, config } = cache
     const { previous, keepSlot } = lead
     this.#by = by
     this.#lead = lead
@@ -134,8 +131,8 @@ class OriginRun<Native> implements OriginObserver {
     lead.signal.addEventListener('abort', () => this.#report(late), { once: true })
   }
 
-  readonly onInner = (inner: InnerCache): HeaderList | undefined => {
-    const { config, exchange, plainKey } = this.#by
+  onInner(inner: InnerCache): HeaderList | undefined {
+    const { cache, exchange, plainKey } = this.#by
     if (inner.keyOf(exchange.request) === plainKey) {
       this.#inner = inner
       this.#config = inner.config as CacheConfig<never>
@@ -143,11 +140,12 @@ class OriginRun<Native> implements OriginObserver {
     }
     this.#end(notStored(STORED_BY_INNER, 200))
     const { reason: detail } = STORED_BY_INNER
-    return statusField(config, { type: 'forward', reason: this.#reason, detail })
+    return statusField(cache.config, { type: 'forward', reason: this.#reason, detail })
   }
 
-  readonly onHead = (head: CapturedHead, whole?: Uint8Array, natives?: Natives): HeadDecision => {
-    const { rt, config, exchange } = this.#by
+  onHead(head: CapturedHead, whole?: Uint8Array, natives?: Natives): HeadDecision {
+    const { cache, exchange } = this.#by
+    const { rt, config, framework } = cache
     const { request } = exchange
     const lead = this.#lead
     const native = (natives?.[0] ?? exchange.native) as Native
@@ -155,7 +153,7 @@ class OriginRun<Native> implements OriginObserver {
     const { status } = head
     this.#status = status
     this.#headAt = rt.clock.now()
-    this.#route = exchange.routeOf?.(native)
+    this.#route = framework.routeOf?.(native)
     const revalidation = status === 304 ? this.#revalidation : undefined
     const judgedHead = revalidation === undefined ? head : updatedHead(revalidation, head, wallNow)
     const verdict = this.#judge(judgedHead, wallNow, natives)
@@ -165,12 +163,12 @@ class OriginRun<Native> implements OriginObserver {
     const reasonNotStored = lead.hasTimedOut ? 'origin-timeout' : 'store-unavailable'
     const detail = verdict.store ? (stored ? undefined : reasonNotStored) : verdict.reason
     if (revalidation !== undefined) {
-      const reply = replyUnchanged(rt, request, config, revalidation, head, judgedHead, detail)
+      const reply = replyUnchanged(cache, request, revalidation, head, judgedHead, detail)
       return { action: 'replace', reply }
     }
     if (!verdict.store && verdict.failure) {
       const { previous } = lead
-      const reply = staleReply(rt, request, config, previous, status)
+      const reply = staleReply(cache, request, previous, status)
       if (reply !== undefined) {
         this.#isStaleServed = !this.#behind
         if (!this.#behind) rt.counts.servedStale('if-error', previous, true)
@@ -192,11 +190,13 @@ class OriginRun<Native> implements OriginObserver {
     return { action: 'send', capture, add, remove: OWN_FIELDS, instead }
   }
 
+  /** A function, because it is the callback of a promise. */
   readonly ended = (end: OriginEnd): void => {
     if (this.#hasEnded) return
     this.#hasEnded = true
-    const { rt, exchange } = this.#by
-    const route = rt.counts.route(this.#route ?? exchange.routeOf?.(exchange.native))
+    const { cache, exchange } = this.#by
+    const { rt, framework } = cache
+    const route = rt.counts.route(this.#route ?? framework.routeOf?.(exchange.native))
     route.runs += 1
     route.originMs += rt.clock.now() - this.#startedAt
     if (!this.#behind && !this.#isStaleServed) rt.counts.miss(route)
@@ -209,17 +209,17 @@ class OriginRun<Native> implements OriginObserver {
     this.#hasResult = true
     const lead = this.#lead
     if (lead.keepSlot !== undefined) this.#keepSlot(result, lead.keepSlot)
-    if (!this.#behind) return lead.end(this.#by.judge(result))
+    if (!this.#behind) return lead.end(this.#by.resultOf(result))
     if (!lead.hasTimedOut) this.#report(result, end)
     lead.end(result)
   }
 
   /** The name in the warning is the path without the query, because a query may have secrets. */
   #report(result: FillResult, end?: OriginEnd): void {
-    const { config, exchange } = this.#by
+    const { cache, exchange } = this.#by
     const name = `GET ${exchange.request.target.split('?', 1)[0]}`
     const error = end?.type === 'failed' ? end.error : undefined
-    reportRefresh(config, name, 'response', result, this.#status, error)
+    reportRefresh(cache, name, 'response', result, this.#status, error)
   }
 
   /** Called when the response has ended, or when its client has left. */
@@ -249,24 +249,23 @@ class OriginRun<Native> implements OriginObserver {
   ): Storable | NotStorable {
     if (judgedHead === undefined) return MISMATCH
     const lead = this.#lead
-    const { config, exchange } = this.#by
+    const { cache, exchange } = this.#by
     const { request } = exchange
     const verdict = judgeHead(judgedHead, request, this.#config, wallNow)
     if (!verdict.store) return verdict
     const { previous } = lead
     if (previous !== undefined && replacesBody(judgedHead, previous)) return LOST_BODY
     if (lead.hasTimedOut) return verdict
-    const tagged = withSubjects(verdict, judgedHead, request, config, natives)
+    const tagged = withSubjects(verdict, judgedHead, request, cache.config, natives)
     const inner = this.#inner
     if (inner === undefined || !tagged.store) return tagged
     return withSubjects(tagged, judgedHead, request, this.#config, inner.natives)
   }
 
   #mint(head: CapturedHead, whole: Uint8Array | undefined, native: Native): HeaderList {
-    const { exchange } = this.#by
     const { mintEtag: mints, maxBodyBytes } = this.#config
     if (!mints || (whole !== undefined && whole.byteLength > maxBodyBytes)) return NONE
-    if (exchange.allowsEtag?.(native) === false) return NONE
+    if (this.#by.cache.framework.allowsEtag?.(native) === false) return NONE
     const etag = mintEtag(head, whole, this.#lead.fence)
     return etag === undefined ? NONE : [['etag', etag]]
   }
@@ -289,7 +288,7 @@ class OriginRun<Native> implements OriginObserver {
   /** The result of a 304: the stored body, with the fields that the 304 updates. */
   #unchanged(verdict: Storable, head: CapturedHead): FillResult {
     const revalidation = this.#revalidation
-    const wallNow = this.#by.rt.clock.wallNow()
+    const wallNow = this.#by.cache.rt.clock.wallNow()
     const newHead = revalidation && updatedHead(revalidation, head, wallNow)
     if (revalidation === undefined || newHead === undefined) return { type: 'abandoned' }
     const { previous, stored } = revalidation
@@ -309,7 +308,7 @@ class OriginRun<Native> implements OriginObserver {
     minted: HeaderList,
     kind: BodyKind | undefined,
   ) {
-    const { rt, exchange } = this.#by
+    const { cache, exchange } = this.#by
     const { target, host, headers: asked } = exchange.request
     const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, initialAgeMs } = verdict
     const { keepMs: configured, jitter } = this.#config
@@ -338,7 +337,7 @@ class OriginRun<Native> implements OriginObserver {
       own: own.length > 0 ? own.join(', ') : undefined,
       kind,
     }
-    const lifetimes = spread(windows, jitter, rt.random)
+    const lifetimes = spread(windows, jitter, cache.rt.random)
     return { type: 'store' as const, entry, lifetimes, bornAt: this.#headAt }
   }
 }

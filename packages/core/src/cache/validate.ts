@@ -21,8 +21,7 @@ import {
   type Reply,
   type RequestView,
 } from '../ports/exchange.ts'
-import type { Runtime } from '../runtime.ts'
-import type { CacheConfig } from './cache-options.ts'
+import type { CacheParts } from './cache-parts.ts'
 import { replyFrom } from './respond.ts'
 import type { NotStorable } from './storable.ts'
 
@@ -66,9 +65,8 @@ export const MISMATCH: NotStorable = { store: false, reason: 'validator-mismatch
  * the 304. If it is undefined, the client gets the stored response unchanged.
  */
 export function replyUnchanged(
-  rt: Runtime,
+  { rt, config }: CacheParts,
   request: RequestView,
-  config: CacheConfig<never>,
   { previous, stored }: Revalidation,
   head: CapturedHead,
   newHead: CapturedHead | undefined,

@@ -60,13 +60,13 @@ export function selects(
   for (let i = 0; i < fields.length; i += 2) {
     if (fields[i] !== 'content-encoding') continue
     const codings = (fields[i + 1] as string).toLowerCase().split(',').map(trimOws)
-    if (!codings.every((name) => isAcceptable(accept, name))) return false
+    if (!codings.every((name) => isCodingAccepted(accept, name))) return false
   }
   return true
 }
 
 /** Parsers disagree about some fields. The key then has the field itself. */
-function isAcceptable(accept: string, coding: string): boolean {
+function isCodingAccepted(accept: string, coding: string): boolean {
   return coding === '' || coding === 'identity' || acceptsCoding(accept, coding) !== false
 }
 

@@ -135,7 +135,9 @@ export interface RunWatch {
 
 /** Gets the response of a handler, part by part, from the adapter. */
 export interface OriginObserver {
-  readonly onInner?: OnInner
+  onInner?(inner: InnerCache): HeaderList | undefined
+  /** Set with the option `audit`: gets the log of what the handler reads, before the run. */
+  onReads?(reads: ReadLog): void
   /**
    * Called once, before the head is sent. Never throws. `whole` is the body, if all of it is known
    * by then. These bytes may change as soon as this call returns. `natives` belong to the run that
@@ -207,7 +209,7 @@ export interface Reply {
   readonly part?: true
 }
 
-/** The parts of a request that the handler read since `watchReads`. Header names are lower-case. */
+/** The parts of a request that the handler has read so far. Header names are lower-case. */
 export interface ReadLog {
   readonly headers: ReadonlySet<string>
   readonly cookies: ReadonlySet<string>
@@ -220,6 +222,19 @@ export interface ReadLog {
   readonly endsAtHead: boolean
   /** Ends the recording. */
   stop(): void
+}
+
+/** Facts of a framework about a request that has run a handler. Not read for a hit. */
+export interface Framework<Native = unknown> {
+  /**
+   * Whether the framework's settings allow an ETag that the handler did not set. Absent: they do.
+   */
+  readonly allowsEtag?: ((native: Native) => boolean) | undefined
+  /**
+   * The pattern of the route that handles the request, such as `/products/:id`, for counters and
+   * metrics. Undefined: the framework has not chosen a route yet, or has no routes.
+   */
+  readonly routeOf?: ((native: Native) => string | undefined) | undefined
 }
 
 /** One request and its response. `Native` is an Express request or a Koa context, for callbacks. */
@@ -243,24 +258,11 @@ export interface Exchange<Native = unknown> {
    */
   runOrigin(observer: OriginObserver): void | Promise<void>
   /**
-   * Whether the framework's settings allow an ETag that the handler did not set. Called with the
-   * request of a run whose response is stored, never on a hit. Absent: they allow it.
-   */
-  allowsEtag?(native: Native): boolean
-  /**
-   * The pattern of the route that handles the request, such as `/products/:id`, for counters and
-   * metrics. Undefined: the framework has not chosen a route yet, or has no routes. Never called on
-   * a hit.
-   */
-  routeOf?(native: Native): string | undefined
-  /**
    * Makes the current asynchronous context that of a later `runOrigin` or `redispatch`. Called in
    * that of the request, unless `send` or `forward` is the first call. Later calls may come from
    * other asynchronous contexts.
    */
   captureContext?(): void
-  /** For the option `audit`: records from now on which parts of the request the handler reads. */
-  watchReads?(): ReadLog
   /** Sends the response. Nothing was sent to this client before. */
   send(reply: Reply): void
   /**

@@ -3,7 +3,6 @@
 
 import { IncomingMessage, type ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
-import type { ReadLog } from '@stampede/core/adapter'
 
 /** Properties that Node and the frameworks set, and that hold no more than the key has. */
 const KNOWN: ReadonlySet<string> = new Set([
@@ -17,8 +16,8 @@ const HOLDERS: ReadonlySet<string> = new Set(['session', 'state', 'locals'])
 /** Members that session middlewares read themselves. */
 const OWN_MEMBERS: ReadonlySet<string> = new Set(['cookie', 'changed', 'deleted', 'isNew'])
 
-/** The parts that a handler has read so far. */
-export class Reads implements ReadLog {
+/** The parts that a handler has read so far: the argument of `OriginObserver.onReads`. */
+export class Reads {
   readonly headers: Set<string> = new Set()
   readonly cookies: Set<string> = new Set()
   readonly query: Set<string> = new Set()

@@ -14,7 +14,6 @@ import type { ServerResponse } from 'node:http'
 import {
   type CapturedHead,
   type HeaderList,
-  type Natives,
   type OriginEnd,
   type OriginObserver,
   OWN_FIELDS,
@@ -47,7 +46,7 @@ export interface CaptureObserver extends OriginObserver, EndObserver {
 
 export interface CaptureOptions {
   /** The framework's own objects for the response, which core gets. */
-  readonly natives?: Natives
+  readonly natives?: Parameters<OriginObserver['onHead']>[2]
   /** The response to the client, if outer layers make it from the captured one. */
   readonly sentAs?: ServerResponse | undefined
   /** Fields that were set before the handler runs. Default: those that are set now. */

@@ -1,0 +1,15 @@
+// The parts of one stampedeCache that its requests share.
+
+import type { NeverStored } from '../never-stored.ts'
+import type { Framework } from '../ports/exchange.ts'
+import type { Runtime } from '../runtime.ts'
+import type { CacheConfig } from './cache-options.ts'
+import type { VaryIndex } from './vary-index.ts'
+
+export interface CacheParts<Native = never> {
+  readonly rt: Runtime
+  readonly config: CacheConfig<Native>
+  readonly framework: Framework<Native>
+  readonly index: VaryIndex
+  readonly watch: NeverStored
+}
