@@ -68,7 +68,8 @@ describe('get --body on a terminal', () => {
   }
 
   it('ends with one newline, so that the prompt is on a line of its own', async () => {
-    const stampede = createStampede({ store: redisStore(new Redis(server.url), { prefix: 't' }) })
+    const options = { prefix: 't', commandTimeoutMs: 5_000 }
+    const stampede = createStampede({ store: redisStore(new Redis(server.url), options) })
     try {
       await stampede.getOrSet('bare', () => Buffer.from('usd'), { ttlMs: 60_000 })
       await stampede.getOrSet('ended', () => Buffer.from('usd\n'), { ttlMs: 60_000 })
