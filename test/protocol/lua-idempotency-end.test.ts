@@ -28,7 +28,6 @@ import {
   type Fields,
   FUTURE,
   fieldsOf,
-  key,
   record,
   redis,
   serverMs,
