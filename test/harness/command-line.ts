@@ -1,6 +1,6 @@
 // Runs `stampede` for tests: in this process, or with `program` as a user does, in a process of its
-// own. A process costs about a second, so `program` is for tests of its start, its exit code and its
-// end.
+// own. A process costs about a second, so `program` is for tests of its start, its exit code and
+// its end.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
