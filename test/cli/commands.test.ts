@@ -13,7 +13,7 @@ import express from 'express'
 import { Redis } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { LIFETIMES } from '../harness/bare-store.ts'
-import { commandLine } from '../harness/command-line.ts'
+import { commandLine, program } from '../harness/command-line.ts'
 import { createGate } from '../harness/origin.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 import { startRedis } from '../harness/redis-server.ts'
@@ -47,19 +47,20 @@ async function storeAt(url: string, lifetimes = LIFETIMES): Promise<void> {
 
 describe('stampede', () => {
   it('prints its commands without arguments and with --help', async () => {
-    const [none, help] = [await run(), await run('--help')]
+    const start = program(server.url)
+    const [none, help] = [await start(), await start('--help')]
     expect([none.code, help.code]).toEqual([2, 0])
     for (const { out } of [none, help]) expect(out).toMatch(/^ {2}doctor /m)
     expect((await run('why', '--help')).out).toMatch(/^Usage: npx @stampede\/cli why URL/)
   })
 
   it('has exit code 3 and an error as JSON if Redis is unavailable or frozen', async () => {
-    const gone = await commandLine('redis://127.0.0.1:1')('get', 'k', '--json')
+    const gone = await program('redis://127.0.0.1:1')('get', 'k', '--json')
     expect(gone.code).toBe(3)
     expect(JSON.parse(gone.out).error.message).toContain('ECONNREFUSED')
     await using frozen = await startRedis()
     await frozen.pause()
-    const { code, err } = await commandLine(frozen.url)('locks', '--timeout', '500')
+    const { code, err } = await program(frozen.url)('locks', '--timeout', '500')
     expect(code).toBe(3)
     expect(err).toContain('accepts connections, but did not reply within 500 ms')
   })

@@ -9,7 +9,6 @@ import { examine } from '../../packages/cli/src/doctor/examine.ts'
 import { run } from '../../packages/cli/src/run.ts'
 import { Terminal } from '../../packages/cli/src/terminal.ts'
 import { openBareStore } from '../harness/bare-store.ts'
-import { PATIENT } from '../harness/patient.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 import { startRedis } from '../harness/redis-server.ts'
 
@@ -69,9 +68,8 @@ describe('get --body on a terminal', () => {
   }
 
   it('ends with one newline, so that the prompt is on a line of its own', async () => {
-    const stampede = createStampede({
-      store: redisStore(new Redis(server.url), { prefix: 't', ...PATIENT }),
-    })
+    const options = { prefix: 't', commandTimeoutMs: 5_000 }
+    const stampede = createStampede({ store: redisStore(new Redis(server.url), options) })
     try {
       await stampede.getOrSet('bare', () => Buffer.from('usd'), { ttlMs: 60_000 })
       await stampede.getOrSet('ended', () => Buffer.from('usd\n'), { ttlMs: 60_000 })

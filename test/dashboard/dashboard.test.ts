@@ -242,7 +242,10 @@ it('each page is accessible, fits and has no error, in both windows and colours'
       for (const colorScheme of ['light', 'dark'] as const) {
         await page.setViewportSize(viewport)
         await page.emulateMedia({ colorScheme })
-        const { violations } = await page.evaluate<axe.AxeResults>('axe.run()')
+        const { violations } = await page.evaluate<axe.AxeResults>(
+          // The scheme changes only colours.
+          colorScheme === 'light' ? 'axe.run()' : "axe.run({ runOnly: ['color-contrast'] })",
+        )
         const view = `${hash} ${viewport.width} ${colorScheme}`
         expect(
           violations.map(({ id }) => id),

@@ -101,9 +101,10 @@ describe.each([
       const root = 'document.documentElement'
       const overflow = await page.evaluate(`${root}.scrollWidth - ${root}.clientWidth`)
       expect(overflow).toBe(0)
-      const { violations } = (await page.evaluate('axe.run()')) as {
-        violations: { id: string; nodes: { html: string }[] }[]
-      }
+      const { violations } = await page.evaluate<axe.AxeResults>(
+        // The scheme changes only colours.
+        colorScheme === 'light' ? 'axe.run()' : "axe.run({ runOnly: ['color-contrast'] })",
+      )
       const found = violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)
       expect(found, colorScheme).toEqual([])
     }

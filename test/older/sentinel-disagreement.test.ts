@@ -115,6 +115,9 @@ describe.each(CLIENTS)('Sentinels that disagree, with %s', (client) => {
     }
     await bench.resumeSentinel(2)
   }, 60_000)
+  // Both versions of ioredis hear of a fail-over, and ask again, by the same code of ours
+  // (packages/redis/src/connection/sentinels.ts).
+  if (client === 'ioredis 5') return
 
   it.concurrent.each([
     ['is reported', true, BACK_WITHIN_MS],

@@ -1,6 +1,6 @@
-// What the scripts for idempotency keys write and keep, as in lua.test.ts. The idempotency store
-// contract (packages/testkit) tests the replies that a store passes on. Scripts that end an attempt
-// are in lua-idempotency-end.test.ts.
+// Scripts for idempotency keys, called directly as in lua.test.ts: their fields, messages, TTLs and
+// limits. The idempotency store contract (packages/testkit) tests the replies that a store passes
+// on. Scripts that end an attempt are in lua-idempotency-end.test.ts.
 
 import { Redis } from 'ioredis'
 import { beforeEach, describe, expect, it } from 'vitest'

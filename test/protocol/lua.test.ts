@@ -1,6 +1,7 @@
-// What the scripts in lua/ write, announce and keep, by a direct call on a real server. The store
-// contracts (packages/testkit) test the replies that a store passes on. Scripts for idempotency keys
-// are in lua-idempotency.test.ts. States that need time to pass are written into the record by hand.
+// Scripts in lua/, called directly on a real server: their fields, messages, TTLs and limits. The
+// store contracts (packages/testkit) test the replies that a store passes on. Scripts for
+// idempotency keys are in lua-idempotency.test.ts. States that need time to pass are written into
+// the record by hand.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { beforeEach, describe, expect, it } from 'vitest'

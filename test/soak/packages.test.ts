@@ -240,8 +240,12 @@ describe('an app in TypeScript, under strict', () => {
     ['node16', { module: 'node16' }, ['usage.mts', 'usage.cts']],
     ['bundler', { module: 'esnext', moduleResolution: 'bundler' }, ['usage.mts']],
   ] as const
+  // The older compiler is the one that may not know something. The current one knows `node16` as
+  // `nodenext`, with which the last test of this file compiles.
   const cases = Object.keys(compilers).flatMap((version) =>
-    settings.map((setting) => [version, ...setting] as const),
+    settings
+      .filter(([name]) => version === OLD_TYPESCRIPT || !/^node(16|next)$/.test(name))
+      .map((setting) => [version, ...setting] as const),
   )
 
   /** Compiler errors in the app and in our declarations. Errors in other packages do not count. */
