@@ -57,6 +57,9 @@ const LAYERS: Record<string, (ctx: Koa.Context) => void> = {
     if (isPlain(ctx.body) && !Buffer.isBuffer(ctx.body)) ctx.body = camelized(ctx.body)
     else if (Buffer.isBuffer(ctx.body)) ctx.body = ctx.body.toString('hex')
   },
+  'a page in place of no body': (ctx) => {
+    if (ctx.body === undefined) ctx.body = '<p>nothing here</p>'
+  },
   'an envelope': (ctx) => {
     if (!(ctx.body instanceof Readable)) ctx.body = { data: ctx.body }
   },
@@ -82,6 +85,8 @@ const BODIES: Record<string, (ctx: Koa.Context) => void> = {
     ctx.body = { article_id: 8 }
   },
   number: (ctx) => (ctx.body = 7),
+  'a status alone': (ctx) => (ctx.status = 200),
+  'another status alone': (ctx) => (ctx.status = 201),
 }
 
 interface Seen {

@@ -57,7 +57,7 @@ export function readKoaBody(ctx: Context): KoaBody | undefined {
 function statusBody(ctx: Context): KoaBody {
   if (Reflect.get(ctx.response, '_explicitNullBody') === true) return { bytes: EMPTY, as: 'null' }
   const bytes = bytesOf((ctx.req.httpVersionMajor < 2 && ctx.message) || String(ctx.status))
-  return { bytes, type: 'text/plain; charset=utf-8' }
+  return { bytes, as: 'status', type: 'text/plain; charset=utf-8' }
 }
 
 /** Outside of Node's buffer pool: an entry would have to copy a view of the pool. */
@@ -231,6 +231,7 @@ export function replyWith(ctx: Context, reply: Reply, seen = true, outer?: Outer
   if (outer !== undefined) restoreFields(res, outer.list)
   const { status, body = EMPTY, kind } = reply
   response.status = status
+  if (seen && kind === 'status' && isUnset(ctx, reply)) return true
   const isBare = status === 204 || status === 304
   const hasBytes = !isBare && (reply.body !== undefined || ctx.method !== 'HEAD')
   if (isBare) response.body = null
@@ -248,6 +249,19 @@ export function replyWith(ctx: Context, reply: Reply, seen = true, outer?: Outer
   }
   // A layer may change the object in place, so the stored length may be wrong. Koa sets the length.
   if (seen && kind === 'json') response.remove('Content-Length')
+  return true
+}
+
+/**
+ * Sets only the fields if Koa will send this very body for the status. Then a layer in front finds
+ * no body, as after the handler, and can set its own, such as a page for a 404.
+ */
+function isUnset(ctx: Context, reply: Reply): boolean {
+  const { bytes } = statusBody(ctx)
+  if (ctx.body !== undefined || reply.body === undefined || !bytes?.equals(reply.body)) return false
+  setReply(ctx.res, reply)
+  ctx.remove('Content-Type')
+  ctx.remove('Content-Length')
   return true
 }
 

@@ -1,5 +1,5 @@
-// Paths whose response was too large to store, and ranges that no entry can have. A fill for such a
-// range would make the handler read the whole file, so the request is forwarded.
+// Paths whose response was too large to store, and ranges for which a fill could make the handler
+// read the whole of such a file. Requests for these ranges are forwarded.
 
 import { beginsBeyond } from '../http/byte-range.ts'
 import { requestField } from '../http/headers.ts'
@@ -22,8 +22,8 @@ export function keepLargePath({ largePaths, clock, passMs }: Runtime, request: R
 }
 
 /**
- * Whether the request wants bytes that no entry can have, or a part of a response that was too
- * large within the last `passMs`. A fill would make the handler read the whole file for them.
+ * Whether the request wants bytes that no entry can have, the last bytes of a response, or a part
+ * of one that was too large within the last `passMs`.
  */
 export function isBeyondEntries({ rt, config }: CacheParts, request: RequestView): boolean {
   const range = requestField(request.headers, 'range')

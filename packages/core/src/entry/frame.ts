@@ -83,7 +83,9 @@ interface ResponseHead extends Head {
   readonly k?: string | undefined
 }
 
-const KINDS: Readonly<Record<BodyKind, string>> = { json: 'j', string: 's', stream: 'r', null: 'n' }
+const KINDS: Readonly<Record<BodyKind, string>> = {
+  ...{ json: 'j', string: 's', stream: 'r', null: 'n', status: 'c' },
+}
 
 function kindNamed(letter: unknown): BodyKind | undefined {
   return (Object.keys(KINDS) as BodyKind[]).find((kind) => KINDS[kind] === letter)

@@ -30,10 +30,10 @@ export function selectRange(
   return parseRange(range, length)
 }
 
-/** Whether one of the ranges begins at `from` or later. */
+/** Whether one of the ranges begins at `from` or later, or so many bytes before the end. */
 export function beginsBeyond(range: string, from: number): boolean {
-  const firsts = range.matchAll(/[=,][ \t]*(\d+)-/g)
-  return [...firsts].some(([, first]) => Number(first) >= from)
+  const firsts = range.matchAll(/[=,][ \t]*(\d*)-/g)
+  return [...firsts].some(([, first]) => first === '' || Number(first) >= from)
 }
 
 const BYTES = /^[ \t]*bytes=(.*)$/i

@@ -104,7 +104,7 @@ describe('notModified', () => {
 })
 
 describe('headersOf304', () => {
-  it('returns all lines of six fields, and no other field', () => {
+  it('returns all lines of six fields and those of CORS, and no other field', () => {
     const kept: HeaderList = [
       ['cache-control', 'max-age=1'],
       ['content-location', '/a'],
@@ -113,6 +113,8 @@ describe('headersOf304', () => {
       ['expires', T1],
       ['vary', 'a'],
       ['vary', 'b'],
+      ['access-control-allow-origin', '*'],
+      ['access-control-expose-headers', 'etag'],
     ]
     const dropped: HeaderList = [
       ['content-type', 'text/html'],

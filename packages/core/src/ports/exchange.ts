@@ -17,10 +17,10 @@ export type Natives = readonly [request: unknown, response: unknown]
 
 /**
  * Type of the body that the handler gave its framework: a value sent as JSON, a string, a stream,
- * or `null` for an empty body. The type is recorded because middlewares around the handler can see
- * it. Undefined: bytes, or unknown.
+ * `null` for an empty body, or none, for which the framework sends the text of the status. The type
+ * is recorded because middlewares around the handler can see it. Undefined: bytes, or unknown.
  */
-export type BodyKind = 'json' | 'string' | 'stream' | 'null'
+export type BodyKind = 'json' | 'string' | 'stream' | 'null' | 'status'
 
 /** Status and header fields of a response as its handler set them. */
 export interface CapturedHead {

@@ -149,15 +149,15 @@ export class Turns {
  * Frameworks then destroy the source of the body, and the fill would end incomplete.
  */
 export class BodyCut {
+  readonly end: number
   readonly #start: number
-  readonly #end: number
   #at = 0
   #rest: Uint8Array | undefined
 
   /** The client gets the bytes from `start` to before `end`, then `rest`. */
   constructor(start: number, end: number, rest?: Uint8Array) {
     this.#start = start
-    this.#end = end
+    this.end = end
     this.#rest = rest
   }
 
@@ -172,13 +172,13 @@ export class BodyCut {
 
   /** Whether the chunks that follow have no byte for this client. */
   get done(): boolean {
-    return this.#at >= this.#end
+    return this.#at >= this.end
   }
 
   /** Returns the bytes of the next chunk that may be sent now. */
   take(chunk: Uint8Array): Uint8Array {
     const from = Math.min(Math.max(0, this.#start - this.#at), chunk.byteLength)
-    const to = Math.min(Math.max(0, this.#end - this.#at), chunk.byteLength)
+    const to = Math.min(Math.max(0, this.end - this.#at), chunk.byteLength)
     this.#at += chunk.byteLength
     const piece = chunk.subarray(from, to)
     if (!this.done || piece.byteLength === 0) return piece

@@ -21,7 +21,15 @@ import {
   type Reply,
 } from '@stampede/core/adapter'
 import { Departure, hasLeft } from '../request/client-gone.ts'
-import { BodyCollector, BodyCut, type NotCaptured, notCaptured, Turns, wholeBody } from './body.ts'
+import {
+  BodyCollector,
+  BodyCut,
+  declaredLength,
+  type NotCaptured,
+  notCaptured,
+  Turns,
+  wholeBody,
+} from './body.ts'
 import {
   editWriteHead,
   hasField,
@@ -167,7 +175,7 @@ export class Capture {
     this.#args =
       instead === undefined || ('headers' in instead && !isSendable(instead))
         ? editWriteHead(res, args, all, remove)
-        : this.#argsOf(instead, args, all, remove)
+        : this.#argsOf(instead, args, all, remove, declaredLength(head))
     this.#phase = 'judged'
     return true
   }
@@ -178,12 +186,13 @@ export class Capture {
     args: readonly unknown[],
     add: HeaderList,
     remove: readonly string[],
+    length: number | undefined,
   ): readonly unknown[] {
     if ('headers' in instead) {
-      this.#original.cut(new BodyCut(0, 0, instead.body))
+      this.#original.cut(new BodyCut(0, 0, instead.body), length)
       return headInstead(this.#res, instead, this.#outer)
     }
-    this.#original.cut(new BodyCut(instead.start, instead.end))
+    this.#original.cut(new BodyCut(instead.start, instead.end), length)
     return headOfPart(this.#res, args, instead, add, remove)
   }
 

@@ -17,6 +17,9 @@ export interface OwnMethods {
 
 type Method = keyof OwnMethods
 
+/** A handler may write this many bytes for a client that needs none of them. */
+const MOST_DROPPED = 1024 * 1024
+
 /**
  * Calls the original methods of one response. If the client gets only a part of the body, they send
  * that part.
@@ -35,6 +38,14 @@ export class OriginalMethods {
    * longer captured. False again after that byte was sent.
    */
   #released = false
+  /**
+   * Whether so many bytes follow the cut that the response ends before them, so that the handler
+   * does not read a large file for a few bytes of it.
+   */
+  #endsEarly = false
+  #hasEnded = false
+  /** Whether a handler that goes on after the early end has to wait. */
+  #isFull = false
 
   constructor(res: ServerResponse) {
     const { writeHead, write, end, flushHeaders, destroy } = res
@@ -42,9 +53,10 @@ export class OriginalMethods {
     this.methods = { writeHead, write, end, flushHeaders, destroy }
   }
 
-  /** From now on, the client gets only the bytes of `cut`. */
-  cut(cut: BodyCut | undefined): void {
+  /** From now on, the client gets only the bytes of `cut`. `length` is that of the whole body. */
+  cut(cut: BodyCut | undefined, length = 0): void {
     this.#cut = cut
+    this.#endsEarly = cut !== undefined && length - cut.end > MOST_DROPPED
   }
 
   pass(method: Method, args: readonly unknown[]): unknown {
@@ -87,17 +99,19 @@ export class OriginalMethods {
   /**
    * Called when the capture ends without the whole body. The last byte of the cut is then sent at
    * once, and no longer waits for the end of the body. The response stays open until the handler
-   * ends it. If this class ended it, Express would report a file that is still being read as
-   * aborted.
+   * ends it, unless too many bytes follow. If this class ends it, Express reports the file that is
+   * still being read as aborted.
    */
   release(): void {
     const cut = this.#cut
     if (cut === undefined) return
     this.#released = true
     // A client that has all its bytes may leave. pipe() then unpipes the source of the body, and
-    // the source would stay open for ever. So the source is read to its end here.
+    // the source would stay open for ever. So the source is read to its end here, or destroyed.
     this.#res.on('unpipe', (source: Readable) => {
-      if (cut.done) setImmediate(() => source.destroyed || source.resume())
+      if (!cut.done) return
+      if (this.#hasEnded) source.destroy()
+      else setImmediate(() => source.destroyed || source.resume())
     })
     if (this.isRunning) return
     this.isRunning = true
@@ -118,9 +132,10 @@ export class OriginalMethods {
       const piece = cut.take(chunk)
       if (piece.byteLength > 0) return this.#call('write', [piece, ...callbackOf(args)])
       this.#openHead()
-      return discardWrite(args, true)
+      return discardWrite(args, !this.#isFull)
     }
     if (method === 'end') {
+      if (this.#hasEnded) return discardWrite(args, this.#res)
       const piece = chunk === undefined ? new Uint8Array() : cut.take(chunk)
       const left = Buffer.concat([piece, cut.rest()])
       return this.#call('end', left.byteLength > 0 ? [left, ...callbackOf(args)] : callbackOf(args))
@@ -145,8 +160,20 @@ export class OriginalMethods {
     this.#released = false
     if (this.#res.writableEnded || this.#res.destroyed) return
     const rest = this.#cut.rest()
-    if (rest.byteLength > 0) this.#call('write', [rest])
+    if (this.#endsEarly) this.#endEarly(rest)
+    else if (rest.byteLength > 0) this.#call('write', [rest])
     else this.#call('flushHeaders', [])
+  }
+
+  /** Until the client has its bytes, the handler has to wait. Then further bytes are dropped. */
+  #endEarly(rest: Uint8Array): void {
+    this.#hasEnded = true
+    this.#isFull = true
+    this.#res.once('finish', () => {
+      this.#isFull = false
+      this.#res.emit('drain')
+    })
+    this.#call('end', rest.byteLength > 0 ? [rest] : [])
   }
 }
 

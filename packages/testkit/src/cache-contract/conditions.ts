@@ -48,6 +48,25 @@ export function conditionCases(adapter: CacheAdapter): void {
     },
   )
 
+  it('sends the CORS fields of the handler with each 304, so that scripts of other origins get it', async () => {
+    const cors = {
+      'access-control-allow-origin': ['*'],
+      'access-control-expose-headers': ['etag'],
+    }
+    const fields = Object.fromEntries(Object.entries(cors).map(([name, lines]) => [name, lines[0]]))
+    const { runs, start } = setUp(adapter, () => ({
+      headers: { ...(fields as Record<string, string>), etag: '"v1"' },
+    }))
+    await using app = await start()
+    const condition = { headers: { 'if-none-match': '"v1"', origin: 'https://other.test' } }
+    for (const path of ['/a', '/b', '/a', '/b']) {
+      const { status, lines } = await whole(app.url + path, condition)
+      expect([path, status]).toEqual([path, 304])
+      expect(lines).toMatchObject(cors)
+    }
+    expect(runs.count).toBe(2)
+  })
+
   it('sends the full response to the client of a miss if it has another version', async () => {
     const { start } = setUp(adapter, () => ({ headers: { etag: '"v2"' } }))
     await using app = await start()
