@@ -38,10 +38,10 @@ export function isRevalidation(req: IncomingMessage): boolean {
 }
 
 /**
- * The observer of the refresh that this cache has sent, or the function by which an outer cache has marked the
- * request. `foreign`: another cache sent the request, or this cache has handled it already, or the
- * framework chose another handler, so forward it to the handler. Undefined: the request has a
- * client, and no other cache has it.
+ * The observer of the refresh that this cache has sent, or the function by which an outer cache has
+ * marked the request. `foreign`: another cache sent the request, or this cache has handled it
+ * already, or the framework chose another handler, so forward it to the handler. Undefined: the
+ * request has a client, and no other cache has it.
  */
 export function senderOf(
   req: IncomingMessage & Taken,
