@@ -7,15 +7,15 @@ import type { Counts } from './measure.ts'
 
 export const BUDGETS: Readonly<Record<string, Counts>> = {
   'Express route': { files: 0, functions: 0, promises: 0 },
-  'Express miss': { files: 67, functions: 331, promises: 11 },
+  'Express miss': { files: 67, functions: 332, promises: 11 },
   'Express miss in memory': { files: 55, functions: 268, promises: 3 },
   'Express hit': { files: 24, functions: 60, promises: 0 },
   'Koa route': { files: 0, functions: 0, promises: 3 },
   'Koa miss': { files: 66, functions: 312, promises: 16 },
   'Koa miss in memory': { files: 54, functions: 247, promises: 7 },
   'Koa hit': { files: 26, functions: 63, promises: 2 },
-  'first POST': { files: 51, functions: 285, promises: 15 },
-  'first POST in memory': { files: 42, functions: 239, promises: 3 },
+  'first POST': { files: 51, functions: 286, promises: 15 },
+  'first POST in memory': { files: 42, functions: 240, promises: 3 },
   replay: { files: 29, functions: 113, promises: 3 },
   'getOrSet miss': { files: 35, functions: 179, promises: 10 },
   'getOrSet miss in memory': { files: 23, functions: 117, promises: 2 },
