@@ -30,7 +30,7 @@ const DOORS: Readonly<Record<string, string>> = {
     isRevalidation stampedeFront`,
   '@stampede/node-http/adapter': `
     addAtHead ANSWER_WITHIN_MS applyFields AttemptExchange AttemptWatch breakOff Capture createNodeCache
-    createNodeIdempotency declaredLength Departure exposeReply expressHost fieldsOf hasLeft isSendable
+    createNodeIdempotency Departure endWith exposeReply expressHost fieldsOf hasLeft isSendable
     isWrapped Layer missingDate MountOrder NodeFramework NodeVisit OuterFields prepareRun
     readWebBody rememberRawBody RequestAddress RequestExchange restoreFields SentHead setReply
     teeStream trustsPeer visitWeb watchCalls WebVisit`,

@@ -6,7 +6,7 @@ import { Readable } from 'node:stream'
 import type { CapturedHead, HeaderList, OriginEnd, PartOfBody, Reply } from '@stampede/core/adapter'
 import {
   applyFields,
-  declaredLength,
+  endWith,
   fieldsOf,
   isSendable,
   type OuterFields,
@@ -16,8 +16,6 @@ import {
 } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
 import { isKoa3 } from './address.ts'
-
-const INCOMPLETE: OriginEnd = { type: 'not-captured', reason: 'incomplete' }
 
 /** Either the bytes of a body, or the stream that has them. */
 export interface KoaBody {
@@ -33,7 +31,7 @@ export interface KoaBody {
 }
 
 /** The body in ctx after `await next()`. Undefined: Koa will fail to send it. */
-export function readKoaBody(ctx: Context): KoaBody | undefined {
+function readKoaBody(ctx: Context): KoaBody | undefined {
   const body: unknown = ctx.body
   if ([204, 205, 304].includes(ctx.status)) return { bytes: EMPTY }
   if (body === null || body === undefined) return statusBody(ctx)
@@ -81,7 +79,7 @@ function isReadable(body: unknown): body is Readable {
 }
 
 /** The fields that Koa will send, including the Content-Type that it sets for a body. */
-export function fieldsFor(ctx: Context, body: KoaBody | undefined): HeaderList {
+function fieldsFor(ctx: Context, body: KoaBody | undefined): HeaderList {
   const fields = fieldsOf(ctx.res.getHeaders())
   if (body?.type === undefined) return fields
   return [...fields.filter(([name]) => name !== 'content-type'), ['content-type', body.type]]
@@ -138,58 +136,44 @@ export function replaceBody({ res, response }: Context, body: unknown): void {
   else if (res.getHeader('Content-Type') !== type) res.setHeader('Content-Type', type)
 }
 
-/** Options for a stream while it is copied. */
-interface StreamOptions {
-  /** Delays the end of the stream for the client. */
-  readonly beforeEnd?: (end: OriginEnd) => Promise<void>
-  /** The part that the client gets. */
-  readonly part?: PartOfBody | undefined
+/** A response that the handler left in ctx. */
+export interface KoaResponse {
+  /** All fields that Koa will send. */
+  readonly headers: HeaderList
+  /** The head that a hit or a repeat gets. */
+  readonly head: CapturedHead
+  /** Undefined: Koa will fail to send it. */
+  readonly body: KoaBody | undefined
 }
 
-/** Whether the app sends the response itself, past Koa. */
-export function isDetached({ respond, headerSent, res }: Context): boolean {
-  return respond === false || headerSent || res.writableEnded
+/** Reads the response in ctx. Undefined if the app sends it itself, past Koa. */
+export function readResponse(ctx: Context, outer: OuterFields): KoaResponse | undefined {
+  if (ctx.respond === false || ctx.headerSent || ctx.res.writableEnded) return undefined
+  const body = readKoaBody(ctx)
+  const headers = fieldsFor(ctx, body)
+  return { headers, head: outer.storedHead(ctx.status, headers), body }
 }
 
 /** The capture of a body that goes to the client. A promise only if the body is a stream. */
 export function captureBody(
   ctx: Context,
   { bytes = EMPTY, source, as, type }: KoaBody,
-  head: CapturedHead,
-  maxBytes: number,
-  kind: Reply['kind'],
-  { beforeEnd, part }: StreamOptions = {},
+  tee: Omit<Parameters<typeof teeStream>[1], 'onError'>,
 ): Promise<OriginEnd> | OriginEnd {
+  const { head, maxBytes, kind } = tee
   if (source !== undefined) {
-    const report = beforeEnd && ((all: Uint8Array) => beforeEnd(whole(head, all, kind)))
     const length = ctx.res.getHeader('Content-Length')
-    // A client that knows the length takes the last byte for the end.
-    const declared = beforeEnd && declaredLength(head)
-    const own = declared === undefined ? part : { start: 0, end: declared }
-    const tee = teeStream(source, maxBytes, onErrorOf(ctx), report, own)
-    replaceBody(ctx, tee.stream)
+    const { stream, ended } = teeStream(source, { ...tee, onError: onErrorOf(ctx) })
+    replaceBody(ctx, stream)
     if (length !== undefined) ctx.res.setHeader('Content-Length', length)
-    return tee.ended.then((end) =>
-      end.type === 'whole'
-        ? whole(head, end.body, kind)
-        : { type: 'not-captured', reason: end.type },
-    )
+    return ended
   }
   if (bytes.byteLength > maxBytes) return { type: 'not-captured', reason: 'too-large' }
   // A copy, because the app may change its buffer later.
   const body = as === undefined ? Buffer.from(bytes) : bytes
   // Koa replaces the Content-Length that the app has set for JSON, or for the text of a status.
   const isMeasured = as === 'json' || type !== undefined
-  return isMeasured ? { type: 'complete', head, body, kind } : whole(head, body, kind)
-}
-
-/** The end with this body. Incomplete if the body does not have the length in Content-Length. */
-function whole(head: CapturedHead, body: Uint8Array, kind: Reply['kind']): OriginEnd {
-  const declared = declaredLength(head)
-  const isCut = declared !== undefined && declared !== body.byteLength
-  return isCut && head.status !== 204 && head.status !== 304
-    ? INCOMPLETE
-    : { type: 'complete', head, body, kind }
+  return isMeasured ? { type: 'complete', head, body, kind } : endWith(head, body, kind)
 }
 
 /**

@@ -1,11 +1,19 @@
 // stampedeCache() for Koa 2 and 3.
 
 import type { CacheOptions } from '@stampede/core'
-import { createHttpCache } from '@stampede/core/adapter'
-import { MountOrder } from '@stampede/node-http/adapter'
-import type Koa from 'koa'
+import {
+  createHttpCache,
+  type Exchange,
+  type HttpCache,
+  type OriginObserver,
+  type Reply,
+} from '@stampede/core/adapter'
+import { MountOrder, RequestExchange } from '@stampede/node-http/adapter'
+import type { Context, default as Koa, Next } from 'koa'
 import { addressOf, isSeen, layersOf, type Uncalled } from './address.ts'
-import { answerOf, KoaExchange } from './exchange.ts'
+import { replyWith } from './body.ts'
+import { answerOf, goOnAfter, PASSED, type Passing } from './passing.ts'
+import { KoaRun } from './run.ts'
 
 /**
  * Returns a middleware that caches responses to GET and HEAD. On a miss, one request runs the next
@@ -31,7 +39,7 @@ export function stampedeCache(
       })
     }
     const { req, res, app, response } = ctx
-    const dispatch: Entry = (again, into) => entryOf(app)(again, into)
+    const dispatch: ReturnType<Koa['callback']> = (again, into) => app.callback()(again, into)
     const visit = { req, res, native: ctx, address: addressOf(ctx), dispatch }
     const exchange = new KoaExchange(visit, cache, next, isSeen(ctx, stampedeCache))
     return answerOf(exchange, exchange.enter(response))
@@ -43,18 +51,71 @@ function routeOf({ _matchedRoute: path }: Koa.Context): string | undefined {
   return typeof path === 'string' ? path : undefined
 }
 
-type Entry = ReturnType<Koa['callback']>
+/** The Exchange port over a Koa context. */
+class KoaExchange extends RequestExchange<Context> implements Passing {
+  passed: Passing['passed']
+  answer: Passing['answer']
+  readonly #next: Next
+  /** Whether a layer in front can read ctx.body: see isSeen(). */
+  readonly #isSeen: boolean
 
-const entries = new WeakMap<Koa, Entry>()
+  constructor(
+    visit: KoaExchange['visit'],
+    cache: HttpCache<Context>,
+    next: Next,
+    bodyIsSeen: boolean,
+  ) {
+    super(visit, cache)
+    this.#next = next
+    this.#isSeen = bodyIsSeen
+  }
 
-/**
- * Returns `app.callback()`, created once for each app. It also runs middlewares that are added
- * later.
- */
-function entryOf(app: Koa): Entry {
-  const known = entries.get(app)
-  if (known !== undefined) return known
-  const entry = app.callback()
-  entries.set(app, entry)
-  return entry
+  forward(...args: Parameters<Exchange['forward']>): void {
+    const ctx = this.native
+    const headSet = this.watchRun(ctx.response, ...args)
+    const passed: Promise<void> = this.#next()
+    // If the client has left, Koa writes no head, so the head in ctx is reported here.
+    if (headSet !== undefined) passed.then(() => ctx.writable || headSet()).catch(() => {})
+    goOnAfter(this, passed)
+  }
+
+  protected pass(): void {
+    goOnAfter(this, this.#next())
+  }
+
+  runOrigin(observer: OriginObserver): void {
+    observer.onReads?.(this.#reads())
+    const run = new KoaRun(this.native, observer, this.#isSeen)
+    this.run = run
+    this.passed = this.inContext(() => {
+      const passed: Promise<void> = this.#next()
+      return passed.then(
+        () => this.#goOn(run.passed()),
+        (error: unknown) => (run.replaces(error) ? this.#goOn() : this.#fail(error)),
+      )
+    })
+  }
+
+  /** Runs the handler if the reply cannot be sent. */
+  send(reply: Reply): void {
+    if (replyWith(this.native, reply, this.#isSeen)) goOnAfter(this, PASSED)
+    else this.forward([])
+  }
+
+  #reads(): ReturnType<KoaExchange['recordReads']> {
+    const reads = this.recordReads(this.native.request)
+    reads.watch(this.native, 'ctx')
+    // The rest runs in layers in front of the cache.
+    reads.endsAtHead = true
+    return reads
+  }
+
+  #goOn(passed?: void | Promise<void>): void | Promise<void> {
+    return this.answer === undefined ? passed : this.answer.resolve(passed)
+  }
+
+  #fail(error: unknown): void {
+    if (this.answer === undefined) throw error
+    this.answer.reject(error)
+  }
 }

@@ -1,12 +1,27 @@
-// idempotency() for Koa 2 and 3.
+// idempotency() for Koa 2 and 3. Koa writes nothing if the client has left. So the response of an
+// attempt is read from ctx after `await next()`, and reported to core before the middleware
+// returns. If ctx has no response by then, `res` is watched: an outer layer renders the error, or
+// the handler writes to `res`.
 
 import type { Attempt, IdempotencyOptions } from '@stampede/core'
-import { createHttpIdempotency } from '@stampede/core/adapter'
-import { MountOrder } from '@stampede/node-http/adapter'
-import type Koa from 'koa'
-import { layersOf, type Uncalled } from './address.ts'
-import { answerOf } from './exchange.ts'
-import { KoaIdempotentExchange } from './koa-idempotent-exchange.ts'
+import {
+  type AttemptObserver,
+  createHttpIdempotency,
+  type OriginEnd,
+  type Reply,
+} from '@stampede/core/adapter'
+import {
+  AttemptExchange,
+  AttemptWatch,
+  fieldsOf,
+  MountOrder,
+  OuterFields,
+  restoreFields,
+} from '@stampede/node-http/adapter'
+import type { Context, default as Koa, Next } from 'koa'
+import { addressOf, layersOf, type Uncalled } from './address.ts'
+import { captureBody, type KoaResponse, keptKind, readResponse, replyWith } from './body.ts'
+import { answerOf, goOnAfter, PASSED, type Passing } from './passing.ts'
 
 declare module 'koa' {
   interface ExtendableContext {
@@ -38,5 +53,95 @@ export function idempotency(
       ctx.idempotency = attempt
     })
     return answerOf(exchange, handled)
+  }
+}
+
+class KoaIdempotentExchange extends AttemptExchange<Context> implements Passing {
+  passed: Passing['passed']
+  answer: Passing['answer']
+  readonly #next: Next
+
+  constructor(ctx: Context, next: Next) {
+    const { req, res, request } = ctx
+    // Body parsers set these properties. Their types may be unknown here.
+    const read = (name: string): unknown => Reflect.get(request, name)
+    const parsed = () => ({ body: read('body'), rawBody: read('rawBody'), files: read('files') })
+    super({ req, res, native: ctx, address: addressOf(ctx), parsed })
+    this.#next = next
+  }
+
+  protected pass(): void {
+    goOnAfter(this, this.#next())
+  }
+
+  protected write(reply: Reply): boolean {
+    const isSent = replyWith(this.native, reply)
+    if (isSent) goOnAfter(this, PASSED)
+    return isSent
+  }
+
+  protected fail(error: Error): void {
+    goOnAfter(this, Promise.reject(error))
+  }
+
+  run(observer: AttemptObserver): void {
+    goOnAfter(this, this.wasSent(observer) ? PASSED : this.#attempt(observer))
+  }
+
+  /** Returns when Koa may go on. */
+  async #attempt(observer: AttemptObserver): Promise<void> {
+    const ctx = this.native
+    const outer = new OuterFields(ctx.res)
+    const watch = new AttemptWatch(ctx.res, observer)
+    try {
+      await this.#next()
+    } catch (error) {
+      watch.threw(error)
+      const failed = { type: 'failed', error } as const
+      // If the client has left, Koa renders nothing. An outer layer may not render it either.
+      if (!ctx.headerSent && !ctx.writable) await watch.report(failed)
+      else ctx.res.once('close', () => ctx.headerSent || watch.report(failed))
+      throw error
+    }
+    const { head, body } = this.#read(outer) ?? {}
+    if (head === undefined || body === undefined) return
+    watch.stop()
+    const report = async (end: OriginEnd): Promise<void> =>
+      watch.report(
+        end.type === 'complete' ? { ...end, type: 'answered' } : { type: 'not-retained', head },
+      )
+    // The client gets a stream while it arrives. Only its end waits for core.
+    const options = { head, maxBytes: observer.maxBodyBytes, kind: keptKind(body) }
+    const end = captureBody(ctx, body, { ...options, beforeEnd: report })
+    if (end instanceof Promise) return void end.then(report)
+    const restore = saveResponse(ctx)
+    await report(end)
+    restore()
+  }
+
+  /** Undefined if the handler writes to `res`, or if a body throws when it is read. */
+  #read(outer: OuterFields): KoaResponse | undefined {
+    try {
+      return readResponse(this.native, outer)
+    } catch {
+      return undefined
+    }
+  }
+}
+
+/**
+ * Saves the response in ctx, and returns a function that restores it. A handler that does not await
+ * all of its work may change ctx while core gets the report. Only the reported response may be
+ * sent.
+ */
+function saveResponse(ctx: Context): () => void {
+  const { body, status, message } = ctx
+  const fields = fieldsOf(ctx.res.getHeaders())
+  return () => {
+    if (ctx.headerSent || (ctx.body === body && ctx.status === status)) return
+    ctx.body = body
+    ctx.status = status
+    ctx.message = message
+    restoreFields(ctx.res, fields)
   }
 }

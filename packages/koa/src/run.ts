@@ -20,16 +20,7 @@ import {
 } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
 import { statusOf } from './address.ts'
-import {
-  captureBody,
-  fieldsFor,
-  isDetached,
-  keptKind,
-  readKoaBody,
-  replaceBody,
-  replyWith,
-  sendPart,
-} from './body.ts'
+import { captureBody, keptKind, readResponse, replaceBody, replyWith, sendPart } from './body.ts'
 
 const DECLINED: OriginEnd = { type: 'not-captured', reason: 'declined' }
 const DETACHED: OriginEnd = { type: 'not-captured', reason: 'detached' }
@@ -87,16 +78,26 @@ export class KoaRun {
     }
   }
 
-  /** Call this when the handler has thrown. Returns whether a reply replaces the error. */
+  /**
+   * Call this when the handler has thrown. Returns whether a reply replaces the error. The 'error'
+   * listeners of the app get an Error in both cases.
+   */
   replaces(error: unknown): boolean {
     if (this.departure.isOver) return false
-    const status = statusOf(this.#ctx, error)
-    try {
-      return !this.#isLeftToInner && this.#replaceError(status, error)
-    } finally {
-      this.#stop()
-      this.#settle({ type: 'failed', status, error })
+    const ctx = this.#ctx
+    const status = statusOf(ctx, error)
+    this.#stop()
+    this.#settle({ type: 'failed', status, error })
+    if (this.#isLeftToInner || ctx.headerSent || ctx.respond === false) return false
+    const decision = this.#observer.onHead({ status, headers: [] }, undefined, [ctx, ctx.response])
+    if (decision.action === 'send') {
+      addAtHead(ctx.res, decision.add)
+      return false
     }
+    if (!replyWith(ctx, decision.reply, this.#isSeen, this.#outer)) return false
+    const hasListener = error instanceof Error && ctx.app.listenerCount('error') > 0
+    if (hasListener) ctx.app.emit('error', error, ctx)
+    return true
   }
 
   #settle(end: OriginEnd | Promise<OriginEnd>): void {
@@ -116,12 +117,10 @@ export class KoaRun {
     const ctx = this.#ctx
     const { res, status } = ctx
     const observer = this.#observer
-    if (isDetached(ctx)) return this.#settle(DETACHED)
-    const body = readKoaBody(ctx)
-    const headers = fieldsFor(ctx, body)
+    const response = readResponse(ctx, this.#outer)
+    if (response === undefined) return this.#settle(DETACHED)
+    const { headers, head, body } = response
     const decision = observer.onHead({ status, headers }, body?.bytes, [ctx, ctx.response])
-    const date = missingDate(headers)
-    const head = this.#outer.storedHead(status, headers, date)
     if (decision.action === 'replace') {
       const { reply } = decision
       if (!isSendable(reply)) return this.#settle(DECLINED)
@@ -131,14 +130,14 @@ export class KoaRun {
     this.#head.judged(add)
     for (const name of decision.remove) if (res.hasHeader(name)) res.removeHeader(name)
     applyFields(res, add)
-    if (capture) applyFields(res, date)
+    if (capture) applyFields(res, missingDate(headers))
     if (body === undefined) return this.#settle(DECLINED)
     const part = instead !== undefined && 'start' in instead ? instead : undefined
     let end: OriginEnd | Promise<OriginEnd> = DECLINED
     if (capture || part !== undefined) {
       const kind = this.#isSeen ? keptKind(body) : undefined
       const maxBytes = capture ? observer.maxBodyBytes : 0
-      const captured = captureBody(ctx, body, head, maxBytes, kind, { part })
+      const captured = captureBody(ctx, body, { head, maxBytes, kind, part })
       if (capture) end = captured
     }
     if (part !== undefined) sendPart(ctx, body, part)
@@ -161,24 +160,6 @@ export class KoaRun {
     const send = (): void => void replyWith(this.#ctx, reply, this.#isSeen, this.#outer)
     this.#endAtHead(end)
     return end instanceof Promise ? end.then(send) : send()
-  }
-
-  /**
-   * Returns true if core sends a reply in place of the error. The 'error' listeners of the app get
-   * an Error in both cases.
-   */
-  #replaceError(status: number, error: unknown): boolean {
-    const ctx = this.#ctx
-    if (ctx.headerSent || ctx.respond === false) return false
-    const decision = this.#observer.onHead({ status, headers: [] }, undefined, [ctx, ctx.response])
-    if (decision.action === 'send') {
-      addAtHead(ctx.res, decision.add)
-      return false
-    }
-    if (!replyWith(ctx, decision.reply, this.#isSeen, this.#outer)) return false
-    const hasListener = error instanceof Error && ctx.app.listenerCount('error') > 0
-    if (hasListener) ctx.app.emit('error', error, ctx)
-    return true
   }
 
   /** Ends the run when the head is over, or at once if the response cannot be shared anyway. */

@@ -16,7 +16,7 @@ export {
 export { rememberRawBody } from './request/body.ts'
 export { ANSWER_WITHIN_MS, Departure, hasLeft } from './request/client-gone.ts'
 export { expressHost, type RequestAddress, trustsPeer } from './request/read-request.ts'
-export { declaredLength, teeStream } from './response/body.ts'
+export { endWith, teeStream } from './response/body.ts'
 export { Capture } from './response/capture.ts'
 export { applyFields, fieldsOf, missingDate, restoreFields } from './response/fields.ts'
 export { addAtHead, SentHead, watchCalls } from './response/head.ts'

@@ -66,10 +66,7 @@ export function missOf({ names }: Pick<OriginRequest<never>, 'names'>): 'uri-mis
   return names.length === 0 ? 'uri-miss' : 'vary-miss'
 }
 
-/**
- * Runs the handler for the client of the request, or `behind`: for no client, to refresh a stale
- * entry.
- */
+/** Runs the handler for the client, or `behind`: for no client, to refresh a stale entry. */
 export function runOrigin<Native>(
   by: OriginRequest<Native>,
   lead: Lead,

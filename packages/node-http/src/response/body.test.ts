@@ -44,6 +44,8 @@ describe('a BodyCut', () => {
   })
 })
 
+const HEAD = { status: 200, headers: [] }
+
 describe('a cut stream that is not copied', () => {
   it('ends after its byte range, and destroys the source without an error', async () => {
     // The source could still send more data.
@@ -52,11 +54,15 @@ describe('a cut stream that is not copied', () => {
     source.push('4567')
     const failed = vi.fn()
     source.on('error', failed)
-    const { stream, ended } = teeStream(source, 0, undefined, undefined, { start: 2, end: 6 })
+    const { stream, ended } = teeStream(source, {
+      head: HEAD,
+      maxBytes: 0,
+      part: { start: 2, end: 6 },
+    })
     expect(Buffer.concat(await stream.toArray()).toString()).toBe('2345')
     await new Promise(setImmediate)
     expect(source.destroyed).toBe(true)
-    expect(await ended).toEqual({ type: 'too-large' })
+    expect(await ended).toEqual({ type: 'not-captured', reason: 'too-large' })
     expect(failed).not.toHaveBeenCalled()
   })
 
@@ -66,7 +72,7 @@ describe('a cut stream that is not copied', () => {
         this.destroy(new Error('the source broke'))
       },
     })
-    const { stream } = teeStream(source, 0, undefined, undefined, { start: 0, end: 9 })
+    const { stream } = teeStream(source, { head: HEAD, maxBytes: 0, part: { start: 0, end: 9 } })
     await expect(stream.toArray()).rejects.toThrow('broke')
   })
 })

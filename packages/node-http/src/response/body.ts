@@ -3,7 +3,7 @@
 import { EventEmitter } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { finished, PassThrough, Readable } from 'node:stream'
-import type { CapturedHead, OriginEnd } from '@stampede/core/adapter'
+import type { CapturedHead, OriginEnd, Reply } from '@stampede/core/adapter'
 
 /**
  * Collects the chunks of a body. If the body exceeds the limit, drops all chunks and only counts
@@ -38,11 +38,9 @@ export class BodyCollector {
   /** The body is complete unless it is too large or its length differs from the declared one. */
   end(head: CapturedHead, method: string | undefined): OriginEnd {
     if (!this.fits) return notCaptured('too-large')
-    if (!hasBody(head.status, method)) return { type: 'complete', head, body: new Uint8Array() }
-    const declared = declaredLength(head)
-    return declared === undefined || declared === this.bytes
-      ? { type: 'complete', head, body: this.take() }
-      : notCaptured('incomplete')
+    return hasBody(head.status, method)
+      ? endWith(head, this.take())
+      : { type: 'complete', head, body: new Uint8Array() }
   }
 
   take(): Uint8Array {
@@ -59,6 +57,15 @@ export type NotCaptured = Extract<OriginEnd, { type: 'not-captured' }>['reason']
 
 export function notCaptured(reason: NotCaptured): OriginEnd {
   return { type: 'not-captured', reason }
+}
+
+/** The end of a run with this body. Incomplete if the body does not have the declared length. */
+export function endWith(head: CapturedHead, body: Uint8Array, kind?: Reply['kind']): OriginEnd {
+  const declared = declaredLength(head)
+  const isWhole = declared === undefined || declared === body.byteLength
+  return isWhole || !hasBody(head.status, undefined)
+    ? { type: 'complete', head, body, kind }
+    : notCaptured('incomplete')
 }
 
 /** Content-Length of the head. */
@@ -195,49 +202,48 @@ export class BodyCut {
   }
 }
 
-/** How a stream ended that `teeStream` copied. */
-export type TeeEnd =
-  | { readonly type: 'whole'; readonly body: Uint8Array }
-  | { readonly type: 'too-large' }
-  | { readonly type: 'incomplete' }
-
 /** A stream that is copied while its chunks go to the client. */
 export interface Tee {
   /** The stream for the client, in place of the source. */
   readonly stream: Readable
-  readonly ended: Promise<TeeEnd>
+  readonly ended: Promise<OriginEnd>
+}
+
+export interface TeeOptions {
+  readonly head: CapturedHead
+  readonly kind?: Reply['kind']
+  readonly maxBytes: number
+  /** Called with the stream if the source fails. Default: destroys the stream with the error. */
+  readonly onError?: ((stream: Readable, error: Error) => void) | undefined
+  /** Delays the last byte and the end of a complete body until its promise has settled. */
+  readonly beforeEnd?: ((end: OriginEnd) => Promise<void>) | undefined
+  /**
+   * The bytes that the client gets. The copy still has the whole body. If the body is too large for
+   * a copy, the source is destroyed once the client has these bytes.
+   */
+  readonly part?: { readonly start: number; readonly end: number } | undefined
 }
 
 /**
  * Copies the source while its chunks go to the client. Up to `maxBytes` are buffered for a slow
  * client, so that waiters for the copy do not wait for this client. A larger body is read at the
  * client's pace.
- *
- * - `onError` is called with the stream if the source fails. Default: it destroys the stream.
- * - `beforeEnd` delays the end of a complete body until its promise has settled, and with a `part`
- *   its last byte.
- * - `part` selects the bytes that the client gets. The copy still has the whole body. If the body
- *   is too large for a copy, the source is destroyed once the client has these bytes, unless
- *   `beforeEnd` waits for its end.
  */
 export function teeStream(
   source: Readable | AsyncIterable<unknown>,
-  maxBytes: number,
-  onError: (stream: Readable, error: Error) => void = (stream, error) => stream.destroy(error),
-  beforeEnd?: (body: Uint8Array) => Promise<void>,
-  part?: { readonly start: number; readonly end: number },
+  { head, kind, maxBytes, onError, beforeEnd, part }: TeeOptions,
 ): Tee {
-  const cut = part && new BodyCut(part.start, part.end)
+  const cut = beforeEnd ? BodyCut.untilEnd(head) : part && new BodyCut(part.start, part.end)
   const collector = new BodyCollector(maxBytes)
-  let end: (end: TeeEnd) => void = () => {}
-  const ended = new Promise<TeeEnd>((resolve) => {
+  let end: (end: OriginEnd) => void = () => {}
+  const ended = new Promise<OriginEnd>((resolve) => {
     end = resolve
   })
   let inTurn = 0
   const stream = new PassThrough({
     readableHighWaterMark: Math.max(maxBytes, 16 * 1024),
     transform(chunk, encoding, done) {
-      if (!collector.add(chunk, encoding)) end({ type: 'too-large' })
+      if (!collector.add(chunk, encoding)) end(notCaptured('too-large'))
       const own = cut === undefined ? chunk : cut.take(chunk)
       if (cut?.done && !collector.fits && beforeEnd === undefined) {
         readable.unpipe(stream)
@@ -249,10 +255,10 @@ export function teeStream(
       setImmediate(done, null, own)
     },
     flush(done) {
-      const body = collector.take()
-      end({ type: 'whole', body })
+      const whole = endWith(head, collector.take(), kind)
+      end(whole)
       const finish = (): void => done(null, cut?.rest())
-      const held = collector.fits ? beforeEnd?.(body) : undefined
+      const held = collector.fits ? beforeEnd?.(whole) : undefined
       if (held === undefined) finish()
       else held.then(finish, finish)
     },
@@ -260,8 +266,10 @@ export function teeStream(
   const readable = source instanceof Readable ? source : Readable.from(source)
   const failed = (error?: Error): void => {
     collector.drop()
-    end({ type: 'incomplete' })
-    if (error !== undefined) onError(stream, error)
+    end(notCaptured('incomplete'))
+    if (error === undefined) return
+    if (onError === undefined) stream.destroy(error)
+    else onError(stream, error)
   }
   stream.once('close', () => {
     failed()
