@@ -101,14 +101,11 @@ function lookUp<Native>(state: RequestState<Native>): void | Promise<void> {
   if (!isFilled && index.isOutdated(rt, plainKey)) state.key = plainKey
   if (state.key === plainKey) state.names = index.formerNames(plainKey)
   const readsOnly = method === 'HEAD' || directives?.noStore || directives?.onlyIfCached
-  if (readsOnly || (headers.range !== undefined && isForwarded(state))) return respondStored(state)
+  const hasRange = headers.range !== undefined
+  if (readsOnly || (hasRange && isBeyondEntries(rt, config, exchange.request, state.key)))
+    return respondStored(state)
   const found = find(rt, state.key, config, state)
   return found === undefined ? state.whenAnswered(respond) : respond(state, found)
-}
-
-/** A range of a response that is being made comes from that one. */
-function isForwarded<Native>({ rt, config, exchange, key }: RequestState<Native>): boolean {
-  return !rt.flights.has(key) && isBeyondEntries(rt, config, exchange.request)
 }
 
 /** After this many lookups that found another variant, the request bypasses the cache. */
