@@ -184,10 +184,7 @@ function onErrorOf(ctx: Context): ((stream: Readable) => void) | undefined {
   return isKoa3(ctx) ? undefined : (stream) => void stream.destroy()
 }
 
-/**
- * Replaces the body by a part of it (206), for the client whose request runs the handler. The
- * capture cuts a stream.
- */
+/** Replaces the body by a part of it (206) for the client of the run. A capture cuts a stream. */
 export function sendPart(
   ctx: Context,
   { bytes, type }: KoaBody,
@@ -236,13 +233,9 @@ export function replyWith(ctx: Context, reply: Reply, seen = true, outer?: Outer
   return true
 }
 
-/**
- * Sets only the fields if Koa will send this very body for the status. Then a layer in front finds
- * no body, as after the handler, and can set its own, such as a page for a 404.
- */
+/** Sets only the fields if Koa sends this body for the status. So a layer in front finds none. */
 function isUnset(ctx: Context, reply: Reply): boolean {
-  const { bytes } = statusBody(ctx)
-  if (ctx.body !== undefined || reply.body === undefined || !bytes?.equals(reply.body)) return false
+  if (ctx.body !== undefined || !statusBody(ctx).bytes?.equals(reply.body ?? EMPTY)) return false
   setReply(ctx.res, reply)
   ctx.remove('Content-Type')
   ctx.remove('Content-Length')

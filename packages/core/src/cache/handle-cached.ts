@@ -117,16 +117,11 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
     if (!isFilled && index.isOutdated(rt, plainKey)) this.#key = plainKey
     if (this.#key === plainKey) this.names = index.formerNames(plainKey)
     const readsOnly = request.method === 'HEAD' || directives?.noStore || directives?.onlyIfCached
-    if (readsOnly || this.#isForwardedRange()) return this.#respondStored()
+    const hasRange = request.headers.range !== undefined
+    if (readsOnly || (hasRange && isBeyondEntries(this.cache, request, this.#key)))
+      return this.#respondStored()
     const found = find(rt, this.#key, config, this)
     return found === undefined ? this.#whenAnswered() : this.#respond(found)
-  }
-
-  /** A range of a response that is being made comes from that one. */
-  #isForwardedRange(): boolean {
-    const { request } = this.exchange
-    if (request.headers.range === undefined || this.cache.rt.flights.has(this.#key)) return false
-    return isBeyondEntries(this.cache, request)
   }
 
   /** Adds the `Vary` fields of an entry of another variant to the key, and looks up again. */

@@ -1,5 +1,5 @@
-// Paths whose response was too large to store, and ranges for which a fill could make the handler
-// read the whole of such a file. Requests for these ranges are forwarded.
+// Ranges for which a fill could make the handler read the whole of a file too large to store.
+// Requests for them are forwarded, also for all ranges of paths whose response was too large.
 
 import { beginsBeyond } from '../http/byte-range.ts'
 import { requestField } from '../http/headers.ts'
@@ -23,11 +23,16 @@ export function keepLargePath({ largePaths, clock, passMs }: Runtime, request: R
 
 /**
  * Whether the request wants bytes that no entry can have, the last bytes of a response, or a part
- * of one that was too large within the last `passMs`.
+ * of one that was too large within the last `passMs`. A range of a response that is being made
+ * comes from that one.
  */
-export function isBeyondEntries({ rt, config }: CacheParts, request: RequestView): boolean {
+export function isBeyondEntries(
+  { rt, config }: CacheParts,
+  request: RequestView,
+  key: string,
+): boolean {
   const range = requestField(request.headers, 'range')
-  if (range === undefined) return false
+  if (range === undefined || rt.flights.has(key)) return false
   const from = Math.max(config.maxBodyBytes, MOST_DROPPED)
   const largeUntil = rt.largePaths.get(pathOf(request)) ?? 0
   return rt.clock.now() < largeUntil || beginsBeyond(range, from)
