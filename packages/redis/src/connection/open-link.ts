@@ -57,7 +57,8 @@ export class OpenLink {
     for (const event of ['ready', '+node']) hear(event, (listener) => listener.onReady?.())
     for (const event of ['error', 'node error'])
       hear(event, (listener, error) => listener.onError('connect', error))
-    // `-node`: a node has left the cluster. All waiters look up again, even for keys of other nodes.
+    // `-node`: a node has left the cluster. All waiters look up again, even for keys of other
+    // nodes.
     for (const event of ['close', '-node'])
       hear(event, (listener) => {
         listener.onCommandsLost?.()

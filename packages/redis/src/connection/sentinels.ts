@@ -140,8 +140,8 @@ export interface Search<S> {
 }
 
 /**
- * Asks all Sentinels at once, and resolves as soon as enough have replied. Undefined if none knows a
- * master. Rejects if none does and one failed.
+ * Asks all Sentinels at once, and resolves as soon as enough have replied. Undefined if none knows
+ * a master. Rejects if none does and one failed.
  */
 export function findNewest<S>(search: Search<S>): Promise<Named | undefined> {
   const replies = new Replies()

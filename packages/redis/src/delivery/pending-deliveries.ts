@@ -11,8 +11,8 @@ import { storedFrame } from '../protocol/lookup-reply.ts'
 const MAX_DELAY_MS = 500
 /**
  * Limit of keys at a time. With the largest frames, the messages of 500 keys fill the buffer that
- * Redis grants to a subscriber that does not read: 8 MiB for a minute. The lookups in flight, 128 at
- * most, may add more keys than this limit.
+ * Redis grants to a subscriber that does not read: 8 MiB for a minute. The lookups in flight, 128
+ * at most, may add more keys than this limit.
  */
 const MAX_WAITS = 370
 /**

@@ -69,7 +69,8 @@ export class RedisPurgeCommands {
   }
 
   /**
-   * ID of the newest purge. Undefined if the history was lost. Rejects if the server refuses writes.
+   * ID of the newest purge. Undefined if the history was lost. Rejects if the server refuses
+   * writes.
    *
    * Sends plain commands, because each heartbeat sends them and a script would cost more. PERSIST
    * changes nothing here. A server that may not write, such as a replica, replies to it with an

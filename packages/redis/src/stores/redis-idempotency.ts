@@ -1,6 +1,6 @@
 // IdempotencyStore on Redis. Each operation is one script on one key, in one round trip and within
-// a time budget, with whole milliseconds. A wake-up is sent to the waiting process only. An operator's decision is sent to
-// all processes.
+// a time budget. Redis accepts only whole milliseconds. A wake-up is sent to the waiting process
+// only. An operator's decision is sent to all processes.
 
 import {
   ANY_FENCE,
