@@ -2,6 +2,7 @@
 // defaults. Each check returns the value that the rest of the code uses.
 
 import { optionError } from '../errors.ts'
+import { TOKEN } from '../http/cache-status.ts'
 import { NEVER_STORED } from '../http/statuses.ts'
 import { checkNames, readStrings } from '../options.ts'
 import { OWN_FIELD } from '../ports/exchange.ts'
@@ -118,11 +119,11 @@ export function readInvalidation(where: string, value: unknown): InvalidationRul
   throw optionError(where, value, "use 'unsafe', 'never', or { tags: (req, res) => ['products'] }")
 }
 
-/** The name becomes part of a header, so it must be a token (RFC 8941 §3.3.4). */
+/** The name becomes part of a header, so it must be a token. */
 export function readCacheName(where: string, value: unknown): string | undefined {
   if (value === false) return undefined
   if (value === undefined || value === true) return 'Stampede'
-  if (typeof value === 'string' && /^[A-Za-z*][\w!#$%&'*+\-.^`|~:/]*$/.test(value)) return value
+  if (typeof value === 'string' && TOKEN.test(value)) return value
   throw optionError(where, value, 'use true, false, or a name such as "Stampede"')
 }
 

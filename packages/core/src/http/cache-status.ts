@@ -33,11 +33,11 @@ export interface ForwardFacts {
 export type CacheStatusFacts = HitFacts | ForwardFacts
 
 /**
- * RFC 9211 §2: the value of the field. It never has the parameter `key`, because the key contains
- * data of the request.
+ * RFC 9211 §2: the value of the field. `name` is a token, which the option ensures. The field never
+ * has the parameter `key`, because the key contains data of the request.
  */
 export function cacheStatus(name: string, facts: CacheStatusFacts): string {
-  let text = tokenOrString(name)
+  let text = name
   if (facts.type === 'hit') {
     text += `; hit${integer('ttl', facts.ttlS)}`
   } else {
@@ -59,7 +59,8 @@ function integer(name: string, value: number | undefined): string {
   return `; ${name}=${whole}`
 }
 
-const TOKEN = /^[A-Za-z*][\w!#$%&'*+\-.^`|~:/]*$/
+/** A token (RFC 9651 §3.3.4). */
+export const TOKEN: RegExp = /^[A-Za-z*][\w!#$%&'*+\-.^`|~:/]*$/
 
 /** RFC 9651 §4.1.6 and §4.1.7: a string has only printable ASCII characters. */
 function tokenOrString(text: string): string {

@@ -74,7 +74,7 @@ const READERS: Readonly<Record<string, (text: string) => unknown>> = {
   'a path': (text) => canonicalPath(text),
   'a path under a pattern': (text) => matchesPattern('/a/:b/*rest', canonicalPath(`/${text}`)),
   'a pattern': (text) => patternProblem(`/${text}`) ?? matchesPattern(`/${text}`, '/a/b'),
-  'the name of a cache': (text) => cacheStatus(text, { type: 'hit', ttlS: 1, detail: text }),
+  'a detail of Cache-Status': (text) => cacheStatus('S', { type: 'hit', ttlS: 1, detail: text }),
 }
 
 const hostile = fc.oneof(
