@@ -45,7 +45,8 @@ async function storeAt(url: string, lifetimes = LIFETIMES): Promise<void> {
   await store.commit(reply.grant, Buffer.from('frame'), lifetimes)
 }
 
-describe('stampede', () => {
+// The start of Node takes long on a busy machine.
+describe('stampede', { timeout: 120_000 }, () => {
   it('prints its commands without arguments and with --help', async () => {
     const start = program(server.url)
     const [none, help] = [await start(), await start('--help')]

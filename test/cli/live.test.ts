@@ -46,7 +46,7 @@ describe('top on a terminal', () => {
       ['top', '--prefix', 't'],
       new Terminal({ stdin, stdout, stderr: stream(), env }),
     )
-    await expect.poll(() => shown).toContain('web:1')
+    await expect.poll(() => shown, { timeout: 10_000 }).toContain('web:1')
     await report(1_100)
     await expect.poll(() => shown, { timeout: 10_000 }).toMatch(/[1-9]\d* origin runs\/s/)
     stdin.write('q')
