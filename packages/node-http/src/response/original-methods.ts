@@ -79,7 +79,7 @@ export class OriginalMethods {
     const { writeHead } = res
     const isReplaced = ownWriteHead !== undefined && writeHead !== ownWriteHead
     // An outer layer may change a chunk in place, and the entry must have the bytes of the handler.
-    const chunk = chunkFor(this.methods[method], received[0])
+    const chunk = chunkFor(this.#res, this.methods[method], received[0])
     const args = chunk === received[0] ? received : received.with(0, chunk)
     const cut = this.isRunning ? undefined : this.#cut
     if (isReplaced) res.writeHead = ownWriteHead

@@ -2,7 +2,6 @@
 // programs can write to, so they are checked before the response is touched.
 
 import { ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http'
-import { Http2ServerResponse } from 'node:http2'
 import { type HeaderList, OWN_FIELDS, type Reply } from '@stampede/core/adapter'
 import { isHttp2 } from '../request/connection.ts'
 import { hasBody } from './body.ts'
@@ -16,26 +15,29 @@ export type SendMethods = Pick<ServerResponse, 'writeHead' | 'end'>
 const FRAMING = new Set(['content-length', 'transfer-encoding', 'connection', 'keep-alive'])
 
 const { end: nodeEnd, write: nodeWrite } = ServerResponse.prototype
-const { end: http2End, write: http2Write } = Http2ServerResponse.prototype
 
 /**
- * Node's own methods, which do not change a chunk. A layer that wraps them may change the chunk in
- * place.
+ * Whether the method is one of Node's own for HTTP/2. `node:http2` is not imported, because loading
+ * it takes as long as 20 of our files. A response of HTTP/2 shows that the app has loaded it.
  */
-const NODES_OWN: ReadonlySet<unknown> = new Set([nodeEnd, nodeWrite, http2End, http2Write])
+function isHttp2Own(res: ServerResponse, method: unknown): boolean {
+  if (!isHttp2(res)) return false
+  const { end, write } = process.getBuiltinModule('node:http2').Http2ServerResponse.prototype
+  return method === end || method === write
+}
 
 /** Whether an outer layer wraps `end` and so may change the body. */
-export function isWrapped({ end }: ServerResponse): boolean {
-  // Nearly every response has this `end`, and comparing it is cheaper than the lookup.
-  return end !== nodeEnd && !NODES_OWN.has(end)
+export function isWrapped(res: ServerResponse): boolean {
+  // Nearly every response has this `end`.
+  return res.end !== nodeEnd && !isHttp2Own(res, res.end)
 }
 
 /**
  * The chunk, or a copy if a layer wraps `method` and could change the chunk, which an entry or
- * other clients share.
+ * other clients share. Node's own methods do not change a chunk.
  */
-export function chunkFor<T>(method: unknown, chunk: T): T | Buffer {
-  if (method === nodeEnd || NODES_OWN.has(method)) return chunk
+export function chunkFor<T>(res: ServerResponse, method: unknown, chunk: T): T | Buffer {
+  if (method === nodeEnd || method === nodeWrite || isHttp2Own(res, method)) return chunk
   return chunk instanceof Uint8Array ? Buffer.from(chunk) : chunk
 }
 
@@ -50,7 +52,7 @@ export function writeReply(res: ServerResponse, reply: Reply, methods: SendMetho
   const isTaken = methods.writeHead !== nodesWriteHead || res.headersSent || res.statusMessage
   if (fields !== undefined && !isTaken && isSetOnce(res, fields, true)) {
     Reflect.apply(methods.writeHead, res, [reply.status, fields])
-    Reflect.apply(methods.end, res, [chunkFor(methods.end, reply.body)])
+    Reflect.apply(methods.end, res, [chunkFor(res, methods.end, reply.body)])
     return true
   }
   if (res.headersSent || res.writableEnded) return true
@@ -62,7 +64,7 @@ export function writeReply(res: ServerResponse, reply: Reply, methods: SendMetho
   if (passed.length === 0) setReply(res, reply)
   Reflect.apply(methods.writeHead, res, [reply.status, ...passed])
   const send = reply.body !== undefined && hasBody(reply.status, res.req.method)
-  Reflect.apply(methods.end, res, send ? [chunkFor(methods.end, reply.body)] : [])
+  Reflect.apply(methods.end, res, send ? [chunkFor(res, methods.end, reply.body)] : [])
   return true
 }
 
