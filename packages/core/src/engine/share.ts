@@ -20,7 +20,14 @@ import { type L1Copy, newCopy, newMarker } from '../l1/l1.ts'
 import { stillValid } from '../l1/purges.ts'
 import { delayRefresh } from '../l1/refresh-delay.ts'
 import { releaseLease, trySend } from '../lease/release.ts'
-import { CONFIRMED_FOR_MS, type CommitReply, type Grant, type Lifetimes } from '../ports/store.ts'
+import {
+  CONFIRMED_FOR_MS,
+  type CommitReply,
+  type Direct,
+  type Grant,
+  type Lifetimes,
+  type Receiver,
+} from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
 import { emitEnd } from '../traces.ts'
 import type { Flight } from './flight.ts'
@@ -35,6 +42,7 @@ export const LEASE_INTERVAL_MS = 100
 /** After this many runs of one flight without a usable result, every waiter runs the handler. */
 const MOST_UNUSABLE_RUNS = 3
 
+type Committed = CommitReply | 'too-large'
 type Pass = Extract<FillResult, { type: 'pass' }>
 /** A result with an entry, which is new or was confirmed by the origin (304). */
 type EntryResult = Extract<FillResult, { type: 'store' | 'not-modified' }>
@@ -185,7 +193,7 @@ function shareAbandoned(
 // Entries
 
 /** Writes a new entry, or a confirmed one (304) with its new fields and lifetimes. */
-class Commit {
+class Commit implements Receiver<Committed> {
   readonly #rt: Runtime
   readonly #flight: Flight
   readonly #lease: Lease
@@ -247,26 +255,31 @@ class Commit {
     this.#item = item
     if (records === undefined) return this.#keepAlone(grant, item)
     // After close(), the store would refuse the entry. Waiters would then run the origin once more.
-    if (keeper.isStopped) return this.#replied(undefined)
+    if (keeper.isStopped) return this.resolve(undefined)
     const frame = encodeFrame(grant.key, item.held.entry)
+    const { direct }: Direct<[Grant, Uint8Array, Lifetimes], Committed> = records.commit
+    if (direct !== undefined) return direct.call(records, grant, frame, lifetimes, this)
     try {
-      records.commit(grant, frame, lifetimes).then(this.#replied, this.#failed)
+      records.commit(grant, frame, lifetimes).then(
+        (reply) => this.resolve(reply),
+        (error) => this.reject(error),
+      )
     } catch (error) {
-      this.#failed(error)
+      this.reject(error)
     }
   }
 
-  readonly #failed = (error: unknown): void => {
+  reject(error: unknown): void {
     const { grant } = this.#lease
     const { key } = this.#flight
     this.#rt.events.emit({ type: 'store.failed', key, operation: 'commit', error })
-    if (this.#isRetry || grant === undefined) return this.#replied(undefined)
+    if (this.#isRetry || grant === undefined) return this.resolve(undefined)
     // Repeating a commit is harmless: the store recognises it by its fence.
     this.#isRetry = true
     this.#send(grant, this.#lifetimes())
   }
 
-  readonly #replied = (reply: CommitReply | 'too-large' | undefined): void => {
+  resolve(reply: Committed | undefined): void {
     const rt = this.#rt
     const item = this.#item
     const { grant, since } = this.#lease

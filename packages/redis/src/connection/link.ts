@@ -10,7 +10,7 @@ import type { Script } from '../protocol/scripts.generated.ts'
 import { TimeLimits } from './budget.ts'
 import { connect } from './client.ts'
 import type { Connection, Connections, RedisClient } from './connection.ts'
-import { Operation, type OperationLink, type OperationOptions } from './operation.ts'
+import { Operation, type OperationLink, type OperationOptions, type Receiver } from './operation.ts'
 import { isRefusal, lastErrorOf, NotSent, rememberErrors } from './refusal.ts'
 import { type Server, type ServerClock, Servers } from './servers.ts'
 import { type LinkListener, Subscription } from './subscription.ts'
@@ -106,9 +106,22 @@ export class RedisLink {
     options: OperationOptions,
     work: (operation: Operation<T>) => void,
   ): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.begin(name, record, options, work, { resolve, reject })
+    })
+  }
+
+  /** Like `operate`, without a promise. */
+  begin<T>(
+    name: string,
+    record: string,
+    options: OperationOptions,
+    work: (operation: Operation<T>) => void,
+    receiver: Receiver<T>,
+  ): void {
     const link = this.current
-    if (link === undefined) return Promise.reject(notOpen())
-    return new Operation<T>(link, link.server(record), name, options, work).promise
+    if (link === undefined) return receiver.reject(notOpen())
+    new Operation<T>(link, link.server(record), name, options, work, receiver)
   }
 
   /** Runs a script on the record of a key. `read` parses its reply. */
