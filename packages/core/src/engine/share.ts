@@ -46,10 +46,9 @@ type Committed = CommitReply | 'too-large'
 type Pass = Extract<FillResult, { type: 'pass' }>
 /** A result with an entry, which is new or was confirmed by the origin (304). */
 type EntryResult = Extract<FillResult, { type: 'store' | 'not-modified' }>
-/** The run that ends. */
 interface Ending {
-  /** Whether no earlier fill, of any process, ended without a usable result for its requests. */
-  readonly isFirst: boolean
+  /** Whether the next waiter leads if the response of the run is not shareable. */
+  readonly mayNextLead: boolean
   done(shared: Shared): void
 }
 
@@ -121,42 +120,28 @@ function endPass(rt: Runtime, flight: Flight, lease: Lease, result: Pass, run: E
   const { reason, remember, like } = result
   emitEnd(rt, flight, { type: 'fill.passed', reason })
   if (!remember) delayRefresh(rt, key, like)
-  const mayLead = run.isFirst && mayNextLead(flight, lease)
   let isAgain = false
   if (size > 0) {
     const runs = flight.countUnusableRun()
-    const isOdd = mayConcernOneRequest(result, lease.previous)
-    isAgain = isOdd ? runs < MOST_UNUSABLE_RUNS : runs === 1 && mayLead
+    if (mayConcernOneRequest(result, lease.previous)) isAgain = runs < MOST_UNUSABLE_RUNS
+    else isAgain = runs === 1 && run.mayNextLead
   }
   const shared = { type: 'pass', reason } as const
   if (isAgain || !remember) {
     return endLease(releaseLease(rt, grant), isAgain ? 'again' : shared, run)
   }
   // Only the store knows whether other processes wait.
-  const isFirst = mayLead && size === 0
+  const isFirst = run.mayNextLead && size === 0
   const pass = trySend(rt, grant, 'pass', (store, ours) => store.pass(ours, rt.passMs, isFirst))
   const end = (reply?: string) => {
     if (reply === 'awaited') return run.done('again')
-    // After a response that cannot be shared, the next request may take the lease at once. After
-    // two in a row, this process waits between its requests for the lease.
+    // After two such responses in a row, this process waits between its requests for the lease.
     const delayMs = isHitForMiss ? LEASE_INTERVAL_MS : 0
     rt.l1.put(key, newMarker(rt.clock.now(), rt.passMs, delayMs), since)
     run.done(shared)
   }
   if (pass === undefined || !isFirst) end()
   else void pass.then(end)
-}
-
-/**
- * A page for everybody may have one response that is not, such as that of a first visit, which sets
- * a cookie. So after the first such response for the waiters, from any process, the next waiter
- * leads. After the second, each waiter runs the handler itself.
- *
- * Not so without a lease, because the waiter could have to wait for a concurrency slot. Nor while
- * requests are served the previous entry, because that entry is dropped at once.
- */
-function mayNextLead({ isHitForMiss, servedMeanwhile }: Flight, { grant }: Lease): boolean {
-  return grant !== undefined && !isHitForMiss && servedMeanwhile === undefined
 }
 
 /**
@@ -189,8 +174,6 @@ function shareAbandoned(
     ? 'again'
     : { type: 'pass', reason: 'abandoned' }
 }
-
-// Entries
 
 /** Writes a new entry, or a confirmed one (304) with its new fields and lifetimes. */
 class Commit implements Receiver<Committed> {
@@ -260,10 +243,8 @@ class Commit implements Receiver<Committed> {
     const { direct }: Direct<[Grant, Uint8Array, Lifetimes], Committed> = records.commit
     if (direct !== undefined) return direct.call(records, grant, frame, lifetimes, this)
     try {
-      records.commit(grant, frame, lifetimes).then(
-        (reply) => this.resolve(reply),
-        (error) => this.reject(error),
-      )
+      const reply = records.commit(grant, frame, lifetimes)
+      reply.then(this.resolve.bind(this), this.reject.bind(this))
     } catch (error) {
       this.reject(error)
     }
