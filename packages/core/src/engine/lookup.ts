@@ -9,7 +9,14 @@ import { afterPurges, validCopy } from '../l1/purges.ts'
 import { releaseLease } from '../lease/release.ts'
 import { ANY_FENCE } from '../ports/grant.ts'
 import { isDataKey } from '../ports/key.ts'
-import type { Grant, LookupReply, LookupRequest, StoredFrame } from '../ports/store.ts'
+import type {
+  Direct,
+  Grant,
+  LookupReply,
+  LookupRequest,
+  Receiver,
+  StoredFrame,
+} from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
 import { traceRead } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
@@ -124,7 +131,7 @@ interface Reader {
 /**
  * One lookup, which is also its request. It is repeated if the reply has an entry that was purged.
  */
-class Lookup implements LookupRequest {
+class Lookup implements LookupRequest, Receiver<LookupReply> {
   readonly token: string
   readonly leaseMs: number
   readonly like: string | undefined
@@ -166,16 +173,24 @@ class Lookup implements LookupRequest {
   send(): void {
     this.#sent += 1
     this.knownFence = this.#copy?.fence
+    const { records } = this.#rt
+    if (records === undefined) return
+    const { direct }: Direct<[string, LookupRequest], LookupReply> = records.lookup
+    if (direct !== undefined) return direct.call(records, this.#key, this, this)
     // A store may throw in place of rejecting, for example after it was closed.
     try {
-      this.#rt.records?.lookup(this.#key, this).then(this.#replied, this.#failed)
+      const reply = records.lookup(this.#key, this)
+      reply.then(
+        (its) => this.resolve(its),
+        (error) => this.reject(error),
+      )
     } catch (error) {
-      this.#failed(error)
+      this.reject(error)
     }
   }
 
   /** Sends another lookup if the store calls an entry fresh that this process knows as purged. */
-  readonly #replied = (reply: LookupReply): void => {
+  resolve(reply: LookupReply): void {
     let found: Found | undefined
     try {
       const stored = 'stored' in reply ? reply.stored : undefined
@@ -189,7 +204,7 @@ class Lookup implements LookupRequest {
         this.#copy = usable
       }
     } catch (error) {
-      return this.#failed(error)
+      return this.reject(error)
     }
     if (found === undefined) return this.send()
     const caller = this.#caller
@@ -200,7 +215,7 @@ class Lookup implements LookupRequest {
     lookUp(this.#rt, caller, 'grant' in found ? found.grant : undefined)
   }
 
-  readonly #failed = (error: unknown): void => {
+  reject(error: unknown): void {
     const caller = this.#caller
     if (!('key' in caller)) return caller.reject(error)
     const rt = this.#rt

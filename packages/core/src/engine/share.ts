@@ -20,7 +20,14 @@ import { type L1Copy, newCopy, newMarker } from '../l1/l1.ts'
 import { stillValid } from '../l1/purges.ts'
 import { delayRefresh } from '../l1/refresh-delay.ts'
 import { releaseLease, trySend } from '../lease/release.ts'
-import { CONFIRMED_FOR_MS, type CommitReply, type Grant, type Lifetimes } from '../ports/store.ts'
+import {
+  CONFIRMED_FOR_MS,
+  type CommitReply,
+  type Direct,
+  type Grant,
+  type Lifetimes,
+  type Receiver,
+} from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
 import { emitEnd } from '../traces.ts'
 import type { Flight } from './flight.ts'
@@ -35,13 +42,13 @@ export const LEASE_INTERVAL_MS = 100
 /** After this many runs of one flight without a usable result, every waiter runs the handler. */
 const MOST_UNUSABLE_RUNS = 3
 
+type Committed = CommitReply | 'too-large'
 type Pass = Extract<FillResult, { type: 'pass' }>
 /** A result with an entry, which is new or was confirmed by the origin (304). */
 type EntryResult = Extract<FillResult, { type: 'store' | 'not-modified' }>
-/** The run that ends. */
 interface Ending {
-  /** Whether no earlier fill, of any process, ended without a usable result for its requests. */
-  readonly isFirst: boolean
+  /** Whether the next waiter leads if the response of the run is not shareable. */
+  readonly mayNextLead: boolean
   done(shared: Shared): void
 }
 
@@ -113,42 +120,28 @@ function endPass(rt: Runtime, flight: Flight, lease: Lease, result: Pass, run: E
   const { reason, remember, like } = result
   emitEnd(rt, flight, { type: 'fill.passed', reason })
   if (!remember) delayRefresh(rt, key, like)
-  const mayLead = run.isFirst && mayNextLead(flight, lease)
   let isAgain = false
   if (size > 0) {
     const runs = flight.countUnusableRun()
-    const isOdd = mayConcernOneRequest(result, lease.previous)
-    isAgain = isOdd ? runs < MOST_UNUSABLE_RUNS : runs === 1 && mayLead
+    if (mayConcernOneRequest(result, lease.previous)) isAgain = runs < MOST_UNUSABLE_RUNS
+    else isAgain = runs === 1 && run.mayNextLead
   }
   const shared = { type: 'pass', reason } as const
   if (isAgain || !remember) {
     return endLease(releaseLease(rt, grant), isAgain ? 'again' : shared, run)
   }
   // Only the store knows whether other processes wait.
-  const isFirst = mayLead && size === 0
+  const isFirst = run.mayNextLead && size === 0
   const pass = trySend(rt, grant, 'pass', (store, ours) => store.pass(ours, rt.passMs, isFirst))
   const end = (reply?: string) => {
     if (reply === 'awaited') return run.done('again')
-    // After a response that cannot be shared, the next request may take the lease at once. After
-    // two in a row, this process waits between its requests for the lease.
+    // After two such responses in a row, this process waits between its requests for the lease.
     const delayMs = isHitForMiss ? LEASE_INTERVAL_MS : 0
     rt.l1.put(key, newMarker(rt.clock.now(), rt.passMs, delayMs), since)
     run.done(shared)
   }
   if (pass === undefined || !isFirst) end()
   else void pass.then(end)
-}
-
-/**
- * A page for everybody may have one response that is not, such as that of a first visit, which sets
- * a cookie. So after the first such response for the waiters, from any process, the next waiter
- * leads. After the second, each waiter runs the handler itself.
- *
- * Not so without a lease, because the waiter could have to wait for a concurrency slot. Nor while
- * requests are served the previous entry, because that entry is dropped at once.
- */
-function mayNextLead({ isHitForMiss, servedMeanwhile }: Flight, { grant }: Lease): boolean {
-  return grant !== undefined && !isHitForMiss && servedMeanwhile === undefined
 }
 
 /**
@@ -182,10 +175,8 @@ function shareAbandoned(
     : { type: 'pass', reason: 'abandoned' }
 }
 
-// Entries
-
 /** Writes a new entry, or a confirmed one (304) with its new fields and lifetimes. */
-class Commit {
+class Commit implements Receiver<Committed> {
   readonly #rt: Runtime
   readonly #flight: Flight
   readonly #lease: Lease
@@ -247,26 +238,29 @@ class Commit {
     this.#item = item
     if (records === undefined) return this.#keepAlone(grant, item)
     // After close(), the store would refuse the entry. Waiters would then run the origin once more.
-    if (keeper.isStopped) return this.#replied(undefined)
+    if (keeper.isStopped) return this.resolve(undefined)
     const frame = encodeFrame(grant.key, item.held.entry)
+    const { direct }: Direct<[Grant, Uint8Array, Lifetimes], Committed> = records.commit
+    if (direct !== undefined) return direct.call(records, grant, frame, lifetimes, this)
     try {
-      records.commit(grant, frame, lifetimes).then(this.#replied, this.#failed)
+      const reply = records.commit(grant, frame, lifetimes)
+      reply.then(this.resolve.bind(this), this.reject.bind(this))
     } catch (error) {
-      this.#failed(error)
+      this.reject(error)
     }
   }
 
-  readonly #failed = (error: unknown): void => {
+  reject(error: unknown): void {
     const { grant } = this.#lease
     const { key } = this.#flight
     this.#rt.events.emit({ type: 'store.failed', key, operation: 'commit', error })
-    if (this.#isRetry || grant === undefined) return this.#replied(undefined)
+    if (this.#isRetry || grant === undefined) return this.resolve(undefined)
     // Repeating a commit is harmless: the store recognises it by its fence.
     this.#isRetry = true
     this.#send(grant, this.#lifetimes())
   }
 
-  readonly #replied = (reply: CommitReply | 'too-large' | undefined): void => {
+  resolve(reply: Committed | undefined): void {
     const rt = this.#rt
     const item = this.#item
     const { grant, since } = this.#lease

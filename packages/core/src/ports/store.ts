@@ -113,6 +113,21 @@ export type LookupReply =
       readonly stored?: StoredFrame
     }
 
+/** Gets the reply of an operation. */
+export interface Receiver<T> {
+  resolve(reply: T): void
+  reject(error: unknown): void
+}
+
+/**
+ * A method of a store of this repository, with a twin that gives its reply to a receiver as the
+ * last argument. That saves two promises. A method that wraps or replaces it has no twin.
+ */
+export interface Direct<A extends readonly unknown[], T> {
+  (...args: A): Promise<T>
+  readonly direct?: (this: StampedeStore, ...args: [...A, Receiver<T>]) => void
+}
+
 /** `fenced`: a newer grant or a purge came first, and nothing was written. */
 export type CommitReply = 'committed' | 'fenced'
 

@@ -8,7 +8,7 @@ import { type ScriptArgument, send } from '../protocol/run-script.ts'
 import type { Script } from '../protocol/scripts.generated.ts'
 import type { RedisClient } from './connection.ts'
 import { OpenLink } from './open-link.ts'
-import { Operation, type OperationOptions } from './operation.ts'
+import { Operation, type OperationOptions, type Receiver } from './operation.ts'
 import { isRefusal } from './refusal.ts'
 import type { ServerClock } from './servers.ts'
 import type { LinkListener } from './subscription.ts'
@@ -87,9 +87,22 @@ export class RedisLink {
     options: OperationOptions,
     work: (operation: Operation<T>) => void,
   ): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.begin(name, record, options, work, { resolve, reject })
+    })
+  }
+
+  /** Like `operate`, without a promise. */
+  begin<T>(
+    name: string,
+    record: string,
+    options: OperationOptions,
+    work: (operation: Operation<T>) => void,
+    receiver: Receiver<T>,
+  ): void {
     const link = this.current
-    if (link === undefined) return Promise.reject(notOpen())
-    return new Operation<T>(link, link.servers.of(record), name, options, work).promise
+    if (link === undefined) return receiver.reject(notOpen())
+    new Operation<T>(link, link.servers.of(record), name, options, work, receiver)
   }
 
   /** Runs a script on the record of a key. `read` parses its reply. */

@@ -1,5 +1,5 @@
 // One operation in Redis for a caller: its turn in the queue of a server, its steps, and the time
-// budget that they share. However many steps it has, it is one object and one promise.
+// budget that they share. However many steps it has, it is one object.
 
 import { StampedeError } from '@stampede/core'
 import { storeUnavailable } from '@stampede/core/store'
@@ -24,13 +24,17 @@ export interface OperationOptions {
   readonly isBackground?: boolean
 }
 
+/** Gets the result of an operation. */
+export interface Receiver<T> {
+  resolve(value: T): void
+  reject(error: unknown): void
+}
+
 export class Operation<T> {
   /** How long the current step may wait. */
   limitMs = 0
   dueAt = 0
   place = -1
-  /** For the caller. */
-  readonly promise: Promise<T>
   readonly server: Server
   /** Whether the operation had to wait for its turn. */
   readonly isQueued: boolean = false
@@ -38,7 +42,7 @@ export class Operation<T> {
   readonly #name: string
   readonly #options: OperationOptions
   readonly #work: (operation: never) => void
-  #resolve!: (value: T | Promise<never>) => void
+  readonly #receiver: Receiver<T>
   /** Undefined for background work. */
   readonly #breaker: Breaker | undefined
   readonly #calledAt: number
@@ -62,6 +66,7 @@ export class Operation<T> {
     name: string,
     options: OperationOptions,
     work: (operation: never) => void,
+    receiver: Receiver<T>,
   ) {
     this.#link = link
     this.server = server
@@ -69,9 +74,7 @@ export class Operation<T> {
     this.#options = options
     this.#work = work
     this.#next = work
-    this.promise = new Promise((resolve) => {
-      this.#resolve = resolve
-    })
+    this.#receiver = receiver
     this.#breaker = options.isBackground ? undefined : server.breaker
     this.#calledAt = link.clock.now()
     if (this.#breaker === undefined) this.start()
@@ -145,16 +148,17 @@ export class Operation<T> {
   }
 
   /** Ends the operation. */
-  resolve(value: T | Promise<never>): void {
+  resolve(value: T, failure?: { readonly error: unknown }): void {
     this.#isOver = true
     this.#link.limits.delete(this)
     if (this.#breaker !== undefined) this.server.queue.leave(this.#breaker)
-    this.#resolve(value)
+    if (failure === undefined) this.#receiver.resolve(value)
+    else this.#receiver.reject(failure.error)
   }
 
   fail(error: unknown): void {
     if (this.#isOver) return
-    this.resolve(Promise.reject(this.onFailed(error)))
+    this.resolve(undefined as T, { error: this.onFailed(error) })
   }
 
   /** Called before the operation fails. Returns the error for the caller. */
@@ -169,6 +173,8 @@ export class Operation<T> {
     try {
       this.#next(value as never)
     } catch (error) {
+      // Not from the reply, but from its receiver.
+      if (this.#isOver) throw error
       // The reply is malformed.
       const isOurs = error instanceof StampedeError
       this.fail(isOurs ? error : storeUnavailable('redis', this.#command ?? this.#name, error))

@@ -4,7 +4,7 @@
 import { type LookupReply, type LookupRequest, storeUnavailable } from '@stampede/core/store'
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
 import type { OpenLink } from '../connection/open-link.ts'
-import { Operation, type OperationOptions } from '../connection/operation.ts'
+import { Operation, type OperationOptions, type Receiver } from '../connection/operation.ts'
 import type { PendingDeliveries } from '../delivery/pending-deliveries.ts'
 import { readLookup } from '../protocol/lookup-reply.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
@@ -31,9 +31,15 @@ export class Lookup extends Operation<LookupReply> {
   #asksForEntry = false
   #reply: LookupReply | undefined
 
-  constructor(parts: LookupParts, link: OpenLink, key: string, request: LookupRequest) {
+  constructor(
+    parts: LookupParts,
+    link: OpenLink,
+    key: string,
+    request: LookupRequest,
+    receiver: Receiver<LookupReply>,
+  ) {
     const keys = parts.link.keysOf(lookupOrLease, key)
-    super(link, link.servers.of(keys[0]), 'lookup', BEGINS, Lookup.prototype.begin)
+    super(link, link.servers.of(keys[0]), 'lookup', BEGINS, Lookup.prototype.begin, receiver)
     this.#parts = parts
     this.#key = key
     this.#request = request

@@ -22,7 +22,7 @@ import {
 import type { RedisClient } from '../connection/connection.ts'
 import { databaseOf, keyPrefixOf, requireClient } from '../connection/known-clients.ts'
 import { notOpen, RedisLink } from '../connection/link.ts'
-import type { Operation } from '../connection/operation.ts'
+import type { Operation, Receiver } from '../connection/operation.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { PendingDeliveries } from '../delivery/pending-deliveries.ts'
 import { names } from '../protocol/keys.ts'
@@ -38,6 +38,7 @@ import { Lookup, type LookupParts } from './redis-lookups.ts'
 import { RedisOperator } from './redis-operator.ts'
 
 type CommitReply = Awaited<ReturnType<StampedeStore['fail']>>
+type Committed = Awaited<ReturnType<StampedeStore['commit']>>
 type Lifetimes = Parameters<StampedeStore['commit']>[2]
 
 /** Options of `redisStore`. */
@@ -148,19 +149,34 @@ class RedisStore implements StampedeStore {
   }
 
   lookup(key: string, request: LookupRequest): Promise<LookupReply> {
-    const link = this.#link.current
-    if (this.#parts === undefined || link === undefined) return Promise.reject(notOpen())
-    return new Lookup(this.#parts, link, key, request).promise
+    return new Promise((resolve, reject) => this.lookUp(key, request, { resolve, reject }))
   }
 
-  commit(
+  commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<Committed> {
+    return new Promise((resolve, reject) => {
+      this.write(grant, frame, lifetimes, { resolve, reject })
+    })
+  }
+
+  // The same without promises, for core.
+
+  lookUp(key: string, request: LookupRequest, receiver: Receiver<LookupReply>): void {
+    const link = this.#link.current
+    if (this.#parts === undefined || link === undefined) return receiver.reject(notOpen())
+    new Lookup(this.#parts, link, key, request, receiver)
+  }
+
+  write(
     grant: Grant,
     frame: Uint8Array,
     lifetimes: Lifetimes,
-  ): Promise<CommitReply | 'too-large'> {
+    receiver: Receiver<Committed>,
+  ): void {
     if (frame.byteLength > MAX_FRAME_BYTES) {
-      const ended = this.#endLease(grant, 0, 0, '')
-      return ended.then((reply) => (reply === 'committed' ? 'too-large' : reply))
+      const onEnd = (reply: CommitReply) =>
+        receiver.resolve(reply === 'committed' ? 'too-large' : reply)
+      this.#endLease(grant, 0, 0, '').then(onEnd, (error) => receiver.reject(error))
+      return
     }
     const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, physicalMs } = lifetimes
     const { key, token, fence } = grant
@@ -168,7 +184,7 @@ class RedisStore implements StampedeStore {
     const times = `${physicalMs} ${freshMs.toFixed(0)} ${staleWhileRevalidateMs.toFixed(0)} ${staleIfErrorMs.toFixed(0)} ${keepMs.toFixed(0)}`
     const keys = this.#link.keysOf(commit, key)
     let runs = 0
-    const run = (operation: Operation<CommitReply>): void => {
+    const run = (operation: Operation<Committed>): void => {
       runs += 1
       // An entry ages while its commit waits in the queue. In a frozen server, it would do so
       // unseen, so Redis ignores the commit after its deadline.
@@ -185,7 +201,7 @@ class RedisStore implements StampedeStore {
         else throw storeUnavailable('redis', commit.name, new Error(RAN_LATE))
       })
     }
-    return this.#link.operate(commit.name, keys[0], {}, run)
+    this.#link.begin(commit.name, keys[0], {}, run, receiver)
   }
 
   pass(grant: Grant, passMs: number, isFirst = false): Promise<CommitReply | 'awaited'> {
@@ -249,6 +265,10 @@ class RedisStore implements StampedeStore {
     return this.#link.run(endLease, key, args, read, { ignoreBreaker })
   }
 }
+
+// A method that replaces one of these has no `direct`, so core calls that method itself.
+Object.assign(RedisStore.prototype.lookup, { direct: RedisStore.prototype.lookUp })
+Object.assign(RedisStore.prototype.commit, { direct: RedisStore.prototype.write })
 
 function readEnd(reply: unknown): CommitReply {
   return String(reply) === 'ENDED' ? 'committed' : 'fenced'
