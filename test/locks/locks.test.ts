@@ -353,7 +353,7 @@ describe('a subscription for locks', () => {
   })
 
   it('delays a waiter by at most lease + 250 ms when it hangs', async () => {
-    const leaseMs = 1_000
+    const leaseMs = 2_000
     await using redis = await startRedis()
     await using proxy = await startProxy(redis.port)
     await using admin = openAdmin(redis)

@@ -10,7 +10,7 @@ import { openBareStore, record, sentMeanwhile, write } from '../harness/bare-sto
 import { withLease, withLife } from '../harness/record-life.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
-/** Of a store that a frozen Redis holds up. */
+/** The time limit of a store that a frozen Redis holds up. */
 const BUDGET_MS = 300
 const { server, admin } = await redisOfFile()
 const HOT = 'hot'

@@ -277,8 +277,8 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'a lock continues after a refused renewal',
     'locks/src/create-lease.ts',
-    'lost: () => lease.revoke(NOT_OURS),',
-    'lost: () => renewed(clock.now()),',
+    'lost: () => lease.revoke(NOT_OURS) }',
+    'lost: () => renewed(clock.now()) }',
   ),
   drop(
     'the end of a job is accepted without a check of its token',

@@ -46,8 +46,13 @@ export class RedisLink {
   /** Closes the connections if no other listener is left. A later `open` opens new connections. */
   close(listener: LinkListener): void {
     const current = this.current
-    if (!current?.listeners.delete(listener) || current.listeners.size > 0) return
+    if (!current?.listeners.has(listener)) return
+    if (current.listeners.size > 1) {
+      current.listeners.delete(listener)
+      return
+    }
     this.current = undefined
+    // The last listener hears that the connections close, so that its waiters go on.
     current.close()
   }
 
@@ -101,7 +106,7 @@ export class RedisLink {
     receiver: Receiver<T>,
   ): void {
     const link = this.current
-    if (link === undefined) return receiver.reject(notOpen())
+    if (link === undefined) return rejectNotOpen(receiver)
     new Operation<T>(link, link.servers.of(record), name, options, work, receiver)
   }
 
@@ -184,6 +189,11 @@ export class RedisLink {
     if (this.current !== undefined) return this.current
     throw notOpen()
   }
+}
+
+/** Later, because a receiver may not be ready for a result before the call returns. */
+export function rejectNotOpen(receiver: Receiver<never>): void {
+  queueMicrotask(() => receiver.reject(notOpen()))
 }
 
 export function notOpen(): Error {

@@ -21,7 +21,7 @@ import {
 } from '@stampede/core/store'
 import type { RedisClient } from '../connection/connection.ts'
 import { databaseOf, keyPrefixOf, requireClient } from '../connection/known-clients.ts'
-import { notOpen, RedisLink } from '../connection/link.ts'
+import { notOpen, RedisLink, rejectNotOpen } from '../connection/link.ts'
 import type { Operation, Receiver } from '../connection/operation.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { PendingDeliveries } from '../delivery/pending-deliveries.ts'
@@ -162,7 +162,7 @@ class RedisStore implements StampedeStore {
 
   lookUp(key: string, request: LookupRequest, receiver: Receiver<LookupReply>): void {
     const link = this.#link.current
-    if (this.#parts === undefined || link === undefined) return receiver.reject(notOpen())
+    if (this.#parts === undefined || link === undefined) return rejectNotOpen(receiver)
     new Lookup(this.#parts, link, key, request, receiver)
   }
 
