@@ -34,7 +34,6 @@ const BESIDE = [
     'metrics',
     'protocol',
     'purges',
-    'snippets',
   ),
 ]
 
@@ -42,10 +41,10 @@ const BESIDE = [
 const OLDER = [...inFolders('older'), 'test/{fleet,faults}/*.versions.test.ts']
 
 /**
- * Programs as a user starts them, and pages in a browser. Most of their time is waiting, so they
- * run beside the contracts on other versions.
+ * Programs as a user starts them, pages in a browser, and the code blocks of the docs. Most of
+ * their time is waiting, so they run beside the contracts on other versions.
  */
-const PROGRAMS = ['cli', 'dashboard', 'demo', 'site']
+const PROGRAMS = ['cli', 'dashboard', 'demo', 'site', 'snippets']
 
 /** Contracts and attacks on other versions. Three at a time. */
 const OLDER_BESIDE = [

@@ -76,8 +76,6 @@ const MOST_MISMATCHES = 3
 
 /** One request after a miss in memory. The engine calls its methods, such as `run`. */
 class CachedRequest<Native> implements Caller, OriginRequest<Native> {
-  /** If this request is the leader: what its exchange returned for the run. */
-  #running: Done = undefined
   /** Number of lookups that found an entry of another variant. */
   #mismatches = 0
   #early: Resolution | undefined
@@ -169,7 +167,7 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
       case 'hit':
         return this.#respondHit(resolution)
       case 'led':
-        return this.#running
+        return
       case 'pass':
         watch.onRefused(exchange.request, resolution.reason)
         return this.#forward(resolution.reason, { onInner: this.#skipInner })
@@ -286,8 +284,7 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
 
   run(lead: Lead, where: 'here' | 'behind'): void {
     if (this.scope !== undefined) this.exchange.captureContext?.()
-    const running = runOrigin(this, lead, where === 'behind')
-    if (where === 'here') this.#running = running
+    runOrigin(this, lead, where === 'behind')
   }
 
   answer(resolution: Resolution): void {

@@ -22,9 +22,9 @@ export function keepLargePath({ largePaths, clock, passMs }: Runtime, request: R
 }
 
 /**
- * Whether the request wants bytes that no entry can have, the last bytes of a response, or a part
- * of one that was too large within the last `passMs`. A range of a response that is being made
- * comes from that one.
+ * Whether the request wants a part of a response that was too large within the last `passMs`, bytes
+ * that no entry can have, or the last bytes of a response of unknown length. A range of a response
+ * that is being made comes from that one, and a range of an entry in this process from that entry.
  */
 export function isBeyondEntries(
   { rt, config }: CacheParts,
@@ -32,8 +32,8 @@ export function isBeyondEntries(
   key: string,
 ): boolean {
   const range = requestField(request.headers, 'range')
-  if (range === undefined || rt.flights.has(key)) return false
-  const from = Math.max(config.maxBodyBytes, MOST_DROPPED)
-  const largeUntil = rt.largePaths.get(pathOf(request)) ?? 0
-  return rt.clock.now() < largeUntil || beginsBeyond(range, from)
+  if (range === undefined) return false
+  if (rt.clock.now() < (rt.largePaths.get(pathOf(request)) ?? 0)) return true
+  if (rt.flights.has(key) || rt.l1.get(key)?.type === 'copy') return false
+  return beginsBeyond(range, Math.max(config.maxBodyBytes, MOST_DROPPED))
 }

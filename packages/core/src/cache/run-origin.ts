@@ -67,15 +67,12 @@ export function missOf({ names }: Pick<OriginRequest<never>, 'names'>): 'uri-mis
 }
 
 /** Runs the handler for the client, or `behind`: for no client, to refresh a stale entry. */
-export function runOrigin<Native>(
-  by: OriginRequest<Native>,
-  lead: Lead,
-  behind: boolean,
-): void | Promise<void> {
+export function runOrigin<Native>(by: OriginRequest<Native>, lead: Lead, behind: boolean): void {
   const { exchange, cache } = by
   const run = new OriginRun(by, lead, behind)
   const observer = cache.config.audit ? audited(exchange.request, cache.config, run) : run
-  return behind ? exchange.redispatch(run) : exchange.runOrigin(observer)
+  if (behind) exchange.redispatch(run)
+  else exchange.runOrigin(observer)
 }
 
 /** One run of the handler. The adapter calls its methods. */
@@ -187,7 +184,7 @@ class OriginRun<Native> implements OriginObserver {
     return { action: 'send', capture, add, remove: OWN_FIELDS, instead }
   }
 
-  /** A function, because it is the callback of a promise. */
+  /** A function, because adapters call it without `this`. */
   readonly ended = (end: OriginEnd): void => {
     if (this.#hasEnded) return
     this.#hasEnded = true

@@ -1,6 +1,7 @@
 // One round trip that reads the entry and, if a fill is needed, takes the lease. The store's
 // relative times become times on the clock of this process, and the entry is copied into L1.
 
+import { AsyncResource } from 'node:async_hooks'
 import { endOfEntry, freshnessAt, type HeldEntry, type StoredEntry } from '../entry/entry.ts'
 import { decodeFrame } from '../entry/frame.ts'
 import { mayHaveRun } from '../errors.ts'
@@ -15,6 +16,7 @@ import type {
   LookupReply,
   LookupRequest,
   Receiver,
+  StampedeStore,
   StoredFrame,
 } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
@@ -175,18 +177,7 @@ class Lookup implements LookupRequest, Receiver<LookupReply> {
     this.knownFence = this.#copy?.fence
     const { records } = this.#rt
     if (records === undefined) return
-    const { direct }: Direct<[string, LookupRequest], LookupReply> = records.lookup
-    if (direct !== undefined) return direct.call(records, this.#key, this, this)
-    // A store may throw in place of rejecting, for example after it was closed.
-    try {
-      const reply = records.lookup(this.#key, this)
-      reply.then(
-        (its) => this.resolve(its),
-        (error) => this.reject(error),
-      )
-    } catch (error) {
-      this.reject(error)
-    }
+    ask<[string, LookupRequest], LookupReply>(records, records.lookup, [this.#key, this], this)
   }
 
   /** Sends another lookup if the store calls an entry fresh that this process knows as purged. */
@@ -246,6 +237,45 @@ class Lookup implements LookupRequest, Receiver<LookupReply> {
     else rt.l1.drop(this.#key)
     const isPurged = this.outdated !== undefined && !this.outdated.soft
     return found.status === 'leased' && isPurged ? { ...found, isPurged } : found
+  }
+}
+
+/** Calls a method of the store. The receiver gets the reply in the async context of this call. */
+export function ask<A extends readonly unknown[], T>(
+  store: StampedeStore,
+  method: Direct<A, T>,
+  args: A,
+  receiver: Receiver<T>,
+): void {
+  // A store may throw in place of rejecting, for example after it was closed.
+  try {
+    const { direct } = method
+    if (direct?.of === method) return direct.call(store, ...args, new InContext(receiver))
+    const reply = Reflect.apply(method, store, args)
+    reply.then(
+      (its) => receiver.resolve(its),
+      (error) => receiver.reject(error),
+    )
+  } catch (error) {
+    receiver.reject(error)
+  }
+}
+
+/** A receiver in the async context in which it was created. */
+class InContext<T> extends AsyncResource implements Receiver<T> {
+  readonly #receiver: Receiver<T>
+
+  constructor(receiver: Receiver<T>) {
+    super('StampedeStore')
+    this.#receiver = receiver
+  }
+
+  resolve(reply: T): void {
+    this.runInAsyncScope(this.#receiver.resolve, this.#receiver, reply)
+  }
+
+  reject(error: unknown): void {
+    this.runInAsyncScope(this.#receiver.reject, this.#receiver, error)
   }
 }
 

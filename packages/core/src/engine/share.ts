@@ -23,7 +23,6 @@ import { releaseLease, trySend } from '../lease/release.ts'
 import {
   CONFIRMED_FOR_MS,
   type CommitReply,
-  type Direct,
   type Grant,
   type Lifetimes,
   type Receiver,
@@ -31,6 +30,7 @@ import {
 import type { Runtime } from '../runtime.ts'
 import { emitEnd } from '../traces.ts'
 import type { Flight } from './flight.ts'
+import { ask } from './lookup.ts'
 import type { FillResult, Lease, Resolution, Shared } from './types.ts'
 
 /**
@@ -146,7 +146,7 @@ function endPass(rt: Runtime, flight: Flight, lease: Lease, result: Pass, run: E
 
 /**
  * A status such as 404 concerns the resource, but an odd header may be its reason too. If there is
- * an entry, it is dropped at once, because a page that is gone must not be served.
+ * an entry, the second such response drops it, because a page that is gone must not be served.
  */
 function mayConcernOneRequest(
   { reason, remember }: Pass,
@@ -240,14 +240,8 @@ class Commit implements Receiver<Committed> {
     // After close(), the store would refuse the entry. Waiters would then run the origin once more.
     if (keeper.isStopped) return this.resolve(undefined)
     const frame = encodeFrame(grant.key, item.held.entry)
-    const { direct }: Direct<[Grant, Uint8Array, Lifetimes], Committed> = records.commit
-    if (direct !== undefined) return direct.call(records, grant, frame, lifetimes, this)
-    try {
-      const reply = records.commit(grant, frame, lifetimes)
-      reply.then(this.resolve.bind(this), this.reject.bind(this))
-    } catch (error) {
-      this.reject(error)
-    }
+    const args = [grant, frame, lifetimes] as const
+    ask<typeof args, Committed>(records, records.commit, args, this)
   }
 
   reject(error: unknown): void {

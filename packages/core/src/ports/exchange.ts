@@ -256,7 +256,7 @@ export interface Exchange<Native = unknown> {
    * handler does not see the client's conditional and range fields. An error of the handler still
    * reaches the framework.
    */
-  runOrigin(observer: OriginObserver): void | Promise<void>
+  runOrigin(observer: OriginObserver): void
   /**
    * Makes the current asynchronous context that of a later `runOrigin` or `redispatch`. Called in
    * that of the request, unless `send` or `forward` is the first call. Later calls may come from
@@ -270,5 +270,5 @@ export interface Exchange<Native = unknown> {
    * `observer` sees the response that leaves this middleware. If the run does not reach this
    * middleware, the end is `failed`.
    */
-  redispatch(observer: OriginObserver): void | Promise<void>
+  redispatch(observer: OriginObserver): void
 }

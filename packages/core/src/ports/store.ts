@@ -121,11 +121,15 @@ export interface Receiver<T> {
 
 /**
  * A method of a store of this repository, with a twin that gives its reply to a receiver as the
- * last argument. That saves two promises. A method that wraps or replaces it has no twin.
+ * last argument. That saves two promises. The reply comes in a later turn, in any async context.
+ * `of` is the method itself: a wrapper that copies the properties of the method has no twin.
  */
 export interface Direct<A extends readonly unknown[], T> {
   (...args: A): Promise<T>
-  readonly direct?: (this: StampedeStore, ...args: [...A, Receiver<T>]) => void
+  readonly direct?: {
+    (this: StampedeStore, ...args: [...A, Receiver<T>]): void
+    readonly of?: unknown
+  }
 }
 
 /** `fenced`: a newer grant or a purge came first, and nothing was written. */

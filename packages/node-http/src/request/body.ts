@@ -40,10 +40,15 @@ export function readRequestBody(
   if (!isUntouched(req)) return readAfterParser(req, maxBytes, parsed)
   // One turn later, because a listener that is added while Node parses the last packet would miss
   // the end of the body.
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     queueMicrotask(() => {
-      if (isUntouched(req)) readAndPutBack(req, maxBytes, resolve)
-      else resolve(readAfterParser(req, maxBytes, parsed))
+      try {
+        if (isUntouched(req)) readAndPutBack(req, maxBytes, resolve)
+        else resolve(readAfterParser(req, maxBytes, parsed))
+      } catch (error) {
+        // A getter of the app threw.
+        reject(error)
+      }
     })
   })
 }

@@ -175,7 +175,7 @@ export class Capture {
     this.#args =
       instead === undefined || ('headers' in instead && !isSendable(instead))
         ? editWriteHead(res, args, all, remove)
-        : this.#argsOf(instead, args, all, remove, declaredLength(head))
+        : this.#argsOf(instead, args, all, remove, declaredLength(head) ?? 0)
     this.#phase = 'judged'
     return true
   }
@@ -186,14 +186,16 @@ export class Capture {
     args: readonly unknown[],
     add: HeaderList,
     remove: readonly string[],
-    length: number | undefined,
+    length: number,
   ): readonly unknown[] {
-    if ('headers' in instead) {
-      this.#original.cut(new BodyCut(0, 0, instead.body), length)
-      return headInstead(this.#res, instead, this.#outer)
-    }
-    this.#original.cut(new BodyCut(instead.start, instead.end), length)
-    return headOfPart(this.#res, args, instead, add, remove)
+    const isPart = !('headers' in instead)
+    const cut = isPart ? new BodyCut(instead.start, instead.end) : new BodyCut(0, 0, instead.body)
+    const isCaptured = this.#stored !== undefined && !(length > this.#observer.maxBodyBytes)
+    // Some layers destroy the connection when a source reports that its response ended early.
+    if (this.#original.cut(cut, length) && !isCaptured) this.#res.shouldKeepAlive = false
+    return isPart
+      ? headOfPart(this.#res, args, instead, add, remove)
+      : headInstead(this.#res, instead, this.#outer)
   }
 
   #sendHead(args: readonly unknown[]): unknown {

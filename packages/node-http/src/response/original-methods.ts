@@ -2,7 +2,7 @@
 // to Node, or to an outer layer.
 
 import type { ServerResponse } from 'node:http'
-import type { Readable } from 'node:stream'
+import { Duplex, type Readable } from 'node:stream'
 import { type BodyCut, bytesOf } from './body.ts'
 import { chunkFor, discardWrite } from './write-response.ts'
 
@@ -53,10 +53,14 @@ export class OriginalMethods {
     this.methods = { writeHead, write, end, flushHeaders, destroy }
   }
 
-  /** From now on, the client gets only the bytes of `cut`. `length` is that of the whole body. */
-  cut(cut: BodyCut | undefined, length = 0): void {
+  /**
+   * From now on, the client gets only the bytes of `cut`. `length` is that of the whole body.
+   * Returns whether the response ends early if the body is not captured.
+   */
+  cut(cut: BodyCut | undefined, length = 0): boolean {
     this.#cut = cut
     this.#endsEarly = cut !== undefined && length - cut.end > MOST_DROPPED
+    return this.#endsEarly
   }
 
   pass(method: Method, args: readonly unknown[]): unknown {
@@ -110,7 +114,8 @@ export class OriginalMethods {
     // the source would stay open for ever. So the source is read to its end here, or destroyed.
     this.#res.on('unpipe', (source: Readable) => {
       if (!cut.done) return
-      if (this.#hasEnded) source.destroy()
+      // Behind a transform there is another source, which would stay open.
+      if (this.#hasEnded && !(source instanceof Duplex)) source.destroy()
       else setImmediate(() => source.destroyed || source.resume())
     })
     if (this.isRunning) return

@@ -152,8 +152,15 @@ export class Operation<T> {
     this.#isOver = true
     this.#link.limits.delete(this)
     if (this.#breaker !== undefined) this.server.queue.leave(this.#breaker)
-    if (failure === undefined) this.#receiver.resolve(value)
-    else this.#receiver.reject(failure.error)
+    try {
+      if (failure === undefined) this.#receiver.resolve(value)
+      else this.#receiver.reject(failure.error)
+    } catch (error) {
+      // The loops that end many operations have to go on.
+      queueMicrotask(() => {
+        throw error
+      })
+    }
   }
 
   fail(error: unknown): void {
@@ -173,8 +180,6 @@ export class Operation<T> {
     try {
       this.#next(value as never)
     } catch (error) {
-      // Not from the reply, but from its receiver.
-      if (this.#isOver) throw error
       // The reply is malformed.
       const isOurs = error instanceof StampedeError
       this.fail(isOurs ? error : storeUnavailable('redis', this.#command ?? this.#name, error))

@@ -149,24 +149,24 @@ class RedisStore implements StampedeStore {
   }
 
   lookup(key: string, request: LookupRequest): Promise<LookupReply> {
-    return new Promise((resolve, reject) => this.lookUp(key, request, { resolve, reject }))
+    return new Promise((resolve, reject) => this.lookupTo(key, request, { resolve, reject }))
   }
 
   commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<Committed> {
     return new Promise((resolve, reject) => {
-      this.write(grant, frame, lifetimes, { resolve, reject })
+      this.commitTo(grant, frame, lifetimes, { resolve, reject })
     })
   }
 
   // The same without promises, for core.
 
-  lookUp(key: string, request: LookupRequest, receiver: Receiver<LookupReply>): void {
+  lookupTo(key: string, request: LookupRequest, receiver: Receiver<LookupReply>): void {
     const link = this.#link.current
     if (this.#parts === undefined || link === undefined) return rejectNotOpen(receiver)
     new Lookup(this.#parts, link, key, request, receiver)
   }
 
-  write(
+  commitTo(
     grant: Grant,
     frame: Uint8Array,
     lifetimes: Lifetimes,
@@ -266,9 +266,10 @@ class RedisStore implements StampedeStore {
   }
 }
 
-// A method that replaces one of these has no `direct`, so core calls that method itself.
-Object.assign(RedisStore.prototype.lookup, { direct: RedisStore.prototype.lookUp })
-Object.assign(RedisStore.prototype.commit, { direct: RedisStore.prototype.write })
+// A method that wraps or replaces one of these has no twin, so core calls that method itself.
+const { lookup, lookupTo, commit: commitOf, commitTo } = RedisStore.prototype
+Object.assign(lookup, { direct: Object.assign(lookupTo, { of: lookup }) })
+Object.assign(commitOf, { direct: Object.assign(commitTo, { of: commitOf }) })
 
 function readEnd(reply: unknown): CommitReply {
   return String(reply) === 'ENDED' ? 'committed' : 'fenced'
