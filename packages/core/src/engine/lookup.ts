@@ -250,7 +250,14 @@ export function ask<A extends readonly unknown[], T>(
   // A store may throw in place of rejecting, for example after it was closed.
   try {
     const { direct } = method
-    if (direct?.of === method) return direct.call(store, ...args, new InContext(receiver))
+    if (direct?.of === method) {
+      const context = new AsyncResource('StampedeStore')
+      const inContext: Receiver<T> = {
+        resolve: (reply) => context.runInAsyncScope(receiver.resolve, receiver, reply),
+        reject: (error) => context.runInAsyncScope(receiver.reject, receiver, error),
+      }
+      return direct.call(store, ...args, inContext)
+    }
     const reply = Reflect.apply(method, store, args)
     reply.then(
       (its) => receiver.resolve(its),
@@ -258,24 +265,6 @@ export function ask<A extends readonly unknown[], T>(
     )
   } catch (error) {
     receiver.reject(error)
-  }
-}
-
-/** A receiver in the async context in which it was created. */
-class InContext<T> extends AsyncResource implements Receiver<T> {
-  readonly #receiver: Receiver<T>
-
-  constructor(receiver: Receiver<T>) {
-    super('StampedeStore')
-    this.#receiver = receiver
-  }
-
-  resolve(reply: T): void {
-    this.runInAsyncScope(this.#receiver.resolve, this.#receiver, reply)
-  }
-
-  reject(error: unknown): void {
-    this.runInAsyncScope(this.#receiver.reject, this.#receiver, error)
   }
 }
 
