@@ -31,7 +31,7 @@ function openProcess() {
     connections.push(made)
     return made
   }
-  const store = redisStore(redis, { prefix: 'leaks', commandTimeoutMs: 5_000 })
+  const store = redisStore(redis, { prefix: 'leaks' })
   const stampede = createStampede({ store, l1: { maxEntries: 1_000 } })
   return { stampede, locks: createLocks({ store }), redis }
 }

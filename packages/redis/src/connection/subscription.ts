@@ -81,6 +81,8 @@ export class Subscription {
     })
     connection.on('error', (error: Error) => this.#report(error))
     connection.on('messageBuffer', (channel: Buffer, message: Buffer) => {
+      // The last listener stays until the connections have closed.
+      if (this.#closed) return
       const call = this.#channels.get(String(channel))
       for (const listener of this.#listeners) call?.(listener, message)
     })

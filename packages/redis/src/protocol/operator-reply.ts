@@ -68,8 +68,9 @@ export function readServerInfo(
   text: string,
   isCluster: boolean,
 ): Omit<StoreInfo, 'timeMs' | 'latencyMs' | 'denied'> {
+  const lines = text.split(/\r?\n/)
   const field = (name: string): string | undefined =>
-    new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(text)?.[1]
+    lines.find((line) => line.startsWith(`${name}:`))?.slice(name.length + 1)
   /** The fact `name`. Nothing if the field is missing. */
   const fact = <N extends string, T>(name: N, from: string, read: (text: string) => T) => {
     const value = field(from)
