@@ -234,12 +234,14 @@ export function rangeCases(adapter: CacheAdapter): void {
       await whole(`${app.url}/same${i}`, { headers: fields })
       expect([range, read <= 2 * 1024 * 1024, read]).toEqual([range, true, read])
     }
-    // The connection is free for the next request, although the handler has not ended.
-    const next = await pipelined(app.url, [
+    // The connection is free for the next request, although the handler has not ended, or the client
+    // knows that it closes.
+    const [part, next] = await pipelined(app.url, [
       get('/piped', 'Range: bytes=0-4'),
       get('/small2', 'Connection: close'),
     ])
-    expect(next.map(({ body }) => body.length)).toEqual([5, 10])
+    expect(part?.body.length).toBe(5)
+    if (part?.headers.connection !== 'close') expect(next?.body.length).toBe(10)
     // After one response that is too large, all ranges of its path are those of the handler.
     expect((await whole(`${app.url}/large`)).body.length).toBe(size)
     for (const [i, range] of [...far, '0-0', '-1'].entries()) {
