@@ -193,9 +193,8 @@ export class Capture {
     const isCaptured = this.#stored !== undefined && !(length > this.#observer.maxBodyBytes)
     // Some layers destroy the connection when a source reports that its response ended early.
     if (this.#original.cut(cut, length) && !isCaptured) this.#res.shouldKeepAlive = false
-    return isPart
-      ? headOfPart(this.#res, args, instead, add, remove)
-      : headInstead(this.#res, instead, this.#outer)
+    if (isPart) return headOfPart(this.#res, args, instead, add, remove)
+    return headInstead(this.#res, instead, this.#outer)
   }
 
   #sendHead(args: readonly unknown[]): unknown {
