@@ -234,8 +234,8 @@ export function rangeCases(adapter: CacheAdapter): void {
       await whole(`${app.url}/same${i}`, { headers: fields })
       expect([range, read <= 2 * 1024 * 1024, read]).toEqual([range, true, read])
     }
-    // The connection is free for the next request, although the handler has not ended, or the client
-    // knows that it closes.
+    // The connection is free for the next request, although the handler has not ended, or the
+    // client knows that it closes.
     const [part, next] = await pipelined(app.url, [
       get('/piped', 'Range: bytes=0-4'),
       get('/small2', 'Connection: close'),
