@@ -2,7 +2,7 @@
 // that it uses again.
 
 import { Agent, get } from 'node:http'
-import { Readable } from 'node:stream'
+import { PassThrough, Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { createStampede } from '@stampede/core'
@@ -46,6 +46,21 @@ it('gets its part and the next response, although the handler reports the early 
   }
   await expect.poll(() => errors.length).toBe(3)
   agent.destroy()
+})
+
+it('leaves no source open that is piped through a transform', async () => {
+  let source: Readable | undefined
+  const app = express().use(stampedeCache({ ttlMs: 60_000 }))
+  app.get('/large', (_req, res) => {
+    res.set({ ...FRAMED, 'content-length': String(8 * MIB) })
+    source = Readable.from(Array.from({ length: 8 }, () => Buffer.alloc(MIB, 97)))
+    source.pipe(new PassThrough()).pipe(res)
+  })
+  await using server = await serve(app)
+  const agent = new Agent()
+  const url = `http://127.0.0.1:${server.port}/large`
+  expect(await ask(url, agent, { range: 'bytes=0-3' })).toEqual({ status: 206, body: 'aaaa' })
+  await expect.poll(() => source?.destroyed).toBe(true)
 })
 
 it('refreshes a stale entry by a range of its last bytes', async () => {
