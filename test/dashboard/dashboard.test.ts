@@ -121,7 +121,7 @@ describe('the page of the fleet', { timeout: 60_000 }, () => {
       await gate('open', [served])
       expect(await waiting).toContain('"id":"8"')
       await page.getByText('stopped reporting and is gone').waitFor({ timeout: 30_000 })
-      expect(await rowOf(page, other).count()).toBe(0)
+      await rowOf(page, other).waitFor({ state: 'detached' })
     } finally {
       other.resume()
     }
@@ -217,6 +217,7 @@ it('the page of locks shows the holder of a lock, and on demand its queue', asyn
   await served.ask(message)
   await page.getByRole('button', { name: 'Read from the store' }).click()
   const row = page.getByRole('table', { name: 'Locks in the store' }).getByRole('row').nth(1)
+  await row.waitFor()
   expect(await row.getByRole('cell').allTextContents()).toEqual([
     expect.stringContaining(`:${other.pid}`),
     expect.any(String),
@@ -271,6 +272,6 @@ it('the page can be used with the keyboard alone', async () => {
   await page.keyboard.press('Enter')
   await page.getByRole('heading', { name: 'Purge tag product:1?' }).waitFor()
   await page.keyboard.press('Escape')
-  expect(await page.locator('dialog[open]').count()).toBe(0)
+  await page.locator('dialog[open]').waitFor({ state: 'detached' })
   expect(faults).toEqual([])
 })
