@@ -106,6 +106,20 @@ export class ProcessTime implements Clock {
     work()
   }
 
+  /**
+   * A rule reads something of this process. A read may start work, for example the end of a lease
+   * that is noticed by it. That work belongs to this process, even if no step of it runs now.
+   */
+  read<T>(look: () => T): T {
+    const running = current
+    current = this
+    try {
+      return look()
+    } finally {
+      current = running ?? this
+    }
+  }
+
   pause(): void {
     this.isPaused = true
   }

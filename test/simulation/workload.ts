@@ -148,7 +148,7 @@ function lock(scene: Scene): void {
       const holder = { process: member.name, lease }
       lockRules.acquired(key, holder, world.brokenAt, kernel.now)
       const fence = String(lease.fence)
-      const isOver = () => lease.remainingMs() === 0
+      const isOver = () => member.time.read(() => lease.remainingMs() === 0)
       leaseEnds.relies({ process: member.name, what: key, fence, isOver })
       await sleep(scene, holdMs)
       lockRules.released(key, holder)
@@ -184,7 +184,7 @@ async function work(scene: Scene, name: string, attempt: Attempt): Promise<strin
   const { jobs, leaseEnds, figures } = world
   const { fence } = attempt
   // Evaluated at each call, because the clock tells the truth even if timers are late.
-  const isOver = () => attempt.signal.aborted
+  const isOver = () => member.time.read(() => attempt.signal.aborted)
   const mine = { process: member.name, fence: String(fence), isOver }
   figures.works += 1
   world.note(member.name, `works at ${name}, fence ${fence}`)
