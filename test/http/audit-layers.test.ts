@@ -3,6 +3,7 @@
 
 import { createServer } from 'node:http'
 import { createRequire } from 'node:module'
+import { types } from 'node:util'
 import { createAdaptorServer } from '@hono/node-server'
 import { stampedeCache as expressCache } from '@stampede/express'
 import { stampedeCache as fastifyCache } from '@stampede/fastify'
@@ -122,10 +123,14 @@ type Source = readonly [read: string, put: Layer, read: Layer]
 const ofNode: readonly Source[] = [
   ['req.session.user', ({ req }) => (req.session = new Session()), ({ req }) => req.session.user],
   ['req.user', ({ req }) => (req.user = user), ({ req }) => !req.user],
-  ['req.user.name', ({ req }) => (req.user = user), ({ req }) => req.user.name],
-  ['req.auth.sub', ({ req }) => (req.auth = { sub: 7 }), ({ req }) => ({ ...req.auth })],
+  ['req.user', ({ req }) => (req.user = user), ({ req }) => req.user.name],
+  ['req.auth', ({ req }) => (req.auth = { sub: 7 }), ({ req }) => ({ ...req.auth })],
   ['req.account', ({ req }) => (req.account = 'acme'), ({ req }) => req.account],
-  ['req.tenant.plan', ({ req }) => (req.tenant = { plan: 'a' }), ({ req }) => req.tenant.plan],
+  [
+    'req.tenant',
+    ({ req }) => Object.defineProperty(req, 'tenant', { value: user, configurable: true }),
+    ({ req }) => req.tenant.name,
+  ],
   ['req.isStaff', ({ req }) => (req.isStaff = () => true), ({ req }) => req.isStaff()],
   ['req.rawHeaders', () => {}, ({ req }) => req.rawHeaders.includes('Cookie')],
 ]
@@ -136,7 +141,7 @@ const ofExpress: readonly Source[] = [
 const ofKoa: readonly Source[] = [
   ['ctx.state.user', ({ ctx }) => (ctx.state.user = user), ({ ctx }) => ctx.state.user],
   ['ctx.session.user', ({ ctx }) => (ctx.session = new Session()), ({ ctx }) => ctx.session.user],
-  ['ctx.user.name', ({ ctx }) => (ctx.user = user), ({ ctx }) => ctx.user.name],
+  ['ctx.user', ({ ctx }) => (ctx.user = user), ({ ctx }) => ctx.user.name],
   ...ofNode.filter(([read]) => /user|raw/.test(read)),
 ]
 const ofFastify: readonly Source[] = [
@@ -157,6 +162,31 @@ const ofFastify: readonly Source[] = [
 const ofHono: readonly Source[] = [
   ["c.get('user')", ({ c }) => c.set('user', user), ({ c }) => c.get('user').name],
   ["c.get('user')", ({ c }) => c.set('user', user), ({ c }) => c.var.user.name],
+]
+
+class Owner {
+  readonly #name = 'ann'
+  isSame(other: Owner): boolean {
+    return other.#name === this.#name
+  }
+}
+/** Objects of layers that a view of them would not equal, and an expression of a handler. */
+const exotic: ReadonlyArray<
+  readonly [what: string, value: object, use: (value: Natives) => unknown]
+> = [
+  ['a Date', new Date(5), (date) => [10 - date, `${date}`]],
+  ['a Set', new Set(['a']), (set) => [...set]],
+  ['a Map', new Map([['a', 1]]), (map) => [...map, map.size]],
+  ['a URL', new URL('http://a.test/b'), (url) => [`${url}`, url.host]],
+  ['a URLSearchParams', new URLSearchParams('a=1'), (query) => [...query, `${query}`]],
+  ['a boxed number', Object(4), (number) => number + 1],
+  ['an Error', new Error('late'), (error) => [types.isNativeError(error), `${error}`]],
+  ['a RegExp', /a/, (pattern) => 'cat'.replace(pattern, 'o')],
+  ['an ArrayBuffer', new ArrayBuffer(3), (buffer) => new Uint8Array(buffer).length],
+  ['an object with private fields', new Owner(), (owner) => owner.isSame(owner)],
+  ['a frozen object', Object.freeze({ can: () => true }), (rights) => rights.can()],
+  ['a plain object', { a: 1 }, (plain) => structuredClone(plain)],
+  ['a class', Owner, (Class) => new Class() instanceof Class],
 ]
 
 let warnings: string[]
@@ -226,6 +256,116 @@ describe.each([
     const put: Layer = (natives) => sources[0]?.[1](natives)
     expect(await readsOf(app, {}, put, set)).toEqual([])
   })
+})
+
+describe.each([
+  ['Express 5', expressApp('express'), 'req'],
+  ['Express 4', expressApp('express4'), 'req'],
+  ['Koa 3', koaApp('koa'), 'ctx'],
+  ['Koa 2', koaApp('koa2'), 'ctx'],
+  ['Fastify 5', fastifyApp, 'request'],
+  ['Hono 4', honoApp, 'c'],
+  ['a front', front, 'req'],
+] as const)('the option audit on %s', (_name, app, label) => {
+  const get = (natives: Natives) => (label === 'c' ? natives.c.get('thing') : natives[label].thing)
+  const set = (natives: Natives, value: unknown) =>
+    label === 'c' ? natives.c.set('thing', value) : Object.assign(natives[label], { thing: value })
+
+  it.each(exotic)('gives a handler %s of a layer itself', async (_what, value, use) => {
+    let got: unknown
+    const read: Layer = (natives) => {
+      got = get(natives)
+      expect(use(got)).toEqual(use(value))
+    }
+    expect(await readsOf(app, {}, (natives) => set(natives, value), read)).toHaveLength(1)
+    expect(got).toBe(value)
+  })
+
+  it.runIf(label !== 'c')('changes no property that cannot be defined again', async () => {
+    const fixed: Layer = (natives) => {
+      Object.defineProperty(natives[label], 'plan', { value: 'a', enumerable: true })
+    }
+    const holder: Layer = (natives) => {
+      natives[label].session = Object.freeze({ user: 'ann', can: () => true })
+    }
+    let got: unknown
+    const read: Layer = (natives) => {
+      got = natives[label].plan
+    }
+    await readsOf(app, {}, fixed, read)
+    expect(got).toBe('a')
+    const ask: Layer = (natives) => {
+      got = natives[label].session.can()
+    }
+    await readsOf(app, {}, holder, ask)
+    expect(got).toBe(true)
+  })
+
+  it.runIf(label !== 'c')('gives a handler a session that is a Map', async () => {
+    const put: Layer = (natives) => {
+      natives[label].session = new Map([['user', 'ann']])
+    }
+    let got: unknown
+    const read: Layer = ({ [label]: native }) => {
+      got = [...native.session, native.session.size]
+    }
+    await readsOf(app, {}, put, read)
+    expect(got).toEqual([['user', 'ann'], 1])
+    const ask: Layer = (natives) => natives[label].session.get('user')
+    expect(await readsOf(app, {}, put, ask)).toEqual([
+      `${label}.session.user, which is not in the key; use identity, or bypass`,
+    ])
+  })
+})
+
+describe('the option audit, with a getter of the app on the prototype of its requests', () => {
+  const getter = { configurable: true, get: () => 'ann' }
+  it.each<[string, string, () => Promise<RunningApp>]>([
+    ['Express 5', 'req.owner', () => withPrototype('express')],
+    ['Express 4', 'req.owner', () => withPrototype('express4')],
+    ['Koa 3', 'ctx.owner', () => withContext('koa')],
+    ['Koa 2', 'ctx.owner', () => withContext('koa2')],
+    ['Fastify 5', 'request.owner', () => withDecorator()],
+  ])('names it on %s', async (_name, label, start) => {
+    const text = `${label}, which is not in the key; use identity, or bypass`
+    expect(
+      await readsOf(
+        start,
+        {},
+        () => {},
+        () => {},
+      ),
+    ).toEqual([text])
+  })
+
+  const options = { ttlMs: 60_000, audit: true, cookies: 'ignore' } as const
+  const withPrototype = (name: string) => {
+    const app = require(name)()
+    Object.defineProperty(app.request, 'owner', getter)
+    app.use(expressCache(options))
+    app.use((req: Natives, res: Natives) => res.send(req.owner))
+    return listenOn(createServer(app))
+  }
+  const withContext = (name: string) => {
+    const app = new (require(name))()
+    Object.defineProperty(app.context, 'owner', getter)
+    app.use(koaCache(options))
+    app.use((ctx: Natives) => {
+      ctx.body = ctx.owner
+    })
+    return listenOn(createServer(app.callback()))
+  }
+  const withDecorator = async () => {
+    const app = fastify()
+    app.decorateRequest('owner', { getter: () => 'ann' })
+    app.register(fastifyCache(options))
+    app.register((inner, _, done) => {
+      inner.get('*', (request: Natives) => request.owner)
+      done()
+    })
+    const url = await app.listen({ port: 0, host: '127.0.0.1' })
+    return { url, [Symbol.asyncDispose]: () => app.close() }
+  }
 })
 
 describe('the option audit behind a real session', () => {

@@ -554,3 +554,51 @@ describe('a body on HTTP/2', () => {
     expect(await exchange('leaves')).toEqual([{ type: 'incomplete' }, ''])
   })
 })
+
+describe('a getter of the app that throws while the body is read', () => {
+  const throwing = (target: object, name: string): void => {
+    Object.defineProperty(target, name, {
+      get() {
+        throw new Error(`no ${name}`)
+      },
+    })
+  }
+  test.each<[what: string, begin: (req: IncomingMessage, parsed: object) => void]>([
+    ['destroyed, before any reader', (req) => throwing(req, 'destroyed')],
+    ['readableLength, before any reader', (req) => throwing(req, 'readableLength')],
+    ['readableDidRead, after the first check', (req) => seenOnce(req, 'readableDidRead')],
+    ['body, with a reader that begins meanwhile', (req, parsed) => beside(req, parsed, 'body')],
+    ['files, with a reader that begins meanwhile', (req, parsed) => beside(req, parsed, 'files')],
+    ['file, with a reader that begins meanwhile', (req) => beside(req, req, 'file')],
+  ])('rejects: %s', async (_, begin) => {
+    const parsed = { body: undefined }
+    await using server = await serve(async (req, res) => {
+      const result = new Promise((resolve) =>
+        resolve(readAfter(() => begin(req, parsed), req, parsed)),
+      )
+      res.end(await result.then(String, (error: Error) => `rejected: ${error.message}`))
+    })
+    const response = await fetch(`http://127.0.0.1:${server.port}`, { method: 'POST', body: 'abc' })
+    expect(await response.text()).toMatch(/^rejected: no /)
+  })
+
+  function readAfter(begin: () => void, req: IncomingMessage, parsed: { body: unknown }): unknown {
+    begin()
+    return readRequestBody(req, LIMIT, parsed)
+  }
+  /** Another layer begins to read in the turn after the first check. */
+  function beside(req: IncomingMessage, holder: object, name: string): void {
+    throwing(holder, name)
+    queueMicrotask(() => req.resume())
+  }
+  function seenOnce(req: IncomingMessage, name: string): void {
+    let reads = 0
+    Object.defineProperty(req, name, {
+      get() {
+        reads += 1
+        if (reads > 1) throw new Error(`no ${name}`)
+        return false
+      },
+    })
+  }
+})

@@ -25,8 +25,8 @@ export function rememberRawBody(req: IncomingMessage, _res: unknown, body: Uint8
 }
 
 /**
- * Reads the body. Never rejects, and waits only until the client has sent the body. If a parser has
- * run, the result is no promise.
+ * Reads the body. Waits only until the client has sent the body. If a parser has run, the result is
+ * no promise. Rejects or throws only if a getter of the app throws.
  */
 export function readRequestBody(
   req: IncomingMessage,

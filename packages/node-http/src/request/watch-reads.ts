@@ -6,12 +6,13 @@ import { Socket } from 'node:net'
 
 /** Properties that Node and the frameworks set, and that hold no more than the key has. */
 const KNOWN: ReadonlySet<string> = new Set([
-  ...Object.keys(new IncomingMessage(new Socket())),
+  ...Object.getOwnPropertyNames(new IncomingMessage(new Socket())),
+  ...Object.getOwnPropertyNames(IncomingMessage.prototype),
   ...['app', 'baseUrl', 'body', 'captures', 'cookies', 'ctx', 'id', 'log', 'matched', 'next'],
   ...['originalUrl', 'params', 'query', 'raw', 'rawBody', 'req', 'request', 'res', 'respond'],
   ...['response', 'route', 'router', 'routerName', 'routerPath', 'secret', 'signedCookies'],
 ])
-/** Holders of data: a read of the holder alone is no read of the data. */
+/** Holders of data: a read of the holder alone is no read of the data, but one of a member is. */
 const HOLDERS: ReadonlySet<string> = new Set(['session', 'state', 'locals'])
 /** Members that session middlewares read themselves. */
 const OWN_MEMBERS: ReadonlySet<string> = new Set(['cookie', 'changed', 'deleted', 'isNew'])
@@ -41,35 +42,57 @@ export class Reads {
     }
   }
 
-  /** `holder` has the member `name`, and needs no text of its own. */
-  note(log: Set<string>, name: string, holder: string = name): void {
-    if (this.#isOver || this.#quiet > 0) return
-    log.delete(holder)
-    log.add(name)
+  note(log: Set<string>, name: string): void {
+    if (!this.#isOver && this.#quiet === 0) log.add(name)
   }
 
   /** Records reads of the cookies and of the layers' properties of a request or context. */
   watch(target: object, label: string): void {
     for (const name of ['cookies', 'signedCookies']) this.watchMembers(target, name, this.cookies)
-    const own = Object.keys(target).filter((name) => !KNOWN.has(name) && !name.startsWith('_'))
+    const ofLayers = [...Object.getOwnPropertyNames(target), ...gettersOfApp(target)].filter(
+      (name) => !KNOWN.has(name) && !name.startsWith('_'),
+    )
     const inherited = ['session', 'user'].filter((name) => name in target)
-    for (const name of new Set([...own, ...inherited])) this.watchLayer(target, name, label)
+    for (const name of new Set([...ofLayers, ...inherited])) this.watchLayer(target, name, label)
   }
 
   watchMembers(target: object, name: string, log: Set<string>): void {
-    watchProperty(this, target, name, (member) => this.note(log, member.toLowerCase()))
+    const onMember = (member: string): void => this.note(log, member.toLowerCase())
+    watchProperty(this, target, name, (value) => recording(this, value, onMember))
   }
 
   /** Records reads of a property that a layer has set. A value of the handler is no input. */
   watchLayer(target: object, name: string, label: string): void {
     const path = `${label}.${name}`
-    const onRead = (): void => this.note(this.layers, path)
     const onMember = (member: string, value: unknown): void => {
       if (value === undefined || OWN_MEMBERS.has(member)) return
-      this.note(this.layers, `${path}.${member}`, path)
+      this.note(this.layers, `${path}.${member}`)
     }
-    watchProperty(this, target, name, onMember, HOLDERS.has(name) ? () => {} : onRead)
+    const onRead = (value: unknown): unknown => {
+      if (HOLDERS.has(name)) return recording(this, value, onMember)
+      // The handler gets the object itself: a view of a Date or a Set is none, nor is it equal.
+      if (value !== undefined) this.note(this.layers, path)
+      return value
+    }
+    watchProperty(this, target, name, onRead, true)
   }
+}
+
+/**
+ * Names of getters that the app has added to the prototype of its requests or contexts. The last
+ * prototype of a framework and all of Node have no data of layers.
+ */
+function gettersOfApp(target: object): string[] {
+  const names: string[] = []
+  let at: object = Object.getPrototypeOf(target)
+  for (;;) {
+    const next: object | null = at === IncomingMessage.prototype ? null : Object.getPrototypeOf(at)
+    if (next === null || next === IncomingMessage.prototype || next === Object.prototype) break
+    const found = Object.entries(Object.getOwnPropertyDescriptors(at))
+    names.push(...found.filter(([, { get }]) => get !== undefined).map(([name]) => name))
+    at = next
+  }
+  return names
 }
 
 /** Starts the recording. `holder` is the object with the parsed query. */
@@ -78,7 +101,9 @@ export function watchReads(req: IncomingMessage, res: ServerResponse, holder: ob
   for (const name of ['headers', 'headersDistinct']) reads.watchMembers(req, name, reads.headers)
   reads.watchMembers(holder, 'query', reads.query)
   reads.watch(req, 'req')
-  watchProperty(reads, req, 'rawHeaders', () => reads.note(reads.layers, 'req.rawHeaders'))
+  watchProperty(reads, req, 'rawHeaders', (lines) =>
+    recording(reads, lines, () => reads.note(reads.layers, 'req.rawHeaders')),
+  )
   if ('locals' in res) reads.watchLayer(res, 'locals', 'res')
   // A layer in front, such as a session, may have wrapped these functions and reads the request in
   // them.
@@ -94,17 +119,19 @@ export function watchReads(req: IncomingMessage, res: ServerResponse, holder: ob
 }
 
 /**
- * Replaces a property by a getter that returns a view of its value. With `onRead`, it is the
- * property of a layer until the app assigns another value.
+ * Replaces a property by a getter that returns the result of `onRead`. If it belongs to a layer,
+ * the handler may assign another value, which is not recorded.
  */
 function watchProperty(
   reads: Reads,
   target: object,
   name: string,
-  onMember: (name: string, value: unknown) => void,
-  onRead?: () => void,
+  onRead: (value: unknown) => unknown,
+  isOfLayer = false,
 ): void {
   const found = describe(target, name)
+  // A property that cannot be replaced stays unwatched: the recording changes nothing for the app.
+  if (Object.getOwnPropertyDescriptor(target, name)?.configurable === false) return
   const read = (): unknown => (found?.get ? found.get.call(target) : found?.value)
   let assigned: { readonly value: unknown } | undefined
   let last: { readonly value: unknown; readonly view: unknown } | undefined
@@ -113,9 +140,9 @@ function watchProperty(
     enumerable: found?.enumerable ?? false,
     get() {
       const value = assigned && !found?.set ? assigned.value : reads.quietly(read)
-      if (assigned && onRead) return value
-      if (value !== undefined) onRead?.()
-      if (last?.value !== value) last = { value, view: recording(reads, value, onMember) }
+      if (assigned && isOfLayer) return value
+      const view = onRead(value)
+      if (last?.value !== value) last = { value, view }
       return last?.view
     },
     set(value: unknown) {
@@ -153,14 +180,17 @@ function recording(
   const own = new Set<string | symbol>()
   const see = (target: object, name: string | symbol): unknown => {
     const member: unknown = reads.quietly(() => Reflect.get(target, name))
-    // Members of Object.prototype, such as `toString`, are no fields.
-    const isInherited = name in Object.prototype && !Object.hasOwn(target, name)
-    if (typeof name === 'symbol' || isInherited) return member
+    // Members that each object has are no fields.
+    const isOfAll = name in Object.prototype && member === Reflect.get(Object.prototype, name)
+    if (isOfAll || name === 'constructor') return member
     if (typeof member !== 'function') {
-      if (!own.has(name)) note(name, member)
+      if (typeof name === 'string' && !own.has(name)) note(name, member)
       return member
     }
-    if (Array.isArray(target)) note(name, member)
+    if (Array.isArray(target)) note(String(name), member)
+    // A Proxy must return a member that cannot change as it is.
+    const { configurable, writable } = Reflect.getOwnPropertyDescriptor(target, name) ?? {}
+    if (configurable === false && writable === false) return member
     // Methods work on the object itself, so that a layer's own reads do not count.
     return (...args: unknown[]) => {
       const result = reads.quietly(() => Reflect.apply(member, target, args))

@@ -79,7 +79,12 @@ const OPTIONS = {
 export function redisStore(redis: RedisClient, options?: RedisStoreOptions): StampedeStore {
   const client = requireClient(redis)
   const { prefix, commandTimeoutMs } = readOptions('redisStore', options, OPTIONS)
-  const all = names(keyPrefixOf(client) + prefix, databaseOf(client))
+  const whole = keyPrefixOf(client) + prefix
+  // With an empty hash tag first, a Cluster puts the keys of one command into several slots.
+  if (/^[^{]*\{\}/.test(whole)) {
+    throw optionError('redisStore.prefix', whole, 'use a prefix without {}; {name} is allowed')
+  }
+  const all = names(whole, databaseOf(client))
   return new RedisStore(new RedisLink(client, all, commandTimeoutMs))
 }
 
