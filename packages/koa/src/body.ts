@@ -24,8 +24,6 @@ export interface KoaBody {
   readonly source?: Readable | AsyncIterable<unknown>
   /** The kind of value that the handler set, if it was not bytes. */
   readonly as?: Reply['kind']
-  /** The JSON of an object, so that Koa need not serialise the object again. */
-  readonly json?: string
   /** The Content-Type that Koa's respond() will set by itself. */
   readonly type?: string
 }
@@ -44,7 +42,7 @@ function readKoaBody(ctx: Context): KoaBody | undefined {
   }
   try {
     const json: string | undefined = JSON.stringify(body)
-    return json === undefined ? undefined : { bytes: bytesOf(json), as: 'json', json }
+    return json === undefined ? undefined : { bytes: bytesOf(json), as: 'json' }
   } catch {
     // Koa will get the same error from JSON.stringify, and respond with it.
     return undefined
@@ -86,8 +84,8 @@ function fieldsFor(ctx: Context, body: KoaBody | undefined): HeaderList {
 }
 
 /** The kind to store with a body. Undefined if a hit cannot be converted to that kind again. */
-export function keptKind({ as, json }: KoaBody): Reply['kind'] {
-  return json !== undefined && 'rawJSON' in JSON && !isStableJson(json) ? undefined : as
+export function keptKind({ as, bytes = EMPTY }: KoaBody): Reply['kind'] {
+  return as === 'json' && 'rawJSON' in JSON && !isStableJson(bytes.toString()) ? undefined : as
 }
 
 /**

@@ -146,9 +146,8 @@ export class KoaRun {
       if (capture && unread instanceof Readable) unread.resume()
       return this.#replace(instead, end)
     }
-    // Koa need not serialize the object a second time.
-    else if (!this.#isSeen && body.json !== undefined && !isWrapped(res))
-      replaceBody(ctx, body.json)
+    // Koa need not serialise the object a second time.
+    else if (!this.#isSeen && body.as === 'json' && !isWrapped(res)) replaceBody(ctx, body.bytes)
     this.#endAtHead(end)
   }
 
