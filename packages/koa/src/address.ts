@@ -10,8 +10,7 @@ import type { Context, default as Koa } from 'koa'
  */
 export function addressOf(ctx: Context): RequestAddress {
   const { protocol: scheme, host, originalUrl: target } = ctx
-  const trustsProxy = () => ctx.app.proxy
-  return { scheme, host, target, rewritten: rewrittenOf(ctx), trustsProxy }
+  return { scheme, host, target, rewritten: rewrittenOf(ctx), trustsProxy: () => ctx.app.proxy }
 }
 
 /**
@@ -39,9 +38,7 @@ export function layersOf(app: Koa, self: Koa.Middleware, methods: readonly strin
     if (middleware === self) return 'self'
     const { router } = middleware as Routes
     if (router === undefined) return 'middleware'
-    const handled = router.stack?.some(({ methods: own = [] }) =>
-      own.some((method) => methods.includes(method)),
-    )
+    const handled = router.stack?.some((route) => route.methods?.some((it) => methods.includes(it)))
     return handled ? 'route' : 'other-route'
   })
 }

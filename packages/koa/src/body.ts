@@ -24,10 +24,6 @@ export interface KoaBody {
   readonly source?: Readable | AsyncIterable<unknown>
   /** The kind of value that the handler set, if it was not bytes. */
   readonly as?: Reply['kind']
-  /** The JSON of an object, so that Koa need not serialise the object again. */
-  readonly json?: string
-  /** The Content-Type that Koa's respond() will set by itself. */
-  readonly type?: string
 }
 
 /** The body in ctx after `await next()`. Undefined: Koa will fail to send it. */
@@ -37,14 +33,14 @@ function readKoaBody(ctx: Context): KoaBody | undefined {
   if (body === null || body === undefined) return statusBody(ctx)
   if (typeof body === 'string') return { bytes: bytesOf(body), as: 'string' }
   if (Buffer.isBuffer(body)) return { bytes: body }
-  if (isReadable(body)) return { source: body, as: 'stream' }
-  if (isKoa3(ctx)) {
-    const source = webStreamOf(body)
-    if (source !== undefined) return source === null ? { bytes: EMPTY } : { source, as: 'stream' }
-  }
+  // Also a stream of the package readable-stream.
+  if (typeof body === 'object' && 'read' in body && 'pipe' in body)
+    return { source: body as Readable, as: 'stream' }
+  const source = isKoa3(ctx) ? webStreamOf(body) : undefined
+  if (source !== undefined) return source === null ? { bytes: EMPTY } : { source, as: 'stream' }
   try {
     const json: string | undefined = JSON.stringify(body)
-    return json === undefined ? undefined : { bytes: bytesOf(json), as: 'json', json }
+    return json === undefined ? undefined : { bytes: bytesOf(json), as: 'json' }
   } catch {
     // Koa will get the same error from JSON.stringify, and respond with it.
     return undefined
@@ -55,7 +51,7 @@ function readKoaBody(ctx: Context): KoaBody | undefined {
 function statusBody(ctx: Context): KoaBody {
   if (Reflect.get(ctx.response, '_explicitNullBody') === true) return { bytes: EMPTY, as: 'null' }
   const bytes = bytesOf((ctx.req.httpVersionMajor < 2 && ctx.message) || String(ctx.status))
-  return { bytes, as: 'status', type: 'text/plain; charset=utf-8' }
+  return { bytes, as: 'status' }
 }
 
 /** Outside of Node's buffer pool: an entry would have to copy a view of the pool. */
@@ -72,22 +68,19 @@ function webStreamOf(body: unknown): ReadableStream | null | undefined {
   return body instanceof ReadableStream ? body : undefined
 }
 
-/** Whether the body is a readable stream, also one of the package readable-stream. */
-function isReadable(body: unknown): body is Readable {
-  if (body instanceof Readable) return true
-  return typeof body === 'object' && body !== null && 'read' in body && 'pipe' in body
-}
+/** The Content-Type that Koa sets for the message of the status. */
+const STATUS_TYPE = 'text/plain; charset=utf-8'
 
 /** The fields that Koa will send, including the Content-Type that it sets for a body. */
 function fieldsFor(ctx: Context, body: KoaBody | undefined): HeaderList {
   const fields = fieldsOf(ctx.res.getHeaders())
-  if (body?.type === undefined) return fields
-  return [...fields.filter(([name]) => name !== 'content-type'), ['content-type', body.type]]
+  if (body?.as !== 'status') return fields
+  return [...fields.filter(([name]) => name !== 'content-type'), ['content-type', STATUS_TYPE]]
 }
 
 /** The kind to store with a body. Undefined if a hit cannot be converted to that kind again. */
-export function keptKind({ as, json }: KoaBody): Reply['kind'] {
-  return json !== undefined && 'rawJSON' in JSON && !isStableJson(json) ? undefined : as
+export function keptKind({ as, bytes = EMPTY }: KoaBody): Reply['kind'] {
+  return as === 'json' && 'rawJSON' in JSON && !isStableJson(bytes.toString()) ? undefined : as
 }
 
 /**
@@ -123,8 +116,8 @@ function parsed(text: string): unknown {
 }
 
 function bufferOf(bytes: Uint8Array): Buffer {
-  if (Buffer.isBuffer(bytes)) return bytes
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const { buffer, byteOffset, byteLength } = bytes
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(buffer, byteOffset, byteLength)
 }
 
 /** Replaces ctx.body. Keeps the Content-Type, which Koa would guess from the new value. */
@@ -154,48 +147,38 @@ export function readResponse(ctx: Context, outer: OuterFields): KoaResponse | un
   return { headers, head: outer.storedHead(ctx.status, headers), body }
 }
 
+type Tee = Parameters<typeof teeStream>[1]
+
 /** The capture of a body that goes to the client. A promise only if the body is a stream. */
-export function captureBody(
-  ctx: Context,
-  { bytes = EMPTY, source, as, type }: KoaBody,
-  tee: Omit<Parameters<typeof teeStream>[1], 'onError'>,
-): Promise<OriginEnd> | OriginEnd {
+export function captureBody(ctx: Context, body: KoaBody, tee: Tee): OriginEnd | Promise<OriginEnd> {
+  const { bytes = EMPTY, source, as } = body
   const { head, maxBytes, kind } = tee
   if (source !== undefined) {
     const length = ctx.res.getHeader('Content-Length')
-    const { stream, ended } = teeStream(source, { ...tee, onError: onErrorOf(ctx) })
+    // In Koa 2, the new stream ends without an error, because Koa has already reported that of the
+    // source.
+    const onError = isKoa3(ctx) ? undefined : (stream: Readable) => void stream.destroy()
+    const { stream, ended } = teeStream(source, { ...tee, onError })
     replaceBody(ctx, stream)
     if (length !== undefined) ctx.res.setHeader('Content-Length', length)
     return ended
   }
   if (bytes.byteLength > maxBytes) return { type: 'not-captured', reason: 'too-large' }
   // A copy, because the app may change its buffer later.
-  const body = as === undefined ? Buffer.from(bytes) : bytes
+  const own = as === undefined ? Buffer.from(bytes) : bytes
   // Koa replaces the Content-Length that the app has set for JSON, or for the text of a status.
-  const isMeasured = as === 'json' || type !== undefined
-  return isMeasured ? { type: 'complete', head, body, kind } : endWith(head, body, kind)
-}
-
-/**
- * Returns the function to call when the source of a replaced ctx.body fails. In Koa 2 it destroys
- * the new stream without an error, because Koa has already reported the error of the source.
- */
-function onErrorOf(ctx: Context): ((stream: Readable) => void) | undefined {
-  return isKoa3(ctx) ? undefined : (stream) => void stream.destroy()
+  const isMeasured = as === 'json' || as === 'status'
+  return isMeasured ? { type: 'complete', head, body: own, kind } : endWith(head, own, kind)
 }
 
 /** Replaces the body by a part of it (206) for the client of the run. A capture cuts a stream. */
-export function sendPart(
-  ctx: Context,
-  { bytes, type }: KoaBody,
-  { status, start, end, fields }: PartOfBody,
-): void {
-  ctx.status = status
+export function sendPart(ctx: Context, { bytes, as }: KoaBody, part: PartOfBody): void {
+  ctx.status = part.status
   if (bytes !== undefined) {
-    if (type !== undefined) ctx.res.setHeader('Content-Type', type)
-    replaceBody(ctx, Buffer.from(bytes.subarray(start, end)))
+    if (as === 'status') ctx.res.setHeader('Content-Type', STATUS_TYPE)
+    replaceBody(ctx, Buffer.from(bytes.subarray(part.start, part.end)))
   }
-  applyFields(ctx.res, fields)
+  applyFields(ctx.res, part.fields)
 }
 
 /**

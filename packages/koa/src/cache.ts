@@ -4,7 +4,6 @@ import type { CacheOptions } from '@stampede/core'
 import {
   createHttpCache,
   type Exchange,
-  type HttpCache,
   type OriginObserver,
   type Reply,
 } from '@stampede/core/adapter'
@@ -39,9 +38,11 @@ export function stampedeCache(
       })
     }
     const { req, res, app, response } = ctx
-    const dispatch: ReturnType<Koa['callback']> = (again, into) => app.callback()(again, into)
-    const visit = { req, res, native: ctx, address: addressOf(ctx), dispatch }
-    const exchange = new KoaExchange(visit, cache, next, isSeen(ctx, stampedeCache))
+    const dispatch: KoaVisit['dispatch'] = (again, into) => app.callback()(again, into)
+    const address = addressOf(ctx)
+    const bodyIsSeen = isSeen(ctx, stampedeCache)
+    const visit = { req, res, native: ctx, address, dispatch, next, bodyIsSeen }
+    const exchange = new KoaExchange(visit, cache)
     return answerOf(exchange, exchange.enter(response))
   }
 }
@@ -51,54 +52,53 @@ function routeOf({ _matchedRoute: path }: Koa.Context): string | undefined {
   return typeof path === 'string' ? path : undefined
 }
 
+type Visit = ConstructorParameters<typeof RequestExchange<Context>>[0]
+
+interface KoaVisit extends Visit {
+  readonly next: Next
+  /** Whether a layer in front can read ctx.body: see isSeen(). */
+  readonly bodyIsSeen: boolean
+}
+
 /** The Exchange port over a Koa context. */
-class KoaExchange extends RequestExchange<Context> implements Passing {
+class KoaExchange extends RequestExchange<Context, KoaVisit> implements Passing {
   passed: Passing['passed']
   answer: Passing['answer']
-  readonly #next: Next
-  /** Whether a layer in front can read ctx.body: see isSeen(). */
-  readonly #isSeen: boolean
-
-  constructor(
-    visit: KoaExchange['visit'],
-    cache: HttpCache<Context>,
-    next: Next,
-    bodyIsSeen: boolean,
-  ) {
-    super(visit, cache)
-    this.#next = next
-    this.#isSeen = bodyIsSeen
-  }
 
   forward(...args: Parameters<Exchange['forward']>): void {
     const ctx = this.native
     const headSet = this.watchRun(ctx.response, ...args)
-    const passed: Promise<void> = this.#next()
+    const passed: Promise<void> = this.visit.next()
     // If the client has left, Koa writes no head, so the head in ctx is reported here.
     if (headSet !== undefined) passed.then(() => ctx.writable || headSet()).catch(() => {})
     goOnAfter(this, passed)
   }
 
   protected pass(): void {
-    goOnAfter(this, this.#next())
+    goOnAfter(this, this.visit.next())
   }
 
   runOrigin(observer: OriginObserver): void {
     observer.onReads?.(this.#reads())
-    const run = new KoaRun(this.native, observer, this.#isSeen)
+    const { next, bodyIsSeen } = this.visit
+    const run = new KoaRun(this.native, observer, bodyIsSeen)
     this.run = run
-    this.passed = this.inContext(() => {
-      const passed: Promise<void> = this.#next()
-      return passed.then(
-        () => this.#goOn(run.passed()),
-        (error: unknown) => (run.replaces(error) ? this.#goOn() : this.#fail(error)),
-      )
-    })
+    const { answer } = this
+    this.passed = this.inContext(() =>
+      (next() as Promise<void>).then(
+        () => (answer === undefined ? run.passed() : answer.resolve(run.passed())),
+        (error: unknown) => {
+          if (run.replaces(error)) answer?.resolve()
+          else if (answer === undefined) throw error
+          else answer.reject(error)
+        },
+      ),
+    )
   }
 
   /** Runs the handler if the reply cannot be sent. */
   send(reply: Reply): void {
-    if (replyWith(this.native, reply, this.#isSeen)) goOnAfter(this, PASSED)
+    if (replyWith(this.native, reply, this.visit.bodyIsSeen)) goOnAfter(this, PASSED)
     else this.forward([])
   }
 
@@ -106,16 +106,6 @@ class KoaExchange extends RequestExchange<Context> implements Passing {
     const reads = this.recordReads(this.native.request)
     reads.watch(this.native, 'ctx')
     // The rest runs in layers in front of the cache.
-    reads.endsAtHead = true
-    return reads
-  }
-
-  #goOn(passed?: void | Promise<void>): void | Promise<void> {
-    return this.answer === undefined ? passed : this.answer.resolve(passed)
-  }
-
-  #fail(error: unknown): void {
-    if (this.answer === undefined) throw error
-    this.answer.reject(error)
+    return Object.assign(reads, { endsAtHead: true })
   }
 }

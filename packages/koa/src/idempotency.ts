@@ -15,7 +15,6 @@ import {
   AttemptWatch,
   fieldsOf,
   MountOrder,
-  OuterFields,
   restoreFields,
 } from '@stampede/node-http/adapter'
 import type { Context, default as Koa, Next } from 'koa'
@@ -48,7 +47,12 @@ export function idempotency(
     if (!order.isDone) {
       order.see(ctx.req, ctx.res, (methods) => layersOf(ctx.app, idempotency, methods))
     }
-    const exchange = new KoaIdempotentExchange(ctx, next)
+    const { req, res, request } = ctx
+    // Body parsers set these properties. Their types may be unknown here.
+    const read = (name: string): unknown => Reflect.get(request, name)
+    const parsed = () => ({ body: read('body'), rawBody: read('rawBody'), files: read('files') })
+    const visit = { req, res, native: ctx, address: addressOf(ctx), parsed, next }
+    const exchange = new KoaIdempotentExchange(visit)
     const handled = core.handle(exchange, (attempt) => {
       ctx.idempotency = attempt
     })
@@ -56,22 +60,17 @@ export function idempotency(
   }
 }
 
-class KoaIdempotentExchange extends AttemptExchange<Context> implements Passing {
+type Visit = ConstructorParameters<typeof AttemptExchange<Context>>[0]
+
+class KoaIdempotentExchange
+  extends AttemptExchange<Context, Visit & { next: Next }>
+  implements Passing
+{
   passed: Passing['passed']
   answer: Passing['answer']
-  readonly #next: Next
-
-  constructor(ctx: Context, next: Next) {
-    const { req, res, request } = ctx
-    // Body parsers set these properties. Their types may be unknown here.
-    const read = (name: string): unknown => Reflect.get(request, name)
-    const parsed = () => ({ body: read('body'), rawBody: read('rawBody'), files: read('files') })
-    super({ req, res, native: ctx, address: addressOf(ctx), parsed })
-    this.#next = next
-  }
 
   protected pass(): void {
-    goOnAfter(this, this.#next())
+    goOnAfter(this, this.visit.next())
   }
 
   protected write(reply: Reply): boolean {
@@ -91,10 +90,9 @@ class KoaIdempotentExchange extends AttemptExchange<Context> implements Passing 
   /** Returns when Koa may go on. */
   async #attempt(observer: AttemptObserver): Promise<void> {
     const ctx = this.native
-    const outer = new OuterFields(ctx.res)
     const watch = new AttemptWatch(ctx.res, observer)
     try {
-      await this.#next()
+      await this.visit.next()
     } catch (error) {
       watch.threw(error)
       const failed = { type: 'failed', error } as const
@@ -103,7 +101,7 @@ class KoaIdempotentExchange extends AttemptExchange<Context> implements Passing 
       else ctx.res.once('close', () => ctx.headerSent || watch.report(failed))
       throw error
     }
-    const { head, body } = this.#read(outer) ?? {}
+    const { head, body } = readOrNone(ctx, watch.outer)
     if (head === undefined || body === undefined) return
     watch.stop()
     const report = async (end: OriginEnd): Promise<void> =>
@@ -118,14 +116,14 @@ class KoaIdempotentExchange extends AttemptExchange<Context> implements Passing 
     await report(end)
     restore()
   }
+}
 
-  /** Undefined if the handler writes to `res`, or if a body throws when it is read. */
-  #read(outer: OuterFields): KoaResponse | undefined {
-    try {
-      return readResponse(this.native, outer)
-    } catch {
-      return undefined
-    }
+/** Empty if the handler writes to `res`, or if a body throws when it is read. */
+function readOrNone(...args: Parameters<typeof readResponse>): Partial<KoaResponse> {
+  try {
+    return readResponse(...args) ?? {}
+  } catch {
+    return {}
   }
 }
 
@@ -139,9 +137,7 @@ function saveResponse(ctx: Context): () => void {
   const fields = fieldsOf(ctx.res.getHeaders())
   return () => {
     if (ctx.headerSent || (ctx.body === body && ctx.status === status)) return
-    ctx.body = body
-    ctx.status = status
-    ctx.message = message
+    Object.assign(ctx, { body, status, message })
     restoreFields(ctx.res, fields)
   }
 }

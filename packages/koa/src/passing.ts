@@ -7,12 +7,7 @@ export interface Passing {
   /** Set when core has begun to respond: settles as soon as Koa may go on. */
   passed: Promise<void> | undefined
   /** Settles the promise of a middleware that returned before. */
-  answer: Answer | undefined
-}
-
-interface Answer {
-  resolve(passed?: void | Promise<void>): void
-  reject(error: unknown): void
+  answer: { resolve(passed?: void | Promise<void>): void; reject(error: unknown): void } | undefined
 }
 
 export const PASSED: Promise<void> = Promise.resolve()
@@ -32,8 +27,6 @@ export function answerOf(exchange: Passing, handled: void | Promise<void>): Prom
   }
   return new Promise((resolve, reject) => {
     exchange.answer = { resolve, reject }
-    handled.then(() => {
-      if (exchange.passed === undefined) resolve()
-    }, reject)
+    handled.then(() => void (exchange.passed ?? resolve()), reject)
   })
 }

@@ -48,8 +48,7 @@ export class KoaRun {
     this.#observer = observer
     this.#isSeen = bodyIsSeen
     this.#outer = new OuterFields(res)
-    const { onEnd } = observer
-    this.departure = new Departure(res, this, { graceMs: ANSWER_WITHIN_MS, onEnd })
+    this.departure = new Departure(res, this, { graceMs: ANSWER_WITHIN_MS, onEnd: observer.onEnd })
     this.#head = new SentHead(res, this)
     this.#guard = observer.conditions && guardNotModified(ctx, observer)
     this.#showConditionals = prepareRun(ctx, observer, () => {
@@ -95,8 +94,8 @@ export class KoaRun {
       return false
     }
     if (!replyWith(ctx, decision.reply, this.#isSeen, this.#outer)) return false
-    const hasListener = error instanceof Error && ctx.app.listenerCount('error') > 0
-    if (hasListener) ctx.app.emit('error', error, ctx)
+    const { app } = ctx
+    if (error instanceof Error && app.listenerCount('error') > 0) app.emit('error', error, ctx)
     return true
   }
 
@@ -133,22 +132,17 @@ export class KoaRun {
     if (capture) applyFields(res, missingDate(headers))
     if (body === undefined) return this.#settle(DECLINED)
     const part = instead !== undefined && 'start' in instead ? instead : undefined
-    let end: OriginEnd | Promise<OriginEnd> = DECLINED
-    if (capture || part !== undefined) {
-      const kind = this.#isSeen ? keptKind(body) : undefined
-      const maxBytes = capture ? observer.maxBodyBytes : 0
-      const captured = captureBody(ctx, body, { head, maxBytes, kind, part })
-      if (capture) end = captured
-    }
+    const kind = capture && this.#isSeen ? keptKind(body) : undefined
+    const tee = { head, maxBytes: capture ? observer.maxBodyBytes : 0, kind, part }
+    const captured = capture || part !== undefined ? captureBody(ctx, body, tee) : DECLINED
+    const end = capture ? captured : DECLINED
     if (part !== undefined) sendPart(ctx, body, part)
     else if (instead !== undefined && 'headers' in instead && isSendable(instead)) {
-      const unread: unknown = ctx.body
-      if (capture && unread instanceof Readable) unread.resume()
+      if (capture && ctx.body instanceof Readable) ctx.body.resume()
       return this.#replace(instead, end)
     }
     // Koa need not serialize the object a second time.
-    else if (!this.#isSeen && body.json !== undefined && !isWrapped(res))
-      replaceBody(ctx, body.json)
+    else if (!this.#isSeen && body.as === 'json' && !isWrapped(res)) replaceBody(ctx, body.bytes)
     this.#endAtHead(end)
   }
 

@@ -178,7 +178,8 @@ export class AttemptWatch implements CaptureObserver {
   readonly graceMs: number
   readonly #res: ServerResponse
   readonly #observer: AttemptObserver
-  readonly #outer: OuterFields
+  /** Fields that were set before the app runs. */
+  readonly outer: OuterFields
   readonly #capture: Capture
   #seen: CapturedHead | undefined
   #thrown: { readonly error: unknown } | undefined
@@ -190,8 +191,8 @@ export class AttemptWatch implements CaptureObserver {
     this.graceMs = observer.graceMs
     this.#res = res
     this.#observer = observer
-    this.#outer = new OuterFields(res)
-    this.#capture = new Capture(res, this, { outer: this.#outer })
+    this.outer = new OuterFields(res)
+    this.#capture = new Capture(res, this, { outer: this.outer })
   }
 
   onHead(head: CapturedHead): ReturnType<OriginObserver['onHead']> {
@@ -233,7 +234,7 @@ export class AttemptWatch implements CaptureObserver {
     }
     // The response may have been sent without a call of our wrapped methods.
     if (this.#seen !== undefined || this.#res.headersSent)
-      return { type: 'not-retained', head: this.#outer.storedHead(status, headers) }
+      return { type: 'not-retained', head: this.outer.storedHead(status, headers) }
     return this.#thrown ? { type: 'failed', ...this.#thrown } : { type: 'unanswered' }
   }
 }

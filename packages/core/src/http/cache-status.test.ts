@@ -52,6 +52,15 @@ describe('cacheStatus', () => {
     expect(cacheStatus('S', { type: 'hit', ttlS: -Infinity })).toBe('S; hit; ttl=-999999999999999')
   })
 
+  it('gives each hit its own value, also after a hit with another name or time', () => {
+    for (const _ of [1, 2]) {
+      expect(cacheStatus('A', { type: 'hit', ttlS: 1.5 })).toBe('A; hit; ttl=1')
+      expect(cacheStatus('B', { type: 'hit', ttlS: 1 })).toBe('B; hit; ttl=1')
+      expect(cacheStatus('B', { type: 'hit', ttlS: 257 })).toBe('B; hit; ttl=257')
+      expect(cacheStatus('B', { type: 'hit', ttlS: -255 })).toBe('B; hit; ttl=-255')
+    }
+  })
+
   it('returns printable ASCII for any input', () => {
     const anyUnit = fc.integer({ min: 0, max: 0xffff }).map((code) => String.fromCharCode(code))
     fc.assert(
