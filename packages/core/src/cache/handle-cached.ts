@@ -4,7 +4,7 @@
 // |----------|------------------------------|--------------------------------------------------|
 // | admit    | admit.ts                     | decides whether the request uses the cache       |
 // | key      | key.ts, vary-index.ts        | decides which requests share a response          |
-// | L1       | fresh-hit.ts                 | serves a fresh entry from memory                 |
+// | L1       | respond.ts                   | serves a fresh entry from memory                 |
 // | coalesce | ../engine/engine.ts          | waits with other requests for the same key       |
 // | lookup   | ../engine/lookup.ts          | gets the entry or the lease in one round trip    |
 // | fill     | run-origin.ts                | runs the handler, if this request is the leader  |
@@ -26,13 +26,15 @@ import type { Exchange, OnInner, RunWatch } from '../ports/exchange.ts'
 import { admit } from './admit.ts'
 import { bypass } from './bypass.ts'
 import type { CacheParts } from './cache-parts.ts'
-import { asksForWhole, freshHit, isPlain } from './fresh-hit.ts'
 import { cacheKey } from './key.ts'
 import { isBeyondEntries, keepLargePath } from './large-paths.ts'
 import {
   ageAt,
+  asksForWhole,
   directivesOf,
+  freshHit,
   gatewayTimeout,
+  isPlain,
   readyFrom,
   replyFrom,
   serviceUnavailable,

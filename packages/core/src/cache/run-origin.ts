@@ -26,9 +26,8 @@ import { reportRefresh } from '../refresh-failures.ts'
 import { audited } from './audit.ts'
 import type { CacheConfig } from './cache-options.ts'
 import type { CacheParts } from './cache-parts.ts'
-import { asksForWhole } from './fresh-hit.ts'
 import { leaderReply } from './leader-reply.ts'
-import { staleReply, statusField } from './respond.ts'
+import { asksForWhole, staleReply, statusField } from './respond.ts'
 import {
   failedRun,
   isLeftToInner,

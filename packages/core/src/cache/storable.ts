@@ -3,12 +3,11 @@
 
 import type { FillResult } from '../engine/types.ts'
 import type { HeldEntry } from '../entry/entry.ts'
-import { type CacheControl, parseCacheControl } from '../http/cache-control.ts'
+import { type CacheControl, parseCacheControl, responseDirectives } from '../http/cache-control.ts'
 import type { NotStoredDetail } from '../http/cache-status.ts'
 import { explicitLifetimeMs, initialAgeMs, staleWindowsAllowed } from '../http/freshness.ts'
 import { CREDENTIAL_FIELDS, headerValue, headerValues, trimOws } from '../http/headers.ts'
 import { NEVER_STORED } from '../http/statuses.ts'
-import { responseDirectives } from '../http/targeted-fields.ts'
 import { varyNames } from '../http/vary.ts'
 import { LONGEST_MS } from '../options.ts'
 import type { CapturedHead, HeaderList, OriginEnd, RequestView } from '../ports/exchange.ts'

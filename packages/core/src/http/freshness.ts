@@ -2,9 +2,13 @@
 // computes the lifetime of the entry from both.
 
 import type { HeaderList } from '../ports/exchange.ts'
-import { type CacheControl, deltaSeconds, LARGEST_SECONDS } from './cache-control.ts'
+import {
+  type CacheControl,
+  type Directives,
+  deltaSeconds,
+  LARGEST_SECONDS,
+} from './cache-control.ts'
 import { headerValue, headerValues, trimOws } from './headers.ts'
-import type { Directives } from './targeted-fields.ts'
 
 /**
  * RFC 9111 §4.2.1, for a shared cache: s-maxage, else max-age, else Expires. A targeted field
