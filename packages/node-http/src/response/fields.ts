@@ -8,7 +8,7 @@
 
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList, PartOfBody } from '@stampede/core/adapter'
-import { isHttp2 } from '../request/connection.ts'
+import { isHttp2 } from '../request/read-request.ts'
 
 /**
  * A copy of the fields, with lower-case names. Later changes to the response do not change the

@@ -5,7 +5,7 @@
 import type { ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList } from '@stampede/core/adapter'
 import { fieldsOf, missingDate } from './fields.ts'
-import { watchCalls } from './head.ts'
+import { watchCalls } from './original-methods.ts'
 
 const OUTER: unique symbol = Symbol('stampede.outer')
 
