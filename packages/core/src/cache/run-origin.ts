@@ -3,7 +3,7 @@
 
 import type { FillResult, Lead } from '../engine/types.ts'
 import { type StoredResponse, spread } from '../entry/entry.ts'
-import { conditionsFor, mintEtag } from '../http/conditional.ts'
+import { conditionsFor, lacksValidator, mintEtag } from '../http/conditional.ts'
 import { toFields } from '../http/fields.ts'
 import { headerValues, storableHeaders } from '../http/headers.ts'
 import { canonicalPath } from '../http/route-pattern.ts'
@@ -257,10 +257,10 @@ class OriginRun<Native> implements OriginObserver {
 
   #mint(head: CapturedHead, whole: Uint8Array | undefined, native: Native): HeaderList {
     const { mintEtag: mints, maxBodyBytes } = this.#config
-    if (!mints || (whole !== undefined && whole.byteLength > maxBodyBytes)) return NONE
+    if (!mints || !lacksValidator(head)) return NONE
+    if (whole !== undefined && whole.byteLength > maxBodyBytes) return NONE
     if (this.#by.cache.framework.allowsEtag?.(native) === false) return NONE
-    const etag = mintEtag(head, whole, this.#lead.fence)
-    return etag === undefined ? NONE : [['etag', etag]]
+    return [['etag', mintEtag(whole, this.#lead.fence)]]
   }
 
   #resultOf(end: OriginEnd): FillResult {

@@ -121,7 +121,7 @@ function headerReason(headers: HeaderList, cc: CacheControl): NotStorableReason 
   if (cc.private) return 'private'
   if (cc.noCache) return 'no-cache'
   const pragma = cc.present ? [] : headerValues(headers, 'pragma')
-  if (parseCacheControl(pragma).noCache) return 'no-cache'
+  if (pragma.length > 0 && parseCacheControl(pragma).noCache) return 'no-cache'
   for (const [name] of headers) if (SET_COOKIE.has(name)) return 'set-cookie'
   for (const [name] of headers) if (CREDENTIAL_FIELDS.has(name)) return 'credentials'
   if (headerValue(headers, 'content-range') !== undefined) return 'content-range'
@@ -151,7 +151,9 @@ function sharingReason<Native>(
  * Other clients may not be able to decode the body (RFC 9110 §12.5.3).
  */
 function withCoding(headers: HeaderList, vary: readonly string[]): readonly string[] {
-  const coding = trimOws(headerValue(headers, 'content-encoding') ?? '').toLowerCase()
+  const field = headerValue(headers, 'content-encoding')
+  if (field === undefined) return vary
+  const coding = trimOws(field).toLowerCase()
   const isPlain = coding === '' || coding === 'identity'
   if (isPlain || vary.includes('accept-encoding')) return vary
   return [...vary, 'accept-encoding'].sort()

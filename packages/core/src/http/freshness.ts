@@ -36,10 +36,11 @@ export function explicitLifetimeMs(
  * one is ignored. `wallNow` is Unix time in ms.
  */
 export function initialAgeMs(headers: HeaderList, wallNow: number): number {
-  const [first = ''] = (headerValue(headers, 'age') ?? '').split(',')
-  const ageS = deltaSeconds(trimOws(first)) ?? 0
-  const date = parseHttpDate(headerValue(headers, 'date') ?? '') ?? wallNow
-  return Math.max(ageS, Math.min(Math.floor((wallNow - date) / 1000), LARGEST_SECONDS)) * 1000
+  const age = headerValue(headers, 'age')
+  const ageS = age === undefined ? 0 : (deltaSeconds(trimOws(age.split(',', 1)[0] ?? '')) ?? 0)
+  const date = headerValue(headers, 'date')
+  const bornAt = (date === undefined ? undefined : parseHttpDate(date)) ?? wallNow
+  return Math.max(ageS, Math.min(Math.floor((wallNow - bornAt) / 1000), LARGEST_SECONDS)) * 1000
 }
 
 /** RFC 9111 §4.2.4: false if a directive forbids stale responses. No option can allow them then. */
