@@ -5,8 +5,9 @@ import { createHttpCache } from '@stampede/core/adapter'
 import { createNodeCache, MountOrder } from '@stampede/node-http/adapter'
 import type { Application, Request, Response } from 'express'
 import { addressOf } from './address.ts'
+import { layersOf } from './layers.ts'
 import type { Middleware, Uncalled } from './middleware.ts'
-import { layersOf, rootOf, routeOf } from './routing.ts'
+import { routeOf } from './route-pattern.ts'
 
 /**
  * Returns a middleware that caches responses to GET and HEAD. On a miss, one request runs the
@@ -42,7 +43,7 @@ export function stampedeCache<Req extends Request = Request>(
   }
 }
 
-const FRAMEWORK = { allowsEtag, routeOf }
+const FRAMEWORK = { allowsEtag, routeOf: (req: Request) => routeOf(req, rootOf) }
 
 function beforeRun(req: object, res: object): void {
   shareShape(req)
@@ -55,6 +56,16 @@ function beforeRun(req: object, res: object): void {
  */
 function allowsEtag(req: Request): boolean {
   return (req.app as Application | undefined)?.get('etag') !== false
+}
+
+/**
+ * The outermost app. A background refresh of a mounted app starts there, to run all middlewares
+ * that the request has passed.
+ */
+function rootOf(app: Application): Application {
+  let root = app
+  while ('parent' in root && typeof root.parent === 'function') root = root.parent as Application
+  return root
 }
 
 // A workaround that gives all requests of Express one hidden class, and all responses another.

@@ -6,8 +6,8 @@ import { createNodeIdempotency, MountOrder } from '@stampede/node-http/adapter'
 import type { Request } from 'express'
 import { addressOf } from './address.ts'
 import { shareShape } from './cache.ts'
+import { layersOf } from './layers.ts'
 import type { Middleware, Uncalled } from './middleware.ts'
-import { layersOf } from './routing.ts'
 
 declare global {
   namespace Express {

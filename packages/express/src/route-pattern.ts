@@ -1,61 +1,13 @@
-// What the routers of an Express app tell: its layers, in the order in which requests pass them, for
-// the check of the mount order, and the pattern of the route of a request, for counters and metrics.
+// The pattern of the route that handles a request, for counters and metrics.
 
-import type { Layer } from '@stampede/node-http/adapter'
 import type { Application, Request } from 'express'
 
 /** A layer of a router. Express 4 and 5 have these properties, without documenting them. */
 interface RouterLayer {
-  readonly handle?: { readonly name: string; readonly length: number; readonly stack?: unknown }
-  /** A string if the router is an app of `connect`, such as `vite.middlewares`. */
-  readonly route?: Route | string
+  readonly handle?: { readonly name: string; readonly stack?: unknown }
+  readonly route?: object
   match(path: string): unknown
 }
-
-interface Route {
-  readonly methods: Readonly<Record<string, boolean>>
-  readonly stack: readonly RouterLayer[]
-}
-
-/**
- * Empty for a mounted app, because layers after it are not known, and for a router without an app.
- * `self` is missing if another function wraps the middleware.
- */
-export function layersOf(
-  app: Application | undefined,
-  self: object,
-  methods: readonly string[],
-): Layer[] {
-  if (app === undefined || 'parent' in app) return []
-  return layersIn(stackOf(app), self, methods)
-}
-
-function layersIn(stack: unknown, self: object, methods: readonly string[]): Layer[] {
-  if (!Array.isArray(stack)) return []
-  return (stack as readonly RouterLayer[]).flatMap(({ handle, route }): Layer[] => {
-    if (typeof route === 'object') {
-      if (route.stack.some((each) => each.handle === self)) return ['self', 'other-route']
-      const handled = methods.some((method) => route.methods[method.toLowerCase()])
-      return [handled || route.methods._all ? 'route' : 'other-route']
-    }
-    if (handle === self) return ['self']
-    if (Array.isArray(handle?.stack)) return layersIn(handle.stack, self, methods)
-    if (handle?.name === 'mounted_app') return ['other-route']
-    return handle?.length === 4 ? [] : ['middleware']
-  })
-}
-
-/**
- * The outermost app. A background refresh of a mounted app starts there, to run all middlewares
- * that the request has passed.
- */
-export function rootOf(app: Application): Application {
-  let root = app
-  while ('parent' in root && typeof root.parent === 'function') root = root.parent as Application
-  return root
-}
-
-// The route of a request
 
 /** The result of a match. Only newer versions of Express 5 have `pattern`. */
 interface Match {
@@ -65,7 +17,7 @@ interface Match {
 }
 
 /** The route with its router. `baseUrl` is the path of a client, so it must not become a label. */
-export function routeOf(req: Request): string | undefined {
+export function routeOf(req: Request, root: (app: Application) => Application): string | undefined {
   const path: unknown = req.route?.path
   const baseUrl = req.baseUrl as string | undefined // Express removes it if no route responds.
   if (typeof path !== 'string' || baseUrl === undefined) return undefined
@@ -73,7 +25,7 @@ export function routeOf(req: Request): string | undefined {
   const known = mounts.get(req.route)
   if (known?.baseUrl === baseUrl) return known.pattern + path
   const app = req.app as Application | undefined
-  const pattern = (app && mountIn(stackOf(rootOf(app)), baseUrl, stackOf(app))) ?? '/*'
+  const pattern = (app && mountIn(stackOf(root(app)), baseUrl, stackOf(app))) ?? '/*'
   mounts.set(req.route, { baseUrl, pattern })
   return pattern + path
 }

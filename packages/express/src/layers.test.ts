@@ -2,7 +2,7 @@
 
 import express, { type RequestHandler } from 'express'
 import { expect, it } from 'vitest'
-import { layersOf } from './routing.ts'
+import { layersOf } from './layers.ts'
 
 const pass: RequestHandler = (_req, _res, next) => next()
 
