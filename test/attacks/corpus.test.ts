@@ -11,7 +11,7 @@ import { selectRange } from '../../packages/core/src/http/byte-range.ts'
 import { notModified } from '../../packages/core/src/http/conditional.ts'
 import { parseHttpDate } from '../../packages/core/src/http/freshness.ts'
 import { parseIdempotencyKey } from '../../packages/core/src/http/idempotency-key.ts'
-import { cacheGroups, responseTags } from '../../packages/core/src/http/response-tags.ts'
+import { cacheGroups, responseTags } from '../../packages/core/src/cache/subjects.ts'
 import {
   canonicalPath,
   matchesPattern,

@@ -13,7 +13,7 @@ import { anyOptions, anySteps, OUTSIDE, PAGES, type Step } from './fast-path/lif
 const RUNS = Number(process.env.SHORT_WAY_RUNS ?? 60)
 
 const way = vi.hoisted(() => ({ isLong: false, taken: 0 }))
-vi.mock('../../packages/core/src/cache/fresh-hit.ts', async (original) => {
+vi.mock('../../packages/core/src/cache/respond.ts', async (original) => {
   const whole = await original<Record<'freshHit' | 'isPlain', (...args: unknown[]) => unknown>>()
   return {
     ...whole,

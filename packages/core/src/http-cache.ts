@@ -7,9 +7,9 @@ import {
   type CacheRules,
   readCacheOptions,
 } from './cache/cache-options.ts'
+import type { CacheParts } from './cache/cache-parts.ts'
 import { handleCached } from './cache/handle-cached.ts'
 import { cacheKey } from './cache/key.ts'
-import { VaryIndex } from './cache/vary-index.ts'
 import { optionError } from './errors.ts'
 import { NeverStored } from './never-stored.ts'
 import { checkCalled } from './options.ts'
@@ -81,7 +81,8 @@ export function createHttpCache<Native = unknown, NativeResponse = unknown>(
   // `null` is an error here. It does not select the default.
   const isAlone = options?.stampede === undefined
   const rt = runtimeOf(isAlone ? createStampede() : options.stampede)
-  const cache = { rt, config, framework, index: new VaryIndex(), watch: new NeverStored() }
+  const watch = new NeverStored()
+  const cache: CacheParts<Native> = { rt, config, framework, index: undefined, watch }
   return {
     handle: (exchange) => handleCached(cache, exchange),
     inner: (request, natives) => innerCache(request, natives, config),

@@ -103,7 +103,7 @@ export function readStampedeOptions(options?: StampedeOptions): StampedeConfig {
   const { waitUntil, ...read } = readOptions('createStampede', options, OPTIONS, REMOVED)
   const isAlone = isMemoryStore(read.store)
   const l1 = isAlone ? limitsOfOnlyTier(read.l1, options?.l1) : read.l1
-  const random = () => read.clock.random?.() ?? Math.random()
+  const random = read.clock.random?.bind(read.clock) ?? Math.random
   const safely = waitUntil && ((task: Promise<unknown>) => callSafely(waitUntil, task))
   return { ...read, l1, random, waitUntil: safely }
 }

@@ -12,27 +12,16 @@ import {
   type Reply,
   type RequestView,
 } from '@stampede/core/adapter'
+import { tlsMembersOf } from './detached-pair.ts'
 import { type Departure, hasLeft } from './request/client-gone.ts'
-import { hideConditionals } from './request/conditionals.ts'
-import { type RequestAddress, readRequest, rememberPeer } from './request/read-request.ts'
+import { HIDDEN, hideConditionals } from './request/conditionals.ts'
+import { isHttp2, type RequestAddress, readRequest } from './request/read-request.ts'
 import { type Reads, watchReads } from './request/watch-reads.ts'
 import { notCaptured } from './response/body.ts'
 import { Capture } from './response/capture.ts'
 import { addAtHead, SentHead, watchHead } from './response/head.ts'
 import { writeReply } from './response/write-response.ts'
-import { type Dispatch, isRevalidation, redispatch, takeRefresh } from './revalidation.ts'
-
-/**
- * Marks a request that a cache passes to the app. A second cache nearer to the handler (the inner
- * cache) finds the first one by it, and calls the function. Without the mark, the inner cache would
- * wait for the fill that runs the inner cache itself. A property, because a WeakMap element per
- * request would cost each miss 25 µs of garbage collection.
- */
-const OUTER: unique symbol = Symbol('stampede.outer')
-
-interface Marked extends IncomingMessage {
-  [OUTER]?: OriginObserver['onInner']
-}
+import { type Dispatch, MARK, type Marked, redispatch, takeRefresh } from './revalidation.ts'
 
 /** A request in a framework, with the framework's own objects and address. */
 export interface RequestVisit<Native> {
@@ -92,12 +81,12 @@ export abstract class RequestExchange<
   enter(response: unknown): void | Promise<void> {
     const { req, address } = this.visit
     const cache = this.#cache
-    const onInner = (req as Marked)[OUTER]
-    if (onInner !== undefined) {
+    const mark = (req as Marked)[MARK]
+    if (mark === undefined) return cache.handle(this)
+    if (typeof mark === 'function') {
       const inner = cache.inner(this, [this.native, response])
-      return inner && onInner(inner) ? cache.handle(this) : this.pass()
+      return inner && mark(inner) ? cache.handle(this) : this.pass()
     }
-    if (!isRevalidation(req)) return cache.handle(this)
     const refresh = takeRefresh(req, cache, address.chosenBy)
     if (refresh === undefined) return this.pass()
     this.captureContext()
@@ -109,7 +98,11 @@ export abstract class RequestExchange<
   }
 
   captureContext(): void {
-    rememberPeer(this.visit.req)
+    const { req, res } = this.visit
+    // Node drops the address and the TLS state of a client when its connection closes, and a
+    // background refresh may run after that. Both are kept once they have been read.
+    void req.socket.remoteAddress
+    if (isHttp2(res) || 'encrypted' in req.socket) tlsMembersOf(req)
     this.#context = new AsyncResource('StampedeRefresh')
   }
 
@@ -122,7 +115,7 @@ export abstract class RequestExchange<
     ...[add, { onHead, onInner, onEnd } = {}]: Parameters<Exchange['forward']>
   ): (() => void) | undefined {
     const { req, res }: { req: Marked; res: ServerResponse } = this.visit
-    if (onInner !== undefined) req[OUTER] = onInner
+    if (onInner !== undefined) req[MARK] = onInner
     addAtHead(res, add, OWN_FIELDS)
     if (onEnd !== undefined) res.once('close', onEnd)
     return onHead && watchHead(res, (head) => onHead(head, [this.native, response]))
@@ -185,8 +178,11 @@ export function prepareRun(
   observer: OriginObserver,
   stop: () => void,
 ): (() => void) | undefined {
-  const showConditionals = hideConditionals(req, observer.conditions)
-  req[OUTER] = (inner) => {
+  const { conditions } = observer
+  let hides = conditions !== undefined
+  for (const name of HIDDEN) if (req.headers[name] !== undefined) hides = true
+  const showConditionals = hides ? hideConditionals(req, conditions) : undefined
+  req[MARK] = (inner) => {
     const add = observer.onInner?.(inner)
     if (add === undefined) return undefined
     // Only the inner cache captures the response, because two captures of one response would

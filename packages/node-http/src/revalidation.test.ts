@@ -10,9 +10,8 @@ import type { OriginEnd, OriginObserver } from '@stampede/core/adapter'
 import type { Express, RequestHandler } from 'express'
 import type Koa from 'koa'
 import { describe, expect, test } from 'vitest'
-import { rememberPeer } from './request/read-request.ts'
+import { createDetachedPair, tlsMembersOf } from './detached-pair.ts'
 import { Capture } from './response/capture.ts'
-import { createDetachedPair } from './revalidation.ts'
 import { rawRequest, serve } from './testing/raw-client.ts'
 
 const captureResponse = (
@@ -39,7 +38,8 @@ async function realRequest(fields: readonly string[] = []): Promise<IncomingMess
   let seen: IncomingMessage | undefined
   await using server = await serve((req, res) => {
     seen = req
-    rememberPeer(req)
+    void req.socket.remoteAddress
+    tlsMembersOf(req)
     res.end()
   })
   await rawRequest(server.port, '/shop?x=1', fields)

@@ -1,17 +1,10 @@
 // Background refreshes: sends a request through the whole app again, without a client. The new
 // request has a mark with the cache that sent it. Only this cache acts on the mark, and only once.
-//
-// The request and the response are objects of the real classes of node:http, so that sessions,
-// compression, `pipe` and `sendFile` work. Their socket discards all data. They do not end when the
-// real client leaves.
 
 import type { AsyncResource } from 'node:async_hooks'
-import { IncomingMessage, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
-import { Duplex } from 'node:stream'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { OriginObserver } from '@stampede/core/adapter'
-import { withoutRaw } from './request/conditionals.ts'
-import { inheritLogin, tlsMembersOf } from './request/connection.ts'
+import { createDetachedPair } from './detached-pair.ts'
 
 /**
  * The function that handles all requests of an app: a root Express app, `app.callback()` of Koa, or
@@ -19,7 +12,7 @@ import { inheritLogin, tlsMembersOf } from './request/connection.ts'
  */
 export type Dispatch = (req: IncomingMessage, res: ServerResponse) => unknown
 
-interface Mark {
+interface Refresh {
   /** The cache that sent the request. */
   readonly owner: object
   readonly observer: OriginObserver
@@ -28,13 +21,25 @@ interface Mark {
   taken: boolean
 }
 
-const marks = new WeakMap<IncomingMessage, Mark>()
+const refreshes = new WeakMap<IncomingMessage, Refresh>()
+
+/**
+ * Marks a request that a cache passes to the app, or that it sends as a refresh. A second cache
+ * nearer to the handler (the inner cache) finds the first one by it, and calls the function. Without
+ * the mark, the inner cache would wait for the fill that runs the inner cache itself. A property,
+ * because a WeakMap element per request would cost each miss 25 µs of garbage collection.
+ */
+export const MARK: unique symbol = Symbol('stampede.mark')
+
+export interface Marked extends IncomingMessage {
+  [MARK]?: OriginObserver['onInner'] | 'refresh'
+}
 
 /**
  * Whether this request is a refresh by stampedeCache and has no client. For loggers and counters.
  */
 export function isRevalidation(req: IncomingMessage): boolean {
-  return marks.has(req)
+  return refreshes.has(req)
 }
 
 /**
@@ -47,11 +52,11 @@ export function takeRefresh(
   owner: object,
   chosenBy: string | undefined,
 ): OriginObserver | undefined {
-  const mark = marks.get(req)
-  if (mark === undefined || mark.owner !== owner || mark.taken) return undefined
-  mark.taken = true
-  if (mark.chosenBy === chosenBy) return mark.observer
-  fail(mark.observer, 500, new Error(OTHER_HANDLER))
+  const refresh = refreshes.get(req)
+  if (refresh === undefined || refresh.owner !== owner || refresh.taken) return undefined
+  refresh.taken = true
+  if (refresh.chosenBy === chosenBy) return refresh.observer
+  fail(refresh.observer, 500, new Error(OTHER_HANDLER))
   return undefined
 }
 
@@ -77,12 +82,16 @@ export function redispatch(order: {
   /** Async context of `from`, because outer layers may have put a tracer or a tenant into it. */
   readonly context: AsyncResource
 }): void {
-  const { req, res } = createDetachedPair(order.from, order.target)
+  const { req, res }: { req: Marked; res: ServerResponse } = createDetachedPair(
+    order.from,
+    order.target,
+  )
   const { owner, chosenBy, observer } = order
-  const mark: Mark = { owner, chosenBy, observer, taken: false }
-  marks.set(req, mark)
+  const refresh: Refresh = { owner, chosenBy, observer, taken: false }
+  refreshes.set(req, refresh)
+  req[MARK] = 'refresh'
   res.once('close', () => {
-    if (!mark.taken)
+    if (!refresh.taken)
       fail(observer, res.statusCode < 400 ? 500 : res.statusCode, answeredBefore(res))
   })
   // The current context may be that of another request, which began the flight.
@@ -103,112 +112,4 @@ function answeredBefore({ statusCode }: ServerResponse): Error {
   // The stack would show only this module, not the layer that responded.
   error.stack = ''
   return error
-}
-
-/**
- * Fields that are left out: conditions and ranges of the client, and fields of its connection and
- * body.
- */
-const LEFT_OUT: ReadonlySet<string> = new Set([
-  ...['if-match', 'if-none-match', 'if-modified-since', 'if-unmodified-since', 'if-range', 'range'],
-  ...['connection', 'keep-alive', 'proxy-connection', 'upgrade', 'te', 'trailer'],
-  ...['transfer-encoding', 'content-length', 'content-type', 'expect'],
-])
-
-/** A request and a response without a connection, for a run in the background. */
-export interface DetachedPair {
-  readonly req: IncomingMessage
-  readonly res: ServerResponse
-}
-
-/** A GET of `target` with the headers, address, TLS state, login and protocol of `from`. */
-export function createDetachedPair(from: IncomingMessage, target: string): DetachedPair {
-  const nullSocket = Object.assign(new NullSocket(from.socket), tlsMembersOf(from))
-  // Both classes use only members of a socket that NullSocket has.
-  const socket = nullSocket as unknown as Socket
-  const req = new IncomingMessage(socket)
-  req.method = 'GET'
-  req.url = target
-  req.httpVersion = from.httpVersion
-  req.httpVersionMajor = from.httpVersionMajor
-  req.httpVersionMinor = from.httpVersionMinor
-  req.rawHeaders = withoutRaw(from.rawHeaders, LEFT_OUT)
-  req.headers = kept(from.headers)
-  req.headersDistinct = kept(from.headersDistinct)
-  req.complete = true
-  req.push(null)
-  inheritLogin(from, req)
-
-  return { req, res: responseOn(socket, req) }
-}
-
-/** A response to `req` without a client, as `createDetachedPair` creates it. */
-export function createDetachedResponse(req: IncomingMessage): ServerResponse {
-  return responseOn(new NullSocket(req.socket) as unknown as Socket, req)
-}
-
-function responseOn(socket: Socket, req: IncomingMessage): ServerResponse {
-  const res = new ServerResponse(req)
-  // Node takes HTTP/2.0 for HTTP/1.0, whose responses can have no chunks, so no trailers either.
-  if (req.httpVersionMajor > 1) res.useChunkedEncodingByDefault = true
-  res.assignSocket(socket)
-  // Closing a finished response frees its resources. Node's server does the same.
-  res.once('finish', () => socket.destroy())
-  return res
-}
-
-function kept<T extends object>(fields: T): T {
-  const copy = { ...fields }
-  for (const name of LEFT_OUT) Reflect.deleteProperty(copy, name)
-  return copy
-}
-
-/** The members of a net.Socket that the classes of node:http and frameworks use. */
-class NullSocket extends Duplex {
-  readonly remoteAddress: string | undefined
-  readonly remotePort: number | undefined
-  readonly remoteFamily: string | undefined
-  readonly localAddress: string | undefined
-  readonly localPort: number | undefined
-  /** Present on TLS only. createDetachedPair() adds it, together with the other TLS members. */
-  readonly encrypted?: true
-  readonly connecting = false
-  timeout = 0
-  readonly setTimeout = this.#itself
-  readonly setNoDelay = this.#itself
-  readonly setKeepAlive = this.#itself
-  readonly ref = this.#itself
-  readonly unref = this.#itself
-
-  constructor(like: Socket) {
-    // Writes are discarded, so there is no backpressure.
-    super({ writableHighWaterMark: Number.MAX_SAFE_INTEGER })
-    this.remoteAddress = like.remoteAddress
-    this.remotePort = like.remotePort
-    this.remoteFamily = like.remoteFamily
-    this.localAddress = like.localAddress
-    this.localPort = like.localPort
-  }
-
-  override _read(): void {}
-
-  override _write(_chunk: unknown, _encoding: BufferEncoding, done: () => void): void {
-    done()
-  }
-
-  override _writev(_chunks: unknown, done: () => void): void {
-    done()
-  }
-
-  destroySoon(): void {
-    this.end(() => this.destroy())
-  }
-
-  address(): object {
-    return {}
-  }
-
-  #itself(): this {
-    return this
-  }
 }

@@ -10,6 +10,7 @@ export interface CacheParts<Native = never> {
   readonly rt: Runtime
   readonly config: CacheConfig<Native>
   readonly framework: Framework<Native>
-  readonly index: VaryIndex
+  /** Created with the first `Vary` field that a request does not match. */
+  index: VaryIndex | undefined
   readonly watch: NeverStored
 }

@@ -4,7 +4,7 @@
 // |----------|------------------------------|--------------------------------------------------|
 // | admit    | admit.ts                     | decides whether the request uses the cache       |
 // | key      | key.ts, vary-index.ts        | decides which requests share a response          |
-// | L1       | fresh-hit.ts                 | serves a fresh entry from memory                 |
+// | L1       | respond.ts                   | serves a fresh entry from memory                 |
 // | coalesce | ../engine/engine.ts          | waits with other requests for the same key       |
 // | lookup   | ../engine/lookup.ts          | gets the entry or the lease in one round trip    |
 // | fill     | run-origin.ts                | runs the handler, if this request is the leader  |
@@ -26,13 +26,15 @@ import type { Exchange, OnInner, RunWatch } from '../ports/exchange.ts'
 import { admit } from './admit.ts'
 import { bypass } from './bypass.ts'
 import type { CacheParts } from './cache-parts.ts'
-import { asksForWhole, freshHit, isPlain } from './fresh-hit.ts'
 import { cacheKey } from './key.ts'
 import { isBeyondEntries, keepLargePath } from './large-paths.ts'
 import {
   ageAt,
+  asksForWhole,
   directivesOf,
+  freshHit,
   gatewayTimeout,
+  isPlain,
   readyFrom,
   replyFrom,
   serviceUnavailable,
@@ -42,6 +44,7 @@ import {
 } from './respond.ts'
 import { missOf, type OriginRequest, runOrigin } from './run-origin.ts'
 import { isLeftToInner } from './storable.ts'
+import { VaryIndex } from './vary-index.ts'
 
 type Done = void | Promise<void>
 
@@ -60,7 +63,7 @@ export function handleCached<Native>(cache: CacheParts<Native>, exchange: Exchan
     return bypass(cache, exchange, refused)
   }
   const plainKey = cacheKey(request, native, config, [])
-  const names = index.namesFor(plainKey, request.headers)
+  const names = index?.namesFor(plainKey, request.headers) ?? NONE
   const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
   const ready = freshHit(cache, request, key)
   if (ready !== undefined) return exchange.send(ready)
@@ -68,6 +71,7 @@ export function handleCached<Native>(cache: CacheParts<Native>, exchange: Exchan
   return new CachedRequest(cache, exchange, plainKey, names, key).lookUp()
 }
 
+const NONE: readonly string[] = []
 const TOO_MANY_VARIANTS = { fwd: 'bypass', reason: 'too-many-variants' } as const
 const NOT_A_RESPONSE = { fwd: 'bypass', reason: 'not-a-response' } as const
 
@@ -112,8 +116,8 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
     const plainKey = this.plainKey
     const directives = this.#directives
     const isFilled = this.#key === plainKey || freshCopy(rt, this.#key, rt.clock.now())
-    if (!isFilled && index.isOutdated(rt, plainKey)) this.#key = plainKey
-    if (this.#key === plainKey) this.names = index.formerNames(plainKey)
+    if (!isFilled && index?.isOutdated(rt, plainKey)) this.#key = plainKey
+    if (this.#key === plainKey) this.names = index?.formerNames(plainKey) ?? NONE
     const readsOnly = request.method === 'HEAD' || directives?.noStore || directives?.onlyIfCached
     const hasRange = request.headers.range !== undefined
     if (readsOnly || (hasRange && isBeyondEntries(this.cache, request, this.#key)))
@@ -124,9 +128,11 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
 
   /** Adds the `Vary` fields of an entry of another variant to the key, and looks up again. */
   #lookUpVariant(held: HeldEntry): Done {
-    const { rt, config, index } = this.cache
+    const { rt, config } = this.cache
     const { request, native } = this.exchange
     const { plainKey } = this
+    this.cache.index ??= new VaryIndex()
+    const { index } = this.cache
     index.learn(rt, plainKey, this.#key === plainKey ? [] : this.names, held)
     this.#mismatches += 1
     if (this.#mismatches >= MOST_MISMATCHES)

@@ -10,14 +10,13 @@
 
 import { forget, purgeKey } from '../engine/hints.ts'
 import { headerValue } from '../http/headers.ts'
-import { cacheGroups } from '../http/response-tags.ts'
 import { canonicalPath } from '../http/route-pattern.ts'
 import type { CapturedHead, Exchange, HeadWatch, Natives, RequestView } from '../ports/exchange.ts'
 import { groupSubject, tagSubject } from '../ports/subject.ts'
 import type { Runtime } from '../runtime.ts'
 import type { CacheConfig } from './cache-options.ts'
 import { customKey, parseUrl, urlKey } from './key.ts'
-import { callTagsOption, originOf } from './subjects.ts'
+import { cacheGroups, callTagsOption, originOf } from './subjects.ts'
 
 /** Safe methods in the IANA registry (RFC 9110 §9.2.1). Unknown methods count as unsafe. */
 const SAFE: ReadonlySet<string> = new Set(

@@ -1,5 +1,6 @@
-// Builds responses from entries: adds Age and Cache-Status, and applies conditions and ranges.
-// Cache-Status is written in two places: statusField(), and readyFrom() for the fast path.
+// Builds responses from entries: adds Age and Cache-Status, and applies conditions and ranges. First
+// comes the fast path, a fresh hit in memory for a plain GET. Cache-Status is written in two places:
+// statusField(), and readyFrom() for the fast path.
 
 import type { LateReason } from '../engine/types.ts'
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
@@ -22,10 +23,47 @@ import {
 } from '../http/request-directives.ts'
 import { STALE_IF_ERROR_STATUSES, titleOf } from '../http/statuses.ts'
 import { selects } from '../http/vary.ts'
-import { confirmedCopy } from '../l1/purges.ts'
+import { confirmedCopy, freshCopy } from '../l1/purges.ts'
 import type { BodyKind, HeaderList, Reply, RequestView } from '../ports/exchange.ts'
+import { traceHit } from '../traces.ts'
+import { lookupTracing } from '../tracing.ts'
 import type { CacheConfig } from './cache-options.ts'
 import type { CacheParts } from './cache-parts.ts'
+
+/**
+ * The reply of the fast path, which creates no promise. Undefined for any other request: then the
+ * engine looks into L1 again.
+ */
+export function freshHit(
+  { rt, config, watch }: CacheParts,
+  request: RequestView,
+  key: string,
+): Reply | undefined {
+  if (!isPlain(request, config)) return undefined
+  const now = rt.clock.now()
+  const held = freshCopy(rt, key, now)
+  if (held === undefined) return undefined
+  const { entry } = held
+  if (entry.type !== 'response' || !selects(entry, request.headers)) return undefined
+  watch.isOver = true
+  rt.events.hit(key, 'l1', false)
+  rt.counts.hit(held, false)
+  if (lookupTracing.hasSubscribers) traceHit(key)
+  const facts = { type: 'hit', ttlS: (held.staleAt - now) / 1000 } as const
+  return readyFrom(config, held, entry, facts, now)
+}
+
+/** Whether the request is a GET of the whole response, and the cache ignores its directives. */
+export function isPlain({ method, headers }: RequestView, config: CacheConfig<never>): boolean {
+  if (method !== 'GET' || config.requestDirectives === 'respect') return false
+  return asksForWhole(headers)
+}
+
+/** Whether the request has neither a condition nor a range. */
+export function asksForWhole(headers: RequestView['headers']): boolean {
+  if (headers['if-none-match'] !== undefined) return false
+  return headers['if-modified-since'] === undefined && headers.range === undefined
+}
 
 /** The Cache-Status field as a header list. It is empty if the option switches the field off. */
 export function statusField(config: CacheConfig<never>, facts: DetailedFacts): HeaderList {

@@ -3,7 +3,7 @@
 
 import type { FillResult, Lead } from '../engine/types.ts'
 import { type StoredResponse, spread } from '../entry/entry.ts'
-import { conditionsFor, mintEtag } from '../http/conditional.ts'
+import { conditionsFor, lacksValidator, mintEtag } from '../http/conditional.ts'
 import { toFields } from '../http/fields.ts'
 import { headerValues, storableHeaders } from '../http/headers.ts'
 import { canonicalPath } from '../http/route-pattern.ts'
@@ -26,9 +26,8 @@ import { reportRefresh } from '../refresh-failures.ts'
 import { audited } from './audit.ts'
 import type { CacheConfig } from './cache-options.ts'
 import type { CacheParts } from './cache-parts.ts'
-import { asksForWhole } from './fresh-hit.ts'
 import { leaderReply } from './leader-reply.ts'
-import { staleReply, statusField } from './respond.ts'
+import { asksForWhole, staleReply, statusField } from './respond.ts'
 import {
   failedRun,
   isLeftToInner,
@@ -258,10 +257,10 @@ class OriginRun<Native> implements OriginObserver {
 
   #mint(head: CapturedHead, whole: Uint8Array | undefined, native: Native): HeaderList {
     const { mintEtag: mints, maxBodyBytes } = this.#config
-    if (!mints || (whole !== undefined && whole.byteLength > maxBodyBytes)) return NONE
+    if (!mints || !lacksValidator(head)) return NONE
+    if (whole !== undefined && whole.byteLength > maxBodyBytes) return NONE
     if (this.#by.cache.framework.allowsEtag?.(native) === false) return NONE
-    const etag = mintEtag(head, whole, this.#lead.fence)
-    return etag === undefined ? NONE : [['etag', etag]]
+    return [['etag', mintEtag(whole, this.#lead.fence)]]
   }
 
   #resultOf(end: OriginEnd): FillResult {

@@ -3,12 +3,11 @@
 
 import type { FillResult } from '../engine/types.ts'
 import type { HeldEntry } from '../entry/entry.ts'
-import { type CacheControl, parseCacheControl } from '../http/cache-control.ts'
+import { type CacheControl, parseCacheControl, responseDirectives } from '../http/cache-control.ts'
 import type { NotStoredDetail } from '../http/cache-status.ts'
 import { explicitLifetimeMs, initialAgeMs, staleWindowsAllowed } from '../http/freshness.ts'
 import { CREDENTIAL_FIELDS, headerValue, headerValues, trimOws } from '../http/headers.ts'
 import { NEVER_STORED } from '../http/statuses.ts'
-import { responseDirectives } from '../http/targeted-fields.ts'
 import { varyNames } from '../http/vary.ts'
 import { LONGEST_MS } from '../options.ts'
 import type { CapturedHead, HeaderList, OriginEnd, RequestView } from '../ports/exchange.ts'
@@ -122,7 +121,7 @@ function headerReason(headers: HeaderList, cc: CacheControl): NotStorableReason 
   if (cc.private) return 'private'
   if (cc.noCache) return 'no-cache'
   const pragma = cc.present ? [] : headerValues(headers, 'pragma')
-  if (parseCacheControl(pragma).noCache) return 'no-cache'
+  if (pragma.length > 0 && parseCacheControl(pragma).noCache) return 'no-cache'
   for (const [name] of headers) if (SET_COOKIE.has(name)) return 'set-cookie'
   for (const [name] of headers) if (CREDENTIAL_FIELDS.has(name)) return 'credentials'
   if (headerValue(headers, 'content-range') !== undefined) return 'content-range'
@@ -152,7 +151,9 @@ function sharingReason<Native>(
  * Other clients may not be able to decode the body (RFC 9110 §12.5.3).
  */
 function withCoding(headers: HeaderList, vary: readonly string[]): readonly string[] {
-  const coding = trimOws(headerValue(headers, 'content-encoding') ?? '').toLowerCase()
+  const field = headerValue(headers, 'content-encoding')
+  if (field === undefined) return vary
+  const coding = trimOws(field).toLowerCase()
   const isPlain = coding === '' || coding === 'identity'
   if (isPlain || vary.includes('accept-encoding')) return vary
   return [...vary, 'accept-encoding'].sort()

@@ -1,10 +1,11 @@
 // The subjects of a response: its tags and cache groups, from the `tags` option and from its header
 // fields. They are determined once, for a storable response. If the `tags` option fails, purges
-// could not find the response by its tags, so it is not stored.
+// could not find the response by its tags, so it is not stored. Names are case-sensitive.
 
 import { callbackError, StampedeError } from '../errors.ts'
-import { cacheGroups, responseTags } from '../http/response-tags.ts'
-import type { CapturedHead, Natives, RequestView } from '../ports/exchange.ts'
+import { headerValues, trimOws } from '../http/headers.ts'
+import { parseList } from '../http/structured-fields.ts'
+import type { CapturedHead, HeaderList, Natives, RequestView } from '../ports/exchange.ts'
 import { groupSubject, tagSubject } from '../ports/subject.ts'
 import { evaluateTags, MOST_TAGS } from '../tags.ts'
 import { CACHE_FUNCTION, type CacheConfig } from './cache-options.ts'
@@ -35,6 +36,31 @@ export function withSubjects(
 
 const NONE: readonly string[] = []
 const TOO_MANY: NotStorable = { store: false, reason: 'too-many-tags', failure: false }
+
+/** The tags in `Surrogate-Key` (separated by spaces) and in `Cache-Tag` (separated by commas). */
+export function responseTags(headers: HeaderList): readonly string[] {
+  const tags = new Set<string>()
+  for (const [name, value] of headers) {
+    if (name === 'surrogate-key') for (const tag of value.split(/[ \t]/)) tags.add(tag)
+    if (name === 'cache-tag') for (const tag of value.split(',')) tags.add(trimOws(tag))
+  }
+  tags.delete('')
+  return [...tags]
+}
+
+/**
+ * Cache groups of a response (RFC 9875 §2), or those to purge (§3). A field that is not a List of
+ * Strings is ignored (RFC 9651 §4.2). https://www.rfc-editor.org/rfc/rfc9875.html#section-2
+ */
+export function cacheGroups(
+  headers: HeaderList,
+  field: 'cache-groups' | 'cache-group-invalidation' = 'cache-groups',
+): readonly string[] {
+  const lines = headerValues(headers, field)
+  const members = lines.length === 0 ? [] : (parseList(lines) ?? [])
+  const names = members.flatMap((member) => (member.type === 'string' ? [member.value] : []))
+  return names.length === members.length ? [...new Set(names)] : []
+}
 
 /** The scheme and host to which cache groups belong (RFC 9875 §2.1). */
 export function originOf({ scheme, host }: RequestView): string {

@@ -35,7 +35,6 @@ export class VaryIndex {
 
   /** The names of the request headers to add to the plain key for this request. */
   namesFor(plainKey: string, headers: RequestView['headers']): readonly string[] {
-    if (this.#learned.size === 0) return NONE
     const learned = this.#learned.get(indexKey(plainKey))
     if (learned === undefined || learned.isOutdated) return NONE
     const selection = selectFields(learned.names, headers)
@@ -83,7 +82,6 @@ export class VaryIndex {
 
   /** The names that were learned from a response that is gone. */
   formerNames(plainKey: string): readonly string[] {
-    if (this.#learned.size === 0) return NONE
     const learned = this.#learned.get(indexKey(plainKey))
     return learned?.isOutdated ? learned.names : NONE
   }

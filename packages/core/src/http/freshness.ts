@@ -2,9 +2,13 @@
 // computes the lifetime of the entry from both.
 
 import type { HeaderList } from '../ports/exchange.ts'
-import { type CacheControl, deltaSeconds, LARGEST_SECONDS } from './cache-control.ts'
+import {
+  type CacheControl,
+  type Directives,
+  deltaSeconds,
+  LARGEST_SECONDS,
+} from './cache-control.ts'
 import { headerValue, headerValues, trimOws } from './headers.ts'
-import type { Directives } from './targeted-fields.ts'
 
 /**
  * RFC 9111 §4.2.1, for a shared cache: s-maxage, else max-age, else Expires. A targeted field
@@ -32,10 +36,11 @@ export function explicitLifetimeMs(
  * one is ignored. `wallNow` is Unix time in ms.
  */
 export function initialAgeMs(headers: HeaderList, wallNow: number): number {
-  const [first = ''] = (headerValue(headers, 'age') ?? '').split(',')
-  const ageS = deltaSeconds(trimOws(first)) ?? 0
-  const date = parseHttpDate(headerValue(headers, 'date') ?? '') ?? wallNow
-  return Math.max(ageS, Math.min(Math.floor((wallNow - date) / 1000), LARGEST_SECONDS)) * 1000
+  const age = headerValue(headers, 'age')
+  const ageS = age === undefined ? 0 : (deltaSeconds(trimOws(age.split(',', 1)[0] ?? '')) ?? 0)
+  const date = headerValue(headers, 'date')
+  const bornAt = (date === undefined ? undefined : parseHttpDate(date)) ?? wallNow
+  return Math.max(ageS, Math.min(Math.floor((wallNow - bornAt) / 1000), LARGEST_SECONDS)) * 1000
 }
 
 /** RFC 9111 §4.2.4: false if a directive forbids stale responses. No option can allow them then. */

@@ -3,17 +3,21 @@ import { describe, expect, it } from 'vitest'
 import { cpuMs } from '../testing/cpu-time.ts'
 import { HOSTILE_PIECES, repeated, runs } from '../testing/hostile.ts'
 import { contentRange, selectRange } from './byte-range.ts'
-import { deltaSeconds, directivesOf, parseCacheControl } from './cache-control.ts'
+import {
+  deltaSeconds,
+  directivesOf,
+  parseCacheControl,
+  responseDirectives,
+} from './cache-control.ts'
 import { cacheStatus } from './cache-status.ts'
 import { conditionsFor, confirms, freshen, notModified } from './conditional.ts'
 import { explicitLifetimeMs, initialAgeMs, parseHttpDate } from './freshness.ts'
 import { requestField, reusableHeaders, storableHeaders, trimOws } from './headers.ts'
 import { parseIdempotencyKey } from './idempotency-key.ts'
 import { isAcceptable, isAcceptableOnError, requestDirectives } from './request-directives.ts'
-import { cacheGroups, responseTags } from './response-tags.ts'
+import { cacheGroups, responseTags } from '../cache/subjects.ts'
 import { canonicalPath, matchesPattern, patternProblem } from './route-pattern.ts'
 import { parseDictionary, parseList } from './structured-fields.ts'
-import { responseDirectives } from './targeted-fields.ts'
 import { normaliseField, selectFields, selects, varyNames } from './vary.ts'
 
 const NOW = Date.UTC(2026, 0, 1)

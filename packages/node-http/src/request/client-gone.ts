@@ -19,7 +19,7 @@
 import type { ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
 import type { CapturedHead } from '@stampede/core/adapter'
-import { isHttp2 } from './connection.ts'
+import { isHttp2 } from './read-request.ts'
 
 /** After the client has left, for a handler that has sent no head. */
 export const ANSWER_WITHIN_MS = 30_000
@@ -177,6 +177,20 @@ export class Departure {
 export function hasLeft(res: ServerResponse): boolean {
   const stream: unknown = Reflect.get(res, 'stream')
   return Object(stream).destroyed === true || res.destroyed || res.req.socket?.destroyed === true
+}
+
+/**
+ * Tells after this turn whether the response stays whole. A handler may call destroy() right after
+ * end().
+ */
+export function whenWhole(res: ServerResponse, tell: (isWhole: boolean) => void): void {
+  let isWhole = false
+  // Before other listeners, because they may close a finished response. `finish` is also emitted if
+  // the handler destroyed the response.
+  res.prependOnceListener('finish', () => {
+    isWhole = !hasLeft(res)
+  })
+  queueMicrotask(() => tell(isWhole || !hasLeft(res)))
 }
 
 /**

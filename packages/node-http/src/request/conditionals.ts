@@ -10,15 +10,10 @@ export const HIDDEN: readonly string[] = ['if-none-match', 'if-modified-since', 
 
 /**
  * Replaces the client's conditions and ranges by `shown`, and returns a function that restores
- * them. Undefined if nothing was replaced.
+ * them. Call it only if there is something to hide or to show.
  */
-export function hideConditionals(
-  req: IncomingMessage,
-  shown: HeaderList = [],
-): (() => void) | undefined {
-  const isHidden = (name: string): boolean => req.headers[name] !== undefined
-  if (shown.length === 0 && !HIDDEN.some(isHidden)) return undefined
-  const present = HIDDEN.filter(isHidden)
+export function hideConditionals(req: IncomingMessage, shown: HeaderList = []): () => void {
+  const present = HIDDEN.filter((name) => req.headers[name] !== undefined)
   const rawHeaders = unwatched(req.rawHeaders)
   const headers = unwatched(req.headers)
   // HTTP/2 requests have no headersDistinct.

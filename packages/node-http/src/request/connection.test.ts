@@ -1,8 +1,8 @@
 import { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
 import { describe, expect, it } from 'vitest'
-import { createDetachedPair } from '../revalidation.ts'
-import { hasLogin } from './connection.ts'
+import { createDetachedPair } from '../detached-pair.ts'
+import { hasLogin } from './read-request.ts'
 
 function requestOn(socket: Socket, authorization?: string): IncomingMessage {
   const req = new IncomingMessage(socket)

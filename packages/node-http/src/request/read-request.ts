@@ -1,10 +1,11 @@
-// Reads the RequestView of core from an IncomingMessage. Scheme and host come from the framework,
-// because only the framework knows which proxies are trusted.
+// Reads the RequestView of core from an IncomingMessage: its head, and what its connection tells
+// about the client (TLS, a login). Scheme and host come from the framework, because only the
+// framework knows which proxies are trusted.
 
-import type { IncomingHttpHeaders, IncomingMessage, Server } from 'node:http'
+import { createHash } from 'node:crypto'
+import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { TLSSocket } from 'node:tls'
 import type { RequestView } from '@stampede/core/adapter'
-import { type ClientSocket, hasClientCertificate, hasLogin, tlsMembersOf } from './connection.ts'
 
 /** The absolute address of a request, as the framework sees it. */
 export interface RequestAddress {
@@ -59,15 +60,6 @@ export function addressOf(req: IncomingMessage): RequestAddress {
  */
 function schemeOf(known: string, sent: string | string[] | undefined): string {
   return sent === undefined || sent === known ? known : `${known} ${sent}`
-}
-
-/**
- * Reads the client's address and its TLS state. Node drops both when the connection closes, and a
- * background refresh may run after that.
- */
-export function rememberPeer(req: IncomingMessage): void {
-  void req.socket.remoteAddress
-  tlsMembersOf(req)
 }
 
 /** A request of Express, which has an `app`, or of Fastify. */
@@ -175,4 +167,99 @@ export function linesOf({ rawHeaders }: IncomingMessage, name: string): readonly
     }
   }
   return lines
+}
+
+// The connection
+
+/** Whether this is a compatibility object of node:http2. */
+export function isHttp2(res: ServerResponse): boolean {
+  return 'stream' in res
+}
+
+/**
+ * The members of a socket that are read here. On HTTP/2, each read goes through a slow proxy to the
+ * session's socket.
+ */
+export type ClientSocket = Partial<
+  Pick<TLSSocket, 'authorized' | 'authorizationError' | 'getPeerCertificate' | 'servername'>
+>
+
+/**
+ * Whether the client sent a certificate, even an invalid one. A server with `rejectUnauthorized:
+ * false` accepts invalid certificates.
+ */
+export function hasClientCertificate(socket: ClientSocket): boolean {
+  if (socket.authorized === true) return true
+  // A client without a certificate has an error too, so look at the certificate itself.
+  if (!socket.authorizationError) return false
+  const certificate: object | null | undefined = socket.getPeerCertificate?.()
+  // The certificate is null after the connection has closed. True is safe, because the request then
+  // bypasses the cache.
+  return certificate == null || Object.keys(certificate).length > 0
+}
+
+/**
+ * The clients that logged in with NTLM or Negotiate, by connection. These schemes log in a whole
+ * connection. Each client is a hash of 16 bits, so that made-up clients need little memory. An
+ * equal hash of two clients only makes requests bypass the cache.
+ */
+const logins = new WeakMap<object, Set<number>>()
+/**
+ * Whether any connection was logged in. False on most servers, where requests then need no lookup
+ * in `logins`.
+ */
+let isAnyLoggedIn = false
+/** Requests of a login, for `inheritLogin`: an HTTP/2 stream drops its session when it closes. */
+const loggedIn = new WeakSet<object>()
+
+/** The client of a connection without a trusted proxy. It is the client of all requests. */
+const EVERY = -1
+
+/**
+ * Whether this request or an earlier one logged in the connection (RFC 4559 §6). A trusted proxy
+ * uses a connection for many clients. So the login there is that of the client that the proxy named
+ * with it.
+ */
+export function hasLogin(req: IncomingMessage, trustsProxy?: () => boolean): boolean {
+  const { authorization } = req.headers
+  const logsIn = authorization !== undefined && LOGIN.test(authorization)
+  if (!logsIn && !isAnyLoggedIn) return false
+  const connection = connectionOf(req)
+  let clients = logins.get(connection)
+  if (clients === undefined && !logsIn) return false
+  const client = trustsProxy?.() ? namedClient(req) : EVERY
+  if (logsIn) {
+    isAnyLoggedIn = true
+    clients ??= new Set()
+    logins.set(connection, clients.add(client))
+  }
+  if (client !== EVERY && !clients?.has(client) && !clients?.has(EVERY)) return false
+  loggedIn.add(req)
+  return true
+}
+
+const LOGIN = /^\s*(ntlm|negotiate)(?![^\s])/i
+
+/** Hash of the fields in which a proxy names its client. */
+function namedClient({ headers }: IncomingMessage): number {
+  const named = ['x-forwarded-for', 'forwarded', 'x-real-ip'].map((name) => headers[name] ?? '')
+  if (named.every((value) => value === '')) return EVERY
+  return createHash('sha256').update(JSON.stringify(named)).digest().readUInt16BE()
+}
+
+/**
+ * Marks the connection of `refresh` as logged in if the request `from` is logged in. A background
+ * refresh has a socket of its own, so hasLogin() would not know it.
+ */
+export function inheritLogin(from: IncomingMessage, refresh: IncomingMessage): void {
+  if (loggedIn.has(from)) logins.set(refresh.socket, new Set([EVERY]))
+}
+
+/**
+ * The connection of a request. On HTTP/2 this is the session, because `req.socket` is a proxy
+ * object there.
+ */
+function connectionOf(req: IncomingMessage): object {
+  const { stream } = req as { stream?: { session?: object } }
+  return stream?.session ?? req.socket
 }

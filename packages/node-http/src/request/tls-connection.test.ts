@@ -8,9 +8,9 @@ import type { TLSSocket } from 'node:tls'
 import { createStampede } from '@stampede/core'
 import { ManualClock } from '@stampede/core/testing'
 import { expect, it } from 'vitest'
+import { createDetachedPair, tlsMembersOf } from '../detached-pair.ts'
 import { stampedeFront } from '../front.ts'
-import { createDetachedPair } from '../revalidation.ts'
-import { readRequest, rememberPeer } from './read-request.ts'
+import { readRequest } from './read-request.ts'
 
 const CERTIFICATES = new URL('../../../../test/harness/certificates/', import.meta.url)
 const pem = (name: string) => readFileSync(new URL(`${name}.pem`, CERTIFICATES))
@@ -43,7 +43,7 @@ it.each([
   const server = createServer({ ...SERVER, rejectUnauthorized: false }, (req, res) => {
     seen = req
     before = stateOf(req.socket as TLSSocket)
-    rememberPeer(req)
+    tlsMembersOf(req)
     res.end()
   }).listen(0)
   const { port } = server.address() as AddressInfo
@@ -62,7 +62,7 @@ it('a background refresh has the TLS state of an HTTP/2 client that has left', a
   let seen: IncomingMessage | undefined
   const server = createSecureServer({ ...SERVER, rejectUnauthorized: true }, (req, res) => {
     seen = req as unknown as IncomingMessage
-    rememberPeer(seen)
+    tlsMembersOf(seen)
     res.end()
   }).listen(0)
   const { port } = server.address() as AddressInfo

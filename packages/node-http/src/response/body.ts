@@ -11,15 +11,13 @@ import type { CapturedHead, OriginEnd, Reply } from '@stampede/core/adapter'
  */
 export class BodyCollector {
   bytes = 0
+  /** Whether the body so far is within the limit. */
+  fits = true
   readonly #maxBytes: number
   #chunks: Uint8Array[] = []
 
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes
-  }
-
-  get fits(): boolean {
-    return this.bytes <= this.#maxBytes
   }
 
   /**
@@ -29,10 +27,10 @@ export class BodyCollector {
   add(chunk: unknown, encoding?: unknown, known?: Uint8Array): boolean {
     const bytes = known ?? bytesOf(chunk, encoding)
     this.bytes += bytes?.byteLength ?? 0
-    const { fits } = this
-    if (!fits) this.drop()
+    this.fits = this.bytes <= this.#maxBytes
+    if (!this.fits) this.drop()
     else if (bytes !== undefined) this.#chunks.push(bytes === chunk ? ownBytes(bytes) : bytes)
-    return fits
+    return this.fits
   }
 
   /** The body is complete unless it is too large or its length differs from the declared one. */
@@ -70,8 +68,8 @@ export function endWith(head: CapturedHead, body: Uint8Array, kind?: Reply['kind
 
 /** Content-Length of the head. */
 export function declaredLength({ headers }: CapturedHead): number | undefined {
-  const declared = headers.find(([name]) => name === 'content-length')?.[1]
-  return declared === undefined ? undefined : Number(declared)
+  for (const [name, value] of headers) if (name === 'content-length') return Number(value)
+  return undefined
 }
 
 /** Whether a response with this status, to a request with this method, can have a body. */

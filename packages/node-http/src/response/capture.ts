@@ -20,7 +20,7 @@ import {
   type PartOfBody,
   type Reply,
 } from '@stampede/core/adapter'
-import { Departure, hasLeft } from '../request/client-gone.ts'
+import { Departure, hasLeft, whenWhole } from '../request/client-gone.ts'
 import {
   BodyCollector,
   BodyCut,
@@ -39,11 +39,16 @@ import {
   readWriteHead,
   restoreFields,
 } from './fields.ts'
-import { correctStored, nodesWriteHead, setsCookie, whenWhole } from './head.ts'
+import { correctStored, setsCookie } from './head.ts'
 import { EndHold, type EndObserver } from './hold-end.ts'
-import { OriginalMethods, type OwnMethods } from './original-methods.ts'
+import {
+  discardWrite,
+  nodesWriteHead,
+  OriginalMethods,
+  type OwnMethods,
+} from './original-methods.ts'
 import { OuterFields } from './outer-fields.ts'
-import { discardWrite, headInstead, isSendable, writeReply } from './write-response.ts'
+import { headInstead, isSendable, writeReply } from './write-response.ts'
 
 export interface CaptureObserver extends OriginObserver, EndObserver {
   /**

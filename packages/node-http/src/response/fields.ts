@@ -8,7 +8,7 @@
 
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList, PartOfBody } from '@stampede/core/adapter'
-import { isHttp2 } from '../request/connection.ts'
+import { isHttp2 } from '../request/read-request.ts'
 
 /**
  * A copy of the fields, with lower-case names. Later changes to the response do not change the
@@ -25,7 +25,8 @@ export function fieldsOf(headers: OutgoingHttpHeaders): Array<readonly [string, 
 }
 
 export function hasField(fields: HeaderList, name: string): boolean {
-  return fields.some(([key]) => key === name)
+  for (const [key] of fields) if (key === name) return true
+  return false
 }
 
 const NONE: HeaderList = []
@@ -68,12 +69,14 @@ export function groupFields(list: HeaderList): Map<string, string[]> {
  * the field of the same name.
  */
 export function applyFields(res: ServerResponse, list: HeaderList): void {
-  // Grouping would cost the path of a miss more than this one field.
-  const [[name, value] = ['', '']] = list
-  if (list.length === 1) res.setHeader(name, combine(name, res.getHeader(name), [value]))
-  else
-    for (const [each, values] of groupFields(list))
-      res.setHeader(each, combine(each, res.getHeader(each), values))
+  // A miss adds one or two fields. Grouping them would cost more than setting them.
+  if (list.length <= 2 && list[0]?.[0] !== list[1]?.[0]) {
+    for (const [name, value] of list)
+      res.setHeader(name, combine(name, res.getHeader(name), [value]))
+    return
+  }
+  for (const [name, values] of groupFields(list))
+    res.setHeader(name, combine(name, res.getHeader(name), values))
 }
 
 /** Keeps outer compressors from changing the body (RFC 9110 §7.7). */

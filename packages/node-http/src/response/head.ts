@@ -1,17 +1,11 @@
 // Hooks on the head of a response, for every way to send it.
 
-import { ServerResponse } from 'node:http'
+import type { ServerResponse } from 'node:http'
 import { type CapturedHead, type HeaderList, OWN_FIELDS } from '@stampede/core/adapter'
 import { hasLeft } from '../request/client-gone.ts'
 import type { NotCaptured } from './body.ts'
 import { editWriteHead, readWriteHead } from './fields.ts'
-
-/**
- * Node's own writeHead, which takes headers as an array. A layer that wraps writeHead may accept
- * only an object (on-headers before 1.1). If such a layer sets a field, Node 20 drops repeated
- * names of the array.
- */
-export const nodesWriteHead: ServerResponse['writeHead'] = ServerResponse.prototype.writeHead
+import { nodesWriteHead, watchCalls } from './original-methods.ts'
 
 /**
  * Adds the fields of `add` to the head that `res` will send, and removes those in `remove`, for
@@ -49,27 +43,6 @@ export function watchHead(res: ServerResponse, onHead: (head: CapturedHead) => v
   // If the client has left, Node writes no head. A layer may write it without this writeHead.
   for (const name of ['write', 'end', 'flushHeaders']) watchCalls(res, name, undefined, seeCurrent)
   return seeCurrent
-}
-
-/**
- * Calls `before` with the arguments before each call of a method, and `after` after it. Does
- * nothing if there is no such method.
- */
-export function watchCalls(
-  target: object,
-  method: string,
-  before: ((...args: readonly unknown[]) => void) | undefined,
-  after?: () => void,
-): void {
-  const original: unknown = Reflect.get(target, method)
-  if (typeof original !== 'function') return
-  const own = (...args: readonly unknown[]): unknown => {
-    before?.(...args)
-    const returned = Reflect.apply(original, target, args)
-    after?.()
-    return returned
-  }
-  Object.assign(target, { [method]: own })
 }
 
 type Refusal = Extract<NotCaptured, 'incomplete' | 'declined'>
@@ -138,20 +111,6 @@ export class SentHead {
     else if (setsCookie(res)) this.refusal = 'declined'
     this.#on.headOver(this.refusal)
   }
-}
-
-/**
- * Tells after this turn whether the response stays whole. A handler may call destroy() right after
- * end().
- */
-export function whenWhole(res: ServerResponse, tell: (isWhole: boolean) => void): void {
-  let isWhole = false
-  // Before other listeners, because they may close a finished response. `finish` is also emitted if
-  // the handler destroyed the response.
-  res.prependOnceListener('finish', () => {
-    isWhole = !hasLeft(res)
-  })
-  queueMicrotask(() => tell(isWhole || !hasLeft(res)))
 }
 
 /**

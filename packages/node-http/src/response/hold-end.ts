@@ -5,7 +5,7 @@
 
 import { type ServerResponse, validateHeaderValue } from 'node:http'
 import type { OriginEnd } from '@stampede/core/adapter'
-import { isHttp2 } from '../request/connection.ts'
+import { isHttp2 } from '../request/read-request.ts'
 import { breakOff } from './write-response.ts'
 
 export interface EndObserver {

@@ -1,10 +1,10 @@
 // The methods that a response had before a capture wrapped them: the original methods. They belong
 // to Node, or to an outer layer.
 
-import type { ServerResponse } from 'node:http'
+import { ServerResponse } from 'node:http'
 import { Duplex, type Readable } from 'node:stream'
+import { isHttp2 } from '../request/read-request.ts'
 import { type BodyCut, bytesOf } from './body.ts'
-import { chunkFor, discardWrite } from './write-response.ts'
 
 /** The methods that a capture puts on a response. Each takes all argument forms of Node. */
 export interface OwnMethods {
@@ -184,4 +184,68 @@ export class OriginalMethods {
 
 function callbackOf(args: readonly unknown[]): readonly unknown[] {
   return args.filter((arg) => typeof arg === 'function').slice(-1)
+}
+
+/** Discards a write or an end. Its callback runs nevertheless, so that streams can end. */
+export function discardWrite<T>(args: readonly unknown[], returned: T): T {
+  const callback = args.findLast((arg) => typeof arg === 'function')
+  if (typeof callback === 'function') process.nextTick(callback)
+  return returned
+}
+
+// Node's methods, and those that wrap them
+
+/**
+ * Node's own writeHead, which takes headers as an array. A layer that wraps writeHead may accept
+ * only an object (on-headers before 1.1). If such a layer sets a field, Node 20 drops repeated
+ * names of the array.
+ */
+export const nodesWriteHead: ServerResponse['writeHead'] = ServerResponse.prototype.writeHead
+
+const { end: nodeEnd, write: nodeWrite } = ServerResponse.prototype
+
+/**
+ * Whether the method is one of Node's own for HTTP/2. `node:http2` is not imported, because loading
+ * it takes as long as 20 of our files. A response of HTTP/2 shows that the app has loaded it.
+ */
+function isHttp2Own(res: ServerResponse, method: unknown): boolean {
+  if (!isHttp2(res)) return false
+  const { end, write } = process.getBuiltinModule('node:http2').Http2ServerResponse.prototype
+  return method === end || method === write
+}
+
+/** Whether an outer layer wraps `end` and so may change the body. */
+export function isWrapped(res: ServerResponse): boolean {
+  // Nearly every response has this `end`.
+  return res.end !== nodeEnd && !isHttp2Own(res, res.end)
+}
+
+/**
+ * The chunk, or a copy if a layer wraps `method` and could change the chunk, which an entry or
+ * other clients share. Node's own methods do not change a chunk.
+ */
+export function chunkFor<T>(res: ServerResponse, method: unknown, chunk: T): T | Buffer {
+  if (method === nodeEnd || method === nodeWrite || isHttp2Own(res, method)) return chunk
+  return chunk instanceof Uint8Array ? Buffer.from(chunk) : chunk
+}
+
+/**
+ * Calls `before` with the arguments before each call of a method, and `after` after it. Does
+ * nothing if there is no such method.
+ */
+export function watchCalls(
+  target: object,
+  method: string,
+  before: ((...args: readonly unknown[]) => void) | undefined,
+  after?: () => void,
+): void {
+  const original: unknown = Reflect.get(target, method)
+  if (typeof original !== 'function') return
+  const own = (...args: readonly unknown[]): unknown => {
+    before?.(...args)
+    const returned = Reflect.apply(original, target, args)
+    after?.()
+    return returned
+  }
+  Object.assign(target, { [method]: own })
 }

@@ -5,7 +5,7 @@
 import type { ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList } from '@stampede/core/adapter'
 import { fieldsOf, missingDate } from './fields.ts'
-import { watchCalls } from './head.ts'
+import { watchCalls } from './original-methods.ts'
 
 const OUTER: unique symbol = Symbol('stampede.outer')
 
@@ -25,7 +25,7 @@ export class OuterFields {
     if (this.list.length === 0) return
     for (const [name] of this.list) this.#left.set(name, linesOf(this.list, name))
     res[OUTER] = this
-    const set = (name: unknown): void => this.set(String(name))
+    const set = this.set.bind(this)
     watchCalls(res, 'setHeader', set)
     // HTTP/2 responses of older versions of Node have no appendHeader.
     watchCalls(res, 'appendHeader', set)
@@ -37,8 +37,8 @@ export class OuterFields {
   }
 
   /** The handler has set this field on the response of Node. */
-  set(name: string): void {
-    const key = name.toLowerCase()
+  set(name: unknown): void {
+    const key = String(name).toLowerCase()
     if (!this.copied?.has(key)) this.#left.delete(key)
   }
 

@@ -1,45 +1,18 @@
 // Sends a complete reply of core on a ServerResponse. Its fields may come from a store that other
 // programs can write to, so they are checked before the response is touched.
 
-import { ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http'
+import { type ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http'
 import { type HeaderList, OWN_FIELDS, type Reply } from '@stampede/core/adapter'
-import { isHttp2 } from '../request/connection.ts'
+import { isHttp2 } from '../request/read-request.ts'
 import { hasBody } from './body.ts'
 import { applyFields, clearReason, forbidTransform, restoreFields, withStatus } from './fields.ts'
-import { nodesWriteHead } from './head.ts'
+import { chunkFor, nodesWriteHead } from './original-methods.ts'
 import type { OuterFields } from './outer-fields.ts'
 
 /** The methods to send with. A capture passes the original ones. */
 export type SendMethods = Pick<ServerResponse, 'writeHead' | 'end'>
 
 const FRAMING = new Set(['content-length', 'transfer-encoding', 'connection', 'keep-alive'])
-
-const { end: nodeEnd, write: nodeWrite } = ServerResponse.prototype
-
-/**
- * Whether the method is one of Node's own for HTTP/2. `node:http2` is not imported, because loading
- * it takes as long as 20 of our files. A response of HTTP/2 shows that the app has loaded it.
- */
-function isHttp2Own(res: ServerResponse, method: unknown): boolean {
-  if (!isHttp2(res)) return false
-  const { end, write } = process.getBuiltinModule('node:http2').Http2ServerResponse.prototype
-  return method === end || method === write
-}
-
-/** Whether an outer layer wraps `end` and so may change the body. */
-export function isWrapped(res: ServerResponse): boolean {
-  // Nearly every response has this `end`.
-  return res.end !== nodeEnd && !isHttp2Own(res, res.end)
-}
-
-/**
- * The chunk, or a copy if a layer wraps `method` and could change the chunk, which an entry or
- * other clients share. Node's own methods do not change a chunk.
- */
-export function chunkFor<T>(res: ServerResponse, method: unknown, chunk: T): T | Buffer {
-  if (method === nodeEnd || method === nodeWrite || isHttp2Own(res, method)) return chunk
-  return chunk instanceof Uint8Array ? Buffer.from(chunk) : chunk
-}
 
 /**
  * Sends the reply. If it has an invalid field or status, returns false without a change to the
@@ -135,13 +108,6 @@ export function headInstead(
   restoreFields(res, outer.list)
   setReply(res, reply)
   return withStatus(res, reply.status, [])
-}
-
-/** Discards a write or an end. Its callback runs nevertheless, so that streams can end. */
-export function discardWrite<T>(args: readonly unknown[], returned: T): T {
-  const callback = args.findLast((arg) => typeof arg === 'function')
-  if (typeof callback === 'function') process.nextTick(callback)
-  return returned
 }
 
 /**

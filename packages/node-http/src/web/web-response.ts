@@ -8,10 +8,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import type { ReadableStream as WebStream } from 'node:stream/web'
 import type { CapturedHead, HeaderList } from '@stampede/core/adapter'
+import { createDetachedResponse } from '../detached-pair.ts'
 import { bytesOf, hasBody } from '../response/body.ts'
 import { groupFields, readWriteHead } from '../response/fields.ts'
 import { breakOff } from '../response/write-response.ts'
-import { createDetachedResponse } from '../revalidation.ts'
 
 /** Bytes that are buffered for a slow client before write() returns false. */
 const HIGH_WATER_MARK = 64 * 1024

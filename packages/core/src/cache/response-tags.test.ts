@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { HeaderList } from '../ports/exchange.ts'
-import { cacheGroups, responseTags } from './response-tags.ts'
+import { cacheGroups, responseTags } from './subjects.ts'
 
 const SEED = { seed: 9875, numRuns: 500 }
 const lines = (name: string, values: readonly string[]): HeaderList =>
