@@ -144,6 +144,12 @@ function whileEnded(name: string): AnyMethod {
   }
 }
 
+type Replaced = readonly [
+  target: object,
+  by: PropertyDescriptor,
+  before: PropertyDescriptor | undefined,
+]
+
 /** Makes a response look ended, until restore(). */
 class EndedLook {
   /** Delayed calls of destroy(). */
@@ -152,9 +158,7 @@ class EndedLook {
   readonly #res: ServerResponse
   /** The response's own properties from before, in the order of `ENDED_NAMES`. */
   readonly #before: Array<PropertyDescriptor | undefined> = []
-  readonly #destroys: Array<
-    readonly [object, by: PropertyDescriptor, before?: PropertyDescriptor]
-  > = []
+  readonly #destroys: Replaced[] = []
 
   constructor(res: ServerResponse) {
     this.#res = res
