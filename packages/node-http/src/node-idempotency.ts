@@ -106,7 +106,9 @@ export abstract class AttemptExchange<
     return linesOf(this.visit.req, name)
   }
 
-  readonly isSet = (name: string): boolean => this.visit.res.hasHeader(name)
+  isSet(name: string): boolean {
+    return this.visit.res.hasHeader(name)
+  }
 
   readBody(maxBytes: number): RequestBody | Promise<RequestBody> {
     const { visit } = this
