@@ -207,7 +207,7 @@ export class AttemptWatch implements CaptureObserver {
 
   /** An end that was not delayed is reported now. */
   readonly ended = (end: OriginEnd): void => {
-    if (!this.#stopped) void this.beforeEnd(end)
+    if (!this.#stopped && this.#reported === undefined) void this.beforeEnd(end)
   }
 
   /** Reports the end to core, unless an end was reported before. */

@@ -49,7 +49,12 @@ export class EndHold {
       return
     }
     this.active = true
-    const until = this.#observe(end)
+    let until: void | Promise<void>
+    try {
+      until = this.#observer.beforeEnd?.(end)
+    } catch (error) {
+      until = Promise.reject(error)
+    }
     if (until === undefined) {
       this.#release(args, send)
       return
@@ -67,14 +72,6 @@ export class EndHold {
       for (const destroy of ended.late) destroy()
     }
     until.then(go, go)
-  }
-
-  #observe(end: OriginEnd): void | Promise<void> {
-    try {
-      return this.#observer.beforeEnd?.(end)
-    } catch (error) {
-      return Promise.reject(error)
-    }
   }
 
   /**
