@@ -152,12 +152,8 @@ export function readQuorumOptions(
   }
   const nodes = stores.map((store) => store.locks)
   const quorum = Math.floor(stores.length / 2) + 1
-  return {
-    ...readOptions(where, options, QUORUM, REMOVED_OF_QUORUM),
-    clock: systemClock,
-    nodes,
-    quorum,
-  }
+  const read = readOptions(where, options, QUORUM, REMOVED_OF_QUORUM)
+  return { ...read, clock: systemClock, nodes, quorum }
 }
 
 /** A random number from 0 to 1. */
@@ -179,10 +175,10 @@ export function readAcquireOptions(
     const fix = 'use a non-empty string without NUL and lone surrogates'
     throw optionError(`${where}: key`, key, fix)
   }
-  if (where === 'tryAcquire') {
-    return { leaseMs: readOptions(where, options, TRY_ACQUIRE).leaseMs ?? leaseMs, waitMs: 0 }
-  }
-  const read = readOptions(where, options, ACQUIRE)
+  const read =
+    where === 'tryAcquire'
+      ? { ...readOptions(where, options, TRY_ACQUIRE), waitMs: 0 }
+      : readOptions(where, options, ACQUIRE)
   return { ...read, leaseMs: read.leaseMs ?? leaseMs, waitMs: read.waitMs ?? waitMs }
 }
 

@@ -171,10 +171,8 @@ class QuorumStore implements LockStore {
     const releases = [...grants].map(([node, grant]) =>
       inTime(this.#config, leaseMs, node.release(grant)),
     )
-    const replies = await Promise.allSettled(releases)
-    return replies.some(
-      (reply) => reply.status === 'fulfilled' && reply.value.status === 'released',
-    )
+    const replies = await Promise.all(releases.map((reply) => reply.catch(() => undefined)))
+    return replies.some((reply) => reply?.status === 'released')
   }
 }
 

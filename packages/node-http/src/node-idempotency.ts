@@ -106,7 +106,9 @@ export abstract class AttemptExchange<
     return linesOf(this.visit.req, name)
   }
 
-  readonly isSet = (name: string): boolean => this.visit.res.hasHeader(name)
+  isSet(name: string): boolean {
+    return this.visit.res.hasHeader(name)
+  }
 
   readBody(maxBytes: number): RequestBody | Promise<RequestBody> {
     const { visit } = this
@@ -206,7 +208,7 @@ export class AttemptWatch implements CaptureObserver {
 
   /** An end that was not delayed is reported now. */
   readonly ended = (end: OriginEnd): void => {
-    if (!this.#stopped) void this.beforeEnd(end)
+    if (!this.#stopped && this.#reported === undefined) void this.beforeEnd(end)
   }
 
   /** Reports the end to core, unless an end was reported before. */

@@ -44,8 +44,12 @@ export function parseIdempotencyKey(lines: readonly string[], strict: boolean): 
   return keyOf(field)
 }
 
+/** A String without escapes and parameters, as nearly all quoted keys are. */
+const PLAIN_STRING = /^"[ !#-[\]-~]*"$/
+
 /** RFC 9651 §4.2.3: a String. Its parameters are ignored. `field` begins with a quote. */
 function parseQuoted(field: string): KeyField {
+  if (PLAIN_STRING.test(field)) return keyOf(field.slice(1, -1))
   const item = parseItem(field)
   if (item?.type === 'string') return keyOf(item.value)
   if (hasListComma(field)) return { type: 'duplicate' }

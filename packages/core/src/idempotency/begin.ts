@@ -97,7 +97,7 @@ function fromMemory(rt: IdempotencyRuntime, { key, fingerprints }: Claim): Settl
 function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Begun | Promise<Begun> {
   const { attempts } = rt
   const { key, fingerprints } = claim
-  const local = rt.local()
+  const local = rt.local?.()
   const since = attempts.sequence
   const sentAt = rt.clock.now()
   const { leaseMs, retentionMs, onLeaseExpired } = claim.policy

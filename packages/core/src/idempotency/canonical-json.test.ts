@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { cpuMs } from '../testing/cpu-time.ts'
-import { canonicalJson, canonicalValue } from './canonical-json.ts'
+import { canonicalJson, canonicalValue } from './fingerprint.ts'
 
 const SEED = { seed: 7, numRuns: 1_000 }
 

@@ -159,14 +159,15 @@ const CODES: Readonly<Record<Exclude<Settled['type'], 'done'>, RefusalCode>> = {
 export function replyFor(
   settled: Settled,
   docsUrl: string | undefined,
-  { request, isSet }: Pick<IdempotentExchange, 'request' | 'isSet'>,
+  exchange: Pick<IdempotentExchange, 'request' | 'isSet'>,
 ): Refused {
   if (settled.type !== 'done') return refuse(CODES[settled.type], docsUrl)
   const { kept, from } = settled
   if (kept.type === 'value') return refuse(CODES.unreadable, docsUrl)
   if (kept.type === 'not-retained') return refuse(CODES.unreadable, docsUrl, { original: kept })
-  const accepts = request.headers['accept-encoding']?.toString()
-  const { headers, body } = decodeFor(accepts, withoutSetFields(kept.headers, isSet), kept.body)
+  const accepts = exchange.request.headers['accept-encoding']?.toString()
+  const fields = withoutSetFields(kept.headers, (name) => exchange.isSet(name))
+  const { headers, body } = decodeFor(accepts, fields, kept.body)
   const kind = body === kept.body ? kept.kind : undefined
   const marked = [...headers, ['idempotency-replayed', 'true'] as const]
   return { outcome: REPLAYED[from], reply: { status: kept.status, headers: marked, body, kind } }

@@ -16,7 +16,7 @@ import { contextOf, type IdempotencyTrace, idempotencyTracing, trace } from '../
 import { type Attempt, HandlerAttempt } from './attempt.ts'
 import type { Claim } from './attempts.ts'
 import { type Begun, beginAttempt } from './begin.ts'
-import { canonicalValue } from './canonical-json.ts'
+import { canonicalValue } from './fingerprint.ts'
 import { type AttemptRules, readJobOptions } from './options.ts'
 import { REPLAYED } from './replies.ts'
 import type { Running } from './running.ts'

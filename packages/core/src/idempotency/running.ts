@@ -150,7 +150,7 @@ export class Running
     this.#as = as
     // A copy without references to larger buffers, because it may stay in memory for replays.
     const own = kept && ownKept(kept)
-    const local = this.#rt.local()
+    const local = this.#rt.local?.()
     const since = this.#rt.attempts.sequence
     if (local !== undefined) return this.#ended(own, this.#finishNow(local, own), since)
     return this.#send(own, (reply) => this.#ended(own, reply, since))

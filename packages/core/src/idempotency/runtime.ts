@@ -17,8 +17,8 @@ export interface IdempotencyConfig {
 
 export interface IdempotencyRuntime {
   readonly store: IdempotencyStore
-  /** The store, if it is a memory store. */
-  readonly local: () => LocalIdempotency | undefined
+  /** Returns the store, if it is a memory store. Undefined for other stores. */
+  readonly local: (() => LocalIdempotency | undefined) | undefined
   readonly clock: Clock
   readonly events: Events
   readonly keeper: LeaseKeeper
@@ -35,7 +35,7 @@ export function createIdempotencyRuntime(
   store: IdempotencyStore,
   config: IdempotencyConfig,
   { clock, events }: { clock: Clock; events: Events },
-  local: () => LocalIdempotency | undefined = () => undefined,
+  local?: () => LocalIdempotency | undefined,
 ): IdempotencyRuntime {
   const deadlines = new Deadlines(clock)
   const waiters = new Waiters(clock)

@@ -296,8 +296,7 @@ function isFence(record: Record, fence: string): boolean {
 
 const { begin: ownBegin, finish: ownFinish } = MemoryIdempotency.prototype
 
-/** The store, if it is a memory store whose `begin` and `finish` were not replaced. */
-export function localIdempotency(store: IdempotencyStore): LocalIdempotency | undefined {
-  if (!(store instanceof MemoryIdempotency)) return undefined
+/** The store, if its `begin` and `finish` were not replaced. */
+export function localIdempotency(store: MemoryIdempotency): LocalIdempotency | undefined {
   return store.begin === ownBegin && store.finish === ownFinish ? store : undefined
 }

@@ -54,10 +54,7 @@ export interface IdempotentExchange<Native = unknown> {
   readonly native: Native
   /** The lines of a request field as received, one string per line. */
   lines(name: string): readonly string[]
-  /**
-   * Whether a middleware before idempotency() set this response field. May be called without
-   * `this`.
-   */
+  /** Whether a middleware before idempotency() set this response field. */
   isSet(name: string): boolean
   /** Reads the body and leaves it readable for the handler. Never rejects. */
   readBody(maxBytes: number): RequestBody | Promise<RequestBody>

@@ -93,23 +93,26 @@ function readAndPutBack(
   if (req.destroyed) return settle(CLIENT_GONE)
   // Node itself discards a body of which nothing was read.
   if (Number(req.headers['content-length']) > maxBytes) return settle(TOO_LARGE)
+  // Most bodies have arrived by now. One read gets all of their bytes, without listeners.
+  if (hasEnded(req)) return settle(toBody(putBack(req, readBuffered(req)), maxBytes))
+  readByParts(req, maxBytes, settle)
+}
+
+function readByParts(
+  req: IncomingMessage,
+  maxBytes: number,
+  settle: (body: RequestBody) => void,
+): void {
   const chunks: Buffer[] = []
   let bytes = 0
   /** Returns whether the whole body was read, or more than may be read. */
   const read = (): boolean => {
-    // read() is not called without buffered bytes, because at the end of the body it would emit
-    // `end`.
-    const chunk: unknown = req.readableLength > 0 ? req.read() : null
-    if (chunk !== null) {
-      // Chunks are strings if an encoding was set before.
-      const own = Buffer.from(chunk as string, req.readableEncoding ?? undefined)
-      chunks.push(own)
-      bytes += own.byteLength
-    }
+    const chunk = readBuffered(req)
+    chunks.push(chunk)
+    bytes += chunk.byteLength
     return hasEnded(req) || bytes > maxBytes
   }
   const whole = (): RequestBody => toBody(putBack(req, Buffer.concat(chunks)), maxBytes)
-  // Most bodies have arrived by now, and need no listeners.
   if (read()) return settle(whole())
   const end = (body: RequestBody): void => {
     for (const [event, listener] of Object.entries(events)) req.off(event, listener)
@@ -121,6 +124,14 @@ function readAndPutBack(
   const gone = (): void => end(CLIENT_GONE)
   const events = { readable, end: () => end(whole()), aborted: gone, close: gone, error: gone }
   for (const [event, listener] of Object.entries(events)) req.on(event, listener)
+}
+
+/** The bytes that have arrived and were not read yet. */
+function readBuffered(req: IncomingMessage): Buffer {
+  // Without buffered bytes, read() would emit `end` at the end of the body.
+  const chunk: unknown = req.readableLength > 0 ? req.read() : null
+  // Chunks are strings if an encoding was set before.
+  return Buffer.from((chunk ?? '') as string, req.readableEncoding ?? undefined)
 }
 
 /** Puts the bytes back into the request, and returns them. */

@@ -49,7 +49,12 @@ export class EndHold {
       return
     }
     this.active = true
-    const until = this.#observe(end)
+    let until: void | Promise<void>
+    try {
+      until = this.#observer.beforeEnd?.(end)
+    } catch (error) {
+      until = Promise.reject(error)
+    }
     if (until === undefined) {
       this.#release(args, send)
       return
@@ -67,14 +72,6 @@ export class EndHold {
       for (const destroy of ended.late) destroy()
     }
     until.then(go, go)
-  }
-
-  #observe(end: OriginEnd): void | Promise<void> {
-    try {
-      return this.#observer.beforeEnd?.(end)
-    } catch (error) {
-      return Promise.reject(error)
-    }
   }
 
   /**
@@ -123,6 +120,7 @@ const ENDED_PROPERTIES: Readonly<Record<string, PropertyDescriptor>> = Object.fr
   ...Object.entries(ENDED).map(([name, value]) => [name, property({ get: () => value, set() {} })]),
   ...HEAD_METHODS.map((name) => [name, property({ value: whileEnded(name), writable: true })]),
 ])
+const ENDED_NAMES: readonly string[] = Object.keys(ENDED_PROPERTIES)
 
 function property(as: PropertyDescriptor): PropertyDescriptor {
   return { ...as, configurable: true, enumerable: true }
@@ -136,35 +134,54 @@ const looks = new WeakMap<object, EndedLook>()
  */
 function whileEnded(name: string): AnyMethod {
   return function (this: ServerResponse, ...args: unknown[]): unknown {
-    const look = looks.get(this)
-    const method = look?.isOver ? look.methods.get(name) : undefined
+    const method = looks.get(this)?.originalIfOver(name)
     if (typeof method === 'function') return Reflect.apply(method, this, args)
     const code = isHttp2(this) ? 'ERR_HTTP2_HEADERS_SENT' : 'ERR_HTTP_HEADERS_SENT'
     throw Object.assign(new Error('Cannot set headers after they are sent to the client'), { code })
   }
 }
 
+type Replaced = readonly [
+  target: object,
+  by: PropertyDescriptor,
+  before: PropertyDescriptor | undefined,
+]
+
 /** Makes a response look ended, until restore(). */
 class EndedLook {
-  isOver = false
-  /** The methods of the response from before it looked ended. */
-  readonly methods: ReadonlyMap<string, unknown>
   /** Delayed calls of destroy(). */
   readonly late: Array<() => unknown> = []
-  readonly #replaced: Array<() => void> = []
+  #isOver = false
+  readonly #res: ServerResponse
+  /** The response's own properties from before, in the order of `ENDED_NAMES`. */
+  readonly #before: Array<PropertyDescriptor | undefined> = []
+  readonly #destroys: Replaced[] = []
 
   constructor(res: ServerResponse) {
-    this.methods = new Map(HEAD_METHODS.map((name) => [name, Reflect.get(res, name)]))
+    this.#res = res
     looks.set(res, this)
-    for (const name in ENDED_PROPERTIES) this.#replace(res, name, ENDED_PROPERTIES[name] ?? {})
+    for (const name of ENDED_NAMES) this.#before.push(Object.getOwnPropertyDescriptor(res, name))
+    Object.defineProperties(res, ENDED_PROPERTIES)
     // The HTTP/2 stream or the socket, whose destroy() also destroys the response.
     const carrier: unknown = Reflect.get(res, 'stream') ?? res.req?.socket
-    for (const target of [res, carrier]) if (target instanceof Object) this.#delayDestroy(target)
+    this.#delayDestroy(res)
+    if (carrier instanceof Object) this.#delayDestroy(carrier)
   }
 
   restore(): void {
-    this.isOver = true
-    for (const putBack of this.#replaced) putBack()
+    this.#isOver = true
+    for (let i = 0; i < ENDED_NAMES.length; i++) {
+      const name = ENDED_NAMES[i] as string
+      putBack(this.#res, name, ENDED_PROPERTIES[name], this.#before[i])
+    }
+    for (const [target, by, before] of this.#destroys) putBack(target, 'destroy', by, before)
+  }
+
+  /** The method that the response had before it looked ended. Undefined until restore(). */
+  originalIfOver(name: string): unknown {
+    if (!this.#isOver) return undefined
+    const own = this.#before[ENDED_NAMES.indexOf(name)]
+    return own === undefined ? Reflect.get(Object.getPrototypeOf(this.#res), name) : own.value
   }
 
   /**
@@ -176,22 +193,25 @@ class EndedLook {
     const destroy: unknown = Reflect.get(target, 'destroy')
     const value = (...args: unknown[]): unknown => {
       const now = (): unknown => Reflect.apply(destroy as AnyMethod, target, args)
-      if (this.isOver || (args[0] !== undefined && args[0] !== null)) return now()
+      if (this.#isOver || (args[0] !== undefined && args[0] !== null)) return now()
       this.late.push(now)
       return target
     }
-    this.#replace(target, 'destroy', property({ value, writable: true }))
+    const by = property({ value, writable: true })
+    this.#destroys.push([target, by, Object.getOwnPropertyDescriptor(target, 'destroy')])
+    Object.defineProperty(target, 'destroy', by)
   }
+}
 
-  /** Replaces a property until restore(), unless other code replaces it again. */
-  #replace(target: object, name: string, by: PropertyDescriptor): void {
-    const before = Object.getOwnPropertyDescriptor(target, name)
-    Object.defineProperty(target, name, by)
-    this.#replaced.push(() => {
-      const now = Object.getOwnPropertyDescriptor(target, name)
-      if (now?.value !== by.value || now?.get !== by.get) return
-      if (before === undefined) Reflect.deleteProperty(target, name)
-      else Object.defineProperty(target, name, before)
-    })
-  }
+/** Puts a replaced property back, unless other code has replaced it again. */
+function putBack(
+  target: object,
+  name: string,
+  by: PropertyDescriptor | undefined,
+  before: PropertyDescriptor | undefined,
+): void {
+  const now = Object.getOwnPropertyDescriptor(target, name)
+  if (now?.value !== by?.value || now?.get !== by?.get) return
+  if (before === undefined) Reflect.deleteProperty(target, name)
+  else Object.defineProperty(target, name, before)
 }

@@ -15,7 +15,7 @@ export function readBegin(raw: unknown, key: string, token: string): BeginReply 
         grant: { key, token, fence: String(parts[2]) },
         attempt: readAttempt(parts[3]),
         isRecovery: String(parts[4]) !== '0',
-        steps: readSteps(parts.slice(5)),
+        steps: parts.length > 5 ? readSteps(parts.slice(5)) : NO_STEPS,
       }
     case 'MISMATCH':
       return { status: 'mismatch' }
@@ -41,6 +41,8 @@ function readFrame(value: unknown): Buffer {
   if (frame !== undefined) return frame
   throw unknownReply('redis', 'begin-record', 'the reply has no frame')
 }
+
+const NO_STEPS: ReadonlyMap<string, Uint8Array> = new Map()
 
 function readSteps(flat: readonly unknown[]): Map<string, Uint8Array> {
   const steps = new Map<string, Uint8Array>()

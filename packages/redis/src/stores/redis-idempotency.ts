@@ -34,6 +34,9 @@ type SettleReply = Awaited<ReturnType<IdempotencyStore['settle']>>
 /** Keeps idempotency keys apart from locks and cached entries of the same name. */
 const PREFIX = 'i:'
 
+const BEGINS = { begins: true }
+const ALSO_IF_UNAVAILABLE = { ignoreBreaker: true }
+
 export class RedisIdempotency implements IdempotencyStore {
   readonly name = 'redis'
   readonly maxBodyBytes: number
@@ -52,6 +55,7 @@ export class RedisIdempotency implements IdempotencyStore {
   attach(hooks: IdempotencyHooks): void {
     if (this.#listener !== undefined) throw storeInUse('idempotency')
     this.#listener = {
+      ...hooks,
       onWake: (message) => {
         const key = String(message)
         if (key.startsWith(PREFIX)) hooks.onWake(key.slice(PREFIX.length))
@@ -59,10 +63,7 @@ export class RedisIdempotency implements IdempotencyStore {
       onSettled: (key) => {
         if (key.startsWith(PREFIX)) hooks.onSettled(key.slice(PREFIX.length))
       },
-      onGap: () => hooks.onGap(),
       onReady: () => hooks.onBack(),
-      onLost: () => hooks.onLost(),
-      onError: (operation, error) => hooks.onError(operation, error),
     }
     this.#link.open(hooks.clock, this.#listener)
     void warnOfEviction(this.#link)
@@ -86,7 +87,7 @@ export class RedisIdempotency implements IdempotencyStore {
       Math.ceil(request.keepUncertainMs),
       request.wait ? this.#link.processId : '',
     ]
-    return this.#link.run(beginRecord, PREFIX + key, args, read, { begins: true })
+    return this.#link.run(beginRecord, PREFIX + key, args, read, BEGINS)
   }
 
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
@@ -98,13 +99,15 @@ export class RedisIdempotency implements IdempotencyStore {
     finish: Finish,
     { exact, canonical }: Fingerprints,
   ): Promise<FinishReply> {
-    const ending = [finish.as, Math.ceil(finish.keepMs), frameOf(finish)]
-    const wake = [PREFIX + key, this.#link.names.wakePrefix]
-    const args = [token, fence, ...ending, exact, canonical, ...wake]
+    const { wakePrefix } = this.#link.names
+    const keepMs = Math.ceil(finish.keepMs)
+    const frame = frameOf(finish)
+    const record = PREFIX + key
+    const args = [token, fence, finish.as, keepMs, frame, exact, canonical, record, wakePrefix]
     // This may follow a begin without a reply. If a frozen Redis continues, it then ends the
     // attempt right after the begin. So the command is sent although Redis seems unavailable.
-    const ignoreBreaker = fence === ANY_FENCE
-    return this.#link.run(finishRecord, PREFIX + key, args, readFinish, { ignoreBreaker })
+    const options = fence === ANY_FENCE ? ALSO_IF_UNAVAILABLE : undefined
+    return this.#link.run(finishRecord, record, args, readFinish, options)
   }
 
   keepStep(grant: Grant, name: string, value: Uint8Array): Promise<'kept' | 'stale'> {
@@ -122,14 +125,14 @@ export class RedisIdempotency implements IdempotencyStore {
   settle(key: string, settlement: Settlement, { force }: { force: boolean }): Promise<SettleReply> {
     const { wakePrefix, settledChannel } = this.#link.names
     const { as, keepMs } = settlement
-    const args = [as, Math.ceil(keepMs), frameOf(settlement), force ? 1 : 0, PREFIX + key]
-    const channels = [wakePrefix, settledChannel]
+    const record = PREFIX + key
+    const end = [as, Math.ceil(keepMs), frameOf(settlement), force ? 1 : 0]
+    const args = [...end, record, wakePrefix, settledChannel]
     const read = ([status]: unknown[]): SettleReply => {
       if (String(status) === 'SETTLED') return 'settled'
       return String(status) === 'ABSENT' ? 'absent' : 'refused'
     }
-    const options = { ignoreBreaker: true }
-    return this.#link.run(settleRecord, PREFIX + key, [...args, ...channels], read, options)
+    return this.#link.run(settleRecord, record, args, read, ALSO_IF_UNAVAILABLE)
   }
 
   async close(): Promise<void> {

@@ -47,12 +47,7 @@ export class RedisLocks implements LockStore {
   attach(hooks: LockHooks): void {
     if (this.#hooks !== undefined) throw storeInUse('createLocks')
     this.#hooks = hooks
-    this.#listener = {
-      onGrant: (message) => this.#receive(message),
-      onGap: () => hooks.onGap(),
-      onLost: () => hooks.onLost(),
-      onError: (operation, error) => hooks.onError(operation, error),
-    }
+    this.#listener = { ...hooks, onGrant: (message) => this.#receive(message) }
     this.#link.open(hooks.clock, this.#listener)
   }
 
