@@ -21,7 +21,7 @@ import koaCash from 'koa-cash'
 import { LRUCache } from 'lru-cache'
 import Redlock from 'redlock'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
-import { type RedisServer, startRedis, urlOf } from '../torture/redis-server.ts'
+import { type RedisServer, startRedis, urlOf } from '../lib/redis.ts'
 
 let server: RedisServer
 let redis: Redis
@@ -105,7 +105,7 @@ describe('Stampede in front of a response cache', () => {
     const set = async (key: string, value: object) => void lru.set(key, value)
     const app = new Koa()
     app.use((ctx, next) => (isOn ? front(ctx, next) : next()))
-    app.use(koaCash({ maxAge: 60_000, get: async (key) => lru.get(key), set }))
+    app.use(koaCash({ maxAge: 60_000, get: async (key: string) => lru.get(key), set }))
     app.use(async (ctx) => {
       if (await (ctx as unknown as { cashed(): Promise<boolean> }).cashed()) return
       ctx.body = { run: ++runs }
