@@ -26,7 +26,7 @@ export async function start(id: string, redisUrl: string) {
     async askAlone(key: string, count: number) {
       hold()
       const asked = callers(key, count)
-      // Some caches ask Redis before they call the origin. From here on, the origin call is running.
+      // Some caches ask Redis before they call the origin. From here on, the origin is running.
       while (origin.calls === 0) await sleep(5)
       await watchBlocking()
       const since = performance.now()

@@ -101,7 +101,7 @@ function growthTargets({ keys, pages, waiters, crowds }: Growth): Target[] {
 /** A figure that is compared with those of the same group. */
 interface Figure {
   readonly group: string
-  /** What Stampede's figure is called. Undefined: the figure of another cache. */
+  /** The name of Stampede's figure. Undefined: the figure of another cache. */
   readonly ours?: string | undefined
   readonly name: string
   /** Less is better. */

@@ -28,7 +28,8 @@ const AWAKE_MS = 250
 
 export async function runServers(plan: ServerPlan): Promise<Row<ServerRow>[]> {
   await using loader = await startChild<typeof import('../lib/loader.ts')>('lib/loader', [])
-  return runRows({ ...plan, setUp: (row) => startServer(row, plan, loader) })
+  // `await`: the loader ends when this function returns.
+  return await runRows({ ...plan, setUp: (row) => startServer(row, plan, loader) })
 }
 
 async function startServer(
@@ -58,7 +59,7 @@ async function startServer(
   }
 }
 
-/** Throws if a hit called the origin, or a miss did not. Such a figure would have the wrong name. */
+/** Throws if a hit called the origin, or a miss did not: the figure would have a wrong name. */
 export function checkOriginCalls(
   { id, kind, request = 'same' }: ServerRow,
   calls: number,

@@ -1,4 +1,4 @@
-// The scenarios for a fleet of four processes, the same for every cache. The page has their stories.
+// The scenarios for a fleet of four processes, the same for every cache. The page tells them.
 import { type Arrival, poisson, type Random, zipf } from '../lib/arrivals.ts'
 
 export type Trouble = 'origin fails' | 'origin is well' | 'redis freezes' | 'redis thaws'

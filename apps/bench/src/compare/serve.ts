@@ -9,7 +9,7 @@ export async function start(id: string, redisUrl: string) {
     originCalls += 1
     return product
   }
-  const listener = servers[id]?.(origin, redisUrl)
+  const listener = await servers[id]?.(origin, redisUrl)
   if (listener === undefined) throw new Error(`no server named ${id}`)
   const port = await listen(listener)
   return {

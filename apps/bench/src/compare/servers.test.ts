@@ -14,7 +14,7 @@ async function serve({ id, server = id }: ServerRow) {
     calls += 1
     return product
   }
-  const http = createServer(servers[server]?.(origin, ''))
+  const http = createServer(await servers[server]?.(origin, ''))
   onTestFinished(() => {
     http.closeAllConnections()
     http.close()

@@ -13,12 +13,12 @@ import Koa from 'koa'
 import koaCash from 'koa-cash'
 import { LRUCache } from 'lru-cache'
 import { BODY, FIELDS } from '../lib/product.ts'
-import { memoryGet } from './data-peers.ts'
 
 /** The function that a handler calls for the product. Its calls are counted. */
 export type Origin = () => object
 
-type Serve = (origin: Origin, redisUrl: string) => RequestListener
+type Listener = RequestListener | Promise<RequestListener>
+type Serve = (origin: Origin, redisUrl: string) => Listener
 
 const ttlMs = 3_600_000
 
@@ -50,10 +50,11 @@ function orders(origin: Origin, ...inFront: RequestHandler[]): Express {
   return app
 }
 
-/** Gets the product from a data cache in a handler, and sends it. */
+/** Gets the product from a data cache in a handler. Only these servers load the data caches. */
 const getting =
   (id: string): Serve =>
-  (origin) => {
+  async (origin) => {
+    const { memoryGet } = await import('./data-peers.ts')
     const get = memoryGet(id, origin)
     return express().get('/products/:id', async (req, res) => {
       res.json(await get(`product:${req.params.id}`))

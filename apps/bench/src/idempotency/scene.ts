@@ -147,7 +147,7 @@ export const inWords = ({ failure, status }: Got): string => failure ?? String(s
 /** A 4xx: the request was refused or has to wait, so the client knows that it did nothing. */
 export const isRefusal = ({ status }: Got): boolean => status >= 400 && status < 500
 
-/** What is different in the second response. Empty if both are equal. */
+/** Returns how the second response differs. Empty if both are equal. */
 export function differenceOf(first: Got, again: Got, headers: readonly string[] = []): string {
   if (again.status !== first.status) return `retry got ${inWords(again)}`
   const lost = headers.filter((name) => again.headers[name] !== first.headers[name])

@@ -1,13 +1,7 @@
 // Listening on a free port, and the HTTP client of the cases.
 import { once } from 'node:events'
-import {
-  type ClientRequest,
-  createServer,
-  type IncomingHttpHeaders,
-  type RequestListener,
-  request,
-  type Server,
-} from 'node:http'
+import type { ClientRequest, IncomingHttpHeaders } from 'node:http'
+import { createServer, type RequestListener, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 /** Resolves with the port of this machine that the server listens on. */

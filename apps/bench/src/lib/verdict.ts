@@ -11,7 +11,7 @@ export interface Figure {
 
 export interface Verdict {
   readonly kind: 'ok' | 'fails' | 'not tested'
-  /** What happened, or why the case was not tested. */
+  /** The facts, or the reason why the case was not tested. */
   readonly seen: string
   readonly figures?: readonly Figure[]
 }
