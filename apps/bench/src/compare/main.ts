@@ -1,109 +1,104 @@
-// Compares caches side by side and writes docs/benchmarks.md. Usage: `npm run bench [-- --quick
-// --only PARTS --rows IDS --out FOLDER]`.
-import { loadavg } from 'node:os'
-import { DOCS } from '../publish.ts'
-import { runInfo } from '../run-info.ts'
-import { startRedis, urlOf } from '../torture/redis-server.ts'
-import { memoryPeers } from './data/memory-peers.ts'
-import { redisPeers } from './data/redis-peers.ts'
-import { type CallRow, runCalls } from './data/run-calls.ts'
-import { runCrowds } from './growth/run-crowds.ts'
-import { runFleets, runKeys, runPages, runWaiters } from './growth/run-growth.ts'
-import { FULL, QUICK } from './growth/sizes.ts'
-import { runHits } from './hit/run-hits.ts'
-import { PARTS, readRunOptions, USAGE } from './lib/run-options.ts'
-import { openPeers } from './open/peers.ts'
-import { runOpen } from './open/run-open.ts'
-import { scenarios } from './open/scenarios.ts'
-import { pageOf } from './page/page.ts'
-import type { Growth, Results } from './page/results.ts'
-import { writePage } from './page/write-page.ts'
+// Compares caches side by side and writes docs/benchmarks.md: `npm run bench [-- --help]`.
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fillPage } from '../lib/markdown.ts'
+import { startRedis } from '../lib/redis.ts'
+import { withFloors } from '../lib/rows.ts'
+import { chosen, DOCS, publish, readArguments, runInfo, valuesOf } from '../lib/run.ts'
+import { peers } from '../torture/peers.ts'
+import { memoryPeers, redisPeers } from './data-peers.ts'
+import { otherTables, plotsOf, tablesOf } from './page.ts'
+import type { Results } from './results.ts'
+import { runCalls } from './run-calls.ts'
+import { FULL, QUICK, runGrowth } from './run-growth.ts'
+import { runOpen } from './run-open.ts'
+import { runServers } from './run-servers.ts'
+import { scenarios } from './scenarios.ts'
+import { hits } from './tables.ts'
 
-// Child processes end when this process emits `exit`.
-for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
+const PARTS = ['hit', 'data', 'l2', 'open', 'growth']
+const USAGE = `npm run bench                     all of it, some 14 minutes, to docs/benchmarks.md
+npm run bench -- --only hit,l2    parts, printed: ${PARTS.join(', ')}
+npm run bench -- --rows ID,ID     rows of them, with their floors; ids are in apps/bench/src/compare
+npm run bench -- --quick          short: to see that it runs, its figures say nothing
+npm run bench -- --out FOLDER     page, plots and raw results to a folder`
 
 const args = process.argv.slice(2)
-const { parts, isQuick, rows, folder } = optionsOf(args)
-const chosen = <T extends { id: string }>(all: readonly T[]): readonly T[] =>
-  rows.length === 0 ? all : all.filter(({ id }) => rows.includes(id))
+if (args.includes('--help')) {
+  console.log(USAGE)
+  process.exit()
+}
+const { ids, isQuick, folder } = readArguments(args)
+const parts = PARTS.some((part) => ids.has(part)) ? PARTS.filter((part) => ids.has(part)) : PARTS
+const rowIds = new Set([...ids].filter((id) => !PARTS.includes(id)))
 
-const PLANS = isQuick
+const plan = isQuick
   ? {
       hits: { rounds: 3, roundMs: 700, warmUpMs: 2_000 },
       calls: { rounds: 3, roundMs: 300, warmUpMs: 700 },
-      openRounds: 1,
-      sizes: QUICK,
+      ...{ openRounds: 1, sizes: QUICK },
     }
   : {
       hits: { rounds: 15, roundMs: 500, warmUpMs: 3_000 },
       calls: { rounds: 5, roundMs: 700, warmUpMs: 1_000 },
-      openRounds: 2,
-      sizes: FULL,
+      ...{ openRounds: 2, sizes: FULL },
     }
 
-const since = performance.now()
-const [, loadBefore = 0] = loadavg()
+const COMPARED = ['stampede', 'bentocache', 'cacheable', 'async-cache-dedupe', 'layered-loader']
+const fleets = chosen(
+  peers.filter(({ id }) => COMPARED.includes(id)),
+  rowIds,
+)
+
 // The commit is read first, because somebody may commit during the run.
 const info = runInfo()
-const results = await run()
-const isWhole = parts.length === PARTS.length && rows.length === 0 && !isQuick
-if (folder !== undefined) writePage(folder, results)
-// A part of a run is printed and not published.
-else if (isWhole) writePage(DOCS, results)
-else console.log(pageOf(results))
-
-function optionsOf(given: readonly string[]) {
-  if (given.includes('--help')) {
-    console.log(USAGE)
-    process.exit()
-  }
-  try {
-    return readRunOptions(given)
-  } catch (error) {
-    console.error(`${(error as Error).message}\n${USAGE}`)
-    process.exit(2)
-  }
+const redis = await startRedis()
+const results = await run(redis.url)
+const values = {
+  ...valuesOf('benchmarks', info),
+  command: ['npm run bench', ...(args.length > 0 ? ['--', ...args] : [])].join(' '),
+  redis: redis.version,
+  load: info.loadBefore.toFixed(1),
+  ...{ [info.loadBefore < 1.5 ? 'isQuiet' : 'isBusy']: 'yes' },
+}
+await redis[Symbol.asyncDispose]()
+const isWhole = parts.length === PARTS.length && rowIds.size === 0
+const page = fillPage('benchmarks', {
+  ...values,
+  ...tablesOf(results),
+  ...(isWhole ? { isWhole: 'yes', ...otherTables() } : { isPart: 'yes' }),
+})
+// A part of a run, or a quick run, is printed and not published.
+const target = folder ?? (isWhole && !isQuick ? DOCS : undefined)
+if (target === undefined) console.log(page)
+else {
+  publish(target, 'benchmarks', page, { ...info, ...values, ...results })
+  mkdirSync(join(target, 'benchmarks'), { recursive: true })
+  for (const [name, svg] of plotsOf(results)) writeFileSync(join(target, 'benchmarks', name), svg)
 }
 
-async function run(): Promise<Results> {
-  const seen: Partial<Results> = {}
-  if (parts.includes('hit')) seen.hits = await runHits({ ...PLANS.hits, rows })
-  if (parts.includes('data')) seen.calls = await memoryHits()
-  if (parts.includes('l2')) Object.assign(seen, await redisTier())
-  if (parts.includes('open')) {
-    const plan = { peers: chosen(openPeers), scenarios, processes: 4, rounds: PLANS.openRounds }
-    seen.open = await runOpen(plan)
+async function run(redisUrl: string): Promise<Results> {
+  const seen: Results = {}
+  if (parts.includes('hit')) {
+    const rows = withFloors(hits, rowIds)
+    seen.hits = await runServers({ title: 'hit', ...plan.hits, rows, redisUrl })
   }
-  if (parts.includes('growth')) seen.growth = await growth()
-  const command = ['npm run bench', ...(args.length > 0 ? ['--', ...args] : [])].join(' ')
-  return { ...info, ...seen, command, loadBefore, seconds: (performance.now() - since) / 1_000 }
-}
-
-function memoryHits(): Promise<CallRow[]> {
-  const plan = { tier: 'memory', callers: 1, isEachNew: false, ...PLANS.calls } as const
-  return runCalls({ ...plan, peers: chosen(memoryPeers) }, '')
-}
-
-async function redisTier(): Promise<Partial<Results>> {
-  await using redis = await startRedis()
-  const url = urlOf(redis.port)
-  const plan = { tier: 'redis', peers: chosen(redisPeers), callers: 50, ...PLANS.calls } as const
-  return {
-    redisVersion: redis.version,
-    redisHits: await runCalls({ ...plan, isEachNew: false }, url),
-    redisMisses: await runCalls({ ...plan, isEachNew: true }, url),
+  if (parts.includes('data')) {
+    const rows = chosen(memoryPeers, rowIds)
+    const one = { tier: 'memory', callers: 1, isEachNew: false, redisUrl } as const
+    seen.calls = await runCalls({ ...one, ...plan.calls, rows })
   }
-}
-
-async function growth(): Promise<Growth> {
-  const { sizes } = PLANS
-  const compared = chosen(openPeers).map(({ id }) => id)
-  const peers = ['stampede', 'bentocache'].filter((id) => compared.includes(id))
-  return {
-    keys: await runKeys(sizes),
-    pages: await runPages(sizes),
-    fleets: await runFleets(sizes, peers),
-    waiters: await runWaiters(sizes, peers),
-    crowds: await runCrowds(sizes),
+  if (parts.includes('l2')) {
+    const rows = chosen(redisPeers, rowIds)
+    const many = { tier: 'redis', callers: 50, redisUrl, ...plan.calls, rows } as const
+    seen.redisHits = await runCalls({ ...many, isEachNew: false })
+    seen.redisMisses = await runCalls({ ...many, isEachNew: true })
   }
+  if (parts.includes('open'))
+    seen.open = await runOpen({ peers: fleets, scenarios, processes: 4, rounds: plan.openRounds })
+  if (parts.includes('growth')) {
+    const both = fleets.map(({ id }) => id).filter((id) => COMPARED.indexOf(id) < 2)
+    seen.growth = await runGrowth(plan.sizes, both)
+  }
+  return seen
 }

@@ -1,149 +1,95 @@
-// Locks side by side, uncontended and contended: `npm run bench:locks [-- --quick --out FOLDER]`.
-// Rounds are interleaved, figures are medians. Writes docs/benchmarks-locks.md.
+// Locks side by side, uncontended and contended: `npm run bench:locks [-- ID... --quick --out
+// FOLDER]`. Writes docs/benchmarks-locks.md.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import { DOCS, publish, rawResultsOf, readArguments } from '../publish.ts'
-import { runInfo } from '../run-info.ts'
-import { floor, type LockPeer, peers } from './peers.ts'
-import { commandCalls, openRedis } from './redis.ts'
+import { fillPage, table } from '../lib/markdown.ts'
+import { commandCalls, startRedis } from '../lib/redis.ts'
+import { median, ratio, valuesOf as roundsOf, runRows, withFloors } from '../lib/rows.ts'
+import { DOCS, publish, readArguments, runInfo, valuesOf } from '../lib/run.ts'
+import { medianOf } from '../lib/statistics.ts'
+import { type LockPeer, peers } from './peers.ts'
 
-// Child processes end when this process emits `exit`.
-for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
-
-const { folder, ids } = readArguments(process.argv.slice(2))
-// A short run that only shows that everything works. Its figures mean nothing.
-const isQuick = ids.has('--quick')
-const [ROUNDS, SERIAL, WAITERS] = isQuick ? [1, 100, 20] : [3, 1_000, 200]
+const { folder, ids, isQuick } = readArguments(process.argv.slice(2))
+const [rounds, serial, waiters] = isQuick ? [1, 100, 20] : [3, 1_000, 200]
 const PROCESSES = 10
 const HOLD_MS = 1
 
-interface Free {
-  readonly locksPerSecond: number
-  readonly commands: number
-}
-
-interface Hot {
-  readonly totalMs: number
-  readonly commands: number
-  readonly overlaps: number
-  /** Longest gap between two grants ÷ median gap. */
-  readonly order: number
-  /** Time until each waiter got the lock. All waiters begin together. */
-  readonly waitsMs: readonly number[]
-}
-
 const info = runInfo()
-const redis = await openRedis()
-const admin = new Redis(redis.url)
+const redis = await startRedis()
+const admin = new Redis(redis.port)
 
 /** One client takes and releases one lock after another. */
-async function uncontended(peer: LockPeer): Promise<Free> {
+async function uncontended(peer: LockPeer) {
   const locks = peer.open(redis.url)
   for (let i = 0; i < 50; i++) await (await locks.acquire(`warm:${i}`))()
   await admin.config('RESETSTAT')
-  const startedAt = performance.now()
-  for (let i = 0; i < SERIAL; i++) await (await locks.acquire(`free:${i % 100}`))()
-  const seconds = (performance.now() - startedAt) / 1000
-  const commands = (await commandCalls(admin, peer.commands)) / SERIAL
+  const since = performance.now()
+  for (let i = 0; i < serial; i++) await (await locks.acquire(`free:${i % 100}`))()
+  const rate = (serial * 1_000) / (performance.now() - since)
+  const commands = (await commandCalls(admin, peer.commands)) / serial
   await locks.close()
-  return { locksPerSecond: SERIAL / seconds, commands }
+  return { rate, commands }
 }
 
 /** Waiters of several processes compete for one key. Each process is a connection here. */
-async function contended(peer: LockPeer): Promise<Hot> {
+async function contended(peer: LockPeer) {
   const all = Array.from({ length: PROCESSES }, () => peer.open(redis.url))
   for (const [i, locks] of all.entries()) await (await locks.acquire(`warm:${i}`))()
   await admin.config('RESETSTAT')
-  const startedAt = performance.now()
+  const since = performance.now()
   const waitsMs: number[] = []
-  let inside = 0
-  let overlaps = 0
+  let [inside, overlaps] = [0, 0]
   const one = async (i: number): Promise<void> => {
     const release = await all[i % PROCESSES]?.acquire('hot')
-    waitsMs.push(performance.now() - startedAt)
+    waitsMs.push(performance.now() - since)
     inside += 1
     if (inside > 1) overlaps += 1
     await sleep(HOLD_MS)
     inside -= 1
     await release?.()
   }
-  await Promise.all(Array.from({ length: WAITERS }, (_, i) => one(i)))
-  const totalMs = performance.now() - startedAt
-  const commands = (await commandCalls(admin, peer.commands)) / WAITERS
+  await Promise.all(Array.from({ length: waiters }, (_, i) => one(i)))
+  const totalMs = performance.now() - since
+  const hotCommands = (await commandCalls(admin, peer.commands)) / waiters
   await Promise.all(all.map((locks) => locks.close()))
-  return { totalMs, commands, overlaps, order: fairness(waitsMs), waitsMs }
-}
-
-/**
- * Longest gap between two grants ÷ median gap. All waiters begin together, so a fair lock has equal
- * gaps.
- */
-function fairness(waitsMs: readonly number[]): number {
+  // All waiters begin together, so a fair lock has equal gaps between two grants.
   const gaps = waitsMs.slice(1).map((wait, i) => wait - (waitsMs[i] ?? 0))
-  return Math.max(...gaps) / Math.max(0.01, median(gaps))
+  const longestGap = Math.max(...gaps) / Math.max(0.01, medianOf(gaps))
+  return { totalMs, hotCommands, longestGap, overlaps }
 }
 
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b)
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
-}
-
-const results = new Map(
-  [floor, ...peers].map(({ name }) => [name, { free: [] as Free[], hot: [] as Hot[] }]),
-)
-for (let round = 1; round <= ROUNDS; round++) {
-  for (const peer of [floor, ...peers]) {
-    results.get(peer.name)?.free.push(await uncontended(peer))
-    if (peer !== floor) results.get(peer.name)?.hot.push(await contended(peer))
-    console.error(`round ${round}: ${peer.name}`)
-  }
-}
-
-const floorRate = median(
-  (results.get(floor.name)?.free ?? []).map(({ locksPerSecond }) => locksPerSecond),
-)
-const rows = [...results].map(([name, { free, hot }]) => {
-  const rate = median(free.map(({ locksPerSecond }) => locksPerSecond))
-  const cells = [
-    name,
-    Math.round(rate),
-    (rate / floorRate).toFixed(2),
-    median(free.map(({ commands }) => commands)).toFixed(2),
-  ]
-  if (hot.length === 0) return [...cells, '–', '–', '–', '–']
-  return [
-    ...cells,
-    Math.round(median(hot.map(({ totalMs }) => totalMs))),
-    median(hot.map(({ commands }) => commands)).toFixed(2),
-    Math.round(median(hot.map(({ order }) => order))),
-    hot.reduce((sum, { overlaps }) => sum + overlaps, 0),
-  ]
+const rows = await runRows({
+  ...{ title: 'locks', rounds, rows: withFloors(peers, ids) },
+  setUp: async (peer) => ({
+    async measure() {
+      const free = await uncontended(peer)
+      return peer.kind === 'floor' ? free : { ...free, ...(await contended(peer)) }
+    },
+    async [Symbol.asyncDispose]() {},
+  }),
 })
-
-const text = `# Locks compared
-
-Written by \`npm run bench:locks\` on ${info.date} at ${info.commit}: Redis ${redis.version}, Node ${info.node}, ${info.machine}.
-Figures are medians of ${ROUNDS} interleaved rounds. Compare the ratios, not the absolute figures. ${rawResultsOf('benchmarks-locks')}
-
-- **Free**: one client takes and releases ${SERIAL} locks, one after another.
-- **Hot**: ${WAITERS} waiters on ${PROCESSES} connections ask for one lock at once. Each holds it for ${HOLD_MS} ms.
-- **Commands**: commands that clients send per lock.
-- **Longest gap**: the longest time between two grants ÷ the median time. It is low for a fair queue. It is high for
-  retries with a delay, because the lock is idle in between.
-- **Overlaps**: how often two clients held the lock at once.
-
-| lock | free: locks/s | ÷ floor | commands | hot: total ms | commands | longest gap | overlaps |
-|---|--:|--:|--:|--:|--:|--:|--:|
-${rows.map((row) => `| ${row.join(' | ')} |`).join('\n')}
-
-The floor does not wait, and does not check which client releases the lock. \`@stampede/locks\` renews leases, issues
-fences and queues waiters. This takes scripts on the server and timers in the process. So a free lock is expected to be
-slower than a bare \`SET\`.
-`
-const raw = { ...info, redis: redis.version, locks: Object.fromEntries(results) }
-if (folder !== undefined) publish(folder, 'benchmarks-locks', text, raw)
-// A quick run is printed and not published.
-else if (!isQuick) publish(DOCS, 'benchmarks-locks', text, raw)
-console.log(text)
 admin.disconnect()
+
+const cells = rows.map((row) => [
+  ...[row.name, median(row, 'rate').toFixed(0)],
+  ratio(rows, row.id, row.floor ?? row.id, 'rate')?.toFixed(2) ?? '',
+  median(row, 'commands').toFixed(2),
+  ...(row.kind === 'floor'
+    ? ['–', '–', '–', '–']
+    : [
+        ...[median(row, 'totalMs').toFixed(0), median(row, 'hotCommands').toFixed(2)],
+        median(row, 'longestGap').toFixed(0),
+        String(roundsOf(row, 'overlaps').reduce((sum, count) => sum + count, 0)),
+      ]),
+])
+const hot = ['hot: total ms', 'commands', 'longest gap', 'overlaps']
+const page = fillPage('benchmarks-locks', {
+  ...{ ...valuesOf('benchmarks-locks', info), redis: redis.version },
+  ...{ rounds: String(rounds), serial: String(serial), waiters: String(waiters) },
+  table: table(['lock', 'free: locks/s', '÷ floor', 'commands', ...hot], cells),
+})
 await redis[Symbol.asyncDispose]()
+// A part of a run, or a quick run, is printed and not published.
+const target = folder ?? (isQuick || ids.size > 0 ? undefined : DOCS)
+if (target) publish(target, 'benchmarks-locks', page, { ...info, redis: redis.version, rows })
+console.log(page)

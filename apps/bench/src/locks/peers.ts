@@ -5,9 +5,9 @@ import { Redis } from 'ioredis'
 import { Redis as Redis5 } from 'ioredis5'
 import redisSemaphore from 'redis-semaphore'
 import Redlock from 'redlock'
+import type { RowSpec } from '../lib/rows.ts'
 
-export interface LockPeer {
-  readonly name: string
+export interface LockPeer extends RowSpec {
   /** Commands that the client sends. Commands inside its scripts do not count. */
   readonly commands: readonly string[]
   readonly open: (url: string) => Acquirer
@@ -18,9 +18,11 @@ export interface Acquirer {
   readonly close: () => unknown
 }
 
-const ours =
-  (wait: 'push' | 'poll') =>
-  (url: string): Acquirer => {
+const scripts = ['evalsha', 'eval']
+
+const ours = (id: string, name: string, wait: 'push' | 'poll'): LockPeer => ({
+  ...{ id, name, kind: 'ours', floor: 'floor', commands: scripts },
+  open(url) {
     const client = new Redis(url, { lazyConnect: true })
     const store = redisStore(client, { commandTimeoutMs: 5_000 })
     const locks = createLocks({ store, wait, waitMs: 120_000 })
@@ -31,37 +33,33 @@ const ours =
       },
       close: () => locks.close(),
     }
-  }
-
-export const floor: LockPeer = {
-  name: 'SET NX PX, then DEL (the floor: no waiting, no safety)',
-  commands: ['set', 'del'],
-  open(url) {
-    const client = new Redis(url)
-    return {
-      async acquire(key) {
-        await client.set(key, '1', 'PX', 10_000, 'NX')
-        return () => client.del(key)
-      },
-      close: () => client.disconnect(),
-    }
   },
-}
+})
 
 export const peers: readonly LockPeer[] = [
-  { name: '@stampede/locks', commands: ['evalsha', 'eval'], open: ours('push') },
-  { name: '@stampede/locks, wait: poll', commands: ['evalsha', 'eval'], open: ours('poll') },
   {
-    name: 'redlock 5.0.0-beta.2',
-    commands: ['evalsha', 'eval'],
+    ...{ id: 'floor', kind: 'floor', commands: ['set', 'del'] },
+    name: 'SET NX PX, then DEL (the floor: no waiting, no safety)',
+    open(url) {
+      const client = new Redis(url)
+      return {
+        async acquire(key) {
+          await client.set(key, '1', 'PX', 10_000, 'NX')
+          return () => client.del(key)
+        },
+        close: () => client.disconnect(),
+      }
+    },
+  },
+  ours('stampede', '@stampede/locks', 'push'),
+  ours('stampede-poll', '@stampede/locks, wait: poll', 'poll'),
+  {
+    ...{ id: 'redlock', name: 'redlock 5.0.0-beta.2', kind: 'peer', floor: 'floor' },
+    commands: scripts,
     open(url) {
       const client = new Redis5(url)
-      const redlock = new Redlock([client], {
-        retryCount: -1,
-        retryDelay: 200,
-        retryJitter: 100,
-        automaticExtensionThreshold: 500,
-      })
+      const retries = { retryCount: -1, retryDelay: 200, retryJitter: 100 }
+      const redlock = new Redlock([client], { ...retries, automaticExtensionThreshold: 500 })
       redlock.on('error', () => {})
       return {
         async acquire(key) {
@@ -73,13 +71,13 @@ export const peers: readonly LockPeer[] = [
     },
   },
   {
-    name: 'redis-semaphore 5.8.0',
-    commands: ['set', 'evalsha', 'eval'],
+    ...{ id: 'redis-semaphore', name: 'redis-semaphore 5.8.0', kind: 'peer', floor: 'floor' },
+    commands: ['set', ...scripts],
     open(url) {
       const client = new Redis5(url)
+      const options = { lockTimeout: 10_000, acquireTimeout: 120_000, refreshInterval: 8_000 }
       return {
         async acquire(key) {
-          const options = { lockTimeout: 10_000, acquireTimeout: 120_000, refreshInterval: 8_000 }
           // Its types are those of ioredis 6. It runs with ioredis 5, like redlock.
           const mutex = new redisSemaphore.Mutex(client as never, key, options)
           await mutex.acquire()

@@ -1,7 +1,6 @@
 // The steps of docs/migrate, in which an old library and Stampede run side by side.
 import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createKeyv } from '@keyv/redis'
 import { BentoCache, bentostore, memoryDriver } from '@stampede/bench-bentocache'
@@ -21,7 +20,8 @@ import koaCash from 'koa-cash'
 import { LRUCache } from 'lru-cache'
 import Redlock from 'redlock'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
-import { type RedisServer, startRedis, urlOf } from '../torture/redis-server.ts'
+import { listen } from '../lib/http.ts'
+import { type RedisServer, startRedis } from '../lib/redis.ts'
 
 let server: RedisServer
 let redis: Redis
@@ -44,16 +44,15 @@ beforeEach(async () => {
 })
 
 async function serve(listener: RequestListener): Promise<string> {
-  const http = createServer(listener).listen(0)
+  const http = createServer(listener)
   onTestFinished(() => void http.close())
-  await once(http, 'listening')
-  return `http://127.0.0.1:${(http.address() as AddressInfo).port}`
+  return `http://127.0.0.1:${await listen(http)}`
 }
 
 const statusOf = ({ headers }: Response): string => headers.get('cache-status') ?? ''
 
 describe('Stampede in front of a response cache', () => {
-  async function fillsFromOld(listener: RequestListener, switchOn: () => void): Promise<string[]> {
+  async function expectFilled(listener: RequestListener, switchOn: () => void): Promise<void> {
     const url = `${await serve(listener)}/page`
     const bodies = [await (await fetch(url)).text()]
     await sleep(100)
@@ -64,7 +63,7 @@ describe('Stampede in front of a response cache', () => {
       bodies.push(await response.text())
       await sleep(50)
     }
-    return bodies
+    expect(new Set(bodies)).toEqual(new Set(['{"run":1}']))
   }
 
   it('is filled from entries of apicache', async () => {
@@ -75,10 +74,9 @@ describe('Stampede in front of a response cache', () => {
     const app = express4()
     app.use((req, res, next) => (isOn ? front(req, res, next) : next()))
     app.get('/page', old, (_req, res) => void res.json({ run: ++runs }))
-    const bodies = await fillsFromOld(app, () => {
+    await expectFilled(app, () => {
       isOn = true
     })
-    expect(new Set(bodies)).toEqual(new Set(['{"run":1}']))
   })
 
   it('is filled from entries of express-redis-cache', async () => {
@@ -91,10 +89,9 @@ describe('Stampede in front of a response cache', () => {
     const app = express4()
     app.use((req, res, next) => (isOn ? front(req, res, next) : next()))
     app.get('/page', cache.route(), (_req, res) => void res.json({ run: ++runs }))
-    const bodies = await fillsFromOld(app, () => {
+    await expectFilled(app, () => {
       isOn = true
     })
-    expect(new Set(bodies)).toEqual(new Set(['{"run":1}']))
   })
 
   it('is filled from entries of koa-cash', async () => {
@@ -105,21 +102,20 @@ describe('Stampede in front of a response cache', () => {
     const set = async (key: string, value: object) => void lru.set(key, value)
     const app = new Koa()
     app.use((ctx, next) => (isOn ? front(ctx, next) : next()))
-    app.use(koaCash({ maxAge: 60_000, get: async (key) => lru.get(key), set }))
+    app.use(koaCash({ maxAge: 60_000, get: async (key: string) => lru.get(key), set }))
     app.use(async (ctx) => {
       if (await (ctx as unknown as { cashed(): Promise<boolean> }).cashed()) return
       ctx.body = { run: ++runs }
     })
-    const bodies = await fillsFromOld(app.callback(), () => {
+    await expectFilled(app.callback(), () => {
       isOn = true
     })
-    expect(new Set(bodies)).toEqual(new Set(['{"run":1}']))
   })
 })
 
 describe('a factory of Stampede', () => {
   it('reads the value of cache-manager', async () => {
-    const cache = createCache({ stores: [createKeyv(urlOf(server.port))] })
+    const cache = createCache({ stores: [createKeyv(server.url)] })
     onTestFinished(() => cache.disconnect())
     await cache.set('rates:eur', { rate: 1 }, 60_000)
     const rates = stampede.cache('rates', { ttlMs: 60_000 })

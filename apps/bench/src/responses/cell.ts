@@ -1,18 +1,62 @@
-// One cell in its own process. Usage: node cell.js <peer id> <case id> <Redis port> <Redis pid>.
-import { wrong } from '../verdicts/verdict.ts'
+// One case with one response cache, in a process of its own.
+import { ask, type Got, listen } from '../lib/http.ts'
+import { urlOf } from '../lib/redis.ts'
+import { type Verdict, wrong } from '../lib/verdict.ts'
 import { cases } from './cases.ts'
-import { peers } from './peers.ts'
-import { createStage } from './stage.ts'
+import { type Asked, peers, type Reply } from './peers.ts'
 
-const [, , peerId, caseId, port, pid] = process.argv
-const peer = peers.find(({ id }) => id === peerId)
-const each = cases.find(({ id }) => id === caseId)
-if (!peer || !each) throw new Error(`no cell ${peerId} ${caseId}`)
-// The process ends with the bench.
-process.on('disconnect', () => process.exit())
+/** `run` is 1 for the first run of the handler. */
+export type Handler = (asked: Asked & { readonly run: number }) => Reply | Promise<Reply>
 
-const stage = await createStage(peer, Number(port), Number(pid))
-const verdict = await each
-  .run(stage)
-  .catch((error: unknown) => wrong(`the case could not be run: ${error}`))
-process.send?.(verdict, () => process.exit())
+export interface Sent {
+  readonly method?: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly timeoutMs?: number
+}
+
+export interface Site {
+  readonly get: (sent?: Sent) => Promise<Got>
+  readonly purge: () => Promise<unknown>
+}
+
+export interface Stage {
+  readonly freezeRedis: () => void
+  /** Runs of the handler, in all sites. */
+  readonly runs: () => number
+  /** A server with the cache of the peer, as in a process of its own. */
+  readonly open: (handler: Handler, ttlMs?: number) => Promise<Site>
+}
+
+const PATH = '/page'
+
+export async function start(peerId: string, id: string, redisPort: number, redisPid: number) {
+  let runs = 0
+  const stage: Stage = {
+    freezeRedis: () => void process.kill(redisPid, 'SIGSTOP'),
+    runs: () => runs,
+    async open(handler, ttlMs = 60_000) {
+      const opened = await peers
+        .find((each) => each.id === peerId)
+        ?.open({
+          redisUrl: urlOf(redisPort),
+          ttlMs,
+          reply: async ({ method, headers }) => handler({ method, headers, run: ++runs }),
+        })
+      if (opened === undefined) throw new Error(`no peer named ${peerId}`)
+      const port = await listen(opened.listener)
+      return {
+        get: ({ headers = {}, ...sent } = {}) => {
+          const fields = Object.entries({ Host: 'shop.test', ...headers }).flat()
+          return ask(port, PATH, { ...sent, headers: fields })
+        },
+        purge: () => opened.purge(PATH),
+      }
+    },
+  }
+  const run = async (): Promise<Verdict> => {
+    const each = cases.find((one) => one.id === id)
+    if (each === undefined) throw new Error(`no case named ${id}`)
+    return each.run(stage).catch((error: unknown) => wrong(`the case could not be run: ${error}`))
+  }
+  return { run }
+}

@@ -1,26 +1,27 @@
-// One cell in its own process. Usage: node cell.js <peer id> <scenario id> <Redis port> <Redis
-// pid>.
-import { NotSupported } from './peer.ts'
-import { peers } from './peers.ts'
+// One scenario with one cache, in a process of its own.
+import { notTested, short, type Verdict, wrong } from '../lib/verdict.ts'
 import { scenarios } from './scenarios.ts'
-import { createStage } from './stage.ts'
-import { decide, notTested, short, type Verdict, withRejections } from './verdict.ts'
+import { createStage, NotSupported } from './stage.ts'
 
-const [, , peerId, scenarioId, port = '', pid = ''] = process.argv
-const peer = peers.find(({ id }) => id === peerId)
-const scenario = scenarios.find(({ id }) => id === scenarioId)
-if (!peer || !scenario) throw new Error(`no cell ${peerId} ${scenarioId}`)
+export async function start(peerId: string, id: string, port: number, pid: number) {
+  const rejections: string[] = []
+  process.on('unhandledRejection', (reason) => rejections.push(short(String(reason))))
+  const scenario = scenarios.find((each) => each.id === id)
+  const stage = await createStage(peerId, port, pid)
+  const run = async (): Promise<Verdict> => {
+    const verdict = await scenario?.run(stage).catch((error: unknown) => {
+      if (error instanceof NotSupported) return notTested(error.message)
+      return wrong(`the scenario could not be run: ${short(String(error))}`)
+    })
+    return withRejections(verdict ?? notTested(`no scenario ${id}`), rejections)
+  }
+  return { run }
+}
 
-const rejections: string[] = []
-process.on('unhandledRejection', (reason) => rejections.push(short(String(reason))))
-// The process ends with the bench.
-process.on('disconnect', () => process.exit())
-
-const stage = await createStage(peer, Number(port), Number(pid))
-const verdict = withRejections(await scenario.run(stage).catch(asVerdict), rejections)
-process.send?.(verdict, () => process.exit())
-
-function asVerdict(error: unknown): Verdict {
-  if (error instanceof NotSupported) return notTested(error.message)
-  return decide([false], `the scenario could not be run: ${short(String(error))}`)
+/** An unhandled rejection ends a Node process, so the row fails. */
+export function withRejections(verdict: Verdict, rejections: readonly string[]): Verdict {
+  const [first] = rejections
+  if (first === undefined) return verdict
+  const seen = `${verdict.seen} ${rejections.length} × unhandled rejection, which ends a process: ${first}`
+  return { kind: 'fails', seen, figures: verdict.figures ?? [] }
 }

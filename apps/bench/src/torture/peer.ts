@@ -1,27 +1,7 @@
-// Description of a cache before it runs: name, packages, set-up, and scenarios that it cannot run.
+// A compared cache, the settings that scenarios vary, and the options that are the same for all.
 
-export interface Peer {
-  readonly id: string
-  /** The head of its column. */
-  readonly name: string
-  /** npm packages whose versions the matrix gives, the peer's own first. */
-  readonly packages: readonly string[]
-  /** The folder with its own packages, if it has one. */
-  readonly workspace?: string
-  /** The set-up that its documentation describes, with the options that were used. */
-  readonly setUp: string
-  /**
-   * Scenarios about features that it does not have, by scenario id, with the reason. They are not
-   * tested.
-   */
-  readonly notSupported?: Readonly<Record<string, string>>
-  readonly load: () => Promise<PeerModule>
-}
-
-export interface PeerModule {
-  /** Resolves when the cache is connected and subscribed, as far as it can tell. */
-  readonly open: (settings: Settings) => Promise<Instance>
-}
+/** Resolves when the cache is connected and subscribed, as far as it can tell. */
+export type Open = (settings: Settings) => Instance | Promise<Instance>
 
 /** The settings that scenarios vary. The rest of a set-up is the same for all. */
 export interface Settings {
@@ -51,5 +31,9 @@ export interface Instance {
 export const DEADLINE_MS = 1_000
 export const COMMAND_MS = 500
 
-/** Thrown when a scenario finds out that the cache lacks a feature. */
-export class NotSupported extends Error {}
+/** Adds a listener for connection errors, as every client's documentation requires. */
+export function listened<T>(client: T): T {
+  const emitter = client as { on(event: 'error', listener: () => void): unknown }
+  emitter.on('error', () => {})
+  return client
+}

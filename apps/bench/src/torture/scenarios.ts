@@ -1,12 +1,10 @@
-// The twelve scenarios, in the order of their numbers.
-import { fleets } from './scenarios/fleets.ts'
-import { origins } from './scenarios/origins.ts'
-import { outages } from './scenarios/outages.ts'
-import { purges } from './scenarios/purges.ts'
+// The twelve scenarios, in the order of their numbers. The page has their stories and criteria.
+import { faults } from './scenarios/faults.ts'
+import { loads } from './scenarios/loads.ts'
 import type { Scenario } from './scenarios/scenario.ts'
 
 const number = ({ id }: Scenario): number => Number(id.slice(1))
 
-export const scenarios: readonly Scenario[] = [...purges, ...origins, ...fleets, ...outages].sort(
+export const scenarios: readonly Scenario[] = [...loads, ...faults].sort(
   (a, b) => number(a) - number(b),
 )

@@ -1,46 +1,34 @@
 // Lists rows that a cache fails, and figures in which another cache that passed the row is better.
-import type { Peer } from './peer.ts'
-import type { Scenario } from './scenarios/scenario.ts'
-import { counted, type Figure, type Verdict } from './verdict.ts'
-
-export interface Column {
-  readonly peer: Pick<Peer, 'id' | 'name'>
-  /** One verdict per scenario, in their order. */
-  readonly verdicts: readonly Verdict[]
-}
+import { counted, type Figure } from '../lib/verdict.ts'
+import type { Column, TableCase } from '../lib/verdict-table.ts'
 
 /** A smaller difference is noise: a busy machine adds that much. */
 const CHANCE = { ms: 50, calls: 0 }
 
 export function shortfalls(
-  scenarios: readonly Pick<Scenario, 'id' | 'title'>[],
+  cases: readonly TableCase[],
   columns: readonly Column[],
   peerId: string,
 ): string[] {
   const own = columns.find(({ peer }) => peer.id === peerId)
   const others = columns.filter((column) => column !== own)
-  return scenarios.flatMap(({ id, title }, row) => {
-    const verdict = own?.verdicts[row]
-    if (verdict === undefined) return []
+  return cases.flatMap(({ id, title }, row) => {
+    const { kind, seen = '', figures = [] } = own?.verdicts[row] ?? {}
     const where = `${id}, ${title}`
-    if (verdict.kind === 'n/a') return [`${where}: not tested. ${verdict.seen}`]
-    const failed = verdict.kind === 'fails' ? [`${where}: fails. ${verdict.seen}`] : []
-    return [...failed, ...verdict.figures.flatMap((figure) => behind(where, figure, others, row))]
+    if (kind === 'not tested') return [`${where}: not tested. ${seen}`]
+    const better = figures.flatMap((figure) => {
+      const found = others.flatMap(({ peer, verdicts }) => {
+        const verdict = verdicts[row]
+        if (verdict?.kind !== 'ok') return []
+        const theirs = verdict.figures?.find(({ label }) => label === figure.label)
+        return theirs && isBetter(theirs, figure) ? [`${peer.name} ${inWords(theirs)}`] : []
+      })
+      if (found.length === 0) return []
+      return [`${where}, ${figure.label}: ${inWords(figure)}; ${found.join(', ')}.`]
+    })
+    return kind === 'fails' ? [`${where}: fails. ${seen}`, ...better] : better
   })
 }
-
-function behind(where: string, own: Figure, others: readonly Column[], row: number): string[] {
-  const better = others.flatMap(({ peer, verdicts }) => {
-    const figure = passed(verdicts[row])?.find(({ label }) => label === own.label)
-    return figure && isBetter(figure, own) ? [`${peer.name} ${inWords(figure)}`] : []
-  })
-  return better.length === 0
-    ? []
-    : [`${where}, ${own.label}: ${inWords(own)}; ${better.join(', ')}.`]
-}
-
-const passed = (verdict: Verdict | undefined) =>
-  verdict?.kind === 'ok' ? verdict.figures : undefined
 
 const isBetter = (theirs: Figure, own: Figure): boolean =>
   !theirs.never && (own.never === true || own.value - theirs.value > CHANCE[own.unit])

@@ -1,13 +1,8 @@
-// Type of a scenario: what happens, the criterion, and the function that runs and judges it.
+// Type of a scenario: a row of the table, and the function that runs and judges it.
+import type { Verdict } from '../../lib/verdict.ts'
+import type { TableCase } from '../../lib/verdict-table.ts'
 import type { Stage } from '../stage.ts'
-import type { Verdict } from '../verdict.ts'
 
-export interface Scenario {
-  readonly id: string
-  readonly title: string
-  /** The course of the scenario, in a few sentences. */
-  readonly story: string
-  /** The criterion, as the end of the sentence "The row is ok if …". */
-  readonly criterion: string
+export interface Scenario extends TableCase {
   readonly run: (stage: Stage) => Promise<Verdict>
 }
