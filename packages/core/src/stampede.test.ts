@@ -307,6 +307,24 @@ describe('stampede.stats()', () => {
   })
 })
 
+describe('the count of collapsed requests', () => {
+  it('includes only requests that join the work of another request in this process', async () => {
+    const { stampede, origin, get } = setUp()
+    const all = [get(), get(), get()]
+    await settled()
+    all.push(get())
+    expect(stampede.stats().collapsed).toBe(3)
+    origin.run(0).resolve('v')
+    expect(await Promise.all(all)).toEqual(['v', 'v', 'v', 'v'])
+    await get()
+    expect(stampede.stats()).toMatchObject({
+      collapsed: 3,
+      hits: { l1: 1, l2: 0 },
+      waits: { started: 0, timedOut: 0 },
+    })
+  })
+})
+
 describe('a Stampede of another copy of this package', () => {
   it('is refused with an error that says so', async () => {
     // A module of another URL is another copy, as with two installed versions.
@@ -357,9 +375,29 @@ describe('stampede.on()', () => {
     const on = stampede.on as (...args: unknown[]) => void
     expect(() => on(type, listener)).toThrow(message)
   })
+
+  it('reports background failures of the store', () => {
+    const { stampede, store } = setUp()
+    const seen: unknown[] = []
+    stampede.on('store.failed', ({ operation, error }) => seen.push([operation, error]))
+    const error = new Error('refused')
+    store.hooks.onError('connect', error)
+    expect(seen).toEqual([['connect', error]])
+    expect(stampede.stats().store.failures).toBe(1)
+  })
 })
 
 describe('stampede.close()', () => {
+  it('makes later calls reject', async () => {
+    const { stampede, get } = setUp()
+    await stampede.close()
+    await expect(get()).rejects.toMatchObject({ code: 'ERR_STAMPEDE_CLOSED' })
+    await expect(stampede.purge({ key: 'k' })).rejects.toMatchObject({
+      code: 'ERR_STAMPEDE_CLOSED',
+    })
+    expect(stampede.stats().l1.entries).toBe(0)
+  })
+
   it('releases the leases of fills that do not end, and waitMs ends the waits for them', async () => {
     const { stampede, get, origin, store } = setUp()
     const waitMs = 5_000
@@ -437,6 +475,22 @@ describe('stampede.close()', () => {
     await clock.advance(30_000)
     expect(store.calls).toEqual([])
     expect(stampede.stats().active.leases).toBe(0)
+  })
+
+  it('also waits for a fill that a purge refused, because its caller waits for it', async () => {
+    const { stampede, get, origin } = setUp()
+    const leader = get()
+    const follower = get()
+    await settled()
+    await stampede.purge({ key: 'k' })
+    const closed = stampede.close()
+    await clock.advance(2_010)
+    await closed
+    origin.run(0).resolve('late')
+    expect(await leader).toBe('late')
+    await settled()
+    for (const run of origin.runs) run.resolve('own')
+    expect(await follower).toBe('own')
   })
 
   it('wakes no waiter of other processes', async () => {

@@ -176,6 +176,19 @@ describe('two processes', () => {
     ])
   })
 
+  it('do not share a failure that no caller waited for', async () => {
+    const { getA, getB, originA, originB } = setUpTwo()
+    const first = outcome(getA())
+    await settled()
+    originA.run(0).reject(new Error('down'))
+    await settled()
+    const second = outcome(getB())
+    await settled()
+    originB.run(0).reject(new Error('still down'))
+    await settled()
+    expect([first.now, second.now]).toEqual(['down', 'still down'])
+  })
+
   it('retry a failing refresh once per back-off, while all callers get the stale entry', async () => {
     const { getA, getB, originA, originB } = setUpTwo()
     const swr = { staleWhileRevalidateMs: 60_000 }

@@ -3,7 +3,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { runtimeOf } from '../stampede.ts'
 import { settled } from '../testing/index.ts'
-import { resolve } from '../testing/resolve.ts'
+import { resolve, type ScriptedCaller } from '../testing/resolve.ts'
 import {
   begin,
   clock,
@@ -168,6 +168,19 @@ describe('a fill', () => {
     expect(types).toEqual(['led', 'led', 'led', 'led', 'led', 'hit'])
   })
 
+  it('is not led by a waiter whose client has left', async () => {
+    const { rt } = setUp()
+    const { caller, origin } = scripted()
+    const gone: ScriptedCaller = { ...caller, isGone: () => true }
+    const all = [caller, gone, caller].map((each) => resolve(rt, 'k', POLICY, each))
+    await settled()
+    origin.run(0).resolve({ type: 'abandoned', clientLeft: true })
+    await settled()
+    origin.run(1).resolve(STORE)
+    const types = (await Promise.all(all)).map((resolution) => resolution.type)
+    expect(types).toEqual(['led', 'gone', 'led'])
+  })
+
   it('lets a waiter try once more if it is abandoned while the store is unavailable', async () => {
     const { rt, store } = setUp()
     const { caller, origin } = scripted()
@@ -264,6 +277,24 @@ describe('a fill', () => {
     expect(leader.now).toMatchObject({ type: 'led' })
     expect(rt.l1.get('k')).toBeUndefined()
     expect(transcript.take()).toEqual(['lease.granted', 'fill.started', 'fill.failed'])
+  })
+
+  it.each([
+    ['rejects', () => Promise.reject(new Error('a broken adapter'))],
+    [
+      'throws',
+      () => {
+        throw new Error('a broken adapter')
+      },
+    ],
+  ])('leaves no request pending if its caller %s, which callers must not do', async (_, run) => {
+    const { rt, stampede } = setUp()
+    const broken: ScriptedCaller = { lead: run, refresh: run }
+    const all = [1, 2].map(() => Promise.resolve(resolve(rt, 'k', POLICY, broken)))
+    const outcomes = all.map(outcome)
+    await settled()
+    expect(stampede.stats().active).toEqual({ flights: 0, leases: 0 })
+    expect(outcomes.filter(({ now }) => now === 'pending')).toEqual([])
   })
 
   it.each([

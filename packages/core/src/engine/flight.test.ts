@@ -258,6 +258,20 @@ describe('waiters of a flight', () => {
     expect([other.size, clock.timers]).toEqual([0, 0])
   })
 
+  it('keep the rest of their waitMs when they look up again in another flight', async () => {
+    const { clock, ends, make, join } = setUp()
+    const flight = make((each) => each.startClocks())
+    join(flight, 'a', 30)
+    await clock.advance(10)
+    const { first } = flight
+    if (first === undefined) throw new Error('no waiter')
+    flight.takeOut(first)
+    await clock.advance(10)
+    make().takeIn([first])
+    await clock.advance(100)
+    expect(ends).toEqual(['a timed-out 30'])
+  })
+
   it('begin to count when they move to a flight whose first lookup has ended', async () => {
     const { clock, ends, make, join } = setUp()
     const flight = make()

@@ -135,6 +135,13 @@ describe('ownBytes', () => {
     expect(own.buffer.byteLength).toBe(length)
     expect(Buffer.from(own).equals(socket.subarray(5, 5 + length))).toBe(true)
   })
+
+  it('does not copy bytes that are nearly all of their buffer', () => {
+    const frame = Buffer.alloc(65_536)
+    const body = frame.subarray(1_000)
+    expect(ownBytes(body)).toBe(body)
+    expect(ownBytes(frame)).toBe(frame)
+  })
 })
 
 describe('ownString', () => {

@@ -137,6 +137,14 @@ describe('a frame', () => {
     expect(decodeFrame('k', encodeFrame('k', response))).not.toHaveProperty('own')
   })
 
+  it('is not parsed if its end is missing, or if bytes were added', () => {
+    const frame = encodeFrame('k', response)
+    for (let length = 0; length < frame.length; length++) {
+      expect(decodeFrame('k', frame.subarray(0, length)), `${length} bytes`).toBeUndefined()
+    }
+    expect(decodeFrame('k', Buffer.concat([frame, Buffer.alloc(1)]))).toBeUndefined()
+  })
+
   it('is not parsed in another version, or with another magic or kind', () => {
     for (const [at, byte] of [
       [0, 0x52],

@@ -36,6 +36,15 @@ describe('an entry from before a purge', () => {
     expect(after(mark(subject, 11)).judge(PRODUCT)).toBe('purged')
     expect(after(mark(subject, 11, true)).judge(PRODUCT)).toBe(500)
   })
+
+  it.each([
+    ['of another tag', tagSubject('product:4')],
+    ['of a longer path', pathSubject('/products/42/reviews', undefined)],
+    ['on another host', pathSubject('/products/42', 'shop.example:8080')],
+    ['of another route', routeSubject('/products/:id/reviews')],
+  ])('stays valid if the purge is %s', (_, subject) => {
+    expect(after(mark(subject, 11)).judge(PRODUCT)).toBe('valid')
+  })
 })
 
 describe('known purges', () => {

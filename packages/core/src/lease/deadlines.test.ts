@@ -37,6 +37,14 @@ describe('deadlines on one timer', () => {
     expect(due).toEqual(['late', 'soon'])
   })
 
+  it('are dropped when they are stopped', async () => {
+    add('a', 100)
+    deadlines.stop()
+    expect(clock.timers).toBe(0)
+    await clock.advance(200)
+    expect(due).toEqual([])
+  })
+
   it('are due in order after any additions and ends of 10 000, without a scan of all', async () => {
     const open = new Set<Deadline>()
     let seed = 1
