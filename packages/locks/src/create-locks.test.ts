@@ -77,6 +77,14 @@ describe('a request for a lock whose reply is lost', () => {
     expect(clock.timers).toBe(0)
   })
 
+  it('is followed by no release if the store refused it', async () => {
+    const { clock, store, locks } = setUp()
+    store.next('acquire', refused)
+    await expect(locks.tryAcquire('job')).rejects.toMatchObject({ code: 'ERR_LOCK_UNAVAILABLE' })
+    await clock.advance(3_000)
+    expect(store.calls).toEqual(['acquire job'])
+  })
+
   it('is released by close(), although the reply is lost during close()', async () => {
     const { store, locks } = setUp()
     const barrier = new Barrier()
@@ -399,6 +407,18 @@ describe('lease.release()', () => {
       expect(clock.timers).toBe(0)
     },
   )
+
+  it('never rejects, and returns unknown if the store fails', async () => {
+    const { acquire, store, locks } = setUp()
+    const lease = await acquire()
+    store.next('release', refused)
+    expect(await lease.release()).toBe('unknown')
+    expect(lease.remainingMs()).toBe(0)
+    const tried = await setUp().locks.tryAcquire('job')
+    expect(await tried?.release()).toBe('released')
+    store.next('acquire', refused)
+    await expect(locks.tryAcquire('job')).rejects.toMatchObject({ code: 'ERR_LOCK_UNAVAILABLE' })
+  })
 })
 
 describe('locks.run()', () => {
