@@ -62,33 +62,6 @@ async function refilled(from: Stampede, value: string, options: object = TAGGED)
 describe('a purged value', () => {
   const SIE = { ...TAGGED, staleIfErrorMs: 60_000 }
 
-  it('replaces no error, neither for the request that began the refresh nor for its followers', async () => {
-    await filled(SIE)
-    await clock.advance(11_000)
-    const first = get(a, SIE)
-    await settled()
-    await a.purge({ tag: 'products' })
-    const second = get(a, SIE)
-    origin.run(1).reject(new Error('the origin is down'))
-    await expect(first).rejects.toThrow('the origin is down')
-    await expect(second).rejects.toThrow('the origin is down')
-  })
-
-  it('replaces no error after a purge by key, even if the handler fails late', async () => {
-    await filled(SIE)
-    await clock.advance(11_000)
-    const first = get(a, SIE)
-    const joined = get(a, SIE)
-    await settled()
-    await a.purge({ key: 'k' })
-    const later = get(a, SIE)
-    await clock.advance(7_000)
-    origin.run(1).reject(new Error('the origin is down'))
-    for (const each of [first, joined]) await expect(each).rejects.toThrow('the origin is down')
-    origin.run(2).reject(new Error('the origin is down'))
-    await expect(later).rejects.toThrow('the origin is down')
-  })
-
   it('is not served by a soft timeout after a purge by key, or after a gap', async () => {
     const late = { ...SIE, softTimeoutMs: 8_000 }
     await filled(late)
@@ -106,29 +79,6 @@ describe('a purged value', () => {
     await clock.advance(4_000)
     for (let run = 1; run < origin.calls; run++) origin.run(run).resolve('new')
     expect(await Promise.all([first, next])).toEqual(['new', 'new'])
-  })
-
-  it('replaces an error after a soft purge by key', async () => {
-    await filled(SIE)
-    await clock.advance(11_000)
-    const first = get(a, SIE)
-    await settled()
-    await a.purge({ key: 'k' }, { soft: true })
-    origin.run(1).reject(new Error('the origin is down'))
-    expect(await first).toBe('old')
-  })
-
-  it('replaces no error if the purges have been unconfirmed for too long', async () => {
-    await filled(SIE)
-    await clock.advance(11_000)
-    stores.b.confirmed = clock.now()
-    stores.b.always = refuse
-    await a.purge({ tag: 'products' })
-    await clock.advance(CONFIRMED_FOR_MS)
-    const late = get(b, SIE)
-    await settled()
-    origin.run(1).reject(new Error('the origin is down'))
-    await expect(late).rejects.toThrow('the origin is down')
   })
 
   it('is filled by one run at a time in a process, also for waiters of a refused refresh', async () => {
@@ -153,42 +103,6 @@ describe('a purged value', () => {
 })
 
 describe('a purge by tag', () => {
-  it('makes every copy outdated with one command, and one fill brings the new value', async () => {
-    await filled()
-    stores.a.calls.length = 0
-    await a.purge({ tag: 'products' })
-    expect(stores.a.calls).toEqual(['mark t=products'])
-    expect(await refilled(b, 'new')).toBe('new')
-    expect(await get(a)).toBe('new')
-    expect(origin.calls).toBe(2)
-    expect(transcript.take()).toEqual([
-      'a: purged',
-      'b: purged',
-      'b: lease.granted',
-      'b: fill.started',
-      'b: fill.committed',
-      'a: hit l2',
-    ])
-  })
-
-  it('needs one more lookup if only the store has the value', async () => {
-    await filled()
-    for (let n = 0; n < 2 * MOST_IN_L1; n++)
-      await b.getOrSet(`other ${n}`, () => 'x', { ttlMs: 60_000 })
-    await a.purge({ tag: 'products' })
-    stores.b.calls.length = 0
-    await refilled(b, 'new')
-    expect(stores.b.calls.map((call) => call.split(' ')[0])).toEqual(['lookup', 'lookup', 'commit'])
-  })
-
-  it('keeps values with other tags', async () => {
-    await filled()
-    await a.purge({ tag: 'product:4' })
-    expect(await get(b)).toBe('old')
-    expect(await get(a)).toBe('old')
-    expect(transcript.take().slice(2)).toEqual(['b: hit l1', 'a: hit l1'])
-  })
-
   it('refuses the commit of a fill, in any process', async () => {
     const first = get(a)
     await settled()
@@ -211,20 +125,6 @@ describe('a purge by tag', () => {
       'b: fill.committed',
       'a: hit l2',
     ])
-  })
-
-  it('also applies to a value that is being written', async () => {
-    const first = get(a)
-    await settled()
-    const written = stores.a.next('commit', async (work) => {
-      const reply = await work()
-      await b.purge({ tag: 'product:42' })
-      return reply
-    })
-    expect(written).toBe(stores.a)
-    origin.run(0).resolve('old')
-    await first
-    expect(await refilled(a, 'new')).toBe('new')
   })
 
   it('delays no caller for long if it is repeated faster than the value can be filled', async () => {
@@ -292,12 +192,6 @@ describe('a soft purge', () => {
     expect(await late).toBe('new')
   })
 
-  it('causes a miss if there is no stale window', async () => {
-    await filled()
-    await a.purge({ tag: 'products' }, { soft: true })
-    expect(await refilled(b, 'new')).toBe('new')
-  })
-
   it('keeps the value in place of errors', async () => {
     const options = { staleIfErrorMs: 60_000 }
     await filled(options)
@@ -306,42 +200,6 @@ describe('a soft purge', () => {
     await settled()
     origin.run(1).reject(new Error('down'))
     expect(await next).toBe('old')
-  })
-})
-
-describe('a purge of everything', () => {
-  it('gives new requests a fill of their own at once', async () => {
-    const first = get(a)
-    await settled()
-    await a.purge({ all: true })
-    const second = get(a)
-    await settled()
-    origin.run(0).resolve('old')
-    expect(await first).toBe('old')
-    await settled()
-    origin.run(1).resolve('new')
-    expect(await second).toBe('new')
-  })
-
-  it('lets waiters share one fill even when it is repeated', async () => {
-    const asked = [get(a), get(b), get(b)]
-    await settled()
-    for (let n = 0; n < 5; n++) {
-      await a.purge({ all: true })
-      await settled()
-    }
-    expect(origin.calls).toBe(1)
-    origin.run(0).resolve('old')
-    await settled()
-    origin.run(1).resolve('new')
-    expect(await Promise.all(asked)).toEqual(['old', 'new', 'new'])
-  })
-
-  it('rejects and changes nothing if the store cannot get it', async () => {
-    await filled()
-    stores.a.next('mark', refuse)
-    await expect(a.purge({ all: true })).rejects.toThrow('the store is away')
-    expect(await get(a)).toBe('old')
   })
 })
 

@@ -9,7 +9,7 @@ import { settled } from './testing/index.ts'
 import { begin, clock, end, KEY, outcome, setUp, setUpTwo } from './testing/resolve-bench.ts'
 import { refuse } from './testing/store-doubles.ts'
 import { TraceTranscript } from './testing/trace-transcript.ts'
-import { type FillTrace, fillTracing, lookupTracing, type WaitTrace } from './tracing.ts'
+import { fillTracing, lookupTracing, type WaitTrace } from './tracing.ts'
 
 let traces: TraceTranscript
 const stops: (() => void)[] = []
@@ -454,23 +454,5 @@ describe('a subscriber that throws', () => {
       process.removeAllListeners('uncaughtException')
       for (const listener of before) process.on('uncaughtException', listener)
     }
-  })
-})
-
-it('gives a fill its facts as plain values', async () => {
-  traces.record(['stampede:fill'])
-  const { get, origin } = setUp()
-  const asked = get()
-  await settled()
-  await finish(origin)
-  await asked
-  const [fill] = traces.contexts as FillTrace[]
-  expect(fill).toEqual({
-    key: 'k',
-    internalKey: KEY,
-    behind: false,
-    isAsync: true,
-    fence: expect.any(BigInt),
-    outcome: 'committed',
   })
 })

@@ -4,26 +4,26 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { createRequire } from 'node:module'
 import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import type { Exchange, HttpCache, OriginEnd, OriginObserver, Reply } from '@stampede/core/adapter'
+import type { OriginEnd, Reply } from '@stampede/core/adapter'
 import type { Express, Request, RequestHandler } from 'express'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { fieldOf, rawRequest, serve } from '../../node-http/src/testing/raw-client.ts'
+import {
+  endOf,
+  fill,
+  KEEP,
+  type ScriptedCore,
+  scriptedCache,
+  wholeOf,
+} from '../../node-http/src/testing/scripted-cache.ts'
 import { isRevalidation, stampedeCache } from './index.ts'
 
-type Script = (exchange: Exchange<Request>, cache: string) => void | Promise<void>
+type Script = ScriptedCore<Request>['script']
 
-const core = vi.hoisted(() => ({ script: (() => {}) as unknown as Script }))
+const core = vi.hoisted((): ScriptedCore<Request> => ({ script: () => {} }))
 vi.mock('@stampede/core/adapter', async (original) => ({
   ...(await original<object>()),
-  createHttpCache: (options?: { cacheStatus?: string }) => ({
-    handle: (exchange: Exchange<Request>) => core.script(exchange, options?.cacheStatus ?? ''),
-    mountedIn: () => {},
-    inner: ((_request, natives) => ({
-      keyOf: () => '',
-      config: {},
-      natives,
-    })) satisfies HttpCache['inner'],
-  }),
+  createHttpCache: scriptedCache(core),
 }))
 
 afterEach(() => {
@@ -33,17 +33,6 @@ afterEach(() => {
 const require = createRequire(import.meta.url)
 const compression: () => RequestHandler = require('compression')
 const FILE = fileURLToPath(import.meta.url)
-type Observer = Omit<OriginObserver, 'ended'>
-
-const KEEP: Observer = {
-  maxBodyBytes: 1_000_000,
-  onHead: () => ({
-    action: 'send',
-    capture: true,
-    add: [['cache-status', 'S; fwd=uri-miss']],
-    remove: [],
-  }),
-}
 const HIT: Reply = {
   status: 200,
   headers: [
@@ -51,29 +40,6 @@ const HIT: Reply = {
     ['cache-status', 'S; hit'],
   ],
   body: Buffer.from('from the cache'),
-}
-
-/** Resolves with the end of a run. */
-const endOf = (
-  exchange: Exchange<Request>,
-  run: 'runOrigin' | 'redispatch',
-  observer: Observer = KEEP,
-): Promise<OriginEnd> => new Promise((ended) => exchange[run]({ ...observer, ended }))
-
-/** Makes core fill on each request. Collects the ends in order. */
-function fill(observer: Observer = KEEP): { ends: Array<Promise<OriginEnd>> } {
-  const ends: Array<Promise<OriginEnd>> = []
-  core.script = (exchange) => {
-    const end = endOf(exchange, 'runOrigin', observer)
-    ends.push(end)
-    return end.then(() => {})
-  }
-  return { ends }
-}
-
-function textOf(end: OriginEnd | undefined): string {
-  if (end?.type !== 'complete') throw new Error(JSON.stringify(end))
-  return Buffer.from(end.body).toString()
 }
 
 const VERSIONS: ReadonlyArray<readonly [string, () => Express]> = [
@@ -133,7 +99,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
   })
 
   test('does not capture a response whose handler destroys it right after its end', async () => {
-    const { ends } = fill()
+    const { ends } = fill(core)
     const app = quiet().use(stampedeCache())
     app.get('/', (_req, res) => {
       res.send('Error: no stock')
@@ -181,12 +147,12 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
   test.each(HANDLERS)(
     'captures the uncompressed response of %s if compression is mounted before the cache',
     async (_, handler) => {
-      const { ends } = fill()
+      const { ends } = fill(core)
       const app = quiet().use(compression(), stampedeCache()).get('/', handler)
       await using server = await serve(app)
       const response = await fetch(`http://127.0.0.1:${server.port}/`, { redirect: 'manual' })
       const end = await ends[0]
-      expect(textOf(end)).toBe(await response.text())
+      expect(wholeOf(end).text).toBe(await response.text())
       expect(JSON.stringify(end)).not.toContain('content-encoding')
     },
   )
@@ -217,7 +183,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
   })
 
   test('does not store X-Powered-By or fields that outer middlewares set', async () => {
-    const { ends } = fill()
+    const { ends } = fill(core)
     const app = quiet().use((_req, res, next) => next(void res.set('X-Request-Id', '7')))
     app.use(stampedeCache()).get('/', (_req, res) => void res.send('x'))
     await using server = await serve(app)
@@ -229,7 +195,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
   })
 
   test('captures the 500 response that Express sends for an error of the handler', async () => {
-    const { ends } = fill()
+    const { ends } = fill(core)
     const app = quiet().use(stampedeCache())
     app.get('/', (_req, _res, next) => next(new Error('broken')))
     await using server = await serve(app)
@@ -238,7 +204,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
   })
 
   test('sends the stored response in place of an error of the handler', async () => {
-    fill({ ...KEEP, onHead: () => ({ action: 'replace', reply: HIT }) })
+    fill(core, { ...KEEP, onHead: () => ({ action: 'replace', reply: HIT }) })
     const app = quiet().use(stampedeCache())
     app.get('/', (_req, _res, next) => next(new Error('broken')))
     await using server = await serve(app)
@@ -252,7 +218,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
     ['an unknown path', '/unknown', 404],
     ["next('route')", '/skipped', 203],
   ])('captures the status of the response that Express sends for %s', async (_, path, status) => {
-    const { ends } = fill()
+    const { ends } = fill(core)
     const app = quiet()
     app.use(stampedeCache())
     app.get('/skipped', (_req, _res, next) => next('route'))
@@ -346,7 +312,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
       await using server = await serve(app)
       const fields = ['X-A: 1', 'If-None-Match: "1"', 'X-Forwarded-For: 1.2.3.4']
       expect((await rawRequest(server.port, '/a/b?x', fields)).body).toBe('from the cache')
-      expect(textOf(await ends[0])).toBe('fresh 1 false')
+      expect(wholeOf(await ends[0]).text).toBe('fresh 1 false')
       expect(passed).toEqual([
         [false, 'GET', '/a/b?x', '1.2.3.4'],
         [true, 'GET', '/a/b?x', '1.2.3.4'],
@@ -359,7 +325,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
       app.get('/', stampedeCache({ cacheStatus: 'inner' }), (_req, res) => void res.send('fresh'))
       await using server = await serve(app)
       await rawRequest(server.port)
-      expect(textOf(await ends[0])).toBe('fresh')
+      expect(wholeOf(await ends[0]).text).toBe('fresh')
     })
 
     test('reaches the handler if the same cache is mounted twice', async () => {
@@ -368,7 +334,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
       const app = quiet().get('/', cache, cache, (_req, res) => void res.send('fresh'))
       await using server = await serve(app)
       await rawRequest(server.port)
-      expect(textOf(await ends[0])).toBe('fresh')
+      expect(wholeOf(await ends[0]).text).toBe('fresh')
     })
 
     test('fails if a middleware responds before the request reaches the cache', async () => {
@@ -395,7 +361,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
       app.use(stampedeCache()).get('/', (_req, res) => void res.send(`${context.getStore()}`))
       await using server = await serve(app)
       await rawRequest(server.port)
-      expect(textOf(await ends[0])).toBe('the client')
+      expect(wholeOf(await ends[0]).text).toBe('the client')
     })
 
     test('captures an uncompressed stream if compression is mounted before the cache', async () => {
@@ -404,7 +370,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, express) => {
       app.get('/', (_req, res) => void Readable.from(['x'.repeat(3000), 'y']).pipe(res.type('txt')))
       await using server = await serve(app)
       await rawRequest(server.port, '/', ['Accept-Encoding: gzip'])
-      expect(textOf(await ends[0])).toBe(`${'x'.repeat(3000)}y`)
+      expect(wholeOf(await ends[0]).text).toBe(`${'x'.repeat(3000)}y`)
     })
   })
 

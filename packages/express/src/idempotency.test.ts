@@ -3,30 +3,25 @@
 
 import { once } from 'node:events'
 import { createRequire } from 'node:module'
-import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
-import { setImmediate as turn } from 'node:timers/promises'
-import type { Attempt } from '@stampede/core'
-import type {
-  AttemptEnd,
-  AttemptObserver,
-  IdempotentExchange,
-  RequestBody,
-} from '@stampede/core/adapter'
+import type { AttemptEnd, RequestBody } from '@stampede/core/adapter'
 import type { Express, Request, RequestHandler, Response } from 'express'
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { rawRequest, serve, startRequest } from '../../node-http/src/testing/raw-client.ts'
+import { rawRequest, serve } from '../../node-http/src/testing/raw-client.ts'
+import {
+  answerOf,
+  post,
+  runAll,
+  type ScriptedCore,
+  settle,
+} from '../../node-http/src/testing/scripted-idempotency.ts'
 import { idempotency, rememberRawBody } from './index.ts'
 
-type Exchange = IdempotentExchange<Request>
-type Script = (exchange: Exchange, attach: (attempt: Attempt) => void) => void | Promise<void>
-
-const core = vi.hoisted(() => ({ script: (() => {}) as unknown as Script }))
+const core = vi.hoisted((): ScriptedCore<Request> => ({ script: () => {} }))
 vi.mock('@stampede/core/adapter', async (original) => ({
   ...(await original<object>()),
   createHttpIdempotency: () => ({
-    handle: (exchange: Exchange, attach: (attempt: Attempt) => void) =>
-      core.script(exchange, attach),
+    handle: (...args: Parameters<typeof core.script>) => core.script(...args),
   }),
 }))
 
@@ -35,89 +30,6 @@ afterEach(() => {
 })
 
 const require = createRequire(import.meta.url)
-const ATTEMPT = { number: 1 } as Attempt
-
-interface Run {
-  /** Calls to core, in order. */
-  readonly ends: AttemptEnd[]
-  readonly bodies: RequestBody[]
-  /** Resolves with the first end. */
-  readonly told: Promise<AttemptEnd>
-  letGo(): void
-}
-
-/** Core reads the body and runs the app. An end is sent when the test releases it. */
-function runAll(
-  held: 'held' | 'at once' = 'at once',
-  limits: Partial<Omit<AttemptObserver, 'onEnd'>> = {},
-): Run {
-  const ends: AttemptEnd[] = []
-  const bodies: RequestBody[] = []
-  let letGo = (): void => {}
-  const gate = new Promise<void>((resolve) => {
-    letGo = resolve
-  })
-  let tell: (end: AttemptEnd) => void = () => {}
-  const told = new Promise<AttemptEnd>((resolve) => {
-    tell = resolve
-  })
-  if (held === 'at once') letGo()
-  core.script = async (exchange, attach) => {
-    bodies.push(await exchange.readBody(100_000))
-    attach(ATTEMPT)
-    await exchange.run({
-      maxBodyBytes: 100_000,
-      graceMs: 60_000,
-      ...limits,
-      onEnd(end) {
-        ends.push(end)
-        tell(end)
-        return gate
-      },
-    })
-  }
-  return { ends, bodies, told, letGo: () => letGo() }
-}
-
-function answerOf(end: AttemptEnd | undefined): { status: number; text: string } {
-  if (end?.type !== 'answered') throw new Error(JSON.stringify(end))
-  return { status: end.head.status, text: Buffer.from(end.body).toString('latin1') }
-}
-
-async function settle(): Promise<void> {
-  for (let i = 0; i < 20; i += 1) await turn()
-}
-
-interface Post {
-  readonly client: Socket
-  received(): string
-  /** Everything that arrived, once the server has closed the connection. */
-  whole(): Promise<string>
-}
-
-function post(port: number, body = '', fields: readonly string[] = []): Post {
-  const client = startRequest(port, [
-    'POST / HTTP/1.1',
-    'Host: a',
-    'Connection: close',
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    ...fields,
-  ])
-  client.write(body)
-  let text = ''
-  client.setEncoding('latin1').on('data', (data: string) => {
-    text += data
-  })
-  const closed = once(client, 'close')
-  return {
-    client,
-    received: () => text,
-    async whole() {
-      await closed
-      return text
-    },
-  }
-}
 
 type Answer = (res: Response) => unknown
 
@@ -144,7 +56,7 @@ describe.each(VERSIONS)('idempotency() on %s', (_version, express) => {
     test.each(WAYS)(
       'made with %s is also captured if the client has already left',
       async (_, say) => {
-        const run = runAll()
+        const run = runAll(core)
         let arrive: (res: Response) => void = () => {}
         const arrival = new Promise<Response>((resolve) => {
           arrive = resolve
@@ -161,7 +73,7 @@ describe.each(VERSIONS)('idempotency() on %s', (_version, express) => {
     )
 
     test('is captured if Express itself sends it for an unknown path', async () => {
-      const unhandled = runAll()
+      const unhandled = runAll(core)
       await using server = await serve(app())
       expect(await post(server.port).whole()).toMatch(/^HTTP\/1\.1 404/)
       expect(unhandled.ends.map(answerOf)).toMatchObject([{ status: 404 }])
@@ -176,7 +88,7 @@ describe.each(VERSIONS)('idempotency() on %s', (_version, express) => {
     const JSON_TYPE = ['Content-Type: application/json']
 
     test('has a body that the middleware and a later parser can both read', async () => {
-      const run = runAll()
+      const run = runAll(core)
       await using server = await serve(app(express.json(), echo))
       expect(await post(server.port, ' {"a":1}', JSON_TYPE).whole()).toMatch(/\{"a":1\}$/)
       expect(run.bodies).toEqual([{ type: 'bytes', bytes: Buffer.from(' {"a":1}') }])
@@ -212,7 +124,7 @@ describe.each(VERSIONS)('idempotency() on %s', (_version, express) => {
     ])(
       'has a body that the middleware knows after the parser %s',
       async (_, parser, type, body) => {
-        const run = runAll()
+        const run = runAll(core)
         await using server = await serve(quiet().use(parser(express), protect(), echo))
         await post(server.port, '{"a":1}', [`Content-Type: ${type}`]).whole()
         expect(run.bodies).toEqual([body])
@@ -220,7 +132,7 @@ describe.each(VERSIONS)('idempotency() on %s', (_version, express) => {
     )
 
     test('counts as a request without a body if the client sends none, even after a parser', async () => {
-      const run = runAll()
+      const run = runAll(core)
       await using server = await serve(quiet().use(express.json(), protect(), echo))
       await post(server.port).whole()
       expect(run.bodies).toEqual([{ type: 'none' }])

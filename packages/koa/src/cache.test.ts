@@ -4,33 +4,26 @@ import { once } from 'node:events'
 import type { RequestListener } from 'node:http'
 import { createRequire } from 'node:module'
 import { PassThrough, Readable } from 'node:stream'
-import type {
-  CapturedHead,
-  Exchange,
-  HttpCache,
-  OriginEnd,
-  OriginObserver,
-  Reply,
-} from '@stampede/core/adapter'
+import type { CapturedHead, OriginEnd, Reply } from '@stampede/core/adapter'
 import type Koa from 'koa'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { fieldOf, rawRequest, serve, startRequest } from '../../node-http/src/testing/raw-client.ts'
+import {
+  endOf,
+  fill,
+  KEEP,
+  type ScriptedCore,
+  scriptedCache,
+  wholeOf,
+} from '../../node-http/src/testing/scripted-cache.ts'
 import { isRevalidation, stampedeCache } from './index.ts'
 
-type Script = (exchange: Exchange<Koa.Context>, cache: string) => void | Promise<void>
+type Script = ScriptedCore<Koa.Context>['script']
 
-const core = vi.hoisted(() => ({ script: (() => {}) as unknown as Script }))
+const core = vi.hoisted((): ScriptedCore<Koa.Context> => ({ script: () => {} }))
 vi.mock('@stampede/core/adapter', async (original) => ({
   ...(await original<object>()),
-  createHttpCache: (options?: { cacheStatus?: string }) => ({
-    handle: (exchange: Exchange<Koa.Context>) => core.script(exchange, options?.cacheStatus ?? ''),
-    mountedIn: () => {},
-    inner: ((_request, natives) => ({
-      keyOf: () => '',
-      config: {},
-      natives,
-    })) satisfies HttpCache['inner'],
-  }),
+  createHttpCache: scriptedCache(core),
 }))
 
 afterEach(() => {
@@ -38,24 +31,6 @@ afterEach(() => {
 })
 
 const require = createRequire(import.meta.url)
-type Observer = Omit<OriginObserver, 'ended'>
-
-const KEEP: Observer = {
-  maxBodyBytes: 1_000_000,
-  onHead: () => ({
-    action: 'send',
-    capture: true,
-    add: [['cache-status', 'S; fwd=uri-miss']],
-    remove: [],
-  }),
-}
-/** Resolves with the end of a run. */
-const endOf = (
-  exchange: Exchange<Koa.Context>,
-  run: 'runOrigin' | 'redispatch',
-  observer: Observer = KEEP,
-): Promise<OriginEnd> => new Promise((ended) => exchange[run]({ ...observer, ended }))
-
 const HIT: Reply = {
   status: 200,
   headers: [
@@ -65,21 +40,6 @@ const HIT: Reply = {
     ['cache-status', 'S; hit'],
   ],
   body: Buffer.from('from the cache'),
-}
-
-function fill(observer: Observer = KEEP): { ends: Array<Promise<OriginEnd>> } {
-  const ends: Array<Promise<OriginEnd>> = []
-  core.script = (exchange) => {
-    const end = endOf(exchange, 'runOrigin', observer)
-    ends.push(end)
-    return end.then(() => {})
-  }
-  return { ends }
-}
-
-function wholeOf(end: OriginEnd | undefined): { head: CapturedHead; text: string } {
-  if (end?.type !== 'complete') throw new Error(JSON.stringify(end))
-  return { head: end.head, text: Buffer.from(end.body).toString() }
 }
 
 function headerOf(head: CapturedHead, name: string): string | undefined {
@@ -236,7 +196,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
   test.each(BODIES)(
     'captures the response, sends the same as Koa alone, and then a like hit if the handler sets %s',
     async (_, handler) => {
-      const { ends } = fill()
+      const { ends } = fill(core)
       await using plain = await serve(app(handler).callback())
       await using server = await serve(app(stampedeCache(), handler).callback())
       const expected = await rawRequest(plain.port)
@@ -262,7 +222,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
   test.each(BODIES)(
     'sends the same as Koa alone for a response that is not captured if the handler sets %s',
     async (_, handler) => {
-      const { ends } = fill({
+      const { ends } = fill(core, {
         ...KEEP,
         onHead: () => ({ action: 'send', capture: false, add: [], remove: [] }),
       })
@@ -276,7 +236,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
   test.each(BODIES.slice(3, 6))(
     'sends %s completely if the body is too large to store',
     async (_, handler) => {
-      const { ends } = fill({ ...KEEP, maxBodyBytes: 2 })
+      const { ends } = fill(core, { ...KEEP, maxBodyBytes: 2 })
       await using plain = await serve(app(handler).callback())
       await using server = await serve(app(stampedeCache(), handler).callback())
       expect((await rawRequest(server.port)).body).toBe((await rawRequest(plain.port)).body)
@@ -285,7 +245,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
   )
 
   test('sends the first chunk of a stream before the stream has ended', async () => {
-    const { ends } = fill()
+    const { ends } = fill(core)
     const source = new PassThrough()
     const koa = app(
       stampedeCache(),
@@ -300,7 +260,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
   })
 
   test('does not store a stream that fails, and lets Koa report the error as without a cache', async () => {
-    const { ends } = fill()
+    const { ends } = fill(core)
     const source = new PassThrough()
     const koa = app(
       stampedeCache(),
@@ -322,7 +282,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
   })
 
   test('destroys the source stream if the client leaves', async () => {
-    const { ends } = fill()
+    const { ends } = fill(core)
     const source = new PassThrough()
     const koa = app(
       stampedeCache(),
@@ -338,7 +298,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
   })
 
   test('does not store a response that begins after the client left, because outer middlewares may change it', async () => {
-    const { ends } = fill()
+    const { ends } = fill(core)
     let answer: () => void = () => {}
     const gate = new Promise<void>((resolve) => {
       answer = resolve
@@ -363,7 +323,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
   })
 
   test('gives up a handler that never returns 30 s after its client left', async () => {
-    const { ends } = fill()
+    const { ends } = fill(core)
     let arrived: (ctx: Koa.Context) => void = () => {}
     const arrival = new Promise<Koa.Context>((resolve) => {
       arrived = resolve
@@ -404,14 +364,14 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
       },
     ],
   ])('does not store a response that the handler destroys after %s', async (_, handler) => {
-    const { ends } = fill()
+    const { ends } = fill(core)
     await using server = await serve(app(stampedeCache(), handler).callback())
     await rawRequest(server.port)
     expect(await ends[0]).toMatchObject({ type: 'not-captured' })
   })
 
   test('does not store a response on which an outer middleware sets a cookie afterwards', async () => {
-    const { ends } = fill()
+    const { ends } = fill(core)
     const outer = async (ctx: Koa.Context, next: Koa.Next) => {
       await next()
       ctx.cookies.set('session', 'a')
@@ -426,7 +386,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
   })
 
   test('does not store a body that is shorter than its Content-Length', async () => {
-    const { ends } = fill()
+    const { ends } = fill(core)
     const koa = app(stampedeCache(), (ctx) => {
       ctx.body = 'short'
       ctx.length = 100
@@ -440,7 +400,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
   })
 
   test('does not store fields that outer middlewares set', async () => {
-    const { ends } = fill()
+    const { ends } = fill(core)
     const outer: Koa.Middleware = (ctx, next) => {
       ctx.set('X-Request-Id', '7')
       return next()
@@ -470,7 +430,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
   ])(
     'sends, but does not store, a response that the handler writes with %s',
     async (_, handler) => {
-      const { ends } = fill()
+      const { ends } = fill(core)
       await using server = await serve(app(stampedeCache(), handler).callback())
       expect((await rawRequest(server.port)).body).toContain('by hand')
       expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'detached' })
@@ -501,7 +461,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
       'reaches the client as it does without a cache: %s',
       async (_, handler, status) => {
         const heads: CapturedHead[] = []
-        const { ends } = fill({
+        const { ends } = fill(core, {
           ...KEEP,
           onHead(head) {
             heads.push(head)
@@ -525,7 +485,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     )
 
     test('is replaced by a stored response, and still emitted by Koa as an error event', async () => {
-      const { ends } = fill({ ...KEEP, onHead: () => ({ action: 'replace', reply: HIT }) })
+      const { ends } = fill(core, { ...KEEP, onHead: () => ({ action: 'replace', reply: HIT }) })
       const koa = app(stampedeCache(), (ctx) => {
         ctx.set('X-Bad', '1')
         ctx.throw(503)
@@ -542,7 +502,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     })
 
     test('is also replaced by a stored response if the handler sets status 500 without an Error', async () => {
-      const { ends } = fill({ ...KEEP, onHead: () => ({ action: 'replace', reply: HIT }) })
+      const { ends } = fill(core, { ...KEEP, onHead: () => ({ action: 'replace', reply: HIT }) })
       const koa = app(stampedeCache(), (ctx) => {
         ctx.status = 500
         ctx.body = Readable.from(['oops'])

@@ -3,31 +3,28 @@
 
 import { once } from 'node:events'
 import { createRequire } from 'node:module'
-import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
-import { setImmediate as turn } from 'node:timers/promises'
-import type { Attempt } from '@stampede/core'
-import type {
-  AttemptEnd,
-  AttemptObserver,
-  IdempotentExchange,
-  RequestBody,
-} from '@stampede/core/adapter'
+import type { RequestBody } from '@stampede/core/adapter'
 import type Koa from 'koa'
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { rawRequest, serve, startRequest } from '../../node-http/src/testing/raw-client.ts'
+import { rawRequest, serve } from '../../node-http/src/testing/raw-client.ts'
+import {
+  ATTEMPT,
+  answerOf,
+  post,
+  type Run,
+  runAll,
+  type ScriptedCore,
+  settle,
+} from '../../node-http/src/testing/scripted-idempotency.ts'
 import { idempotency } from './index.ts'
 
-type Exchange = IdempotentExchange<Koa.Context>
-type Script = (exchange: Exchange, attach: (attempt: Attempt) => void) => void | Promise<void>
-
-const core = vi.hoisted(() => ({ script: (() => {}) as unknown as Script }))
+const core = vi.hoisted((): ScriptedCore<Koa.Context> => ({ script: () => {} }))
 vi.mock('@stampede/core/adapter', async (original) => ({
   ...(await original<object>()),
   createHttpIdempotency: () => ({
-    handle: (exchange: Exchange, attach: (attempt: Attempt) => void) =>
-      core.script(exchange, attach),
+    handle: (...args: Parameters<typeof core.script>) => core.script(...args),
   }),
 }))
 
@@ -36,89 +33,6 @@ afterEach(() => {
 })
 
 const require = createRequire(import.meta.url)
-const ATTEMPT = { number: 1 } as Attempt
-
-interface Run {
-  /** Calls to core, in order. */
-  readonly ends: AttemptEnd[]
-  readonly bodies: RequestBody[]
-  /** Resolves with the first end. */
-  readonly told: Promise<AttemptEnd>
-  letGo(): void
-}
-
-/** Core reads the body and runs the app. An end is sent when the test releases it. */
-function runAll(
-  held: 'held' | 'at once' = 'at once',
-  limits: Partial<Omit<AttemptObserver, 'onEnd'>> = {},
-): Run {
-  const ends: AttemptEnd[] = []
-  const bodies: RequestBody[] = []
-  let letGo = (): void => {}
-  const gate = new Promise<void>((resolve) => {
-    letGo = resolve
-  })
-  let tell: (end: AttemptEnd) => void = () => {}
-  const told = new Promise<AttemptEnd>((resolve) => {
-    tell = resolve
-  })
-  if (held === 'at once') letGo()
-  core.script = async (exchange, attach) => {
-    bodies.push(await exchange.readBody(100_000))
-    attach(ATTEMPT)
-    await exchange.run({
-      maxBodyBytes: 1_000_000,
-      graceMs: 60_000,
-      ...limits,
-      onEnd(end) {
-        ends.push(end)
-        tell(end)
-        return gate
-      },
-    })
-  }
-  return { ends, bodies, told, letGo: () => letGo() }
-}
-
-function answerOf(end: AttemptEnd | undefined): { status: number; text: string } {
-  if (end?.type !== 'answered') throw new Error(JSON.stringify(end))
-  return { status: end.head.status, text: Buffer.from(end.body).toString('latin1') }
-}
-
-async function settle(): Promise<void> {
-  for (let i = 0; i < 20; i += 1) await turn()
-}
-
-interface Post {
-  readonly client: Socket
-  received(): string
-  /** Everything that arrived, once the server has closed the connection. */
-  whole(): Promise<string>
-}
-
-function post(port: number, body = '', fields: readonly string[] = []): Post {
-  const client = startRequest(port, [
-    'POST / HTTP/1.1',
-    'Host: a',
-    'Connection: close',
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    ...fields,
-  ])
-  client.write(body)
-  let text = ''
-  client.setEncoding('latin1').on('data', (data: string) => {
-    text += data
-  })
-  const closed = once(client, 'close')
-  return {
-    client,
-    received: () => text,
-    async whole() {
-      await closed
-      return text
-    },
-  }
-}
 
 type Handler = (ctx: Koa.Context) => unknown
 
@@ -172,7 +86,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
 
   describe('a response', () => {
     test('is captured with the Content-Type that Koa adds, without fields of outer middlewares', async () => {
-      const run = runAll()
+      const run = runAll(core)
       const outer: Koa.Middleware = async (ctx, next) => {
         ctx.set('X-Outer', '1')
         await next()
@@ -211,7 +125,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
     ])('is captured first, and then reaches the client unchanged: %s', async (_, say) => {
       await using bare = await serveApp((ctx) => void say(ctx))
       const plain = await rawRequest(bare.port, '/', [], 'POST')
-      const run = runAll('held')
+      const run = runAll(core, 'held')
       await using server = await serveApp(protect(), (ctx) => void say(ctx))
       const request = rawRequest(server.port, '/', [], 'POST')
       const { status, text } = answerOf(await run.told)
@@ -223,7 +137,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
     })
 
     test('is sent but not stored if it is too large and the handler wrote it to ctx.res', async () => {
-      const run = runAll('held', { maxBodyBytes: 1_000 })
+      const run = runAll(core, 'held', { maxBodyBytes: 1_000 })
       const large = 'x'.repeat(1_001)
       await using server = await serveApp(protect(), (ctx) => {
         ctx.respond = false
@@ -237,7 +151,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
     })
 
     test('is not stored if the stream of its body fails', async () => {
-      const run = runAll()
+      const run = runAll(core)
       const source = new Readable({ read() {} })
       await using server = await serveApp(protect(), body(() => source, 201) as Koa.Middleware)
       const request = post(server.port)
@@ -249,7 +163,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
     })
 
     test('has status 500 if Koa cannot serialize the body', async () => {
-      const run = runAll()
+      const run = runAll(core)
       await using server = await serveApp(protect(), body(() => ({ n: 1n }), 201) as Koa.Middleware)
       expect(await post(server.port).whole()).toMatch(/^HTTP\/1\.1 500/)
       expect(run.ends.map(answerOf)).toMatchObject([{ status: 500 }])
@@ -270,7 +184,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
     }
 
     test('has a body that the middleware and a later parser can both read', async () => {
-      const run = runAll()
+      const run = runAll(core)
       await using server = await serveApp(protect(), parser('body'), echo)
       expect(await post(server.port, ' {"a":1}').whole()).toMatch(/\{"a":1\}$/)
       expect(run.bodies).toEqual([{ type: 'bytes', bytes: Buffer.from(' {"a":1}') }])
@@ -282,7 +196,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
     ])(
       'has a body that the middleware knows if an earlier parser set ctx.request.%s',
       async (key, seen) => {
-        const run = runAll()
+        const run = runAll(core)
         await using server = await serveApp(parser(key), protect(), echo)
         await post(server.port, ' {"a":1}').whole()
         expect(run.bodies).toEqual([seen])
@@ -345,7 +259,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
   describe('after the client has left', () => {
     /** The client leaves before the handler responds. */
     async function leaveThen(say: Handler, ...outer: Koa.Middleware[]): Promise<Run> {
-      const run = runAll()
+      const run = runAll(core)
       let arrive: (ctx: Koa.Context) => void = () => {}
       const arrival = new Promise<Koa.Context>((resolve) => {
         arrive = resolve
@@ -385,7 +299,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
 
     test('reports the error of the handler, not the response that an outer middleware makes from it', async () => {
       const error = thrown(422, 'no')
-      const run = runAll()
+      const run = runAll(core)
       let caught: (ctx: Koa.Context) => void = () => {}
       const catching = new Promise<Koa.Context>((resolve) => {
         caught = resolve
@@ -411,7 +325,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
     })
 
     test('waits a limited time for a handler that never writes to ctx.res', async () => {
-      const run = runAll('at once', { graceMs: 5 })
+      const run = runAll(core, 'at once', { graceMs: 5 })
       await using server = await serveApp(protect(), (ctx) => {
         ctx.respond = false
         client.destroy()

@@ -133,20 +133,6 @@ describe('a grant to this process', () => {
     expect(first.lease?.remainingMs()).toBeLessThanOrEqual(last().request?.leaseMs ?? 0)
   })
 
-  it('gives one lease if both the reply to acquire and a message report it', async () => {
-    const { store, last, busy, grantBy, wait, clock } = setUp()
-    const first = wait()
-    await busy(last())
-    await clock.advance(3_005)
-    const grant = await grantBy(last())
-    expect(first.lease?.fence).toBe(BigInt(grant.fence))
-    store.take()
-    store.hooks.onGrant(grant, 2_000)
-    await settled()
-    expect(store.take()).toEqual([])
-    expect(first.lease?.remainingMs()).toBeGreaterThan(0)
-  })
-
   it('gives one lease if both the reply to `release and queue` and a message report it', async () => {
     const { store, last, granted, reply, grantBy, wait, tokenOf } = setUp()
     const first = wait()
@@ -232,15 +218,6 @@ describe('a grant to this process', () => {
     await settled()
     expect(first).toEqual({})
     expect(store.take()).toContain('acquire')
-  })
-
-  it('is not used if its reply arrives after the end of the lease, and the waiter tries again', async () => {
-    const { last, grantBy, wait, clock, store } = setUp()
-    const first = wait()
-    clock.stall(3_500)
-    await grantBy(last())
-    expect(first).toEqual({})
-    expect(store.take().filter((text) => text === 'acquire').length).toBeGreaterThan(1)
   })
 })
 
@@ -378,43 +355,6 @@ describe('a `release and queue` command whose reply is lost after the last waite
 })
 
 describe('a process with waiters', () => {
-  it('sends one acquire for all concurrent callers', async () => {
-    const { store, last, busy, wait } = setUp()
-    for (let i = 0; i < 5; i++) wait()
-    await busy(last())
-    expect(store.take()).toEqual(['acquire'])
-  })
-
-  it('sends no further acquire for later callers while it is in the lock queue', async () => {
-    const { store, last, busy, wait } = setUp()
-    wait()
-    await busy(last())
-    store.take()
-    for (let i = 0; i < 5; i++) wait()
-    await settled()
-    expect(store.take()).toEqual([])
-  })
-
-  it('queues with `release and queue`, and sends acquire only if no grant comes in time', async () => {
-    const { store, last, granted, grantBy, wait, reply, clock } = setUp()
-    const first = wait()
-    await grantBy(last())
-    const second = wait()
-    store.take()
-    void first.lease?.release()
-    await reply(last(), { status: 'released' })
-    expect(store.take()).toEqual(['release and queue'])
-    // The wait is shorter than the lease, because a dead process may have got the lock for a claim
-    // of 2 s.
-    await clock.advance(2_400)
-    expect(store.take()).toEqual([])
-    await clock.advance(200)
-    expect(store.take()).toEqual(['acquire'])
-    const grant = granted(last().request?.token ?? '')
-    await reply(last(), { status: 'granted', grant, forMs: 3_000 })
-    expect(second.lease?.fence).toBe(BigInt(grant.fence))
-  })
-
   it('sends `leave` if its last waiter gives up during `release and queue`', async () => {
     const { store, last, grantBy, wait, reply, locks } = setUp()
     const first = wait()

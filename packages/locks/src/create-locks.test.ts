@@ -124,13 +124,6 @@ describe('locks.acquire()', () => {
     })
   })
 
-  it('uses leaseMs of the call, else of createLocks, else 10 s', async () => {
-    expect((await setUp().acquire()).remainingMs()).toBe(10_000 - 102)
-    const { locks } = setUp({ leaseMs: 2_000 })
-    expect((await locks.acquire('a')).remainingMs()).toBe(2_000 - 22)
-    expect((await locks.acquire('b', { leaseMs: 1_000 })).remainingMs()).toBe(1_000 - 12)
-  })
-
   it('serves waiters in the order of their calls', async () => {
     const { acquire } = setUp()
     const order: number[] = []
@@ -236,43 +229,6 @@ describe('an abort of locks.acquire()', () => {
     await holder.release()
     await (await patient).release()
   })
-
-  it('makes the process leave the lock queue if no other waiter is left', async () => {
-    const { acquire, another, store, locks } = setUp()
-    const other = await another()
-    const abort = new AbortController()
-    const outcome = errorOf(acquire({ signal: abort.signal }))
-    await outcome
-    store.take()
-    abort.abort()
-    expect(store.take()).toEqual(['leave job'])
-    await other.leave()
-    await settled()
-    expect(await locks.tryAcquire('job')).not.toBeNull()
-  })
-
-  it.each([
-    ['granted', false],
-    ['busy', true],
-  ])(
-    'leaves neither a lock nor a queue place if the reply to acquire is then %s',
-    async (_, isHeld) => {
-      const { acquire, another, store, locks } = setUp()
-      const other = isHeld ? await another() : undefined
-      const barrier = new Barrier()
-      store.next('acquire', barrier.after)
-      const abort = new AbortController()
-      const waiting = acquire({ signal: abort.signal })
-      waiting.catch(() => {})
-      abort.abort()
-      expect(await errorOf(waiting)).toMatchObject({ code: 'ERR_LOCK_ABORTED' })
-      barrier.open()
-      await settled()
-      await other?.leave()
-      await settled()
-      expect(await locks.tryAcquire('job')).not.toBeNull()
-    },
-  )
 })
 
 describe('one abort signal', () => {
@@ -318,24 +274,6 @@ describe('locks.tryAcquire()', () => {
     await (await waiting).release()
   })
 
-  it('never joins the lock queue', async () => {
-    const { locks, another, store } = setUp()
-    const other = await another()
-    await locks.tryAcquire('job')
-    await other.leave()
-    await settled()
-    expect(store.take()).toEqual(['acquire job', 'release job'])
-    expect(await locks.tryAcquire('job')).not.toBeNull()
-  })
-
-  it('returns null without a command if this process holds the lock', async () => {
-    const { locks, acquire, store } = setUp()
-    await acquire()
-    store.take()
-    expect(await locks.tryAcquire('job')).toBeNull()
-    expect(store.take()).toEqual([])
-  })
-
   it('does not overtake waiters of this process', async () => {
     const { locks, acquire, another, clock } = setUp()
     await another(1_000)
@@ -364,14 +302,6 @@ describe('the renewal of a lease', () => {
     expect(await lease.release()).toBe('released')
   })
 
-  it('is sent for each lease separately', async () => {
-    const { locks, clock, store } = setUp({ leaseMs: 3_000 })
-    for (const key of ['a', 'b', 'c']) await locks.acquire(key)
-    store.take()
-    await clock.advance(1_000)
-    expect(store.take()).toEqual(['renew a', 'renew b', 'renew c'])
-  })
-
   it('stops at maxHoldMs, and the lease then ends', async () => {
     const { acquire, clock, store } = setUp({ leaseMs: 3_000, maxHoldMs: 5_000 })
     const lease = await acquire()
@@ -383,27 +313,6 @@ describe('the renewal of a lease', () => {
     await clock.advance(10_000)
     expect(store.take()).toEqual([])
     expect(await lease.release()).toBe('lost')
-  })
-
-  it('is tried again after a failure, so that the lease is kept', async () => {
-    const { acquire, clock, store } = setUp({ leaseMs: 3_000 })
-    const lease = await acquire()
-    store.next('renew', refused).next('renew', refused)
-    await clock.advance(2_900)
-    expect(lease.signal.aborted).toBe(false)
-    await clock.advance(20_000)
-    expect(lease.signal.aborted).toBe(false)
-  })
-
-  it('ends with the lease, by the clock of the process, if every attempt fails', async () => {
-    const { acquire, clock, store } = setUp({ leaseMs: 3_000 })
-    const lease = await acquire()
-    store.always = refused
-    await clock.advance(3_000 - 32 - 50 - 1)
-    expect(lease.signal.aborted).toBe(false)
-    await clock.advance(1)
-    expect(lease.signal.aborted).toBe(true)
-    expect(lease.signal.reason).toMatchObject({ code: 'ERR_LOCK_LOST' })
   })
 
   it('does not delay the end of the lease if its reply never comes', async () => {
@@ -510,34 +419,6 @@ describe('lease.release()', () => {
     store.next('acquire', refused)
     await expect(locks.tryAcquire('job')).rejects.toMatchObject({ code: 'ERR_LOCK_UNAVAILABLE' })
   })
-
-  it('lets a waiter of this process get the lock even if the reply to the release is lost', async () => {
-    const { acquire, store, clock } = setUp()
-    const lease = await acquire()
-    const waiting = acquire()
-    await settled()
-    store.next('release', unheard)
-    expect(await lease.release()).toBe('unknown')
-    await clock.advance(10_100)
-    expect((await waiting).fence).toBeGreaterThan(lease.fence)
-  })
-
-  it('returns lost on every call for a lease that another holder has taken over', async () => {
-    const { acquire, another, store } = setUp()
-    const lease = await acquire({ leaseMs: 1_000 })
-    const [grant] = store.grants
-    if (grant === undefined) throw new Error('nothing was granted')
-    await store.release(grant)
-    await another()
-    expect(await lease.release()).toBe('lost')
-    expect(await lease.release()).toBe('lost')
-  })
-
-  it('sends one command if no other caller of this process waits', async () => {
-    const { acquire, store } = setUp()
-    await (await acquire()).release()
-    expect(store.calls).toEqual(['acquire job', 'release job'])
-  })
 })
 
 describe('locks.run()', () => {
@@ -552,12 +433,6 @@ describe('locks.run()', () => {
     expect(await locks.tryAcquire('job')).not.toBeNull()
   })
 
-  it('accepts options before the function, and a synchronous function', async () => {
-    const { locks } = setUp()
-    expect(await locks.run('job', { leaseMs: 1_000 }, (lease) => lease.remainingMs())).toBe(988)
-    expect(await locks.run('job', undefined as never, () => 'left out')).toBe('left out')
-  })
-
   it('rejects with the error of the function, even if the release fails', async () => {
     const { locks, store } = setUp()
     store.next('release', refused)
@@ -566,15 +441,6 @@ describe('locks.run()', () => {
       throw failure
     })
     await expect(run).rejects.toBe(failure)
-  })
-
-  it('rejects with the error of the function, even if the lease was lost', async () => {
-    const { locks, clock } = setUp()
-    const run = locks.run('job', async () => {
-      clock.stall(20_000)
-      throw new Error('the job failed')
-    })
-    await expect(run).rejects.toThrow('the job failed')
   })
 
   it('rejects with ERR_LOCK_LOST and the result if the function goes on after the loss', async () => {
@@ -790,18 +656,6 @@ describe('a lock store that never replies', () => {
     expect(await errorOf(closed)).toBe('resolved')
     await clock.advance(60_000)
     expect(clock.timers).toBe(0)
-  })
-
-  it('lets lease.renew() and lease.release() end after 5 s', async () => {
-    const { clock, store, acquire } = setUp()
-    const lease = await acquire({ leaseMs: 60_000 })
-    store.always = never
-    const renewed = lease.renew()
-    await clock.advance(BUDGET_MS)
-    expect(await renewed).toBe(false)
-    const released = lease.release()
-    await clock.advance(BUDGET_MS)
-    expect(await released).toBe('unknown')
   })
 
   it.each(['acquire', 'tryAcquire'] as const)(

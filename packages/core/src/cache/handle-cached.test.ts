@@ -180,16 +180,6 @@ describe('a response from the cache', () => {
     expect(runs).toHaveLength(1)
   })
 
-  it('is a 206 for a waiter that requested a range', async () => {
-    const cache = cacheWith()
-    const [leader, follower] = [ask(cache), ask(cache, { range: 'bytes=-2' })]
-    await settled()
-    runs[0]?.answer({ body: '0123456789' })
-    await Promise.all([leader.done, follower.done])
-    expect(leader).toMatchObject({ status: 200, body: '0123456789' })
-    expect(follower).toMatchObject({ status: 206, body: '89' })
-  })
-
   it('is no 206 for HEAD, for a status other than 200, or if If-None-Match matches', async () => {
     const cache = cacheWith()
     const range = { range: 'bytes=0-1' }
@@ -250,13 +240,6 @@ describe('an ETag that the cache adds', () => {
       etag(await fill(cacheWith(), { body: 'hello', whole: true }, {}, { target: '/away' })),
     ).toBeUndefined()
   })
-
-  it('is not added to a response that has an ETag or Last-Modified', async () => {
-    const cache = cacheWith()
-    expect(field(await fill(cache, { headers: { etag: '"own"' } }), 'etag')).toEqual(['"own"'])
-    const modified = { 'last-modified': 'Sun, 06 Nov 1994 08:49:37 GMT' }
-    expect(etag(await fill(cache, { headers: modified }, {}, { target: '/b' }))).toBeUndefined()
-  })
 })
 
 describe('Cache-Status', () => {
@@ -290,15 +273,6 @@ describe('a bypass', () => {
     expect(got.by).toBe('bypass')
     expect(status(got)).toBe(text)
     expect(store.calls).toEqual([])
-  })
-
-  it('happens to every request after the Stampede was closed', async () => {
-    const cache = cacheWith()
-    await fill(cache)
-    await stampede.close()
-    const got = ask(cache)
-    expect(got.by).toBe('bypass')
-    expect(status(got)).toBe('Stampede; fwd=bypass; detail=closed')
   })
 
   it.each(['key', 'identity', 'bypass'] as const)(
@@ -345,20 +319,6 @@ describe('a HEAD request', () => {
     expect(ask(cache).by).toBe('cache')
     await settled()
     expect(store.calls).toEqual([])
-  })
-
-  it('gets the variant that a GET with the same fields would get', async () => {
-    const cache = cacheWith()
-    const vary = { vary: 'accept-language' }
-    await fill(cache, { headers: { ...vary, 'x-lang': 'de' } }, { 'accept-language': 'de' })
-    await fill(cache, { headers: { ...vary, 'x-lang': 'fr' } }, { 'accept-language': 'fr' })
-    const asked = ['de', 'fr', 'it'].map((lang) => ask(cache, { 'accept-language': lang }, HEAD))
-    await Promise.all(asked.map(({ done }) => done))
-    expect(asked.map((got) => [got.by, field(got, 'x-lang')[0]])).toEqual([
-      ['cache', 'de'],
-      ['cache', 'fr'],
-      ['bypass', undefined],
-    ])
   })
 
   it('is counted once, also if it found another variant first or an entry it may not get', async () => {
@@ -435,49 +395,10 @@ describe('Vary of a response', () => {
       expect(status(all[1] as Got)).toContain(`detail=${detail}`)
     },
   )
-
-  it.each(['origin', 'unavailable'] as const)(
-    'causes fwd=vary-miss for a waiter also after waitMs (afterWait: %s)',
-    async (afterWait) => {
-      const cache = cacheWith({ waitMs: 500, afterWait })
-      await fill(cache, varying('guten Tag'), german)
-      await fill(cache, varying('bonjour'), french)
-      await clock.advance(12_000)
-      const all = [ask(cache, french), ask(cache, french)]
-      await clock.advance(500)
-      expect(status(all[1] as Got)).toMatch(/^Stampede; fwd=vary-miss;.* detail=wait-timeout$/)
-      runs[2]?.answer(varying('bonjour'))
-      await all[0]?.done
-    },
-  )
 })
 
 describe('a hit-for-miss marker', () => {
   const COOKIE: Answer = { headers: { 'set-cookie': 'a=1' }, body: 'mine' }
-
-  it('lasts for 10 s, in which no request waits for another', async () => {
-    const cache = cacheWith()
-    await fill(cache, COOKIE)
-    await clock.advance(9_999)
-    const observed = ask(cache)
-    await settled()
-    const parallel = [ask(cache), ask(cache)]
-    expect(runs).toHaveLength(2)
-    for (const got of parallel) {
-      expect(status(got)).toBe('Stampede; fwd=uri-miss; detail=hit-for-miss')
-    }
-    runs[1]?.answer(COOKIE)
-    await observed.done
-    expect(status(observed)).toBe('Stampede; fwd=uri-miss; fwd-status=200; detail=set-cookie')
-    // That run renewed the hit-for-miss marker. Without another such run, the marker ends.
-    await clock.advance(10_000)
-    const waiting = [ask(cache), ask(cache)]
-    await settled()
-    expect(waiting.map(({ by }) => by)).toEqual([undefined, undefined])
-    runs[2]?.answer({ body: 'ours' })
-    await Promise.all(waiting.map(({ done }) => done))
-    expect(waiting.map(({ by }) => by)).toEqual(['app', 'cache'])
-  })
 
   it.each([
     ['401', { status: 401 }],
@@ -525,21 +446,6 @@ describe('a hit-for-miss marker', () => {
     expect(ask(cache).by).toBe('bypass')
     runs[1]?.answer(answer)
     await observed.done
-  })
-
-  it('is not set after a response that broke off', async () => {
-    const cache = cacheWith()
-    const all = [ask(cache), ask(cache)]
-    await settled()
-    runs[0]?.head({ body: 'half' })
-    runs[0]?.end({ type: 'not-captured', reason: 'incomplete' })
-    await settled()
-    // The next request runs the handler, and gets a whole response.
-    expect(runs).toHaveLength(2)
-    runs[1]?.answer({ body: 'whole' })
-    await Promise.all(all.map(({ done }) => done))
-    expect(all.map(({ by }) => by)).toEqual(['app', 'app'])
-    expect(ask(cache)).toMatchObject({ by: 'cache', body: 'whole' })
   })
 })
 
@@ -611,26 +517,6 @@ describe('a failing origin', () => {
     expect(runs).toHaveLength(1)
   })
 
-  it('sends each client its own error response if no other request waited', async () => {
-    const cache = cacheWith()
-    for (let run = 1; run <= 3; run++) {
-      const got = await fill(cache, { status: 502, body: `page ${run}` })
-      expect(got).toMatchObject({ by: 'app', status: 502, body: `page ${run}` })
-      expect(runs).toHaveLength(run)
-    }
-  })
-
-  it('is called again when the back-off of a shared failure is over', async () => {
-    const cache = cacheWith()
-    const all = [ask(cache), ask(cache)]
-    await settled()
-    runs[0]?.answer({ status: 503 })
-    await Promise.all(all.map(({ done }) => done))
-    await clock.advance(1_000)
-    expect(await fill(cache, { status: 503, body: 'own' })).toMatchObject({ body: 'own' })
-    expect(await fill(cache, { body: 'well again' })).toMatchObject({ body: 'well again' })
-  })
-
   it('shares the status that the framework gives to a thrown error', async () => {
     const cache = cacheWith()
     const all = [ask(cache), ask(cache)]
@@ -679,29 +565,6 @@ describe('a failing origin', () => {
     await clock.advance(3_000)
     expect(waiting).toMatchObject({ by: 'cache', status: 504 })
     runs[0]?.answer({ body: 'late' })
-  })
-
-  it('does not count as failed if the handler throws an error with status 404', async () => {
-    const cache = cacheWith()
-    const all = [ask(cache), ask(cache)]
-    await settled()
-    runs[0]?.end({ type: 'failed', status: 404, error: new Error('no such product') })
-    await settled()
-    expect(runs).toHaveLength(2)
-    runs[1]?.answer()
-    await Promise.all(all.map(({ done }) => done))
-    expect(all[1]?.by).toBe('app')
-  })
-
-  it('causes a 504 for waiters if the handler hangs, while the first client keeps waiting', async () => {
-    const cache = cacheWith({ originTimeoutMs: 3_000 })
-    const all = [ask(cache), ask(cache)]
-    await clock.advance(3_000)
-    expect(all[1]).toMatchObject({ by: 'cache', status: 504 })
-    expect(all[0]?.by).toBeUndefined()
-    runs[0]?.answer({ body: 'late' })
-    await all[0]?.done
-    expect(all[0]).toMatchObject({ by: 'app', body: 'late' })
   })
 })
 
@@ -785,18 +648,6 @@ describe('a response that is not storable because of one request', () => {
     expect(runs).toHaveLength(2)
     expect(all.slice(1).every(({ body }) => body === 'page')).toBe(true)
     expect(all.every(({ by }) => by !== 'bypass')).toBe(true)
-  })
-
-  it('lets all waiters run the handler after two private responses', async () => {
-    const cache = cacheWith()
-    const all = Array.from({ length: 61 }, () => ask(cache))
-    for (const run of [0, 1]) {
-      await settled()
-      expect(runs).toHaveLength(run + 1)
-      runs[run]?.answer({ headers: { 'cache-control': 'private' } })
-    }
-    await Promise.all(all.map(({ done }) => done))
-    expect(all.filter(({ by }) => by === 'bypass')).toHaveLength(59)
   })
 })
 
@@ -1004,16 +855,6 @@ describe('the option waitMs', () => {
   )
 })
 
-describe('a stale response', () => {
-  it('is also sent if a foreground refresh fails', async () => {
-    const cache = cacheWith({ staleWhileRevalidateMs: 60_000, revalidate: 'foreground' })
-    await fill(cache, { body: 'old' })
-    await clock.advance(12_000)
-    const got = await fill(cache, { status: 503 })
-    expect(got).toMatchObject({ by: 'cache', status: 200, body: 'old' })
-  })
-})
-
 describe('a cache while the store is unavailable', () => {
   it('runs the handler once for all requests, and reports that the response was not stored', async () => {
     store.always = refuse
@@ -1084,18 +925,6 @@ describe('requests beyond originConcurrency while the store is unavailable', () 
     expect(stampede.stats().unleased.running).toBe(0)
   })
 
-  it('keep the slot of a handler that started after waitMs until its response ends', async () => {
-    const { cache, first } = await crowded({ waitMs: 500 })
-    const got = ask(cache, {}, target('second'))
-    await clock.advance(500)
-    expect(got.by).toBe('bypass')
-    expect(stampede.stats().unleased.running).toBe(2)
-    got.end?.()
-    expect(stampede.stats().unleased.running).toBe(1)
-    runs[0]?.answer({ body: 'one' })
-    await first.done
-  })
-
   it('get 503 with Retry-After if afterWait is unavailable', async () => {
     const { cache } = await crowded({ waitMs: 500, afterWait: 'unavailable' })
     const got = ask(cache, {}, target('second'))
@@ -1143,27 +972,6 @@ describe('the option softTimeoutMs', () => {
     return cache
   }
 
-  it('has no effect if the handler responds in time', async () => {
-    const cache = await expired()
-    const all = [ask(cache), ask(cache)]
-    await clock.advance(200)
-    expect(runs[1]?.behind).toBe(true)
-    runs[1]?.answer({ body: 'new' })
-    await Promise.all(all.map(({ done }) => done))
-    expect(all.map(({ body }) => body)).toEqual(['new', 'new'])
-  })
-
-  it('lets each request run the handler if the response cannot be shared', async () => {
-    const cache = await expired()
-    const all = [ask(cache), ask(cache)]
-    for (const run of [1, 2]) {
-      await settled()
-      runs[run]?.answer({ headers: { 'set-cookie': 'a=b' } })
-    }
-    await Promise.all(all.map(({ done }) => done))
-    expect(all.map(({ by }) => by)).toEqual(['bypass', 'bypass'])
-  })
-
   it('applies also to the client that waits for a foreground refresh', async () => {
     const cache = await expired({ staleWhileRevalidateMs: 60_000, revalidate: 'foreground' })
     const got = ask(cache)
@@ -1178,25 +986,9 @@ describe('the option softTimeoutMs', () => {
     await settled()
     expect(ask(cache)).toMatchObject({ body: 'new' })
   })
-
-  it('does not apply to a client that accepts nothing stale', async () => {
-    const cache = await expired({ requestDirectives: 'respect' })
-    const got = ask(cache, { 'cache-control': 'max-age=5' })
-    await clock.advance(5_000)
-    expect(got.by).toBeUndefined()
-    expect(runs[1]?.behind).toBe(false)
-    runs[1]?.answer({ body: 'new' })
-    await got.done
-    expect(got).toMatchObject({ by: 'app', body: 'new' })
-  })
 })
 
 describe('two caches', () => {
-  it('share entries with equal keys on one Stampede', async () => {
-    await fill(cacheWith(), { body: 'v' })
-    expect(ask(cacheWith())).toMatchObject({ by: 'cache', body: 'v' })
-  })
-
   it.each([null, {}, 'stampede'])('cannot be created with %o as the Stampede', (wrong) => {
     const options = { stampede: wrong } as unknown as CacheOptions
     expect(() => createHttpCache(options)).toThrow('stampedeCache.stampede')

@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type CacheOptions, createHttpCache, type HttpCache } from '../http-cache.ts'
-import { createStampede, type PurgeTarget, type Stampede } from '../index.ts'
+import { createStampede, type Stampede } from '../index.ts'
 import type { HeaderList, OriginEnd, OriginObserver, RequestView } from '../ports/exchange.ts'
 import { ManualClock, settled } from '../testing/index.ts'
 
@@ -100,14 +100,6 @@ describe('the tags option', () => {
     expect(await get(cache)).toMatch(/^run 6/)
   })
 
-  it('applies to a stored 404, too', async () => {
-    const cache = cacheWith({ tags: ['a'], negativeTtlMs: 5_000 })
-    await get(cache, [], { status: 404 })
-    expect(await get(cache)).toBe('hit')
-    await stampede.purge({ tag: 'a' })
-    expect(await get(cache)).toBe('run 2 stored')
-  })
-
   it.each<[string, Tags, RegExp]>([
     [
       'throws',
@@ -165,30 +157,6 @@ describe('the tags option', () => {
 })
 
 describe('tags in a response', () => {
-  const LONG = 'x'.repeat(5_000)
-
-  it.each<[string, string, PurgeTarget]>([
-    ['surrogate-key', 'a product:42 b', { tag: 'product:42' }],
-    ['cache-tag', 'a, product 42 ,b', { tag: 'product 42' }],
-    ['surrogate-key', LONG, { tag: LONG }],
-  ])('are taken from %s: %.20s', async (name, value, target) => {
-    const cache = cacheWith()
-    await get(cache, [[name, value]])
-    await stampede.purge({ tag: 'a b' })
-    await stampede.purge({ tag: `${LONG}x` })
-    expect(await get(cache)).toBe('hit')
-    await stampede.purge(target)
-    expect(await get(cache)).toBe('run 2 stored')
-  })
-
-  it('do not include the names of cache groups', async () => {
-    const cache = cacheWith()
-    await get(cache, [['cache-groups', '"a"']])
-    await stampede.purge({ tag: 'a' })
-    await stampede.purge({ tag: 'http://shop.test a' })
-    expect(await get(cache)).toBe('hit')
-  })
-
   it('are removed before the response is stored or sent, like Stampede-Cache-Control', async () => {
     const cache = cacheWith()
     const removed: unknown[] = []

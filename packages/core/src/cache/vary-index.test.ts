@@ -51,12 +51,6 @@ describe('the learned Vary of a URL', () => {
     expect(index.namesFor('other', { 'accept-language': 'fr' })).toEqual([])
   })
 
-  it('is compared in normalised form', () => {
-    const index = new VaryIndex()
-    index.learn(rt, 'k', [], found([['accept-encoding', 'br, gzip']]))
-    expect(index.namesFor('k', { 'accept-encoding': 'gzip,br' })).toEqual([])
-  })
-
   it('distinguishes an absent header from an empty one', () => {
     const index = new VaryIndex()
     index.learn(rt, 'k', [], found([['x-a', null]]))
@@ -104,17 +98,6 @@ describe('a URL whose first response is gone', () => {
     index.learn(rt, 'k', [], { ...GERMAN, revalidateUntil: clock.now() + 1_000 })
     expect(index.namesFor('k', french)).toEqual(['accept-language'])
     expect(index.formerNames('k')).toEqual([])
-  })
-
-  it.each<[string, () => unknown]>([
-    ['became stale', () => clock.advance(900)],
-    ['was purged softly', () => onPurge(rt, 'k', true)],
-    ['is another than the purged one', () => onPurge(rt, 'other', false)],
-  ])('is not outdated if it %s', async (_, end) => {
-    const index = known()
-    await end()
-    expect(index.isOutdated(rt, 'k')).toBe(false)
-    expect(index.namesFor('k', french)).toEqual(['accept-language'])
   })
 })
 

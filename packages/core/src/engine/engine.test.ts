@@ -459,26 +459,6 @@ describe('a stale entry', () => {
     await settled()
     expect(leader.now).toMatchObject({ type: 'led' })
   })
-
-  it('is dropped if the response of its refresh cannot be shared', async () => {
-    const { rt } = setUp()
-    const { caller, origin } = scripted()
-    const lives = { ...LIVES, staleWhileRevalidateMs: 30_000, physicalMs: 40_000 }
-    const first = resolve(rt, 'k', POLICY, caller)
-    await settled()
-    origin.run(0).resolve({ ...STORE, lifetimes: lives })
-    await first
-    await clock.advance(1_500)
-    expect(resolve(rt, 'k', POLICY, caller)).toMatchObject({ type: 'hit', stale: true })
-    await settled()
-    origin.run(1).resolve(PASS)
-    await settled()
-    const again = resolve(rt, 'k', POLICY, caller)
-    expect(resolve(rt, 'k', POLICY, caller)).toEqual({ type: 'pass', reason: 'hit-for-miss' })
-    await settled()
-    origin.run(2).resolve(STORE)
-    expect(await again).toMatchObject({ type: 'led' })
-  })
 })
 
 describe('a process while the store is unavailable', () => {
@@ -499,21 +479,6 @@ describe('a process while the store is unavailable', () => {
       expect(transcript.take()).toEqual(['store.failed lookup', 'fill.started unleased', 'hit l1'])
     },
   )
-
-  it('serves a stale value to all waiters if the origin fails', async () => {
-    const { get, origin, store } = setUp()
-    const sie = { staleIfErrorMs: 30_000 }
-    const first = get(sie)
-    await settled()
-    origin.run(0).resolve('old')
-    await first
-    await clock.advance(1_500)
-    store.always = refuse
-    const all = [get(sie), get(sie)]
-    await settled()
-    origin.run(1).reject(new Error('down'))
-    expect(await Promise.all(all)).toEqual(['old', 'old'])
-  })
 
   it('remembers that a key is hit-for-miss', async () => {
     const { rt, store } = setUp()

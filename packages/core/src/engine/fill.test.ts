@@ -279,17 +279,6 @@ describe('a fill', () => {
     expect(transcript.take()).toEqual(['lease.granted', 'fill.started', 'fill.failed'])
   })
 
-  it('does not abort its signal after it has ended', async () => {
-    const { rt } = setUp()
-    const { caller, origin, leads } = scripted()
-    const leader = resolve(rt, 'k', POLICY, caller)
-    await settled()
-    origin.run(0).resolve(STORE)
-    await leader
-    await clock.advance(10_000)
-    expect(leads[0]?.signal.aborted).toBe(false)
-  })
-
   it.each([
     ['rejects', () => Promise.reject(new Error('a broken adapter'))],
     [

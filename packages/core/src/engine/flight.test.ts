@@ -161,13 +161,6 @@ describe('a flight', () => {
     })
   }
 
-  it('serves no entry meanwhile after its fill', () => {
-    const flight = setUp().make(STATES.refreshing)
-    expect(flight.servedMeanwhile).toBe(PREVIOUS)
-    flight.lookUpAgain()
-    expect([flight.servedMeanwhile, flight.fillingSince]).toEqual([undefined, undefined])
-  })
-
   it('drops the request for another lookup when the next lookup begins', () => {
     const flight = setUp().make()
     flight.beginLookup()

@@ -152,31 +152,6 @@ describe('a purge', () => {
     },
   )
 
-  it('hides the value of a fill without the store from later requests', async () => {
-    const { get, origin, stampede, store } = setUp()
-    store.next('lookup', refuse)
-    const early = outcome(get())
-    await settled()
-    expect(await askAfter(stampede.purge({ key: 'k' }), get, origin, 1)).toBe('new')
-    origin.run(0).resolve('old')
-    await settled()
-    expect(early.now).toBe('old')
-    expect(await get()).toBe('new')
-  })
-
-  it('applies to a fill in this process even if the store cannot get the purge', async () => {
-    const { get, origin, stampede, store } = setUp()
-    store.always = refuse
-    const early = outcome(get())
-    await settled()
-    await expect(stampede.purge({ key: 'k' })).rejects.toThrow('away')
-    expect(await askAfter(Promise.resolve(), get, origin, 1)).toBe('new')
-    origin.run(0).resolve('old')
-    await settled()
-    expect(early.now).toBe('old')
-    expect(await get()).toBe('new')
-  })
-
   it.each(STEPS)(
     'leaves no request without a result when the fills around it end %d microtasks apart',
     async (steps) => {
@@ -316,20 +291,5 @@ describe('purges that may have been missed', () => {
     transcript.take()
     expect(await getB()).toBe('v')
     expect(transcript.take()).toEqual(['b: hit l2'])
-  })
-
-  it('make new requests look up in the store while a fill without the store runs', async () => {
-    const { get, origin, store } = setUp()
-    store.next('lookup', refuse)
-    const early = outcome(get())
-    await settled()
-    store.hooks.onForget(0)
-    const late = outcome(get())
-    await settled()
-    expect(origin.calls).toBe(2)
-    origin.run(0).resolve('old')
-    origin.run(1).resolve('new')
-    await settled()
-    expect([early.now, late.now]).toEqual(['old', 'new'])
   })
 })

@@ -19,39 +19,6 @@ beforeEach(begin)
 afterEach(end)
 
 describe('the lease of a fill', () => {
-  it('is used or released if the store grants it after waitMs', async () => {
-    const { getA, getB, originA, originB, storeA } = setUpTwo()
-    const gate = new Gate()
-    storeA.next('lookup', gate.delayReply)
-    void getA({ waitMs: 100 })
-    await clock.advance(100)
-    gate.open()
-    await settled()
-    const second = outcome(getB())
-    await settled()
-    for (const run of [...originA.runs, ...originB.runs]) run.resolve('v')
-    await settled()
-    expect(second.now).toBe('v')
-  })
-
-  it('can be taken by a store that copies the request', async () => {
-    const { store, get, origin } = setUp(NO_L1)
-    const lookup = store.lookup.bind(store)
-    const queued: string[] = []
-    store.lookup = async (key, request) => {
-      const { onQueued } = { ...request }
-      queued.push(typeof onQueued)
-      onQueued?.()
-      return lookup(key, { ...request })
-    }
-    const got = outcome(get())
-    await settled()
-    expect(transcript.take()).toEqual(['lease.granted', 'fill.started'])
-    origin.run(0).resolve('v')
-    await settled()
-    expect([got.now, queued]).toEqual(['v', ['function']])
-  })
-
   it('does not block the next refresh if no caller waits for it any more', async () => {
     const { store, get, origin } = setUp(NO_L1)
     const swr = { staleWhileRevalidateMs: 60_000, leaseMs: 5_000, waitMs: 100 }

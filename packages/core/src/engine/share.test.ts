@@ -8,7 +8,6 @@ import {
   clock,
   end,
   entry,
-  FAILURE,
   KEY,
   LIVES,
   NO_L1,
@@ -20,7 +19,7 @@ import {
   setUp,
   transcript,
 } from '../testing/resolve-bench.ts'
-import { loseReply, refuse, throwAtOnce } from '../testing/store-doubles.ts'
+import { refuse } from '../testing/store-doubles.ts'
 
 beforeEach(begin)
 afterEach(end)
@@ -40,53 +39,6 @@ describe('a commit', () => {
     expect(store.calls.filter((call) => call.startsWith('commit'))).toEqual([])
     expect(transcript.take()).toEqual(['fill.passed expired'])
   })
-
-  it('stores the duration of the run with the entry, from its start to the end of its body', async () => {
-    const { rt } = setUp()
-    const { caller, origin } = scripted()
-    const first = resolve(rt, KEY, POLICY, caller)
-    await clock.advance(100)
-    const bornAt = clock.now()
-    await clock.advance(200)
-    origin.run(0).resolve({ type: 'store', entry, lifetimes: LIVES, bornAt })
-    await first
-    await settled()
-    const item = rt.l1.get(KEY)
-    expect(item?.type === 'copy' && item.held.entry.provenance.tookMs).toBe(300)
-  })
-
-  it.each([
-    ['its reply is lost', loseReply],
-    ['the store throws', throwAtOnce],
-  ])('gives waiters the entry even if %s', async (_, fault) => {
-    const { get, origin, store } = setUp()
-    store.next('commit', fault)
-    const all = [get({ ttlMs: 5_000 }), get({ ttlMs: 5_000 })]
-    await settled()
-    origin.run(0).resolve('v')
-    expect(await Promise.all(all)).toEqual(['v', 'v'])
-    expect(await get({ ttlMs: 5_000 })).toBe('v')
-    await clock.advance(1_001)
-    expect(await get({ ttlMs: 5_000 })).toBe('v')
-    expect(origin.calls).toBe(1)
-  })
-
-  it.each(['lookup', 'commit'] as const)(
-    'gives callers the value if the %s of the store throws',
-    async (operation) => {
-      const { get, store, stampede, origin } = setUp()
-      const broken = () => {
-        throw new Error('broken')
-      }
-      store.next(operation, broken).next(operation, broken)
-      const all = [outcome(get()), outcome(get())]
-      await settled()
-      origin.run(0).resolve('v')
-      await settled()
-      expect(all.map(({ now }) => now)).toEqual(['v', 'v'])
-      expect(stampede.stats().active).toMatchObject({ flights: 0, leases: 0 })
-    },
-  )
 
   it('leaves 300 ms of a lifetime of 1 s in the store if it is repeated after 700 ms', async () => {
     const { get, origin, store } = setUp(NO_L1)
@@ -196,23 +148,4 @@ describe('a commit', () => {
       'fill.committed',
     ])
   })
-
-  it.each(['pass', 'fail'] as const)(
-    'gives waiters the result even if the store is unavailable for the command %s',
-    async (operation) => {
-      const { rt, store } = setUp()
-      const { caller, origin } = scripted()
-      store.next(operation, refuse)
-      const isPass = operation === 'pass'
-      const all = (isPass ? [1, 2, 3] : [1, 2]).map(() => resolve(rt, 'k', POLICY, caller))
-      await settled()
-      origin.run(0).resolve(isPass ? PASS : FAILURE)
-      await settled()
-      if (isPass) origin.run(1).resolve(PASS)
-      const follower = (await Promise.all(all)).at(-1)
-      expect(follower?.type).toBe(isPass ? 'pass' : 'failed')
-      await settled()
-      expect(transcript.take()).toContain(`store.failed ${operation}`)
-    },
-  )
 })

@@ -73,61 +73,9 @@ describe('a fill that exceeds softTimeoutMs', () => {
     await settled()
     expect(b.stats().active.flights).toBe(0)
   })
-
-  it('may still fail in the background', async () => {
-    const waiting = get(a)
-    await clock.advance(300)
-    origin.run(1).reject(new Error('down'))
-    await settled()
-    expect(waiting.now).toBe('old')
-    expect(transcript.take()).toContain('fill.failed')
-  })
-
-  it('still ends at originTimeoutMs', async () => {
-    const first = get(a, { originTimeoutMs: 1_000 })
-    await clock.advance(1_000)
-    expect(first.now).toBe('old')
-    await clock.advance(1_000)
-    const second = get(a, { originTimeoutMs: 1_000 })
-    await settled()
-    expect(second.now).toBe('pending')
-    origin.run(2).resolve('new')
-    await settled()
-    expect(second.now).toBe('new')
-  })
-
-  it('gives callers a stale-if-error entry even while the store is unavailable', async () => {
-    stores.a.always = refuse
-    const waiting = get(a)
-    await clock.advance(300)
-    expect(waiting.now).toBe('old')
-    origin.run(1).resolve('new')
-    await settled()
-    const after = get(a)
-    await settled()
-    expect(after.now).toBe('new')
-  })
 })
 
 describe('a stale-if-error value', () => {
-  it('is not served if the fill ends before softTimeoutMs', async () => {
-    const waiting = get(a)
-    await clock.advance(200)
-    origin.run(1).resolve('new')
-    await settled()
-    expect(waiting.now).toBe('new')
-    expect(a.stats().stale['soft-timeout']).toBe(0)
-  })
-
-  it('is served by stale-if-error if the fill fails before softTimeoutMs', async () => {
-    const waiting = get(a, { staleIfErrorMs: 60_000 })
-    await clock.advance(200)
-    origin.run(1).reject(new Error('down'))
-    await settled()
-    expect(waiting.now).toBe('old')
-    expect(a.stats().stale['soft-timeout']).toBe(0)
-  })
-
   it.each([
     ['key', { key: 'k' }],
     ['everything', { all: true }],
@@ -182,36 +130,4 @@ describe('a stale-if-error value', () => {
       await settled()
     },
   )
-
-  it('is served although a repeated lookup finds the lease with another process', async () => {
-    get(b, { softTimeoutMs: undefined })
-    await settled()
-    const waiting = get(a)
-    await clock.advance(200)
-    // The store sends the value only to the process that gets the lease.
-    stores.a.hooks.onGap()
-    await clock.advance(300)
-    expect(waiting.now).toBe('old')
-    origin.run(1).resolve('new')
-    await settled()
-  })
-
-  it('is not served after its stale-if-error window', async () => {
-    await clock.advance(60_000)
-    const waiting = get(a)
-    await clock.advance(1_000)
-    expect(waiting.now).toBe('pending')
-    origin.run(1).resolve('new')
-    await settled()
-    expect(waiting.now).toBe('new')
-  })
-
-  it('is not served without the option softTimeoutMs', async () => {
-    const waiting = get(a, { softTimeoutMs: undefined })
-    await clock.advance(10_000)
-    expect(waiting.now).toBe('pending')
-    origin.run(1).resolve('new')
-    await settled()
-    expect(waiting.now).toBe('new')
-  })
 })

@@ -75,42 +75,9 @@ describe('getOrSet while another process fills', () => {
       'a: fill.committed',
     ])
   })
-
-  it('ignores messages for a key without waiters', async () => {
-    const { store, stampede } = setUp()
-    store.hooks.onWake(KEY)
-    store.hooks.onPurge(KEY, { soft: false })
-    store.hooks.onGap()
-    store.hooks.onLost()
-    expect(stampede.stats().active).toEqual({ flights: 0, leases: 0 })
-    expect(store.calls).toEqual([])
-  })
 })
 
 describe('getOrSet with waitMs', () => {
-  it('runs the factory itself after waitMs, and does not share the value', async () => {
-    const { getA, getB, originA, originB } = setUpTwo()
-    const first = getA()
-    await settled()
-    const second = getB({ waitMs: 200 })
-    await clock.advance(200)
-    originB.run(0).resolve('own')
-    expect(await second).toBe('own')
-    originA.run(0).resolve('v')
-    expect(await first).toBe('v')
-    await settled()
-    expect(await getB()).toBe('v')
-    expect(transcript.take()).toEqual([
-      'a: lease.granted',
-      'a: fill.started',
-      'b: wait.started',
-      'b: wait.timed-out',
-      'a: fill.committed',
-      'b: wait.ended by wake-up',
-      'b: hit l2',
-    ])
-  })
-
   it('ends repeated lookups after waitMs even if purges make every reply outdated', async () => {
     const { get, origin, store } = setUp()
     const lookup = store.lookup.bind(store)
@@ -160,57 +127,5 @@ describe('getOrSet with waitMs', () => {
     expect(originA.calls).toBe(2)
     originA.run(1).resolve('new')
     await settled()
-  })
-
-  it('counts waitMs for each waiter separately, also after a purge moved waiters to another flight', async () => {
-    const { get, origin, stampede } = setUp()
-    const leader = get()
-    const patient = outcome(get({ waitMs: 5_000 }))
-    const hasty = outcome(get({ waitMs: 300 }))
-    await settled()
-    await stampede.purge({ key: 'k' })
-    const newcomer = outcome(get())
-    await settled()
-    origin.run(0).resolve('old')
-    expect(await leader).toBe('old')
-    await clock.advance(300)
-    expect(origin.calls).toBe(3)
-    expect([patient.now, hasty.now, newcomer.now]).toEqual(['pending', 'pending', 'pending'])
-    origin.run(1).resolve('new')
-    origin.run(2).resolve('own')
-    await settled()
-    expect([patient.now, hasty.now, newcomer.now]).toEqual(['new', 'own', 'new'])
-  })
-
-  it.each([0, 10])(
-    'does not count the time of a slow lookup if no other process fills (waitMs: %d)',
-    async (waitMs) => {
-      const { get, origin, store } = setUp()
-      const gate = new Gate()
-      store.next('lookup', gate.delayReply)
-      const first = outcome(get({ waitMs }))
-      await clock.advance(50)
-      gate.open()
-      await settled()
-      expect(origin.calls).toBe(1)
-      origin.run(0).resolve('v')
-      await settled()
-      expect(first.now).toBe('v')
-      expect(transcript.take()).toEqual(['lease.granted', 'fill.started', 'fill.committed'])
-    },
-  )
-
-  it('runs the factory once for all waiters whose waitMs ends while the store is unavailable', async () => {
-    const { get, origin, store } = setUp()
-    const gate = new Gate()
-    store.next('lookup', gate.delayAndLose)
-    const asked = [get({ waitMs: 100 }), get({ waitMs: 100 }), get({ waitMs: 100 })].map(outcome)
-    await clock.advance(250)
-    gate.open()
-    await settled()
-    expect(origin.calls).toBe(1)
-    for (const run of origin.runs) run.resolve('v')
-    await settled()
-    expect(asked.map(({ now }) => now)).toEqual(['v', 'v', 'v'])
   })
 })

@@ -53,15 +53,6 @@ import fc from 'fast-check'
 const windows = { freshMs: 10_000, staleWhileRevalidateMs: 2_000, staleIfErrorMs: 5_000, keepMs: 0 }
 
 describe('the lifetimes of an entry', () => {
-  it('are unchanged without jitter, except for a margin in the store', () => {
-    expect(spread(windows, 0, () => 0.9)).toEqual({ ...windows, physicalMs: 16_000 })
-  })
-
-  it('are at least 1 ms, because an entry that is fresh for 0 ms would look missing', () => {
-    expect(spread({ ...windows, freshMs: 0 }, 0, () => 0).freshMs).toBe(1)
-    expect(spread({ ...windows, freshMs: 1 }, 0.9, () => 1).freshMs).toBe(1)
-  })
-
   it('are shortened by at most the jitter, and end in the store that much later', () => {
     expect(spread(windows, 0.1, () => 1)).toEqual({
       ...windows,
@@ -75,11 +66,6 @@ describe('the lifetimes of an entry', () => {
     const { freshMs, physicalMs } = spread(windows, 0.2, () => numbers.shift() ?? Number.NaN)
     expect([freshMs, physicalMs]).toEqual([9_000, 15_000])
     expect(numbers).toEqual([])
-  })
-
-  it('are at least 1 ms after jitter', () => {
-    const short = { freshMs: 1, staleWhileRevalidateMs: 0, staleIfErrorMs: 0, keepMs: 0 }
-    expect(spread(short, 0.5, () => 1).freshMs).toBe(1)
   })
 
   it('are whole numbers, never longer than decided, and end before the store drops the record', () => {

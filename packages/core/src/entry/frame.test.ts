@@ -184,15 +184,6 @@ describe('a frame', () => {
     ).toBeUndefined()
   })
 
-  it('is not parsed from random bytes, and causes no error', () => {
-    fc.assert(
-      fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
-        expect(decodeFrame('k', bytes)).toBeUndefined()
-      }),
-      { numRuns: 1_000 },
-    )
-  })
-
   it('is not parsed with any bit flipped, in any type', () => {
     const frames = fc.property(anyEntry, (entry) => {
       const frame = encodeFrame('k', entry)
@@ -201,20 +192,6 @@ describe('a frame', () => {
       }
     })
     fc.assert(frames, { numRuns: 20 })
-  })
-
-  it('is not parsed with any byte changed, or under any other key', () => {
-    const frame = encodeFrame('k', response)
-    fc.assert(
-      fc.property(fc.nat(frame.length - 1), fc.integer({ min: 1, max: 255 }), (at, other) => {
-        const changed = Buffer.from(frame)
-        changed[at] = (changed[at] as number) ^ other
-        expect(decodeFrame('k', changed)).toBeUndefined()
-      }),
-      { numRuns: 2_000 },
-    )
-    const otherKey = fc.string().filter((key) => key !== 'k')
-    fc.assert(fc.property(otherKey, (key) => decodeFrame(key, frame) === undefined))
   })
 
   it.each([

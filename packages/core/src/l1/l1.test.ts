@@ -116,15 +116,6 @@ describe('a write to L1', () => {
     expect(l1.get('k\0de')).toBeUndefined()
   })
 
-  it('replaces the entry, and can be replaced, if it has no fence', () => {
-    const l1 = create(LIMITS)
-    l1.put('k', hold('10'), l1.sequence)
-    expect(l1.put('k', hold(''), l1.sequence)).toBe(true)
-    expect(fenceIn(l1)).toBe('')
-    expect(l1.put('k', hold('1'), l1.sequence)).toBe(true)
-    expect(fenceIn(l1)).toBe('1')
-  })
-
   it('replaces an entry with a hit-for-miss marker, and a marker with an entry', () => {
     const l1 = create(LIMITS)
     l1.put('k', hold('10'), l1.sequence)
@@ -132,17 +123,6 @@ describe('a write to L1', () => {
     expect(fenceIn(l1)).toBe('marker')
     expect(l1.put('k', hold('1'), l1.sequence)).toBe(true)
     expect(fenceIn(l1)).toBe('1')
-  })
-})
-
-describe('a purge of L1', () => {
-  it('drops one key, while a flush drops all keys', () => {
-    const l1 = create(LIMITS)
-    for (const key of ['a', 'b', 'c']) l1.put(key, hold('1'), l1.sequence)
-    l1.purge('a')
-    expect([fenceIn(l1, 'a'), fenceIn(l1, 'b')]).toEqual([undefined, '1'])
-    l1.flush()
-    expect(l1.size).toEqual({ entries: 0, bytes: 0 })
   })
 })
 
@@ -177,19 +157,6 @@ describe('a limit of L1', () => {
     expect(l1.put('k', hold('1'), l1.sequence)).toBe(true)
     expect(l1.get('k')).toBeUndefined()
     expect(l1.size).toEqual({ entries: 0, bytes: 0 })
-  })
-
-  it('still refuses a write from before a purge while L1 is off', () => {
-    const l1 = create({ ...LIMITS, maxBytes: 0 })
-    const since = l1.sequence
-    l1.purge('k')
-    expect(l1.put('k', hold('1'), since)).toBe(false)
-  })
-
-  it('stores nothing if maxEntryBytes is 0', () => {
-    const l1 = create({ ...LIMITS, maxEntryBytes: 0 })
-    l1.put('k', hold('1'), l1.sequence)
-    expect(l1.get('k')).toBeUndefined()
   })
 
   it.each([

@@ -45,25 +45,6 @@ describe('an entry from before a purge', () => {
   ])('stays valid if the purge is %s', (_, subject) => {
     expect(after(mark(subject, 11)).judge(PRODUCT)).toBe('valid')
   })
-
-  it('is outdated after a hard purge, even if another subject was purged softly', () => {
-    const marks = after(mark(ALL, 12, true), mark(tagSubject('products'), 11))
-    expect(marks.judge(PRODUCT)).toBe('purged')
-  })
-
-  it('is stale since the earliest soft purge', () => {
-    const marks = new PurgeMarks()
-    marks.add(mark(ALL, 12, true), 700)
-    marks.add(mark(tagSubject('products'), 11, true), 600)
-    expect(marks.judge(PRODUCT)).toBe(600)
-  })
-})
-
-describe('an entry from after a purge', () => {
-  it('is valid, even at the same position as the purge', () => {
-    expect(after(mark(ALL, 10)).judge(PRODUCT)).toBe('valid')
-    expect(after(mark(ALL, 9, true)).judge(PRODUCT)).toBe('valid')
-  })
 })
 
 describe('known purges', () => {

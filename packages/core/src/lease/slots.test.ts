@@ -164,14 +164,6 @@ describe('concurrency slots while the store is available', () => {
     expect(all[2]?.now).toBe('ERR_STAMPEDE_ORIGIN_TIMEOUT')
     expect(unleased().running).toBe(0)
   })
-
-  it('are not used by runs under a lease', async () => {
-    store.always = undefined
-    for (const key of ['a', 'b', 'c', 'd']) get(key)
-    await settled()
-    expect(origin.calls).toBe(4)
-    expect(unleased()).toEqual({ running: 0, queued: 0 })
-  })
 })
 
 describe('OriginSlots', () => {
@@ -192,14 +184,6 @@ describe('OriginSlots', () => {
     two?.()
     expect(turns).toEqual(['two'])
     expect([places.taken, places.queued]).toEqual([0, 0])
-  })
-
-  it('gives a free slot to the queue before new callers', () => {
-    const places = new OriginSlots(1)
-    const leave = places.take()
-    places.queue(() => {})
-    leave?.()
-    expect(places.take()).toBeUndefined()
   })
 
   it('counts runs above the limit until they end or their time limit is over', async () => {

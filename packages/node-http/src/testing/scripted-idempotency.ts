@@ -1,0 +1,105 @@
+// For tests of adapters: a scripted core of idempotency keys, and a client that posts to the app.
+
+import { once } from 'node:events'
+import type { Socket } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { Attempt } from '@stampede/core'
+import type {
+  AttemptEnd,
+  AttemptObserver,
+  IdempotentExchange,
+  RequestBody,
+} from '@stampede/core/adapter'
+import { startRequest } from './raw-client.ts'
+
+export interface ScriptedCore<Native> {
+  script(
+    exchange: IdempotentExchange<Native>,
+    attach: (attempt: Attempt) => void,
+  ): void | Promise<void>
+}
+
+export const ATTEMPT = { number: 1 } as Attempt
+
+export interface Run {
+  /** Calls to core, in order. */
+  readonly ends: AttemptEnd[]
+  readonly bodies: RequestBody[]
+  /** Resolves with the first end. */
+  readonly told: Promise<AttemptEnd>
+  letGo(): void
+}
+
+/** Core reads the body and runs the app. An end is sent when the test releases it. */
+export function runAll(
+  core: ScriptedCore<never>,
+  held: 'held' | 'at once' = 'at once',
+  limits: Partial<Omit<AttemptObserver, 'onEnd'>> = {},
+): Run {
+  const ends: AttemptEnd[] = []
+  const bodies: RequestBody[] = []
+  let letGo = (): void => {}
+  const gate = new Promise<void>((resolve) => {
+    letGo = resolve
+  })
+  let tell: (end: AttemptEnd) => void = () => {}
+  const told = new Promise<AttemptEnd>((resolve) => {
+    tell = resolve
+  })
+  if (held === 'at once') letGo()
+  core.script = async (exchange, attach) => {
+    bodies.push(await exchange.readBody(100_000))
+    attach(ATTEMPT)
+    await exchange.run({
+      maxBodyBytes: 1_000_000,
+      graceMs: 60_000,
+      ...limits,
+      onEnd(end) {
+        ends.push(end)
+        tell(end)
+        return gate
+      },
+    })
+  }
+  return { ends, bodies, told, letGo }
+}
+
+export function answerOf(end: AttemptEnd | undefined): { status: number; text: string } {
+  if (end?.type !== 'answered') throw new Error(JSON.stringify(end))
+  return { status: end.head.status, text: Buffer.from(end.body).toString('latin1') }
+}
+
+export async function settle(): Promise<void> {
+  for (let i = 0; i < 20; i += 1) await turn()
+}
+
+interface Posted {
+  readonly client: Socket
+  received(): string
+  /** Everything that arrived, once the server has closed the connection. */
+  whole(): Promise<string>
+}
+
+export function post(port: number, body = '', fields: readonly string[] = []): Posted {
+  const client = startRequest(port, [
+    'POST / HTTP/1.1',
+    'Host: a',
+    'Connection: close',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    ...fields,
+  ])
+  client.write(body)
+  let text = ''
+  client.setEncoding('latin1').on('data', (data: string) => {
+    text += data
+  })
+  const closed = once(client, 'close')
+  return {
+    client,
+    received: () => text,
+    async whole() {
+      await closed
+      return text
+    },
+  }
+}
