@@ -1,6 +1,5 @@
 // A Redis for direct calls of the scripts in lua/. Each test has one record, which it writes and
-// reads by hand, and sees the messages published meanwhile. Importing this file starts the server
-// for the tests of the importing file.
+// reads by hand, and sees the messages published meanwhile.
 
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
@@ -28,23 +27,28 @@ export let group: string
 let heard: string[] = []
 let echoes = 0
 
-beforeAll(async () => {
-  server = await startRedis()
-  redis = new Redis(server.url)
-  listener = new Redis(server.url)
-  listener.on('message', (channel: string, message: string) => heard.push(`${channel} ${message}`))
-})
-afterAll(async () => {
-  redis.disconnect()
-  listener.disconnect()
-  await server.stop()
-})
-beforeEach(() => {
-  tests += 1
-  key = `record ${tests}`
-  group = `group ${tests}`
-  heard = []
-})
+/** Called at the top of a file: its tests have a server of their own. */
+export function scriptsOfFile(): void {
+  beforeAll(async () => {
+    server = await startRedis()
+    redis = new Redis(server.url)
+    listener = new Redis(server.url)
+    listener.on('message', (channel: string, message: string) =>
+      heard.push(`${channel} ${message}`),
+    )
+  })
+  afterAll(async () => {
+    redis.disconnect()
+    listener.disconnect()
+    await server.stop()
+  })
+  beforeEach(() => {
+    tests += 1
+    key = `record ${tests}`
+    group = `group ${tests}`
+    heard = []
+  })
+}
 
 export async function record(fields: Fields): Promise<number> {
   return redis.hset(key, withLife(fields, (await redis.hget(key, 'life')) ?? ''))

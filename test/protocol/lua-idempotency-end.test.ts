@@ -30,12 +30,15 @@ import {
   fieldsOf,
   record,
   redis,
+  scriptsOfFile,
   serverMs,
   statusOf,
   tests,
   whenFull,
   without,
 } from '../harness/lua-scripts.ts'
+
+scriptsOfFile()
 
 /** These processes wait. No message may go to any other process. */
 const WAITING = { 'w:me': 1, 'w:you': 1 }

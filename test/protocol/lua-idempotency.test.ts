@@ -33,12 +33,15 @@ import {
   PAST,
   record,
   redis,
+  scriptsOfFile,
   serverMs,
   span,
   statusOf,
   whenFull,
 } from '../harness/lua-scripts.ts'
 import { startRedis } from '../harness/redis-server.ts'
+
+scriptsOfFile()
 
 const { beginRecord, finishRecord, inspectRecord, keepStep, settleRecord } = generated
 

@@ -8,10 +8,13 @@ import {
   allHeard,
   listener,
   redis,
+  scriptsOfFile,
   tests,
   whenFull,
   without,
 } from '../harness/lua-scripts.ts'
+
+scriptsOfFile()
 
 const DAY_US = 86_400_000_000
 /** Nodes of the log hold more than one event, and only whole nodes are trimmed. */

@@ -19,6 +19,7 @@ import {
   PAST,
   record,
   redis,
+  scriptsOfFile,
   serverMs,
   span,
   statusOf,
@@ -26,6 +27,8 @@ import {
   whenFull,
   without,
 } from '../harness/lua-scripts.ts'
+
+scriptsOfFile()
 
 const { acquireLock, commit, endLease, leaveQueue, lookupOrLease } = generated
 const { purge, releaseLock, renew, renewEntry } = generated
