@@ -149,7 +149,7 @@ class OriginRun<Native> implements OriginObserver {
     this.#route = framework.routeOf?.(native)
     const revalidation = status === 304 ? this.#revalidation : undefined
     const judgedHead = revalidation === undefined ? head : updatedHead(revalidation, head, wallNow)
-    const verdict = this.#judge(judgedHead, wallNow, natives)
+    const verdict = this.#judge(judgedHead, wallNow, natives, whole)
     this.#verdict = verdict
     if (!verdict.store) this.#end(notStored(verdict, head.status))
     const stored = (verdict.store && lead.fence !== '' && !lead.hasTimedOut) || undefined
@@ -239,12 +239,13 @@ class OriginRun<Native> implements OriginObserver {
     judgedHead: CapturedHead | undefined,
     wallNow: number,
     natives: Natives | undefined,
+    whole: Uint8Array | undefined,
   ): Storable | NotStorable {
     if (judgedHead === undefined) return MISMATCH
     const lead = this.#lead
     const { cache, exchange } = this.#by
     const { request } = exchange
-    const verdict = judgeHead(judgedHead, request, this.#config, wallNow)
+    const verdict = judgeHead(judgedHead, request, this.#config, wallNow, whole?.byteLength)
     if (!verdict.store) return verdict
     const { previous } = lead
     if (previous !== undefined && replacesBody(judgedHead, previous)) return LOST_BODY
@@ -256,9 +257,7 @@ class OriginRun<Native> implements OriginObserver {
   }
 
   #mint(head: CapturedHead, whole: Uint8Array | undefined, native: Native): HeaderList {
-    const { mintEtag: mints, maxBodyBytes } = this.#config
-    if (!mints || !lacksValidator(head)) return NONE
-    if (whole !== undefined && whole.byteLength > maxBodyBytes) return NONE
+    if (!this.#config.mintEtag || !lacksValidator(head)) return NONE
     if (this.#by.cache.framework.allowsEtag?.(native) === false) return NONE
     return [['etag', mintEtag(whole, this.#lead.fence)]]
   }

@@ -36,12 +36,16 @@ export interface NotStorable {
   readonly failure: boolean
 }
 
-/** Decides by its head whether a response is stored (RFC 9111 §3). `wallNow` is Unix time in ms. */
+/**
+ * Decides by its head whether a response is stored (RFC 9111 §3). `wallNow` is Unix time in ms.
+ * `bodyBytes` is the length of the body if all of it is known, or 0.
+ */
 export function judgeHead<Native>(
   head: CapturedHead,
   request: RequestView,
   config: CacheConfig<Native>,
   wallNow: number,
+  bodyBytes = 0,
 ): Storable | NotStorable {
   if (head.status >= 500) return { store: false, reason: 'server-error', failure: true }
   const directives = responseDirectives(head.headers, config.targetedFields)
@@ -53,7 +57,7 @@ export function judgeHead<Native>(
     statusReason(head.status, explicit !== undefined, config) ??
     headerReason(head.headers, cc) ??
     // Such a body need not be collected at all.
-    (Number(headerValue(head.headers, 'content-length') ?? 0) > config.maxBodyBytes
+    (Number(headerValue(head.headers, 'content-length') ?? bodyBytes) > config.maxBodyBytes
       ? 'too-large'
       : undefined) ??
     sharingReason(head.headers, vary, config) ??

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest'
 import { createGate } from '../gate.ts'
 import { ask } from '../requests.ts'
-import type { CacheAdapter } from './adapter.ts'
+import type { CacheAdapter, Says } from './adapter.ts'
 import { setUp, statusOf } from './bench.ts'
 
 export function journeyCases(adapter: CacheAdapter): void {
@@ -322,6 +322,21 @@ export function journeyCases(adapter: CacheAdapter): void {
     await using app = await start({ maxBodyBytes: 4_999 })
     for (const _ of [1, 2]) expect((await ask(`${app.url}/a`)).body).toBe(big)
     expect(runs).toHaveLength(2)
+  })
+
+  it.each<[what: string, says: Says]>([
+    ['a string', { body: 'é'.repeat(5) }],
+    ['a Buffer', { body: Buffer.from('0123456789') }],
+    ['bytes with an ETag', { body: Buffer.from('0123456789'), headers: { etag: '"a"' } }],
+    ['a string with its length', { body: '0123456789', headers: { 'content-length': '10' } }],
+  ])('says too-large, not stored, of %s above maxBodyBytes', async (_, says) => {
+    const { start } = setUp(adapter, () => says)
+    await using app = await start({ maxBodyBytes: 9 })
+    const first = await ask(`${app.url}/a`)
+    expect(statusOf(first)).toBe('Stampede; fwd=uri-miss; fwd-status=200; detail=too-large')
+    expect(Buffer.byteLength(first.body)).toBe(10)
+    await using exact = await start({ maxBodyBytes: 10 })
+    expect(statusOf(await ask(`${exact.url}/a`))).toMatch(/; stored$/)
   })
 
   it('throws for a mistyped option at creation', async () => {
