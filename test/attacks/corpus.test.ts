@@ -6,12 +6,12 @@ import { describe, expect, it } from 'vitest'
 import { type CacheRules, readCacheOptions } from '../../packages/core/src/cache/cache-options.ts'
 import { cacheKey } from '../../packages/core/src/cache/key.ts'
 import { judgeHead } from '../../packages/core/src/cache/storable.ts'
+import { cacheGroups, responseTags } from '../../packages/core/src/cache/subjects.ts'
 import { decodeFrame } from '../../packages/core/src/entry/frame.ts'
 import { selectRange } from '../../packages/core/src/http/byte-range.ts'
 import { notModified } from '../../packages/core/src/http/conditional.ts'
 import { parseHttpDate } from '../../packages/core/src/http/freshness.ts'
 import { parseIdempotencyKey } from '../../packages/core/src/http/idempotency-key.ts'
-import { cacheGroups, responseTags } from '../../packages/core/src/cache/subjects.ts'
 import {
   canonicalPath,
   matchesPattern,

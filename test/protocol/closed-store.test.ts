@@ -1,8 +1,7 @@
 // A call of a Redis store that is not open is refused in a later turn of the event loop, also
 // without a promise, so that a caller has finished its own step before it hears of the refusal.
 
-import { createStampede } from '@stampede/core'
-import type { StampedeStore } from '@stampede/core/store'
+import { createStampede, type StampedeStore } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'

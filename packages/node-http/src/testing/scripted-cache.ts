@@ -13,9 +13,10 @@ export interface ScriptedCore<Native> {
 }
 
 /** `createHttpCache`, for `vi.mock`. The option `cacheStatus` names the cache. */
-export const scriptedCache =
-  <Native>(core: ScriptedCore<Native>) =>
-  (options?: { cacheStatus?: string }) => ({
+export function scriptedCache<Native>(
+  core: ScriptedCore<Native>,
+): (options?: { cacheStatus?: string }) => object {
+  return (options) => ({
     handle: (exchange: Exchange<Native>) => core.script(exchange, options?.cacheStatus ?? ''),
     mountedIn: () => {},
     inner: ((_request, natives) => ({
@@ -24,6 +25,7 @@ export const scriptedCache =
       natives,
     })) satisfies HttpCache['inner'],
   })
+}
 
 export type Observer = Omit<OriginObserver, 'ended'>
 
