@@ -1,9 +1,9 @@
 // Eleven projects. `npm test` runs `core`, `unit`, `apart`, `redis` and `beside`. The first three
-// need no server. `redis` has fleets that measure time or count commands, one file at a time. `beside` runs
-// three files at a time. `npm run test:soak` runs `soak` and `older`, and then `older-beside`,
-// `programs`, `nest11` and `nest10` side by side. The folder decides its project (test/README.md).
-// In-process tests run the sources (tools/sources.mjs). Fleet members are separate processes and
-// run the build, so start them with `npm test`.
+// need no server. `redis` has fleets that measure time or count commands, one file at a time.
+// `beside` runs three files at a time. `npm run test:soak` runs `soak` and `older`, and then
+// `older-beside`, `programs`, `nest11` and `nest10` side by side. The folder decides its project
+// (test/README.md). In-process tests run the sources (tools/sources.mjs). Fleet members are
+// separate processes and run the build, so start them with `npm test`.
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 import { sourceAliases } from './tools/sources.mjs'
