@@ -1,9 +1,9 @@
-// Ten projects. `npm test` runs `core`, `unit`, `redis` and `beside`. `core` and `unit` need no
-// server. `redis` has fleets that measure time or count commands, one file at a time. `beside` runs
-// three files at a time. `npm run test:soak` runs `soak` and `older`, and then `older-beside`,
-// `programs`, `nest11` and `nest10` side by side. The folder decides its project (test/README.md).
-// In-process tests run the sources (tools/sources.mjs). Fleet members are separate processes and
-// run the build, so start them with `npm test`.
+// Eleven projects. `npm test` runs `core`, `unit`, `apart`, `redis` and `beside`. The first three
+// need no server. `redis` has fleets that measure time or count commands, one file at a time.
+// `beside` runs three files at a time. `npm run test:soak` runs `soak` and `older`, and then
+// `older-beside`, `programs`, `nest11` and `nest10` side by side. The folder decides its project
+// (test/README.md). In-process tests run the sources (tools/sources.mjs). Fleet members are
+// separate processes and run the build, so start them with `npm test`.
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 import { sourceAliases } from './tools/sources.mjs'
@@ -14,6 +14,12 @@ const inFolders = (...folders: string[]): string[] =>
   folders.map((folder) => `test/${folder}/**/*.test.ts`)
 
 const CORE = 'packages/core/src/**/!(*.property).test.ts'
+
+/** Files that replace a module, or test a warning that a process emits once. */
+const APART = [
+  'packages/{express,koa}/src/{cache,idempotency}.test.ts',
+  'packages/fastify/src/cache.test.ts',
+]
 
 /** Storms, leaks, long fuzzing and the simulation. They take minutes. Two at a time. */
 const SOAK = inFolders('fuzz', 'simulation', 'soak')
@@ -115,9 +121,22 @@ export default defineConfig({
           name: 'unit',
           // A thread starts with a sixth less CPU than a process, and no file here needs a process.
           pool: 'threads',
+          // Starting a thread and its imports for each file costs more than most files.
+          isolate: false,
           include: ['packages/*/src/**/*.test.ts', 'apps/*/src/**/*.test.ts'],
           // The bench is no workspace and has its own checks: `npm run bench:check`.
-          exclude: ['**/node_modules/**', 'apps/bench/**', CORE],
+          exclude: ['**/node_modules/**', 'apps/bench/**', CORE, ...APART],
+          maxWorkers: 2,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        ...shared,
+        test: {
+          ...common,
+          name: 'apart',
+          pool: 'threads',
+          include: APART,
           maxWorkers: 2,
           sequence: { groupOrder: 0 },
         },
