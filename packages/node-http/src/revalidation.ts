@@ -25,9 +25,10 @@ const refreshes = new WeakMap<IncomingMessage, Refresh>()
 
 /**
  * Marks a request that a cache passes to the app, or that it sends as a refresh. A second cache
- * nearer to the handler (the inner cache) finds the first one by it, and calls the function. Without
- * the mark, the inner cache would wait for the fill that runs the inner cache itself. A property,
- * because a WeakMap element per request would cost each miss 25 µs of garbage collection.
+ * nearer to the handler (the inner cache) finds the first one by it, and calls the function.
+ * Without the mark, the inner cache would wait for the fill that runs the inner cache itself. It is
+ * a property, because a WeakMap element per request would cost each miss 25 µs of garbage
+ * collection.
  */
 export const MARK: unique symbol = Symbol('stampede.mark')
 

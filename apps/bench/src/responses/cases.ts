@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Got } from '../lib/http.ts'
 import { ok, unless, type Verdict, wrong } from '../lib/verdict.ts'
 import type { TableCase } from '../lib/verdict-table.ts'
-import type { Handler, Sent, Stage } from './cell.ts'
 import type { Reply } from './peers.ts'
+import type { Handler, Sent, Stage } from './stage.ts'
 
 export interface Case extends TableCase {
   readonly run: (stage: Stage) => Promise<Verdict>

@@ -1,31 +1,10 @@
 // One case with one response cache, in a process of its own.
-import { ask, type Got, listen } from '../lib/http.ts'
+import { ask, listen } from '../lib/http.ts'
 import { urlOf } from '../lib/redis.ts'
 import { type Verdict, wrong } from '../lib/verdict.ts'
 import { cases } from './cases.ts'
-import { type Asked, peers, type Reply } from './peers.ts'
-
-/** `run` is 1 for the first run of the handler. */
-export type Handler = (asked: Asked & { readonly run: number }) => Reply | Promise<Reply>
-
-export interface Sent {
-  readonly method?: string
-  readonly headers?: Readonly<Record<string, string>>
-  readonly timeoutMs?: number
-}
-
-export interface Site {
-  readonly get: (sent?: Sent) => Promise<Got>
-  readonly purge: () => Promise<unknown>
-}
-
-export interface Stage {
-  readonly freezeRedis: () => void
-  /** Runs of the handler, in all sites. */
-  readonly runs: () => number
-  /** A server with the cache of the peer, as in a process of its own. */
-  readonly open: (handler: Handler, ttlMs?: number) => Promise<Site>
-}
+import { peers } from './peers.ts'
+import type { Stage } from './stage.ts'
 
 const PATH = '/page'
 

@@ -1,6 +1,6 @@
-// Builds responses from entries: adds Age and Cache-Status, and applies conditions and ranges. First
-// comes the fast path, a fresh hit in memory for a plain GET. Cache-Status is written in two places:
-// statusField(), and readyFrom() for the fast path.
+// Builds responses from entries: adds Age and Cache-Status, and applies conditions and ranges.
+// First comes the fast path, a fresh hit in memory for a plain GET. Cache-Status is written in two
+// places: statusField(), and readyFrom() for the fast path.
 
 import type { LateReason } from '../engine/types.ts'
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'

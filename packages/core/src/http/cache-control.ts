@@ -1,6 +1,6 @@
 // The directives of a response: those of Cache-Control, or of a targeted field in its place. An
-// ambiguous field gets its more restrictive meaning (RFC 9111 §4.2.1), because the other meaning could
-// leak a private response.
+// ambiguous field gets its more restrictive meaning (RFC 9111 §4.2.1), because the other meaning
+// could leak a private response.
 
 import type { HeaderList } from '../ports/exchange.ts'
 import { headerValues } from './headers.ts'

@@ -1,6 +1,6 @@
-// Reads the RequestView of core from an IncomingMessage: its head, and what its connection tells
-// about the client (TLS, a login). Scheme and host come from the framework, because only the
-// framework knows which proxies are trusted.
+// Reads the RequestView of core from an IncomingMessage: its head, and facts of its connection.
+// Those are TLS and a login. Scheme and host come from the framework, because only the framework
+// knows which proxies are trusted.
 
 import { createHash } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http'
