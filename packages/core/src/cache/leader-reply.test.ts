@@ -12,8 +12,9 @@ function reply(range: string, headers: HeaderList, more: Partial<LeaderHead> = {
     target: '/',
     headers: { range },
   }
-  const head = { status: 200, headers, store: true, added: [], cacheStatus: [], wallNow: NOW }
-  return leaderReply(request, { ...head, whole: undefined, ...more })
+  const head = { status: 200, headers, store: true, isTooLarge: false }
+  const facts = { added: [], cacheStatus: [], wallNow: NOW }
+  return leaderReply(request, { ...head, ...facts, whole: undefined, ...more })
 }
 
 const length = (value: string): HeaderList => [['content-length', value]]
@@ -36,13 +37,15 @@ describe("the response to the leader's client", () => {
     expect(reply('bytes=0-1', [...length('10'), ['content-range', 'bytes 0-9/99']])).toBeUndefined()
   })
 
-  it('is cut to a range of an unstored response only if the handler offers ranges', () => {
+  it('is cut to a range of an unstored response if the handler offers ranges, or if it is too large', () => {
     const offers = (value: string): HeaderList => [...length('10'), ['accept-ranges', value]]
     const own = { store: false }
     for (const value of ['none', '', 'kilobytes', 'x-bytes-x'])
       expect(reply('bytes=0-1', offers(value), own), value).toBeUndefined()
     for (const value of ['bytes', 'Bytes', 'lines, bytes'])
       expect(reply('bytes=0-1', offers(value), own), value).toMatchObject({ status: 206 })
+    const large = { store: false, isTooLarge: true }
+    expect(reply('bytes=0-1', offers('none'), large)).toMatchObject({ status: 206 })
   })
 
   it('has no-transform once if it is cut, so that compression does not change it', () => {

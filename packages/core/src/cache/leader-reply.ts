@@ -21,6 +21,8 @@ export interface LeaderHead extends CapturedHead {
    * Whether the response may be stored. If not, its client gets what the handler would have sent.
    */
   readonly store: boolean
+  /** Only its length keeps the response from being stored. */
+  readonly isTooLarge: boolean
   /** Fields that the cache adds: a generated ETag, Vary, Cache-Status. */
   readonly added: HeaderList
   /** Only the Cache-Status of `added`. */
@@ -70,12 +72,13 @@ const NOT_IN_304: ReadonlySet<string> = new Set([
 
 /**
  * The 206 or 416 (RFC 9110 §14.2). A response that is not stored must have `Accept-Ranges: bytes`,
- * as from a file server. Only such a handler would have sent the part itself.
+ * as from a file server, because only such a handler would have sent the part itself. Large files
+ * are parts without it, because some file servers send it only with a part.
  */
 function partOf(request: RequestView, head: LeaderHead): Reply | PartOfBody | undefined {
-  const { headers, store, added, whole, wallNow } = head
+  const { headers, store, isTooLarge, added, whole, wallNow } = head
   const length = lengthOf(headers, whole)
-  if (length === undefined || (!store && !offersRanges(headers))) return undefined
+  if (length === undefined || !(store || isTooLarge || offersRanges(headers))) return undefined
   const selected = selectRange(request.headers, dated([...headers, ...added], wallNow), length)
   if (selected.type === 'whole') return undefined
   if (selected.type === 'unsatisfiable') {

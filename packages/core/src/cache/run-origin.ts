@@ -178,7 +178,8 @@ class OriginRun<Native> implements OriginObserver {
         ? undefined
         : leaderReply(request, {
             ...{ status, headers: head.headers, store: capture, added: add },
-            ...{ cacheStatus, whole, wallNow },
+            ...{ isTooLarge: !capture && verdict.reason === 'too-large', cacheStatus },
+            ...{ whole, wallNow },
           })
     return { action: 'send', capture, add, remove: OWN_FIELDS, instead }
   }

@@ -190,6 +190,15 @@ export function rangeCases(adapter: CacheAdapter): void {
     },
   )
 
+  it('sends a range of a response too large to be stored, even if the handler offers none', async () => {
+    for (const body of [TEXT, stream(TEXT), stream(...TEXT)]) {
+      const { start } = setUp(adapter, () => ({ headers: { 'content-length': '10' }, body }))
+      await using app = await start({ maxBodyBytes: 9 })
+      const answer = await whole(`${app.url}/a`, bytes('3-5'))
+      expect(shown(answer)).toEqual([206, 'bytes 3-5/10', '345'])
+    }
+  })
+
   it('does not make the handler read a large file for a few bytes of it', async () => {
     const size = 8 * 1024 * 1024
     const piece = Buffer.alloc(64 * 1024)
