@@ -18,7 +18,9 @@ const CORE = 'packages/core/src/**/!(*.property).test.ts'
 /** Files that replace a module, or test a warning that a process emits once. */
 const APART = [
   'packages/{express,koa}/src/{cache,idempotency}.test.ts',
-  'packages/fastify/src/cache.test.ts',
+  'packages/hono/src/cache.test.ts',
+  'packages/fastify/src/{cache,constraints}.test.ts',
+  'packages/dashboard/src/admission.test.ts',
 ]
 
 /** Storms, leaks, long fuzzing and the simulation. They take minutes. Two at a time. */
@@ -107,8 +109,8 @@ export default defineConfig({
           ...common,
           name: 'core',
           include: [CORE],
-          // Core has no state outside its objects, so its files share their imports. Random cases
-          // that measure time run apart.
+          // Only warnings, which a process emits once, are state outside the objects of core. So its
+          // files share their imports. Random cases that measure time run apart.
           isolate: false,
           maxWorkers: 2,
           sequence: { groupOrder: 0 },
