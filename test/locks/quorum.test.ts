@@ -128,7 +128,7 @@ describe('a quorum of five nodes', () => {
   })
 
   it('grants without waiting for 2 nodes that hang', async () => {
-    const locks = await openWarm()
+    const locks = await openWarm({ nodeTimeoutMs: 30_000 })
     await hang(3, 4)
     const { value } = await settledWithin(BOUND_MS, locks.acquire('job'))
     expect(value).toBeDefined()
@@ -136,7 +136,7 @@ describe('a quorum of five nodes', () => {
 
   it('grants without waiting for 2 nodes that hang, also to a new process', async () => {
     await hang(3, 4)
-    const { value } = await settledWithin(BOUND_MS, open().acquire('job'))
+    const { value } = await settledWithin(BOUND_MS, open({ nodeTimeoutMs: 30_000 }).acquire('job'))
     expect(value).toBeDefined()
   })
 
