@@ -2,7 +2,10 @@
 // session or the user of a login, on every framework.
 
 import { createServer } from 'node:http'
+import { connect as connectHttp2, createServer as createHttp2Server } from 'node:http2'
 import { createRequire } from 'node:module'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { types } from 'node:util'
 import { createAdaptorServer } from '@hono/node-server'
 import { stampedeCache as expressCache } from '@stampede/express'
@@ -12,6 +15,7 @@ import { stampedeCache as koaCache } from '@stampede/koa'
 import { stampedeFront } from '@stampede/node-http'
 import fastify from 'fastify'
 import { Hono } from 'hono'
+import Koa from 'koa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { listenOn, type RunningApp } from '../harness/apps.ts'
 import { ask } from '../harness/load.ts'
@@ -301,6 +305,24 @@ describe.each([
     expect(got).toBe(true)
   })
 
+  it.runIf(label !== 'c')('gives a handler functions and classes of a session', async () => {
+    const key = Symbol('key')
+    const put: Layer = (natives) => {
+      const text = Object.assign(() => 'text', { plural: () => 'texts' })
+      natives[label].session = { text, Owner, [key]: Owner, constructor: 'ann' }
+    }
+    let got: unknown
+    const read: Layer = ({ [label]: { session } }) => {
+      got = [session.text(), session.text.plural(), new session.Owner(), new session[key]()]
+    }
+    const said = (name: string) =>
+      `${label}.session.${name}, which is not in the key; use identity, or bypass`
+    expect((await readsOf(app, {}, put, read)).sort()).toEqual([said('Owner'), said('text')])
+    expect(got).toEqual(['text', 'texts', expect.any(Owner), expect.any(Owner)])
+    const ask: Layer = ({ [label]: { session } }) => session.constructor
+    expect(await readsOf(app, {}, put, ask)).toEqual([said('constructor')])
+  })
+
   it.runIf(label !== 'c')('gives a handler a session that is a Map', async () => {
     const put: Layer = (natives) => {
       natives[label].session = new Map([['user', 'ann']])
@@ -366,6 +388,34 @@ describe('the option audit, with a getter of the app on the prototype of its req
     const url = await app.listen({ port: 0, host: '127.0.0.1' })
     return { url, [Symbol.asyncDispose]: () => app.close() }
   }
+})
+
+describe('the option audit is silent about getters of the platform', () => {
+  it('over HTTP/2', async () => {
+    const app = new Koa()
+    app.use(koaCache({ ttlMs: 60_000, audit: true }))
+    app.use((ctx: Natives) => {
+      ctx.body = [ctx.req.authority, ctx.req.scheme, ctx.req.destroyed].join()
+    })
+    const server = createHttp2Server(app.callback())
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    const client = connectHttp2(`http://127.0.0.1:${port}`)
+    expect(await text(client.request({ ':path': '/h2' }))).toBe(`127.0.0.1:${port},http,false`)
+    client.close()
+    await new Promise((resolve) => server.close(resolve))
+    expect(warnings).toEqual([])
+  })
+
+  it('on Fastify with trustProxy', async () => {
+    const app = fastify({ trustProxy: true })
+    app.register(fastifyCache({ ttlMs: 60_000, audit: true }))
+    app.get('*', async ({ hostname, host, protocol, port }) => ({ hostname, host, protocol, port }))
+    const url = await app.listen({ port: 0, host: '127.0.0.1' })
+    expect((await ask(`${url}/proxied`)).status).toBe(200)
+    await app.close()
+    expect(warnings).toEqual([])
+  })
 })
 
 describe('the option audit behind a real session', () => {

@@ -1,8 +1,10 @@
 // Records which parts of a request an app reads, and which data of layers in front of the cache.
-// The option `audit` uses this in development. The recording does not change what the app reads.
+// The option `audit` uses this in development. The app gets the values themselves, and views only of
+// the holders of data, such as `session`.
 
 import { IncomingMessage, type ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
+import { Readable } from 'node:stream'
 
 /** Properties that Node and the frameworks set, and that hold no more than the key has. */
 const KNOWN: ReadonlySet<string> = new Set([
@@ -11,6 +13,8 @@ const KNOWN: ReadonlySet<string> = new Set([
   ...['app', 'baseUrl', 'body', 'captures', 'cookies', 'ctx', 'id', 'log', 'matched', 'next'],
   ...['originalUrl', 'params', 'query', 'raw', 'rawBody', 'req', 'request', 'res', 'respond'],
   ...['response', 'route', 'router', 'routerName', 'routerPath', 'secret', 'signedCookies'],
+  // With `trustProxy`, Fastify defines these for each app.
+  ...['host', 'hostname', 'ip', 'ips', 'port', 'protocol'],
 ])
 /** Holders of data: a read of the holder alone is no read of the data, but one of a member is. */
 const HOLDERS: ReadonlySet<string> = new Set(['session', 'state', 'locals'])
@@ -78,6 +82,13 @@ export class Reads {
   }
 }
 
+/** Prototypes behind the last one of a framework, also over HTTP/2. */
+const LAST: ReadonlySet<object> = new Set([
+  IncomingMessage.prototype,
+  Readable.prototype,
+  Object.prototype,
+])
+
 /**
  * Names of getters that the app has added to the prototype of its requests or contexts. The last
  * prototype of a framework and all of Node have no data of layers.
@@ -86,8 +97,8 @@ function gettersOfApp(target: object): string[] {
   const names: string[] = []
   let at: object = Object.getPrototypeOf(target)
   for (;;) {
-    const next: object | null = at === IncomingMessage.prototype ? null : Object.getPrototypeOf(at)
-    if (next === null || next === IncomingMessage.prototype || next === Object.prototype) break
+    const next: object | null = Object.getPrototypeOf(at)
+    if (next === null || LAST.has(next)) break
     const found = Object.entries(Object.getOwnPropertyDescriptors(at))
     names.push(...found.filter(([, { get }]) => get !== undefined).map(([name]) => name))
     at = next
@@ -182,15 +193,14 @@ function recording(
     const member: unknown = reads.quietly(() => Reflect.get(target, name))
     // Members that each object has are no fields.
     const isOfAll = name in Object.prototype && member === Reflect.get(Object.prototype, name)
-    if (isOfAll || name === 'constructor') return member
-    if (typeof member !== 'function') {
+    const isOwn = Object.hasOwn(target, name)
+    if (isOfAll || (name === 'constructor' && !isOwn)) return member
+    // A function or a class that a layer has put there is data.
+    if (isOwn || typeof member !== 'function') {
       if (typeof name === 'string' && !own.has(name)) note(name, member)
       return member
     }
     if (Array.isArray(target)) note(String(name), member)
-    // A Proxy must return a member that cannot change as it is.
-    const { configurable, writable } = Reflect.getOwnPropertyDescriptor(target, name) ?? {}
-    if (configurable === false && writable === false) return member
     // Methods work on the object itself, so that a layer's own reads do not count.
     return (...args: unknown[]) => {
       const result = reads.quietly(() => Reflect.apply(member, target, args))
