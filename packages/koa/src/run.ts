@@ -141,7 +141,7 @@ export class KoaRun {
       if (capture && ctx.body instanceof Readable) ctx.body.resume()
       return this.#replace(instead, end)
     }
-    // Koa need not serialize the object a second time.
+    // Koa need not serialize the object a second time. As on a hit, these are bytes of the entry.
     else if (!this.#isSeen && body.as === 'json' && !isWrapped(res)) replaceBody(ctx, body.bytes)
     this.#endAtHead(end)
   }

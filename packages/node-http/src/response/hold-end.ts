@@ -181,7 +181,8 @@ class EndedLook {
   originalIfOver(name: string): unknown {
     if (!this.#isOver) return undefined
     const own = this.#before[ENDED_NAMES.indexOf(name)]
-    return own === undefined ? Reflect.get(Object.getPrototypeOf(this.#res), name) : own.value
+    if (own === undefined) return Reflect.get(Object.getPrototypeOf(this.#res), name)
+    return own.get === undefined ? own.value : own.get.call(this.#res)
   }
 
   /**

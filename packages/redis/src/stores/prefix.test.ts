@@ -39,7 +39,7 @@ it('refuses each prefix that would put the keys of one command into several slot
   expect(accepted).toEqual(ALL.filter(staysInSlots))
   expect(accepted.length).toBeGreaterThan(ALL.length / 2)
   expect(refusal('{}shop')).toBe(
-    'redisStore.prefix: received "{}shop"; use a prefix without {}; {name} is allowed',
+    'redisStore.prefix: received "{}shop"; use a prefix without {}, which fails in a Redis Cluster; {name} is allowed',
   )
 })
 

@@ -82,7 +82,11 @@ export function redisStore(redis: RedisClient, options?: RedisStoreOptions): Sta
   const whole = keyPrefixOf(client) + prefix
   // With an empty hash tag first, a Cluster puts the keys of one command into several slots.
   if (/^[^{]*\{\}/.test(whole)) {
-    throw optionError('redisStore.prefix', whole, 'use a prefix without {}; {name} is allowed')
+    throw optionError(
+      'redisStore.prefix',
+      whole,
+      'use a prefix without {}, which fails in a Redis Cluster; {name} is allowed',
+    )
   }
   const all = names(whole, databaseOf(client))
   return new RedisStore(new RedisLink(client, all, commandTimeoutMs))
