@@ -109,8 +109,8 @@ export default defineConfig({
           ...common,
           name: 'core',
           include: [CORE],
-          // Only warnings, which a process emits once, are state outside the objects of core. So its
-          // files share their imports. Random cases that measure time run apart.
+          // Only warnings, which a process emits once, are state outside the objects of core. So
+          // its files share their imports. Random cases that measure time run apart.
           isolate: false,
           maxWorkers: 2,
           sequence: { groupOrder: 0 },

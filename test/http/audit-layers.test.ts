@@ -390,8 +390,8 @@ describe('the option audit, with a getter of the app on the prototype of its req
   }
 })
 
-describe('the option audit is silent about getters of the platform', () => {
-  it('over HTTP/2', async () => {
+describe('the option audit', () => {
+  it('is silent about getters of an HTTP/2 request', async () => {
     const app = new Koa()
     app.use(koaCache({ ttlMs: 60_000, audit: true }))
     app.use((ctx: Natives) => {
@@ -407,7 +407,7 @@ describe('the option audit is silent about getters of the platform', () => {
     expect(warnings).toEqual([])
   })
 
-  it('on Fastify with trustProxy', async () => {
+  it('is silent about getters of Fastify with trustProxy', async () => {
     const app = fastify({ trustProxy: true })
     app.register(fastifyCache({ ttlMs: 60_000, audit: true }))
     app.get('*', async ({ hostname, host, protocol, port }) => ({ hostname, host, protocol, port }))

@@ -26,8 +26,8 @@ export const KEYING: readonly Mutation[] = [
   drop(
     'an entry of another Vary selection is served for an error',
     SOURCE.respond,
-    '|| !selects(entry, request.headers)',
-    '',
+    '|| !selects(entry, request.headers)) return undefined\n  if (!isAcceptableOnError',
+    ') return undefined\n  if (!isAcceptableOnError',
   ),
   {
     name: 'responses with Vary: Cookie or Authorization are stored, and the selection is not compared',

@@ -44,7 +44,7 @@ export const STORING: readonly Mutation[] = [
   drop(
     'Pragma: no-cache is ignored',
     SOURCE.storable,
-    "if (parseCacheControl(pragma).noCache) return 'no-cache'",
+    "if (pragma.length > 0 && parseCacheControl(pragma).noCache) return 'no-cache'",
   ),
   drop(
     'directives are recognised in lower case only',

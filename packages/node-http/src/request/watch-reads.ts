@@ -1,6 +1,6 @@
 // Records which parts of a request an app reads, and which data of layers in front of the cache.
-// The option `audit` uses this in development. The app gets the values themselves, and views only of
-// the holders of data, such as `session`.
+// The option `audit` uses this in development. The app gets the values themselves, and views only
+// of the holders of data, such as `session`.
 
 import { IncomingMessage, type ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
