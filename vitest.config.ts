@@ -6,6 +6,7 @@
 // separate processes and run the build, so start them with `npm test`.
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
+import { reporters } from './tools/reporters.mjs'
 import { sourceAliases } from './tools/sources.mjs'
 
 const shared = { resolve: { alias: sourceAliases } }
@@ -96,12 +97,10 @@ const common = {
   server: { deps: { inline: [/^@stampede\//] } },
 }
 
-const { STAMPEDE_TEST_REPORT: report } = process.env
-
 export default defineConfig({
   test: {
     maxWorkers: 2,
-    reporters: report ? ['default', ['json', { outputFile: report }]] : ['default'],
+    reporters,
     projects: [
       {
         ...shared,

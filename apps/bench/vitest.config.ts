@@ -1,8 +1,7 @@
 // Tests of the bench against the built packages: `npm run bench:check`. They need the compared
 // packages, which `npm test` does not install.
 import { defineConfig } from 'vitest/config'
-
-const { STAMPEDE_TEST_REPORT: report } = process.env
+import { reporters } from '../../tools/reporters.mjs'
 
 export default defineConfig({
   test: {
@@ -10,6 +9,6 @@ export default defineConfig({
     pool: 'forks',
     maxWorkers: 2,
     testTimeout: 120_000,
-    reporters: report ? ['default', ['json', { outputFile: report }]] : ['default'],
+    reporters,
   },
 })
