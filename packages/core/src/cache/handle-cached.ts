@@ -67,7 +67,6 @@ export function handleCached<Native>(cache: CacheParts<Native>, exchange: Exchan
   const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
   const ready = freshHit(cache, request, key)
   if (ready !== undefined) return exchange.send(ready)
-  exchange.captureContext?.()
   return new CachedRequest(cache, exchange, plainKey, names, key).lookUp()
 }
 
@@ -123,7 +122,10 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
     if (readsOnly || (hasRange && isBeyondEntries(this.cache, request, this.#key)))
       return this.#respondStored()
     const found = find(rt, this.#key, config, this)
-    return found === undefined ? this.#whenAnswered() : this.#respond(found)
+    if (found === undefined) return this.#whenAnswered()
+    // A refresh may begin later, in the async context of another request.
+    if (found.type === 'hit' && found.stale) this.exchange.captureContext?.()
+    return this.#respond(found)
   }
 
   /** Adds the `Vary` fields of an entry of another variant to the key, and looks up again. */
@@ -156,7 +158,8 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
     const early = this.#early
     this.#early = undefined
     if (early !== undefined) return this.#respond(early)
-    // A promise, because the answer comes in the async context of another request.
+    // From now on, the calls of the engine come in the async context of another request.
+    this.exchange.captureContext?.()
     const answered = new Promise<Resolution>((resolve) => {
       this.#onAnswer = resolve
     })
