@@ -177,6 +177,24 @@ describe('docs/decisions', () => {
     expect(parts.map(([, part]) => part)).toEqual(['Context', 'Decision', 'Consequences'])
   })
 
+  it('names only functions and files that exist', () => {
+    const sources = files.filter((path) =>
+      /^(packages|lua|apps|test|tools)\/.*\.(ts|lua|mjs)$/.test(path),
+    )
+    const words = new Set(sources.flatMap((path) => read(path).match(/\w+/g) ?? []))
+    const missing = decisions.flatMap((path) =>
+      [...read(path).matchAll(/`([a-z]+[A-Z]\w*|[\w./-]+\.(?:ts|lua|mjs))`/g)].flatMap(
+        ([, name = '']) => {
+          const isThere = name.includes('.')
+            ? files.some((file) => file === name || file.endsWith(`/${name}`))
+            : words.has(name)
+          return isThere || name === 'x.d.ts' ? [] : `${path}: ${name}`
+        },
+      ),
+    )
+    expect(missing).toEqual([])
+  })
+
   it('has an index with a line for each page, under its title', () => {
     const rows = [...index.matchAll(/^\| \[(\d+)\]\(([^)]+)\) \| (.+?) \|/gm)]
     const listed = rows.map(([, number, page, title]) => `${page} # ${number}. ${title}`)

@@ -4,6 +4,7 @@
 // @ts-check
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { copyTables } from '../../tools/evidence.mjs'
 import { installOnDemand } from '../../tools/on-demand.mjs'
 
 const HERE = fileURLToPath(new URL('.', import.meta.url))
@@ -18,7 +19,11 @@ installOnDemand(HERE)
 // The bench uses the compiler and the Vitest of the repository.
 runTool('typescript/bin/tsc', ['-p', HERE])
 if (program === 'check') runTool('vitest/vitest.mjs', ['run', ...process.argv.slice(2)])
-else await import(`./dist/${program}/main.js`)
+else {
+  await import(`./dist/${program}/main.js`)
+  // The pages in docs/evidence have copies of published tables.
+  for (const page of copyTables()) console.error(`bench: updated ${page}`)
+}
 
 /**
  * @param {string} tool

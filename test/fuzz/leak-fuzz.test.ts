@@ -1,5 +1,5 @@
 // Checks with random apps and requests, from fixed seeds, that no byte of person A reaches person
-// B. For longer runs see docs/leak-fuzz.md, which also shows that the fuzzer notices planted leaks.
+// B. For longer runs see leaks/README.md, which also shows that the fuzzer notices planted leaks.
 
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

@@ -1,8 +1,8 @@
-// Checks docs/http-cases.md against the tests.
+// Checks test/http/CASES.md against the tests.
 
 import { itIsHeldToTheTests } from '../harness/cases-page.ts'
 
 const numbered = (letter: string, length: number): string[] =>
   Array.from({ length }, (_, i) => `${letter}${i + 1}`)
 
-itIsHeldToTheTests('docs/http-cases.md', [...numbered('R', 12), ...numbered('N', 46)])
+itIsHeldToTheTests('test/http/CASES.md', [...numbered('R', 12), ...numbered('N', 46)])

@@ -1,5 +1,5 @@
-// Checks docs/idempotency-cases.md against the tests.
+// Checks test/idempotency/CASES.md against the tests.
 
 import { itIsHeldToTheTests } from '../harness/cases-page.ts'
 
-itIsHeldToTheTests('docs/idempotency-cases.md', 103)
+itIsHeldToTheTests('test/idempotency/CASES.md', 103)

@@ -1,5 +1,5 @@
-// Checks docs/lock-cases.md against the tests.
+// Checks test/locks/CASES.md against the tests.
 
 import { itIsHeldToTheTests } from '../harness/cases-page.ts'
 
-itIsHeldToTheTests('docs/lock-cases.md', 60)
+itIsHeldToTheTests('test/locks/CASES.md', 60)

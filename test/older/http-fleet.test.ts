@@ -1,4 +1,4 @@
-// The cases of docs/http-cases.md that need processes and a Redis. The fleets have one member of
+// The cases of test/http/CASES.md that need processes and a Redis. The fleets have one member of
 // each platform (Express 5 and 4, Koa 3 and 2, node:http), and share their entries.
 
 import { createStampede } from '@stampede/core'

@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util'
 import { inMacrotask } from './drain.ts'
 import { type Outcome, runEpisode } from './episode.ts'
 import { Figures } from './figures.ts'
-import { figuresTable, writeInto } from './page.ts'
+import { EVIDENCE, faultsTable, figuresTable, README, writeInto } from './page.ts'
 import { asArguments, isReduced, SETTING_OPTIONS, settingFrom } from './setting.ts'
 import { shrink } from './shrink.ts'
 
@@ -21,7 +21,7 @@ const OPTIONS = {
   shrink: { type: 'boolean', default: false },
   /** For mutants.ts: the result as one line of JSON. */
   report: { type: 'boolean', default: false },
-  /** Writes the figures into docs/simulation.md. */
+  /** Writes the figures into the page of evidence, and the faults into README.md. */
   page: { type: 'boolean', default: false },
 } as const
 
@@ -42,9 +42,11 @@ export async function main(args: string[]): Promise<number> {
   if (values.report) console.log(asLine(figures, failed))
   else if (failed !== undefined)
     console.log(await told(failed, Number(values.lines), values.shrink))
-  else console.log(figuresTable(figures, wallMs))
+  else console.log(`${figuresTable(figures, wallMs)}\n\n${faultsTable(figures)}`)
   if (values.page && failed === undefined) {
-    await writeInto('figures', `Seeds from ${first.seed} on.\n\n${figuresTable(figures, wallMs)}`)
+    const seeds = `Seeds from ${first.seed} on.`
+    await writeInto(EVIDENCE, 'figures', `${seeds}\n\n${figuresTable(figures, wallMs)}`)
+    await writeInto(README, 'faults', faultsTable(figures))
   }
   return failed === undefined ? 0 : 1
 }

@@ -1,11 +1,11 @@
 // `npm run simulate:mutants`: breaks the protocol part by part, simulates each, and writes
-// docs/simulation.md. Exit status 1 if a mutant was not noticed.
+// README.md in this folder. Exit status 1 if a mutant was not noticed.
 
 import { parseArgs } from 'node:util'
 import type { Mutation } from '../fuzz/leaks/mutation.ts'
 import { reported } from './launched.ts'
 import { MUTATIONS } from './mutations.ts'
-import { writeInto } from './page.ts'
+import { README, writeInto } from './page.ts'
 
 interface Verdict {
   readonly name: string
@@ -38,7 +38,7 @@ export async function main(args: string[]): Promise<number> {
     console.log(`${verdict.name}\n    seed ${seed}, step ${lastSteps}: ${found}`)
   }
   if (chosen.length === MUTATIONS.length) {
-    await writeInto('mutants', table(verdicts, values.seed))
+    await writeInto(README, 'mutants', table(verdicts, values.seed))
   }
   return verdicts.every(({ found }) => found !== undefined) ? 0 : 1
 }

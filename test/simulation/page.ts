@@ -1,16 +1,19 @@
-// Writes the generated parts of docs/simulation.md.
+// Writes the generated parts of docs/evidence and of README.md in this folder.
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Figures } from './figures.ts'
 
-/** Replaces the text between the markers of this part. */
-export async function writeInto(part: string, text: string, name = 'simulation.md'): Promise<void> {
-  const path = join(process.cwd(), 'docs', name)
+export const EVIDENCE = 'docs/evidence/simulation.md'
+export const README = 'test/simulation/README.md'
+
+/** Replaces the text between the markers of this part of a page. */
+export async function writeInto(page: string, part: string, text: string): Promise<void> {
+  const path = join(process.cwd(), page)
   const [begin, end] = [`<!-- ${part}: begin -->`, `<!-- ${part}: end -->`]
-  const page = await readFile(path, 'utf8')
-  const [before = ''] = page.split(begin)
-  const after = page.split(end)[1] ?? ''
+  const old = await readFile(path, 'utf8')
+  const [before = ''] = old.split(begin)
+  const after = old.split(end)[1] ?? ''
   await writeFile(path, `${before}${begin}\n\n${text}\n\n${end}${after}`)
 }
 
@@ -44,14 +47,17 @@ export function figuresTable(figures: Figures, wallMs: number): string {
     ['purges lost in a fail-over (excluded)', figures.lostPurges],
     ['lost purges that their process restored', figures.restoredPurges],
   ]
-  const faults = [...figures.faults].sort(([a], [b]) => (a < b ? -1 : 1))
-  return [
-    '| | |',
+  return table(['', ''], rows)
+}
+
+export function faultsTable({ faults }: Figures): string {
+  const rows = [...faults].sort(([a], [b]) => (a < b ? -1 : 1))
+  return table(['fault', 'times'], rows)
+}
+
+const table = (head: readonly string[], rows: ReadonlyArray<readonly [string, number | string]>) =>
+  [
+    `| ${head.join(' | ')} |`,
     '|---|---:|',
     ...rows.map(([what, count]) => `| ${what} | ${count} |`),
-    '',
-    '| fault | times |',
-    '|---|---:|',
-    ...faults.map(([what, count]) => `| ${what} | ${count} |`),
   ].join('\n')
-}

@@ -1,5 +1,5 @@
-// A fleet on a simulated clock, network and Redis, from fixed seeds: docs/simulation.md. For longer
-// runs use `npm run simulate`. That page also shows that the simulation notices planted faults.
+// A fleet on a simulated clock, network and Redis, from fixed seeds: README.md in this folder. For
+// longer runs use `npm run simulate`. That page also has the planted faults that it notices.
 
 import { readFile } from 'node:fs/promises'
 import { describe, expect, it } from 'vitest'

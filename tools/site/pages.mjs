@@ -114,15 +114,13 @@ const GROUPS = [
     'Operate',
     'docs/guide/{production,redis,failures,errors,events,metrics,alerts,tracing,dashboard,command-line,lab}',
   ],
-  [
-    MANUAL,
-    'Compare',
-    'docs/{compare,responses-compared,idempotency-compared,benchmarks,benchmarks-locks,benchmarks-paths,torture}',
-  ],
+  [MANUAL, 'Compare', 'docs/{compare,promises}'],
   [REFERENCE, 'API', 'tools/site/api/*'],
   [REFERENCE, 'API for stores and adapters', 'tools/site/api/authors/*'],
   [REFERENCE, 'Glossary and versions', 'GLOSSARY CHANGELOG'],
-  [INTERNALS, 'Internals', 'ARCHITECTURE docs/promises docs/* CONTRIBUTING SECURITY'],
+  [INTERNALS, 'Internals', 'ARCHITECTURE docs/* CONTRIBUTING SECURITY'],
+  // Reports of tests and benchmarks are not in the sidebar of users.
+  [INTERNALS, 'Evidence', 'docs/evidence/*'],
   [INTERNALS, 'Decisions', 'docs/decisions/*'],
 ]
 

@@ -1,52 +1,148 @@
-// Words for the search of the docs site. Readers use some words that a page does not have, and some
-// words of a query count little.
+// Topics and words of the search of the docs site. Readers use some words that a page does not
+// have, and some words of a query count little.
 // @ts-check
 
-/** By page: words of readers who look for this page. The search finds the page by them. */
-const WORDS = {
-  'guide/purging':
-    'clear cache, clear one page, invalidate, delete, flush, evict, bust, expire after an update',
-  'guide/caching':
-    'what is cache, cache stampede, thundering herd, dogpile, set ttl, set the time to live, expire, max-age, cache for 5 minutes',
-  'guide/why-nothing-is-cached': 'always miss, never hit, not cached, not working, debug',
-  'guide/what-is-cached': 'which responses, status codes, cacheable',
-  'guide/keys': 'query string, language, mobile, api version header, accept, vary, tenant',
-  'guide/serve-stale': 'stale while revalidate, refresh in background, outdated',
-  'guide/failures': 'origin down, 500 error, stale if error, fallback',
-  'guide/waiting': 'timeout, slow handler, queue, 503',
-  'guide/data':
-    'database query, memoize, SQL, Prisma, API call, cache a function, cache post request, warm up',
-  'guide/idempotency':
-    'double payment, double click, duplicate order, Stripe, webhook, retry POST, exactly once',
-  'guide/locks':
-    'mutex, deadlock, cron, run job once, scheduled task, one server, leader election, semaphore',
-  'guide/front': 'WebSocket, SSE, HTTP/2, reverse proxy, any framework',
-  'guide/production':
-    'PM2, SIGTERM, graceful shutdown, memory limit, deploy, checklist, upgrade to a new version',
-  'guide/redis': 'Redis down, Redis unavailable, connection lost, Valkey, ElastiCache, ACL',
-  'guide/metrics': 'Prometheus, Grafana, hit ratio, monitoring',
-  'guide/tracing': 'OpenTelemetry, spans, Jaeger, Datadog',
-  'guide/command-line': 'list all keys, all keys in Redis, show an entry, inspect, terminal, CLI',
-  'guide/dashboard': 'user interface, web page, admin panel',
-  'guide/errors': 'exception, error code, warning',
-  'guide/compression': 'gzip, brotli, zstd',
-  'guide/revalidation': 'ETag, 304, If-None-Match, Last-Modified',
-  'recipes/auth': 'logged in users, per user, admin, JWT, bearer token, private pages',
-  'recipes/sessions': 'logged in users, only guests, login, signed in, cookie session',
-  'recipes/testing': 'supertest, jest, vitest, mocha, unit test, fake timers',
-  'recipes/cdn':
-    'Cloudflare in front, Cloudflare, Fastly, CloudFront, nginx, Varnish, s-maxage, edge',
-  'recipes/kubernetes': 'Docker, pod, helm, probe, rolling update',
-  'recipes/serverless': 'Lambda, Vercel, Cloud Run, Cloud Functions',
-  'recipes/graphql': 'Apollo, persisted queries',
-  'recipes/i18n': 'locale, translation, language',
-  'migrate/README': 'upgrade from, replace, alternative, switch',
-  'start/express': 'install, getting started, quick start, tutorial',
+/**
+ * Topics, the pages of each, and the words of readers who look for it. The search finds the pages
+ * by these words, too.
+ * @type {Readonly<Record<string, { pages: RegExp, words: string }>>}
+ */
+export const TOPICS = {
+  purging: {
+    pages: /^guide\/purging$/,
+    words:
+      'clear cache, clear one page, clear after deploy, invalidate, delete, remove everything, flush, evict, bust, expire after an update',
+  },
+  caching: {
+    pages: /^guide\/(caching|options)$/,
+    words:
+      'what is cache, cache stampede, thundering herd, dogpile, set ttl, set the time to live, expire, max-age, cache for 5 minutes',
+  },
+  why: {
+    pages: /^guide\/(why-not-cached|why-nothing-is-cached)$/,
+    words: 'always miss, never hit, not cached, not working, debug',
+  },
+  storable: {
+    pages: /^guide\/(why-not-cached|what-is-cached)$/,
+    words: 'which responses, status codes, cacheable',
+  },
+  keys: {
+    pages: /^guide\/keys$/,
+    words: 'query string, language, mobile, api version header, accept, vary, tenant',
+  },
+  stale: {
+    pages: /^guide\/(stale|serve-stale)$/,
+    words: 'stale while revalidate, refresh in background, outdated',
+  },
+  failures: {
+    pages: /^guide\/(stale|failures)$/,
+    words: 'origin down, 500 error, stale if error, fallback',
+  },
+  waiting: { pages: /^guide\/waiting$/, words: 'timeout, slow handler, queue, 503' },
+  data: {
+    pages: /^guide\/data$/,
+    words:
+      'database query, memoize, SQL, Prisma, API call, cache a function, cache post request, warm up',
+  },
+  idempotency: {
+    pages: /^guide\/idempotency$/,
+    words:
+      'double payment, double click, duplicate order, Stripe, webhook, retry POST, retry an upload, client retries, exactly once',
+  },
+  locks: {
+    pages: /^guide\/locks$/,
+    words:
+      'mutex, deadlock, cron, run job once, scheduled task, one server, leader election, semaphore',
+  },
+  cron: { pages: /^guide\/(cron|locks)$/, words: '' },
+  fencing: { pages: /^guide\/fencing$/, words: '' },
+  front: {
+    pages: /^guide\/front$/,
+    words: 'WebSocket, SSE, HTTP/2, reverse proxy, any framework',
+  },
+  nest: { pages: /^(start|guide)\/nest$/, words: '' },
+  production: {
+    pages: /^guide\/production$/,
+    words:
+      'PM2, SIGTERM, graceful shutdown, memory limit, deploy, checklist, upgrade to a new version',
+  },
+  redis: {
+    pages: /^guide\/redis$/,
+    words:
+      'share the cache between servers, Redis down, Redis unavailable, connection lost, Valkey, ElastiCache, ACL',
+  },
+  topologies: { pages: /^(guide\/(redis|redis-topologies)|recipes\/redis-cluster)$/, words: '' },
+  metrics: {
+    pages: /^guide\/metrics$/,
+    words: 'Prometheus, Grafana, hit ratio, monitoring',
+  },
+  alerts: { pages: /^guide\/alerts$/, words: '' },
+  tracing: { pages: /^guide\/tracing$/, words: 'OpenTelemetry, spans, Jaeger, Datadog' },
+  'command line': {
+    pages: /^guide\/command-line$/,
+    words: 'list all keys, all keys in Redis, show an entry, inspect, terminal, CLI',
+  },
+  dashboard: { pages: /^guide\/dashboard$/, words: 'user interface, web page, admin panel' },
+  errors: { pages: /^guide\/(events|errors)$/, words: 'exception, error code, warning' },
+  compression: { pages: /^guide\/(http|compression)$/, words: 'gzip, brotli, zstd' },
+  revalidation: {
+    pages: /^guide\/(http|revalidation)$/,
+    words: 'ETag, 304, If-None-Match, Last-Modified',
+  },
+  users: {
+    pages: /^(guide\/users|recipes\/auth)$/,
+    words:
+      'logged in users, per user, per customer, personalized, admin, JWT, bearer token, private pages',
+  },
+  sessions: {
+    pages: /^(guide\/users|recipes\/sessions)$/,
+    words: 'logged in users, only guests, login, signed in, cookie session',
+  },
+  testing: {
+    pages: /^recipes\/testing$/,
+    words: 'supertest, jest, vitest, mocha, unit test, fake timers',
+  },
+  cdn: {
+    pages: /^recipes\/cdn$/,
+    words: 'Cloudflare in front, Cloudflare, Fastly, CloudFront, nginx, Varnish, s-maxage, edge',
+  },
+  kubernetes: {
+    pages: /^(guide|recipes)\/(deploy-targets|kubernetes)$/,
+    words: 'Docker, pod, helm, probe, rolling update',
+  },
+  serverless: {
+    pages: /^(guide|recipes)\/(deploy-targets|serverless)$/,
+    words: 'Lambda, Vercel, Cloud Run, Cloud Functions',
+  },
+  graphql: {
+    pages: /^(guide\/data|recipes\/graphql)$/,
+    words: 'Apollo, persisted queries',
+  },
+  languages: {
+    pages: /^(guide\/keys|recipes\/i18n)$/,
+    words: 'locale, translation, language, German, English, French',
+  },
+  moving: {
+    pages: /^migrate\/(README|index)$/,
+    words: 'upgrade from, replace, alternative, switch',
+  },
+  apicache: { pages: /^migrate\/(apicache|response-caches)$/, words: '' },
+  redlock: { pages: /^migrate\/redlock/, words: '' },
+  express: {
+    pages: /^start\/express$/,
+    words: 'install, getting started, quick start, tutorial',
+  },
+  koa: { pages: /^start\/koa$/, words: '' },
+  changes: { pages: /^(changelog|guide\/production)$/, words: '' },
+  promises: { pages: /^promises$/, words: '' },
 }
 
 /** @param {string} path of the page, relative to the repository */
-const wordsOf = (path) =>
-  Object.entries(WORDS).find(([page]) => path === `docs/${page}.md`)?.[1] ?? ''
+const wordsOf = (path) => {
+  const page = path.replace(/^docs\/|\.md$/g, '')
+  const topics = Object.values(TOPICS).filter(({ pages }) => pages.test(page))
+  return topics.flatMap(({ words }) => words || []).join(', ')
+}
 
 /**
  * The HTML that the search reads: the page, with its words after the first heading.
@@ -68,7 +164,7 @@ export function renderForSearch(source, env, md) {
  */
 export function boostTerm(term, _at, terms) {
   const weak =
-    /^(cache|cached|caching|caches|stampede|use|using|how|do|does|i|to|the|a|an|in|of|on|for|my|with|by|is|it|and|from|not|why|can|be|when|what|after|at)$/
+    /^(cache|cached|caching|caches|stampede|use|using|how|do|does|i|to|the|a|an|in|of|on|for|my|with|by|is|it|and|from|not|why|can|be|when|what|after|at|page|see|get|show|two|one|other|same|still|while|new|all|if|or|are|into|want|need)$/
   const isOther = (/** @type {string} */ each) => !weak.test(each)
   return weak.test(term) && terms.some(isOther) ? 0.05 : 1
 }

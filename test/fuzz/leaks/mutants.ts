@@ -1,5 +1,5 @@
 // `npm run fuzz:mutants`: breaks the checks of Stampede one by one, fuzzes each broken cache, and
-// writes docs/leak-fuzz.md. Exit status 1 if a mutant was not noticed.
+// writes README.md here. Exit status 1 if a mutant was not noticed.
 
 import { execFile } from 'node:child_process'
 import { readFile, writeFile } from 'node:fs/promises'
@@ -9,7 +9,7 @@ import type { Mutation } from './mutation.ts'
 import { MUTATIONS } from './mutations.ts'
 
 const HERE = join(process.cwd(), 'test', 'fuzz', 'leaks')
-const PAGE = join(process.cwd(), 'docs', 'leak-fuzz.md')
+const PAGE = join(HERE, 'README.md')
 const BEGIN = '<!-- mutants: begin -->'
 const END = '<!-- mutants: end -->'
 

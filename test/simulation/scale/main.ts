@@ -1,5 +1,5 @@
 // `npm run scale`: simulates, measures and computes the costs of a large fleet, and writes
-// docs/scale.md.
+// docs/evidence/scale.md.
 
 import { parseArgs } from 'node:util'
 import { inMacrotask } from '../drain.ts'
@@ -9,7 +9,7 @@ import { busyBurst, costsOf } from './large-fleet.ts'
 import { measure } from './measure.ts'
 import { busyTable, checkTable, fleetTable, measuredTable, modelTable } from './tables.ts'
 
-const PAGE = 'scale.md'
+const PAGE = 'docs/evidence/scale.md'
 
 export async function main(args: string[]): Promise<number> {
   const { values } = parseArgs({
@@ -48,5 +48,5 @@ export async function main(args: string[]): Promise<number> {
 
 async function write(part: string, table: string): Promise<void> {
   console.log(table)
-  await writeInto(part, table, PAGE)
+  await writeInto(PAGE, part, table)
 }

@@ -1,4 +1,4 @@
-// The tables of docs/scale.md.
+// The tables of docs/evidence/scale.md.
 
 import type { Checked } from './cross-check.ts'
 import type { BusyBurst, Cost, Costs } from './large-fleet.ts'

@@ -1,10 +1,10 @@
-// Compares caches side by side and writes docs/benchmarks.md: `npm run bench [-- --help]`.
+// Compares caches side by side and writes results/benchmarks.md: `npm run bench [-- --help]`.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fillPage } from '../lib/markdown.ts'
 import { startRedis } from '../lib/redis.ts'
 import { withFloors } from '../lib/rows.ts'
-import { chosen, DOCS, publish, readArguments, runInfo, valuesOf } from '../lib/run.ts'
+import { chosen, publish, RESULTS, readArguments, runInfo, valuesOf } from '../lib/run.ts'
 import { peers } from '../torture/peers.ts'
 import { memoryPeers, redisPeers } from './data-peers.ts'
 import { otherTables, plotsOf, tablesOf } from './page.ts'
@@ -17,7 +17,7 @@ import { scenarios } from './scenarios.ts'
 import { hits } from './tables.ts'
 
 const PARTS = ['hit', 'data', 'l2', 'open', 'growth']
-const USAGE = `npm run bench                     all of it, some 14 minutes, to docs/benchmarks.md
+const USAGE = `npm run bench                     all of it, some 14 minutes, to apps/bench/results
 npm run bench -- --only hit,l2    parts, printed: ${PARTS.join(', ')}
 npm run bench -- --rows ID,ID     rows of them, with their floors; ids are in apps/bench/src/compare
 npm run bench -- --quick          short: to see that it runs, its figures say nothing
@@ -69,7 +69,7 @@ const page = fillPage('benchmarks', {
   ...(isWhole ? { isWhole: 'yes', ...otherTables() } : { isPart: 'yes' }),
 })
 // A part of a run, or a quick run, is printed and not published.
-const target = folder ?? (isWhole && !isQuick ? DOCS : undefined)
+const target = folder ?? (isWhole && !isQuick ? RESULTS : undefined)
 if (target === undefined) console.log(page)
 else {
   publish(target, 'benchmarks', page, { ...info, ...values, ...results })

@@ -1,8 +1,8 @@
-// Tables and plots of docs/benchmarks.md. The template of the page has the sentences.
+// Tables and plots of results/benchmarks.md. The template of the page has the sentences.
 import { readFileSync } from 'node:fs'
 import { list, table, whole } from '../lib/markdown.ts'
 import { median, type Row, ratio, spread } from '../lib/rows.ts'
-import { DOCS } from '../lib/run.ts'
+import { RESULTS } from '../lib/run.ts'
 import { type Bar, barPanels, logLines } from '../lib/svg.ts'
 import { type Results, shortfalls, targetsOf } from './results.ts'
 import type { Growth } from './run-growth.ts'
@@ -118,7 +118,7 @@ function growthTables({ keys, pages, fleets, waiters, crowds }: Growth): Record<
 /** Tables copied from the pages of locks and idempotency. */
 export function otherTables(): Record<string, string> {
   const tableOf = (page: string): string[] => {
-    const lines = readFileSync(`${DOCS}/${page}.md`, 'utf8').split('\n')
+    const lines = readFileSync(`${RESULTS}/${page}.md`, 'utf8').split('\n')
     const from = lines.findIndex((line) => line.startsWith('|'))
     const end = lines.findIndex((line, index) => index > from && !line.startsWith('|'))
     return lines.slice(from, end)

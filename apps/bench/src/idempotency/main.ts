@@ -1,4 +1,4 @@
-// Runs the list against every peer and writes docs/idempotency-compared.md.
+// Runs the list against every peer and writes results/idempotency-compared.md.
 // `npm run bench:idempotency -- peer… case… --out FOLDER` runs a part of it, or writes elsewhere.
 import { list } from '../lib/markdown.ts'
 import type { Verdict } from '../lib/verdict.ts'

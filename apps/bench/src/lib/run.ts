@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { installed } from './markdown.ts'
 
-export const DOCS: string = fileURLToPath(new URL('../../../../docs', import.meta.url))
+/** Folder of the pages and raw results that the repository has. */
+export const RESULTS: string = fileURLToPath(new URL('../../results', import.meta.url))
 
 export interface Arguments {
   /** Ids of parts, rows or columns to run. Empty: all. */
@@ -42,7 +43,7 @@ export const chosen = <T extends { readonly id: string }>(
 
 /** Date, commit, machine and its load, and the installed packages, as they are before the run. */
 export function runInfo() {
-  const git = { cwd: DOCS, encoding: 'utf8' } as const
+  const git = { cwd: RESULTS, encoding: 'utf8' } as const
   const [cpu] = cpus()
   const gibibytes = Math.round(totalmem() / 2 ** 30)
   const own = new URL('../../package.json', import.meta.url)

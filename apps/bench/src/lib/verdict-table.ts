@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { startChild } from './child.ts'
 import { fillPage, table } from './markdown.ts'
 import { startRedis } from './redis.ts'
-import { chosen, DOCS, publish, readArguments, runInfo, valuesOf } from './run.ts'
+import { chosen, publish, RESULTS, readArguments, runInfo, valuesOf } from './run.ts'
 import { notTested, short, type Verdict, wrong } from './verdict.ts'
 
 export interface TableCase {
@@ -61,7 +61,7 @@ export async function runTable<P extends TablePeer, C extends TableCase>(
     columns.push({ peer, verdicts })
   }
   // A part of the table is printed and not published.
-  const target = folder ?? (ids.size === 0 ? DOCS : undefined)
+  const target = folder ?? (ids.size === 0 ? RESULTS : undefined)
   if (target === undefined) return console.log(verdictTable(bench, cases, columns))
   await using redis = await startRedis()
   const values = { ...valuesOf(bench.page, info), redis: redis.version }

@@ -1,11 +1,11 @@
 // Locks side by side, uncontended and contended: `npm run bench:locks [-- ID... --quick --out
-// FOLDER]`. Writes docs/benchmarks-locks.md.
+// FOLDER]`. Writes results/benchmarks-locks.md.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { fillPage, table } from '../lib/markdown.ts'
 import { commandCalls, startRedis } from '../lib/redis.ts'
 import { median, ratio, valuesOf as roundsOf, runRows, withFloors } from '../lib/rows.ts'
-import { DOCS, publish, readArguments, runInfo, valuesOf } from '../lib/run.ts'
+import { publish, RESULTS, readArguments, runInfo, valuesOf } from '../lib/run.ts'
 import { medianOf } from '../lib/statistics.ts'
 import { type LockPeer, peers } from './peers.ts'
 
@@ -90,6 +90,6 @@ const page = fillPage('benchmarks-locks', {
 })
 await redis[Symbol.asyncDispose]()
 // A part of a run, or a quick run, is printed and not published.
-const target = folder ?? (isQuick || ids.size > 0 ? undefined : DOCS)
+const target = folder ?? (isQuick || ids.size > 0 ? undefined : RESULTS)
 if (target) publish(target, 'benchmarks-locks', page, { ...info, redis: redis.version, rows })
 console.log(page)

@@ -1,11 +1,11 @@
 // Measures the CPU time of the server on each path: `npm run bench:paths [-- ID... --quick --out
-// FOLDER]`. Writes docs/benchmarks-paths.md.
+// FOLDER]`. Writes results/benchmarks-paths.md.
 import { runServers } from '../compare/run-servers.ts'
 import { paths } from '../compare/tables.ts'
 import { fillPage, table, whole } from '../lib/markdown.ts'
 import { startRedis } from '../lib/redis.ts'
 import { median, ratio, withFloors } from '../lib/rows.ts'
-import { DOCS, publish, readArguments, runInfo, valuesOf } from '../lib/run.ts'
+import { publish, RESULTS, readArguments, runInfo, valuesOf } from '../lib/run.ts'
 
 const { folder, ids, isQuick } = readArguments(process.argv.slice(2))
 const [rounds, roundMs, warmUpMs] = isQuick ? [1, 300, 500] : [11, 800, 3_000]
@@ -31,6 +31,6 @@ const page = fillPage('benchmarks-paths', {
   table: table(['path', 'CPU µs', '÷ route', 'wanted', '', 'requests/s'], cells),
 })
 // A part of a run, or a quick run, is printed and not published.
-const target = folder ?? (isQuick || ids.size > 0 ? undefined : DOCS)
+const target = folder ?? (isQuick || ids.size > 0 ? undefined : RESULTS)
 if (target) publish(target, 'benchmarks-paths', page, { ...info, redis: redis.version, rows })
 console.log(page)

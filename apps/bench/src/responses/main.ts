@@ -1,4 +1,4 @@
-// Runs every case with every response cache and writes docs/responses-compared.md.
+// Runs every case with every response cache and writes results/responses-compared.md.
 // `npm run bench:responses -- peer… case… --out FOLDER` runs a part of it, or writes to a folder.
 import { list } from '../lib/markdown.ts'
 import { inCell, runTable } from '../lib/verdict-table.ts'

@@ -1,5 +1,5 @@
-// Runs every scenario with every cache and writes docs/torture.md. `npm run bench:torture -- peer…
-// scenario… --out FOLDER` runs a part of it, or writes to a folder.
+// Runs every scenario with every cache and writes results/torture.md.
+// `npm run bench:torture -- peer… scenario… --out FOLDER` runs a part of it, or writes to a folder.
 import { list } from '../lib/markdown.ts'
 import { inCell, runTable } from '../lib/verdict-table.ts'
 import { peers } from './peers.ts'

@@ -1,4 +1,4 @@
-// Cases: the preset `strict` compared with the defaults, for each row of docs/conformance.md.
+// Cases: the preset `strict` beside the defaults, for each row of docs/evidence/conformance.md.
 import { strict } from '@stampede/core'
 import { expect, it } from 'vitest'
 import { ask } from '../requests.ts'
