@@ -209,7 +209,7 @@ describe('a table of options', () => {
   const { invalidatedTags: _, cacheName: __, ...config } = readCacheOptions()
   const { revalidate: ___, ...plan } = readPlan({ ttlMs: 1 })
   it.each<[page: string, read: Readonly<Record<string, unknown>>, others: string[]]>([
-    ['docs/guide/caching.md', config, ['stampede', 'cacheStatus']],
+    ['docs/guide/options.md', config, ['stampede', 'cacheStatus']],
     ['docs/guide/data.md', plan, ['serializer']],
   ])('names every option in %s, with its default', (page, read, others) => {
     const documented = optionsIn(page)

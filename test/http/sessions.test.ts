@@ -1,4 +1,4 @@
-// The settings of express-session that docs/recipes/sessions.md names, in front of the cache.
+// The settings of express-session that docs/guide/users.md names, in front of the cache.
 
 import { createRequire } from 'node:module'
 import { stampedeCache } from '@stampede/express'

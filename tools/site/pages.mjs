@@ -100,29 +100,29 @@ const GROUPS = [
   [
     MANUAL,
     'Caching',
-    'docs/guide/{caching,what-is-cached,why-nothing-is-cached,keys,purging,serve-stale,revalidation,' +
-      'waiting,compression,cache-directives,data}',
+    'docs/guide/{caching,options,why-nothing-is-cached,users,keys,purging,stale,waiting,http,data}',
   ],
-  [MANUAL, 'Idempotency', 'docs/guide/idempotency docs/idempotency-policy'],
+  [MANUAL, 'Idempotency', 'docs/guide/{idempotency,idempotency-faults} docs/idempotency-policy'],
   [MANUAL, 'Locks', 'docs/guide/{locks,fencing,quorum}'],
   [MANUAL, 'Frameworks', 'docs/guide/{fastify,hono,nest,front}'],
   [MANUAL, 'More guides', 'docs/guide/*'],
   [MANUAL, 'Recipes', 'docs/recipes/*'],
-  [MANUAL, 'Migration', 'docs/migrate/*'],
   [
     MANUAL,
     'Operate',
-    'docs/guide/{production,redis,failures,errors,events,metrics,alerts,tracing,dashboard,command-line,lab}',
+    'docs/guide/{production,redis,redis-topologies,metrics,alerts,tracing,events,dashboard,command-line}',
   ],
+  [MANUAL, 'Migration', 'docs/migrate/*'],
+  [MANUAL, 'Compare', 'docs/{compare,promises}'],
   [
-    MANUAL,
-    'Compare',
-    'docs/{compare,responses-compared,idempotency-compared,benchmarks,benchmarks-locks,benchmarks-paths,torture}',
+    INTERNALS,
+    'Evidence',
+    'docs/{responses-compared,idempotency-compared,benchmarks,benchmarks-locks,benchmarks-paths,torture}',
   ],
   [REFERENCE, 'API', 'tools/site/api/*'],
   [REFERENCE, 'API for stores and adapters', 'tools/site/api/authors/*'],
   [REFERENCE, 'Glossary and versions', 'GLOSSARY CHANGELOG'],
-  [INTERNALS, 'Internals', 'ARCHITECTURE docs/promises docs/* CONTRIBUTING SECURITY'],
+  [INTERNALS, 'Internals', 'ARCHITECTURE docs/* CONTRIBUTING SECURITY'],
   [INTERNALS, 'Decisions', 'docs/decisions/*'],
 ]
 

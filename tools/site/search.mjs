@@ -7,40 +7,42 @@ const WORDS = {
   'guide/purging':
     'clear cache, clear one page, invalidate, delete, flush, evict, bust, expire after an update',
   'guide/caching':
-    'what is cache, cache stampede, thundering herd, dogpile, set ttl, set the time to live, expire, max-age, cache for 5 minutes',
-  'guide/why-nothing-is-cached': 'always miss, never hit, not cached, not working, debug',
-  'guide/what-is-cached': 'which responses, status codes, cacheable',
-  'guide/keys': 'query string, language, mobile, api version header, accept, vary, tenant',
-  'guide/serve-stale': 'stale while revalidate, refresh in background, outdated',
-  'guide/failures': 'origin down, 500 error, stale if error, fallback',
+    'what is cache, cache stampede, thundering herd, dogpile, set ttl, set the time to live, expire, max-age, cache for 5 minutes, defaults',
+  'guide/options': 'all options, configuration, settings, createStampede',
+  'guide/why-nothing-is-cached':
+    'always miss, never hit, not cached, not working, debug, which responses, status codes, cacheable',
+  'guide/users':
+    'logged in users, per user, admin, JWT, bearer token, private pages, only guests, login, signed in, cookie session, express session, cookie',
+  'guide/keys':
+    'query string, language, locale, translation, mobile, api version header, accept, vary, tenant, content negotiation',
+  'guide/stale':
+    'stale while revalidate, refresh in background, outdated, origin down, 500 error, stale if error, fallback',
   'guide/waiting': 'timeout, slow handler, queue, 503',
+  'guide/http': 'gzip, brotli, zstd, compression, ETag, 304, If-None-Match, Last-Modified, range',
   'guide/data':
-    'database query, memoize, SQL, Prisma, API call, cache a function, cache post request, warm up',
+    'database query, memoize, SQL, Prisma, API call, cache a function, cache post request, warm up, GraphQL, Apollo',
   'guide/idempotency':
     'double payment, double click, duplicate order, Stripe, webhook, retry POST, exactly once',
+  'guide/idempotency-faults': 'runs twice, uncertain, settle a key, operator',
   'guide/locks':
-    'mutex, deadlock, cron, run job once, scheduled task, one server, leader election, semaphore',
+    'mutex, deadlock, cron, run job once, once a day, scheduled task, one server, leader election, semaphore',
   'guide/front': 'WebSocket, SSE, HTTP/2, reverse proxy, any framework',
   'guide/production':
-    'PM2, SIGTERM, graceful shutdown, memory limit, deploy, checklist, upgrade to a new version',
-  'guide/redis': 'Redis down, Redis unavailable, connection lost, Valkey, ElastiCache, ACL',
-  'guide/metrics': 'Prometheus, Grafana, hit ratio, monitoring',
+    'SIGTERM, graceful shutdown, memory limit, deploy, checklist, upgrade to a new version, switch off, roll back',
+  'guide/redis': 'Redis down, Redis unavailable, connection lost, Valkey, ElastiCache',
+  'guide/redis-topologies': 'Redis Cluster, Sentinel, ACL, permissions, keys in Redis',
+  'guide/metrics': 'Prometheus, Grafana, hit ratio, monitoring, statistics',
   'guide/tracing': 'OpenTelemetry, spans, Jaeger, Datadog',
   'guide/command-line': 'list all keys, all keys in Redis, show an entry, inspect, terminal, CLI',
   'guide/dashboard': 'user interface, web page, admin panel',
-  'guide/errors': 'exception, error code, warning',
-  'guide/compression': 'gzip, brotli, zstd',
-  'guide/revalidation': 'ETag, 304, If-None-Match, Last-Modified',
-  'recipes/auth': 'logged in users, per user, admin, JWT, bearer token, private pages',
-  'recipes/sessions': 'logged in users, only guests, login, signed in, cookie session',
+  'guide/events': 'exception, error code, warning, listener',
   'recipes/testing': 'supertest, jest, vitest, mocha, unit test, fake timers',
+  'recipes/middleware-order': 'rate limit, helmet, cors, logger, body parser, login page',
   'recipes/cdn':
     'Cloudflare in front, Cloudflare, Fastly, CloudFront, nginx, Varnish, s-maxage, edge',
-  'recipes/kubernetes': 'Docker, pod, helm, probe, rolling update',
-  'recipes/serverless': 'Lambda, Vercel, Cloud Run, Cloud Functions',
-  'recipes/graphql': 'Apollo, persisted queries',
-  'recipes/i18n': 'locale, translation, language',
-  'migrate/README': 'upgrade from, replace, alternative, switch',
+  'recipes/deploy-targets':
+    'Kubernetes, Docker, pod, helm, probe, rolling update, PM2, Lambda, Vercel, Cloud Run, Cloud Functions, serverless, Vite',
+  'migrate/response-caches': 'upgrade from, replace, alternative, switch',
   'start/express': 'install, getting started, quick start, tutorial',
 }
 
