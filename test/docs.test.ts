@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { readCacheOptions } from '../packages/core/src/cache/cache-options.ts'
 import { readPlan } from '../packages/core/src/data/get-or-set-options.ts'
+import { START_PAGES, startPage } from '../tools/start-pages.mjs'
 import { projectFiles } from './map.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
@@ -183,6 +184,33 @@ describe('docs/decisions', () => {
     const there = decisions.map((path) => `${basename(path)} ${read(path).split('\n', 1)[0]}`)
     expect(listed).toEqual(there)
     for (const [, number, page = ''] of rows) expect(Number(page.slice(0, 4))).toBe(Number(number))
+  })
+})
+
+describe('the pages for users', () => {
+  const theirs = pages.filter((path) =>
+    /^(README|docs\/(compare|promises|(start|guide|recipes|migrate)\/[^/]+))\.md$/.test(path),
+  )
+  const wordsOf = (path: string): number => read(path).trim().split(/\s+/).length
+
+  // A new text displaces an old one, or is a row of a table.
+  it('are at most 45, with at most 46 000 words', () => {
+    expect(theirs.length).toBeGreaterThan(40)
+    expect(theirs.length).toBeLessThanOrEqual(45)
+    const words = theirs.map(wordsOf).reduce((sum, count) => sum + count, 0)
+    expect(words).toBeLessThanOrEqual(46_000)
+  })
+
+  it('begin with a README of at most 130 lines, with a program in its first 12', () => {
+    const lines = read('README.md').trimEnd().split('\n')
+    expect(lines.length).toBeLessThanOrEqual(130)
+    expect(lines.slice(0, 12)).toContain('```ts')
+  })
+
+  it.each(START_PAGES)('lead to a first hit on %s in at most 500 words', (page) => {
+    const path = `docs/start/${page}.md`
+    expect(read(path), 'run node tools/start-pages.mjs').toBe(startPage(page))
+    expect(wordsOf(path)).toBeLessThanOrEqual(500)
   })
 })
 
