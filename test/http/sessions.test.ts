@@ -61,3 +61,29 @@ describe('a page behind express-session', () => {
     for (let i = 0; i < 3; i++) expect((await get(app.url)).cache).not.toMatch(/hit;/)
   })
 })
+
+describe('a cache for guests only, behind express-session', () => {
+  it('serves guests from one entry and never stores the page of a signed-in user', async () => {
+    const app = express()
+    app.use(session({ secret: 'test', resave: false, saveUninitialized: false }))
+    app.post('/login', (req, res) => {
+      Object.assign(Reflect.get(req, 'session'), { user: 'ann' })
+      res.sendStatus(204)
+    })
+    const bypass = (req: Request) => userOf(req) !== undefined
+    app.use(stampedeCache({ ttlMs: 60_000, cookies: 'ignore', bypass }))
+    app.get('/', (req, res) => void res.json({ hello: userOf(req) ?? 'guest' }))
+    await using shop = await listen(app)
+    const login = await fetch(`${shop.url}/login`, { method: 'POST' })
+    const cookie = login.headers.getSetCookie()[0]?.split(';', 1)[0] ?? ''
+    const guest = '{"hello":"guest"}'
+    const bypassed = { body: '{"hello":"ann"}', cache: 'Stampede; fwd=bypass; detail=option' }
+    expect(await get(shop.url, cookie)).toMatchObject(bypassed)
+    expect(await get(shop.url)).toMatchObject({ body: guest })
+    expect(await get(shop.url, cookie)).toMatchObject(bypassed)
+    expect(await get(shop.url, '_ga=1')).toMatchObject({
+      body: guest,
+      cache: expect.stringContaining('; hit'),
+    })
+  })
+})
