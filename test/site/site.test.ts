@@ -73,10 +73,10 @@ const TASKS: readonly (readonly [task: string, ...pages: string[]])[] = [
   ['getOrSet', 'guide/data'],
   ['apicache', 'migrate/response-caches'],
   ['upgrade to a new version', 'changelog', 'guide/production'],
-  ['idempotency key', 'guide/idempotency'],
   ['rate limit', 'recipes/middleware-order'],
   ['once a day', 'guide/locks'],
   ['content negotiation', 'guide/keys'],
+  ['idempotency key', 'guide/idempotency'],
 ]
 /** Part of the blocks of code that may need a horizontal scroll in a window of 1280 px. */
 const CUT_BLOCKS = 0.05
@@ -283,7 +283,7 @@ describe('in a browser', { timeout: 120_000 }, () => {
       blocks += hidden.length
       for (const px of hidden) if (px > 0) cut.push(`${path}: ${px} px`)
     }
-    expect(blocks).toBeGreaterThan(150)
+    expect(blocks).toBeGreaterThan(120)
     expect(cut.length / blocks, cut.join('\n')).toBeLessThanOrEqual(CUT_BLOCKS)
     await context.close()
   })
