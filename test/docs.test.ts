@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { readCacheOptions } from '../packages/core/src/cache/cache-options.ts'
 import { readPlan } from '../packages/core/src/data/get-or-set-options.ts'
+import { START_PAGES, startPage } from '../tools/start-pages.mjs'
 import { projectFiles } from './map.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
@@ -204,6 +205,33 @@ describe('docs/decisions', () => {
   })
 })
 
+describe('the pages for users', () => {
+  const theirs = pages.filter((path) =>
+    /^(README|docs\/(compare|promises|(start|guide|recipes|migrate)\/[^/]+))\.md$/.test(path),
+  )
+  const wordsOf = (path: string): number => read(path).trim().split(/\s+/).length
+
+  // A new text displaces an old one, or is a row of a table.
+  it('are at most 45, with at most 46 000 words', () => {
+    expect(theirs.length).toBeGreaterThan(40)
+    expect(theirs.length).toBeLessThanOrEqual(45)
+    const words = theirs.map(wordsOf).reduce((sum, count) => sum + count, 0)
+    expect(words).toBeLessThanOrEqual(46_000)
+  })
+
+  it('begin with a README of at most 130 lines, with a program in its first 12', () => {
+    const lines = read('README.md').trimEnd().split('\n')
+    expect(lines.length).toBeLessThanOrEqual(130)
+    expect(lines.slice(0, 12)).toContain('```ts')
+  })
+
+  it.each(START_PAGES)('lead to a first hit on %s in at most 500 words', (page) => {
+    const path = `docs/start/${page}.md`
+    expect(read(path), 'run node tools/start-pages.mjs').toBe(startPage(page))
+    expect(wordsOf(path)).toBeLessThanOrEqual(500)
+  })
+})
+
 /** Name and default of each row of a page's first table of options. */
 function optionsIn(page: string): Map<string, string> {
   const [, table = ''] =
@@ -227,7 +255,7 @@ describe('a table of options', () => {
   const { invalidatedTags: _, cacheName: __, ...config } = readCacheOptions()
   const { revalidate: ___, ...plan } = readPlan({ ttlMs: 1 })
   it.each<[page: string, read: Readonly<Record<string, unknown>>, others: string[]]>([
-    ['docs/guide/caching.md', config, ['stampede', 'cacheStatus']],
+    ['docs/guide/options.md', config, ['stampede', 'cacheStatus']],
     ['docs/guide/data.md', plan, ['serializer']],
   ])('names every option in %s, with its default', (page, read, others) => {
     const documented = optionsIn(page)

@@ -199,7 +199,7 @@ describe('a user without rights', () => {
 })
 
 describe('the calls of the doctor', () => {
-  it('try exactly the commands in docs/guide/redis.md', () => {
+  it('try exactly the commands in docs/guide/redis-topologies.md', () => {
     const tried = callsOf('root').map(([command]) => command)
     const elsewhere = ['SUBSCRIBE', 'PUBLISH', 'INFO', 'SCAN', 'CLUSTER|SLOTS', 'CLUSTER|INFO']
     const all = new Set([...tried, ...elsewhere, 'ASKING'])

@@ -1,4 +1,4 @@
-// The permissions in docs/guide/redis.md, and the commands that scripts and sources use.
+// The permissions in docs/guide/redis-topologies.md, and the commands that scripts and sources use.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import type { Redis } from 'ioredis'
@@ -9,7 +9,7 @@ const filesIn = (folder: string) =>
     .map((name) => `${folder}/${name}`)
     .filter((path) => /\.(ts|lua)$/.test(path))
 
-const LINES = read('docs/guide/redis.md').match(/^ACL SETUSER .+$/gm) ?? []
+const LINES = read('docs/guide/redis-topologies.md').match(/^ACL SETUSER .+$/gm) ?? []
 const RULES = LINES.map((line) => line.split(' ').slice(3))
 export const DOCUMENTED = RULES.flat()
   .filter((rule) => rule.startsWith('+'))

@@ -1,4 +1,4 @@
-// The settings of express-session that docs/recipes/sessions.md names, in front of the cache.
+// The settings of express-session that docs/guide/users.md names, in front of the cache.
 
 import { createRequire } from 'node:module'
 import { stampedeCache } from '@stampede/express'
@@ -59,5 +59,31 @@ describe('a page behind express-session', () => {
   it('is never a hit if saveUninitialized is on', async () => {
     await using app = await startShop({ saveUninitialized: true })
     for (let i = 0; i < 3; i++) expect((await get(app.url)).cache).not.toMatch(/hit;/)
+  })
+})
+
+describe('a cache for guests only, behind express-session', () => {
+  it('serves guests from one entry and never stores the page of a signed-in user', async () => {
+    const app = express()
+    app.use(session({ secret: 'test', resave: false, saveUninitialized: false }))
+    app.post('/login', (req, res) => {
+      Object.assign(Reflect.get(req, 'session'), { user: 'ann' })
+      res.sendStatus(204)
+    })
+    const bypass = (req: Request) => userOf(req) !== undefined
+    app.use(stampedeCache({ ttlMs: 60_000, cookies: 'ignore', bypass }))
+    app.get('/', (req, res) => void res.json({ hello: userOf(req) ?? 'guest' }))
+    await using shop = await listen(app)
+    const login = await fetch(`${shop.url}/login`, { method: 'POST' })
+    const cookie = login.headers.getSetCookie()[0]?.split(';', 1)[0] ?? ''
+    const guest = '{"hello":"guest"}'
+    const bypassed = { body: '{"hello":"ann"}', cache: 'Stampede; fwd=bypass; detail=option' }
+    expect(await get(shop.url, cookie)).toMatchObject(bypassed)
+    expect(await get(shop.url)).toMatchObject({ body: guest })
+    expect(await get(shop.url, cookie)).toMatchObject(bypassed)
+    expect(await get(shop.url, '_ga=1')).toMatchObject({
+      body: guest,
+      cache: expect.stringContaining('; hit'),
+    })
   })
 })

@@ -1,5 +1,5 @@
-// Checks the permissions in docs/guide/redis.md against the code and a server: a user with these
-// permissions and no others can do everything.
+// Checks the permissions in docs/guide/redis-topologies.md against the code and a server: a user
+// with these permissions and no others can do everything.
 
 import { createStampede, type Stampede } from '@stampede/core'
 import { createLocks } from '@stampede/locks'
@@ -20,7 +20,7 @@ import { redisOfFile } from '../harness/redis-of-file.ts'
 
 const { server, admin } = await redisOfFile()
 
-describe('the permissions in docs/guide/redis.md', () => {
+describe('the permissions in docs/guide/redis-topologies.md', () => {
   it('are exactly the commands of the scripts, our sources and ioredis', async () => {
     const listed = (await admin.call('COMMAND')) as unknown[][]
     const known = new Set(listed.map(([name]) => String(name).toUpperCase()))

@@ -153,7 +153,7 @@ describe('in a browser', { timeout: 120_000 }, () => {
     ['/index.html', 'a wide window', WIDE],
     ['/index.html', 'a phone', PHONE],
     ['/guide/nest.html', 'a wide window', WIDE],
-    ['/recipes/redis-cluster.html', 'a phone', PHONE],
+    ['/guide/redis-topologies.html', 'a phone', PHONE],
     ['/compare.html', 'a phone', PHONE],
     ['/api/express.html', 'a wide window', WIDE],
   ] as const

@@ -25,7 +25,7 @@ const blocks = pages.flatMap((each) => each.blocks)
 
 const fileOf = (name: string): string => `${name.replace(/[^\w]/g, '-')}.ts`
 /** Packages of snippets whose types are not installed. */
-const UNTYPED = ['compression', 'express-session', 'on-headers']
+const UNTYPED = ['compression', 'cookie-session', 'express-session', 'on-headers']
 const TYPES = {
   extends: '../../tsconfig.check.json',
   compilerOptions: {

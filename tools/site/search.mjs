@@ -19,23 +19,23 @@ export const TOPICS = {
       'what is cache, cache stampede, thundering herd, dogpile, set ttl, set the time to live, expire, max-age, cache for 5 minutes',
   },
   why: {
-    pages: /^guide\/(why-not-cached|why-nothing-is-cached)$/,
+    pages: /^guide\/why-nothing-is-cached$/,
     words: 'always miss, never hit, not cached, not working, debug',
   },
   storable: {
-    pages: /^guide\/(why-not-cached|what-is-cached)$/,
+    pages: /^guide\/why-nothing-is-cached$/,
     words: 'which responses, status codes, cacheable',
   },
   keys: {
     pages: /^guide\/keys$/,
-    words: 'query string, language, mobile, api version header, accept, vary, tenant',
+    words: 'query string, mobile, api version header, accept, vary, tenant, content negotiation',
   },
   stale: {
-    pages: /^guide\/(stale|serve-stale)$/,
+    pages: /^guide\/stale$/,
     words: 'stale while revalidate, refresh in background, outdated',
   },
   failures: {
-    pages: /^guide\/(stale|failures)$/,
+    pages: /^guide\/stale$/,
     words: 'origin down, 500 error, stale if error, fallback',
   },
   waiting: { pages: /^guide\/waiting$/, words: 'timeout, slow handler, queue, 503' },
@@ -52,9 +52,9 @@ export const TOPICS = {
   locks: {
     pages: /^guide\/locks$/,
     words:
-      'mutex, deadlock, cron, run job once, scheduled task, one server, leader election, semaphore',
+      'mutex, deadlock, cron, run job once, once a day, scheduled task, one server, leader election, semaphore',
   },
-  cron: { pages: /^guide\/(cron|locks)$/, words: '' },
+  cron: { pages: /^guide\/locks$/, words: '' },
   fencing: { pages: /^guide\/fencing$/, words: '' },
   front: {
     pages: /^guide\/front$/,
@@ -64,14 +64,17 @@ export const TOPICS = {
   production: {
     pages: /^guide\/production$/,
     words:
-      'PM2, SIGTERM, graceful shutdown, memory limit, deploy, checklist, upgrade to a new version',
+      'SIGTERM, graceful shutdown, memory limit, deploy, checklist, upgrade to a new version, switch off, roll back',
   },
   redis: {
     pages: /^guide\/redis$/,
     words:
       'share the cache between servers, Redis down, Redis unavailable, connection lost, Valkey, ElastiCache, ACL',
   },
-  topologies: { pages: /^(guide\/(redis|redis-topologies)|recipes\/redis-cluster)$/, words: '' },
+  topologies: {
+    pages: /^guide\/redis-topologies$/,
+    words: 'Redis Cluster, Sentinel, permissions, keys in Redis',
+  },
   metrics: {
     pages: /^guide\/metrics$/,
     words: 'Prometheus, Grafana, hit ratio, monitoring',
@@ -83,20 +86,20 @@ export const TOPICS = {
     words: 'list all keys, all keys in Redis, show an entry, inspect, terminal, CLI',
   },
   dashboard: { pages: /^guide\/dashboard$/, words: 'user interface, web page, admin panel' },
-  errors: { pages: /^guide\/(events|errors)$/, words: 'exception, error code, warning' },
-  compression: { pages: /^guide\/(http|compression)$/, words: 'gzip, brotli, zstd' },
+  errors: { pages: /^guide\/events$/, words: 'exception, error code, warning, listener' },
+  compression: { pages: /^guide\/http$/, words: 'gzip, brotli, zstd' },
   revalidation: {
-    pages: /^guide\/(http|revalidation)$/,
+    pages: /^guide\/http$/,
     words: 'ETag, 304, If-None-Match, Last-Modified',
   },
   users: {
-    pages: /^(guide\/users|recipes\/auth)$/,
+    pages: /^guide\/users$/,
     words:
       'logged in users, per user, per customer, personalized, admin, JWT, bearer token, private pages',
   },
   sessions: {
-    pages: /^(guide\/users|recipes\/sessions)$/,
-    words: 'logged in users, only guests, login, signed in, cookie session',
+    pages: /^guide\/users$/,
+    words: 'only guests, login, signed in, cookie session, express session, cookie',
   },
   testing: {
     pages: /^recipes\/testing$/,
@@ -107,26 +110,35 @@ export const TOPICS = {
     words: 'Cloudflare in front, Cloudflare, Fastly, CloudFront, nginx, Varnish, s-maxage, edge',
   },
   kubernetes: {
-    pages: /^(guide|recipes)\/(deploy-targets|kubernetes)$/,
-    words: 'Docker, pod, helm, probe, rolling update',
+    pages: /^recipes\/deploy-targets$/,
+    words: 'Kubernetes, Docker, pod, helm, probe, rolling update, PM2',
   },
   serverless: {
-    pages: /^(guide|recipes)\/(deploy-targets|serverless)$/,
-    words: 'Lambda, Vercel, Cloud Run, Cloud Functions',
+    pages: /^recipes\/deploy-targets$/,
+    words: 'serverless, Lambda, Vercel, Cloud Run, Cloud Functions, Vite',
+  },
+  options: { pages: /^guide\/options$/, words: 'all options, configuration, settings' },
+  repeats: {
+    pages: /^guide\/idempotency-faults$/,
+    words: 'runs twice, uncertain, settle a key, operator',
+  },
+  order: {
+    pages: /^recipes\/middleware-order$/,
+    words: 'rate limit, helmet, cors, logger, body parser, login page',
   },
   graphql: {
-    pages: /^(guide\/data|recipes\/graphql)$/,
+    pages: /^guide\/data$/,
     words: 'Apollo, persisted queries',
   },
   languages: {
-    pages: /^(guide\/keys|recipes\/i18n)$/,
+    pages: /^guide\/keys$/,
     words: 'locale, translation, language, German, English, French',
   },
   moving: {
-    pages: /^migrate\/(README|index)$/,
+    pages: /^migrate\/response-caches$/,
     words: 'upgrade from, replace, alternative, switch',
   },
-  apicache: { pages: /^migrate\/(apicache|response-caches)$/, words: '' },
+  apicache: { pages: /^migrate\/response-caches$/, words: '' },
   redlock: { pages: /^migrate\/redlock/, words: '' },
   express: {
     pages: /^start\/express$/,

@@ -14,7 +14,7 @@ const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
 
 describe('the list of error codes', () => {
   it('equals the table in the guide', () => {
-    const rows = [...read('docs/guide/errors.md').matchAll(/^\| `(ERR_\w+)` \| (.+) \|$/gm)]
+    const rows = [...read('docs/guide/events.md').matchAll(/^\| `(ERR_\w+)` \| (.+) \|$/gm)]
     expect(rows.map(([, code, when]) => [code, when])).toEqual(Object.entries(ERROR_CODES))
   })
 
@@ -29,7 +29,7 @@ describe('the list of error codes', () => {
 
 describe('the list of warning codes', () => {
   it('equals the table in the guide', () => {
-    const rows = [...read('docs/guide/errors.md').matchAll(/^\| `(STAMPEDE_\w+)` \| (.+) \|$/gm)]
+    const rows = [...read('docs/guide/events.md').matchAll(/^\| `(STAMPEDE_\w+)` \| (.+) \|$/gm)]
     expect(rows.map(([, code, when]) => [code, when])).toEqual(Object.entries(WARNING_CODES))
   })
 

@@ -2,7 +2,7 @@
 
 /**
  * All error codes, each with the case in which it occurs. A test checks that the table in
- * docs/guide/errors.md has the same text.
+ * docs/guide/events.md has the same text.
  */
 export const ERROR_CODES = {
   ERR_STAMPEDE_OPTION:

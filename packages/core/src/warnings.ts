@@ -2,7 +2,7 @@
 
 /**
  * All codes of process warnings, each with the case in which it occurs. A test checks that the
- * table in docs/guide/errors.md is equal.
+ * table in docs/guide/events.md is equal.
  */
 export const WARNING_CODES = {
   STAMPEDE_PROCESS_MEMORY:

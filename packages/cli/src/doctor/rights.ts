@@ -15,7 +15,8 @@ type Call = readonly [command: string, ...args: Array<string | number>]
 const KEPT_MS = 10_000
 
 /**
- * A harmless call of each command. A test checks that docs/guide/redis.md lists the same commands.
+ * A harmless call of each command. A test checks that docs/guide/redis-topologies.md lists the
+ * same commands.
  */
 export function callsOf(root: string): Call[] {
   const [hash, stream, sorted] = ['hash', 'log', 'set'].map((name) => `${root}:${name}`) as [
@@ -59,7 +60,7 @@ export function callsOf(root: string): Call[] {
 
 /** The user of the connection, for fixes. */
 const USER = 'the ACL user'
-const PAGE = 'docs/guide/redis.md#permissions has all lines'
+const PAGE = 'docs/guide/redis-topologies.md#permissions has all lines'
 
 export async function rightsFindings(
   commander: Commander,

@@ -90,7 +90,7 @@ function tokenOrString(text: string): string {
   return `"${text.replace(/[^\x20-\x7e]/g, '?').replace(/["\\]/g, '\\$&')}"`
 }
 
-// All `detail` values. docs/guide/what-is-cached.md has a row for each (tested).
+// All `detail` values. docs/guide/why-nothing-is-cached.md has a row for each (tested).
 
 /** Reasons for which a request bypasses the cache. */
 export const BYPASS_DETAILS = [
