@@ -171,7 +171,9 @@ describe('why', () => {
         await fetch(url)
         await store.operator.report(observer.id, observer.reportText(), 20_000)
         const { out } = await run('why', url)
-        expect(out).toContain('could not be shared (set-cookie); hit-for-miss ends in')
+        expect(out).toMatch(
+          /could not be shared \(set-cookie; with express-session.* see docs.*#set-cookie-and-sessions\); hit-for-miss ends in/,
+        )
         expect(out).toMatch(/Last outcomes in the fleet:\n.*fill\.passed.*reason="set-cookie"/)
       } finally {
         observer.close()

@@ -39,7 +39,7 @@ export function readRequest(url: string, values: Values): AskedRequest {
   ]
   return {
     url,
-    headers: joined(fields.map(readField)),
+    headers: readHeaders(fields),
     host: text(values, 'host'),
     identity: text(values, 'identity'),
     key: text(values, 'key'),
@@ -70,10 +70,10 @@ function readNames(names: string): string[] {
   return names.split(',').filter((name) => name !== '')
 }
 
-/** Lines of one name are one field, as for Node. */
-function joined(fields: ReadonlyArray<[name: string, value: string]>): Record<string, string> {
+/** Fields such as `accept: text/html`. Lines of one name are one field, as for Node. */
+export function readHeaders(fields: readonly string[]): Record<string, string> {
   const headers: Record<string, string> = {}
-  for (const [name, value] of fields) {
+  for (const [name, value] of fields.map(readField)) {
     const before = headers[name]
     const mark = name === 'cookie' ? '; ' : ', '
     headers[name] = before === undefined ? value : before + mark + value

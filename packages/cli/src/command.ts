@@ -47,7 +47,7 @@ export function list(values: Values, name: string): readonly string[] {
 /** The options for `parseArgs`. */
 export function parsedOptions(options: Options): NonNullable<ParseArgsConfig['options']> {
   const parsed = options.flatMap(([option, , repeats]) => {
-    const [, name, value] = /^--(\w+)( .+)?$/.exec(option) ?? []
+    const [, name, value] = /^--([\w-]+)( .+)?$/.exec(option) ?? []
     if (name === undefined) return []
     const type = value === undefined ? ('boolean' as const) : ('string' as const)
     return [[name, { type, multiple: repeats !== undefined }]] as const

@@ -28,10 +28,12 @@ export function bytes(count: number): string {
   return `${(count / 1_024 ** 3).toFixed(1)} GiB`
 }
 
-/** Such as `1 key` or `3 processes`. */
+/** Such as `1 key`, `3 processes` or `2 entries`. */
 export function count(value: number, noun: string): string {
-  const ending = /(s|x|ch|sh)$/.test(noun) ? 'es' : 's'
-  return `${number(value)} ${noun}${value === 1 ? '' : ending}`
+  const several = /[^aeo]y$/.test(noun)
+    ? `${noun.slice(0, -1)}ies`
+    : `${noun}${/(s|x|ch|sh)$/.test(noun) ? 'es' : 's'}`
+  return `${number(value)} ${value === 1 ? noun : several}`
 }
 
 export function number(value: number): string {

@@ -72,19 +72,28 @@ export function hasAny({ named, unnamed, customKeys }: Variants): boolean {
 }
 
 /** The parts of a variant's key, as its request has them. */
-export function variantText({ key, facts }: RecordView): string {
+function partsOf({ key, facts }: RecordView): string[] {
   // The first response of a URL with `Vary` is under the plain key.
   if (groupOf(key) === key && facts !== undefined)
-    return facts.vary.map(([name, value]) => `${name}: ${value ?? '(absent)'}`).join(', ')
-  return variantParts(key)
-    .map(({ text }) => text)
-    .join(', ')
+    return facts.vary.map(([name, value]) => `${name}: ${value ?? '(absent)'}`)
+  return variantParts(key).map(({ text }) => text)
 }
 
-/** The variants as lines for people. */
+export function variantText(record: RecordView): string {
+  return partsOf(record).join(', ')
+}
+
+/** As wide as `stale-if-error`. */
+const STATE_WIDTH = 14
+const INDENT = ' '.repeat(STATE_WIDTH + 4)
+
+/** The variants as lines for people: a state, then a line for each part of the key. */
 export function variantLines({ named, unnamed, customKeys }: Variants): string[] {
   return [
-    ...named.map((each) => `  ${variantText(each)} (${each.state})`),
+    ...named.flatMap((each) => {
+      const [first, ...more] = partsOf(each)
+      return [`  ${each.state.padEnd(STATE_WIDTH)}  ${first}`, ...more.map((part) => INDENT + part)]
+    }),
     ...(unnamed > 0 ? [`  ${count(unnamed, 'variant')} that no report names`] : []),
     ...customKeys.map((key) => `  under the option key: ${key}`),
   ]
@@ -92,7 +101,8 @@ export function variantLines({ named, unnamed, customKeys }: Variants): string[]
 
 export function asJsonVariants({ named, unnamed, customKeys }: Variants): object {
   const texts = named.map((each) => {
-    return { internalKey: each.key, state: each.state, text: variantText(each) }
+    const parts = partsOf(each)
+    return { internalKey: each.key, state: each.state, parts, text: parts.join(', ') }
   })
   return { named: texts, unnamed, customKeys }
 }

@@ -107,7 +107,7 @@ it.each([
   [
     'a response that was not stored',
     answer('none', undefined, event('fill.passed', { reason: 'private' })),
-    'was not stored (private) 4.0 s ago',
+    '#cache-control-of-the-response) 4.0 s ago',
   ],
   [
     'a failed run',

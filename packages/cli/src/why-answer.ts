@@ -1,5 +1,6 @@
 // The sentence that answers "why is this URL, or is it not, served from the cache?".
 
+import { adviceOn } from '@stampede/core/operator'
 import { reportedKey } from '@stampede/operate'
 import { duration } from './format.ts'
 import { freshForMs, leaseText, purgeText, type RecordView } from './records.ts'
@@ -26,8 +27,14 @@ export function answerOf(findings: Findings): string {
 
 function reasonOf(findings: Findings): string {
   const { bypass, record, events } = findings
-  if (bypass !== undefined) return `bypasses the cache and runs the handler: ${bypass}`
+  if (bypass !== undefined) return `bypasses the cache and runs the handler: ${withFix(bypass)}`
   return entryReason(record) ?? recordReason(record, events) ?? absenceReason(findings)
+}
+
+/** The reason with its fix and the page about it. */
+function withFix(reason: unknown): string {
+  const advice = adviceOn(String(reason))
+  return advice === undefined ? String(reason) : `${reason}; ${advice.fix}; see ${advice.page}`
 }
 
 /** The reason if an entry decides. */
@@ -65,7 +72,7 @@ function recordReason({ info }: RecordView, events: readonly ReportedEvent[]): s
   const { passForMs, lease, failure } = info ?? {}
   if (passForMs !== undefined) {
     const passed = events.find(({ type }) => type === 'fill.passed')
-    const reason = passed === undefined ? '' : ` (${passed.fields.reason})`
+    const reason = passed === undefined ? '' : ` (${withFix(passed.fields.reason)})`
     return `runs the handler, because the last response could not be shared${reason}; hit-for-miss ends in ${duration(passForMs)}`
   }
   if (failure !== undefined) {
@@ -118,7 +125,7 @@ function isAbout({ id }: ReportedEvent, { key, info }: RecordView): boolean {
 function reasonOfEvent(event: ReportedEvent, record: RecordView): string | undefined {
   switch (event.type) {
     case 'fill.passed':
-      return `the last response was not stored (${event.fields.reason})`
+      return `the last response was not stored (${withFix(event.fields.reason)})`
     case 'fill.failed':
       return `the last run of the handler failed (${event.fields.failure ?? 'its process did not report the failure'})`
     case 'fill.fenced':

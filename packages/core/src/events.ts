@@ -48,6 +48,14 @@ export interface EventFields {
     readonly as: 'completed' | 'released' | 'uncertain'
     readonly reply: 'finished' | 'resurrected' | 'stale' | 'late'
   }
+  'cache.sampled': {
+    readonly requests: number
+    readonly stored: number
+    readonly hits: number
+    readonly reason: string | undefined
+    readonly fix: string | undefined
+    readonly page: string | undefined
+  }
   'bus.gap': object
   'store.failed': { readonly operation: string; readonly error: unknown }
 }
@@ -81,6 +89,8 @@ export const EVENTS: Readonly<Record<keyof EventFields, string>> = {
   'failure.shared': 'a lookup in the store finds the failure of another run, and no lease',
   'idempotency.answered': 'a request or job with an idempotency key gets its `outcome`',
   'idempotency.finished': 'an attempt ends; `late` means that the store has not confirmed it yet',
+  'cache.sampled':
+    'a `stampedeCache` has seen its first 100 GET requests; `reason` is the most frequent one for no hit',
   'bus.gap': 'purges may have been missed, so all copies in memory are dropped; `key` is empty',
   'store.failed': 'an operation of the store fails; `key` is empty if the connection failed',
 }

@@ -8,10 +8,10 @@ import {
   readCacheOptions,
 } from './cache/cache-options.ts'
 import type { CacheParts } from './cache/cache-parts.ts'
+import { FirstRequests } from './cache/first-requests.ts'
 import { handleCached } from './cache/handle-cached.ts'
 import { cacheKey } from './cache/key.ts'
 import { optionError } from './errors.ts'
-import { NeverStored } from './never-stored.ts'
 import { checkCalled } from './options.ts'
 import type { Exchange, Framework, InnerCache, Natives } from './ports/exchange.ts'
 import type { Runtime } from './runtime.ts'
@@ -81,8 +81,8 @@ export function createHttpCache<Native = unknown, NativeResponse = unknown>(
   // `null` is an error here. It does not select the default.
   const isAlone = options?.stampede === undefined
   const rt = runtimeOf(isAlone ? createStampede() : options.stampede)
-  const watch = new NeverStored()
-  const cache: CacheParts<Native> = { rt, config, framework, index: undefined, watch }
+  const first = new FirstRequests(rt.events, config.identity !== undefined)
+  const cache: CacheParts<Native> = { rt, config, framework, index: undefined, first }
   return {
     handle: (exchange) => handleCached(cache, exchange),
     inner: (request, natives) => innerCache(request, natives, config),

@@ -1,5 +1,6 @@
 // Exports of @stampede/core/operator: keys for operators, and what @stampede/operate reads.
 
+export { adviceOn } from './cache/first-requests.ts'
 export { decodeFrame } from './entry/frame.ts'
 export { patternNote } from './http/route-pattern.ts'
 export { shownKey, variantParts } from './ports/key.ts'

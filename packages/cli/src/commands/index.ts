@@ -4,6 +4,7 @@ import type { Command } from '../command.ts'
 import { doctor } from './doctor.ts'
 import { get } from './get.ts'
 import { idempotency } from './idempotency.ts'
+import { keys } from './keys.ts'
 import { locks } from './locks.ts'
 import { purge } from './purge.ts'
 import { top } from './top.ts'
@@ -13,6 +14,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   top,
   why,
   get,
+  keys,
   purge,
   locks,
   idempotency,

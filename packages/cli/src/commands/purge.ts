@@ -3,9 +3,10 @@
 import type { PurgeTarget } from '@stampede/core'
 import { patternNote } from '@stampede/core/operator'
 import { type Command, flag, type Invocation, text } from '../command.ts'
+import { countEntries, type DryRun } from '../dry-run.ts'
 import { EXIT, type ExitCode, UsageError } from '../errors.ts'
 import { openFleet, shownUrl, wholePrefix } from '../fleet.ts'
-import { printable } from '../format.ts'
+import { count, printable } from '../format.ts'
 
 const KINDS = ['key', 'path', 'route', 'tag'] as const
 
@@ -20,6 +21,7 @@ export const purge: Command = {
     ['--tag TAG', 'all entries with a tag'],
     ['--all', 'all entries; asks first, or needs --yes'],
     ['--soft', 'make the entries stale instead of dropping them'],
+    ['--dry-run', 'purge nothing; count the entries in Redis that the purge would cover'],
     ['--yes', 'do not ask'],
   ],
   run,
@@ -30,7 +32,8 @@ async function run(invocation: Invocation): Promise<ExitCode> {
   if (names.length > 0)
     throw new UsageError(`received ${names[0]}; name the target: --key, --path, …`)
   const target = readTarget(invocation)
-  if ('all' in target && !flag(values, 'yes')) {
+  const isDry = flag(values, 'dry-run')
+  if ('all' in target && !flag(values, 'yes') && !isDry) {
     const question = `Purge all entries of prefix ${wholePrefix(settings)} on ${shownUrl(settings)}?`
     if (!terminal.isInteractive) throw new UsageError('--all needs --yes without a terminal')
     if (!(await terminal.confirm(question))) {
@@ -41,11 +44,14 @@ async function run(invocation: Invocation): Promise<ExitCode> {
   const soft = flag(values, 'soft')
   const fleet = await openFleet(settings)
   try {
-    await fleet.stampede.purge(target, { soft })
+    const dry = isDry ? await countEntries(fleet, target, soft, terminal) : undefined
+    if (!isDry) await fleet.stampede.purge(target, { soft })
     const done = soft ? 'is stale' : 'is purged'
     const note = target.path === undefined ? undefined : patternNote(target.path)
-    terminal.print({ purged: true, target, soft, note }, () => [
-      printable(`${shownTarget(target)} ${done}.`),
+    terminal.print({ purged: !isDry, target, soft, note, ...dry }, () => [
+      dry === undefined
+        ? printable(`${shownTarget(target)} ${done}.`)
+        : printable(`${shownTarget(target)}: ${shownCount(dry, soft)}`),
       ...(note === undefined ? [] : [printable(`Note: ${note}.`)]),
     ])
     return EXIT.ok
@@ -65,6 +71,12 @@ function readTarget({ values }: Invocation): PurgeTarget {
   const [kind] = named
   if (kind === undefined) return { all: true }
   return { [kind]: text(values, kind), ...(host !== undefined && { host }) } as PurgeTarget
+}
+
+function shownCount({ entries, unreadable }: DryRun, soft: boolean): string {
+  const would = `${count(entries, 'entry')} would ${soft ? 'become stale' : 'be purged'}.`
+  const unknown = `${count(unreadable, 'entry')} of another version cannot be read.`
+  return `${would} Nothing was purged.${unreadable > 0 ? ` ${unknown}` : ''}`
 }
 
 function shownTarget(target: PurgeTarget): string {

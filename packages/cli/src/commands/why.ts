@@ -1,32 +1,37 @@
 // `stampede why`: the key of a URL, its entry, and one sentence about the response that the next
 // request gets.
 
+import { text as textOf } from 'node:stream/consumers'
 import { requestKey } from '@stampede/core/operator'
 import { groupOf } from '@stampede/core/store'
 import { type AskedRequest, namesToScan, REQUEST_OPTIONS, readRequest } from '../asked-key.ts'
-import type { Command, Invocation } from '../command.ts'
+import { type Command, type Invocation, list, text, type Values } from '../command.ts'
+import { parseCurl } from '../curl.ts'
 import { EXIT, type ExitCode, UsageError } from '../errors.ts'
 import { type Fleet, openFleet } from '../fleet.ts'
 import { duration, printable } from '../format.ts'
 import { asJson, asLines } from '../records.ts'
 import { type EventView, eventsOf, readProcesses } from '../reports.ts'
+import type { Terminal } from '../terminal.ts'
 import { asJsonVariants, hasAny, lookFor, variantLines } from '../variants.ts'
 import { answerOf } from '../why-answer.ts'
 
 export const why: Command = {
   summary: 'Explains why a URL is, or is not, served from the cache.',
-  usage: 'stampede why URL [options]',
-  options: REQUEST_OPTIONS,
+  usage: 'stampede why URL | --curl COMMAND [options]',
+  options: [
+    ['--curl COMMAND', 'a curl command in place of the URL, such as "Copy as cURL"; - reads stdin'],
+    ...REQUEST_OPTIONS,
+  ],
   run,
 }
 
 const MOST_EVENTS = 10
 
 async function run({ names, values, settings, terminal }: Invocation): Promise<ExitCode> {
-  const [url, ...more] = names
-  if (url === undefined || more.length > 0) throw new UsageError('name one URL')
-  const request = readRequest(url, values)
-  const { bypass } = requestKey(request)
+  const { request, method, notes } = await readAsked(names, values, terminal.stdin)
+  const { url } = request
+  const bypass = isCached(method) ? requestKey(request).bypass : 'method'
   const fleet = await openFleet(settings)
   try {
     const processes = await readProcesses(fleet.store)
@@ -40,7 +45,7 @@ async function run({ names, values, settings, terminal }: Invocation): Promise<E
     const json = {
       ...{ url, bypass: bypass ?? null, records: records.map(asJson) },
       variants: variants && asJsonVariants(variants),
-      ...{ outcomes, answer },
+      ...{ outcomes, notes, answer },
     }
     terminal.print(json, () => [
       ...records.flatMap((each) => [...asLines(each), '']),
@@ -50,6 +55,7 @@ async function run({ names, values, settings, terminal }: Invocation): Promise<E
       ...(outcomes.length > 0
         ? ['Last outcomes in the fleet:', ...outcomes.map(lineOf).map(printable), '']
         : []),
+      ...notes.map((note) => printable(`Note: ${note}.`)),
       terminal.style('bold', printable(answer)),
     ])
     return EXIT.ok
@@ -57,6 +63,33 @@ async function run({ names, values, settings, terminal }: Invocation): Promise<E
     await fleet.close()
   }
 }
+
+interface Asked {
+  readonly request: AskedRequest
+  readonly method: string
+  readonly notes: readonly string[]
+}
+
+/** The request of the arguments, or of a curl command among them. */
+async function readAsked(
+  names: readonly string[],
+  values: Values,
+  stdin: Terminal['stdin'],
+): Promise<Asked> {
+  const [url, ...more] = names
+  const command = text(values, 'curl')
+  if ((command === undefined) === (url === undefined) || more.length > 0)
+    throw new UsageError('name one URL, or give --curl')
+  if (command === undefined)
+    return { request: readRequest(url ?? '', values), method: 'GET', notes: [] }
+  const curl = parseCurl(command === '-' ? await textOf(stdin) : command)
+  const header = [...curl.headers, ...list(values, 'header')]
+  const host = values.host ?? curl.host
+  return { ...curl, request: readRequest(curl.url, { ...values, header, host }) }
+}
+
+/** A HEAD is served from the entry of a GET. */
+const isCached = (method: string): boolean => method === 'GET' || method === 'HEAD'
 
 /** The URL with http instead of https, or the reverse, if something is stored for it. */
 async function otherScheme({ store }: Fleet, request: AskedRequest): Promise<string | undefined> {

@@ -7,10 +7,11 @@ import { invalidation } from './invalidate.ts'
 import { statusField } from './respond.ts'
 
 export function bypass<Native>(
-  { rt, config, framework }: CacheParts<Native>,
+  { rt, config, framework, first }: CacheParts<Native>,
   exchange: Exchange<Native>,
   { fwd, reason }: Bypass,
 ): void | Promise<void> {
+  if (!first.isOver) first.count(exchange.request, reason)
   rt.counts.bypass(reason, framework.routeOf?.(exchange.native))
   const detail = reason === 'method' ? undefined : reason
   const status = statusField(config, { type: 'forward', reason: fwd, detail })

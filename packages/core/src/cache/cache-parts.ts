@@ -1,9 +1,9 @@
 // The parts of one stampedeCache that its requests share.
 
-import type { NeverStored } from '../never-stored.ts'
 import type { Framework } from '../ports/exchange.ts'
 import type { Runtime } from '../runtime.ts'
 import type { CacheConfig } from './cache-options.ts'
+import type { FirstRequests } from './first-requests.ts'
 import type { VaryIndex } from './vary-index.ts'
 
 export interface CacheParts<Native = never> {
@@ -12,5 +12,5 @@ export interface CacheParts<Native = never> {
   readonly framework: Framework<Native>
   /** Created with the first `Vary` field that a request does not match. */
   index: VaryIndex | undefined
-  readonly watch: NeverStored
+  readonly first: FirstRequests
 }

@@ -56,12 +56,9 @@ const CLOSED = { fwd: 'bypass', reason: 'closed' } as const
  */
 export function handleCached<Native>(cache: CacheParts<Native>, exchange: Exchange<Native>): Done {
   const { request, native } = exchange
-  const { rt, config, index, watch } = cache
+  const { rt, config, index } = cache
   const refused = rt.closed ? CLOSED : admit(request, native, config)
-  if (refused !== undefined) {
-    watch.onRefused(request, refused.reason)
-    return bypass(cache, exchange, refused)
-  }
+  if (refused !== undefined) return bypass(cache, exchange, refused)
   const plainKey = cacheKey(request, native, config, [])
   const names = index?.namesFor(plainKey, request.headers) ?? NONE
   const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
@@ -170,7 +167,7 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
   }
 
   #respond(resolution: Resolution): Done {
-    const { rt, config, watch } = this.cache
+    const { rt, config, first } = this.cache
     const { exchange } = this
     switch (resolution.type) {
       case 'hit':
@@ -178,7 +175,7 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
       case 'led':
         return
       case 'pass':
-        watch.onRefused(exchange.request, resolution.reason)
+        if (!first.isOver) first.count(exchange.request, resolution.reason)
         return this.#forward(resolution.reason, { onInner: this.#skipInner })
       case 'failed':
       case 'late': {
@@ -206,16 +203,16 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
   }
 
   #respondHit({ held, stale, from }: Extract<Resolution, { type: 'hit' }>): Done {
-    const { rt, config, watch } = this.cache
+    const { rt, config, first } = this.cache
     const { request } = this.exchange
     const { entry } = held
     if (entry.type !== 'response') return bypass(this.cache, this.exchange, NOT_A_RESPONSE)
-    watch.isOver = true
     if (!selects(entry, request.headers)) return this.#lookUpVariant(held)
     const now = rt.clock.now()
     // The entry of a fill is new, so the directives of the request need no check.
     if (from !== 'fill' && !isAcceptable(this.#directives, ageAt(held, entry, now)))
       return this.#respondMissing(stale ? 'stale' : 'request')
+    if (!first.isOver) first.count(request, 'hit')
     const ttlS = (held.staleAt - now) / 1000
     let facts: DetailedFacts = { type: 'hit', ttlS }
     if (from === 'fill') {
@@ -303,15 +300,16 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
 
   /** If the client of a run left, the result may not count, and the next waiter leads. */
   resultOf(result: FillResult): FillResult {
-    const { rt, watch } = this.cache
+    const { rt, first } = this.cache
     const { request } = this.exchange
     const isPass = result.type === 'pass'
     if (isPass && result.reason === 'too-large') keepLargePath(rt, request)
     // The handler may have stopped because its client left.
     const hasResource = isPass ? result.remember : 'entry' in result
     if (!hasResource && this.isGone()) return { type: 'abandoned', clientLeft: true }
-    if (result.type === 'store' || isLeftToInner(result)) watch.isOver = true
-    else if (isPass) watch.onRefused(request, result.reason)
+    if (isLeftToInner(result)) first.isOver = true
+    if (!first.isOver && (isPass || 'entry' in result))
+      first.count(request, isPass ? result.reason : 'stored')
     return result
   }
 }

@@ -35,7 +35,7 @@ import type { CacheParts } from './cache-parts.ts'
  * engine looks into L1 again.
  */
 export function freshHit(
-  { rt, config, watch }: CacheParts,
+  { rt, config, first }: CacheParts,
   request: RequestView,
   key: string,
 ): Reply | undefined {
@@ -45,7 +45,7 @@ export function freshHit(
   if (held === undefined) return undefined
   const { entry } = held
   if (entry.type !== 'response' || !selects(entry, request.headers)) return undefined
-  watch.isOver = true
+  if (!first.isOver) first.count(request, 'hit')
   rt.events.hit(key, 'l1', false)
   rt.counts.hit(held, false)
   if (lookupTracing.hasSubscribers) traceHit(key)

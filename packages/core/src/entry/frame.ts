@@ -112,11 +112,12 @@ export function decodeNote(
 }
 
 /**
- * Decodes a frame. Undefined if it is not valid. Set `toKeep` to false if the entry does not go
+ * Decodes a frame. Undefined if it is not valid, or has another key. An operator who knows only the
+ * hash of a key passes undefined as the key. Set `toKeep` to false if the entry does not go
  * into L1. Its body may then be a view of `bytes`, which keeps their whole buffer in memory.
  */
 export function decodeFrame(
-  key: string,
+  key: string | undefined,
   bytes: Uint8Array,
   { toKeep = true }: { readonly toKeep?: boolean } = {},
 ): StoredEntry | undefined {
@@ -155,13 +156,14 @@ interface Unpacked {
   readonly body: Buffer
 }
 
-function unpack(key: string, bytes: Uint8Array): Unpacked | undefined {
+function unpack(key: string | undefined, bytes: Uint8Array): Unpacked | undefined {
   const frame = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (frame.length < PREFIX_BYTES || frame[0] !== MAGIC || frame[1] !== VERSION) return undefined
   const headEnd = PREFIX_BYTES + frame.readUInt32BE(HEAD_LENGTH_AT)
   if (headEnd + frame.readUInt32BE(BODY_LENGTH_AT) !== frame.length) return undefined
   if (crc32(frame.subarray(KIND_AT)) !== frame.readUInt32BE(CRC_AT)) return undefined
-  if (frame.toString('hex', DIGEST_AT, PREFIX_BYTES) !== digestOf(key)) return undefined
+  const digest = frame.toString('hex', DIGEST_AT, PREFIX_BYTES)
+  if (key !== undefined && digest !== digestOf(key)) return undefined
   const head = parseHead(frame.toString('utf8', PREFIX_BYTES, headEnd))
   const kind = frame[KIND_AT] as number
   return head && { kind, head, body: frame.subarray(headEnd) }

@@ -1,0 +1,88 @@
+// The event `cache.sampled` of a real app, after the first 100 GET requests of a cache.
+
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { createStampede, type StampedeEvent } from '@stampede/core'
+import { stampedeCache } from '@stampede/express'
+import express, { type RequestHandler } from 'express'
+import { describe, expect, it } from 'vitest'
+
+interface Asked {
+  readonly options?: object
+  readonly handler?: RequestHandler
+  /** Path of the request with this number. */
+  readonly path: (i: number) => string
+  readonly method?: string
+  readonly isTogether?: boolean
+}
+
+/** The events after 100 requests, and how often the handler ran. */
+async function sampleOf({ options, handler, path, method = 'GET', isTogether }: Asked) {
+  const stampede = createStampede()
+  const seen: StampedeEvent[] = []
+  stampede.on('cache.sampled', (event) => void seen.push(event))
+  let runs = 0
+  const app = express().use(stampedeCache({ stampede, ttlMs: 60_000, ...options }))
+  app.all(/.*/, async (req, res, next) => {
+    runs += 1
+    await new Promise((resolve) => setImmediate(resolve))
+    return handler ? handler(req, res, next) : res.send('page')
+  })
+  const listening = app.listen(0, '127.0.0.1')
+  await once(listening, 'listening')
+  const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}`
+  try {
+    const ask = async (i: number) => void (await (await fetch(url + path(i), { method })).text())
+    const all = Array.from({ length: 100 }, (_, i) => i)
+    if (isTogether) await Promise.all(all.map(ask))
+    else for (const i of all) await ask(i)
+    return { seen, runs }
+  } finally {
+    listening.closeAllConnections()
+    listening.close()
+    await stampede.close()
+  }
+}
+
+describe('cache.sampled', () => {
+  it('has the numbers of stored responses and hits', async () => {
+    const { seen, runs } = await sampleOf({ path: (i) => `/p/${i % 10}` })
+    expect(runs).toBe(10)
+    expect(seen).toEqual([
+      {
+        ...{ type: 'cache.sampled', key: '', internalKey: '' },
+        ...{ requests: 100, stored: 10, hits: 90 },
+        ...{ reason: undefined, fix: undefined, page: undefined },
+      },
+    ])
+  })
+
+  it('counts requests that wait for the run of another request as hits', async () => {
+    const { seen, runs } = await sampleOf({ path: () => '/p', isTogether: true })
+    expect(seen).toMatchObject([{ requests: 100, stored: runs, hits: 100 - runs }])
+  })
+
+  it('has the reason why responses were not stored, its fix and its page', async () => {
+    const handler: RequestHandler = (req, res) => {
+      if (req.path !== '/p/0') res.cookie('sid', '1')
+      res.send('page')
+    }
+    const { seen } = await sampleOf({ handler, path: (i) => `/p/${i % 10}?token=x` })
+    expect(seen).toMatchObject([{ stored: 1, hits: 9, reason: 'set-cookie' }])
+    expect(seen[0]).toMatchObject({
+      fix: expect.stringContaining('saveUninitialized: false'),
+      page: 'docs/guide/why-nothing-is-cached.md#set-cookie-and-sessions',
+    })
+    expect(JSON.stringify(seen)).not.toMatch(/token|\/p\//)
+  })
+
+  it('counts a variant of Vary once', async () => {
+    const handler: RequestHandler = (_req, res) => void res.vary('x-tenant').send('page')
+    const { seen, runs } = await sampleOf({ handler, path: (i) => `/p/${i % 5}` })
+    expect(seen).toMatchObject([{ requests: 100, stored: runs, hits: 100 - runs }])
+  })
+
+  it('does not come for POST requests', async () => {
+    expect((await sampleOf({ path: () => '/p', method: 'POST' })).seen).toEqual([])
+  })
+})
