@@ -55,15 +55,15 @@ describe('doctor --url', () => {
     [
       ['cookie', 'cookies', {}, page, ...COOKIE],
       ['set-cookie', 'set-cookie-and-sessions', {}, (_, res) => void res.cookie('a', 'b').send('')],
-      ['no-freshness', 'no-ttlms', { ttlMs: undefined }, page],
+      ['no-freshness', 'response-is-not-stored', { ttlMs: undefined }, page],
       [
         'private',
         'cache-control-of-the-response',
         {},
         (_, res) => void res.set('cache-control', 'private').send(''),
       ],
-      ['status', 'status', {}, (_, res) => void res.redirect('/login')],
-      ['server-error', 'errors-and-timeouts', {}, (_, res) => void res.status(500).send('')],
+      ['status', 'statuses', {}, (_, res) => void res.redirect('/login')],
+      ['server-error', 'response-is-not-stored', {}, (_, res) => void res.status(500).send('')],
     ],
   )('says for the reason %s what would make the response a hit', async (...row) => {
     const [reason, section, options, handler, ...args] = row

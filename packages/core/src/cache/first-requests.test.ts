@@ -95,7 +95,7 @@ describe('adviceOn', () => {
     new URL('../../../../docs/guide/why-nothing-is-cached.md', import.meta.url),
     'utf8',
   )
-  const sections = [...page.matchAll(/^## (.*)$/gm)].map(([, title = '']) =>
+  const sections = [...page.matchAll(/^##+ (.*)$/gm)].map(([, title = '']) =>
     title
       .toLowerCase()
       .replace(/[^a-z0-9 -]/g, '')
