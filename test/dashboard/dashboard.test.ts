@@ -138,6 +138,21 @@ describe('the page of the fleet', { timeout: 60_000 }, () => {
     expect(faults).toEqual([])
   })
 
+  it('shows by route why requests of all processes are not cached, with the fix', async () => {
+    await get(served, '/account')
+    await get(other, '/account')
+    const page = await open()
+    const table = page.getByRole('table', { name: 'Reasons by route' })
+    const row = table
+      .getByRole('row')
+      .filter({ hasText: '/account' })
+      .filter({ hasText: 'private' })
+    await row.waitFor()
+    expect(await row.textContent()).toContain('Stampede-Cache-Control: max-age=60')
+    expect(await row.textContent()).toContain('#cache-control-of-the-response')
+    expect(faults).toEqual([])
+  })
+
   it('tries again if the server is gone, and says so', async () => {
     const page = await open()
     await served.kill()
@@ -205,6 +220,25 @@ describe('the page of a key', { timeout: 60_000 }, () => {
     expect(shown).toBe(codes)
     expect(faults).toEqual([])
   })
+})
+
+it('the page of purges purges a path on one host', async () => {
+  await get(served, '/products/1')
+  const page = await open('#/purge')
+  const purge = async (host: string) => {
+    await page.getByLabel('What').selectOption('path')
+    await page.getByLabel('Name').fill('/products/1')
+    await page.getByLabel('Host').fill(host)
+    await page.getByRole('button', { name: 'Purge…' }).click()
+    await page.getByRole('button', { name: 'Purge hard' }).click()
+    await page.getByRole('cell', { name: `path /products/1 on ${host}` }).waitFor()
+    await page.locator('dialog[open]').waitFor({ state: 'detached' })
+    await get(served, '/products/1')
+    return runsOf()
+  }
+  expect(await purge('other.example')).toBe(1)
+  expect(await purge('shop.example')).toBe(2)
+  expect(faults).toEqual([])
 })
 
 it('the page of locks shows the holder of a lock, and on demand its queue', async () => {

@@ -221,12 +221,13 @@ describe('the buttons', { timeout: 180_000 }, () => {
 })
 
 describe('the page of a demo in one process', { timeout: 240_000 }, () => {
-  it('compares the lanes without a timeline and faults, and says what is missing', async () => {
+  it('compares no cache with Stampede without a timeline and faults, and says what is missing', async () => {
     const single = startDemo('shop-express', { PORT: String(await freePort()), PROCESSES: '1' })
     try {
       await single.ready()
       const { page, faults } = await open({ viewport: PHONE }, single)
-      expect(await figures(page, 'count')).toEqual([250, 1, 1])
+      expect(await figures(page, 'count')).toEqual([250, 1])
+      expect(await page.textContent('#verdict')).toMatch(/250 queries without a cache, 1 with/)
       expect(await page.textContent('#one-process')).toContain('runs in one process')
       expect(await page.locator('button[name=fault]:visible').count()).toBe(1)
       expect(await page.locator('#timeline').isVisible()).toBe(false)

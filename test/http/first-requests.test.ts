@@ -1,4 +1,5 @@
-// The event `cache.sampled` of a real app, after the first 100 GET requests of a cache.
+// The event `cache.sampled` of a real app after the first 100 GET requests of a cache, and its
+// requests that are not cached, by route.
 
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
@@ -84,5 +85,35 @@ describe('cache.sampled', () => {
 
   it('does not come for POST requests', async () => {
     expect((await sampleOf({ path: () => '/p', method: 'POST' })).seen).toEqual([])
+  })
+})
+
+describe('stats().notCached', () => {
+  it('has bypasses and responses that were not stored, by route and reason', async () => {
+    const stampede = createStampede()
+    const app = express()
+    app.use(stampedeCache({ stampede, ttlMs: 60_000 }))
+    app.get('/account/:id', (_req, res) => void res.set('cache-control', 'private').send('Ada'))
+    app.get('/products', (_req, res) => void res.send('products'))
+    app.post('/orders', (_req, res) => void res.send('ordered'))
+    const listening = app.listen(0, '127.0.0.1')
+    await once(listening, 'listening')
+    const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}`
+    try {
+      const ask = async (path: string, init: RequestInit = {}) =>
+        void (await (await fetch(url + path, init)).text())
+      for (const path of ['/account/1', '/account/1', '/account/2', '/products', '/products'])
+        await ask(path)
+      await ask('/products', { headers: { cookie: 'a=1' } })
+      await ask('/orders', { method: 'POST' })
+      expect(stampede.stats().notCached).toEqual({
+        '/account/:id': { private: 3 },
+        '(http)': { cookie: 1 },
+      })
+    } finally {
+      listening.closeAllConnections()
+      listening.close()
+      await stampede.close()
+    }
   })
 })

@@ -32,14 +32,15 @@ for (const lane of document.querySelectorAll('.lane')) lane.append(content.clone
 /** @param {any} about the body of /api/lab/stats @param {() => void} onDone after each run */
 export function startLab(about, onDone) {
   const fleet = about?.fleet ?? null
+  const order = orderOf(about)
   const lanes = Object.fromEntries(
-    ORDER.map((name) => [name, createLane(document.querySelector(`[data-lane=${name}]`))]),
+    order.map((name) => [name, createLane(document.querySelector(`[data-lane=${name}]`))]),
   )
   const timeline = createTimeline(fleet?.processes.length ?? 0)
   prepare(fleet)
   if (fleet !== null) connectFleet(listen(lanes, timeline))
   const reset = () => {
-    for (const name of ORDER) lanes[name].expect(requestsOf(form))
+    for (const name of order) lanes[name].expect(requestsOf(form))
     write('#crowd', whole(requestsOf(form)))
   }
   reset()
@@ -58,10 +59,10 @@ export function startLab(about, onDone) {
     reset()
     timeline.begin()
     try {
-      const order = { fault, requests: requestsOf(form) }
+      const asked = { fault, requests: requestsOf(form) }
       const results = {}
-      for (const lane of ORDER) {
-        const result = await runLane(lane, order, lanes[lane], fleet)
+      for (const lane of order) {
+        const result = await runLane(lane, asked, lanes[lane], fleet)
         results[lane] = result
         if (lane === 'stampede') showStampede(result, timeline)
       }
@@ -80,6 +81,13 @@ export function startLab(about, onDone) {
     void run(event.submitter?.value ?? 'none')
   })
   void run('none')
+}
+
+/** In one process, a cache per process has the same figures as Stampede, so it has no lane. */
+function orderOf(about) {
+  if (about === undefined || about.fleet !== null) return ORDER
+  document.querySelector('[data-lane=per-process]').remove()
+  return ORDER.filter((name) => name !== 'per-process')
 }
 
 /** On a narrow screen the buttons are below the lanes, so a run would not be seen. */

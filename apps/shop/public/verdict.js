@@ -20,7 +20,7 @@ export function verdictOf(fault, results, processes) {
   const size = processes === 1 ? '1 process' : `${processes} processes`
   const queries =
     `${whole(none.requests)} requests to ${size}: ${counted(none.originRuns, 'query', 'queries')} ` +
-    `without a cache, ${whole(perProcess.originRuns)} with a cache per process, ` +
+    `without a cache, ${perProcess ? `${whole(perProcess.originRuns)} with a cache per process, ` : ''}` +
     `${whole(stampede.originRuns)} with Stampede.`
   return [DONE[fault] + queries, detailOf(fault, results)].filter((text) => text !== '').join(' ')
 }

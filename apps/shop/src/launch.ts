@@ -82,14 +82,9 @@ function firstSignal(): Promise<undefined> {
   })
 }
 
-const NO_REDIS = `
-No redis-server on the PATH, so the shop runs in one process, without the faults of the lab. With one
-process, a cache per process and Stampede both query the database once: their figures are equal. For
-three processes, install Redis and start the demo again:
-
-  apt-get install redis-server    on Debian and Ubuntu
-  brew install redis              on macOS
-`
+const NO_REDIS =
+  'No redis-server on the PATH: one process, no cache compared with Stampede. For three processes: ' +
+  'apt-get install redis-server, or brew install redis.'
 
 interface Started {
   readonly settings: Settings
@@ -104,9 +99,7 @@ async function startShop(settings: Settings, start: Start, onStop: OnStop): Prom
   if (processes > 1 && (redisUrl !== undefined || program !== undefined)) {
     return { processes, ...(await runFleet(settings, program, onStop)) }
   }
-  if (processes > 1) {
-    console.log(NO_REDIS)
-  }
+  if (processes > 1) console.log(NO_REDIS)
   const listener = await start({
     settings,
     onStop,

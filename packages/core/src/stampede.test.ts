@@ -277,6 +277,7 @@ describe('stampede.stats()', () => {
       active: { flights: 0, leases: 0 },
       idempotency: { running: 0, unstored: 0, outcomes: {} },
       routes: {},
+      notCached: {},
     }
     expect(stampede.stats()).toEqual(none)
     const first = get()

@@ -84,6 +84,11 @@ export interface StampedeStats {
    * routes after the first 200.
    */
   readonly routes: Readonly<Record<string, RouteStats>>
+  /**
+   * GET and HEAD requests that bypassed the cache, and runs whose response was not stored, by route
+   * and by the `detail` of Cache-Status.
+   */
+  readonly notCached: Readonly<Record<string, Readonly<Record<string, number>>>>
 }
 
 export function statsOf(rt: Runtime, idempotency: IdempotencyRuntime | undefined): StampedeStats {
@@ -133,6 +138,9 @@ export function statsOf(rt: Runtime, idempotency: IdempotencyRuntime | undefined
       outcomes: events.countByDetail('idempotency.answered'),
     },
     routes,
+    notCached: Object.fromEntries(
+      [...counts.notCached].map(([name, each]) => [name, Object.fromEntries(each)]),
+    ),
   }
 }
 

@@ -14,7 +14,7 @@ export const WARNING_CODES = {
   STAMPEDE_NEVER_STORED:
     'a `stampedeCache` stored no response of its first 100 GET requests for at least 3 URLs, and had no hit',
   STAMPEDE_NEVER_HIT:
-    'a `stampedeCache` stored responses of its first 100 GET requests, of which half repeat a URL, and had no hit',
+    'a `stampedeCache` had no hit in its first 100 GET requests, and stored half of their responses although their URLs were stored before',
   STAMPEDE_MANY: 'more than 10 Stampedes are open in one process',
   STAMPEDE_REFRESH: 'a background refresh failed; once more after 10 failures in a row',
   STAMPEDE_TAGS: 'an option `tags` or `invalidateOn.tags` threw, or returned no tags',

@@ -52,6 +52,33 @@ describe('the list of keys with a flight', () => {
   })
 })
 
+describe('the list of requests that are not cached', () => {
+  it('adds up the reasons of all processes by route, and has their fixes', () => {
+    const a = { notCached: { '/a': { cookie: 2, private: 1 } } }
+    const b = { notCached: { '/a': { cookie: 3 }, '(http)': { other: 9 } } }
+    const { notCached } = view(heard('a', { stats: a }), heard('b', { stats: b }))
+    expect(notCached).toEqual([
+      { route: '(http)', reason: 'other', requests: 9 },
+      {
+        ...{ route: '/a', reason: 'cookie', requests: 5 },
+        fix: expect.stringContaining("cookies: 'ignore'"),
+        page: 'docs/guide/why-nothing-is-cached.md#cookies',
+      },
+      expect.objectContaining({ route: '/a', reason: 'private', requests: 1 }),
+    ])
+  })
+
+  it('has at most ten rows, those of the most requests', () => {
+    const reasons = Object.fromEntries(Array.from({ length: 12 }, (_, i) => [`r${i}`, i + 1]))
+    const { notCached } = view(heard('a', { stats: { notCached: { '/': reasons } } }))
+    expect(notCached.map(({ requests }) => requests)).toEqual([12, 11, 10, 9, 8, 7, 6, 5, 4, 3])
+  })
+
+  it('is empty for reports of versions without these counters', () => {
+    expect(view(heard('a', { stats: { bypasses: { cookie: 1 } } })).notCached).toEqual([])
+  })
+})
+
 describe('the ratios', () => {
   it('say that 99 of 100 requests were saved if they waited for one run', () => {
     const stats = { misses: 100, routes: { '/a': { misses: 100, runs: 1 } } }

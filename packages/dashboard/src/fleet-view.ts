@@ -2,7 +2,7 @@
 
 import { type ProcessReport, ratiosOf, reportEveryMs, runsOn } from '@stampede/operate'
 import { BUCKET_MS, BUCKETS, type HistoryView, SERIES, type Series } from './history.ts'
-import { routesOf, sum, type Totals, totalsOf } from './totals.ts'
+import { type NotCached, notCachedOf, routesOf, sum, type Totals, totalsOf } from './totals.ts'
 
 type ReportedEvent = ProcessReport['recent'][number]
 type ReportedKey = ProcessReport['hotKeys'][number]
@@ -73,6 +73,7 @@ export interface FleetView {
   readonly work: readonly WorkView[]
   readonly hotKeys: readonly ReportedKey[]
   readonly routes: ReturnType<typeof routesOf>
+  readonly notCached: readonly NotCached[]
   /** Newest first. */
   readonly events: ReadonlyArray<ReportedEvent & { readonly process: string }>
   readonly history: HistoryView & { readonly bucketMs: number }
@@ -115,6 +116,7 @@ export function fleetView(
     work: workOf(heard),
     hotKeys: hotKeysOf(reports),
     routes: routesOf(stats, 40),
+    notCached: notCachedOf(stats, 10),
     events: eventsOf(reports),
     history,
     locks: locksOf(reports),

@@ -1,14 +1,17 @@
 // Sums of the counters of all processes.
 
+import { adviceOn } from '@stampede/core/operator'
 import type { ProcessReport } from '@stampede/operate'
 
 /** The counters of a process without its routes and without the state of its store. */
 type ReportedStats = ProcessReport['stats']
 
-export type Totals = Omit<ReportedStats, 'routes' | 'store'>
+export type Totals = Omit<ReportedStats, 'routes' | 'notCached' | 'store'>
 
 export function totalsOf(all: readonly ReportedStats[]): Totals | undefined {
-  const parts = all.map(({ routes: _routes, store: _store, ...rest }) => rest)
+  const parts = all.map(
+    ({ routes: _routes, notCached: _notCached, store: _store, ...rest }) => rest,
+  )
   if (parts.length === 0) return undefined
   return parts.reduce((a, b) => sumOf(a, b) as Totals)
 }
@@ -23,6 +26,30 @@ export function routesOf(
     .map(([route, each]) => ({ ...each, route }) as Record<string, number> & { route: string })
     .sort((a, b) => requestsIn(b) - requestsIn(a))
     .slice(0, most)
+}
+
+/** A route, a reason for which its requests were not cached, and the fix. */
+export interface NotCached {
+  readonly route: string
+  readonly reason: string
+  readonly requests: number
+  readonly fix?: string
+  /** File and section of the docs. */
+  readonly page?: string
+}
+
+/** Reasons of all processes by route, those of the most requests first. */
+export function notCachedOf(all: readonly ReportedStats[], most: number): NotCached[] {
+  const routes = all
+    .map((each) => each.notCached)
+    .reduce((a, b) => sumOf(a, b), Object.create(null))
+  return Object.entries(routes as ReportedStats['notCached'])
+    .flatMap(([route, reasons]) =>
+      Object.entries(reasons).map(([reason, requests]) => ({ route, reason, requests })),
+    )
+    .sort((a, b) => b.requests - a.requests)
+    .slice(0, most)
+    .map((each) => ({ ...each, ...adviceOn(each.reason) }))
 }
 
 const requestsIn = (each: Readonly<Record<string, number>>): number =>

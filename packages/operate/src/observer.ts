@@ -91,7 +91,11 @@ export function observe(stampede: Stampede, options: ObserverOptions = {}): Obse
       pid: process.pid,
       host: hostname(),
       uptimeMs: Math.round(process.uptime() * 1000),
-      stats: { ...stats, routes: busiest(stats.routes, most('routes')) },
+      stats: {
+        ...stats,
+        routes: busiest(stats.routes, most('routes')),
+        notCached: mostRefused(stats.notCached, most('routes')),
+      },
       flights: flightsOf(rt)
         .slice(0, most('flights'))
         .map(({ internalKey, ...rest }) => ({ ...shown(internalKey), ...rest })),
@@ -186,6 +190,13 @@ function busiest(routes: StampedeStats['routes'], most: number): Record<string, 
   if (others.length === 0) return named
   const parts = [named['(other)'], ...others].filter((each) => each !== undefined)
   return { ...named, '(other)': parts.reduce(add) }
+}
+
+/** The routes with the most requests that were not cached. */
+function mostRefused(routes: StampedeStats['notCached'], most: number): object {
+  const sum = (reasons: object) => Object.values(reasons).reduce((all, each) => all + each, 0)
+  const all = Object.entries(routes).sort(([, a], [, b]) => sum(b) - sum(a))
+  return Object.fromEntries(all.slice(0, most))
 }
 
 const requestsIn = ({ hits, stale, misses, bypasses }: RouteStats): number =>

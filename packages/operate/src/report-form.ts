@@ -30,6 +30,8 @@ export interface ReportedStats {
     readonly outcomes: Counts
   }
   readonly routes: Readonly<Record<string, Counts>>
+  /** Requests that were not cached, by route and reason. */
+  readonly notCached: Readonly<Record<string, Counts>>
 }
 
 /** The state of the store, as the process sees it. See `stats().store`. */
@@ -143,6 +145,7 @@ const STATS: Shape<ReportedStats> = object({
   active: counts,
   idempotency: object({ running: num, unstored: num, outcomes: counts }),
   routes: record(counts, MOST.routes + 1),
+  notCached: record(counts, MOST.routes),
 })
 
 const EVENT: Shape<ReportedEvent> = object({

@@ -77,6 +77,7 @@ describe('FirstRequests', () => {
     ['most requests are for other URLs', times(100, 'stored'), 60],
     ['each caller has entries of its own', times(100, 'stored'), 10, true],
     ['entries were purged', times(100, 'stored'), 10, false, true],
+    ['only refused requests repeat a URL', [...times(150, 'status'), 'stored'], 1],
     ['one request was a hit', [...times(99, 'stored'), 'hit'], 10],
   ])('does not warn about the lack of hits if %s', (_what, ...args) => {
     expect(sample(...args).seen).toHaveLength(1)

@@ -89,7 +89,10 @@ export class FirstRequests {
   #requests = 0
   #hits = 0
   #stored = 0
+  /** Responses stored for a URL whose response was stored before. */
+  #storedAgain = 0
   readonly #keys = new Set<string>()
+  readonly #storedKeys = new Set<string>()
   /** Number and first path by reason. The set of reasons is fixed. */
   readonly #reasons = new Map<string, { count: number; readonly path: string }>()
   readonly #events: Runtime['events']
@@ -108,10 +111,14 @@ export class FirstRequests {
   count({ method, host, target }: Asked, outcome: 'hit' | 'stored' | (string & {})): void {
     if (this.isOver || method !== 'GET' || NOT_COUNTED.has(outcome)) return
     this.#requests += 1
-    this.#keys.add(`${host} ${target}`)
+    const key = `${host} ${target}`
+    this.#keys.add(key)
     if (outcome === 'hit') this.#hits += 1
-    else if (outcome === 'stored') this.#stored += 1
-    else {
+    else if (outcome === 'stored') {
+      this.#stored += 1
+      this.#storedAgain += Number(this.#storedKeys.has(key))
+      this.#storedKeys.add(key)
+    } else {
       // The path has no query, because a query may have secrets.
       const known = this.#reasons.get(outcome) ?? { count: 0, path: target.split('?', 1)[0] ?? '' }
       known.count += 1
@@ -143,15 +150,14 @@ export class FirstRequests {
           `The most frequent reason is ${reason}, such as for GET ${top?.[1].path}` +
           `${advice ? `: ${advice.fix}. See ${advice.page}` : ''}.`,
       )
-    const repeated = requests - this.#keys.size
     const isExplained = this.#isPerCaller || this.#events.count('entry.purged') > 0
-    if (hits === 0 && stored > 0 && repeated >= SAMPLE / 2 && !isExplained)
+    if (hits === 0 && this.#storedAgain >= SAMPLE / 2 && !isExplained)
       warn(
         'STAMPEDE_NEVER_HIT',
         `stampedeCache stored ${stored} of its first ${requests} GET requests for ` +
-          `${this.#keys.size} URLs, and had no hit: ${adviceOn('never-hit')?.fix}. ` +
+          `${this.#storedKeys.size} URLs, and had no hit: ${adviceOn('never-hit')?.fix}. ` +
           `See ${adviceOn('never-hit')?.page}.`,
       )
-    if (this.isOver) this.#keys.clear()
+    if (this.isOver) for (const set of [this.#keys, this.#storedKeys]) set.clear()
   }
 }

@@ -242,10 +242,12 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
     watch: RunWatch,
     reason: ForwardReason = missOf(this),
   ): Done {
-    const { rt, config } = this.cache
+    const { rt, config, framework } = this.cache
     const route = this.#countMiss()
     const startedAt = rt.clock.now()
     const onEnd = (): void => {
+      // The router has run, so the route is known even if the cache is mounted before it.
+      if (detail !== undefined) rt.counts.refused(detail, framework.routeOf?.(this.exchange.native))
       route.originMs += rt.clock.now() - startedAt
       watch.onEnd?.()
     }

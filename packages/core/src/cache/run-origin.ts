@@ -202,6 +202,8 @@ class OriginRun<Native> implements OriginObserver {
     if (this.#hasResult) return
     this.#hasResult = true
     const lead = this.#lead
+    if (result.type === 'pass' && !isLeftToInner(result))
+      this.#by.cache.rt.counts.refused(result.reason, this.#route)
     if (lead.keepSlot !== undefined) this.#keepSlot(result, lead.keepSlot)
     if (!this.#behind) return lead.end(this.#by.resultOf(result))
     if (!lead.hasTimedOut) this.#report(result, end)

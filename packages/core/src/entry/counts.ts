@@ -69,6 +69,8 @@ export class Counts {
   /** Duration of all waits for other processes, in ms. */
   waitedMs = 0
   readonly routes: Map<string, RouteCounts> = new Map()
+  /** Requests that were not cached, by route and reason. */
+  readonly notCached: Map<string, Map<string, number>> = new Map()
 
   /** The counters of a route. `undefined`: the framework did not name a route. */
   route(name = '(http)'): RouteCounts {
@@ -107,6 +109,16 @@ export class Counts {
   bypass(reason: string, route: string | undefined): void {
     this.bypasses.set(reason, (this.bypasses.get(reason) ?? 0) + 1)
     this.route(route).bypasses += 1
+    if (reason !== 'method') this.refused(reason, route)
+  }
+
+  /** A GET or HEAD bypassed the cache, or its response was not stored. */
+  refused(reason: string, route = '(http)'): void {
+    this.route(route)
+    const name = this.routes.has(route) ? route : '(other)'
+    const reasons = this.notCached.get(name) ?? new Map<string, number>()
+    reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
+    this.notCached.set(name, reasons)
   }
 
   /**

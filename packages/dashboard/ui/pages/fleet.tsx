@@ -4,7 +4,7 @@ import type { FleetView } from '../../src/fleet-view.ts'
 import { Chart } from '../parts/chart.tsx'
 import { Events } from '../parts/events.tsx'
 import { Figures } from '../parts/figures.tsx'
-import { HotKeys, Reasons, Routes } from '../parts/lists.tsx'
+import { HotKeys, NotCached, Reasons, Routes } from '../parts/lists.tsx'
 import { Panel } from '../parts/panel.tsx'
 import { Processes } from '../parts/processes.tsx'
 import type { Purges } from '../parts/purge-form.tsx'
@@ -27,6 +27,7 @@ export function Fleet({ view, purges, theme }: FleetProps) {
         <Processes view={view} />
         <HotKeys view={view} />
         <Routes view={view} onPurge={(value) => purges.ask({ kind: 'route', value })} />
+        <NotCached view={view} />
         <Reasons view={view} />
         <Panel title="Latest events" note="newest first, without hits" class="wide">
           <Events events={view.events.slice(0, 14)} />

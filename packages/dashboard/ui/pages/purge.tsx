@@ -26,6 +26,7 @@ const TITLES: readonly (readonly [PurgeTarget['kind'], string])[] = [
 export function PurgePage({ purges }: { purges: Purges }) {
   const [kind, setKind] = useState<PurgeTarget['kind']>('tag')
   const [value, setValue] = useState('')
+  const [host, setHost] = useState('')
   return (
     <>
       <h1>Purge</h1>
@@ -35,7 +36,8 @@ export function PurgePage({ purges }: { purges: Purges }) {
             class="purge"
             onSubmit={(event) => {
               event.preventDefault()
-              purges.ask({ kind, value: value.trim() })
+              const where = kind === 'path' ? { host: host.trim() } : {}
+              purges.ask({ kind, value: value.trim(), ...where })
             }}
           >
             <label class="field">
@@ -62,6 +64,19 @@ export function PurgePage({ purges }: { purges: Purges }) {
                   autocomplete="off"
                   autocapitalize="off"
                   onInput={(event) => setValue(event.currentTarget.value)}
+                />
+              </label>
+            )}
+            {kind === 'path' && (
+              <label class="field">
+                Host (all, if empty)
+                <input
+                  value={host}
+                  placeholder="shop.example"
+                  spellcheck={false}
+                  autocomplete="off"
+                  autocapitalize="off"
+                  onInput={(event) => setHost(event.currentTarget.value)}
                 />
               </label>
             )}

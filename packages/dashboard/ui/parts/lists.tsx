@@ -1,4 +1,4 @@
-// Hottest keys, hottest routes, and the counters by reason.
+// Hottest keys, hottest routes, requests that are not cached, and the counters by reason.
 
 import type { FleetView } from '../../src/fleet-view.ts'
 import { bytes, count, duration, percent } from '../format.ts'
@@ -80,6 +80,45 @@ const requestsOf = (route: Route): number =>
 const meanRun = (route: Route): string =>
   of(route, 'runs') === 0 ? '–' : duration(of(route, 'originMs') / of(route, 'runs'))
 
+type NotCachedRow = FleetView['notCached'][number]
+
+export function NotCached({ view }: { view: FleetView }) {
+  const columns = [
+    { title: 'Route', cell: ({ route }: NotCachedRow) => <Text text={route} /> },
+    { title: 'Reason', cell: ({ reason }: NotCachedRow) => <Text text={reason} /> },
+    {
+      title: 'Requests',
+      isNumber: true,
+      cell: ({ requests }: NotCachedRow) => count(requests),
+    },
+    {
+      title: 'Fix',
+      cell: ({ fix, page }: NotCachedRow) =>
+        fix && (
+          <>
+            {fix} <code class="source">{page}</code>
+          </>
+        ),
+    },
+  ]
+  return (
+    <Panel
+      title="Not cached, and why"
+      note="bypasses, and responses that were not stored"
+      class="wide"
+    >
+      <Table
+        caption="Reasons by route"
+        class="stacked fixes"
+        rows={view.notCached}
+        columns={columns}
+        rowKey={({ route, reason }) => `${route} ${reason}`}
+        empty="Every response could be stored, and no request bypassed the cache."
+      />
+    </Panel>
+  )
+}
+
 const FILL_REASONS = {
   absent: 'nothing stored',
   expired: 'expired',
@@ -111,12 +150,6 @@ export function Reasons({ view }: { view: FleetView }) {
           labels={STALE_REASONS}
           empty="Nothing stale was served."
         />
-      </Panel>
-      <Panel title="Why the cache was bypassed">
-        <Bars counts={totals?.bypasses ?? {}} empty="No request bypassed the cache." />
-      </Panel>
-      <Panel title="Why responses were not stored">
-        <Bars counts={totals?.notStored ?? {}} empty="Every response could be stored." />
       </Panel>
       <Panel title="Idempotency keys">
         <Bars counts={totals?.idempotency.outcomes ?? {}} empty="No idempotency key was used." />
