@@ -19,7 +19,8 @@ const DOORS: Readonly<Record<string, string>> = {
     optionError OriginEnd OriginObserver OWN_FIELDS PartOfBody Reply
     RequestBody RequestView responseError toHeaders warnOnce`,
   '@stampede/core/operator': `
-    decodeFrame kindOf namedKeys patternNote requestKey runtimeOf shownKey variantParts`,
+    decodeFrame kindOf namedKeys patternNote Ratios ratiosOf requestKey runtimeOf shownKey Usage
+    usageOf variantParts`,
   '@stampede/core/store': `
     ANY_FENCE BeginReply BeginRequest choice Clock CONFIRMED_FOR_MS driftMs durationMs EventHub
     flag Grant groupOf IdempotencyStore LeaseKeeper LockReply LockRequest LockStore lockTracing
@@ -50,8 +51,7 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/koa': `
     idempotency isRevalidation rememberRawBody stampedeCache`,
   '@stampede/operate': `
-    EntryFacts entryFacts isReported observe ProcessReport ratiosOf readReport reportedKey
-    reportEveryMs runsOn`,
+    EntryFacts entryFacts isReported observe ProcessReport readReport reportedKey reportEveryMs`,
   '@stampede/dashboard': `
     DashboardHandler KoaContext KoaDashboard stampedeDashboard stampedeDashboardKoa`,
   '@stampede/locks': `
