@@ -17,6 +17,8 @@ const FIXES: Readonly<Record<string, string>> = {
   'no-store': FORBIDDEN,
   private: FORBIDDEN,
   'no-cache': FORBIDDEN,
+  'server-error': 'the handler threw, or responded with 5xx',
+  status: 'set negativeTtlMs to store 404 and 410, or statuses',
   'no-freshness': 'set ttlMs, or send Cache-Control: max-age',
   cookie:
     "for pages of all use cookies: 'ignore', for others cookies: { key: [names] } or identity",

@@ -179,6 +179,7 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
         return this.#forward(resolution.reason, { onInner: this.#skipInner })
       case 'failed':
       case 'late': {
+        if (resolution.type === 'failed') watch.onRefused(exchange.request, 'server-error')
         const why = resolution.type === 'failed' ? resolution.failure.status : resolution.why
         const stale = staleReply(this.cache, exchange.request, resolution.previous, why)
         if (stale === undefined) break
@@ -309,6 +310,7 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
     if (!hasResource && this.isGone()) return { type: 'abandoned', clientLeft: true }
     if (result.type === 'store' || isLeftToInner(result)) watch.isOver = true
     else if (isPass) watch.onRefused(request, result.reason)
+    else if (result.type === 'failure') watch.onRefused(request, 'server-error')
     return result
   }
 }
