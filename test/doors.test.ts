@@ -19,7 +19,8 @@ const DOORS: Readonly<Record<string, string>> = {
     optionError OriginEnd OriginObserver OWN_FIELDS PartOfBody Reply
     RequestBody RequestView responseError toHeaders warnOnce`,
   '@stampede/core/operator': `
-    adviceOn decodeFrame kindOf namedKeys patternNote requestKey runtimeOf shownKey variantParts`,
+    adviceOn decodeFrame kindOf namedKeys patternNote Ratios ratiosOf requestKey runtimeOf shownKey
+    Usage usageOf variantParts`,
   '@stampede/core/store': `
     ANY_FENCE BeginReply BeginRequest choice Clock CONFIRMED_FOR_MS driftMs durationMs EventHub
     flag Grant groupOf IdempotencyStore LeaseKeeper LockReply LockRequest LockStore lockTracing
@@ -27,7 +28,7 @@ const DOORS: Readonly<Record<string, string>> = {
     optionError Reader readOptions RecordInfo show StoreHooks storeInUse StoreOperator
     storeUnavailable systemClock trace unknownReply withTimeBudget`,
   '@stampede/node-http': `
-    isRevalidation stampedeFront`,
+    idempotentFront isRevalidation stampedeFront`,
   '@stampede/node-http/adapter': `
     addAtHead ANSWER_WITHIN_MS applyFields AttemptExchange AttemptWatch breakOff Capture createNodeCache
     createNodeIdempotency Departure endWith exposeReply expressHost fieldsOf hasLeft isSendable
@@ -50,8 +51,7 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/koa': `
     idempotency isRevalidation rememberRawBody stampedeCache`,
   '@stampede/operate': `
-    EntryFacts entryFacts isReported observe ProcessReport ratiosOf readReport reportedKey
-    reportEveryMs runsOn`,
+    EntryFacts entryFacts isReported observe ProcessReport readReport reportedKey reportEveryMs`,
   '@stampede/dashboard': `
     DashboardHandler KoaContext KoaDashboard stampedeDashboard stampedeDashboardKoa`,
   '@stampede/locks': `

@@ -1,18 +1,20 @@
 // In-process apps whose POSTs have idempotency keys, on every framework. The adapter contract uses
 // them.
-import type { ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
 import { resolve } from 'node:path'
 import { Readable } from 'node:stream'
 import { gzipSync } from 'node:zlib'
+import type { Attempt } from '@stampede/core'
 import { idempotency as expressIdempotency } from '@stampede/express'
 import { idempotency as koaIdempotency } from '@stampede/koa'
+import { idempotentFront } from '@stampede/node-http'
 import type { IdempotencyAdapter, Layer, Said } from '@stampede/testkit'
 import express5, { type NextFunction, type Request, type Response } from 'express'
 import express4 from 'express4'
 import Koa3, { type Context, type Middleware } from 'koa'
 import Koa2 from 'koa2'
-import { expressWays, KOA3_ONLY, koaWays, listen } from './apps.ts'
+import { expressWays, KOA3_ONLY, koaWays, listen, nodeWays } from './apps.ts'
 import { HEAD_LINES, own, SPLIT_CHARACTERS, type Ways } from './ways.ts'
 
 export {
@@ -299,9 +301,70 @@ function mountInKoa(mounts: readonly string[], guard: Middleware): Middleware {
   }
 }
 
+const nodeOdd: Ways<[ServerResponse]> = {
+  trailers: withTrailers,
+  'end-twice': (res) => res.writeHead(201).end('"first"').end('second'),
+  'then-throws': (res) => {
+    res.writeHead(201).end('"first"')
+    throw new Error('after the answer')
+  },
+}
+
+/** Layers stand before and behind idempotentFront, which stands before a plain listener. */
+const nodeFramework: IdempotencyAdapter = {
+  name: 'a front before node:http',
+  ways: Object.keys(nodeWays),
+  odd: oddOf(nodeOdd),
+  start(options) {
+    const { rules, stampede, outside = [], inside = [], mounts = ['/'] } = options
+    type Step = (req: IncomingMessage, res: ServerResponse) => unknown
+    const through = (layers: readonly Layer[], last: Step): Step =>
+      layers.reduceRight<Step>((next, each) => {
+        const layer = each === 'gzip' ? require('compression')({ threshold: 0 }) : each
+        return (req, res) => {
+          let went: unknown
+          layer(req, res, (error?: unknown) => {
+            if (error !== undefined) throw error
+            went = next(req, res)
+          })
+          return went
+        }
+      }, last)
+    const app = through(inside, async (req, res) => {
+      try {
+        const { idempotency: attempt } = req as { idempotency?: Attempt }
+        const said = await options.visit({ req, res, attempt })
+        if (said !== undefined) return sayInNode(res, said)
+        const [, kind = '', way = ''] = (req.url ?? '').split('/')
+        if (kind === 'odd') own(nodeOdd, way)?.(res)
+        else own(nodeWays, way)?.(req, res)
+      } catch (error) {
+        const status = answerOf(error)
+        if (status === undefined || res.headersSent) throw error
+        res.setHeader('Content-Type', 'application/json; charset=utf-8')
+        sayInNode(res, { status, body: JSON.stringify({ error: String(error) }) })
+      }
+    })
+    const scope = (req: IncomingMessage) => String(req.headers['x-user'] ?? '')
+    const guarded = mounts.reduceRight<Step>((next, path) => {
+      const front = idempotentFront(next, { scope, stampede, ...rules })
+      return (req, res) => (req.url?.startsWith(path) ? front(req, res) : next(req, res))
+    }, app)
+    return listen((req, res) => void through(outside, guarded)(req, res))
+  },
+}
+
+function sayInNode(res: ServerResponse, { status = 200, headers = {}, body = '' }: Said): void {
+  res.statusCode = status
+  for (const [field, value] of Object.entries(headers)) res.setHeader(field, value)
+  if (body instanceof Readable) body.pipe(res)
+  else res.end(body)
+}
+
 export const currentIdempotentFrameworks: readonly IdempotencyAdapter[] = [
   expressFramework('Express 5', express5),
   koaFramework('Koa 3', Koa3),
+  nodeFramework,
 ]
 
 export const olderIdempotentFrameworks: readonly IdempotencyAdapter[] = [

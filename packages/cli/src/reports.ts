@@ -1,7 +1,8 @@
 // The reports of the fleet's processes, and the counters that are shown.
 
 import type { StampedeStore } from '@stampede/core'
-import { isReported, type ProcessReport, readReport, runsOn } from '@stampede/operate'
+import { usageOf } from '@stampede/core/operator'
+import { isReported, type ProcessReport, readReport } from '@stampede/operate'
 
 export interface Counted {
   readonly requests: number
@@ -71,19 +72,16 @@ const sumOf = (counts: Readonly<Record<string, number>>): number =>
 
 function viewOf(report: ProcessReport): ProcessView {
   const { id, host, pid, uptimeMs, flights, hotKeys, recent } = report
-  const { hits, misses, bypasses, stale, waits, fills, origin, l1, store, routes } = report.stats
-  // `hits` has no stale entries in place of a late or failed run.
-  const served = hits.l1 + hits.l2 + sumOf(stale) - (stale.revalidate ?? 0)
+  const { bypasses, stale, waits, fills, origin, l1, store } = report.stats
+  const usage = usageOf(report.stats)
   return {
     id,
     name: `${host || '?'}:${pid}`,
     uptimeMs,
-    requests: served + misses + sumOf(bypasses),
-    hits: served,
-    misses,
+    ...usage,
+    requests: usage.hits + usage.misses + sumOf(bypasses),
     stale: sumOf(stale),
     waits: waits.started ?? 0,
-    runs: runsOn(routes),
     fills: fills.started ?? 0,
     fenced: fills.fenced ?? 0,
     savedMs: origin.savedMs ?? 0,

@@ -299,7 +299,8 @@ describe('a purge by a path that looks like a pattern', () => {
     ['/products/*', "{ route: '/products/:id' }"],
     ['/products/:id', "{ route: '/products/:id' }"],
     ['/shops/:shop/products/*', "{ route: '/shops/:shop/products/:id' }"],
-    ['/files/*rest', "{ route: '/files/:id' }"],
+    ['/files/*rest', "{ route: '/files/*rest' }"],
+    ['/files/*', "{ route: '/files/:id' }"],
     ['/a*b', "{ route: '/products/:id' }"],
   ])('emits one warning for %s, with the route to use', async (path, route) => {
     const text = `purge({ path }): ${path} is one path, not a pattern; to purge all paths of a pattern, use ${route}`

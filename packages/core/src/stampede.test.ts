@@ -276,6 +276,7 @@ describe('stampede.stats()', () => {
       l1: { entries: 0, bytes: 0, maxBytes: 64 * 1024 * 1024 },
       active: { flights: 0, leases: 0 },
       idempotency: { running: 0, unstored: 0, outcomes: {} },
+      ratios: { hitRatio: undefined, saved: undefined } as object,
       routes: {},
       notCached: {},
     }
@@ -298,6 +299,7 @@ describe('stampede.stats()', () => {
       ...before,
       hits: { l1: 1, l2: 0 },
       misses: 2,
+      ratios: { hitRatio: 1 / 3, saved: 1 - 2 / 3 },
       fills: { ...none.fills, started: 2, committed: 1, failed: 1 },
       leases: { absent: 1 },
       store: { ...none.store, failures: 1 },

@@ -2,6 +2,7 @@
 
 import type { RouteStats, StaleReason } from './entry/counts.ts'
 import type { IdempotencyRuntime } from './idempotency/runtime.ts'
+import { type Ratios, ratiosOf, usageOf } from './ratios.ts'
 import type { Runtime } from './runtime.ts'
 
 /**
@@ -13,6 +14,12 @@ export interface StampedeStats {
   readonly hits: { readonly l1: number; readonly l2: number }
   /** Requests and calls that ran the origin, or waited for its result. */
   readonly misses: number
+  /**
+   * Shares of the requests and calls that used the cache, 0 to 1, undefined without any.
+   * `hitRatio`: hits, stale ones included. `saved`: 1 − runs of the origin / requests. A request
+   * that gets the response of another one's run is a miss, but it is saved.
+   */
+  readonly ratios: Ratios
   /** Requests that bypassed the cache, by the `detail` of Cache-Status, or `method`. */
   readonly bypasses: Readonly<Record<string, number>>
   /** Stale entries served, by reason. */
@@ -95,11 +102,12 @@ export function statsOf(rt: Runtime, idempotency: IdempotencyRuntime | undefined
   const { events, counts, store } = rt
   const purges = events.countByDetail('entry.purged')
   const routes = Object.fromEntries([...counts.routes].map(([name, each]) => [name, { ...each }]))
+  const { l1, l2 } = events.hits
+  const used = { hits: { l1, l2 }, misses: counts.misses, stale: { ...counts.stale }, routes }
   return {
-    hits: { l1: events.hits.l1, l2: events.hits.l2 },
-    misses: counts.misses,
+    ...used,
+    ratios: ratiosOf(usageOf(used)),
     bypasses: Object.fromEntries(counts.bypasses),
-    stale: { ...counts.stale },
     fills: {
       started: events.count('fill.started'),
       committed: events.count('fill.committed'),
@@ -137,7 +145,6 @@ export function statsOf(rt: Runtime, idempotency: IdempotencyRuntime | undefined
       unstored: idempotency?.attempts.counts.unstored ?? 0,
       outcomes: events.countByDetail('idempotency.answered'),
     },
-    routes,
     notCached: Object.fromEntries(
       [...counts.notCached].map(([name, each]) => [name, Object.fromEntries(each)]),
     ),

@@ -1,6 +1,7 @@
 // The fleet as the page shows it, and how it is made from the reports of the processes.
 
-import { type ProcessReport, ratiosOf, reportEveryMs, runsOn } from '@stampede/operate'
+import { type Ratios, ratiosOf, type Usage, usageOf } from '@stampede/core/operator'
+import { type ProcessReport, reportEveryMs } from '@stampede/operate'
 import { BUCKET_MS, BUCKETS, type HistoryView, SERIES, type Series } from './history.ts'
 import { type NotCached, notCachedOf, routesOf, sum, type Totals, totalsOf } from './totals.ts'
 
@@ -123,8 +124,6 @@ export function fleetView(
   }
 }
 
-type Ratios = ReturnType<typeof ratiosOf>
-
 const MINUTE_MS = 60_000
 
 function ratiosOver(
@@ -132,13 +131,8 @@ function ratiosOver(
   { series, bucketMs }: FleetView['history'],
 ): FleetView['ratios'] {
   const last = (name: Series): number => sum(series[name].slice(-MINUTE_MS / bucketMs))
-  const all = stats.map(({ hits, misses, stale, routes }) => {
-    // `hits` has no stale entries in place of a late or failed run.
-    const served = hits.l1 + hits.l2 + sum(stale) - (stale.revalidate ?? 0)
-    return { hits: served, misses, runs: runsOn(routes) }
-  })
-  const total = (name: 'hits' | 'misses' | 'runs'): number =>
-    all.reduce((count, each) => count + each[name], 0)
+  const all = stats.map(usageOf)
+  const total = (name: keyof Usage): number => all.reduce((count, each) => count + each[name], 0)
   return {
     lastMinute: ratiosOf({
       hits: last('fresh') + last('stale'),
@@ -156,7 +150,7 @@ const byName = (a: ProcessView, b: ProcessView): number => (nameOf(a) < nameOf(b
 
 function processView({ report, silentMs }: Heard, self: string, processes: number): ProcessView {
   const { id, host, pid, uptimeMs, stats } = report
-  const hits = stats.hits.l1 + stats.hits.l2
+  const { hits, misses } = usageOf(stats)
   return {
     id,
     host,
@@ -165,9 +159,9 @@ function processView({ report, silentMs }: Heard, self: string, processes: numbe
     uptimeMs: uptimeMs + silentMs,
     silentMs,
     isSilent: isOverdue(silentMs, processes),
-    requests: hits + stats.misses + sum(stats.bypasses),
+    requests: hits + misses + sum(stats.bypasses),
     hits,
-    misses: stats.misses,
+    misses,
     savedMs: stats.origin.savedMs ?? 0,
     l1: stats.l1,
     store: stats.store,

@@ -2,7 +2,7 @@
 // of 5 s of the wall clock, so that those of several processes can be added.
 
 import type { StampedeStats } from '@stampede/core'
-import { runsOn } from '@stampede/operate'
+import { usageOf } from '@stampede/core/operator'
 
 export const BUCKET_MS = 5_000
 export const BUCKETS = 120
@@ -52,13 +52,13 @@ export class History {
 }
 
 function countsOf(stats: StampedeStats): Counts {
-  const { hits, stale, misses, bypasses, routes, collapsed, origin } = stats
+  const { hits, stale, misses, bypasses, collapsed, origin } = stats
   return {
     fresh: hits.l1 + hits.l2 - stale.revalidate,
     stale: sum(stale),
     miss: misses,
     bypass: sum(bypasses),
-    origin: runsOn(routes),
+    origin: usageOf(stats).runs,
     collapsed,
     saved: Math.round(origin.savedMs),
   }

@@ -103,7 +103,13 @@ describe('a scrape', () => {
     const snapshot = { stats: { ...stats, routes: { '/': { ...route, ...times } } }, locks: LOCKS }
     list(snapshot, '')
     for (const { read } of Object.values(METRICS)) read(watched(snapshot, '') as typeof snapshot)
-    expect([...unread]).toEqual(['.stats.misses', '.stats.waits.totalMs', '.stats.origin.savedMs'])
+    expect([...unread]).toEqual([
+      '.stats.misses',
+      '.stats.ratios.hitRatio',
+      '.stats.ratios.saved',
+      '.stats.waits.totalMs',
+      '.stats.origin.savedMs',
+    ])
   })
 
   it('has all outcomes of idempotency keys from the start, so that a first one is an increase', async () => {

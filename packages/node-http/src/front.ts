@@ -51,10 +51,7 @@ function frontOf(
   const visit = createNodeCache(createHttpCache(options))
   return function stampedeFront(this: unknown, req, res): void {
     const address = addressOf(req)
-    const failed = (error: unknown): void => {
-      warnOf(error, req, address.target)
-      fail(res)
-    }
+    const failed = (error: unknown): void => fail(error, req, res, address.target)
     const next = (error?: unknown): void => {
       if (error === undefined) enter(listener, this, req, res, failed)
       else failed(error)
@@ -64,12 +61,14 @@ function frontOf(
   }
 }
 
-const PASS_A_LISTENER = 'pass an Express app, app.callback() of Koa, or any (req, res) listener'
+export const PASS_A_LISTENER =
+  'pass an Express app, app.callback() of Koa, or any (req, res) listener'
 
-function enter(
-  listener: Listener,
+/** Calls the listener. An error or a rejection goes to `failed`. */
+export function enter<Req>(
+  listener: Listener<Req>,
   server: unknown,
-  req: IncomingMessage,
+  req: Req,
   res: ServerResponse,
   failed: (error: unknown) => void,
 ): void {
@@ -100,8 +99,14 @@ function warnOf(error: unknown, { method }: IncomingMessage, target: string): vo
   process.emitWarning(`${method} ${path}: ${why}`, { ...names, detail })
 }
 
-/** Responds 500 without the fields that the listener has set. */
-function fail(res: ServerResponse): void {
+/** Warns, and responds 500 without the fields that the listener has set. */
+export function fail(
+  error: unknown,
+  req: IncomingMessage,
+  res: ServerResponse,
+  target: string,
+): void {
+  warnOf(error, req, target)
   // A complete response stays, even if it is still being sent.
   if (res.writableEnded) return
   if (res.headersSent) {

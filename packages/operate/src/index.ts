@@ -2,6 +2,5 @@
 
 export { type EntryFacts, entryFacts } from './entry-facts.ts'
 export { observe } from './observer.ts'
-export { ratiosOf, runsOn } from './ratios.ts'
 export { type ProcessReport, readReport, reportEveryMs } from './report-form.ts'
 export { isReported, reportedKey } from './reported-key.ts'

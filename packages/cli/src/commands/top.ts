@@ -1,7 +1,7 @@
 // `stampede top`: the fleet live, from the reports of its processes.
 
 import type { StampedeStore } from '@stampede/core'
-import { ratiosOf } from '@stampede/operate'
+import { ratiosOf } from '@stampede/core/operator'
 import { type Command, flag, type Invocation } from '../command.ts'
 import { EXIT, type ExitCode } from '../errors.ts'
 import { openFleet } from '../fleet.ts'

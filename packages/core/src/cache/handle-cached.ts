@@ -179,6 +179,7 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
         return this.#forward(resolution.reason, { onInner: this.#skipInner })
       case 'failed':
       case 'late': {
+        if (resolution.type === 'failed') first.count(exchange.request, 'server-error')
         const why = resolution.type === 'failed' ? resolution.failure.status : resolution.why
         const stale = staleReply(this.cache, exchange.request, resolution.previous, why)
         if (stale === undefined) break
@@ -312,6 +313,7 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
     if (isLeftToInner(result)) first.isOver = true
     if (!first.isOver && (isPass || 'entry' in result))
       first.count(request, isPass ? result.reason : 'stored')
+    if (result.type === 'failure') first.count(request, 'server-error')
     return result
   }
 }

@@ -24,6 +24,9 @@ describe('request fields that name the caller', () => {
       'session',
       'sessionid',
       'x-sid',
+      'cookie2',
+      'x-cookie',
+      'x-original-cookie',
     ],
     ...['x-auth', 'x-auth-key', 'auth', 'authtoken', 'xauth', 'x-oauth-scopes', 'x-username'],
     ...[

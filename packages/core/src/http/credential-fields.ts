@@ -4,7 +4,7 @@
 
 const CALLER_WORDS: readonly RegExp[] = [
   // Words that count anywhere in a name: `x-vault-token`, `accesstoken`.
-  /token|jwt|session|sessid|secret|passw|passphrase|passcode|credential|principal|bearer/,
+  /token|jwt|session|sessid|secret|passw|passphrase|passcode|credential|principal|bearer|cookie/,
   /authori[sz]|authenti|oauth|oidc|saml|identit|assertion|signature|impersonat|behalf/,
   /permission|entitlement|tenant|consumer|customer|account|merchant|subscription/,
   /organi[sz]ation|workspace|log[io]n|e-?mail|msisdn|mtls|ssl[-_]client/,

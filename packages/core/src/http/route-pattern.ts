@@ -41,7 +41,8 @@ export function patternProblem(pattern: string): string | undefined {
 /** A note about a path that looks like a pattern. A purge by path takes it as it is. */
 export function patternNote(path: string): string | undefined {
   if (!/\*|\/:/.test(path)) return undefined
-  const pattern = path.replace(/\*\w*/g, ':id')
+  // A named rest, such as `*rest`, is a pattern already.
+  const pattern = path.replace(/\*(?!\w)/g, ':id')
   const route = patternProblem(pattern) === undefined ? pattern : '/products/:id'
   return `${path} is one path, not a pattern; to purge all paths of a pattern, use { route: '${route}' }`
 }

@@ -25,7 +25,10 @@ const session: Outside = (res, next) => {
 }
 
 const control = (value: string): Says => ({ headers: { 'cache-control': value } })
-const always = (says: Says) => () => says
+const always = (says: Says | 'throws') => () => {
+  if (says === 'throws') throw new Error('the handler failed')
+  return says
+}
 const oneIn = (n: number, says: Says) => (i: number) => (i % n === 0 ? says : {})
 const COOKIE = { 'set-cookie': 'id=1' }
 
@@ -52,13 +55,17 @@ export function silenceCases(adapter: CacheAdapter): void {
     return texts
   }
 
-  it.each<[reason: string, fix: string, says: Says, asked: Asked]>([
+  it.each<[reason: string, fix: string, says: Says | 'throws', asked: Asked]>([
     ['set-cookie', 'saveUninitialized: false', { headers: COOKIE }, {}],
     ['set-cookie', 'saveUninitialized: false', {}, { outside: session }],
     ['no-store', 'Stampede-Cache-Control', control('no-store'), {}],
     ['private', 'Stampede-Cache-Control', control('private, max-age=60'), {}],
     ['no-cache', 'Stampede-Cache-Control', control('no-cache'), {}],
     ['no-freshness', 'set ttlMs', {}, { options: { ttlMs: undefined } }],
+    ['server-error', 'responded with 5xx', { status: 500 }, {}],
+    ['server-error', 'responded with 5xx', { status: 503 }, { urls: 3 }],
+    ['server-error', 'the handler threw', 'throws', {}],
+    ['status', 'negativeTtlMs', { status: 404 }, {}],
     ['cookie', "cookies: 'ignore'", {}, { headers: { cookie: '_ga=1' } }],
     ['authorization', 'use identity', {}, { headers: { authorization: 'Bearer a' } }],
   ])(
