@@ -34,7 +34,7 @@ export function faultsOf({ parents, subject, body, lines }) {
       `shorten the subject to ${MOST_COLUMNS} characters from ${subject.length}`,
     unclear !== undefined && `name the thing in place of "${unclear}", or split the commit`,
     !isMerge && lines > MOST_LINES && body === '' && `say why in a body: ${lines} lines change`,
-    subject.startsWith('perf') && !/\d/.test(body) && 'give the figure in the body',
+    subject.startsWith('perf') && !/\d/.test(subject + body) && 'give the figure in the body',
   ].filter((fault) => fault !== false)
 }
 

@@ -1,5 +1,5 @@
-// Measures what the packages of docs/compare.md take on disk: `node tools/packages/sizes.mjs`. It
-// installs each alone in an empty folder and writes apps/bench/results/sizes.json.
+// Measures what the packages of docs/compare.md take on disk: `npm run bench:sizes`. It installs
+// each alone in an empty folder and writes apps/bench/results/sizes.json.
 // @ts-check
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
