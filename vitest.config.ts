@@ -91,6 +91,8 @@ const common = {
   pool: 'forks' as const,
   testTimeout: 90_000,
   hookTimeout: 60_000,
+  // An event that comes late on a busy machine is no failure. The default is 1 s.
+  expect: { poll: { timeout: 20_000 } },
   // Contracts run side by side, because most of their time is waiting.
   maxConcurrency: 8,
   // Workspace packages are symlinks in node_modules. They are our sources, so Vite transforms them.

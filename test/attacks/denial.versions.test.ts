@@ -8,7 +8,8 @@ import { type Attacked, describeAttacks, get } from './setting.ts'
 
 /** A GET whose client can leave before the response. */
 function visit(url: string, path: string): { leave(): void } {
-  const sent = request(`${url}${path}`, { agent: false, headers: { host: 'shop.test' } })
+  const headers = { host: 'shop.test', 'x-slow': 'yes' }
+  const sent = request(`${url}${path}`, { agent: false, headers })
   sent.on('error', () => {}).end()
   return { leave: () => sent.destroy() }
 }
@@ -22,7 +23,7 @@ describeAttacks('a client', ({ open }) => {
     const attacker = visit(target.attacker, '/')
     await reached(target, 1)
     const victims = [target.attacker, target.victim, target.victim].map((url) => get(url, '/'))
-    await after(100)
+    await after(300)
     attacker.leave()
     for (const { status, body } of await Promise.all(victims)) {
       expect([status, body]).toEqual([200, 'page'])
@@ -69,7 +70,7 @@ describeAttacks('a client', ({ open }) => {
       await get(target.attacker, '/', `X-Odd: ${odd}${suffix(round)}`)
       await after(20)
       if (round % 8 === 7) page = (await get(target.victim, '/')).body
-      expect(performance.now() - staleAt).toBeLessThan(5_000)
+      expect(performance.now() - staleAt).toBeLessThan(30_000)
       expect(round).toBeLessThan(100)
     }
     const seconds = (performance.now() - staleAt) / 1_000

@@ -13,12 +13,13 @@ export const TARGETS = {
     handler: (req) => ({ body: `<script src="//${req.headers['x-forwarded-host']}/app.js">` }),
   },
   /**
-   * Aborts its work when its client leaves, as guides recommend. Slow enough for others to wait.
+   * Aborts its work when its client leaves, as guides recommend. With X-Slow, others can wait for it.
    */
   'aborts on close': {
-    handler: (_req, res) =>
+    handler: (req, res) =>
       new Promise((resolve, reject) => {
-        const timer = setTimeout(resolve, 400, { body: 'page' })
+        const ms = req.headers['x-slow'] === undefined ? 50 : 60_000
+        const timer = setTimeout(resolve, ms, { body: 'page' })
         res.once('close', () => {
           clearTimeout(timer)
           reject(new Error('aborted: the client left'))
@@ -28,7 +29,7 @@ export const TARGETS = {
   /** Throws for an invalid language tag, as Intl does. */
   'formats for a language': {
     async handler(req) {
-      await new Promise((resolve) => setTimeout(resolve, 200))
+      await new Promise((resolve) => setTimeout(resolve, 800))
       const { locale } = new Intl.NumberFormat(req.headers['accept-language']).resolvedOptions()
       return { body: `for ${locale}`, headers: { 'content-language': locale } }
     },
@@ -36,7 +37,7 @@ export const TARGETS = {
   /** Responds with the status that a header names. The header is in no key. */
   'answers with the status of X-Odd': {
     async handler(req) {
-      await new Promise((resolve) => setTimeout(resolve, 150))
+      await new Promise((resolve) => setTimeout(resolve, 800))
       return { status: Number(req.headers['x-odd'] ?? 200), body: 'page' }
     },
   },

@@ -16,6 +16,7 @@ describe.each(inject('serverBinaries'))('$name Cluster', ({ source }) => {
     time = await startRedisTime()
     // The clocks of all nodes leap, which is no silence.
     cluster = await startRedisCluster({ masters: 3, source, ...time, nodeTimeoutMs: 600_000 })
+    await time.slowDown()
   })
   afterAll(async () => {
     await cluster?.stop()
@@ -27,7 +28,7 @@ describe.each(inject('serverBinaries'))('$name Cluster', ({ source }) => {
       const prefix = `t${tests}`
       const one = () => {
         const client = cluster.client(version, { lazyConnect: true })
-        return redisStore(client, { prefix, commandTimeoutMs: 2_000 })
+        return redisStore(client, { prefix, commandTimeoutMs: 10_000 })
       }
       return { a: one(), b: one() }
     }

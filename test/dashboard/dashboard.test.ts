@@ -6,6 +6,7 @@ import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { launchChromium } from '../harness/chromium.ts'
 import { type Fleet, type FleetMember, startFleet } from '../harness/fleet.ts'
+import { openAdmin } from '../harness/lock-fleet.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 
 const WIDE = { width: 1280, height: 800 }
@@ -49,6 +50,7 @@ async function open(hash = '', options: BrowserContextOptions = { viewport: WIDE
   const context = await browser.newContext(options)
   await context.addCookies([{ name: 'operator', value: 'yes', url: served.url }])
   const page = await context.newPage()
+  page.setDefaultTimeout(60_000)
   page.on('console', (message) => {
     if (['error', 'warning'].includes(message.type())) faults.push(message.text())
   })
@@ -88,7 +90,7 @@ const rowOf = (page: Page, { pid }: FleetMember) => {
   return table.getByRole('row').filter({ hasText: `:${pid}` })
 }
 
-describe('the page of the fleet', { timeout: 60_000 }, () => {
+describe('the page of the fleet', { timeout: 180_000 }, () => {
   it('shows the holder of a key and the waiters of all processes, while the origin runs once', async () => {
     const page = await open()
     await gate('close')
@@ -116,16 +118,16 @@ describe('the page of the fleet', { timeout: 60_000 }, () => {
     const waiting = get(served, '/products/8')
     other.pause()
     try {
-      await rowOf(page, other).getByText('silent for').waitFor({ timeout: 20_000 })
-      await herd(page, '/products/8').getByText(`:${served.pid}`).waitFor({ timeout: 20_000 })
+      await rowOf(page, other).getByText('silent for').waitFor()
+      await herd(page, '/products/8').getByText(`:${served.pid}`).waitFor()
       await gate('open', [served])
       expect(await waiting).toContain('"id":"8"')
-      await page.getByText('stopped reporting and is gone').waitFor({ timeout: 30_000 })
+      await page.getByText('stopped reporting and is gone').waitFor()
       await rowOf(page, other).waitFor({ state: 'detached' })
     } finally {
       other.resume()
     }
-    await rowOf(page, other).waitFor({ timeout: 20_000 })
+    await rowOf(page, other).waitFor()
     await gate('open', [other])
     expect(faults).toEqual([])
   })
@@ -134,7 +136,7 @@ describe('the page of the fleet', { timeout: 60_000 }, () => {
     const page = await open()
     await rowOf(page, other).waitFor()
     await other.stop()
-    await page.getByText('closed its dashboard').waitFor({ timeout: 20_000 })
+    await page.getByText('closed its dashboard').waitFor()
     expect(faults).toEqual([])
   })
 
@@ -156,7 +158,7 @@ describe('the page of the fleet', { timeout: 60_000 }, () => {
   it('tries again if the server is gone, and says so', async () => {
     const page = await open()
     await served.kill()
-    await page.getByText('Reconnecting').waitFor({ timeout: 20_000 })
+    await page.getByText('Reconnecting').waitFor()
     await page.getByText('These figures are old').waitFor()
     await page.getByRole('button', { name: 'Try now' }).waitFor()
   })
@@ -180,7 +182,7 @@ describe('the page of the fleet', { timeout: 60_000 }, () => {
   })
 })
 
-describe('the page of a key', { timeout: 60_000 }, () => {
+describe('the page of a key', { timeout: 180_000 }, () => {
   it('shows what is stored, and purges it by tag after a confirmation', async () => {
     await get(other, '/products/9')
     const page = await open()
@@ -242,16 +244,20 @@ it('the page of purges purges a path on one host', async () => {
 })
 
 it('the page of locks shows the holder of a lock, and on demand its queue', async () => {
-  const message = { type: 'hold the lock', key: 'invoice:7' }
+  const key = 'invoice:7'
+  const message = { type: 'hold the lock', key }
+  await using admin = openAdmin(redis)
   await other.ask(message)
+  await admin.isHeld(key)
   const page = await open('#/locks')
   const held = page.getByRole('table', { name: 'Locks that processes of the fleet hold' })
   await held
     .getByRole('row')
     .filter({ hasText: `:${other.pid}` })
-    .getByText('invoice:7')
+    .getByText(key)
     .waitFor()
   await served.ask(message)
+  await admin.queued(key, 1)
   await page.getByRole('button', { name: 'Read from the store' }).click()
   const row = page.getByRole('table', { name: 'Locks in the store' }).getByRole('row').nth(1)
   await row.waitFor()
@@ -296,7 +302,7 @@ it('each page is accessible, fits and has no error, in both windows and colours'
   }
   await gate('open')
   expect(faults).toEqual([])
-}, 60_000)
+}, 180_000)
 
 it('the page can be used with the keyboard alone', async () => {
   await get(served, '/products/1')

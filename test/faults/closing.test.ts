@@ -6,6 +6,7 @@ import { ManualClock, ScriptedOrigin } from '@stampede/core/testing'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { PATIENT } from '../harness/patient.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 
 let server: RedisServer
@@ -23,7 +24,7 @@ const LONG = { ttlMs: 60_000, originTimeoutMs: 60_000, waitMs: 60_000, leaseMs: 
 
 function processOn(clock?: ManualClock) {
   const redis = new Redis(server.url, { lazyConnect: true })
-  const stampede = createStampede({ store: redisStore(redis), ...(clock && { clock }) })
+  const stampede = createStampede({ store: redisStore(redis, PATIENT), ...(clock && { clock }) })
   const origin = new ScriptedOrigin<string>()
   open.push(stampede)
   return { stampede, origin, get: (key: string) => stampede.getOrSet(key, origin.factory, LONG) }

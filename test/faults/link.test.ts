@@ -35,7 +35,7 @@ beforeEach(async () => {
   await admin.flushall()
   clock = new JumpingClock()
   client = new Redis(server.url, { lazyConnect: true })
-  store = redisStore(client)
+  store = redisStore(client, { commandTimeoutMs: 2_000 })
   const ignore = () => {}
   const purges = { onPurge: ignore, onMark: ignore, onForget: ignore }
   const doubts = { onWake: ignore, onGap: ignore, onLost: ignore, onError: ignore }
@@ -100,7 +100,7 @@ describe('a lookup in a process that was blocked', () => {
     for (let i = 0; i < 40; i++) expect((await lookUp('hot')).status).toBe('fresh')
     const asked = lookUp('k')
     await sent()
-    clock.jumpedMs = 1_000
+    clock.jumpedMs = 5_000
     expect((await asked).status).toBe('leased')
   })
 

@@ -8,6 +8,7 @@ import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { steadyClock } from '../../packages/core/src/ports/clock.ts'
+import { PATIENT } from '../harness/patient.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 import { startProxy, type TcpProxy } from '../harness/tcp-proxy.ts'
 
@@ -46,7 +47,7 @@ function suspendable(): { clock: Clock; suspend(ms: number): void } {
 
 function start(url: string, clock: Clock = systemClock) {
   const client = new Redis(url, { lazyConnect: true })
-  const stampede = createStampede({ store: redisStore(client), clock })
+  const stampede = createStampede({ store: redisStore(client, PATIENT), clock })
   closing.push(() => stampede.close())
   return stampede
 }
@@ -69,7 +70,7 @@ it('a process that was suspended serves no copy that was purged meanwhile', asyn
 it('a lock holder that was suspended past its lease does not hold the lock', async () => {
   const { clock, suspend } = suspendable()
   const client = new Redis(server.url, { lazyConnect: true })
-  const locks = createLocks({ store: redisStore(client), clock })
+  const locks = createLocks({ store: redisStore(client, PATIENT), clock })
   closing.push(() => locks.close())
   const lease = await locks.acquire('job', { leaseMs: SLEPT_MS })
   expect(() => lease.assertHeld()).not.toThrow()

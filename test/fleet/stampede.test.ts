@@ -29,7 +29,14 @@ describe('a fleet of 4 processes, on Express and on Koa in turn', () => {
     fleet = await startCachedFleet({
       framework: 'express,koa',
       originDelayMs: ORIGIN_MS,
-      cache: { ttlMs: 60_000, staleWhileRevalidateMs: 60_000 },
+      // A thousand requests take more than half a minute on a busy machine.
+      cache: {
+        ttlMs: 600_000,
+        staleWhileRevalidateMs: 600_000,
+        leaseMs: 30_000,
+        waitMs: 80_000,
+        originTimeoutMs: 80_000,
+      },
       stampede: { failureBackoffMs: 400 },
     })
     await fleet.warmUp()
@@ -55,11 +62,11 @@ describe('a fleet of 4 processes, on Express and on Koa in turn', () => {
     // Only the first response becomes stale during the test. The test releases the second one.
     const gate = createGate()
     fleet.origin.answer('/page', ({ number }) =>
-      number === 1 ? { headers: { 'cache-control': 'max-age=1' } } : { gate },
+      number === 1 ? { headers: { 'cache-control': 'max-age=3' } } : { gate },
     )
     await burst(fleet.urls('/page'), 8)
     expect(fleet.origin.calls('/page')).toBe(1)
-    await new Promise((resolve) => setTimeout(resolve, 1_100))
+    await new Promise((resolve) => setTimeout(resolve, 3_100))
 
     const answers = await burst(fleet.urls('/page'), 1_000)
     expect(new Set(answers.map(({ body }) => body))).toEqual(new Set(['/page #1']))
@@ -76,18 +83,20 @@ describe('a fleet of 4 processes, on Express and on Koa in turn', () => {
       ['/cookie', { 'set-cookie': 'user=%N' }],
       ['/private', { 'cache-control': 'private, max-age=60' }],
     ] as const) {
+      const rest = createGate()
       fleet.origin.answer(path, ({ number }) => ({
         headers: JSON.parse(JSON.stringify(headers).replace('%N', String(number))),
         body: `user ${number}`,
-        delayMs: ORIGIN_MS,
+        // At most three rounds: the first response, that of one waiter, then all others at once.
+        ...(number <= 2 ? { delayMs: ORIGIN_MS } : { gate: rest }),
       }))
-      const startedAt = performance.now()
-      const answers = await burst(fleet.urls(path), 200)
+      const pending = burst(fleet.urls(path), 200)
+      await fleet.origin.arrived(path, 200)
+      rest.open()
+      const answers = await pending
       expect(answers.every(({ status }) => status === 200)).toBe(true)
       expect(new Set(answers.map(({ body }) => body)).size).toBe(200)
       expect(fleet.origin.calls(path)).toBe(200)
-      // At most three rounds: the first response, that of one waiter, then all others at once.
-      expect(performance.now() - startedAt).toBeLessThan(11 * ORIGIN_MS)
     }
   })
 
@@ -135,13 +144,29 @@ describe('a fleet of 4 processes, on Express and on Koa in turn', () => {
   )
 
   it('shares one failure among 100 waiters, and calls the origin again after the back-off', async () => {
-    fleet.origin.answer('/broken', () => ({ status: 503, body: 'down', delayMs: ORIGIN_MS }))
-    const answers = await burst(fleet.urls('/broken'), 100)
+    /** Sends `count` requests, of which all but one wait before the handler fails. */
+    const fail = async (count: number) => {
+      const gate = createGate()
+      fleet.origin.answer('/broken', () => ({ status: 503, body: 'down', gate }))
+      const waiting = async () => {
+        const stats = fleet.members.map((member) => member.ask<Waits>({ type: 'stats' }))
+        return (await Promise.all(stats)).reduce(
+          (sum, { collapsed, waits }) => sum + collapsed + waits.started,
+          0,
+        )
+      }
+      const before = await waiting()
+      const pending = burst(fleet.urls('/broken'), count)
+      await expect.poll(waiting).toBe(before + count - 1)
+      gate.open()
+      return pending
+    }
+    const answers = await fail(100)
     expect(answers.map(({ status }) => status)).toEqual(Array(100).fill(503))
     expect(fleet.origin.calls('/broken')).toBe(1)
     expect(answers.filter(({ body }) => body === 'down')).toHaveLength(1)
     await new Promise((resolve) => setTimeout(resolve, 500))
-    await burst(fleet.urls('/broken'), 40)
+    await fail(40)
     expect(fleet.origin.calls('/broken')).toBe(2)
   })
 

@@ -1,6 +1,7 @@
 // A fleet of apps on one Redis and one origin, from which most tests of the middlewares start.
 import { assertCleanExit, type Fleet, type FleetMember, startFleet } from './fleet.ts'
 import { type Origin, startOrigin } from './origin.ts'
+import { PATIENT } from './patient.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
 
 export interface AppFleetOptions {
@@ -12,8 +13,8 @@ export interface AppFleetOptions {
   /** A server that runs already. The fleet stops it. */
   readonly redis?: RedisServer
   /**
-   * Options of redisStore and createStampede. The latter may be a list, with one entry for each
-   * member.
+   * Options of redisStore (default: PATIENT) and createStampede. The latter may be a list, with one
+   * entry for each member.
    */
   readonly store?: object
   readonly stampede?: object
@@ -53,7 +54,7 @@ export async function startAppFleet(
         IOREDIS: ioredis,
         REDIS_URL: options.redisUrl ?? redis.url,
         ORIGIN_URL: origin.url,
-        STORE: JSON.stringify(options.store ?? {}),
+        STORE: JSON.stringify({ ...PATIENT, ...options.store }),
         STAMPEDE: JSON.stringify(options.stampede ?? {}),
         ...env,
       },

@@ -1,6 +1,7 @@
-/* LD_PRELOAD for redis-server: its wall clock is off by a number of microseconds that a test changes while it runs.
-   The number is 8 bytes, little-endian and signed, in the file that STAMPEDE_CLOCK_OFFSET names. Only the wall
-   clock moves: TIME and the expiry of keys. Raw system calls, because jemalloc asks for the time before dlsym works. */
+/* LD_PRELOAD for redis-server: a test sets its wall clock while it runs. The file that STAMPEDE_CLOCK_OFFSET names has
+   three signed numbers of 8 bytes, little-endian: the offset in microseconds, how many times slower than real time the
+   clock runs (0: as fast), and the moment, in microseconds, from which it is slow. Only the wall clock changes: TIME
+   and the expiry of keys. Raw system calls, because jemalloc asks for the time before dlsym works. */
 
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -12,22 +13,26 @@
 #include <time.h>
 #include <unistd.h>
 
-static volatile int64_t none = 0;
-static volatile int64_t *offset = &none;
+enum { OFFSET, SLOWNESS, SLOW_SINCE, NUMBERS };
+static volatile int64_t none[NUMBERS];
+static volatile int64_t *numbers = none;
 
 __attribute__((constructor)) static void map_offset(void) {
   const char *path = getenv("STAMPEDE_CLOCK_OFFSET");
   int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
   if (file < 0) return;
-  void *shared = mmap(NULL, sizeof(int64_t), PROT_READ, MAP_SHARED, file, 0);
+  void *shared = mmap(NULL, sizeof none, PROT_READ, MAP_SHARED, file, 0);
   close(file);
-  if (shared != MAP_FAILED) offset = shared;
+  if (shared != MAP_FAILED) numbers = shared;
 }
 
 static int64_t wall_micros(void) {
   struct timespec real;
   syscall(SYS_clock_gettime, CLOCK_REALTIME, &real);
-  return (int64_t)real.tv_sec * 1000000 + real.tv_nsec / 1000 + *offset;
+  int64_t micros = (int64_t)real.tv_sec * 1000000 + real.tv_nsec / 1000;
+  int64_t slowness = numbers[SLOWNESS], since = numbers[SLOW_SINCE];
+  if (slowness > 1 && micros > since) micros = since + (micros - since) / slowness;
+  return micros + numbers[OFFSET];
 }
 
 int clock_gettime(clockid_t clock, struct timespec *to) {

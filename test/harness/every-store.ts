@@ -44,6 +44,7 @@ export function onEveryStore<Part>(
   beforeAll(async () => {
     time = await startRedisTime()
     server = await startRedis(time)
+    await time.slowDown()
   })
   afterAll(async () => {
     await server.stop()
@@ -62,7 +63,7 @@ export function onEveryStore<Part>(
       pass: (ms) => time.pass(ms),
       async open() {
         tests += 1
-        const options = { prefix: `t${tests}`, commandTimeoutMs: 2_000 }
+        const options = { prefix: `t${tests}`, commandTimeoutMs: 10_000 }
         const open = () => partOf(redisStore(connect(server.url), options))
         return { a: open(), b: open() }
       },

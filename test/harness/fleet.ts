@@ -31,7 +31,7 @@ export interface FleetMember {
   resume(): void
   /** Sends SIGKILL, and resolves when the process has ended. */
   kill(): Promise<MemberExit>
-  /** Sends SIGTERM, and SIGKILL if the process still runs after `withinMs` (default 5000). */
+  /** Sends SIGTERM, and SIGKILL if the process still runs after `withinMs` (default 30 000). */
   stop(withinMs?: number): Promise<MemberExit>
   /** Sends a message to the script and resolves with its reply. Rejects with its error. */
   ask<Reply = unknown>(message: unknown, withinMs?: number): Promise<Reply>
@@ -121,7 +121,7 @@ async function startMember(index: number, { entry, env }: FleetOptions): Promise
     pause: () => void signal(pid, 'SIGSTOP'),
     resume: () => void signal(pid, 'SIGCONT'),
     kill,
-    async stop(withinMs = 5_000) {
+    async stop(withinMs = 30_000) {
       if (exit) return exit
       signal(pid, 'SIGTERM')
       // A frozen process does not receive SIGTERM before it continues.
@@ -143,7 +143,7 @@ async function listeningPort(
   child: ChildProcess,
   exited: Promise<MemberExit>,
   stderr: () => string,
-  withinMs = 20_000,
+  withinMs = 60_000,
 ): Promise<number> {
   let timer: NodeJS.Timeout | undefined
   const port = new Promise<number>((resolve, reject) => {
@@ -163,7 +163,7 @@ async function listeningPort(
 
 let lastId = 0
 
-function ask<Reply>(child: ChildProcess, message: unknown, withinMs = 10_000): Promise<Reply> {
+function ask<Reply>(child: ChildProcess, message: unknown, withinMs = 30_000): Promise<Reply> {
   const id = ++lastId
   return new Promise((resolve, reject) => {
     const end = () => {

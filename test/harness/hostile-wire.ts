@@ -21,7 +21,7 @@ export async function exchangeBytes(port: number, bytes: Buffer): Promise<WireAn
   socket.write(bytes)
   await new Promise<void>((resolve, reject) => {
     const late = () => reject(new Error(`no end of an answer to ${bytes.subarray(0, 80)}`))
-    const timer = setTimeout(late, 10_000)
+    const timer = setTimeout(late, 60_000)
     socket.once('close', () => {
       clearTimeout(timer)
       resolve()

@@ -60,7 +60,7 @@ export function openAdmin(redis: RedisServer) {
         const fields = await client.hkeys(nameOf(key))
         return fields.filter((field) => field.startsWith('q:')).length === count
       }),
-    isFree: (key: string, withinMs: number) =>
+    isFree: (key: string, withinMs?: number) =>
       waitUntil(
         `${key} is free`,
         async () => (await client.hget(nameOf(key), 'token')) === null,
@@ -95,7 +95,7 @@ export async function startLockFleet(options: { size: number; locks?: object; st
       REDIS_URL: redis.url,
       WITNESS_URL: witness.url,
       LOCKS: JSON.stringify(options.locks ?? {}),
-      STORE: JSON.stringify(options.store ?? {}),
+      STORE: JSON.stringify(options.store ?? PATIENT),
     },
   }).catch(async (error) => {
     await Promise.all([redis.stop(), witness.stop()])
@@ -114,7 +114,7 @@ export async function startLockFleet(options: { size: number; locks?: object; st
     member,
     begin: (index: number, as: string, key = 'job', given: object = {}) =>
       member(index).ask({ type: 'begin', as, key, options: given }),
-    had: (index: number, as: string) => member(index).ask<Had>({ type: 'had', as }, 30_000),
+    had: (index: number, as: string) => member(index).ask<Had>({ type: 'had', as }, 60_000),
     release: (index: number, as: string) => member(index).ask<string>({ type: 'release', as }),
     /** Every member opens its connections and loads its scripts. */
     async warmUp() {

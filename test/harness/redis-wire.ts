@@ -6,7 +6,7 @@ import { connect } from 'node:net'
 export function askRedis(
   address: { host: string; port: number },
   command: string,
-  withinMs = 5_000,
+  withinMs = 30_000,
 ): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(address)

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 export async function waitUntil(
   what: string,
   condition: () => boolean | Promise<boolean>,
-  withinMs = 10_000,
+  withinMs = 30_000,
 ): Promise<void> {
   const deadline = performance.now() + withinMs
   while (!(await condition())) {

@@ -15,6 +15,7 @@ describe.each(inject('serverBinaries'))('$name Sentinel without faults', ({ sour
   beforeAll(async () => {
     time = await startRedisTime()
     bench = await startSentinels({ source, ...time, downAfterMs: 30_000 })
+    await time.slowDown()
   })
   afterAll(async () => {
     await bench?.stop()
@@ -31,7 +32,7 @@ describe.each(inject('serverBinaries'))('$name Sentinel without faults', ({ sour
       two((prefix) => {
         // Even if the user reads from replicas, the store writes to the master.
         const client = bench.client('6', { lazyConnect: true, role: 'slave' })
-        return redisStore(client, { prefix, commandTimeoutMs: 2_000 })
+        return redisStore(client, { prefix, commandTimeoutMs: 10_000 })
       }),
   })
   allContracts('redisStore by Sentinels, with node-redis 5', {
@@ -40,7 +41,7 @@ describe.each(inject('serverBinaries'))('$name Sentinel without faults', ({ sour
       two((prefix) => {
         const { name, sentinels: sentinelRootNodes } = bench
         const client = { createClient, name, sentinelRootNodes }
-        return redisStore(client, { prefix, commandTimeoutMs: 2_000 })
+        return redisStore(client, { prefix, commandTimeoutMs: 10_000 })
       }),
   })
 })

@@ -6,7 +6,7 @@ const EVERY_MS = 5
 /** Resolves once `check` no longer throws. Rejects with its last error. */
 export async function eventually(
   check: () => void | Promise<void>,
-  withinMs: number = 2_000,
+  withinMs: number = 20_000,
 ): Promise<void> {
   const deadline = performance.now() + withinMs
   for (;;) {

@@ -5,7 +5,7 @@ export interface RequestOptions {
   readonly method?: string
   readonly headers?: Record<string, string>
   readonly body?: string
-  /** Default 20,000. A request that takes longer ends as failed. */
+  /** Default 60,000. A request that takes longer ends as failed. */
   readonly timeoutMs?: number
 }
 
@@ -39,7 +39,7 @@ export async function burst(
 
 /** Sends one request. Never rejects: a failure is an `Answer` with status 0. */
 export function ask(url: string, options: RequestOptions = {}, agent?: Agent): Promise<Answer> {
-  const { method = 'GET', headers = {}, body, timeoutMs = 20_000 } = options
+  const { method = 'GET', headers = {}, body, timeoutMs = 60_000 } = options
   const startedAt = performance.now()
   return new Promise((resolve) => {
     const end = (answer: Pick<Answer, 'status' | 'headers' | 'body' | 'error'>) => {

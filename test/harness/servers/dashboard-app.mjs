@@ -13,7 +13,8 @@ import { runMember } from './member.mjs'
 
 const { REDIS_URL = '', DASHBOARD = '{}' } = process.env
 const redis = new Redis(REDIS_URL, { lazyConnect: true })
-const store = redisStore(redis)
+// Patient, because a busy machine stalls for longer than the default budget.
+const store = redisStore(redis, { commandTimeoutMs: 5_000 })
 const stampede = createStampede({ store })
 const locks = createLocks({ store })
 const dashboard = stampedeDashboard({
@@ -31,7 +32,7 @@ let openGate = () => {}
 const app = express()
 app.use('/dashboard', dashboard)
 app.use(express.json())
-const options = { stampede, cookies: /** @type {const} */ ('ignore'), leaseMs: 3_000 }
+const options = { stampede, cookies: /** @type {const} */ ('ignore'), leaseMs: 5_000 }
 const tags = (/** @type {express.Request} */ req) => [`product:${req.params.id}`, 'catalogue']
 app.get(
   '/products/:id',
