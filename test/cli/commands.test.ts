@@ -260,6 +260,16 @@ describe('purge', () => {
     expect((await run('purge', '--path', '/products/42')).out).not.toContain('Note')
   })
 
+  it('purges several names of one kind by one command', async () => {
+    const tags = ['--tag', 'a', '--tag', 'b']
+    expect((await run('purge', ...tags)).out).toContain('Each entry of the tags a, b is purged.')
+    const { target } = JSON.parse((await run('purge', ...tags, '--soft', '--json')).out)
+    expect(target).toEqual({ tags: ['a', 'b'] })
+    const keys = await run('purge', '--key', 'a', '--key', 'b')
+    expect([keys.code, keys.out]).toEqual([0, expect.stringContaining('The keys a, b are purged.')])
+    expect((await run('purge', '--tag', 'a', '--key', 'b')).code).toBe(2)
+  })
+
   it('refuses a wrong pattern, with exit code 2', async () => {
     const { code, err } = await run('purge', '--route', 'no slash')
     expect([code, err]).toEqual([2, expect.stringContaining('begin it with /')])
@@ -268,6 +278,8 @@ describe('purge', () => {
   it.each([
     ['--key', 'rates'],
     ['--tag', 'money'],
+    ['--tag', 'other', '--tag', 'money'],
+    ['--key', 'other', '--key', 'rates'],
     ['--all', '--yes'],
   ])('purges by %s %s in the whole fleet, hard and soft', async (...target) => {
     const state = async () =>
