@@ -19,7 +19,7 @@ const DOORS: Readonly<Record<string, string>> = {
     optionError OriginEnd OriginObserver OWN_FIELDS PartOfBody Reply
     RequestBody RequestView responseError toHeaders warnOnce`,
   '@stampede/core/operator': `
-    decodeFrame kindOf namedKeys patternNote requestKey runtimeOf shownKey variantParts`,
+    decodeFrame kindOf namedKeys requestKey runtimeOf shownKey variantParts`,
   '@stampede/core/store': `
     ANY_FENCE BeginReply BeginRequest choice Clock CONFIRMED_FOR_MS driftMs durationMs EventHub
     flag Grant groupOf IdempotencyStore LeaseKeeper LockReply LockRequest LockStore lockTracing

@@ -1,7 +1,6 @@
 // Exports of @stampede/core/operator: keys for operators, and what @stampede/operate reads.
 
 export { decodeFrame } from './entry/frame.ts'
-export { patternNote } from './http/route-pattern.ts'
 export { shownKey, variantParts } from './ports/key.ts'
 export { kindOf } from './ports/subject.ts'
 export { namedKeys, requestKey } from './request-key.ts'

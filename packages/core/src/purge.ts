@@ -4,12 +4,11 @@
 import { customKey } from './cache/key.ts'
 import { purgeKey } from './engine/hints.ts'
 import { optionError, show, storeUnavailable } from './errors.ts'
-import { canonicalPath, patternNote, patternProblem } from './http/route-pattern.ts'
+import { canonicalPath, patternMeant, patternProblem } from './http/route-pattern.ts'
 import { type Bag, checkNames, flag, readOptions } from './options.ts'
 import { dataKey } from './ports/key.ts'
 import { ALL, pathSubject, routeSubject, tagSubject } from './ports/subject.ts'
 import type { Runtime } from './runtime.ts'
-import { warnOnce } from './warnings.ts'
 
 /**
  * Exactly one target: a `key`, `path` (with an optional `host`), `route` or `tag`, 1 to 128 of them
@@ -106,16 +105,14 @@ function subjectOf(kind: Exclude<Kind, 'key'>, name: string, host: string | unde
 }
 
 function readPath(path: string): string {
-  if (path.startsWith('/') && !/[?#]/.test(path)) {
-    const note = patternNote(path)
-    if (note !== undefined) warnOnce('STAMPEDE_PURGE', `purge({ path }): ${note}`)
+  const pattern = patternMeant(path)
+  const fix =
+    pattern === undefined
+      ? "pass the path only, from its first / and without a query: '/products/42'"
+      : `a path has no wildcards; to purge all paths of a pattern, use { route: '${pattern}' }`
+  if (pattern === undefined && path.startsWith('/') && !/[?#]/.test(path))
     return canonicalPath(path)
-  }
-  throw optionError(
-    `${WHERE}.path`,
-    path,
-    "pass the path only, from its first / and without a query: '/products/42'",
-  )
+  throw optionError(`${WHERE}.path`, path, fix)
 }
 
 function readHost(value: unknown): string {

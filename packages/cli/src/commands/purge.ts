@@ -1,7 +1,6 @@
 // `stampede purge`: purges keys, paths, routes or tags, or everything, in the whole fleet.
 
 import type { PurgeTarget } from '@stampede/core'
-import { patternNote } from '@stampede/core/operator'
 import { type Command, flag, type Invocation, list, text } from '../command.ts'
 import { EXIT, type ExitCode, UsageError } from '../errors.ts'
 import { openFleet, shownUrl, wholePrefix } from '../fleet.ts'
@@ -45,10 +44,8 @@ async function run(invocation: Invocation): Promise<ExitCode> {
   try {
     await fleet.stampede.purge(target, { soft })
     const done = `${'keys' in target ? 'are' : 'is'} ${soft ? 'stale' : 'purged'}`
-    const note = target.path === undefined ? undefined : patternNote(target.path)
-    terminal.print({ purged: true, target, soft, note }, () => [
+    terminal.print({ purged: true, target, soft }, () => [
       printable(`${shownTarget(target)} ${done}.`),
-      ...(note === undefined ? [] : [printable(`Note: ${note}.`)]),
     ])
     return EXIT.ok
   } finally {
