@@ -153,8 +153,9 @@ export class PurgeMarks {
 
 /** The subjects that cover an entry, except routes. */
 function subjectsOf({ subjects, path, host }: Provenance): readonly string[] {
-  if (path === undefined) return [ALL, ...subjects]
-  return [ALL, ...subjects, pathSubject(path, undefined), pathSubject(path, host)]
+  const named = [ALL, ...subjects]
+  if (path !== undefined) named.push(pathSubject(path, undefined), pathSubject(path, host))
+  return named
 }
 
 // Checks of copies before they are served
