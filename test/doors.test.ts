@@ -27,7 +27,7 @@ const DOORS: Readonly<Record<string, string>> = {
     optionError Reader readOptions RecordInfo show StoreHooks storeInUse StoreOperator
     storeUnavailable systemClock trace unknownReply withTimeBudget`,
   '@stampede/node-http': `
-    isRevalidation stampedeFront`,
+    idempotentFront isRevalidation stampedeFront`,
   '@stampede/node-http/adapter': `
     addAtHead ANSWER_WITHIN_MS applyFields AttemptExchange AttemptWatch breakOff Capture createNodeCache
     createNodeIdempotency Departure endWith exposeReply expressHost fieldsOf hasLeft isSendable

@@ -47,7 +47,7 @@ export const expressWays: Ways<[Request, Response]> = {
   'two-links': (_req, res) => res.append('Link', '<a>').append('Link', '<b>').send('links'),
 }
 
-const nodeWays: Ways<[IncomingMessage, ServerResponse]> = {
+export const nodeWays: Ways<[IncomingMessage, ServerResponse]> = {
   'end-alone': (_req, res) => res.end(),
   'end-buffer': (_req, res) =>
     res.setHeader('Content-Type', 'image/png').end(Buffer.from([0, 255])),

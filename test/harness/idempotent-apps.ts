@@ -1,18 +1,19 @@
 // In-process apps whose POSTs have idempotency keys, on every framework. The adapter contract uses
 // them.
-import type { ServerResponse } from 'node:http'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
 import { resolve } from 'node:path'
 import { Readable } from 'node:stream'
 import { gzipSync } from 'node:zlib'
 import { idempotency as expressIdempotency } from '@stampede/express'
 import { idempotency as koaIdempotency } from '@stampede/koa'
+import { idempotentFront } from '@stampede/node-http'
 import type { IdempotencyAdapter, Layer, Said } from '@stampede/testkit'
 import express5, { type NextFunction, type Request, type Response } from 'express'
 import express4 from 'express4'
 import Koa3, { type Context, type Middleware } from 'koa'
 import Koa2 from 'koa2'
-import { expressWays, KOA3_ONLY, koaWays, listen } from './apps.ts'
+import { expressWays, KOA3_ONLY, koaWays, listen, nodeWays } from './apps.ts'
 import { HEAD_LINES, own, SPLIT_CHARACTERS, type Ways } from './ways.ts'
 
 export {
@@ -299,9 +300,90 @@ function mountInKoa(mounts: readonly string[], guard: Middleware): Middleware {
   }
 }
 
+const allNodeWays: Ways<[IncomingMessage, ServerResponse]> = {
+  ...nodeWays,
+  created: (_req, res) => res.writeHead(201, { Location: '/orders/7' }).end(),
+  'no-content': (_req, res) => res.writeHead(204).end(),
+  bytes: (_req, res) => res.end(Buffer.from([0x00, 0xff])),
+  'see-other': (_req, res) => res.writeHead(303, { Location: '/orders/7' }).end(),
+  'split-character': (_req, res) => pieces().pipe(res.setHeader('Content-Type', 'text/plain')),
+  events: (_req, res) => {
+    res.setHeader('Content-Type', 'text/event-stream').flushHeaders()
+    res.write('data: 1\n\n')
+    setImmediate(() => res.end('data: 2\n\n'))
+  },
+  'write-head-lines': (_req, res) => res.writeHead(202, 'Soon', HEAD_LINES).end('later'),
+}
+
+const firstInNode = (res: ServerResponse): ServerResponse => res.writeHead(201).end('"first"')
+
+const nodeOdd: Ways<[IncomingMessage, ServerResponse]> = {
+  trailers: (_req, res) => withTrailers(res),
+  'end-twice': (_req, res) => firstInNode(res).end('second'),
+  'then-throws': (_req, res) => {
+    firstInNode(res)
+    throw new Error('after the answer')
+  },
+  'then-rejects': async (_req, res) => {
+    firstInNode(res)
+    throw new Error('after the answer')
+  },
+}
+
+/** A front before a plain listener. Layers are functions around the front and behind it. */
+const nodeFront: IdempotencyAdapter = {
+  name: 'a front before node:http',
+  ways: Object.keys(allNodeWays),
+  odd: oddOf(nodeOdd),
+  start({ rules, stampede, outside = [], inside = [], mounts = ['/'], visit }) {
+    const layered =
+      (layers: readonly Layer[], last: RequestListener): RequestListener =>
+      (req, res) => {
+        const [first, ...rest] = layers
+        if (first === undefined) return last(req, res)
+        const layer = first === 'gzip' ? require('compression')({ threshold: 0 }) : first
+        layer(req, res, (error?: unknown) => {
+          if (error === undefined) layered(rest, last)(req, res)
+          else res.writeHead(answerOf(error) ?? 500).end(JSON.stringify({ error: String(error) }))
+        })
+      }
+    const app = async (req: IncomingMessage, res: ServerResponse) => {
+      const attempt = Reflect.get(req, 'idempotency')
+      try {
+        const said = await visit({ req, res, attempt })
+        if (said !== undefined) {
+          const { status = 200, headers = {}, body = '' } = said
+          for (const [field, value] of Object.entries(headers)) res.setHeader(field, value)
+          res.statusCode = status
+          return void (body instanceof Readable ? body.pipe(res) : res.end(body))
+        }
+        const [, kind = '', way = ''] = (req.url ?? '').split('?', 1)[0]?.split('/') ?? []
+        return own(kind === 'odd' ? nodeOdd : allNodeWays, way)?.(req, res)
+      } catch (error) {
+        const status = answerOf(error)
+        if (status === undefined || res.headersSent) throw error
+        res.writeHead(status, { 'Content-Type': 'application/json' })
+        res.end(JSON.stringify({ error: String(error) }))
+      }
+    }
+    const scope = ({ headers }: IncomingMessage) => String(headers['x-user'] ?? '')
+    const behind = layered(inside, app)
+    const fronts = mounts.map((path) => {
+      const front = idempotentFront(behind, { scope, stampede, ...rules })
+      return { path, front }
+    })
+    const listener: RequestListener = (req, res) => {
+      const found = fronts.find(({ path }) => req.url?.startsWith(path))
+      return found ? found.front(req, res) : behind(req, res)
+    }
+    return listen(layered(outside, listener))
+  },
+}
+
 export const currentIdempotentFrameworks: readonly IdempotencyAdapter[] = [
   expressFramework('Express 5', express5),
   koaFramework('Koa 3', Koa3),
+  nodeFront,
 ]
 
 export const olderIdempotentFrameworks: readonly IdempotencyAdapter[] = [

@@ -51,20 +51,35 @@ function frontOf(
   const visit = createNodeCache(createHttpCache(options))
   return function stampedeFront(this: unknown, req, res): void {
     const address = addressOf(req)
-    const failed = (error: unknown): void => {
-      warnOf(error, req, address.target)
-      fail(res)
-    }
-    const next = (error?: unknown): void => {
-      if (error === undefined) enter(listener, this, req, res, failed)
-      else failed(error)
-    }
+    const next = passTo(listener, this, req, res, address.target)
     const dispatch: Dispatch = (...again) => Reflect.apply(stampedeFront, this, again)
     visit({ req, res, next, native: req, address, dispatch })
   }
 }
 
-const PASS_A_LISTENER = 'pass an Express app, app.callback() of Koa, or any (req, res) listener'
+export const PASS_A_LISTENER =
+  'pass an Express app, app.callback() of Koa, or any (req, res) listener'
+
+/**
+ * Returns a function that passes the request to the listener, as the server does. With an error, or
+ * after an error of the listener, it warns and responds 500.
+ */
+export function passTo(
+  listener: Listener,
+  server: unknown,
+  req: IncomingMessage,
+  res: ServerResponse,
+  target: string,
+): (error?: unknown) => void {
+  const failed = (error: unknown): void => {
+    warnOf(error, req, target)
+    fail(res)
+  }
+  return (error) => {
+    if (error === undefined) enter(listener, server, req, res, failed)
+    else failed(error)
+  }
+}
 
 function enter(
   listener: Listener,
