@@ -19,8 +19,8 @@ const DOORS: Readonly<Record<string, string>> = {
     optionError OriginEnd OriginObserver OWN_FIELDS PartOfBody Reply
     RequestBody RequestView responseError toHeaders warnOnce`,
   '@stampede/core/operator': `
-    adviceOn decodeFrame kindOf namedKeys patternNote Ratios ratiosOf requestKey runtimeOf shownKey
-    Usage usageOf variantParts`,
+    adviceOn decodeFrame kindOf namedKeys Ratios ratiosOf requestKey runtimeOf shownKey Usage
+    usageOf variantParts`,
   '@stampede/core/store': `
     ANY_FENCE BeginReply BeginRequest choice Clock CONFIRMED_FOR_MS driftMs durationMs EventHub
     flag Grant groupOf IdempotencyStore LeaseKeeper LockReply LockRequest LockStore lockTracing

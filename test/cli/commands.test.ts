@@ -253,13 +253,19 @@ describe('why', () => {
 })
 
 describe('purge', () => {
-  it('has a note for a path that looks like a pattern', async () => {
-    const { code, out } = await run('purge', '--path', '/products/*')
-    expect(code).toBe(0)
-    expect(out).toContain("use { route: '/products/:id' }")
-    const { note } = JSON.parse((await run('purge', '--path', '/a/:id', '--json')).out)
-    expect(note).toContain("{ route: '/a/:id' }")
-    expect((await run('purge', '--path', '/products/42')).out).not.toContain('Note')
+  it('refuses a path with a wildcard, and names the route to use', async () => {
+    const { code, err } = await run('purge', '--path', '/products/*')
+    expect([code, err]).toEqual([2, expect.stringContaining("use { route: '/products/*' }")])
+  })
+
+  it('purges several names of one kind by one command', async () => {
+    const tags = ['--tag', 'a', '--tag', 'b']
+    expect((await run('purge', ...tags)).out).toContain('Each entry of the tags a, b is purged.')
+    const { target } = JSON.parse((await run('purge', ...tags, '--soft', '--json')).out)
+    expect(target).toEqual({ tags: ['a', 'b'] })
+    const keys = await run('purge', '--key', 'a', '--key', 'b')
+    expect([keys.code, keys.out]).toEqual([0, expect.stringContaining('The keys a, b are purged.')])
+    expect((await run('purge', '--tag', 'a', '--key', 'b')).code).toBe(2)
   })
 
   it('refuses a wrong pattern, with exit code 2', async () => {
@@ -270,6 +276,8 @@ describe('purge', () => {
   it.each([
     ['--key', 'rates'],
     ['--tag', 'money'],
+    ['--tag', 'other', '--tag', 'money'],
+    ['--key', 'other', '--key', 'rates'],
     ['--all', '--yes'],
   ])('purges by %s %s in the whole fleet, hard and soft', async (...target) => {
     const state = async () =>

@@ -19,7 +19,7 @@ it('waiters look up again only after a new subscription has read the missed purg
   for (let i = 0; i < 5; i++) {
     heard.length = 0
     const keys = ['meta', 'log', 'marks'].map((part) => `t:4:{purges}:${part}`)
-    const args = [`mht=missed ${i}`, '0-0', 'another channel', 10_000, 100_000, i + 1]
+    const args = ['0-0', 'another channel', 10_000, 100_000, i + 1, `mht=missed ${i}`]
     const replies = await admin
       .multi()
       .eval(appendPurge.source, keys.length, ...keys, ...args)

@@ -1,11 +1,10 @@
 // In-process apps whose POSTs have idempotency keys, on every framework. The adapter contract uses
 // them.
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
 import { resolve } from 'node:path'
 import { Readable } from 'node:stream'
 import { gzipSync } from 'node:zlib'
-import type { Attempt } from '@stampede/core'
 import { idempotency as expressIdempotency } from '@stampede/express'
 import { idempotency as koaIdempotency } from '@stampede/koa'
 import { idempotentFront } from '@stampede/node-http'
@@ -301,70 +300,90 @@ function mountInKoa(mounts: readonly string[], guard: Middleware): Middleware {
   }
 }
 
-const nodeOdd: Ways<[ServerResponse]> = {
-  trailers: withTrailers,
-  'end-twice': (res) => res.writeHead(201).end('"first"').end('second'),
-  'then-throws': (res) => {
-    res.writeHead(201).end('"first"')
+const allNodeWays: Ways<[IncomingMessage, ServerResponse]> = {
+  ...nodeWays,
+  created: (_req, res) => res.writeHead(201, { Location: '/orders/7' }).end(),
+  'no-content': (_req, res) => res.writeHead(204).end(),
+  bytes: (_req, res) => res.end(Buffer.from([0x00, 0xff])),
+  'see-other': (_req, res) => res.writeHead(303, { Location: '/orders/7' }).end(),
+  'split-character': (_req, res) => pieces().pipe(res.setHeader('Content-Type', 'text/plain')),
+  events: (_req, res) => {
+    res.setHeader('Content-Type', 'text/event-stream').flushHeaders()
+    res.write('data: 1\n\n')
+    setImmediate(() => res.end('data: 2\n\n'))
+  },
+  'write-head-lines': (_req, res) => res.writeHead(202, 'Soon', HEAD_LINES).end('later'),
+}
+
+const firstInNode = (res: ServerResponse): ServerResponse => res.writeHead(201).end('"first"')
+
+const nodeOdd: Ways<[IncomingMessage, ServerResponse]> = {
+  trailers: (_req, res) => withTrailers(res),
+  'end-twice': (_req, res) => firstInNode(res).end('second'),
+  'then-throws': (_req, res) => {
+    firstInNode(res)
+    throw new Error('after the answer')
+  },
+  'then-rejects': async (_req, res) => {
+    firstInNode(res)
     throw new Error('after the answer')
   },
 }
 
-/** Layers stand before and behind idempotentFront, which stands before a plain listener. */
-const nodeFramework: IdempotencyAdapter = {
+/** A front before a plain listener. Layers are functions around the front and behind it. */
+const nodeFront: IdempotencyAdapter = {
   name: 'a front before node:http',
-  ways: Object.keys(nodeWays),
+  ways: Object.keys(allNodeWays),
   odd: oddOf(nodeOdd),
-  start(options) {
-    const { rules, stampede, outside = [], inside = [], mounts = ['/'] } = options
-    type Step = (req: IncomingMessage, res: ServerResponse) => unknown
-    const through = (layers: readonly Layer[], last: Step): Step =>
-      layers.reduceRight<Step>((next, each) => {
-        const layer = each === 'gzip' ? require('compression')({ threshold: 0 }) : each
-        return (req, res) => {
-          let went: unknown
-          layer(req, res, (error?: unknown) => {
-            if (error !== undefined) throw error
-            went = next(req, res)
-          })
-          return went
-        }
-      }, last)
-    const app = through(inside, async (req, res) => {
+  start({ rules, stampede, outside = [], inside = [], mounts = ['/'], visit }) {
+    const layered =
+      (layers: readonly Layer[], last: RequestListener): RequestListener =>
+      (req, res) => {
+        const [first, ...rest] = layers
+        if (first === undefined) return last(req, res)
+        const layer = first === 'gzip' ? require('compression')({ threshold: 0 }) : first
+        layer(req, res, (error?: unknown) => {
+          if (error === undefined) layered(rest, last)(req, res)
+          else res.writeHead(answerOf(error) ?? 500).end(JSON.stringify({ error: String(error) }))
+        })
+      }
+    const app = async (req: IncomingMessage, res: ServerResponse) => {
+      const attempt = Reflect.get(req, 'idempotency')
       try {
-        const { idempotency: attempt } = req as { idempotency?: Attempt }
-        const said = await options.visit({ req, res, attempt })
-        if (said !== undefined) return sayInNode(res, said)
-        const [, kind = '', way = ''] = (req.url ?? '').split('/')
-        if (kind === 'odd') own(nodeOdd, way)?.(res)
-        else own(nodeWays, way)?.(req, res)
+        const said = await visit({ req, res, attempt })
+        if (said !== undefined) {
+          const { status = 200, headers = {}, body = '' } = said
+          for (const [field, value] of Object.entries(headers)) res.setHeader(field, value)
+          res.statusCode = status
+          return void (body instanceof Readable ? body.pipe(res) : res.end(body))
+        }
+        const [, kind = '', way = ''] = (req.url ?? '').split('?', 1)[0]?.split('/') ?? []
+        return own(kind === 'odd' ? nodeOdd : allNodeWays, way)?.(req, res)
       } catch (error) {
         const status = answerOf(error)
         if (status === undefined || res.headersSent) throw error
-        res.setHeader('Content-Type', 'application/json; charset=utf-8')
-        sayInNode(res, { status, body: JSON.stringify({ error: String(error) }) })
+        res.writeHead(status, { 'Content-Type': 'application/json' })
+        res.end(JSON.stringify({ error: String(error) }))
       }
+    }
+    const scope = ({ headers }: IncomingMessage) => String(headers['x-user'] ?? '')
+    const behind = layered(inside, app)
+    const fronts = mounts.map((path) => {
+      const front = idempotentFront(behind, { scope, stampede, ...rules })
+      return { path, front }
     })
-    const scope = (req: IncomingMessage) => String(req.headers['x-user'] ?? '')
-    const guarded = mounts.reduceRight<Step>((next, path) => {
-      const front = idempotentFront(next, { scope, stampede, ...rules })
-      return (req, res) => (req.url?.startsWith(path) ? front(req, res) : next(req, res))
-    }, app)
-    return listen((req, res) => void through(outside, guarded)(req, res))
+    const listener: RequestListener = (req, res) => {
+      const found = fronts.find(({ path }) => req.url?.startsWith(path))
+      return found ? found.front(req, res) : behind(req, res)
+    }
+    return listen(layered(outside, listener))
   },
-}
-
-function sayInNode(res: ServerResponse, { status = 200, headers = {}, body = '' }: Said): void {
-  res.statusCode = status
-  for (const [field, value] of Object.entries(headers)) res.setHeader(field, value)
-  if (body instanceof Readable) body.pipe(res)
-  else res.end(body)
 }
 
 export const currentIdempotentFrameworks: readonly IdempotencyAdapter[] = [
   expressFramework('Express 5', express5),
   koaFramework('Koa 3', Koa3),
-  nodeFramework,
+  nodeFront,
 ]
 
 export const olderIdempotentFrameworks: readonly IdempotencyAdapter[] = [

@@ -230,7 +230,7 @@ describe('a process that follows the purge log', () => {
   it('notices a purge whose notification was lost, although its connections are open', async () => {
     const a = await start()
     const names = (['meta', 'log', 'marks'] as const).map(nameOf)
-    const args = ['mht=lost', '0-0', 'another channel', 10_000, 100_000, 1]
+    const args = ['0-0', 'another channel', 10_000, 100_000, 1, 'mht=lost']
     await admin.eval(appendPurge.source, 3, ...names, ...args)
     await soon(() => a.heard, HEARTBEAT_MS + 2_000).toEqual(['t=lost hard'])
     expect(a.counts.forgets).toBe(0)
@@ -260,7 +260,7 @@ describe('a lookup whose reply took long', () => {
   it('learns of the purges made meanwhile', async () => {
     const a = await start()
     const names = (['meta', 'log', 'marks'] as const).map(nameOf)
-    const args = ['mht=lost', '0-0', 'another channel', 10_000, 100_000, 1]
+    const args = ['0-0', 'another channel', 10_000, 100_000, 1, 'mht=lost']
     const answer = a.store.lookup('k', LOOKUP)
     // The process was frozen, or its event loop blocked, after it confirmed the purges.
     a.skip(5_001)

@@ -50,11 +50,16 @@ type Known = number | string
 const idOf = (known: Known) => (typeof known === 'number' ? `${known}-0` : known)
 let random = 0
 
-async function append(event: string, known: Known = 0, bounds: Bounds = {}): Promise<Appended> {
+async function append(
+  event: string | readonly string[],
+  known: Known = 0,
+  bounds: Bounds = {},
+): Promise<Appended> {
   const { longest = 10_000, most = 100_000, client = redis } = bounds
   random += 1
   const channel = `channel ${tests}`
-  const args: Arguments = [event, idOf(known), channel, longest, most, random]
+  const events = [event].flat()
+  const args: Arguments = [idOf(known), channel, longest, most, random, ...events]
   const reply = (await client.eval(appendPurge.source, 3, meta, log, marks, ...args)) as string[]
   const [status = '', now, id = '', prevId = ''] = reply
   const [position, prev] = [Number.parseInt(id, 10), Number.parseInt(prevId, 10)]
@@ -112,6 +117,26 @@ describe('append-purge', () => {
       marks: '1',
     })
     expect(await allHeard()).toEqual([`channel ${tests} ${id} ${lastId} mht=red`])
+  })
+
+  it('appends several purges at consecutive positions, each with a message of its own', async () => {
+    await listener.subscribe(`channel ${tests}`)
+    const known = await begun()
+    const { lastId } = await read(0)
+    const events = ['mht=red', 'mst=blue', 'khd:=k']
+    const { status, now, position, id, prevId } = await append(events, known)
+    expect([status, prevId, position]).toEqual(['APPENDED', lastId, now + 2])
+    const ids = [0, 1, 2].map((i) => `${now + i}${id.slice(id.indexOf('-'))}`)
+    const linked = [lastId, ...ids]
+    expect(await redis.xrange(log, '-', '+')).toEqual(
+      ids.map((each, i) => [each, ['prev', linked[i], 'event', events[i]]]),
+    )
+    expect(await allHeard()).toEqual(
+      ids.map((each, i) => `channel ${tests} ${each} ${linked[i]} ${events[i]}`),
+    )
+    expect(await redis.zrange(marks, '0', '-1')).toEqual(['ht=red', 'st=blue'])
+    expect((await read(known)).events).toEqual(events.map((event, i) => [now + i, event]))
+    expect(await append('mht=next', id)).toMatchObject({ prevId: id })
   })
 
   it('keeps the newest purge of each subject and kind', async () => {

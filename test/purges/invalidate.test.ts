@@ -2,21 +2,36 @@
 // on every framework.
 
 import { once } from 'node:events'
-import { request } from 'node:http'
+import { type RequestListener, request } from 'node:http'
 import { connect, createServer } from 'node:http2'
+import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
+import { getRequestListener } from '@hono/node-server'
 import { createStampede } from '@stampede/core'
+import { stampedeCache as expressCache } from '@stampede/express'
+import { stampedeCache as fastifyCache } from '@stampede/fastify'
+import { stampedeCache as honoCache } from '@stampede/hono'
 import { stampedeCache as koaCache } from '@stampede/koa'
 import { redisStore } from '@stampede/redis'
+import express, { type RequestHandler } from 'express'
+import fastify from 'fastify'
+import { Hono } from 'hono'
 import { Redis } from 'ioredis'
 import Koa from 'koa'
 import { describe, expect, it } from 'vitest'
+import { fieldOf, rawRequest, serve } from '../../packages/node-http/src/testing/raw-client.ts'
 import { statusOf } from '../../packages/testkit/src/cache-contract/bench.ts'
 import { currentFrameworks, type Framework, type Says, type Seen } from '../harness/apps.ts'
 import { ask } from '../harness/load.ts'
 import { createGate } from '../harness/origin.ts'
 import { PATIENT } from '../harness/patient.ts'
 import { startRedis } from '../harness/redis-server.ts'
+
+const EXPRESS = currentFrameworks.find(({ name }) => name === 'Express 5') as Framework
+const mount: (prefix: string, app: Koa) => Koa.Middleware = createRequire(import.meta.url)(
+  'koa-mount',
+)
+const honoListener = (app: Hono) => getRequestListener(app.fetch)
 
 /** An app that responds as the request says, and a look at the Cache-Status of a GET. */
 async function start(framework: Framework, options: object = {}, before?: () => Promise<void>) {
@@ -176,6 +191,118 @@ describe.each(currentFrameworks)('stampedeCache on $name, with Redis', (framewor
       await grouped.send('POST', '/elsewhere', { 'x-changes': '"list"' })
       expect(await isHit()).toBe(false)
     }
+    for (const stampede of stampedes) await stampede.close()
+  })
+})
+
+describe("invalidateOn: 'parents' behind a mount", () => {
+  type Apps = Record<string, (options: object) => RequestListener | Promise<RequestListener>>
+  const sendX: RequestHandler = (_req, res) => void res.send('x')
+  const sayX: Koa.Middleware = (ctx) => {
+    ctx.body = 'x'
+  }
+  const apps: Apps = {
+    'app.use(path) of Express': (options) =>
+      express().use('/api', expressCache(options), sendX).use(expressCache(options), sendX),
+    'an app in an app of Express': (options) =>
+      express()
+        .use('/api', express().use(expressCache(options), sendX))
+        .use(expressCache(options), sendX),
+    'koa-mount': (options) =>
+      new Koa()
+        .use(mount('/api', new Koa().use(koaCache(options)).use(sayX)))
+        .use(koaCache(options))
+        .use(sayX)
+        .callback(),
+    'a prefix of Fastify': async (options) => {
+      const app = fastify()
+      app.register(
+        async (api) => {
+          api.register(fastifyCache(options))
+          // The prefix of the route is longer than that of the cache.
+          api.register(async (items) => void items.all('/*', async () => 'x'), { prefix: '/items' })
+          for (const path of ['/', '/items']) api.all(path, async () => 'x')
+        },
+        { prefix: '/api' },
+      )
+      app.register(async (rest) => {
+        rest.register(fastifyCache(options))
+        rest.all('/', async () => 'x')
+      })
+      await app.ready()
+      return (req, res) => app.routing(req, res)
+    },
+    'app.use(pattern) of Hono': (options) =>
+      honoListener(
+        new Hono()
+          .use('/api/*', honoCache(options))
+          .use('/', honoCache(options))
+          .all('*', (c) => c.text('x')),
+      ),
+    'app.route(path) of Hono': (options) =>
+      honoListener(
+        new Hono()
+          .route(
+            '/api',
+            new Hono().use(honoCache(options)).all('*', (c) => c.text('x')),
+          )
+          .use(honoCache(options))
+          .all('*', (c) => c.text('x')),
+      ),
+  }
+
+  it.each(Object.entries(apps))(
+    'purges up to the mount, with %s, for a path and a whole URL as target',
+    async (_, appOf) => {
+      const stampede = createStampede()
+      const options = { stampede, ttlMs: 60_000, invalidateOn: 'parents' }
+      await using server = await serve(await appOf(options))
+      const send = async (method: string, target: string) =>
+        String(fieldOf(await rawRequest(server.port, target, [], method), 'cache-status'))
+      const hits = async () => {
+        const statuses: string[] = []
+        for (const path of ['/', '/api', '/api/items']) statuses.push(await send('GET', path))
+        return statuses.map((status) => status.includes('; hit'))
+      }
+      await hits()
+      for (const target of ['/api/items/7', 'http://shop.test:8080/api/items/7?x']) {
+        expect(await hits(), target).toEqual([true, true, true])
+        await send('PUT', target)
+        expect(await hits(), target).toEqual([true, false, false])
+      }
+    },
+  )
+})
+
+describe.each(['parents', 'all'] as const)('invalidateOn: %s in a fleet', (invalidateOn) => {
+  it('reaches the copies of another process, by one script call', async () => {
+    await using server = await startRedis()
+    const stampedes = [1, 2].map(() =>
+      createStampede({ store: redisStore(new Redis(server.url, { lazyConnect: true }), PATIENT) }),
+    )
+    // All names of the site are one host, so the two processes have the same keys.
+    const host = { host: 'shop.test' }
+    const apps = await Promise.all(
+      stampedes.map((stampede) => start(EXPRESS, { stampede, invalidateOn })),
+    )
+    const [one, other] = apps as [(typeof apps)[number], (typeof apps)[number]]
+    const isHit = async (app: typeof one) =>
+      statusOf(await app.send('GET', '/items?page=2', host)).includes('hit')
+    for (let i = 0; i < 5; i++) {
+      for (const app of apps) await expect.poll(() => isHit(app)).toBe(true)
+      await one.send('POST', '/items/7', host)
+      expect(await isHit(one)).toBe(false)
+      await expect.poll(() => isHit(other)).toBe(true)
+      expect((await other.send('GET', '/items?page=2', host)).body).toBe(
+        (await one.send('GET', '/items?page=2', host)).body,
+      )
+    }
+    const scripts = async () => (await server.commandStats()).eval ?? 0
+    const before = await scripts()
+    await one.send('POST', '/items/7', host)
+    // The purge of the key, its event, and the marks of all paths or of the middleware.
+    await expect.poll(async () => (await scripts()) - before).toBe(3)
+    for (const app of apps) await app[Symbol.asyncDispose]()
     for (const stampede of stampedes) await stampede.close()
   })
 })

@@ -70,10 +70,11 @@ export const CALLS: Readonly<Record<string, (random: Random, scene: Scene) => Dr
   },
   purge: (random) => [one(random, '{a}', '{b}'), [random.pick(['0', '1', '1']), 'k', 'w:']],
   'append-purge'(random, scene) {
-    const event = random.pick(['mht:news', 'mst:news', 'mha', `mht:${random.int(9)}`, 'khd:=k'])
-    const bounds = ['10000', random.pick(['100000', '3']), random.pick(['86400000', '2000'])]
+    const one = () => random.pick(['mht:news', 'mst:news', 'mha', `mht:${random.int(9)}`, 'khd:=k'])
+    const events = random.pick([[one()], [one(), one()]])
+    const bounds = ['10000', random.pick(['100000', '3']), String(random.int(1e6))]
     const known = random.pick([scene.known('{p}m'), '0-0'])
-    return [PURGES, [event, known, 'log', ...bounds, String(random.int(1e6))]]
+    return [PURGES, [known, 'log', ...bounds, ...events]]
   },
   'read-purges'(random, scene) {
     const known = random.pick([scene.known('{p}m'), scene.known('{p}m'), '0-0'])

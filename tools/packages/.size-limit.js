@@ -11,7 +11,6 @@ const LIMITS = {
   locks: 10.5,
   metrics: 5,
   nest: 77,
-  'node-http': 72,
   operate: 56,
   otel: 3.3,
   redis: 36,
@@ -28,8 +27,17 @@ const EXTERNAL = [
   '@opentelemetry/api',
 ]
 
-export default Object.entries(LIMITS).map(([name, kB]) => ({
-  name: `@stampede/${name}`,
+/** An app has one of the two fronts, or both, which share most of their code. */
+const FRONTS = { stampedeFront: 72, idempotentFront: 61 }
+
+const entries = [
+  ...Object.entries(LIMITS).map(([name, kB]) => ({ name, kB })),
+  ...Object.entries(FRONTS).map(([front, kB]) => ({ name: 'node-http', kB, front })),
+]
+
+export default entries.map(({ name, kB, front }) => ({
+  name: `@stampede/${name}${front ? `, ${front}` : ''}`,
+  ...(front && { import: `{ ${front} }` }),
   path: `../../packages/${name}/dist/index.js`,
   limit: `${kB} kB`,
   modifyEsbuildConfig: (config) => ({ ...config, platform: 'node', external: EXTERNAL }),

@@ -2,7 +2,6 @@
 
 export { adviceOn } from './cache/first-requests.ts'
 export { decodeFrame } from './entry/frame.ts'
-export { patternNote } from './http/route-pattern.ts'
 export { shownKey, variantParts } from './ports/key.ts'
 export { kindOf } from './ports/subject.ts'
 export { type Ratios, ratiosOf, type Usage, usageOf } from './ratios.ts'

@@ -2,7 +2,7 @@
 // store.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createStampede, type Stampede } from './index.ts'
+import { createStampede, type PurgeTarget, type Stampede } from './index.ts'
 import { CONFIRMED_FOR_MS } from './ports/store.ts'
 import { ManualClock, ScriptedOrigin, settled, Transcript } from './testing/index.ts'
 import { type FaultyStore, refuse, sharedStores } from './testing/store-doubles.ts'
@@ -279,43 +279,88 @@ describe('a fill in flight', () => {
   })
 })
 
-describe('a purge by a path that looks like a pattern', () => {
-  const warningsOf = async (target: Parameters<Stampede['purge']>[0]) => {
-    const texts: string[] = []
-    const listen = (warning: Error & { code?: string }) => {
-      if (warning.code === 'STAMPEDE_PURGE') texts.push(warning.message)
-    }
-    process.on('warning', listen)
-    const stampede = createStampede()
-    await stampede.purge(target)
-    await stampede.purge(target)
-    await new Promise((resolve) => setImmediate(resolve))
-    process.off('warning', listen)
-    await stampede.close()
-    return texts
-  }
-
+describe('a purge by a path with a wildcard', () => {
   it.each([
-    ['/products/*', "{ route: '/products/:id' }"],
-    ['/products/:id', "{ route: '/products/:id' }"],
-    ['/shops/:shop/products/*', "{ route: '/shops/:shop/products/:id' }"],
-    ['/files/*rest', "{ route: '/files/*rest' }"],
-    ['/files/*', "{ route: '/files/:id' }"],
-    ['/a*b', "{ route: '/products/:id' }"],
-  ])('emits one warning for %s, with the route to use', async (path, route) => {
-    const text = `purge({ path }): ${path} is one path, not a pattern; to purge all paths of a pattern, use ${route}`
-    expect(await warningsOf({ path })).toEqual([text])
+    ['/products/*', '/products/*'],
+    ['/products/:id', '/products/:id'],
+    ['/shops/:shop/*/reviews', '/shops/:shop/:id/reviews'],
+    ['/files/*rest', '/files/*rest'],
+    ['/a*b', '/products/:id'],
+  ])('rejects %s, and names the route to use', async (path, route) => {
+    const message = `purge.path: received "${path}"; a path has no wildcards; to purge all paths of a pattern, use { route: '${route}' }`
+    const error = { code: 'ERR_STAMPEDE_OPTION', message }
+    await expect(a.purge({ path })).rejects.toMatchObject(error)
+    await expect(a.purge({ paths: ['/', path] })).rejects.toMatchObject(error)
+    await a.purge({ route })
   })
 
   it.each([
     { path: '/products/42' },
     { path: '/books/urn:isbn:42' },
     { path: '/items/5:cancel', host: 'shop.test:8080' },
-    { route: '/products/:id' },
+    { path: '/a%2Ab/%3Aid' },
     { route: '/files/*rest' },
     { tag: 'a*' },
     { key: '/a/*' },
-  ])('emits none for %o', async (target) => {
-    expect(await warningsOf(target)).toEqual([])
+  ])('accepts %o, which is no pattern there', (target) => a.purge(target))
+})
+
+describe('a purge of several', () => {
+  const sent = () => stores.a.calls.filter((call) => /^(mark|purge) /.test(call))
+
+  it.each<[PurgeTarget, readonly string[]]>([
+    [{ tags: ['x', 'y', 'x'] }, ['t=x', 't=y']],
+    [{ paths: ['/A/', '/b'] }, ['p=/a', 'p=/b']],
+    [{ paths: ['/a', '/b'], host: 'S.test' }, ['h=s.test/a', 'h=s.test/b']],
+    [{ routes: ['/a/:id', '/b/*'] }, ['r/a/:id', 'r/b/*']],
+  ])('%j is one command of the store', async (target, subjects) => {
+    await a.purge(target)
+    expect(sent()).toEqual([`mark ${subjects}`])
+  })
+
+  it('removes the values of any of the tags, in each process', async () => {
+    await filled()
+    await a.purge({ tags: ['other', 'products'] })
+    expect(await refilled(b, 'new')).toBe('new')
+  })
+
+  it('removes the values of all keys, and makes them stale if it is soft', async () => {
+    await filled(SWR)
+    await b.purge({ keys: ['other', 'k'] }, { soft: true })
+    expect(await get(a, SWR)).toBe('old')
+    await settled()
+    origin.run(1).resolve('new')
+    await settled()
+    await b.purge({ keys: ['other', 'k'] })
+    expect(await refilled(a, 'newer', SWR)).toBe('newer')
+  })
+
+  it('names the keys that could not be purged, and purges the others', async () => {
+    await filled()
+    stores.a.next('purge', refuse)
+    const failing = a.purge({ keys: ['gone', 'k'] })
+    await expect(failing).rejects.toMatchObject({
+      code: 'ERR_STAMPEDE_STORE_UNAVAILABLE',
+      message: expect.stringMatching(/ purge of "gone": /),
+    })
+    expect(await refilled(b, 'new')).toBe('new')
+  })
+
+  it.each<[object, RegExp]>([
+    [{ tags: [] }, /^purge\.tags: received an array of 0; use an array of 1 to 128 non-empty str/],
+    [
+      { keys: Array(129).fill('k') },
+      /^purge\.keys: received an array of 129; .*split a longer one$/,
+    ],
+    [{ tags: 'x' }, /^purge\.tags: received "x"; use an array of 1 to 128 /],
+    [{ tags: ['x', ''] }, /^purge\.tags\[1\]: received ""; use a non-empty string/],
+    [{ routes: ['/a/:id', 'b'] }, /^purge\.route: received "b"; begin it with \//],
+    [{ paths: ['/a?b'] }, /^purge\.path: received "\/a\?b"; pass the path only/],
+    [{ tag: ['x'] }, /^purge\.tag: received an array of 1; .*; to purge several, use tags$/],
+    [{ tag: 'x', tags: ['y'] }, /it has tag and tags; pass exactly one target/],
+    [{ tags: ['x'], host: 's.test' }, /a host needs a path/],
+  ])('rejects %j, and purges nothing', async (target, message) => {
+    await expect(a.purge(target as PurgeTarget)).rejects.toThrow(message)
+    expect(sent()).toEqual([])
   })
 })

@@ -1,33 +1,41 @@
-// stampede.purge: checks the target (a key, path, route, tag or everything) and purges it in the
+// stampede.purge: checks the target (keys, paths, routes, tags or everything) and purges it in the
 // store.
 
 import { customKey } from './cache/key.ts'
 import { purgeKey } from './engine/hints.ts'
-import { optionError } from './errors.ts'
-import { canonicalPath, patternNote, patternProblem } from './http/route-pattern.ts'
-import { checkNames, flag, readOptions } from './options.ts'
+import { optionError, show, storeUnavailable } from './errors.ts'
+import { canonicalPath, patternMeant, patternProblem } from './http/route-pattern.ts'
+import { type Bag, checkNames, flag, readOptions } from './options.ts'
 import { dataKey } from './ports/key.ts'
 import { ALL, pathSubject, routeSubject, tagSubject } from './ports/subject.ts'
 import type { Runtime } from './runtime.ts'
-import { warnOnce } from './warnings.ts'
 
 /**
- * Exactly one target: a `key`, `path` (with an optional `host`), `route`, `tag`, or `all: true`.
+ * Exactly one target: a `key`, `path` (with an optional `host`), `route` or `tag`, 1 to 128 of them
+ * as `keys`, `paths`, `routes` or `tags`, or `all: true`.
  */
 export type PurgeTarget = Only<Target>
 
 type Target =
   /** The key of a `getOrSet` value, or the key that the option `key` returned for responses. */
   | { key: string }
+  /** 1 to 128 keys. If some fail, the error names them. */
+  | { keys: readonly string[] }
   /**
    * A path with all queries and variants, on one host or on all hosts. Case, percent-encoding and a
    * slash at the end do not matter.
    */
   | { path: string; host?: string | undefined }
+  /** 1 to 128 paths, in one command. */
+  | { paths: readonly string[]; host?: string | undefined }
   /** All paths that match a pattern such as `/products/:id` or `/files/*rest`. */
   | { route: string }
+  /** 1 to 128 patterns, in one command. */
+  | { routes: readonly string[] }
   /** All entries with this tag. */
   | { tag: string }
+  /** All entries with at least one of 1 to 128 tags, in one command. */
+  | { tags: readonly string[] }
   /** All entries. */
   | { all: true }
 
@@ -42,7 +50,11 @@ export interface PurgeOptions {
 }
 
 const WHERE = 'purge'
-const TARGETS = ['key', 'path', 'route', 'tag', 'all'] as const
+const KINDS = ['key', 'path', 'route', 'tag'] as const
+type Kind = (typeof KINDS)[number]
+const TARGETS = [...KINDS, ...KINDS.map((kind) => `${kind}s` as const), 'all'] as const
+/** Limit of the names in one call, so that one command purges all of them. */
+const MOST_NAMES = 128
 
 /** Purges a target. Rejects with `ERR_STAMPEDE_OPTION` or `ERR_STAMPEDE_STORE_UNAVAILABLE`. */
 export async function purge(
@@ -55,46 +67,52 @@ export async function purge(
   const bag = checkNames(WHERE, target, [...TARGETS, 'host'])
   const { soft } = readOptions(WHERE, options, { soft: flag(false) })
   const named = TARGETS.filter((name) => bag[name] !== undefined)
-  const [kind] = named
-  if (kind === undefined || named.length > 1 || (bag.host !== undefined && kind !== 'path')) {
+  const [chosen] = named
+  const hasPath = chosen === 'path' || chosen === 'paths'
+  if (chosen === undefined || named.length > 1 || (bag.host !== undefined && !hasPath))
     throw targetError(target)
+  if (chosen === 'all') {
+    if (bag.all === true) return rt.store.mark(ALL, { soft })
+    throw optionError(`${WHERE}.all`, bag.all, 'use { all: true } to purge everything')
   }
-  if (kind === 'key') return purgeByKey(rt, text(kind, bag.key), soft)
-  await rt.store.mark(subjectOf(kind, bag), { soft })
-}
-
-function subjectOf(
-  kind: Exclude<(typeof TARGETS)[number], 'key'>,
-  bag: Readonly<Record<string, unknown>>,
-): string {
-  switch (kind) {
-    case 'tag':
-      return tagSubject(text(kind, bag.tag))
-    case 'path':
-      return pathSubject(
-        readPath(bag.path),
-        bag.host === undefined ? undefined : readHost(bag.host),
-      )
-    case 'route':
-      return routeSubject(readRoute(bag.route))
-    case 'all':
-      if (bag.all === true) return ALL
-      throw optionError(`${WHERE}.all`, bag.all, 'use { all: true } to purge everything')
-  }
-}
-
-function readPath(value: unknown): string {
-  const path = text('path', value)
-  if (path.startsWith('/') && !/[?#]/.test(path)) {
-    const note = patternNote(path)
-    if (note !== undefined) warnOnce('STAMPEDE_PURGE', `purge({ path }): ${note}`)
-    return canonicalPath(path)
-  }
-  throw optionError(
-    `${WHERE}.path`,
-    path,
-    "pass the path only, from its first / and without a query: '/products/42'",
+  const kind = chosen.replace('s', '') as Kind
+  const names = namesIn(kind, bag)
+  if (kind === 'key') return purgeByKey(rt, names, soft)
+  const host = bag.host === undefined ? undefined : readHost(bag.host)
+  await rt.store.mark(
+    names.map((name) => subjectOf(kind, name, host)),
+    { soft },
   )
+}
+
+/** The one name of a target such as `tag`, or the names of a target such as `tags`. */
+function namesIn(kind: Kind, bag: Bag): readonly string[] {
+  const one = bag[kind]
+  if (one !== undefined) return [text(kind, one)]
+  const many: unknown = bag[`${kind}s`]
+  const isList = Array.isArray(many) && many.length > 0 && many.length <= MOST_NAMES
+  const fix = `use an array of 1 to ${MOST_NAMES} non-empty strings; split a longer one`
+  if (!isList) throw optionError(`${WHERE}.${kind}s`, many, fix)
+  return [...new Set(many.map((name, i) => text(kind, name, `${WHERE}.${kind}s[${i}]`)))]
+}
+
+function subjectOf(kind: Exclude<Kind, 'key'>, name: string, host: string | undefined): string {
+  if (kind === 'tag') return tagSubject(name)
+  if (kind === 'path') return pathSubject(readPath(name), host)
+  const problem = patternProblem(name)
+  if (problem === undefined) return routeSubject(name)
+  throw optionError(`${WHERE}.route`, name, problem)
+}
+
+function readPath(path: string): string {
+  const pattern = patternMeant(path)
+  const fix =
+    pattern === undefined
+      ? "pass the path only, from its first / and without a query: '/products/42'"
+      : `a path has no wildcards; to purge all paths of a pattern, use { route: '${pattern}' }`
+  if (pattern === undefined && path.startsWith('/') && !/[?#]/.test(path))
+    return canonicalPath(path)
+  throw optionError(`${WHERE}.path`, path, fix)
 }
 
 function readHost(value: unknown): string {
@@ -103,18 +121,11 @@ function readHost(value: unknown): string {
   throw optionError(`${WHERE}.host`, host, `pass the host only: ${EXAMPLES.host}`)
 }
 
-function readRoute(value: unknown): string {
-  const route = text('route', value)
-  const problem = patternProblem(route)
-  if (problem === undefined) return route
-  throw optionError(`${WHERE}.route`, route, problem)
-}
-
-function text(name: keyof typeof EXAMPLES, value: unknown): string {
+function text(name: Kind | 'host', value: unknown, where = `${WHERE}.${name}`): string {
   if (typeof value === 'string' && value !== '') return value
   const fix = `use a non-empty string: ${EXAMPLES[name]}`
-  const each = Array.isArray(value) ? '; to purge several, call purge for each' : ''
-  throw optionError(`${WHERE}.${name}`, value, `${fix}${each}`)
+  const each = Array.isArray(value) && name !== 'host' ? `; to purge several, use ${name}s` : ''
+  throw optionError(where, value, `${fix}${each}`)
 }
 
 const EXAMPLES = {
@@ -129,7 +140,7 @@ const SOFT_IS_AN_OPTION = 'soft is an option, not a target: purge({ tag }, { sof
 
 function targetError(target: unknown): Error {
   const { tag, path, route, key, host } = EXAMPLES
-  const names = typeof target === 'object' && target !== null ? namesIn(target) : undefined
+  const names = typeof target === 'object' && target !== null ? setIn(target) : undefined
   const named = names === undefined ? '' : `it has ${names.join(' and ') || 'no target'}; `
   const fix =
     names?.includes('host') && !names.includes('path')
@@ -138,17 +149,28 @@ function targetError(target: unknown): Error {
   return optionError(WHERE, target, named + fix)
 }
 
-function namesIn(target: object): string[] {
+function setIn(target: object): string[] {
   const named = Object.entries(target).filter(([, value]) => value !== undefined)
   return named.map(([name]) => name)
 }
 
 /**
- * Purges the `getOrSet` value with this key, and the responses for which the option `key` returned
- * it.
+ * Purges the `getOrSet` values with these keys, and the responses for which the option `key`
+ * returned them. Each key is a record of its own, so some may fail. The error names these.
  */
-async function purgeByKey(rt: Runtime, key: string, soft: boolean): Promise<void> {
-  const keys = [dataKey(key), customKey(key)]
-  const results = await Promise.allSettled(keys.map((each) => purgeKey(rt, each, soft)))
-  for (const result of results) if (result.status === 'rejected') throw result.reason
+async function purgeByKey(rt: Runtime, names: readonly string[], soft: boolean): Promise<void> {
+  const failed = new Set<string>()
+  let why: unknown
+  const purges = names.flatMap((name) =>
+    [dataKey(name), customKey(name)].map((key) =>
+      purgeKey(rt, key, soft).catch((error: unknown) => {
+        failed.add(name)
+        why ??= error
+      }),
+    ),
+  )
+  await Promise.all(purges)
+  if (failed.size === 0) return
+  if (names.length === 1) throw why
+  throw storeUnavailable(rt.store.name, `purge of ${[...failed].map(show).join(', ')}`, why)
 }

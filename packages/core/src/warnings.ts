@@ -18,7 +18,6 @@ export const WARNING_CODES = {
   STAMPEDE_MANY: 'more than 10 Stampedes are open in one process',
   STAMPEDE_REFRESH: 'a background refresh failed; once more after 10 failures in a row',
   STAMPEDE_TAGS: 'an option `tags` or `invalidateOn.tags` threw, or returned no tags',
-  STAMPEDE_PURGE: 'a purge by `path` has a path with `*` or `/:`, which is no pattern there',
   STAMPEDE_AUDIT: 'with `audit: true`: a handler read a part of the request that is not in the key',
   STAMPEDE_FRONT: 'a listener behind `stampedeFront` or `idempotentFront` threw',
   STAMPEDE_DASHBOARD:

@@ -215,6 +215,10 @@ describe('api/purge', () => {
     expect(await (await purge({ path: 'a' })).json()).toMatchObject({
       error: expect.stringContaining('purge.path'),
     })
+    // The form shows this message.
+    expect(await (await purge({ path: '/api/*' })).json()).toMatchObject({
+      error: expect.stringContaining("use { route: '/api/*' }"),
+    })
     for (const body of [{}, { key: 'k', tag: 't' }, [], 1, { key: 'k'.repeat(100_000) }]) {
       expect((await purge(body)).status).toBe(400)
     }

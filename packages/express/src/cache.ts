@@ -43,7 +43,11 @@ export function stampedeCache<Req extends Request = Request>(
   }
 }
 
-const FRAMEWORK = { allowsEtag, routeOf: (req: Request) => routeOf(req, rootOf) }
+const FRAMEWORK = {
+  allowsEtag,
+  routeOf: (req: Request) => routeOf(req, rootOf),
+  mountOf: (req: Request) => req.baseUrl,
+}
 
 function beforeRun(req: object, res: object): void {
   shareShape(req)

@@ -7,7 +7,7 @@ import { createNodeCache } from '@stampede/node-http/adapter'
 import type { FastifyRequest } from 'fastify'
 import { addressOf } from './address.ts'
 import { knowsConstraints } from './constraints.ts'
-import { checkCalled, type Mountable, mountable, withFields } from './mount.ts'
+import { checkCalled, type Hook, type Mountable, mountable, withFields } from './mount.ts'
 
 /**
  * Returns a plugin that caches responses to GET and HEAD. On a miss, one request runs the handler.
@@ -23,10 +23,12 @@ export function stampedeCache<Req extends FastifyRequest = FastifyRequest>(
   options?: CacheOptions<Req, ServerResponse>,
 ): Mountable {
   checkCalled('stampedeCache', options, 'stampedeCache({ ttlMs: 10_000 })')
-  const cache = createHttpCache<Req, ServerResponse>(options, { routeOf })
+  let mount: string | undefined
+  const mountOf = (): string => mount ?? ''
+  const cache = createHttpCache<Req, ServerResponse>(options, { routeOf, mountOf })
   const visit = createNodeCache(cache)
   let isMounted = false
-  return mountable('stampedeCache', 'onRequest', (request, reply, done) => {
+  const hook: Hook = (request, reply, done) => {
     const { server, raw: req } = request
     if (!knowsConstraints(request)) return done()
     // All instances of an app have the same server.
@@ -40,6 +42,10 @@ export function stampedeCache<Req extends FastifyRequest = FastifyRequest>(
       address: addressOf(request),
       dispatch: (again, into) => server.routing(again, into),
     })
+  }
+  // One function may be registered for several instances, and a route may be a child of each.
+  return mountable('stampedeCache', 'onRequest', hook, (prefix) => {
+    mount = mount === undefined || mount === prefix ? prefix : ''
   })
 }
 

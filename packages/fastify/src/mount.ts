@@ -14,17 +14,26 @@ export interface Mountable extends Hook {
   (instance: FastifyInstance, options: object, done: Done): void
 }
 
+/** Gets the prefix of each instance for which a hook is mounted. */
+type OnMount = (prefix: string) => void
+
 /**
  * Returns a function that is both a hook and a plugin. As a plugin, it adds the hook `stage` to the
  * instance that registers it. Fastify runs that hook for all routes of the instance, including
  * routes that were declared before.
  */
-export function mountable(name: string, stage: 'onRequest' | 'preHandler', hook: Hook): Mountable {
+export function mountable(
+  name: string,
+  stage: 'onRequest' | 'preHandler',
+  hook: Hook,
+  onMount?: OnMount,
+): Mountable {
   const mount = (target: FastifyRequest | FastifyInstance, other: object, done: Done): void => {
     if (!('addHook' in target)) {
       hook(target, other as FastifyReply, done)
       return
     }
+    onMount?.(target.prefix)
     if (stage === 'onRequest') target.addHook('onRequest', hook)
     else target.addHook('preHandler', hook)
     done()

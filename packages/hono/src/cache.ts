@@ -18,7 +18,7 @@ import { visitOf } from './visit.ts'
 export function stampedeCache<C extends Context = Context>(
   options?: CacheOptions<C, ServerResponse>,
 ): MiddlewareHandler {
-  const cache = createHttpCache<C, ServerResponse>(options, { routeOf })
+  const cache = createHttpCache<C, ServerResponse>(options, { routeOf, mountOf })
   const visit = createNodeCache(cache, { watch })
   let isMounted = false
   return async function stampedeCache(c, next) {
@@ -55,6 +55,12 @@ const watch: Required<NodeFramework<Context>>['watch'] = (c, reads) => {
 /** The server that got the request. Node sets this property on each socket that it accepts. */
 function serverOf({ socket }: IncomingMessage): object {
   return (socket as unknown as { readonly server: object }).server
+}
+
+/** The path of the pattern that this middleware is mounted for, such as `/api` of `/api/*`. */
+function mountOf({ req: { matchedRoutes, routeIndex } }: Context): string {
+  const { path = '' } = matchedRoutes[routeIndex] ?? {}
+  return path.endsWith('*') ? path.slice(0, -1) : ''
 }
 
 /** The pattern of the last route that matches. For a 404, that is a pattern for all paths. */

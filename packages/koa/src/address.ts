@@ -24,6 +24,13 @@ function rewrittenOf(ctx: Context): string | undefined {
   return isMounted ? undefined : mount + url
 }
 
+/** The part of the path in front of `ctx.path`, which koa-mount has removed. */
+export function mountOf({ originalUrl, path }: Context): string {
+  // A target may be a whole URL.
+  const [whole = ''] = originalUrl.replace(/^[a-z]+:\/\/[^/]+/i, '').split('?', 1)
+  return whole.endsWith(path) ? whole.slice(0, -path.length) : whole
+}
+
 /** The middleware of koa-router and @koa/router has the router as a property. */
 interface Routes {
   readonly router?: { readonly stack?: ReadonlyArray<{ readonly methods?: readonly string[] }> }

@@ -9,7 +9,7 @@ import {
 } from '@stampede/core/adapter'
 import { MountOrder, RequestExchange } from '@stampede/node-http/adapter'
 import type { Context, default as Koa, Next } from 'koa'
-import { addressOf, isSeen, layersOf, type Uncalled } from './address.ts'
+import { addressOf, isSeen, layersOf, mountOf, type Uncalled } from './address.ts'
 import { replyWith } from './body.ts'
 import { answerOf, goOnAfter, PASSED, type Passing } from './passing.ts'
 import { KoaRun } from './run.ts'
@@ -26,7 +26,7 @@ export function stampedeCache(
   options?: CacheOptions<Koa.Context, Koa.Response>,
   ..._uncalled: Uncalled
 ): Koa.Middleware {
-  const cache = createHttpCache<Koa.Context, Koa.Response>(options, { routeOf })
+  const cache = createHttpCache<Koa.Context, Koa.Response>(options, { routeOf, mountOf })
   const order = new MountOrder('stampedeCache')
   // Not async, so that a hit creates no promise. If this function throws, Koa turns the exception
   // into a rejection.

@@ -51,11 +51,7 @@ function frontOf(
   const visit = createNodeCache(createHttpCache(options))
   return function stampedeFront(this: unknown, req, res): void {
     const address = addressOf(req)
-    const failed = (error: unknown): void => fail(error, req, res, address.target)
-    const next = (error?: unknown): void => {
-      if (error === undefined) enter(listener, this, req, res, failed)
-      else failed(error)
-    }
+    const next = passTo(listener, this, req, res, address.target)
     const dispatch: Dispatch = (...again) => Reflect.apply(stampedeFront, this, again)
     visit({ req, res, next, native: req, address, dispatch })
   }
@@ -64,11 +60,31 @@ function frontOf(
 export const PASS_A_LISTENER =
   'pass an Express app, app.callback() of Koa, or any (req, res) listener'
 
-/** Calls the listener. An error or a rejection goes to `failed`. */
-export function enter<Req>(
-  listener: Listener<Req>,
+/**
+ * Returns a function that passes the request to the listener, as the server does. With an error, or
+ * after an error of the listener, it warns and responds 500.
+ */
+export function passTo(
+  listener: Listener,
   server: unknown,
-  req: Req,
+  req: IncomingMessage,
+  res: ServerResponse,
+  target: string,
+): (error?: unknown) => void {
+  const failed = (error: unknown): void => {
+    warnOf(error, req, target)
+    fail(res)
+  }
+  return (error) => {
+    if (error === undefined) enter(listener, server, req, res, failed)
+    else failed(error)
+  }
+}
+
+function enter(
+  listener: Listener,
+  server: unknown,
+  req: IncomingMessage,
   res: ServerResponse,
   failed: (error: unknown) => void,
 ): void {
@@ -99,14 +115,8 @@ function warnOf(error: unknown, { method }: IncomingMessage, target: string): vo
   process.emitWarning(`${method} ${path}: ${why}`, { ...names, detail })
 }
 
-/** Warns, and responds 500 without the fields that the listener has set. */
-export function fail(
-  error: unknown,
-  req: IncomingMessage,
-  res: ServerResponse,
-  target: string,
-): void {
-  warnOf(error, req, target)
+/** Responds 500 without the fields that the listener has set. */
+function fail(res: ServerResponse): void {
   // A complete response stays, even if it is still being sent.
   if (res.writableEnded) return
   if (res.headersSent) {

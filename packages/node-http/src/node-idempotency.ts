@@ -19,6 +19,7 @@ import {
 } from '@stampede/core/adapter'
 import type { NodeVisit } from './node-exchange.ts'
 import { discardRequestBody, type ParsedRequest, readRequestBody } from './request/body.ts'
+import { hasLeft } from './request/client-gone.ts'
 import { linesOf, type RequestAddress, readRequest } from './request/read-request.ts'
 import { Capture, type CaptureObserver } from './response/capture.ts'
 import { fieldsOf } from './response/fields.ts'
@@ -44,6 +45,8 @@ export interface IdempotentVisit<Native>
     Pick<NodeVisit<Native>, 'next'> {
   /** Sets the property of the request with the attempt, such as `req.idempotency`. */
   attach(attempt: Attempt): void
+  /** A framework may stand behind: see `AttemptWatch`. */
+  readonly isFront?: boolean
 }
 
 /**
@@ -138,8 +141,8 @@ class NodeIdempotentExchange<Native> extends AttemptExchange<Native, IdempotentV
   run(observer: AttemptObserver): void {
     this.begun = true
     if (this.wasSent(observer)) return
-    const { res, next } = this.visit
-    const watch = new AttemptWatch(res, observer)
+    const { res, next, isFront } = this.visit
+    const watch = new AttemptWatch(res, observer, isFront)
     try {
       next()
     } catch (error) {
@@ -172,6 +175,15 @@ class NodeIdempotentExchange<Native> extends AttemptExchange<Native, IdempotentV
 }
 
 /**
+ * Whether the body may be missing because the client has left. Koa 3 then calls `end()` without the
+ * body. Koa 2 never ends the response.
+ */
+function lacksBody(res: ServerResponse, { head, body }: OriginEnd & { type: 'complete' }): boolean {
+  if (body.byteLength > 0 || !hasLeft(res) || [204, 205, 304].includes(head.status)) return false
+  return head.headers.every(([name, value]) => name !== 'content-length' || value !== '0')
+}
+
+/**
  * Watches one run of a handler under an idempotency key, and reports its end to core once. Create
  * it before the app runs. An end that cannot be delayed is reported at once.
  */
@@ -180,6 +192,7 @@ export class AttemptWatch implements CaptureObserver {
   readonly graceMs: number
   readonly #res: ServerResponse
   readonly #observer: AttemptObserver
+  readonly #isFront: boolean
   /** Fields that were set before the app runs. */
   readonly outer: OuterFields
   readonly #capture: Capture
@@ -188,11 +201,13 @@ export class AttemptWatch implements CaptureObserver {
   #reported: { readonly until: void | Promise<void> } | undefined
   #stopped = false
 
-  constructor(res: ServerResponse, observer: AttemptObserver) {
+  /** `isFront`: an empty response may be that of a framework that sends no body to nobody. */
+  constructor(res: ServerResponse, observer: AttemptObserver, isFront = false) {
     this.maxBodyBytes = observer.maxBodyBytes
     this.graceMs = observer.graceMs
     this.#res = res
     this.#observer = observer
+    this.#isFront = isFront
     this.outer = new OuterFields(res)
     this.#capture = new Capture(res, this, { outer: this.outer })
   }
@@ -229,7 +244,8 @@ export class AttemptWatch implements CaptureObserver {
   }
 
   #attemptEnd(end: OriginEnd): AttemptEnd {
-    if (end.type === 'complete') return { type: 'answered', head: end.head, body: end.body }
+    if (end.type === 'complete' && !(this.#isFront && lacksBody(this.#res, end)))
+      return { type: 'answered', head: end.head, body: end.body }
     const { status, headers } = this.#seen ?? {
       status: this.#res.statusCode,
       headers: fieldsOf(this.#res.getHeaders()),

@@ -532,6 +532,19 @@ export function storeContract(name: string, bench: StoreBench): void {
       }
     })
 
+    it('purges several subjects in one call, which resolves when the process knows all', async () => {
+      const subjects = Array.from({ length: 300 }, (_, i) => `t=${i}`)
+      await a.mark(subjects, { soft: true })
+      expect(hintsA.marks.map(({ subject }) => subject).sort()).toEqual([...subjects].sort())
+      expect(new Set(hintsA.marks.map(({ position }) => position)).size).toBe(300)
+      expect(a.position).toBe(Math.max(...hintsA.marks.map(({ position }) => position)))
+      await hinted(() => hintsB.marks.map(({ subject }) => subject).sort()).toEqual(
+        [...subjects].sort(),
+      )
+      await a.mark([], { soft: false })
+      expect(hintsA.marks).toHaveLength(300)
+    })
+
     it('raises purge positions with every purge, from any process', async () => {
       for (let i = 0; i < 20; i++) {
         await Promise.all([a.mark(`t=${i}`, { soft: false }), b.mark('t=one', { soft: true })])

@@ -93,7 +93,8 @@ export function cacheOptions<Native extends Received>(
   const options: CacheOptions<Native> = { ...plain, stampede: context.stampede }
   const { people } = context.scenario
   if (tags) options.tags = tagsFor(context, tags)
-  if (invalidateOn) options.invalidateOn = invalidateOn === 'never' ? 'never' : { tags: ['shop'] }
+  if (invalidateOn)
+    options.invalidateOn = invalidateOn === 'tags' ? { tags: ['shop'] } : invalidateOn
   if (identity) options.identity = (received) => callerText(context, received, identity)
   if (bypass) {
     options.bypass = (received) => bypass.some((each) => personOn(people, received, each))

@@ -6,6 +6,8 @@ import type { CacheOptions } from '@stampede/core'
 import { CHANNELS, type Channel, CREDENTIALS, HEADER_OF } from './people.ts'
 import type { Random } from './random.ts'
 
+const INVALIDATIONS = ['never', 'tags', 'parents', 'all'] as const
+
 /** Options of stampedeCache as data. A callback is given by the channels that it reads. */
 export interface CacheSpec
   extends Omit<
@@ -17,7 +19,7 @@ export interface CacheSpec
   readonly bypass?: readonly Channel[]
   /** Fixed tags for all, or a callback: the tag of the route, or the secret of the caller. */
   readonly tags?: 'fixed' | 'route' | 'caller'
-  readonly invalidateOn?: 'never' | 'tags'
+  readonly invalidateOn?: (typeof INVALIDATIONS)[number]
 }
 
 /** The option that keeps values of `channel` apart. `undefined`: none does. */
@@ -107,7 +109,7 @@ export function makeCacheSpec(random: Random, focus: Channel, realTime: boolean)
     keepMs: maybe(0.35, () => random.pick([0, ms()])),
     mintEtag: maybe(0.15, () => false),
     tags: maybe(0.3, () => random.pick(['fixed', 'route', 'caller'] as const)),
-    invalidateOn: maybe(0.15, () => random.pick(['never', 'tags'] as const)),
+    invalidateOn: maybe(0.15, () => random.pick(INVALIDATIONS)),
     requestDirectives: maybe(0.1, () => 'respect' as const),
   }
   // Leaves out absent options instead of setting them to undefined, so that a transcript shows the

@@ -142,12 +142,12 @@ async function handOverOnce(bench: Bench, name: string): Promise<void> {
 async function announceOnce(bench: Bench, name: string): Promise<void> {
   const keys = [`${PREFIX}{purges}:meta`, `${PREFIX}{purges}:log`, `${PREFIX}{purges}:marks`]
   await run(bench, scripts.appendPurge, keys, [
-    `mh${name}`,
     '0-0',
     `${PREFIX}log`,
     10_000,
     100_000,
     1,
+    `mh${name}`,
   ])
 }
 

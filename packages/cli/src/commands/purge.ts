@@ -1,24 +1,25 @@
-// `stampede purge`: purges a key, path, route or tag, or everything, in the whole fleet.
+// `stampede purge`: purges keys, paths, routes or tags, or everything, in the whole fleet.
 
 import type { PurgeTarget } from '@stampede/core'
-import { patternNote } from '@stampede/core/operator'
-import { type Command, flag, type Invocation, text } from '../command.ts'
+import { type Command, flag, type Invocation, list, text } from '../command.ts'
 import { countEntries, type DryRun } from '../dry-run.ts'
 import { EXIT, type ExitCode, UsageError } from '../errors.ts'
 import { openFleet, shownUrl, wholePrefix } from '../fleet.ts'
 import { count, printable } from '../format.ts'
 
 const KINDS = ['key', 'path', 'route', 'tag'] as const
+const REPEATS = 'may be repeated'
 
 export const purge: Command = {
   summary: 'Purges entries in all processes of the fleet.',
-  usage: 'stampede purge --key KEY | --path PATH | --route PATTERN | --tag TAG | --all [options]',
+  usage:
+    'stampede purge --key KEY… | --path PATH… | --route PATTERN… | --tag TAG… | --all [options]',
   options: [
-    ['--key KEY', 'a key of getOrSet, or a result of the option key of stampedeCache'],
-    ['--path PATH', 'a path with all queries and variants'],
+    ['--key KEY', 'a key of getOrSet, or a result of the option key of stampedeCache', REPEATS],
+    ['--path PATH', 'a path with all queries and variants', REPEATS],
     ['--host HOST', 'with --path: on that host only'],
-    ['--route PATTERN', 'all paths of a pattern such as /products/:id'],
-    ['--tag TAG', 'all entries with a tag'],
+    ['--route PATTERN', 'all paths of a pattern such as /products/:id', REPEATS],
+    ['--tag TAG', 'all entries with a tag', REPEATS],
     ['--all', 'all entries; asks first, or needs --yes'],
     ['--soft', 'make the entries stale instead of dropping them'],
     ['--dry-run', 'purge nothing; count the entries in Redis that the purge would cover'],
@@ -46,13 +47,11 @@ async function run(invocation: Invocation): Promise<ExitCode> {
   try {
     const dry = isDry ? await countEntries(fleet, target, soft, terminal) : undefined
     if (!isDry) await fleet.stampede.purge(target, { soft })
-    const done = soft ? 'is stale' : 'is purged'
-    const note = target.path === undefined ? undefined : patternNote(target.path)
-    terminal.print({ purged: !isDry, target, soft, note, ...dry }, () => [
+    const done = `${'keys' in target ? 'are' : 'is'} ${soft ? 'stale' : 'purged'}`
+    terminal.print({ purged: !isDry, target, soft, ...dry }, () => [
       dry === undefined
         ? printable(`${shownTarget(target)} ${done}.`)
         : printable(`${shownTarget(target)}: ${shownCount(dry, soft)}`),
-      ...(note === undefined ? [] : [printable(`Note: ${note}.`)]),
     ])
     return EXIT.ok
   } finally {
@@ -61,7 +60,7 @@ async function run(invocation: Invocation): Promise<ExitCode> {
 }
 
 function readTarget({ values }: Invocation): PurgeTarget {
-  const named = KINDS.filter((kind) => values[kind] !== undefined)
+  const named = KINDS.filter((kind) => list(values, kind).length > 0)
   const all = flag(values, 'all')
   if (named.length + Number(all) !== 1) {
     throw new UsageError('name exactly one of --key, --path, --route, --tag and --all')
@@ -70,7 +69,9 @@ function readTarget({ values }: Invocation): PurgeTarget {
   if (host !== undefined && named[0] !== 'path') throw new UsageError('--host needs --path')
   const [kind] = named
   if (kind === undefined) return { all: true }
-  return { [kind]: text(values, kind), ...(host !== undefined && { host }) } as PurgeTarget
+  const items = list(values, kind)
+  const target = items.length === 1 ? { [kind]: items[0] } : { [`${kind}s`]: items }
+  return { ...target, ...(host !== undefined && { host }) } as PurgeTarget
 }
 
 function shownCount({ entries, unreadable }: DryRun, soft: boolean): string {
@@ -82,7 +83,7 @@ function shownCount({ entries, unreadable }: DryRun, soft: boolean): string {
 function shownTarget(target: PurgeTarget): string {
   if ('all' in target) return 'Every entry'
   const { host, ...named } = target
-  const [[kind, name] = []] = Object.entries(named)
-  const where = host === undefined ? '' : ` on ${host}`
-  return kind === 'key' ? `The key ${name}` : `Each entry of the ${kind} ${name}${where}`
+  const [[kind = '', names] = []] = Object.entries(named)
+  const shown = `${kind} ${[names].flat().join(', ')}${host === undefined ? '' : ` on ${host}`}`
+  return kind.startsWith('key') ? `The ${shown}` : `Each entry of the ${shown}`
 }

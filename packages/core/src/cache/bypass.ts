@@ -7,14 +7,15 @@ import { invalidation } from './invalidate.ts'
 import { statusField } from './respond.ts'
 
 export function bypass<Native>(
-  { rt, config, framework, first }: CacheParts<Native>,
+  cache: CacheParts<Native>,
   exchange: Exchange<Native>,
   { fwd, reason }: Bypass,
 ): void | Promise<void> {
+  const { rt, config, framework, first } = cache
   if (!first.isOver) first.count(exchange.request, reason)
   rt.counts.bypass(reason, framework.routeOf?.(exchange.native))
   const detail = reason === 'method' ? undefined : reason
   const status = statusField(config, { type: 'forward', reason: fwd, detail })
-  const watch = reason === 'method' ? { onHead: invalidation(rt, config, exchange) } : undefined
+  const watch = reason === 'method' ? { onHead: invalidation(cache, exchange) } : undefined
   return exchange.forward(status, watch)
 }

@@ -187,9 +187,20 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    *   `Content-Location` of the response (RFC 9111 §4.4). It also purges the cache groups in
    *   `Cache-Group-Invalidation` (RFC 9875 §3).
    * - `{ tags }` purges these tags too.
+   * - `'parents'` also purges the path of the request and each path above it, up to the path under
+   *   which the middleware is mounted: with every query, for every caller. Of a path with more than
+   *   128 levels, it purges the 127 levels nearest to the mount.
+   * - `'all'` also purges everything that this middleware and others with this option and the same
+   *   name (`cacheStatus`) have stored in this Stampede, for every caller.
    * - `'never'` purges nothing.
    */
-  invalidateOn?: 'unsafe' | 'never' | { tags: Tags<Native, NativeResponse> } | undefined
+  invalidateOn?:
+    | 'unsafe'
+    | 'parents'
+    | 'all'
+    | 'never'
+    | { tags: Tags<Native, NativeResponse> }
+    | undefined
   /**
    * Returns true for requests that go to the handler and whose responses are not stored. If it
    * throws or returns a promise, the request fails with `ERR_STAMPEDE_OPTION`. Default: none.

@@ -396,6 +396,98 @@ describe('the purge of an unsafe request', () => {
   })
 })
 
+describe("an unsafe request with invalidateOn 'parents' or 'all'", () => {
+  const marks = () => store.calls.filter((call) => call.startsWith('mark '))
+  const mountedAt = (mount: string, options: Options = {}) =>
+    createHttpCache<RequestView>(
+      { stampede, ttlMs: 10_000, invalidateOn: 'parents', ...options },
+      { mountOf: () => mount },
+    )
+
+  it.each<[mount: string, target: string, paths: readonly string[]]>([
+    ['', '/', ['/']],
+    ['', '/api/Items/7?x', ['/', '/api', '/api/items', '/api/items/7']],
+    ['/api', '/api/items/7/', ['/api', '/api/items', '/api/items/7']],
+    ['/api/', '/api/items', ['/api', '/api/items']],
+    ['/:tenant/v1', '/acme/v1/items', ['/acme/v1', '/acme/v1/items']],
+    ['/api', '/api', ['/api']],
+    ['/api', '/api//items', ['/api', '/api/', '/api//items']],
+    ['', '//items', ['/', '//items']],
+    ['', '/caf%C3%A9/a%2Fb', ['/', '/café', '/café/a%2fb']],
+    ['', '/%zz/b', ['/', '/%zz', '/%zz/b']],
+    ['/api', '/api/x/../b', ['/api', '/api/x', '/api/x/..', '/api/x/../b', '/api/b']],
+    ['/api', 'http://SHOP.test/api/items?x', ['/api', '/api/items']],
+    ['/api', 'http://other.test/api/items', []],
+    ['/api', 'no path', []],
+    ['', '*', []],
+  ])('purges the paths from the mount %j to %j', (mount, target, paths) => {
+    send(mountedAt(mount), 'POST', {}, { target, host: 'Shop.test' })
+    const named = new Set(paths.map((path) => `h=shop.test${path}`))
+    expect(new Set(marks().flatMap((call) => call.slice(5).split(',')))).toEqual(named)
+    expect(marks().length).toBe(paths.length === 0 ? 0 : 1)
+  })
+
+  it('ignores the mount if the path was rewritten, because entries have the received path', () => {
+    send(mountedAt('/api/v2'), 'POST', {}, { target: '/items/7', rewritten: '/api/v2/items/7' })
+    expect(marks()).toEqual(['mark h=shop.test/,h=shop.test/items,h=shop.test/items/7'])
+  })
+
+  it('purges the 127 levels nearest to the mount, and the path, of a path with more', () => {
+    const target = '/a'.repeat(8_000)
+    send(mountedAt(''), 'POST', {}, { target })
+    const [, names = ''] = (marks()[0] ?? '').split(' ')
+    expect(marks().length).toBe(1)
+    expect(names.split(',').length).toBe(128)
+    expect(names.split(',').slice(0, 2)).toEqual(['h=shop.test/', 'h=shop.test/a'])
+  })
+
+  it.each<[string, Options]>([
+    ['parents', { invalidateOn: 'parents' }],
+    ['all', { invalidateOn: 'all' }],
+  ])('purges %s in this process before the store has the purge', async (name, options) => {
+    const gate = new Gate()
+    const cache = cacheWith(options)
+    await get(cache, { target: '/list?page=2' })
+    await get(cache, { target: '/other' }, [['surrogate-key', 't']])
+    store.next('mark', async (work) => {
+      await gate.delayReply(async () => {})
+      return work()
+    })
+    send(cache, 'POST', {}, { target: '/list/7' })
+    expect(await get(cache, { target: '/list?page=2' })).toBe('app')
+    gate.open()
+    await settled()
+    expect(await get(cache, { target: '/list?page=2' })).toBe('app')
+    expect(await get(cache, { target: '/list?page=2' })).toBe('cache')
+    expect(await get(cache, { target: '/other' })).toBe(name === 'all' ? 'app' : 'cache')
+  })
+
+  it('adds nothing to an entry of a cache without the option', async () => {
+    const subjects = async (options: Options) => {
+      const cache = cacheWith(options)
+      const put = vi.spyOn(store, 'commit')
+      await get(cache, { target: `/${JSON.stringify(options)}` })
+      const [, frame] = put.mock.lastCall ?? []
+      return Buffer.from(frame ?? [])
+        .toString('latin1')
+        .includes('m=')
+    }
+    expect(await subjects({ invalidateOn: 'parents' })).toBe(false)
+    expect(await subjects({ invalidateOn: 'all' })).toBe(true)
+  })
+
+  it('sends one purge of tags, groups and paths, and an event for each if it fails', async () => {
+    const failed: string[] = []
+    stampede.on('store.failed', ({ key }) => failed.push(key))
+    store.next('mark', refuse)
+    const headers: HeaderList = [['cache-group-invalidation', '"list"']]
+    send(cacheWith({ invalidateOn: 'parents' }), 'POST', { headers })
+    await settled()
+    expect(marks()).toEqual(['mark h=shop.test/,h=shop.test/a,g=http://shop.test list'])
+    expect(failed).toEqual(['shop.test/', 'shop.test/a', 'http://shop.test list'])
+  })
+})
+
 describe('an unsafe request with invalidateOn.tags', () => {
   const tagged = { tags: () => ['list'] }
   const INVALIDATES: HeaderList = [['cache-group-invalidation', '"b", "list"']]

@@ -3,7 +3,7 @@
 // - its own URL;
 // - the URLs in `Location` and `Content-Location` of its response, if they have the same origin;
 // - the cache groups in `Cache-Group-Invalidation` of its response (RFC 9875 §3);
-// - the tags of the option `invalidateOn`.
+// - what the option `invalidateOn` names: tags, the paths above the URL, or all of the middleware.
 //
 // The cache sends the purges before the head of the response. So the lookup of a later request to
 // this process comes after the purges.
@@ -12,9 +12,10 @@ import { forget, purgeKey } from '../engine/hints.ts'
 import { headerValue } from '../http/headers.ts'
 import { canonicalPath } from '../http/route-pattern.ts'
 import type { CapturedHead, Exchange, HeadWatch, Natives, RequestView } from '../ports/exchange.ts'
-import { groupSubject, tagSubject } from '../ports/subject.ts'
+import { groupSubject, middlewareSubject, pathSubject, tagSubject } from '../ports/subject.ts'
 import type { Runtime } from '../runtime.ts'
 import type { CacheConfig } from './cache-options.ts'
+import type { CacheParts } from './cache-parts.ts'
 import { customKey, parseUrl, urlKey } from './key.ts'
 import { cacheGroups, callTagsOption, originOf } from './subjects.ts'
 
@@ -28,25 +29,30 @@ const SAFE: ReadonlySet<string> = new Set(
  * undefined if no response to this request purges anything. Neither function throws.
  */
 export function invalidation<Native>(
-  rt: Runtime,
-  config: CacheConfig<Native>,
+  { rt, config, framework }: CacheParts<Native>,
   { request, native }: Pick<Exchange<Native>, 'request' | 'native'>,
 ): HeadWatch | undefined {
   const { invalidateOn, key, query } = config
   if (invalidateOn === 'never' || SAFE.has(request.method)) return undefined
-  // The `key` option is called now, because a router may later change the request that it reads.
+  // These functions are called now, because a router may later change the request that they read.
   const own = key === undefined ? [] : ownKey(key, native)
+  const wider = widerSubjects(config, request, () => framework.mountOf?.(native) ?? '')
   return (head, natives) => {
     if (head.status < 200 || head.status > 399) return
     const keys = key === undefined ? urlKeys(request, query, head) : own
-    const named = subjects(config, request, head, natives)
+    const named = [...new Set([...wider, ...subjects(config, request, head, natives)])]
     const purges = [...keys].map((each) => {
       forget(rt, each)
-      return purge(rt, each, () => purgeKey(rt, each, false))
+      return purge(rt, [each], () => purgeKey(rt, each, false))
     })
-    for (const each of named) {
-      const settled = rt.marks.expect(each)
-      purges.push(purge(rt, each, () => rt.store.mark(each, { soft: false })).finally(settled))
+    if (named.length > 0) {
+      const pending = named.map((each) => rt.marks.expect(each))
+      const marked = purge(rt, named, () => rt.store.mark(named, { soft: false }))
+      purges.push(
+        marked.finally(() => {
+          for (const settled of pending) settled()
+        }),
+      )
     }
     rt.waitUntil?.(Promise.all(purges))
   }
@@ -62,11 +68,11 @@ function subjects<Native>(
   request: RequestView,
   head: CapturedHead,
   natives: Natives | undefined,
-): ReadonlySet<string> {
+): readonly string[] {
   const origin = originOf(request)
   const groups = cacheGroups(head.headers, 'cache-group-invalidation')
   const tags = callTagsOption(config, 'invalidatedTags', natives) ?? []
-  return new Set([...groups.map((group) => groupSubject(origin, group)), ...tags.map(tagSubject)])
+  return [...groups.map((group) => groupSubject(origin, group)), ...tags.map(tagSubject)]
 }
 
 /**
@@ -111,6 +117,41 @@ function urlKeys(
   return keys
 }
 
+/** What the option `invalidateOn` purges in addition to the URL, its groups and tags. */
+function widerSubjects(
+  { invalidateOn, cacheName = '' }: CacheConfig<never>,
+  request: RequestView,
+  mountOf: () => string,
+): readonly string[] {
+  if (invalidateOn === 'all') return [middlewareSubject(cacheName)]
+  if (invalidateOn !== 'parents') return []
+  // The mount is a part of the rewritten path, if there is one. Entries have the received path. A
+  // whole URL as target may seem to be rewritten behind a mount, but hardly ever is.
+  const isRewritten = request.rewritten !== undefined && request.target.startsWith('/')
+  const mount = isRewritten ? '' : mountOf()
+  const paths = pathsOf(request).flatMap((path) => parents(path, mount))
+  return paths.map((path) => pathSubject(path, request.host))
+}
+
+/** The canonical path of the target, as received and as a URL parser resolves its dot segments. */
+function pathsOf({ scheme, host, target }: RequestView): readonly string[] {
+  const [received = ''] = withoutAuthority(target).split(/[?#]/, 1)
+  if (!received.startsWith('/')) return []
+  const resolved = parseUrl(`${scheme}://${host}${received}`)
+  return [received, ...(resolved === undefined ? [] : [resolved.pathname])].map(canonicalPath)
+}
+
+/** Limit of the levels of a path that one request purges, because the client chooses the path. */
+const MOST_LEVELS = 128
+
+/** A canonical path and the paths above it, down from the one with as many parts as `mount`. */
+function parents(path: string, mount: string): readonly string[] {
+  const depth = mount.split('/').filter((part) => part !== '').length + 1
+  const parts = path.split('/', depth + MOST_LEVELS - 2)
+  const above = parts.map((_, i) => parts.slice(0, i + 1).join('/') || '/')
+  return [...above.slice(depth - 1), path]
+}
+
 /**
  * Path and query of a target that is an absolute URL. Frameworks route it by its path alone, and
  * take scheme and host from elsewhere.
@@ -121,13 +162,18 @@ function withoutAuthority(target: string): string {
 }
 
 /**
- * Purges a key or a subject, such as a tag, with the next command. In this process, the entries of
+ * Purges a key, or subjects such as tags, with the next command. In this process, the entries of
  * a key are dropped at once, and those of a subject count as purged until the store has replied.
  */
-async function purge(rt: Runtime, key: string, command: () => Promise<unknown>): Promise<void> {
+async function purge(
+  rt: Runtime,
+  names: readonly string[],
+  command: () => Promise<unknown>,
+): Promise<void> {
   try {
     await command()
   } catch (error) {
-    rt.events.emit({ type: 'store.failed', key, operation: 'purge', error })
+    for (const key of names)
+      rt.events.emit({ type: 'store.failed', key, operation: 'purge', error })
   }
 }

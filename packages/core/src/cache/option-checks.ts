@@ -15,8 +15,10 @@ export type QueryRule =
 export type AuthorizationRule = 'bypass' | 'ignore' | { readonly ignore: readonly string[] }
 export type CookiesRule = 'bypass' | 'ignore' | { readonly key: readonly string[] }
 
+const INVALIDATIONS = ['unsafe', 'parents', 'all', 'never'] as const
+
 export interface InvalidationRules {
-  readonly invalidateOn: 'unsafe' | 'never'
+  readonly invalidateOn: (typeof INVALIDATIONS)[number]
   /** Tags that an unsafe request purges in addition to its URL. */
   readonly invalidatedTags: TagsRule
 }
@@ -110,13 +112,17 @@ export function readTargetedFields(where: string, value: unknown): readonly stri
 const REPLACED_FIELDS: ReadonlySet<string> = new Set(['cache-control', 'expires', 'pragma'])
 
 export function readInvalidation(where: string, value: unknown): InvalidationRules {
-  if (value === undefined || value === 'unsafe' || value === 'never')
-    return { invalidateOn: value ?? 'unsafe', invalidatedTags: undefined }
+  const named = INVALIDATIONS.find((each) => each === (value === undefined ? 'unsafe' : value))
+  if (named !== undefined) return { invalidateOn: named, invalidatedTags: undefined }
   if (typeof value === 'object' && value !== null && 'tags' in value) {
     const { tags } = checkNames(where, value, ['tags'])
     return { invalidateOn: 'unsafe', invalidatedTags: readTags(`${where}.tags`, tags) }
   }
-  throw optionError(where, value, "use 'unsafe', 'never', or { tags: (req, res) => ['products'] }")
+  throw optionError(
+    where,
+    value,
+    "use 'unsafe', 'parents', 'all', 'never', or { tags: (req, res) => ['products'] }",
+  )
 }
 
 /** The name becomes part of a header, so it must be a token. */

@@ -6,7 +6,7 @@ import { callbackError, StampedeError } from '../errors.ts'
 import { headerValues, trimOws } from '../http/headers.ts'
 import { parseList } from '../http/structured-fields.ts'
 import type { CapturedHead, HeaderList, Natives, RequestView } from '../ports/exchange.ts'
-import { groupSubject, tagSubject } from '../ports/subject.ts'
+import { groupSubject, middlewareSubject, tagSubject } from '../ports/subject.ts'
 import { evaluateTags, MOST_TAGS } from '../tags.ts'
 import { CACHE_FUNCTION, type CacheConfig } from './cache-options.ts'
 import type { NotStorable, Storable } from './storable.ts'
@@ -26,12 +26,13 @@ export function withSubjects(
   const groups = cacheGroups(head.headers)
   const tags = config.tags === undefined ? NONE : callTagsOption(config, 'tags', natives)
   if (tags === undefined) return { store: false, reason: 'tags', failure: false }
-  if (fieldTags.length + groups.length + tags.length === 0) return verdict
+  const all = config.invalidateOn === 'all' ? [middlewareSubject(config.cacheName ?? '')] : NONE
+  if (fieldTags.length + groups.length + tags.length + all.length === 0) return verdict
   const subjects = new Set(verdict.subjects)
   for (const tag of fieldTags) subjects.add(tagSubject(tag))
   for (const group of groups) subjects.add(groupSubject(originOf(request), group))
   for (const tag of tags) subjects.add(tagSubject(tag))
-  return subjects.size > MOST_TAGS ? TOO_MANY : { ...verdict, subjects: [...subjects] }
+  return subjects.size > MOST_TAGS ? TOO_MANY : { ...verdict, subjects: [...subjects, ...all] }
 }
 
 const NONE: readonly string[] = []

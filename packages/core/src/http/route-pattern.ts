@@ -38,13 +38,11 @@ export function patternProblem(pattern: string): string | undefined {
     : `use parts such as products, :id or, at the end, *rest; not ${JSON.stringify(invalid)}`
 }
 
-/** A note about a path that looks like a pattern. A purge by path takes it as it is. */
-export function patternNote(path: string): string | undefined {
+/** The pattern that a path with a wildcard probably means. Undefined: it has no wildcard. */
+export function patternMeant(path: string): string | undefined {
   if (!/\*|\/:/.test(path)) return undefined
-  // A named rest, such as `*rest`, is a pattern already.
-  const pattern = path.replace(/\*(?!\w)/g, ':id')
-  const route = patternProblem(pattern) === undefined ? pattern : '/products/:id'
-  return `${path} is one path, not a pattern; to purge all paths of a pattern, use { route: '${route}' }`
+  const patterns = [path, path.replace(/\*\w*/g, ':id')]
+  return patterns.find((each) => patternProblem(each) === undefined) ?? '/products/:id'
 }
 
 function isPart(part: string, isLast: boolean): boolean {

@@ -93,7 +93,7 @@ export class PurgeMarks {
   judge(provenance: Provenance): Verdict {
     if (provenance.asOf >= this.newest && this.#pending.size === 0) return 'valid'
     if (provenance.asOf < this.#oldestKnown) return 'purged'
-    if (this.#pending.size > 0 && provenance.subjects.some((each) => this.#pending.has(each)))
+    if (this.#pending.size > 0 && subjectsOf(provenance).some((each) => this.#pending.has(each)))
       return 'purged'
     let staleFrom: number | undefined
     for (const last of this.#purgesOf(provenance)) {
@@ -129,10 +129,9 @@ export class PurgeMarks {
    * The purges of all subjects of an entry. Routes without a purge after its fill are left out,
    * because they would only cost a comparison with the path.
    */
-  *#purgesOf({ subjects, path, host, asOf }: Provenance): Generator<LastPurges> {
-    const named = [ALL, ...subjects]
-    if (path !== undefined) named.push(pathSubject(path, undefined), pathSubject(path, host))
-    for (const subject of named) {
+  *#purgesOf(provenance: Provenance): Generator<LastPurges> {
+    const { path, asOf } = provenance
+    for (const subject of subjectsOf(provenance)) {
       const last = this.#subjects.get(subject)
       if (last !== undefined) yield last
     }
@@ -150,6 +149,13 @@ export class PurgeMarks {
       this.forgetBefore(Math.max(last.hard, last.soft))
     }
   }
+}
+
+/** The subjects that cover an entry, except routes. */
+function subjectsOf({ subjects, path, host }: Provenance): readonly string[] {
+  const named = [ALL, ...subjects]
+  if (path !== undefined) named.push(pathSubject(path, undefined), pathSubject(path, host))
+  return named
 }
 
 // Checks of copies before they are served

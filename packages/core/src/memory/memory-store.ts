@@ -55,10 +55,12 @@ class ProcessStore implements MemoryStore {
     this.#hooks?.onPurge(group, options)
   }
 
-  async mark(subject: string, { soft }: { soft: boolean }): Promise<void> {
+  async mark(subjects: string | readonly string[], { soft }: { soft: boolean }): Promise<void> {
     const clock = Math.floor((this.#hooks?.clock.wallNow() ?? 0) * 1000)
-    this.#position = Math.max(this.#position + 1, clock)
-    this.#hooks?.onMark({ subject, soft, position: this.#position, agoMs: 0 })
+    for (const subject of [subjects].flat()) {
+      this.#position = Math.max(this.#position + 1, clock)
+      this.#hooks?.onMark({ subject, soft, position: this.#position, agoMs: 0 })
+    }
   }
 
   async close(): Promise<void> {}

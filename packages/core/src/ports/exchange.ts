@@ -235,6 +235,11 @@ export interface Framework<Native = unknown> {
    * metrics. Undefined: the framework has not chosen a route yet, or has no routes.
    */
   readonly routeOf?: ((native: Native) => string | undefined) | undefined
+  /**
+   * The beginning of the path under which the middleware is mounted, such as `/api`. Absent or
+   * empty: it is mounted for the whole app.
+   */
+  readonly mountOf?: ((native: Native) => string) | undefined
 }
 
 /** One request and its response. `Native` is an Express request or a Koa context, for callbacks. */

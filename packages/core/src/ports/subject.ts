@@ -1,10 +1,10 @@
-// Purge subjects: a tag, cache group, path, route or everything. In stores and messages, a subject
+// Purge subjects: a tag, cache group, path, route, middleware or everything. In stores and messages, a subject
 // is one string. Its first character shows its kind.
 
 import { hash } from 'node:crypto'
 
 /** The kind of target that a purge has. */
-export type SubjectKind = 'tag' | 'group' | 'path' | 'route' | 'all'
+export type SubjectKind = 'tag' | 'group' | 'path' | 'route' | 'middleware' | 'all'
 
 /** The subject of all entries. It is in no entry's list of subjects. */
 export const ALL = '*'
@@ -15,6 +15,7 @@ const KINDS: Readonly<Record<string, SubjectKind>> = {
   p: 'path',
   h: 'path',
   r: 'route',
+  m: 'middleware',
 }
 
 /** The kind of a purge subject, from its first letter. */
@@ -32,6 +33,11 @@ export function tagSubject(tag: string): string {
 /** Subject of a cache group, which belongs to one scheme and host (RFC 9875). */
 export function groupSubject(origin: string, group: string): string {
   return `g${bounded(`${origin} ${group}`)}`
+}
+
+/** Subject of what the middlewares with one name and `invalidateOn: 'all'` have stored. */
+export function middlewareSubject(name: string): string {
+  return `m=${name}`
 }
 
 /**

@@ -172,9 +172,11 @@ export class RecordStore implements StampedeStore {
     this.#hooks?.onPurge(group, { soft })
   }
 
-  async mark(subject: string, { soft }: { soft: boolean }): Promise<void> {
-    this.#position = Math.max(this.#position + 1, this.#micros())
-    this.#hooks?.onMark({ subject, soft, position: this.#position, agoMs: 0 })
+  async mark(subjects: string | readonly string[], { soft }: { soft: boolean }): Promise<void> {
+    for (const subject of [subjects].flat()) {
+      this.#position = Math.max(this.#position + 1, this.#micros())
+      this.#hooks?.onMark({ subject, soft, position: this.#position, agoMs: 0 })
+    }
   }
 
   async close(): Promise<void> {

@@ -122,8 +122,8 @@ export class FaultyStore implements StampedeStore {
     return this.confirmed ?? this.#inner.confirmedAt
   }
 
-  mark(subject: string, options: { soft: boolean }): Promise<void> {
-    return this.#run('mark', subject, () => this.#inner.mark(subject, options))
+  mark(subjects: string | readonly string[], options: { soft: boolean }): Promise<void> {
+    return this.#run('mark', String(subjects), () => this.#inner.mark(subjects, options))
   }
 
   pass(...args: Parameters<StampedeStore['pass']>): ReturnType<StampedeStore['pass']> {

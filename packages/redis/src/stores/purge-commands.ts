@@ -24,7 +24,7 @@ import {
 const MAX_LOG_EVENTS = 10_000
 /**
  * Limit of the log in bytes, because clients choose the length of the URLs that their unsafe
- * requests purge. The limit in events is computed as if all were as long as the newest one.
+ * requests purge. The limit in events is computed as if all were as long as the longest new one.
  */
 const MAX_LOG_BYTES = 16 * 1024 * 1024
 /** Limit of marks in Redis. A mark is the newest purge of one subject, such as a tag or a path. */
@@ -46,14 +46,14 @@ export class RedisPurgeCommands {
   }
 
   /**
-   * Appends a purge to the log. `known` is the newest purge that the caller knows. Runs even while
+   * Appends purges to the log. `known` is the newest purge that the caller knows. Runs even while
    * the breaker is open. Otherwise a purge could fail although Redis is available again.
    */
-  append(purge: Purge, known: EventId): Promise<AppendReply> {
-    const event = writeEvent(purge)
-    const maxEvents = Math.ceil(MAX_LOG_BYTES / Buffer.byteLength(event))
-    const bounds = [Math.min(MAX_LOG_EVENTS, maxEvents), MAX_MARKS]
-    const args = [event, known, this.#link.names.logChannel, ...bounds, newRandom()]
+  append(purges: readonly Purge[], known: EventId): Promise<AppendReply> {
+    const events = purges.map(writeEvent)
+    const longest = Math.max(...events.map((event) => Buffer.byteLength(event)))
+    const bounds = [Math.min(MAX_LOG_EVENTS, Math.ceil(MAX_LOG_BYTES / longest)), MAX_MARKS]
+    const args = [known, this.#link.names.logChannel, ...bounds, newRandom(), ...events]
     return this.#link.retry(() =>
       this.#run(appendPurge, args, { ignoreBreaker: true }, readAppendReply),
     )

@@ -37,7 +37,9 @@ export interface LinkedEvent extends PurgeEvent {
  */
 export interface AppendReply {
   readonly now: Position
+  /** The last new event. The new events have consecutive positions and one random number. */
   readonly id: EventId
+  /** The event before the first new one. */
   readonly prev: EventId
   readonly isPublished: boolean
 }
@@ -110,6 +112,11 @@ export function readPurgePage(raw: unknown): PurgePage {
 export function readId(value: unknown): EventId | undefined {
   const [, position, random] = /^(\d+)-(\d{1,15})$/.exec(String(value ?? '')) ?? []
   return readPosition(position) === undefined ? undefined : `${position}-${random}`
+}
+
+/** The event `back` positions before `id`, if one command appended both. */
+export function earlier(id: EventId, back: number): EventId {
+  return `${positionOf(id) - back}${id.slice(id.indexOf('-'))}`
 }
 
 /** Position of an event: when it was appended, in microseconds of the server's clock. */

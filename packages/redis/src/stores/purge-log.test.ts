@@ -22,9 +22,11 @@ class Log {
   /** Events before this position remain only as marks. */
   kept = 0
 
-  append(purge: Purge, known = '0-0'): Logged {
+  /** `follows`: the same command has appended the last event. */
+  append(purge: Purge, known = '0-0', follows = false): Logged {
     const position = Math.max(this.now * 1_000, positionOf(this.last) + 1, positionOf(known) + 1)
-    const id = this.idAt(position)
+    if (!follows) this.events += 1
+    const id = `${position}-${this.events}`
     const event = { ...purge, id, position, prev: this.last, at: this.now }
     this.all.push(event)
     this.last = id
@@ -117,7 +119,7 @@ class Process {
   constructor(log: Log) {
     this.log = log
     const commands: PurgeCommands = {
-      append: (purge, known) => this.#send(() => this.#appended(purge, known)),
+      append: (purges, known) => this.#send(() => this.#appended(purges, known)),
       read: (known, run) => this.#send(() => this.#read(known, run)),
       last: () => this.#send(() => this.log.last),
     }
@@ -139,10 +141,11 @@ class Process {
 
   onAppend: (event: Logged) => void = () => {}
 
-  #appended(purge: Purge, known: string): AppendReply {
-    const event = this.log.append(purge, known)
-    this.onAppend(event)
-    return { now: this.log.now * 1_000, id: event.id, prev: event.prev, isPublished: true }
+  #appended(purges: readonly Purge[], known: string): AppendReply {
+    const events = purges.map((purge, i) => this.log.append(purge, known, i > 0))
+    for (const event of events) this.onAppend(event)
+    const [first, last] = [events[0] as Logged, events.at(-1) as Logged]
+    return { now: this.log.now * 1_000, id: last.id, prev: first.prev, isPublished: true }
   }
 
   #read(known: string, run: string): PurgePage {
@@ -210,6 +213,7 @@ async function runSchedule(seed: number): Promise<void> {
   process.onAppend = (event) => void air.push(message(event))
   const { purges, wire } = process
   const appended: Array<Promise<unknown>> = []
+  const several = () => Array.from({ length: 1 + below(3) }, () => purgeOf(below))
   const steps: Array<() => void> = [
     () => void air.push(message(log.append(purgeOf(below)))),
     () => void log.append(purgeOf(below)),
@@ -219,6 +223,7 @@ async function runSchedule(seed: number): Promise<void> {
     () => wire.splice(below(Math.max(1, wire.length)), 1)[0]?.(),
     () => wire.splice(below(Math.max(1, wire.length)), 1)[0]?.(),
     () => void appended.push(purges.append(purgeOf(below)).catch(() => {})),
+    () => void appended.push(purges.append(...several()).catch(() => {})),
     () => void purges.beat(),
     () => void purges.resume().catch(() => {}),
     () => void purges.confirm()?.catch(() => {}),

@@ -7,6 +7,7 @@ import type { ServerClock } from '../connection/servers.ts'
 import type { PurgeCommands } from './purge-commands.ts'
 import {
   type EventId,
+  earlier,
   lacks,
   NO_EVENT,
   type Position,
@@ -65,13 +66,18 @@ export class RedisPurges {
     this.#hooks = hooks
   }
 
-  /** Resolves when the purge is in the log and this process has applied it. */
-  async append(purge: Purge): Promise<void> {
+  /** Resolves when the purges are in the log and this process has applied all of them. */
+  async append(...purges: readonly Purge[]): Promise<void> {
     const sentAt = this.#clock.now()
-    const { id, prev, isPublished } = await this.#commands.append(purge, this.#newest)
-    this.#apply({ ...purge, id }, 0)
-    this.#follow(id, prev)
-    if (!lacks(this.#known, id)) this.#confirm(sentAt)
+    const { id: last, prev, isPublished } = await this.#commands.append(purges, this.#newest)
+    let before = prev
+    for (const [i, purge] of purges.entries()) {
+      const id = earlier(last, purges.length - 1 - i)
+      this.#apply({ ...purge, id }, 0)
+      this.#follow(id, before)
+      before = id
+    }
+    if (!lacks(this.#known, last)) this.#confirm(sentAt)
     if (!isPublished) throw storeUnavailable('redis', 'purge', new Error(NOT_PUBLISHED))
   }
 

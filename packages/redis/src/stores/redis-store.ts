@@ -61,6 +61,8 @@ export interface RedisStoreOptions {
  */
 const MAX_FRAME_BYTES = 4 * 1024 * 1024
 const RAN_LATE = 'Redis got the command after its deadline and ignored it'
+/** Most purges by subject in one command, which no other command of the fleet can interrupt. */
+const MOST_MARKS = 128
 /** Time between two checks that the process missed no purge. */
 const HEARTBEAT_MS = 2_000
 
@@ -243,8 +245,12 @@ class RedisStore implements StampedeStore {
     await this.#requirePurges().append({ of: 'key', name: key, soft })
   }
 
-  mark(subject: string, { soft }: { soft: boolean }): Promise<void> {
-    return this.#requirePurges().append({ of: 'subject', name: subject, soft })
+  async mark(subjects: string | readonly string[], { soft }: { soft: boolean }): Promise<void> {
+    const purges = [subjects].flat().map((name) => ({ of: 'subject' as const, name, soft }))
+    const commands: Promise<void>[] = []
+    for (let i = 0; i < purges.length; i += MOST_MARKS)
+      commands.push(this.#requirePurges().append(...purges.slice(i, i + MOST_MARKS)))
+    await Promise.all(commands)
   }
 
   async close(): Promise<void> {

@@ -271,6 +271,86 @@ export function purgeCases(adapter: CacheAdapter): void {
     expect(await isHit(app, a)).toBe(false)
   })
 
+  const OF_CALLER = {
+    identity: (native: { headers: Record<string, string> }) => String(native.headers['x-lang']),
+  }
+
+  it.each<[string, object, readonly Asking[], readonly Asking[]]>([
+    [
+      'the path and each path above it',
+      { invalidateOn: 'parents' },
+      ['/', '/Items/', '/items?page=2', '/items/7', '/items/7?full', '/items/%37'],
+      ['/items/7/parts', '/items/8', '/other', '/item'],
+    ],
+    [
+      'everything',
+      { invalidateOn: 'all' },
+      ['/', '/items?page=2', '/items/7', '/items/7/parts', '/other'],
+      [],
+    ],
+    [
+      'the path and each path above it, of all callers',
+      { invalidateOn: 'parents', ...OF_CALLER },
+      ['de', 'fr'].map((lang) => at('/items', { 'x-lang': lang })),
+      [at('/other', { 'x-lang': 'de' })],
+    ],
+    [
+      'everything, of all callers',
+      { invalidateOn: 'all', ...OF_CALLER },
+      ['de', 'fr'].flatMap((lang) => [
+        at('/items', { 'x-lang': lang }),
+        at('/other', { 'x-lang': lang }),
+      ]),
+      [],
+    ],
+    [
+      'everything with a key of its own',
+      { invalidateOn: 'all', key: () => 'page', cacheStatus: 'Stampede' },
+      ['/a'],
+      [],
+    ],
+  ])(
+    'remove %s after POST, PUT, PATCH and DELETE, and nothing after a failed or safe request',
+    async (_, options, purged, kept) => {
+      const { start } = setUp(adapter, ({ headers }) => ({
+        status: Number(headers['x-status'] ?? 200),
+      }))
+      await using app = await start(options)
+      const hits = async (of: readonly Asking[]) => {
+        const all: boolean[] = []
+        for (const asking of of) all.push(await isHit(app, asking))
+        return all
+      }
+      const written = (status: string) => at('/items/7?x', { 'x-status': status })
+      for (const asking of [...purged, ...kept]) await send(app, asking)
+      for (const method of ['HEAD', 'GET', 'OPTIONS']) await send(app, written('200'), method)
+      for (const status of ['400', '500']) await send(app, written(status), 'POST')
+      expect(await hits([...purged, ...kept])).not.toContain(false)
+      for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
+        await send(app, written('201'), method)
+        expect(await hits(purged), method).not.toContain(true)
+        expect(await hits(kept), method).not.toContain(false)
+      }
+    },
+  )
+
+  it('remove what caches with `invalidateOn: all` and the same name stored, and nothing else', async () => {
+    const bench = setUp(adapter)
+    const all = { invalidateOn: 'all' }
+    await using app = await bench.start({ ...all, cacheStatus: 'shop' })
+    await using same = await bench.start({ ...all, cacheStatus: 'shop' })
+    await using other = await bench.start({ ...all, cacheStatus: 'admin' })
+    await using plain = await bench.start({ cacheStatus: 'shop', tags: ['shop'] })
+    const hits = async () => {
+      const answers = [same, other, plain].map((each) => ask(`${each.url}/list`))
+      return (await Promise.all(answers)).map((each) => statusOf(each).includes('; hit'))
+    }
+    await hits()
+    expect(await hits()).toEqual([true, true, true])
+    await send(app, '/items', 'POST')
+    expect(await hits()).toEqual([false, true, true])
+  })
+
   it('keep a stale page, which is refreshed once, if the purge is soft', async () => {
     const { clock, happened, stampede, start } = setUp(adapter)
     await using app = await start({ tags: ['t'], staleWhileRevalidateMs: 5_000 })
