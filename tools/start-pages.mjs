@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 const TARBALLS = '../stampede/tarballs/stampede'
 /** The slow handler, and the option that clears the list after a POST. */
 const WAIT = 'await new Promise((resolve) => setTimeout(resolve, 500)) // slow'
-const CLEAR = "tags: ['shop'],\n  invalidateOn: { tags: () => ['shop'] },"
+const CLEAR = "invalidateOn: 'all', // a POST clears the list"
 const SCOPE = '// The owner of the keys. In your app: the id of the user.'
 const PRODUCTS = "const products = [{ id: 7, name: 'Sencha' }]"
 const OPTIONS = `{
