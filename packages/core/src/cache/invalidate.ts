@@ -117,7 +117,7 @@ function urlKeys(
   return keys
 }
 
-/** What the option `invalidateOn` purges in addition to the URL, its groups and tags. */
+/** The subjects of `invalidateOn` in addition to the URL, its groups and tags. */
 function widerSubjects(
   { invalidateOn, cacheName = '' }: CacheConfig<never>,
   request: RequestView,
