@@ -76,12 +76,14 @@ export function ownFields(fields: Fields): Fields {
 
 /** Copies header fields so that no string references a longer one. */
 export function ownHeaders(headers: HeaderList): HeaderList {
-  return headers.map(([name, value]) => {
+  const own: Array<HeaderList[number]> = []
+  for (const [name, value] of headers) {
     const common = COMMON.get(name)
-    if (common === undefined) return [detachedText(name), detachedText(value)]
-    if (common === 'date') return [common, sharedDate(value)]
-    return [common, OF_ONE_ENTRY.has(common) ? detachedText(value) : shared(value)]
-  })
+    if (common === undefined) own.push([detachedText(name), detachedText(value)])
+    else if (common === 'date') own.push([common, sharedDate(value)])
+    else own.push([common, OF_ONE_ENTRY.has(common) ? detachedText(value) : shared(value)])
+  }
+  return own
 }
 
 /** Pairs of name and value from a list in which they alternate. */

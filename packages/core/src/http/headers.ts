@@ -94,15 +94,22 @@ export function storableHeaders(headers: HeaderList): HeaderList {
  * The response fields that may be sent to another request, without those in `excluded`. Fields
  * listed in `Connection` are for one connection too (RFC 9110 §7.6.1).
  */
-export function reusableHeaders(headers: HeaderList, excluded?: ReadonlySet<string>): HeaderList {
+export function reusableHeaders(
+  headers: HeaderList,
+  excluded: ReadonlySet<string> = NOT_REPLAYED,
+  pattern: RegExp = NOT_REPLAYED_PREFIX,
+): HeaderList {
+  const reusable: Array<HeaderList[number]> = []
   const listed: string[] = []
-  for (const value of headerValues(headers, 'connection')) {
-    for (const name of value.split(',')) listed.push(trimOws(name).toLowerCase())
+  for (const field of headers) {
+    const [name, value] = field
+    if (name === 'connection') listed.push(...value.split(','))
+    if (NOT_REPLAYED.has(name) || NOT_REPLAYED_PREFIX.test(name)) continue
+    if (!excluded.has(name) && !pattern.test(name)) reusable.push(field)
   }
-  return headers.filter(([name]) => {
-    if (NOT_REPLAYED.has(name) || excluded?.has(name)) return false
-    return !NOT_REPLAYED_PREFIX.test(name) && !listed.includes(name)
-  })
+  if (listed.length === 0) return reusable
+  const ofConnection = listed.map((name) => trimOws(name).toLowerCase())
+  return reusable.filter(([name]) => !ofConnection.includes(name))
 }
 
 /**

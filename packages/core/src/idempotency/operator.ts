@@ -5,9 +5,8 @@ import { closedError, optionError } from '../errors.ts'
 import { checkNames, flag, readOptions } from '../options.ts'
 import type { HeaderList } from '../ports/exchange.ts'
 import type { Settlement, SettleReply } from '../ports/idempotency-store.ts'
-import type { Kept } from './kept-response.ts'
-import { type GivenAnswer, scopeText } from './options.ts'
-import { replayableHeaders } from './replayable.ts'
+import { type Kept, replayableHeaders } from './kept-response.ts'
+import type { GivenAnswer } from './options.ts'
 import { jobRecord } from './run-idempotent.ts'
 import { type IdempotencyRuntime, onSettled } from './runtime.ts'
 
@@ -115,9 +114,9 @@ function recordOf(rt: IdempotencyRuntime, ref: IdempotencyKeyRef): string {
   const known = checkNames(where, ref, ['job', 'key', 'scope'])
   const { job, key } = known
   if (job !== undefined && key === undefined) return jobRecord(rt, job, known.scope)
-  const scope = scopeText(known.scope)
-  if (typeof key === 'string' && key !== '' && scope !== undefined && job === undefined)
-    return rt.hashes.recordKey('http', scope, key)
+  const isKey = typeof key === 'string' && key !== '' && job === undefined
+  const record = isKey ? rt.hashes.requestKey(known.scope, key) : undefined
+  if (record !== undefined) return record
   throw optionError(where, ref, 'use the key of a job, or { scope, key } of a request')
 }
 

@@ -200,14 +200,6 @@ function readOnLeaseExpired(where: string, value: unknown): AttemptPolicy['onLea
   throw optionError(where, value, `${fix}; or 'uncertain', and let an operator settle the key`)
 }
 
-/** A scope as text, or undefined if the value is not a scope. */
-export function scopeText(scope: unknown): string | undefined {
-  if (typeof scope === 'string' && scope !== '') return scope
-  const isNumber =
-    typeof scope === 'bigint' || (typeof scope === 'number' && Number.isFinite(scope))
-  return isNumber ? String(scope) : undefined
-}
-
 function readScope(where: string, value: unknown): IdempotencyRules['scope'] {
   if (typeof value === 'function') return value as IdempotencyRules['scope']
   const example = 'idempotency({ scope: (req) => req.user.id })'

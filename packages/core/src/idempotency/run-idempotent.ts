@@ -104,7 +104,7 @@ export function jobRecord(rt: IdempotencyRuntime, key: unknown, scope: unknown =
     throw optionError(`${WHERE}: key`, key, "name the job: idempotent('invoice:7', work)")
   }
   if (typeof scope !== 'string') throw optionError(`${WHERE}.scope`, scope, 'use a string')
-  return rt.hashes.recordKey('job', scope, key)
+  return rt.hashes.jobKey(scope, key)
 }
 
 function inputPrint({ hashes: names }: IdempotencyRuntime, input: unknown): Fingerprints {
