@@ -42,8 +42,8 @@ export interface AttemptVisit<Native> {
 export interface IdempotentVisit<Native>
   extends AttemptVisit<Native>,
     Pick<NodeVisit<Native>, 'next'> {
-  /** Sets the property of the request with the attempt, such as `req.idempotency`. */
-  attach(attempt: Attempt): void
+  /** Sets the property of the request with the attempt, such as `req.idempotency`. No method. */
+  readonly attach: (attempt: Attempt) => void
 }
 
 /**
@@ -56,7 +56,7 @@ export function createNodeIdempotency<Native>(
   return (visit) => {
     const exchange = new NodeIdempotentExchange(visit)
     try {
-      const handled = idempotency.handle(exchange, (attempt) => visit.attach(attempt))
+      const handled = idempotency.handle(exchange, visit.attach)
       handled?.catch((error) => exchange.failed(error))
     } catch (error) {
       exchange.failed(error)
@@ -203,7 +203,8 @@ export class AttemptWatch implements CaptureObserver {
   }
 
   beforeEnd(end: OriginEnd): void | Promise<void> {
-    return this.report(this.#attemptEnd(end))
+    if (end.type !== 'complete') return this.report(this.#endWithoutBody())
+    return this.report({ type: 'answered', head: end.head, body: end.body })
   }
 
   /** An end that was not delayed is reported now. */
@@ -228,8 +229,7 @@ export class AttemptWatch implements CaptureObserver {
     this.#capture.stop()
   }
 
-  #attemptEnd(end: OriginEnd): AttemptEnd {
-    if (end.type === 'complete') return { type: 'answered', head: end.head, body: end.body }
+  #endWithoutBody(): AttemptEnd {
     const { status, headers } = this.#seen ?? {
       status: this.#res.statusCode,
       headers: fieldsOf(this.#res.getHeaders()),

@@ -5,10 +5,11 @@ import { mayHaveRun } from '../errors.ts'
 import { newToken } from '../lease/lease-keeper.ts'
 import { ANY_FENCE } from '../ports/grant.ts'
 import type { BeginReply, BeginRequest } from '../ports/idempotency-store.ts'
-import type { Beginning, Claim, Known } from './attempts.ts'
+import type { Waiting } from './attempts.ts'
 import type { Kept } from './kept-response.ts'
 import { KEEP_UNCERTAIN_MS, Running } from './running.ts'
-import type { IdempotencyRuntime, Waiting } from './runtime.ts'
+import type { IdempotencyRuntime } from './runtime.ts'
+import type { Beginning, Claim, Known } from './types.ts'
 
 /** After this many expired leases in a row, a key is uncertain. */
 const MAX_ATTEMPTS = 3

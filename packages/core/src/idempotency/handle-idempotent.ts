@@ -8,12 +8,12 @@ import type { Fingerprints } from '../ports/idempotency-store.ts'
 import type { IdempotentExchange, RequestBody } from '../ports/idempotent-exchange.ts'
 import { contextOf, type IdempotencyTrace, idempotencyTracing, trace } from '../tracing.ts'
 import { type Attempt, HandlerAttempt } from './attempt.ts'
-import type { Claim } from './attempts.ts'
 import { type Begun, beginAttempt } from './begin.ts'
 import { fingerprint, fingerprintOfValue } from './fingerprint.ts'
 import type { IdempotencyRuleSet } from './options.ts'
 import { type RefusalCode, type Refused, refuse, replyFor } from './replies.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
+import type { Claim } from './types.ts'
 
 /** A promise only if the result is not available synchronously. */
 type Maybe = void | Promise<void>

@@ -8,9 +8,9 @@ import type { Deadline } from '../lease/deadlines.ts'
 import { driftMs, type Hold, type HoldHooks } from '../lease/lease-keeper.ts'
 import type { BeginReply, FinishReply, LocalIdempotency } from '../ports/idempotency-store.ts'
 import type { AttemptEnd, AttemptObserver } from '../ports/idempotent-exchange.ts'
-import type { Claim, RunningAttempt, Unfinished } from './attempts.ts'
 import { isFinal, type Kept, LazyKept, ownKept, replayableHeaders } from './kept-response.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
+import type { Claim, RunningAttempt, Unfinished } from './types.ts'
 
 export type Begun = BeginReply & { readonly status: 'begun' }
 
