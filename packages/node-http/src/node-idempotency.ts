@@ -4,17 +4,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Attempt } from '@stampede/core'
 import {
-  type AttemptEnd,
   type AttemptObserver,
   type CapturedHead,
   type createHttpIdempotency,
+  type Exchange,
   type HeaderList,
   type IdempotentExchange,
   type OriginEnd,
   type OriginObserver,
   type Reply,
   type RequestBody,
-  type RequestView,
   responseError,
 } from '@stampede/core/adapter'
 import type { NodeVisit } from './node-exchange.ts'
@@ -25,6 +24,9 @@ import { fieldsOf } from './response/fields.ts'
 import { addAtHead } from './response/head.ts'
 import { OuterFields } from './response/outer-fields.ts'
 import { writeReply } from './response/write-response.ts'
+
+type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
+type RequestView = Exchange['request']
 
 /** A request in a framework, with its parsed body. */
 export interface AttemptVisit<Native> {

@@ -19,8 +19,7 @@
 
 import { hash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import { toFields, toHeaders } from '../http/fields.ts'
-import { storableHeaders } from '../http/headers.ts'
+import { storableHeaders, toFields, toHeaders } from '../http/headers.ts'
 import type { BodyKind, HeaderList } from '../ports/exchange.ts'
 import {
   ownBytes,

@@ -14,8 +14,7 @@ import {
 } from '../entry/entry.ts'
 import { decodeFrame, decodeNote, encodeFrame, encodeNote } from '../entry/frame.ts'
 import { optionError } from '../errors.ts'
-import { ownHeaders, toHeaders } from '../http/fields.ts'
-import { headerValue, reusableHeaders } from '../http/headers.ts'
+import { headerValue, ownHeaders, reusableHeaders, toHeaders } from '../http/headers.ts'
 import type { BodyKind, HeaderList } from '../ports/exchange.ts'
 import type { Fingerprints, LazyFrame } from '../ports/idempotency-store.ts'
 

@@ -1,5 +1,5 @@
-// The parts of a stored response that a repeat gets: the fields that no middleware has set, and the
-// body in a coding that the client accepts.
+// The parts of a stored response that a repeat gets. These are the fields that no middleware has
+// set, and the body in a coding that the client accepts.
 
 import { brotliDecompressSync, gunzipSync, inflateRawSync, inflateSync } from 'node:zlib'
 import { acceptsCoding } from '../http/content-coding.ts'

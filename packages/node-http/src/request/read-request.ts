@@ -5,7 +5,9 @@
 import { createHash } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { TLSSocket } from 'node:tls'
-import type { RequestView } from '@stampede/core/adapter'
+import type { Exchange } from '@stampede/core/adapter'
+
+type RequestView = Exchange['request']
 
 /** The absolute address of a request, as the framework sees it. */
 export interface RequestAddress {

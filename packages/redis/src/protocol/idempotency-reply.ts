@@ -1,8 +1,10 @@
 // Parses the replies of lua/begin-record-1.lua and lua/inspect-record-1.lua. The server is not
 // trusted, so each part is checked.
 
-import { type BeginReply, type IdempotencyStore, unknownReply } from '@stampede/core/store'
+import { type IdempotencyStore, unknownReply } from '@stampede/core/store'
 import { bytes, duration } from './lookup-reply.ts'
+
+type BeginReply = Awaited<ReturnType<IdempotencyStore['begin']>>
 
 export type Inspection = NonNullable<Awaited<ReturnType<IdempotencyStore['inspect']>>>
 

@@ -2,14 +2,7 @@
 // a time budget. Redis accepts only whole milliseconds. A wake-up is sent to the waiting process
 // only. An operator's decision is sent to all processes.
 
-import {
-  ANY_FENCE,
-  type BeginReply,
-  type BeginRequest,
-  type Grant,
-  type IdempotencyStore,
-  storeInUse,
-} from '@stampede/core/store'
+import { ANY_FENCE, type Grant, type IdempotencyStore, storeInUse } from '@stampede/core/store'
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { type Inspection, readBegin, readInspection } from '../protocol/idempotency-reply.ts'
@@ -22,6 +15,9 @@ import {
   settleRecord,
 } from '../protocol/scripts.generated.ts'
 import { warnOfEviction } from './eviction-check.ts'
+
+type BeginReply = Awaited<ReturnType<IdempotencyStore['begin']>>
+type BeginRequest = Parameters<IdempotencyStore['begin']>[1]
 
 type Fingerprints = BeginRequest['fingerprints']
 type Finish = Parameters<IdempotencyStore['finish']>[1]
