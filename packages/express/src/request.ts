@@ -4,7 +4,7 @@ import { expressHost, type RequestAddress, trustsPeer } from '@stampede/node-htt
 import type { Request } from 'express'
 
 export function addressOf(req: Request): RequestAddress {
-  const { headers } = req
+  const { headers, originalUrl: target, url, baseUrl } = req
   // Express uses the fields of a proxy only if `trust proxy` allows it. Without such fields the
   // setting has no effect.
   const isTls = 'encrypted' in req.socket && req.socket.encrypted === true
@@ -12,16 +12,16 @@ export function addressOf(req: Request): RequestAddress {
   const scheme = headers['x-forwarded-proto'] === undefined ? own : req.protocol
   const host = headers['x-forwarded-host'] === undefined ? (headers.host ?? '') : expressHost(req)
   const trustsProxy = () => trustsPeer(req)
-  return { scheme, host, target: req.originalUrl, rewritten: rewrittenOf(req), trustsProxy }
+  const rewritten = url === target && baseUrl === '' ? undefined : rewrittenOf(target, baseUrl, url)
+  return { scheme, host, target, rewritten, trustsProxy }
 }
 
 /**
  * The URL, if a middleware rewrote it. A mount does not count as rewriting: it moves a part of
  * `url` to `baseUrl`, and begins the rest with a slash.
  */
-function rewrittenOf({ originalUrl, baseUrl, url }: Request): string | undefined {
-  if (url === originalUrl && baseUrl === '') return undefined
-  const isMounted = originalUrl === baseUrl + url || originalUrl === baseUrl + url.slice(1)
+function rewrittenOf(target: string, baseUrl: string, url: string): string | undefined {
+  const isMounted = target === baseUrl + url || target === baseUrl + url.slice(1)
   return isMounted ? undefined : baseUrl + url
 }
 
