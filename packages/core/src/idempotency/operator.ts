@@ -4,7 +4,7 @@ import { decodeValue, encodeValue } from '../data/value.ts'
 import { closedError, optionError } from '../errors.ts'
 import { checkNames, flag, readOptions } from '../options.ts'
 import type { HeaderList } from '../ports/exchange.ts'
-import type { Settlement, SettleReply } from '../ports/idempotency-store.ts'
+import type { Inspection, Settlement, SettleReply } from '../ports/idempotency-store.ts'
 import { type Kept, replayableHeaders } from './kept-response.ts'
 import type { GivenAnswer } from './options.ts'
 import { jobRecord } from './run-idempotent.ts'
@@ -19,21 +19,9 @@ export type IdempotencyKeyRef =
   | { readonly key: string; readonly scope: string | number | bigint }
 
 /** The state of an idempotency key in the store. */
-export interface IdempotencyRecord {
-  /** `lapsed`: the lease expired, and no attempt began since. */
-  readonly state: 'running' | 'lapsed' | 'completed' | 'released' | 'uncertain'
-  /** Number of attempts so far. */
-  readonly attempt: number
+export interface IdempotencyRecord extends Omit<Inspection, 'fence' | 'frame'> {
   /** Fence of the newest attempt. */
   readonly fence: bigint
-  /** Remaining lease of a running attempt, otherwise 0. The attempt may renew it. */
-  readonly leaseForMs: number
-  /** Time since the first attempt began. */
-  readonly ageMs: number
-  /** Time until the record expires. */
-  readonly keepForMs: number
-  /** Names of the steps whose results are stored. */
-  readonly steps: readonly string[]
   /** Response of a completed request. `body` is undefined if it was not stored. */
   readonly response?: {
     readonly status: number
