@@ -14,27 +14,27 @@ const DOORS: Readonly<Record<string, string>> = {
     StampedeError StampedeEvent StampedeOptions StampedeStats StampedeStore Stored strict
     TRACING_CHANNELS TracingContexts`,
   '@stampede/core/adapter': `
-    AttemptEnd AttemptObserver CapturedHead createHttpCache createHttpIdempotency
-    Exchange HeaderList HttpCache IdempotentExchange
-    optionError OriginEnd OriginObserver OWN_FIELDS PartOfBody Reply
-    RequestBody RequestView responseError toHeaders warnOnce`,
+    AttemptObserver CapturedHead createHttpCache createHttpIdempotency
+    Exchange HeaderList IdempotentExchange
+    OriginEnd OriginObserver OWN_FIELDS PartOfBody Reply
+    RequestBody responseError warnOnce`,
   '@stampede/core/operator': `
     adviceOn decodeFrame kindOf namedKeys Ratios ratiosOf requestKey runtimeOf shownKey Usage
     usageOf variantParts`,
   '@stampede/core/store': `
-    ANY_FENCE BeginReply BeginRequest choice Clock CONFIRMED_FOR_MS driftMs durationMs EventHub
-    flag Grant groupOf IdempotencyStore LeaseKeeper LockReply LockRequest LockStore lockTracing
-    LONGEST_REPORT LONGEST_REPORT_MS LookupReply LookupRequest mayHaveRun newToken number
-    optionError Reader readOptions RecordInfo show StoreHooks storeInUse StoreOperator
-    storeUnavailable systemClock trace unknownReply withTimeBudget`,
+    ANY_FENCE Clock CONFIRMED_FOR_MS driftMs EventHub
+    Grant groupOf IdempotencyStore LeaseKeeper LockStore lockTracing
+    mayHaveRun newToken
+    optionError readers readOptions REPORT_LIMITS show storeInUse StoreOperator
+    storeUnavailable systemClock unknownReply withTimeBudget`,
   '@stampede/node-http': `
     idempotentFront isRevalidation stampedeFront`,
   '@stampede/node-http/adapter': `
     addAtHead ANSWER_WITHIN_MS applyFields AttemptExchange AttemptWatch breakOff Capture createNodeCache
     createNodeIdempotency Departure endWith exposeReply expressHost fieldsOf hasLeft isSendable
-    isWrapped Layer missingDate MountOrder NodeFramework NodeVisit OuterFields prepareRun
+    isWrapped Layer missingDate MountOrder OuterFields prepareRun
     readWebBody rememberRawBody RequestAddress RequestExchange restoreFields SentHead setReply
-    teeStream trustsPeer visitWeb watchCalls WebVisit`,
+    teeStream trustsPeer visitWeb watchCalls`,
   '@stampede/redis': `
     RedisClient redisStore`,
   '@stampede/redis/operator': `
@@ -51,12 +51,12 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/koa': `
     idempotency isRevalidation rememberRawBody stampedeCache`,
   '@stampede/operate': `
-    EntryFacts entryFacts isReported observe ProcessReport readReport reportedKey reportEveryMs`,
+    entryFacts isReported observe ProcessReport readReport reportedKey reportEveryMs`,
   '@stampede/dashboard': `
     DashboardHandler KoaContext KoaDashboard stampedeDashboard stampedeDashboardKoa`,
   '@stampede/locks': `
     createLocks createQuorumLocks fencedUpdate Lease LockError Locks LockStats QuorumLease
-    QuorumLocks Released`,
+    QuorumLocks`,
   '@stampede/otel': `
     instrumentStampede`,
   '@stampede/metrics': `

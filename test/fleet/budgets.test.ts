@@ -3,7 +3,6 @@
 
 import { createStampede, type StampedeStore } from '@stampede/core'
 import {
-  type BeginRequest,
   type Grant,
   type IdempotencyStore,
   type LockStore,
@@ -13,6 +12,8 @@ import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
+
+type BeginRequest = Parameters<IdempotencyStore['begin']>[1]
 
 const BUDGET_MS = 500
 /** Redis stays frozen for longer than this. */

@@ -2,10 +2,11 @@
 // command, but only the entry that it waits for. Any purge discards entries delivered before it.
 
 import type { StampedeStore } from '@stampede/core'
-import type { LookupReply } from '@stampede/core/store'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { LIFETIMES, openBareStore, sentMeanwhile, wakePrefix } from '../harness/bare-store.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
+
+type LookupReply = Awaited<ReturnType<StampedeStore['lookup']>>
 
 const { server, admin } = await redisOfFile()
 const KEY = 'k'

@@ -10,12 +10,13 @@ import {
   type HeaderList,
   type OriginObserver,
   type Reply,
-  type RequestView,
 } from '@stampede/core/adapter'
 import { ManualClock, settled } from '@stampede/core/testing'
 import fc from 'fast-check'
 import CachePolicy from 'http-cache-semantics'
 import { expect, it } from 'vitest'
+
+type RequestView = Exchange['request']
 
 type Fields = Readonly<Record<string, string>>
 

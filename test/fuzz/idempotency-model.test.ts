@@ -3,7 +3,7 @@
 // Redis two. Both also play the same sequences side by side.
 
 import { memoryStore } from '@stampede/core'
-import type { BeginRequest, Grant, IdempotencyStore } from '@stampede/core/store'
+import type { Grant, IdempotencyStore } from '@stampede/core/store'
 import { ManualClock, settled } from '@stampede/core/testing'
 import { redisStore } from '@stampede/redis'
 import fc from 'fast-check'
@@ -11,6 +11,8 @@ import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { names } from '../../packages/redis/src/protocol/keys.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
+
+type BeginRequest = Parameters<IdempotencyStore['begin']>[1]
 
 type Fingerprints = BeginRequest['fingerprints']
 

@@ -3,13 +3,7 @@
 // three. Both also play the same sequences side by side.
 
 import { memoryStore } from '@stampede/core'
-import {
-  type Clock,
-  type Grant,
-  type LockReply,
-  type LockStore,
-  systemClock,
-} from '@stampede/core/store'
+import { type Clock, type Grant, type LockStore, systemClock } from '@stampede/core/store'
 import { ManualClock, settled } from '@stampede/core/testing'
 import { redisStore } from '@stampede/redis'
 import fc from 'fast-check'
@@ -17,6 +11,8 @@ import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { names } from '../../packages/redis/src/protocol/keys.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
+
+type LockReply = Awaited<ReturnType<LockStore['acquire']>>
 
 // --- The model -----------------------------------------------------------------------------------
 

@@ -1,12 +1,14 @@
 // A store on Redis without a Stampede around it, and entries that tests write through it.
 
 import type { StampedeStore } from '@stampede/core'
-import { type StoreHooks, systemClock } from '@stampede/core/store'
+import { systemClock } from '@stampede/core/store'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { names } from '../../packages/redis/src/protocol/keys.ts'
 import { PATIENT } from './patient.ts'
 import type { RedisServer } from './redis-server.ts'
+
+type StoreHooks = Parameters<StampedeStore['attach']>[0]
 
 const PREFIX = 't'
 export const { record, wakePrefix } = names(PREFIX)

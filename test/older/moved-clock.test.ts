@@ -1,7 +1,7 @@
 // A real server whose wall clock is set while the stores use it: lifetimes, leases and fences.
 
 import type { StampedeStore } from '@stampede/core'
-import type { Grant, LookupReply } from '@stampede/core/store'
+import type { Grant } from '@stampede/core/store'
 import { driftMs, systemClock } from '@stampede/core/store'
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -12,6 +12,8 @@ import {
   whyClockStandsStill,
 } from '../harness/movable-redis.ts'
 import { startProxy, type TcpProxy } from '../harness/tcp-proxy.ts'
+
+type LookupReply = Awaited<ReturnType<StampedeStore['lookup']>>
 
 const SECOND = 1_000
 const HOUR = 3_600_000

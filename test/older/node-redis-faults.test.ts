@@ -4,7 +4,7 @@
 import { type AddressInfo, connect } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 import type { StampedeStore } from '@stampede/core'
-import { type StoreHooks, systemClock } from '@stampede/core/store'
+import { systemClock } from '@stampede/core/store'
 import { redisStore } from '@stampede/redis'
 import { eventually } from '@stampede/testkit'
 import { createClient, type RedisClientOptions } from 'redis'
@@ -13,6 +13,8 @@ import { LIFETIMES } from '../harness/bare-store.ts'
 import { AUTHORITY, SERVER } from '../harness/certificates.ts'
 import { freePort } from '../harness/free-port.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
+
+type StoreHooks = Parameters<StampedeStore['attach']>[0]
 
 const BUDGET_MS = 1_000
 const { server, admin } = await redisOfFile()

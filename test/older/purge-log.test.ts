@@ -2,13 +2,14 @@
 // messages, a trimmed log and a lost history. The server is also frozen, full, or refuses commands.
 
 import type { StampedeStore } from '@stampede/core'
-import type { StoreHooks } from '@stampede/core/store'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { appendPurge } from '../../packages/redis/src/protocol/scripts.generated.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 import { startProxy, type TcpProxy } from '../harness/tcp-proxy.ts'
+
+type StoreHooks = Parameters<StampedeStore['attach']>[0]
 
 type Mark = Parameters<StoreHooks['onMark']>[0]
 

@@ -2,13 +2,15 @@
 // its budget, however many round trips it needs. A lease whose reply is late is given back.
 
 import { createStampede, type StampedeStore } from '@stampede/core'
-import { type Clock, type LookupReply, systemClock } from '@stampede/core/store'
+import { type Clock, systemClock } from '@stampede/core/store'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { openBareStore, write } from '../harness/bare-store.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 import { startProxy, type TcpProxy } from '../harness/tcp-proxy.ts'
+
+type LookupReply = Awaited<ReturnType<StampedeStore['lookup']>>
 
 const BUDGET_MS = 900
 /** Longer than half of the budget: two round trips take more. */

@@ -2,8 +2,7 @@
 // miss, and the fleet continues.
 
 import { createStampede, type Stampede } from '@stampede/core'
-import { toHeaders } from '@stampede/core/adapter'
-import { forgeFrame, runs, turnBit, withChecksum } from '@stampede/core/testing'
+import { forgeFrame, runs, toHeaders, turnBit, withChecksum } from '@stampede/core/testing'
 import { stampedeCache } from '@stampede/express'
 import { createLocks } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'

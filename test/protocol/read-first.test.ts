@@ -2,13 +2,15 @@
 // would, save the script, and never make another case slower for long.
 
 import type { StampedeStore } from '@stampede/core'
-import { type LookupReply, systemClock } from '@stampede/core/store'
+import { systemClock } from '@stampede/core/store'
 import { runs } from '@stampede/core/testing'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openBareStore, record, sentMeanwhile, write } from '../harness/bare-store.ts'
 import { withLease, withLife } from '../harness/record-life.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
+
+type LookupReply = Awaited<ReturnType<StampedeStore['lookup']>>
 
 /** The time limit of a store that a frozen Redis holds up. */
 const BUDGET_MS = 300

@@ -4,7 +4,7 @@
 // (lua-idempotency.test.ts).
 
 import { createStampede } from '@stampede/core'
-import type { BeginRequest, Grant, IdempotencyStore } from '@stampede/core/store'
+import type { Grant, IdempotencyStore } from '@stampede/core/store'
 import { systemClock } from '@stampede/core/store'
 import { redisStore } from '@stampede/redis'
 import fc from 'fast-check'
@@ -13,6 +13,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { clientCommands } from '../harness/command-stats.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 import { startProxy, type TcpProxy } from '../harness/tcp-proxy.ts'
+
+type BeginRequest = Parameters<IdempotencyStore['begin']>[1]
 
 const { server, admin } = await redisOfFile()
 let opened: IdempotencyStore[] = []

@@ -8,8 +8,9 @@ import type {
   OriginEnd,
   OriginObserver,
   Reply,
-  RequestView,
 } from '@stampede/core/adapter'
+
+type RequestView = Exchange['request']
 
 /** The caller, known to the app by a channel that is not in the key. */
 export interface Visitor {

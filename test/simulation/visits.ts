@@ -2,11 +2,13 @@
 // Some responses are for all people. Others are about the caller, and say so in one of several
 // ways, or do not need to, because the caller is in the key.
 
-import { createHttpCache, type HttpCache } from '@stampede/core/adapter'
+import { createHttpCache } from '@stampede/core/adapter'
 import type { Member } from './member.ts'
 import { LONGEST_ORIGIN_MS, longestMs, type Plan, STORE_BUDGET_MS, type VisitPlan } from './plan.ts'
 import { failShare, type Scene, sleep } from './scene.ts'
 import { type Page, SimExchange, type Visitor } from './sim-exchange.ts'
+
+type HttpCache = ReturnType<typeof createHttpCache<Visitor>>
 
 /**
  * `cookie`: about the caller, with a Set-Cookie as the only sign. `mixed`: sometimes for all,
@@ -23,11 +25,11 @@ const PURGE_SHARE = 0.04
 const MAX_AGES_S = [1, 4, 30]
 
 interface Caches {
-  readonly plain: HttpCache<Visitor>
+  readonly plain: HttpCache
   /** With the caller in the key. */
-  readonly own: HttpCache<Visitor>
+  readonly own: HttpCache
   /** With keys of the application, which purges name. */
-  readonly keyed: HttpCache<Visitor>
+  readonly keyed: HttpCache
 }
 
 const caches = new WeakMap<Member, Caches>()

@@ -3,10 +3,12 @@
 // that is called fresh must be fresh.
 
 import type { StampedeStore } from '@stampede/core'
-import type { LookupReply, LookupRequest } from '@stampede/core/store'
 import { names } from '../../packages/redis/src/protocol/keys.ts'
 import type { Net } from './link.ts'
 import type { Command } from './sim-redis.ts'
+
+type LookupReply = Awaited<ReturnType<StampedeStore['lookup']>>
+type LookupRequest = Parameters<StampedeStore['lookup']>[1]
 
 const { record } = names('stampede')
 /** The server gives times in whole milliseconds. */

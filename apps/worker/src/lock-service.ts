@@ -2,15 +2,11 @@
 // calls. Workers poll, because only waiters of the coordinator's own process can queue there.
 
 import { memoryStore } from '@stampede/core'
-import {
-  type Clock,
-  type Grant,
-  type LockReply,
-  type LockRequest,
-  type LockStore,
-  systemClock,
-} from '@stampede/core/store'
+import { type Clock, type Grant, type LockStore, systemClock } from '@stampede/core/store'
 import type { Caller } from './calls.ts'
+
+type LockReply = Awaited<ReturnType<LockStore['acquire']>>
+type LockRequest = Parameters<LockStore['acquire']>[1]
 
 export type LockServices = {
   acquire(key: string, request: LockRequest): Promise<LockReply>

@@ -1,9 +1,12 @@
 // The record of one key: the stored entry, and the result of the next lookup.
 
-import type { RecordInfo } from '@stampede/core/store'
-import { type EntryFacts, entryFacts } from '@stampede/operate'
+import type { StoreOperator } from '@stampede/core/store'
+import { entryFacts } from '@stampede/operate'
 import type { Fleet } from './fleet.ts'
 import { bytes, count, duration, pairs } from './format.ts'
+
+type EntryFacts = NonNullable<Awaited<ReturnType<typeof entryFacts>>>
+type RecordInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspect']>>>
 
 /**
  * State of an entry for the next request. `stale`: it is served and refreshed. `stale-if-error`: it

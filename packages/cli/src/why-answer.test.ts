@@ -1,8 +1,11 @@
-import type { RecordInfo } from '@stampede/core/store'
-import type { EntryFacts } from '@stampede/operate'
+import type { StoreOperator } from '@stampede/core/store'
+import type { entryFacts } from '@stampede/operate'
 import { expect, it } from 'vitest'
 import type { EntryState, RecordView } from './records.ts'
 import { answerOf, type Findings } from './why-answer.ts'
+
+type EntryFacts = NonNullable<Awaited<ReturnType<typeof entryFacts>>>
+type RecordInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspect']>>>
 
 const INFO: RecordInfo = {
   key: 'http:k',

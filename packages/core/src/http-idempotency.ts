@@ -36,5 +36,6 @@ export function createHttpIdempotency<Native = unknown>(
   const rules = readIdempotencyOptions(options)
   const stampede = options.stampede === undefined ? createStampede() : options.stampede
   const rt = idempotencyOf(stampede)
-  return { handle: (exchange, attach) => handleIdempotent(rt, rules, exchange, attach) }
+  // Bound, because a closure would be one call more for each request.
+  return { handle: handleIdempotent.bind(undefined, rt, rules) }
 }

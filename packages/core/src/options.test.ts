@@ -88,16 +88,6 @@ describe('checkNames()', () => {
     },
   )
 
-  it.each([
-    ['earlyRefresh', 'use staleWhileRevalidateMs, and make ttlMs shorter by the same time'],
-    ['compress', 'mount compression() behind the cache, which then stores the compressed bodies'],
-    ['collapse', 'remove it: waiting requests get the response when it is complete'],
-  ])('says what to use instead of %s, an option of earlier versions', (name, fix) => {
-    expect(refusal(() => checkNames('f', { [name]: 1 }, KNOWN))).toBe(
-      `f.${name}: received 1; there is no such option; ${fix}`,
-    )
-  })
-
   it('rejects an unknown name even if its value is undefined', () => {
     expect(refusal(() => checkNames('f', { ttl: undefined }, KNOWN))).toContain('ttlMs')
   })

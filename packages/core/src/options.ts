@@ -16,7 +16,7 @@ export function checkNames(
   where: string,
   options: unknown,
   known: readonly string[],
-  removed?: RemovedOptions,
+  hints?: ReadonlyMap<string, string>,
 ): Bag {
   if (options === undefined) return {}
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
@@ -24,20 +24,11 @@ export function checkNames(
   }
   for (const name of Object.keys(options)) {
     if (known.includes(name)) continue
-    const fix = removed?.get(name) ?? REMOVED_OPTIONS.get(name) ?? meantBy(name, known)
+    const fix = hints?.get(name) ?? meantBy(name, known)
     throw optionError(`${where}.${name}`, (options as Bag)[name], `there is no such option; ${fix}`)
   }
   return options as Bag
 }
-
-/** Options of earlier versions, and what to do instead. */
-type RemovedOptions = ReadonlyMap<string, string>
-
-const REMOVED_OPTIONS: RemovedOptions = new Map([
-  ['collapse', 'remove it: waiting requests get the response when it is complete'],
-  ['earlyRefresh', 'use staleWhileRevalidateMs, and make ttlMs shorter by the same time'],
-  ['compress', 'mount compression() behind the cache, which then stores the compressed bodies'],
-])
 
 /** Names that other libraries have for one option. */
 interface Foreign {
@@ -128,17 +119,17 @@ export type ReadBy<R extends Readers> = { readonly [Name in keyof R]: ReturnType
 export type Defined<T> = { readonly [Name in keyof T]-?: Exclude<T[Name], undefined> }
 
 /**
- * Checks an object of options with a table that has one reader per option. `removed`: options of
- * earlier versions, each with its fix.
+ * Checks an object of options with a table that has one reader per option. `hints`: names that a
+ * user may try, each with its fix.
  */
 export function readOptions<R extends Readers>(
   where: string,
   options: unknown,
   readers: R,
-  removed?: RemovedOptions,
+  hints?: ReadonlyMap<string, string>,
 ): ReadBy<R> {
   const names = Object.keys(readers)
-  const bag = checkNames(where, options, names, removed)
+  const bag = checkNames(where, options, names, hints)
   const read: Record<string, unknown> = {}
   for (const name of names) read[name] = readers[name]?.(`${where}.${name}`, bag[name])
   return read as ReadBy<R>
@@ -247,6 +238,14 @@ function editDistance(a: string, b: string): number {
 }
 
 // The timing options that `stampedeCache` and `getOrSet` share.
+
+/** Readers of options for the packages around core. */
+export const readers: {
+  readonly choice: typeof choice
+  readonly durationMs: typeof durationMs
+  readonly flag: typeof flag
+  readonly number: typeof number
+} = { choice, durationMs, flag, number }
 
 export const DEFAULT_LEASE_MS = 5_000
 export const DEFAULT_WAIT_MS = 30_000

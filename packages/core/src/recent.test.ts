@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { describe, expect, it } from 'vitest'
-import { shared } from './http/fields.ts'
+import { shared } from './http/headers.ts'
 import { Recent } from './recent.ts'
 import { createStampede } from './stampede.ts'
 

@@ -90,17 +90,12 @@ const OPTIONS = {
   clock: readClock,
 } satisfies Record<keyof StampedeOptions, Reader>
 
-const REMOVED = new Map([
-  ['passMs', 'remove it: after a response that cannot be shared, a key is hit-for-miss for 10 s'],
-  ['random', 'use a clock with random numbers: new ManualClock(() => 0.5)'],
-])
-
 /** Checks the options and adds the defaults. Throws `ERR_STAMPEDE_OPTION`. */
 export function readStampedeOptions(options?: StampedeOptions): StampedeConfig {
   if (isStore(options)) {
     throw optionError('createStampede', options, 'pass the store among the options: { store }')
   }
-  const { waitUntil, ...read } = readOptions('createStampede', options, OPTIONS, REMOVED)
+  const { waitUntil, ...read } = readOptions('createStampede', options, OPTIONS)
   const isAlone = isMemoryStore(read.store)
   const l1 = isAlone ? limitsOfOnlyTier(read.l1, options?.l1) : read.l1
   const random = read.clock.random?.bind(read.clock) ?? Math.random

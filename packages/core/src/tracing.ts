@@ -124,8 +124,6 @@ export const lookupTracing: Tracing<LookupTrace> = tracing('stampede:lookup')
 export const fillTracing: Tracing<FillTrace> = tracing('stampede:fill')
 export const waitTracing: Tracing<WaitTrace> = tracing('stampede:wait')
 export const refreshTracing: Tracing<RefreshTrace> = tracing('stampede:refresh')
-/** The tracing channel `stampede:lock`. */
-export const lockTracing: Tracing<LockTrace> = tracing('stampede:lock')
 export const idempotencyTracing: Tracing<IdempotencyTrace> = tracing('stampede:idempotency')
 
 /** The names of all tracing channels (`node:diagnostics_channel`). */
@@ -179,6 +177,18 @@ export function trace<Context extends Traced, Result>(
     }
   })
 }
+
+const lockChannel = tracing('stampede:lock')
+
+/** The tracing channel `stampede:lock`, for the package of locks. */
+export const lockTracing = {
+  isOn: (): boolean => lockChannel.hasSubscribers,
+  /** Runs `run` as one operation of the channel. */
+  trace: <Result>(
+    context: LockTrace,
+    run: () => Result | Promise<Result>,
+  ): Result | Promise<Result> => trace(lockChannel, context, run, () => {}),
+} as const
 
 function traceLater<Context extends Traced, Result>(
   channel: Tracing<Context>,

@@ -2,15 +2,12 @@
 
 import type { Stampede } from '@stampede/core'
 import { namedKeys, requestKey, shownKey, variantParts } from '@stampede/core/operator'
-import type { RecordInfo } from '@stampede/core/store'
-import {
-  type EntryFacts,
-  entryFacts,
-  isReported,
-  type observe,
-  type ProcessReport,
-} from '@stampede/operate'
+import type { StoreOperator } from '@stampede/core/store'
+import { entryFacts, isReported, type observe, type ProcessReport } from '@stampede/operate'
 import { type FleetView, type Heard, nameOf } from './fleet-view.ts'
+
+type EntryFacts = NonNullable<Awaited<ReturnType<typeof entryFacts>>>
+type RecordInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspect']>>>
 
 type Observer = ReturnType<typeof observe>
 

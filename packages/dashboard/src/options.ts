@@ -2,7 +2,7 @@
 
 import type { IncomingMessage } from 'node:http'
 import type { Stampede } from '@stampede/core'
-import { flag, optionError, readOptions } from '@stampede/core/store'
+import { optionError, readers, readOptions } from '@stampede/core/store'
 import { type Admits, type Authorize, readAuthorize } from './admission.ts'
 import type { WatchedLocks } from './lock-watch.ts'
 
@@ -45,7 +45,7 @@ export function readDashboardOptions<Native>(
     authorize: readAuthorize<Native>,
     locks: readLocks,
     path: readPath,
-    showKeys: flag(true),
+    showKeys: readers.flag(true),
   })
   const { authorize, ...rest } = read
   return { ...rest, admits: authorize }

@@ -4,7 +4,7 @@
 import { once } from 'node:events'
 import { createRequire } from 'node:module'
 import { Readable } from 'node:stream'
-import type { AttemptEnd, RequestBody } from '@stampede/core/adapter'
+import type { AttemptObserver, RequestBody } from '@stampede/core/adapter'
 import type { Express, Request, RequestHandler, Response } from 'express'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { rawRequest, serve } from '../../node-http/src/testing/raw-client.ts'
@@ -16,6 +16,8 @@ import {
   settle,
 } from '../../node-http/src/testing/scripted-idempotency.ts'
 import { idempotency, rememberRawBody } from './index.ts'
+
+type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
 
 const core = vi.hoisted((): ScriptedCore<Request> => ({ script: () => {} }))
 vi.mock('@stampede/core/adapter', async (original) => ({

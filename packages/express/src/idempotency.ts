@@ -4,10 +4,9 @@ import type { Attempt, IdempotencyOptions } from '@stampede/core'
 import { createHttpIdempotency } from '@stampede/core/adapter'
 import { createNodeIdempotency, MountOrder } from '@stampede/node-http/adapter'
 import type { Request } from 'express'
-import { addressOf } from './address.ts'
-import { shareShape } from './cache.ts'
 import { layersOf } from './layers.ts'
 import type { Middleware, Uncalled } from './middleware.ts'
+import { addressOf, shareShape } from './request.ts'
 
 declare global {
   namespace Express {
@@ -45,15 +44,11 @@ export function idempotency<Req extends Request = Request>(
       next,
       native: req,
       address: addressOf(req),
-      parsed: () => ({ body: req.body, leavesNothing: !isExpress4(req) }),
+      // In Express 4, which has a `lazyrouter`, body parsers set `{}` if they parse nothing.
+      parsed: () => ({ body: req.body, leavesNothing: !('lazyrouter' in req.app) }),
       attach: (attempt) => {
         req.idempotency = attempt
       },
     })
   }
-}
-
-/** Whether this is Express 4, where body parsers set `{}` if they parse nothing. */
-function isExpress4(req: Request): boolean {
-  return 'lazyrouter' in req.app
 }

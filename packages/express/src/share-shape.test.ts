@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { shareShape } from './cache.ts'
+import { shareShape } from './request.ts'
 
 it('shareShape keeps the properties of an object, their order and its prototype', () => {
   const prototype = { inherited: 1 }

@@ -1,6 +1,6 @@
 // Mounts a hook in Fastify: for an instance by `register`, or for a route by its hook options.
 
-import { optionError } from '@stampede/core/adapter'
+import { optionError } from '@stampede/core/store'
 import { exposeReply } from '@stampede/node-http/adapter'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 

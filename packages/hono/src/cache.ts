@@ -3,9 +3,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { CacheOptions } from '@stampede/core'
 import { createHttpCache } from '@stampede/core/adapter'
-import { createNodeCache, type NodeFramework } from '@stampede/node-http/adapter'
+import { createNodeCache } from '@stampede/node-http/adapter'
 import type { Context, MiddlewareHandler } from 'hono'
 import { visitOf } from './visit.ts'
+
+type NodeFramework = NonNullable<Parameters<typeof createNodeCache<Context>>[1]>
 
 /**
  * Returns a middleware that caches responses to GET and HEAD. On a miss, one request runs the next
@@ -31,7 +33,7 @@ export function stampedeCache<C extends Context = Context>(
 }
 
 /** Records reads of the variables that layers in front have set by `c.set`. */
-const watch: Required<NodeFramework<Context>>['watch'] = (c, reads) => {
+const watch: Required<NodeFramework>['watch'] = (c, reads) => {
   // Helpers such as getCookie() read the whole field.
   reads.namesCookies = false
   // The rest runs in layers in front of the cache.

@@ -2,9 +2,11 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { responseError } from '@stampede/core/adapter'
-import { visitWeb, type WebVisit } from '@stampede/node-http/adapter'
+import { visitWeb } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'hono'
 import { watchContext } from './own-fields.ts'
+
+type WebVisit<C> = Parameters<Parameters<typeof visitWeb<C>>[1]>[0]
 
 interface HttpBindings {
   readonly incoming: IncomingMessage

@@ -1,10 +1,13 @@
 // Races between calls, replies and messages. Each step of the store is scripted by the test.
 
-import type { Grant, LockReply, LockRequest, LockStore } from '@stampede/core/store'
+import type { Grant, LockStore } from '@stampede/core/store'
 import { ManualClock, settled } from '@stampede/core/testing'
 import { describe, expect, it } from 'vitest'
 import { createLocks } from './create-locks.ts'
 import type { Lease } from './lease.ts'
+
+type LockReply = Awaited<ReturnType<LockStore['acquire']>>
+type LockRequest = Parameters<LockStore['acquire']>[1]
 
 type LockHooks = Parameters<LockStore['attach']>[0]
 type LockRelease = Awaited<ReturnType<LockStore['release']>>

@@ -5,13 +5,15 @@ import {
   ANY_FENCE,
   type Grant,
   type LeaseKeeper,
-  type LockReply,
-  type LockRequest,
+  type LockStore,
   mayHaveRun,
 } from '@stampede/core/store'
 import { Lease, type Released, type Term } from './lease.ts'
 import type { LockMonitor } from './lock-events.ts'
 import type { LocksConfig } from './options.ts'
+
+type LockReply = Awaited<ReturnType<LockStore['acquire']>>
+type LockRequest = Parameters<LockStore['acquire']>[1]
 
 /**
  * Reason of a loss: another process acquired the lock after a pause of this process, or the store

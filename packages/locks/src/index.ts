@@ -3,6 +3,6 @@
 export { createLocks, type Locks } from './create-locks.ts'
 export { LockError } from './errors.ts'
 export { fencedUpdate } from './fencing.ts'
-export { Lease, type Released } from './lease.ts'
+export { Lease } from './lease.ts'
 export type { LockStats } from './lock-events.ts'
 export { createQuorumLocks, type QuorumLease, type QuorumLocks } from './quorum.ts'

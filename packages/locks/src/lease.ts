@@ -120,7 +120,7 @@ export class Lease implements AsyncDisposable {
    * Releases the lock and ends its nested leases. Never rejects. A second call returns the result
    * of the first one.
    */
-  async release(): Promise<Released> {
+  async release(): Promise<'released' | 'lost' | 'unknown'> {
     this.#released ??= this.#releaseOnce()
     return this.#released
   }

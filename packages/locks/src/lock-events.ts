@@ -1,7 +1,7 @@
 // The events and counters of locks, and the facts of their traces.
 
 import type { TracingContexts } from '@stampede/core'
-import { type Clock, EventHub, type Grant, lockTracing, trace } from '@stampede/core/store'
+import { type Clock, EventHub, type Grant, lockTracing } from '@stampede/core/store'
 import { LockError } from './errors.ts'
 import type { Lease } from './lease.ts'
 
@@ -121,7 +121,7 @@ export class Acquisition {
 
   /** Runs the call with its events and counters, and with a trace if it has a subscriber. */
   run(acquire: () => Promise<Lease | null>): Promise<Lease | null> {
-    return lockTracing.hasSubscribers ? this.#traced(acquire) : this.#counted(acquire)
+    return lockTracing.isOn() ? this.#traced(acquire) : this.#counted(acquire)
   }
 
   /** A method of its own: without a subscriber, no closure is created. */
@@ -129,7 +129,7 @@ export class Acquisition {
     const context: LockTrace = { key: this.#key, internalKey: this.#key }
     this.#trace = context
     const run = () => this.#counted(acquire)
-    return Promise.resolve(trace<LockTrace, Lease | null>(lockTracing, context, run, () => {}))
+    return Promise.resolve(lockTracing.trace<Lease | null>(context, run))
   }
 
   async #counted(acquire: () => Promise<Lease | null>): Promise<Lease | null> {

@@ -2,18 +2,15 @@
 // never two holders, fences rise, and no process waits for ever. The server is lua/*-lock-1.lua in
 // a few lines.
 
-import {
-  type Grant,
-  type LockReply,
-  type LockRequest,
-  type LockStore,
-  storeUnavailable,
-} from '@stampede/core/store'
+import { type Grant, type LockStore, storeUnavailable } from '@stampede/core/store'
 import { ManualClock, settled } from '@stampede/core/testing'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { createLocks, type Locks } from './create-locks.ts'
 import type { Lease } from './lease.ts'
+
+type LockReply = Awaited<ReturnType<LockStore['acquire']>>
+type LockRequest = Parameters<LockStore['acquire']>[1]
 
 type LockHooks = Parameters<LockStore['attach']>[0]
 type LockRelease = Awaited<ReturnType<LockStore['release']>>

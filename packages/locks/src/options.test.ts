@@ -26,7 +26,6 @@ describe('an invalid option of createLocks', () => {
       'createLocks.prefix: received "a"; there is no such option; ',
     ],
     [{ store: store(), prefix: 'a' }, 'prefix is an option of the store: redisStore(redis, { pre'],
-    [{ store: store(), random: () => 0 }, 'there is no such option; use a clock with random()'],
   ])('is named in the error with its value and the fix: %o', (options, message) => {
     expect(make(options)).toThrow(
       expect.objectContaining({
@@ -107,8 +106,7 @@ describe('an invalid argument of createQuorumLocks', () => {
     [[store()], { leaseMs: 1 }, 'createQuorumLocks.leaseMs: received 1; use a whole number'],
     [[store()], { nodeTimeout: 1 }, 'did you mean nodeTimeoutMs?'],
     [[store()], { clock: {} }, 'createQuorumLocks.clock: received'],
-    [[store()], { clock: 1 }, 'remove it: only tests had a use for it'],
-    [[store()], { retryDelayMs: 1 }, 'remove it: pauses are random, up to 200 ms'],
+    [[store()], { clock: 1 }, 'createQuorumLocks.clock: received 1; there is no such option'],
     [[store()], { prefix: 1 }, 'prefix is an option of the store: redisStore(redis, { prefix })'],
   ])('is named in the error with its value and the fix: %o %o', (stores, options, message) => {
     expect(makeQuorum(stores, options)).toThrow(

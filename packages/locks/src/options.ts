@@ -2,17 +2,16 @@
 
 import {
   type Clock,
-  choice,
-  durationMs,
   type LockStore,
-  number,
   optionError,
-  type Reader,
+  readers,
   readOptions,
   systemClock,
   withTimeBudget,
 } from '@stampede/core/store'
 import type { Lease } from './lease.ts'
+
+const { choice, durationMs, number } = readers
 
 /** Options of `createLocks`. */
 export interface LocksOptions {
@@ -112,11 +111,11 @@ const LOCKS = {
   maxHoldMs: durationMs(300_000, 1),
   wait: choice('push', 'poll'),
   clock: (_where: string, value: unknown = systemClock) => value as Clock,
-} satisfies Record<keyof LocksOptions, Reader>
+} satisfies Record<keyof LocksOptions, unknown>
 const QUORUM = {
   ...COMMON,
   nodeTimeoutMs: number(undefined, { min: 1, max: 60_000, unit: 'milliseconds' }),
-} satisfies Record<keyof QuorumOptions, Reader>
+} satisfies Record<keyof QuorumOptions, unknown>
 const ACQUIRE = {
   leaseMs: durationMs(undefined, SHORTEST_LEASE_MS),
   waitMs: waitMs(undefined),
@@ -125,18 +124,12 @@ const ACQUIRE = {
     throw optionError(where, value, 'pass an AbortSignal')
   },
   within: (_where: string, value: unknown) => value as Lease | undefined,
-} satisfies Record<keyof AcquireOptions, Reader>
+} satisfies Record<keyof AcquireOptions, unknown>
 
-const REMOVED = new Map([['random', 'use a clock with random()']])
-const REMOVED_OF_QUORUM = new Map([
-  ['random', 'remove it: pauses are random'],
-  ['clock', 'remove it: only tests had a use for it'],
-  ['retryDelayMs', 'remove it: pauses are random, up to 200 ms'],
-])
 const TRY_ACQUIRE = { leaseMs: ACQUIRE.leaseMs }
 
 export function readLocksOptions(options: LocksOptions): LocksConfig {
-  const { store, ...config } = readOptions('createLocks', options, LOCKS, REMOVED)
+  const { store, ...config } = readOptions('createLocks', options, LOCKS)
   const { locks, hasTimeBudget } = store
   return { ...config, store: hasTimeBudget ? locks : withTimeBudget(locks, config.clock) }
 }
@@ -152,7 +145,7 @@ export function readQuorumOptions(
   }
   const nodes = stores.map((store) => store.locks)
   const quorum = Math.floor(stores.length / 2) + 1
-  const read = readOptions(where, options, QUORUM, REMOVED_OF_QUORUM)
+  const read = readOptions(where, options, QUORUM)
   return { ...read, clock: systemClock, nodes, quorum }
 }
 
@@ -183,7 +176,7 @@ export function readAcquireOptions(
 }
 
 /** Reads a duration or `Infinity`. */
-function waitMs<T>(fallback: T): Reader<number | T> {
+function waitMs<T>(fallback: T): (where: string, value: unknown) => number | T {
   const read = durationMs(fallback)
   return (where, value) => (value === Number.POSITIVE_INFINITY ? value : read(where, value))
 }

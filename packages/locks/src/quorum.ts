@@ -9,8 +9,6 @@ import {
   driftMs,
   type Grant,
   LeaseKeeper,
-  type LockReply,
-  type LockRequest,
   type LockStore,
   newToken,
 } from '@stampede/core/store'
@@ -23,6 +21,9 @@ import {
   type QuorumOptions,
   readQuorumOptions,
 } from './options.ts'
+
+type LockReply = Awaited<ReturnType<LockStore['acquire']>>
+type LockRequest = Parameters<LockStore['acquire']>[1]
 
 /** A lease without a fence: a majority cannot issue numbers that always rise. */
 export type QuorumLease = Pick<

@@ -1,7 +1,7 @@
 // stampedeMetrics: registers the metrics of a Stampede, and of locks, with prom-client.
 
 import type { Stampede } from '@stampede/core'
-import { optionError, type Reader, readOptions } from '@stampede/core/store'
+import { optionError, readOptions } from '@stampede/core/store'
 import { register } from 'prom-client'
 import { type AnyRegistry, familyOf } from './family.ts'
 import { HISTOGRAMS, observeEvents } from './histograms.ts'
@@ -33,7 +33,7 @@ export interface StampedeMetrics {
  * not pay for them. Throws `ERR_STAMPEDE_OPTION`.
  */
 export function stampedeMetrics(options: MetricsOptions): StampedeMetrics {
-  const read = readOptions('stampedeMetrics', options, READERS, REMOVED)
+  const read = readOptions('stampedeMetrics', options, READERS, HINTS)
   const { stampede, locks, registry, labels } = read
   const source = { labels, read: () => ({ stats: stampede.stats(), locks: locks?.stats() }) }
   const family = familyOf(registry, Object.keys(labels))
@@ -49,6 +49,8 @@ export function stampedeMetrics(options: MetricsOptions): StampedeMetrics {
     },
   }
 }
+
+type Reader<T> = (where: string, value: unknown) => T
 
 /** Reader of an object with these methods. */
 function having<T>(fix: string, ...methods: (keyof T)[]): Reader<T> {
@@ -85,7 +87,7 @@ function readLabels(where: string, value: unknown): LabelValues {
   return Object.fromEntries(labels.sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-const REMOVED = new Map([['prefix', "use labels, such as { app: 'shop' }, to tell apps apart"]])
+const HINTS = new Map([['prefix', "use labels, such as { app: 'shop' }, to tell apps apart"]])
 const READERS = {
   stampede: having<Stampede>('pass what createStampede() returned', 'stats', 'on'),
   locks: orElse(

@@ -10,12 +10,14 @@ import {
   type Type,
 } from '@nestjs/common'
 import type { Stampede } from '@stampede/core'
-import { optionError } from '@stampede/core/adapter'
-import { exposeReply, type NodeVisit } from '@stampede/node-http/adapter'
+import { optionError } from '@stampede/core/store'
+import { type createNodeCache, exposeReply } from '@stampede/node-http/adapter'
 import { Observable } from 'rxjs'
 import { STAMPEDE } from './module.ts'
 import { addressOf, appOf, type NativeRequest } from './request.ts'
 import { breakOffFailed, ignoreResponses, type NativeResponse, rawOf } from './response.ts'
+
+type Visit = Parameters<ReturnType<typeof createNodeCache<NativeRequest>>>[0]
 
 /**
  * Creates a class for `@UseInterceptors`, or for a provider of `APP_INTERCEPTOR`. Nest creates one
@@ -25,11 +27,11 @@ import { breakOffFailed, ignoreResponses, type NativeResponse, rawOf } from './r
 export function interceptorOf(
   example: string,
   options: unknown,
-  create: (stampede: Stampede) => (visit: NodeVisit<NativeRequest>) => void,
+  create: (stampede: Stampede) => (visit: Visit) => void,
 ): Type<NestInterceptor> {
   checkCalled(example, options)
   class StampedeInterceptor implements NestInterceptor {
-    readonly #visit: (visit: NodeVisit<NativeRequest>) => void
+    readonly #visit: (visit: Visit) => void
 
     constructor(stampede: Stampede) {
       this.#visit = create(stampede)
@@ -51,7 +53,7 @@ export function interceptorOf(
  * fail later. If it completed without a value, Nest would throw an EmptyError.
  */
 function run(
-  visit: (visit: NodeVisit<NativeRequest>) => void,
+  visit: (visit: Visit) => void,
   context: ExecutionContext,
   handler: CallHandler,
 ): Observable<unknown> {
@@ -74,8 +76,7 @@ function run(
       if (error === undefined) breakOffFailed(handler.handle(), response).subscribe(subscriber)
       else subscriber.error(error)
     }
-    const dispatch: NodeVisit<NativeRequest>['dispatch'] = (again, into) =>
-      appOf(native)(again, into)
+    const dispatch: Visit['dispatch'] = (again, into) => appOf(native)(again, into)
     visit({ req, res, native, address: addressOf(native, versionOf(context)), dispatch, next })
   })
 }

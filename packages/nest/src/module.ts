@@ -9,7 +9,7 @@ import {
   type OnApplicationShutdown,
 } from '@nestjs/common'
 import { createStampede, type Stampede } from '@stampede/core'
-import { optionError } from '@stampede/core/adapter'
+import { optionError } from '@stampede/core/store'
 
 /** The token of the Stampede, for `@Inject` and for `app.get`. */
 export const STAMPEDE: symbol = Symbol.for('@stampede/nest')

@@ -1,13 +1,7 @@
 // Exports of @stampede/node-http/adapter: capture, replies and background requests on node:http.
 
 export { type Layer, MountOrder } from './mount-order.ts'
-export {
-  createNodeCache,
-  type NodeFramework,
-  type NodeVisit,
-  prepareRun,
-  RequestExchange,
-} from './node-exchange.ts'
+export { createNodeCache, prepareRun, RequestExchange } from './node-exchange.ts'
 export {
   AttemptExchange,
   AttemptWatch,
@@ -23,4 +17,4 @@ export { addAtHead, SentHead } from './response/head.ts'
 export { isWrapped, watchCalls } from './response/original-methods.ts'
 export { exposeReply, OuterFields } from './response/outer-fields.ts'
 export { breakOff, isSendable, setReply } from './response/write-response.ts'
-export { readWebBody, visitWeb, type WebVisit } from './web/web-visit.ts'
+export { readWebBody, visitWeb } from './web/web-visit.ts'

@@ -4,13 +4,12 @@
 import { AsyncResource } from 'node:async_hooks'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
+  type createHttpCache,
   type Exchange,
-  type HttpCache,
   type OriginEnd,
   type OriginObserver,
   OWN_FIELDS,
   type Reply,
-  type RequestView,
 } from '@stampede/core/adapter'
 import { tlsMembersOf } from './detached-pair.ts'
 import { type Departure, hasLeft } from './request/client-gone.ts'
@@ -22,6 +21,9 @@ import { Capture } from './response/capture.ts'
 import { addAtHead, SentHead, watchHead } from './response/head.ts'
 import { writeReply } from './response/write-response.ts'
 import { type Dispatch, MARK, type Marked, redispatch, takeRefresh } from './revalidation.ts'
+
+type HttpCache<Native> = ReturnType<typeof createHttpCache<Native>>
+type RequestView = Exchange['request']
 
 /** A request in a framework, with the framework's own objects and address. */
 export interface RequestVisit<Native> {

@@ -7,10 +7,12 @@ import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Attempt } from '@stampede/core'
-import type { AttemptEnd } from '@stampede/core/adapter'
+import type { AttemptObserver } from '@stampede/core/adapter'
 import { describe, expect, test } from 'vitest'
 import { createNodeIdempotency } from './node-idempotency.ts'
 import { rawRequest, serve } from './testing/raw-client.ts'
+
+type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
 
 type Handler = (req: IncomingMessage, res: ServerResponse) => void
 type Next = (error?: unknown) => void

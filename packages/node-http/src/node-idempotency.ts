@@ -4,17 +4,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Attempt } from '@stampede/core'
 import {
-  type AttemptEnd,
   type AttemptObserver,
   type CapturedHead,
   type createHttpIdempotency,
+  type Exchange,
   type HeaderList,
   type IdempotentExchange,
   type OriginEnd,
   type OriginObserver,
   type Reply,
   type RequestBody,
-  type RequestView,
   responseError,
 } from '@stampede/core/adapter'
 import type { NodeVisit } from './node-exchange.ts'
@@ -26,6 +25,9 @@ import { fieldsOf } from './response/fields.ts'
 import { addAtHead } from './response/head.ts'
 import { OuterFields } from './response/outer-fields.ts'
 import { writeReply } from './response/write-response.ts'
+
+type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
+type RequestView = Exchange['request']
 
 /** A request in a framework, with its parsed body. */
 export interface AttemptVisit<Native> {
@@ -43,8 +45,8 @@ export interface AttemptVisit<Native> {
 export interface IdempotentVisit<Native>
   extends AttemptVisit<Native>,
     Pick<NodeVisit<Native>, 'next'> {
-  /** Sets the property of the request with the attempt, such as `req.idempotency`. */
-  attach(attempt: Attempt): void
+  /** Sets the property of the request with the attempt, such as `req.idempotency`. No method. */
+  readonly attach: (attempt: Attempt) => void
   /** A framework may stand behind: see `AttemptWatch`. */
   readonly isFront?: boolean
 }
@@ -59,7 +61,7 @@ export function createNodeIdempotency<Native>(
   return (visit) => {
     const exchange = new NodeIdempotentExchange(visit)
     try {
-      const handled = idempotency.handle(exchange, (attempt) => visit.attach(attempt))
+      const handled = idempotency.handle(exchange, visit.attach)
       handled?.catch((error) => exchange.failed(error))
     } catch (error) {
       exchange.failed(error)
@@ -218,7 +220,9 @@ export class AttemptWatch implements CaptureObserver {
   }
 
   beforeEnd(end: OriginEnd): void | Promise<void> {
-    return this.report(this.#attemptEnd(end))
+    if (end.type !== 'complete' || (this.#isFront && lacksBody(this.#res, end)))
+      return this.report(this.#endWithoutBody())
+    return this.report({ type: 'answered', head: end.head, body: end.body })
   }
 
   /** An end that was not delayed is reported now. */
@@ -243,9 +247,7 @@ export class AttemptWatch implements CaptureObserver {
     this.#capture.stop()
   }
 
-  #attemptEnd(end: OriginEnd): AttemptEnd {
-    if (end.type === 'complete' && !(this.#isFront && lacksBody(this.#res, end)))
-      return { type: 'answered', head: end.head, body: end.body }
+  #endWithoutBody(): AttemptEnd {
     const { status, headers } = this.#seen ?? {
       status: this.#res.statusCode,
       headers: fieldsOf(this.#res.getHeaders()),

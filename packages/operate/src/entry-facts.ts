@@ -1,9 +1,11 @@
 // The facts of a stored entry, and the purges that cover it, for tools of operators.
 
 import type { Stampede } from '@stampede/core'
-import { type HeaderList, toHeaders } from '@stampede/core/adapter'
+import type { HeaderList } from '@stampede/core/adapter'
 import { decodeFrame, kindOf, runtimeOf, shownKey } from '@stampede/core/operator'
-import type { RecordInfo } from '@stampede/core/store'
+import type { StoreOperator } from '@stampede/core/store'
+
+type RecordInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspect']>>>
 
 /** A purge that came after the fill of an entry, and covers the entry. */
 interface PurgeView {
@@ -59,7 +61,7 @@ export async function entryFacts(
       ? {
           type: entry.type,
           status: entry.status,
-          headers: toHeaders(entry.fields),
+          headers: pairsOf(entry.fields),
           vary: entry.vary,
         }
       : { type: entry.type, headers: [], vary: [], encoding: entry.encoding }
@@ -78,4 +80,9 @@ export async function entryFacts(
       at: Math.floor(position / 1_000),
     })),
   }
+}
+
+/** Pairs of name and value from a list in which they alternate. */
+function pairsOf(fields: readonly string[]): HeaderList {
+  return fields.flatMap((name, i) => (i % 2 === 0 ? [[name, fields[i + 1] ?? '']] : []))
 }

@@ -1,6 +1,6 @@
 // Exports of @stampede/operate: what tools for operators need, such as a dashboard.
 
-export { type EntryFacts, entryFacts } from './entry-facts.ts'
+export { entryFacts } from './entry-facts.ts'
 export { observe } from './observer.ts'
 export { type ProcessReport, readReport, reportEveryMs } from './report-form.ts'
 export { isReported, reportedKey } from './reported-key.ts'

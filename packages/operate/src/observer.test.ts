@@ -1,5 +1,5 @@
 import { createStampede, type Stampede } from '@stampede/core'
-import { LONGEST_REPORT } from '@stampede/core/store'
+import { REPORT_LIMITS } from '@stampede/core/store'
 import { ManualClock, ScriptedOrigin, settled } from '@stampede/core/testing'
 import { afterEach, describe, expect, it } from 'vitest'
 import { timesSlower } from '../../core/src/testing/cpu-time.ts'
@@ -123,7 +123,7 @@ describe('the text of a report', () => {
       for (let j = 0; j < 2; j++) await stampede.getOrSet(key, () => 1, { ttlMs: 60_000 })
     }
     const text = observer.reportText()
-    expect(text.length).toBeLessThanOrEqual(LONGEST_REPORT)
+    expect(text.length).toBeLessThanOrEqual(REPORT_LIMITS.characters)
     const report = readReport(text)
     expect(report?.hotKeys.length).toBeGreaterThan(3)
     const hits = Object.values(report?.stats.routes ?? {}).map((route) => route.hits ?? 0)

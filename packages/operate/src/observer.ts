@@ -10,7 +10,7 @@ import {
   type StampedeStore,
 } from '@stampede/core'
 import { runtimeOf } from '@stampede/core/operator'
-import { LONGEST_REPORT, type StoreOperator } from '@stampede/core/store'
+import { REPORT_LIMITS, type StoreOperator } from '@stampede/core/store'
 import { HotKeys } from './hot-keys.ts'
 import {
   type LastFill,
@@ -38,7 +38,7 @@ export interface Observer {
   readonly id: string
   /** The state of the process now. */
   report(): ProcessReport
-  /** The report as JSON with at most `LONGEST_REPORT` characters, for `StoreOperator.report`. */
+  /** The report as JSON within `REPORT_LIMITS.characters`, for `StoreOperator.report`. */
   reportText(): string
   /** The last fill of a key, if it is among the latest 2,000 of this process. */
   lastFill(internalKey: string): LastFill | undefined
@@ -120,7 +120,7 @@ export function observe(stampede: Stampede, options: ObserverOptions = {}): Obse
     reportText: () => {
       for (let share = 1; share > 0.01; share /= 2) {
         const json = JSON.stringify(reportOf(share))
-        if (json.length <= LONGEST_REPORT) return json
+        if (json.length <= REPORT_LIMITS.characters) return json
       }
       return '{}'
     },

@@ -4,7 +4,7 @@ import type { AsyncLocalStorage } from 'node:async_hooks'
 import { tracingChannel } from 'node:diagnostics_channel'
 import { type Context as ActiveContext, metrics, trace } from '@opentelemetry/api'
 import { TRACING_CHANNELS } from '@stampede/core'
-import { flag, type Reader, readOptions } from '@stampede/core/store'
+import { readers, readOptions } from '@stampede/core/store'
 import { contextStorage } from './context-storage.ts'
 import { Measurements } from './measurements.ts'
 import type { Channel, Context } from './operations.ts'
@@ -20,9 +20,9 @@ export interface StampedeInstrumentation {
 }
 
 const OPTIONS = {
-  keys: flag(true),
-} satisfies Record<keyof StampedeInstrumentation, Reader>
-const REMOVED = new Map([
+  keys: readers.flag(true),
+} satisfies Record<keyof StampedeInstrumentation, unknown>
+const HINTS = new Map([
   ['tracerProvider', 'register it for the process: trace.setGlobalTracerProvider(provider)'],
   ['meterProvider', 'register it for the process: metrics.setGlobalMeterProvider(provider)'],
 ])
@@ -37,7 +37,7 @@ let stopCurrent: (() => void) | undefined
  * spans that are open. Throws `ERR_STAMPEDE_OPTION`.
  */
 export function instrumentStampede(options: StampedeInstrumentation = {}): () => void {
-  const { keys } = readOptions('instrumentStampede', options, OPTIONS, REMOVED)
+  const { keys } = readOptions('instrumentStampede', options, OPTIONS, HINTS)
   stopCurrent?.()
   const tracer = trace.getTracer(SCOPE)
   const meter = metrics.getMeter(SCOPE)

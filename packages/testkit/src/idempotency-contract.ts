@@ -1,15 +1,12 @@
 // The contract of IdempotencyStore, as a suite. Two attached stores on the same data stand for two
 // processes. The memory store serves one process, so both are the same store there.
 
-import {
-  type BeginReply,
-  type BeginRequest,
-  type Grant,
-  type IdempotencyStore,
-  systemClock,
-} from '@stampede/core/store'
+import { type Grant, type IdempotencyStore, systemClock } from '@stampede/core/store'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from './eventually.ts'
+
+type BeginReply = Awaited<ReturnType<IdempotencyStore['begin']>>
+type BeginRequest = Parameters<IdempotencyStore['begin']>[1]
 
 type Fingerprints = BeginRequest['fingerprints']
 type IdempotencyHooks = Parameters<IdempotencyStore['attach']>[0]

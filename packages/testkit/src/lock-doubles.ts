@@ -1,12 +1,9 @@
 // A lock store for tests, with scripted faults: it fails, stalls and loses replies.
 
-import {
-  type Grant,
-  type LockReply,
-  type LockRequest,
-  type LockStore,
-  storeUnavailable,
-} from '@stampede/core/store'
+import { type Grant, type LockStore, storeUnavailable } from '@stampede/core/store'
+
+type LockReply = Awaited<ReturnType<LockStore['acquire']>>
+type LockRequest = Parameters<LockStore['acquire']>[1]
 
 type LockHooks = Parameters<LockStore['attach']>[0]
 type LockRelease = Awaited<ReturnType<LockStore['release']>>

@@ -2,15 +2,13 @@
 // processes. The memory store serves one process, so both are the same store there.
 
 import type { StampedeStore } from '@stampede/core'
-import {
-  type Grant,
-  type LookupReply,
-  type LookupRequest,
-  type StoreHooks,
-  systemClock,
-} from '@stampede/core/store'
+import { type Grant, systemClock } from '@stampede/core/store'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from './eventually.ts'
+
+type LookupReply = Awaited<ReturnType<StampedeStore['lookup']>>
+type LookupRequest = Parameters<StampedeStore['lookup']>[1]
+type StoreHooks = Parameters<StampedeStore['attach']>[0]
 
 type Failure = NonNullable<Parameters<StampedeStore['fail']>[1]>
 type Mark = Parameters<StoreHooks['onMark']>[0]

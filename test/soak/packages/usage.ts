@@ -7,7 +7,7 @@ import {
   StampedeError,
   type StampedeStore,
 } from '@stampede/core'
-import type { HttpCache } from '@stampede/core/adapter'
+import type { createHttpCache } from '@stampede/core/adapter'
 import { requestKey } from '@stampede/core/operator'
 import { EventHub } from '@stampede/core/store'
 import { ManualClock, ScriptedOrigin } from '@stampede/core/testing'
@@ -38,7 +38,7 @@ import type { Redis } from 'ioredis'
 import Koa from 'koa'
 
 export type Rest =
-  | HttpCache
+  | ReturnType<typeof createHttpCache>
   | EventHub<{ type: 'x'; key: string; internalKey: string }>
   | RequestExchange<object>
   | Barrier

@@ -357,14 +357,6 @@ describe('the option maxBodyBytes', () => {
   })
 })
 
-describe('an option of an earlier version', () => {
-  it.each(['stream', 'wait'])('is refused with what to do instead: collapse %s', (collapse) => {
-    expect(refusal({ collapse })).toBe(
-      `stampedeCache.collapse: received "${collapse}"; there is no such option; remove it: waiting requests get the response when it is complete`,
-    )
-  })
-})
-
 describe('the option invalidateOn', () => {
   it.each(['unsafe', 'never'])('may be %s', (invalidateOn) => {
     expect(read({ invalidateOn })).toMatchObject({ invalidateOn })

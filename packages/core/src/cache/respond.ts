@@ -13,7 +13,7 @@ import {
   type ForwardReason,
 } from '../http/cache-status.ts'
 import { headersOf304, notModified } from '../http/conditional.ts'
-import { type Fields, toHeaders } from '../http/fields.ts'
+import { type Fields, toHeaders } from '../http/headers.ts'
 import { problem } from '../http/problem.ts'
 import {
   isAcceptableOnError,

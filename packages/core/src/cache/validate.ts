@@ -10,8 +10,8 @@
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
 import type { Detail } from '../http/cache-status.ts'
 import { conditionsFor, confirms, freshen } from '../http/conditional.ts'
-import { toFields, toHeaders } from '../http/fields.ts'
 import { initialAgeMs } from '../http/freshness.ts'
+import { toFields, toHeaders } from '../http/headers.ts'
 import { selects } from '../http/vary.ts'
 import {
   type CapturedHead,

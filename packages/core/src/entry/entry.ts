@@ -1,6 +1,6 @@
 // Entries: stored responses and values, how long they may be used, and copies of their memory.
 
-import { type Fields, ownFields, shared } from '../http/fields.ts'
+import { type Fields, ownFields, shared } from '../http/headers.ts'
 import type { BodyKind } from '../ports/exchange.ts'
 import type { Lifetimes, Position } from '../ports/store.ts'
 import { detachedText } from '../recent.ts'

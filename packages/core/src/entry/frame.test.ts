@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { toFields } from '../http/fields.ts'
-import { reusableHeaders } from '../http/headers.ts'
+import { reusableHeaders, toFields } from '../http/headers.ts'
 import { forgeFrame, keyDigest, turnBit } from '../testing/frames.ts'
 import {
   type Provenance,

@@ -19,8 +19,7 @@
 
 import { hash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import { toFields, toHeaders } from '../http/fields.ts'
-import { storableHeaders } from '../http/headers.ts'
+import { storableHeaders, toFields, toHeaders } from '../http/headers.ts'
 import type { BodyKind, HeaderList } from '../ports/exchange.ts'
 import {
   ownBytes,
@@ -91,16 +90,31 @@ function kindNamed(letter: unknown): BodyKind | undefined {
   return (Object.keys(KINDS) as BodyKind[]).find((kind) => KINDS[kind] === letter)
 }
 
-/** Encodes an entry. Only `decodeFrame` with the same key can decode it. */
-export function encodeFrame(key: string, entry: StoredEntry): Buffer {
-  const valueKind = entry.type === 'value' && entry.encoding === 'json' ? KIND_JSON : KIND_BYTES
-  const kind = entry.type === 'response' ? KIND_RESPONSE : valueKind
-  return pack(key, kind, headOf(entry), entry.body)
+/** A response to be stored, with its fields as pairs. */
+type PairedResponse = Omit<StoredResponse, 'fields'> & { readonly headers: HeaderList }
+
+/**
+ * Encodes an entry. Only `decodeFrame` with the same key can decode it. The caller may set the
+ * first `before` bytes, which come before the frame.
+ */
+export function encodeFrame(key: string, entry: StoredEntry | PairedResponse, before = 0): Buffer {
+  const { asOf: p, tookMs: d, subjects: t, path: u, host: o, route: r } = entry.provenance
+  // JSON omits properties that are undefined.
+  if (entry.type === 'value') {
+    const kind = entry.encoding === 'json' ? KIND_JSON : KIND_BYTES
+    const head: Head = { p, d, t, u, o }
+    return pack(key, kind, head, entry.body, before)
+  }
+  const { status: s, initialAgeMs: a, vary: v, minted: m, own: w, kind } = entry
+  const h = 'headers' in entry ? entry.headers : toHeaders(entry.fields)
+  const k = kind && KINDS[kind]
+  const head: ResponseHead = { p, d, t, u, o, r, s, h, a, v, m: m && 1, w, k }
+  return pack(key, KIND_RESPONSE, head, entry.body, before)
 }
 
-/** Encodes a small JSON value that is not an entry. */
-export function encodeNote(key: string, note: object): Buffer {
-  return pack(key, KIND_NOTE, note)
+/** Encodes a small JSON value that is not an entry. `before` as in `encodeFrame`. */
+export function encodeNote(key: string, note: object, before = 0): Buffer {
+  return pack(key, KIND_NOTE, note, NO_BODY, before)
 }
 
 export function decodeNote(
@@ -131,10 +145,11 @@ export function decodeFrame(
   return kind === KIND_RESPONSE ? parseResponse(head, body, provenance) : undefined
 }
 
-function pack(key: string, kind: number, about: object, body: Uint8Array = NO_BODY): Buffer {
+function pack(key: string, kind: number, about: object, body: Uint8Array, before: number): Buffer {
   const head = JSON.stringify(about)
   const headBytes = Buffer.byteLength(head)
-  const frame = Buffer.allocUnsafeSlow(PREFIX_BYTES + headBytes + body.length)
+  const bytes = Buffer.allocUnsafeSlow(before + PREFIX_BYTES + headBytes + body.length)
+  const frame = before === 0 ? bytes : bytes.subarray(before)
   frame[0] = MAGIC
   frame[1] = VERSION
   frame[KIND_AT] = kind
@@ -145,7 +160,7 @@ function pack(key: string, kind: number, about: object, body: Uint8Array = NO_BO
   frame.write(head, PREFIX_BYTES)
   frame.set(body, PREFIX_BYTES + headBytes)
   frame.writeUInt32BE(crc32(frame.subarray(KIND_AT)), CRC_AT)
-  return frame
+  return bytes
 }
 
 const NO_BODY = new Uint8Array()
@@ -190,28 +205,6 @@ function parseJsonValue(
     }
   } catch {
     return undefined
-  }
-}
-
-function headOf(entry: StoredEntry): Head | ResponseHead {
-  const { asOf, tookMs, subjects, path, host, route } = entry.provenance
-  // JSON omits properties that are undefined.
-  if (entry.type === 'value') return { p: asOf, d: tookMs, t: subjects, u: path, o: host }
-  const { status, fields, initialAgeMs, vary, minted, own, kind } = entry
-  return {
-    p: asOf,
-    d: tookMs,
-    t: subjects,
-    u: path,
-    o: host,
-    r: route,
-    s: status,
-    h: toHeaders(fields),
-    a: initialAgeMs,
-    v: vary,
-    m: minted && 1,
-    w: own,
-    k: kind && KINDS[kind],
   }
 }
 

@@ -22,6 +22,9 @@ const LONGEST_KEY = 255
  */
 const BARE = /^[!#-+\--:<-[\]-~]+$/
 
+/** A String without escapes and parameters, as nearly all quoted keys are. */
+const PLAIN_STRING = /^"[ !#-[\]-~]*"$/
+
 /**
  * Parses the field. `lines` has its lines as received. `"abc"` and `abc` are the same key, and
  * `strict` accepts only the quoted form. Two lines are a duplicate even if they are equal. A list
@@ -31,45 +34,33 @@ export function parseIdempotencyKey(lines: readonly string[], strict: boolean): 
   const [line] = lines
   if (line === undefined) return { type: 'missing' }
   if (lines.length > 1) return { type: 'duplicate' }
-  const field = trimOws(line)
-  if (field === '') return EMPTY
-  if (field.startsWith('"')) return parseQuoted(field)
-  if (hasListComma(field)) return { type: 'duplicate' }
-  if (strict) return invalid('The key must be a quoted string (RFC 9651, section 3.3.3).')
-  if (!BARE.test(field)) {
-    return invalid(
-      'A key without quotes must be visible ASCII, without a quote, comma, semicolon or backslash.',
-    )
-  }
-  return keyOf(field)
-}
-
-/** A String without escapes and parameters, as nearly all quoted keys are. */
-const PLAIN_STRING = /^"[ !#-[\]-~]*"$/
-
-/** RFC 9651 §4.2.3: a String. Its parameters are ignored. `field` begins with a quote. */
-function parseQuoted(field: string): KeyField {
-  if (PLAIN_STRING.test(field)) return keyOf(field.slice(1, -1))
-  const item = parseItem(field)
-  if (item?.type === 'string') return keyOf(item.value)
-  if (hasListComma(field)) return { type: 'duplicate' }
-  return invalid('The quoted key is not a valid string (RFC 9651, section 3.3.3).')
-}
-
-function keyOf(key: string): KeyField {
-  if (key.length > LONGEST_KEY) {
-    return invalid(`The key is longer than ${LONGEST_KEY} characters.`)
-  }
+  let key = trimOws(line)
+  if (key === '') return EMPTY
+  if (PLAIN_STRING.test(key)) key = key.slice(1, -1)
+  else if (key.startsWith('"')) {
+    // RFC 9651 §4.2.3: a String. Its parameters are ignored.
+    const item = parseItem(key)
+    if (item?.type !== 'string') return hasListComma(key) ? { type: 'duplicate' } : NOT_STRING
+    key = item.value
+  } else if (hasListComma(key)) return { type: 'duplicate' }
+  else if (strict) return NOT_QUOTED
+  else if (!BARE.test(key)) return NOT_BARE
+  if (key.length > LONGEST_KEY) return TOO_LONG
   // An empty or blank key usually comes from a variable that the client did not set.
-  if (trimOws(key) === '') return EMPTY
-  return { type: 'key', key }
+  return trimOws(key) === '' ? EMPTY : { type: 'key', key }
 }
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
 const invalid = (problem: string): KeyField => ({ type: 'invalid', problem })
-const EMPTY: KeyField = invalid('The key is empty. Send a new unique value for each new request.')
+const EMPTY = invalid('The key is empty. Send a new unique value for each new request.')
+const TOO_LONG = invalid(`The key is longer than ${LONGEST_KEY} characters.`)
+const NOT_STRING = invalid('The quoted key is not a valid string (RFC 9651, section 3.3.3).')
+const NOT_QUOTED = invalid('The key must be a quoted string (RFC 9651, section 3.3.3).')
+const NOT_BARE = invalid(
+  'A key without quotes must be visible ASCII, without a quote, comma, semicolon or backslash.',
+)
 
 /** Whether the text has a comma outside of quotes. The result only selects the error. */
 function hasListComma(text: string): boolean {

@@ -3,8 +3,7 @@
 
 import type { HeaderList } from '../ports/exchange.ts'
 import { acceptsCoding, normaliseCodings } from './content-coding.ts'
-import type { Fields } from './fields.ts'
-import { headerValues, type RequestHeaders, requestField, trimOws } from './headers.ts'
+import { type Fields, headerValues, type RequestHeaders, requestField, trimOws } from './headers.ts'
 
 /** Pairs of a request field and its normalised value, which is `null` if the field is absent. */
 export type Selection = ReadonlyArray<readonly [name: string, value: string | null]>

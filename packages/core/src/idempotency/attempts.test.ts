@@ -4,8 +4,9 @@
 import { describe, expect, it } from 'vitest'
 import { Deadlines } from '../lease/deadlines.ts'
 import { ManualClock, settled } from '../testing/index.ts'
-import { Attempts, type Beginning, type Known, type RunningAttempt } from './attempts.ts'
+import { Attempts } from './attempts.ts'
 import type { Kept } from './kept-response.ts'
+import type { Beginning, Known, RunningAttempt } from './types.ts'
 
 const MIB = 1024 * 1024
 const fingerprints = { exact: 'e', canonical: '' }

@@ -9,76 +9,9 @@
 import { stringBytes } from '../entry/entry.ts'
 import type { Deadline, Deadlines } from '../lease/deadlines.ts'
 import type { Clock } from '../ports/clock.ts'
-import type { BeginReply, Fingerprints } from '../ports/idempotency-store.ts'
-import type { IdempotencyTrace } from '../tracing.ts'
+import type { Fingerprints } from '../ports/idempotency-store.ts'
 import { bytesOf, type Kept, ownKept, type Replay, withoutBody } from './kept-response.ts'
-import type { AttemptPolicy } from './options.ts'
-
-/** A request or job that wants to begin an attempt for its key. */
-export interface Claim {
-  /** Key of the record, which is a keyed hash. */
-  readonly key: string
-  /** The key as the client or the job wrote it, for events. */
-  readonly name: string
-  readonly fingerprints: Fingerprints
-  readonly policy: AttemptPolicy
-  /** The request object of the framework. Undefined for a job. */
-  readonly native?: unknown
-  /** Set if this request or job is traced. */
-  readonly trace?: IdempotencyTrace | undefined
-}
-
-/** A pending `begin` command, which equal requests share. */
-export interface Beginning {
-  readonly type: 'beginning'
-  readonly reply: Promise<BeginReply>
-  readonly fingerprints: Fingerprints
-  /** `sequence` and the number of wake-ups when the command was sent. */
-  readonly since: number
-  readonly turn: number
-}
-
-/** An attempt that runs in this process. */
-export interface RunningAttempt {
-  readonly type: 'running'
-  readonly claim: Claim
-  /** Stops renewing the lease, because the outcome is unknown. */
-  abandon(why: string): void
-  /**
-   * Asks the store whether this attempt still holds its lease, because an operator may have settled
-   * the record.
-   */
-  verify(): Promise<void>
-}
-
-/** An attempt whose end is not stored yet. */
-export interface Unfinished {
-  /**
-   * Retries to store the end of the attempt, with the current `kept`. Returns whether the store has
-   * it now. Never rejects.
-   */
-  retry(kept: Kept | undefined): Promise<boolean>
-  /** Stops the renewal of the lease. The end is stored, or this process does not retry any more. */
-  stop(): void
-}
-
-interface Done extends Replay {
-  readonly type: 'done'
-  readonly until: number
-  readonly bytes: number
-}
-
-interface Unstored {
-  readonly type: 'unstored'
-  /** Undefined for an attempt without a result: released or uncertain. */
-  kept: Kept | undefined
-  readonly fingerprints: Fingerprints
-  readonly attempt: Unfinished
-  readonly until: number
-  bytes: number
-}
-
-export type Known = Beginning | RunningAttempt | Done | Unstored
+import type { Beginning, Known, RunningAttempt, Unfinished, Unstored } from './types.ts'
 
 /** Longest time for which a done result is kept. It bounds the effect of a lost message. */
 const LONGEST_MS = 60_000
@@ -323,4 +256,78 @@ function bytesFor(
 ): number {
   const strings = stringBytes(key) + stringBytes(exact) + stringBytes(canonical)
   return RECORD_BYTES[type] + strings + (kept === undefined ? 0 : bytesOf(kept))
+}
+
+// The requests and jobs of this process that wait for the end of an attempt. A wake-up only makes a
+// waiter repeat its `begin` command, so lost or repeated wake-ups do no harm.
+
+export interface Waiting {
+  /**
+   * Waits for a wake-up, but at most for `forMs`. If a wake-up came after `join` or after the last
+   * `sleep`, this promise resolves at once.
+   */
+  sleep(forMs: number): Promise<void>
+  leave(): void
+}
+
+export class Waiters {
+  readonly #clock: Clock
+  readonly #byKey = new Map<string, { readonly wakes: Set<() => void>; turn: number }>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /**
+   * Adds a waiter. Called before the `begin` command is sent, so that no wake-up is missed.
+   * Undefined if there are `max` waiters already.
+   */
+  join(key: string, max: number): Waiting | undefined {
+    const all = this.#byKey.get(key) ?? { wakes: new Set(), turn: 0 }
+    if (all.wakes.size >= max) return undefined
+    let woken = false
+    let endSleep: () => void = () => {}
+    const wake = () => {
+      woken = true
+      endSleep()
+    }
+    all.wakes.add(wake)
+    this.#byKey.set(key, all)
+    return {
+      sleep: async (forMs) => {
+        if (!woken)
+          await new Promise<void>((resolve) => {
+            const timer = this.#clock.setTimer(forMs, resolve)
+            endSleep = () => {
+              timer.cancel()
+              resolve()
+            }
+          })
+        woken = false
+      },
+      leave: () => {
+        all.wakes.delete(wake)
+        if (all.wakes.size === 0) this.#byKey.delete(key)
+      },
+    }
+  }
+
+  /**
+   * Number of wake-ups of a key. Equal requests share one pending `begin` command, but only if this
+   * number is equal for both. The reply to an older command may be outdated.
+   */
+  turn(key: string): number {
+    return this.#byKey.get(key)?.turn ?? 0
+  }
+
+  wake(key: string): void {
+    const all = this.#byKey.get(key)
+    if (all === undefined) return
+    all.turn += 1
+    for (const wake of [...all.wakes]) wake()
+  }
+
+  wakeAll(): void {
+    for (const key of [...this.#byKey.keys()]) this.wake(key)
+  }
 }

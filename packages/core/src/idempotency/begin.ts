@@ -5,10 +5,11 @@ import { mayHaveRun } from '../errors.ts'
 import { newToken } from '../lease/lease-keeper.ts'
 import { ANY_FENCE } from '../ports/grant.ts'
 import type { BeginReply, BeginRequest } from '../ports/idempotency-store.ts'
-import type { Beginning, Claim } from './attempts.ts'
+import type { Waiting } from './attempts.ts'
 import type { Kept } from './kept-response.ts'
 import { KEEP_UNCERTAIN_MS, Running } from './running.ts'
-import type { IdempotencyRuntime, Waiting } from './runtime.ts'
+import type { IdempotencyRuntime } from './runtime.ts'
+import type { Beginning, Claim, Known } from './types.ts'
 
 /** After this many expired leases in a row, a key is uncertain. */
 const MAX_ATTEMPTS = 3
@@ -39,7 +40,8 @@ const BUSY: Settled = { type: 'busy' }
  */
 export function beginAttempt(rt: IdempotencyRuntime, claim: Claim): Begun | Promise<Begun> {
   const { waitMs } = claim.policy
-  const first = fromMemory(rt, claim)
+  const known = rt.attempts.get(claim.key)
+  const first = known && fromMemory(known, claim)
   if (first !== undefined && first.type !== 'busy') return first
   const waiting = waitMs > 0 ? rt.waiters.join(claim.key, MAX_WAITERS) : undefined
   if (waiting === undefined) return first ?? begin(rt, claim, false)
@@ -49,7 +51,8 @@ export function beginAttempt(rt: IdempotencyRuntime, claim: Claim): Begun | Prom
 async function beginOrWait(rt: IdempotencyRuntime, claim: Claim, waiting: Waiting): Promise<Begun> {
   const deadline = rt.clock.now() + claim.policy.waitMs
   for (let tries = 0; ; tries++) {
-    const known = fromMemory(rt, claim)
+    const present = rt.attempts.get(claim.key)
+    const known = present && fromMemory(present, claim)
     // After close(), this process begins no attempt.
     if (known === undefined && tries > 0 && rt.closed) return BUSY
     let begun: Begun
@@ -77,9 +80,8 @@ async function beginOrWait(rt: IdempotencyRuntime, claim: Claim, waiting: Waitin
  * The result or the running attempt in the memory of this process. Fingerprints are compared as in
  * the stores.
  */
-function fromMemory(rt: IdempotencyRuntime, { key, fingerprints }: Claim): Settled | undefined {
-  const known = rt.attempts.get(key)
-  if (known === undefined || known.type === 'beginning') return undefined
+function fromMemory(known: Known, { fingerprints }: Claim): Settled | undefined {
+  if (known.type === 'beginning') return undefined
   const { fingerprints: first } = known.type === 'running' ? known.claim : known
   const isSame =
     (first.exact !== '' && first.exact === fingerprints.exact) ||

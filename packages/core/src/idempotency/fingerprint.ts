@@ -60,8 +60,8 @@ export function fingerprintOfValue(
 ): Fingerprints | undefined {
   const json = canonicalValue(value)
   if (json === undefined) return undefined
-  const [path] = request.target.split('?', 1)
-  const parts = [VERSION, 'custom', methodPart(request), path, json]
+  const [method, path] = targetParts(request)
+  const parts = [VERSION, 'custom', method, path, json]
   return { exact: '', canonical: names.fingerprint(parts) }
 }
 
@@ -76,14 +76,12 @@ type Content = Readonly<Record<keyof Fingerprints, Parts | undefined>>
  */
 type Media = ReturnType<typeof mediaOf>
 
-/** The method, which has no space, and the reason why the framework chose the handler. */
-function methodPart({ method, chosenBy }: RequestView): string {
-  return chosenBy === undefined ? method : `${method} ${chosenBy}`
-}
-
-function targetParts(request: RequestView): Parts {
-  const { target } = request
-  const method = methodPart(request)
+/**
+ * Method, path and query. A method has no space. After it comes the reason why the framework chose
+ * the handler.
+ */
+function targetParts({ method: sent, chosenBy, target }: RequestView): Parts {
+  const method = chosenBy === undefined ? sent : `${sent} ${chosenBy}`
   const mark = target.indexOf('?')
   if (mark === -1) return [method, target, undefined]
   return [method, target.slice(0, mark), sortedPairs(target.slice(mark + 1))]
@@ -94,24 +92,33 @@ function mediaOf(headers: RequestHeaders) {
   const type = field === undefined ? undefined : trimOws(field.split(';', 1)[0] ?? '').toLowerCase()
   const coding = requestField(headers, 'content-encoding')?.toLowerCase()
   const isJson = type === 'application/json' || type?.endsWith('+json') === true
-  const [charset = 'utf-8', ...others] = parameters(field, 'charset')
-  const isUtf8 = others.length === 0 && /^utf-?8$/i.test(charset)
-  const isPlain = isUtf8 && [undefined, '', 'identity'].includes(coding)
-  const [boundary, another] = parameters(field, 'boundary')
-  return { type, coding, isJson, isPlain, boundary: another === undefined ? boundary : undefined }
+  const { charset, boundary } = field?.includes(';') === true ? parametersOf(field) : NONE
+  const isUtf8 = charset.length === 0 || (charset.length === 1 && UTF_8.test(charset[0] ?? ''))
+  const isPlain = isUtf8 && (coding === undefined || coding === '' || coding === 'identity')
+  return { type, coding, isJson, isPlain, boundary: boundary.length > 1 ? undefined : boundary[0] }
 }
 
+const UTF_8 = /^utf-?8$/i
+
 /**
- * RFC 9110 §5.6.6: all values of a parameter. If there are two, parsers differ in which one they
- * use.
+ * RFC 9110 §5.6.6: all values of two parameters. If one has two values, parsers differ in which one
+ * they use.
  */
-function parameters(field: string | undefined, name: string): string[] {
-  const values: string[] = []
-  if (field?.includes(';') !== true) return values
+interface Parameters {
+  readonly charset: string[]
+  readonly boundary: string[]
+}
+
+const NONE: Parameters = { charset: [], boundary: [] }
+
+function parametersOf(field: string): Parameters {
+  const found: Parameters = { charset: [], boundary: [] }
   for (const [, key, token, quoted] of field.matchAll(PARAMETER)) {
-    if (key?.toLowerCase() === name) values.push(token ?? quoted?.replace(/\\(.)/g, '$1') ?? '')
+    const name = key?.toLowerCase()
+    if (name === 'charset' || name === 'boundary')
+      found[name].push(token ?? quoted?.replace(/\\(.)/g, '$1') ?? '')
   }
-  return values
+  return found
 }
 
 const PARAMETER =
@@ -124,14 +131,13 @@ function contentOf(
 ): Content | 'unseen' | 'too-large' {
   if (body.type === 'none')
     return { exact: [undefined], canonical: mode === 'bytes' ? undefined : ['none'] }
-  const value = body.type === 'bytes' ? body.bytes : body.value
-  if (types.isUint8Array(value)) return bytesContent(value, media, mode)
+  let bytes = body.type === 'bytes' ? body.bytes : body.value
   // With a JSON type, a string may be unparsed JSON text or a parsed JSON string. The mode `bytes`
   // treats it as text, the mode `canonical` as a parsed value.
-  if (typeof value === 'string' && (mode === 'bytes' || !media.isJson)) {
-    return bytesContent(Buffer.from(value), media, mode)
-  }
-  return valueContent(value, mode)
+  if (typeof bytes === 'string' && (mode === 'bytes' || !media.isJson)) bytes = Buffer.from(bytes)
+  if (!types.isUint8Array(bytes)) return valueContent(bytes, mode)
+  const isCanonical = media.isPlain && mode === 'canonical'
+  return { exact: [bytes], canonical: isCanonical ? canonicalParts(bytes, media) : undefined }
 }
 
 function valueContent(value: unknown, mode: FingerprintMode): Content | 'unseen' | 'too-large' {
@@ -144,11 +150,6 @@ function valueContent(value: unknown, mode: FingerprintMode): Content | 'unseen'
   } catch (error) {
     return error instanceof RangeError ? 'too-large' : 'unseen'
   }
-}
-
-function bytesContent(bytes: Uint8Array, media: Media, mode: FingerprintMode): Content {
-  const isCanonical = media.isPlain && mode === 'canonical'
-  return { exact: [bytes], canonical: isCanonical ? canonicalParts(bytes, media) : undefined }
 }
 
 function canonicalParts(bytes: Uint8Array, { type, isJson, boundary }: Media): Parts | undefined {

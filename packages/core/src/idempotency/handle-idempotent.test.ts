@@ -4,7 +4,6 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { IdempotencyBench, NOTHING_LEFT } from '../testing/idempotency-bench.ts'
 import { ManualClock, type ScriptedRequest, settled } from '../testing/index.ts'
 import { FaultyStore, refuse, sharedStores } from '../testing/store-doubles.ts'
-import { whenKnown } from './handle-idempotent.ts'
 
 let bench: IdempotencyBench
 
@@ -262,16 +261,16 @@ function thenable(how: 'resolve' | 'reject'): Promise<string> {
   return { then } as unknown as Promise<string>
 }
 
-it('whenKnown continues at once with a value, and later with a promised one', async () => {
-  expect(whenKnown('value', (value) => `${value}!`)).toBe('value!')
-  expect(await whenKnown(Promise.resolve('value'), (value) => `${value}!`)).toBe('value!')
-})
+describe('a callback option that returns a thenable', () => {
+  it.each(['scope', 'fingerprint'])('is awaited: %s', async (option) => {
+    const request = await bench.route({ [option]: () => thenable('resolve') })()
+    expect(request.isRunning).toBe(true)
+    await request.answer({ body: 'made' })
+    expect((await bench.route({ [option]: () => 'value' })()).got?.body).toBe('made')
+  })
 
-it('whenKnown waits for a thenable, and passes on its errors and those of the next stage', async () => {
-  expect(await whenKnown(thenable('resolve'), (value) => `${value}!`)).toBe('value!')
-  await expect(whenKnown(thenable('reject'), () => '')).rejects.toThrow('refused')
-  const throwing = (value: string): never => {
-    throw new Error(value)
-  }
-  await expect(whenKnown(thenable('resolve'), throwing)).rejects.toThrow('value')
+  it.each(['scope', 'fingerprint'])('fails the request with its error: %s', async (option) => {
+    const request = await bench.route({ [option]: () => thenable('reject') })()
+    expect(request.error).toMatchObject({ message: 'refused' })
+  })
 })

@@ -4,15 +4,16 @@
 import { bodyUnseen, callbackError, closedError, show } from '../errors.ts'
 import type { IdempotencyOutcome } from '../events.ts'
 import { type KeyField, parseIdempotencyKey } from '../http/idempotency-key.ts'
+import type { Fingerprints } from '../ports/idempotency-store.ts'
 import type { IdempotentExchange, RequestBody } from '../ports/idempotent-exchange.ts'
 import { contextOf, type IdempotencyTrace, idempotencyTracing, trace } from '../tracing.ts'
 import { type Attempt, HandlerAttempt } from './attempt.ts'
-import type { Claim } from './attempts.ts'
 import { type Begun, beginAttempt } from './begin.ts'
 import { fingerprint, fingerprintOfValue } from './fingerprint.ts'
-import { type IdempotencyRuleSet, scopeText } from './options.ts'
+import type { IdempotencyRuleSet } from './options.ts'
 import { type RefusalCode, type Refused, refuse, replyFor } from './replies.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
+import type { Claim } from './types.ts'
 
 /** A promise only if the result is not available synchronously. */
 type Maybe = void | Promise<void>
@@ -59,8 +60,12 @@ class Journey {
     // The key itself may be among the lines that were cut off.
     if (lostLines === 'cut-head' || (lostLines !== undefined && field.type !== 'missing'))
       return this.#refuse('idempotency-request-ambiguous')
-    if (field.type === 'key')
-      return whenKnown(this.#rules.scope(native), (scope) => this.#readBody(field.key, scope))
+    if (field.type === 'key') {
+      const scope = this.#rules.scope(native)
+      return isThenable(scope)
+        ? Promise.resolve(scope).then((known) => this.#readBody(field.key, known))
+        : this.#readBody(field.key, scope)
+    }
     if (field.type === 'invalid') return this.#refuse('idempotency-key-invalid', field.problem)
     if (field.type === 'duplicate') return this.#refuse('idempotency-key-duplicate')
     return this.#rules.required(native)
@@ -82,17 +87,16 @@ class Journey {
     return found
   }
 
-  #readBody(name: string, returned: unknown): Maybe {
-    const scope = scopeText(returned)
-    if (scope === undefined) {
+  #readBody(name: string, scope: unknown): Maybe {
+    const { attempts, hashes } = this.#rt
+    const { native } = this.#exchange
+    const key = hashes.requestKey(scope, name)
+    if (key === undefined) {
       // A default scope for all users would replay the response of one user to another.
       const fix =
         'return a non-empty string or a number, and mount authentication before idempotency()'
-      throw callbackError('idempotency.scope', `the function returned ${show(returned)}; ${fix}`)
+      throw callbackError('idempotency.scope', `the function returned ${show(scope)}; ${fix}`)
     }
-    const { attempts, hashes } = this.#rt
-    const { native } = this.#exchange
-    const key = hashes.recordKey('http', scope, name)
     // The middleware may be mounted twice, such as on the app and on a router. Then the second one
     // must not treat the request as a repeat of itself.
     const known = attempts.get(key)
@@ -101,14 +105,20 @@ class Journey {
     const { fingerprint: mode, maxRequestBytes } = this.#rules
     const content =
       typeof mode === 'function' ? mode(native) : this.#exchange.readBody(maxRequestBytes)
-    return whenKnown(content, (read) => this.#claimKey(key, name, read))
+    return isThenable(content)
+      ? Promise.resolve(content).then((read) => this.#claimKey(key, name, read))
+      : this.#claimKey(key, name, content)
   }
 
   #claimKey(key: string, name: string, content: unknown): Maybe {
-    const fingerprints = this.#fingerprints(content)
+    const { request, native } = this.#exchange
+    const mode = this.#rules.fingerprint
+    const fingerprints =
+      typeof mode === 'function'
+        ? this.#customPrints(content)
+        : fingerprint(this.#rt.hashes, request, content as RequestBody, mode)
     if (fingerprints === 'unseen') throw bodyUnseen()
     if (typeof fingerprints === 'string') return this.#refuse(`idempotency-request-${fingerprints}`)
-    const { native } = this.#exchange
     const context: IdempotencyTrace | undefined = idempotencyTracing.hasSubscribers
       ? contextOf(key, { kind: 'http' } as const, name)
       : undefined
@@ -119,13 +129,8 @@ class Journey {
     return trace(idempotencyTracing, context, run, () => {})
   }
 
-  #fingerprints(content: unknown): ReturnType<typeof fingerprint> {
-    const { hashes } = this.#rt
-    const { request } = this.#exchange
-    const mode = this.#rules.fingerprint
-    if (typeof mode !== 'function')
-      return fingerprint(hashes, request, content as RequestBody, mode)
-    const prints = fingerprintOfValue(hashes, request, content)
+  #customPrints(value: unknown): Fingerprints {
+    const prints = fingerprintOfValue(this.#rt.hashes, this.#exchange.request, value)
     if (prints !== undefined) return prints
     const problem = 'the function must return a value that JSON can represent'
     throw callbackError('idempotency.fingerprint', problem)
@@ -185,14 +190,9 @@ class Journey {
 }
 
 /**
- * Calls the next function at once with a value, or later with the value of a promise. A promise per
- * call would cost more than most of these functions.
+ * Whether the value must be awaited. A promise for each value would cost more than most of these
+ * steps. The thenable of an app may have a `then` that returns no promise.
  */
-export function whenKnown<T, R>(
-  value: T | Promise<T>,
-  next: (value: T) => R | Promise<R>,
-): R | Promise<R> {
-  const isThenable = typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
-  // `Promise.resolve` wraps a thenable of the app, whose then() need not return a promise.
-  return isThenable ? Promise.resolve(value).then(next) : next(value as T)
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function'
 }

@@ -1,6 +1,7 @@
-// The stored result of a completed attempt, as bytes. The first byte is the kind. After it comes a
-// frame as in the cache, or a framed JSON object. If the options have keys, the bytes are sealed.
-// The store is not trusted, so decoding checks all parts and never throws.
+// The stored result of a completed attempt: which responses are stored, and the result as bytes.
+// The first byte is the kind. After it comes a frame as in the cache, or a framed JSON object. If
+// the options have keys, the bytes are sealed. The store is not trusted, so decoding checks all
+// parts and never throws.
 
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import {
@@ -13,8 +14,7 @@ import {
 } from '../entry/entry.ts'
 import { decodeFrame, decodeNote, encodeFrame, encodeNote } from '../entry/frame.ts'
 import { optionError } from '../errors.ts'
-import { ownHeaders, toFields, toHeaders } from '../http/fields.ts'
-import { headerValue } from '../http/headers.ts'
+import { headerValue, ownHeaders, reusableHeaders, toHeaders } from '../http/headers.ts'
 import type { BodyKind, HeaderList } from '../ports/exchange.ts'
 import type { Fingerprints, LazyFrame } from '../ports/idempotency-store.ts'
 
@@ -37,6 +37,31 @@ export type Kept =
 
 /** The result of a handler that completed, without its response. */
 export type NotRetained = Extract<Kept, { type: 'not-retained' }>
+
+/**
+ * Statuses with which the handler did no work: authentication, rate limits, incomplete requests.
+ */
+const UNDECIDED: ReadonlySet<number> = new Set([401, 403, 407, 408, 421, 425, 429])
+
+/**
+ * Whether a response is final. Otherwise the attempt is released, and the next request runs the
+ * handler. A 304 is not final, because it refers to a copy that only the first client has.
+ */
+export function isFinal(status: number): boolean {
+  return status >= 200 && status < 500 && status !== 304 && !UNDECIDED.has(status)
+}
+
+/**
+ * Fields for one response and its path to the client, fields of CORS, which are for one origin, and
+ * rate limits, which change with time.
+ */
+const NOT_REPLAYED =
+  /^(?:date$|via$|idempotency-replayed$|access-control-|(?:x-)?ratelimit|x-rate-limit)/
+
+/** The fields to store: the fields that the cache may replay, except the ones listed above. */
+export function replayableHeaders(headers: HeaderList): HeaderList {
+  return reusableHeaders(headers, undefined, NOT_REPLAYED)
+}
 
 export function withoutBody(kept: Kept): NotRetained {
   if (kept.type === 'not-retained') return kept
@@ -82,13 +107,15 @@ const KIND_NOT_RETAINED = 2
 export function encodeKept(name: string, kept: Kept): Uint8Array {
   if (kept.type === 'not-retained') {
     const { status: s, location: l } = kept
-    return withKind(KIND_NOT_RETAINED, encodeNote(name, { s, l }))
+    const note = encodeNote(name, { s, l }, 1)
+    note[0] = KIND_NOT_RETAINED
+    return note
   }
-  if (kept.type === 'value') return withKind(KIND_FRAME, encodeFrame(name, kept.stored))
-  const { type, status, headers, body, kind } = kept
-  const fields = toFields(headers)
   const about = { initialAgeMs: 0, vary: [], provenance: UNKNOWN_PROVENANCE }
-  return withKind(KIND_FRAME, encodeFrame(name, { type, status, fields, body, kind, ...about }))
+  const entry = kept.type === 'value' ? kept.stored : { ...kept, ...about }
+  const frame = encodeFrame(name, entry, 1)
+  frame[0] = KIND_FRAME
+  return frame
 }
 
 /** A result that is encoded when it is first read. `kept` must come from `ownKept`. */
@@ -118,13 +145,6 @@ export function decodeKept(name: string, frame: Uint8Array): Kept | undefined {
   if (entry.type === 'value') return { type: 'value', stored: entry }
   const { status, fields, body, kind } = entry
   return { type: 'response', status, headers: toHeaders(fields), body, kind }
-}
-
-function withKind(kind: number, rest: Uint8Array): Uint8Array {
-  const frame = Buffer.allocUnsafeSlow(1 + rest.byteLength)
-  frame[0] = kind
-  frame.set(rest, 1)
-  return frame
 }
 
 function readNotRetained(note: ReturnType<typeof decodeNote>): Kept | undefined {
@@ -176,7 +196,8 @@ export class Seal {
 
   /** A result as sealed bytes. `name` is that of the record or step. */
   encode(name: string, kept: Kept): Uint8Array {
-    return this.seal(name, encodeKept(name, kept))
+    const frame = encodeKept(name, kept)
+    return this.#keys.length === 0 ? frame : this.seal(name, frame)
   }
 
   /** Undefined if the bytes cannot be opened or decoded. */

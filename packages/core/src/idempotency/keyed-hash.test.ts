@@ -8,9 +8,9 @@ const KEY = /^[\w-]{43}$/
 
 describe('KeyedHash', () => {
   it('keeps its results over versions, because records outlive processes', () => {
-    const record = names.recordKey('http', 'alice', 'k-1')
+    const record = names.requestKey('alice', 'k-1') as string
     expect(record).toBe(
-      new KeyedHash('a secret of some length, for tests').recordKey('http', 'alice', 'k-1'),
+      new KeyedHash('a secret of some length, for tests').requestKey('alice', 'k-1'),
     )
     expect([
       record,
@@ -53,14 +53,14 @@ describe('KeyedHash', () => {
 
   it('gives another name to a record with another domain, scope, key or secret', () => {
     const records = [
-      names.recordKey('http', 'alice', 'k'),
-      names.recordKey('job', 'alice', 'k'),
-      names.recordKey('http', 'bob', 'k'),
-      names.recordKey('http', 'alice', 'K'),
-      names.recordKey('http', 'alicek', ''),
-      names.recordKey('http', '', 'alicek'),
-      names.recordKey('http', 'alice', 'k\0'),
-      new KeyedHash('another secret').recordKey('http', 'alice', 'k'),
+      names.requestKey('alice', 'k'),
+      names.jobKey('alice', 'k'),
+      names.requestKey('bob', 'k'),
+      names.requestKey('alice', 'K'),
+      names.requestKey('alicek', ''),
+      names.requestKey('a', 'licek'),
+      names.requestKey('alice', 'k\0'),
+      new KeyedHash('another secret').requestKey('alice', 'k'),
     ]
     expect(new Set(records).size).toBe(records.length)
     for (const record of records) expect(record).toMatch(KEY)
@@ -68,11 +68,11 @@ describe('KeyedHash', () => {
 
   it('has a domain for each use', () => {
     expect(names.childKey('http', 'x')).not.toBe(names.fingerprint(['http', 'x']))
-    expect(names.recordKey('http', 'a', 'b')).not.toBe(names.fingerprint(['http', 'a', 'b']))
+    expect(names.requestKey('a', 'b')).not.toBe(names.fingerprint(['http', 'a', 'b']))
   })
 
   it('gives the same short printable key to a called service in every attempt', () => {
-    const record = names.recordKey('http', 'alice', 'k')
+    const record = names.requestKey('alice', 'k') as string
     expect(names.childKey(record, 'stripe')).toBe(names.childKey(record, 'stripe'))
     expect(names.childKey(record, 'stripe')).not.toBe(names.childKey(record, 'mail'))
     expect(names.childKey(record, 'x'.repeat(10_000))).toMatch(KEY)

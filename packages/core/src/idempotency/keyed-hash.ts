@@ -52,11 +52,18 @@ export class KeyedHash {
   }
 
   /**
-   * Key of the record for the key of a client or job. The result differs by scope, and between jobs
-   * and HTTP.
+   * Key of the record for the key of a client. Undefined if the scope is neither a non-empty string
+   * nor a number.
    */
-  recordKey(domain: 'http' | 'job', scope: string, key: string): string {
-    return this.#hash('record', [domain, scope, key])
+  requestKey(scope: unknown, key: string): string | undefined {
+    const isText = typeof scope === 'string' && scope !== ''
+    if (!isText && typeof scope !== 'bigint' && !Number.isFinite(scope)) return undefined
+    return this.#hash('record', ['http', String(scope), key])
+  }
+
+  /** Key of the record for the key of a job. */
+  jobKey(scope: string, key: string): string {
+    return this.#hash('record', ['job', scope, key])
   }
 
   /**

@@ -39,7 +39,7 @@ function ask(key = 'k-1', value: unknown = { a: 1 }): ScriptedRequest {
 }
 
 const ref = { scope: 'user-1', key: 'k-1' }
-const recordKey = () => idempotencyOf(stampede).hashes.recordKey('http', ref.scope, ref.key)
+const recordKey = () => idempotencyOf(stampede).hashes.requestKey(ref.scope, ref.key) ?? ''
 const frame = async () => (await store.idempotency.inspect(recordKey()))?.frame
 
 describe('idempotency keys on a store in this process', () => {

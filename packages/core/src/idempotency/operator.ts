@@ -4,10 +4,9 @@ import { decodeValue, encodeValue } from '../data/value.ts'
 import { closedError, optionError } from '../errors.ts'
 import { checkNames, flag, readOptions } from '../options.ts'
 import type { HeaderList } from '../ports/exchange.ts'
-import type { Settlement, SettleReply } from '../ports/idempotency-store.ts'
-import type { Kept } from './kept-response.ts'
-import { type GivenAnswer, scopeText } from './options.ts'
-import { replayableHeaders } from './replayable.ts'
+import type { Inspection, Settlement, SettleReply } from '../ports/idempotency-store.ts'
+import { type Kept, replayableHeaders } from './kept-response.ts'
+import type { GivenAnswer } from './options.ts'
 import { jobRecord } from './run-idempotent.ts'
 import { type IdempotencyRuntime, onSettled } from './runtime.ts'
 
@@ -20,21 +19,9 @@ export type IdempotencyKeyRef =
   | { readonly key: string; readonly scope: string | number | bigint }
 
 /** The state of an idempotency key in the store. */
-export interface IdempotencyRecord {
-  /** `lapsed`: the lease expired, and no attempt began since. */
-  readonly state: 'running' | 'lapsed' | 'completed' | 'released' | 'uncertain'
-  /** Number of attempts so far. */
-  readonly attempt: number
+export interface IdempotencyRecord extends Omit<Inspection, 'fence' | 'frame'> {
   /** Fence of the newest attempt. */
   readonly fence: bigint
-  /** Remaining lease of a running attempt, otherwise 0. The attempt may renew it. */
-  readonly leaseForMs: number
-  /** Time since the first attempt began. */
-  readonly ageMs: number
-  /** Time until the record expires. */
-  readonly keepForMs: number
-  /** Names of the steps whose results are stored. */
-  readonly steps: readonly string[]
   /** Response of a completed request. `body` is undefined if it was not stored. */
   readonly response?: {
     readonly status: number
@@ -115,9 +102,9 @@ function recordOf(rt: IdempotencyRuntime, ref: IdempotencyKeyRef): string {
   const known = checkNames(where, ref, ['job', 'key', 'scope'])
   const { job, key } = known
   if (job !== undefined && key === undefined) return jobRecord(rt, job, known.scope)
-  const scope = scopeText(known.scope)
-  if (typeof key === 'string' && key !== '' && scope !== undefined && job === undefined)
-    return rt.hashes.recordKey('http', scope, key)
+  const isKey = typeof key === 'string' && key !== '' && job === undefined
+  const record = isKey ? rt.hashes.requestKey(known.scope, key) : undefined
+  if (record !== undefined) return record
   throw optionError(where, ref, 'use the key of a job, or { scope, key } of a request')
 }
 

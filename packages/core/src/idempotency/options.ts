@@ -135,7 +135,7 @@ const ATTEMPTS = {
   maxHoldMs: unchecked(),
   retentionMs: durationMs(86_400_000, 1_000),
   onBusy: readOnBusy,
-  onLeaseExpired: readOnLeaseExpired,
+  onLeaseExpired: choice('takeover', 'uncertain'),
 } satisfies Record<keyof AttemptRules, Reader>
 const JOB = { ...ATTEMPTS, scope: unchecked(), input: unchecked() }
 const OPTIONS = {
@@ -153,14 +153,9 @@ const OPTIONS = {
   docsUrl: readDocsUrl,
 } satisfies Record<keyof IdempotencyRules | 'stampede', Reader>
 
-const REMOVED = new Map([
-  ['maxAttempts', "use onLeaseExpired: 'uncertain' for 1, and remove it otherwise: the limit is 3"],
-  ['maxWaiters', 'remove it: at most 100 repeats of a key wait in each process'],
-])
-
 /** Checks the options of `idempotency`. Throws `ERR_STAMPEDE_OPTION`. */
 export function readIdempotencyOptions(options: unknown): IdempotencyRuleSet {
-  const { onBusy: waitMs, ...read } = readOptions(WHERE, options, OPTIONS, REMOVED)
+  const { onBusy: waitMs, ...read } = readOptions(WHERE, options, OPTIONS)
   return Object.freeze({ ...read, waitMs, maxHoldMs: holdMs(WHERE, read) })
 }
 
@@ -171,7 +166,7 @@ export interface JobRules extends AttemptPolicy {
 
 /** Checks the options of `stampede.idempotent`. Throws `ERR_STAMPEDE_OPTION`. */
 export function readJobOptions(where: string, options: unknown): JobRules {
-  const { onBusy: waitMs, ...read } = readOptions(where, options, JOB, REMOVED)
+  const { onBusy: waitMs, ...read } = readOptions(where, options, JOB)
   return { ...read, waitMs, maxHoldMs: holdMs(where, read), maxBodyBytes: Infinity }
 }
 
@@ -189,23 +184,7 @@ const WAITING = { waitMs: durationMs(10_000) }
 function readOnBusy(where: string, value: unknown): number {
   const isObject = typeof value === 'object' && value !== null
   if (!isObject && ON_BUSY(where, value) === 'reject') return 0
-  return readOptions(where, isObject ? value : {}, WAITING, REMOVED).waitMs
-}
-
-const ON_LEASE_EXPIRED = choice('takeover', 'uncertain')
-
-function readOnLeaseExpired(where: string, value: unknown): AttemptPolicy['onLeaseExpired'] {
-  if (typeof value !== 'function') return ON_LEASE_EXPIRED(where, value)
-  const fix = "use 'takeover', and check attempt.isRecovery in the handler"
-  throw optionError(where, value, `${fix}; or 'uncertain', and let an operator settle the key`)
-}
-
-/** A scope as text, or undefined if the value is not a scope. */
-export function scopeText(scope: unknown): string | undefined {
-  if (typeof scope === 'string' && scope !== '') return scope
-  const isNumber =
-    typeof scope === 'bigint' || (typeof scope === 'number' && Number.isFinite(scope))
-  return isNumber ? String(scope) : undefined
+  return readOptions(where, isObject ? value : {}, WAITING).waitMs
 }
 
 function readScope(where: string, value: unknown): IdempotencyRules['scope'] {

@@ -1,7 +1,8 @@
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import type { HeaderList } from '../ports/exchange.ts'
-import { decodeFor, isFinal, replayableHeaders, withoutSetFields } from './replayable.ts'
+import { isFinal, replayableHeaders } from './kept-response.ts'
+import { decodeFor, withoutSetFields } from './replayable.ts'
 
 describe('isKept', () => {
   it.each([

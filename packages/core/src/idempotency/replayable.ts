@@ -1,36 +1,10 @@
-// The responses that are stored for replays, and the parts of them that a repeat gets. Fields for
-// one request or one connection are not stored, nor are fields that middlewares set for each
-// response.
+// The parts of a stored response that a repeat gets. These are the fields that no middleware has
+// set, and the body in a coding that the client accepts.
 
 import { brotliDecompressSync, gunzipSync, inflateRawSync, inflateSync } from 'node:zlib'
 import { acceptsCoding } from '../http/content-coding.ts'
-import { headerValue, headerValues, reusableHeaders, trimOws } from '../http/headers.ts'
+import { headerValue, headerValues, trimOws } from '../http/headers.ts'
 import type { HeaderList } from '../ports/exchange.ts'
-
-/**
- * Statuses with which the handler did no work: authentication, rate limits, incomplete requests.
- */
-const UNDECIDED: ReadonlySet<number> = new Set([401, 403, 407, 408, 421, 425, 429])
-
-/**
- * Whether a response is final. Otherwise the attempt is released, and the next request runs the
- * handler. A 304 is not final, because it refers to a copy that only the first client has.
- */
-export function isFinal(status: number): boolean {
-  return status >= 200 && status < 500 && status !== 304 && !UNDECIDED.has(status)
-}
-
-/**
- * Fields for one response and its path to the client, fields of CORS, which are for one origin, and
- * rate limits, which change with time.
- */
-const NOT_REPLAYED =
-  /^(?:date$|via$|idempotency-replayed$|access-control-|(?:x-)?ratelimit|x-rate-limit)/
-
-/** The fields to store: the fields that the cache may replay, except the ones listed above. */
-export function replayableHeaders(headers: HeaderList): HeaderList {
-  return reusableHeaders(headers).filter(([name]) => !NOT_REPLAYED.test(name))
-}
 
 /**
  * Security fields that middlewares set for each response, some with a nonce. If a middleware sets

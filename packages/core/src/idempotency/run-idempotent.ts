@@ -14,13 +14,13 @@ import type { IdempotencyOutcome } from '../events.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
 import { contextOf, type IdempotencyTrace, idempotencyTracing, trace } from '../tracing.ts'
 import { type Attempt, HandlerAttempt } from './attempt.ts'
-import type { Claim } from './attempts.ts'
 import { type Begun, beginAttempt } from './begin.ts'
 import { canonicalValue } from './fingerprint.ts'
 import { type AttemptRules, readJobOptions } from './options.ts'
 import { REPLAYED } from './replies.ts'
 import type { Running } from './running.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
+import type { Claim } from './types.ts'
 
 /** Options of `stampede.idempotent`. */
 export interface IdempotentOptions extends AttemptRules {
@@ -104,7 +104,7 @@ export function jobRecord(rt: IdempotencyRuntime, key: unknown, scope: unknown =
     throw optionError(`${WHERE}: key`, key, "name the job: idempotent('invoice:7', work)")
   }
   if (typeof scope !== 'string') throw optionError(`${WHERE}.scope`, scope, 'use a string')
-  return rt.hashes.recordKey('job', scope, key)
+  return rt.hashes.jobKey(scope, key)
 }
 
 function inputPrint({ hashes: names }: IdempotencyRuntime, input: unknown): Fingerprints {

@@ -8,10 +8,9 @@ import type { Deadline } from '../lease/deadlines.ts'
 import { driftMs, type Hold, type HoldHooks } from '../lease/lease-keeper.ts'
 import type { BeginReply, FinishReply, LocalIdempotency } from '../ports/idempotency-store.ts'
 import type { AttemptEnd, AttemptObserver } from '../ports/idempotent-exchange.ts'
-import type { Claim, RunningAttempt, Unfinished } from './attempts.ts'
-import { type Kept, LazyKept, ownKept, withoutBody } from './kept-response.ts'
-import { isFinal, replayableHeaders } from './replayable.ts'
+import { isFinal, type Kept, LazyKept, ownKept, replayableHeaders } from './kept-response.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
+import type { Claim, RunningAttempt, Unfinished } from './types.ts'
 
 export type Begun = BeginReply & { readonly status: 'begun' }
 
@@ -63,6 +62,8 @@ export class Running
   #holdEndsAt: number
   #as: Outcome['as'] = 'completed'
   #isOver = false
+  /** Whether the store did not confirm the end in time, so that it is sent again. */
+  #isLate = false
   #onOver: (() => void) | undefined
 
   /** `sentAt`: the moment at which the command was sent. The lease counts from it. */
@@ -151,44 +152,30 @@ export class Running
     // A copy without references to larger buffers, because it may stay in memory for replays.
     const own = kept && ownKept(kept)
     const local = this.#rt.local?.()
+    if (local === undefined) return this.retry(own) as Promise<unknown> as Promise<void>
     const since = this.#rt.attempts.sequence
-    if (local !== undefined) return this.#ended(own, this.#finishNow(local, own), since)
-    return this.#send(own, (reply) => this.#ended(own, reply, since))
+    this.#ended(own, this.#finishNow(local, own), since)
   }
 
-  async retry(kept: Kept | undefined): Promise<boolean> {
-    const since = this.#rt.attempts.sequence
-    return this.#send(kept, (reply) => {
-      if (reply !== undefined) this.#accept(kept, reply, since)
-      return reply !== undefined
+  /** Sends the end to the store. If no reply comes in time, the end counts as not stored. */
+  retry(kept: Kept | undefined): Promise<boolean> {
+    const { store, seal, clock, deadlines, attempts } = this.#rt
+    const { key, fingerprints } = this.claim
+    const since = attempts.sequence
+    const finish = this.#finishWith(kept && seal.encode(key, kept))
+    return new Promise((resolve) => {
+      const timeout = deadlines.set(() => settle(undefined), clock.now() + FINISH_WITHIN_MS)
+      let isSettled = false
+      const settle = (reply: FinishReply | undefined): void => {
+        if (isSettled) return
+        isSettled = true
+        deadlines.end(timeout)
+        resolve(this.#ended(kept, reply, since))
+      }
+      store
+        .finish(this.begun.grant, finish, fingerprints)
+        .then(settle, (error) => settle(this.#failed(error)))
     })
-  }
-
-  #ended(kept: Kept | undefined, reply: FinishReply | undefined, since: number): void {
-    const { key, policy, fingerprints } = this.claim
-    const { attempts } = this.#rt
-    if (reply !== undefined) return this.#accept(kept, reply, since)
-    const latest = attempts.get(key) ?? this
-    // A newer attempt in this process runs or has completed, so this result does not count.
-    if (latest.type === 'done' || (latest.type === 'running' && latest !== this))
-      return this.#accept(kept, 'stale', since)
-    attempts.addUnstored(key, this, { kept, fingerprints }, policy.retentionMs)
-    this.#report('late')
-  }
-
-  #accept(kept: Kept | undefined, reply: FinishReply, since: number): void {
-    const { key, policy, fingerprints } = this.claim
-    if (reply === 'stale') this.#lose('another attempt has taken over')
-    this.stop()
-    if (reply !== 'stale' && kept !== undefined)
-      this.#rt.attempts.addDone(key, { kept, fingerprints }, policy.retentionMs, since)
-    this.#report(reply)
-  }
-
-  #finish<Frame>(frame: Frame | undefined) {
-    const keepMs = this.#as === 'uncertain' ? KEEP_UNCERTAIN_MS : this.claim.policy.retentionMs
-    if (frame !== undefined) return { as: 'completed', frame, keepMs } as const
-    return { as: this.#as as 'released' | 'uncertain', keepMs }
   }
 
   /** Ends the attempt in a memory store. Undefined if the store threw. */
@@ -199,46 +186,50 @@ export class Running
       // With encryption keys, the result is encrypted in memory too.
       const isLazy = kept !== undefined && !seal.hasKeys
       const finish = isLazy
-        ? this.#finish(new LazyKept(key, kept))
-        : this.#finish(kept && seal.encode(key, kept))
+        ? this.#finishWith(new LazyKept(key, kept))
+        : this.#finishWith(kept && seal.encode(key, kept))
       return local.finishNow(this.begun.grant, finish, fingerprints)
     } catch (error) {
       return this.#failed(error)
     }
   }
 
-  /**
-   * Sends the end of the attempt to the store, and calls `ended` with the reply. Undefined: the
-   * store did not reply in time.
-   */
-  #send<T>(kept: Kept | undefined, ended: (reply: FinishReply | undefined) => T): Promise<T> {
-    const { store, seal, clock, deadlines } = this.#rt
-    const finish = this.#finish(kept && seal.encode(this.claim.key, kept))
-    return new Promise((resolve) => {
-      const timeout = deadlines.set(() => settle(undefined), clock.now() + FINISH_WITHIN_MS)
-      let isSettled = false
-      const settle = (reply: FinishReply | undefined): void => {
-        if (isSettled) return
-        isSettled = true
-        deadlines.end(timeout)
-        resolve(ended(reply))
-      }
-      store
-        .finish(this.begun.grant, finish, this.claim.fingerprints)
-        .then(settle, (error) => settle(this.#failed(error)))
-    })
+  #finishWith<Frame>(frame: Frame | undefined) {
+    const keepMs = this.#as === 'uncertain' ? KEEP_UNCERTAIN_MS : this.claim.policy.retentionMs
+    if (frame !== undefined) return { as: 'completed', frame, keepMs } as const
+    return { as: this.#as as 'released' | 'uncertain', keepMs }
+  }
+
+  /** Returns whether the store has the end now. Undefined: it did not reply, or failed. */
+  #ended(kept: Kept | undefined, replied: FinishReply | undefined, since: number): boolean {
+    const { key, name, policy, fingerprints, trace } = this.claim
+    const { attempts, events } = this.#rt
+    let reply: FinishReply | 'late' | undefined = replied
+    if (reply === undefined) {
+      if (this.#isLate) return false
+      const latest = attempts.get(key) ?? this
+      const isReplaced = latest.type === 'done' || (latest.type === 'running' && latest !== this)
+      // A newer attempt in this process runs or has completed, so this result does not count.
+      reply = isReplaced ? 'stale' : 'late'
+    }
+    if (reply === 'late') {
+      this.#isLate = true
+      attempts.addUnstored(key, this, { kept, fingerprints }, policy.retentionMs)
+    } else {
+      if (reply === 'stale') this.#lose('another attempt has taken over')
+      this.stop()
+      if (reply !== 'stale' && kept !== undefined)
+        attempts.addDone(key, { kept, fingerprints }, policy.retentionMs, since)
+    }
+    events.emit({ type: 'idempotency.finished', key, as: this.#as, reply }, name)
+    if (trace !== undefined) trace.ended = this.#as
+    this.#onOver?.()
+    return reply !== 'late'
   }
 
   #failed(error: unknown): undefined {
     const { key, name } = this.claim
     this.#rt.events.emit({ type: 'store.failed', key, operation: 'finish', error }, name)
-  }
-
-  #report(reply: FinishReply | 'late'): void {
-    const { key, name, trace } = this.claim
-    this.#rt.events.emit({ type: 'idempotency.finished', key, as: this.#as, reply }, name)
-    if (trace !== undefined) trace.ended = this.#as
-    this.#onOver?.()
   }
 
   #lose(why: string): void {
@@ -266,25 +257,27 @@ export function outcomeOf(end: AttemptEnd | JobEnd, decisions: Decisions): Outco
   if (verdict === 'release') return { as: 'released' }
   if (end.type === 'unanswered') return undefined
   if (end.type === 'failed') return { as: verdict === 'keep' ? 'uncertain' : 'released' }
-  const kept = keptOf(end)
-  if (verdict !== 'keep' && kept.type !== 'value' && !isFinal(kept.status))
-    return { as: 'released' }
-  return { as: 'completed', kept: keepsBody ? kept : withoutBody(kept) }
-}
-
-type Ended = Exclude<AttemptEnd | JobEnd, { type: 'unanswered' | 'failed' }>
-
-function keptOf(end: Ended): Kept {
   if (end.type === 'returned') {
     const { stored } = end
-    return stored === undefined
-      ? { type: 'not-retained', status: 200, location: undefined }
-      : { type: 'value', stored }
+    const isKept = stored !== undefined && keepsBody
+    return { as: 'completed', kept: isKept ? { type: 'value', stored } : UNKNOWN_VALUE }
   }
   const { status, headers } = end.head
-  if (end.type === 'answered') {
-    const { body, kind } = end
-    return { type: 'response', status, headers: replayableHeaders(headers), body, kind }
+  if (verdict !== 'keep' && !isFinal(status)) return { as: 'released' }
+  if (end.type === 'not-retained' || !keepsBody) {
+    const location = headerValue(headers, 'location')
+    return { as: 'completed', kept: { type: 'not-retained', status, location } }
   }
-  return { type: 'not-retained', status, location: headerValue(headers, 'location') }
+  const { body, kind } = end
+  const kept = {
+    type: 'response',
+    status,
+    headers: replayableHeaders(headers),
+    body,
+    kind,
+  } as const
+  return { as: 'completed', kept }
 }
+
+/** The result of a job whose value cannot be replayed. */
+const UNKNOWN_VALUE: Kept = { type: 'not-retained', status: 200, location: undefined }

@@ -4,7 +4,7 @@
 
 import { ownBytes, stringBytes } from '../entry/entry.ts'
 import { storeInUse, storeUnavailable } from '../errors.ts'
-import { ANY_FENCE, type Grant } from '../ports/grant.ts'
+import { ANY_FENCE, Fences, type Grant } from '../ports/grant.ts'
 import type {
   BeginReply,
   BeginRequest,
@@ -89,7 +89,8 @@ export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
   readonly #records = new ExpiringMap<Record>(this, (record) => this.#count(record, 0))
   #bytes = 0
   #hooks: IdempotencyHooks | undefined
-  #lastFence = 0
+  // It outlives expired records, so a new record of a key gets a higher fence.
+  readonly #fences = new Fences({ wallNow: () => this.#hooks?.clock.wallNow() ?? 0 })
 
   /** Expired records count until they are swept. */
   get size(): { entries: number; bytes: number } {
@@ -135,7 +136,7 @@ export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
     record.token = request.token
     record.ended = ''
     record.until = now + request.leaseMs
-    record.fence = this.#nextFence()
+    record.fence = this.#fences.next()
     record.attempt += 1
     record.expiresAt = now + Math.max(request.retentionMs, request.leaseMs)
     return begun(key, record)
@@ -264,13 +265,6 @@ export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
   #count(record: Record, bytes: number = bytesOf(record)): void {
     this.#bytes += bytes - record.bytes
     record.bytes = bytes
-  }
-
-  #nextFence(): string {
-    const clock = Math.floor((this.#hooks?.clock.wallNow() ?? 0) * 1000)
-    // `#lastFence` outlives expired records, so a new record of a key gets a higher fence.
-    this.#lastFence = Math.max(this.#lastFence + 1, clock)
-    return String(this.#lastFence)
   }
 
   now(): number {

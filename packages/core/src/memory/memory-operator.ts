@@ -7,8 +7,8 @@ import { type L1, type L1Item, sizeOf } from '../l1/l1.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Failure } from '../ports/store.ts'
 import {
-  LONGEST_REPORT,
   type LockInfo,
+  REPORT_LIMITS,
   type RecordInfo,
   type RecordKind,
   type ScanPage,
@@ -70,8 +70,8 @@ export class MemoryOperator implements StoreOperator {
   }
 
   async report(process: string, text: string, ttlMs: number): Promise<number> {
-    if (text.length > LONGEST_REPORT) {
-      throw optionError('report: text', text, `use at most ${LONGEST_REPORT} characters`)
+    if (text.length > REPORT_LIMITS.characters) {
+      throw optionError('report: text', text, `use at most ${REPORT_LIMITS.characters} characters`)
     }
     this.#reports.set(process, { text, expiresAt: this.now() + ttlMs })
     return (await this.reports()).size

@@ -89,10 +89,7 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 /** The clock of the process and of the machine. */
 export const systemClock: Clock = {
-  now: steadyClock(
-    () => performance.now(),
-    () => Date.now(),
-  ),
+  now: steadyClock(performance.now.bind(performance), Date.now),
   wallNow: () => Date.now(),
   setTimer(delayMs, callback) {
     const handle = setTimeout(callback, Math.min(Math.max(delayMs, 0), LONGEST_TIMER_MS))

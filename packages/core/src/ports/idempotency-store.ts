@@ -105,14 +105,16 @@ export type SettleReply = 'settled' | 'absent' | 'refused'
 export interface Inspection {
   /** `lapsed`: the lease expired, and no attempt began since. */
   readonly state: 'running' | 'lapsed' | 'completed' | 'released' | 'uncertain'
+  /** Number of attempts so far. */
   readonly attempt: number
   readonly fence: string
-  /** Remaining lease of a running attempt, otherwise 0. */
+  /** Remaining lease of a running attempt, otherwise 0. The attempt may renew it. */
   readonly leaseForMs: number
   /** Time since the first attempt began. */
   readonly ageMs: number
   /** Time until the record expires. */
   readonly keepForMs: number
+  /** Names of the steps whose results are stored. */
   readonly steps: readonly string[]
   readonly frame: Uint8Array | undefined
 }

@@ -119,7 +119,5 @@ export interface StoreOperator {
   info(): Promise<StoreInfo>
 }
 
-/** Longest time for which a report may be kept. */
-export const LONGEST_REPORT_MS = 3_600_000
-/** Most characters of a report. */
-export const LONGEST_REPORT = 65_536
+/** Most characters of a report, and the longest time in ms for which it may be kept. */
+export const REPORT_LIMITS = { characters: 65_536, ms: 3_600_000 } as const

@@ -1,5 +1,6 @@
 // @stampede/core/testing: time, origins and events under a test's control. It needs no test runner.
 
+export { toHeaders } from '../http/headers.ts'
 export { type Compared, type Comparison, compare, type Difference } from './differential.ts'
 export { type Forged, forgeFrame, keyDigest, turnBit, withChecksum } from './frames.ts'
 export { HOSTILE_PIECES, LONG, repeated, runs } from './hostile.ts'

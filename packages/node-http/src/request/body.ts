@@ -40,18 +40,12 @@ export function readRequestBody(
   if (!isUntouched(req)) return readAfterParser(req, maxBytes, parsed)
   // One turn later, because a listener that is added while Node parses the last packet would miss
   // the end of the body.
-  return new Promise((resolve, reject) => {
-    queueMicrotask(() => {
-      try {
-        if (isUntouched(req)) readAndPutBack(req, maxBytes, resolve)
-        else resolve(readAfterParser(req, maxBytes, parsed))
-      } catch (error) {
-        // A getter of the app threw.
-        reject(error)
-      }
-    })
-  })
+  return NEXT_TURN.then(() =>
+    isUntouched(req) ? readAndPutBack(req, maxBytes) : readAfterParser(req, maxBytes, parsed),
+  )
 }
+
+const NEXT_TURN = Promise.resolve()
 
 function readAfterParser(
   req: IncomingMessage,
@@ -88,14 +82,13 @@ function isUntouched(req: IncomingMessage): boolean {
 function readAndPutBack(
   req: IncomingMessage,
   maxBytes: number,
-  settle: (body: RequestBody) => void,
-): void {
-  if (req.destroyed) return settle(CLIENT_GONE)
+): RequestBody | Promise<RequestBody> {
+  if (req.destroyed) return CLIENT_GONE
   // Node itself discards a body of which nothing was read.
-  if (Number(req.headers['content-length']) > maxBytes) return settle(TOO_LARGE)
+  if (Number(req.headers['content-length']) > maxBytes) return TOO_LARGE
   // Most bodies have arrived by now. One read gets all of their bytes, without listeners.
-  if (hasEnded(req)) return settle(toBody(putBack(req, readBuffered(req)), maxBytes))
-  readByParts(req, maxBytes, settle)
+  if (hasEnded(req)) return toBody(putBack(req, readBuffered(req)), maxBytes)
+  return new Promise((resolve) => readByParts(req, maxBytes, resolve))
 }
 
 function readByParts(

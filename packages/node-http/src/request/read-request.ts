@@ -5,7 +5,9 @@
 import { createHash } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { TLSSocket } from 'node:tls'
-import type { RequestView } from '@stampede/core/adapter'
+import type { Exchange } from '@stampede/core/adapter'
+
+type RequestView = Exchange['request']
 
 /** The absolute address of a request, as the framework sees it. */
 export interface RequestAddress {
@@ -25,11 +27,15 @@ export interface RequestAddress {
 /** The parts of a request that core reads. */
 export function readRequest(req: IncomingMessage, address: RequestAddress): RequestView {
   const { headers } = req
+  const { scheme } = address
+  const { ':scheme': sent } = headers
   const { socket }: { socket: ClientSocket } = req as IncomingMessage & { socket: TLSSocket }
   const { servername }: { servername?: string | false | null } = socket
   return {
     method: req.method ?? 'GET',
-    scheme: schemeOf(address.scheme, headers[':scheme']),
+    // An HTTP/2 client may send another scheme than that of its connection. A handler may read
+    // either scheme, so both are in the key if they differ.
+    scheme: sent === undefined || sent === scheme ? scheme : `${scheme} ${sent}`,
     host: address.host,
     target: address.target,
     rewritten: address.rewritten,
@@ -52,14 +58,6 @@ export function addressOf(req: IncomingMessage): RequestAddress {
   // RFC 9113 §8.3.1: the Host field counts if the request has no :authority.
   const host = String(headers[':authority'] ?? headers.host ?? '')
   return { scheme, host, target }
-}
-
-/**
- * The scheme for the key. An HTTP/2 client may send another scheme than that of its connection. A
- * handler may read either scheme, so both are in the key if they differ.
- */
-function schemeOf(known: string, sent: string | string[] | undefined): string {
-  return sent === undefined || sent === known ? known : `${known} ${sent}`
 }
 
 /** A request of Express, which has an `app`, or of Fastify. */
@@ -123,8 +121,17 @@ function slotOf(name: string): number {
  * such a request has no reliable key.
  */
 export function lostLines(req: IncomingMessage): RequestView['lostLines'] {
-  const { rawHeaders } = req
-  if (isCut(req, rawHeaders.length)) return 'cut-head'
+  const { rawHeaders, socket, httpVersionMajor } = req
+  // HTTP/2 refuses a head that is too long. A request without a server was made in this process,
+  // such as one of a background refresh.
+  const { server } = (httpVersionMajor > 1 ? {} : socket) as { server?: Partial<Server> | null }
+  if (server) {
+    const { maxHeadersCount: most } = server
+    const limit = typeof most === 'number' ? most << 1 : DEFAULT_LENGTH
+    // Node's parser stops at the first batch of lines that reaches the limit. `rawHeaders` has that
+    // whole batch, `headers` ends at the limit.
+    if (limit > 0 && rawHeaders.length >= limit) return 'cut-head'
+  }
   let seen = BITS[slotOf('__proto__')] as number
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const bit = BITS[slotOf(rawHeaders[i] as string)] as number
@@ -132,21 +139,6 @@ export function lostLines(req: IncomingMessage): RequestView['lostLines'] {
     seen |= bit
   }
   return undefined
-}
-
-/**
- * Whether Node may have dropped lines. Its parser stops at the first batch of lines that reaches
- * the limit. `rawHeaders` has that whole batch, `headers` ends at the limit.
- */
-function isCut({ socket, httpVersionMajor }: IncomingMessage, length: number): boolean {
-  // HTTP/2 refuses a head that is too long.
-  if (httpVersionMajor > 1) return false
-  // A request without a server was made in this process, such as one of a background refresh.
-  const { server } = socket as { server?: Partial<Server> | null }
-  if (!server) return false
-  const { maxHeadersCount: most } = server
-  const limit = typeof most === 'number' ? most << 1 : DEFAULT_LENGTH
-  return limit > 0 && length >= limit
 }
 
 function isDropped(req: IncomingMessage, name: string): boolean {

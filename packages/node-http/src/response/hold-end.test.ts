@@ -8,10 +8,12 @@ import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
-import type { AttemptEnd } from '@stampede/core/adapter'
+import type { AttemptObserver } from '@stampede/core/adapter'
 import { describe, expect, test, vi } from 'vitest'
 import { AttemptWatch } from '../node-idempotency.ts'
 import { rawRequest, serve, startRequest } from '../testing/raw-client.ts'
+
+type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
 
 type Layer = (req: unknown, res: ServerResponse, next: () => void) => void
 type Handler = (res: ServerResponse, ...rest: Parameters<RequestListener>) => unknown

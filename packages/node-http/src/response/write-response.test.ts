@@ -1,7 +1,8 @@
 // Replies as they arrive at a client, and replies that must not be sent.
 
 import type { ServerResponse } from 'node:http'
-import { type Reply, toHeaders } from '@stampede/core/adapter'
+import type { Reply } from '@stampede/core/adapter'
+import { toHeaders } from '@stampede/core/testing'
 import { describe, expect, test } from 'vitest'
 import { fieldOf, type RawResponse, rawRequest, serve } from '../testing/raw-client.ts'
 import { writeReply } from './write-response.ts'

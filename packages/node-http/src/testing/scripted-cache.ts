@@ -2,8 +2,8 @@
 
 import type {
   CapturedHead,
+  createHttpCache,
   Exchange,
-  HttpCache,
   OriginEnd,
   OriginObserver,
 } from '@stampede/core/adapter'
@@ -23,7 +23,7 @@ export function scriptedCache<Native>(
       keyOf: () => '',
       config: {},
       natives,
-    })) satisfies HttpCache['inner'],
+    })) satisfies ReturnType<typeof createHttpCache>['inner'],
   })
 }
 

@@ -4,13 +4,10 @@ import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Attempt } from '@stampede/core'
-import type {
-  AttemptEnd,
-  AttemptObserver,
-  IdempotentExchange,
-  RequestBody,
-} from '@stampede/core/adapter'
+import type { AttemptObserver, IdempotentExchange, RequestBody } from '@stampede/core/adapter'
 import { startRequest } from './raw-client.ts'
+
+type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
 
 export interface ScriptedCore<Native> {
   script(

@@ -118,10 +118,15 @@ export class RedisLink {
     read: (raw: never, operation: Operation<T>) => T,
     options: OperationOptions = {},
   ): Promise<T> {
-    const keys = this.keysOf(script, key)
-    return this.operate(script.name, keys[0], options, (operation) =>
-      operation.run(script, keys, args, (raw: never) => operation.resolve(read(raw, operation))),
-    )
+    const link = this.current
+    if (link === undefined) return Promise.reject(notOpen())
+    const keys = script.keys === 1 ? [this.names.record(key)] : this.keysOf(script, key)
+    const server = link.servers.of(keys[0] as string)
+    return new Promise((resolve, reject) => {
+      const work = (operation: Operation<T>): void =>
+        operation.run(script, keys, args, (raw) => operation.resolve(read(raw, operation)))
+      new Operation<T>(link, server, script.name, options, work, { resolve, reject })
+    })
   }
 
   /** The record of a key. For a script with two keys, also that of the vary group. */

@@ -1,22 +1,28 @@
 // Parses the replies of lua/begin-record-1.lua and lua/inspect-record-1.lua. The server is not
 // trusted, so each part is checked.
 
-import { type BeginReply, type IdempotencyStore, unknownReply } from '@stampede/core/store'
+import { type IdempotencyStore, unknownReply } from '@stampede/core/store'
 import { bytes, duration } from './lookup-reply.ts'
+
+type BeginReply = Awaited<ReturnType<IdempotencyStore['begin']>>
 
 export type Inspection = NonNullable<Awaited<ReturnType<IdempotencyStore['inspect']>>>
 
 export function readBegin(raw: unknown, key: string, token: string): BeginReply {
   const parts: readonly unknown[] = Array.isArray(raw) ? raw : [raw]
   switch (String(parts[0])) {
-    case 'BEGUN':
+    case 'BEGUN': {
+      const attempt = Number(parts[3])
+      if (!Number.isSafeInteger(attempt) || attempt < 1)
+        throw unknownReply('redis', 'begin-record', 'the reply has no attempt')
       return {
         status: 'begun',
         grant: { key, token, fence: String(parts[2]) },
-        attempt: readAttempt(parts[3]),
+        attempt,
         isRecovery: String(parts[4]) !== '0',
         steps: parts.length > 5 ? readSteps(parts.slice(5)) : NO_STEPS,
       }
+    }
     case 'MISMATCH':
       return { status: 'mismatch' }
     case 'BUSY':
@@ -28,12 +34,6 @@ export function readBegin(raw: unknown, key: string, token: string): BeginReply 
     default:
       throw unknownReply('redis', 'begin-record', `unknown reply ${String(parts[0])}`)
   }
-}
-
-function readAttempt(value: unknown): number {
-  const attempt = Number(value)
-  if (Number.isSafeInteger(attempt) && attempt > 0) return attempt
-  throw unknownReply('redis', 'begin-record', 'the reply has no attempt')
 }
 
 function readFrame(value: unknown): Buffer {

@@ -49,7 +49,7 @@ export function names(prefix: string, database = 0): Names {
   const root = `${prefix}:${LAYOUT}`
   const channels = database === 0 ? root : `${root}:db${database}`
   const record = (key: string): string => {
-    const group = groupOf(key)
+    const group = key.includes('\0') ? groupOf(key) : key
     const isPlain = Buffer.byteLength(group) <= MAX_PLAIN_BYTES
     const groupRecord = `${root}:{${isPlain ? `=${group}` : `#${digest(group)}`}}`
     return group === key ? groupRecord : `${groupRecord}:${digest(key)}`

@@ -1,8 +1,10 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import type { LookupReply } from '@stampede/core/store'
+import type { StampedeStore } from '@stampede/core'
 import { expect, it } from 'vitest'
 import { readLookup } from './lookup-reply.ts'
+
+type LookupReply = Awaited<ReturnType<StampedeStore['lookup']>>
 
 const FENCE = '1700000000000000'
 /** Fields after the known ones make a reply large, and are ignored. */

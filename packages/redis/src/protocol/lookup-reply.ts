@@ -2,12 +2,10 @@
 // checked.
 
 import type { StampedeStore } from '@stampede/core'
-import {
-  type Grant,
-  type LookupReply,
-  type LookupRequest,
-  unknownReply,
-} from '@stampede/core/store'
+import { type Grant, unknownReply } from '@stampede/core/store'
+
+type LookupReply = Awaited<ReturnType<StampedeStore['lookup']>>
+type LookupRequest = Parameters<StampedeStore['lookup']>[1]
 
 export type Failure = NonNullable<Parameters<StampedeStore['fail']>[1]>
 type StoredFrame = Extract<LookupReply, { status: 'fresh' }>['stored']

@@ -1,7 +1,9 @@
 // Parses the replies of lua/inspect-entry-2.lua and lua/inspect-lock-1.lua, and the reply to INFO.
 
-import { type RecordInfo, type StoreOperator, unknownReply } from '@stampede/core/store'
+import { type StoreOperator, unknownReply } from '@stampede/core/store'
 import { bytes, duration, readFailure, signedDuration } from './lookup-reply.ts'
+
+type RecordInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspect']>>>
 
 export type LockInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspectLock']>>>
 type SharedFailure = NonNullable<RecordInfo['failure']>

@@ -1,5 +1,4 @@
-import { StampedeError } from '@stampede/core'
-import type { LookupRequest } from '@stampede/core/store'
+import { StampedeError, type StampedeStore } from '@stampede/core'
 import { HOSTILE_PIECES, LONG, repeated, runs } from '@stampede/core/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -14,6 +13,8 @@ import {
 import { readBegin, readInspection } from './idempotency-reply.ts'
 import { names } from './keys.ts'
 import { readLookup } from './lookup-reply.ts'
+
+type LookupRequest = Parameters<StampedeStore['lookup']>[1]
 
 const YEAR_MS = 400 * 24 * 3600 * 1000
 const REQUEST: LookupRequest = { token: 'me', leaseMs: 1_000 }

@@ -1,7 +1,10 @@
 // Parses the purge log: replies of lua/append-purge-3.lua and lua/read-purges-3.lua, and messages
 // on its channel. The server is not trusted, so each part is checked.
 
-import { type StoreHooks, unknownReply } from '@stampede/core/store'
+import type { StampedeStore } from '@stampede/core'
+import { unknownReply } from '@stampede/core/store'
+
+type StoreHooks = Parameters<StampedeStore['attach']>[0]
 
 /** Number of a purge, in the order of all purges of the fleet. */
 export type Position = Parameters<StoreHooks['onForget']>[0]

@@ -2,7 +2,8 @@
 // If the process has not applied that previous purge, it reads the log. A heartbeat notices
 // messages that were lost without a later one.
 
-import { CONFIRMED_FOR_MS, type StoreHooks, storeUnavailable } from '@stampede/core/store'
+import type { StampedeStore } from '@stampede/core'
+import { CONFIRMED_FOR_MS, storeUnavailable } from '@stampede/core/store'
 import type { ServerClock } from '../connection/servers.ts'
 import type { PurgeCommands } from './purge-commands.ts'
 import {
@@ -17,6 +18,8 @@ import {
   positionOf,
   readMessage,
 } from './purge-events.ts'
+
+type StoreHooks = Parameters<StampedeStore['attach']>[0]
 
 /**
  * Number of applied purges that are remembered, so that a repeated message is not applied again.

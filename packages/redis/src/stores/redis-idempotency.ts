@@ -2,18 +2,10 @@
 // a time budget. Redis accepts only whole milliseconds. A wake-up is sent to the waiting process
 // only. An operator's decision is sent to all processes.
 
-import {
-  ANY_FENCE,
-  type BeginReply,
-  type BeginRequest,
-  type Grant,
-  type IdempotencyStore,
-  storeInUse,
-} from '@stampede/core/store'
+import { ANY_FENCE, type Grant, type IdempotencyStore, storeInUse } from '@stampede/core/store'
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { type Inspection, readBegin, readInspection } from '../protocol/idempotency-reply.ts'
-import type { ScriptArgument } from '../protocol/run-script.ts'
 import {
   beginRecord,
   finishRecord,
@@ -23,6 +15,9 @@ import {
   settleRecord,
 } from '../protocol/scripts.generated.ts'
 import { warnOfEviction } from './eviction-check.ts'
+
+type BeginReply = Awaited<ReturnType<IdempotencyStore['begin']>>
+type BeginRequest = Parameters<IdempotencyStore['begin']>[1]
 
 type Fingerprints = BeginRequest['fingerprints']
 type Finish = Parameters<IdempotencyStore['finish']>[1]
@@ -101,7 +96,7 @@ export class RedisIdempotency implements IdempotencyStore {
   ): Promise<FinishReply> {
     const { wakePrefix } = this.#link.names
     const keepMs = Math.ceil(finish.keepMs)
-    const frame = frameOf(finish)
+    const frame = finish.as === 'completed' ? bufferOf(finish.frame) : ''
     const record = PREFIX + key
     const args = [token, fence, finish.as, keepMs, frame, exact, canonical, record, wakePrefix]
     // This may follow a begin without a reply. If a frozen Redis continues, it then ends the
@@ -126,7 +121,8 @@ export class RedisIdempotency implements IdempotencyStore {
     const { wakePrefix, settledChannel } = this.#link.names
     const { as, keepMs } = settlement
     const record = PREFIX + key
-    const end = [as, Math.ceil(keepMs), frameOf(settlement), force ? 1 : 0]
+    const frame = as === 'completed' ? bufferOf(settlement.frame) : ''
+    const end = [as, Math.ceil(keepMs), frame, force ? 1 : 0]
     const args = [...end, record, wakePrefix, settledChannel]
     const read = ([status]: unknown[]): SettleReply => {
       if (String(status) === 'SETTLED') return 'settled'
@@ -143,10 +139,6 @@ export class RedisIdempotency implements IdempotencyStore {
 function readFinish([status]: unknown[]): FinishReply {
   if (String(status) === 'FINISHED') return 'finished'
   return String(status) === 'RESURRECTED' ? 'resurrected' : 'stale'
-}
-
-function frameOf(finish: Finish): ScriptArgument {
-  return finish.as === 'completed' ? bufferOf(finish.frame) : ''
 }
 
 function bufferOf(bytes: Uint8Array): Buffer {

@@ -4,8 +4,6 @@
 import {
   ANY_FENCE,
   type Grant,
-  type LockReply,
-  type LockRequest,
   type LockStore,
   storeInUse,
   storeUnavailable,
@@ -14,6 +12,9 @@ import { KEEP_MS, type RedisLink } from '../connection/link.ts'
 import type { Operation } from '../connection/operation.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { acquireLock, leaveQueue, releaseLock, renew } from '../protocol/scripts.generated.ts'
+
+type LockReply = Awaited<ReturnType<LockStore['acquire']>>
+type LockRequest = Parameters<LockStore['acquire']>[1]
 
 type LockHooks = Parameters<LockStore['attach']>[0]
 type LockRelease = Awaited<ReturnType<LockStore['release']>>

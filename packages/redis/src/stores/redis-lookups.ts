@@ -1,7 +1,8 @@
 // A lookup in Redis. The reply comes from the cheapest possible source: a delivered entry, a plain
 // read or the script. Only the script can take a lease. All steps share one time budget.
 
-import { type LookupReply, type LookupRequest, storeUnavailable } from '@stampede/core/store'
+import type { StampedeStore } from '@stampede/core'
+import { storeUnavailable } from '@stampede/core/store'
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
 import type { OpenLink } from '../connection/open-link.ts'
 import { Operation, type OperationOptions, type Receiver } from '../connection/operation.ts'
@@ -11,6 +12,9 @@ import type { ScriptArgument } from '../protocol/run-script.ts'
 import { lookupOrLease } from '../protocol/scripts.generated.ts'
 import type { PlainReads } from './plain-reads.ts'
 import type { RedisPurges } from './purge-log.ts'
+
+type LookupReply = Awaited<ReturnType<StampedeStore['lookup']>>
+type LookupRequest = Parameters<StampedeStore['lookup']>[1]
 
 /** The parts of the store that its lookups share. */
 export interface LookupParts {

@@ -2,11 +2,9 @@
 // and without the circuit breaker: an operator also asks while Redis is in trouble.
 
 import {
-  LONGEST_REPORT,
-  LONGEST_REPORT_MS,
-  number,
   optionError,
-  type RecordInfo,
+  REPORT_LIMITS,
+  readers,
   type StoreOperator,
   storeUnavailable,
 } from '@stampede/core/store'
@@ -29,6 +27,8 @@ import {
 } from '../protocol/scripts.generated.ts'
 import { millisOf } from './plain-reads.ts'
 
+type RecordInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspect']>>>
+
 type RecordKind = Parameters<StoreOperator['scan']>[0]
 type ScanPage = Awaited<ReturnType<StoreOperator['scan']>>
 
@@ -39,8 +39,8 @@ const BEGIN: Readonly<Record<RecordKind, string>> = { cache: '', lock: 'l:', ide
 const MAX_REPORTS = 1_000
 const MAX_REPORTS_BYTES = 16 * 1024 * 1024
 
-const readLimit = number(100, { min: 1, max: 10_000, unit: 'names' })
-const readTtl = number(10_000, { min: 1, max: LONGEST_REPORT_MS, unit: 'milliseconds' })
+const readLimit = readers.number(100, { min: 1, max: 10_000, unit: 'names' })
+const readTtl = readers.number(10_000, { min: 1, max: REPORT_LIMITS.ms, unit: 'milliseconds' })
 
 /** One master, or the only server. */
 interface Master {
@@ -90,11 +90,11 @@ export class RedisOperator implements StoreOperator {
   }
 
   async report(process: string, text: string, ttlMs: number): Promise<number> {
-    if (text.length > LONGEST_REPORT) {
-      throw optionError('report: text', text, `use at most ${LONGEST_REPORT} characters`)
+    if (text.length > REPORT_LIMITS.characters) {
+      throw optionError('report: text', text, `use at most ${REPORT_LIMITS.characters} characters`)
     }
     const forMs = readTtl('report: ttlMs', ttlMs)
-    const args = [process, text, forMs, LONGEST_REPORT_MS]
+    const args = [process, text, forMs, REPORT_LIMITS.ms]
     return Number(await this.#run(reportProcess, this.#link.names.reports, args))
   }
 

@@ -8,13 +8,9 @@ import {
   type Grant,
   type IdempotencyStore,
   type LockStore,
-  type LookupReply,
-  type LookupRequest,
-  number,
   optionError,
-  type Reader,
+  readers,
   readOptions,
-  type StoreHooks,
   type StoreOperator,
   storeInUse,
   storeUnavailable,
@@ -36,6 +32,10 @@ import { RedisIdempotency } from './redis-idempotency.ts'
 import { RedisLocks } from './redis-locks.ts'
 import { Lookup, type LookupParts } from './redis-lookups.ts'
 import { RedisOperator } from './redis-operator.ts'
+
+type LookupReply = Awaited<ReturnType<StampedeStore['lookup']>>
+type LookupRequest = Parameters<StampedeStore['lookup']>[1]
+type StoreHooks = Parameters<StampedeStore['attach']>[0]
 
 type CommitReply = Awaited<ReturnType<StampedeStore['fail']>>
 type Committed = Awaited<ReturnType<StampedeStore['commit']>>
@@ -71,8 +71,8 @@ const OPTIONS = {
     if (typeof value === 'string' && value !== '') return value
     throw optionError(where, value, "use a non-empty string such as 'shop'")
   },
-  commandTimeoutMs: number(250, { min: 10, max: 60_000, unit: 'milliseconds' }),
-} satisfies Record<keyof RedisStoreOptions, Reader>
+  commandTimeoutMs: readers.number(250, { min: 10, max: 60_000, unit: 'milliseconds' }),
+} satisfies Record<keyof RedisStoreOptions, unknown>
 
 /**
  * Creates a store on Redis 6.2 or newer, or on Valkey. It opens two connections with the address
