@@ -16,19 +16,24 @@ export const TOPICS = {
   caching: {
     pages: /^guide\/(caching|options)$/,
     words:
-      'what is cache, cache stampede, thundering herd, dogpile, set ttl, set the time to live, expire, max-age, cache for 5 minutes',
+      'what is cache, cache stampede, thundering herd, dogpile, set ttl, set the time to live, expire, max-age, cache for 5 minutes, defaults',
+  },
+  options: {
+    pages: /^guide\/options$/,
+    words: 'all options, configuration, settings, createStampede',
   },
   why: {
     pages: /^guide\/(why-not-cached|why-nothing-is-cached)$/,
     words: 'always miss, never hit, not cached, not working, debug',
   },
   storable: {
-    pages: /^guide\/(why-not-cached|what-is-cached)$/,
+    pages: /^guide\/(why-not-cached|why-nothing-is-cached|what-is-cached)$/,
     words: 'which responses, status codes, cacheable',
   },
   keys: {
     pages: /^guide\/keys$/,
-    words: 'query string, language, mobile, api version header, accept, vary, tenant',
+    words:
+      'query string, language, mobile, api version header, accept, vary, tenant, content negotiation',
   },
   stale: {
     pages: /^guide\/(stale|serve-stale)$/,
@@ -49,10 +54,14 @@ export const TOPICS = {
     words:
       'double payment, double click, duplicate order, Stripe, webhook, retry POST, retry an upload, client retries, exactly once',
   },
+  'repeated runs': {
+    pages: /^guide\/idempotency-faults$/,
+    words: 'runs twice, uncertain, settle a key, operator',
+  },
   locks: {
     pages: /^guide\/locks$/,
     words:
-      'mutex, deadlock, cron, run job once, scheduled task, one server, leader election, semaphore',
+      'mutex, deadlock, cron, run job once, once a day, scheduled task, one server, leader election, semaphore',
   },
   cron: { pages: /^guide\/(cron|locks)$/, words: '' },
   fencing: { pages: /^guide\/fencing$/, words: '' },
@@ -64,17 +73,20 @@ export const TOPICS = {
   production: {
     pages: /^guide\/production$/,
     words:
-      'PM2, SIGTERM, graceful shutdown, memory limit, deploy, checklist, upgrade to a new version',
+      'PM2, SIGTERM, graceful shutdown, memory limit, deploy, checklist, upgrade to a new version, switch off, roll back',
   },
   redis: {
     pages: /^guide\/redis$/,
     words:
       'share the cache between servers, Redis down, Redis unavailable, connection lost, Valkey, ElastiCache, ACL',
   },
-  topologies: { pages: /^(guide\/(redis|redis-topologies)|recipes\/redis-cluster)$/, words: '' },
+  topologies: {
+    pages: /^(guide\/redis-topologies|recipes\/redis-cluster)$/,
+    words: 'Redis Cluster, Sentinel, ACL, permissions, keys in Redis',
+  },
   metrics: {
     pages: /^guide\/metrics$/,
-    words: 'Prometheus, Grafana, hit ratio, monitoring',
+    words: 'Prometheus, Grafana, hit ratio, monitoring, statistics',
   },
   alerts: { pages: /^guide\/alerts$/, words: '' },
   tracing: { pages: /^guide\/tracing$/, words: 'OpenTelemetry, spans, Jaeger, Datadog' },
@@ -83,11 +95,11 @@ export const TOPICS = {
     words: 'list all keys, all keys in Redis, show an entry, inspect, terminal, CLI',
   },
   dashboard: { pages: /^guide\/dashboard$/, words: 'user interface, web page, admin panel' },
-  errors: { pages: /^guide\/(events|errors)$/, words: 'exception, error code, warning' },
-  compression: { pages: /^guide\/(http|compression)$/, words: 'gzip, brotli, zstd' },
+  errors: { pages: /^guide\/(events|errors)$/, words: 'exception, error code, warning, listener' },
+  compression: { pages: /^guide\/(http|compression)$/, words: 'gzip, brotli, zstd, compress' },
   revalidation: {
     pages: /^guide\/(http|revalidation)$/,
-    words: 'ETag, 304, If-None-Match, Last-Modified',
+    words: 'ETag, 304, If-None-Match, Last-Modified, range',
   },
   users: {
     pages: /^(guide\/users|recipes\/auth)$/,
@@ -96,7 +108,11 @@ export const TOPICS = {
   },
   sessions: {
     pages: /^(guide\/users|recipes\/sessions)$/,
-    words: 'logged in users, only guests, login, signed in, cookie session',
+    words: 'logged in users, only guests, login, signed in, cookie session, express session',
+  },
+  'middleware order': {
+    pages: /^recipes\/middleware-order$/,
+    words: 'rate limit, helmet, cors, logger, body parser, login page',
   },
   testing: {
     pages: /^recipes\/testing$/,
@@ -108,11 +124,11 @@ export const TOPICS = {
   },
   kubernetes: {
     pages: /^(guide|recipes)\/(deploy-targets|kubernetes)$/,
-    words: 'Docker, pod, helm, probe, rolling update',
+    words: 'Kubernetes, Docker, pod, helm, probe, rolling update',
   },
   serverless: {
     pages: /^(guide|recipes)\/(deploy-targets|serverless)$/,
-    words: 'Lambda, Vercel, Cloud Run, Cloud Functions',
+    words: 'serverless, Lambda, Vercel, Cloud Run, Cloud Functions',
   },
   graphql: {
     pages: /^(guide\/data|recipes\/graphql)$/,
@@ -123,7 +139,7 @@ export const TOPICS = {
     words: 'locale, translation, language, German, English, French',
   },
   moving: {
-    pages: /^migrate\/(README|index)$/,
+    pages: /^migrate\/(README|index|response-caches)$/,
     words: 'upgrade from, replace, alternative, switch',
   },
   apicache: { pages: /^migrate\/(apicache|response-caches)$/, words: '' },
