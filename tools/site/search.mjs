@@ -16,7 +16,11 @@ export const TOPICS = {
   caching: {
     pages: /^guide\/(caching|options)$/,
     words:
-      'what is cache, cache stampede, thundering herd, dogpile, set ttl, set the time to live, expire, max-age, cache for 5 minutes',
+      'what is cache, cache stampede, thundering herd, dogpile, set ttl, set the time to live, expire, max-age, cache for 5 minutes, defaults',
+  },
+  options: {
+    pages: /^guide\/options$/,
+    words: 'all options, configuration, settings, createStampede',
   },
   why: {
     pages: /^guide\/why-nothing-is-cached$/,
@@ -49,6 +53,10 @@ export const TOPICS = {
     words:
       'double payment, double click, duplicate order, Stripe, webhook, retry POST, retry an upload, client retries, exactly once',
   },
+  'repeated runs': {
+    pages: /^guide\/idempotency-faults$/,
+    words: 'runs twice, uncertain, settle a key, operator',
+  },
   locks: {
     pages: /^guide\/locks$/,
     words:
@@ -73,11 +81,11 @@ export const TOPICS = {
   },
   topologies: {
     pages: /^guide\/redis-topologies$/,
-    words: 'Redis Cluster, Sentinel, permissions, keys in Redis',
+    words: 'Redis Cluster, Sentinel, ACL, permissions, keys in Redis',
   },
   metrics: {
     pages: /^guide\/metrics$/,
-    words: 'Prometheus, Grafana, hit ratio, monitoring',
+    words: 'Prometheus, Grafana, hit ratio, monitoring, statistics',
   },
   alerts: { pages: /^guide\/alerts$/, words: '' },
   tracing: { pages: /^guide\/tracing$/, words: 'OpenTelemetry, spans, Jaeger, Datadog' },
@@ -87,10 +95,10 @@ export const TOPICS = {
   },
   dashboard: { pages: /^guide\/dashboard$/, words: 'user interface, web page, admin panel' },
   errors: { pages: /^guide\/events$/, words: 'exception, error code, warning, listener' },
-  compression: { pages: /^guide\/http$/, words: 'gzip, brotli, zstd' },
+  compression: { pages: /^guide\/http$/, words: 'gzip, brotli, zstd, compress' },
   revalidation: {
     pages: /^guide\/http$/,
-    words: 'ETag, 304, If-None-Match, Last-Modified',
+    words: 'ETag, 304, If-None-Match, Last-Modified, range',
   },
   users: {
     pages: /^guide\/users$/,
@@ -117,12 +125,11 @@ export const TOPICS = {
     pages: /^recipes\/deploy-targets$/,
     words: 'serverless, Lambda, Vercel, Cloud Run, Cloud Functions, Vite',
   },
-  options: { pages: /^guide\/options$/, words: 'all options, configuration, settings' },
   repeats: {
     pages: /^guide\/idempotency-faults$/,
     words: 'runs twice, uncertain, settle a key, operator',
   },
-  order: {
+  'middleware order': {
     pages: /^recipes\/middleware-order$/,
     words: 'rate limit, helmet, cors, logger, body parser, login page',
   },
