@@ -9,7 +9,7 @@ const { server } = await redisOfFile()
 let counted: ReadonlyMap<string, Counted>
 beforeAll(async () => {
   counted = await measure(server.url)
-})
+}, 180_000)
 
 describe('a warm request', () => {
   it.each(Object.entries(BUDGETS))('costs at most its budget: %s', (name, budget) => {
