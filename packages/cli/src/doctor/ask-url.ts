@@ -39,9 +39,8 @@ export async function askUrl(
     const cache =
       got.cacheStatus === undefined ? 'no Cache-Status' : `Cache-Status: ${got.cacheStatus}`
     report(ok(`request ${i}`, `${got.status} in ${took}, ${cache}`))
-    if (isHit(got)) break
+    if (i === MOST_REQUESTS || isHit(got)) return report(resultOf(all, got))
   }
-  report(resultOf(all))
 }
 
 async function ask(url: string, headers: object, timeoutMs: number): Promise<Got> {
@@ -74,9 +73,8 @@ function isHit(got: Got): boolean {
   return membersOf(got).some((member) => /;\s*hit\b/.test(member))
 }
 
-function resultOf(all: readonly Got[]): Finding {
-  const [first, last] = [all[0], all.at(-1)]
-  if (first === undefined || last === undefined) throw new Error('no request was sent')
+/** `last`: the last of `all`. */
+function resultOf(all: readonly Got[], last: Got): Finding {
   if (isHit(last)) {
     const where = all.length === 1 ? 'already stored' : `request ${all.length} is a hit`
     return ok('result', `the response is cached: ${where}`)
