@@ -40,7 +40,7 @@ import {
   restoreFields,
 } from './fields.ts'
 import { correctStored, setsCookie } from './head.ts'
-import { EndHold, type EndObserver } from './hold-end.ts'
+import { EndHold, type EndObserver, headersSentError } from './hold-end.ts'
 import {
   discardWrite,
   nodesWriteHead,
@@ -123,7 +123,8 @@ export class Capture {
     res.flushHeaders = this.#flushHeaders.bind(this)
     res.destroy = (...args) => {
       this.departure.destroyedByApp()
-      return this.#original.pass('destroy', args)
+      const now = (): unknown => this.#original.pass('destroy', args)
+      return this.#hold?.delays(args, now) ? res : now()
     }
   }
 
@@ -132,10 +133,7 @@ export class Capture {
     this.#settle(notCaptured(reason))
   }
 
-  /**
-   * Called when the response was closed. If the app had ended the response, core may still have to
-   * be asked about its head.
-   */
+  /** Called when the response was closed. Core may not know the head of an ended response yet. */
   closed(): void {
     if (!this.#ended) return
     this.#openHead()
@@ -151,6 +149,7 @@ export class Capture {
   }
 
   #writeHead(...args: unknown[]): unknown {
+    if (this.#hold?.active) throw headersSentError(this.#res)
     // If an outer layer passes only a status, the head that core decided on is sent.
     if (this.#phase === 'judged') return this.#sendHead(args.length > 1 ? args : this.#args)
     if (this.#phase !== 'head' || this.#res.headersSent)

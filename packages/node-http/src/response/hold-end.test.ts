@@ -2,7 +2,7 @@
 // the client.
 
 import { once } from 'node:events'
-import type { RequestListener, ServerResponse } from 'node:http'
+import { type RequestListener, ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
 import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
@@ -140,6 +140,8 @@ async function settle(): Promise<void> {
   for (let i = 0; i < 20; i += 1) await turn()
 }
 
+const EMPTY_POST = ['POST / HTTP/1.1', 'Host: a', 'Content-Length: 0']
+
 const WAYS: ReadonlyArray<readonly [string, Handler, string]> = [
   ['end', (res) => res.end('hello'), 'hello'],
   ['end with a buffer', (res) => res.end(Buffer.from([0, 255])), Buffer.from([0, 255]).toString()],
@@ -269,6 +271,20 @@ describe('the response object while its end is held', () => {
       },
     ))
 
+  test.each<[string, Handler]>([
+    ['with its end', (res) => res.setHeader('X-A', '1').end('hello')],
+    ['in pieces', (res) => [res.setHeader('X-A', '1'), res.write('hel'), res.end('lo')]],
+  ])('begins with its own head, sent %s, if flushHeaders() of Node is called', (_, handler) =>
+    hold(handler, async ({ res, told, release }) => {
+      await told
+      ServerResponse.prototype.flushHeaders.call(res)
+      const text = await release()
+      expect(text).toMatch(/^HTTP\/1\.1 200 OK\r\nX-A: 1\r\n/)
+      expect(text.match(/HTTP\/1\.1/g)).toHaveLength(1)
+      expect(asSent(text)).toMatch(/hello$/)
+    }),
+  )
+
   test('hides a later statusCode from outer middlewares', () => {
     const statuses: number[] = []
     const outer: Layer = (_req, res, next) => {
@@ -314,6 +330,62 @@ describe('the response object while its end is held', () => {
         expect(received()).toBe('')
       },
     ))
+
+  // If each hold wrapped destroy() of the hold before it, some 10 000 pipelined requests would
+  // overflow the stack when their client leaves.
+  test('wraps destroy() of the socket once for all pipelined requests', async () => {
+    const wrapped = new Set<unknown>()
+    let letGo = (): void => {}
+    const gate = new Promise<void>((resolve) => {
+      letGo = resolve
+    })
+    let [requests, isAll] = [0, (_: Socket): void => {}]
+    const all = new Promise<Socket>((resolve) => {
+      isAll = resolve
+    })
+    await using server = await serve((req, res) => {
+      new AttemptWatch(res, { maxBodyBytes: 1024, graceMs: 60_000, onEnd: () => gate })
+      res.end('hello')
+      wrapped.add(req.socket.destroy)
+      requests += 1
+      if (requests === 100) isAll(req.socket)
+    })
+    const client = startRequest(server.port, EMPTY_POST)
+    client.write(`${EMPTY_POST.join('\r\n')}\r\n\r\n`.repeat(99))
+    const socket = await all
+    expect(wrapped.size).toBe(1)
+    client.destroy()
+    letGo()
+    if (!socket.closed) await new Promise((resolve) => socket.once('close', resolve))
+  })
+
+  test('is destroyed without waiting for a response whose hold began after destroy()', async () => {
+    const gates: Array<() => void> = []
+    const socketOf: Socket[] = []
+    const begun: Array<() => void> = []
+    const starts = [0, 1].map(() => new Promise<void>((resolve) => begun.push(resolve)))
+    await using server = await serve((req, res) => {
+      socketOf.push(req.socket)
+      const onEnd = (): Promise<void> => new Promise((resolve) => gates.push(resolve))
+      new AttemptWatch(res, { maxBodyBytes: 1024, graceMs: 60_000, onEnd })
+      res.end(`response ${socketOf.length}`)
+      begun.shift()?.()
+    })
+    const client = startRequest(server.port, EMPTY_POST)
+    let text = ''
+    client.setEncoding('latin1').on('data', (data: string) => {
+      text += data
+    })
+    const closed = once(client, 'close')
+    await starts[0]
+    socketOf[0]?.destroy()
+    client.write(`${EMPTY_POST.join('\r\n')}\r\n\r\n`)
+    await starts[1]
+    gates[0]?.()
+    await closed
+    expect(text).toMatch(/response 1$/)
+    gates[1]?.()
+  })
 
   test('still reports the complete response if the client leaves', () =>
     hold(

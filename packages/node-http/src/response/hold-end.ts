@@ -23,6 +23,7 @@ export class EndHold {
   active = false
   readonly #res: ServerResponse
   readonly #observer: EndObserver
+  #connection: Connection | undefined
 
   constructor(res: ServerResponse, observer: EndObserver) {
     this.#res = res
@@ -62,16 +63,24 @@ export class EndHold {
     // A copy of the chunk, because the app may reuse its buffer as soon as end() has returned.
     const [chunk] = args
     const own = chunk instanceof Uint8Array ? args.with(0, Buffer.from(chunk)) : args
-    const { statusCode } = this.#res
-    const ended = new EndedLook(this.#res)
+    const res = this.#res
+    const { statusCode } = res
+    const look = '_header' in res ? new EndedState(res as NodesState) : new EndedLook(res)
+    const connection = Connection.hold(res)
+    this.#connection = connection
     const go = (): void => {
-      ended.restore()
+      look.restore()
       // A second response may have assigned another status meanwhile.
-      if (!this.#res.headersSent) this.#res.statusCode = statusCode
+      if (!res.headersSent) res.statusCode = statusCode
       this.#release(own, send)
-      for (const destroy of ended.late) destroy()
+      connection?.release()
     }
     until.then(go, go)
+  }
+
+  /** Whether this call of destroy() on the response was delayed. `now` calls it. */
+  delays(args: readonly unknown[], now: () => unknown): boolean {
+    return this.active && this.#connection?.delays(args, now) === true
   }
 
   /**
@@ -102,7 +111,53 @@ function isStatusLine(status: number, res: ServerResponse): boolean {
 
 type AnyMethod = (...args: unknown[]) => unknown
 
-const HEAD_METHODS = ['setHeader', 'setHeaders', 'appendHeader', 'removeHeader', 'writeHead']
+/** Names that Node has for the state of a response, without documenting all of them. */
+interface NodesState extends ServerResponse {
+  _header: string | null
+  _headerSent: boolean
+  finished: boolean
+  outputSize: number
+}
+
+/**
+ * Makes a response of HTTP/1 look ended, until restore(). It changes the values from which Node
+ * derives all others: with properties of its own, V8 would store the response as a dictionary.
+ */
+class EndedState {
+  readonly #res: NodesState
+  readonly #hasNoHead: boolean
+  readonly #size: 0 | 1
+
+  constructor(res: NodesState) {
+    this.#res = res
+    this.#hasNoHead = !res._header
+    if (this.#hasNoHead) {
+      res._header = MADE_UP
+      // Otherwise flushHeaders() of Node would send it. A head of the app must stay unsent here,
+      // because Node 26 sends the pieces of the body after this turn, and the head before them.
+      res._headerSent = true
+    }
+    res.finished = true
+    // Node up to 22 takes a response without bytes in its queue for finished.
+    this.#size = res.writableFinished ? 1 : 0
+    res.outputSize += this.#size
+  }
+
+  restore(): void {
+    const res = this.#res
+    if (this.#hasNoHead) {
+      res._header = null
+      res._headerSent = false
+    }
+    res.finished = false
+    if (res.outputSize > 0) res.outputSize -= this.#size
+  }
+}
+
+/** A head that is never sent. */
+const MADE_UP = 'HTTP/1.1 200 OK\r\n\r\n'
+
+const HEAD_METHODS = ['setHeader', 'setHeaders', 'appendHeader', 'removeHeader']
 
 /** Properties of a response in Node after end() and before the flush. */
 const ENDED: Readonly<Record<string, boolean>> = {
@@ -113,8 +168,8 @@ const ENDED: Readonly<Record<string, boolean>> = {
 }
 
 /**
- * Property descriptors of a response that looks ended. All responses share them, because creating
- * descriptors is expensive.
+ * Property descriptors of a response of HTTP/2 that looks ended. All responses share them, because
+ * creating descriptors is expensive.
  */
 const ENDED_PROPERTIES: Readonly<Record<string, PropertyDescriptor>> = Object.fromEntries([
   ...Object.entries(ENDED).map(([name, value]) => [name, property({ get: () => value, set() {} })]),
@@ -136,36 +191,28 @@ function whileEnded(name: string): AnyMethod {
   return function (this: ServerResponse, ...args: unknown[]): unknown {
     const method = looks.get(this)?.originalIfOver(name)
     if (typeof method === 'function') return Reflect.apply(method, this, args)
-    const code = isHttp2(this) ? 'ERR_HTTP2_HEADERS_SENT' : 'ERR_HTTP_HEADERS_SENT'
-    throw Object.assign(new Error('Cannot set headers after they are sent to the client'), { code })
+    throw headersSentError(this)
   }
 }
 
-type Replaced = readonly [
-  target: object,
-  by: PropertyDescriptor,
-  before: PropertyDescriptor | undefined,
-]
+/** The error that Node throws for a head after the end. */
+export function headersSentError(res: ServerResponse): Error {
+  const code = isHttp2(res) ? 'ERR_HTTP2_HEADERS_SENT' : 'ERR_HTTP_HEADERS_SENT'
+  return Object.assign(new Error('Cannot set headers after they are sent to the client'), { code })
+}
 
-/** Makes a response look ended, until restore(). */
+/** Makes a response of HTTP/2 look ended, until restore(). */
 class EndedLook {
-  /** Delayed calls of destroy(). */
-  readonly late: Array<() => unknown> = []
   #isOver = false
   readonly #res: ServerResponse
   /** The response's own properties from before, in the order of `ENDED_NAMES`. */
   readonly #before: Array<PropertyDescriptor | undefined> = []
-  readonly #destroys: Replaced[] = []
 
   constructor(res: ServerResponse) {
     this.#res = res
     looks.set(res, this)
     for (const name of ENDED_NAMES) this.#before.push(Object.getOwnPropertyDescriptor(res, name))
     Object.defineProperties(res, ENDED_PROPERTIES)
-    // The HTTP/2 stream or the socket, whose destroy() also destroys the response.
-    const carrier: unknown = Reflect.get(res, 'stream') ?? res.req?.socket
-    this.#delayDestroy(res)
-    if (carrier instanceof Object) this.#delayDestroy(carrier)
   }
 
   restore(): void {
@@ -174,7 +221,6 @@ class EndedLook {
       const name = ENDED_NAMES[i] as string
       putBack(this.#res, name, ENDED_PROPERTIES[name], this.#before[i])
     }
-    for (const [target, by, before] of this.#destroys) putBack(target, 'destroy', by, before)
   }
 
   /** The method that the response had before it looked ended. Undefined until restore(). */
@@ -183,24 +229,6 @@ class EndedLook {
     const own = this.#before[ENDED_NAMES.indexOf(name)]
     if (own === undefined) return Reflect.get(Object.getPrototypeOf(this.#res), name)
     return own.get === undefined ? own.value : own.get.call(this.#res)
-  }
-
-  /**
-   * Delays calls of destroy() that have no error. If a handler fails after its response, frameworks
-   * destroy the connection, because the response looks sent. That would cut off the delayed
-   * response.
-   */
-  #delayDestroy(target: object): void {
-    const destroy: unknown = Reflect.get(target, 'destroy')
-    const value = (...args: unknown[]): unknown => {
-      const now = (): unknown => Reflect.apply(destroy as AnyMethod, target, args)
-      if (this.#isOver || (args[0] !== undefined && args[0] !== null)) return now()
-      this.late.push(now)
-      return target
-    }
-    const by = property({ value, writable: true })
-    this.#destroys.push([target, by, Object.getOwnPropertyDescriptor(target, 'destroy')])
-    Object.defineProperty(target, 'destroy', by)
   }
 }
 
@@ -215,4 +243,60 @@ function putBack(
   if (now?.value !== by?.value || now?.get !== by?.get) return
   if (before === undefined) Reflect.deleteProperty(target, name)
   else Object.defineProperty(target, name, before)
+}
+
+interface Carrier {
+  destroy: AnyMethod
+}
+
+const connections = new WeakMap<object, Connection>()
+
+/**
+ * A connection, or a stream of HTTP/2, that has held responses. It delays calls of destroy() that
+ * have no error. If a handler fails after its response, frameworks destroy the connection, because
+ * the response looks sent. That would cut off the held response.
+ *
+ * There is one object for each connection, because a client may pipeline thousands of requests.
+ * If each of their holds wrapped destroy(), the stack would overflow when it is called.
+ */
+class Connection {
+  #held = 0
+  #late: Array<() => unknown> = []
+
+  private constructor(carrier: Carrier) {
+    const { destroy } = carrier
+    // It stays after the holds. Deleting it would turn the socket into a dictionary.
+    carrier.destroy = (...args) => {
+      const now = (): unknown => Reflect.apply(destroy, carrier, args)
+      return this.delays(args, now) ? carrier : now()
+    }
+  }
+
+  /**
+   * Delays calls of destroy() until release(). Undefined if such a call already waits. Otherwise a
+   * client that goes on to send requests could put it off for ever.
+   */
+  static hold(res: ServerResponse): Connection | undefined {
+    const carrier: Partial<Carrier> | null = Reflect.get(res, 'stream') ?? res.req?.socket
+    if (typeof carrier?.destroy !== 'function') return undefined
+    const connection = connections.get(carrier) ?? new Connection(carrier as Carrier)
+    connections.set(carrier, connection)
+    if (connection.#late.length > 0) return undefined
+    connection.#held += 1
+    return connection
+  }
+
+  release(): void {
+    this.#held -= 1
+    if (this.#held > 0) return
+    const late = this.#late
+    this.#late = []
+    for (const destroy of late) destroy()
+  }
+
+  delays([error]: readonly unknown[], now: () => unknown): boolean {
+    if (this.#held === 0 || (error !== undefined && error !== null)) return false
+    this.#late.push(now)
+    return true
+  }
 }
