@@ -212,6 +212,34 @@ describe('an unsafe request', () => {
   })
 })
 
+describe('an unsafe request whose target is a full URL', () => {
+  it.each([
+    ['http://shop.test', '/a'],
+    ['http://shop.test', '/a/../b?x="1"'],
+    ['HTTP://shop.test:80', '/a//b/%7Ec?x=1&x'],
+    ['https://shop.test', '/a'],
+    // Frameworks route by the path alone, so the handler of this host has run.
+    ['http://user@other.test:99', '/a?x=//b'],
+    ['http://shop.test', '/'],
+  ])('purges what its path alone purges: %s%s', async (authority, path) => {
+    const cache = cacheWith()
+    send(cache, 'POST', {}, { target: path })
+    await settled()
+    const byPath = purged.splice(0)
+    send(cache, 'POST', {}, { target: authority + path })
+    await settled()
+    expect(purged).toEqual(byPath)
+    expect(byPath.length).toBeGreaterThan(0)
+  })
+
+  it.each(['http://shop.test', 'http://shop.test?x=1'])('purges / if it is %s', async (target) => {
+    const cache = cacheWith()
+    await get(cache, { target: target.replace('http://shop.test', '/') })
+    send(cache, 'POST', {}, { target })
+    expect(await get(cache, { target: target.replace('http://shop.test', '/') })).toBe('app')
+  })
+})
+
 describe('the response to an unsafe request', () => {
   it.each([
     ['location', '/b/c?x=1'],

@@ -91,10 +91,11 @@ function urlKeys(
   query: CacheConfig['query'],
   head: CapturedHead,
 ): ReadonlySet<string> {
-  const { scheme, host, target } = request
+  const { scheme, host } = request
+  const target = withoutAuthority(request.target)
   const keys = new Set<string>()
   const isPath = target.startsWith('/') && !target.includes('#')
-  if (isPath) keys.add(urlKey(request, query))
+  if (isPath) keys.add(urlKey({ ...request, target }, query))
   const base = parseUrl(`${scheme}://${host}${isPath ? target : '/'}`)
   if (base === undefined) return keys
   const { pathname, search } = base
@@ -108,6 +109,15 @@ function urlKeys(
     keys.add(urlKey({ ...request, target: url.pathname + url.search }, query))
   }
   return keys
+}
+
+/**
+ * Path and query of a target that is an absolute URL. Frameworks route it by its path alone, and
+ * take scheme and host from elsewhere.
+ */
+function withoutAuthority(target: string): string {
+  const path = target.replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, '')
+  return path === target || path.startsWith('/') ? path : `/${path}`
 }
 
 /**
