@@ -47,6 +47,17 @@ function readKoaBody(ctx: Context): KoaBody | undefined {
   }
 }
 
+/** Whether Koa would send these bytes for ctx.body. */
+export function hasBytes(ctx: Context, bytes: Uint8Array): boolean {
+  try {
+    const now = readKoaBody(ctx)?.bytes
+    return now === bytes || now?.equals(bytes) === true
+  } catch {
+    // A getter of the object threw.
+    return false
+  }
+}
+
 /** Without a body, Koa sends the message of the status. Over HTTP/2 it sends the number. */
 function statusBody(ctx: Context): KoaBody {
   if (Reflect.get(ctx.response, '_explicitNullBody') === true) return { bytes: EMPTY, as: 'null' }

@@ -104,6 +104,57 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       expect(names).not.toContain('x-outer')
     })
 
+    // Each replay sends the reported bytes, so the first client must get them too.
+    describe.each([
+      ['without a layer in front', []],
+      ['behind another middleware', [(_ctx: Koa.Context, next: Koa.Next) => next()]],
+    ])('%s', (_, outer: Koa.Middleware[]) => {
+      const make = () => ({ total: 1, tags: ['a'] })
+      type Made = ReturnType<typeof make>
+      const fail = (): never => {
+        throw new Error('a getter')
+      }
+      test.each<[string, (made: Made, ctx: Koa.Context) => unknown]>([
+        ['its object', (made) => Object.assign(made, { total: 2 })],
+        ['a member of its object', (made) => made.tags.push('b')],
+        ['toJSON of its object', (made) => Object.assign(made, { toJSON: fail })],
+        ['a field', (_made, ctx) => ctx.set('X-Own', '2')],
+        ['the reason phrase', (_made, ctx) => Object.assign(ctx, { message: 'Changed' })],
+        ['ctx.body', (_made, ctx) => Object.assign(ctx, { body: 'other' })],
+      ])('is sent as it was reported if the app then changes %s', async (_name, change) => {
+        const run = runAll(core, 'held')
+        let later = (): void => {}
+        await using server = await serveApp(...outer, protect(), (ctx) => {
+          ctx.set('X-Own', '1')
+          const made = make()
+          ctx.body = made
+          later = () => void change(made, ctx)
+        })
+        const posted = post(server.port)
+        const { text } = answerOf(await run.told)
+        later()
+        run.letGo()
+        const [head, sent] = (await posted.whole()).split('\r\n\r\n')
+        expect(sent).toBe(text)
+        expect(head?.split('\r\n')[0]).toBe('HTTP/1.1 200 OK')
+        expect(head).toMatch(/^x-own: 1\r$/im)
+        expect(head?.toLowerCase()).toContain(`content-length: ${text.length}\r\n`)
+      })
+
+      test('is sent as it was reported if the app then changes its Buffer', async () => {
+        const run = runAll(core, 'held')
+        const bytes = Buffer.from('hello')
+        await using server = await serveApp(...outer, protect(), (ctx) => {
+          ctx.body = bytes
+        })
+        const posted = post(server.port)
+        await run.told
+        bytes.fill('x')
+        run.letGo()
+        expect(await posted.whole()).toMatch(/hello$/)
+      })
+    })
+
     test.each<[string, Handler]>([
       [
         'a thrown error',

@@ -18,8 +18,17 @@ import {
   restoreFields,
 } from '@stampede/node-http/adapter'
 import type { Context, default as Koa, Next } from 'koa'
-import { addressOf, layersOf, type Uncalled } from './address.ts'
-import { captureBody, type KoaResponse, keptKind, readResponse, replyWith } from './body.ts'
+import { addressOf, isSeen, layersOf, type Uncalled } from './address.ts'
+import {
+  bodyOfKind,
+  captureBody,
+  hasBytes,
+  type KoaResponse,
+  keptKind,
+  readResponse,
+  replaceBody,
+  replyWith,
+} from './body.ts'
 import { answerOf, goOnAfter, PASSED, type Passing } from './passing.ts'
 
 declare module 'koa' {
@@ -51,7 +60,8 @@ export function idempotency(
     // Body parsers set these properties. Their types may be unknown here.
     const read = (name: string): unknown => Reflect.get(request, name)
     const parsed = () => ({ body: read('body'), rawBody: read('rawBody'), files: read('files') })
-    const visit = { req, res, native: ctx, address: addressOf(ctx), parsed, next }
+    const bodyIsSeen = isSeen(ctx, idempotency)
+    const visit = { req, res, native: ctx, address: addressOf(ctx), parsed, next, bodyIsSeen }
     const exchange = new KoaIdempotentExchange(visit)
     const handled = core.handle(exchange, (attempt) => {
       ctx.idempotency = attempt
@@ -60,12 +70,13 @@ export function idempotency(
   }
 }
 
-type Visit = ConstructorParameters<typeof AttemptExchange<Context>>[0]
+type Visit = ConstructorParameters<typeof AttemptExchange<Context>>[0] & {
+  readonly next: Next
+  /** Whether a layer in front can read ctx.body: see isSeen(). */
+  readonly bodyIsSeen: boolean
+}
 
-class KoaIdempotentExchange
-  extends AttemptExchange<Context, Visit & { next: Next }>
-  implements Passing
-{
+class KoaIdempotentExchange extends AttemptExchange<Context, Visit> implements Passing {
   passed: Passing['passed']
   answer: Passing['answer']
 
@@ -112,7 +123,9 @@ class KoaIdempotentExchange
     const options = { head, maxBytes: observer.maxBodyBytes, kind: keptKind(body) }
     const end = captureBody(ctx, body, { ...options, beforeEnd: report })
     if (end instanceof Promise) return void end.then(report)
-    const restore = saveResponse(ctx)
+    // Koa need not serialize the object a second time.
+    if (!this.visit.bodyIsSeen && body.as === 'json') replaceBody(ctx, body.bytes)
+    const restore = saveResponse(ctx, end)
     await report(end)
     restore()
   }
@@ -129,15 +142,18 @@ function readOrNone(...args: Parameters<typeof readResponse>): Partial<KoaRespon
 
 /**
  * Saves the response in ctx, and returns a function that restores it. A handler that does not await
- * all of its work may change ctx while core gets the report. Only the reported response may be
- * sent.
+ * all of its work may change ctx, or the object in ctx.body, while core gets the report. Only the
+ * reported response may be sent, because each replay sends it.
  */
-function saveResponse(ctx: Context): () => void {
+function saveResponse(ctx: Context, end: OriginEnd): () => void {
   const { body, status, message } = ctx
   const fields = fieldsOf(ctx.res.getHeaders())
   return () => {
-    if (ctx.headerSent || (ctx.body === body && ctx.status === status)) return
-    Object.assign(ctx, { body, status, message })
-    restoreFields(ctx.res, fields)
+    if (ctx.headerSent) return
+    const isSame = ctx.body === body && ctx.status === status && ctx.message === message
+    if (!isSame) Object.assign(ctx, { body, status, message })
+    if (end.type === 'complete' && !hasBytes(ctx, end.body))
+      replaceBody(ctx, bodyOfKind(end.body, end.kind))
+    if (String(fieldsOf(ctx.res.getHeaders())) !== String(fields)) restoreFields(ctx.res, fields)
   }
 }
