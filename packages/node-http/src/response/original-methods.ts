@@ -214,10 +214,10 @@ function isHttp2Own(res: ServerResponse, method: unknown): boolean {
   return method === end || method === write
 }
 
-/** Whether an outer layer wraps `end` and so may change the body. */
-export function isWrapped(res: ServerResponse): boolean {
+/** Whether an outer layer wraps `end`, the method of `res`, and so may change the body. */
+export function isWrapped(res: ServerResponse, end: unknown = res.end): boolean {
   // Nearly every response has this `end`.
-  return res.end !== nodeEnd && !isHttp2Own(res, res.end)
+  return end !== nodeEnd && !isHttp2Own(res, end)
 }
 
 /**

@@ -61,6 +61,26 @@ describe.each([
     expect(response.body).toBe('')
   })
 
+  test('has the fields that a layer sets in end()', async () => {
+    const outer = (res: ServerResponse): void => {
+      before?.(res)
+      const { end } = res
+      const own = (...args: unknown[]): unknown => {
+        res.setHeader('X-End', String(res.statusCode))
+        return Reflect.apply(end, res, args)
+      }
+      Object.assign(res, { end: own })
+    }
+    for (const method of ['GET', 'HEAD']) {
+      const response = await send({ ...REPLY, status: 201 }, { before: outer, method })
+      expect(response.head[0]).toBe('HTTP/1.1 201 Created')
+      expect(fieldOf(response, 'x-end')).toEqual(['201'])
+      expect(fieldOf(response, 'x-tag')).toEqual(['a', 'b'])
+      expect(fieldOf(response, 'content-length')).toEqual(['5'])
+      expect(response.body).toBe(method === 'GET' ? 'hello' : '')
+    }
+  })
+
   test('has Content-Length 0 without a body', async () => {
     const response = await send({ status: 503, headers: [], body: undefined }, use)
     expect(fieldOf(response, 'content-length')).toEqual(['0'])

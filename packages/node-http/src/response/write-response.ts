@@ -6,7 +6,7 @@ import { type HeaderList, OWN_FIELDS, type Reply } from '@stampede/core/adapter'
 import { isHttp2 } from '../request/read-request.ts'
 import { hasBody } from './body.ts'
 import { applyFields, clearReason, forbidTransform, restoreFields, withStatus } from './fields.ts'
-import { chunkFor, nodesWriteHead } from './original-methods.ts'
+import { chunkFor, isWrapped, nodesWriteHead } from './original-methods.ts'
 import type { OuterFields } from './outer-fields.ts'
 
 /** The methods to send with. A capture passes the original ones. */
@@ -23,7 +23,10 @@ export function writeReply(res: ServerResponse, reply: Reply, methods: SendMetho
   // Few accesses to the response: frameworks change its prototype, so that each access is slow. On
   // HTTP/2, writeHead is another method.
   const isTaken = methods.writeHead !== nodesWriteHead || res.headersSent || res.statusMessage
-  if (fields !== undefined && !isTaken && isSetOnce(res, fields, true)) {
+  // A layer that wraps `end` may set fields there, as for a response of the handler that begins
+  // with end(). So it must run before the head is written.
+  const headInEnd = isWrapped(res, methods.end)
+  if (fields !== undefined && !isTaken && !headInEnd && isSetOnce(res, fields, true)) {
     Reflect.apply(methods.writeHead, res, [reply.status, fields])
     Reflect.apply(methods.end, res, [chunkFor(res, methods.end, reply.body)])
     return true
@@ -33,9 +36,11 @@ export function writeReply(res: ServerResponse, reply: Reply, methods: SendMetho
   clearReason(res)
   for (const name of OWN_FIELDS) res.removeHeader(name)
   const isBare = methods.writeHead === nodesWriteHead && res.getHeaderNames().length === 0
-  const passed = isBare && !reply.part ? [framedHeaders(reply, res.req.method).flat()] : []
-  if (passed.length === 0) setReply(res, reply)
-  Reflect.apply(methods.writeHead, res, [reply.status, ...passed])
+  const isPassed = isBare && !reply.part && !headInEnd
+  const passed = isPassed ? [framedHeaders(reply, res.req.method).flat()] : []
+  if (!isPassed) setReply(res, reply)
+  if (headInEnd) res.statusCode = reply.status
+  else Reflect.apply(methods.writeHead, res, [reply.status, ...passed])
   const send = reply.body !== undefined && hasBody(reply.status, res.req.method)
   Reflect.apply(methods.end, res, send ? [chunkFor(res, methods.end, reply.body)] : [])
   return true
