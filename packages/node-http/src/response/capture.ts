@@ -40,7 +40,7 @@ import {
   restoreFields,
 } from './fields.ts'
 import { correctStored, setsCookie } from './head.ts'
-import { EndHold, type EndObserver } from './hold-end.ts'
+import { EndHold, type EndObserver, headersSentError } from './hold-end.ts'
 import {
   discardWrite,
   nodesWriteHead,
@@ -149,7 +149,7 @@ export class Capture {
   }
 
   #writeHead(...args: unknown[]): unknown {
-    this.#hold?.assertNotEnded()
+    if (this.#hold?.active) throw headersSentError(this.#res)
     // If an outer layer passes only a status, the head that core decided on is sent.
     if (this.#phase === 'judged') return this.#sendHead(args.length > 1 ? args : this.#args)
     if (this.#phase !== 'head' || this.#res.headersSent)

@@ -65,23 +65,17 @@ export class EndHold {
     const own = chunk instanceof Uint8Array ? args.with(0, Buffer.from(chunk)) : args
     const res = this.#res
     const { statusCode } = res
-    const look = isOfNode(res) ? new EndedState(res) : new EndedLook(res)
-    const connection = Connection.of(res)
+    const look = '_header' in res ? new EndedState(res as NodesState) : new EndedLook(res)
+    const connection = Connection.hold(res)
     this.#connection = connection
-    const isHeld = connection?.hold()
     const go = (): void => {
       look.restore()
       // A second response may have assigned another status meanwhile.
       if (!res.headersSent) res.statusCode = statusCode
       this.#release(own, send)
-      if (isHeld) connection?.release()
+      connection?.release()
     }
     until.then(go, go)
-  }
-
-  /** Throws the error that Node throws for a head after the end. */
-  assertNotEnded(): void {
-    if (this.active) throw headersSentError(this.#res)
   }
 
   /** Whether this call of destroy() on the response was delayed. `now` calls it. */
@@ -118,16 +112,11 @@ function isStatusLine(status: number, res: ServerResponse): boolean {
 type AnyMethod = (...args: unknown[]) => unknown
 
 /** Names that Node has for the state of a response, without documenting all of them. */
-interface NodesState {
+interface NodesState extends ServerResponse {
   _header: string | null
   _headerSent: boolean
   finished: boolean
   outputSize: number
-  readonly writableFinished: boolean
-}
-
-function isOfNode(res: object): res is NodesState {
-  return '_header' in res && '_headerSent' in res
 }
 
 /**
@@ -206,7 +195,8 @@ function whileEnded(name: string): AnyMethod {
   }
 }
 
-function headersSentError(res: ServerResponse): Error {
+/** The error that Node throws for a head after the end. */
+export function headersSentError(res: ServerResponse): Error {
   const code = isHttp2(res) ? 'ERR_HTTP2_HEADERS_SENT' : 'ERR_HTTP_HEADERS_SENT'
   return Object.assign(new Error('Cannot set headers after they are sent to the client'), { code })
 }
@@ -255,6 +245,10 @@ function putBack(
   else Object.defineProperty(target, name, before)
 }
 
+interface Carrier {
+  destroy: AnyMethod
+}
+
 const connections = new WeakMap<object, Connection>()
 
 /**
@@ -269,7 +263,7 @@ class Connection {
   #held = 0
   #late: Array<() => unknown> = []
 
-  private constructor(carrier: { destroy: AnyMethod }) {
+  private constructor(carrier: Carrier) {
     const { destroy } = carrier
     // It stays after the holds. Deleting it would turn the socket into a dictionary.
     carrier.destroy = (...args) => {
@@ -278,23 +272,18 @@ class Connection {
     }
   }
 
-  /** Undefined if the response has no connection that could be destroyed. */
-  static of(res: ServerResponse): Connection | undefined {
-    const carrier: unknown = Reflect.get(res, 'stream') ?? res.req?.socket
-    if (!canBeDestroyed(carrier)) return undefined
-    const known = connections.get(carrier) ?? new Connection(carrier)
-    connections.set(carrier, known)
-    return known
-  }
-
   /**
-   * Delays calls of destroy() until release(). False if such a call already waits. Otherwise a
+   * Delays calls of destroy() until release(). Undefined if such a call already waits. Otherwise a
    * client that goes on to send requests could put it off for ever.
    */
-  hold(): boolean {
-    if (this.#late.length > 0) return false
-    this.#held += 1
-    return true
+  static hold(res: ServerResponse): Connection | undefined {
+    const carrier: Partial<Carrier> | null = Reflect.get(res, 'stream') ?? res.req?.socket
+    if (typeof carrier?.destroy !== 'function') return undefined
+    const connection = connections.get(carrier) ?? new Connection(carrier as Carrier)
+    connections.set(carrier, connection)
+    if (connection.#late.length > 0) return undefined
+    connection.#held += 1
+    return connection
   }
 
   release(): void {
@@ -310,8 +299,4 @@ class Connection {
     this.#late.push(now)
     return true
   }
-}
-
-function canBeDestroyed(carrier: unknown): carrier is { destroy: AnyMethod } {
-  return carrier instanceof Object && 'destroy' in carrier && carrier.destroy instanceof Function
 }
