@@ -1,11 +1,12 @@
 // Eleven projects. `npm test` runs `core`, `unit`, `apart`, `redis` and `beside`. The first three
-// need no server. `redis` has fleets that measure time or count commands, one file at a time.
-// `beside` runs three files at a time. `npm run test:soak` runs `soak` and `older`, and then
+// need no server. `redis` has fleets that count commands or inject faults, one file at a time.
+// `beside` runs four files at a time. `npm run test:soak` runs `soak` and `older`, and then
 // `older-beside`, `programs`, `nest11` and `nest10` side by side. The folder decides its project
 // (test/README.md). In-process tests run the sources (tools/sources.mjs). Fleet members are
 // separate processes and run the build, so start them with `npm test`.
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
+import { LongFirst } from './test/harness/long-first.ts'
 import { sourceAliases } from './tools/sources.mjs'
 
 const shared = { resolve: { alias: sourceAliases } }
@@ -27,7 +28,7 @@ const APART = [
 const SOAK = inFolders('fuzz', 'simulation', 'soak')
 
 /**
- * Files that measure no time, or only bounds that a busy machine keeps, too. Three at a time,
+ * Files that measure no time, or only bounds that a busy machine keeps, too. Four at a time,
  * because most of their time is waiting.
  */
 const BESIDE = [
@@ -103,6 +104,7 @@ const { STAMPEDE_TEST_REPORT: report } = process.env
 export default defineConfig({
   test: {
     maxWorkers: 2,
+    sequence: { sequencer: LongFirst },
     reporters: report ? ['default', ['json', { outputFile: report }]] : ['default'],
     projects: [
       {
@@ -158,7 +160,7 @@ export default defineConfig({
             ...inFolders('older', 'older-beside', 'nest-older', ...PROGRAMS),
           ],
           globalSetup: ['./test/harness/global-setup.ts'],
-          // Fleets measure time and count commands: one file at a time, and after the unit tier.
+          // Fleets count commands within a time: one file at a time, and after the unit tier.
           fileParallelism: false,
           maxWorkers: 1,
           sequence: { groupOrder: 1 },
@@ -171,7 +173,7 @@ export default defineConfig({
           name: 'beside',
           include: BESIDE,
           globalSetup: ['./test/harness/global-setup.ts'],
-          maxWorkers: 3,
+          maxWorkers: 4,
           sequence: { groupOrder: 2 },
         },
       },
