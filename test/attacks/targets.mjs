@@ -13,7 +13,8 @@ export const TARGETS = {
     handler: (req) => ({ body: `<script src="//${req.headers['x-forwarded-host']}/app.js">` }),
   },
   /**
-   * Aborts its work when its client leaves, as guides recommend. With X-Slow, others can wait for it.
+   * Aborts its work when its client leaves, as guides recommend. With X-Slow, others can wait for
+   * it.
    */
   'aborts on close': {
     handler: (req, res) =>

@@ -1,6 +1,6 @@
 // The order of test files. Vitest starts files with a long last run first, and in a fresh clone
-// large files. A file of a contract is small, although it runs a whole suite. Started last, it would
-// run alone at the end.
+// large files. A file of a contract is small, although it runs a whole suite. Started last, it
+// would run alone at the end.
 
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 

@@ -241,7 +241,7 @@ describe('a fleet of all platforms on a faulty Redis', () => {
     await Promise.all([proxy.stop(), redis.stop()])
   })
   const quick = () => {
-    // What is under way stays late.
+    // Data under way stays late.
     proxy.drop()
     proxy.delay(0)
   }
