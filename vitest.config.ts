@@ -89,8 +89,8 @@ function olderNest(version: '10' | '11') {
 
 const common = {
   pool: 'forks' as const,
-  testTimeout: 90_000,
-  hookTimeout: 60_000,
+  testTimeout: 180_000,
+  hookTimeout: 180_000,
   // An event that comes late on a busy machine is no failure. The default is 1 s.
   expect: { poll: { timeout: 20_000 } },
   // Contracts run side by side, because most of their time is waiting.
@@ -182,7 +182,6 @@ export default defineConfig({
         test: {
           ...common,
           name: 'soak',
-          testTimeout: 180_000,
           include: [...SOAK, 'packages/*/src/**/*.property.test.ts'],
           // More random cases (packages/core/src/testing/hostile.ts) than in `npm test`.
           env: { STAMPEDE_FUZZ_TIMES: process.env.STAMPEDE_FUZZ_TIMES ?? '2' },
