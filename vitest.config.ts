@@ -1,11 +1,12 @@
 // Eleven projects. `npm test` runs `core`, `unit`, `apart`, `redis` and `beside`. The first three
-// need no server. `redis` has fleets that measure time or count commands, one file at a time.
-// `beside` runs three files at a time. `npm run test:soak` runs `soak` and `older`, and then
+// need no server. `redis` has fleets that count commands or inject faults, one file at a time.
+// `beside` runs four files at a time. `npm run test:soak` runs `soak` and `older`, and then
 // `older-beside`, `programs`, `nest11` and `nest10` side by side. The folder decides its project
 // (test/README.md). In-process tests run the sources (tools/sources.mjs). Fleet members are
 // separate processes and run the build, so start them with `npm test`.
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
+import { LongFirst } from './test/harness/long-first.ts'
 import { reporters } from './tools/reporters.mjs'
 import { sourceAliases } from './tools/sources.mjs'
 
@@ -28,7 +29,7 @@ const APART = [
 const SOAK = inFolders('fuzz', 'simulation', 'soak')
 
 /**
- * Files that measure no time, or only bounds that a busy machine keeps, too. Three at a time,
+ * Files that measure no time, or only bounds that a busy machine keeps, too. Four at a time,
  * because most of their time is waiting.
  */
 const BESIDE = [
@@ -89,8 +90,8 @@ function olderNest(version: '10' | '11') {
 
 const common = {
   pool: 'forks' as const,
-  testTimeout: 90_000,
-  hookTimeout: 60_000,
+  testTimeout: 180_000,
+  hookTimeout: 180_000,
   // An event that comes late on a busy machine is no failure. The default is 1 s.
   expect: { poll: { timeout: 20_000 } },
   // Contracts run side by side, because most of their time is waiting.
@@ -102,6 +103,7 @@ const common = {
 export default defineConfig({
   test: {
     maxWorkers: 2,
+    sequence: { sequencer: LongFirst },
     reporters,
     projects: [
       {
@@ -157,7 +159,7 @@ export default defineConfig({
             ...inFolders('older', 'older-beside', 'nest-older', ...PROGRAMS),
           ],
           globalSetup: ['./test/harness/global-setup.ts'],
-          // Fleets measure time and count commands: one file at a time, and after the unit tier.
+          // Fleets count commands within a time: one file at a time, and after the unit tier.
           fileParallelism: false,
           maxWorkers: 1,
           sequence: { groupOrder: 1 },
@@ -170,7 +172,7 @@ export default defineConfig({
           name: 'beside',
           include: BESIDE,
           globalSetup: ['./test/harness/global-setup.ts'],
-          maxWorkers: 3,
+          maxWorkers: 4,
           sequence: { groupOrder: 2 },
         },
       },
@@ -179,7 +181,6 @@ export default defineConfig({
         test: {
           ...common,
           name: 'soak',
-          testTimeout: 180_000,
           include: [...SOAK, 'packages/*/src/**/*.property.test.ts'],
           // More random cases (packages/core/src/testing/hostile.ts) than in `npm test`.
           env: { STAMPEDE_FUZZ_TIMES: process.env.STAMPEDE_FUZZ_TIMES ?? '2' },

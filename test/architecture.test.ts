@@ -214,6 +214,24 @@ describe('the source tree', () => {
     }
   })
 
+  it('allows no time below 5 s in tests, which a busy machine would exceed', () => {
+    const shortest = 5_000
+    const measured = /(?:performance\.now\(\)|elapsed\(|cpuMs\(|(?:took|elapsed|latency|after)Ms\b)/
+    const allowed = /toBeLessThan(?:OrEqual)?\(([\d_]+)\)|\.poll\(.*timeout: ([\d_]+)/
+    const tests = files.filter((path) => /\.test\.ts$|^packages\/testkit\/src\//.test(path))
+    const found = tests.flatMap((path) =>
+      read(path)
+        .split('\n')
+        .filter((line) => {
+          const [, bound, limit] = allowed.exec(line) ?? []
+          const ms = limit ?? (measured.test(line) ? bound : undefined)
+          return ms !== undefined && Number(ms.replaceAll('_', '')) < shortest
+        })
+        .map((line) => `${path}: ${line.trim()}`),
+    )
+    expect(found).toEqual([])
+  })
+
   it('keeps each script within 100 lines of code and 100 columns, with a header that names keys, arguments and replies', () => {
     for (const path of files.filter((each) => each.endsWith('.lua'))) {
       const text = read(path)

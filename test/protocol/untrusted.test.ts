@@ -130,7 +130,7 @@ describe('a cache on a Redis that refuses commands', () => {
     expect(await get(deaf)).toBe('made')
     await acl('deaf', '&*')
     await other.purge({ key: 'k' })
-    await expect.poll(() => get(deaf, 'new'), { timeout: 8_000 }).toBe('new')
+    await expect.poll(() => get(deaf, 'new')).toBe('new')
   })
 
   it('rejects a purge whose message is refused, because other processes may not know of it', async () => {
@@ -161,12 +161,12 @@ describe('a cache on a Redis that refuses commands', () => {
         await admin.config('SET', 'maxmemory', '1')
         return 'filled'
       },
-      { ttlMs: 60_000, leaseMs: 20_000 },
+      { ttlMs: 60_000, leaseMs: 60_000 },
     )
     expect(await filling).toBe('filled')
     await admin.config('SET', 'maxmemory', '0')
     const startedAt = performance.now()
     await two.getOrSet('k', () => 'again', { ttlMs: 60_000 })
-    expect(performance.now() - startedAt).toBeLessThan(3_000)
+    expect(performance.now() - startedAt).toBeLessThan(20_000)
   })
 })

@@ -103,6 +103,6 @@ describe.each(inject('serverBinaries'))('a cache on a cluster of $name', ({ sour
       .toBe(true)
     const old = calls
     const news = async () => (await everywhere()).flat().every((value) => value > old)
-    await expect.poll(news, { timeout: 5_000 }).toBe(true)
+    await expect.poll(news).toBe(true)
   }, 20_000)
 })

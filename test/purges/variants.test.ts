@@ -108,7 +108,7 @@ it.each(ENDS)(
         else await open[3]?.stampede.purge(end(page), { soft: /soft/.test(how) })
       }
       // Every process knows of every purge.
-      await expect.poll(() => applied, { timeout: 10_000 }).toBe(4 * (isForAll ? 1 : pages.length))
+      await expect.poll(() => applied).toBe(4 * (isForAll ? 1 : pages.length))
     }
     runs.clear()
     maxAge = 60

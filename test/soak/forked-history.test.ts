@@ -77,12 +77,12 @@ async function comesBack({ proxy, one, two }: Fleet, url: string, isCut: boolean
   for (const key of KEYS) {
     for (const each of [one, two]) {
       const back = () => read(each, key, 'new')
-      await expect.poll(back, { timeout: 8_000 }).toBe('new')
+      await expect.poll(back).toBe('new')
     }
   }
   for (const each of [newcomer, openProcess(url)]) {
     for (const key of KEYS) {
-      await expect.poll(() => read(each, key, 'new'), { timeout: 8_000 }).toBe('new')
+      await expect.poll(() => read(each, key, 'new')).toBe('new')
     }
   }
   // The purged entry does not come back.
@@ -168,6 +168,6 @@ it('a purge that a process received after a missed purge still applies when the 
   const newcomer = openProcess(server.url)
   for (const each of [one, newcomer]) {
     const back = () => read(each, 'by key', 'new')
-    await expect.poll(back, { timeout: 8_000 }).toBe('new')
+    await expect.poll(back).toBe('new')
   }
 })

@@ -152,7 +152,7 @@ describe.each(inject('serverBinaries').slice(0, 1))(
       for (const member of members) {
         // Clients have their responses before Redis has the entries.
         await expect
-          .poll(() => member.ask({ type: 'stats' }), { timeout: 5_000 })
+          .poll(() => member.ask({ type: 'stats' }))
           .toMatchObject({
             active: { flights: 0, leases: 0 },
             unleased: { running: 0, queued: 0 },

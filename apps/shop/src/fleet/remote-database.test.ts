@@ -69,7 +69,7 @@ it('rolls back a transaction whose work throws', async () => {
 it('rolls back the transaction of a process that has ended', async () => {
   const { database, host, log } = connected(echo)
   void database.transaction(() => new Promise(() => {}))
-  await vi.waitFor(() => expect(log).toEqual(['begin']))
+  await vi.waitFor(() => expect(log).toEqual(['begin']), 20_000)
   host.close()
-  await vi.waitFor(() => expect(log).toEqual(['begin', 'rollback']))
+  await vi.waitFor(() => expect(log).toEqual(['begin', 'rollback']), 20_000)
 })

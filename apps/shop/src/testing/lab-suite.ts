@@ -45,7 +45,7 @@ export function labSuite(at: () => Opened): void {
 
     it('shows the running stampede, and refuses a second one', async () => {
       const first = fire({ requests: 400, path: '/api/products', cached: false }).then((r) => r)
-      await vi.waitFor(async () => expect((await stats()).running).not.toBeNull())
+      await vi.waitFor(async () => expect((await stats()).running).not.toBeNull(), 20_000)
       const second = await fire({ requests: 1, path: '/api/products', cached: true })
       expect(second.status).toBe(409)
       expect((await first).body.originRuns).toBe(400)

@@ -45,31 +45,31 @@ const frame = async () => (await store.idempotency.inspect(recordKey()))?.frame
 describe('idempotency keys on a store in this process', () => {
   it('end the response at once, and replay it', async () => {
     const first = ask()
-    await vi.waitFor(() => expect(first.isRunning).toBe(true))
+    await vi.waitFor(() => expect(first.isRunning).toBe(true), 20_000)
     const { observer } = first
     const head = { status: 201, headers: [['x-a', 'b']] as const }
     expect(observer.onEnd({ type: 'answered', head, body: Buffer.from('made') })).toBeUndefined()
     const again = ask()
-    await vi.waitFor(() => expect(again.got).toMatchObject({ status: 201, body: 'made' }))
+    await vi.waitFor(() => expect(again.got).toMatchObject({ status: 201, body: 'made' }), 20_000)
     expect(again.field('x-a')).toBe('b')
     const other = ask('k-1', { a: 2 })
-    await vi.waitFor(() => expect(other.got?.status).toBe(422))
+    await vi.waitFor(() => expect(other.got?.status).toBe(422), 20_000)
   })
 
   it('encode the response when the store reads it, and replay it when the copy has expired', async () => {
     const first = ask()
-    await vi.waitFor(() => expect(first.isRunning).toBe(true))
+    await vi.waitFor(() => expect(first.isRunning).toBe(true), 20_000)
     await first.answer({ status: 201, body: 'made' })
     const kept = decodeKept(recordKey(), (await frame()) as Uint8Array)
     expect(kept).toMatchObject({ type: 'response', status: 201, body: Buffer.from('made') })
     await clock.advance(120_000)
     const again = ask()
-    await vi.waitFor(() => expect(again.got).toMatchObject({ status: 201, body: 'made' }))
+    await vi.waitFor(() => expect(again.got).toMatchObject({ status: 201, body: 'made' }), 20_000)
   })
 
   it('keep no larger buffer than the body that they count', async () => {
     const first = ask()
-    await vi.waitFor(() => expect(first.isRunning).toBe(true))
+    await vi.waitFor(() => expect(first.isRunning).toBe(true), 20_000)
     const pool = Buffer.allocUnsafeSlow(64 * 1024)
     const body = pool.subarray(10, 30)
     await first.end({ type: 'answered', head: { status: 200, headers: [] }, body })
@@ -83,7 +83,7 @@ describe('idempotency keys on a store in this process', () => {
   it('store sealed frames if there are encryption keys', async () => {
     open(['k'.repeat(32)])
     const first = ask()
-    await vi.waitFor(() => expect(first.isRunning).toBe(true))
+    await vi.waitFor(() => expect(first.isRunning).toBe(true), 20_000)
     await first.answer({ status: 201, body: 'made' })
     expect(Buffer.from((await frame()) as Uint8Array).toString('latin1')).toMatch(/^\0SL/)
   })
@@ -92,7 +92,7 @@ describe('idempotency keys on a store in this process', () => {
     const begin = vi.spyOn(store.idempotency, 'begin')
     const finish = vi.spyOn(store.idempotency, 'finish')
     const first = ask()
-    await vi.waitFor(() => expect(first.isRunning).toBe(true))
+    await vi.waitFor(() => expect(first.isRunning).toBe(true), 20_000)
     await first.answer({ status: 201 })
     expect([begin.mock.calls.length, finish.mock.calls.length]).toEqual([1, 1])
   })

@@ -26,7 +26,10 @@ class FakeSentinel extends EventEmitter {
 }
 
 const opened: Sentinels[] = []
+/** How long a Sentinel may take. */
+let askMs = 300
 afterEach(() => {
+  askMs = 300
   vi.useRealTimers()
   for (const each of opened.splice(0)) each.close()
 })
@@ -39,7 +42,7 @@ function open(...ports: number[]) {
   const sentinels = new Sentinels({
     name: 'shop',
     nodes,
-    askMs: 300,
+    askMs,
     open: ({ port }) => fakes[port] as unknown as Connection,
     onMoved: (master) => void moved.push(master),
   })
@@ -54,11 +57,10 @@ it('find() takes the master that most Sentinels name', async () => {
 })
 
 it('find() does not wait for a frozen Sentinel if most of the others agree', async () => {
+  askMs = 60_000
   const { fakes, find } = open(1, 1, 1)
   for (const each of fakes.slice(0, 1)) each.hangs = true
-  const begunAt = performance.now()
   expect(await find()).toBe('m:1')
-  expect(performance.now() - begunAt).toBeLessThan(250)
 })
 
 it('find() takes the word of the only Sentinel that replies', async () => {

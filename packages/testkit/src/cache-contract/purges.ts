@@ -414,7 +414,7 @@ export function purgeCases(adapter: CacheAdapter): void {
       await vi.waitFor(async () => {
         const last = await send(app, page)
         expect([last.body, statusOf(last)]).toEqual(['run 2', 'Stampede; hit; ttl=10'])
-      })
+      }, 20_000)
       expect([runs.count, events.filter(({ type }) => type === 'fill.failed')]).toEqual([2, []])
     },
   )
