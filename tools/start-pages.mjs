@@ -186,7 +186,7 @@ ${installed('', 'nest')}`,
     save: `Save this as \`src/main.ts\`, compile it, and start it with \`node dist/main.js\`.
 
 \`\`\`sh
-npx tsc --target es2023 --module nodenext --skipLibCheck --outDir dist \\
+npx tsc --target es2022 --module nodenext --skipLibCheck --outDir dist \\
   --experimentalDecorators --emitDecoratorMetadata src/main.ts
 \`\`\``,
     language: 'typescript',
@@ -233,42 +233,30 @@ await app.listen(Number(process.env.PORT ?? 3000))`,
     program: `import { createServer } from 'node:http'
 import { json } from 'node:stream/consumers'
 import { createStampede } from '@stampede/core'
-import { stampedeFront } from '@stampede/node-http'
+import { idempotentFront, stampedeFront } from '@stampede/node-http'
 
 const stampede = createStampede()
 ${PRODUCTS}
-const statuses = {
-  ERR_STAMPEDE_KEY_REUSED: 422,
-  ERR_STAMPEDE_IN_PROGRESS: 409,
-  ERR_STAMPEDE_STORE_UNAVAILABLE: 503,
-}
 
-const front = stampedeFront(async (req, res) => {
+const guarded = idempotentFront(async (req, res) => {
   res.setHeader('Content-Type', 'application/json')
   console.log('handler:', req.method, req.url)
   if (req.method === 'GET') {
     ${WAIT}
-    return res.end(JSON.stringify(products))
+    res.end(JSON.stringify(products))
+    return
   }
-  const input = await json(req)
-  const key = req.headers['idempotency-key']
-  if (typeof key !== 'string') return res.writeHead(400).end()
+  const { name } = Object(await json(req))
+  const product = { id: 8 + products.length, name }
+  products.push(product)
+  res.writeHead(201).end(JSON.stringify(product))
+}, {
+  stampede,
   ${SCOPE}
-  const scope = String(req.socket.remoteAddress)
-  const create = () => {
-    const product = { id: 8 + products.length, name: Object(input).name }
-    products.push(product)
-    return product
-  }
-  try {
-    const made = await stampede.idempotent(key, create, { scope, input })
-    res.writeHead(201).end(JSON.stringify(made))
-  } catch (error) {
-    res.statusCode = Object(statuses)[Object(error).code] ?? 500
-    res.end()
-  }
-}, ${OPTIONS})
+  scope: (req) => String(req.socket.remoteAddress),
+})
 
+const front = stampedeFront(guarded, ${OPTIONS})
 createServer(front).listen(Number(process.env.PORT ?? 3000))`,
     next: '- [In front of any listener](../guide/front.md)\n',
   },

@@ -1,6 +1,9 @@
+import type { LookupReply } from '@stampede/core/store'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { readLife } from './plain-reads.ts'
+import type { RedisLink } from '../connection/link.ts'
+import type { Operation } from '../connection/operation.ts'
+import { PlainReads, readLife } from './plain-reads.ts'
 
 const read = (text: string) => readLife(Buffer.from(text))
 
@@ -44,5 +47,42 @@ describe('the stored times of an entry', () => {
         expect(life).toEqual(isOurs ? numbers : undefined)
       }),
     )
+  })
+})
+
+describe('a plain read', () => {
+  const REQUEST = {} as Parameters<PlainReads['isWorthwhile']>[0]
+  const HIT = { status: 'fresh' } as LookupReply
+  const BUDGET_MS = 200
+
+  function afterHits(): PlainReads {
+    const reads = new PlainReads({ isCluster: false, budgetMs: BUDGET_MS } as RedisLink)
+    for (let hits = 0; hits < 16; hits++) reads.count(HIT)
+    return reads
+  }
+
+  it.each([
+    [BUDGET_MS, true],
+    [BUDGET_MS / 2, true],
+    [BUDGET_MS / 2 - 1, false],
+    [0, false],
+  ])('comes before the script if at least half of the budget is left: %s ms', (leftMs, isFirst) => {
+    expect(afterHits().isWorthwhile(REQUEST, { leftMs })).toBe(isFirst)
+  })
+
+  it.each([
+    ['that leaves half of the budget', undefined, BUDGET_MS / 2, true],
+    ['that leaves less', undefined, BUDGET_MS / 2 - 1, false],
+    ['that finds the entry', HIT, 0, true],
+  ])('%s lets the next lookup begin with one: %s, %s ms, %s', (_what, found, leftMs, isNext) => {
+    const reads = afterHits()
+    // The operation's own test covers `command`.
+    const command: Operation<LookupReply>['command'] = (_name, _read, next) => next(found as never)
+    const results: unknown[] = []
+    reads.find(['record'], { leftMs, command } as Operation<LookupReply>, (each) =>
+      results.push(each),
+    )
+    expect(results).toEqual([found])
+    expect(reads.isWorthwhile(REQUEST, { leftMs: BUDGET_MS })).toBe(isNext)
   })
 })
