@@ -11,7 +11,8 @@
 -- KEYS 1 meta (hash: last, floor, marks)  2 log (stream)  3 marks (sorted set by position)
 -- ARGV 1 newest ID that the caller knows (0-0: none)  2 channel of the log
 --      3 most events in the log  4 most marks  5 random number
---      6 and more: events: m (of a subject) or k (of a key), then h (hard) or s (soft), then the name
+--      6 and more: events: m (of a subject) or k (of a key), then h (hard) or s (soft), then the
+--        name
 -- Reply {status, now, ID of the last event, ID before the first event}, as text. The positions of
 -- the events are consecutive.
 --   APPENDED     logged and published

@@ -3,7 +3,7 @@
 // - its own URL;
 // - the URLs in `Location` and `Content-Location` of its response, if they have the same origin;
 // - the cache groups in `Cache-Group-Invalidation` of its response (RFC 9875 §3);
-// - what the option `invalidateOn` names: tags, the paths above the URL, or all of the middleware.
+// - the tags of the option `invalidateOn`, the paths above the URL, or all of the middleware.
 //
 // The cache sends the purges before the head of the response. So the lookup of a later request to
 // this process comes after the purges.
@@ -116,7 +116,7 @@ function urlKeys(
   return keys
 }
 
-/** What the option `invalidateOn` purges in addition to the URL, its groups and tags. */
+/** The subjects that the values `parents` and `all` of `invalidateOn` add to those of the URL. */
 function widerSubjects(
   { invalidateOn, cacheName = '' }: CacheConfig<never>,
   request: RequestView,

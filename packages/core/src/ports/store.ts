@@ -218,8 +218,8 @@ export interface MemoryStore {
   purge(key: string, options: { soft: boolean }): Promise<void>
   /**
    * Purges all entries of a subject, or of each of several subjects. Up to 128 subjects are one
-   * command, for any number of entries. Hard: they are outdated. Soft: they are stale. Resolves when
-   * this process has applied all purges too.
+   * command, for any number of entries. Hard: they are outdated. Soft: they are stale. Resolves
+   * when this process has applied all purges too.
    */
   mark(subjects: string | readonly string[], options: { soft: boolean }): Promise<void>
   /** Ends connections and timers. */
