@@ -1,5 +1,5 @@
-// Purge subjects: a tag, cache group, path, route, middleware or everything. In stores and messages,
-// a subject is one string. Its first character shows its kind.
+// Purge subjects: a tag, cache group, path, route, middleware or everything. In stores and
+// messages, a subject is one string. Its first character shows its kind.
 
 import { hash } from 'node:crypto'
 
