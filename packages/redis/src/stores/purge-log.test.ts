@@ -550,3 +550,16 @@ describe('the purges that a process knows', () => {
     expect(process.wire).toHaveLength(0)
   })
 })
+
+it('follows several purges of one command without a read of the log', async () => {
+  const process = new Process(new Log())
+  const started = process.purges.resume()
+  await process.settle()
+  await started
+  const { reads } = process
+  const several = [1, 2, 3].map((i) => ({ of: 'subject' as const, name: `n${i}`, soft: false }))
+  const appended = process.purges.append(...several)
+  await process.settle()
+  await appended
+  expect([process.marks.size, process.reads]).toEqual([3, reads])
+})
