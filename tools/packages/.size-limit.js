@@ -28,7 +28,7 @@ const EXTERNAL = [
 ]
 
 /** An app has one of the two fronts, or both, which share most of their code. */
-const FRONTS = { stampedeFront: 72, idempotentFront: 61 }
+const FRONTS = { stampedeFront: 71, idempotentFront: 58 }
 
 const entries = [
   ...Object.entries(LIMITS).map(([name, kB]) => ({ name, kB })),

@@ -1,9 +1,11 @@
-import type { LookupReply } from '@stampede/core/store'
+import type { StampedeStore } from '@stampede/core'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { RedisLink } from '../connection/link.ts'
 import type { Operation } from '../connection/operation.ts'
 import { PlainReads, readLife } from './plain-reads.ts'
+
+type LookupReply = Awaited<ReturnType<StampedeStore['lookup']>>
 
 const read = (text: string) => readLife(Buffer.from(text))
 
