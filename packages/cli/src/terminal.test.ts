@@ -100,7 +100,7 @@ describe('wrong arguments', () => {
       '--cookies: received twice',
     ],
     [['why', 'https://a/', '--identity=a', '--identity', 'b'], '--identity: received twice'],
-    [['purge', '--path', '/a', '--path', '/b'], '--path: received twice'],
+    [['purge', '--path', '/a', '--host', 'b', '--host', 'c'], '--host: received twice'],
     [['get', 'a', '--redis', 'http://127.0.0.1'], 'use redis://'],
     [['why', 'no url'], 'begins with http'],
     [['why', 'https://a/', '--vary', '*'], 'stampedeCache.vary'],

@@ -65,7 +65,7 @@ export class EndHold {
     const own = chunk instanceof Uint8Array ? args.with(0, Buffer.from(chunk)) : args
     const res = this.#res
     const { statusCode } = res
-    const look = '_header' in res ? new EndedState(res as NodesState) : new EndedLook(res)
+    const look = '_headerSent' in res ? new EndedState(res as NodesState) : new EndedLook(res)
     const connection = Connection.hold(res)
     this.#connection = connection
     const go = (): void => {
