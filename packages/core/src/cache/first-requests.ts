@@ -43,11 +43,7 @@ const ROWS: ReadonlyArray<readonly [section: string, fix: string, reasons: strin
   ['hit-for-miss', 'find the reason of an earlier response', 'hit-for-miss'],
   ['redis-unavailable', 'check the address, user and memory of Redis', 'store-unavailable'],
   ['response-is-not-stored', 'the handler threw, or responded with 5xx', 'server-error'],
-  [
-    'response-is-not-stored',
-    HANDLER,
-    'origin-failed origin-timeout wait-timeout abandoned',
-  ],
+  ['response-is-not-stored', HANDLER, 'origin-failed origin-timeout wait-timeout abandoned'],
   ['request-bypasses-the-cache', 'send a GET', 'method'],
   ['request-bypasses-the-cache', 'leave out no-store, or do not respect it', 'request-no-store'],
   [
