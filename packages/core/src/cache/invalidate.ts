@@ -36,10 +36,11 @@ export function invalidation<Native>(
   if (invalidateOn === 'never' || SAFE.has(request.method)) return undefined
   // These functions are called now, because a router may later change the request that they read.
   const own = key === undefined ? [] : ownKey(key, native)
-  const wider = widerSubjects(config, request, () => framework.mountOf?.(native) ?? '')
+  const mount = invalidateOn === 'parents' ? framework.mountOf?.(native) : undefined
   return (head, natives) => {
     if (head.status < 200 || head.status > 399) return
     const keys = key === undefined ? urlKeys(request, query, head) : own
+    const wider = widerSubjects(config, request, mount ?? '')
     const named = [...new Set([...wider, ...subjects(config, request, head, natives)])]
     const purges = [...keys].map((each) => {
       forget(rt, each)
@@ -121,14 +122,14 @@ function urlKeys(
 function widerSubjects(
   { invalidateOn, cacheName = '' }: CacheConfig<never>,
   request: RequestView,
-  mountOf: () => string,
+  mountedAt: string,
 ): readonly string[] {
   if (invalidateOn === 'all') return [middlewareSubject(cacheName)]
   if (invalidateOn !== 'parents') return []
   // The mount is a part of the rewritten path, if there is one. Entries have the received path. A
   // whole URL as target may seem to be rewritten behind a mount, but hardly ever is.
   const isRewritten = request.rewritten !== undefined && request.target.startsWith('/')
-  const mount = isRewritten ? '' : mountOf()
+  const mount = isRewritten ? '' : mountedAt
   const paths = pathsOf(request).flatMap((path) => parents(path, mount))
   return paths.map((path) => pathSubject(path, request.host))
 }
@@ -141,8 +142,11 @@ function pathsOf({ scheme, host, target }: RequestView): readonly string[] {
   return [received, ...(resolved === undefined ? [] : [resolved.pathname])].map(canonicalPath)
 }
 
-/** Limit of the levels of a path that one request purges, because the client chooses the path. */
-const MOST_LEVELS = 128
+/**
+ * Limit of the levels of a path that one request purges. The client chooses the path, and the fleet
+ * remembers a limited number of purges.
+ */
+const MOST_LEVELS = 16
 
 /** A canonical path and the paths above it, down from the one with as many parts as `mount`. */
 function parents(path: string, mount: string): readonly string[] {
