@@ -325,7 +325,8 @@ export class Capture {
     try {
       writeReply(this.#res, reply, this.#original.methods)
       // A cookie of an outer layer makes the response private, as for the app's own responses.
-      if (!setsCookie(this.#res)) end = { type: 'replaced', head }
+      // An outer `end` that waits may still set one.
+      if (this.#res.headersSent && !setsCookie(this.#res)) end = { type: 'replaced', head }
     } finally {
       this.#tell(end)
     }

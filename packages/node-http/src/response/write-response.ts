@@ -42,8 +42,21 @@ export function writeReply(res: ServerResponse, reply: Reply, methods: SendMetho
   if (headInEnd) res.statusCode = reply.status
   else Reflect.apply(methods.writeHead, res, [reply.status, ...passed])
   const send = reply.body !== undefined && hasBody(reply.status, res.req.method)
-  Reflect.apply(methods.end, res, send ? [chunkFor(res, methods.end, reply.body)] : [])
+  const args = send ? [chunkFor(res, methods.end, reply.body)] : []
+  if (headInEnd && methods !== res) endWithHead(res, methods, args)
+  else Reflect.apply(methods.end, res, args)
   return true
+}
+
+/** Calls `end` so that it writes the head past inner layers, which saw that of the handler. */
+function endWithHead(res: ServerResponse, methods: SendMethods, args: readonly unknown[]): void {
+  const { writeHead } = res
+  res.writeHead = methods.writeHead
+  try {
+    Reflect.apply(methods.end, res, args)
+  } finally {
+    res.writeHead = writeHead
+  }
 }
 
 /** Fields that are merged with those of outer layers, or that clients must not get. */
