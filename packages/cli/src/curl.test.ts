@@ -74,6 +74,10 @@ describe('parseCurl', () => {
     expect(fieldsOf(`curl ${args} ${URL_A}`)).toEqual([field])
   })
 
+  it.each(['^"', '^ a', 'a^'])('takes the text %s in a field of a bash command', (value) => {
+    expect(fieldsOf(`curl ${URL_A} -H 'x-re: ${value}'`)).toEqual([`x-re: ${value}`])
+  })
+
   it('removes a field whose value is left out', () => {
     expect(parseCurl(`curl -H 'Accept:' ${URL_A}`).headers).toEqual([])
   })
@@ -104,6 +108,7 @@ describe('parseCurl', () => {
     [`curl ${URL_A} ${URL_A}`, 'several URLs'],
     ["curl 'https://shop.example/", 'quotation mark'],
     ['curl ^"https://shop.example/^"', 'copy the one for bash'],
+    ['curl https://shop.example/ ^\n -H ^"a: 1^"', 'copy the one for bash'],
   ])('refuses %s: %s', (text, problem) => {
     expect(() => parseCurl(text)).toThrow(problem)
   })

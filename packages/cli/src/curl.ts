@@ -61,7 +61,7 @@ export function parseCurl(text: string): CurlRequest {
 }
 
 function wordsOf(text: string): string[] {
-  if (/\^["\s]/.test(text))
+  if (/^\s*curl(\.exe)?\s+\^"|\^\r?\n/.test(text))
     throw new UsageError('--curl: this is the form for cmd; copy the one for bash')
   let words: string[]
   try {
