@@ -27,13 +27,13 @@ export async function countEntries(
   const { marks, records } = runtimeOf(stampede, 'purge')
   // A lookup makes sure that this process knows all purges. Without a lease it changes nothing.
   await records?.lookup('d:=', { token: '', leaseMs: 0 })
-  let unreadable = 0
+  const unreadable = new Set<string>()
   const read = async (key: string): Promise<string | undefined> => {
     if (!covers.key(key)) return undefined
     const info = await store.operator.inspect(key)
     if (info?.frame === undefined) return undefined
     const entry = decodeFrame(isHash(key) ? undefined : key, info.frame)
-    if (entry === undefined) unreadable += 1
+    if (entry === undefined) unreadable.add(key)
     if (entry === undefined || !covers.provenance(entry.provenance)) return undefined
     const { purges, isFromLostHistory } = marks.covering(entry.provenance)
     const isStale = info.freshForMs <= 0 || purges.length > 0
@@ -43,7 +43,8 @@ export async function countEntries(
   const found = await readAll({ store, stampede, ...rest }, 'cache', terminal, read)
   // The name of a long key is only a hash, so the scan does not recognise it.
   const long = await Promise.all([...covers.keys].filter((key) => !found.includes(key)).map(read))
-  return { entries: found.length + long.filter((key) => key !== undefined).length, unreadable }
+  const entries = found.length + long.filter((key) => key !== undefined).length
+  return { entries, unreadable: unreadable.size }
 }
 
 const isHash = (key: string): boolean => /(^|\0)#/.test(key)
