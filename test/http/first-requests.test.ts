@@ -3,9 +3,12 @@
 
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { createStampede, type StampedeEvent } from '@stampede/core'
+import { createStampede, memoryStore, type Stampede, type StampedeEvent } from '@stampede/core'
 import { stampedeCache } from '@stampede/express'
-import express, { type RequestHandler } from 'express'
+import { entryFacts } from '@stampede/operate'
+import { redisStore } from '@stampede/redis'
+import express, { type Express, type RequestHandler } from 'express'
+import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 
 interface Asked {
@@ -88,32 +91,74 @@ describe('cache.sampled', () => {
   })
 })
 
+/** Serves a cached app, and stops all of it. */
+async function serve(
+  stampede: Stampede,
+  configure: (app: Express) => void,
+  use: (ask: (path: string, init?: RequestInit) => Promise<void>) => Promise<void>,
+): Promise<void> {
+  const app = express().use(stampedeCache({ stampede, ttlMs: 60_000, invalidateOn: 'all' }))
+  configure(app)
+  const listening = app.listen(0, '127.0.0.1')
+  await once(listening, 'listening')
+  const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}`
+  try {
+    await use(async (path, init = {}) => void (await (await fetch(url + path, init)).text()))
+  } finally {
+    listening.closeAllConnections()
+    listening.close()
+    await stampede.close()
+  }
+}
+
 describe('stats().notCached', () => {
   it('has bypasses and responses that were not stored, by route and reason', async () => {
     const stampede = createStampede()
-    const app = express()
-    app.use(stampedeCache({ stampede, ttlMs: 60_000 }))
-    app.get('/account/:id', (_req, res) => void res.set('cache-control', 'private').send('Ada'))
-    app.get('/products', (_req, res) => void res.send('products'))
-    app.post('/orders', (_req, res) => void res.send('ordered'))
-    const listening = app.listen(0, '127.0.0.1')
-    await once(listening, 'listening')
-    const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}`
-    try {
-      const ask = async (path: string, init: RequestInit = {}) =>
-        void (await (await fetch(url + path, init)).text())
+    const configure = (app: Express): void => {
+      app.get('/account/:id', (_req, res) => void res.set('cache-control', 'private').send('Ada'))
+      app.get('/products', (_req, res) => void res.send('products'))
+      app.get('/broken', (_req, res) => void res.status(503).send('no'))
+      app.post('/orders', (_req, res) => void res.send('ordered'))
+    }
+    await serve(stampede, configure, async (ask) => {
       for (const path of ['/account/1', '/account/1', '/account/2', '/products', '/products'])
         await ask(path)
       await ask('/products', { headers: { cookie: 'a=1' } })
+      await ask('/broken')
       await ask('/orders', { method: 'POST' })
       expect(stampede.stats().notCached).toEqual({
         '/account/:id': { private: 3 },
+        '/broken': { 'server-error': 1 },
         '(http)': { cookie: 1 },
       })
-    } finally {
-      listening.closeAllConnections()
-      listening.close()
-      await stampede.close()
+    })
+  })
+
+  it('has responses that an unavailable Redis did not store', async () => {
+    const redis = new Redis({ port: 1, lazyConnect: true, retryStrategy: () => null })
+    redis.on('error', () => {})
+    const stampede = createStampede({ store: redisStore(redis) })
+    const configure = (app: Express): void => {
+      app.get('/products', (_req, res) => void res.send('products'))
     }
+    await serve(stampede, configure, async (ask) => {
+      await ask('/products')
+      expect(stampede.stats().notCached).toEqual({ '/products': { 'store-unavailable': 1 } })
+    })
+    redis.disconnect()
+  })
+})
+
+it('the facts of an entry have the tags of the app, not its middleware', async () => {
+  const store = memoryStore()
+  const stampede = createStampede({ store })
+  const configure = (app: Express): void => {
+    app.get('/products', (_req, res) => void res.set('surrogate-key', 'shop').send('products'))
+  }
+  await serve(stampede, configure, async (ask) => {
+    await ask('/products')
+    const { keys } = await store.operator.scan('cache', '', 10)
+    const info = await store.operator.inspect(keys[0] ?? '')
+    expect(info && (await entryFacts(stampede, info))).toMatchObject({ tags: ['shop'] })
   })
 })

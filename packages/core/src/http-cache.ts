@@ -81,7 +81,9 @@ export function createHttpCache<Native = unknown, NativeResponse = unknown>(
   // `null` is an error here. It does not select the default.
   const isAlone = options?.stampede === undefined
   const rt = runtimeOf(isAlone ? createStampede() : options.stampede)
-  const first = new FirstRequests(rt.events, config.identity !== undefined)
+  const { identity, key, cookies } = config
+  const isPerCaller = identity !== undefined || key !== undefined || typeof cookies === 'object'
+  const first = new FirstRequests(rt.events, isPerCaller)
   const cache: CacheParts<Native> = { rt, config, framework, index: undefined, first }
   return {
     handle: (exchange) => handleCached(cache, exchange),

@@ -68,7 +68,7 @@ export async function entryFacts(
   return {
     ...about,
     body,
-    tags: subjects.map(shownKey),
+    tags: subjects.filter((each) => /^[tg]/.test(each)).map(shownKey),
     ...(path !== undefined && { path }),
     ...(host !== undefined && { host }),
     tookMs,

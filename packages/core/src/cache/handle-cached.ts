@@ -302,7 +302,7 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
   }
 
   /** If the client of a run left, the result may not count, and the next waiter leads. */
-  resultOf(result: FillResult): FillResult {
+  resultOf(result: FillResult, refused: string | undefined): FillResult {
     const { rt, first } = this.cache
     const { request } = this.exchange
     const isPass = result.type === 'pass'
@@ -311,9 +311,8 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
     const hasResource = isPass ? result.remember : 'entry' in result
     if (!hasResource && this.isGone()) return { type: 'abandoned', clientLeft: true }
     if (isLeftToInner(result)) first.isOver = true
-    if (!first.isOver && (isPass || 'entry' in result))
-      first.count(request, isPass ? result.reason : 'stored')
-    if (result.type === 'failure') first.count(request, 'server-error')
+    if (!first.isOver && (refused !== undefined || 'entry' in result))
+      first.count(request, refused ?? 'stored')
     return result
   }
 }

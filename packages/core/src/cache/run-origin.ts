@@ -34,6 +34,7 @@ import {
   LOST_BODY,
   type NotStorable,
   notStored,
+  refusalOf,
   replacesBody,
   STORED_BY_INNER,
   type Storable,
@@ -56,7 +57,7 @@ export interface OriginRequest<Native> {
   /** `Vary` fields of earlier responses that the key of the last lookup contains. */
   readonly names: readonly string[]
   /** Gets the result of a run for its client, and returns the one that ends the fill. */
-  resultOf(result: FillResult): FillResult
+  resultOf(result: FillResult, refused: string | undefined): FillResult
 }
 
 /** The parameter `fwd` of a miss (RFC 9211 §2.2). */
@@ -201,10 +202,10 @@ class OriginRun<Native> implements OriginObserver {
     if (this.#hasResult) return
     this.#hasResult = true
     const lead = this.#lead
-    if (result.type === 'pass' && !isLeftToInner(result))
-      this.#by.cache.rt.counts.refused(result.reason, this.#route)
+    const refused = refusalOf(result, lead)
+    if (refused !== undefined) this.#by.cache.rt.counts.refused(refused, this.#route)
     if (lead.keepSlot !== undefined) this.#keepSlot(result, lead.keepSlot)
-    if (!this.#behind) return lead.end(this.#by.resultOf(result))
+    if (!this.#behind) return lead.end(this.#by.resultOf(result, refused))
     if (!lead.hasTimedOut) this.#report(result, end)
     lead.end(result)
   }

@@ -1,7 +1,7 @@
 // Decides whether a response is stored and for how long. The head is enough to decide, so
 // the body is not delayed. A response that is not storable reaches its own client unchanged.
 
-import type { FillResult } from '../engine/types.ts'
+import type { FillResult, Lead } from '../engine/types.ts'
 import type { HeldEntry } from '../entry/entry.ts'
 import { type CacheControl, parseCacheControl, responseDirectives } from '../http/cache-control.ts'
 import type { NotStoredDetail } from '../http/cache-status.ts'
@@ -251,6 +251,18 @@ export const STORED_BY_INNER: NotStorable = { store: false, reason: 'inner-cache
 /** Whether the run ended because an inner cache stores the response. */
 export function isLeftToInner(result: FillResult): boolean {
   return result.type === 'pass' && result.reason === STORED_BY_INNER.reason
+}
+
+/** Why the response of a run is not in the store, if it ends with this result. */
+export function refusalOf(
+  result: FillResult,
+  { fence, hasTimedOut }: Pick<Lead, 'fence' | 'hasTimedOut'>,
+): string | undefined {
+  if (result.type === 'pass') return isLeftToInner(result) ? undefined : result.reason
+  if (result.type === 'failure') return 'server-error'
+  if (!('entry' in result)) return undefined
+  if (hasTimedOut) return 'origin-timeout'
+  return fence === '' ? 'store-unavailable' : undefined
 }
 
 export const LOST_BODY: NotStorable = { store: false, reason: 'status', failure: false }

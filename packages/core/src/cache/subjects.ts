@@ -6,7 +6,7 @@ import { callbackError, StampedeError } from '../errors.ts'
 import { headerValues, trimOws } from '../http/headers.ts'
 import { parseList } from '../http/structured-fields.ts'
 import type { CapturedHead, HeaderList, Natives, RequestView } from '../ports/exchange.ts'
-import { groupSubject, middlewareSubject, tagSubject } from '../ports/subject.ts'
+import { groupSubject, kindOf, middlewareSubject, tagSubject } from '../ports/subject.ts'
 import { evaluateTags, MOST_TAGS } from '../tags.ts'
 import { CACHE_FUNCTION, type CacheConfig } from './cache-options.ts'
 import type { NotStorable, Storable } from './storable.ts'
@@ -32,7 +32,11 @@ export function withSubjects(
   for (const tag of fieldTags) subjects.add(tagSubject(tag))
   for (const group of groups) subjects.add(groupSubject(originOf(request), group))
   for (const tag of tags) subjects.add(tagSubject(tag))
-  return subjects.size > MOST_TAGS ? TOO_MANY : { ...verdict, subjects: [...subjects, ...all] }
+  for (const each of all) subjects.add(each)
+  const list = [...subjects]
+  // The limit is for names of the app. A cache in front may have added its own middleware, too.
+  const named = list.filter((each) => kindOf(each) !== 'middleware')
+  return named.length > MOST_TAGS ? TOO_MANY : { ...verdict, subjects: list }
 }
 
 const NONE: readonly string[] = []
