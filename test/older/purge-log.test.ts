@@ -278,10 +278,10 @@ describe('a lookup whose reply and confirmation took long', () => {
   it('is rejected, because its entry may have been purged', async () => {
     const a = await start(proxy.url)
     await soon(() => a.store.confirmedAt > 0).toBe(true)
-    proxy.delay(60)
+    proxy.delay(400)
     try {
       const answer = a.store.lookup('k', LOOKUP)
-      const frozen = [60, 180].map((ms) => setTimeout(() => a.skip(6_000), ms))
+      const frozen = [400, 1_200].map((ms) => setTimeout(() => a.skip(6_000), ms))
       const failure = { code: 'ERR_STAMPEDE_STORE_UNAVAILABLE' }
       await expect(answer).rejects.toMatchObject(failure)
       for (const each of frozen) clearTimeout(each)
