@@ -6,8 +6,8 @@ import { drop, type Edit, type Mutation, SOURCE } from './mutation.ts'
 const COOKIES_IN_FRONT: readonly Edit[] = [
   {
     file: SOURCE.layer,
-    from: "if (!setsCookie(this.#res)) end = { type: 'replaced', head }",
-    to: "end = { type: 'replaced', head }",
+    from: "if (this.#res.headersSent && !setsCookie(this.#res)) end = { type: 'replaced', head }",
+    to: "if (this.#res.headersSent) end = { type: 'replaced', head }",
   },
   {
     file: SOURCE.koaRun,
