@@ -7,7 +7,7 @@ import { createStampede, memoryStore, type Stampede, type StampedeEvent } from '
 import { stampedeCache } from '@stampede/express'
 import { entryFacts } from '@stampede/operate'
 import { redisStore } from '@stampede/redis'
-import express, { type Express, type RequestHandler } from 'express'
+import express, { type Express, type Request, type RequestHandler } from 'express'
 import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 
@@ -17,11 +17,12 @@ interface Asked {
   /** Path of the request with this number. */
   readonly path: (i: number) => string
   readonly method?: string
+  readonly headers?: (i: number) => Record<string, string>
   readonly isTogether?: boolean
 }
 
 /** The events after 100 requests, and how often the handler ran. */
-async function sampleOf({ options, handler, path, method = 'GET', isTogether }: Asked) {
+async function sampleOf({ options, handler, path, method = 'GET', headers, isTogether }: Asked) {
   const stampede = createStampede()
   const seen: StampedeEvent[] = []
   stampede.on('cache.sampled', (event) => void seen.push(event))
@@ -36,7 +37,10 @@ async function sampleOf({ options, handler, path, method = 'GET', isTogether }: 
   await once(listening, 'listening')
   const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}`
   try {
-    const ask = async (i: number) => void (await (await fetch(url + path(i), { method })).text())
+    const ask = async (i: number) => {
+      const init = { method, headers: headers?.(i) ?? {} }
+      await (await fetch(url + path(i), init)).text()
+    }
     const all = Array.from({ length: 100 }, (_, i) => i)
     if (isTogether) await Promise.all(all.map(ask))
     else for (const i of all) await ask(i)
@@ -84,6 +88,23 @@ describe('cache.sampled', () => {
     const handler: RequestHandler = (_req, res) => void res.vary('x-tenant').send('page')
     const { seen, runs } = await sampleOf({ handler, path: (i) => `/p/${i % 5}` })
     expect(seen).toMatchObject([{ requests: 100, stored: runs, hits: 100 - runs }])
+  })
+
+  it.each([
+    ['identity', { identity: (req: Request) => String(req.headers['x-id']) }],
+    ['key', { key: (req: Request) => String(req.headers['x-id']) }],
+    ['cookies', { cookies: { key: ['sid'] } }],
+  ])('warns of no missing hits if each caller has entries by %s', async (option, options) => {
+    const codes: unknown[] = []
+    const listen = (warning: Error & { code?: string }): void => void codes.push(warning.code)
+    process.on('warning', listen)
+    const headers = (i: number) =>
+      option === 'cookies' ? { cookie: `sid=${i}` } : { 'x-id': String(i) }
+    const { seen } = await sampleOf({ options, path: () => '/p', headers })
+    await new Promise((resolve) => setImmediate(resolve))
+    process.off('warning', listen)
+    expect(seen).toMatchObject([{ stored: 100, hits: 0 }])
+    expect(codes).not.toContain('STAMPEDE_NEVER_HIT')
   })
 
   it('does not come for POST requests', async () => {
