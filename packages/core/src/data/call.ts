@@ -5,7 +5,7 @@ import { AsyncResource } from 'node:async_hooks'
 import { find } from '../engine/engine.ts'
 import { previousInL1 } from '../engine/fill.ts'
 import { purgeKey } from '../engine/hints.ts'
-import { dropUnreadable } from '../engine/lookup.ts'
+import { countRead, dropUnreadable } from '../engine/lookup.ts'
 import type { Caller, FillResult, Lead, Resolution } from '../engine/types.ts'
 import { type HeldEntry, mayServeOnError, type StoredValue, spread } from '../entry/entry.ts'
 import {
@@ -33,7 +33,7 @@ import {
   ttlOf,
   WHERE,
 } from './get-or-set-options.ts'
-import { decodeData, decodeOwn, encodeData, type Serializer } from './value.ts'
+import { decodeData, encodeData, type Serializer } from './value.ts'
 
 /** Limit of lookups of one call, if the serializer can parse none of the values found. */
 const MOST_ATTEMPTS = 3
@@ -139,10 +139,7 @@ export class Call<T, P> implements Caller {
     }
     if (resolution.type === 'late') rt.counts.servedStale(resolution.why, held)
     else if (resolution.from === 'fill') rt.counts.miss(rt.counts.of(this.#key, held.entry))
-    else {
-      rt.events.hit(this.#key, resolution.from, resolution.stale)
-      rt.counts.hit(held, resolution.stale)
-    }
+    else countRead(rt, this.#key, { held, stale: resolution.stale, from: resolution.from })
     this.#resolve(parsed.value)
   }
 
@@ -194,22 +191,22 @@ export class Call<T, P> implements Caller {
   ): FillResult {
     try {
       const { tags, ttlMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, jitter } = this.#plan
-      const isConfirmed = value === NOT_MODIFIED
-      if (isConfirmed && previous === undefined) throw noPreviousValue(this.where)
-      const stored =
-        isConfirmed && previous ? storedValue(previous) : encodeData(this, value, this.#serializer)
+      const confirmed = value === NOT_MODIFIED ? previous : undefined
+      if (value === NOT_MODIFIED && confirmed === undefined) throw noPreviousValue(this.where)
+      const stored = confirmed ? storedValue(confirmed) : encodeData(this, value, this.#serializer)
       const bornAt = this.#rt.clock.now()
       // A `tags` function gets the value in the form that callers get.
-      const given = typeof tags === 'function' ? this.#parse(stored) : undefined
+      const given = typeof tags === 'function' ? decodeData(stored, this.#serializer) : undefined
       const subjects = tags ? evaluateTags(`${WHERE}.tags`, tags, given).map(tagSubject) : NONE
       const { encoding, body, parsed, copy } = stored
       const provenance = { asOf, tookMs: 0, subjects }
       const entry: StoredValue = { type: 'value', encoding, body, provenance, parsed, copy }
-      const freshMs = typeof ttlMs === 'number' ? ttlMs : ttlOf(ttlMs, this.#parse(entry))
+      const freshMs =
+        typeof ttlMs === 'number' ? ttlMs : ttlOf(ttlMs, decodeData(entry, this.#serializer))
       const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
       const lifetimes = spread(windows, jitter, this.#rt.random)
-      if (!isConfirmed || previous === undefined) return { type: 'store', entry, lifetimes, bornAt }
-      return { type: 'not-modified', previous, entry, lifetimes, bornAt }
+      if (confirmed === undefined) return { type: 'store', entry, lifetimes, bornAt }
+      return { type: 'not-modified', previous: confirmed, entry, lifetimes, bornAt }
     } catch (error) {
       return failureOf(error)
     }
@@ -223,36 +220,27 @@ export class Call<T, P> implements Caller {
     return `${WHERE}(${show(this.#name)})`
   }
 
-  parsePrevious(held: HeldEntry): { readonly value: P } | undefined {
-    return parseHeld<P>(this.#rt, this.#key, held, this.#serializer)
-  }
-
   /** The value of a stored entry. Undefined if the serializer cannot parse it. */
-  parseHeld(held: HeldEntry): { readonly value: T } | undefined {
-    return parseHeld<T>(this.#rt, this.#key, held, this.#serializer)
+  parseHeld<V = T>(held: HeldEntry): { readonly value: V } | undefined {
+    return parseHeld<V>(this.#rt, this.#key, held, this.#serializer)
   }
 
   /** Runs the factory for this caller only. */
-  async #runAlone(): Promise<T> {
-    return this.#ownValue(await this.#runUncoordinated())
+  async #runAlone(cause?: StampedeError): Promise<T> {
+    return this.#ownValue(await this.#runUncoordinated(), cause)
   }
 
   /**
    * Runs the factory after `waitMs`, if a concurrency slot is free. Without this limit, all waiters
    * would run their factories at the same time.
    */
-  async #runAfterWait(): Promise<T> {
+  #runAfterWait(): T | Promise<T> {
     const { waitMs } = this.#plan
     const freeSlot = this.#rt.originSlots.take()
-    if (freeSlot === undefined) {
-      const previous = previousInL1(this.#rt, this.#key)
-      return this.#staleOr(previous?.held, noConcurrencySlot(this.#name, waitMs))
-    }
-    try {
-      return this.#ownValue(await this.#runUncoordinated(), waitTimeout(this.#name, waitMs))
-    } finally {
-      freeSlot()
-    }
+    if (freeSlot !== undefined)
+      return this.#runAlone(waitTimeout(this.#name, waitMs)).finally(freeSlot)
+    const previous = previousInL1(this.#rt, this.#key)
+    return this.#staleOr(previous?.held, noConcurrencySlot(this.#name, waitMs))
   }
 
   /** One run without a lease. Its value is not stored. */
@@ -283,7 +271,7 @@ export class Call<T, P> implements Caller {
   #ownValue(result: FillResult, cause?: StampedeError): T {
     if (result.type === 'failure') return this.#staleOr(this.#lead?.previous, result.error, true)
     this.#rt.counts.miss(this.#rt.counts.ofData(this.#key))
-    if ('entry' in result) return decodeOwn<T>(result.entry as StoredValue, this.#serializer)
+    if ('entry' in result) return decodeData<T>(result.entry as StoredValue, this.#serializer)
     throw originFailed(this.#name, result.type, cause)
   }
 
@@ -300,11 +288,6 @@ export class Call<T, P> implements Caller {
     }
     this.#rt.counts.servedStale('if-error', held, ranOrigin)
     return parsed.value
-  }
-
-  #parse(stored: StoredValue): T {
-    if (stored.copy !== undefined) return stored.copy as T
-    return decodeData<T>(stored, this.#serializer)
   }
 }
 

@@ -1,10 +1,12 @@
 // `stampede.cache(name, defaults)`: getOrSet with a key prefix, and with options that are checked
 // once.
 
+import { purgeKey } from '../engine/hints.ts'
 import { closedError, optionError } from '../errors.ts'
 import { checkNames } from '../options.ts'
+import { dataKey } from '../ports/key.ts'
 import type { Runtime } from '../runtime.ts'
-import { get, getOrSet, purgeData, RecentKeys } from './get-or-set.ts'
+import { checkKey, get, getOrSet, RecentKeys } from './get-or-set.ts'
 import type { Factory } from './get-or-set-options.ts'
 import { type GetOrSetOptions, NAMES, type Plan, readPlan } from './get-or-set-options.ts'
 import { set } from './set.ts'
@@ -91,20 +93,16 @@ export function createDataCache<S extends DataCacheOptions>(
       ? defaultPlan
       : readPlan({ ...options, ...definedIn(overrides) } as unknown as GetOrSetOptions)
   const recent = new RecentKeys(`${name}:`)
-  const check = (key: string): void => {
-    if (rt.closed) throw closedError()
-    if (typeof key === 'string' && key !== '') return
-    throw optionError(`${WHERE}: key`, key, 'use a non-empty string')
-  }
   const keyOf = (key: string): string => {
-    check(key)
+    if (rt.closed) throw closedError()
+    checkKey(WHERE, key)
     return recent.prefix + key
   }
   const cache: DataCache<S> = {
     // Not async, so that a hit in memory creates no promise of its own.
     getOrSet(key, factory, overrides) {
       try {
-        check(key)
+        if (rt.closed) throw closedError()
         const run = factory as unknown as Factory<never>
         return getOrSet(rt, key, run, planFor(overrides), serializer, recent)
       } catch (error) {
@@ -125,7 +123,7 @@ export function createDataCache<S extends DataCacheOptions>(
     },
     set: async (key, value, overrides) =>
       set(rt, keyOf(key), value as never, planFor(overrides), serializer),
-    delete: async (key) => purgeData(rt, keyOf(key)),
+    delete: async (key) => purgeKey(rt, dataKey(keyOf(key)), false),
     wrap(fn, options) {
       if (typeof fn !== 'function') throw optionError('wrap: fn', fn, 'use a function')
       const { key, ...overrides }: typeof options = Object(options)

@@ -9,7 +9,6 @@ import { dataKey } from '../ports/key.ts'
 import type { CommitReply } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
 import { Call } from './call.ts'
-import { checkKey } from './get-or-set.ts'
 import type { Plan } from './get-or-set-options.ts'
 import { decodeData, type Serializer } from './value.ts'
 
@@ -28,7 +27,6 @@ export async function set<T>(
   plan: Plan,
   serializer?: Serializer,
 ): Promise<T> {
-  checkKey(name)
   const key = dataKey(name)
   const value = await promised
   // Encoding comes before the purge. So a value that cannot be stored or parsed purges nothing.
