@@ -137,8 +137,8 @@ export class Call<T, P> implements Caller {
       dropUnreadable(rt, this.#key, held).then(() => this.#find())
       return
     }
-    if (resolution.type === 'late') rt.counts.servedStale(resolution.why, held)
-    else if (resolution.from === 'fill') rt.counts.miss(rt.counts.of(this.#key, held.entry))
+    if (resolution.type === 'late') rt.counts.served(held, resolution.why)
+    else if (resolution.from === 'fill') rt.counts.of(this.#key, held.entry).misses += 1
     else countRead(rt, this.#key, { held, stale: resolution.stale, from: resolution.from })
     this.#resolve(parsed.value)
   }
@@ -270,7 +270,7 @@ export class Call<T, P> implements Caller {
 
   #ownValue(result: FillResult, cause?: StampedeError): T {
     if (result.type === 'failure') return this.#staleOr(this.#lead?.previous, result.error, true)
-    this.#rt.counts.miss(this.#rt.counts.ofData(this.#key))
+    this.#rt.counts.ofData(this.#key).misses += 1
     if ('entry' in result) return decodeData<T>(result.entry as StoredValue, this.#serializer)
     throw originFailed(this.#name, result.type, cause)
   }
@@ -283,10 +283,10 @@ export class Call<T, P> implements Caller {
     const isServable = held !== undefined && mayServeOnError(held, this.#rt.clock.now())
     const parsed = isServable ? this.parseHeld(held) : undefined
     if (parsed === undefined) {
-      this.#rt.counts.miss(this.#rt.counts.ofData(this.#key))
+      this.#rt.counts.ofData(this.#key).misses += 1
       throw error
     }
-    this.#rt.counts.servedStale('if-error', held, ranOrigin)
+    this.#rt.counts.served(held, 'if-error', ranOrigin)
     return parsed.value
   }
 }

@@ -54,7 +54,7 @@ export function getOrSet<T, P = T>(
       const { entry } = held
       if (serializer === undefined && entry.type === 'value' && entry.encoding === 'json') {
         rt.events.hit(internalKey, 'l1', false)
-        rt.counts.hit(held, false)
+        rt.counts.served(held)
         if (lookupTracing.hasSubscribers) traceHit(internalKey)
         return readPromise(entry) as Promise<T>
       }

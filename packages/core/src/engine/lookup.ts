@@ -104,7 +104,7 @@ async function read(rt: Runtime, key: string): Promise<ReadEntry | undefined> {
 /** Counts a hit on an entry that was read without a lease. */
 export function countRead(rt: Runtime, key: string, { held, stale, from }: ReadEntry): void {
   rt.events.hit(key, from, stale)
-  rt.counts.hit(held, stale)
+  rt.counts.served(held, stale ? 'revalidate' : undefined)
 }
 
 /**
