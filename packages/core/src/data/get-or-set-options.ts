@@ -97,9 +97,9 @@ export const NAMES: readonly string[] = Object.keys(OPTIONS)
  * which need no second check.
  */
 interface Remembered {
-  /** The values that were checked, without undefined ones. */
-  readonly values: Bag
-  readonly count: number
+  /** Names and checked values of the defined options, in the order in which the call had them. */
+  readonly names: readonly string[]
+  readonly values: readonly unknown[]
   readonly plan: Plan
 }
 
@@ -114,26 +114,26 @@ export function readPlan<T>(options: GetOrSetOptions<T>): Plan {
   const bag = checkNames(WHERE, options, NAMES)
   // Each option is read only once, because a getter could return another value the second time. So
   // the values that are remembered are those that were checked.
-  const read = NAMES.map((name) => [name, bag[name]] as const)
-  const values = Object.fromEntries(read.filter(([, value]) => value !== undefined))
-  const plan: Plan = { ...readOptions(WHERE, values, OPTIONS), revalidate: 'background' }
-  // The owner of an array may change its tags, so such options are not remembered.
-  if (Array.isArray(values.tags)) return plan
+  const read: Bag = Object.fromEntries(NAMES.map((name) => [name, bag[name]]))
+  const plan: Plan = { ...readOptions(WHERE, read, OPTIONS), revalidate: 'background' }
+  const names: string[] = []
+  for (const name in bag) if (read[name] !== undefined) names.push(name)
+  // Options are not remembered if one cannot be listed, or if the owner of an array may change it.
+  const defined = Object.values(read).filter((value) => value !== undefined)
+  if (names.length < defined.length || Array.isArray(read.tags)) return plan
   if (recent.length === MOST_RECENT) recent.pop()
-  recent.unshift({ values, count: Object.keys(values).length, plan })
+  recent.unshift({ names, values: names.map((name) => read[name]), plan })
   return plan
 }
 
 /** Whether the defined options are those that are remembered, and no others. */
-function isSame(options: Bag, { values, count }: Remembered): boolean {
-  let same = 0
+function isSame(options: Bag, { names, values }: Remembered): boolean {
+  let at = 0
   for (const name in options) {
-    const value = options[name]
-    if (value === undefined) continue
-    if (value !== values[name]) return false
-    same += 1
+    if (name === names[at] && options[name] === values[at]) at += 1
+    else if (options[name] !== undefined) return false
   }
-  return same === count
+  return at === names.length
 }
 
 function readTtlMs(where: string, value: unknown): Plan['ttlMs'] {
