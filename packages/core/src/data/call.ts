@@ -19,6 +19,7 @@ import {
   waitTimeout,
 } from '../errors.ts'
 import { confirmedCopy } from '../l1/purges.ts'
+import { shownKey } from '../ports/key.ts'
 import { tagSubject } from '../ports/subject.ts'
 import { reportRefresh } from '../refresh-failures.ts'
 import type { Runtime } from '../runtime.ts'
@@ -48,7 +49,6 @@ export class Call<T, P> implements Caller {
   /** A factory that ignores its signal must not block its caller for ever. */
   onTimeout: (result: FillResult) => void = NOTHING
   readonly #rt: Runtime
-  readonly #name: string
   readonly #key: string
   readonly #factory: Factory<T, P>
   readonly #plan: Plan
@@ -60,17 +60,14 @@ export class Call<T, P> implements Caller {
   #lead: Lead | undefined
   #context: AsyncResource | undefined
 
-  /** `name` is the key as the caller wrote it, and `key` the internal one. */
   constructor(
     rt: Runtime,
-    name: string,
     key: string,
     factory: Factory<T, P>,
     plan: Plan,
     serializer: Serializer | undefined,
   ) {
     this.#rt = rt
-    this.#name = name
     this.#key = key
     this.#factory = factory
     this.#plan = plan
@@ -218,6 +215,11 @@ export class Call<T, P> implements Caller {
 
   get where(): string {
     return `${WHERE}(${show(this.#name)})`
+  }
+
+  /** The key as the caller wrote it, for errors. */
+  get #name(): string {
+    return shownKey(this.#key)
   }
 
   /** The value of a stored entry. Undefined if the serializer cannot parse it. */

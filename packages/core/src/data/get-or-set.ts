@@ -10,8 +10,7 @@ import type { Runtime } from '../runtime.ts'
 import { traceHit } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
 import { Call, parseHeld } from './call.ts'
-import type { Factory } from './get-or-set-options.ts'
-import { type Plan, WHERE } from './get-or-set-options.ts'
+import { type Factory, type Plan, WHERE } from './get-or-set-options.ts'
 import type { Serializer } from './value.ts'
 
 /** The stored value, also within its stale window. Undefined if there is none. Runs no factory. */
@@ -59,7 +58,7 @@ export function getOrSet<T, P = T>(
         return readPromise(entry) as Promise<T>
       }
     }
-    return new Call(rt, recent.prefix + key, internalKey, factory, plan, serializer).value()
+    return new Call(rt, internalKey, factory, plan, serializer).value()
   } catch (error) {
     return Promise.reject(error)
   }

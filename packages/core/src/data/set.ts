@@ -30,7 +30,7 @@ export async function set<T>(
   const key = dataKey(name)
   const value = await promised
   // Encoding comes before the purge. So a value that cannot be stored or parsed purges nothing.
-  const call = new Call(rt, name, key, () => value, plan, serializer)
+  const call = new Call(rt, key, () => value, plan, serializer)
   const result = call.resultOf(value, { asOf: 0 }, undefined)
   if (result.type !== 'store') throw result.type === 'failure' ? result.error : undefined
   const stored = decodeData<T>(result.entry as StoredValue, serializer)

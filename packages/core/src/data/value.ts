@@ -161,19 +161,17 @@ export function frozenCopy(
   return Object.freeze(copy)
 }
 
+/** The problem with a value that is no object, by its type. */
+const PROBLEMS: Readonly<Record<string, string>> = {
+  undefined: 'undefined was returned, which JSON cannot represent; return null',
+  function: 'JSON cannot represent a function; call it, or leave it out',
+  symbol: 'JSON cannot represent a symbol; use a string',
+  bigint: 'JSON cannot represent a bigint; use a string',
+}
+
 /** Why JSON would change a value that has no `toJSON()`. */
 function problemOf(value: unknown): string {
-  switch (typeof value) {
-    case 'undefined':
-      return 'undefined was returned, which JSON cannot represent; return null'
-    case 'function':
-      return 'JSON cannot represent a function; call it, or leave it out'
-    case 'symbol':
-      return 'JSON cannot represent a symbol; use a string'
-    case 'bigint':
-      return 'JSON cannot represent a bigint; use a string'
-  }
-  return instanceProblem(value as object)
+  return PROBLEMS[typeof value] ?? instanceProblem(value as object)
 }
 
 /** Whether the value is an array or an object without a class. It may come from another realm. */
