@@ -96,26 +96,22 @@ export interface StampedeStats {
   readonly notCached: Readonly<Record<string, Readonly<Record<string, number>>>>
 }
 
+const FILLS = ['started', 'committed', 'fenced', 'passed', 'failed', 'abandoned'] as const
+
 export function statsOf(rt: Runtime, idempotency: IdempotencyRuntime | undefined): StampedeStats {
   const { events, counts, store } = rt
   const purges = events.countByDetail('entry.purged')
   const routes = Object.fromEntries([...counts.routes].map(([name, each]) => [name, { ...each }]))
-  const { l1, l2 } = events.hits
+  const fills = FILLS.map((name) => [name, events.count(`fill.${name}`)])
   const sum = (name: keyof RouteStats) =>
     Object.values(routes).reduce((total, route) => total + route[name], 0)
-  const used = { hits: { l1, l2 }, misses: sum('misses'), stale: { ...counts.stale }, routes }
+  const hits = { ...events.hits }
+  const used = { hits, misses: sum('misses'), stale: { ...counts.stale }, routes }
   return {
     ...used,
     ratios: ratiosOf(usageOf(used)),
     bypasses: Object.fromEntries(counts.bypasses),
-    fills: {
-      started: events.count('fill.started'),
-      committed: events.count('fill.committed'),
-      fenced: events.count('fill.fenced'),
-      passed: events.count('fill.passed'),
-      failed: events.count('fill.failed'),
-      abandoned: events.count('fill.abandoned'),
-    },
+    fills: Object.fromEntries(fills) as StampedeStats['fills'],
     leases: events.countByDetail('lease.granted'),
     collapsed: events.collapsed,
     failuresShared: events.count('failure.shared'),

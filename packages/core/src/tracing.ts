@@ -162,17 +162,11 @@ export function trace<Context extends Traced, Result>(
     return result instanceof Promise
   })
   if (!(result instanceof Promise)) return result as Result
-  return result.then(
-    (its) => {
-      traceEnd(channel, context)
-      return its
-    },
-    (error) => {
-      context.error = error
-      traceEnd(channel, context)
-      throw error
-    },
-  )
+  const noted = result.catch((error: unknown) => {
+    context.error = error
+    throw error
+  })
+  return noted.finally(() => traceEnd(channel, context))
 }
 
 const lockChannel = tracing('stampede:lock')

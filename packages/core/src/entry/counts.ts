@@ -63,11 +63,11 @@ export class Counts {
   route(name = '(http)'): RouteCounts {
     const known = this.routes.get(name)
     if (known !== undefined) return known
-    const isCounted = this.routes.size < MOST_ROUTES && name.length <= LONGEST_NAME
-    const counts = isCounted ? undefined : this.routes.get('(other)')
-    const used = counts ?? new RouteCounts()
-    this.routes.set(isCounted ? name : '(other)', used)
-    return used
+    const isNamed = this.routes.size < MOST_ROUTES && name.length <= LONGEST_NAME
+    const counted = isNamed ? name : '(other)'
+    const counts = this.routes.get(counted) ?? new RouteCounts()
+    this.routes.set(counted, counts)
+    return counts
   }
 
   /** The counters for an entry: those of its route, or of the group of its `getOrSet` key. */

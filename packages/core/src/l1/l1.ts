@@ -186,10 +186,7 @@ export class L1 {
     const item = this.#items?.get(key)
     const failed = { failure, failedUntil: now + forMs }
     if (item?.type === 'copy') Object.assign(item, failed)
-    else {
-      const marker = { ...newMarker(now, forMs, forMs), ...failed }
-      this.#set(key, marker, sizeOf(marker, key))
-    }
+    else this.#set(key, { ...newMarker(now, forMs, forMs), ...failed })
   }
 
   /** Whether a hard or soft purge after `since`, a value of `sequence`, covers the key. */
@@ -234,7 +231,7 @@ export class L1 {
     this.#items?.clear()
   }
 
-  #set(key: string, item: L1Item, size: number): void {
+  #set(key: string, item: L1Item, size: number = sizeOf(item, key)): void {
     this.#items?.set(key, item, { size })
     if (!isVariant(key)) return
     // An item that is too large is not stored, but it does remove the old one.
