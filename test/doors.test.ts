@@ -19,8 +19,7 @@ const DOORS: Readonly<Record<string, string>> = {
     OriginEnd OriginObserver OWN_FIELDS PartOfBody Reply
     RequestBody responseError warnOnce`,
   '@stampede/core/operator': `
-    adviceOn decodeFrame kindOf namedKeys Ratios ratiosOf requestKey runtimeOf shownKey Usage
-    usageOf variantParts`,
+    adviceOn decodeFrame kindOf namedKeys ratiosOf requestKey runtimeOf shownKey usageOf`,
   '@stampede/core/store': `
     ANY_FENCE Clock CONFIRMED_FOR_MS driftMs EventHub
     Grant groupOf IdempotencyStore LeaseKeeper LockStore lockTracing
@@ -51,7 +50,8 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/koa': `
     idempotency isRevalidation rememberRawBody stampedeCache`,
   '@stampede/operate': `
-    entryFacts isReported observe ProcessReport readReport reportedKey reportEveryMs`,
+    entryFacts isReported observe ProcessReport readReport reportedKey reportEveryMs
+    variantParts`,
   '@stampede/dashboard': `
     DashboardHandler KoaContext KoaDashboard stampedeDashboard stampedeDashboardKoa`,
   '@stampede/locks': `

@@ -1,8 +1,9 @@
 // The variants of a URL, and the responses of its path under the option `key`.
 
 import { createHash } from 'node:crypto'
-import { requestKey, shownKey, variantParts } from '@stampede/core/operator'
+import { requestKey, shownKey } from '@stampede/core/operator'
 import { groupOf } from '@stampede/core/store'
+import { variantParts } from '@stampede/operate'
 import type { AskedRequest } from './asked-key.ts'
 import type { Fleet } from './fleet.ts'
 import { count } from './format.ts'

@@ -89,20 +89,10 @@ export function responseError(problem: string): StampedeError {
 
 /**
  * The error for a callback option that threw or returned a wrong value. The request fails with it,
- * because a default key or identity could share responses between users.
+ * because a default key or identity could share responses between users. An option without the name
+ * of its function belongs to `stampedeCache`.
  */
-export function callbackError(
-  option:
-    | 'key'
-    | 'identity'
-    | 'bypass'
-    | 'stampedeCache.tags'
-    | 'stampedeCache.invalidateOn.tags'
-    | 'idempotency.scope'
-    | 'idempotency.fingerprint',
-  problem: string,
-  cause?: unknown,
-): StampedeError {
+export function callbackError(option: string, problem: string, cause?: unknown): StampedeError {
   const options = cause === undefined ? undefined : { cause }
   const why = cause === undefined ? problem : `${problem}: ${messageOf(cause)}`
   const where = option.includes('.') ? option : `stampedeCache.${option}`

@@ -233,6 +233,15 @@ function checkListener(types: readonly string[], type: unknown, listener: unknow
   if (typeof listener !== 'function') throw optionError('on: listener', listener, 'use a function')
 }
 
+/**
+ * The field by which `stats()` counts the events of a type, too. The set of its values is small.
+ */
+const DETAILS: Readonly<Partial<Record<StampedeEventType, string>>> = {
+  'lease.granted': 'reason',
+  'entry.purged': 'soft',
+  'idempotency.answered': 'outcome',
+}
+
 /** The events of one Stampede, which counts them by their details, too. */
 export class Events extends EventHub<StampedeEvent> {
   #hitTaps: Set<(key: string) => void> | undefined
@@ -258,20 +267,9 @@ export class Events extends EventHub<StampedeEvent> {
   }
 
   override emit(emitted: Emitted, name?: string): void {
-    let detail: string | undefined
-    // The part of an event by which `stats()` counts it. The set of its values is small.
-    switch (emitted.type) {
-      case 'fill.passed':
-      case 'lease.granted':
-        detail = emitted.reason
-        break
-      case 'entry.purged':
-        detail = emitted.soft ? 'soft' : 'hard'
-        break
-      case 'idempotency.answered':
-        detail = emitted.outcome
-    }
-    if (detail !== undefined) {
+    const field = DETAILS[emitted.type]
+    if (field !== undefined) {
+      const detail = String(Reflect.get(emitted, field))
       const counts = this.#details.get(emitted.type) ?? new Map<string, number>()
       counts.set(detail, (counts.get(detail) ?? 0) + 1)
       this.#details.set(emitted.type, counts)

@@ -2,8 +2,8 @@
 
 export { adviceOn } from './cache/first-requests.ts'
 export { decodeFrame } from './entry/frame.ts'
-export { shownKey, variantParts } from './ports/key.ts'
+export { shownKey } from './ports/key.ts'
 export { kindOf } from './ports/subject.ts'
-export { type Ratios, ratiosOf, type Usage, usageOf } from './ratios.ts'
+export { ratiosOf, usageOf } from './ratios.ts'
 export { namedKeys, requestKey } from './request-key.ts'
 export { runtimeOf } from './stampede.ts'

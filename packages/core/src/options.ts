@@ -30,70 +30,56 @@ export function checkNames(
   return options as Bag
 }
 
-/** Names that other libraries have for one option. */
-interface Foreign {
-  /** In lower case, without hyphens and underscores. */
-  readonly names: readonly string[]
-  /** Options of ours, and how to use them. The first one that the function has counts. */
-  readonly ours: ReadonlyArray<readonly [name: string, use?: string]>
-  /** The fix for a function that has none of them. */
-  readonly elsewhere: string
-}
-
-const FOREIGN: readonly Foreign[] = [
-  {
-    names: [
-      ...['ttl', 'maxage', 'expire', 'expires', 'expiry', 'expiration', 'expiresin', 'duration'],
-      ...['lifetime', 'cachetime'],
-    ],
-    ours: [['ttlMs'], ['retentionMs'], ['leaseMs']],
-    elsewhere: 'ttlMs is an option of stampedeCache and getOrSet',
-  },
-  {
-    names: ['swr', 'stale', 'stalettl', 'stalewhilerevalidate'],
-    ours: [['staleWhileRevalidateMs']],
-    elsewhere: 'staleWhileRevalidateMs is an option of stampedeCache and getOrSet',
-  },
-  {
-    names: ['grace', 'graceperiod', 'staleiferror'],
-    ours: [['staleIfErrorMs']],
-    elsewhere: 'staleIfErrorMs is an option of stampedeCache and getOrSet',
-  },
-  {
-    names: ['timeout', 'timeoutms'],
-    ours: [['originTimeoutMs'], ['commandTimeoutMs'], ['waitMs'], ['maxHoldMs']],
-    elsewhere: 'originTimeoutMs is an option of stampedeCache and getOrSet',
-  },
-  {
-    names: ['store'],
-    ours: [['stampede', 'stampede: createStampede({ store })']],
-    elsewhere: 'store is an option of createStampede',
-  },
-  {
-    names: ['redis', 'redisclient', 'client'],
-    ours: [
-      ['store', 'store: redisStore(redis)'],
-      ['stampede', 'stampede: createStampede({ store: redisStore(redis) })'],
-    ],
-    elsewhere: 'pass it to the store: createStampede({ store: redisStore(redis) })',
-  },
-  {
-    names: ['prefix', 'keyprefix', 'namespace'],
-    ours: [['prefix', 'prefix']],
-    elsewhere: 'prefix is an option of the store: redisStore(redis, { prefix })',
-  },
+/**
+ * Names that other libraries have for one option, in lower case, without hyphens and underscores.
+ * Then our options and how to use them, of which the first that the function has counts. Then the
+ * fix for a function that has none of them.
+ */
+const FOREIGN: ReadonlyArray<readonly [names: string, ours: readonly string[], fix: string]> = [
+  [
+    'ttl maxage expire expires expiry expiration expiresin duration lifetime cachetime',
+    ['ttlMs', 'retentionMs', 'leaseMs'],
+    'ttlMs is an option of stampedeCache and getOrSet',
+  ],
+  [
+    'swr stale stalettl stalewhilerevalidate',
+    ['staleWhileRevalidateMs'],
+    'staleWhileRevalidateMs is an option of stampedeCache and getOrSet',
+  ],
+  [
+    'grace graceperiod staleiferror',
+    ['staleIfErrorMs'],
+    'staleIfErrorMs is an option of stampedeCache and getOrSet',
+  ],
+  [
+    'timeout timeoutms',
+    ['originTimeoutMs', 'commandTimeoutMs', 'waitMs', 'maxHoldMs'],
+    'originTimeoutMs is an option of stampedeCache and getOrSet',
+  ],
+  ['store', ['stampede: createStampede({ store })'], 'store is an option of createStampede'],
+  [
+    'redis redisclient client',
+    ['store: redisStore(redis)', 'stampede: createStampede({ store: redisStore(redis) })'],
+    'pass it to the store: createStampede({ store: redisStore(redis) })',
+  ],
+  [
+    'prefix keyprefix namespace',
+    ['prefix'],
+    'prefix is an option of the store: redisStore(redis, { prefix })',
+  ],
 ]
 
 /** Says which option is probably meant, or lists the known ones. */
 function meantBy(name: string, known: readonly string[]): string {
   const near = nearest(name, known)
   const plain = name.toLowerCase().replace(/[-_]/g, '')
-  const foreign = FOREIGN.find(({ names }) => names.includes(plain))
-  const mine = foreign?.ours.find(([option]) => known.includes(option))
-  const isNear = foreign === undefined || mine?.[0] === near
+  const [, ours, elsewhere] = FOREIGN.find(([names]) => names.split(' ').includes(plain)) ?? []
+  const nameOf = (use: string) => use.replace(/:.*/, '')
+  const mine = ours?.find((use) => known.includes(nameOf(use)))
+  const isNear = ours === undefined || (mine !== undefined && nameOf(mine) === near)
   if (near !== undefined && isNear) return `did you mean ${near}?`
-  if (mine !== undefined) return `use ${mine[1] ?? `${mine[0]}, in milliseconds`}`
-  return foreign?.elsewhere ?? `known options: ${known.join(', ')}`
+  if (mine !== undefined) return `use ${mine}${mine.endsWith('Ms') ? ', in milliseconds' : ''}`
+  return elsewhere ?? `known options: ${known.join(', ')}`
 }
 
 /**

@@ -159,18 +159,15 @@ function setIn(target: object): string[] {
  * returned them. Each key is a record of its own, so some may fail. The error names these.
  */
 async function purgeByKey(rt: Runtime, names: readonly string[], soft: boolean): Promise<void> {
-  const failed = new Set<string>()
-  let why: unknown
+  const errors = new Map<string, unknown>()
   const purges = names.flatMap((name) =>
     [dataKey(name), customKey(name)].map((key) =>
-      purgeKey(rt, key, soft).catch((error: unknown) => {
-        failed.add(name)
-        why ??= error
-      }),
+      purgeKey(rt, key, soft).catch((error: unknown) => errors.set(name, error)),
     ),
   )
   await Promise.all(purges)
-  if (failed.size === 0) return
+  const [why] = errors.values()
+  if (errors.size === 0) return
   if (names.length === 1) throw why
-  throw storeUnavailable(rt.store.name, `purge of ${[...failed].map(show).join(', ')}`, why)
+  throw storeUnavailable(rt.store.name, `purge of ${[...errors.keys()].map(show).join(', ')}`, why)
 }

@@ -40,9 +40,7 @@ export function requestKey(
 ): RequestKeys {
   const { query, vary, cookies, key, identity, headers = {} } = asked
   const config = readCacheOptions({
-    ...(query !== undefined && { query }),
-    ...(vary !== undefined && { vary }),
-    ...(cookies !== undefined && { cookies }),
+    ...{ query, vary, cookies },
     ...(key !== undefined && { key: () => key }),
     ...(identity !== undefined && { identity: () => identity }),
   })

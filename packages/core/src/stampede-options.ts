@@ -9,6 +9,7 @@ import {
   bytes,
   callback,
   checkNames,
+  type Defined,
   durationMs,
   number,
   type Reader,
@@ -63,14 +64,11 @@ export interface StampedeOptions {
 }
 
 /** `StampedeOptions` after the checks, with all defaults. */
-export interface StampedeConfig {
-  readonly store: StampedeStore | MemoryStore
+export interface StampedeConfig
+  extends Defined<Omit<StampedeOptions, 'l1' | 'idempotency' | 'waitUntil'>> {
   readonly l1: L1Limits
-  readonly failureBackoffMs: number
-  readonly originConcurrency: number
   readonly idempotency: IdempotencyConfig
   readonly waitUntil: StampedeOptions['waitUntil']
-  readonly clock: Clock
   readonly random: () => number
 }
 

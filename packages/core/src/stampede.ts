@@ -2,8 +2,7 @@
 
 import { createDataCache, type DataCache, type DataCacheOptions } from './data/data-cache.ts'
 import { getOrSet } from './data/get-or-set.ts'
-import type { Factory } from './data/get-or-set-options.ts'
-import { type GetOrSetOptions, readPlan } from './data/get-or-set-options.ts'
+import { type Factory, type GetOrSetOptions, readPlan } from './data/get-or-set-options.ts'
 import type { Stored } from './data/stored.ts'
 import { onForget, onGap, onLostStore, onMark, onPurge, onWake } from './engine/hints.ts'
 import { Counts } from './entry/counts.ts'

@@ -34,8 +34,6 @@ export interface StampedeStats {
     readonly failed: number
     readonly abandoned: number
   }
-  /** Responses that were not storable, by the `detail` of Cache-Status. */
-  readonly notStored: Readonly<Record<string, number>>
   /** Leases that this process got, by the `reason` for which it filled the key. */
   readonly leases: Readonly<Record<string, number>>
   /** Requests and calls that joined a lookup or fill of this process. */
@@ -98,25 +96,22 @@ export interface StampedeStats {
   readonly notCached: Readonly<Record<string, Readonly<Record<string, number>>>>
 }
 
+const FILLS = ['started', 'committed', 'fenced', 'passed', 'failed', 'abandoned'] as const
+
 export function statsOf(rt: Runtime, idempotency: IdempotencyRuntime | undefined): StampedeStats {
   const { events, counts, store } = rt
   const purges = events.countByDetail('entry.purged')
   const routes = Object.fromEntries([...counts.routes].map(([name, each]) => [name, { ...each }]))
-  const { l1, l2 } = events.hits
-  const used = { hits: { l1, l2 }, misses: counts.misses, stale: { ...counts.stale }, routes }
+  const fills = FILLS.map((name) => [name, events.count(`fill.${name}`)])
+  const sum = (name: keyof RouteStats) =>
+    Object.values(routes).reduce((total, route) => total + route[name], 0)
+  const hits = { ...events.hits }
+  const used = { hits, misses: sum('misses'), stale: { ...counts.stale }, routes }
   return {
     ...used,
     ratios: ratiosOf(usageOf(used)),
     bypasses: Object.fromEntries(counts.bypasses),
-    fills: {
-      started: events.count('fill.started'),
-      committed: events.count('fill.committed'),
-      fenced: events.count('fill.fenced'),
-      passed: events.count('fill.passed'),
-      failed: events.count('fill.failed'),
-      abandoned: events.count('fill.abandoned'),
-    },
-    notStored: events.countByDetail('fill.passed'),
+    fills: Object.fromEntries(fills) as StampedeStats['fills'],
     leases: events.countByDetail('lease.granted'),
     collapsed: events.collapsed,
     failuresShared: events.count('failure.shared'),
@@ -127,10 +122,10 @@ export function statsOf(rt: Runtime, idempotency: IdempotencyRuntime | undefined
     },
     origin: {
       totalMs: Math.round(counts.originMs),
-      savedMs: Object.values(routes).reduce((sum, { savedMs }) => sum + savedMs, 0),
+      savedMs: sum('savedMs'),
     },
     unleased: { running: rt.originSlots.taken, queued: rt.originSlots.queued },
-    purges: { hard: purges.hard ?? 0, soft: purges.soft ?? 0 },
+    purges: { hard: purges.false ?? 0, soft: purges.true ?? 0 },
     store: {
       name: store.name,
       failures: events.count('store.failed'),

@@ -2,6 +2,7 @@
 // subscriber of a channel, its functions are not called.
 
 import type { Caller, FillResult, Lease, ReadEntry, Resolution } from './engine/types.ts'
+import type { StoredEntry } from './entry/entry.ts'
 import type { Emitted, Events } from './events.ts'
 import type { Clock } from './ports/clock.ts'
 import { publicFence } from './ports/grant.ts'
@@ -17,10 +18,10 @@ import {
   type RefreshTrace,
   refreshTracing,
   type Traced,
+  type Tracing,
   trace,
   traceBegin,
   traceEnd,
-  traceStart,
   type WaitTrace,
   waitTracing,
 } from './tracing.ts'
@@ -39,11 +40,9 @@ export function traceLookup(
     caller.scope = currentScope()
     caller.lookup = context
     found = find()
+    if (found !== undefined) endLookup(caller, context, found)
     // Without a store, the caller may be answered by now.
-    if (found === undefined) return caller.lookup === context
-    caller.lookup = undefined
-    note(context, found)
-    return false
+    return caller.lookup === context
   })
   return found
 }
@@ -52,16 +51,36 @@ export function traceLookup(
 export function endLookup(caller: Caller, context: LookupTrace, resolution: Resolution): void {
   caller.lookup = undefined
   note(context, resolution)
-  if (context.isAsync) traceEnd(lookupTracing, context)
+  if (resolution.type === 'pass') context.reason = resolution.reason
+  if (resolution.type === 'failed') context.status = resolution.failure.status
+  if (resolution.type === 'hit') {
+    if (resolution.from !== 'fill') context.tier = resolution.from
+    noteStatus(context, resolution.held.entry)
+  }
+  traceEnd(lookupTracing, context)
 }
 
-function note(context: LookupTrace, resolution: Resolution): void {
+function note(context: LookupTrace | WaitTrace, resolution: Resolution): void {
   context.outcome = outcomeOf(resolution)
-  if (resolution.type === 'pass') context.reason = resolution.reason
-  if (resolution.type === 'hit' && resolution.from !== 'fill') context.tier = resolution.from
-  const status = statusOf(resolution)
-  if (status !== undefined) context.status = status
-  noteFailure(context, resolution)
+  if (resolution.type === 'failed') noteFailure(context, resolution)
+}
+
+function outcomeOf(resolution: Resolution): LookupOutcome {
+  const { type } = resolution
+  if (type === 'late' || (type === 'hit' && resolution.stale)) return 'stale'
+  if (type === 'hit') return resolution.from === 'fill' ? 'collapsed' : 'hit'
+  return type === 'pass' ? 'passed' : type
+}
+
+function noteStatus(context: LookupTrace | FillTrace, entry: StoredEntry): void {
+  if (entry.type === 'response') context.status = entry.status
+}
+
+type Failed = Pick<Extract<Resolution, { type: 'failed' }>, 'failure' | 'error'>
+
+/** A failure of another process has no error of its own. */
+function noteFailure(context: Traced, { failure, error }: Failed): void {
+  context.error = error ?? new Error(failure.message)
 }
 
 /** Traces a lookup that never fills. */
@@ -70,9 +89,11 @@ export function traceRead(
   read: () => Promise<ReadEntry | undefined>,
 ): Promise<ReadEntry | undefined> {
   const context: LookupTrace = contextOf(key, {})
-  const traced = trace(lookupTracing, context, read, (found) => {
+  const traced = trace(lookupTracing, context, async () => {
+    const found = await read()
     if (found !== undefined) context.tier = found.from
     context.outcome = found === undefined ? 'absent' : found.stale ? 'stale' : 'hit'
+    return found
   })
   return Promise.resolve(traced)
 }
@@ -80,15 +101,15 @@ export function traceRead(
 /** Traces a fresh hit in memory, which is synchronous and has happened already. */
 export function traceHit(key: string): void {
   const facts = { outcome: 'hit', tier: 'l1' } as const
-  traceStart(lookupTracing, contextOf(key, facts))
+  traceBegin(lookupTracing, contextOf(key, facts), () => false)
 }
 
 // Waits
 
 /** Begins the wait of one request or call, in its own async context. */
 export function beginWait(key: string, { scope }: Caller): WaitTrace {
-  const context: WaitTrace = contextOf(key, { isAsync: true } as const)
-  inScope(scope, () => traceStart(waitTracing, context))
+  const context: WaitTrace = contextOf(key, {})
+  inScope(scope, () => traceBegin(waitTracing, context, () => true))
   return context
 }
 
@@ -99,36 +120,9 @@ export function endWait(
   resolution: Resolution | undefined,
 ): void {
   if (fill !== undefined) context.fill = fill
-  context.outcome = resolution === undefined ? 'led' : outcomeOf(resolution)
-  noteFailure(context, resolution)
+  if (resolution === undefined) context.outcome = 'led'
+  else note(context, resolution)
   traceEnd(waitTracing, context)
-}
-
-function outcomeOf(resolution: Resolution): LookupOutcome {
-  switch (resolution.type) {
-    case 'hit':
-      if (resolution.stale) return 'stale'
-      return resolution.from === 'fill' ? 'collapsed' : 'hit'
-    case 'late':
-      return 'stale'
-    case 'pass':
-      return 'passed'
-    default:
-      return resolution.type
-  }
-}
-
-function statusOf(resolution: Resolution): number | undefined {
-  if (resolution.type === 'failed') return resolution.failure.status
-  if (resolution.type !== 'hit') return undefined
-  const { entry } = resolution.held
-  return entry.type === 'response' ? entry.status : undefined
-}
-
-/** A failure of another process has no error of its own. */
-function noteFailure(context: Traced, resolution: Resolution | undefined): void {
-  if (resolution?.type !== 'failed') return
-  context.error = resolution.error ?? new Error(resolution.failure.message)
 }
 
 // Fills
@@ -166,28 +160,24 @@ export function traceFill(
   const end = () => {
     isOver = true
     context.outcome ??= 'local'
-    if (context.isAsync) traceEnd(fillTracing, context)
+    traceEnd(fillTracing, context)
     if (refresh === undefined) return
     refresh.outcome = context.outcome
     refresh.error = context.error
-    if (refresh.isAsync) traceEnd(refreshTracing, refresh)
+    traceEnd(refreshTracing, refresh)
   }
-  const run = () =>
-    traceBegin(fillTracing, context, () => {
-      flight.fill = context
-      caller.scope = currentScope()
-      start(end)
-      return !isOver
-    })
-  const begin = () => {
-    if (refresh === undefined) return run()
-    traceBegin(refreshTracing, refresh, () => {
+  function begin<C extends Traced>(channel: Tracing<C>, operation: C, run: () => void): void {
+    traceBegin(channel, operation, () => {
       caller.scope = currentScope()
       run()
       return !isOver
     })
   }
-  inScope(caller.scope, begin)
+  const run = () => {
+    flight.fill = context
+    begin(fillTracing, context, () => start(end))
+  }
+  inScope(caller.scope, () => (refresh ? begin(refreshTracing, refresh, run) : run()))
 }
 
 /** The event that ends a fill, without the facts that its flight knows. */
@@ -211,11 +201,10 @@ export function emitEnd(
   if (event.type === 'fill.passed') fill.reason = event.reason
   if (event.type !== 'fill.failed') return
   fill.status = event.failure.status
-  fill.error = event.error ?? new Error(event.failure.message)
+  noteFailure(fill, event)
 }
 
 /** Sets the status of the response, for a run that has one. */
 export function noteResult(fill: FillTrace, result: FillResult): void {
-  if (!('entry' in result)) return
-  if (result.entry.type === 'response') fill.status = result.entry.status
+  if ('entry' in result) noteStatus(fill, result.entry)
 }

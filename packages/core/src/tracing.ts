@@ -111,7 +111,7 @@ export interface TracingContexts {
 
 /** `any` is the type of stores. In the types of Node 26, this place has the context, an object. */
 // biome-ignore lint/suspicious/noExplicitAny: `unknown` is no object, and fails with Node 26.
-type Tracing<Context extends Traced> = TracingChannel<any, Context> & {
+export type Tracing<Context extends Traced> = TracingChannel<any, Context> & {
   /** Missing in the types of Node 20. */
   readonly hasSubscribers: boolean
 }
@@ -146,8 +146,7 @@ export function contextOf<Facts extends object>(
 }
 
 /**
- * Runs `run` as one operation of a channel. The stores that are bound to the channel apply to
- * `run`, and to all asynchronous work that it starts. `ended` sets the facts known at the end.
+ * Runs `run` as one operation of a channel. `run` sets the facts known at the end.
  *
  * Not `tracePromise` of Node: that would give subscribers the internal result, and make a
  * synchronous result a promise.
@@ -156,26 +155,18 @@ export function trace<Context extends Traced, Result>(
   channel: Tracing<Context>,
   context: Context,
   run: () => Result | Promise<Result>,
-  ended: (result: Result) => void,
 ): Result | Promise<Result> {
-  return channel.start.runStores(context, () => {
-    try {
-      const result = run()
-      if (result instanceof Promise) {
-        context.isAsync = true
-        return traceLater(channel, context, result, ended)
-      }
-      ended(result)
-      if (context.error !== undefined) channel.error.publish(context)
-      return result
-    } catch (error) {
-      context.error = error
-      channel.error.publish(context)
-      throw error
-    } finally {
-      channel.end.publish(context)
-    }
+  let result: Result | Promise<Result> | undefined
+  traceBegin(channel, context, () => {
+    result = run()
+    return result instanceof Promise
   })
+  if (!(result instanceof Promise)) return result as Result
+  const noted = result.catch((error: unknown) => {
+    context.error = error
+    throw error
+  })
+  return noted.finally(() => traceEnd(channel, context))
 }
 
 const lockChannel = tracing('stampede:lock')
@@ -187,32 +178,13 @@ export const lockTracing = {
   trace: <Result>(
     context: LockTrace,
     run: () => Result | Promise<Result>,
-  ): Result | Promise<Result> => trace(lockChannel, context, run, () => {}),
+  ): Result | Promise<Result> => trace(lockChannel, context, run),
 } as const
 
-function traceLater<Context extends Traced, Result>(
-  channel: Tracing<Context>,
-  context: Context,
-  promise: Promise<Result>,
-  ended: (result: Result) => void,
-): Promise<Result> {
-  return promise.then(
-    (result) => {
-      ended(result)
-      traceEnd(channel, context)
-      return result
-    },
-    (error) => {
-      context.error = error
-      traceEnd(channel, context)
-      throw error
-    },
-  )
-}
-
 /**
- * Begins an operation, as `trace` does. If `run` returns true, the operation goes on, and
- * `traceEnd` follows.
+ * Begins an operation. The stores that are bound to the channel apply to `run`, and to all
+ * asynchronous work that it starts. If `run` returns true, the operation goes on, and `traceEnd`
+ * follows.
  */
 export function traceBegin<Context extends Traced>(
   channel: Tracing<Context>,
@@ -222,26 +194,22 @@ export function traceBegin<Context extends Traced>(
   channel.start.runStores(context, () => {
     try {
       if (run()) context.isAsync = true
-      else if (context.error !== undefined) channel.error.publish(context)
+    } catch (error) {
+      context.error = error
+      throw error
     } finally {
+      if (!context.isAsync && context.error !== undefined) channel.error.publish(context)
       channel.end.publish(context)
     }
   })
 }
 
-/** The start of an operation that runs no code of its own. With `isAsync`, `traceEnd` follows. */
-export function traceStart<Context extends Traced>(
-  channel: Tracing<Context>,
-  context: Context,
-): void {
-  channel.start.runStores(context, () => channel.end.publish(context))
-}
-
-/** The end of an asynchronous operation. If the context has an error, it goes to `error` first. */
+/** Ends an operation that goes on. If the context has an error, it goes to `error` first. */
 export function traceEnd<Context extends Traced>(
   channel: Tracing<Context>,
   context: Context,
 ): void {
+  if (!context.isAsync) return
   if (context.error !== undefined) channel.error.publish(context)
   channel.asyncStart.publish(context)
   channel.asyncEnd.publish(context)

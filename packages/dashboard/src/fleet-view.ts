@@ -1,10 +1,12 @@
 // The fleet as the page shows it, and how it is made from the reports of the processes.
 
-import { type Ratios, ratiosOf, type Usage, usageOf } from '@stampede/core/operator'
+import { ratiosOf, usageOf } from '@stampede/core/operator'
 import { type ProcessReport, reportEveryMs } from '@stampede/operate'
 import { BUCKET_MS, BUCKETS, type HistoryView, SERIES, type Series } from './history.ts'
 import { type NotCached, notCachedOf, routesOf, sum, type Totals, totalsOf } from './totals.ts'
 
+type Ratios = ReturnType<typeof ratiosOf>
+type Usage = Parameters<typeof ratiosOf>[0]
 type ReportedEvent = ProcessReport['recent'][number]
 type ReportedKey = ProcessReport['hotKeys'][number]
 

@@ -1,9 +1,15 @@
 // api/key: the entry of one key, and its latest events.
 
 import type { Stampede } from '@stampede/core'
-import { namedKeys, requestKey, shownKey, variantParts } from '@stampede/core/operator'
+import { namedKeys, requestKey, shownKey } from '@stampede/core/operator'
 import type { StoreOperator } from '@stampede/core/store'
-import { entryFacts, isReported, type observe, type ProcessReport } from '@stampede/operate'
+import {
+  entryFacts,
+  isReported,
+  type observe,
+  type ProcessReport,
+  variantParts,
+} from '@stampede/operate'
 import { type FleetView, type Heard, nameOf } from './fleet-view.ts'
 
 type EntryFacts = NonNullable<Awaited<ReturnType<typeof entryFacts>>>

@@ -89,30 +89,14 @@ export class Family {
 
   #create(name: string, { type, help, labels, aggregator, read }: MetricRow): Metric {
     const labelNames = [...this.#labelNames, ...labels]
-    const config = { name, help, labelNames, aggregator, registers: [] }
-    if (type === 'gauge') {
-      const gauge: Gauge = new Gauge({
-        ...config,
-        collect: () => {
-          gauge.reset()
-          this.#collect(read, (all, value) => gauge.set(all, value))
-        },
-      })
-      return gauge
+    const config = { name, help, labelNames, aggregator, registers: [], collect: () => collect() }
+    const metric: Gauge | Counter = type === 'gauge' ? new Gauge(config) : new Counter(config)
+    const collect = () => {
+      metric.reset()
+      for (const [labels, snapshot] of this.#snapshots())
+        for (const [value, own] of read(snapshot)) metric.inc({ ...labels, ...own }, value)
     }
-    const counter: Counter = new Counter({
-      ...config,
-      collect: () => {
-        counter.reset()
-        this.#collect(read, (all, value) => counter.inc(all, value))
-      },
-    })
-    return counter
-  }
-
-  #collect(read: MetricRow['read'], write: (labels: LabelValues, value: number) => void): void {
-    for (const [labels, snapshot] of this.#snapshots())
-      for (const [value, own] of read(snapshot)) write({ ...labels, ...own }, value)
+    return metric
   }
 
   /**

@@ -96,6 +96,14 @@ const byRoute = (
   of: (route: StampedeStats['routes'][string]) => number,
 ): Sample[] => Object.entries(routes).map(([route, stats]) => [of(stats), { route }])
 
+/** Requests by the reason for which their response was not stored, without bypasses. */
+function notStored({ notCached, bypasses }: StampedeStats): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const [reason, count] of Object.values(notCached).flatMap(Object.entries<number>))
+    counts[reason] = (counts[reason] ?? -(bypasses[reason] ?? 0)) + count
+  return Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0))
+}
+
 const seconds = (ms: number): number => ms / 1000
 
 /**
@@ -171,8 +179,8 @@ export const METRICS: Readonly<Record<string, MetricRow>> = {
     'outcome',
   ),
   responses_not_stored_total: counter(
-    'Responses that were not storable, by the detail of Cache-Status',
-    ({ notStored }) => by('reason', notStored),
+    'Responses that were not stored, by the detail of Cache-Status',
+    (stats) => by('reason', notStored(stats)),
     'reason',
   ),
   leases_granted_total: counter(

@@ -13,7 +13,6 @@ export interface ReportedStats {
   readonly bypasses: Counts
   readonly stale: Counts
   readonly fills: Counts
-  readonly notStored: Counts
   readonly leases: Counts
   readonly collapsed: number
   readonly failuresShared: number
@@ -126,7 +125,6 @@ const STATS: Shape<ReportedStats> = object({
   bypasses: counts,
   stale: counts,
   fills: counts,
-  notStored: counts,
   leases: counts,
   collapsed: num,
   failuresShared: num,

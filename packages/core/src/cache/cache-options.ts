@@ -223,39 +223,30 @@ type Tags<Native, NativeResponse> =
   | readonly string[]
   | ((request: Native, response: NativeResponse) => readonly string[])
 
+/** Options whose default is undefined. */
+type Optional = 'ttlMs' | 'negativeTtlMs' | 'softTimeoutMs' | 'key' | 'identity' | 'bypass'
+
 /** The options of `CacheRules`, checked and complete. */
-export interface CacheConfig<Native = unknown> extends InvalidationRules {
-  readonly ttlMs: number | undefined
-  readonly overrideHeaders: boolean
-  readonly staleWhileRevalidateMs: number
-  readonly staleIfErrorMs: number
-  readonly keepMs: number
-  readonly negativeTtlMs: number | undefined
-  readonly jitter: number
-  readonly key: ((request: Native) => string) | undefined
+export interface CacheConfig<Native = unknown>
+  extends InvalidationRules,
+    Readonly<Required<Pick<CacheRules<Native>, Optional>>>,
+    Defined<Omit<CacheRules, Optional | 'invalidateOn' | 'cacheStatus' | keyof Converted>>,
+    Converted {
+  /** Name of the cache in `Cache-Status`. Undefined: no such field is sent. */
+  readonly cacheName: string | undefined
+}
+
+/** Options that have another form after the check. */
+interface Converted {
   readonly query: QueryRule
   /** Field names, lower-case and sorted. */
   readonly vary: readonly string[]
-  readonly identity: ((request: Native) => string) | undefined
   readonly authorization: AuthorizationRule
   readonly cookies: CookiesRule
   /** Field names, lower-case. The first valid one counts. `OWN_FIELD` is always the first. */
   readonly targetedFields: readonly string[]
   readonly tags: TagsRule
   readonly statuses: ReadonlySet<number>
-  readonly mintEtag: boolean
-  readonly requestDirectives: 'ignore' | 'respect'
-  readonly maxBodyBytes: number
-  readonly leaseMs: number
-  readonly waitMs: number
-  readonly afterWait: 'origin' | 'unavailable'
-  readonly originTimeoutMs: number
-  readonly softTimeoutMs: number | undefined
-  readonly revalidate: 'background' | 'foreground'
-  readonly bypass: ((request: Native) => boolean) | undefined
-  /** Name of the cache in `Cache-Status`. Undefined: no such field is sent. */
-  readonly cacheName: string | undefined
-  readonly audit: boolean
 }
 
 const OPTIONS = {

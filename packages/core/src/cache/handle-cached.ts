@@ -183,7 +183,7 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
         const why = resolution.type === 'failed' ? resolution.failure.status : resolution.why
         const stale = staleReply(this.cache, exchange.request, resolution.previous, why)
         if (stale === undefined) break
-        rt.counts.servedStale(typeof why === 'number' ? 'if-error' : why, resolution.previous)
+        rt.counts.served(resolution.previous, typeof why === 'number' ? 'if-error' : why)
         return exchange.send(stale)
       }
       case 'timed-out': {
@@ -218,11 +218,11 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
     let facts: DetailedFacts = { type: 'hit', ttlS }
     if (from === 'fill') {
       const { status, provenance } = entry
-      rt.counts.miss(rt.counts.route(provenance.route))
+      rt.counts.route(provenance.route).misses += 1
       facts = { type: 'forward', reason: missOf(this), status, ttlS, collapsed: true }
     } else {
       rt.events.hit(this.#key, from, stale)
-      rt.counts.hit(held, stale)
+      rt.counts.served(held, stale ? 'revalidate' : undefined)
     }
     return this.exchange.send(
       isPlain(request, config)
@@ -261,7 +261,7 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
   #countMiss(): RouteCounts {
     const { rt, framework } = this.cache
     const route = rt.counts.route(framework.routeOf?.(this.exchange.native))
-    rt.counts.miss(route)
+    route.misses += 1
     return route
   }
 

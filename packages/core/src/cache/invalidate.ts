@@ -47,13 +47,8 @@ export function invalidation<Native>(
       return purge(rt, [each], () => purgeKey(rt, each, false))
     })
     if (named.length > 0) {
-      const pending = named.map((each) => rt.marks.expect(each))
-      const marked = purge(rt, named, () => rt.store.mark(named, { soft: false }))
-      purges.push(
-        marked.finally(() => {
-          for (const settled of pending) settled()
-        }),
-      )
+      const settled = rt.marks.expect(...named)
+      purges.push(purge(rt, named, () => rt.store.mark(named, { soft: false })).finally(settled))
     }
     rt.waitUntil?.(Promise.all(purges))
   }

@@ -47,7 +47,7 @@ export function freshHit(
   if (entry.type !== 'response' || !selects(entry, request.headers)) return undefined
   if (!first.isOver) first.count(request, 'hit')
   rt.events.hit(key, 'l1', false)
-  rt.counts.hit(held, false)
+  rt.counts.served(held)
   if (lookupTracing.hasSubscribers) traceHit(key)
   const facts = { type: 'hit', ttlS: (held.staleAt - now) / 1000 } as const
   return readyFrom(config, held, entry, facts, now)

@@ -164,7 +164,7 @@ class OriginRun<Native> implements OriginObserver {
       const reply = staleReply(cache, request, previous, status)
       if (reply !== undefined) {
         this.#isStaleServed = !this.#behind
-        if (!this.#behind) rt.counts.servedStale('if-error', previous, true)
+        if (!this.#behind) rt.counts.served(previous, 'if-error', true)
         return { action: 'replace', reply }
       }
     }
@@ -193,7 +193,7 @@ class OriginRun<Native> implements OriginObserver {
     const route = rt.counts.route(this.#route ?? framework.routeOf?.(exchange.native))
     route.runs += 1
     route.originMs += rt.clock.now() - this.#startedAt
-    if (!this.#behind && !this.#isStaleServed) rt.counts.miss(route)
+    if (!this.#behind && !this.#isStaleServed) route.misses += 1
     this.#end(this.#resultOf(end), end)
   }
 

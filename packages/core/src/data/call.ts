@@ -5,7 +5,7 @@ import { AsyncResource } from 'node:async_hooks'
 import { find } from '../engine/engine.ts'
 import { previousInL1 } from '../engine/fill.ts'
 import { purgeKey } from '../engine/hints.ts'
-import { dropUnreadable } from '../engine/lookup.ts'
+import { countRead, dropUnreadable } from '../engine/lookup.ts'
 import type { Caller, FillResult, Lead, Resolution } from '../engine/types.ts'
 import { type HeldEntry, mayServeOnError, type StoredValue, spread } from '../entry/entry.ts'
 import {
@@ -19,6 +19,7 @@ import {
   waitTimeout,
 } from '../errors.ts'
 import { confirmedCopy } from '../l1/purges.ts'
+import { shownKey } from '../ports/key.ts'
 import { tagSubject } from '../ports/subject.ts'
 import { reportRefresh } from '../refresh-failures.ts'
 import type { Runtime } from '../runtime.ts'
@@ -33,7 +34,7 @@ import {
   ttlOf,
   WHERE,
 } from './get-or-set-options.ts'
-import { decodeData, decodeOwn, encodeData, type Serializer } from './value.ts'
+import { decodeData, encodeData, type Serializer } from './value.ts'
 
 /** Limit of lookups of one call, if the serializer can parse none of the values found. */
 const MOST_ATTEMPTS = 3
@@ -48,7 +49,6 @@ export class Call<T, P> implements Caller {
   /** A factory that ignores its signal must not block its caller for ever. */
   onTimeout: (result: FillResult) => void = NOTHING
   readonly #rt: Runtime
-  readonly #name: string
   readonly #key: string
   readonly #factory: Factory<T, P>
   readonly #plan: Plan
@@ -60,17 +60,14 @@ export class Call<T, P> implements Caller {
   #lead: Lead | undefined
   #context: AsyncResource | undefined
 
-  /** `name` is the key as the caller wrote it, and `key` the internal one. */
   constructor(
     rt: Runtime,
-    name: string,
     key: string,
     factory: Factory<T, P>,
     plan: Plan,
     serializer: Serializer | undefined,
   ) {
     this.#rt = rt
-    this.#name = name
     this.#key = key
     this.#factory = factory
     this.#plan = plan
@@ -137,12 +134,9 @@ export class Call<T, P> implements Caller {
       dropUnreadable(rt, this.#key, held).then(() => this.#find())
       return
     }
-    if (resolution.type === 'late') rt.counts.servedStale(resolution.why, held)
-    else if (resolution.from === 'fill') rt.counts.miss(rt.counts.of(this.#key, held.entry))
-    else {
-      rt.events.hit(this.#key, resolution.from, resolution.stale)
-      rt.counts.hit(held, resolution.stale)
-    }
+    if (resolution.type === 'late') rt.counts.served(held, resolution.why)
+    else if (resolution.from === 'fill') rt.counts.of(this.#key, held.entry).misses += 1
+    else countRead(rt, this.#key, { held, stale: resolution.stale, from: resolution.from })
     this.#resolve(parsed.value)
   }
 
@@ -194,22 +188,22 @@ export class Call<T, P> implements Caller {
   ): FillResult {
     try {
       const { tags, ttlMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, jitter } = this.#plan
-      const isConfirmed = value === NOT_MODIFIED
-      if (isConfirmed && previous === undefined) throw noPreviousValue(this.where)
-      const stored =
-        isConfirmed && previous ? storedValue(previous) : encodeData(this, value, this.#serializer)
+      const confirmed = value === NOT_MODIFIED ? previous : undefined
+      if (value === NOT_MODIFIED && confirmed === undefined) throw noPreviousValue(this.where)
+      const stored = confirmed ? storedValue(confirmed) : encodeData(this, value, this.#serializer)
       const bornAt = this.#rt.clock.now()
       // A `tags` function gets the value in the form that callers get.
-      const given = typeof tags === 'function' ? this.#parse(stored) : undefined
+      const given = typeof tags === 'function' ? decodeData(stored, this.#serializer) : undefined
       const subjects = tags ? evaluateTags(`${WHERE}.tags`, tags, given).map(tagSubject) : NONE
       const { encoding, body, parsed, copy } = stored
       const provenance = { asOf, tookMs: 0, subjects }
       const entry: StoredValue = { type: 'value', encoding, body, provenance, parsed, copy }
-      const freshMs = typeof ttlMs === 'number' ? ttlMs : ttlOf(ttlMs, this.#parse(entry))
+      const freshMs =
+        typeof ttlMs === 'number' ? ttlMs : ttlOf(ttlMs, decodeData(entry, this.#serializer))
       const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
       const lifetimes = spread(windows, jitter, this.#rt.random)
-      if (!isConfirmed || previous === undefined) return { type: 'store', entry, lifetimes, bornAt }
-      return { type: 'not-modified', previous, entry, lifetimes, bornAt }
+      if (confirmed === undefined) return { type: 'store', entry, lifetimes, bornAt }
+      return { type: 'not-modified', previous: confirmed, entry, lifetimes, bornAt }
     } catch (error) {
       return failureOf(error)
     }
@@ -223,36 +217,32 @@ export class Call<T, P> implements Caller {
     return `${WHERE}(${show(this.#name)})`
   }
 
-  parsePrevious(held: HeldEntry): { readonly value: P } | undefined {
-    return parseHeld<P>(this.#rt, this.#key, held, this.#serializer)
+  /** The key as the caller wrote it, for errors. */
+  get #name(): string {
+    return shownKey(this.#key)
   }
 
   /** The value of a stored entry. Undefined if the serializer cannot parse it. */
-  parseHeld(held: HeldEntry): { readonly value: T } | undefined {
-    return parseHeld<T>(this.#rt, this.#key, held, this.#serializer)
+  parseHeld<V = T>(held: HeldEntry): { readonly value: V } | undefined {
+    return parseHeld<V>(this.#rt, this.#key, held, this.#serializer)
   }
 
   /** Runs the factory for this caller only. */
-  async #runAlone(): Promise<T> {
-    return this.#ownValue(await this.#runUncoordinated())
+  async #runAlone(cause?: StampedeError): Promise<T> {
+    return this.#ownValue(await this.#runUncoordinated(), cause)
   }
 
   /**
    * Runs the factory after `waitMs`, if a concurrency slot is free. Without this limit, all waiters
    * would run their factories at the same time.
    */
-  async #runAfterWait(): Promise<T> {
+  #runAfterWait(): T | Promise<T> {
     const { waitMs } = this.#plan
     const freeSlot = this.#rt.originSlots.take()
-    if (freeSlot === undefined) {
-      const previous = previousInL1(this.#rt, this.#key)
-      return this.#staleOr(previous?.held, noConcurrencySlot(this.#name, waitMs))
-    }
-    try {
-      return this.#ownValue(await this.#runUncoordinated(), waitTimeout(this.#name, waitMs))
-    } finally {
-      freeSlot()
-    }
+    if (freeSlot !== undefined)
+      return this.#runAlone(waitTimeout(this.#name, waitMs)).finally(freeSlot)
+    const previous = previousInL1(this.#rt, this.#key)
+    return this.#staleOr(previous?.held, noConcurrencySlot(this.#name, waitMs))
   }
 
   /** One run without a lease. Its value is not stored. */
@@ -282,8 +272,8 @@ export class Call<T, P> implements Caller {
 
   #ownValue(result: FillResult, cause?: StampedeError): T {
     if (result.type === 'failure') return this.#staleOr(this.#lead?.previous, result.error, true)
-    this.#rt.counts.miss(this.#rt.counts.ofData(this.#key))
-    if ('entry' in result) return decodeOwn<T>(result.entry as StoredValue, this.#serializer)
+    this.#rt.counts.ofData(this.#key).misses += 1
+    if ('entry' in result) return decodeData<T>(result.entry as StoredValue, this.#serializer)
     throw originFailed(this.#name, result.type, cause)
   }
 
@@ -295,16 +285,11 @@ export class Call<T, P> implements Caller {
     const isServable = held !== undefined && mayServeOnError(held, this.#rt.clock.now())
     const parsed = isServable ? this.parseHeld(held) : undefined
     if (parsed === undefined) {
-      this.#rt.counts.miss(this.#rt.counts.ofData(this.#key))
+      this.#rt.counts.ofData(this.#key).misses += 1
       throw error
     }
-    this.#rt.counts.servedStale('if-error', held, ranOrigin)
+    this.#rt.counts.served(held, 'if-error', ranOrigin)
     return parsed.value
-  }
-
-  #parse(stored: StoredValue): T {
-    if (stored.copy !== undefined) return stored.copy as T
-    return decodeData<T>(stored, this.#serializer)
   }
 }
 

@@ -1,12 +1,19 @@
 // `stampede.cache(name, defaults)`: getOrSet with a key prefix, and with options that are checked
 // once.
 
+import { purgeKey } from '../engine/hints.ts'
 import { closedError, optionError } from '../errors.ts'
 import { checkNames } from '../options.ts'
+import { dataKey } from '../ports/key.ts'
 import type { Runtime } from '../runtime.ts'
-import { get, getOrSet, purgeData, RecentKeys } from './get-or-set.ts'
-import type { Factory } from './get-or-set-options.ts'
-import { type GetOrSetOptions, NAMES, type Plan, readPlan } from './get-or-set-options.ts'
+import { checkKey, get, getOrSet, RecentKeys } from './get-or-set.ts'
+import {
+  type Factory,
+  type GetOrSetOptions,
+  NAMES,
+  type Plan,
+  readPlan,
+} from './get-or-set-options.ts'
 import { set } from './set.ts'
 import type { Stored } from './stored.ts'
 import type { Serializer } from './value.ts'
@@ -91,22 +98,21 @@ export function createDataCache<S extends DataCacheOptions>(
       ? defaultPlan
       : readPlan({ ...options, ...definedIn(overrides) } as unknown as GetOrSetOptions)
   const recent = new RecentKeys(`${name}:`)
-  const check = (key: string): void => {
-    if (rt.closed) throw closedError()
-    if (typeof key === 'string' && key !== '') return
-    throw optionError(`${WHERE}: key`, key, 'use a non-empty string')
-  }
   const keyOf = (key: string): string => {
-    check(key)
+    if (rt.closed) throw closedError()
+    checkKey(WHERE, key)
     return recent.prefix + key
+  }
+  function find<T, P>(key: string, factory: Factory<T, P>, plan: Plan) {
+    if (rt.closed) throw closedError()
+    const run = factory as unknown as Factory<CallerValue<T, S>>
+    return getOrSet(rt, key, run, plan, serializer, recent)
   }
   const cache: DataCache<S> = {
     // Not async, so that a hit in memory creates no promise of its own.
     getOrSet(key, factory, overrides) {
       try {
-        check(key)
-        const run = factory as unknown as Factory<never>
-        return getOrSet(rt, key, run, planFor(overrides), serializer, recent)
+        return find(key, factory, planFor(overrides))
       } catch (error) {
         return Promise.reject(error)
       }
@@ -115,30 +121,20 @@ export function createDataCache<S extends DataCacheOptions>(
     async getMany<T>(keys: readonly string[]) {
       if (!Array.isArray(keys))
         throw optionError(`${WHERE}: keys`, keys, 'use an array: getMany([key])')
-      const values = await Promise.all(keys.map((key) => cache.get<T>(key)))
-      const found = new Map<string, CallerValue<T, S>>()
-      for (const [i, key] of keys.entries()) {
-        const value = values[i]
-        if (value !== undefined) found.set(key, value as CallerValue<T, S>)
-      }
-      return found
+      const read = keys.map(async (key) => [key, await cache.get<T>(key)] as const)
+      const found = (await Promise.all(read)).filter(([, value]) => value !== undefined)
+      return new Map(found) as Map<string, CallerValue<T, S>>
     },
     set: async (key, value, overrides) =>
       set(rt, keyOf(key), value as never, planFor(overrides), serializer),
-    delete: async (key) => purgeData(rt, keyOf(key)),
+    delete: async (key) => purgeKey(rt, dataKey(keyOf(key)), false),
     wrap(fn, options) {
       if (typeof fn !== 'function') throw optionError('wrap: fn', fn, 'use a function')
       const { key, ...overrides }: typeof options = Object(options)
       if (typeof key !== 'function')
         throw optionError('wrap.key', key, 'use a function of the arguments')
-      const hasNoOverrides = Object.keys(overrides).length === 0
-      if (!hasNoOverrides) planFor(overrides)
-      return async (...args) =>
-        cache.getOrSet(
-          key(...args),
-          () => fn(...args),
-          hasNoOverrides ? undefined : (overrides as object),
-        )
+      const plan = planFor(overrides)
+      return async (...args) => find(key(...args), () => fn(...args), plan)
     },
   }
   return cache

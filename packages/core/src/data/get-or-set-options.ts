@@ -9,6 +9,7 @@ import {
   DEFAULT_LEASE_MS,
   DEFAULT_ORIGIN_TIMEOUT_MS,
   DEFAULT_WAIT_MS,
+  type Defined,
   durationMs,
   flag,
   jitter,
@@ -66,14 +67,11 @@ export interface GetOrSetOptions<T = unknown> {
   forceFresh?: boolean | undefined
 }
 
-export interface Plan extends Policy {
+export interface Plan
+  extends Policy,
+    Defined<Omit<GetOrSetOptions, 'ttlMs' | 'tags' | keyof Policy>> {
   readonly ttlMs: number | ((value: never) => unknown)
-  readonly staleWhileRevalidateMs: number
-  readonly staleIfErrorMs: number
-  readonly keepMs: number
   readonly tags: TagsRule
-  readonly jitter: number
-  readonly forceFresh: boolean
 }
 
 export const WHERE = 'getOrSet'
@@ -94,15 +92,14 @@ const OPTIONS = {
 
 export const NAMES: readonly string[] = Object.keys(OPTIONS)
 
-type OptionValues = Readonly<Partial<Record<keyof GetOrSetOptions, unknown>>>
-
 /**
  * Recently used options, with the result of their check (`plan`). Most calls use equal options,
  * which need no second check.
  */
 interface Remembered {
-  readonly values: OptionValues
-  readonly count: number
+  /** Names and checked values of the defined options, in the order in which the call had them. */
+  readonly names: readonly string[]
+  readonly values: readonly unknown[]
   readonly plan: Plan
 }
 
@@ -112,49 +109,31 @@ const MOST_RECENT = 8
 export function readPlan<T>(options: GetOrSetOptions<T>): Plan {
   if (typeof options === 'object' && options !== null) {
     // By value: each call may have a new object, or one object that its owner changes.
-    const count = countIn(options as OptionValues)
-    for (const { values, count: known, plan } of recent)
-      if (known === count && isSame(options, values)) return plan
+    for (const known of recent) if (isSame(options as unknown as Bag, known)) return known.plan
   }
   const bag = checkNames(WHERE, options, NAMES)
   // Each option is read only once, because a getter could return another value the second time. So
   // the values that are remembered are those that were checked.
-  const values: Bag = Object.fromEntries(NAMES.map((name) => [name, bag[name]]))
-  const plan: Plan = { ...readOptions(WHERE, values, OPTIONS), revalidate: 'background' }
-  // The owner of an array may change its tags, so such options are not remembered.
-  if (Array.isArray(values.tags)) return plan
+  const read: Bag = Object.fromEntries(NAMES.map((name) => [name, bag[name]]))
+  const plan: Plan = { ...readOptions(WHERE, read, OPTIONS), revalidate: 'background' }
+  const names: string[] = []
+  for (const name in bag) if (read[name] !== undefined) names.push(name)
+  // Options are not remembered if one cannot be listed, or if the owner of an array may change it.
+  const defined = Object.values(read).filter((value) => value !== undefined)
+  if (names.length < defined.length || Array.isArray(read.tags)) return plan
   if (recent.length === MOST_RECENT) recent.pop()
-  recent.unshift({ values, count: countIn(bag), plan })
+  recent.unshift({ names, values: names.map((name) => read[name]), plan })
   return plan
 }
 
-/**
- * Counts the defined properties, also those with unknown names. If undefined ones counted,
- * `{ ttlMs, unknown: 1 }` would equal a remembered `{ ttlMs, jitter: undefined }`.
- */
-function countIn(options: Bag): number {
-  let count = 0
-  for (const name in options) if (options[name] !== undefined) count += 1
-  return count
-}
-
-/**
- * One comparison for each name, which is faster than a loop. A test checks that none is missing.
- */
-function isSame(a: OptionValues, b: OptionValues): boolean {
-  return (
-    a.ttlMs === b.ttlMs &&
-    a.staleWhileRevalidateMs === b.staleWhileRevalidateMs &&
-    a.staleIfErrorMs === b.staleIfErrorMs &&
-    a.keepMs === b.keepMs &&
-    a.tags === b.tags &&
-    a.jitter === b.jitter &&
-    a.leaseMs === b.leaseMs &&
-    a.waitMs === b.waitMs &&
-    a.originTimeoutMs === b.originTimeoutMs &&
-    a.softTimeoutMs === b.softTimeoutMs &&
-    a.forceFresh === b.forceFresh
-  )
+/** Whether the defined options are those that are remembered, and no others. */
+function isSame(options: Bag, { names, values }: Remembered): boolean {
+  let at = 0
+  for (const name in options) {
+    if (name === names[at] && options[name] === values[at]) at += 1
+    else if (options[name] !== undefined) return false
+  }
+  return at === names.length
 }
 
 function readTtlMs(where: string, value: unknown): Plan['ttlMs'] {
@@ -203,10 +182,10 @@ export type Factory<T, P = T> = (context: FactoryContext<P>) => T | Promise<T>
 export const NOT_MODIFIED: unique symbol = Symbol('not modified')
 
 /** The parts of a `getOrSet` call that its context needs. */
-interface ContextCall<P> {
+interface ContextCall {
   /** Name of the call in errors. */
   readonly where: string
-  parsePrevious(held: HeldEntry): { readonly value: P } | undefined
+  parseHeld<V>(held: HeldEntry): { readonly value: V } | undefined
 }
 
 /**
@@ -218,9 +197,9 @@ export class FillContext<P> implements FactoryContext<P> {
   readonly #lead: Lead
   readonly #held: HeldEntry | undefined
   readonly #now: number
-  readonly #call: ContextCall<P>
+  readonly #call: ContextCall
 
-  constructor(lead: Lead, held: HeldEntry | undefined, now: number, call: ContextCall<P>) {
+  constructor(lead: Lead, held: HeldEntry | undefined, now: number, call: ContextCall) {
     this.#lead = lead
     this.#held = held
     this.#now = now
@@ -237,7 +216,7 @@ export class FillContext<P> implements FactoryContext<P> {
 
   get previous(): { readonly value: P; readonly ageMs: number } | undefined {
     const held = this.#held
-    const parsed = held && this.#call.parsePrevious(held)
+    const parsed = held && this.#call.parseHeld<P>(held)
     return parsed && { value: parsed.value, ageMs: this.#now - held.bornAt }
   }
 

@@ -1,8 +1,6 @@
 // `getOrSet`: the factory runs once per key in the fleet, and every caller gets its value.
 
-import { purgeKey } from '../engine/hints.ts'
-import { countRead, dropUnreadable, readWithoutLease } from '../engine/lookup.ts'
-import type { HeldEntry } from '../entry/entry.ts'
+import { countRead, readWithoutLease } from '../engine/lookup.ts'
 import { readPromise } from '../entry/parsed-value.ts'
 import { optionError } from '../errors.ts'
 import { freshCopy } from '../l1/purges.ts'
@@ -12,8 +10,7 @@ import type { Runtime } from '../runtime.ts'
 import { traceHit } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
 import { Call, parseHeld } from './call.ts'
-import type { Factory } from './get-or-set-options.ts'
-import { type Plan, WHERE } from './get-or-set-options.ts'
+import { type Factory, type Plan, WHERE } from './get-or-set-options.ts'
 import type { Serializer } from './value.ts'
 
 /** The stored value, also within its stale window. Undefined if there is none. Runs no factory. */
@@ -22,7 +19,6 @@ export async function get<T>(
   key: string,
   serializer?: Serializer,
 ): Promise<T | undefined> {
-  checkKey(key)
   try {
     const found = await readWithoutLease(rt, dataKey(key))
     if (found === undefined) return undefined
@@ -36,12 +32,6 @@ export async function get<T>(
   }
 }
 
-/** Purges one value in the whole fleet. */
-export async function purgeData(rt: Runtime, key: string): Promise<void> {
-  checkKey(key)
-  await purgeKey(rt, dataKey(key), false)
-}
-
 /** Not async, so that all callers of a fresh value in memory share one promise. */
 export function getOrSet<T, P = T>(
   rt: Runtime,
@@ -52,7 +42,7 @@ export function getOrSet<T, P = T>(
   recent: RecentKeys = recentKeys,
 ): Promise<T> {
   try {
-    checkKey(key)
+    checkKey(WHERE, key)
     if (typeof factory !== 'function')
       throw optionError(`${WHERE}: factory`, factory, 'use a function that returns the value')
     const known = recent.get(key)
@@ -62,33 +52,21 @@ export function getOrSet<T, P = T>(
       if (known === undefined) recent.remember(key, internalKey)
       const { entry } = held
       if (serializer === undefined && entry.type === 'value' && entry.encoding === 'json') {
-        countFreshHit(rt, internalKey, held)
+        rt.events.hit(internalKey, 'l1', false)
+        rt.counts.served(held)
+        if (lookupTracing.hasSubscribers) traceHit(internalKey)
         return readPromise(entry) as Promise<T>
       }
     }
-    const call = new Call(rt, recent.prefix + key, internalKey, factory, plan, serializer)
-    if (held === undefined) return call.value()
-    const parsed = call.parseHeld(held)
-    if (parsed !== undefined) {
-      countFreshHit(rt, internalKey, held)
-      return Promise.resolve(parsed.value)
-    }
-    return dropUnreadable(rt, internalKey, held).then(() => call.value())
+    return new Call(rt, internalKey, factory, plan, serializer).value()
   } catch (error) {
     return Promise.reject(error)
   }
 }
 
-function countFreshHit(rt: Runtime, internalKey: string, held: HeldEntry): void {
-  rt.events.hit(internalKey, 'l1', false)
-  rt.counts.hit(held, false)
-  if (lookupTracing.hasSubscribers) traceHit(internalKey)
-}
-
-export function checkKey(key: unknown): void {
-  if (typeof key !== 'string' || key === '') {
-    throw optionError(`${WHERE}: key`, key, 'use a non-empty string')
-  }
+export function checkKey(where: string, key: unknown): void {
+  if (typeof key === 'string' && key !== '') return
+  throw optionError(`${where}: key`, key, 'use a non-empty string')
 }
 
 // Keys that recently had a hit, with the names of their records. Building and hashing such a name

@@ -1,6 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { checkPlainData, frozenCopy } from './value.ts'
+import { encodeData, frozenCopy, Refusal } from './value.ts'
+
+const at = { where: 'k' }
 
 class Money {
   readonly cents = 1
@@ -23,7 +25,7 @@ describe('a value that getOrSet rejects', () => {
     [undefined, 'undefined was returned, which JSON cannot represent'],
     [{ first: new Map(), second: new Set() }, 'value.first: a Map'],
   ])('is one that JSON would change: %o', (value, problem) => {
-    expect(() => checkPlainData('k', value)).toThrow(
+    expect(() => encodeData(at, value)).toThrow(
       expect.objectContaining({
         code: 'ERR_STAMPEDE_VALUE',
         message: expect.stringContaining(`k: ${problem}`),
@@ -39,22 +41,28 @@ describe('a value that getOrSet accepts', () => {
     [{ money: { toJSON: () => '1.00', ignored: new Map() } }],
     [Buffer.from('a')],
   ])('is one with a JSON form: %o', (value) => {
-    expect(() => checkPlainData('k', value)).not.toThrow()
+    expect(() => encodeData(at, value)).not.toThrow()
   })
 
   it('may have one object in two places', () => {
     const shared = { list: [1, { a: 1 }] }
-    expect(() => checkPlainData('k', [shared, { shared }, shared, shared.list])).not.toThrow()
+    expect(() => encodeData(at, [shared, { shared }, shared, shared.list])).not.toThrow()
   })
 
-  it('may be nested to any depth', () => {
+  it('may be nested to any depth that the encoder accepts', () => {
     let deep: unknown = 1
-    for (let i = 0; i < 100_000; i++) deep = i % 2 === 0 ? [deep] : { deep }
-    expect(() => checkPlainData('k', deep)).not.toThrow()
+    for (let i = 0; i < 1_000; i++) deep = i % 2 === 0 ? [deep] : { deep }
+    expect(() => encodeData(at, deep)).not.toThrow()
+    for (let i = 0; i < 1_000_000; i++) deep = [deep]
+    try {
+      encodeData(at, deep)
+    } catch (error) {
+      expect(error).toMatchObject({ code: 'ERR_STAMPEDE_VALUE' })
+    }
   })
 
   it('is any value that JSON.parse returns', () => {
-    fc.assert(fc.property(fc.jsonValue(), (value) => checkPlainData('k', value)))
+    fc.assert(fc.property(fc.jsonValue(), (value) => void encodeData(at, value)))
   })
 })
 
@@ -81,7 +89,7 @@ describe('a frozen copy', () => {
     fc.assert(
       fc.property(tree, (value) => {
         const copy = frozenCopy(value)
-        if (copy === undefined) return
+        if (copy instanceof Refusal) return
         copied += 1
         expect(copy).toStrictEqual(JSON.parse(JSON.stringify(value)))
         expect(Object.keys(Object(copy))).toEqual(
@@ -94,14 +102,22 @@ describe('a frozen copy', () => {
     expect(copied).toBeGreaterThan(500)
   })
 
-  it.each([
-    [new Date(0)],
-    [{ at: { toJSON: () => 1 } }],
-    [cycle],
-    [[new Money()]],
-    [() => 1],
-    [1n],
-  ])('is not made of other values: %o', (value) => {
-    expect(frozenCopy(value)).toBeUndefined()
+  it('has the JSON form of its members with a toJSON()', () => {
+    const money = { toJSON: (name: string) => ({ name, cents: [1] }), ignored: new Map() }
+    const none = { toJSON: () => undefined }
+    const copy = frozenCopy({ at: new Date(0), money, list: [none, money], none })
+    expect(copy).toStrictEqual({
+      at: '1970-01-01T00:00:00.000Z',
+      money: { name: 'money', cents: [1] },
+      list: [null, { name: '1', cents: [1] }],
+    })
+    expect(isFrozen(copy)).toBe(true)
   })
+
+  it.each([[cycle], [[new Money()]], [() => 1], [1n]])(
+    'is not made of other values: %o',
+    (value) => {
+      expect(frozenCopy(value)).toBeInstanceOf(Refusal)
+    },
+  )
 })

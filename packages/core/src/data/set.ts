@@ -9,7 +9,6 @@ import { dataKey } from '../ports/key.ts'
 import type { CommitReply } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
 import { Call } from './call.ts'
-import { checkKey } from './get-or-set.ts'
 import type { Plan } from './get-or-set-options.ts'
 import { decodeData, type Serializer } from './value.ts'
 
@@ -28,11 +27,10 @@ export async function set<T>(
   plan: Plan,
   serializer?: Serializer,
 ): Promise<T> {
-  checkKey(name)
   const key = dataKey(name)
   const value = await promised
   // Encoding comes before the purge. So a value that cannot be stored or parsed purges nothing.
-  const call = new Call(rt, name, key, () => value, plan, serializer)
+  const call = new Call(rt, key, () => value, plan, serializer)
   const result = call.resultOf(value, { asOf: 0 }, undefined)
   if (result.type !== 'store') throw result.type === 'failure' ? result.error : undefined
   const stored = decodeData<T>(result.entry as StoredValue, serializer)

@@ -45,11 +45,8 @@ describe('a value of getOrSet', () => {
 
   it.each([
     [undefined, 'undefined was returned, which JSON cannot represent; return null'],
-    [
-      () => 1,
-      'a function was returned, which JSON cannot represent; call it, and return its result',
-    ],
-    [Symbol('s'), 'a symbol was returned, which JSON cannot represent; return a string'],
+    [() => 1, 'JSON cannot represent a function; call it, or leave it out'],
+    [Symbol('s'), 'JSON cannot represent a symbol; use a string'],
     [{ toJSON: () => undefined }, 'the toJSON() of the object returns a value that JSON cannot'],
     [1n, 'the value cannot be written as JSON'],
   ])('may not be %o', (value, problem) => {

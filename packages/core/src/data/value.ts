@@ -3,8 +3,8 @@
 // frozen object. Bytes, and values of a serializer, are decoded again for each caller.
 
 import { type StoredValue, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
-import { readOnce, readValue } from '../entry/parsed-value.ts'
-import { StampedeError, show, valueError } from '../errors.ts'
+import { freezeAll, readValue } from '../entry/parsed-value.ts'
+import { show, valueError } from '../errors.ts'
 
 /**
  * Encodes a `Uint8Array` as bytes, and any other value as JSON. Throws `ERR_STAMPEDE_VALUE`, with
@@ -23,14 +23,7 @@ function encode(at: Place, value: unknown, copy?: unknown): StoredValue {
   const provenance = UNKNOWN_PROVENANCE
   if (value instanceof Uint8Array) {
     const body = Uint8Array.prototype.slice.call(value)
-    return {
-      type: 'value',
-      encoding: 'bytes',
-      body,
-      provenance,
-      parsed: undefined,
-      copy: undefined,
-    }
+    return { type: 'value', encoding: 'bytes', body, provenance, parsed: undefined, copy }
   }
   let json: string | undefined
   try {
@@ -48,17 +41,8 @@ function encode(at: Place, value: unknown, copy?: unknown): StoredValue {
 
 /** The problem with a value for which `JSON.stringify` returns undefined. */
 function jsonProblem(value: unknown): string {
-  const none = 'was returned, which JSON cannot represent'
-  switch (typeof value) {
-    case 'undefined':
-      return `undefined ${none}; return null`
-    case 'function':
-      return `a function ${none}; call it, and return its result`
-    case 'symbol':
-      return `a symbol ${none}; return a string`
-    default:
-      return 'the toJSON() of the object returns a value that JSON cannot represent; return plain data'
-  }
+  if (typeof value !== 'object') return problemOf(value)
+  return 'the toJSON() of the object returns a value that JSON cannot represent; return plain data'
 }
 
 /** Encodes values in place of JSON. Each hit gets a value of its own, which is not frozen. */
@@ -82,127 +66,112 @@ export function encodeData(at: Place, value: unknown, serializer?: Serializer): 
     throw valueError(at.where, problem)
   }
   if (value instanceof Uint8Array) return encode(at, value)
+  let copy: unknown
+  try {
+    copy = frozenCopy(value)
+  } catch {
+    // A toJSON() threw, or the value is nested too deep for the call stack. The encoder reports it.
+  }
+  if (copy instanceof Refusal) throw valueError(at.where, copy.text)
   // The copy is encoded, because a getter may return another value each time.
-  const copy = frozenCopy(value)
-  if (copy === undefined) checkPlainData(at.where, value)
-  return copy === undefined ? encode(at, value) : encode(at, copy, copy)
+  return encode(at, copy ?? value, copy)
 }
 
-/** Decodes a stored value. */
+/** Decodes a value: a stored one, or that of the caller whose factory returned it. */
 export function decodeData<T>(stored: StoredValue, serializer?: Serializer): T {
+  if (stored.copy !== undefined) return stored.copy as T
   if (serializer === undefined) return decodeValue(stored)
   return serializer.deserialize(Buffer.from(stored.body)) as T
-}
-
-/**
- * Decodes the value for the caller whose factory returned it. Other callers get the copy of this
- * entry that is in L1 or in the store. So parsed JSON is not remembered in this object.
- */
-export function decodeOwn<T>(stored: StoredValue, serializer?: Serializer): T {
-  if (stored.copy !== undefined) return stored.copy as T
-  if (serializer === undefined && stored.encoding === 'json') return readOnce(stored) as T
-  return decodeData(stored, serializer)
 }
 
 export function decodeValue<T>(stored: StoredValue): T {
   return (stored.encoding === 'bytes' ? Buffer.from(stored.body) : readValue(stored)) as T
 }
 
-// Copies of plain data, and the check for values that JSON would change silently: a Map becomes {},
-// a method disappears. The error names the path of the member.
+// Copies of plain data. They refuse a value that JSON would change silently: a Map becomes {}, a
+// method disappears. The error names the path of the member.
 
-/** The copy stops at this depth. Deeper values and cycles get the check. */
-const DEEPEST = 32
+/** Why a value has no copy. */
+export class Refusal {
+  readonly #problem: string
+  /** Path of the member, such as `.list[3].name`. */
+  #path = ''
+
+  constructor(problem: string) {
+    this.#problem = problem
+  }
+
+  /** Adds the name of the member in the container around it. */
+  in(name: string | number): this {
+    this.#path = stepOf(name) + this.#path
+    return this
+  }
+
+  get text(): string {
+    return this.#path === '' ? this.#problem : `value${this.#path}: ${this.#problem}`
+  }
+}
 
 /**
- * A frozen copy of plain data: what `JSON.parse` would return for its JSON, at a quarter of the
- * cost. Undefined for any other value, which `checkPlainData` is for.
+ * A frozen copy of a value: what `JSON.parse` would return for its JSON, at a quarter of the cost
+ * for plain data. Undefined if its `toJSON()` returns nothing. A `Refusal` if JSON would change it.
+ * `around`: the containers of the value.
  */
-export function frozenCopy(value: unknown, depth: number = DEEPEST): unknown {
+export function frozenCopy(
+  value: unknown,
+  name: string | number = '',
+  around: object[] = [],
+): unknown {
   if (typeof value === 'string' || typeof value === 'boolean' || value === null) return value
   // As JSON has it: -0 becomes 0, and a number that is not finite becomes null.
   if (typeof value === 'number') return Number.isFinite(value) ? value + 0 : null
-  if (typeof value !== 'object' || depth === 0 || !isPlain(value) || hasToJson(value))
-    return undefined
+  if (hasToJson(value)) {
+    // JSON calls toJSON() with the name of the member.
+    const parsed: object = JSON.parse(JSON.stringify({ [name]: value }))
+    return freezeAll(Object.values(parsed)[0])
+  }
+  if (typeof value !== 'object' || !isPlain(value) || around.includes(value))
+    return new Refusal(problemOf(value))
+  around.push(value)
+  let copy: unknown[] | Record<string, unknown>
   if (Array.isArray(value)) {
     // With its final length: an array that grows by `push` reserves room for 16 elements.
-    const copy = new Array<unknown>(value.length)
+    copy = new Array<unknown>(value.length)
     for (let i = 0; i < copy.length; i++) {
       const member: unknown = value[i]
-      const own = member === undefined ? null : frozenCopy(member, depth - 1)
-      if (own === undefined) return undefined
-      copy[i] = own
+      const own = member === undefined ? null : frozenCopy(member, i, around)
+      if (own instanceof Refusal) return own.in(i)
+      copy[i] = own ?? null
     }
-    return Object.freeze(copy)
+  } else {
+    copy = {}
+    // A list of all names would take a quarter of the memory of the copy.
+    for (const key in value) {
+      if (!Object.hasOwn(value, key)) continue
+      const member: unknown = (value as Record<string, unknown>)[key]
+      const own = member === undefined ? undefined : frozenCopy(member, key, around)
+      if (own instanceof Refusal) return own.in(key)
+      if (own === undefined) continue
+      // An assignment to `__proto__` would set the prototype.
+      if (key === '__proto__') Object.defineProperty(copy, key, { value: own, enumerable: true })
+      else copy[key] = own
+    }
   }
-  const copy: Record<string, unknown> = {}
-  // A list of all names would take a quarter of the memory of the copy.
-  for (const name in value) {
-    if (!Object.hasOwn(value, name)) continue
-    const member: unknown = (value as Record<string, unknown>)[name]
-    if (member === undefined) continue
-    const own = name === '__proto__' ? undefined : frozenCopy(member, depth - 1)
-    if (own === undefined) return undefined
-    copy[name] = own
-  }
+  around.pop()
   return Object.freeze(copy)
 }
 
-/**
- * Throws `ERR_STAMPEDE_VALUE`. Allows any object with `toJSON()`, and members that are undefined.
- */
-export function checkPlainData(where: string, root: unknown): void {
-  // The containers around the member that is visited, from the value itself, and their names.
-  const containers: unknown[] = []
-  const names: Array<string | number> = []
-  const fail = (problem: string): never => {
-    const path = names.map(stepOf).join('')
-    throw valueError(where, path === '' ? problem : `value${path}: ${problem}`)
-  }
-  function visit(this: unknown, key: string): unknown {
-    while (containers.length > 0 && containers.at(-1) !== this) {
-      containers.pop()
-      names.pop()
-    }
-    const isRoot = containers.length === 0
-    const member: unknown = isRoot ? root : (this as Record<string, unknown>)[key]
-    if (!isRoot) names.push(Array.isArray(this) ? Number(key) : key)
-    if (containers.includes(member)) fail('JSON cannot represent a cycle; leave it out')
-    const problem = isRoot || member !== undefined ? problemOf(member) : undefined
-    if (problem !== undefined) fail(problem)
-    if (isContainer(member)) {
-      containers.push(member)
-      return member
-    }
-    if (!isRoot) names.pop()
-    return null
-  }
-  try {
-    JSON.stringify(root, visit)
-  } catch (error) {
-    // Nested too deep for the call stack. The encoder fails for that reason too, and reports it.
-    if (error instanceof StampedeError) throw error
-  }
+/** The problem with a value that is no object, by its type. */
+const PROBLEMS: Readonly<Record<string, string>> = {
+  undefined: 'undefined was returned, which JSON cannot represent; return null',
+  function: 'JSON cannot represent a function; call it, or leave it out',
+  symbol: 'JSON cannot represent a symbol; use a string',
+  bigint: 'JSON cannot represent a bigint; use a string',
 }
 
-function isContainer(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !hasToJson(value)
-}
-
-function problemOf(value: unknown): string | undefined {
-  switch (typeof value) {
-    case 'undefined':
-      return 'undefined was returned, which JSON cannot represent; return null'
-    case 'function':
-      return 'JSON cannot represent a function; call it, or leave it out'
-    case 'symbol':
-      return 'JSON cannot represent a symbol; use a string'
-    case 'bigint':
-      return hasToJson(value) ? undefined : 'JSON cannot represent a bigint; use a string'
-    case 'object':
-      return isContainer(value) && !isPlain(value) ? instanceProblem(value) : undefined
-  }
-  return undefined
+/** Why JSON would change a value that has no `toJSON()`. */
+function problemOf(value: unknown): string {
+  return PROBLEMS[typeof value] ?? instanceProblem(value as object)
 }
 
 /** Whether the value is an array or an object without a class. It may come from another realm. */
@@ -213,6 +182,7 @@ function isPlain(value: object): boolean {
 }
 
 function instanceProblem(value: object): string {
+  if (isPlain(value)) return 'JSON cannot represent a cycle; leave it out'
   const name = value.constructor?.name || 'a class'
   if (value instanceof Map) return 'a Map would become {}; use Object.fromEntries(map)'
   if (value instanceof Set) return 'a Set would become {}; use [...set]'
@@ -221,7 +191,8 @@ function instanceProblem(value: object): string {
   return `an instance of ${name} would lose its class; use plain data, give it a toJSON(), or use a serializer`
 }
 
-function hasToJson(value: object | bigint): boolean {
+function hasToJson(value: unknown): boolean {
+  if (typeof value !== 'object' && typeof value !== 'bigint') return false
   return typeof (value as { toJSON?: unknown }).toJSON === 'function'
 }
 

@@ -2,7 +2,13 @@
 // relative times become times on the clock of this process, and the entry is copied into L1.
 
 import { AsyncResource } from 'node:async_hooks'
-import { endOfEntry, freshnessAt, type HeldEntry, type StoredEntry } from '../entry/entry.ts'
+import {
+  endOfEntry,
+  freshnessAt,
+  type HeldEntry,
+  heldEntry,
+  type StoredEntry,
+} from '../entry/entry.ts'
 import { decodeFrame } from '../entry/frame.ts'
 import { mayHaveRun } from '../errors.ts'
 import { newCopy } from '../l1/l1.ts'
@@ -98,7 +104,7 @@ async function read(rt: Runtime, key: string): Promise<ReadEntry | undefined> {
 /** Counts a hit on an entry that was read without a lease. */
 export function countRead(rt: Runtime, key: string, { held, stale, from }: ReadEntry): void {
   rt.events.hit(key, from, stale)
-  rt.counts.hit(held, stale)
+  rt.counts.served(held, stale ? 'revalidate' : undefined)
 }
 
 /**
@@ -297,17 +303,9 @@ function heldEntryOf(
   const entry = stored.frame === undefined ? copy?.entry : parseFrame(rt, key, stored.frame)
   if (entry === undefined) return undefined
   // Times count from before the lookup was sent, so the copy never looks fresher than in the store.
-  const staleAt = sentAt + stored.freshForMs
-  return {
-    entry,
-    fence: stored.fence,
-    bornAt: sentAt - stored.ageMs,
-    staleAt,
-    revalidateUntil: staleAt + stored.staleWhileRevalidateMs,
-    errorUntil: staleAt + stored.staleIfErrorMs,
-    keepUntil: staleAt + stored.keepMs,
-    counts: rt.counts.of(key, entry),
-  }
+  const { ageMs, freshForMs } = stored
+  const windows = { ...stored, freshMs: ageMs + freshForMs }
+  return heldEntry(entry, stored.fence, windows, sentAt - ageMs, rt.counts.of(key, entry))
 }
 
 /**

@@ -6,41 +6,29 @@ import { PLAIN_DATA_PREFIX, shownKey } from '../ports/key.ts'
 export type StaleReason = 'revalidate' | 'soft-timeout' | 'origin-queue' | 'if-error'
 
 /** Counters of one route pattern, or of one group of `getOrSet` keys. */
-export interface RouteStats {
+export class RouteCounts {
   /** Requests and calls that got a fresh entry. */
-  readonly hits: number
+  hits = 0
   /** Requests and calls that got a stale entry. */
-  readonly stale: number
+  stale = 0
   /** Requests and calls that ran the origin, or waited for its result. */
-  readonly misses: number
+  misses = 0
   /** Requests that bypassed the cache. */
-  readonly bypasses: number
+  bypasses = 0
   /**
    * Runs of the origin in requests that used the cache, stored or not, and their total duration.
    */
-  readonly runs: number
+  runs = 0
   /** Total duration of these runs in ms. */
-  readonly originMs: number
+  originMs = 0
   /** Sum over all hits of the duration of the run that made the entry. */
-  readonly savedMs: number
+  savedMs = 0
   /** Bytes of bodies and values served from entries. */
-  readonly bytes: number
+  bytes = 0
 }
 
-export type RouteCounts = { -readonly [K in keyof RouteStats]: RouteStats[K] }
-
-export function newRouteCounts(): RouteCounts {
-  return {
-    hits: 0,
-    stale: 0,
-    misses: 0,
-    bypasses: 0,
-    runs: 0,
-    originMs: 0,
-    savedMs: 0,
-    bytes: 0,
-  }
-}
+/** The counters of a route in `stats()`. */
+export type RouteStats = Readonly<RouteCounts>
 
 /** The parts of an entry in memory that are counted (`HeldEntry`). */
 interface Counted {
@@ -56,7 +44,6 @@ const MOST_ROUTES = 200
 const LONGEST_NAME = 200
 
 export class Counts {
-  misses = 0
   readonly bypasses: Map<string, number> = new Map()
   readonly stale: Record<StaleReason, number> = {
     revalidate: 0,
@@ -76,11 +63,11 @@ export class Counts {
   route(name = '(http)'): RouteCounts {
     const known = this.routes.get(name)
     if (known !== undefined) return known
-    const isCounted = this.routes.size < MOST_ROUTES && name.length <= LONGEST_NAME
-    const counts = isCounted ? newRouteCounts() : this.routes.get('(other)')
-    const used = counts ?? newRouteCounts()
-    this.routes.set(isCounted ? name : '(other)', used)
-    return used
+    const isNamed = this.routes.size < MOST_ROUTES && name.length <= LONGEST_NAME
+    const counted = isNamed ? name : '(other)'
+    const counts = this.routes.get(counted) ?? new RouteCounts()
+    this.routes.set(counted, counts)
+    return counts
   }
 
   /** The counters for an entry: those of its route, or of the group of its `getOrSet` key. */
@@ -100,11 +87,6 @@ export class Counts {
     return this.route(colon > start ? shown.slice(start, colon) : '(data)')
   }
 
-  miss(route: RouteCounts): void {
-    this.misses += 1
-    route.misses += 1
-  }
-
   /** A request that two caches forward counts for each. Only the inner one knows its route. */
   bypass(reason: string, route: string | undefined): void {
     this.bypasses.set(reason, (this.bypasses.get(reason) ?? 0) + 1)
@@ -122,26 +104,17 @@ export class Counts {
   }
 
   /**
-   * A stale entry that was served because of a late or failed run. `ranOrigin`: the request or call
-   * ran the origin itself, so it saved no time of the origin.
+   * An entry that was served. `why`: it is stale, and served for this reason. `ranOrigin`: the
+   * request or call ran the origin itself, so it saved no time of the origin.
    */
-  servedStale(why: StaleReason, held: Counted | undefined, ranOrigin = false): void {
-    this.stale[why] += 1
-    countEntry(held, true, ranOrigin)
+  served(held: Counted | undefined, why?: StaleReason, ranOrigin = false): void {
+    if (why !== undefined) this.stale[why] += 1
+    const counts = held?.counts
+    if (held === undefined || counts === undefined) return
+    const { body, provenance } = held.entry
+    if (why === undefined) counts.hits += 1
+    else counts.stale += 1
+    if (!ranOrigin) counts.savedMs += provenance.tookMs
+    counts.bytes += body.byteLength
   }
-
-  hit(held: Counted, stale: boolean): void {
-    if (stale) this.stale.revalidate += 1
-    countEntry(held, stale, false)
-  }
-}
-
-function countEntry(held: Counted | undefined, stale: boolean, ranOrigin: boolean): void {
-  const counts = held?.counts
-  if (held === undefined || counts === undefined) return
-  const { body, provenance } = held.entry
-  if (stale) counts.stale += 1
-  else counts.hits += 1
-  if (!ranOrigin) counts.savedMs += provenance.tookMs
-  counts.bytes += body.byteLength
 }

@@ -82,23 +82,23 @@ export interface HeldEntry {
   readonly counts?: RouteCounts | undefined
 }
 
-/** The entry with its times on the clock of this process, if it was written at `writtenAt`. */
+/** The entry with its times on the clock of this process, if its age counts from `bornAt`. */
 export function heldEntry(
   entry: StoredEntry,
   fence: string,
-  lifetimes: Lifetimes,
-  writtenAt: number,
+  windows: Windows,
+  bornAt: number,
   counts?: RouteCounts,
 ): HeldEntry {
-  const staleAt = writtenAt + lifetimes.freshMs
+  const staleAt = bornAt + windows.freshMs
   return {
     entry,
     fence,
-    bornAt: writtenAt,
+    bornAt,
     staleAt,
-    revalidateUntil: staleAt + lifetimes.staleWhileRevalidateMs,
-    errorUntil: staleAt + lifetimes.staleIfErrorMs,
-    keepUntil: staleAt + lifetimes.keepMs,
+    revalidateUntil: staleAt + windows.staleWhileRevalidateMs,
+    errorUntil: staleAt + windows.staleIfErrorMs,
+    keepUntil: staleAt + windows.keepMs,
     counts,
   }
 }
@@ -150,12 +150,7 @@ export function freshnessAt(held: HeldEntry, now: number): Freshness {
 /** The store keeps a record for this much longer than its entry may be used. */
 const MARGIN_MS = 1_000
 
-export interface Windows {
-  readonly freshMs: number
-  readonly staleWhileRevalidateMs: number
-  readonly staleIfErrorMs: number
-  readonly keepMs: number
-}
+export type Windows = Omit<Lifetimes, 'physicalMs'>
 
 /** The rest of `lifetimes` after `elapsedMs`. Stale windows begin when freshness ends. */
 export function remaining(lifetimes: Lifetimes, elapsedMs: number): Lifetimes {

@@ -21,13 +21,7 @@ import { hash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import { storableHeaders, toFields, toHeaders } from '../http/headers.ts'
 import type { BodyKind, HeaderList } from '../ports/exchange.ts'
-import {
-  ownBytes,
-  type Provenance,
-  type StoredEntry,
-  type StoredResponse,
-  type StoredValue,
-} from './entry.ts'
+import { ownBytes, type Provenance, type StoredEntry, type StoredResponse } from './entry.ts'
 import { parsedFrom } from './parsed-value.ts'
 
 const MAGIC = 0x53
@@ -140,9 +134,15 @@ export function decodeFrame(
   if (frame === undefined || provenance === undefined) return undefined
   const { kind, head } = frame
   const body = toKeep ? ownBytes(frame.body) : frame.body
-  if (kind === KIND_JSON) return parseJsonValue(body, provenance, toKeep)
+  if (kind === KIND_RESPONSE) return parseResponse(head, body, provenance)
   if (kind === KIND_BYTES) return { type: 'value', encoding: 'bytes', body, provenance }
-  return kind === KIND_RESPONSE ? parseResponse(head, body, provenance) : undefined
+  if (kind !== KIND_JSON) return undefined
+  try {
+    const parsed = parsedFrom(body, toKeep)
+    return { type: 'value', encoding: 'json', body, provenance, parsed, copy: undefined }
+  } catch {
+    return undefined
+  }
 }
 
 function pack(key: string, kind: number, about: object, body: Uint8Array, before: number): Buffer {
@@ -189,25 +189,6 @@ function digestOf(key: string): string {
   return hash('sha256', key, 'hex').slice(0, 2 * (PREFIX_BYTES - DIGEST_AT))
 }
 
-function parseJsonValue(
-  body: Uint8Array,
-  provenance: Provenance,
-  toKeep: boolean,
-): StoredValue | undefined {
-  try {
-    return {
-      type: 'value',
-      encoding: 'json',
-      body,
-      provenance,
-      parsed: parsedFrom(body, toKeep),
-      copy: undefined,
-    }
-  } catch {
-    return undefined
-  }
-}
-
 type Untrusted = Partial<Record<keyof ResponseHead, unknown>>
 
 function parseHead(json: string): Untrusted | undefined {
@@ -222,12 +203,12 @@ function parseHead(json: string): Untrusted | undefined {
 function provenanceOf({ p, d, t, u, o, r }: Untrusted): Provenance | undefined {
   if (!isCount(p) || !isCount(d)) return undefined
   if (!Array.isArray(t) || !t.every((subject) => typeof subject === 'string')) return undefined
-  if (u !== undefined && typeof u !== 'string') return undefined
-  if (o !== undefined && typeof o !== 'string') return undefined
-  if (r !== undefined && typeof r !== 'string') return undefined
-  const place = u === undefined ? {} : { path: u, ...(o !== undefined && { host: o }) }
-  return { asOf: p, tookMs: d, subjects: t, ...place, ...(r !== undefined && { route: r }) }
+  if (!isText(u) || !isText(o) || !isText(r)) return undefined
+  return { asOf: p, tookMs: d, subjects: t, path: u, host: u === undefined ? u : o, route: r }
 }
+
+const isText = (value: unknown): value is string | undefined =>
+  value === undefined || typeof value === 'string'
 
 /** JSON may contain 1e999, which is parsed as Infinity. */
 const isCount = (value: unknown): value is number =>
@@ -246,7 +227,6 @@ function parseResponse(
   const { h: headers, v: vary } = head as ResponseHead
   // Cookies and tokens of one caller are never stored, so a frame with such a field is not valid.
   if (storableHeaders(headers).length !== headers.length) return undefined
-  const kind = k === undefined ? undefined : kindNamed(k)
   return {
     type: 'response',
     status: s as number,
@@ -255,9 +235,9 @@ function parseResponse(
     vary,
     body,
     provenance,
-    ...(m === 1 && { minted: true as const }),
-    ...(w !== undefined && { own: w as string }),
-    ...(kind && { kind }),
+    minted: m === 1 ? true : undefined,
+    own: w as string | undefined,
+    kind: kindNamed(k),
   }
 }
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { type ParsedValue, parsedFrom, readOnce, readPromise, readValue } from './parsed-value.ts'
+import { type ParsedValue, parsedFrom, readPromise, readValue } from './parsed-value.ts'
 
 const body = Buffer.from('{"a":1}')
 
@@ -9,7 +9,6 @@ it.each([true, false])(
     const stored = { body, parsed: parsedFrom(body, isKept) }
     const value = readValue(stored)
     expect(readValue(stored)).toBe(value)
-    expect(readOnce(stored)).toBe(value)
     expect(Object.isFrozen(value)).toBe(true)
   },
 )
@@ -20,12 +19,6 @@ it('a parsed value is parsed again if it was collected', () => {
   const value = readValue(stored)
   expect(value).toEqual({ a: 1 })
   expect(readValue(stored)).toBe(value)
-})
-
-it('a parsed value leaves no reference after a single read', () => {
-  const stored = { body, parsed: undefined }
-  expect(readOnce(stored)).toEqual({ a: 1 })
-  expect(stored.parsed).toBeUndefined()
 })
 
 it.each([true, false])(

@@ -32,12 +32,6 @@ export function parsedFrom(body: Uint8Array, isKept: boolean): ParsedValue {
   return isKept ? new WeakRef(read) : read
 }
 
-/** The value of an entry that is used only once. */
-export function readOnce({ body, parsed }: Readable): unknown {
-  const known = parsed?.deref()
-  return known === undefined ? parseFrozen(body) : known.value
-}
-
 interface Readable {
   readonly body: Uint8Array
   parsed?: ParsedValue | undefined
@@ -66,9 +60,13 @@ function parsedOf(stored: Readable): Parsed {
 // A JSON parser whose result is frozen, because all callers of a key share one object.
 
 /** Parses JSON and freezes all of it. Throws the error of `JSON.parse`. */
-export function parseFrozen(json: Uint8Array): unknown {
+function parseFrozen(json: Uint8Array): unknown {
   const text = Buffer.from(json.buffer, json.byteOffset, json.byteLength).toString()
-  const root: unknown = JSON.parse(text)
+  return freezeAll(JSON.parse(text))
+}
+
+/** Freezes a value that `JSON.parse` has returned, with all its members. */
+export function freezeAll(root: unknown): unknown {
   if (!isObject(root)) return root
   // A loop with its own stack, since deeply nested JSON would overflow the call stack.
   const pending = [root]

@@ -126,7 +126,7 @@ class Journey {
     this.#claim = claim
     if (context === undefined) return this.#begin(claim)
     const run = () => this.#begin(claim)
-    return trace(idempotencyTracing, context, run, () => {})
+    return trace(idempotencyTracing, context, run)
   }
 
   #customPrints(value: unknown): Fingerprints {

@@ -56,7 +56,7 @@ export async function runIdempotent<T>(
     ? contextOf(key, { kind: 'job' } as const, jobKey)
     : undefined
   const run = () => runClaim(rt, { key, name: jobKey, fingerprints, policy, trace: context }, work)
-  return context === undefined ? run() : trace(idempotencyTracing, context, run, () => {})
+  return context === undefined ? run() : trace(idempotencyTracing, context, run)
 }
 
 async function runClaim<T>(rt: IdempotencyRuntime, claim: Claim, work: Work<T>): Promise<T> {

@@ -81,7 +81,9 @@ interface Failed {
 }
 
 export class L1 {
-  readonly #items: GroupedLru<L1Item> | undefined
+  readonly #items: LRUCache<string, L1Item> | undefined
+  /** The keys of variants, by vary group, so that a purge of a group finds them. */
+  readonly #variants = new Map<string, Set<string>>()
   /** Recent purges, by vary group. */
   readonly #purges: LRUCache<string, Purged>
   readonly #clock: Pick<Clock, 'now'>
@@ -97,7 +99,17 @@ export class L1 {
     this.#clock = clock
     this.#isOnlyTier = isOnlyTier
     this.#maxEntryBytes = limits.maxEntryBytes
-    if (limits.maxBytes > 0 && limits.maxEntries > 0) this.#items = storageOf(limits)
+    const { maxBytes, maxEntries } = limits
+    if (maxBytes > 0 && maxEntries > 0)
+      this.#items = new LRUCache<string, L1Item>({
+        ...(Number.isFinite(maxEntries) && { max: maxEntries }),
+        maxSize: maxBytes,
+        maxEntrySize: maxBytes,
+        // lru-cache also calls this for an item that was too large and never stored.
+        dispose: (_item, key, reason) => {
+          if (reason !== 'set') this.#forgetVariant(key)
+        },
+      })
     this.#purges = new LRUCache<string, Purged>({
       max: 10_000,
       maxSize: PURGES_BYTES,
@@ -137,7 +149,7 @@ export class L1 {
 
   /** The plain key of a vary group, and the keys of its variants. */
   keysOf(group: string): readonly string[] {
-    return this.#items?.keysOf(group) ?? []
+    return [group, ...(this.#variants.get(group) ?? [])]
   }
 
   /** Whether L1 has room for this item. */
@@ -158,8 +170,9 @@ export class L1 {
       const isFresh = freshnessAt(present.held, this.#clock.now()) === 'fresh'
       if (isFresh && isNewer(present.held.fence, item.held.fence)) return false
     }
-    if (isOnly || sizeOf(item, key) <= this.#maxEntryBytes) this.#items?.set(key, item)
-    else this.#items?.delete(key)
+    const bytes = sizeOf(item, key)
+    if (isOnly || bytes <= this.#maxEntryBytes) this.#set(key, item, bytes)
+    else this.drop(key)
     return true
   }
 
@@ -173,7 +186,7 @@ export class L1 {
     const item = this.#items?.get(key)
     const failed = { failure, failedUntil: now + forMs }
     if (item?.type === 'copy') Object.assign(item, failed)
-    else this.#items?.set(key, { ...newMarker(now, forMs, forMs), ...failed })
+    else this.#set(key, { ...newMarker(now, forMs, forMs), ...failed })
   }
 
   /** Whether a hard or soft purge after `since`, a value of `sequence`, covers the key. */
@@ -199,21 +212,15 @@ export class L1 {
     this.#purges.set(group, { last: this.sequence, hard })
     // The key is too long for `#purges`, so pending lookups and fills of all keys are refused.
     if (!this.#purges.has(group)) this.#forgotten = this.sequence
-    if (soft && this.#isOnlyTier) this.#makeStale(group)
-    else this.#items?.purge(group)
-  }
-
-  /** A store would keep the entries and make them stale. Failures and hit-for-miss end. */
-  #makeStale(group: string): void {
+    // A store would keep the entries and make them stale. Failures and hit-for-miss end.
     for (const key of this.keysOf(group)) {
-      const item = this.peek(key)
-      if (item?.type !== 'copy') {
-        this.drop(key)
-        continue
+      const item = soft && this.#isOnlyTier ? this.peek(key) : undefined
+      if (item?.type !== 'copy') this.drop(key)
+      else {
+        item.held = staleFrom(item.held, this.#clock.now())
+        item.nextLookupAt = 0
+        item.failure = undefined
       }
-      item.held = staleFrom(item.held, this.#clock.now())
-      item.nextLookupAt = 0
-      item.failure = undefined
     }
   }
 
@@ -223,64 +230,23 @@ export class L1 {
     this.#forgotten = this.sequence
     this.#items?.clear()
   }
-}
 
-/**
- * An LRU map bounded by bytes, with an index of its keys by vary group. A purge of a group uses the
- * index to find all variants.
- */
-class GroupedLru<V extends object> extends LRUCache<string, V> {
-  readonly #variants = new Map<string, Set<string>>()
-
-  constructor(options: LRUCache.Options<string, V, unknown>) {
-    super({
-      ...options,
-      // lru-cache also calls this for a value that was too large and never stored.
-      dispose: (_value, key, reason) => {
-        if (reason !== 'set') this.#remove(key)
-      },
-    })
-  }
-
-  override set(key: string, value: V): this {
-    super.set(key, value)
-    if (!isVariant(key)) return this
-    // A value that is too large is not stored, but it does remove the old one.
-    if (this.has(key)) this.#add(key)
-    else this.#remove(key)
-    return this
-  }
-
-  /** The plain key of a vary group, and the keys of its variants. */
-  keysOf(group: string): string[] {
-    return [group, ...(this.#variants.get(group) ?? [])]
-  }
-
-  purge(group: string): void {
-    for (const key of this.keysOf(group)) this.delete(key)
-  }
-
-  #add(key: string): void {
+  #set(key: string, item: L1Item, size: number = sizeOf(item, key)): void {
+    this.#items?.set(key, item, { size })
+    if (!isVariant(key)) return
+    // An item that is too large is not stored, but it does remove the old one.
+    if (!this.#items?.has(key)) return this.#forgetVariant(key)
     const group = groupOf(key)
     const keys = this.#variants.get(group)
     if (keys === undefined) this.#variants.set(group, new Set([key]))
     else keys.add(key)
   }
 
-  #remove(key: string): void {
+  #forgetVariant(key: string): void {
     const group = groupOf(key)
     const keys = group === key ? undefined : this.#variants.get(group)
     if (keys?.delete(key) && keys.size === 0) this.#variants.delete(group)
   }
-}
-
-function storageOf({ maxBytes, maxEntries }: L1Limits): GroupedLru<L1Item> {
-  return new GroupedLru<L1Item>({
-    ...(Number.isFinite(maxEntries) && { max: maxEntries }),
-    maxSize: maxBytes,
-    maxEntrySize: maxBytes,
-    sizeCalculation: sizeOf,
-  })
 }
 
 /**

@@ -39,10 +39,10 @@ export class PurgeMarks {
   readonly #subjects = new Map<string, LastPurges>()
   readonly #routes = new Map<string, LastPurges>()
   /**
-   * Subjects that this process is purging, with the number of such purges. Until the store has
-   * replied with their positions, entries of these subjects count as purged.
+   * Subjects of each purge that this process has sent. Until the store has replied with their
+   * positions, entries of these subjects count as purged.
    */
-  readonly #pending = new Map<string, number>()
+  readonly #pending = new Set<readonly string[]>()
   /** The oldest known position. */
   #oldestKnown: Position = 0
   /** Rises with each change that may change a verdict. */
@@ -71,14 +71,10 @@ export class PurgeMarks {
    * Call this before a purge is sent to the store. Call the returned function when the purge was
    * added here, or when it has failed.
    */
-  expect(subject: string): () => void {
-    this.#pending.set(subject, (this.#pending.get(subject) ?? 0) + 1)
+  expect(...subjects: readonly string[]): () => void {
+    this.#pending.add(subjects)
     this.version += 1
-    return () => {
-      const left = (this.#pending.get(subject) ?? 1) - 1
-      if (left === 0) this.#pending.delete(subject)
-      else this.#pending.set(subject, left)
-    }
+    return () => void this.#pending.delete(subjects)
   }
 
   /** Sets the oldest known position. Entries from before it count as purged. */
@@ -93,8 +89,8 @@ export class PurgeMarks {
   judge(provenance: Provenance): Verdict {
     if (provenance.asOf >= this.newest && this.#pending.size === 0) return 'valid'
     if (provenance.asOf < this.#oldestKnown) return 'purged'
-    if (this.#pending.size > 0 && subjectsOf(provenance).some((each) => this.#pending.has(each)))
-      return 'purged'
+    for (const pending of this.#pending)
+      if (subjectsOf(provenance).some((each) => pending.includes(each))) return 'purged'
     let staleFrom: number | undefined
     for (const last of this.#purgesOf(provenance)) {
       if (last.hard > provenance.asOf) return 'purged'

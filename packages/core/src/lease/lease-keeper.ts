@@ -37,20 +37,9 @@ class Held implements Hold, Deadline {
   readonly leaseMs: number
   readonly hooks: HoldHooks
   readonly #keeper: LeaseKeeper
-  readonly #all: Set<Held>
-  readonly #deadlines: Deadlines
 
-  constructor(
-    keeper: LeaseKeeper,
-    all: Set<Held>,
-    deadlines: Deadlines,
-    grant: Grant,
-    leaseMs: number,
-    hooks: HoldHooks,
-  ) {
+  constructor(keeper: LeaseKeeper, grant: Grant, leaseMs: number, hooks: HoldHooks) {
     this.#keeper = keeper
-    this.#all = all
-    this.#deadlines = deadlines
     this.grant = grant
     this.leaseMs = leaseMs
     this.hooks = hooks
@@ -61,8 +50,7 @@ class Held implements Hold, Deadline {
   }
 
   end(): void {
-    this.#all.delete(this)
-    this.#deadlines.end(this)
+    this.#keeper.end(this)
   }
 }
 
@@ -104,11 +92,17 @@ export class LeaseKeeper {
    * the lease ends without a renewal.
    */
   hold(grant: Grant, leaseMs: number, hooks: HoldHooks, forMs: number = leaseMs): Hold {
-    const held = new Held(this, this.#held, this.#deadlines, grant, leaseMs, hooks)
+    const held = new Held(this, grant, leaseMs, hooks)
     if (this.isStopped) return held
     this.#held.add(held)
     this.#deadlines.set(held, this.#clock.now() + forMs / 3)
     return held
+  }
+
+  /** Stops the renewal of one lease. */
+  end(held: Held): void {
+    this.#held.delete(held)
+    this.#deadlines.end(held)
   }
 
   /**

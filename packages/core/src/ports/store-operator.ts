@@ -4,19 +4,23 @@
 /** The kind of a record in the store. */
 export type RecordKind = 'cache' | 'lock' | 'idempotency'
 
-/**
- * The record of a cache key as the next lookup would read it. Times count from the moment of the
- * reply. Without an entry, `frame` is undefined, and the five durations of an entry are 0.
- */
-export interface RecordInfo {
-  readonly key: string
-  readonly frame?: Uint8Array
+/** The times of an entry, counted from the moment of the store's reply. */
+export interface EntryTimes {
   readonly ageMs: number
   /** Remaining freshness. Negative if the entry is stale. */
   readonly freshForMs: number
   readonly staleWhileRevalidateMs: number
   readonly staleIfErrorMs: number
   readonly keepMs: number
+}
+
+/**
+ * The record of a cache key as the next lookup would read it. Times count from the moment of the
+ * reply. Without an entry, `frame` is undefined, and the five durations of an entry are 0.
+ */
+export interface RecordInfo extends EntryTimes {
+  readonly key: string
+  readonly frame?: Uint8Array
   /** Time until the store deletes the record. */
   readonly deletedInMs: number
   /** Fence of the newest lease or soft purge. */

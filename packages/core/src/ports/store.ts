@@ -6,7 +6,7 @@ import type { Clock } from './clock.ts'
 import type { Grant } from './grant.ts'
 import type { IdempotencyStore } from './idempotency-store.ts'
 import type { LockStore } from './lock-store.ts'
-import type { StoreOperator } from './store-operator.ts'
+import type { EntryTimes, StoreOperator } from './store-operator.ts'
 
 export type { Grant }
 
@@ -28,7 +28,7 @@ export interface Lifetimes {
  * A stored frame with its times. Durations count from the moment of the reply, so clocks of two
  * machines are not compared.
  */
-export interface StoredFrame {
+export interface StoredFrame extends EntryTimes {
   /**
    * The bytes, which the store does not parse. Undefined: the caller already has this entry
    * (`knownFence`).
@@ -36,12 +36,6 @@ export interface StoredFrame {
   readonly frame: Uint8Array | undefined
   /** The fence of the commit. */
   readonly fence: string
-  readonly ageMs: number
-  /** Remaining freshness. Negative if the entry is stale. */
-  readonly freshForMs: number
-  readonly staleWhileRevalidateMs: number
-  readonly staleIfErrorMs: number
-  readonly keepMs: number
 }
 
 /** Why the last fill failed, shared with all processes. */
