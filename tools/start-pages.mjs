@@ -27,6 +27,7 @@ const OPTIONS = `{
  * @property {string} [save] how to save and start the program
  * @property {string} [language] of the blocks of code
  * @property {string} [next] more links at the end
+ * @property {string} [mount] where to mount the cache in an existing app
  */
 
 /** @param {string} packages @param {string} name of our package */
@@ -190,6 +191,7 @@ npx tsc --target es2022 --module nodenext --skipLibCheck --outDir dist \\
   --experimentalDecorators --emitDecoratorMetadata src/main.ts
 \`\`\``,
     language: 'typescript',
+    mount: '',
     program: `import type { Request } from 'express'
 import { Body, Controller, Get, Module, Post } from '@nestjs/common'
 import { NestFactory } from '@nestjs/core'
@@ -229,6 +231,7 @@ await app.listen(Number(process.env.PORT ?? 3000))`,
   'node-http': {
     name: 'node:http',
     needs: '',
+    mount: '',
     install: `npm install ${TARBALLS}-core-0.1.0.tgz ${TARBALLS}-node-http-0.1.0.tgz`,
     program: `import { createServer } from 'node:http'
 import { json } from 'node:stream/consumers'
@@ -273,6 +276,7 @@ export function startPage(page) {
     save = 'Save this as `server.js`, and start it with `node server.js`:',
     language = 'ts',
     next = '',
+    mount = ' Mount the cache behind sessions and logins, before the routes.',
   } = STARTS[page] ?? {}
   return `# Start with ${name}
 
@@ -288,6 +292,8 @@ npm init -y
 npm pkg set type=module
 ${install}
 \`\`\`
+
+In an existing app, leave out the first two lines.${mount}
 
 ## Write the server
 
@@ -306,12 +312,12 @@ $ curl -si localhost:3000/products | grep -i cache-status
 cache-status: Stampede; hit; ttl=8
 \`\`\`
 
-The second response is a hit, and \`ttl\` is the rest of its lifetime in seconds. If 100 requests come at once, the
-handler runs once, and the others wait for its response.
+The second response is a hit. \`ttl\` is the rest of its lifetime in seconds. If 100 requests come at once, one runs the
+handler, and the others wait.
 
 ## Repeat the POST
 
-A client may send a POST again, with the same key:
+A client may send the POST again:
 
 \`\`\`
 $ for i in 1 2; do curl -s localhost:3000/products -H 'Idempotency-Key: 7d4b' \\
@@ -337,9 +343,8 @@ const redis = new Redis(url, { lazyConnect: true })
 const stampede = createStampede({ store: redisStore(redis) })
 \`\`\`
 
-Start processes with \`PORT=3001\` and \`PORT=3002\`. The host is part of the key, so send \`-H 'Host: shop.test'\` to both:
-the second one has hits for what the first one stored. If Redis cannot be reached, the list is still served, and the
-POST gets 503.
+Start processes with \`PORT=3001\` and \`PORT=3002\`. The host is in the key, so send \`-H 'Host: shop.test'\` to both: the
+second one has hits for what the first one stored. Without Redis, the list is still served, and the POST gets 503.
 
 ## Next steps
 

@@ -175,5 +175,11 @@ ${declared.join('\n')}
   type Lease = import('@stampede/locks').Lease
   type Rates = import('../../test/snippets/setting.ts').Rates
 }
+// As the page about users says.
+declare module 'fastify' {
+  interface Session {
+    user?: string
+  }
+}
 `
 }

@@ -2,11 +2,12 @@
 
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import Koa from 'koa'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { installOnDemand } from '../../tools/on-demand.mjs'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 import { blocksOf, moduleOf } from './blocks.ts'
 import { createDatabase, createSetting, globalsOf } from './setting.ts'
@@ -24,6 +25,8 @@ const pages = ['README.md', 'packages/nest/README.md', ...docs]
 const blocks = pages.flatMap((each) => each.blocks)
 
 const fileOf = (name: string): string => `${name.replace(/[^\w]/g, '-')}.ts`
+/** The packages that only snippets need. */
+const ON_DEMAND = fileURLToPath(new URL('test/harness/sessions', ROOT))
 /** Packages of snippets whose types are not installed. */
 const UNTYPED = ['compression', 'cookie-session', 'express-session', 'on-headers']
 const TYPES = {
@@ -47,6 +50,8 @@ beforeAll(async () => {
   db = await createDatabase()
   rmSync(FOLDER, { recursive: true, force: true })
   mkdirSync(FOLDER, { recursive: true })
+  installOnDemand(ON_DEMAND)
+  symlinkSync(`${ON_DEMAND}/node_modules`, new URL('node_modules', FOLDER), 'junction')
   const setting = await createSetting(redis.url, db)
   writeFileSync(new URL('globals.ts', FOLDER), globalsOf(setting.names))
   await setting.close()

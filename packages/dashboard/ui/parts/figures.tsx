@@ -21,8 +21,8 @@ export function Figures({ view }: { view: FleetView }) {
       <Figure name="Hit ratio" value={ratio(lastMinute.hitRatio)}>
         last minute; {ratio(sinceStart.hitRatio)} since start
       </Figure>
-      <Figure name="Saved from the origin" value={ratio(lastMinute.saved)}>
-        requests without a run of their own; {ratio(sinceStart.saved)} since start
+      <Figure name="Requests saved" value={ratio(lastMinute.saved)}>
+        from the origin; {ratio(sinceStart.saved)} since start
       </Figure>
       <Figure name="Requests" value={rate(requests / seconds)} unit="/s">
         {count(requestsIn(totals))} since start
