@@ -83,7 +83,8 @@ export const CREDENTIAL_FIELDS: ReadonlySet<string> = new Set([
   ...['clear-site-data', 'set-login'],
 ])
 
-const NOT_STORED: ReadonlySet<string> = new Set([...OWN_FIELDS, ...CREDENTIAL_FIELDS])
+/** Fields that no stored response has. */
+export const NOT_STORED: ReadonlySet<string> = new Set([...OWN_FIELDS, ...CREDENTIAL_FIELDS])
 
 /**
  * RFC 9111 §3.1: the fields that an entry stores. `Date` stays, because `Age` is computed from it.

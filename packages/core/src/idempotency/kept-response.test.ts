@@ -2,9 +2,10 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { encodeFrame } from '../entry/frame.ts'
+import { CREDENTIAL_FIELDS } from '../http/headers.ts'
 import type { HeaderList } from '../ports/exchange.ts'
 import { forgeFrame, turnBit } from '../testing/frames.ts'
-import { decodeKept, encodeKept, type Kept } from './kept-response.ts'
+import { decodeKept, encodeKept, type Kept, replayableHeaders } from './kept-response.ts'
 
 const response = (over: Partial<Kept & { type: 'response' }> = {}): Kept => ({
   type: 'response',
@@ -75,6 +76,16 @@ describe('a stored result', () => {
       }),
     )
     expect(kept?.type === 'value' && kept.stored.parsed?.deref()).toEqual({ value: { a: [1] } })
+  })
+
+  it.each([...CREDENTIAL_FIELDS])('can be parsed if the handler has set %s', (name) => {
+    const headers = replayableHeaders([
+      ['x-order', '1'],
+      [name, 'secret'],
+    ])
+    expect(returned(response({ headers }))).toEqual(
+      plain(response({ headers: [['x-order', '1']] })),
+    )
   })
 
   it('is equal after parsing, with any status, headers and body', () => {

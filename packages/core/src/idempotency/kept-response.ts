@@ -14,7 +14,7 @@ import {
 } from '../entry/entry.ts'
 import { decodeFrame, decodeNote, encodeFrame, encodeNote } from '../entry/frame.ts'
 import { optionError } from '../errors.ts'
-import { headerValue, ownHeaders, reusableHeaders, toHeaders } from '../http/headers.ts'
+import { headerValue, NOT_STORED, ownHeaders, reusableHeaders, toHeaders } from '../http/headers.ts'
 import type { BodyKind, HeaderList } from '../ports/exchange.ts'
 import type { Fingerprints, LazyFrame } from '../ports/idempotency-store.ts'
 
@@ -58,9 +58,9 @@ export function isFinal(status: number): boolean {
 const NOT_REPLAYED =
   /^(?:date$|via$|idempotency-replayed$|access-control-|(?:x-)?ratelimit|x-rate-limit)/
 
-/** The fields to store: the fields that the cache may replay, except the ones listed above. */
+/** The fields to store: the fields that the cache may store, except the ones listed above. */
 export function replayableHeaders(headers: HeaderList): HeaderList {
-  return reusableHeaders(headers, undefined, NOT_REPLAYED)
+  return reusableHeaders(headers, NOT_STORED, NOT_REPLAYED)
 }
 
 export function withoutBody(kept: Kept): NotRetained {

@@ -205,6 +205,11 @@ describe('idempotency.resolve()', () => {
     ['an invalid status', { status: '201' }, /resolve\.status: received "201"/],
     ['a misspelt member', { boddy: 1 }, /resolve\.boddy.*did you mean body\?/],
     ['the value of a job', { value: 1 }, /resolve\.value/],
+    [
+      'a header field that HTTP does not allow',
+      { headers: { 'x-note': 'paid \u2713' } },
+      /resolve\.headers: received "x-note"; use names and values that HTTP allows/,
+    ],
     ['a value without a JSON form', { body: 1n }, /resolve\.body: received 1n; use text, bytes/],
   ])('rejects %s', async (_, answer, message) => {
     await make('uncertain')

@@ -56,6 +56,8 @@ export interface IdempotencyOperator {
   ): Promise<SettleReply>
 }
 
+const FIX_HEADERS = "use names and values that HTTP allows: { location: '/orders/7' }"
+
 /** How long a settled record is kept: a day. */
 const RESOLVED_MS = 86_400_000
 
@@ -71,7 +73,13 @@ export function createOperator(create: () => IdempotencyRuntime): IdempotencyOpe
     const { force } = readOptions('idempotency', options, { force: flag(false) })
     const rt = runtime()
     const record = recordOf(rt, ref)
-    const frame = answerOf && rt.seal.encode(record, answerOf())
+    const answer = answerOf?.()
+    const frame = answer && rt.seal.encode(record, answer)
+    if (frame !== undefined && rt.seal.decode(record, frame) === undefined) {
+      const { headers } = answer as Kept & { type: 'response' }
+      const names = headers.map(([name]) => name).join(', ')
+      throw optionError('idempotency.resolve.headers', names, FIX_HEADERS)
+    }
     const end: Settlement =
       frame === undefined
         ? { as: 'released', keepMs: RESOLVED_MS }
