@@ -3,7 +3,7 @@ import { type Clock, systemClock } from '@stampede/core/store'
 import { ManualClock } from '@stampede/core/testing'
 import { describe, expect, it, vi } from 'vitest'
 import { names } from '../protocol/keys.ts'
-import type { RedisClient } from './connection.ts'
+import type { IoredisClient } from './connection.ts'
 import { RedisLink } from './link.ts'
 import type { Operation } from './operation.ts'
 
@@ -33,7 +33,7 @@ function openLink(clock: Clock = systemClock) {
     made.push(new FakeConnection())
     return made.at(-1)
   }
-  const redis = { isCluster: false, options: {}, duplicate } as unknown as RedisClient
+  const redis = { isCluster: false, options: {}, duplicate } as unknown as IoredisClient
   const link = new RedisLink(redis, names('t'), 250)
   const listener = { onGap() {}, onLost() {}, onError() {} }
   link.open(clock, listener)
@@ -152,7 +152,7 @@ describe('an operation', () => {
 
 it('an operation on a link that is not open is rejected', async () => {
   const redis = { isCluster: false, options: {}, duplicate: () => new FakeConnection() }
-  const link = new RedisLink(redis as unknown as RedisClient, names('t'), 250)
+  const link = new RedisLink(redis as unknown as IoredisClient, names('t'), 250)
   await expect(link.ask('PING')).rejects.toThrow(
     'redis run: pass the store to createStampede first',
   )

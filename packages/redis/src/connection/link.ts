@@ -6,7 +6,7 @@ import { type Clock, type Grant, groupOf, storeUnavailable } from '@stampede/cor
 import type { Names } from '../protocol/keys.ts'
 import { type ScriptArgument, send } from '../protocol/run-script.ts'
 import type { Script } from '../protocol/scripts.generated.ts'
-import type { RedisClient } from './connection.ts'
+import type { IoredisClient } from './connection.ts'
 import { OpenLink } from './open-link.ts'
 import { Operation, type OperationOptions, type Receiver } from './operation.ts'
 import { isRefusal } from './refusal.ts'
@@ -26,13 +26,13 @@ export class RedisLink {
   readonly processId: string = randomBytes(9).toString('base64url')
   /** In a cluster, PUBLISH counts only the receivers on its own node. */
   readonly isCluster: boolean
-  readonly #redis: RedisClient
+  readonly #redis: IoredisClient
   /** Undefined while the connections are closed. */
   current: OpenLink | undefined
 
-  constructor(redis: RedisClient, names: Names, budgetMs: number) {
+  constructor(redis: IoredisClient, names: Names, budgetMs: number) {
     this.#redis = redis
-    this.isCluster = 'isCluster' in redis ? redis.isCluster : 'nodeClient' in redis
+    this.isCluster = redis.isCluster
     this.names = names
     this.budgetMs = budgetMs
   }

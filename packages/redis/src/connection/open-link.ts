@@ -5,7 +5,7 @@ import type { Clock } from '@stampede/core/store'
 import { ScriptRunner } from '../protocol/run-script.ts'
 import { TimeLimits } from './budget.ts'
 import { connect } from './client.ts'
-import type { Connection, Connections, RedisClient } from './connection.ts'
+import type { Connection, Connections, IoredisClient } from './connection.ts'
 import { lastErrorOf, NotSent, rememberErrors } from './refusal.ts'
 import { Servers } from './servers.ts'
 import { type LinkFacts, type LinkListener, Subscription } from './subscription.ts'
@@ -31,7 +31,7 @@ export class OpenLink {
   isOpen = false
   isClosed = false
 
-  constructor(redis: RedisClient, facts: LinkFacts, clock: Clock) {
+  constructor(redis: IoredisClient, facts: LinkFacts, clock: Clock) {
     const { budgetMs, isCluster } = facts
     const { commands: connection, subscriber, serverOf } = connect(redis, budgetMs)
     rememberErrors(connection)
