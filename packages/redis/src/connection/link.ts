@@ -110,22 +110,19 @@ export class RedisLink {
     new Operation<T>(link, link.servers.of(record), name, options, work, receiver)
   }
 
-  /** Runs a script on the record of a key. `read` parses its reply. */
+  /** Runs a script on the record of a key, or on these keys of Redis. `read` parses its reply. */
   run<T>(
     script: Script,
-    key: string,
+    key: string | readonly string[],
     args: readonly ScriptArgument[],
     read: (raw: never, operation: Operation<T>) => T,
     options: OperationOptions = {},
   ): Promise<T> {
-    const link = this.current
-    if (link === undefined) return Promise.reject(notOpen())
-    const keys = script.keys === 1 ? [this.names.record(key)] : this.keysOf(script, key)
-    const server = link.servers.of(keys[0] as string)
+    const keys = typeof key === 'string' ? this.keysOf(script, key) : key
     return new Promise((resolve, reject) => {
       const work = (operation: Operation<T>): void =>
         operation.run(script, keys, args, (raw) => operation.resolve(read(raw, operation)))
-      new Operation<T>(link, server, script.name, options, work, { resolve, reject })
+      this.begin(script.name, keys[0] as string, options, work, { resolve, reject })
     })
   }
 
