@@ -34,10 +34,8 @@ type IoredisConnection = Connection & { connect?(): Promise<unknown> }
 /** Connects to the server itself, or to the master that its Sentinels name. */
 function openServer(redis: IoredisClient, budgetMs: number): Connection {
   const duplicate = redis.duplicate.bind(redis) as (options: object) => unknown
-  const given = { ...nodeOptions(budgetMs), ...sentinelOptions(budgetMs) }
-  const { sentinels } = (redis.options ?? {}) as { readonly sentinels?: unknown }
-  if (!sentinels) return reconnecting(duplicate(given))
-  const connection = reconnecting(duplicate({ ...given, lazyConnect: true }))
+  const options = { ...nodeOptions(budgetMs), ...sentinelOptions(budgetMs), lazyConnect: true }
+  const connection = reconnecting(duplicate(options))
   askAllSentinels(connection, budgetMs)
   connection.connect?.().catch(() => {})
   return connection

@@ -72,9 +72,9 @@ interface SentinelConnector {
 }
 
 /**
- * Must be called before the connection connects. `patienceMs`: how long to wait for more replies
- * after the first. If a later version of ioredis lacks the members, the connection works as ioredis
- * made it.
+ * Must be called before the connection connects. Does nothing to a connection without Sentinels.
+ * `patienceMs`: how long to wait for more replies after the first. If a later version of ioredis
+ * lacks the members, the connection works as ioredis made it.
  */
 export function askAllSentinels(connection: Connection, patienceMs: number): void {
   const { connector } = connection as { readonly connector?: SentinelConnector }
