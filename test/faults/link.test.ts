@@ -109,6 +109,8 @@ describe('a lookup in a process that was blocked', () => {
     const hearer = { onGap() {}, onLost() {}, onError() {} }
     link.open(clock, hearer)
     await link.opened
+    // In its first second, each step has a whole budget.
+    clock.jumpedMs += 1_000
     const never = new Promise<never>(() => {})
     /** An operation whose first step takes `tookMs` of the budget. */
     const takes = (tookMs: number) =>

@@ -2,7 +2,6 @@
 
 import type { StampedeStore } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
-import { createClient } from 'redis'
 import { afterAll, beforeAll, describe, inject } from 'vitest'
 import { allContracts } from '../harness/all-contracts.ts'
 import { type RedisTime, startRedisTime } from '../harness/movable-redis.ts'
@@ -40,7 +39,7 @@ describe.each(inject('serverBinaries'))('$name Sentinel without faults', ({ sour
     open: () =>
       two((prefix) => {
         const { name, sentinels: sentinelRootNodes } = bench
-        const client = { createClient, name, sentinelRootNodes }
+        const client = { name, sentinelRootNodes }
         return redisStore(client, { prefix, commandTimeoutMs: 10_000 })
       }),
   })

@@ -123,12 +123,7 @@ describe('the options of a Cluster of node-redis', () => {
     for (const { admin } of cluster.nodes) await admin.call('ACL', 'SETUSER', ...acl)
     const seen: string[] = []
     const { locks } = new Process(newPrefix(), {
-      defaults: {
-        credentialsProvider: {
-          type: 'async-credentials-provider',
-          credentials: async () => ({ username: 'shop', password: 'secret' }),
-        },
-      },
+      defaults: { username: 'shop', password: 'secret' },
       nodeAddressMap: (address) => {
         seen.push(address)
         const [host = '', port] = address.split(':')
@@ -159,10 +154,13 @@ describe('the options of a Cluster of node-redis', () => {
     }
     try {
       const trusting = { socket: { tls: true as const, ca: AUTHORITY } }
-      const { locks } = new Process(newPrefix(), { nodeAddressMap, defaults: trusting })
+      // As in node-redis, the addresses of root nodes are not mapped.
+      const rootNodes = Object.values(nodeAddressMap).map((socket) => ({ socket }))
+      const outside = { rootNodes, nodeAddressMap }
+      const { locks } = new Process(newPrefix(), { ...outside, defaults: trusting })
       await eventually(async () => expect(await messageOf(locks)).toBe('taken'))
       const defaults = { socket: { tls: true as const } }
-      const refused = new Process(newPrefix(), { nodeAddressMap, defaults })
+      const refused = new Process(newPrefix(), { ...outside, defaults })
       await eventually(
         async () => expect(await messageOf(refused.locks)).toMatch(/certificate/),
         5_000,

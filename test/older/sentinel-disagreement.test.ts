@@ -33,7 +33,7 @@ function open(
   const others = { nodeClientOptions: USER, ...(asker && { sentinelClientOptions: asker }) }
   const store =
     client === 'node-redis 5'
-      ? redisStore({ createClient, name, sentinelRootNodes: sentinels, ...others }, options)
+      ? redisStore({ name, sentinelRootNodes: sentinels, ...others }, options)
       : redisStore(client === 'ioredis 5' ? new Redis5(ioredis) : new Redis(ioredis), options)
   return createLocks({ store })
 }

@@ -5,7 +5,6 @@ import { createLocks, type Lease, type Locks } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
 import { eventually } from '@stampede/testkit'
 import { Redis } from 'ioredis'
-import { createClient } from 'redis'
 import { describe, expect, inject, it } from 'vitest'
 import { PATIENT } from '../harness/patient.ts'
 import { type SentinelBench, startSentinels } from '../harness/redis-sentinel.ts'
@@ -34,7 +33,7 @@ class Process {
     const { name, sentinels: sentinelRootNodes } = bench
     const redis =
       client === 'node-redis 5'
-        ? { createClient, name, sentinelRootNodes }
+        ? { name, sentinelRootNodes }
         : bench.client(client, { lazyConnect: true })
     const store = redisStore(redis, { prefix, commandTimeoutMs: budgetMs })
     this.stampede = createStampede({ store })

@@ -5,9 +5,9 @@ import { createStampede } from '@stampede/core'
 import { createLocks } from '@stampede/locks'
 import { type RedisClient, redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
-import { createClient } from 'redis'
+import { createClient, createCluster } from 'redis'
 import { afterEach, describe, expect, it } from 'vitest'
-import { databaseOf } from '../../packages/redis/src/connection/known-clients.ts'
+import { databaseOf, requireClient } from '../../packages/redis/src/connection/known-clients.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
 const { server, admin } = await redisOfFile()
@@ -91,13 +91,16 @@ describe.each(CLIENTS)('two databases of one server, by %s', (_, connect) => {
 })
 
 describe('the number of the database', () => {
+  const SENTINEL = { name: 'shop', sentinelRootNodes: [{ host: 's', port: 1 }] }
+  const IOREDIS = { isCluster: false, duplicate() {} }
+
   it.each([
-    ['a node-redis Sentinel', { sentinelRootNodes: [], nodeClientOptions: { database: 3 } }, 3],
-    ['a node-redis Sentinel without options', { sentinelRootNodes: [] }, 0],
-    ['an ioredis client behind Sentinels', { isCluster: false, options: { db: 4 } }, 4],
-    ['a Cluster', { isCluster: true, options: { redisOptions: { db: 4 } } }, 0],
-    ['a node-redis Cluster', { nodeClient() {}, _options: { defaults: { database: 4 } } }, 0],
+    ['a node-redis Sentinel', { ...SENTINEL, nodeClientOptions: { database: 3 } }, 3],
+    ['a node-redis Sentinel without options', SENTINEL, 0],
+    ['an ioredis client behind Sentinels', { ...IOREDIS, options: { db: 4 } }, 4],
+    ['a Cluster', { ...IOREDIS, isCluster: true, options: { redisOptions: { db: 4 } } }, 0],
+    ['a node-redis Cluster', createCluster({ rootNodes: [{}] }), 0],
   ])('is read from %s', (_, client, database) => {
-    expect(databaseOf(client as unknown as RedisClient)).toBe(database)
+    expect(databaseOf(requireClient(client))).toBe(database)
   })
 })

@@ -135,8 +135,10 @@ describe('an app with Express and Redis', () => {
   }
 
   it('installs at most 5 packages beside Express and its client, ours with at most 1.6 MB', () => {
+    installed.add('ioredis')
     add('@stampede/express')
     add('@stampede/redis')
+    installed.delete('ioredis')
     expect(installed.size, [...installed].join()).toBeLessThanOrEqual(5)
     const ours = [...installed].filter((name) => name.startsWith('@stampede/'))
     expect(ours.reduce((sum, name) => sum + bytesOf(name), 0)).toBeLessThanOrEqual(1_600_000)

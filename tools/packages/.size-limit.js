@@ -13,7 +13,7 @@ const LIMITS = {
   nest: 77,
   operate: 56,
   otel: 3.3,
-  redis: 36,
+  redis: 35.5,
 }
 const EXTERNAL = [
   'express',

@@ -50,9 +50,7 @@ describe('errors for users', () => {
       'packages/core/src/engine/flight.ts',
       'packages/core/src/idempotency/fingerprint.ts',
       'packages/redis/src/connection/cluster.ts',
-      'packages/redis/src/node-redis/cluster.ts',
-      'packages/redis/src/node-redis/open.ts',
-      'packages/redis/src/node-redis/sentinels.ts',
+      'packages/redis/src/connection/sentinels.ts',
     ])
   })
 

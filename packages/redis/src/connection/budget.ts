@@ -33,7 +33,7 @@ export class TimeLimits {
 
   /**
    * The time begins at the end of this turn of the event loop. Before, the callers of other replies
-   * may block the loop, and node-redis sends nothing.
+   * may block the loop, and the socket is corked.
    */
   add(limited: Limited): void {
     limited.dueAt = Number.POSITIVE_INFINITY
@@ -98,7 +98,7 @@ export function withBudget<T>(budgetMs: number, promise: Promise<T>): Promise<T>
  * Node runs timers before it reads sockets. After a blocked event loop, the replies may already be
  * in the socket. Two turns of the loop deliver them.
  */
-export function afterReplies(callback: () => void): void {
+function afterReplies(callback: () => void): void {
   setImmediate(() => setImmediate(callback))
 }
 

@@ -30,9 +30,9 @@ it('a client connects again after ioredis gave up, but not after the client was 
   const [commands, listening] = made as [Duplicate, Duplicate]
   for (const each of made) each.emit('end')
   vi.advanceTimersByTime(1_000)
-  expect([commands.connects, listening.connects]).toEqual([1, 1])
+  expect([commands.connects, listening.connects]).toEqual([2, 2])
   subscriber.disconnect()
   commands.emit('end')
   vi.advanceTimersByTime(1_000)
-  expect([commands.connects, listening.connects]).toEqual([2, 1])
+  expect([commands.connects, listening.connects]).toEqual([3, 2])
 })

@@ -1,35 +1,17 @@
 // Opens the connections of one store, with options for short timeouts and endless reconnection.
 
-import {
-  connectNodeRedis,
-  connectNodeRedisCluster,
-  connectNodeRedisSentinel,
-} from '../node-redis/open.ts'
 import { retryDelayMs } from './budget.ts'
 import { ClusterSubscriber, slotOf } from './cluster.ts'
-import type {
-  ClusterConnection,
-  Connection,
-  Connections,
-  IoredisClient,
-  RedisClient,
-} from './connection.ts'
+import type { ClusterConnection, Connection, Connections, IoredisClient } from './connection.ts'
 import { isReadOnly } from './refusal.ts'
 import { askAllSentinels } from './sentinels.ts'
 
-/** Opens connections with the address and credentials of `redis`, and none of its other options. */
-export function connect(redis: RedisClient, budgetMs: number): Connections {
-  if ('sentinelRootNodes' in redis) return connectNodeRedisSentinel(redis, budgetMs)
-  if ('nodeClient' in redis) return connectNodeRedisCluster(redis, budgetMs)
-  if ('withTypeMapping' in redis) return connectNodeRedis(redis, budgetMs)
-  return connectIoredis(redis, budgetMs)
-}
-
 /**
- * By default, ioredis queues commands without a limit while it is disconnected. It retries each
+ * Opens connections with the address and credentials of `redis`, and none of its other options. By
+ * default, ioredis queues commands without a limit while it is disconnected. It retries each
  * command 20 times and sets no deadline. A request cannot wait that long.
  */
-function connectIoredis(redis: IoredisClient, budgetMs: number): Connections {
+export function connect(redis: IoredisClient, budgetMs: number): Connections {
   if (!redis.isCluster) {
     const open = () => openServer(redis, budgetMs)
     return { commands: open(), subscriber: open() }
@@ -52,10 +34,8 @@ type IoredisConnection = Connection & { connect?(): Promise<unknown> }
 /** Connects to the server itself, or to the master that its Sentinels name. */
 function openServer(redis: IoredisClient, budgetMs: number): Connection {
   const duplicate = redis.duplicate.bind(redis) as (options: object) => unknown
-  const given = { ...nodeOptions(budgetMs), ...sentinelOptions(budgetMs) }
-  const { sentinels } = (redis.options ?? {}) as { readonly sentinels?: unknown }
-  if (!sentinels) return reconnecting(duplicate(given))
-  const connection = reconnecting(duplicate({ ...given, lazyConnect: true }))
+  const options = { ...nodeOptions(budgetMs), ...sentinelOptions(budgetMs), lazyConnect: true }
+  const connection = reconnecting(duplicate(options))
   askAllSentinels(connection, budgetMs)
   connection.connect?.().catch(() => {})
   return connection
@@ -97,6 +77,11 @@ function reconnecting(duplicated: unknown): IoredisConnection {
   return connection
 }
 
+/** Time limit of an attempt to connect. */
+export function connectMs(budgetMs: number): number {
+  return Math.max(2 * budgetMs, 1_000)
+}
+
 function nodeOptions(budgetMs: number) {
   return {
     // The names of keys and channels already begin with the user's `keyPrefix`.
@@ -117,7 +102,7 @@ function nodeOptions(budgetMs: number) {
     // This timeout runs only while a reply is pending. It closes the connection to a frozen server.
     // ioredis then connects again until the server responds.
     socketTimeout: Math.max(4 * budgetMs, 1_000),
-    connectTimeout: Math.max(2 * budgetMs, 1_000),
+    connectTimeout: connectMs(budgetMs),
     keepAlive: 5_000,
     // ioredis waits for this time for the end of a socket, which may be closed already. A process
     // would live on meanwhile.
@@ -136,7 +121,7 @@ function sentinelOptions(budgetMs: number) {
     // accepts writes for some seconds, and then loses them.
     failoverDetector: true,
     // Without this timeout, ioredis waits for a frozen Sentinel without end.
-    sentinelCommandTimeout: Math.max(2 * budgetMs, 1_000),
+    sentinelCommandTimeout: connectMs(budgetMs),
     // Without this strategy, ioredis gives up once no Sentinel replies.
     sentinelRetryStrategy: (attempt: number) => retryDelayMs(attempt),
   }

@@ -1,4 +1,4 @@
-// A cluster, for both kinds of clients: the slot of a key, and the connection that subscribes.
+// A cluster: the slot of a key, and the connection that subscribes.
 
 import { EventEmitter } from 'node:events'
 import { retryDelayMs } from './budget.ts'

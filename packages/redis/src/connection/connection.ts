@@ -1,10 +1,9 @@
-// The clients that the user passes, and the connections that this package opens, as structural
-// types. Those of ioredis fit versions 5 and 6, with a single Redis, Sentinels or Cluster. The
-// connections of node-redis 5 have the same members.
+// The clients that the user passes, and the connections that this package opens by ioredis, as
+// structural types. They fit versions 5 and 6, with a single Redis, Sentinels or Cluster.
 
 /**
  * A client of ioredis 5.4 or newer, or of node-redis 5 or newer. Stampede uses only its address and
- * credentials. For Sentinels with node-redis: `createClient`, and the options of `createSentinel`.
+ * credentials. For Sentinels with node-redis: the options of `createSentinel`.
  */
 export type RedisClient =
   | IoredisClient
@@ -19,18 +18,16 @@ export interface IoredisClient {
   duplicate(...args: never[]): unknown
 }
 
-/** A client of `createClient` of node-redis 5. */
+/** A client of `createClient` of node-redis 5 or 6. */
 export interface NodeRedisClient {
   readonly options?: object | undefined
   readonly isReady: boolean
-  duplicate(...args: never[]): unknown
   withTypeMapping(...args: never[]): unknown
 }
 
-/** A client of `createCluster` of node-redis 5. */
+/** A client of `createCluster` of node-redis 5 or 6. */
 export interface NodeRedisClusterClient {
   readonly slots: readonly unknown[]
-  duplicate(...args: never[]): unknown
   nodeClient(...args: never[]): unknown
   withTypeMapping(...args: never[]): unknown
 }
@@ -45,9 +42,10 @@ export function textOf({ host, port }: Partial<Address>): string {
   return `${host}:${port}`
 }
 
-/** The options of `createSentinel` of node-redis 5, and the function that creates a client. */
+/** The options of `createSentinel` of node-redis 5 or 6. */
 export interface NodeRedisSentinel {
-  createClient(...args: never[]): unknown
+  /** Not used. Earlier versions of Stampede needed it. */
+  readonly createClient?: unknown
   readonly name: string
   readonly sentinelRootNodes: readonly Address[]
   readonly nodeClientOptions?: object
@@ -55,6 +53,7 @@ export interface NodeRedisSentinel {
   readonly nodeAddressMap?:
     | Readonly<Record<string, Address>>
     | ((address: string) => Address | undefined)
+  readonly keyPrefix?: string | Buffer
 }
 
 /** The connection that only subscribes. */

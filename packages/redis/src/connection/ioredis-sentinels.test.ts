@@ -9,6 +9,7 @@ afterEach(() => void vi.useRealTimers())
 const PATIENCE_MS = 100
 
 interface Sentinel {
+  host?: string
   /** Undefined: it knows no such master. */
   port?: number
   epoch?: number
@@ -37,6 +38,10 @@ class Connector {
     const reply = ['config-epoch', String(epoch)]
     const client = { sentinel: async () => reply, named: sentinel.port }
     return this.resolveMaster(client)
+  }
+
+  connectToSentinel(): EventEmitter {
+    return new EventEmitter()
   }
 
   async resolveMaster({ named }: { named?: number | undefined }): Promise<unknown> {
@@ -100,9 +105,10 @@ it('also asks the Sentinels that a reply adds', async () => {
   expect(await connect({ ...OLD, adds: NEW }).find(10)).toEqual({ host: 'm', port: 2 })
 })
 
-it('fails as ioredis does: null if no Sentinel knows the master, otherwise with an error', async () => {
-  expect(await connect({}, {}).find(10)).toBeNull()
-  expect(await connect({ fails: true }, { fails: true }).find(10)).toBe('refused')
+it('names the reason if no Sentinel knows the master, or if one fails', async () => {
+  expect(await connect({}, {}).find(10)).toBe('no Sentinel knows a master with the name shop')
+  const failing = { host: 's', port: 1, fails: true }
+  expect(await connect({}, failing).find(10)).toBe('Sentinel s:1: refused')
 })
 
 it('disconnects at the next check if a newer configuration names another server', async () => {
@@ -125,6 +131,11 @@ it('disconnects at the next check if a newer configuration names another server'
   await vi.advanceTimersByTimeAsync(60_000)
   expect(disconnect).toHaveBeenCalledTimes(1)
   expect(vi.getTimerCount()).toBe(0)
+})
+
+it('hears the errors of each connection to a Sentinel, so that ioredis does not print them', () => {
+  const { connector } = connect(OLD)
+  expect(connector.connectToSentinel().listenerCount('error')).toBe(1)
 })
 
 it('leaves a connector without these members alone', () => {

@@ -1,21 +1,22 @@
-// Recognises the client that redisStore got, by the members of the object. A client that Stampede
-// cannot use is refused by name.
+// Recognises the client that redisStore got, by the members of the object. Each one becomes a
+// client of ioredis. A client that Stampede cannot use is refused by name.
 
 import { StampedeError } from '@stampede/core'
 import { optionError, show } from '@stampede/core/store'
-import type {
-  IoredisClient,
-  NodeRedisClient,
-  NodeRedisClusterClient,
-  NodeRedisSentinel,
-  RedisClient,
-} from './connection.ts'
+import {
+  type ClientOptions,
+  type ClusterOptions,
+  fromClient,
+  fromCluster,
+  fromSentinel,
+} from '../node-redis/options.ts'
+import type { IoredisClient, NodeRedisSentinel } from './connection.ts'
 
 const IOREDIS = 'pass an ioredis or node-redis client: redisStore(new Redis(url))'
 const IOREDIS_CLUSTER =
   'pass a Cluster of ioredis or node-redis 5: redisStore(new Cluster([{ host, port }]))'
 const SENTINEL =
-  'it hides its options, so pass them with createClient: redisStore({ createClient, ...options })'
+  'it hides its options, so pass those of createSentinel: redisStore({ name, sentinelRootNodes })'
 const IOREDIS_SENTINEL =
   'pass an ioredis client: redisStore(new Redis({ sentinels: [{ host, port }], name }))'
 
@@ -23,17 +24,22 @@ const IOREDIS_SENTINEL =
 const NODE_REDIS = ['duplicate', 'sendCommand', 'withTypeMapping', 'isReady', 'destroy']
 const NODE_REDIS_CLUSTER = ['duplicate', 'nodeClient', 'withTypeMapping', 'slots', '_options']
 
-/**
- * Returns `value` if it is a client that Stampede can use. Otherwise throws an error that names it.
- */
-export function requireClient(value: unknown): RedisClient {
+interface NodeRedisOptions {
+  readonly options: ClientOptions
+  readonly _options: ClusterOptions
+}
+
+/** Throws an error that names `value` if Stampede cannot use it. */
+export function requireClient(value: unknown): IoredisClient {
   const has = hasMembers(value)
   if (has('duplicate') && typeof (value as IoredisClient).isCluster === 'boolean') {
     return value as IoredisClient
   }
-  if (has(...NODE_REDIS)) return value as NodeRedisClient
-  if (has(...NODE_REDIS_CLUSTER)) return value as NodeRedisClusterClient
-  if (has('sentinelRootNodes')) return requireSentinel(value as NodeRedisSentinel)
+  // A cluster client has no public member with its options.
+  const { options, _options } = (value ?? {}) as Partial<NodeRedisOptions>
+  if (has(...NODE_REDIS)) return fromClient(options)
+  if (has(...NODE_REDIS_CLUSTER) && _options !== undefined) return fromCluster(_options)
+  if (has('sentinelRootNodes')) return fromSentinel(requireSentinel(value as NodeRedisSentinel))
   const [received, fix] = describe(value, has)
   throw new StampedeError('ERR_STAMPEDE_OPTION', `redisStore: redis: received ${received}; ${fix}`)
 }
@@ -42,28 +48,17 @@ function requireSentinel(value: NodeRedisSentinel): NodeRedisSentinel {
   const check = (name: keyof NodeRedisSentinel, isValid: boolean, fix: string) => {
     if (!isValid) throw optionError(`redisStore: redis.${name}`, value[name], fix)
   }
-  const { sentinelRootNodes: nodes, createClient } = value
-  check('createClient', typeof createClient === 'function', 'pass createClient of node-redis 5')
+  const { sentinelRootNodes: nodes } = value
   check('name', typeof value.name === 'string' && value.name !== '', 'pass the name of the master')
   const isAddress = (node: unknown) => hasMembers(node)('host', 'port')
   const areNodes = Array.isArray(nodes) && nodes.length > 0 && nodes.every(isAddress)
   check('sentinelRootNodes', areNodes, 'pass addresses: [{ host, port }]')
-  for (const name of ['nodeClientOptions', 'sentinelClientOptions'] as const) {
-    const { url } = { ...value[name] } as { url?: unknown }
-    if (url === undefined) continue
-    const fix = 'pass username, password and socket.tls in place of url, as createSentinel demands'
-    throw optionError(`redisStore: redis.${name}.url`, '(hidden)', fix)
-  }
   return value
 }
 
-/**
- * The `keyPrefix` of a client of ioredis or node-redis 6. Without it, two applications would share
- * keys.
- */
-export function keyPrefixOf(client: RedisClient): string {
-  const options = 'sentinelRootNodes' in client ? client : optionsOf(client)
-  const { keyPrefix } = options as { readonly keyPrefix?: unknown }
+/** The `keyPrefix` of a client. Without it, two applications would share keys. */
+export function keyPrefixOf({ options }: IoredisClient): string {
+  const { keyPrefix } = (options ?? {}) as { readonly keyPrefix?: unknown }
   return typeof keyPrefix === 'string' || Buffer.isBuffer(keyPrefix) ? String(keyPrefix) : ''
 }
 
@@ -71,16 +66,9 @@ export function keyPrefixOf(client: RedisClient): string {
  * The number of the client's database, which a Cluster does not have. Names of channels contain it,
  * because Pub/Sub of Redis has one set of channels for all databases.
  */
-export function databaseOf(client: RedisClient): number {
-  if ('nodeClient' in client || ('isCluster' in client && client.isCluster)) return 0
-  const options = 'sentinelRootNodes' in client ? client.nodeClientOptions : optionsOf(client)
-  const { db, database = db } = (options ?? {}) as { readonly db?: unknown; database?: unknown }
-  return Number(database ?? 0)
-}
-
-function optionsOf(client: RedisClient): object {
-  const { options, _options } = client as { readonly options?: object; readonly _options?: object }
-  return options ?? _options ?? {}
+export function databaseOf({ isCluster, options }: IoredisClient): number {
+  const { db } = (options ?? {}) as { readonly db?: unknown }
+  return isCluster ? 0 : Number(db ?? 0)
 }
 
 /** Names the value and the fix. The text of a URL is left out: it may have a password. */

@@ -3,7 +3,7 @@ import { type Clock, systemClock } from '@stampede/core/store'
 import { ManualClock } from '@stampede/core/testing'
 import { describe, expect, it, vi } from 'vitest'
 import { names } from '../protocol/keys.ts'
-import type { RedisClient } from './connection.ts'
+import type { IoredisClient } from './connection.ts'
 import { RedisLink } from './link.ts'
 import type { Operation } from './operation.ts'
 
@@ -33,7 +33,7 @@ function openLink(clock: Clock = systemClock) {
     made.push(new FakeConnection())
     return made.at(-1)
   }
-  const redis = { isCluster: false, options: {}, duplicate } as unknown as RedisClient
+  const redis = { isCluster: false, options: {}, duplicate } as unknown as IoredisClient
   const link = new RedisLink(redis, names('t'), 250)
   const listener = { onGap() {}, onLost() {}, onError() {} }
   link.open(clock, listener)
@@ -44,7 +44,7 @@ function openLink(clock: Clock = systemClock) {
       each.subscribed()
     }
   }
-  return { link, ready, close: () => link.close(listener) }
+  return { link, made, ready, close: () => link.close(listener) }
 }
 
 const UNAVAILABLE = { code: 'ERR_STAMPEDE_STORE_UNAVAILABLE' }
@@ -77,16 +77,54 @@ describe('an operation', () => {
     expect(command).not.toHaveBeenCalled()
   })
 
-  it('gives up its wait for the connections after its budget, and begins a new one then', async () => {
+  it('waits longer than its budget for the first connection, and begins a new budget then', async () => {
     const { link, ready, close } = openLink()
-    const late = link.operate('read', 'record', {}, (operation) => operation.resolve(1))
-    await expect(late).rejects.toThrow('redis read: not connected: no reply within 250 ms')
     const waiting = link.operate('read', 'record', {}, (operation) => {
       setTimeout(() => operation.resolve(operation.leftMs), 30)
     })
-    await new Promise((resolve) => setTimeout(resolve, 150))
+    await new Promise((resolve) => setTimeout(resolve, 400))
     ready()
     expect(await waiting).toBeGreaterThan(150)
+    close()
+  })
+
+  it('gives up its wait for the first connection a second after the store was opened', async () => {
+    const clock = new ManualClock()
+    const { link, close } = openLink(clock)
+    const read = () => link.operate('read', 'record', {}, (operation) => operation.resolve(1))
+    const early = expect(read()).rejects.toThrow('not connected: no connection within 1000 ms')
+    await clock.advance(1_000)
+    await early
+    const late = expect(read()).rejects.toThrow('not connected: no connection within 250 ms')
+    await new Promise((resolve) => setImmediate(resolve))
+    await clock.advance(250)
+    await late
+    close()
+  })
+
+  it('gives up its wait for the first connection when an attempt to connect has failed', async () => {
+    const { link, made, close } = openLink()
+    const read = () => link.operate('read', 'record', {}, (operation) => operation.resolve(1))
+    const early = expect(read()).rejects.toThrow('redis read: not connected: refused')
+    await new Promise((resolve) => setTimeout(resolve, 400))
+    made[0]?.emit('error', new Error('refused'))
+    await early
+    await expect(read()).rejects.toThrow('redis read: not connected: refused')
+    close()
+  })
+
+  it('has a whole budget for each step in the first second of the connection', async () => {
+    const clock = new ManualClock()
+    const { link, ready, close } = openLink(clock)
+    ready()
+    await link.opened
+    const left = () =>
+      link.operate<number>('read', 'record', {}, (operation) =>
+        operation.wait(clock.advance(200), () => operation.resolve(operation.leftMs)),
+      )
+    expect(await left()).toBe(250)
+    await clock.advance(1_000)
+    expect(await left()).toBe(50)
     close()
   })
 
@@ -152,7 +190,7 @@ describe('an operation', () => {
 
 it('an operation on a link that is not open is rejected', async () => {
   const redis = { isCluster: false, options: {}, duplicate: () => new FakeConnection() }
-  const link = new RedisLink(redis as unknown as RedisClient, names('t'), 250)
+  const link = new RedisLink(redis as unknown as IoredisClient, names('t'), 250)
   await expect(link.ask('PING')).rejects.toThrow(
     'redis run: pass the store to createStampede first',
   )

@@ -6,7 +6,7 @@ import { type Clock, type Grant, groupOf, storeUnavailable } from '@stampede/cor
 import type { Names } from '../protocol/keys.ts'
 import { type ScriptArgument, send } from '../protocol/run-script.ts'
 import type { Script } from '../protocol/scripts.generated.ts'
-import type { RedisClient } from './connection.ts'
+import type { IoredisClient } from './connection.ts'
 import { OpenLink } from './open-link.ts'
 import { Operation, type OperationOptions, type Receiver } from './operation.ts'
 import { isRefusal } from './refusal.ts'
@@ -26,13 +26,13 @@ export class RedisLink {
   readonly processId: string = randomBytes(9).toString('base64url')
   /** In a cluster, PUBLISH counts only the receivers on its own node. */
   readonly isCluster: boolean
-  readonly #redis: RedisClient
+  readonly #redis: IoredisClient
   /** Undefined while the connections are closed. */
   current: OpenLink | undefined
 
-  constructor(redis: RedisClient, names: Names, budgetMs: number) {
+  constructor(redis: IoredisClient, names: Names, budgetMs: number) {
     this.#redis = redis
-    this.isCluster = 'isCluster' in redis ? redis.isCluster : 'nodeClient' in redis
+    this.isCluster = redis.isCluster
     this.names = names
     this.budgetMs = budgetMs
   }
@@ -110,22 +110,19 @@ export class RedisLink {
     new Operation<T>(link, link.servers.of(record), name, options, work, receiver)
   }
 
-  /** Runs a script on the record of a key. `read` parses its reply. */
+  /** Runs a script on the record of a key, or on these keys of Redis. `read` parses its reply. */
   run<T>(
     script: Script,
-    key: string,
+    key: string | readonly string[],
     args: readonly ScriptArgument[],
     read: (raw: never, operation: Operation<T>) => T,
     options: OperationOptions = {},
   ): Promise<T> {
-    const link = this.current
-    if (link === undefined) return Promise.reject(notOpen())
-    const keys = script.keys === 1 ? [this.names.record(key)] : this.keysOf(script, key)
-    const server = link.servers.of(keys[0] as string)
+    const keys = typeof key === 'string' ? this.keysOf(script, key) : key
     return new Promise((resolve, reject) => {
       const work = (operation: Operation<T>): void =>
         operation.run(script, keys, args, (raw) => operation.resolve(read(raw, operation)))
-      new Operation<T>(link, server, script.name, options, work, { resolve, reject })
+      this.begin(script.name, keys[0] as string, options, work, { resolve, reject })
     })
   }
 

@@ -4,8 +4,8 @@
 import type { Clock } from '@stampede/core/store'
 import { ScriptRunner } from '../protocol/run-script.ts'
 import { TimeLimits } from './budget.ts'
-import { connect } from './client.ts'
-import type { Connection, Connections, RedisClient } from './connection.ts'
+import { connect, connectMs } from './client.ts'
+import type { Connection, Connections, IoredisClient } from './connection.ts'
 import { lastErrorOf, NotSent, rememberErrors } from './refusal.ts'
 import { Servers } from './servers.ts'
 import { type LinkFacts, type LinkListener, Subscription } from './subscription.ts'
@@ -26,17 +26,25 @@ export class OpenLink {
    * must not wait for it without a time limit.
    */
   readonly opened: Promise<unknown>
+  /**
+   * Until then, operations wait for the first connection beyond their time budgets, unless
+   * connecting has failed. After it is open, each step has a whole budget for a moment. A process
+   * that starts is busy, and its first lookups also read the purge log. Without this time, they
+   * would all run the origin and store nothing.
+   */
+  patientUntil: number
   /** The operations that wait until the connections are usable. */
   readonly opening: Set<{ onReply(value: unknown): void }> = new Set()
   isOpen = false
   isClosed = false
 
-  constructor(redis: RedisClient, facts: LinkFacts, clock: Clock) {
+  constructor(redis: IoredisClient, facts: LinkFacts, clock: Clock) {
     const { budgetMs, isCluster } = facts
     const { commands: connection, subscriber, serverOf } = connect(redis, budgetMs)
     rememberErrors(connection)
     this.clock = clock
     this.budgetMs = budgetMs
+    this.patientUntil = clock.now() + connectMs(budgetMs)
     this.connection = connection
     this.serverOf = serverOf
     this.scripts = new ScriptRunner(connection)
@@ -68,6 +76,7 @@ export class OpenLink {
     this.opened = Promise.all([ready, this.subscription.first])
     void this.opened.then(() => {
       this.isOpen = true
+      this.patientUntil = clock.now() + connectMs(budgetMs)
       this.#endWaits()
     })
   }

@@ -103,8 +103,10 @@ export class Operation<T> {
    * was blocked.
    */
   get leftMs(): number {
-    const { clock, budgetMs } = this.#link
-    return Math.max(budgetMs / 10, this.#endsAt - clock.now())
+    const { clock, budgetMs, patientUntil } = this.#link
+    const now = clock.now()
+    const leastMs = now < patientUntil ? budgetMs : budgetMs / 10
+    return Math.max(leastMs, this.#endsAt - now)
   }
 
   /** How long the operation has waited for its turn. */
@@ -207,10 +209,20 @@ export class Operation<T> {
 
   /** Called when the time limit of the step is over. */
   expire(): void {
-    const { connection, opening } = this.#link
-    const timeout = new Error(`no reply within ${Math.round(this.limitMs)} ms`)
-    const isOpening = opening.delete(this)
-    this.onError(isOpening ? new NotSent(lastErrorOf(connection) ?? timeout) : timeout)
+    const { budgetMs, clock, connection, limits, opening, patientUntil } = this.#link
+    if (!opening.has(this)) {
+      return this.onError(new Error(`no reply within ${Math.round(this.limitMs)} ms`))
+    }
+    const now = clock.now()
+    const cause = lastErrorOf(connection)
+    if (cause === undefined && now < patientUntil) {
+      limits.delete(this)
+      this.limitMs = budgetMs / 10
+      return limits.add(this)
+    }
+    opening.delete(this)
+    const waitedMs = Math.round(now - this.#startedAt)
+    this.onError(new NotSent(cause ?? new Error(`no connection within ${waitedMs} ms`)))
   }
 
   /** Starts a step, unless its command must not be sent. */

@@ -1,7 +1,7 @@
 // Errors of Redis. A refusal is about one command, and other errors about a server that cannot be
 // used.
 
-import type { Connection } from './connection.ts'
+import type { ClusterNode, Connection } from './connection.ts'
 
 /**
  * Whether Redis refused the command: it replied with an error that is about this command. False for
@@ -34,10 +34,23 @@ export const CLOSED = 'the store was closed'
 const lastErrors = new WeakMap<Connection, Error>()
 
 export function rememberErrors(connection: Connection): void {
-  const remember = (error: Error) => lastErrors.set(connection, error)
+  const remember = (error: Error) => {
+    // These two errors of a cluster do not say why. The error before them does.
+    const isVague = 'lastNodeError' in error || error.message === 'Connection is closed.'
+    if (!isVague || !lastErrors.has(connection)) lastErrors.set(connection, error)
+  }
   connection.on('error', remember)
   // ioredis emits this event for one node of a cluster.
   connection.on('node error', remember)
+  // A cluster asks a node for the slots by a copy of its connection, whose errors it ignores.
+  connection.on('+node', (node: ClusterNode) => {
+    const duplicate = node.duplicate.bind(node)
+    node.duplicate = (options) => {
+      const copy = duplicate(options)
+      copy.on('error', remember)
+      return copy
+    }
+  })
   connection.on('ready', () => lastErrors.delete(connection))
 }
 

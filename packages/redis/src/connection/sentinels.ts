@@ -11,49 +11,37 @@ export interface Named {
   readonly epoch: number
 }
 
-export class Replies {
-  readonly #all: Named[] = []
-
-  add(named: Named): void {
-    this.#all.push(named)
+/** The master of the greatest epoch. If the epochs are equal, that of most Sentinels. */
+export function newestOf(replies: readonly Named[]): Named | undefined {
+  const counts = new Map<string, number>()
+  let newest: Named | undefined
+  let most = 0
+  for (const named of withGreatestEpoch(replies)) {
+    const text = textOf(named.master)
+    const count = (counts.get(text) ?? 0) + 1
+    counts.set(text, count)
+    if (count > most) [newest, most] = [named, count]
   }
-
-  /** Names the master of the greatest epoch. If the epochs are equal, that of most Sentinels. */
-  get newest(): Named | undefined {
-    const epoch = this.#greatestEpoch
-    const counts = new Map<string, number>()
-    let newest: Named | undefined
-    let most = 0
-    for (const named of this.#all) {
-      if (named.epoch < epoch) continue
-      const text = textOf(named.master)
-      const count = (counts.get(text) ?? 0) + 1
-      counts.set(text, count)
-      if (count > most) [newest, most] = [named, count]
-    }
-    return newest
-  }
-
-  /**
-   * Whether no further reply is needed. A fail-over needs most Sentinels, so one of any majority
-   * knows its epoch.
-   */
-  isEnough(sentinels: number): boolean {
-    const epoch = this.#greatestEpoch
-    const newest = this.#all.filter((named) => named.epoch === epoch)
-    const places = new Set(newest.map(({ master }) => textOf(master)))
-    return 2 * this.#all.length > sentinels && places.size === 1
-  }
-
-  get #greatestEpoch(): number {
-    return Math.max(...this.#all.map(({ epoch }) => epoch))
-  }
+  return newest
 }
 
-/** `reply` is that of SENTINEL MASTER: names and values by turns, or with RESP3 a map. */
+/**
+ * Whether no further reply is needed. A fail-over needs most Sentinels, so one of any majority
+ * knows its epoch.
+ */
+export function areEnough(replies: readonly Named[], sentinels: number): boolean {
+  const places = new Set(withGreatestEpoch(replies).map(({ master }) => textOf(master)))
+  return 2 * replies.length > sentinels && places.size === 1
+}
+
+function withGreatestEpoch(replies: readonly Named[]): Named[] {
+  const greatest = Math.max(...replies.map(({ epoch }) => epoch))
+  return replies.filter(({ epoch }) => epoch === greatest)
+}
+
+/** `reply` is that of SENTINEL MASTER: names and values by turns. */
 export function epochIn(reply: unknown): number {
-  const pairs = Array.isArray(reply) ? reply : Object.entries(reply ?? {}).flat()
-  const fields = pairs.map(String)
+  const fields = Array.isArray(reply) ? reply.map(String) : []
   const at = fields.indexOf('config-epoch')
   const epoch = at === -1 ? Number.NaN : Number(fields[at + 1])
   return Number.isInteger(epoch) ? epoch : -1
@@ -65,29 +53,41 @@ export function epochIn(reply: unknown): number {
 /** Time between two checks of the master. A report of a fail-over may have been lost. */
 const CHECK_MS = 10_000
 
+type Sentinel = Partial<Address>
+
 interface SentinelClient {
   sentinel(subcommand: 'master', name: string): Promise<unknown>
+  on(event: 'error', listener: () => void): unknown
 }
 
 /** The members of ioredis's SentinelConnector that are used here: the same in versions 5 and 6. */
 interface SentinelConnector {
   readonly options: { readonly name: string }
-  readonly sentinelIterator: { readonly sentinels: readonly object[] }
+  readonly sentinelIterator: { readonly sentinels: readonly Sentinel[] }
   /** Asks one Sentinel. */
-  resolve(sentinel: object): Promise<Address | null>
+  resolve(sentinel: Sentinel): Promise<Address | null>
+  connectToSentinel(...args: readonly unknown[]): SentinelClient
   /** The part of `resolve` that has a connection to the Sentinel. */
   resolveMaster(client: SentinelClient): Promise<Address | null>
 }
 
 /**
- * Must be called before the connection connects. `patienceMs`: see `findNewest`. If a later version
- * of ioredis lacks the members, the connection works as ioredis made it.
+ * Must be called before the connection connects. Does nothing to a connection without Sentinels.
+ * `patienceMs`: how long to wait for more replies after the first. If a later version of ioredis
+ * lacks the members, the connection works as ioredis made it.
  */
 export function askAllSentinels(connection: Connection, patienceMs: number): void {
   const { connector } = connection as { readonly connector?: SentinelConnector }
   if (typeof connector?.resolve !== 'function') return
   if (typeof connector.resolveMaster !== 'function') return
   const { name } = connector.options
+  const connectToSentinel = connector.connectToSentinel.bind(connector)
+  connector.connectToSentinel = (...args) => {
+    const client = connectToSentinel(...args)
+    // Without a listener, ioredis prints the errors of the connections that wait for a fail-over.
+    client.on('error', () => {})
+    return client
+  }
   const resolve = connector.resolve.bind(connector)
   const resolveMaster = connector.resolveMaster.bind(connector)
   const epochs = new WeakMap<Address, number>()
@@ -100,16 +100,19 @@ export function askAllSentinels(connection: Connection, patienceMs: number): voi
     if (master !== null) epochs.set(master, await asked)
     return master
   }
-  const ask = async (sentinel: object): Promise<Named | undefined> => {
-    const master = await resolve(sentinel)
+  const ask = async (sentinel: Sentinel): Promise<Named | undefined> => {
+    const master = await resolve(sentinel).catch((error: Error) => {
+      throw new Error(`Sentinel ${textOf(sentinel)}: ${error.message}`)
+    })
     return master === null ? undefined : { master, epoch: epochs.get(master) ?? -1 }
   }
-  const sentinels = () => connector.sentinelIterator.sentinels
-  const find = () => findNewest({ sentinels, ask, patienceMs })
+  const find = () => findNewest(() => connector.sentinelIterator.sentinels, ask, patienceMs)
   let current: Named | undefined
   connector.resolve = async () => {
     current = await find()
-    return current === undefined ? null : { ...current.master }
+    // Otherwise ioredis would say that all Sentinels are unreachable.
+    if (current === undefined) throw new Error(`no Sentinel knows a master with the name ${name}`)
+    return { ...current.master }
   }
   const check = async () => {
     const newest = await find()
@@ -124,53 +127,42 @@ export function askAllSentinels(connection: Connection, patienceMs: number): voi
   connection.on('close', () => clearInterval(timer))
 }
 
-/** A search for the master. */
-export interface Search<S> {
-  /** The known Sentinels. A reply may add some. */
-  sentinels(): readonly S[]
-  /** Asks one Sentinel. Undefined if it knows no master. */
-  ask(sentinel: S): Promise<Named | undefined>
-  /** How long to wait for more replies after the first. Undefined: until all have ended. */
-  readonly patienceMs?: number
-  /**
-   * The master that a fail-over just named. Most Sentinels may not know its epoch yet. So this
-   * master counts as soon as one Sentinel names it.
-   */
-  expected?(): string | undefined
-}
-
 /**
- * Asks all Sentinels at once, and resolves as soon as enough have replied. Undefined if none knows
- * a master. Rejects if none does and one failed.
+ * Asks all Sentinels at once, and resolves as soon as enough have replied. `sentinels` returns the
+ * known ones: a reply may add some. Undefined if none knows a master. Rejects if none does and one
+ * failed.
  */
-export function findNewest<S>(search: Search<S>): Promise<Named | undefined> {
-  const replies = new Replies()
-  const asked = new Set<S>()
+function findNewest(
+  sentinels: () => readonly Sentinel[],
+  ask: (sentinel: Sentinel) => Promise<Named | undefined>,
+  patienceMs: number,
+): Promise<Named | undefined> {
+  const replies: Named[] = []
+  const asked = new Set<Sentinel>()
   let ended = 0
   let failure: Error | undefined
   let timer: NodeJS.Timeout | undefined
   return new Promise((resolve, reject) => {
-    const end = (named = replies.newest) => {
+    const end = () => {
       clearTimeout(timer)
-      if (named === undefined && failure !== undefined) reject(failure)
-      else resolve(named)
+      const newest = newestOf(replies)
+      if (newest === undefined && failure !== undefined) reject(failure)
+      else resolve(newest)
     }
     const onEnd = (named?: Named) => {
       ended += 1
-      const expected = search.expected?.()
       if (named !== undefined) {
-        replies.add(named)
-        if (textOf(named.master) === expected) return end(named)
-        if (search.patienceMs !== undefined) timer ??= setTimeout(end, search.patienceMs)
+        replies.push(named)
+        timer ??= setTimeout(end, patienceMs)
       }
       askNew()
-      if (ended === asked.size || (!expected && replies.isEnough(asked.size))) end()
+      if (ended === asked.size || areEnough(replies, asked.size)) end()
     }
     const askNew = () => {
-      for (const sentinel of search.sentinels()) {
+      for (const sentinel of sentinels()) {
         if (asked.has(sentinel)) continue
         asked.add(sentinel)
-        search.ask(sentinel).then(onEnd, (error: Error) => {
+        ask(sentinel).then(onEnd, (error: Error) => {
           failure = error
           onEnd()
         })

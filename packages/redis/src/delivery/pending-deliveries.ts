@@ -9,7 +9,6 @@ import { storedFrame } from '../protocol/lookup-reply.ts'
 
 type LookupReply = Awaited<ReturnType<StampedeStore['lookup']>>
 type LookupRequest = Parameters<StampedeStore['lookup']>[1]
-type StoreHooks = Parameters<StampedeStore['attach']>[0]
 
 /** An entry that was committed longer ago is not used, and the waiter looks up the key again. */
 const MAX_DELAY_MS = 500
@@ -100,29 +99,9 @@ export class PendingDeliveries {
   }
 
   /**
-   * Returns hooks that drop all waits before they call the hooks of core: at each purge, and if
-   * purges may have been missed.
+   * Called at each purge, and if purges may have been missed. Drops all waits, because entries
+   * delivered from now on may be from before the purge.
    */
-  clearOnPurge(hooks: StoreHooks): StoreHooks {
-    const clear = () => this.clear()
-    return {
-      ...hooks,
-      onPurge(...purge) {
-        clear()
-        hooks.onPurge(...purge)
-      },
-      onMark(mark) {
-        clear()
-        hooks.onMark(mark)
-      },
-      onForget(oldestKnown) {
-        clear()
-        hooks.onForget(oldestKnown)
-      },
-    }
-  }
-
-  /** Drops all waits, because entries delivered from now on may be from before a purge. */
   clear(): void {
     this.#waits.clear()
   }

@@ -3,7 +3,7 @@
 
 import { randomInt } from 'node:crypto'
 import type { RedisLink } from '../connection/link.ts'
-import type { OperationOptions } from '../connection/operation.ts'
+import type { Operation, OperationOptions } from '../connection/operation.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
 import { appendPurge, readPurges, type Script } from '../protocol/scripts.generated.ts'
 import { millisOf } from './plain-reads.ts'
@@ -102,16 +102,14 @@ export class RedisPurgeCommands {
     script: Script,
     args: readonly ScriptArgument[],
     options: OperationOptions,
-    read: (raw: unknown) => T,
+    parse: (raw: unknown) => T,
   ): Promise<T> {
-    const { purges } = this.#link.names
-    return this.#link.operate(script.name, purges[0], options, (operation) =>
-      operation.run(script, purges, args, (raw) => {
-        const reply = read(raw)
-        operation.observe(Math.floor(reply.now / 1000))
-        operation.resolve(reply)
-      }),
-    )
+    const read = (raw: unknown, operation: Operation<T>): T => {
+      const reply = parse(raw)
+      operation.observe(Math.floor(reply.now / 1000))
+      return reply
+    }
+    return this.#link.run(script, this.#link.names.purges, args, read, options)
   }
 }
 

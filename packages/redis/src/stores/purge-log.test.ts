@@ -125,6 +125,7 @@ class Process {
     }
     const clock = { now: () => this.log.now, agoAtMost: () => undefined }
     this.purges = new RedisPurges(commands, clock, {
+      onChange: () => {},
       onMark: ({ subject, soft, position }) => {
         const name = writeEvent({ of: 'subject', name: subject, soft })
         this.marks.set(name, Math.max(this.marks.get(name) ?? 0, position))
@@ -539,7 +540,9 @@ describe('the purges that a process knows', () => {
     const onMark = vi.fn()
     const read = vi.fn(async (known: string) => log.read(known))
     const commands = { read, append: async () => Promise.reject(), last: async () => log.last }
-    const hooks = { onMark, onPurge: vi.fn(), onForget: vi.fn(), onError: vi.fn() }
+    const hooks = {
+      ...{ onMark, onPurge: vi.fn(), onForget: vi.fn(), onChange: vi.fn(), onError: vi.fn() },
+    }
     const purges = new RedisPurges(commands as PurgeCommands, clock, hooks)
     await purges.resume()
     purges.receive(`8000000000000000-1 ${log.last} mht=red`)

@@ -35,7 +35,10 @@ const NOT_PUBLISHED =
   'the purge is stored, but PUBLISH is refused: other processes may serve their copies for up to 5 s. ' +
   'Allow the Redis user to PUBLISH'
 
-type Hooks = Pick<StoreHooks, 'onPurge' | 'onMark' | 'onForget' | 'onError'>
+interface Hooks extends Pick<StoreHooks, 'onPurge' | 'onMark' | 'onForget' | 'onError'> {
+  /** Called before `onPurge`, `onMark` and `onForget`. */
+  onChange(): void
+}
 type Clock = Pick<ServerClock, 'now' | 'agoAtMost'>
 
 export class RedisPurges {
@@ -184,6 +187,7 @@ export class RedisPurges {
     // above `#known`, no purge of a subject is missing.
     if (!isComplete) {
       this.#unlinked.clear()
+      this.#hooks.onChange()
       this.#hooks.onForget(floor > positionOf(this.#known) ? floor : 0)
     }
     for (const event of events) {
@@ -201,6 +205,7 @@ export class RedisPurges {
     this.#applied.set(position, id)
     if (this.#applied.size > MAX_APPLIED) dropOldest(this.#applied)
     if (position > this.position) this.#setNewest(id)
+    this.#hooks.onChange()
     if (of === 'key') this.#hooks.onPurge(name, { soft })
     else this.#hooks.onMark({ subject: name, soft, position, agoMs })
   }

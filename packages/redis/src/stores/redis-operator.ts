@@ -143,9 +143,7 @@ export class RedisOperator implements StoreOperator {
   }
 
   #run(script: Script, keys: readonly string[], args: readonly ScriptArgument[]): Promise<unknown> {
-    return this.#link.operate(script.name, keys[0] as string, { isBackground: true }, (operation) =>
-      operation.run(script, keys, args, (raw) => operation.resolve(raw)),
-    )
+    return this.#link.run<unknown>(script, keys, args, (raw) => raw, { isBackground: true })
   }
 }
 

@@ -153,7 +153,8 @@ class RedisStore implements StampedeStore {
       agoAtMost: (serverMs: number) => this.#link.logClock.agoAtMost(serverMs),
     }
     const [link, deliveries] = [this.#link, this.#deliveries]
-    const purges = new RedisPurges(this.#commands, clock, deliveries.clearOnPurge(hooks))
+    const purgeHooks = { ...hooks, onChange: () => deliveries.clear() }
+    const purges = new RedisPurges(this.#commands, clock, purgeHooks)
     this.#parts = { link, deliveries, plainReads: new PlainReads(link), purges }
     this.#heartbeat = setInterval(() => void purges.beat(), HEARTBEAT_MS)
     this.#heartbeat.unref()

@@ -1,0 +1,21 @@
+import { createClient } from 'redis'
+import { expect, it, vi } from 'vitest'
+import { connect } from '../connection/client.ts'
+import { requireClient } from '../connection/known-clients.ts'
+
+vi.mock('node:module', () => ({
+  createRequire: () => () => {
+    throw new Error("Cannot find module 'ioredis'")
+  },
+}))
+
+it('names the fix if ioredis cannot be loaded for a node-redis client', () => {
+  const client = requireClient(createClient())
+  expect(() => connect(client, 250)).toThrow(
+    expect.objectContaining({
+      code: 'ERR_STAMPEDE_OPTION',
+      message: expect.stringContaining('run npm install ioredis'),
+      cause: expect.objectContaining({ message: "Cannot find module 'ioredis'" }),
+    }),
+  )
+})
