@@ -189,7 +189,7 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    * - `{ tags }` purges these tags too.
    * - `'parents'` also purges the path of the request and each path above it, up to the path under
    *   which the middleware is mounted: with every query, for every caller. Of a path with more than
-   *   128 levels, it purges the 127 levels nearest to the mount.
+   *   16 levels, it purges the 15 levels nearest to the mount.
    * - `'all'` also purges everything that this middleware and others with this option and the same
    *   name (`cacheStatus`) have stored in this Stampede, for every caller.
    * - `'never'` purges nothing.
