@@ -21,9 +21,8 @@ import { discardRequestBody, type ParsedRequest, readRequestBody } from './reque
 import { hasLeft } from './request/client-gone.ts'
 import { linesOf, type RequestAddress, readRequest } from './request/read-request.ts'
 import { Capture, type CaptureObserver } from './response/capture.ts'
-import { fieldsOf } from './response/fields.ts'
+import { fieldsOf, OuterFields } from './response/fields.ts'
 import { addAtHead } from './response/head.ts'
-import { OuterFields } from './response/outer-fields.ts'
 import { writeReply } from './response/write-response.ts'
 
 type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
