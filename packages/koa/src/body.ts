@@ -83,7 +83,7 @@ const STATUS_TYPE = 'text/plain; charset=utf-8'
 
 /** The fields that Koa will send, including the Content-Type that it sets for a body. */
 function fieldsFor(ctx: Context, body: KoaBody | undefined): HeaderList {
-  const fields = fieldsOf(ctx.res.getHeaders())
+  const fields = fieldsOf(ctx.res)
   if (body?.as !== 'status') return fields
   return [...fields.filter(([name]) => name !== 'content-type'), ['content-type', STATUS_TYPE]]
 }

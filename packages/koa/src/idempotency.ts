@@ -131,13 +131,13 @@ class KoaIdempotentExchange extends AttemptExchange<Context, KoaVisit> {
  */
 function saveResponse(ctx: Context, end: OriginEnd): () => void {
   const { body, status, message } = ctx
-  const fields = fieldsOf(ctx.res.getHeaders())
+  const fields = fieldsOf(ctx.res)
   return () => {
     if (ctx.headerSent) return
     const isSame = ctx.body === body && ctx.status === status && ctx.message === message
     if (!isSame) Object.assign(ctx, { body, status, message })
     if (end.type === 'complete' && !hasBytes(ctx, end.body))
       replaceBody(ctx, bodyOfKind(end.body, end.kind))
-    if (String(fieldsOf(ctx.res.getHeaders())) !== String(fields)) restoreFields(ctx.res, fields)
+    if (String(fieldsOf(ctx.res)) !== String(fields)) restoreFields(ctx.res, fields)
   }
 }

@@ -2,10 +2,9 @@
 //
 // A layer is code that wraps the methods of a response, such as a compressor. Inner layers are
 // nearer to the handler, outer layers nearer to the client. Core gets the head in writeHead, which
-// Node also calls for an implicit head. At that moment the inner layers have set all their fields,
-// and the outer layers have not begun. A response is complete if the wrapped end() ran and the
-// number of bytes agrees with Content-Length. The `finish` event proves neither, because it also
-// fires after aborts.
+// Node also calls for an implicit head. Then inner layers have set all fields, and outer layers
+// have not begun. A response is complete if the wrapped end() ran and the number of bytes agrees
+// with Content-Length. The `finish` event proves neither, because it also fires after aborts.
 //
 // Inner layers wrap the methods again, so the methods are never unwrapped. After the end of the
 // capture they only call the original methods, which belong to Node or to outer layers.
@@ -70,7 +69,7 @@ export interface CaptureOptions {
   readonly ended?: OriginObserver['ended'] | undefined
 }
 
-/** The decision that is used if Node would reject the reply of core. */
+/** Used if Node would reject the reply of core. */
 const UNSENDABLE = { capture: false, add: [], remove: OWN_FIELDS, instead: undefined }
 
 const NONE: readonly never[] = []
@@ -313,7 +312,7 @@ export class Capture {
     }
   }
 
-  /** Adds a chunk to the capture. `whole` has the bytes of the chunk, if they are known. */
+  /** Adds a chunk to the capture. `whole`: its bytes, if they are known. */
   #keep(args: readonly unknown[], whole?: Uint8Array): void {
     if (this.#phase === 'settled' || this.#phase === 'replaced') return
     if (!this.#body.add(args[0], args[1], whole)) this.stop('too-large')

@@ -4,7 +4,7 @@
 // message, headers), where headers are an object, a flat array or an array of pairs. Fields in the
 // arguments are set on the response first, so that all fields are in one place.
 
-import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { ServerResponse } from 'node:http'
 import type { CapturedHead, HeaderList } from '@stampede/core/adapter'
 import { isHttp2 } from '../request/read-request.ts'
 import { watchCalls } from './original-methods.ts'
@@ -13,10 +13,11 @@ import { watchCalls } from './original-methods.ts'
  * A copy of the fields, with lower-case names. Later changes to the response do not change the
  * copy.
  */
-export function fieldsOf(headers: OutgoingHttpHeaders): Array<readonly [string, string]> {
+export function fieldsOf(res: ServerResponse): Array<readonly [string, string]> {
   const fields: Array<readonly [string, string]> = []
-  for (const name in headers) {
-    const value = headers[name]
+  // getHeaders() would make an object that V8 stores as a dictionary.
+  for (const name of res.getHeaderNames()) {
+    const value = res.getHeader(name)
     if (Array.isArray(value)) for (const line of value) fields.push([name, String(line)])
     else if (value !== undefined) fields.push([name, String(value)])
   }
@@ -149,7 +150,7 @@ function pairsOf(passed: object): ReadonlyArray<readonly [unknown, unknown]> {
 
 /** The head of a response that has all its fields. */
 export function headOf(res: ServerResponse, status: number = res.statusCode): CapturedHead {
-  return { status, headers: fieldsOf(res.getHeaders()) }
+  return { status, headers: fieldsOf(res) }
 }
 
 /** Removes the fields named in `remove` (lower-case), and sets those of `add`. */
@@ -193,7 +194,7 @@ export class OuterFields {
 
   /** Create it before the handler runs. */
   constructor(res: Response) {
-    this.list = res.getHeaderNames().length === 0 ? [] : fieldsOf(res.getHeaders())
+    this.list = fieldsOf(res)
     if (this.list.length === 0) return
     for (const [name] of this.list) this.#left.set(name, linesOf(this.list, name))
     res[OUTER] = this
