@@ -29,26 +29,22 @@ export interface KoaBody {
 /** The body in ctx after `await next()`. Undefined: Koa will fail to send it. */
 function readKoaBody(ctx: Context): KoaBody | undefined {
   try {
-    return bodyToSend(ctx)
+    const body: unknown = ctx.body
+    if ([204, 205, 304].includes(ctx.status)) return { bytes: EMPTY }
+    if (body === null || body === undefined) return statusBody(ctx)
+    if (typeof body === 'string') return { bytes: bytesOf(body), as: 'string' }
+    if (Buffer.isBuffer(body)) return { bytes: body }
+    // Also a stream of the package readable-stream.
+    if (typeof body === 'object' && 'read' in body && 'pipe' in body)
+      return { source: body as Readable, as: 'stream' }
+    const source = isKoa3(ctx) ? webStreamOf(body) : undefined
+    if (source !== undefined) return source === null ? { bytes: EMPTY } : { source, as: 'stream' }
+    const json: string | undefined = JSON.stringify(body)
+    return json === undefined ? undefined : { bytes: bytesOf(json), as: 'json' }
   } catch {
     // JSON.stringify or a getter threw. Koa will get the same error, and respond with it.
     return undefined
   }
-}
-
-function bodyToSend(ctx: Context): KoaBody | undefined {
-  const body: unknown = ctx.body
-  if ([204, 205, 304].includes(ctx.status)) return { bytes: EMPTY }
-  if (body === null || body === undefined) return statusBody(ctx)
-  if (typeof body === 'string') return { bytes: bytesOf(body), as: 'string' }
-  if (Buffer.isBuffer(body)) return { bytes: body }
-  // Also a stream of the package readable-stream.
-  if (typeof body === 'object' && 'read' in body && 'pipe' in body)
-    return { source: body as Readable, as: 'stream' }
-  const source = isKoa3(ctx) ? webStreamOf(body) : undefined
-  if (source !== undefined) return source === null ? { bytes: EMPTY } : { source, as: 'stream' }
-  const json: string | undefined = JSON.stringify(body)
-  return json === undefined ? undefined : { bytes: bytesOf(json), as: 'json' }
 }
 
 /** Whether Koa would send these bytes for ctx.body. */
@@ -80,13 +76,6 @@ function webStreamOf(body: unknown): ReadableStream | null | undefined {
 
 /** The Content-Type that Koa sets for the message of the status. */
 const STATUS_TYPE = 'text/plain; charset=utf-8'
-
-/** The fields that Koa will send, including the Content-Type that it sets for a body. */
-function fieldsFor(ctx: Context, body: KoaBody | undefined): HeaderList {
-  const fields = fieldsOf(ctx.res)
-  if (body?.as !== 'status') return fields
-  return [...fields.filter(([name]) => name !== 'content-type'), ['content-type', STATUS_TYPE]]
-}
 
 /** The kind to store with a body. Undefined if a hit cannot be converted to that kind again. */
 export function keptKind({ as, bytes = EMPTY }: KoaBody): Reply['kind'] {
@@ -153,7 +142,9 @@ interface KoaResponse {
 export function readResponse(ctx: Context, outer: OuterFields): Partial<KoaResponse> {
   if (ctx.respond === false || ctx.headerSent || ctx.res.writableEnded) return {}
   const body = readKoaBody(ctx)
-  const headers = fieldsFor(ctx, body)
+  const set = fieldsOf(ctx.res)
+  const others = body?.as === 'status' && set.filter(([name]) => name !== 'content-type')
+  const headers: HeaderList = others ? [...others, ['content-type', STATUS_TYPE]] : set
   return { headers, head: outer.storedHead(ctx.status, headers), body }
 }
 

@@ -66,18 +66,15 @@ class KoaExchange extends RequestExchange<Context, KoaVisit> {
 
   runOrigin(observer: OriginObserver): void {
     observer.onReads?.(this.#reads())
-    const { next, bodyIsSeen } = this.visit
-    const run = new KoaRun(this.native, observer, bodyIsSeen)
+    const { pause, visit } = this
+    const run = new KoaRun(this.native, observer, visit.bodyIsSeen)
     this.run = run
-    const passed = this.inContext(() =>
-      (next() as Promise<void>).then(
-        () => run.passed(),
-        (error: unknown) => {
-          if (!run.replaces(error)) throw error
-        },
+    pause.passed = this.inContext(() =>
+      (visit.next() as Promise<void>).then(
+        () => pause.end(run.passed()),
+        (error: unknown) => (run.replaces(error) ? pause.end() : pause.fail(error)),
       ),
     )
-    this.pause.until(passed)
   }
 
   /** Runs the handler if the reply cannot be sent. */

@@ -9,8 +9,9 @@ import type { Context, default as Koa, Next } from 'koa'
  * `app.context`, which `ctx.request` does not have.
  */
 export function addressOf(ctx: Context): RequestAddress {
-  const { protocol: scheme, host, originalUrl: target } = ctx
-  return { scheme, host, target, rewritten: rewrittenOf(ctx), trustsProxy: () => ctx.app.proxy }
+  const { protocol: scheme, host, originalUrl: target, mountPath } = ctx
+  const rewritten = ctx.url === target && mountPath === undefined ? undefined : rewrittenOf(ctx)
+  return { scheme, host, target, rewritten, trustsProxy: () => ctx.app.proxy }
 }
 
 /**
@@ -94,28 +95,39 @@ export interface Visit {
  * work.
  */
 export class Pause {
-  /** Set when core has begun to respond. */
-  #passed: Promise<void> | undefined
+  /** Set when core has begun to respond: settles when Koa may go on. */
+  passed: Promise<void> | undefined
   /** Settles the promise of a middleware that returned before. */
-  #answer: ((passed: Promise<void>) => void) | undefined
+  #answer: { resolve(passed: void | Promise<void>): void; reject(error: unknown): void } | undefined
 
   /** Lets Koa go on when the promise settles. */
   until(passed: Promise<void> = PASSED): void {
-    this.#passed = passed
-    this.#answer?.(passed)
+    this.passed = passed
+    this.#answer?.resolve(passed)
+  }
+
+  /** Call this in the reactions of `passed`. Koa goes on after `rest`. */
+  end(rest?: void | Promise<void>): void | Promise<void> {
+    return this.#answer === undefined ? rest : this.#answer.resolve(rest)
+  }
+
+  /** As `end`, with an error. */
+  fail(error: unknown): void {
+    if (this.#answer === undefined) throw error
+    this.#answer.reject(error)
   }
 
   /** The promise that the middleware returns. `handled`: core has finished. */
   promise(handled: void | Promise<void>): Promise<void> {
-    const passed = this.#passed
+    const { passed } = this
     if (handled === undefined) return passed ?? PASSED
     if (passed !== undefined) {
       handled.catch((error) => process.emitWarning(error instanceof Error ? error : String(error)))
       return passed
     }
     return new Promise((resolve, reject) => {
-      this.#answer = resolve
-      handled.then(() => void (this.#passed ?? resolve()), reject)
+      this.#answer = { resolve, reject }
+      handled.then(() => void (this.passed ?? resolve()), reject)
     })
   }
 }

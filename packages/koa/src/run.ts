@@ -125,7 +125,8 @@ export class KoaRun {
     }
     const { add, capture, instead } = decision
     this.#head.judged(add)
-    editFields(res, capture ? [...add, ...missingDate(headers)] : add, decision.remove)
+    editFields(res, add, decision.remove)
+    if (capture) editFields(res, missingDate(headers), [])
     if (body === undefined) return this.#settle(DECLINED)
     const part = instead !== undefined && 'start' in instead ? instead : undefined
     const kind = capture && this.#isSeen ? keptKind(body) : undefined

@@ -31,8 +31,8 @@ import {
 } from './body.ts'
 import {
   editFields,
+  fieldsOf,
   hasField,
-  headOf,
   missingDate,
   OuterFields,
   restoreFields,
@@ -169,7 +169,7 @@ export class Capture {
     const res = this.#res
     this.#options.beforeHead?.()
     const args = setPassedFields(res, passed)
-    const head = headOf(res, Number(args[0]))
+    const head = { status: Number(args[0]), headers: fieldsOf(res) }
     const { status, headers } = head
     const decision = this.#observer.onHead(head, this.#whole, this.#options.natives)
     const date = missingDate(headers)
