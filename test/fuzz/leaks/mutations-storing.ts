@@ -121,8 +121,8 @@ export const STORING: readonly Mutation[] = [
   drop(
     'the 304 or 416 of the leader is stored',
     SOURCE.layer,
-    'return headInstead(this.#res, instead, this.#outer)',
-    'this.#stored = instead\n      return headInstead(this.#res, instead, this.#outer)',
+    'if (!isPart) return headInstead(res, instead, this.#outer)',
+    'if (!isPart) this.#stored = instead\n    if (!isPart) return headInstead(res, instead, this.#outer)',
   ),
   drop(
     'Stampede-Cache-Control is ignored',
