@@ -29,10 +29,10 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/node-http': `
     idempotentFront isRevalidation stampedeFront`,
   '@stampede/node-http/adapter': `
-    addAtHead ANSWER_WITHIN_MS applyFields AttemptExchange AttemptWatch breakOff Capture createNodeCache
-    createNodeIdempotency Departure endWith exposeReply expressHost fieldsOf hasLeft isSendable
-    isWrapped Layer missingDate MountOrder OuterFields prepareRun
-    readWebBody rememberRawBody RequestAddress RequestExchange restoreFields SentHead setReply
+    addAtHead ANSWER_WITHIN_MS AttemptExchange AttemptWatch breakOff Capture createNodeCache
+    createNodeIdempotency Departure editFields endWith exposeReply expressHost fieldsOf hasLeft isSendable
+    isWrapped Layer missingDate MountOrder notCaptured OuterFields prepareRun
+    rememberRawBody RequestAddress RequestExchange restoreFields SentHead setReply
     teeStream trustsPeer visitWeb watchCalls`,
   '@stampede/redis': `
     RedisClient redisStore`,

@@ -5,7 +5,7 @@ import { isUtf8 } from 'node:buffer'
 import { Readable } from 'node:stream'
 import type { CapturedHead, HeaderList, OriginEnd, PartOfBody, Reply } from '@stampede/core/adapter'
 import {
-  applyFields,
+  editFields,
   endWith,
   fieldsOf,
   isSendable,
@@ -15,7 +15,7 @@ import {
   teeStream,
 } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
-import { isKoa3 } from './address.ts'
+import { isKoa3 } from './context.ts'
 
 /** Either the bytes of a body, or the stream that has them. */
 export interface KoaBody {
@@ -28,34 +28,29 @@ export interface KoaBody {
 
 /** The body in ctx after `await next()`. Undefined: Koa will fail to send it. */
 function readKoaBody(ctx: Context): KoaBody | undefined {
-  const body: unknown = ctx.body
-  if ([204, 205, 304].includes(ctx.status)) return { bytes: EMPTY }
-  if (body === null || body === undefined) return statusBody(ctx)
-  if (typeof body === 'string') return { bytes: bytesOf(body), as: 'string' }
-  if (Buffer.isBuffer(body)) return { bytes: body }
-  // Also a stream of the package readable-stream.
-  if (typeof body === 'object' && 'read' in body && 'pipe' in body)
-    return { source: body as Readable, as: 'stream' }
-  const source = isKoa3(ctx) ? webStreamOf(body) : undefined
-  if (source !== undefined) return source === null ? { bytes: EMPTY } : { source, as: 'stream' }
   try {
+    const body: unknown = ctx.body
+    if ([204, 205, 304].includes(ctx.status)) return { bytes: EMPTY }
+    if (body === null || body === undefined) return statusBody(ctx)
+    if (typeof body === 'string') return { bytes: bytesOf(body), as: 'string' }
+    if (Buffer.isBuffer(body)) return { bytes: body }
+    // Also a stream of the package readable-stream.
+    if (typeof body === 'object' && 'read' in body && 'pipe' in body)
+      return { source: body as Readable, as: 'stream' }
+    const source = isKoa3(ctx) ? webStreamOf(body) : undefined
+    if (source !== undefined) return source === null ? { bytes: EMPTY } : { source, as: 'stream' }
     const json: string | undefined = JSON.stringify(body)
     return json === undefined ? undefined : { bytes: bytesOf(json), as: 'json' }
   } catch {
-    // Koa will get the same error from JSON.stringify, and respond with it.
+    // JSON.stringify or a getter threw. Koa will get the same error, and respond with it.
     return undefined
   }
 }
 
 /** Whether Koa would send these bytes for ctx.body. */
 export function hasBytes(ctx: Context, bytes: Uint8Array): boolean {
-  try {
-    const now = readKoaBody(ctx)?.bytes
-    return now === bytes || now?.equals(bytes) === true
-  } catch {
-    // A getter of the object threw.
-    return false
-  }
+  const now = readKoaBody(ctx)?.bytes
+  return now === bytes || now?.equals(bytes) === true
 }
 
 /** Without a body, Koa sends the message of the status. Over HTTP/2 it sends the number. */
@@ -81,13 +76,6 @@ function webStreamOf(body: unknown): ReadableStream | null | undefined {
 
 /** The Content-Type that Koa sets for the message of the status. */
 const STATUS_TYPE = 'text/plain; charset=utf-8'
-
-/** The fields that Koa will send, including the Content-Type that it sets for a body. */
-function fieldsFor(ctx: Context, body: KoaBody | undefined): HeaderList {
-  const fields = fieldsOf(ctx.res.getHeaders())
-  if (body?.as !== 'status') return fields
-  return [...fields.filter(([name]) => name !== 'content-type'), ['content-type', STATUS_TYPE]]
-}
 
 /** The kind to store with a body. Undefined if a hit cannot be converted to that kind again. */
 export function keptKind({ as, bytes = EMPTY }: KoaBody): Reply['kind'] {
@@ -141,7 +129,7 @@ export function replaceBody({ res, response }: Context, body: unknown): void {
 }
 
 /** A response that the handler left in ctx. */
-export interface KoaResponse {
+interface KoaResponse {
   /** All fields that Koa will send. */
   readonly headers: HeaderList
   /** The head that a hit or a repeat gets. */
@@ -150,11 +138,13 @@ export interface KoaResponse {
   readonly body: KoaBody | undefined
 }
 
-/** Reads the response in ctx. Undefined if the app sends it itself, past Koa. */
-export function readResponse(ctx: Context, outer: OuterFields): KoaResponse | undefined {
-  if (ctx.respond === false || ctx.headerSent || ctx.res.writableEnded) return undefined
+/** Reads the response in ctx. Empty if the app sends it itself, past Koa. */
+export function readResponse(ctx: Context, outer: OuterFields): Partial<KoaResponse> {
+  if (ctx.respond === false || ctx.headerSent || ctx.res.writableEnded) return {}
   const body = readKoaBody(ctx)
-  const headers = fieldsFor(ctx, body)
+  const set = fieldsOf(ctx.res)
+  const others = body?.as === 'status' && set.filter(([name]) => name !== 'content-type')
+  const headers: HeaderList = others ? [...others, ['content-type', STATUS_TYPE]] : set
   return { headers, head: outer.storedHead(ctx.status, headers), body }
 }
 
@@ -189,7 +179,7 @@ export function sendPart(ctx: Context, { bytes, as }: KoaBody, part: PartOfBody)
     if (as === 'status') ctx.res.setHeader('Content-Type', STATUS_TYPE)
     replaceBody(ctx, Buffer.from(bytes.subarray(part.start, part.end)))
   }
-  applyFields(ctx.res, part.fields)
+  editFields(ctx.res, part.fields, [])
 }
 
 /**
@@ -206,11 +196,13 @@ export function replyWith(ctx: Context, reply: Reply, seen = true, outer?: Outer
   if (outer !== undefined) restoreFields(res, outer.list)
   const { status, body = EMPTY, kind } = reply
   response.status = status
-  if (seen && kind === 'status' && isUnset(ctx, reply)) return true
   const isBare = status === 204 || status === 304
   const hasBytes = !isBare && (reply.body !== undefined || ctx.method !== 'HEAD')
+  // Koa sends this body for the status, so a layer in front finds none.
+  const isUnset =
+    seen && kind === 'status' && ctx.body === undefined && statusBody(ctx).bytes?.equals(body)
   if (isBare) response.body = null
-  else if (seen && hasBytes) {
+  else if (seen && hasBytes && !isUnset) {
     replaceBody(ctx, bodyOfKind(body, kind))
     // Koa sets 204 with a body of `null`.
     response.status = status
@@ -222,17 +214,9 @@ export function replyWith(ctx: Context, reply: Reply, seen = true, outer?: Outer
     // Koa guesses a type for bytes that have none.
     if (!isTyped) res.removeHeader('Content-Type')
   }
+  if (isUnset) response.remove('Content-Type')
   // A layer may change the object in place, so the stored length may be wrong. Koa sets the length.
-  if (seen && kind === 'json') response.remove('Content-Length')
-  return true
-}
-
-/** Sets only the fields if Koa sends this body for the status. So a layer in front finds none. */
-function isUnset(ctx: Context, reply: Reply): boolean {
-  if (ctx.body !== undefined || !statusBody(ctx).bytes?.equals(reply.body ?? EMPTY)) return false
-  setReply(ctx.res, reply)
-  ctx.remove('Content-Type')
-  ctx.remove('Content-Length')
+  if (isUnset || (seen && kind === 'json')) response.remove('Content-Length')
   return true
 }
 

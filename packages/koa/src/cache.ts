@@ -8,10 +8,9 @@ import {
   type Reply,
 } from '@stampede/core/adapter'
 import { MountOrder, RequestExchange } from '@stampede/node-http/adapter'
-import type { Context, default as Koa, Next } from 'koa'
-import { addressOf, isSeen, layersOf, mountOf, type Uncalled } from './address.ts'
+import type { Context, default as Koa } from 'koa'
 import { replyWith } from './body.ts'
-import { answerOf, goOnAfter, PASSED, type Passing } from './passing.ts'
+import { addressOf, FACTS, isSeen, layersOf, Pause, type Uncalled, type Visit } from './context.ts'
 import { KoaRun } from './run.ts'
 
 /**
@@ -26,7 +25,7 @@ export function stampedeCache(
   options?: CacheOptions<Koa.Context, Koa.Response>,
   ..._uncalled: Uncalled
 ): Koa.Middleware {
-  const cache = createHttpCache<Koa.Context, Koa.Response>(options, { routeOf, mountOf })
+  const cache = createHttpCache<Koa.Context, Koa.Response>(options, FACTS)
   const order = new MountOrder('stampedeCache')
   // Not async, so that a hit creates no promise. If this function throws, Koa turns the exception
   // into a rejection.
@@ -39,31 +38,18 @@ export function stampedeCache(
     }
     const { req, res, app, response } = ctx
     const dispatch: KoaVisit['dispatch'] = (again, into) => app.callback()(again, into)
-    const address = addressOf(ctx)
     const bodyIsSeen = isSeen(ctx, stampedeCache)
-    const visit = { req, res, native: ctx, address, dispatch, next, bodyIsSeen }
+    const visit = { req, res, native: ctx, address: addressOf(ctx), dispatch, next, bodyIsSeen }
     const exchange = new KoaExchange(visit, cache)
-    return answerOf(exchange, exchange.enter(response))
+    return exchange.pause.promise(exchange.enter(response))
   }
 }
 
-/** The path that @koa/router matched. */
-function routeOf({ _matchedRoute: path }: Koa.Context): string | undefined {
-  return typeof path === 'string' ? path : undefined
-}
-
-type Visit = ConstructorParameters<typeof RequestExchange<Context>>[0]
-
-interface KoaVisit extends Visit {
-  readonly next: Next
-  /** Whether a layer in front can read ctx.body: see isSeen(). */
-  readonly bodyIsSeen: boolean
-}
+type KoaVisit = ConstructorParameters<typeof RequestExchange<Context>>[0] & Visit
 
 /** The Exchange port over a Koa context. */
-class KoaExchange extends RequestExchange<Context, KoaVisit> implements Passing {
-  passed: Passing['passed']
-  answer: Passing['answer']
+class KoaExchange extends RequestExchange<Context, KoaVisit> {
+  readonly pause = new Pause()
 
   forward(...args: Parameters<Exchange['forward']>): void {
     const ctx = this.native
@@ -71,34 +57,29 @@ class KoaExchange extends RequestExchange<Context, KoaVisit> implements Passing 
     const passed: Promise<void> = this.visit.next()
     // If the client has left, Koa writes no head, so the head in ctx is reported here.
     if (headSet !== undefined) passed.then(() => ctx.writable || headSet()).catch(() => {})
-    goOnAfter(this, passed)
+    this.pause.until(passed)
   }
 
   protected pass(): void {
-    goOnAfter(this, this.visit.next())
+    this.pause.until(this.visit.next())
   }
 
   runOrigin(observer: OriginObserver): void {
     observer.onReads?.(this.#reads())
-    const { next, bodyIsSeen } = this.visit
-    const run = new KoaRun(this.native, observer, bodyIsSeen)
+    const { pause, visit } = this
+    const run = new KoaRun(this.native, observer, visit.bodyIsSeen)
     this.run = run
-    const { answer } = this
-    this.passed = this.inContext(() =>
-      (next() as Promise<void>).then(
-        () => (answer === undefined ? run.passed() : answer.resolve(run.passed())),
-        (error: unknown) => {
-          if (run.replaces(error)) answer?.resolve()
-          else if (answer === undefined) throw error
-          else answer.reject(error)
-        },
+    pause.passed = this.inContext(() =>
+      (visit.next() as Promise<void>).then(
+        () => pause.end(run.passed()),
+        (error: unknown) => (run.replaces(error) ? pause.end() : pause.fail(error)),
       ),
     )
   }
 
   /** Runs the handler if the reply cannot be sent. */
   send(reply: Reply): void {
-    if (replyWith(this.native, reply, this.visit.bodyIsSeen)) goOnAfter(this, PASSED)
+    if (replyWith(this.native, reply, this.visit.bodyIsSeen)) this.pause.until()
     else this.forward([])
   }
 

@@ -17,19 +17,17 @@ import {
   MountOrder,
   restoreFields,
 } from '@stampede/node-http/adapter'
-import type { Context, default as Koa, Next } from 'koa'
-import { addressOf, isSeen, layersOf, type Uncalled } from './address.ts'
+import type { Context, default as Koa } from 'koa'
 import {
   bodyOfKind,
   captureBody,
   hasBytes,
-  type KoaResponse,
   keptKind,
   readResponse,
   replaceBody,
   replyWith,
 } from './body.ts'
-import { answerOf, goOnAfter, PASSED, type Passing } from './passing.ts'
+import { addressOf, isSeen, layersOf, Pause, type Uncalled, type Visit } from './context.ts'
 
 declare module 'koa' {
   interface ExtendableContext {
@@ -66,36 +64,31 @@ export function idempotency(
     const handled = core.handle(exchange, (attempt) => {
       ctx.idempotency = attempt
     })
-    return answerOf(exchange, handled)
+    return exchange.pause.promise(handled)
   }
 }
 
-type Visit = ConstructorParameters<typeof AttemptExchange<Context>>[0] & {
-  readonly next: Next
-  /** Whether a layer in front can read ctx.body: see isSeen(). */
-  readonly bodyIsSeen: boolean
-}
+type KoaVisit = ConstructorParameters<typeof AttemptExchange<Context>>[0] & Visit
 
-class KoaIdempotentExchange extends AttemptExchange<Context, Visit> implements Passing {
-  passed: Passing['passed']
-  answer: Passing['answer']
+class KoaIdempotentExchange extends AttemptExchange<Context, KoaVisit> {
+  readonly pause = new Pause()
 
   protected pass(): void {
-    goOnAfter(this, this.visit.next())
+    this.pause.until(this.visit.next())
   }
 
   protected write(reply: Reply): boolean {
     const isSent = replyWith(this.native, reply)
-    if (isSent) goOnAfter(this, PASSED)
+    if (isSent) this.pause.until()
     return isSent
   }
 
   protected fail(error: Error): void {
-    goOnAfter(this, Promise.reject(error))
+    this.pause.until(Promise.reject(error))
   }
 
   run(observer: AttemptObserver): void {
-    goOnAfter(this, this.wasSent(observer) ? PASSED : this.#attempt(observer))
+    this.pause.until(this.wasSent(observer) ? undefined : this.#attempt(observer))
   }
 
   /** Returns when Koa may go on. */
@@ -112,7 +105,7 @@ class KoaIdempotentExchange extends AttemptExchange<Context, Visit> implements P
       else ctx.res.once('close', () => ctx.headerSent || watch.report(failed))
       throw error
     }
-    const { head, body } = readOrNone(ctx, watch.outer)
+    const { head, body } = readResponse(ctx, watch.outer)
     if (head === undefined || body === undefined) return
     watch.stop()
     const report = async (end: OriginEnd): Promise<void> =>
@@ -131,15 +124,6 @@ class KoaIdempotentExchange extends AttemptExchange<Context, Visit> implements P
   }
 }
 
-/** Empty if the handler writes to `res`, or if a body throws when it is read. */
-function readOrNone(...args: Parameters<typeof readResponse>): Partial<KoaResponse> {
-  try {
-    return readResponse(...args) ?? {}
-  } catch {
-    return {}
-  }
-}
-
 /**
  * Saves the response in ctx, and returns a function that restores it. A handler that does not await
  * all of its work may change ctx, or the object in ctx.body, while core gets the report. Only the
@@ -147,13 +131,13 @@ function readOrNone(...args: Parameters<typeof readResponse>): Partial<KoaRespon
  */
 function saveResponse(ctx: Context, end: OriginEnd): () => void {
   const { body, status, message } = ctx
-  const fields = fieldsOf(ctx.res.getHeaders())
+  const fields = fieldsOf(ctx.res)
   return () => {
     if (ctx.headerSent) return
     const isSame = ctx.body === body && ctx.status === status && ctx.message === message
     if (!isSame) Object.assign(ctx, { body, status, message })
     if (end.type === 'complete' && !hasBytes(ctx, end.body))
       replaceBody(ctx, bodyOfKind(end.body, end.kind))
-    if (String(fieldsOf(ctx.res.getHeaders())) !== String(fields)) restoreFields(ctx.res, fields)
+    if (String(fieldsOf(ctx.res)) !== String(fields)) restoreFields(ctx.res, fields)
   }
 }

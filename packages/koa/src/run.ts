@@ -7,24 +7,23 @@ import type { OriginEnd, OriginObserver, Reply } from '@stampede/core/adapter'
 import {
   ANSWER_WITHIN_MS,
   addAtHead,
-  applyFields,
   Capture,
   Departure,
+  editFields,
   hasLeft,
   isSendable,
   isWrapped,
   missingDate,
+  notCaptured,
   OuterFields,
   prepareRun,
   SentHead,
 } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
-import { statusOf } from './address.ts'
 import { captureBody, keptKind, readResponse, replaceBody, replyWith, sendPart } from './body.ts'
+import { statusOf } from './context.ts'
 
-const DECLINED: OriginEnd = { type: 'not-captured', reason: 'declined' }
-const DETACHED: OriginEnd = { type: 'not-captured', reason: 'detached' }
-const INCOMPLETE: OriginEnd = { type: 'not-captured', reason: 'incomplete' }
+const DECLINED = notCaptured('declined')
 
 export class KoaRun {
   readonly departure: Departure
@@ -60,7 +59,7 @@ export class KoaRun {
   /** The handler is no longer waited for, because its client has left. */
   givenUp(): void {
     this.#stop()
-    this.#settle(this.#ctx.res.writableEnded ? DETACHED : INCOMPLETE)
+    this.#settle(notCaptured(this.#ctx.res.writableEnded ? 'detached' : 'incomplete'))
   }
 
   /** Call this when the handler has returned. Koa may go on after it. */
@@ -116,9 +115,8 @@ export class KoaRun {
     const ctx = this.#ctx
     const { res, status } = ctx
     const observer = this.#observer
-    const response = readResponse(ctx, this.#outer)
-    if (response === undefined) return this.#settle(DETACHED)
-    const { headers, head, body } = response
+    const { headers, head, body } = readResponse(ctx, this.#outer)
+    if (headers === undefined || head === undefined) return this.#settle(notCaptured('detached'))
     const decision = observer.onHead({ status, headers }, body?.bytes, [ctx, ctx.response])
     if (decision.action === 'replace') {
       const { reply } = decision
@@ -127,9 +125,8 @@ export class KoaRun {
     }
     const { add, capture, instead } = decision
     this.#head.judged(add)
-    for (const name of decision.remove) if (res.hasHeader(name)) res.removeHeader(name)
-    applyFields(res, add)
-    if (capture) applyFields(res, missingDate(headers))
+    editFields(res, add, decision.remove)
+    if (capture) editFields(res, missingDate(headers), [])
     if (body === undefined) return this.#settle(DECLINED)
     const part = instead !== undefined && 'start' in instead ? instead : undefined
     const kind = capture && this.#isSeen ? keptKind(body) : undefined
@@ -161,7 +158,7 @@ export class KoaRun {
     if (end instanceof Promise)
       end.then((known) => known.type === 'not-captured' && this.#settle(known))
     else if (end.type === 'not-captured') return this.#settle(end)
-    if (hasLeft(this.#ctx.res)) return this.#settle(INCOMPLETE)
+    if (hasLeft(this.#ctx.res)) return this.#settle(notCaptured('incomplete'))
     this.#ending = end
     if (this.#head.isOver) this.headOver(this.#head.refusal)
   }
@@ -169,7 +166,7 @@ export class KoaRun {
   /** If the head has a cookie, waiters need not wait for the body. */
   headOver(reason: SentHead['refusal']): void {
     if (this.#ending === undefined) return
-    this.#settle(reason === undefined ? this.#ending : { type: 'not-captured', reason })
+    this.#settle(reason === undefined ? this.#ending : notCaptured(reason))
   }
 }
 

@@ -10,11 +10,17 @@ export {
 export { rememberRawBody } from './request/body.ts'
 export { ANSWER_WITHIN_MS, Departure, hasLeft } from './request/client-gone.ts'
 export { expressHost, type RequestAddress, trustsPeer } from './request/read-request.ts'
-export { endWith, teeStream } from './response/body.ts'
+export { endWith, notCaptured, teeStream } from './response/body.ts'
 export { Capture } from './response/capture.ts'
-export { applyFields, fieldsOf, missingDate, restoreFields } from './response/fields.ts'
+export { exposeReply } from './response/fastify-reply.ts'
+export {
+  editFields,
+  fieldsOf,
+  missingDate,
+  OuterFields,
+  restoreFields,
+} from './response/fields.ts'
 export { addAtHead, SentHead } from './response/head.ts'
 export { isWrapped, watchCalls } from './response/original-methods.ts'
-export { exposeReply, OuterFields } from './response/outer-fields.ts'
 export { breakOff, isSendable, setReply } from './response/write-response.ts'
-export { readWebBody, visitWeb } from './web/web-visit.ts'
+export { visitWeb } from './web/web-visit.ts'

@@ -77,24 +77,14 @@ export function passTo(
     fail(res)
   }
   return (error) => {
-    if (error === undefined) enter(listener, server, req, res, failed)
-    else failed(error)
-  }
-}
-
-function enter(
-  listener: Listener,
-  server: unknown,
-  req: IncomingMessage,
-  res: ServerResponse,
-  failed: (error: unknown) => void,
-): void {
-  try {
-    const returned: unknown = Reflect.apply(listener, server, [req, res])
-    if (!(returned instanceof Object && 'then' in returned)) return
-    Promise.resolve(returned).then(() => leaveUnanswered(res), failed)
-  } catch (error) {
-    failed(error)
+    if (error !== undefined) return failed(error)
+    try {
+      const returned: unknown = Reflect.apply(listener, server, [req, res])
+      if (returned instanceof Object && 'then' in returned)
+        Promise.resolve(returned).then(() => leaveUnanswered(res), failed)
+    } catch (thrown) {
+      failed(thrown)
+    }
   }
 }
 

@@ -11,7 +11,6 @@ import {
   OWN_FIELDS,
   type Reply,
 } from '@stampede/core/adapter'
-import { tlsMembersOf } from './detached-pair.ts'
 import { type Departure, hasLeft } from './request/client-gone.ts'
 import { HIDDEN, hideConditionals } from './request/conditionals.ts'
 import { isHttp2, type RequestAddress, readRequest } from './request/read-request.ts'
@@ -20,7 +19,14 @@ import { notCaptured } from './response/body.ts'
 import { Capture } from './response/capture.ts'
 import { addAtHead, SentHead, watchHead } from './response/head.ts'
 import { writeReply } from './response/write-response.ts'
-import { type Dispatch, MARK, type Marked, redispatch, takeRefresh } from './revalidation.ts'
+import {
+  type Dispatch,
+  MARK,
+  type Marked,
+  redispatch,
+  takeRefresh,
+  tlsMembersOf,
+} from './revalidation.ts'
 
 type HttpCache<Native> = ReturnType<typeof createHttpCache<Native>>
 type RequestView = Exchange['request']

@@ -21,9 +21,8 @@ import { discardRequestBody, type ParsedRequest, readRequestBody } from './reque
 import { hasLeft } from './request/client-gone.ts'
 import { linesOf, type RequestAddress, readRequest } from './request/read-request.ts'
 import { Capture, type CaptureObserver } from './response/capture.ts'
-import { fieldsOf } from './response/fields.ts'
+import { headOf, OuterFields } from './response/fields.ts'
 import { addAtHead } from './response/head.ts'
-import { OuterFields } from './response/outer-fields.ts'
 import { writeReply } from './response/write-response.ts'
 
 type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
@@ -248,10 +247,7 @@ export class AttemptWatch implements CaptureObserver {
   }
 
   #endWithoutBody(): AttemptEnd {
-    const { status, headers } = this.#seen ?? {
-      status: this.#res.statusCode,
-      headers: fieldsOf(this.#res.getHeaders()),
-    }
+    const { status, headers } = this.#seen ?? headOf(this.#res)
     // The response may have been sent without a call of our wrapped methods.
     if (this.#seen !== undefined || this.#res.headersSent)
       return { type: 'not-retained', head: this.outer.storedHead(status, headers) }

@@ -10,8 +10,8 @@ import type { OriginEnd, OriginObserver } from '@stampede/core/adapter'
 import type { Express, RequestHandler } from 'express'
 import type Koa from 'koa'
 import { describe, expect, test } from 'vitest'
-import { createDetachedPair, tlsMembersOf } from './detached-pair.ts'
 import { Capture } from './response/capture.ts'
+import { createDetachedPair, tlsMembersOf } from './revalidation.ts'
 import { rawRequest, serve } from './testing/raw-client.ts'
 
 const captureResponse = (

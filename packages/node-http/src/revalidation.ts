@@ -2,9 +2,13 @@
 // request has a mark with the cache that sent it. Only this cache acts on the mark, and only once.
 
 import type { AsyncResource } from 'node:async_hooks'
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { Duplex } from 'node:stream'
+import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
 import type { OriginObserver } from '@stampede/core/adapter'
-import { createDetachedPair } from './detached-pair.ts'
+import { withoutRaw } from './request/conditionals.ts'
+import { inheritLogin } from './request/read-request.ts'
 
 /**
  * The function that handles all requests of an app: a root Express app, `app.callback()` of Koa, or
@@ -83,10 +87,7 @@ export function redispatch(order: {
   /** Async context of `from`, because outer layers may have put a tracer or a tenant into it. */
   readonly context: AsyncResource
 }): void {
-  const { req, res }: { req: Marked; res: ServerResponse } = createDetachedPair(
-    order.from,
-    order.target,
-  )
+  const { req, res } = createDetachedPair(order.from, order.target)
   const { owner, chosenBy, observer } = order
   const refresh: Refresh = { owner, chosenBy, observer, taken: false }
   refreshes.set(req, refresh)
@@ -113,4 +114,184 @@ function answeredBefore({ statusCode }: ServerResponse): Error {
   // The stack would show only this module, not the layer that responded.
   error.stack = ''
   return error
+}
+
+// A request and a response without a connection. Both are objects of the real classes of node:http,
+// so that sessions, compression, `pipe` and `sendFile` work. Their socket discards all data. They
+// do not end when the real client leaves. The request has the TLS state of the real one.
+
+/**
+ * Fields that are left out: conditions and ranges of the client, and fields of its connection and
+ * body.
+ */
+const LEFT_OUT: ReadonlySet<string> = new Set([
+  ...['if-match', 'if-none-match', 'if-modified-since', 'if-unmodified-since', 'if-range', 'range'],
+  ...['connection', 'keep-alive', 'proxy-connection', 'upgrade', 'te', 'trailer'],
+  ...['transfer-encoding', 'content-length', 'content-type', 'expect'],
+])
+
+/** A GET of `target` with the headers, address, TLS state, login and protocol of `from`. */
+export function createDetachedPair(
+  from: IncomingMessage,
+  target: string,
+): { readonly req: Marked; readonly res: ServerResponse } {
+  const nullSocket = Object.assign(new NullSocket(from.socket), tlsMembersOf(from))
+  // Both classes use only members of a socket that NullSocket has.
+  const socket = nullSocket as unknown as Socket
+  const req = new IncomingMessage(socket)
+  req.method = 'GET'
+  req.url = target
+  req.httpVersion = from.httpVersion
+  req.httpVersionMajor = from.httpVersionMajor
+  req.httpVersionMinor = from.httpVersionMinor
+  req.rawHeaders = withoutRaw(from.rawHeaders, LEFT_OUT)
+  req.headers = kept(from.headers)
+  req.headersDistinct = kept(from.headersDistinct)
+  req.complete = true
+  req.push(null)
+  inheritLogin(from, req)
+
+  return { req, res: responseOn(socket, req) }
+}
+
+/** A response to `req` without a client, as `createDetachedPair` creates it. */
+export function createDetachedResponse(req: IncomingMessage): ServerResponse {
+  return responseOn(new NullSocket(req.socket) as unknown as Socket, req)
+}
+
+function responseOn(socket: Socket, req: IncomingMessage): ServerResponse {
+  const res = new ServerResponse(req)
+  // Node takes HTTP/2.0 for HTTP/1.0, whose responses can have no chunks, so no trailers either.
+  if (req.httpVersionMajor > 1) res.useChunkedEncodingByDefault = true
+  res.assignSocket(socket)
+  // Closing a finished response frees its resources. Node's server does the same.
+  res.once('finish', () => socket.destroy())
+  return res
+}
+
+function kept<T extends object>(fields: T): T {
+  const copy = { ...fields }
+  for (const name of LEFT_OUT) Reflect.deleteProperty(copy, name)
+  return copy
+}
+
+/** The members of a net.Socket that the classes of node:http and frameworks use. */
+class NullSocket extends Duplex {
+  /** Present on TLS only. createDetachedPair() adds it, together with the other TLS members. */
+  readonly encrypted?: true
+  readonly connecting = false
+  timeout = 0
+  readonly setTimeout = this.#itself
+  readonly setNoDelay = this.#itself
+  readonly setKeepAlive = this.#itself
+  readonly ref = this.#itself
+  readonly unref = this.#itself
+
+  constructor(like: Socket) {
+    // Writes are discarded, so there is no backpressure.
+    super({ writableHighWaterMark: Number.MAX_SAFE_INTEGER })
+    const { remoteAddress, remotePort, remoteFamily, localAddress, localPort } = like
+    Object.assign(this, { remoteAddress, remotePort, remoteFamily, localAddress, localPort })
+  }
+
+  override _read(): void {}
+
+  override _write(_chunk: unknown, _encoding: BufferEncoding, done: () => void): void {
+    done()
+  }
+
+  override _writev(_chunks: unknown, done: () => void): void {
+    done()
+  }
+
+  destroySoon(): void {
+    this.end(() => this.destroy())
+  }
+
+  address(): object {
+    return {}
+  }
+
+  #itself(): this {
+    return this
+  }
+}
+
+/** Methods of a TLSSocket without arguments, whose result stays the same until a new handshake. */
+const METHODS = [
+  'getPeerX509Certificate',
+  'getCertificate',
+  'getX509Certificate',
+  'getCipher',
+  'getProtocol',
+  'getSession',
+  'isSessionReused',
+  'getFinished',
+  'getPeerFinished',
+  'getEphemeralKeyInfo',
+  'getSharedSigalgs',
+  'getTLSTicket',
+] as const
+
+/** Members of a TLSSocket, with methods that return recorded results. */
+export type TlsMembers = Readonly<Partial<TLSSocket>>
+
+const known = new WeakMap<object, TlsMembers>()
+
+/**
+ * The TLS members of a request's connection, read once per handshake. Undefined without TLS. A
+ * background refresh may begin after the client has closed its connection, and a closed TLSSocket
+ * returns null for all members.
+ */
+export function tlsMembersOf(req: IncomingMessage): TlsMembers | undefined {
+  const stream = memberOf(req, 'stream')
+  const found = known.get(stream ?? req.socket)
+  if (found !== undefined) return found
+  // Serverless hosts pass a plain object that has only some members of a TLSSocket.
+  const socket = req.socket as Partial<TLSSocket>
+  if (socket.encrypted !== true) return undefined
+  // On HTTP/2, all streams of a session share one result. It is also stored by stream, because a
+  // stream drops its session when it closes.
+  const session = stream && memberOf(stream, 'session')
+  const members = (session && known.get(session)) ?? read(socket)
+  known.set(stream ?? socket, members)
+  if (session !== undefined) known.set(session, members)
+  // A TLS 1.2 client may renegotiate with another certificate. HTTP/2 forbids that.
+  if (stream === undefined) socket.once?.('secure', () => known.delete(socket))
+  return members
+}
+
+function memberOf(owner: object, name: string): object | undefined {
+  const member: unknown = Reflect.get(owner, name)
+  return member instanceof Object ? member : undefined
+}
+
+/** Reads the members. Members that the socket lacks stay absent, because handlers test for them. */
+function read(socket: Partial<TLSSocket>): TlsMembers {
+  const { authorized, authorizationError, servername, alpnProtocol } = socket
+  const members: Record<string, unknown> = {
+    encrypted: true,
+    authorized,
+    authorizationError,
+    servername,
+    alpnProtocol,
+  }
+  const certificate = socket.getPeerCertificate?.(true)
+  if (certificate) members.getPeerCertificate = peerCertificate(certificate)
+  for (const method of METHODS) {
+    if (typeof socket[method] !== 'function') continue
+    const result: unknown = socket[method]()
+    members[method] = () => result
+  }
+  return members
+}
+
+/**
+ * Works like getPeerCertificate(): the result has the issuer only if `detailed`. Without a
+ * certificate it is an empty object.
+ */
+function peerCertificate(detailed: DetailedPeerCertificate) {
+  const plain: Partial<DetailedPeerCertificate> = { ...detailed }
+  delete plain.issuerCertificate
+  return (isDetailed?: boolean) => (isDetailed ? detailed : { ...plain })
 }

@@ -35,8 +35,8 @@ export const STORING: readonly Mutation[] = [
   drop(
     'headers in the arguments of writeHead are ignored',
     'node-http/src/response/fields.ts',
-    'for (const [name, values] of passed) fields.set(name, values)',
-    'void passed',
+    "if (typeof passed !== 'object' || passed === null) return args",
+    'if (passed !== args) return args',
   ),
   drop('private is ignored', SOURCE.storable, "if (cc.private) return 'private'"),
   drop('no-store is ignored', SOURCE.storable, "if (cc.noStore) return 'no-store'"),
@@ -84,7 +84,7 @@ export const STORING: readonly Mutation[] = [
   ),
   drop(
     'fields of layers in front of the cache are stored',
-    'node-http/src/response/outer-fields.ts',
+    'node-http/src/response/fields.ts',
     '!left.has(name) || left.get(name) !== linesOf(fields, name)',
     'true',
   ),
@@ -121,8 +121,8 @@ export const STORING: readonly Mutation[] = [
   drop(
     'the 304 or 416 of the leader is stored',
     SOURCE.layer,
-    'return headInstead(this.#res, instead, this.#outer)',
-    'this.#stored = instead\n      return headInstead(this.#res, instead, this.#outer)',
+    'if (!isPart) return headInstead(res, instead, this.#outer)',
+    'if (!isPart) this.#stored = instead\n    if (!isPart) return headInstead(res, instead, this.#outer)',
   ),
   drop(
     'Stampede-Cache-Control is ignored',

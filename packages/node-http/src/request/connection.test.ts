@@ -1,7 +1,7 @@
 import { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
 import { describe, expect, it } from 'vitest'
-import { createDetachedPair } from '../detached-pair.ts'
+import { createDetachedPair } from '../revalidation.ts'
 import { hasLogin } from './read-request.ts'
 
 function requestOn(socket: Socket, authorization?: string): IncomingMessage {

@@ -8,8 +8,8 @@ import type { TLSSocket } from 'node:tls'
 import { createStampede } from '@stampede/core'
 import { ManualClock } from '@stampede/core/testing'
 import { expect, it } from 'vitest'
-import { createDetachedPair, tlsMembersOf } from '../detached-pair.ts'
 import { stampedeFront } from '../front.ts'
+import { createDetachedPair, tlsMembersOf } from '../revalidation.ts'
 import { readRequest } from './read-request.ts'
 
 const CERTIFICATES = new URL('../../../../test/harness/certificates/', import.meta.url)

@@ -2,10 +2,9 @@
 //
 // A layer is code that wraps the methods of a response, such as a compressor. Inner layers are
 // nearer to the handler, outer layers nearer to the client. Core gets the head in writeHead, which
-// Node also calls for an implicit head. At that moment the inner layers have set all their fields,
-// and the outer layers have not begun. A response is complete if the wrapped end() ran and the
-// number of bytes agrees with Content-Length. The `finish` event proves neither, because it also
-// fires after aborts.
+// Node also calls for an implicit head. Then inner layers have set all fields, and outer layers
+// have not begun. A response is complete if the wrapped end() ran and the number of bytes agrees
+// with Content-Length. The `finish` event proves neither, because it also fires after aborts.
 //
 // Inner layers wrap the methods again, so the methods are never unwrapped. After the end of the
 // capture they only call the original methods, which belong to Node or to outer layers.
@@ -31,13 +30,14 @@ import {
   wholeBody,
 } from './body.ts'
 import {
-  editWriteHead,
+  editFields,
+  fieldsOf,
   hasField,
-  headOfPart,
   missingDate,
-  namesPassed,
-  readWriteHead,
+  OuterFields,
   restoreFields,
+  setPassedFields,
+  withStatus,
 } from './fields.ts'
 import { correctStored, setsCookie } from './head.ts'
 import { EndHold, type EndObserver, headersSentError } from './hold-end.ts'
@@ -47,7 +47,6 @@ import {
   OriginalMethods,
   type OwnMethods,
 } from './original-methods.ts'
-import { OuterFields } from './outer-fields.ts'
 import { headInstead, isSendable, writeReply } from './write-response.ts'
 
 export interface CaptureObserver extends OriginObserver, EndObserver {
@@ -70,7 +69,7 @@ export interface CaptureOptions {
   readonly ended?: OriginObserver['ended'] | undefined
 }
 
-/** The decision that is used if Node would reject the reply of core. */
+/** Used if Node would reject the reply of core. */
 const UNSENDABLE = { capture: false, add: [], remove: OWN_FIELDS, instead: undefined }
 
 const NONE: readonly never[] = []
@@ -137,7 +136,7 @@ export class Capture {
   closed(): void {
     if (!this.#ended) return
     this.#openHead()
-    if (this.#phase === 'judged' && !this.#res.headersSent) this.#sendHead(this.#args)
+    if (this.#phase === 'judged' && !this.#res.headersSent) this.#writeHead(this.#res.statusCode)
     this.stop('detached')
   }
 
@@ -150,20 +149,28 @@ export class Capture {
 
   #writeHead(...args: unknown[]): unknown {
     if (this.#hold?.active) throw headersSentError(this.#res)
-    // If an outer layer passes only a status, the head that core decided on is sent.
-    if (this.#phase === 'judged') return this.#sendHead(args.length > 1 ? args : this.#args)
-    if (this.#phase !== 'head' || this.#res.headersSent)
+    const phase = this.#phase
+    if (phase !== 'judged' && (phase !== 'head' || this.#res.headersSent))
       return this.#original.pass('writeHead', args)
-    return this.#judge(args) && !this.#probing ? this.#sendHead(this.#args) : this.#res
+    try {
+      // If an outer layer passes only a status, the head that core decided on is sent.
+      if (phase === 'judged') return this.#sendHead(args.length > 1 ? args : this.#args)
+      return this.#judge(args) && !this.#probing ? this.#sendHead(this.#args) : this.#res
+    } catch (error) {
+      // Node rejected the head, so no head was sent. The app may still send another response.
+      if (this.#hold !== undefined) this.#phase = 'head'
+      else this.stop()
+      throw error
+    }
   }
 
   /** Asks core about the head. False if core has replaced the response and sent another one. */
-  #judge(args: readonly unknown[]): boolean {
+  #judge(passed: readonly unknown[]): boolean {
     const res = this.#res
     this.#options.beforeHead?.()
-    const head = readWriteHead(res, args)
+    const args = setPassedFields(res, passed)
+    const head = { status: Number(args[0]), headers: fieldsOf(res) }
     const { status, headers } = head
-    if (args.length > 1) for (const name of namesPassed(args)) this.#outer.set(name)
     const decision = this.#observer.onHead(head, this.#whole, this.#options.natives)
     const date = missingDate(headers)
     const stored = this.#outer.storedHead(status, headers, date)
@@ -176,49 +183,42 @@ export class Capture {
     this.#stored = capture ? stored : undefined
     this.#hasCookie = hasField(headers, 'set-cookie')
     this.#added = add
-    this.#args =
-      instead === undefined || ('headers' in instead && !isSendable(instead))
-        ? editWriteHead(res, args, all, remove)
-        : this.#argsOf(instead, args, all, remove, declaredLength(head) ?? 0)
     this.#phase = 'judged'
+    const isSent = instead !== undefined && ('start' in instead || isSendable(instead))
+    if (!isSent) editFields(res, all, remove)
+    this.#args = isSent ? this.#argsOf(instead, all, remove, declaredLength(head) ?? 0) : args
     return true
   }
 
   /** The arguments for a 304, 416 or 206 in place of the handler's head. */
   #argsOf(
     instead: Reply | PartOfBody,
-    args: readonly unknown[],
     add: HeaderList,
     remove: readonly string[],
     length: number,
   ): readonly unknown[] {
-    const isPart = !('headers' in instead)
+    const res = this.#res
+    const isPart = 'start' in instead
     const cut = isPart ? new BodyCut(instead.start, instead.end) : new BodyCut(0, 0, instead.body)
-    const isCaptured = this.#stored !== undefined && !(length > this.#observer.maxBodyBytes)
     // Some layers destroy the connection when a source reports that its response ended early.
-    if (this.#original.cut(cut, length) && !isCaptured) this.#res.shouldKeepAlive = false
-    if (isPart) return headOfPart(this.#res, args, instead, add, remove)
-    return headInstead(this.#res, instead, this.#outer)
+    const isCaptured = this.#stored !== undefined && !(length > this.#observer.maxBodyBytes)
+    if (this.#original.cut(cut, length) && !isCaptured) res.shouldKeepAlive = false
+    if (!isPart) return headInstead(res, instead, this.#outer)
+    const replaced = instead.fields.map(([name]) => name)
+    editFields(res, [...add, ...instead.fields], [...remove, ...replaced])
+    return withStatus(res, instead.status)
   }
 
   #sendHead(args: readonly unknown[]): unknown {
     this.#phase = 'body'
-    const { sentAs } = this.#options
     // Whether no code of a layer can add a cookie from here on.
     const isFinal =
       args === this.#args &&
       this.#original.methods.writeHead === nodesWriteHead &&
       !(this.#res.hasHeader('set-cookie') || this.#res.hasHeader('set-cookie2'))
-    if (!isFinal || sentAs !== undefined) correctStored(sentAs ?? this.#res, this.#added)
-    let returned: unknown
-    try {
-      returned = this.#original.pass('writeHead', args)
-    } catch (error) {
-      // Node rejected the head, so no head was sent. The app may still send another response.
-      if (this.#hold !== undefined) this.#phase = 'head'
-      else this.stop()
-      throw error
-    }
+    const client = this.#options.sentAs ?? this.#res
+    if (!isFinal || client !== this.#res) correctStored(client, this.#added)
+    const returned = this.#original.pass('writeHead', args)
     // A response is not shared if an outer layer, such as a session, has set a cookie while the
     // head was written.
     const shared = this.#hold !== undefined || this.#hasCookie || isFinal || !setsCookie(this.#res)
@@ -312,7 +312,7 @@ export class Capture {
     }
   }
 
-  /** Adds a chunk to the capture. `whole` has the bytes of the chunk, if they are known. */
+  /** Adds a chunk to the capture. `whole`: its bytes, if they are known. */
   #keep(args: readonly unknown[], whole?: Uint8Array): void {
     if (this.#phase === 'settled' || this.#phase === 'replaced') return
     if (!this.#body.add(args[0], args[1], whole)) this.stop('too-large')

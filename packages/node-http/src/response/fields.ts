@@ -1,23 +1,23 @@
-// Header fields of a response: reads and edits those of Node and those passed to writeHead.
+// Header fields of a response, and those passed to writeHead.
 //
 // The argument forms of writeHead are (status), (status, message), (status, headers) and (status,
-// message, headers), where headers are an object, a flat array or an array of pairs. getHeaders()
-// does not have headers that were passed only to writeHead. If setHeader was called before, Node 20
-// drops repeated names of an array. So headers are read from the arguments, and edited in a copy of
-// the arguments.
+// message, headers), where headers are an object, a flat array or an array of pairs. Fields in the
+// arguments are set on the response first, so that all fields are in one place.
 
-import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
-import type { CapturedHead, HeaderList, PartOfBody } from '@stampede/core/adapter'
+import type { ServerResponse } from 'node:http'
+import type { CapturedHead, HeaderList } from '@stampede/core/adapter'
 import { isHttp2 } from '../request/read-request.ts'
+import { watchCalls } from './original-methods.ts'
 
 /**
  * A copy of the fields, with lower-case names. Later changes to the response do not change the
  * copy.
  */
-export function fieldsOf(headers: OutgoingHttpHeaders): Array<readonly [string, string]> {
+export function fieldsOf(res: ServerResponse): Array<readonly [string, string]> {
   const fields: Array<readonly [string, string]> = []
-  for (const name in headers) {
-    const value = headers[name]
+  // getHeaders() would make an object that V8 stores as a dictionary.
+  for (const name of res.getHeaderNames()) {
+    const value = res.getHeader(name)
     if (Array.isArray(value)) for (const line of value) fields.push([name, String(line)])
     else if (value !== undefined) fields.push([name, String(value)])
   }
@@ -70,7 +70,7 @@ export function groupFields(list: HeaderList): Map<string, string[]> {
  */
 export function applyFields(res: ServerResponse, list: HeaderList): void {
   // A miss adds one or two fields. Grouping them would cost more than setting them.
-  if (list.length <= 2 && list[0]?.[0] !== list[1]?.[0]) {
+  if (list.length < 2 || (list.length === 2 && list[0]?.[0] !== list[1]?.[0])) {
     for (const [name, value] of list)
       res.setHeader(name, combine(name, res.getHeader(name), [value]))
     return
@@ -119,46 +119,27 @@ export function restoreFields(res: ServerResponse, fields: HeaderList): void {
   }
 }
 
-/** The index of the argument from which Node takes the headers. */
-function headersIndex(args: readonly unknown[]): 1 | 2 {
-  return typeof args[1] === 'string' || (args[2] !== undefined && args[2] !== null) ? 2 : 1
-}
-
 const KEEPS_REPEATED = Number(process.versions.node.split('.', 1)[0]) >= 22
 
 /**
- * All fields that the head will have. Fields in the arguments replace fields that were set before.
+ * Sets the fields in the arguments of writeHead on the response, and returns the other arguments.
+ * Node does so itself if the response already has a field.
  */
-export function readWriteHead(res: ServerResponse, args: readonly unknown[]): CapturedHead {
-  const status = Number(args[0])
-  const set = fieldsOf(res.getHeaders())
-  const argument = args[headersIndex(args)]
-  if (typeof argument !== 'object' || argument === null) return { status, headers: set }
-  // If fields were set before, Node 20 sets the fields of an array one by one, so only the last one
-  // of a repeated name stays.
-  const passed = fieldsOfArgument(argument, !KEEPS_REPEATED && set.length > 0)
-  const fields = groupFields(set)
-  for (const [name, values] of passed) fields.set(name, values)
-  const headers = [...fields].flatMap(([name, values]) =>
-    values.map((value) => [name, value] as const),
-  )
-  return { status, headers }
-}
-
-/** The names of the fields in the arguments. */
-export function namesPassed(args: readonly unknown[]): readonly string[] {
-  const passed = args[headersIndex(args)]
-  return passed instanceof Object ? pairsOf(passed).map(([name]) => String(name)) : []
-}
-
-function fieldsOfArgument(passed: object, oneByOne: boolean): Map<string, string[]> {
-  const fields = new Map<string, string[]>()
+export function setPassedFields(res: ServerResponse, args: readonly unknown[]): readonly unknown[] {
+  const index = typeof args[1] === 'string' || (args[2] ?? null) !== null ? 2 : 1
+  const passed = args[index]
+  if (typeof passed !== 'object' || passed === null) return args
+  // If the response has fields, Node 20 sets those of an array one by one, so only the last one of
+  // a repeated name stays.
+  const keepsAll = KEEPS_REPEATED || res.getHeaderNames().length === 0
+  const fields = new Map<string, [name: unknown, value: unknown]>()
   for (const [name, value] of pairsOf(passed)) {
     const key = String(name).toLowerCase()
-    const values = [value].flat().map(String)
-    fields.set(key, oneByOne ? values : [...(fields.get(key) ?? []), ...values])
+    const same = keepsAll ? fields.get(key) : undefined
+    fields.set(key, same === undefined ? [name, value] : [same[0], [same[1], value].flat()])
   }
-  return fields
+  for (const [name, value] of fields.values()) res.setHeader(name as string, value as string)
+  return args.slice(0, index)
 }
 
 function pairsOf(passed: object): ReadonlyArray<readonly [unknown, unknown]> {
@@ -167,73 +148,23 @@ function pairsOf(passed: object): ReadonlyArray<readonly [unknown, unknown]> {
   return passed.flatMap((name, i) => (i % 2 === 0 ? [[name, passed[i + 1]] as const] : []))
 }
 
-/**
- * Returns the arguments with the fields of `add`, and without the fields named in `remove`
- * (lower-case). The fields in `remove` are also removed from `res`. Where setting fields on `res`
- * has the same effect, the fields of `add` are set there instead.
- */
-export function editWriteHead(
-  res: ServerResponse,
-  args: readonly unknown[],
-  add: HeaderList,
-  remove: readonly string[],
-): readonly unknown[] {
+/** The head of a response that has all its fields. */
+export function headOf(res: ServerResponse, status: number = res.statusCode): CapturedHead {
+  return { status, headers: fieldsOf(res) }
+}
+
+/** Removes the fields named in `remove` (lower-case), and sets those of `add`. */
+export function editFields(res: ServerResponse, add: HeaderList, remove: readonly string[]): void {
   for (const name of remove) if (res.hasHeader(name)) res.removeHeader(name)
-  const index = headersIndex(args)
-  const passed = args[index]
-  if (typeof passed !== 'object' || passed === null) {
-    if (add.length > 0) applyFields(res, add)
-    return args
-  }
-  const left = without(passed, remove)
-  const isBare = add.length > 0 && res.getHeaderNames().length === 0
-  if (!isBare && add.length > 0) applyFields(res, add)
-  const edited = isBare ? withAdded(left, add) : left
-  return edited === passed ? args : args.with(index, edited)
+  applyFields(res, add)
 }
 
-function without(passed: object, names: readonly string[]): object {
-  const pairs = pairsOf(passed)
-  const left = pairs.filter(([name]) => !names.includes(String(name).toLowerCase()))
-  if (left.length === pairs.length) return passed
-  if (!Array.isArray(passed)) return Object.fromEntries(left)
-  return Array.isArray(passed[0]) ? left : left.flat()
-}
-
-function withAdded(passed: object, add: HeaderList): object {
-  if (Array.isArray(passed)) return [...passed, ...(Array.isArray(passed[0]) ? add : add.flat())]
-  const copy: Record<string, unknown> = { ...passed }
-  for (const [name, values] of groupFields(add)) {
-    const same = Object.keys(copy).find((key) => key.toLowerCase() === name)
-    const present = same === undefined ? undefined : String(copy[same])
-    copy[same ?? name] = combine(name, present, values)
-  }
-  return copy
-}
-
-/** The arguments for writeHead that turn the handler's head into that of a partial response. */
-export function headOfPart(
-  res: ServerResponse,
-  args: readonly unknown[],
-  { status, fields }: PartOfBody,
-  add: HeaderList,
-  remove: readonly string[],
-): readonly unknown[] {
-  const replaced = fields.map(([name]) => name)
-  const edited = editWriteHead(res, args, [...add, ...fields], [...remove, ...replaced])
-  return withStatus(res, status, edited.slice(1))
-}
-
-/** The arguments with another status, which has its own reason phrase. */
-export function withStatus(
-  res: ServerResponse,
-  status: number,
-  args: readonly unknown[],
-): readonly unknown[] {
+/** Sets another status, with its own reason phrase, and returns the arguments for writeHead. */
+export function withStatus(res: ServerResponse, status: number): readonly unknown[] {
   clearReason(res)
   // Another layer may write the head later from this property.
   res.statusCode = status
-  return [status, ...args.filter((arg) => typeof arg !== 'string')]
+  return [status]
 }
 
 /**
@@ -241,4 +172,70 @@ export function withStatus(
  */
 export function clearReason(res: ServerResponse): void {
   if (!isHttp2(res)) res.statusMessage = ''
+}
+
+// The fields of layers in front
+
+const OUTER: unique symbol = Symbol('stampede.outer')
+
+type Response = ServerResponse & { [OUTER]?: OuterFields }
+
+/**
+ * Fields that layers in front have set before the handler runs. Entries do not have them, because
+ * these layers set them for each request. A field that the handler has set too is its own, even
+ * with the same value: a layer may have set it for one request only.
+ */
+export class OuterFields {
+  readonly list: HeaderList
+  /** Names that the framework copies to the response itself, so that a copy tells nothing. */
+  copied: ReadonlySet<string> | undefined
+  /** The lines of each field that the handler has not set. */
+  readonly #left = new Map<string, string>()
+
+  /** Create it before the handler runs. */
+  constructor(res: Response) {
+    this.list = fieldsOf(res)
+    if (this.list.length === 0) return
+    for (const [name] of this.list) this.#left.set(name, linesOf(this.list, name))
+    res[OUTER] = this
+    const set = this.set.bind(this)
+    watchCalls(res, 'setHeader', set)
+    // HTTP/2 responses of older versions of Node have no appendHeader.
+    watchCalls(res, 'appendHeader', set)
+  }
+
+  /** Returns the fields of a response that has some. */
+  static of(res: Response): OuterFields | undefined {
+    return res[OUTER]
+  }
+
+  /** The handler has set this field on the response of Node. */
+  set(name: unknown): void {
+    const key = String(name).toLowerCase()
+    if (!this.copied?.has(key)) this.#left.delete(key)
+  }
+
+  /** The handler has set this field on an object of the framework. */
+  setBy(name: string): void {
+    this.#left.delete(name.toLowerCase())
+  }
+
+  /**
+   * The head that a hit replays: with a date, and without fields of layers in front. `known` is the
+   * missing date, if the caller has it already.
+   */
+  storedHead(status: number, fields: HeaderList, known?: HeaderList): CapturedHead {
+    const date = known ?? missingDate(fields)
+    const left = this.#left
+    const isOwn = ([name]: HeaderList[number]): boolean =>
+      !left.has(name) || left.get(name) !== linesOf(fields, name)
+    const own = left.size === 0 ? fields : fields.filter(isOwn)
+    return { status, headers: date.length === 0 ? own : [...own, ...date] }
+  }
+}
+
+function linesOf(fields: HeaderList, name: string): string {
+  let lines = ''
+  for (const [key, value] of fields) if (key === name) lines += `${value}\n`
+  return lines
 }

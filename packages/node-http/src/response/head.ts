@@ -4,8 +4,22 @@ import type { ServerResponse } from 'node:http'
 import { type CapturedHead, type HeaderList, OWN_FIELDS } from '@stampede/core/adapter'
 import { hasLeft } from '../request/client-gone.ts'
 import type { NotCaptured } from './body.ts'
-import { editWriteHead, readWriteHead } from './fields.ts'
+import { editFields, headOf, setPassedFields } from './fields.ts'
 import { nodesWriteHead, watchCalls } from './original-methods.ts'
+
+/** Calls `onHead` in the first call of writeHead. The response has all fields of the head then. */
+function onWriteHead(res: ServerResponse, onHead: (status: number) => void): void {
+  const { writeHead } = res
+  let isOver = false
+  const own = (...args: unknown[]): unknown => {
+    if (isOver || res.headersSent) return Reflect.apply(writeHead, res, args)
+    const left = setPassedFields(res, args)
+    isOver = true
+    onHead(Number(left[0]))
+    return Reflect.apply(writeHead, res, left)
+  }
+  Object.assign(res, { writeHead: own })
+}
 
 /**
  * Adds the fields of `add` to the head that `res` will send, and removes those in `remove`, for
@@ -16,15 +30,7 @@ export function addAtHead(
   add: HeaderList,
   remove: readonly string[] = [],
 ): void {
-  if (add.length === 0 && remove.length === 0) return
-  const original = res.writeHead
-  let edited = false
-  const writeHead = (...args: unknown[]): unknown => {
-    if (edited || res.headersSent) return Reflect.apply(original, res, args)
-    edited = true
-    return Reflect.apply(original, res, editWriteHead(res, args, add, remove))
-  }
-  Object.assign(res, { writeHead })
+  if (add.length > 0 || remove.length > 0) onWriteHead(res, () => editFields(res, add, remove))
 }
 
 /**
@@ -33,16 +39,15 @@ export function addAtHead(
  */
 export function watchHead(res: ServerResponse, onHead: (head: CapturedHead) => void): () => void {
   let seen = false
-  const see = (...args: readonly unknown[]): void => {
+  const see = (status?: number): void => {
     if (seen) return
     seen = true
-    onHead(readWriteHead(res, args))
+    onHead(headOf(res, status))
   }
-  const seeCurrent = (): void => see(res.statusCode)
-  watchCalls(res, 'writeHead', (...args) => res.headersSent || see(...args))
+  onWriteHead(res, see)
   // If the client has left, Node writes no head. A layer may write it without this writeHead.
-  for (const name of ['write', 'end', 'flushHeaders']) watchCalls(res, name, undefined, seeCurrent)
-  return seeCurrent
+  for (const name of ['write', 'end', 'flushHeaders']) watchCalls(res, name, undefined, see)
+  return see
 }
 
 type Refusal = Extract<NotCaptured, 'incomplete' | 'declined'>
@@ -97,10 +102,10 @@ export class SentHead {
 
   #edit(args: readonly unknown[]): readonly unknown[] {
     const res = this.#res
-    const edited = editWriteHead(res, args, [], OWN_FIELDS)
-    const hasCookie = res.hasHeader('set-cookie') || res.hasHeader('set-cookie2')
-    if (hasCookie || edited.length > 1) correctStored(res, this.#added)
-    return edited
+    const left = setPassedFields(res, args)
+    editFields(res, [], OWN_FIELDS)
+    if (res.hasHeader('set-cookie') || res.hasHeader('set-cookie2')) correctStored(res, this.#added)
+    return left
   }
 
   #over(): void {

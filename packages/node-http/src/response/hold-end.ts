@@ -65,11 +65,11 @@ export class EndHold {
     const own = chunk instanceof Uint8Array ? args.with(0, Buffer.from(chunk)) : args
     const res = this.#res
     const { statusCode } = res
-    const look = '_headerSent' in res ? new EndedState(res as NodesState) : new EndedLook(res)
+    const restore = lookEnded(res as NodesState)
     const connection = Connection.hold(res)
     this.#connection = connection
     const go = (): void => {
-      look.restore()
+      restore()
       // A second response may have assigned another status meanwhile.
       if (!res.headersSent) res.statusCode = statusCode
       this.#release(own, send)
@@ -109,8 +109,6 @@ function isStatusLine(status: number, res: ServerResponse): boolean {
   }
 }
 
-type AnyMethod = (...args: unknown[]) => unknown
-
 /** Names that Node has for the state of a response, without documenting all of them. */
 interface NodesState extends ServerResponse {
   _header: string | null
@@ -119,79 +117,45 @@ interface NodesState extends ServerResponse {
   outputSize: number
 }
 
+/** A head that is never sent. */
+const MADE_UP = 'HTTP/1.1 200 OK\r\n\r\n'
+
 /**
- * Makes a response of HTTP/1 look ended, until restore(). It changes the values from which Node
- * derives all others: with properties of its own, V8 would store the response as a dictionary.
+ * Makes a response look ended. Returns a function that ends this. It changes the values from which
+ * Node derives all others: with properties of its own, V8 would store the response as a dictionary.
  */
-class EndedState {
-  readonly #res: NodesState
-  readonly #hasNoHead: boolean
-  readonly #size: 0 | 1
-
-  constructor(res: NodesState) {
-    this.#res = res
-    this.#hasNoHead = !res._header
-    if (this.#hasNoHead) {
-      res._header = MADE_UP
-      // Otherwise flushHeaders() of Node would send it. A head of the app must stay unsent here,
-      // because Node 26 sends the pieces of the body after this turn, and the head before them.
-      res._headerSent = true
-    }
-    res.finished = true
-    // Node up to 22 takes a response without bytes in its queue for finished.
-    this.#size = res.writableFinished ? 1 : 0
-    res.outputSize += this.#size
+function lookEnded(res: NodesState): () => void {
+  if (isHttp2(res)) return lookEndedOnHttp2(res)
+  const hasNoHead = !res._header
+  if (hasNoHead) {
+    res._header = MADE_UP
+    // Otherwise flushHeaders() of Node would send it. A head of the app must stay unsent here,
+    // because Node 26 sends the pieces of the body after this turn, and the head before them.
+    res._headerSent = true
   }
-
-  restore(): void {
-    const res = this.#res
-    if (this.#hasNoHead) {
+  res.finished = true
+  // Node up to 22 takes a response without bytes in its queue for finished.
+  const size = res.writableFinished ? 1 : 0
+  res.outputSize += size
+  return () => {
+    if (hasNoHead) {
       res._header = null
       res._headerSent = false
     }
     res.finished = false
-    if (res.outputSize > 0) res.outputSize -= this.#size
+    if (res.outputSize > 0) res.outputSize -= size
   }
 }
 
-/** A head that is never sent. */
-const MADE_UP = 'HTTP/1.1 200 OK\r\n\r\n'
-
-const HEAD_METHODS = ['setHeader', 'setHeaders', 'appendHeader', 'removeHeader']
-
-/** Properties of a response in Node after end() and before the flush. */
-const ENDED: Readonly<Record<string, boolean>> = {
-  headersSent: true,
-  writableEnded: true,
-  finished: true,
-  writableFinished: false,
-}
-
-/**
- * Property descriptors of a response of HTTP/2 that looks ended. All responses share them, because
- * creating descriptors is expensive.
- */
-const ENDED_PROPERTIES: Readonly<Record<string, PropertyDescriptor>> = Object.fromEntries([
-  ...Object.entries(ENDED).map(([name, value]) => [name, property({ get: () => value, set() {} })]),
-  ...HEAD_METHODS.map((name) => [name, property({ value: whileEnded(name), writable: true })]),
-])
-const ENDED_NAMES: readonly string[] = Object.keys(ENDED_PROPERTIES)
-
-function property(as: PropertyDescriptor): PropertyDescriptor {
-  return { ...as, configurable: true, enumerable: true }
-}
-
-const looks = new WeakMap<object, EndedLook>()
-
-/**
- * Returns a method that throws while the response looks ended. A layer may keep this method and
- * call it later. Then it does what the original method does.
- */
-function whileEnded(name: string): AnyMethod {
-  return function (this: ServerResponse, ...args: unknown[]): unknown {
-    const method = looks.get(this)?.originalIfOver(name)
-    if (typeof method === 'function') return Reflect.apply(method, this, args)
-    throw headersSentError(this)
+/** On HTTP/2, the stream tells whether a head was sent. Then the response refuses all fields. */
+function lookEndedOnHttp2(res: ServerResponse): () => void {
+  const stream: object = Reflect.get(res, 'stream')
+  const shown = { value: true, writable: true, configurable: true, enumerable: true }
+  Object.defineProperty(stream, 'headersSent', shown)
+  Object.defineProperties(res, { writableEnded: shown, finished: shown })
+  return () => {
+    Reflect.deleteProperty(stream, 'headersSent')
+    for (const name of ['writableEnded', 'finished']) Reflect.deleteProperty(res, name)
   }
 }
 
@@ -201,52 +165,8 @@ export function headersSentError(res: ServerResponse): Error {
   return Object.assign(new Error('Cannot set headers after they are sent to the client'), { code })
 }
 
-/** Makes a response of HTTP/2 look ended, until restore(). */
-class EndedLook {
-  #isOver = false
-  readonly #res: ServerResponse
-  /** The response's own properties from before, in the order of `ENDED_NAMES`. */
-  readonly #before: Array<PropertyDescriptor | undefined> = []
-
-  constructor(res: ServerResponse) {
-    this.#res = res
-    looks.set(res, this)
-    for (const name of ENDED_NAMES) this.#before.push(Object.getOwnPropertyDescriptor(res, name))
-    Object.defineProperties(res, ENDED_PROPERTIES)
-  }
-
-  restore(): void {
-    this.#isOver = true
-    for (let i = 0; i < ENDED_NAMES.length; i++) {
-      const name = ENDED_NAMES[i] as string
-      putBack(this.#res, name, ENDED_PROPERTIES[name], this.#before[i])
-    }
-  }
-
-  /** The method that the response had before it looked ended. Undefined until restore(). */
-  originalIfOver(name: string): unknown {
-    if (!this.#isOver) return undefined
-    const own = this.#before[ENDED_NAMES.indexOf(name)]
-    if (own === undefined) return Reflect.get(Object.getPrototypeOf(this.#res), name)
-    return own.get === undefined ? own.value : own.get.call(this.#res)
-  }
-}
-
-/** Puts a replaced property back, unless other code has replaced it again. */
-function putBack(
-  target: object,
-  name: string,
-  by: PropertyDescriptor | undefined,
-  before: PropertyDescriptor | undefined,
-): void {
-  const now = Object.getOwnPropertyDescriptor(target, name)
-  if (now?.value !== by?.value || now?.get !== by?.get) return
-  if (before === undefined) Reflect.deleteProperty(target, name)
-  else Object.defineProperty(target, name, before)
-}
-
 interface Carrier {
-  destroy: AnyMethod
+  destroy(...args: unknown[]): unknown
 }
 
 const connections = new WeakMap<object, Connection>()

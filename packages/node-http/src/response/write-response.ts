@@ -5,9 +5,15 @@ import { type ServerResponse, validateHeaderName, validateHeaderValue } from 'no
 import { type HeaderList, OWN_FIELDS, type Reply } from '@stampede/core/adapter'
 import { isHttp2 } from '../request/read-request.ts'
 import { hasBody } from './body.ts'
-import { applyFields, clearReason, forbidTransform, restoreFields, withStatus } from './fields.ts'
+import {
+  applyFields,
+  clearReason,
+  forbidTransform,
+  type OuterFields,
+  restoreFields,
+  withStatus,
+} from './fields.ts'
 import { chunkFor, isWrapped, nodesWriteHead } from './original-methods.ts'
-import type { OuterFields } from './outer-fields.ts'
 
 /** The methods to send with. A capture passes the original ones. */
 export type SendMethods = Pick<ServerResponse, 'writeHead' | 'end'>
@@ -19,30 +25,22 @@ const FRAMING = new Set(['content-length', 'transfer-encoding', 'connection', 'k
  * response, so that the handler can run. True if another response was sent before.
  */
 export function writeReply(res: ServerResponse, reply: Reply, methods: SendMethods = res): boolean {
-  const { fields } = reply
-  // Few accesses to the response: frameworks change its prototype, so that each access is slow. On
-  // HTTP/2, writeHead is another method.
-  const isTaken = methods.writeHead !== nodesWriteHead || res.headersSent || res.statusMessage
+  if (res.headersSent || res.writableEnded) return true
+  if (reply.fields === undefined && !isSendable(reply)) return false
   // A layer that wraps `end` may set fields there, as for a response of the handler that begins
   // with end(). So it must run before the head is written.
   const headInEnd = isWrapped(res, methods.end)
-  if (fields !== undefined && !isTaken && !headInEnd && isSetOnce(res, fields, true)) {
-    Reflect.apply(methods.writeHead, res, [reply.status, fields])
-    Reflect.apply(methods.end, res, [chunkFor(res, methods.end, reply.body)])
-    return true
-  }
-  if (res.headersSent || res.writableEnded) return true
-  if (fields === undefined && !isSendable(reply)) return false
-  clearReason(res)
-  for (const name of OWN_FIELDS) res.removeHeader(name)
-  const isBare = methods.writeHead === nodesWriteHead && res.getHeaderNames().length === 0
-  const isPassed = isBare && !reply.part && !headInEnd
-  const passed = isPassed ? [framedHeaders(reply, res.req.method).flat()] : []
+  // On HTTP/2, writeHead is another method.
+  const takesList = methods.writeHead === nodesWriteHead && !headInEnd
+  // Few accesses to the response: frameworks change its prototype, so that each access is slow.
+  if (!takesList || res.statusMessage) clearReason(res)
+  const { fields = takesList ? framedHeaders(reply, res.req.method).flat() : [] } = reply
+  const isPassed = takesList && !reply.part && isSetOnce(res, fields, true)
   if (!isPassed) setReply(res, reply)
   if (headInEnd) res.statusCode = reply.status
-  else Reflect.apply(methods.writeHead, res, [reply.status, ...passed])
-  const send = reply.body !== undefined && hasBody(reply.status, res.req.method)
-  const args = send ? [chunkFor(res, methods.end, reply.body)] : []
+  else Reflect.apply(methods.writeHead, res, isPassed ? [reply.status, fields] : [reply.status])
+  const mayHaveBody = reply.fields !== undefined || hasBody(reply.status, res.req.method)
+  const args = reply.body && mayHaveBody ? [chunkFor(res, methods.end, reply.body)] : []
   if (headInEnd && methods !== res) endWithHead(res, methods, args)
   else Reflect.apply(methods.end, res, args)
   return true
@@ -125,7 +123,7 @@ export function headInstead(
 ): readonly unknown[] {
   restoreFields(res, outer.list)
   setReply(res, reply)
-  return withStatus(res, reply.status, [])
+  return withStatus(res, reply.status)
 }
 
 /**

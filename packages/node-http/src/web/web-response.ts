@@ -5,16 +5,16 @@
 // Response, on a hit as on a miss.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { Readable } from 'node:stream'
-import type { ReadableStream as WebStream } from 'node:stream/web'
+import { PassThrough, Readable } from 'node:stream'
+import { ReadableStream as WebStream } from 'node:stream/web'
 import type { CapturedHead, HeaderList } from '@stampede/core/adapter'
-import { createDetachedResponse } from '../detached-pair.ts'
 import { bytesOf, hasBody } from '../response/body.ts'
-import { groupFields, readWriteHead } from '../response/fields.ts'
+import { groupFields, headOf, setPassedFields } from '../response/fields.ts'
 import { breakOff } from '../response/write-response.ts'
+import { createDetachedResponse } from '../revalidation.ts'
 
-/** Bytes that are buffered for a slow client before write() returns false. */
-const HIGH_WATER_MARK = 64 * 1024
+/** Bytes that a slow client leaves at either side of a PassThrough before write() returns false. */
+const HIGH_WATER_MARK = 32 * 1024
 
 /** A response of which at least the head was sent. */
 export interface SentResponse extends CapturedHead {
@@ -42,27 +42,32 @@ export function createWebResponse(req: IncomingMessage): WebResponse {
   }
   // Without this listener, leave() would cause an uncaught exception.
   res.socket?.on('error', () => {})
-  const body = new Body(res, leave)
   let head: CapturedHead | undefined
-  const begin = (own: SentResponse['body']): void => {
+  /** The body, if end() is not the first write. */
+  let pieces: PassThrough | undefined
+  const begin = (whole?: Uint8Array | null): void => {
     if (head === undefined) return
-    resolve({ ...head, body: hasBody(head.status, res.req.method) ? own : null })
+    if (whole === undefined) pieces = piecesFor(res, leave)
+    const body = pieces === undefined ? (whole ?? null) : webStreamOf(pieces)
+    resolve({ ...head, body: hasBody(head.status, res.req.method) ? body : null })
     head = undefined
   }
   const { writeHead, write, end, flushHeaders } = res
   Object.assign(res, {
     writeHead(...args: unknown[]): unknown {
-      const written = readWriteHead(res, args)
-      Reflect.apply(writeHead, res, args)
-      head = written
+      const left = setPassedFields(res, args)
+      Reflect.apply(writeHead, res, left)
+      head = headOf(res, Number(left[0]))
       return res
     },
     write(...args: unknown[]): unknown {
       const wasOpen = !res.writableEnded && !res.destroyed
       const more = Reflect.apply(write, res, args)
       if (!wasOpen) return more
-      begin(body.stream)
-      return body.add(bytesOf(args[0], args[1])) && more
+      begin()
+      const chunk = bytesOf(args[0], args[1])
+      // A copy, because the app may reuse its buffer once write() has returned.
+      return (chunk === undefined || pieces?.write(Buffer.from(chunk))) && more
     },
     end(...args: unknown[]): unknown {
       const wasOpen = !res.writableEnded && !res.destroyed
@@ -70,89 +75,38 @@ export function createWebResponse(req: IncomingMessage): WebResponse {
       if (!wasOpen) return res
       const last = bytesOf(args[0], args[1])
       if (head !== undefined) begin(last ?? null)
-      else body.end(last)
+      else pieces?.end(last && Buffer.from(last))
       return res
     },
     flushHeaders(): void {
       Reflect.apply(flushHeaders, res, [])
-      begin(body.stream)
+      begin()
     },
   })
   res.once('close', () => {
     const error = res.errored ?? new Error('the response was cut off')
     reject(error)
-    if (!res.writableFinished) body.breakOff(error)
+    if (!res.writableFinished) pieces?.destroy(error)
   })
   return { res, sent, leave }
 }
 
+/** The pieces of a body. write() of the response waits for their reader. */
+function piecesFor(res: ServerResponse, onCancel: () => void): PassThrough {
+  const pieces = new PassThrough({ highWaterMark: HIGH_WATER_MARK })
+  pieces.on('drain', () => res.emit('drain'))
+  // Without this listener, an error before the first read would cause an uncaught exception.
+  pieces.on('error', () => {})
+  pieces.once('close', () => pieces.readableEnded || onCancel())
+  return pieces
+}
+
 /**
- * The body as a web stream. write() of the response waits for its reader. Chunks that arrive while
- * one waits for the reader become one chunk, because a web stream takes quadratic time for a queue
- * of many.
+ * Each read gets all pieces that are there as one chunk, because a web stream takes quadratic time
+ * for a queue of many.
  */
-class Body {
-  readonly stream: ReadableStream<Uint8Array>
-  readonly #res: ServerResponse
-  #controller: ReadableStreamDefaultController<Uint8Array> | undefined
-  #kept: Uint8Array[] = []
-  #keptBytes = 0
-
-  constructor(res: ServerResponse, onCancel: () => void) {
-    this.#res = res
-    const size = (chunk: Uint8Array): number => chunk.byteLength
-    const source = {
-      start: (controller: ReadableStreamDefaultController<Uint8Array>) => {
-        this.#controller = controller
-      },
-      pull: () => this.#pull(),
-      cancel: () => {
-        this.#controller = undefined
-        onCancel()
-      },
-    }
-    this.stream = new ReadableStream(source, { highWaterMark: HIGH_WATER_MARK, size })
-  }
-
-  /** Returns whether the reader keeps up. */
-  add(chunk: Uint8Array | undefined): boolean {
-    if (chunk && chunk.byteLength > 0 && this.#controller) {
-      // A copy, because the app may reuse its buffer once write() has returned.
-      this.#kept.push(Buffer.from(chunk))
-      this.#keptBytes += chunk.byteLength
-      if (this.#controller.desiredSize === HIGH_WATER_MARK) this.#flush()
-    }
-    return this.#hasRoom()
-  }
-
-  end(last: Uint8Array | undefined): void {
-    this.add(last)
-    this.#flush()
-    this.#controller?.close()
-    this.#controller = undefined
-  }
-
-  breakOff(error: Error): void {
-    this.#controller?.error(error)
-    this.#controller = undefined
-  }
-
-  #pull(): void {
-    if (this.#controller?.desiredSize === HIGH_WATER_MARK) this.#flush()
-    if (this.#hasRoom()) this.#res.emit('drain')
-  }
-
-  #flush(): void {
-    const kept = this.#kept
-    if (kept.length === 0) return
-    this.#kept = []
-    this.#keptBytes = 0
-    this.#controller?.enqueue(kept.length === 1 ? (kept[0] as Uint8Array) : Buffer.concat(kept))
-  }
-
-  #hasRoom(): boolean {
-    return (this.#controller?.desiredSize ?? 1) > this.#keptBytes
-  }
+function webStreamOf(pieces: PassThrough): ReadableStream<Uint8Array> {
+  return WebStream.from(pieces) as ReadableStream<Uint8Array>
 }
 
 /** The response as a web Response. */

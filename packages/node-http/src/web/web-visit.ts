@@ -1,7 +1,6 @@
 // A request in a framework on a server of Node whose handlers return a web Response, such as Hono.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { RequestBody } from '@stampede/core/adapter'
 import type { NodeVisit } from '../node-exchange.ts'
 import { HIDDEN } from '../request/conditionals.ts'
 import { addressOf } from '../request/read-request.ts'
@@ -154,55 +153,4 @@ interface Server {
 /** The server that got the request. Node sets this property on each socket that it accepts. */
 function serverOf({ socket }: IncomingMessage): Server {
   return (socket as unknown as { readonly server: Server }).server
-}
-
-/**
- * Reads the body of a request in such a way that the handler still gets it, or a form that a layer
- * has read. Never rejects for a request.
- */
-export async function readWebBody(
-  request: Request | FormData,
-  maxBytes: number,
-): Promise<RequestBody> {
-  if (request instanceof FormData) return readForm(request)
-  if (request.bodyUsed) return { type: 'unseen' }
-  if (Number(request.headers.get('content-length')) > maxBytes) return { type: 'too-large' }
-  const chunks: Uint8Array[] = []
-  let bytes = 0
-  try {
-    const reader = request.clone().body?.getReader()
-    for (;;) {
-      const { done, value } = (await reader?.read()) ?? { done: true }
-      if (done || value === undefined) break
-      chunks.push(value)
-      bytes += value.byteLength
-      if (bytes <= maxBytes) continue
-      // Read to the end, so that the connection can be reused. Without the first line, the bytes
-      // would be kept for the handler. Its promise waits for the other reader of this body.
-      request.body?.cancel().catch(() => {})
-      void discard(reader)
-      return { type: 'too-large' }
-    }
-  } catch {
-    return { type: 'incomplete' }
-  }
-  return bytes === 0 ? { type: 'none' } : { type: 'bytes', bytes: Buffer.concat(chunks) }
-}
-
-async function discard(reader: ReadableStreamDefaultReader<Uint8Array> | undefined): Promise<void> {
-  try {
-    while ((await reader?.read())?.done === false);
-  } catch {
-    // The client left.
-  }
-}
-
-/** A form as a value that can be compared. Its bytes have a random boundary. */
-async function readForm(form: FormData): Promise<RequestBody> {
-  const fields = [...form].map(async ([name, value]) =>
-    typeof value === 'string'
-      ? [name, value]
-      : [name, value.name, value.type, Buffer.from(await value.arrayBuffer()).toString('base64')],
-  )
-  return { type: 'parsed', value: await Promise.all(fields) }
 }

@@ -1,16 +1,17 @@
-// Facts about a request in Koa: its address, the layers of its app, the status of an error.
+// A Koa context: its address, its layers, the status of an error, and the promise of a middleware.
 
 import { STATUS_CODES } from 'node:http'
 import { isWrapped, type Layer, type RequestAddress } from '@stampede/node-http/adapter'
-import type { Context, default as Koa } from 'koa'
+import type { Context, default as Koa, Next } from 'koa'
 
 /**
  * The address as the handler reads it from `ctx`. An app may define its own properties on
  * `app.context`, which `ctx.request` does not have.
  */
 export function addressOf(ctx: Context): RequestAddress {
-  const { protocol: scheme, host, originalUrl: target } = ctx
-  return { scheme, host, target, rewritten: rewrittenOf(ctx), trustsProxy: () => ctx.app.proxy }
+  const { protocol: scheme, host, originalUrl: target, mountPath } = ctx
+  const rewritten = ctx.url === target && mountPath === undefined ? undefined : rewrittenOf(ctx)
+  return { scheme, host, target, rewritten, trustsProxy: () => ctx.app.proxy }
 }
 
 /**
@@ -24,11 +25,18 @@ function rewrittenOf(ctx: Context): string | undefined {
   return isMounted ? undefined : mount + url
 }
 
-/** The part of the path in front of `ctx.path`, which koa-mount has removed. */
-export function mountOf({ originalUrl, path }: Context): string {
-  // A target may be a whole URL.
-  const [whole = ''] = originalUrl.replace(/^[a-z]+:\/\/[^/]+/i, '').split('?', 1)
-  return whole.endsWith(path) ? whole.slice(0, -path.length) : whole
+/** Facts about a request, for the cache. */
+export const FACTS = {
+  /** The path that @koa/router matched. */
+  routeOf({ _matchedRoute: path }: Context): string | undefined {
+    return typeof path === 'string' ? path : undefined
+  },
+  /** The part of the path in front of `ctx.path`, which koa-mount has removed. */
+  mountOf({ originalUrl, path }: Context): string {
+    // A target may be a whole URL.
+    const [whole = ''] = originalUrl.replace(/^[a-z]+:\/\/[^/]+/i, '').split('?', 1)
+    return whole.endsWith(path) ? whole.slice(0, -path.length) : whole
+  },
 }
 
 /** The middleware of koa-router and @koa/router has the router as a property. */
@@ -73,6 +81,58 @@ export function statusOf(ctx: Context, error: unknown): number {
   const status = Number(fields.status || fields.statusCode)
   return STATUS_CODES[status] === undefined ? 500 : status
 }
+
+/** A request in a middleware of Koa. */
+export interface Visit {
+  readonly next: Next
+  /** Whether a layer in front can read ctx.body: see isSeen(). */
+  readonly bodyIsSeen: boolean
+}
+
+/**
+ * Makes Koa wait for a middleware. Koa writes the response only after all middlewares have
+ * returned. So a middleware must return as soon as ctx has the response, even if core is still at
+ * work.
+ */
+export class Pause {
+  /** Set when core has begun to respond: settles when Koa may go on. */
+  passed: Promise<void> | undefined
+  /** Settles the promise of a middleware that returned before. */
+  #answer: { resolve(passed: void | Promise<void>): void; reject(error: unknown): void } | undefined
+
+  /** Lets Koa go on when the promise settles. */
+  until(passed: Promise<void> = PASSED): void {
+    this.passed = passed
+    this.#answer?.resolve(passed)
+  }
+
+  /** Call this in the reactions of `passed`. Koa goes on after `rest`. */
+  end(rest?: void | Promise<void>): void | Promise<void> {
+    return this.#answer === undefined ? rest : this.#answer.resolve(rest)
+  }
+
+  /** As `end`, with an error. */
+  fail(error: unknown): void {
+    if (this.#answer === undefined) throw error
+    this.#answer.reject(error)
+  }
+
+  /** The promise that the middleware returns. `handled`: core has finished. */
+  promise(handled: void | Promise<void>): Promise<void> {
+    const { passed } = this
+    if (handled === undefined) return passed ?? PASSED
+    if (passed !== undefined) {
+      handled.catch((error) => process.emitWarning(error instanceof Error ? error : String(error)))
+      return passed
+    }
+    return new Promise((resolve, reject) => {
+      this.#answer = { resolve, reject }
+      handled.then(() => void (this.passed ?? resolve()), reject)
+    })
+  }
+}
+
+const PASSED: Promise<void> = Promise.resolve()
 
 /**
  * Further arguments of a function that creates a middleware, of which there are none. TypeScript

@@ -1,71 +1,8 @@
-// Fields that layers in front have set before the handler runs. Entries do not have them, because
-// these layers set them for each request. A field that the handler has set too is its own, even
-// with the same value: a layer may have set it for one request only.
+// Prepares a reply of Fastify, which keeps its fields until it writes the head, for a capture.
 
 import type { ServerResponse } from 'node:http'
-import type { CapturedHead, HeaderList } from '@stampede/core/adapter'
-import { fieldsOf, missingDate } from './fields.ts'
+import { OuterFields } from './fields.ts'
 import { watchCalls } from './original-methods.ts'
-
-const OUTER: unique symbol = Symbol('stampede.outer')
-
-type Response = ServerResponse & { [OUTER]?: OuterFields }
-
-/** Fields that layers in front set on one response, and the names that its handler set too. */
-export class OuterFields {
-  readonly list: HeaderList
-  /** Names that the framework copies to the response itself, so that a copy tells nothing. */
-  copied: ReadonlySet<string> | undefined
-  /** The lines of each field that the handler has not set. */
-  readonly #left = new Map<string, string>()
-
-  /** Create it before the handler runs. */
-  constructor(res: Response) {
-    this.list = res.getHeaderNames().length === 0 ? [] : fieldsOf(res.getHeaders())
-    if (this.list.length === 0) return
-    for (const [name] of this.list) this.#left.set(name, linesOf(this.list, name))
-    res[OUTER] = this
-    const set = this.set.bind(this)
-    watchCalls(res, 'setHeader', set)
-    // HTTP/2 responses of older versions of Node have no appendHeader.
-    watchCalls(res, 'appendHeader', set)
-  }
-
-  /** Returns the fields of a response that has some. */
-  static of(res: Response): OuterFields | undefined {
-    return res[OUTER]
-  }
-
-  /** The handler has set this field on the response of Node. */
-  set(name: unknown): void {
-    const key = String(name).toLowerCase()
-    if (!this.copied?.has(key)) this.#left.delete(key)
-  }
-
-  /** The handler has set this field on an object of the framework. */
-  setBy(name: string): void {
-    this.#left.delete(name.toLowerCase())
-  }
-
-  /**
-   * The head that a hit replays: with a date, and without fields of layers in front. `known` is the
-   * missing date, if the caller has it already.
-   */
-  storedHead(status: number, fields: HeaderList, known?: HeaderList): CapturedHead {
-    const date = known ?? missingDate(fields)
-    const left = this.#left
-    const isOwn = ([name]: HeaderList[number]): boolean =>
-      !left.has(name) || left.get(name) !== linesOf(fields, name)
-    const own = left.size === 0 ? fields : fields.filter(isOwn)
-    return { status, headers: date.length === 0 ? own : [...own, ...date] }
-  }
-}
-
-function linesOf(fields: HeaderList, name: string): string {
-  let lines = ''
-  for (const [key, value] of fields) if (key === name) lines += `${value}\n`
-  return lines
-}
 
 /** The part of a reply of Fastify that has its fields. */
 export interface ReplyFields {

@@ -1,7 +1,7 @@
 import { createServer, IncomingMessage, ServerResponse } from 'node:http'
 import { type AddressInfo, Socket } from 'node:net'
 import { expect, it } from 'vitest'
-import { deferHead, exposeReply } from './outer-fields.ts'
+import { deferHead, exposeReply } from './fastify-reply.ts'
 
 const OF_REPLY = { 'x-own': 'new', link: ['<a>', '<b>'], missing: undefined }
 const REPLY = { [Symbol('fields')]: OF_REPLY }
