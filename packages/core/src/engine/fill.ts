@@ -67,8 +67,6 @@ class Run implements Lead, HoldHooks, Deadline {
   readonly #flight: Flight
   readonly #lease: Lease
   readonly #caller: Caller
-  /** Whether no earlier fill, of any process, ended without a usable result for its requests. */
-  readonly #isFirst: boolean
   /** The waiter whose caller runs the origin. Undefined: the run is in the background. */
   #leader: Waiter | undefined
   #startedAt = 0
@@ -93,7 +91,6 @@ class Run implements Lead, HoldHooks, Deadline {
     this.fence = lease.grant?.fence ?? ''
     this.asOf = rt.store.position
     this.keepSlot = lease.grant === undefined ? this.#keepSlot : undefined
-    this.#isFirst = ((leader ?? flight.first)?.unusableFills ?? 0) === 0
   }
 
   start(endTrace?: () => void): void {
@@ -182,20 +179,6 @@ class Run implements Lead, HoldHooks, Deadline {
     if (this.#flight.fill !== undefined) noteResult(this.#flight.fill, result)
     this.#hold?.end()
     share(this.#rt, this.#flight, this.#lease, result, this.#startedAt, this)
-  }
-
-  /**
-   * A page for everybody may have one response that is not, such as that of a first visit, which
-   * sets a cookie. So after the first such response for the waiters, from any process, the next
-   * waiter leads. After the second, each waiter runs the handler itself.
-   *
-   * Not so without a lease, because the waiter could have to wait for a concurrency slot. Nor while
-   * requests are served the previous entry, because that entry is dropped at once.
-   */
-  get mayNextLead(): boolean {
-    const { isHitForMiss, servedMeanwhile } = this.#flight
-    const isLeased = this.#lease.grant !== undefined
-    return this.#isFirst && isLeased && !isHitForMiss && servedMeanwhile === undefined
   }
 
   /** Called when the result is shared. */

@@ -47,8 +47,6 @@ type Pass = Extract<FillResult, { type: 'pass' }>
 /** A result with an entry, which is new or was confirmed by the origin (304). */
 type EntryResult = Extract<FillResult, { type: 'store' | 'not-modified' }>
 interface Ending {
-  /** Whether the next waiter leads if the response of the run is not shareable. */
-  readonly mayNextLead: boolean
   done(shared: Shared): void
 }
 
@@ -111,48 +109,41 @@ function isAwaited(rt: Runtime, { size, servedMeanwhile }: Flight): boolean {
 }
 
 /**
- * Ends a run whose response is not storable. The reason may be the request of the leader, such as
- * an odd header. Then waiters look up again, as after a run without a usable result.
+ * Ends a run whose response is not storable. The request of the leader may be the reason, such as an
+ * odd header or a first visit, which sets a cookie. So the key becomes hit-for-miss only after the
+ * second such response in a row, of any process. After the first, waiters look up again.
  */
 function endPass(rt: Runtime, flight: Flight, lease: Lease, result: Pass, run: Ending): void {
   const { key, isHitForMiss, size } = flight
-  const { grant, since } = lease
+  const { grant, since, previous } = lease
   const { reason, remember, like } = result
+  const runs = flight.countUnusableRun()
   emitEnd(rt, flight, { type: 'fill.passed', reason })
   if (!remember) delayRefresh(rt, key, like)
-  let isAgain = false
-  if (size > 0) {
-    const runs = flight.countUnusableRun()
-    if (mayConcernOneRequest(result, lease.previous)) isAgain = runs < MOST_UNUSABLE_RUNS
-    else isAgain = runs === 1 && run.mayNextLead
-  }
   const shared = { type: 'pass', reason } as const
+  // A status such as 404 concerns the resource, but an odd header may be its reason too. So more
+  // waiters may try, unless there is an entry: a page that is gone must not be served.
+  const mayConcernOne = !remember || (reason === 'status' && previous === undefined)
+  const isAgain = mayConcernOne && size > 0 && runs < MOST_UNUSABLE_RUNS
   if (isAgain || !remember) {
     return endLease(releaseLease(rt, grant), isAgain ? 'again' : shared, run)
   }
-  // Only the store knows whether other processes wait.
-  const isFirst = run.mayNextLead && size === 0
-  const pass = trySend(rt, grant, 'pass', (store, ours) => store.pass(ours, rt.passMs, isFirst))
-  const end = (reply?: string) => {
-    if (reply === 'awaited') return run.done('again')
-    // After two such responses in a row, this process waits between its requests for the lease.
-    const delayMs = isHitForMiss ? LEASE_INTERVAL_MS : 0
-    rt.l1.put(key, newMarker(rt.clock.now(), rt.passMs, delayMs), since)
-    run.done(shared)
+  // A marker that is over stands for the first such response.
+  const item = rt.l1.get(key)
+  const isKnown = item?.type === 'marker' && item.failure === undefined
+  const mayBeFirst = runs < MOST_UNUSABLE_RUNS && !isHitForMiss && !isKnown
+  const end = (isFirst: boolean) => {
+    const [forMs, delayMs] = isFirst ? [0, 0] : [rt.passMs, LEASE_INTERVAL_MS]
+    rt.l1.put(key, newMarker(rt.clock.now(), forMs, delayMs), since)
+    // Without a lease, a waiter could have to wait for a concurrency slot.
+    run.done(isFirst && grant !== undefined ? 'again' : shared)
   }
-  if (pass === undefined || !isFirst) end()
-  else void pass.then(end)
-}
-
-/**
- * A status such as 404 concerns the resource, but an odd header may be its reason too. If there is
- * an entry, the second such response drops it, because a page that is gone must not be served.
- */
-function mayConcernOneRequest(
-  { reason, remember }: Pass,
-  previous: HeldEntry | undefined,
-): boolean {
-  return !remember || (reason === 'status' && previous === undefined)
+  const pass = trySend(rt, grant, 'pass', (store, ours) => store.pass(ours, rt.passMs, mayBeFirst))
+  if (pass === undefined || !mayBeFirst) return end(mayBeFirst)
+  void pass.then((reply) => {
+    if (reply === undefined) void releaseLease(rt, grant)
+    end(reply !== 'committed')
+  })
 }
 
 /**

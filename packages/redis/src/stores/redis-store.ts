@@ -215,7 +215,7 @@ class RedisStore implements StampedeStore {
     this.#link.begin(commit.name, keys[0], {}, run, receiver)
   }
 
-  pass(grant: Grant, passMs: number, isFirst = false): Promise<CommitReply | 'awaited'> {
+  pass(grant: Grant, passMs: number, isFirst = false): Promise<CommitReply | 'first'> {
     return this.#endLease(grant, passMs, 0, '', isFirst, readPass)
   }
 
@@ -290,6 +290,6 @@ function readEnd(reply: unknown): CommitReply {
   return String(reply) === 'ENDED' ? 'committed' : 'fenced'
 }
 
-function readPass(reply: unknown): CommitReply | 'awaited' {
-  return String(reply) === 'AWAITED' ? 'awaited' : readEnd(reply)
+function readPass(reply: unknown): CommitReply | 'first' {
+  return String(reply) === 'FIRST' ? 'first' : readEnd(reply)
 }
