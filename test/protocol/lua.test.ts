@@ -829,7 +829,9 @@ describe('end-lease', () => {
   it('replies ENDED as the second one in a row, also after a lookup that took the lease', async () => {
     await cached({ token: 't', fence: '7', until: FUTURE })
     expect(await end('t', '7', 4_000, 0, 1)).toBe('FIRST')
-    const [status, , fence] = String(await run(lookupOrLease, ['u', 5_000, 1_000, 'me', 0])).split(' ')
+    const [status, , fence] = String(await run(lookupOrLease, ['u', 5_000, 1_000, 'me', 0])).split(
+      ' ',
+    )
     expect(status).toBe('LEASED')
     expect(await end('u', fence ?? '', 4_000, 0, 1)).toBe('ENDED')
     expect(String(await run(lookupOrLease, ['v', 0, 1_000, 'me', 0]))).toMatch(/^PASS /)

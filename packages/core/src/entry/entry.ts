@@ -82,19 +82,23 @@ export interface HeldEntry {
   readonly counts?: RouteCounts | undefined
 }
 
-/** The entry with its times on the clock of this process, if it was written at `writtenAt`. */
+/**
+ * The entry with its times on the clock of this process. At `now`, its age is `ageMs`, and
+ * `lifetimes` are left.
+ */
 export function heldEntry(
   entry: StoredEntry,
   fence: string,
-  lifetimes: Lifetimes,
-  writtenAt: number,
+  lifetimes: Windows,
+  now: number,
   counts?: RouteCounts,
+  ageMs = 0,
 ): HeldEntry {
-  const staleAt = writtenAt + lifetimes.freshMs
+  const staleAt = now + lifetimes.freshMs
   return {
     entry,
     fence,
-    bornAt: writtenAt,
+    bornAt: now - ageMs,
     staleAt,
     revalidateUntil: staleAt + lifetimes.staleWhileRevalidateMs,
     errorUntil: staleAt + lifetimes.staleIfErrorMs,

@@ -94,23 +94,23 @@ export interface LookupRequest {
  * - `failed`: the last fill failed while other requests waited for it. The back-off ends in
  *   `forMs`.
  */
-export type LookupReply =
-  | { readonly status: 'fresh'; readonly stored: StoredFrame }
+export type LookupReply<Stored = StoredFrame> =
+  | { readonly status: 'fresh'; readonly stored: Stored }
   | {
       readonly status: 'stale'
-      readonly stored: StoredFrame
-      readonly grant?: Grant
+      readonly stored: Stored
+      readonly grant?: Grant | undefined
       /** Without a grant: how long the lease of the current holder still lasts. */
       readonly busyForMs: number
     }
-  | { readonly status: 'leased'; readonly grant: Grant; readonly stored?: StoredFrame }
+  | { readonly status: 'leased'; readonly grant: Grant; readonly stored?: Stored | undefined }
   | { readonly status: 'busy'; readonly busyForMs: number }
   | { readonly status: 'pass'; readonly forMs: number; readonly grant?: Grant }
   | {
       readonly status: 'failed'
       readonly forMs: number
       readonly failure: Failure
-      readonly stored?: StoredFrame
+      readonly stored?: Stored | undefined
     }
 
 /** Gets the reply of an operation. */
