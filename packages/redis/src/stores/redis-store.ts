@@ -191,7 +191,9 @@ class RedisStore implements StampedeStore {
     }
     const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, physicalMs } = lifetimes
     const { key, token, fence } = grant
-    const bytes = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
+    const bytes = Buffer.isBuffer(frame)
+      ? frame
+      : Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
     const times = `${physicalMs} ${freshMs.toFixed(0)} ${staleWhileRevalidateMs.toFixed(0)} ${staleIfErrorMs.toFixed(0)} ${keepMs.toFixed(0)}`
     const keys = this.#link.keysOf(commit, key)
     let runs = 0
