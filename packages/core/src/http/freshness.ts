@@ -1,7 +1,7 @@
-// The directives of a response, its explicit lifetime and its age, from which cache/storable.ts
-// computes the lifetime of the entry. The directives are those of Cache-Control, or of a targeted
-// field in its place. An ambiguous field gets its more restrictive meaning (RFC 9111 §4.2.1),
-// because the other meaning could leak a private response.
+// The directives of a response, its explicit lifetime and its age. The file cache/storable.ts
+// computes the lifetime of the entry from them. The directives are those of Cache-Control, or of a
+// targeted field in its place. An ambiguous field gets its more restrictive meaning (RFC 9111
+// §4.2.1), because the other meaning could leak a private response.
 
 import type { HeaderList } from '../ports/exchange.ts'
 import { headerValue, headerValues, trimOws } from './headers.ts'
