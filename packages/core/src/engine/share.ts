@@ -112,9 +112,9 @@ function isAwaited(rt: Runtime, { size, servedMeanwhile }: Flight): boolean {
 }
 
 /**
- * Ends a run whose response is not storable. The request of the leader may be the reason, such as an
- * odd header or a first visit, which sets a cookie. So the key becomes hit-for-miss only after the
- * second such response in a row, of any process. After the first, waiters look up again.
+ * Ends a run whose response is not storable. The request of the leader may be the reason, such as
+ * an odd header or a first visit, which sets a cookie. So the key becomes hit-for-miss only after
+ * the second such response in a row, of any process. After the first, waiters look up again.
  */
 function endPass(rt: Runtime, flight: Flight, lease: Lease, result: Pass, run: Ending): void {
   const { key, isHitForMiss, size } = flight
