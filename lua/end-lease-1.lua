@@ -1,6 +1,6 @@
 -- Ends a lease without an entry and wakes the waiters. The run ended in one of three ways:
 --   not shareable (pass ms > 0): the entry is dropped, and for pass ms no request waits
---     for another request
+--     for another request. `last` keeps the end of that time until a commit or a soft purge
 --   failed (back-off ms > 0): if there were waiters, the failure is shared for the back-off
 --   no result (both 0): as if the lease had never been given
 -- The script frees memory before it uses any, so it also works on a full server.
@@ -8,11 +8,12 @@
 -- KEYS 1 record
 -- ARGV 1 token  2 fence ('*': any; the token alone decides)  3 pass ms  4 back-off ms
 --      5 failure (JSON)  6 key  7 prefix of wake-up channels
---      8 1: with a back-off, requests in the holder's own process waited. With pass ms, the next
---        response may be shareable, so if other processes wait, the run counts as without a result
+--      8 1: with a back-off, requests in the holder's own process waited. With pass ms, the holder
+--        knows of no earlier response that was not shareable. One request may be the reason for one
+--        such response, so the first in a row sets no time
 -- Reply ENDED
---   AWAITED  ended as without a result, because of ARGV 8
---   FENCED   the caller no longer had the lease, and nothing was done
+--   FIRST   with ARGV 8: not shareable, the first in a row
+--   FENCED  the caller no longer had the lease, and nothing was done
 
 local record, pass_ms, backoff_ms = KEYS[1], tonumber(ARGV[3]), tonumber(ARGV[4])
 local fields = redis.call('HMGET', record, 'lease', 'waiting', 'last')
@@ -23,12 +24,10 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 -- The end of hit-for-miss stays: a failed run does not show whether responses can be shared now.
 local pass, retry = string.match(fields[3] or '', '^%d+ %d+ ') or '0 0 ', '0 0 '
-local reply = pass_ms > 0 and fields[2] and ARGV[8] == '1' and 'AWAITED' or 'ENDED'
-if reply == 'AWAITED' then
-  pass_ms = 0
-elseif pass_ms > 0 then
+local is_first = pass_ms > 0 and ARGV[8] == '1' and pass == '0 0 '
+if pass_ms > 0 then
   redis.call('HDEL', record, 'life', 'frame')
-  pass = table.concat({now + pass_ms, now, ''}, ' ')
+  pass = table.concat({is_first and now or now + pass_ms, now, ''}, ' ')
 elseif backoff_ms > 0 and (fields[2] or ARGV[8] == '1') then
   retry = table.concat({now + backoff_ms, now, ARGV[5]}, ' ')
 end
@@ -36,6 +35,7 @@ redis.call('HDEL', record, 'waiting')
 redis.call('HSET', record, 'lease', fence, 'last', pass .. retry)
 local keep = math.max(pass_ms, backoff_ms) + 1000
 if redis.call('PTTL', record) < keep then redis.call('PEXPIRE', record, keep) end
+local reply = is_first and 'FIRST' or 'ENDED'
 if not fields[2] then return reply end
 
 for _, field in ipairs(redis.call('HKEYS', record)) do

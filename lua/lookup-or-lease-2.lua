@@ -125,7 +125,7 @@ if not held then -- otherwise the caller repeats its token, and has this lease a
   fence = string.format('%.0f', math.max(time[1] * 1000000 + time[2], newest + 1))
   local set = {'lease', fence .. ' ' .. now + lease_ms .. ' ' .. now .. ' ' .. token}
   if fields[3] then
-    set[3], set[4] = 'last', now < pass and table.concat({pass, pass_set, '0 0 '}, ' ') or ''
+    set[3], set[4] = 'last', pass > 0 and table.concat({pass, pass_set, '0 0 '}, ' ') or ''
   end
   -- Read before the first write: a user that may not run PTTL gets an error, and leaves no record.
   local ttl, group_ttl = exists and redis.call('PTTL', record) or -2, nil

@@ -143,6 +143,28 @@ describe('a fleet of 4 processes, on Express and on Koa in turn', () => {
     },
   )
 
+  it.each([
+    ['the same process', 0],
+    ['another process', 1],
+  ])('shares a cold page in %s after one response that sets a cookie', async (_, index) => {
+    const path = `/odd/${index}`
+    const gate = createGate()
+    fleet.origin.answer(path, ({ number }) =>
+      number === 1 ? { headers: { 'set-cookie': 'visit=1' } } : { gate },
+    )
+    const [first, next] = [fleet.members[0], fleet.members[index]]
+    const [odd] = await burst([`${first?.url}${path}`], 1)
+    expect(odd?.headers['set-cookie']).toEqual(['visit=1'])
+    const joined = async () => (await next?.ask<Waits>({ type: 'stats' }))?.collapsed ?? 0
+    const before = await joined()
+    const pending = burst([`${next?.url}${path}`], 40)
+    await fleet.origin.arrived(path, 2)
+    await expect.poll(joined).toBeGreaterThanOrEqual(before + 39)
+    gate.open()
+    expect(new Set((await pending).map(({ body }) => body))).toEqual(new Set([`${path} #2`]))
+    expect(fleet.origin.calls(path)).toBe(2)
+  })
+
   it('shares one failure among 100 waiters, and calls the origin again after the back-off', async () => {
     /** Sends `count` requests, of which all but one wait before the handler fails. */
     const fail = async (count: number) => {

@@ -792,8 +792,8 @@ describe('commit', () => {
 })
 
 describe('end-lease', () => {
-  const end = (token: string, fence: string, passMs = 0, backoffMs = 0, awaited = 0) =>
-    run(endLease, [token, fence, passMs, backoffMs, 'why', 'k', `wake ${tests} `, awaited])
+  const end = (token: string, fence: string, passMs = 0, backoffMs = 0, flag = 0) =>
+    run(endLease, [token, fence, passMs, backoffMs, 'why', 'k', `wake ${tests} `, flag])
 
   it('replies ENDED without a trace of the fill, and wakes all waiters', async () => {
     await listener.subscribe(`wake ${tests} me`)
@@ -816,21 +816,25 @@ describe('end-lease', () => {
     expect(await redis.pttl(key)).toBeGreaterThan(4_000)
   })
 
-  it('replies AWAITED as the first response that is not shareable, if a process waits', async () => {
+  it('replies FIRST as the first response that is not shareable, drops the entry and wakes waiters', async () => {
     await listener.subscribe(`wake ${tests} me`)
     const lease = { token: 't', fence: '7', until: FUTURE, frame: 'bytes', stored: '5' }
     await cached({ ...lease, 'w:me': 1 })
-    expect(await end('t', '7', 4_000, 0, 1)).toBe('AWAITED')
-    const left = await cachedFields()
-    expect(left).toMatchObject({ fence: '7', frame: 'bytes' })
-    for (const field of ['token', 'pass', 'w:me']) expect(left).not.toHaveProperty(field)
+    expect(await end('t', '7', 4_000, 0, 1)).toBe('FIRST')
+    expect(Object.keys(await cachedFields()).sort()).toEqual(['fence', 'pass'])
+    expect(await redis.pttl(key)).toBeGreaterThan(4_000)
     expect(await allHeard()).toEqual([`wake ${tests} me k`])
   })
 
-  it('replies ENDED as the first response that is not shareable, if no process waits', async () => {
+  it('replies ENDED as the second one in a row, also after a lookup that took the lease', async () => {
     await cached({ token: 't', fence: '7', until: FUTURE })
-    expect(await end('t', '7', 4_000, 0, 1)).toBe('ENDED')
-    expect(await cachedFields()).toHaveProperty('pass')
+    expect(await end('t', '7', 4_000, 0, 1)).toBe('FIRST')
+    const [status, , fence] = String(await run(lookupOrLease, ['u', 5_000, 1_000, 'me', 0])).split(
+      ' ',
+    )
+    expect(status).toBe('LEASED')
+    expect(await end('u', fence ?? '', 4_000, 0, 1)).toBe('ENDED')
+    expect(String(await run(lookupOrLease, ['v', 0, 1_000, 'me', 0]))).toMatch(/^PASS /)
   })
 
   it('replies ENDED as failed, and shares the failure because a process waits, without the shared flag', async () => {

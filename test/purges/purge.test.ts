@@ -313,7 +313,9 @@ describe.each(['memory', 'redis'] as const)('a purge in %s', (where) => {
         runs.push(lang)
         return isShared ? { body: lang } : { headers: { 'set-cookie': 'a=1' } }
       })
-      for (const url of app.urls) for (const lang of LANGS) await get(url, lang)
+      for (const _ of [1, 2]) {
+        for (const url of app.urls) for (const lang of LANGS) await get(url, lang)
+      }
       isShared = true
       runs.length = 0
       await app.purge()

@@ -36,6 +36,8 @@ interface Record {
   leaseMs: number
   retryMs: number
   passMs: number
+  /** Whether a response could not be shared since the last commit or purge. */
+  hasPassed: boolean
   readonly waits: Set<string>
 }
 
@@ -93,9 +95,9 @@ export class RecordRules {
       const entry = `${key} ${terms.fence}`
       if (!this.#freshUntil.has(entry)) this.#freshUntil.set(entry, data.now + terms.freshMs)
       this.#onCommit(key, group, record, terms)
-    } else if (name === 'end-lease' && (reply === 'ENDED' || reply === 'AWAITED')) {
+    } else if (name === 'end-lease' && (reply === 'ENDED' || reply === 'FIRST')) {
       record.isOpen = false
-      if (reply === 'ENDED' && Number(args[2]) > 0) record.passMs = Number(args[2])
+      if (Number(args[2]) > 0) this.#onPass(key, record, args, String(reply))
       else if (Number(args[3]) > 0) record.retryMs = Number(args[3])
     } else if (name === 'renew-entry' && reply === 'RENEWED') {
       this.#onRenew(key, record, args, data.now)
@@ -103,6 +105,7 @@ export class RecordRules {
     } else if (name === 'purge') {
       record.voided = record.fence
       record.isOpen = false
+      record.hasPassed = false
       this.#purges.set(key, (this.#purges.get(key) ?? 0) + 1)
     } else return
     if (name === 'lookup-or-lease') return
@@ -166,6 +169,16 @@ export class RecordRules {
     this.#context.onGrant(key, String(fence))
   }
 
+  /** One response that cannot be shared does not make requests run in parallel. */
+  #onPass(key: string, record: Record, args: readonly unknown[], reply: string): void {
+    const isMarked = reply === 'ENDED'
+    if (isMarked && String(args[7]) === '1' && !record.hasPassed) {
+      this.#judge.fail('hit-for-miss after two', 'one response marked the key', key)
+    }
+    record.hasPassed = true
+    if (isMarked) record.passMs = Number(args[2])
+  }
+
   /** A reply BUSY or FAILED never names more time than was set. */
   #checkLength(key: string, record: Record, status: string, forMs: number): void {
     const { leaseMs, retryMs, passMs } = record
@@ -191,7 +204,7 @@ export class RecordRules {
     if (fence !== record.fence || token !== record.token || !record.isOpen) {
       this.#judge.fail('newest grant', `${fence} was accepted, the newest is ${record.fence}`, key)
     }
-    Object.assign(record, { accepted: fence, acceptedBy: token, isOpen: false })
+    Object.assign(record, { accepted: fence, acceptedBy: token, isOpen: false, hasPassed: false })
   }
 
   #onRenew(key: string, record: Record, args: readonly string[], now: number): void {
@@ -238,6 +251,7 @@ function newRecord(): Record {
     leaseMs: Number.POSITIVE_INFINITY,
     retryMs: Number.POSITIVE_INFINITY,
     passMs: Number.POSITIVE_INFINITY,
+    hasPassed: false,
     waits: new Set(),
   }
 }

@@ -343,19 +343,30 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(reply).not.toHaveProperty('stored')
     })
 
-    it('lets a waiting process fill after the first response that is not shareable', async () => {
-      const grant = await lease(a, '1', 5_000)
-      expect(await ask(b, '2')).toMatchObject({ status: 'busy' })
-      expect(await a.pass(grant, 2_000, true)).toBe('awaited')
-      const next = await lease(b, '2', 5_000)
+    it('marks a key as hit-for-miss after the second response in a row that is not shareable', async () => {
+      await fill(a)
+      await bench.pass(1_100)
+      expect(await a.pass(await lease(a, '1', 5_000), 2_000, true)).toBe('first')
+      const reply = await ask(b, '2', 5_000)
+      expect(reply).toMatchObject({ status: 'leased' })
+      expect(reply).not.toHaveProperty('stored')
+      const { grant } = reply as { grant: Grant }
       expect(await ask(a, '3')).toMatchObject({ status: 'busy' })
-      expect(await b.pass(next, 2_000)).toBe('committed')
-      expect(await ask(a, '3')).toMatchObject({ status: 'pass' })
+      // A run that failed says nothing about the next response.
+      expect(await b.fail(grant, undefined, 0)).toBe('committed')
+      expect(await b.pass(await lease(b, '4', 5_000), 2_000, true)).toBe('committed')
+      expect(await ask(a, '5')).toMatchObject({ status: 'pass' })
     })
 
-    it('marks a key as hit-for-miss after the first such response if no process waits', async () => {
-      expect(await a.pass(await lease(a, '1'), 2_000, true)).toBe('committed')
-      expect(await ask(b, '2')).toMatchObject({ status: 'pass' })
+    it('counts such responses from the beginning after a commit and after a purge', async () => {
+      for (const token of ['1', '2']) {
+        expect(await a.pass(await lease(a, token), 2_000, true)).toBe('first')
+        expect(await b.commit(await lease(b, `${token}b`), FRAME, LIFETIMES)).toBe('committed')
+        await bench.pass(1_100)
+      }
+      expect(await a.pass(await lease(a, '3'), 2_000, true)).toBe('first')
+      await b.purge('k', { soft: false })
+      expect(await a.pass(await lease(a, '4'), 2_000, true)).toBe('first')
     })
 
     it('grants one lease at a time for a hit-for-miss key, and keeps the marker until a commit', async () => {

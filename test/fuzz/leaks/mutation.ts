@@ -32,7 +32,7 @@ export const SOURCE = {
   admit: 'core/src/cache/admit.ts',
   validate: 'core/src/cache/validate.ts',
   vary: 'core/src/http/vary.ts',
-  control: 'core/src/http/cache-control.ts',
+  control: 'core/src/http/freshness.ts',
   headers: 'core/src/http/headers.ts',
   layer: 'node-http/src/response/capture.ts',
   koaRun: 'koa/src/run.ts',

@@ -126,7 +126,7 @@ export const STORING: readonly Mutation[] = [
   ),
   drop(
     'Stampede-Cache-Control is ignored',
-    'core/src/http/cache-control.ts',
+    'core/src/http/freshness.ts',
     'of targets) {',
     'of targets.slice(targets.length)) {',
   ),

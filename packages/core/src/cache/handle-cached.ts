@@ -23,11 +23,11 @@ import { isAcceptable, type RequestDirectives } from '../http/request-directives
 import { selects } from '../http/vary.ts'
 import { freshCopy } from '../l1/purges.ts'
 import type { Exchange, OnInner, RunWatch } from '../ports/exchange.ts'
-import { admit } from './admit.ts'
-import { bypass } from './bypass.ts'
+import { admit, type Bypass, isBeyondEntries, keepLargePath } from './admit.ts'
+import { audited } from './audit.ts'
 import type { CacheParts } from './cache-parts.ts'
+import { invalidation } from './invalidate.ts'
 import { cacheKey } from './key.ts'
-import { isBeyondEntries, keepLargePath } from './large-paths.ts'
 import {
   ageAt,
   asksForWhole,
@@ -42,7 +42,7 @@ import {
   staleReply,
   statusField,
 } from './respond.ts'
-import { missOf, type OriginRequest, runOrigin } from './run-origin.ts'
+import { missOf, type OriginRequest, OriginRun } from './run-origin.ts'
 import { isLeftToInner } from './storable.ts'
 import { VaryIndex } from './vary-index.ts'
 
@@ -65,6 +65,21 @@ export function handleCached<Native>(cache: CacheParts<Native>, exchange: Exchan
   const ready = freshHit(cache, request, key)
   if (ready !== undefined) return exchange.send(ready)
   return new CachedRequest(cache, exchange, plainKey, names, key).lookUp()
+}
+
+/** Sends a request to the handler without the cache. An unsafe request still purges responses. */
+function bypass<Native>(
+  cache: CacheParts<Native>,
+  exchange: Exchange<Native>,
+  { fwd, reason }: Bypass,
+): Done {
+  const { rt, config, framework, first } = cache
+  if (!first.isOver) first.count(exchange.request, reason)
+  rt.counts.bypass(reason, framework.routeOf?.(exchange.native))
+  const detail = reason === 'method' ? undefined : reason
+  const status = statusField(config, { type: 'forward', reason: fwd, detail })
+  const watch = reason === 'method' ? { onHead: invalidation(cache, exchange) } : undefined
+  return exchange.forward(status, watch)
 }
 
 const NONE: readonly string[] = []
@@ -292,8 +307,12 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
   }
 
   run(lead: Lead, where: 'here' | 'behind'): void {
-    if (this.scope !== undefined) this.exchange.captureContext?.()
-    runOrigin(this, lead, where === 'behind')
+    const { exchange } = this
+    const { config } = this.cache
+    if (this.scope !== undefined) exchange.captureContext?.()
+    const run = new OriginRun(this, lead, where === 'behind')
+    if (where === 'behind') exchange.redispatch(run)
+    else exchange.runOrigin(config.audit ? audited(exchange.request, config, run) : run)
   }
 
   answer(resolution: Resolution): void {

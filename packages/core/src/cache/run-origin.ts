@@ -22,10 +22,8 @@ import {
   OWN_FIELDS,
 } from '../ports/exchange.ts'
 import { reportRefresh } from '../refresh-failures.ts'
-import { audited } from './audit.ts'
 import type { CacheConfig } from './cache-options.ts'
 import type { CacheParts } from './cache-parts.ts'
-import { leaderReply } from './leader-reply.ts'
 import { asksForWhole, staleReply, statusField } from './respond.ts'
 import {
   failedRun,
@@ -41,6 +39,7 @@ import {
 } from './storable.ts'
 import { withSubjects } from './subjects.ts'
 import {
+  leaderReply,
   MISMATCH,
   type Revalidation,
   replyUnchanged,
@@ -65,17 +64,11 @@ export function missOf({ names }: Pick<OriginRequest<never>, 'names'>): 'uri-mis
   return names.length === 0 ? 'uri-miss' : 'vary-miss'
 }
 
-/** Runs the handler for the client, or `behind`: for no client, to refresh a stale entry. */
-export function runOrigin<Native>(by: OriginRequest<Native>, lead: Lead, behind: boolean): void {
-  const { exchange, cache } = by
-  const run = new OriginRun(by, lead, behind)
-  const observer = cache.config.audit ? audited(exchange.request, cache.config, run) : run
-  if (behind) exchange.redispatch(run)
-  else exchange.runOrigin(observer)
-}
-
-/** One run of the handler. The adapter calls its methods. */
-class OriginRun<Native> implements OriginObserver {
+/**
+ * One run of the handler for the client, or `behind`: for no client, to refresh a stale entry. The
+ * adapter calls its methods.
+ */
+export class OriginRun<Native> implements OriginObserver {
   readonly conditions: HeaderList | undefined
   readonly maxBodyBytes: number
   readonly onEnd: (() => void) | undefined

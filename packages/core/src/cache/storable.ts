@@ -3,9 +3,15 @@
 
 import type { FillResult, Lead } from '../engine/types.ts'
 import type { HeldEntry } from '../entry/entry.ts'
-import { type CacheControl, parseCacheControl, responseDirectives } from '../http/cache-control.ts'
 import type { NotStoredDetail } from '../http/cache-status.ts'
-import { explicitLifetimeMs, initialAgeMs, staleWindowsAllowed } from '../http/freshness.ts'
+import {
+  type CacheControl,
+  explicitLifetimeMs,
+  initialAgeMs,
+  parseCacheControl,
+  responseDirectives,
+  staleWindowsAllowed,
+} from '../http/freshness.ts'
 import { CREDENTIAL_FIELDS, headerValue, headerValues, trimOws } from '../http/headers.ts'
 import { NEVER_STORED } from '../http/statuses.ts'
 import { varyNames } from '../http/vary.ts'

@@ -1,4 +1,7 @@
-// Revalidation (RFC 9111 §4.3). If the store has an entry from before a fill, the handler gets the
+// The reply to the client whose request runs the handler. The handler does not see the conditions
+// and the range of that client.
+//
+// Revalidation (RFC 9111 §4.3): if the store has an entry from before a fill, the handler gets the
 // `ETag` and `Last-Modified` of that entry as conditions, in place of the client's own conditions.
 // If the handler responds 304, the client gets the full response that the 304 confirms. If the
 // client's own conditions match, it gets a 304.
@@ -8,21 +11,30 @@
 // response.
 
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
+import { contentRange, selectRange } from '../http/byte-range.ts'
 import type { Detail } from '../http/cache-status.ts'
-import { conditionsFor, confirms, freshen } from '../http/conditional.ts'
+import { conditionsFor, confirms, freshen, headersOf304, notModified } from '../http/conditional.ts'
 import { initialAgeMs } from '../http/freshness.ts'
-import { toFields, toHeaders } from '../http/headers.ts'
+import {
+  headerValue,
+  headerValues,
+  storableHeaders,
+  toFields,
+  toHeaders,
+  trimOws,
+} from '../http/headers.ts'
 import { selects } from '../http/vary.ts'
 import {
   type CapturedHead,
   type HeaderList,
   OWN_FIELD,
   OWN_FIELDS,
+  type PartOfBody,
   type Reply,
   type RequestView,
 } from '../ports/exchange.ts'
 import type { CacheParts } from './cache-parts.ts'
-import { replyFrom } from './respond.ts'
+import { replyFrom, unsatisfiable } from './respond.ts'
 import type { NotStorable } from './storable.ts'
 
 /** A revalidation: the entry from before the fill, and the conditions that the handler gets. */
@@ -92,4 +104,119 @@ function withOwnFields(reply: Reply, { headers }: CapturedHead): Reply {
   const own = headers.filter(([name]) => !PER_REPLY.has(name) && name !== 'vary')
   const names = new Set(own.map(([name]) => name))
   return { ...reply, headers: [...reply.headers.filter(([name]) => !names.has(name)), ...own] }
+}
+
+// A new response. The cache applies the conditions and the range of the client, and sends 304, 206
+// or 416 in place of the handler's 200.
+
+/** The head of the handler's response, with the facts that decide about the reply. */
+export interface LeaderHead extends CapturedHead {
+  /**
+   * Whether the response may be stored. If not, its client gets what the handler would have sent.
+   */
+  readonly store: boolean
+  /** Only its length keeps the response from being stored. */
+  readonly isTooLarge: boolean
+  /** Fields that the cache adds: a generated ETag, Vary, Cache-Status. */
+  readonly added: HeaderList
+  /** Only the Cache-Status of `added`. */
+  readonly cacheStatus: HeaderList
+  /** The body, if the handler wrote all of it at once. */
+  readonly whole: Uint8Array | undefined
+  /** Unix time in ms. It replaces a missing `Date`. */
+  readonly wallNow: number
+}
+
+/** Returns the reply that replaces the handler's 200. Undefined: the client gets the 200. */
+export function leaderReply(
+  request: RequestView,
+  head: LeaderHead,
+): Reply | PartOfBody | undefined {
+  if (request.method !== 'GET' || head.status !== 200) return undefined
+  return unchanged(request, head) ?? partOf(request, head)
+}
+
+/** The 304, if the client's copy is still valid (RFC 9110 §13.2.2). */
+function unchanged(
+  request: RequestView,
+  { status, headers, ...head }: LeaderHead,
+): Reply | undefined {
+  if (head.store) {
+    const whole = [...storableHeaders(headers), ...head.added]
+    if (!notModified(request.headers, whole, status)) return undefined
+    return { status: 304, headers: headersOf304(whole, 'cache-status'), body: undefined }
+  }
+  // `notModified` would fall back to `Date`, as caches do. The handler's own check would not, so
+  // `Date` is left out.
+  const validators = headers.filter(([name]) => name === 'etag' || name === 'last-modified')
+  if (!notModified(request.headers, validators, status)) return undefined
+  // The response is for this client alone, so the 304 keeps its cookies and other fields.
+  const own = headers.filter(([name]) => !NOT_IN_304.has(name))
+  return { status: 304, headers: [...own, ...head.added], body: undefined }
+}
+
+/** Fields that describe the body, that the cache replaces, or that are for caches only. */
+const NOT_IN_304: ReadonlySet<string> = new Set([
+  'content-length',
+  'content-type',
+  'transfer-encoding',
+  'cache-status',
+  ...OWN_FIELDS,
+])
+
+/**
+ * The 206 or 416 (RFC 9110 §14.2). A response that is not stored must have `Accept-Ranges: bytes`,
+ * as from a file server, because only such a handler would have sent the part itself. Large files
+ * are parts without it, because some file servers send it only with a part.
+ */
+function partOf(request: RequestView, head: LeaderHead): Reply | PartOfBody | undefined {
+  const { headers, store, isTooLarge, added, whole, wallNow } = head
+  const length = lengthOf(headers, whole)
+  if (length === undefined || !(store || isTooLarge || offersRanges(headers))) return undefined
+  const selected = selectRange(request.headers, dated([...headers, ...added], wallNow), length)
+  if (selected.type === 'whole') return undefined
+  if (selected.type === 'unsatisfiable') {
+    const cookies = store ? [] : headers.filter(([name]) => name === 'set-cookie')
+    return unsatisfiable(length, [...cookies, ...head.cacheStatus])
+  }
+  const { start, end } = selected
+  const fields: HeaderList = [
+    ['content-range', contentRange(selected, length)],
+    ['content-length', String(end - start)],
+    ['cache-control', untransformed(headerValues(headers, 'cache-control').join(', '))],
+  ]
+  return { status: 206, start, end, fields }
+}
+
+/**
+ * The length of the body. Undefined if it is not known before the body ends, or if the response is
+ * already a part.
+ */
+function lengthOf(headers: HeaderList, whole: Uint8Array | undefined): number | undefined {
+  const isFramed = headers.some(
+    ([name]) => name === 'transfer-encoding' || name === 'content-range',
+  )
+  if (isFramed) return undefined
+  const declared = headerValue(headers, 'content-length')
+  if (declared === undefined) return whole?.byteLength
+  const length = /^\d+$/.test(declared) ? Number(declared) : undefined
+  return whole === undefined || whole.byteLength === length ? length : undefined
+}
+
+function offersRanges(headers: HeaderList): boolean {
+  const units = headerValues(headers, 'accept-ranges').join(',').split(',')
+  return units.some((unit) => trimOws(unit).toLowerCase() === 'bytes')
+}
+
+function dated(headers: HeaderList, wallNow: number): HeaderList {
+  if (headerValue(headers, 'date') !== undefined) return headers
+  return [...headers, ['date', new Date(wallNow).toUTCString()]]
+}
+
+/**
+ * Adds `no-transform`: a compressor in front of the cache must not compress a part (RFC 9110 §7.7).
+ */
+function untransformed(cacheControl: string): string {
+  if (/no-transform/i.test(cacheControl)) return cacheControl
+  return cacheControl === '' ? 'no-transform' : `${cacheControl}, no-transform`
 }

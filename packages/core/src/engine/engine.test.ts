@@ -227,11 +227,14 @@ describe('two processes', () => {
     const { a, b, storeA, storeB } = setUpTwo()
     const own = scripted()
     const other = scripted()
-    const first = resolve(runtimeOf(a), KEY, POLICY, own.caller)
-    await settled()
-    own.origin.run(0).resolve({ type: 'pass', reason: 'set-cookie', remember: true })
-    expect(await first).toMatchObject({ type: 'led' })
-    await settled()
+    for (const run of [0, 1]) {
+      const led = resolve(runtimeOf(a), KEY, POLICY, own.caller)
+      await settled()
+      own.origin.run(run).resolve(PASS)
+      expect(await led).toMatchObject({ type: 'led' })
+      await settled()
+    }
+    await clock.advance(100)
     const second = resolve(runtimeOf(b), KEY, POLICY, other.caller)
     await settled()
     // The request in process b has the lease now. In both processes, no request waits for it.
@@ -249,7 +252,7 @@ describe('two processes', () => {
     expect(resolve(runtimeOf(b), KEY, POLICY, other.caller)).toMatchObject({ type: 'hit' })
     await clock.advance(100)
     expect(await resolve(runtimeOf(a), KEY, POLICY, own.caller)).toMatchObject({ type: 'hit' })
-    expect(own.origin.calls).toBe(1)
+    expect(own.origin.calls).toBe(2)
   })
 
   it('look up a hit-for-miss key at most every 100 ms', async () => {
@@ -280,11 +283,14 @@ describe('two processes', () => {
   it('run the origin without a lease for a hit-for-miss key while the store is unavailable', async () => {
     const { rt, store } = setUp({ originConcurrency: 1 })
     const { caller, origin } = scripted()
-    const first = resolve(rt, 'k', POLICY, caller)
-    await settled()
-    origin.run(0).resolve(PASS)
-    await first
-    await settled()
+    for (const run of [0, 1]) {
+      const led = resolve(rt, 'k', POLICY, caller)
+      await settled()
+      origin.run(run).resolve(PASS)
+      await led
+      await settled()
+    }
+    await clock.advance(100)
     store.always = refuse
     store.calls.length = 0
     const pass = { type: 'pass', reason: 'hit-for-miss' }
@@ -484,11 +490,13 @@ describe('a process while the store is unavailable', () => {
     const { rt, store } = setUp()
     store.always = refuse
     const { caller, origin } = scripted()
-    const all = [1, 2].map(() => resolve(rt, 'k', POLICY, caller))
-    await settled()
-    origin.run(0).resolve(PASS)
-    await Promise.all(all)
-    expect(transcript.take()).toContain('fill.passed set-cookie')
+    for (const run of [0, 1]) {
+      const all = [1, 2].map(() => resolve(rt, 'k', POLICY, caller))
+      await settled()
+      origin.run(run).resolve(PASS)
+      await Promise.all(all)
+      expect(transcript.take()).toContain('fill.passed set-cookie')
+    }
     const pass = { type: 'pass', reason: 'hit-for-miss' }
     expect(await resolve(rt, 'k', POLICY, caller)).toEqual(pass)
     expect(resolve(rt, 'k', POLICY, caller)).toEqual(pass)

@@ -6,10 +6,10 @@
 // flight or takes the next step.
 
 import { AsyncResource } from 'node:async_hooks'
-import { freshnessAt } from '../entry/entry.ts'
 import { type L1Marker, newMarker } from '../l1/l1.ts'
 import { afterPurges, confirmedCopy, isConfirmed, validCopy } from '../l1/purges.ts'
 import { mayLeadInstead } from '../l1/refresh-delay.ts'
+import type { Grant } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
 import { traceLookup } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
@@ -44,18 +44,15 @@ export function find(
     return hitForMiss(rt, key, policy, caller, item)
   }
   const held = validCopy(rt, item, now)
-  const freshness = held && freshnessAt(held, now)
-  if (held === undefined || (freshness !== 'fresh' && freshness !== 'stale')) {
-    return join(rt, key, policy, caller)
-  }
-  const stale = freshness === 'stale'
+  if (held === undefined || now >= held.revalidateUntil) return join(rt, key, policy, caller)
+  const stale = now >= held.staleAt
   if (stale && !rt.flights.has(key)) {
     const isDue = now >= item.nextLookupAt
     const digest = item.failedDigest
     if (isDue || (digest && mayLeadInstead(rt, caller.requestDigest?.(), digest))) {
       const inBackground = policy.revalidate === 'background'
       const flight = new KeyFlight(rt, key, policy, inBackground ? caller : undefined)
-      if (!isDue) flight.setFailedDigest(digest)
+      if (!isDue) flight.failedDigest = digest
       if (!inBackground) return flight.begin(caller)
       flight.begin()
       // The caller gets the stale entry first: a handler may block the event loop at its start.
@@ -107,9 +104,9 @@ function mayBePurged(rt: Runtime, { fillingSince }: Flight): boolean {
 function servedMeanwhile(rt: Runtime, flight: Flight): Resolution | undefined {
   const served = flight.servedMeanwhile
   const held = served && confirmedCopy(rt, served)
-  const freshness = held && freshnessAt(held, rt.clock.now())
-  if (held === undefined || (freshness !== 'fresh' && freshness !== 'stale')) return undefined
-  return { type: 'hit', held, stale: freshness === 'stale', from: 'l2' }
+  const now = rt.clock.now()
+  if (held === undefined || now >= held.revalidateUntil) return undefined
+  return { type: 'hit', held, stale: now >= held.staleAt, from: 'l2' }
 }
 
 /**
@@ -203,12 +200,12 @@ class KeyFlight extends Flight {
     if (isWoken && (found.status === 'busy' || found.status === 'leased')) this.countUnusableFill()
     switch (found.status) {
       case 'fresh':
-        return this.advance({ type: 'hit', held: found.held, stale: false, from: 'l2' })
+        return this.advance({ type: 'hit', held: found.stored, stale: false, from: 'l2' })
       case 'stale':
         return this.#serveStale(found, since)
       case 'leased': {
-        const { grant, previous, isPurged: purged } = found
-        const reason = previous !== undefined ? 'expired' : purged ? 'purged' : 'absent'
+        const { grant, stored: previous, isPurged } = found
+        const reason = previous !== undefined ? 'expired' : isPurged ? 'purged' : 'absent'
         return this.#fillOrRelease({ grant, since, previous, reason })
       }
       case 'busy':
@@ -244,15 +241,15 @@ class KeyFlight extends Flight {
   }
 
   /** Waiters look up again only after the lease has ended. Before, they would find it, and wait. */
-  #fillOrRelease(lease: Lease, leader?: Waiter): void {
-    if (fill(this.rt, this, lease, leader) || lease.grant === undefined) return
+  #fillOrRelease(lease: Lease & { readonly grant: Grant }): void {
+    if (fill(this.rt, this, lease)) return
     const released = releaseUnused(this.rt, this, lease.grant)
     if (released === undefined) this.advance('again')
     else void released.then(() => this.advance('again'))
   }
 
   /** Serves the stale entry. One process of the fleet has the lease, and refreshes it. */
-  #serveStale({ held, grant }: Extract<Found, { status: 'stale' }>, since: number): void {
+  #serveStale({ stored: held, grant }: Extract<Found, { status: 'stale' }>, since: number): void {
     const isForeground = this.policy.revalidate === 'foreground' && grant !== undefined
     const first = isForeground ? this.first : undefined
     const leader = first !== undefined && !this.firstStays(held) ? first : undefined
@@ -280,18 +277,18 @@ class KeyFlight extends Flight {
     this.settleEach((waiter) => (waiter === leader ? undefined : HIT_FOR_MISS))
     if (grant !== undefined && leader !== undefined) {
       const lease: Lease = { grant, since, previous: undefined, reason: 'hit-for-miss' }
-      return this.#fillOrRelease(lease, leader)
+      fill(rt, this, lease, leader)
+      return
     }
     if (grant !== undefined) void releaseUnused(rt, this, grant)
     this.advance(HIT_FOR_MISS)
   }
 
   /** Shares the failure that the store remembers, or serves the stale entry. */
-  #serveFailed({ failure, forMs, held }: Extract<Found, { status: 'failed' }>): void {
+  #serveFailed({ failure, forMs, stored }: Extract<Found, { status: 'failed' }>): void {
     const { clock, events } = this.rt
-    const stale =
-      held !== undefined && freshnessAt(held, clock.now()) === 'stale' ? held : undefined
-    const rest = { retryAfterMs: forMs, error: undefined, previous: held }
+    const stale = stored && clock.now() < stored.revalidateUntil ? stored : undefined
+    const rest = { retryAfterMs: forMs, error: undefined, previous: stored }
     const shared = this.shareFailure({ type: 'failed', failure, ...rest }, stale !== undefined)
     if (shared !== 'again') events.emit({ type: 'failure.shared', key: this.key, failure })
     this.advance(stale ? { type: 'hit', held: stale, stale: true, from: 'l2' } : shared)

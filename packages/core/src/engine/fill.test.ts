@@ -1,12 +1,14 @@
 // Tests of the end of a fill, for the client of the leader and for waiters.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { runtimeOf } from '../stampede.ts'
+import type { Runtime } from '../runtime.ts'
+import { runtimeOf, type Stampede } from '../stampede.ts'
 import { settled } from '../testing/index.ts'
 import { resolve, type ScriptedCaller } from '../testing/resolve.ts'
 import {
   begin,
   clock,
+  create,
   end,
   FAILURE,
   KEY,
@@ -22,11 +24,16 @@ import {
   setUpTwo,
   transcript,
 } from '../testing/resolve-bench.ts'
-import { refuse } from '../testing/store-doubles.ts'
+import { FaultyStore, refuse } from '../testing/store-doubles.ts'
 import type { FillResult } from './types.ts'
 
 beforeEach(begin)
 afterEach(end)
+
+const twice = (stampede: Stampede): [Runtime, Runtime] => {
+  const rt = runtimeOf(stampede)
+  return [rt, rt]
+}
 
 describe('a fill', () => {
   const ENDS: Array<[string, FillResult, string, string]> = [
@@ -69,7 +76,73 @@ describe('a fill', () => {
     expect(types).toEqual(['led', 'led', ...Array(998).fill('hit')])
     expect(origin.calls).toBe(2)
     const sent = store.calls.map((call) => call.split(' ')[0])
-    expect(sent).toEqual(['lookup', 'fail', 'lookup', 'commit'])
+    expect(sent).toEqual(['lookup', 'pass', 'lookup', 'commit'])
+  })
+
+  describe.each<[string, () => [first: Runtime, next: Runtime]]>([
+    ['in memory', () => twice(create(undefined))],
+    ['in one process with a store', () => twice(create(new FaultyStore()))],
+    [
+      'in two processes',
+      () => {
+        const { a, b } = setUpTwo()
+        return [runtimeOf(a), runtimeOf(b)]
+      },
+    ],
+  ])('that is not shareable and has no waiters, %s', (_where, open) => {
+    /** Runs the origin once, alone. */
+    async function runAlone(rt: Runtime, result: FillResult) {
+      const { caller, origin } = scripted()
+      const led = resolve(rt, KEY, POLICY, caller)
+      await settled()
+      origin.run(0).resolve(result)
+      expect(await led).toMatchObject({ type: 'led' })
+      await settled()
+    }
+
+    it('lets later requests wait for each other after the first such response', async () => {
+      const [first, next] = open()
+      await runAlone(first, PASS)
+      const { caller, origin } = scripted()
+      const all = [1, 2, 3].map(() => resolve(next, KEY, POLICY, caller))
+      await settled()
+      origin.run(0).resolve(STORE)
+      const types = (await Promise.all(all)).map((resolution) => resolution.type)
+      expect([types, origin.calls]).toEqual([['led', 'hit', 'hit'], 1])
+    })
+
+    it('makes later requests run in parallel after the second in a row', async () => {
+      const [first, next] = open()
+      await runAlone(first, PASS)
+      await runAlone(next, PASS)
+      const { caller } = scripted()
+      const all = await Promise.all([1, 2].map(() => resolve(next, KEY, POLICY, caller)))
+      const pass = { type: 'pass', reason: 'hit-for-miss' }
+      expect(all).toEqual([pass, pass])
+    })
+
+    it('forgets the first such response when an entry is stored', async () => {
+      const [first, next] = open()
+      await runAlone(first, PASS)
+      await runAlone(next, STORE)
+      await clock.advance(1_100)
+      await runAlone(first, PASS)
+      await runAlone(next, STORE)
+    })
+
+    it('drops a stale entry that is being refreshed, and stores the next response', async () => {
+      const [first, next] = open()
+      const windows = { freshMs: 1_000, staleWhileRevalidateMs: 5_000, physicalMs: 9_000 }
+      await runAlone(first, { ...STORE, lifetimes: { ...LIVES, ...windows } })
+      await clock.advance(1_100)
+      const { caller, origin } = scripted()
+      expect(await resolve(first, KEY, POLICY, caller)).toMatchObject({ type: 'hit', stale: true })
+      await settled()
+      origin.run(0).resolve(PASS)
+      await settled()
+      await runAlone(next, STORE)
+      expect(await resolve(next, KEY, POLICY, caller)).toMatchObject({ type: 'hit', stale: false })
+    })
   })
 
   it('does not wait for more than two responses that are not shareable, in two processes', async () => {

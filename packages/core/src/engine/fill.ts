@@ -3,7 +3,7 @@
 // handler.
 
 import { AsyncResource } from 'node:async_hooks'
-import type { HeldEntry, StoredEntry } from '../entry/entry.ts'
+import type { HeldEntry } from '../entry/entry.ts'
 import { messageOf, originTimeout } from '../errors.ts'
 import { stillValid, validCopy } from '../l1/purges.ts'
 import { delayRefresh } from '../l1/refresh-delay.ts'
@@ -60,6 +60,7 @@ class Run implements Lead, HoldHooks, Deadline {
   at = 0
   place = -1
   order = 0
+  hasTimedOut = false
   readonly fence: string
   readonly asOf: Position
   readonly keepSlot: (() => FreeSlot) | undefined
@@ -67,8 +68,6 @@ class Run implements Lead, HoldHooks, Deadline {
   readonly #flight: Flight
   readonly #lease: Lease
   readonly #caller: Caller
-  /** Whether no earlier fill, of any process, ended without a usable result for its requests. */
-  readonly #isFirst: boolean
   /** The waiter whose caller runs the origin. Undefined: the run is in the background. */
   #leader: Waiter | undefined
   #startedAt = 0
@@ -93,7 +92,6 @@ class Run implements Lead, HoldHooks, Deadline {
     this.fence = lease.grant?.fence ?? ''
     this.asOf = rt.store.position
     this.keepSlot = lease.grant === undefined ? this.#keepSlot : undefined
-    this.#isFirst = ((leader ?? flight.first)?.unusableFills ?? 0) === 0
   }
 
   start(endTrace?: () => void): void {
@@ -140,6 +138,7 @@ class Run implements Lead, HoldHooks, Deadline {
     const { key, policy } = this.#flight
     const error = originTimeout(shownKey(key), policy.originTimeoutMs)
     this.#timeout = error
+    this.hasTimedOut = true
     this.#abort?.abort(error)
     const failure = { status: 504, message: error.message }
     const result: FillResult = { type: 'failure', failure, error }
@@ -152,10 +151,6 @@ class Run implements Lead, HoldHooks, Deadline {
   get previous(): HeldEntry | undefined {
     const { previous, since } = this.#lease
     return previous && stillValid(this.#rt, this.#flight.key, since, previous)
-  }
-
-  get hasTimedOut(): boolean {
-    return this.#timeout !== undefined
   }
 
   /** The signal is created on first use, because hardly any origin uses it. */
@@ -177,25 +172,16 @@ class Run implements Lead, HoldHooks, Deadline {
   }
 
   /** The commit ends the lease, so the lease is no longer renewed. */
-  #share(made: FillResult): void {
-    const result = 'entry' in made ? made : withDigest(this.#flight, this.#caller, made)
+  #share(result: FillResult): void {
     if (this.#flight.fill !== undefined) noteResult(this.#flight.fill, result)
     this.#hold?.end()
     share(this.#rt, this.#flight, this.#lease, result, this.#startedAt, this)
   }
 
-  /**
-   * A page for everybody may have one response that is not, such as that of a first visit, which
-   * sets a cookie. So after the first such response for the waiters, from any process, the next
-   * waiter leads. After the second, each waiter runs the handler itself.
-   *
-   * Not so without a lease, because the waiter could have to wait for a concurrency slot. Nor while
-   * requests are served the previous entry, because that entry is dropped at once.
-   */
-  get mayNextLead(): boolean {
-    const { isHitForMiss, servedMeanwhile } = this.#flight
-    const isLeased = this.#lease.grant !== undefined
-    return this.#isFirst && isLeased && !isHitForMiss && servedMeanwhile === undefined
+  get like(): string | undefined {
+    const like = this.#caller.requestDigest?.()
+    const { failedDigest = like } = this.#flight
+    return failedDigest === like ? like : undefined
   }
 
   /** Called when the result is shared. */
@@ -210,20 +196,6 @@ class Run implements Lead, HoldHooks, Deadline {
     this.#leader = undefined
     leader?.answer({ type: 'led', result })
   }
-}
-
-/** The result with the digest of the request, unless an unlike request has failed before. */
-function withDigest(
-  flight: Flight,
-  caller: Caller,
-  result: Exclude<FillResult, { readonly entry: StoredEntry }>,
-): FillResult {
-  if (result.type === 'pass' && result.remember) return result
-  const like = caller.requestDigest?.()
-  const isConfirmed = flight.failedDigest !== undefined && flight.failedDigest !== like
-  if (like === undefined || isConfirmed) return result
-  if (result.type !== 'failure') return { ...result, like }
-  return { ...result, failure: { ...result.failure, like } }
 }
 
 /**

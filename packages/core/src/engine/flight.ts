@@ -33,8 +33,7 @@ export interface Previous {
 export type Interruption = 'wake-up' | 'gap' | 'lost'
 
 type State =
-  /** `isOutdated`: since the lookup was sent, a message came that may make the reply outdated. */
-  | { readonly type: 'looking-up'; isOutdated: boolean }
+  | { readonly type: 'looking-up' }
   | { readonly type: 'waiting' | 'queued'; readonly stop: (by: Interruption) => void }
   /** New requests are served `servedMeanwhile` at once, while it is valid. */
   | {
@@ -44,6 +43,8 @@ type State =
     }
   | { readonly type: 'landed' }
 
+const LOOKING_UP: State = { type: 'looking-up' }
+
 type Failed = Extract<Resolution, { type: 'failed' }>
 
 export abstract class Flight extends Waiters {
@@ -52,21 +53,27 @@ export abstract class Flight extends Waiters {
   readonly refresher: Caller | undefined
   readonly startedAt: number
   declare protected readonly rt: FlightRuntime
-  #state: State = { type: 'looking-up', isOutdated: false }
-  #isHitForMiss: boolean
+  #state: State = LOOKING_UP
+  /** Whether a message came since the lookup was sent that may make the reply outdated. */
+  isOutdated = false
+  /** Whether the last response could not be shared, so that new requests do not join. */
+  isHitForMiss: boolean
+  /**
+   * Digest of the request whose run failed. Before all waiters share the failure, a waiter with
+   * another digest runs the handler once more.
+   */
+  failedDigest: string | undefined
   /** The entry to serve if the wait or fill takes too long. */
   protected previous: Previous | undefined
   #late: LateReason | undefined
   #softTimeout: Deadline | undefined
   #token: string | undefined
-  #failedDigest: string | undefined
   #unusableRuns = 0
   /** Whether a wake-up came since the last lookup: a fill of another process ended. */
   #isWoken = false
   #hasLookedUp = false
   #onLanded: (() => void) | undefined
 
-  /** `isHitForMiss`: the last response could not be shared, so new requests do not join. */
   constructor(
     rt: FlightRuntime,
     key: string,
@@ -78,7 +85,7 @@ export abstract class Flight extends Waiters {
     this.policy = policy
     this.refresher = refresher
     this.startedAt = rt.clock.now()
-    this.#isHitForMiss = isHitForMiss
+    this.isHitForMiss = isHitForMiss
   }
 
   /**
@@ -90,31 +97,14 @@ export abstract class Flight extends Waiters {
     return this.#token
   }
 
-  /**
-   * Digest of the request whose run failed. Before all waiters share the failure, a waiter with
-   * another digest runs the handler once more.
-   */
-  get failedDigest(): string | undefined {
-    return this.#failedDigest
-  }
-
   /** The digest of the request that leads, if another request has failed. */
   get like(): string | undefined {
-    return this.#failedDigest && (this.first?.caller ?? this.refresher)?.requestDigest?.()
+    return this.failedDigest && (this.first?.caller ?? this.refresher)?.requestDigest?.()
   }
 
   /** For operators. `refreshing`: new requests are served the previous entry meanwhile. */
   get state(): State['type'] | 'refreshing' {
     return this.servedMeanwhile === undefined ? this.#state.type : 'refreshing'
-  }
-
-  get isHitForMiss(): boolean {
-    return this.#isHitForMiss
-  }
-
-  /** Whether the reply to the last lookup may be outdated. */
-  get isOutdated(): boolean {
-    return this.#state.type === 'looking-up' && this.#state.isOutdated
   }
 
   /** Time at which the fill began, while the origin runs or its result is being committed. */
@@ -139,7 +129,7 @@ export abstract class Flight extends Waiters {
 
   /** A lookup is sent. A later `interrupt` makes its reply outdated. */
   beginLookup(): void {
-    this.#enter({ type: 'looking-up', isOutdated: false }, 'looking-up')
+    this.#enter(LOOKING_UP, 'looking-up')
     // Frequent purges could make every reply outdated, and the lookups would never end. So `waitMs`
     // counts from the second lookup on.
     if (this.#hasLookedUp) this.startClocks()
@@ -150,7 +140,7 @@ export abstract class Flight extends Waiters {
   endLookup(isHitForMiss: boolean): boolean {
     const isWoken = this.#isWoken
     this.#isWoken = false
-    this.#isHitForMiss = isHitForMiss
+    this.isHitForMiss = isHitForMiss
     return isWoken
   }
 
@@ -180,13 +170,7 @@ export abstract class Flight extends Waiters {
       this.countUnusableFill()
       this.renewToken()
     }
-    this.#enter(
-      { type: 'looking-up', isOutdated: false },
-      'looking-up',
-      'waiting',
-      'queued',
-      'filling',
-    )
+    this.#enter(LOOKING_UP)
     this.#endLate()
   }
 
@@ -195,7 +179,7 @@ export abstract class Flight extends Waiters {
     if (flights.get(this.key) === this) flights.delete(this.key)
     this.#endLate()
     if (resolution !== undefined) this.settleAll(resolution)
-    this.#enter({ type: 'landed' }, 'looking-up', 'waiting', 'queued', 'filling')
+    this.#enter({ type: 'landed' })
     this.#onLanded?.()
   }
 
@@ -214,7 +198,7 @@ export abstract class Flight extends Waiters {
    */
   interrupt(by: Interruption): void {
     const state = this.#state
-    if (state.type === 'looking-up') state.isOutdated = true
+    if (state.type === 'looking-up') this.isOutdated = true
     else if (state.type === 'waiting' || (state.type === 'queued' && by === 'gap')) state.stop(by)
   }
 
@@ -245,11 +229,6 @@ export abstract class Flight extends Waiters {
     this.#token = undefined
   }
 
-  /** A run has failed, with the digest of its request. */
-  setFailedDigest(digest: string | undefined): void {
-    this.#failedDigest = digest
-  }
-
   /** Counts a run without a usable result, and returns the count. */
   countUnusableRun(): number {
     this.#unusableRuns += 1
@@ -268,11 +247,11 @@ export abstract class Flight extends Waiters {
     // A call of `getOrSet` has no digest, and is like any other.
     const isLike = (caller: Caller) => (caller.requestDigest?.() ?? like) === like
     const first = this.first?.caller
-    const isRepeated = first !== undefined && this.#failedDigest === like && !isLike(first)
+    const isRepeated = first !== undefined && this.failedDigest === like && !isLike(first)
     if (like === undefined || isForAll || isRepeated) return failed
     this.settleEach(({ caller }) => (isLike(caller) ? failed : undefined))
     if (this.size === 0) return failed
-    this.#failedDigest = like
+    this.failedDigest = like
     return 'again'
   }
 
@@ -326,10 +305,12 @@ export abstract class Flight extends Waiters {
     if (this.#state.type === 'queued') this.#state.stop('wake-up')
   }
 
-  /** Enters a state from one of `types`. Any other state is a bug in the calling code. */
-  #enter(next: State, ...types: State['type'][]): void {
+  /** Enters a state, from the state `from` if it is given. Anything else is a bug in the engine. */
+  #enter(next: State, from?: State['type']): void {
     const { type } = this.#state
-    if (types.includes(type)) this.#state = next
-    else throw new Error(`the flight of ${this.key} cannot be ${next.type}: it is ${type}`)
+    if (type === 'landed' || type !== (from ?? type))
+      throw new Error(`the flight of ${this.key} cannot be ${next.type}: it is ${type}`)
+    this.#state = next
+    this.isOutdated = false
   }
 }

@@ -2,13 +2,7 @@
 // relative times become times on the clock of this process, and the entry is copied into L1.
 
 import { AsyncResource } from 'node:async_hooks'
-import {
-  endOfEntry,
-  freshnessAt,
-  type HeldEntry,
-  heldEntry,
-  type StoredEntry,
-} from '../entry/entry.ts'
+import { endOfEntry, type HeldEntry, heldEntry, type StoredEntry } from '../entry/entry.ts'
 import { decodeFrame } from '../entry/frame.ts'
 import { mayHaveRun } from '../errors.ts'
 import { newCopy } from '../l1/l1.ts'
@@ -63,20 +57,20 @@ function findInL1(rt: Runtime, flight: Flight): Found {
   const now = rt.clock.now()
   const valid = item?.type === 'copy' ? validCopy(rt, item, now) : undefined
   const held = valid !== undefined && now < endOfEntry(valid) ? valid : undefined
-  const freshness = held && freshnessAt(held, now)
-  if (held && freshness === 'fresh') return { status: 'fresh', held }
+  if (held && now < held.staleAt) return { status: 'fresh', stored: held }
   const { failure, failedUntil = 0 } = item ?? {}
   const { like } = flight
   if (failure && now < failedUntil && (!like || (failure.like ?? like) === like)) {
-    return { status: 'failed', failure, forMs: failedUntil - now, held }
+    return { status: 'failed', failure, forMs: failedUntil - now, stored: held }
   }
   const grant = { key, token: '', fence: rt.fences.next() }
   if (item?.type === 'marker' && failure === undefined && now < item.until) {
     return { status: 'pass', forMs: item.until - now, grant }
   }
-  if (held && freshness === 'stale') return { status: 'stale', held, grant, busyForMs: 0 }
+  if (held && now < held.revalidateUntil)
+    return { status: 'stale', stored: held, grant, busyForMs: 0 }
   const isPurged = item?.type === 'copy' && valid === undefined
-  return { status: 'leased', grant, previous: held, isPurged }
+  return { status: 'leased', grant, stored: held, isPurged }
 }
 
 /** Reads without taking the lease: for HEAD, `only-if-cached` and `get`, which never fill. */
@@ -86,19 +80,18 @@ export function readWithoutLease(rt: Runtime, key: string): Promise<ReadEntry | 
 
 async function read(rt: Runtime, key: string): Promise<ReadEntry | undefined> {
   const item = rt.l1.get(key)
-  const copy = item?.type === 'copy' ? validCopy(rt, item) : undefined
-  if (copy !== undefined && freshnessAt(copy, rt.clock.now()) === 'fresh') {
-    return { held: copy, stale: false, from: 'l1' }
-  }
+  const now = rt.clock.now()
+  const held = item?.type === 'copy' ? validCopy(rt, item, now) : undefined
+  const stale = held !== undefined && now >= held.staleAt
+  if (held !== undefined && !stale) return { held, stale, from: 'l1' }
   if (rt.records === undefined) {
-    const isStale = copy !== undefined && freshnessAt(copy, rt.clock.now()) === 'stale'
-    return isStale ? { held: copy, stale: true, from: 'l1' } : undefined
+    return held && now < held.revalidateUntil ? { held, stale, from: 'l1' } : undefined
   }
   const found = await new Promise<Found>((resolve, reject) => {
     new Lookup(rt, key, { resolve, reject }).send()
   })
   if (found.status !== 'fresh' && found.status !== 'stale') return undefined
-  return { held: found.held, stale: found.status === 'stale', from: 'l2' }
+  return { held: found.stored, stale: found.status === 'stale', from: 'l2' }
 }
 
 /** Counts a hit on an entry that was read without a lease. */
@@ -160,7 +153,7 @@ class Lookup implements LookupRequest, Receiver<LookupReply> {
     const flight = 'key' in caller ? caller : undefined
     this.token = flight?.token ?? ''
     this.leaseMs = flight?.policy.leaseMs ?? 0
-    this.like = flight?.like
+    this.like = flight?.failedDigest && flight.like
     this.knownFence = undefined
     this.outdated = undefined
     this.#rt = rt
@@ -246,6 +239,24 @@ class Lookup implements LookupRequest, Receiver<LookupReply> {
   }
 }
 
+/** A receiver that gets the reply in the async context in which this object was created. */
+class InContext<T> extends AsyncResource implements Receiver<T> {
+  readonly #receiver: Receiver<T>
+
+  constructor(receiver: Receiver<T>) {
+    super('StampedeStore')
+    this.#receiver = receiver
+  }
+
+  resolve(reply: T): void {
+    this.runInAsyncScope(this.#receiver.resolve, this.#receiver, reply)
+  }
+
+  reject(error: unknown): void {
+    this.runInAsyncScope(this.#receiver.reject, this.#receiver, error)
+  }
+}
+
 /** Calls a method of the store. The receiver gets the reply in the async context of this call. */
 export function ask<A extends readonly unknown[], T>(
   store: StampedeStore,
@@ -256,14 +267,7 @@ export function ask<A extends readonly unknown[], T>(
   // A store may throw in place of rejecting, for example after it was closed.
   try {
     const { direct } = method
-    if (direct?.of === method) {
-      const context = new AsyncResource('StampedeStore')
-      const inContext: Receiver<T> = {
-        resolve: (reply) => context.runInAsyncScope(receiver.resolve, receiver, reply),
-        reject: (error) => context.runInAsyncScope(receiver.reject, receiver, error),
-      }
-      return direct.call(store, ...args, inContext)
-    }
+    if (direct?.of === method) return direct.call(store, ...args, new InContext(receiver))
     const reply = Reflect.apply(method, store, args)
     reply.then(
       (its) => receiver.resolve(its),
@@ -300,12 +304,11 @@ function heldEntryOf(
   copy: HeldEntry | undefined,
   sentAt: number,
 ): HeldEntry | undefined {
-  const entry = stored.frame === undefined ? copy?.entry : parseFrame(rt, key, stored.frame)
+  const { frame, fence, ageMs, freshForMs: freshMs, ...windows } = stored
+  const entry = frame === undefined ? copy?.entry : parseFrame(rt, key, frame)
   if (entry === undefined) return undefined
   // Times count from before the lookup was sent, so the copy never looks fresher than in the store.
-  const { ageMs, freshForMs } = stored
-  const windows = { ...stored, freshMs: ageMs + freshForMs }
-  return heldEntry(entry, stored.fence, windows, sentAt - ageMs, rt.counts.of(key, entry))
+  return heldEntry(entry, fence, { freshMs, ...windows }, sentAt, rt.counts.of(key, entry), ageMs)
 }
 
 /**
@@ -315,20 +318,17 @@ function heldEntryOf(
 function interpret(reply: LookupReply, held: HeldEntry | undefined, now: number): Found {
   switch (reply.status) {
     case 'fresh':
-      return held === undefined ? { status: 'busy', busyForMs: 0 } : { status: 'fresh', held }
+      return held === undefined ? { status: 'busy', busyForMs: 0 } : { ...reply, stored: held }
     case 'stale': {
       const { grant, busyForMs } = reply
-      if (held !== undefined && freshnessAt(held, now) === 'stale') {
-        return { status: 'stale', held, grant, busyForMs }
-      }
-      return grant === undefined
-        ? { status: 'busy', busyForMs }
-        : { status: 'leased', grant, previous: held }
+      if (held !== undefined && now < held.revalidateUntil) return { ...reply, stored: held }
+      if (grant !== undefined) return { status: 'leased', grant, stored: held }
+      return { status: 'busy', busyForMs }
     }
     case 'leased':
-      return { status: 'leased', grant: reply.grant, previous: held }
+      return { status: 'leased', grant: reply.grant, stored: held }
     case 'failed':
-      return { status: 'failed', failure: reply.failure, forMs: reply.forMs, held }
+      return { ...reply, stored: held }
     default:
       return reply
   }

@@ -7,7 +7,6 @@
 
 import {
   agedBy,
-  freshnessAt,
   type HeldEntry,
   heldEntry,
   isSpent,
@@ -47,8 +46,8 @@ type Pass = Extract<FillResult, { type: 'pass' }>
 /** A result with an entry, which is new or was confirmed by the origin (304). */
 type EntryResult = Extract<FillResult, { type: 'store' | 'not-modified' }>
 interface Ending {
-  /** Whether the next waiter leads if the response of the run is not shareable. */
-  readonly mayNextLead: boolean
+  /** Digest of its request. Undefined if it has none, or if an unlike request has failed before. */
+  readonly like: string | undefined
   done(shared: Shared): void
 }
 
@@ -69,10 +68,12 @@ export function share(
     case 'pass':
       return endPass(rt, flight, lease, result, run)
     case 'failure': {
-      const { failure, error } = result
+      const { error } = result
+      const { like } = run
+      const failure = like === undefined ? result.failure : { ...result.failure, like }
       emitEnd(rt, flight, { type: 'fill.failed', failure, error })
       const awaited = isAwaited(rt, flight)
-      delayRefresh(rt, flight.key, failure.like)
+      delayRefresh(rt, flight.key, like)
       if (rt.records === undefined && awaited)
         rt.l1.fail(flight.key, failure, rt.failureBackoffMs, lease.since)
       const ended = trySend(rt, grant, 'fail', (store, ours) =>
@@ -86,7 +87,7 @@ export function share(
     case 'abandoned': {
       emitEnd(rt, flight, { type: 'fill.abandoned' })
       const release = releaseLease(rt, grant)
-      const end = () => run.done(shareAbandoned(rt, flight, result))
+      const end = () => run.done(result.clientLeft ? 'again' : shareAbandoned(rt, flight, run))
       return release === undefined ? end() : void release.then(end)
     }
   }
@@ -107,52 +108,45 @@ function endLease(ended: Promise<unknown> | undefined, shared: Shared, run: Endi
  */
 function isAwaited(rt: Runtime, { size, servedMeanwhile }: Flight): boolean {
   if (size > 0) return true
-  return servedMeanwhile !== undefined && freshnessAt(servedMeanwhile, rt.clock.now()) === 'stale'
+  return servedMeanwhile !== undefined && rt.clock.now() < servedMeanwhile.revalidateUntil
 }
 
 /**
- * Ends a run whose response is not storable. The reason may be the request of the leader, such as
- * an odd header. Then waiters look up again, as after a run without a usable result.
+ * Ends a run whose response is not storable. The request of the leader may be the reason, such as
+ * an odd header or a first visit, which sets a cookie. So the key becomes hit-for-miss only after
+ * the second such response in a row, of any process. After the first, waiters look up again.
  */
 function endPass(rt: Runtime, flight: Flight, lease: Lease, result: Pass, run: Ending): void {
   const { key, isHitForMiss, size } = flight
-  const { grant, since } = lease
-  const { reason, remember, like } = result
+  const { grant, since, previous } = lease
+  const { reason, remember } = result
+  const runs = flight.countUnusableRun()
   emitEnd(rt, flight, { type: 'fill.passed', reason })
-  if (!remember) delayRefresh(rt, key, like)
-  let isAgain = false
-  if (size > 0) {
-    const runs = flight.countUnusableRun()
-    if (mayConcernOneRequest(result, lease.previous)) isAgain = runs < MOST_UNUSABLE_RUNS
-    else isAgain = runs === 1 && run.mayNextLead
-  }
+  if (!remember) delayRefresh(rt, key, run.like)
   const shared = { type: 'pass', reason } as const
+  // A status such as 404 concerns the resource, but an odd header may be its reason too. So more
+  // waiters may try, unless there is an entry: a page that is gone must not be served.
+  const mayConcernOne = !remember || (reason === 'status' && previous === undefined)
+  const isAgain = mayConcernOne && size > 0 && runs < MOST_UNUSABLE_RUNS
   if (isAgain || !remember) {
     return endLease(releaseLease(rt, grant), isAgain ? 'again' : shared, run)
   }
-  // Only the store knows whether other processes wait.
-  const isFirst = run.mayNextLead && size === 0
-  const pass = trySend(rt, grant, 'pass', (store, ours) => store.pass(ours, rt.passMs, isFirst))
-  const end = (reply?: string) => {
-    if (reply === 'awaited') return run.done('again')
-    // After two such responses in a row, this process waits between its requests for the lease.
-    const delayMs = isHitForMiss ? LEASE_INTERVAL_MS : 0
-    rt.l1.put(key, newMarker(rt.clock.now(), rt.passMs, delayMs), since)
-    run.done(shared)
+  // A marker that is over stands for the first such response.
+  const item = rt.l1.get(key)
+  const isKnown = item?.type === 'marker' && item.failure === undefined
+  const mayBeFirst = runs < MOST_UNUSABLE_RUNS && !isHitForMiss && !isKnown
+  const end = (isFirst: boolean) => {
+    const [forMs, delayMs] = isFirst ? [0, 0] : [rt.passMs, LEASE_INTERVAL_MS]
+    rt.l1.put(key, newMarker(rt.clock.now(), forMs, delayMs), since)
+    // Without a lease, a waiter could have to wait for a concurrency slot.
+    run.done(isFirst && grant !== undefined ? 'again' : shared)
   }
-  if (pass === undefined || !isFirst) end()
-  else void pass.then(end)
-}
-
-/**
- * A status such as 404 concerns the resource, but an odd header may be its reason too. If there is
- * an entry, the second such response drops it, because a page that is gone must not be served.
- */
-function mayConcernOneRequest(
-  { reason, remember }: Pass,
-  previous: HeldEntry | undefined,
-): boolean {
-  return !remember || (reason === 'status' && previous === undefined)
+  const pass = trySend(rt, grant, 'pass', (store, ours) => store.pass(ours, rt.passMs, mayBeFirst))
+  if (pass === undefined || !mayBeFirst) return end(mayBeFirst)
+  void pass.then((reply) => {
+    if (reply === undefined) void releaseLease(rt, grant)
+    end(reply !== 'committed')
+  })
 }
 
 /**
@@ -163,12 +157,7 @@ function mayConcernOneRequest(
  * only delays the waiters after it. If these runs counted, a few clients that leave would cause a
  * stampede.
  */
-function shareAbandoned(
-  rt: Runtime,
-  flight: Flight,
-  { clientLeft, like }: Extract<FillResult, { type: 'abandoned' }>,
-): Shared {
-  if (clientLeft) return 'again'
+function shareAbandoned(rt: Runtime, flight: Flight, { like }: Ending): Shared {
   delayRefresh(rt, flight.key, like)
   return flight.countUnusableRun() < MOST_UNUSABLE_RUNS
     ? 'again'
@@ -233,10 +222,14 @@ class Commit implements Receiver<Committed> {
   }
 
   #send(grant: Grant, lifetimes: Lifetimes): void {
-    const { records, keeper } = this.#rt
+    const { records, keeper, l1 } = this.#rt
     const item = newCopy(this.#held(grant.fence, lifetimes), this.#startedAt)
     this.#item = item
-    if (records === undefined) return this.#keepAlone(grant, item)
+    if (records === undefined) {
+      const isPut = l1.put(grant.key, item, this.#lease.since)
+      const isTooLarge = isPut && !l1.fits(grant.key, item)
+      return this.resolve(isTooLarge ? 'too-large' : isPut ? 'committed' : 'fenced')
+    }
     // After close(), the store would refuse the entry. Waiters would then run the origin once more.
     if (keeper.isStopped) return this.resolve(undefined)
     const frame = encodeFrame(grant.key, item.held.entry)
@@ -265,29 +258,13 @@ class Commit implements Receiver<Committed> {
       void releaseLease(rt, grant)
       return this.#keepInL1Only()
     }
-    // L1 may have room for an entry that is too large for the store.
+    // L1 may have room for an entry that is too large for the store. Without a store, L1 has it.
     const isOnly = reply === 'too-large'
     if (isOnly) emitEnd(rt, this.#flight, { type: 'fill.passed', reason: 'too-large' })
     else emitEnd(rt, this.#flight, { type: 'fill.committed', fence: grant.fence })
     // `put` returns false if the key was purged meanwhile. The commit succeeded then, but the entry
     // is already outdated. The engine checks the purges of its subjects.
-    this.#end(item.held, rt.l1.put(grant.key, item, since, isOnly))
-  }
-
-  /** Puts the entry into L1, which is the cache. A purge of its key refuses the entry. */
-  #keepAlone(grant: Grant, item: L1Copy): void {
-    const { l1 } = this.#rt
-    const isTooLarge = !l1.fits(grant.key, item)
-    const isPut = l1.put(grant.key, item, this.#lease.since)
-    if (isPut && isTooLarge) {
-      this.#result.onCommit?.('too-large')
-      emitEnd(this.#rt, this.#flight, { type: 'fill.passed', reason: 'too-large' })
-      return this.#end(item.held, true)
-    }
-    this.#result.onCommit?.(isPut ? 'committed' : 'fenced')
-    if (!isPut) return this.#refuse(grant)
-    emitEnd(this.#rt, this.#flight, { type: 'fill.committed', fence: grant.fence })
-    this.#end(item.held, true)
+    this.#end(item.held, rt.records === undefined || rt.l1.put(grant.key, item, since, isOnly))
   }
 
   /** Puts the entry into L1 with a short TTL, unless its key was purged during the fill. */

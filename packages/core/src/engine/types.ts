@@ -5,7 +5,14 @@ import type { HeldEntry, StoredEntry } from '../entry/entry.ts'
 import type { FillReason } from '../events.ts'
 import type { Detail } from '../http/cache-status.ts'
 import type { FreeSlot } from '../lease/slots.ts'
-import type { CommitReply, Failure, Grant, Lifetimes, Position } from '../ports/store.ts'
+import type {
+  CommitReply,
+  Failure,
+  Grant,
+  Lifetimes,
+  LookupReply,
+  Position,
+} from '../ports/store.ts'
 import type { LookupTrace } from '../tracing.ts'
 
 /** The timing options of one request or call. */
@@ -103,20 +110,15 @@ export type FillResult =
    * The response is not storable. If `remember` is true, the resource is probably the reason (a
    * cookie, `private`): after a second such response, each waiter runs the origin itself, and the
    * key becomes hit-for-miss. If it is false, the request may be the reason (429, 401), so the next
-   * waiter leads. `like` is the digest of that request, unless an unlike request has failed before.
+   * waiter leads.
    */
-  | {
-      readonly type: 'pass'
-      readonly reason: Detail
-      readonly remember: boolean
-      readonly like?: string
-    }
+  | { readonly type: 'pass'; readonly reason: Detail; readonly remember: boolean }
   | { readonly type: 'failure'; readonly failure: Failure; readonly error: unknown }
   /**
    * The run has no usable result, but the origin may work, so the next waiter leads. `clientLeft`:
    * the client of this run left, and many handlers abort their work then.
    */
-  | { readonly type: 'abandoned'; readonly clientLeft?: true; readonly like?: string }
+  | { readonly type: 'abandoned'; readonly clientLeft?: true }
 
 /**
  * Why the entry from before the fill is served: `softTimeoutMs` has passed, or no concurrency slot
@@ -184,27 +186,8 @@ export interface ReadEntry {
   readonly from: 'l1' | 'l2'
 }
 
-/** The reply with its entry decoded. An entry that cannot be decoded counts as absent. */
-export type Found =
-  | { readonly status: 'fresh'; readonly held: HeldEntry }
-  | {
-      readonly status: 'stale'
-      readonly held: HeldEntry
-      readonly grant: Grant | undefined
-      readonly busyForMs: number
-    }
-  | {
-      readonly status: 'leased'
-      readonly grant: Grant
-      readonly previous: HeldEntry | undefined
-      /** Whether the lookup told the store that its entry was hard-purged. */
-      readonly isPurged?: boolean
-    }
-  | { readonly status: 'busy'; readonly busyForMs: number }
-  | { readonly status: 'pass'; readonly forMs: number; readonly grant?: Grant }
-  | {
-      readonly status: 'failed'
-      readonly failure: Failure
-      readonly forMs: number
-      readonly held: HeldEntry | undefined
-    }
+/**
+ * The reply with its entry decoded. An entry that cannot be decoded counts as absent. `isPurged`:
+ * the lookup told the store that its entry was hard-purged.
+ */
+export type Found = LookupReply<HeldEntry> & { readonly isPurged?: boolean }

@@ -108,6 +108,11 @@ export abstract class Waiters {
   startClocks(forRun = false): void {
     this.#isCounting = true
     this.#isWaiting ||= forRun
+    // An iterator would be an object for each fill, and a leader mostly has no waiters.
+    if (this.#all.size > 0) this.#startClocks(forRun)
+  }
+
+  #startClocks(forRun: boolean): void {
     for (const waiter of this.#all) {
       if (waiter.at === 0) this.#startClock(waiter)
       if (forRun && waitTracing.hasSubscribers) waiter.trace ??= beginWait(this.key, waiter.caller)
@@ -139,6 +144,7 @@ export abstract class Waiters {
   }
 
   settleAll(resolution: Resolution): void {
+    if (this.#all.size === 0) return
     if (this.#all.size <= MOST_PER_TURN) {
       for (const waiter of this.#all) this.#settle(waiter, resolution)
       return

@@ -82,23 +82,27 @@ export interface HeldEntry {
   readonly counts?: RouteCounts | undefined
 }
 
-/** The entry with its times on the clock of this process, if its age counts from `bornAt`. */
+/**
+ * The entry with its times on the clock of this process. At `now`, its age is `ageMs`, and
+ * `lifetimes` are left.
+ */
 export function heldEntry(
   entry: StoredEntry,
   fence: string,
-  windows: Windows,
-  bornAt: number,
+  lifetimes: Windows,
+  now: number,
   counts?: RouteCounts,
+  ageMs = 0,
 ): HeldEntry {
-  const staleAt = bornAt + windows.freshMs
+  const staleAt = now + lifetimes.freshMs
   return {
     entry,
     fence,
-    bornAt,
+    bornAt: now - ageMs,
     staleAt,
-    revalidateUntil: staleAt + windows.staleWhileRevalidateMs,
-    errorUntil: staleAt + windows.staleIfErrorMs,
-    keepUntil: staleAt + windows.keepMs,
+    revalidateUntil: staleAt + lifetimes.staleWhileRevalidateMs,
+    errorUntil: staleAt + lifetimes.staleIfErrorMs,
+    keepUntil: staleAt + lifetimes.keepMs,
     counts,
   }
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { deltaSeconds, parseCacheControl } from './cache-control.ts'
+import { deltaSeconds, parseCacheControl } from './freshness.ts'
 
 const parse = (...lines: string[]) => parseCacheControl(lines)
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import type { HeaderList } from '../ports/exchange.ts'
-import { parseCacheControl } from './cache-control.ts'
 import {
   explicitLifetimeMs,
   initialAgeMs,
+  parseCacheControl,
   parseHttpDate,
   staleWindowsAllowed,
 } from './freshness.ts'

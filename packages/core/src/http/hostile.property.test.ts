@@ -4,15 +4,17 @@ import { cacheGroups, responseTags } from '../cache/subjects.ts'
 import { isLinear } from '../testing/cpu-time.ts'
 import { HOSTILE_PIECES, LONG, repeated, runs } from '../testing/hostile.ts'
 import { contentRange, selectRange } from './byte-range.ts'
+import { cacheStatus } from './cache-status.ts'
+import { conditionsFor, confirms, freshen, notModified } from './conditional.ts'
 import {
   deltaSeconds,
   directivesOf,
+  explicitLifetimeMs,
+  initialAgeMs,
   parseCacheControl,
+  parseHttpDate,
   responseDirectives,
-} from './cache-control.ts'
-import { cacheStatus } from './cache-status.ts'
-import { conditionsFor, confirms, freshen, notModified } from './conditional.ts'
-import { explicitLifetimeMs, initialAgeMs, parseHttpDate } from './freshness.ts'
+} from './freshness.ts'
 import { requestField, reusableHeaders, storableHeaders, trimOws } from './headers.ts'
 import { parseIdempotencyKey } from './idempotency-key.ts'
 import { isAcceptable, isAcceptableOnError, requestDirectives } from './request-directives.ts'

@@ -1,7 +1,7 @@
 // Cache-Control of a request (RFC 9111 §5.2.1). It is advice, which a cache before an origin may
 // ignore. A malformed number counts as absent.
 
-import { deltaSeconds, directivesOf } from './cache-control.ts'
+import { deltaSeconds, directivesOf } from './freshness.ts'
 import { type RequestHeaders, requestField } from './headers.ts'
 
 /** The Cache-Control directives of a request. An absent directive is false or undefined. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type HeaderList, OWN_FIELD } from '../ports/exchange.ts'
-import { LARGEST_SECONDS, responseDirectives } from './cache-control.ts'
+import { LARGEST_SECONDS, responseDirectives } from './freshness.ts'
 
 const TARGETS = [OWN_FIELD, 'cdn-cache-control']
 const own = (value: string) => [OWN_FIELD, value] as const

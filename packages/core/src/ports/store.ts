@@ -88,23 +88,23 @@ export interface LookupRequest {
  * - `failed`: the last fill failed while other requests waited for it. The back-off ends in
  *   `forMs`.
  */
-export type LookupReply =
-  | { readonly status: 'fresh'; readonly stored: StoredFrame }
+export type LookupReply<Stored = StoredFrame> =
+  | { readonly status: 'fresh'; readonly stored: Stored }
   | {
       readonly status: 'stale'
-      readonly stored: StoredFrame
-      readonly grant?: Grant
+      readonly stored: Stored
+      readonly grant?: Grant | undefined
       /** Without a grant: how long the lease of the current holder still lasts. */
       readonly busyForMs: number
     }
-  | { readonly status: 'leased'; readonly grant: Grant; readonly stored?: StoredFrame }
+  | { readonly status: 'leased'; readonly grant: Grant; readonly stored?: Stored | undefined }
   | { readonly status: 'busy'; readonly busyForMs: number }
   | { readonly status: 'pass'; readonly forMs: number; readonly grant?: Grant }
   | {
       readonly status: 'failed'
       readonly forMs: number
       readonly failure: Failure
-      readonly stored?: StoredFrame
+      readonly stored?: Stored | undefined
     }
 
 /** Gets the reply of an operation. */
@@ -238,10 +238,11 @@ export interface StampedeStore extends MemoryStore {
   commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply | 'too-large'>
   /**
    * Makes the key hit-for-miss for `passMs`, drops its entry, ends the lease and wakes the waiters.
-   * `isFirst`: the next response may be shareable. So if other processes wait, only the lease ends,
-   * as by `fail` without a failure, and the reply is `awaited`.
+   * `isFirst`: this process knows of no earlier response that could not be shared. If there was
+   * none in any process since the last commit or purge, the key does not become hit-for-miss, and
+   * the reply is `first`.
    */
-  pass(grant: Grant, passMs: number, isFirst?: boolean): Promise<CommitReply | 'awaited'>
+  pass(grant: Grant, passMs: number, isFirst?: boolean): Promise<CommitReply | 'first'>
   /**
    * Ends the lease and wakes the waiters. With `ANY_FENCE`, the token alone decides which lease. A
    * key that is hit-for-miss stays so. If other requests

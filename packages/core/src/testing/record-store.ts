@@ -127,13 +127,13 @@ export class RecordStore implements StampedeStore {
     return isTooLarge ? 'too-large' : reply
   }
 
-  async pass(grant: Grant, passMs: number, isFirst = false): Promise<CommitReply | 'awaited'> {
-    let isAwaited = false
+  async pass(grant: Grant, passMs: number, mayBeFirst = false): Promise<CommitReply | 'first'> {
+    let isFirst = false
     const reply = this.#end(grant, (item, now) => {
-      isAwaited = isFirst && item.waiting
-      if (!isAwaited) Object.assign(item, { entry: undefined, passUntil: now + passMs })
+      isFirst = mayBeFirst && item.passUntil === 0
+      Object.assign(item, { entry: undefined, passUntil: isFirst ? now : now + passMs })
     })
-    return isAwaited ? 'awaited' : reply
+    return isFirst ? 'first' : reply
   }
 
   async fail(

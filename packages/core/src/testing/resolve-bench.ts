@@ -41,8 +41,12 @@ export async function end(): Promise<void> {
   await Promise.all(open.map((stampede) => stampede.close()))
 }
 
-export function create(store: FaultyStore, options: StampedeOptions = {}, name = ''): Stampede {
-  const stampede = createStampede({ store, clock, ...options })
+export function create(
+  store: FaultyStore | undefined,
+  options: StampedeOptions = {},
+  name = '',
+): Stampede {
+  const stampede = createStampede({ ...(store && { store }), clock, ...options })
   open.push(stampede)
   transcript.record(stampede, name)
   return stampede

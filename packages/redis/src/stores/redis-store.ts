@@ -192,7 +192,9 @@ class RedisStore implements StampedeStore {
     }
     const { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, physicalMs } = lifetimes
     const { key, token, fence } = grant
-    const bytes = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
+    const bytes = Buffer.isBuffer(frame)
+      ? frame
+      : Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
     const times = `${physicalMs} ${freshMs.toFixed(0)} ${staleWhileRevalidateMs.toFixed(0)} ${staleIfErrorMs.toFixed(0)} ${keepMs.toFixed(0)}`
     const keys = this.#link.keysOf(commit, key)
     let runs = 0
@@ -216,7 +218,7 @@ class RedisStore implements StampedeStore {
     this.#link.begin(commit.name, keys[0], {}, run, receiver)
   }
 
-  pass(grant: Grant, passMs: number, isFirst = false): Promise<CommitReply | 'awaited'> {
+  pass(grant: Grant, passMs: number, isFirst = false): Promise<CommitReply | 'first'> {
     return this.#endLease(grant, passMs, 0, '', isFirst, readPass)
   }
 
@@ -291,6 +293,6 @@ function readEnd(reply: unknown): CommitReply {
   return String(reply) === 'ENDED' ? 'committed' : 'fenced'
 }
 
-function readPass(reply: unknown): CommitReply | 'awaited' {
-  return String(reply) === 'AWAITED' ? 'awaited' : readEnd(reply)
+function readPass(reply: unknown): CommitReply | 'first' {
+  return String(reply) === 'FIRST' ? 'first' : readEnd(reply)
 }

@@ -7,7 +7,7 @@ import { RecordStore } from '@stampede/core/testing'
 import { expect, it } from 'vitest'
 import { createGate } from '../gate.ts'
 import { type Answer, ask, burst } from '../requests.ts'
-import type { CacheAdapter, Handler } from './adapter.ts'
+import type { CacheAdapter, Handler, Says } from './adapter.ts'
 import { get, leave, setUp, statusOf } from './bench.ts'
 
 const bodies = (answers: readonly Answer[]): Set<string> => new Set(answers.map(({ body }) => body))
@@ -71,22 +71,43 @@ export function sharingCases(adapter: CacheAdapter): void {
     expect(runs.count).toBe(2)
   })
 
-  it('store only the response of the handler that holds the lease', async () => {
+  it.each<[string, Says]>([
+    ['a private response', { headers: { 'cache-control': 'private' } }],
+    ['a redirect', { status: 302, headers: { location: '/login' } }],
+    ['a 404', { status: 404 }],
+  ])('share the next response of a cold key after %s to one odd request', async (_what, odd) => {
     const gate = createGate()
-    const { runs, start } = setUp(adapter, async (_seen, run) => {
-      if (run === 2) await gate.opened
-      return run > 2 ? {} : { headers: { 'set-cookie': `id=${run}` } }
+    const { arrivals, runs, start } = setUp(adapter, async ({ headers }) => {
+      if (headers['x-odd'] !== undefined) return odd
+      await gate.opened
+      return {}
     })
     await using app = await start()
-    await ask(`${app.url}/a`)
+    await ask(`${app.url}/a`, { headers: { 'x-odd': 'yes' } })
+    const asked = burst([`${app.url}/a`], 40)
+    await arrivals.reached(41)
+    gate.open()
+    expect(bodies(await asked)).toEqual(new Set(['run 2']))
+    expect(runs.count).toBe(2)
+  })
+
+  it('store only the response of the handler that holds the lease', async () => {
+    const gate = createGate()
+    const { clock, runs, start } = setUp(adapter, async (_seen, run) => {
+      if (run === 3) await gate.opened
+      return run > 3 ? {} : { headers: { 'set-cookie': `id=${run}` } }
+    })
+    await using app = await start()
+    for (const _ of [1, 2]) await ask(`${app.url}/a`)
+    await clock.advance(100)
     const observed = ask(`${app.url}/a`)
-    await runs.reached(2)
+    await runs.reached(3)
     const beside = await Promise.all([ask(`${app.url}/a`), ask(`${app.url}/a`)])
-    expect(bodies(beside)).toEqual(new Set(['run 3', 'run 4']))
+    expect(bodies(beside)).toEqual(new Set(['run 4', 'run 5']))
     for (const answer of beside) expect(statusOf(answer)).toContain('detail=hit-for-miss')
     gate.open()
     expect(statusOf(await observed)).toContain('detail=set-cookie')
-    expect((await ask(`${app.url}/a`)).body).toBe('run 5')
+    expect((await ask(`${app.url}/a`)).body).toBe('run 6')
   })
 
   it('each run the handler after waitMs if the first handler never responds', async () => {

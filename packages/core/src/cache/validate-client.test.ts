@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { HeaderList, RequestView } from '../ports/exchange.ts'
-import { type LeaderHead, leaderReply } from './leader-reply.ts'
+import { type LeaderHead, leaderReply } from './validate.ts'
 
 const NOW = Date.parse('Thu, 01 Jan 2026 00:00:00 GMT')
 
