@@ -123,15 +123,19 @@ describe('a store that never replies to an operation', () => {
     const stampede = create(store)
     silent('pass')
     const { caller, origin } = scripted()
-    const all = [1, 2, 3].map(() =>
+    const all = [1, 2, 3, 4].map(() =>
       outcome(Promise.resolve(resolve(runtimeOf(stampede), KEY, POLICY, caller))),
     )
     await settled()
-    origin.run(0).resolve(PASS)
-    await settled()
-    origin.run(1).resolve(PASS)
-    await clock.advance(BUDGET_MS)
-    expect(all.map(({ now }) => (now as { type: string }).type)).toEqual(['led', 'led', 'pass'])
+    // Without a reply of the store, each response counts as the first one.
+    for (const run of [0, 1, 2]) {
+      origin.run(run).resolve(PASS)
+      await clock.advance(BUDGET_MS)
+    }
+    expect(all.map(({ now }) => (now as { type: string }).type)).toEqual([
+      ...['led', 'led', 'led'],
+      'pass',
+    ])
   })
 
   it('lets the callers share the failure of the factory: fail', async () => {
