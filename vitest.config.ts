@@ -23,6 +23,7 @@ const APART = [
   'packages/hono/src/cache.test.ts',
   'packages/fastify/src/{cache,constraints}.test.ts',
   'packages/dashboard/src/admission.test.ts',
+  'packages/redis/src/node-redis/missing-ioredis.test.ts',
 ]
 
 /** Storms, leaks, long fuzzing and the simulation. They take minutes. Two at a time. */
