@@ -1,4 +1,4 @@
-// Runs the handler for one request. Before the head of the response is sent, this file decides
+// Runs the handler for one request. Before the head of the response is sent, storable.ts decides
 // whether to store the response. If not, the fill ends then, so that waiters need not wait longer.
 
 import type { FillResult, Lead } from '../engine/types.ts'

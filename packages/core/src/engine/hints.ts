@@ -1,6 +1,6 @@
-// Reactions to messages of the store: wake-ups, purges, and gaps in which messages may have been
-// lost. Lost or repeated messages do no harm, because each one only makes the process look up again
-// or drop copies.
+// Purges of a key, and reactions to messages of the store: wake-ups, purges, and gaps in which
+// messages may have been lost. Lost or repeated messages do no harm, because each one only makes
+// the process look up again or drop copies.
 
 import { groupOf } from '../ports/key.ts'
 import type { Mark, Position } from '../ports/store.ts'

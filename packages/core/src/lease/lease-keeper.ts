@@ -8,6 +8,9 @@ import type { Clock } from '../ports/clock.ts'
 import type { Grant } from '../ports/store.ts'
 import { type Deadline, Deadlines } from './deadlines.ts'
 
+/** A lease is renewed after a third, and its retries come twice as often. */
+const RENEWALS_PER_LEASE = 3
+
 export interface Renewer {
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]>
 }
@@ -95,7 +98,7 @@ export class LeaseKeeper {
     const held = new Held(this, grant, leaseMs, hooks)
     if (this.isStopped) return held
     this.#held.add(held)
-    this.#deadlines.set(held, this.#clock.now() + forMs / 3)
+    this.#deadlines.set(held, this.#clock.now() + forMs / RENEWALS_PER_LEASE)
     return held
   }
 
@@ -113,14 +116,15 @@ export class LeaseKeeper {
   async renew(held: Held): Promise<void> {
     const { grant, leaseMs } = held
     const sentAt = this.#clock.now()
-    this.#deadlines.set(held, sentAt + leaseMs / 3)
+    this.#deadlines.set(held, sentAt + leaseMs / RENEWALS_PER_LEASE)
     try {
       const [reply] = await this.#renewer.renew([grant], leaseMs)
       if (!this.#held.has(held)) return
       if (reply !== true) held.end()
       this.#callHook(held, reply === true, sentAt)
     } catch {
-      if (this.#held.has(held)) this.#deadlines.set(held, this.#clock.now() + leaseMs / 6)
+      if (this.#held.has(held))
+        this.#deadlines.set(held, this.#clock.now() + leaseMs / (2 * RENEWALS_PER_LEASE))
     }
   }
 

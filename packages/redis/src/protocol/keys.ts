@@ -1,5 +1,4 @@
-// Names of records and channels in Redis. The prefixes of keys are elsewhere: `i:` and `l:` in the
-// stores of idempotency keys and locks, `http:` and `d:` in core.
+// Names of records and channels in Redis. Keys of the cache begin with `http:` or `d:`, by core.
 
 import { createHash } from 'node:crypto'
 import { groupOf } from '@stampede/core/store'
@@ -9,6 +8,9 @@ import { groupOf } from '@stampede/core/store'
  * so that two formats never share data.
  */
 const LAYOUT = 4
+/** Keep locks and idempotency keys apart from cached entries of the same name. */
+export const LOCK_PREFIX = 'l:'
+export const IDEMPOTENCY_PREFIX = 'i:'
 /** Longer keys are hashed. Shorter keys are stored as they are, and can be read in MONITOR. */
 const MAX_PLAIN_BYTES = 200
 

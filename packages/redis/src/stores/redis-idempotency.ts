@@ -6,6 +6,7 @@ import { ANY_FENCE, type Grant, type IdempotencyStore, storeInUse } from '@stamp
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { type Inspection, readBegin, readInspection } from '../protocol/idempotency-reply.ts'
+import { IDEMPOTENCY_PREFIX as PREFIX } from '../protocol/keys.ts'
 import {
   beginRecord,
   finishRecord,
@@ -25,9 +26,6 @@ type FinishReply = Awaited<ReturnType<IdempotencyStore['finish']>>
 type IdempotencyHooks = Parameters<IdempotencyStore['attach']>[0]
 type Settlement = Parameters<IdempotencyStore['settle']>[1]
 type SettleReply = Awaited<ReturnType<IdempotencyStore['settle']>>
-
-/** Keeps idempotency keys apart from locks and cached entries of the same name. */
-const PREFIX = 'i:'
 
 const BEGINS = { begins: true }
 const ALSO_IF_UNAVAILABLE = { ignoreBreaker: true }

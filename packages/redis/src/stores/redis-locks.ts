@@ -11,6 +11,7 @@ import {
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
 import type { Operation } from '../connection/operation.ts'
 import type { LinkListener } from '../connection/subscription.ts'
+import { LOCK_PREFIX as PREFIX } from '../protocol/keys.ts'
 import { acquireLock, leaveQueue, releaseLock, renew } from '../protocol/scripts.generated.ts'
 
 type LockReply = Awaited<ReturnType<LockStore['acquire']>>
@@ -31,9 +32,6 @@ const CLAIM_MS = 2_000
  */
 const MAX_DELAY_MS = 250
 const MAX_AHEAD_MS = 50
-
-/** Keeps locks apart from idempotency keys and cached entries of the same name. */
-const PREFIX = 'l:'
 
 export class RedisLocks implements LockStore {
   readonly name = 'redis'
@@ -88,7 +86,9 @@ export class RedisLocks implements LockStore {
   async #acquireOnce(key: string, request: LockRequest): Promise<LockReply | undefined> {
     const { token, leaseMs, queue } = request
     const args = [token, leaseMs, queue ? this.#link.processId : '', KEEP_MS]
-    const acquiring = this.#link.run(acquireLock, PREFIX + key, args, readReply, { begins: true })
+    const acquiring = this.#link.run(acquireLock, PREFIX + key, args, readReply, {
+      begins: true,
+    })
     const [status, fence, forMs, holder] = await acquiring
     if (status === 'GRANTED') return { status: 'granted', grant: { key, token, fence }, forMs }
     if (status === 'BUSY') {

@@ -10,6 +10,7 @@ import {
 } from '@stampede/core/store'
 import { type ClusterConnection, type Connection, textOf } from '../connection/connection.ts'
 import type { RedisLink } from '../connection/link.ts'
+import { IDEMPOTENCY_PREFIX, LOCK_PREFIX } from '../protocol/keys.ts'
 import {
   type LockInfo,
   readLockInfo,
@@ -33,7 +34,11 @@ type RecordKind = Parameters<StoreOperator['scan']>[0]
 type ScanPage = Awaited<ReturnType<StoreOperator['scan']>>
 
 /** First characters of keys. Responses and values of core begin with `http:` and `d:`. */
-const BEGIN: Readonly<Record<RecordKind, string>> = { cache: '', lock: 'l:', idempotency: 'i:' }
+const BEGIN: Readonly<Record<RecordKind, string>> = {
+  cache: '',
+  lock: LOCK_PREFIX,
+  idempotency: IDEMPOTENCY_PREFIX,
+}
 
 /** Bounds of one reply with reports. Redis serves no other client while it sends the reply. */
 const MAX_REPORTS = 1_000
@@ -149,6 +154,6 @@ export class RedisOperator implements StoreOperator {
 
 /** The key without the prefix of its kind. Undefined for a record of another kind. */
 function keyOfKind(kind: RecordKind, key: string | undefined): string | undefined {
-  if (kind === 'cache') return key?.startsWith('l:') || key?.startsWith('i:') ? undefined : key
-  return key?.slice(BEGIN[kind].length)
+  if (kind !== 'cache') return key?.slice(BEGIN[kind].length)
+  return key?.startsWith(LOCK_PREFIX) || key?.startsWith(IDEMPOTENCY_PREFIX) ? undefined : key
 }
