@@ -3,15 +3,18 @@
 
 import { once } from 'node:events'
 import { type RequestListener, ServerResponse } from 'node:http'
+import { connect, createServer } from 'node:http2'
 import { createRequire } from 'node:module'
-import type { Socket } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { setImmediate as turn } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import type { AttemptObserver } from '@stampede/core/adapter'
 import { describe, expect, test, vi } from 'vitest'
 import { AttemptWatch } from '../node-idempotency.ts'
 import { rawRequest, serve, startRequest } from '../testing/raw-client.ts'
+import { EndHold } from './hold-end.ts'
 
 type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
 
@@ -678,3 +681,41 @@ describe('a client that leaves early', () => {
     expect(await told).toEqual({ type: 'unanswered' })
   })
 })
+
+test.each([true, false])(
+  'restores what a layer has defined on an HTTP/2 response, configurable: %s',
+  async (configurable) => {
+    const found: unknown[] = []
+    const server = createServer((_req, res) => {
+      const parts = [
+        [res.stream, 'headersSent'],
+        [res, 'writableEnded'],
+        [res, 'finished'],
+      ] as const
+      const getters = parts.map(([on, name]) => {
+        const get = (): unknown => Reflect.get(Object.getPrototypeOf(on), name, on)
+        Object.defineProperty(on, name, { get, configurable })
+        return get
+      })
+      const { end } = res
+      const hold = new EndHold(res as unknown as ServerResponse, { beforeEnd: () => turn() })
+      const body = Buffer.from('held')
+      hold.end({ type: 'complete', body, head: { status: 200, headers: [] } }, [body], (args) => {
+        const present = parts.map(([on, name]) => Reflect.getOwnPropertyDescriptor(on, name)?.get)
+        found.push(...present.map((get, i) => get === getters[i]))
+        Reflect.apply(end, res, args)
+      })
+      found.push(res.writableEnded)
+    })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    try {
+      expect(await text(client.request())).toBe('held')
+      expect(found).toEqual([configurable, true, true, true])
+    } finally {
+      client.destroy()
+      server.close()
+    }
+  },
+)

@@ -150,13 +150,19 @@ function lookEnded(res: NodesState): () => void {
 /** On HTTP/2, the stream tells whether a head was sent. Then the response refuses all fields. */
 function lookEndedOnHttp2(res: ServerResponse): () => void {
   const stream: object = Reflect.get(res, 'stream')
-  const shown = { value: true, writable: true, configurable: true, enumerable: true }
-  Object.defineProperty(stream, 'headersSent', shown)
-  Object.defineProperties(res, { writableEnded: shown, finished: shown })
+  const restores = [show(stream, 'headersSent'), show(res, 'writableEnded'), show(res, 'finished')]
   return () => {
-    Reflect.deleteProperty(stream, 'headersSent')
-    for (const name of ['writableEnded', 'finished']) Reflect.deleteProperty(res, name)
+    for (const restore of restores) restore()
   }
+}
+
+/** Makes a property true. Returns a function that restores the present one, if there is any. */
+function show(on: object, name: string): () => boolean {
+  const before = Reflect.getOwnPropertyDescriptor(on, name)
+  // Unlike that of Object, it does not throw if the layer has made the property unchangeable.
+  Reflect.defineProperty(on, name, { value: true, writable: true, configurable: true })
+  return () =>
+    before ? Reflect.defineProperty(on, name, before) : Reflect.deleteProperty(on, name)
 }
 
 /** The error that Node throws for a head after the end. */

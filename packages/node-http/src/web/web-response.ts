@@ -106,7 +106,13 @@ function piecesFor(res: ServerResponse, onCancel: () => void): PassThrough {
  * for a queue of many.
  */
 function webStreamOf(pieces: PassThrough): ReadableStream<Uint8Array> {
-  return WebStream.from(pieces) as ReadableStream<Uint8Array>
+  const reads = pieces[Symbol.asyncIterator]()
+  // The generator's own would do nothing before the first read, and wait during a read.
+  reads.return = async () => {
+    pieces.destroy()
+    return { done: true, value: undefined }
+  }
+  return WebStream.from(reads) as ReadableStream<Uint8Array>
 }
 
 /** The response as a web Response. */
