@@ -3,7 +3,7 @@
 import { retryDelayMs } from './budget.ts'
 import { ClusterSubscriber, slotOf } from './cluster.ts'
 import type { ClusterConnection, Connection, Connections, IoredisClient } from './connection.ts'
-import { isReadOnly } from './refusal.ts'
+import { isReadOnly, type ReplyError } from './refusal.ts'
 import { askAllSentinels } from './sentinels.ts'
 
 /**
@@ -62,6 +62,10 @@ function reconnecting(duplicated: unknown): IoredisConnection {
   const onDisconnected = () => {
     isDisconnecting = false
   }
+  connection.on('error', ({ command }: ReplyError) => {
+    // If SELECT is refused, ioredis goes on in database 0, where the keys are of others.
+    if (command?.name === 'select') connection.disconnect(true)
+  })
   connection.on('close', onDisconnected)
   connection.on('ready', () => {
     onDisconnected()
