@@ -21,7 +21,7 @@ export function connect(redis: IoredisClient, budgetMs: number): Connections {
   // If `duplicate` gets other `redisOptions`, ioredis 5 drops these: user, password and TLS.
   const { redisOptions } = (redis.options ?? {}) as { readonly redisOptions?: object }
   const node = { ...redisOptions, ...options }
-  const commands = duplicate([], clusterOptions(node)) as ClusterConnection
+  const commands = duplicate([], clusterOptions(node, budgetMs)) as ClusterConnection
   return {
     commands,
     subscriber: new ClusterSubscriber(commands, options),
@@ -131,7 +131,7 @@ function sentinelOptions(budgetMs: number) {
   }
 }
 
-function clusterOptions(node: ReturnType<typeof nodeOptions>) {
+function clusterOptions(node: ReturnType<typeof nodeOptions>, budgetMs: number) {
   const { enableOfflineQueue, ...redisOptions } = node
   return {
     keyPrefix: '',
@@ -151,6 +151,9 @@ function clusterOptions(node: ReturnType<typeof nodeOptions>) {
     retryDelayOnFailover: RETRY_MS,
     retryDelayOnClusterDown: RETRY_MS,
     retryDelayOnTryAgain: RETRY_MS,
+    // ioredis asks one node after another for the slots. By default, a silent one would use up the
+    // whole first second, for which operations wait.
+    slotsRefreshTimeout: Math.max(budgetMs, 500),
     // Without the refresh, ioredis notices that a node left only when the node refuses a command.
     // The subscriber sends no such commands.
     slotsRefreshInterval: REFRESH_MS,
