@@ -102,6 +102,11 @@ function afterReplies(callback: () => void): void {
   setImmediate(() => setImmediate(callback))
 }
 
+/** How long operations wait for the first connection, and have whole budgets after it. */
+export function patienceMs(budgetMs: number): number {
+  return Math.max(budgetMs, 1_000)
+}
+
 /** Doubles up to one second. The random part keeps a fleet from reconnecting all at once. */
 export function retryDelayMs(attempt: number): number {
   return Math.min(50 * 2 ** Math.min(attempt, 10), 1_000) * (0.5 + Math.random() / 2)

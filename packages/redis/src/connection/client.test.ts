@@ -36,3 +36,13 @@ it('a client connects again after ioredis gave up, but not after the client was 
   vi.advanceTimersByTime(1_000)
   expect([commands.connects, listening.connects]).toEqual([3, 2])
 })
+
+it('a silent node of a Cluster leaves time for another one in the first second', () => {
+  const slotsRefreshTimeout = (budgetMs: number) => {
+    const duplicate = vi.fn((..._: unknown[]) => Object.assign(new Duplicate(), { slots: [] }))
+    connect({ isCluster: true, duplicate }, budgetMs)
+    return duplicate.mock.lastCall?.[1]
+  }
+  expect(slotsRefreshTimeout(250)).toMatchObject({ slotsRefreshTimeout: 500 })
+  expect(slotsRefreshTimeout(2_000)).toMatchObject({ slotsRefreshTimeout: 2_000 })
+})

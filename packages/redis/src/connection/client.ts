@@ -3,7 +3,7 @@
 import { retryDelayMs } from './budget.ts'
 import { ClusterSubscriber, slotOf } from './cluster.ts'
 import type { ClusterConnection, Connection, Connections, IoredisClient } from './connection.ts'
-import { isReadOnly } from './refusal.ts'
+import { isReadOnly, type ReplyError } from './refusal.ts'
 import { askAllSentinels } from './sentinels.ts'
 
 /**
@@ -21,7 +21,7 @@ export function connect(redis: IoredisClient, budgetMs: number): Connections {
   // If `duplicate` gets other `redisOptions`, ioredis 5 drops these: user, password and TLS.
   const { redisOptions } = (redis.options ?? {}) as { readonly redisOptions?: object }
   const node = { ...redisOptions, ...options }
-  const commands = duplicate([], clusterOptions(node)) as ClusterConnection
+  const commands = duplicate([], clusterOptions(node, budgetMs)) as ClusterConnection
   return {
     commands,
     subscriber: new ClusterSubscriber(commands, options),
@@ -62,6 +62,10 @@ function reconnecting(duplicated: unknown): IoredisConnection {
   const onDisconnected = () => {
     isDisconnecting = false
   }
+  connection.on('error', ({ command }: ReplyError) => {
+    // If SELECT is refused, ioredis goes on in database 0, where the keys are of others.
+    if (command?.name === 'select') connection.disconnect(true)
+  })
   connection.on('close', onDisconnected)
   connection.on('ready', () => {
     onDisconnected()
@@ -127,7 +131,7 @@ function sentinelOptions(budgetMs: number) {
   }
 }
 
-function clusterOptions(node: ReturnType<typeof nodeOptions>) {
+function clusterOptions(node: ReturnType<typeof nodeOptions>, budgetMs: number) {
   const { enableOfflineQueue, ...redisOptions } = node
   return {
     keyPrefix: '',
@@ -147,6 +151,9 @@ function clusterOptions(node: ReturnType<typeof nodeOptions>) {
     retryDelayOnFailover: RETRY_MS,
     retryDelayOnClusterDown: RETRY_MS,
     retryDelayOnTryAgain: RETRY_MS,
+    // ioredis asks one node after another for the slots. By default, a silent one would use up the
+    // whole first second, for which operations wait.
+    slotsRefreshTimeout: Math.max(budgetMs, 500),
     // Without the refresh, ioredis notices that a node left only when the node refuses a command.
     // The subscriber sends no such commands.
     slotsRefreshInterval: REFRESH_MS,

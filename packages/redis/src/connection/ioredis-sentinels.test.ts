@@ -144,3 +144,10 @@ it('leaves a connector without these members alone', () => {
   askAllSentinels(connection as unknown as Connection, PATIENCE_MS)
   expect(connector).toEqual({ resolve: 1 })
 })
+
+it('leaves a connection as ioredis made it if a member is missing', () => {
+  const connector = Object.assign(new Connector(), { connectToSentinel: undefined })
+  const connection = Object.assign(new EventEmitter(), { connector })
+  askAllSentinels(connection as unknown as Connection, PATIENCE_MS)
+  expect(Object.hasOwn(connector, 'resolve')).toBe(false)
+})

@@ -5,11 +5,14 @@ import { describe, expect, it, vi } from 'vitest'
 import { names } from '../protocol/keys.ts'
 import type { IoredisClient } from './connection.ts'
 import { RedisLink } from './link.ts'
+import type { OpenLink } from './open-link.ts'
 import type { Operation } from './operation.ts'
 
 /** A connection whose subscription is pending until the connection is closed. */
 class FakeConnection extends EventEmitter {
   status = 'connecting'
+  readonly slots = []
+  readonly nodes = () => []
   subscribed: () => void = () => {}
   #reject: (error: Error) => void = () => {}
 
@@ -27,14 +30,14 @@ class FakeConnection extends EventEmitter {
 }
 
 /** A link whose connections open when `ready` is called. */
-function openLink(clock: Clock = systemClock) {
+function openLink(clock: Clock = systemClock, budgetMs = 250, isCluster = false) {
   const made: FakeConnection[] = []
   const duplicate = () => {
     made.push(new FakeConnection())
     return made.at(-1)
   }
-  const redis = { isCluster: false, options: {}, duplicate } as unknown as IoredisClient
-  const link = new RedisLink(redis, names('t'), 250)
+  const redis = { isCluster, options: {}, duplicate } as unknown as IoredisClient
+  const link = new RedisLink(redis, names('t'), budgetMs)
   const listener = { onGap() {}, onLost() {}, onError() {} }
   link.open(clock, listener)
   const ready = () => {
@@ -99,6 +102,17 @@ describe('an operation', () => {
     await new Promise((resolve) => setImmediate(resolve))
     await clock.advance(250)
     await late
+    close()
+  })
+
+  it('gives up its wait for the first connection after a budget above a second', async () => {
+    const clock = new ManualClock()
+    const { link, close } = openLink(clock, 2_000)
+    const read = link.operate('read', 'record', {}, (operation) => operation.resolve(1))
+    const early = expect(read).rejects.toThrow('not connected: no connection within 2000 ms')
+    await new Promise((resolve) => setImmediate(resolve))
+    await clock.advance(2_000)
+    await early
     close()
   })
 
@@ -186,6 +200,18 @@ describe('an operation', () => {
     expect(seen).toHaveLength(1)
     close()
   })
+})
+
+it('a Cluster that was away at the start is available once its nodes are known', () => {
+  const { link, made, close } = openLink(systemClock, 250, true)
+  const { breaker } = (link.current as OpenLink).servers.get('')
+  for (let i = 0; i < 3; i++) breaker.failed()
+  const [commands] = made as [FakeConnection]
+  commands.status = 'ready'
+  expect(link.isAvailable).toBe(false)
+  commands.emit('ready')
+  expect(link.isAvailable).toBe(true)
+  close()
 })
 
 it('an operation on a link that is not open is rejected', async () => {

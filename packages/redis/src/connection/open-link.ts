@@ -3,8 +3,8 @@
 
 import type { Clock } from '@stampede/core/store'
 import { ScriptRunner } from '../protocol/run-script.ts'
-import { TimeLimits } from './budget.ts'
-import { connect, connectMs } from './client.ts'
+import { patienceMs, TimeLimits } from './budget.ts'
+import { connect } from './client.ts'
 import type { Connection, Connections, IoredisClient } from './connection.ts'
 import { lastErrorOf, NotSent, rememberErrors } from './refusal.ts'
 import { Servers } from './servers.ts'
@@ -39,12 +39,12 @@ export class OpenLink {
   isClosed = false
 
   constructor(redis: IoredisClient, facts: LinkFacts, clock: Clock) {
-    const { budgetMs, isCluster } = facts
+    const { budgetMs } = facts
     const { commands: connection, subscriber, serverOf } = connect(redis, budgetMs)
     rememberErrors(connection)
     this.clock = clock
     this.budgetMs = budgetMs
-    this.patientUntil = clock.now() + connectMs(budgetMs)
+    this.patientUntil = clock.now() + patienceMs(budgetMs)
     this.connection = connection
     this.serverOf = serverOf
     this.scripts = new ScriptRunner(connection)
@@ -52,8 +52,9 @@ export class OpenLink {
     this.limits = new TimeLimits(clock)
     const ready = new Promise<void>((resolve) =>
       connection.on('ready', () => {
-        // The server has just replied. In a cluster, `ready` says nothing about a single node.
-        if (!isCluster) this.servers.get('').breaker.succeeded()
+        // The server has just replied. In a cluster, this server has the records of unknown nodes,
+        // and from now on they are known.
+        this.servers.get('').breaker.succeeded()
         resolve()
       }),
     )
@@ -76,7 +77,7 @@ export class OpenLink {
     this.opened = Promise.all([ready, this.subscription.first])
     void this.opened.then(() => {
       this.isOpen = true
-      this.patientUntil = clock.now() + connectMs(budgetMs)
+      this.patientUntil = clock.now() + patienceMs(budgetMs)
       this.#endWaits()
     })
   }

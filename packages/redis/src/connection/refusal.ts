@@ -17,6 +17,17 @@ export function isReadOnly({ message }: Error): boolean {
   return message.startsWith('READONLY') || message.includes('-READONLY ')
 }
 
+/** An error of ioredis, which adds the command that Redis refused. */
+export interface ReplyError extends Error {
+  command?: { readonly name: string }
+}
+
+/** Removes AUTH and HELLO from their error, which the application gets: they have the password. */
+export function hidePassword(error: ReplyError): void {
+  const { name } = error.command ?? {}
+  if (name === 'auth' || name === 'hello') delete error.command
+}
+
 /** The error of Redis for a command that its user may not run, with what to do. */
 export function withHint(error: unknown): unknown {
   if (!(error instanceof Error) || !/^NOPERM|can't run this command/.test(error.message))
@@ -35,8 +46,10 @@ const lastErrors = new WeakMap<Connection, Error>()
 
 export function rememberErrors(connection: Connection): void {
   const remember = (error: Error) => {
-    // These two errors of a cluster do not say why. The error before them does.
-    const isVague = 'lastNodeError' in error || error.message === 'Connection is closed.'
+    hidePassword(error)
+    // These errors do not say why. The error before them does.
+    const isVague =
+      'lastNodeError' in error || /^(Connection is closed|Stream isn't writ)/.test(error.message)
     if (!isVague || !lastErrors.has(connection)) lastErrors.set(connection, error)
   }
   connection.on('error', remember)

@@ -79,9 +79,10 @@ interface SentinelConnector {
 export function askAllSentinels(connection: Connection, patienceMs: number): void {
   const { connector } = connection as { readonly connector?: SentinelConnector }
   if (typeof connector?.resolve !== 'function') return
-  if (typeof connector.resolveMaster !== 'function') return
+  const { resolveMaster: ofOne, connectToSentinel: connectTo } = connector
+  if (typeof ofOne !== 'function' || typeof connectTo !== 'function') return
   const { name } = connector.options
-  const connectToSentinel = connector.connectToSentinel.bind(connector)
+  const connectToSentinel = connectTo.bind(connector)
   connector.connectToSentinel = (...args) => {
     const client = connectToSentinel(...args)
     // Without a listener, ioredis prints the errors of the connections that wait for a fail-over.
@@ -89,7 +90,7 @@ export function askAllSentinels(connection: Connection, patienceMs: number): voi
     return client
   }
   const resolve = connector.resolve.bind(connector)
-  const resolveMaster = connector.resolveMaster.bind(connector)
+  const resolveMaster = ofOne.bind(connector)
   const epochs = new WeakMap<Address, number>()
   connector.resolveMaster = async (client) => {
     // Asked first, so that a fail-over between the replies cannot make the epoch too great.

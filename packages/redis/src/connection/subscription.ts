@@ -5,6 +5,7 @@ import type { Clock } from '@stampede/core/store'
 import type { Names } from '../protocol/keys.ts'
 import { withBudget } from './budget.ts'
 import type { SubscriberConnection } from './connection.ts'
+import { hidePassword } from './refusal.ts'
 
 /** Time between two PINGs. Without them, a dead connection looks like one without messages. */
 const HEARTBEAT_MS = 5_000
@@ -79,7 +80,10 @@ export class Subscription {
     this.first = new Promise((resolve) => {
       this.#resolveFirst = resolve
     })
-    connection.on('error', (error: Error) => this.#report(error))
+    connection.on('error', (error: Error) => {
+      hidePassword(error)
+      this.#report(error)
+    })
     connection.on('messageBuffer', (channel: Buffer, message: Buffer) => {
       // The last listener stays until the connections have closed.
       if (this.#closed) return

@@ -14,7 +14,9 @@ it('names the fix if ioredis cannot be loaded for a node-redis client', () => {
   expect(() => connect(client, 250)).toThrow(
     expect.objectContaining({
       code: 'ERR_STAMPEDE_OPTION',
-      message: expect.stringContaining('run npm install ioredis'),
+      message: expect.stringMatching(
+        /run npm install ioredis, and keep both ioredis and @stampede\/redis out of a bundle/,
+      ),
       cause: expect.objectContaining({ message: "Cannot find module 'ioredis'" }),
     }),
   )

@@ -156,6 +156,11 @@ describe('the options of createSentinel become those of ioredis', () => {
       },
       { tls: { ca }, enableTLSForSentinelMode: true, sentinelTLS: { servername: 's' } },
     ],
+    [
+      'TLS with a family of the nodes only',
+      { nodeClientOptions: { socket: { tls: true, family: 6 } } },
+      { tls: { family: 6 }, enableTLSForSentinelMode: true },
+    ],
     ['pools', { masterPoolSize: 5, scanInterval: 10 }, { enableTLSForSentinelMode: false }],
   ])('%s', (_, options, wanted) => {
     const given = { createClient, name: 'shop', sentinelRootNodes: NODES, ...options }
@@ -171,11 +176,30 @@ describe('redisStore refuses what ioredis cannot do', () => {
   const client = (options: object) => createClient(options)
   const cluster = (options: object) => createCluster({ rootNodes: [{}], ...options })
   const sentinel = (options: object) => ({ name: 'shop', sentinelRootNodes: NODES, ...options })
+  const twice = cluster({
+    rootNodes: [{ url: 'redis://:secret@h', password: 'p' }],
+    defaults: { password: 'p' },
+  })
   const socket = (members: object) => client({ socket: members })
 
   it.each<[option: string, client: unknown, fix: string]>([
     ['credentialsProvider', client({ credentialsProvider: provider }), 'username and password'],
     ['credentialsProvider', client({ username: 'u', credentialsProvider: streaming }), 'username'],
+    [
+      'defaults.credentialsProvider',
+      cluster({ defaults: { username: 'u', password: 'p', credentialsProvider: provider } }),
+      'username and password',
+    ],
+    [
+      'nodeClientOptions.credentialsProvider',
+      sentinel({ nodeClientOptions: { username: 'u', credentialsProvider: provider } }),
+      'username and password',
+    ],
+    [
+      'sentinelClientOptions.credentialsProvider',
+      sentinel({ sentinelClientOptions: { username: 'u', credentialsProvider: provider } }),
+      'username and password',
+    ],
     ['socket.lookup', socket({ lookup }), 'without TLS'],
     ['socket.hints', socket({ hints: 1 }), 'without TLS'],
     ['socket.localAddress', socket({ localAddress: '10.0.0.1' }), 'without TLS'],
@@ -190,6 +214,17 @@ describe('redisStore refuses what ioredis cannot do', () => {
     ['rootNodes.password', cluster({ rootNodes: [{ password: 'secret' }] }), 'in defaults'],
     ['rootNodes.socket.tls', cluster({ rootNodes: [{ url: 'rediss://h' }] }), 'in defaults'],
     ['rootNodes.socket.tls', cluster({ rootNodes: [{ socket: { tls: true } }] }), 'in defaults'],
+    ['rootNodes.password', twice, 'in defaults'],
+    ['rootNodes.url', cluster({ rootNodes: [{ url: 'redis://:secret@h:port' }] }), 'a valid URL'],
+    ['rootNodes.url', cluster({ rootNodes: [{ url: 'redis://:secret%ff@h' }] }), 'a valid URL'],
+    ['rootNodes.socket.path', cluster({ rootNodes: [{ socket: { path: '/s' } }] }), 'host and'],
+    ['rootNodes.socket.family', cluster({ rootNodes: [{ socket: { family: 6 } }] }), 'in defaults'],
+    ['rootNodes.socket.lookup', cluster({ rootNodes: [{ socket: { lookup } }] }), 'in defaults'],
+    [
+      'rootNodes.socket.ca',
+      cluster({ rootNodes: [{ socket: { tls: true, ca } }], defaults: { socket: { tls: true } } }),
+      'in defaults',
+    ],
     ['nodeClientOptions.url', sentinel({ nodeClientOptions: { url: 'secret' } }), 'in place of'],
     [
       'nodeClientOptions.socket.family',
@@ -209,5 +244,6 @@ describe('redisStore refuses what ioredis cannot do', () => {
     expect(store).toThrow(`redisStore: redis.${option}: received `)
     expect(store).toThrow(fix)
     expect(store).not.toThrow('secret')
+    expect(store).toThrow(expect.not.objectContaining({ cause: expect.anything() }))
   })
 })

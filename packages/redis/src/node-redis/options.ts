@@ -42,6 +42,9 @@ const ONLY_WITH_TLS = [
   'blockList',
 ]
 
+/** Members of `socket` that ioredis cannot set for one node of a Cluster. */
+const FOR_ALL_NODES = [...ONLY_WITH_TLS, 'path', 'family', 'ca', 'cert', 'key', 'servername']
+
 /** `options` are those of the client: node-redis has already read the URL. */
 export function fromClient(options: ClientOptions = {}): IoredisClient {
   const { socket: { host, port, path } = {}, database: db, keyPrefix } = options
@@ -56,6 +59,8 @@ export function fromSentinel(redis: NodeRedisSentinel): IoredisClient {
   const sentinel = connectionOptions(forSentinels, 'sentinelClientOptions.', ['path'])
   return server({
     ...node,
+    // ioredis uses it for Sentinels that it discovers. The one of the nodes is also in `tls`.
+    family: sentinel.family,
     db: forNodes.database,
     keyPrefix,
     name,
@@ -105,20 +110,37 @@ function natMapOf(map: AddressMap): object | undefined {
 }
 
 /** As in node-redis, the URL comes before the other options. */
-function seedOf({ url, socket, password }: ClientOptions, defaults: ClientOptions): Address {
-  const own = { ...defaults.socket, ...socket }
-  const parsed = url === undefined ? undefined : new URL(url)
-  const secret = password ?? decodeURIComponent(parsed?.password ?? '')
+function seedOf({ url, socket = {}, password }: ClientOptions, defaults: ClientOptions): Address {
+  const forAll: Socket = defaults.socket ?? {}
+  const own = { ...forAll, ...socket }
+  const parsed = url === undefined ? undefined : parse(url)
+  const secret = parsed?.password || password || ''
   if (secret !== '' && secret !== defaults.password) {
     throw refused('rootNodes.password', '(hidden)', 'pass it in defaults, for every node')
   }
   const isTls = parsed === undefined ? own.tls === true : parsed.protocol === 'rediss:'
-  if (isTls && defaults.socket?.tls !== true) {
+  if (isTls && forAll.tls !== true) {
     throw refused('rootNodes.socket.tls', true, 'pass it in defaults, for every node')
+  }
+  const other = FOR_ALL_NODES.find((name) => own[name] !== forAll[name])
+  if (other !== undefined) {
+    const fix = other === 'path' ? 'pass host and port' : 'pass it in defaults, for every node'
+    // The value may be a private key.
+    throw refused(`rootNodes.socket.${other}`, '(hidden)', fix)
   }
   const { hostname = '', port = '' } = parsed ?? {}
   const host = hostname.replace(/^\[(.*)\]$/, '$1') || own.host || '127.0.0.1'
   return { host, port: Number(port || own.port || 6379) }
+}
+
+/** Node's error contains the URL with its password, so it is not the `cause`. */
+function parse(url: string): Pick<URL, 'hostname' | 'port' | 'protocol' | 'password'> {
+  try {
+    const { hostname, port, protocol, password } = new URL(url)
+    return { hostname, port, protocol, password: decodeURIComponent(password) }
+  } catch {
+    throw refused('rootNodes.url', '(hidden)', 'pass a valid URL: redis://host:6379')
+  }
 }
 
 /** `part`: the member of the user's options that applies to several servers. */
@@ -131,9 +153,10 @@ function connectionOptions(options: ClientOptions, part = '', without: readonly 
       'pass username, password and socket.tls in place of url',
     )
   }
-  // node-redis itself makes a provider of a username and a password, which is no stream.
-  const isOwn = (username || password) && provider?.type !== 'streaming-credentials-provider'
-  if (provider !== undefined && !isOwn) {
+  // createClient itself makes a provider of a username or a password, which is no stream.
+  const isStream = provider?.type === 'streaming-credentials-provider'
+  const isMade = part === '' && (username || password) && !isStream
+  if (provider !== undefined && !isMade) {
     const fix = 'pass username and password, because ioredis calls no provider'
     throw refused(`${part}credentialsProvider`, provider, fix)
   }
@@ -177,7 +200,8 @@ function ioredis(): Ioredis {
     throw new StampedeError(
       'ERR_STAMPEDE_OPTION',
       'redisStore: redis: received a node-redis client, whose connections ioredis opens, but ' +
-        'ioredis cannot be loaded; run npm install ioredis, and keep it out of a bundle',
+        'ioredis cannot be loaded; run npm install ioredis, and keep both ioredis and ' +
+        '@stampede/redis out of a bundle',
       { cause },
     )
   }

@@ -50,7 +50,8 @@ export interface RedisStoreOptions {
   prefix?: string | undefined
   /**
    * Time budget of one operation in ms, from the moment at which its command is sent. After it, the
-   * request continues without Redis. Default 250.
+   * request continues without Redis. Only the first connection of a process may take longer: up to
+   * a second. Default 250.
    */
   commandTimeoutMs?: number | undefined
 }
