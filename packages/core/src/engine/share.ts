@@ -217,7 +217,7 @@ class Commit implements Receiver<Committed> {
   #endUnwritten(grant: Grant): void {
     this.#result.onCommit?.('fenced')
     if (this.#rt.marks.judge(this.#entry.provenance) === 'purged') return this.#refuse(grant)
-    emitEnd(this.#rt, this.#flight, { type: 'fill.passed', reason: 'expired' })
+    this.#passed('expired')
     this.#end(this.#held(grant.fence, this.#lifetimes()), true)
   }
 
@@ -260,7 +260,7 @@ class Commit implements Receiver<Committed> {
     }
     // L1 may have room for an entry that is too large for the store. Without a store, L1 has it.
     const isOnly = reply === 'too-large'
-    if (isOnly) emitEnd(rt, this.#flight, { type: 'fill.passed', reason: 'too-large' })
+    if (isOnly) this.#passed('too-large')
     else emitEnd(rt, this.#flight, { type: 'fill.committed', fence: grant.fence })
     // `put` returns false if the key was purged meanwhile. The commit succeeded then, but the entry
     // is already outdated. The engine checks the purges of its subjects.
@@ -274,6 +274,12 @@ class Commit implements Receiver<Committed> {
     if (isSpent(left)) return this.#end(held, true)
     const { since } = this.#lease
     this.#end(held, this.#rt.l1.put(this.#flight.key, newCopy(held, this.#startedAt), since))
+  }
+
+  /** The entry is not stored for the fleet. */
+  #passed(reason: 'expired' | 'too-large'): void {
+    emitEnd(this.#rt, this.#flight, { type: 'fill.passed', reason })
+    this.#rt.counts.notStored(reason, this.#flight.key, this.#entry)
   }
 
   /** The commit was refused, or the entry was purged. */
