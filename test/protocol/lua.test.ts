@@ -826,6 +826,28 @@ describe('end-lease', () => {
     expect(await allHeard()).toEqual([`wake ${tests} me k`])
   })
 
+  it('replies FIRST and keeps the entry for errors and revalidation, if the holder wants it', async () => {
+    const now = await serverMs()
+    const entry = { frame: 'bytes', stored: '5', made: now - 9_000, fresh: now + 5_000 }
+    const lease = { token: 't', fence: '7', until: FUTURE }
+    await cached({ ...lease, ...entry, swr: 7_000, sie: 1_000, keep: 60_000 })
+    expect(await end('t', '7', 4_000, 0, 2)).toBe('FIRST')
+    const kept = await cachedFields()
+    expect(kept).toMatchObject({
+      frame: 'bytes',
+      stored: '5',
+      swr: '0',
+      sie: '7000',
+      keep: '60000',
+    })
+    expect(Number(kept.fresh)).toBeLessThan(now + 5_000)
+    const reply = await run(lookupOrLease, ['u', 5_000, 1_000, 'me', 0])
+    expect(String(reply)).toMatch(/^LEASED .*,bytes/)
+    const [, , fence = ''] = String(reply).split(' ')
+    expect(await end('u', fence, 4_000, 0, 2)).toBe('ENDED')
+    expect(await cachedFields()).not.toHaveProperty('frame')
+  })
+
   it('replies ENDED as the second one in a row, also after a lookup that took the lease', async () => {
     await cached({ token: 't', fence: '7', until: FUTURE })
     expect(await end('t', '7', 4_000, 0, 1)).toBe('FIRST')

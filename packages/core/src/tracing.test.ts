@@ -9,7 +9,7 @@ import { settled } from './testing/index.ts'
 import { begin, clock, end, KEY, outcome, setUp, setUpTwo } from './testing/resolve-bench.ts'
 import { refuse } from './testing/store-doubles.ts'
 import { TraceTranscript } from './testing/trace-transcript.ts'
-import { fillTracing, lookupTracing, type WaitTrace } from './tracing.ts'
+import { fillTracing, lookupTracing, trace, type WaitTrace } from './tracing.ts'
 
 let traces: TraceTranscript
 const stops: (() => void)[] = []
@@ -285,6 +285,26 @@ describe('the async context', () => {
     )
     return active
   }
+
+  it('is that of the lookup at its end', async () => {
+    const active = stores()
+    const seen: unknown[] = []
+    const note = () => seen.push(active.getStore())
+    subscribe('tracing:stampede:lookup:asyncEnd', note)
+    stops.push(() => void unsubscribe('tracing:stampede:lookup:asyncEnd', note))
+    const call = async () => {
+      await 0
+      throw new Error('down')
+    }
+    const context = () => ({ key: 'k', internalKey: KEY })
+    await active.run('request', () =>
+      Promise.allSettled([
+        trace(lookupTracing, context(), call),
+        trace(lookupTracing, context(), async () => 1),
+      ]),
+    )
+    expect(seen).toEqual(['request > lookup', 'request > lookup'])
+  })
 
   it('is that of the fill, in the lookup, in the request, for a run', async () => {
     const active = stores()

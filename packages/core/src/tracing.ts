@@ -158,15 +158,18 @@ export function trace<Context extends Traced, Result>(
 ): Result | Promise<Result> {
   let result: Result | Promise<Result> | undefined
   traceBegin(channel, context, () => {
-    result = run()
-    return result instanceof Promise
+    const made = run()
+    result = made
+    if (!(made instanceof Promise)) return false
+    // Attached here, so that the end of the operation has the stores that are bound to its start.
+    const noted = made.catch((error: unknown) => {
+      context.error = error
+      throw error
+    })
+    result = noted.finally(() => traceEnd(channel, context))
+    return true
   })
-  if (!(result instanceof Promise)) return result as Result
-  const noted = result.catch((error: unknown) => {
-    context.error = error
-    throw error
-  })
-  return noted.finally(() => traceEnd(channel, context))
+  return result as Result | Promise<Result>
 }
 
 const lockChannel = tracing('stampede:lock')

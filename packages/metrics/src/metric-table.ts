@@ -96,12 +96,22 @@ const byRoute = (
   of: (route: StampedeStats['routes'][string]) => number,
 ): Sample[] => Object.entries(routes).map(([route, stats]) => [of(stats), { route }])
 
+/** Reasons in `notCached` that are no decision about a response. */
+const NO_DECISIONS = new Set([
+  'hit-for-miss',
+  'request-no-store',
+  'server-error',
+  'store-unavailable',
+  'wait-timeout',
+])
+
 /** Requests by the reason for which their response was not stored, without bypasses. */
 function notStored({ notCached, bypasses }: StampedeStats): Record<string, number> {
   const counts: Record<string, number> = {}
   for (const [reason, count] of Object.values(notCached).flatMap(Object.entries<number>))
     counts[reason] = (counts[reason] ?? -(bypasses[reason] ?? 0)) + count
-  return Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0))
+  const decided = ([reason, count]: [string, number]) => count > 0 && !NO_DECISIONS.has(reason)
+  return Object.fromEntries(Object.entries(counts).filter(decided))
 }
 
 const seconds = (ms: number): number => ms / 1000

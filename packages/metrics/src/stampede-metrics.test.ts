@@ -50,6 +50,17 @@ async function load(stampede: Stampede, key = 'user:1'): Promise<void> {
   await get()
 }
 
+describe('responses_not_stored_total', () => {
+  it('counts decisions about responses only, so without hit-for-miss and bypasses', () => {
+    const stats = create().stats()
+    const notCached = { '/a': { private: 2, 'hit-for-miss': 9, cookie: 5 }, '/b': { private: 1 } }
+    const read = METRICS.responses_not_stored_total?.read
+    expect(read?.({ stats: { ...stats, notCached, bypasses: { cookie: 5 } } } as never)).toEqual([
+      [3, { reason: 'private' }],
+    ])
+  })
+})
+
 describe('a scrape', () => {
   it('has the values of stats() at that moment', async () => {
     const stampede = create()

@@ -358,6 +358,19 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await ask(a, '5')).toMatchObject({ status: 'pass' })
     })
 
+    it('keeps the entry for errors after the first of them if asked, until the second', async () => {
+      await fill(a)
+      await bench.pass(1_100)
+      expect(await a.pass(await lease(a, '1', 5_000), 2_000, 'keep')).toBe('first')
+      const reply = await ask(b, '2', 5_000)
+      const stored = { frame: FRAME, staleWhileRevalidateMs: 0, staleIfErrorMs: 2_000 }
+      expect(reply).toMatchObject({ status: 'leased', stored })
+      const { grant } = reply as { grant: Grant }
+      expect(await b.pass(grant, 200, 'keep')).toBe('committed')
+      await bench.pass(300)
+      expect(await ask(a, '3')).not.toHaveProperty('stored')
+    })
+
     it('counts such responses from the beginning after a commit and after a purge', async () => {
       for (const token of ['1', '2']) {
         expect(await a.pass(await lease(a, token), 2_000, true)).toBe('first')

@@ -70,6 +70,10 @@ describe('a data cache', () => {
   it('rejects calls after close, and invalid keys', async () => {
     const { stampede, rates } = setUp()
     await expect(rates.get('')).rejects.toThrow(optionError('cache: key'))
+    await expect(rates.getOrSet('', () => 1)).rejects.toThrow(optionError('cache: key'))
+    await expect(rates.wrap(() => 1, { key: () => '' })()).rejects.toThrow(
+      optionError('cache: key'),
+    )
     await stampede.close()
     await expect(rates.get('a')).rejects.toMatchObject({ code: 'ERR_STAMPEDE_CLOSED' })
   })

@@ -64,7 +64,7 @@ export interface DataCache<S extends DataCacheOptions = DataCacheOptions> {
   delete(key: string): Promise<void>
   /**
    * Returns a function that caches the results of `fn`. `key` gets the arguments of a call and
-   * returns its key.
+   * returns its key. The options are read once, when `wrap` is called.
    */
   wrap<A extends readonly unknown[], T>(
     fn: (...args: A) => T | Promise<T>,
@@ -97,7 +97,7 @@ export function createDataCache<S extends DataCacheOptions>(
     overrides === undefined
       ? defaultPlan
       : readPlan({ ...options, ...definedIn(overrides) } as unknown as GetOrSetOptions)
-  const recent = new RecentKeys(`${name}:`)
+  const recent = new RecentKeys(`${name}:`, WHERE)
   const keyOf = (key: string): string => {
     if (rt.closed) throw closedError()
     checkKey(WHERE, key)

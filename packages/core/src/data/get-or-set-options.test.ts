@@ -50,3 +50,16 @@ it('options of getOrSet are compared by their checked values, even if a getter c
   for (const each of [checked, Number(checked) + 1] as number[])
     expect(readPlan({ ttlMs: each }).ttlMs).toBe(each)
 })
+
+it('options of getOrSet are checked again if a class or a hidden member has more of them', () => {
+  readPlan({ ttlMs: 1_000 })
+  class Options {
+    readonly ttlMs = 1_000
+    get jitter() {
+      return 0
+    }
+  }
+  expect(readPlan(new Options()).jitter).toBe(0)
+  const hidden = Object.defineProperty({ ttlMs: 1_000 }, 'waitMs', { value: 7 })
+  expect(readPlan(hidden).waitMs).toBe(7)
+})

@@ -100,6 +100,8 @@ interface Remembered {
   /** Names and checked values of the defined options, in the order in which the call had them. */
   readonly names: readonly string[]
   readonly values: readonly unknown[]
+  /** Names of the options that are undefined. */
+  readonly absent: readonly string[]
   readonly plan: Plan
 }
 
@@ -122,18 +124,22 @@ export function readPlan<T>(options: GetOrSetOptions<T>): Plan {
   const defined = Object.values(read).filter((value) => value !== undefined)
   if (names.length < defined.length || Array.isArray(read.tags)) return plan
   if (recent.length === MOST_RECENT) recent.pop()
-  recent.unshift({ names, values: names.map((name) => read[name]), plan })
+  const absent = NAMES.filter((name) => read[name] === undefined)
+  recent.unshift({ names, values: names.map((name) => read[name]), absent, plan })
   return plan
 }
 
 /** Whether the defined options are those that are remembered, and no others. */
-function isSame(options: Bag, { names, values }: Remembered): boolean {
+function isSame(options: Bag, { names, values, absent }: Remembered): boolean {
   let at = 0
   for (const name in options) {
     if (name === names[at] && options[name] === values[at]) at += 1
     else if (options[name] !== undefined) return false
   }
-  return at === names.length
+  if (at < names.length) return false
+  // The loop above lists no accessors of a class, and no hidden members.
+  for (const name of absent) if (options[name] !== undefined) return false
+  return true
 }
 
 function readTtlMs(where: string, value: unknown): Plan['ttlMs'] {

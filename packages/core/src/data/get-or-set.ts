@@ -42,7 +42,7 @@ export function getOrSet<T, P = T>(
   recent: RecentKeys = recentKeys,
 ): Promise<T> {
   try {
-    checkKey(WHERE, key)
+    checkKey(recent.where, key)
     if (typeof factory !== 'function')
       throw optionError(`${WHERE}: factory`, factory, 'use a function that returns the value')
     const known = recent.get(key)
@@ -79,10 +79,13 @@ const LONGEST_KEY = 200
 export class RecentKeys extends Recent<string> {
   /** Prefix of each key: the name of the cache and a colon, or empty. */
   readonly prefix: string
+  /** The function that has the keys, for errors. */
+  readonly where: string
 
-  constructor(prefix: string) {
+  constructor(prefix: string, where: string) {
     super(MOST_KEYS)
     this.prefix = prefix
+    this.where = where
   }
 
   remember(key: string, name: string): void {
@@ -90,4 +93,4 @@ export class RecentKeys extends Recent<string> {
   }
 }
 
-const recentKeys = new RecentKeys('')
+const recentKeys = new RecentKeys('', WHERE)

@@ -34,6 +34,35 @@ describe('a value that getOrSet rejects', () => {
   })
 })
 
+describe('a value whose members throw', () => {
+  const failing = (error: Error) => ({
+    calls: 0,
+    get name() {
+      this.calls += 1
+      throw error
+    },
+  })
+
+  it('rejects with the error of its getter, which is called once', () => {
+    const error = new Error('no connection')
+    const value = failing(error)
+    expect(() => encodeData(at, { value, map: new Map() })).toThrow(error)
+    expect(value.calls).toBe(1)
+  })
+
+  it('names the error of its toJSON(), which is called once', () => {
+    let calls = 0
+    const toJSON = () => {
+      calls += 1
+      if (calls === 1) throw new Error('not loaded')
+    }
+    expect(() => encodeData(at, { list: [{ toJSON }], map: new Map() })).toThrow(
+      'k: value.list[0]: the value cannot be written as JSON (not loaded)',
+    )
+    expect(calls).toBe(1)
+  })
+})
+
 describe('a value that getOrSet accepts', () => {
   it.each([
     [{ at: new Date(0), nothing: undefined, list: [undefined, null, Number.NaN] }],

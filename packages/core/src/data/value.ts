@@ -4,7 +4,7 @@
 
 import { type StoredValue, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { freezeAll, readValue } from '../entry/parsed-value.ts'
-import { show, valueError } from '../errors.ts'
+import { messageOf, show, valueError } from '../errors.ts'
 
 /**
  * Encodes a `Uint8Array` as bytes, and any other value as JSON. Throws `ERR_STAMPEDE_VALUE`, with
@@ -29,14 +29,17 @@ function encode(at: Place, value: unknown, copy?: unknown): StoredValue {
   try {
     json = JSON.stringify(value)
   } catch (cause) {
-    const problem = `the value cannot be written as JSON (${(cause as Error).message})`
-    throw valueError(at.where, problem)
+    throw valueError(at.where, unwritable(cause))
   }
   if (json === undefined) throw valueError(at.where, jsonProblem(value))
   // Outside of Node's buffer pool, because L1 would copy a buffer of the pool once more.
   const body = Buffer.allocUnsafeSlow(Buffer.byteLength(json))
   body.write(json)
   return { type: 'value', encoding: 'json', body, provenance, parsed: undefined, copy }
+}
+
+function unwritable(cause: unknown): string {
+  return `the value cannot be written as JSON (${messageOf(cause)})`
 }
 
 /** The problem with a value for which `JSON.stringify` returns undefined. */
@@ -69,8 +72,9 @@ export function encodeData(at: Place, value: unknown, serializer?: Serializer): 
   let copy: unknown
   try {
     copy = frozenCopy(value)
-  } catch {
-    // A toJSON() threw, or the value is nested too deep for the call stack. The encoder reports it.
+  } catch (error) {
+    // Nested too deep for the call stack. The encoder fails for that reason too, and reports it.
+    if (!(error instanceof RangeError)) throw error
   }
   if (copy instanceof Refusal) throw valueError(at.where, copy.text)
   // The copy is encoded, because a getter may return another value each time.
@@ -127,8 +131,14 @@ export function frozenCopy(
   if (typeof value === 'number') return Number.isFinite(value) ? value + 0 : null
   if (hasToJson(value)) {
     // JSON calls toJSON() with the name of the member.
-    const parsed: object = JSON.parse(JSON.stringify({ [name]: value }))
-    return freezeAll(Object.values(parsed)[0])
+    let json: string
+    try {
+      json = JSON.stringify({ [name]: value })
+    } catch (cause) {
+      if (cause instanceof RangeError) throw cause
+      return new Refusal(unwritable(cause))
+    }
+    return freezeAll(Object.values(JSON.parse(json) as object)[0])
   }
   if (typeof value !== 'object' || !isPlain(value) || around.includes(value))
     return new Refusal(problemOf(value))

@@ -130,7 +130,7 @@ describe('a fill', () => {
       await runAlone(next, STORE)
     })
 
-    it('drops a stale entry that is being refreshed, and stores the next response', async () => {
+    it('ends stale-while-revalidate of the entry, and stores the next response', async () => {
       const [first, next] = open()
       const windows = { freshMs: 1_000, staleWhileRevalidateMs: 5_000, physicalMs: 9_000 }
       await runAlone(first, { ...STORE, lifetimes: { ...LIVES, ...windows } })
@@ -143,6 +143,83 @@ describe('a fill', () => {
       await runAlone(next, STORE)
       expect(await resolve(next, KEY, POLICY, caller)).toMatchObject({ type: 'hit', stale: false })
     })
+
+    /** The entry that the next run may serve in place of an error, after `results`. */
+    async function previousAfter(...results: FillResult[]) {
+      const [first, next] = open()
+      const windows = { staleWhileRevalidateMs: 2_000, staleIfErrorMs: 60_000 }
+      const lifetimes = { ...LIVES, ...windows, physicalMs: 70_000 }
+      await runAlone(first, { ...STORE, lifetimes })
+      await clock.advance(3_100)
+      for (const result of results) await runAlone(first, result)
+      await clock.advance(10_100)
+      const { caller, origin, leads } = scripted()
+      const led = resolve(next, KEY, POLICY, caller)
+      await settled()
+      origin.run(0).resolve(FAILURE)
+      await led
+      return leads[0]?.previous
+    }
+
+    it('keeps an entry for stale-if-error until the second such response in a row', async () => {
+      expect(await previousAfter(PASS)).toBeDefined()
+      expect(await previousAfter(PASS, PASS)).toBeUndefined()
+    })
+
+    it('drops the entry of a page that is gone', async () => {
+      expect(
+        await previousAfter({ type: 'pass', reason: 'status', remember: true }),
+      ).toBeUndefined()
+    })
+
+    it('keeps the entry that a waiter may serve if its own run fails', async () => {
+      const [first] = open()
+      const lifetimes = { ...LIVES, staleIfErrorMs: 60_000, physicalMs: 70_000 }
+      await runAlone(first, { ...STORE, lifetimes })
+      await clock.advance(1_100)
+      const { caller, origin, leads } = scripted()
+      const all = [1, 2].map(() => resolve(first, KEY, POLICY, caller))
+      await settled()
+      origin.run(0).resolve(PASS)
+      await settled()
+      origin.run(1).resolve(FAILURE)
+      await Promise.all(all)
+      expect(leads[1]?.previous).toBeDefined()
+    })
+
+    it('serves no stale entry after such a refresh, except in place of an error', async () => {
+      const [first] = open()
+      const windows = { staleWhileRevalidateMs: 9_000, staleIfErrorMs: 0, physicalMs: 70_000 }
+      await runAlone(first, { ...STORE, lifetimes: { ...LIVES, ...windows } })
+      await clock.advance(1_100)
+      const { caller, origin, leads } = scripted()
+      expect(await resolve(first, KEY, POLICY, caller)).toMatchObject({ type: 'hit', stale: true })
+      await settled()
+      origin.run(0).resolve(PASS)
+      await settled()
+      const next = outcome(Promise.resolve(resolve(first, KEY, POLICY, caller)))
+      await settled()
+      expect([next.now, leads[1]?.previous !== undefined]).toEqual(['pending', true])
+      origin.run(1).resolve(STORE)
+      await settled()
+    })
+  })
+
+  it('forgets a first response that is not shareable after a while, without a store', async () => {
+    const rt = runtimeOf(create(undefined))
+    for (const waitMs of [10_000, 0]) {
+      const { caller, origin } = scripted()
+      const led = resolve(rt, KEY, POLICY, caller)
+      await settled()
+      origin.run(0).resolve(PASS)
+      expect(await led).toMatchObject({ type: 'led' })
+      await clock.advance(waitMs)
+    }
+    const { caller, origin } = scripted()
+    const all = [1, 2].map(() => resolve(rt, KEY, POLICY, caller))
+    await settled()
+    origin.run(0).resolve(STORE)
+    expect((await Promise.all(all)).map(({ type }) => type)).toEqual(['led', 'hit'])
   })
 
   it('does not wait for more than two responses that are not shareable, in two processes', async () => {

@@ -58,6 +58,8 @@ export abstract class Flight extends Waiters {
   isOutdated = false
   /** Whether the last response could not be shared, so that new requests do not join. */
   isHitForMiss: boolean
+  /** Whether a run of this flight had a response that could not be shared. */
+  hasPassed = false
   /**
    * Digest of the request whose run failed. Before all waiters share the failure, a waiter with
    * another digest runs the handler once more.

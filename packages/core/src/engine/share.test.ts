@@ -38,6 +38,7 @@ describe('a commit', () => {
     expect(all.map(({ now }) => (now as { type: string }).type)).toEqual(['led', 'hit'])
     expect(store.calls.filter((call) => call.startsWith('commit'))).toEqual([])
     expect(transcript.take()).toEqual(['fill.passed expired'])
+    expect(rt.counts.notCached).toEqual(new Map([['(data)', new Map([['expired', 1]])]]))
   })
 
   it('leaves 300 ms of a lifetime of 1 s in the store if it is repeated after 700 ms', async () => {

@@ -114,7 +114,8 @@ function isAwaited(rt: Runtime, { size, servedMeanwhile }: Flight): boolean {
 /**
  * Ends a run whose response is not storable. The request of the leader may be the reason, such as
  * an odd header or a first visit, which sets a cookie. So the key becomes hit-for-miss only after
- * the second such response in a row, of any process. After the first, waiters look up again.
+ * the second such response in a row, of any process. After the first, waiters look up again, and an
+ * older entry stays for stale-if-error and revalidation.
  */
 function endPass(rt: Runtime, flight: Flight, lease: Lease, result: Pass, run: Ending): void {
   const { key, isHitForMiss, size } = flight
@@ -131,17 +132,19 @@ function endPass(rt: Runtime, flight: Flight, lease: Lease, result: Pass, run: E
   if (isAgain || !remember) {
     return endLease(releaseLease(rt, grant), isAgain ? 'again' : shared, run)
   }
-  // A marker that is over stands for the first such response.
-  const item = rt.l1.get(key)
-  const isKnown = item?.type === 'marker' && item.failure === undefined
+  const isKnown = flight.hasPassed || rt.l1.hasPassed(key, rt.passMs)
+  flight.hasPassed = true
   const mayBeFirst = runs < MOST_UNUSABLE_RUNS && !isHitForMiss && !isKnown
+  const keeps = mayBeFirst && reason !== 'status' ? previous : undefined
   const end = (isFirst: boolean) => {
     const [forMs, delayMs] = isFirst ? [0, 0] : [rt.passMs, LEASE_INTERVAL_MS]
-    rt.l1.put(key, newMarker(rt.clock.now(), forMs, delayMs), since)
+    if (!isFirst || !rt.l1.keepForErrors(key, keeps?.fence, since))
+      rt.l1.put(key, newMarker(rt.clock.now(), forMs, delayMs), since)
     // Without a lease, a waiter could have to wait for a concurrency slot.
     run.done(isFirst && grant !== undefined ? 'again' : shared)
   }
-  const pass = trySend(rt, grant, 'pass', (store, ours) => store.pass(ours, rt.passMs, mayBeFirst))
+  const isFirst = keeps === undefined ? mayBeFirst : 'keep'
+  const pass = trySend(rt, grant, 'pass', (store, ours) => store.pass(ours, rt.passMs, isFirst))
   if (pass === undefined || !mayBeFirst) return end(mayBeFirst)
   void pass.then((reply) => {
     if (reply === undefined) void releaseLease(rt, grant)
@@ -217,7 +220,7 @@ class Commit implements Receiver<Committed> {
   #endUnwritten(grant: Grant): void {
     this.#result.onCommit?.('fenced')
     if (this.#rt.marks.judge(this.#entry.provenance) === 'purged') return this.#refuse(grant)
-    emitEnd(this.#rt, this.#flight, { type: 'fill.passed', reason: 'expired' })
+    this.#passed('expired')
     this.#end(this.#held(grant.fence, this.#lifetimes()), true)
   }
 
@@ -260,7 +263,7 @@ class Commit implements Receiver<Committed> {
     }
     // L1 may have room for an entry that is too large for the store. Without a store, L1 has it.
     const isOnly = reply === 'too-large'
-    if (isOnly) emitEnd(rt, this.#flight, { type: 'fill.passed', reason: 'too-large' })
+    if (isOnly) this.#passed('too-large')
     else emitEnd(rt, this.#flight, { type: 'fill.committed', fence: grant.fence })
     // `put` returns false if the key was purged meanwhile. The commit succeeded then, but the entry
     // is already outdated. The engine checks the purges of its subjects.
@@ -274,6 +277,12 @@ class Commit implements Receiver<Committed> {
     if (isSpent(left)) return this.#end(held, true)
     const { since } = this.#lease
     this.#end(held, this.#rt.l1.put(this.#flight.key, newCopy(held, this.#startedAt), since))
+  }
+
+  /** The entry is not stored for the fleet. */
+  #passed(reason: 'expired' | 'too-large'): void {
+    emitEnd(this.#rt, this.#flight, { type: 'fill.passed', reason })
+    this.#rt.counts.notStored(reason, this.#flight.key, this.#entry)
   }
 
   /** The commit was refused, or the entry was purged. */

@@ -80,11 +80,7 @@ export class Counts {
    * of a `stampede.cache`.
    */
   ofData(key: string): RouteCounts {
-    const isPlain = key.startsWith(PLAIN_DATA_PREFIX)
-    const shown = isPlain ? key : shownKey(key)
-    const start = isPlain ? PLAIN_DATA_PREFIX.length : 0
-    const colon = shown.indexOf(':', start)
-    return this.route(colon > start ? shown.slice(start, colon) : '(data)')
+    return this.route(groupOfData(key))
   }
 
   /** A request that two caches forward counts for each. Only the inner one knows its route. */
@@ -103,6 +99,16 @@ export class Counts {
     this.notCached.set(name, reasons)
   }
 
+  /** The entry of a fill was not stored. */
+  notStored(
+    reason: string,
+    key: string,
+    entry: Counted['entry'] & { readonly type: string },
+  ): void {
+    const isResponse = entry.type === 'response'
+    this.refused(reason, isResponse ? entry.provenance.route : groupOfData(key))
+  }
+
   /**
    * An entry that was served. `why`: it is stale, and served for this reason. `ranOrigin`: the
    * request or call ran the origin itself, so it saved no time of the origin.
@@ -117,4 +123,13 @@ export class Counts {
     if (!ranOrigin) counts.savedMs += provenance.tookMs
     counts.bytes += body.byteLength
   }
+}
+
+/** The part of a `getOrSet` key before its first colon. */
+function groupOfData(key: string): string {
+  const isPlain = key.startsWith(PLAIN_DATA_PREFIX)
+  const shown = isPlain ? key : shownKey(key)
+  const start = isPlain ? PLAIN_DATA_PREFIX.length : 0
+  const colon = shown.indexOf(':', start)
+  return colon > start ? shown.slice(start, colon) : '(data)'
 }

@@ -123,6 +123,14 @@ export function staleFrom(held: HeldEntry, at: number): HeldEntry {
   }
 }
 
+/** Ends the freshness of an entry and its stale window for refreshes. */
+export function onlyForErrors(held: HeldEntry, now: number): HeldEntry {
+  const stale = staleFrom(held, now)
+  const { staleAt, revalidateUntil, errorUntil } = stale
+  const forErrors = Math.max(revalidateUntil, errorUntil)
+  return { ...stale, revalidateUntil: staleAt, errorUntil: forErrors }
+}
+
 /** Time from which the entry is neither fresh nor in a stale window. */
 export function endOfEntry(held: HeldEntry): number {
   return Math.max(held.staleAt, held.revalidateUntil, held.errorUntil, held.keepUntil)

@@ -5,6 +5,7 @@ import { LRUCache } from 'lru-cache'
 import {
   freshnessAt,
   type HeldEntry,
+  onlyForErrors,
   ownBytes,
   PAIR_BYTES,
   staleFrom,
@@ -44,6 +45,8 @@ export interface L1Copy extends Failed {
   readonly begunAt: number
   /** If the copy is stale: time from which this process may look it up in the store again. */
   nextLookupAt: number
+  /** Time of the first response after this entry that could not be shared. */
+  passedAt?: number | undefined
   /** Digest of the request whose refresh failed. Another request may refresh before that time. */
   failedDigest?: string | undefined
   /** `PurgeMarks.version` at which the copy was last found valid. */
@@ -189,6 +192,27 @@ export class L1 {
     else this.#set(key, { ...newMarker(now, forMs, forMs), ...failed })
   }
 
+  /**
+   * After the first response that could not be shared: lets a copy with this fence replace errors
+   * only. Returns false if there is none, or if the key was purged after `since`.
+   */
+  keepForErrors(key: string, fence: string | undefined, since: number): boolean {
+    const item = this.#items?.get(key)
+    if (item?.type !== 'copy' || item.held.fence !== fence) return false
+    if (this.isPurgedSince(key, since)) return false
+    const now = this.#clock.now()
+    Object.assign(item, { held: onlyForErrors(item.held, now), passedAt: now })
+    return true
+  }
+
+  /** Whether L1 remembers a response that could not be shared, for `forMs` after its end. */
+  hasPassed(key: string, forMs: number): boolean {
+    const item = this.#items?.get(key)
+    const isMarker = item?.type === 'marker' && item.failure === undefined
+    const at = item?.type === 'copy' ? item.passedAt : isMarker ? item.until : undefined
+    return at !== undefined && this.#clock.now() < at + forMs
+  }
+
   /** Whether a hard or soft purge after `since`, a value of `sequence`, covers the key. */
   isPurgedSince(key: string, since: number): boolean {
     return since < this.#forgotten || (this.#purges.get(groupOf(key))?.last ?? 0) > since
@@ -220,6 +244,7 @@ export class L1 {
         item.held = staleFrom(item.held, this.#clock.now())
         item.nextLookupAt = 0
         item.failure = undefined
+        item.passedAt = undefined
       }
     }
   }

@@ -46,6 +46,24 @@ describe('an entry from before a purge', () => {
   })
 })
 
+it('lists the subjects of an entry once for all purges that are under way', () => {
+  const marks = new PurgeMarks()
+  const reads = (purges: number) => {
+    let count = 0
+    for (let i = 0; i < purges; i++) marks.expect(tagSubject(`other ${i}`))
+    const subjects = PRODUCT.subjects
+    marks.judge({
+      ...PRODUCT,
+      get subjects() {
+        count += 1
+        return subjects
+      },
+    })
+    return count
+  }
+  expect(reads(1)).toBe(reads(50))
+})
+
 describe('known purges', () => {
   it('give the same state if they arrive twice, late or in another order', () => {
     const subjects = [ALL, tagSubject('products'), routeSubject('/products/*')]

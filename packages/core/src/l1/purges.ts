@@ -89,8 +89,11 @@ export class PurgeMarks {
   judge(provenance: Provenance): Verdict {
     if (provenance.asOf >= this.newest && this.#pending.size === 0) return 'valid'
     if (provenance.asOf < this.#oldestKnown) return 'purged'
-    for (const pending of this.#pending)
-      if (subjectsOf(provenance).some((each) => pending.includes(each))) return 'purged'
+    if (this.#pending.size > 0) {
+      const subjects = subjectsOf(provenance)
+      for (const pending of this.#pending)
+        if (subjects.some((each) => pending.includes(each))) return 'purged'
+    }
     let staleFrom: number | undefined
     for (const last of this.#purgesOf(provenance)) {
       if (last.hard > provenance.asOf) return 'purged'

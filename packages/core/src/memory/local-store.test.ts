@@ -97,9 +97,10 @@ describe('an entry of a Stampede without a shared store', () => {
   })
 
   it('is not stored if it is larger than maxBytes, although maxEntryBytes allows it', async () => {
-    const { get, transcript } = setUp({ l1: { maxBytes: 5_000, maxEntryBytes: 50_000 } })
-    await get('k', 'a'.repeat(10_000))
+    const { get, transcript, stampede } = setUp({ l1: { maxBytes: 5_000, maxEntryBytes: 50_000 } })
+    await get('k:1', 'a'.repeat(10_000))
     expect(transcript.take().at(-1)).toBe('fill.passed too-large')
+    expect(stampede.stats().notCached).toEqual({ k: { 'too-large': 1 } })
   })
 
   it('is stale at once after a soft purge, also for waiters that look it up', async () => {

@@ -238,11 +238,13 @@ export interface StampedeStore extends MemoryStore {
   commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply | 'too-large'>
   /**
    * Makes the key hit-for-miss for `passMs`, drops its entry, ends the lease and wakes the waiters.
-   * `isFirst`: this process knows of no earlier response that could not be shared. If there was
-   * none in any process since the last commit or purge, the key does not become hit-for-miss, and
-   * the reply is `first`.
+   * `isFirst`: this process knows of no earlier response that could not be shared. If the store
+   * remembers none of any process, the key does not become hit-for-miss, and the reply is `first`.
+   * With `keep`, the entry then stays for stale-if-error and revalidation only: it is neither fresh
+   * nor within stale-while-revalidate. The store remembers such a response for at least `passMs`,
+   * until a commit or a purge of the key. Purges by tag, path or route do not change that.
    */
-  pass(grant: Grant, passMs: number, isFirst?: boolean): Promise<CommitReply | 'first'>
+  pass(grant: Grant, passMs: number, isFirst?: boolean | 'keep'): Promise<CommitReply | 'first'>
   /**
    * Ends the lease and wakes the waiters. With `ANY_FENCE`, the token alone decides which lease. A
    * key that is hit-for-miss stays so. If other requests

@@ -127,11 +127,17 @@ export class RecordStore implements StampedeStore {
     return isTooLarge ? 'too-large' : reply
   }
 
-  async pass(grant: Grant, passMs: number, mayBeFirst = false): Promise<CommitReply | 'first'> {
+  async pass(
+    grant: Grant,
+    passMs: number,
+    mayBeFirst: boolean | 'keep' = false,
+  ): Promise<CommitReply | 'first'> {
     let isFirst = false
     const reply = this.#end(grant, (item, now) => {
-      isFirst = mayBeFirst && item.passUntil === 0
-      Object.assign(item, { entry: undefined, passUntil: isFirst ? now : now + passMs })
+      isFirst = mayBeFirst !== false && item.passUntil === 0
+      const kept = isFirst && mayBeFirst === 'keep' ? item.entry : undefined
+      const entry = kept && onlyForErrors(kept, now)
+      Object.assign(item, { entry, passUntil: isFirst ? now : now + passMs })
     })
     return isFirst ? 'first' : reply
   }
@@ -221,6 +227,15 @@ export class RecordStore implements StampedeStore {
   #now(): number {
     return this.#hooks?.clock.now() ?? 0
   }
+}
+
+/** The entry without its freshness and its stale window for refreshes. */
+function onlyForErrors(entry: Entry, now: number): Entry {
+  const { staleWhileRevalidateMs, staleIfErrorMs } = entry.lifetimes
+  const errorsMs = Math.max(staleWhileRevalidateMs, staleIfErrorMs)
+  const windows = { staleWhileRevalidateMs: 0, staleIfErrorMs: errorsMs }
+  const lifetimes = { ...entry.lifetimes, ...windows }
+  return { ...entry, staleAt: Math.min(entry.staleAt, now), lifetimes }
 }
 
 /** Undefined if the entry is neither fresh nor in a stale window. */

@@ -219,8 +219,13 @@ class RedisStore implements StampedeStore {
     this.#link.begin(commit.name, keys[0], {}, run, receiver)
   }
 
-  pass(grant: Grant, passMs: number, isFirst = false): Promise<CommitReply | 'first'> {
-    return this.#endLease(grant, passMs, 0, '', isFirst, readPass)
+  pass(
+    grant: Grant,
+    passMs: number,
+    isFirst: boolean | 'keep' = false,
+  ): Promise<CommitReply | 'first'> {
+    const flag = isFirst === 'keep' ? 2 : Number(isFirst)
+    return this.#endLease(grant, passMs, 0, '', flag, readPass)
   }
 
   fail(
@@ -231,7 +236,7 @@ class RedisStore implements StampedeStore {
   ): Promise<CommitReply> {
     return failure === undefined
       ? this.#endLease(grant, 0, 0, '')
-      : this.#endLease(grant, 0, backoffMs, JSON.stringify(failure), awaited)
+      : this.#endLease(grant, 0, backoffMs, JSON.stringify(failure), Number(awaited))
   }
 
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
@@ -272,12 +277,12 @@ class RedisStore implements StampedeStore {
     passMs: number,
     backoffMs: number,
     failure: string,
-    flag = false,
+    flag = 0,
     read: (reply: unknown) => R = readEnd as () => R,
   ): Promise<R> {
     const { key, token, fence } = grant
     const { wakePrefix } = this.#link.names
-    const args = [token, fence, passMs, backoffMs, failure, key, wakePrefix, flag ? 1 : 0]
+    const args = [token, fence, passMs, backoffMs, failure, key, wakePrefix, flag]
     // This may follow a lookup without a reply. If a frozen Redis continues, it then ends the lease
     // right after the lookup. So the command is sent although Redis seems unavailable.
     const ignoreBreaker = fence === ANY_FENCE
