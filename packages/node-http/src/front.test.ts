@@ -314,6 +314,34 @@ describe('an error of the listener', () => {
     expect(warned).toHaveBeenCalledTimes(2)
   })
 
+  test('serves the stale entry for an error page whose first head Node refused', async () => {
+    const clock = new ManualClock()
+    const stampede = createStampede({ clock })
+    let runs = 0
+    const front = stampedeFront(
+      (_req, res) => {
+        runs += 1
+        if (runs === 1) return void res.end('page')
+        try {
+          res.writeHead(500, { 'X-Error': 'a\nb' })
+        } catch {
+          res.writeHead(500).end('sorry')
+        }
+      },
+      { stampede, ttlMs: 10_000, staleIfErrorMs: 600_000 },
+    )
+    await using server = await serve(front)
+    await rawRequest(server.port)
+    await clock.advance(11_000)
+    for (const _ of [1, 2]) expect((await rawRequest(server.port)).body).toBe('page')
+    // A new page without an entry gives the error page, and no pass is remembered.
+    for (const _ of [1, 2]) {
+      const response = await rawRequest(server.port, '/new')
+      expect(response.body).toContain('sorry')
+      expect(statusOf(response)).toContain('fwd=uri-miss')
+    }
+  })
+
   test('causes only a warning if the response is already complete', async () => {
     const warned = warnings()
     // More than a socket accepts at once.

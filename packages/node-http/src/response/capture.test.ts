@@ -407,8 +407,8 @@ describe('Capture', () => {
     expect(bodyOf(end)).toBe('')
   })
 
-  test('does not store a response after a writeHead call that Node refused', async () => {
-    const { end, wire } = await capture((res) => {
+  test('asks core about the head after one that Node refused', async () => {
+    const { end, heads, wire } = await capture((res) => {
       try {
         res.writeHead(200, { 'X-A': 'a\nb' })
       } catch {
@@ -416,7 +416,8 @@ describe('Capture', () => {
       }
     })
     expect(wire.head[0]).toContain('500')
-    expect(end).toEqual({ type: 'not-captured', reason: 'declined' })
+    expect(heads).toEqual([{ status: 500, headers: [] }])
+    expect(bodyOf(end)).toBe('sorry')
   })
 
   test('captures nothing if the head was sent before the capture', async () => {

@@ -30,23 +30,20 @@ import {
   wholeBody,
 } from './body.ts'
 import {
+  argsBelow,
   editFields,
   fieldsOf,
   hasField,
   missingDate,
   OuterFields,
+  passedIn,
   restoreFields,
   setPassedFields,
   withStatus,
 } from './fields.ts'
 import { correctStored, setsCookie } from './head.ts'
 import { EndHold, type EndObserver, headersSentError } from './hold-end.ts'
-import {
-  discardWrite,
-  nodesWriteHead,
-  OriginalMethods,
-  type OwnMethods,
-} from './original-methods.ts'
+import { discardWrite, OriginalMethods, type OwnMethods } from './original-methods.ts'
 import { headInstead, isSendable, writeReply } from './write-response.ts'
 
 export interface CaptureObserver extends OriginObserver, EndObserver {
@@ -150,7 +147,10 @@ export class Capture {
   #writeHead(...args: unknown[]): unknown {
     if (this.#hold?.active) throw headersSentError(this.#res)
     const phase = this.#phase
-    if (phase !== 'judged' && (phase !== 'head' || this.#res.headersSent))
+    const isFirst = phase === 'head' && !this.#res.headersSent
+    if (isFirst) this.#options.beforeHead?.()
+    // If Node refuses this head, the app may send another one, of which core is asked then.
+    if (phase !== 'judged' && !(isFirst && setPassedFields(this.#res, args)))
       return this.#original.pass('writeHead', args)
     try {
       // If an outer layer passes only a status, the head that core decided on is sent.
@@ -165,15 +165,12 @@ export class Capture {
   }
 
   /** Asks core about the head. False if core has replaced the response and sent another one. */
-  #judge(passed: readonly unknown[]): boolean {
+  #judge(args: readonly unknown[]): boolean {
     const res = this.#res
-    this.#options.beforeHead?.()
-    const args = setPassedFields(res, passed)
     const head = { status: Number(args[0]), headers: fieldsOf(res) }
-    const { status, headers } = head
     const decision = this.#observer.onHead(head, this.#whole, this.#options.natives)
-    const date = missingDate(headers)
-    const stored = this.#outer.storedHead(status, headers, date)
+    const date = missingDate(head.headers)
+    const stored = this.#outer.storedHead(head.status, head.headers, date)
     if (decision.action === 'replace' && isSendable(decision.reply)) {
       this.#replace(decision.reply, stored)
       return false
@@ -181,12 +178,13 @@ export class Capture {
     const { capture, add, remove, instead } = decision.action === 'send' ? decision : UNSENDABLE
     const all = capture && res.sendDate && date.length > 0 ? [...add, ...date] : add
     this.#stored = capture ? stored : undefined
-    this.#hasCookie = hasField(headers, 'set-cookie')
+    this.#hasCookie = hasField(head.headers, 'set-cookie')
     this.#added = add
     this.#phase = 'judged'
     const isSent = instead !== undefined && ('start' in instead || isSendable(instead))
     if (!isSent) editFields(res, all, remove)
-    this.#args = isSent ? this.#argsOf(instead, all, remove, declaredLength(head) ?? 0) : args
+    const own = isSent && this.#argsOf(instead, all, remove, declaredLength(head) ?? 0)
+    this.#args = own ? [...own, passedIn(args)] : args
     return true
   }
 
@@ -214,11 +212,12 @@ export class Capture {
     // Whether no code of a layer can add a cookie from here on.
     const isFinal =
       args === this.#args &&
-      this.#original.methods.writeHead === nodesWriteHead &&
+      this.#original.isLast &&
       !(this.#res.hasHeader('set-cookie') || this.#res.hasHeader('set-cookie2'))
     const client = this.#options.sentAs ?? this.#res
     if (!isFinal || client !== this.#res) correctStored(client, this.#added)
-    const returned = this.#original.pass('writeHead', args)
+    const left = args === this.#args ? argsBelow(this.#res, this.#original.isLast, args) : args
+    const returned = this.#original.pass('writeHead', left)
     // A response is not shared if an outer layer, such as a session, has set a cookie while the
     // head was written.
     const shared = this.#hold !== undefined || this.#hasCookie || isFinal || !setsCookie(this.#res)

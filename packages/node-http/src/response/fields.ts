@@ -2,9 +2,10 @@
 //
 // The argument forms of writeHead are (status), (status, message), (status, headers) and (status,
 // message, headers), where headers are an object, a flat array or an array of pairs. Fields in the
-// arguments are set on the response first, so that all fields are in one place.
+// arguments are set on the response first, so that all fields are in one place while this package
+// reads and edits them.
 
-import type { ServerResponse } from 'node:http'
+import { type ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http'
 import type { CapturedHead, HeaderList } from '@stampede/core/adapter'
 import { isHttp2 } from '../request/read-request.ts'
 import { watchCalls } from './original-methods.ts'
@@ -119,33 +120,87 @@ export function restoreFields(res: ServerResponse, fields: HeaderList): void {
   }
 }
 
-const KEEPS_REPEATED = Number(process.versions.node.split('.', 1)[0]) >= 22
+/** Node 20 sets the fields of an array one by one, so the last one of a repeated name stays. */
+const APPENDS_LISTS = Number(process.versions.node.split('.', 1)[0]) >= 22
+
+type Arguments = readonly unknown[]
 
 /**
- * Sets the fields in the arguments of writeHead on the response, and returns the other arguments.
- * Node does so itself if the response already has a field.
+ * Sets the fields in the arguments of writeHead on the response, with the result that they would
+ * have in Node. False: Node will refuse this head. Then call the original writeHead with the same
+ * arguments, so that Node throws its error, and leaves the response as it does alone.
  */
-export function setPassedFields(res: ServerResponse, args: readonly unknown[]): readonly unknown[] {
-  const index = typeof args[1] === 'string' || (args[2] ?? null) !== null ? 2 : 1
-  const passed = args[index]
-  if (typeof passed !== 'object' || passed === null) return args
-  // If the response has fields, Node 20 sets those of an array one by one, so only the last one of
-  // a repeated name stays.
-  const keepsAll = KEEPS_REPEATED || res.getHeaderNames().length === 0
-  const fields = new Map<string, [name: unknown, value: unknown]>()
-  for (const [name, value] of pairsOf(passed)) {
-    const key = String(name).toLowerCase()
-    const same = keepsAll ? fields.get(key) : undefined
-    fields.set(key, same === undefined ? [name, value] : [same[0], [same[1], value].flat()])
+export function setPassedFields(res: ServerResponse, args: Arguments): boolean {
+  const overHttp2 = isHttp2(res)
+  const status = Number(args[0] ?? (overHttp2 ? 200 : 0)) | 0
+  if (overHttp2 ? status < 200 || status > 599 : status < 100 || status > 999) return false
+  if (args.length < 2) return true
+  try {
+    if (!overHttp2 && typeof args[1] === 'string') validateHeaderValue('reason', args[1])
+    const passed = passedIn(args)
+    if (passed !== undefined) setFields(res, passed, overHttp2)
+    return true
+  } catch {
+    return false
   }
-  for (const [name, value] of fields.values()) res.setHeader(name as string, value as string)
-  return args.slice(0, index)
 }
 
-function pairsOf(passed: object): ReadonlyArray<readonly [unknown, unknown]> {
+/** Throws if Node refuses a field. */
+function setFields(res: ServerResponse, passed: object, overHttp2: boolean): void {
+  const isBare = !overHttp2 && res.getHeaderNames().length === 0
+  const pairs = pairsOf(passed, isBare || overHttp2)
+  const appends = isBare || (Array.isArray(passed) && (overHttp2 || APPENDS_LISTS))
+  for (const [name, value] of pairs) {
+    // If a field of a bare response is invalid, Node sets none of them.
+    if (isBare) validateField(name, value)
+    else if (appends) res.removeHeader(name)
+  }
+  for (const [name, value] of pairs) {
+    if (!name && !overHttp2) continue
+    // appendHeader() would append to the array of the app.
+    if (appends) res.appendHeader(name, Array.isArray(value) ? [...value] : value)
+    else res.setHeader(name, value)
+  }
+}
+
+function validateField(name: string, value: Passed[1]): void {
+  validateHeaderName(name)
+  for (const line of Array.isArray(value) ? value : [value]) validateHeaderValue(name, line)
+}
+
+/**
+ * The arguments for the writeHead below, after the fields in `args` were set on the response. A
+ * layer that wraps Node's method may read or change passed fields, so it gets them as an object.
+ */
+export function argsBelow(res: ServerResponse, isLast: boolean, args: Arguments): Arguments {
+  if (args.length < 2) return args
+  const passed = passedIn(args)
+  const rest = args.slice(0, typeof args[1] === 'string' ? 2 : 1)
+  if (passed === undefined || isLast) return rest
+  const fields: Record<string, unknown> = {}
+  for (const [name] of pairsOf(passed, true)) {
+    const value = res.getHeader(name)
+    if (value !== undefined) fields[name] = value
+    // If the layer deletes the field from the object, the field must not be sent.
+    res.removeHeader(name)
+  }
+  return [...rest, fields]
+}
+
+/** As the app passes them, so they may have any type. */
+type Passed = readonly [name: string, value: string | readonly string[]]
+
+function pairsOf(passed: object, mayBePairs: boolean): readonly Passed[] {
   if (!Array.isArray(passed)) return Object.entries(passed)
-  if (Array.isArray(passed[0])) return passed
+  if (mayBePairs && Array.isArray(passed[0])) return passed
+  if (passed.length % 2 !== 0) throw new TypeError('a name has no value')
   return passed.flatMap((name, i) => (i % 2 === 0 ? [[name, passed[i + 1]] as const] : []))
+}
+
+/** The fields in the arguments of writeHead. */
+export function passedIn(args: Arguments): object | undefined {
+  const passed = typeof args[1] === 'string' ? args[2] : (args[2] ?? args[1])
+  return typeof passed === 'object' && passed !== null ? passed : undefined
 }
 
 /** The head of a response that has all its fields. */
@@ -200,7 +255,6 @@ export class OuterFields {
     res[OUTER] = this
     const set = this.set.bind(this)
     watchCalls(res, 'setHeader', set)
-    // HTTP/2 responses of older versions of Node have no appendHeader.
     watchCalls(res, 'appendHeader', set)
   }
 

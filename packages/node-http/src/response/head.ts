@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http'
 import { type CapturedHead, type HeaderList, OWN_FIELDS } from '@stampede/core/adapter'
 import { hasLeft } from '../request/client-gone.ts'
 import type { NotCaptured } from './body.ts'
-import { editFields, headOf, setPassedFields } from './fields.ts'
+import { argsBelow, editFields, headOf, setPassedFields } from './fields.ts'
 import { nodesWriteHead, watchCalls } from './original-methods.ts'
 
 /** Calls `onHead` in the first call of writeHead. The response has all fields of the head then. */
@@ -12,11 +12,11 @@ function onWriteHead(res: ServerResponse, onHead: (status: number) => void): voi
   const { writeHead } = res
   let isOver = false
   const own = (...args: unknown[]): unknown => {
-    if (isOver || res.headersSent) return Reflect.apply(writeHead, res, args)
-    const left = setPassedFields(res, args)
+    if (isOver || res.headersSent || !setPassedFields(res, args))
+      return Reflect.apply(writeHead, res, args)
     isOver = true
-    onHead(Number(left[0]))
-    return Reflect.apply(writeHead, res, left)
+    onHead(Number(args[0]))
+    return Reflect.apply(writeHead, res, argsBelow(res, writeHead === nodesWriteHead, args))
   }
   Object.assign(res, { writeHead: own })
 }
@@ -84,7 +84,8 @@ export class SentHead {
     res.once('finish', over).once('close', over)
     const own = (...args: readonly unknown[]): unknown => {
       try {
-        return Reflect.apply(writeHead, res, res.headersSent ? args : this.#edit(args))
+        const isSet = !res.headersSent && setPassedFields(res, args)
+        return Reflect.apply(writeHead, res, isSet ? this.#edit(args) : args)
       } finally {
         if (res.headersSent) this.#over()
       }
@@ -102,10 +103,9 @@ export class SentHead {
 
   #edit(args: readonly unknown[]): readonly unknown[] {
     const res = this.#res
-    const left = setPassedFields(res, args)
     editFields(res, [], OWN_FIELDS)
     if (res.hasHeader('set-cookie') || res.hasHeader('set-cookie2')) correctStored(res, this.#added)
-    return left
+    return argsBelow(res, this.#isLast, args)
   }
 
   #over(): void {

@@ -26,6 +26,8 @@ const MOST_DROPPED = 1024 * 1024
  */
 export class OriginalMethods {
   readonly methods: Pick<ServerResponse, Method>
+  /** Whether the original writeHead is Node's own, so that no layer gets the head after it. */
+  readonly isLast: boolean
   readonly #res: ServerResponse
   /**
    * Whether an original method is running. It may call other methods of the response, as Node's
@@ -50,6 +52,7 @@ export class OriginalMethods {
   constructor(res: ServerResponse) {
     const { writeHead, write, end, flushHeaders, destroy } = res
     this.#res = res
+    this.isLast = writeHead === nodesWriteHead
     this.methods = { writeHead, write, end, flushHeaders, destroy }
   }
 

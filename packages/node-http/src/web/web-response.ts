@@ -9,7 +9,7 @@ import { PassThrough, Readable } from 'node:stream'
 import { ReadableStream as WebStream } from 'node:stream/web'
 import type { CapturedHead, HeaderList } from '@stampede/core/adapter'
 import { bytesOf, hasBody } from '../response/body.ts'
-import { groupFields, headOf, setPassedFields } from '../response/fields.ts'
+import { argsBelow, groupFields, headOf, setPassedFields } from '../response/fields.ts'
 import { breakOff } from '../response/write-response.ts'
 import { createDetachedResponse } from '../revalidation.ts'
 
@@ -55,9 +55,9 @@ export function createWebResponse(req: IncomingMessage): WebResponse {
   const { writeHead, write, end, flushHeaders } = res
   Object.assign(res, {
     writeHead(...args: unknown[]): unknown {
-      const left = setPassedFields(res, args)
-      Reflect.apply(writeHead, res, left)
-      head = headOf(res, Number(left[0]))
+      const isSet = setPassedFields(res, args)
+      Reflect.apply(writeHead, res, isSet ? argsBelow(res, true, args) : args)
+      head = headOf(res, Number(args[0]))
       return res
     },
     write(...args: unknown[]): unknown {
