@@ -35,8 +35,8 @@ export const STORING: readonly Mutation[] = [
   drop(
     'headers in the arguments of writeHead are ignored',
     'node-http/src/response/fields.ts',
-    "if (typeof passed !== 'object' || passed === null) return args",
-    'if (passed !== args) return args',
+    'if (passed !== undefined) setFields(res, passed, overHttp2)',
+    'if (passed === res) setFields(res, passed, overHttp2)',
   ),
   drop('private is ignored', SOURCE.storable, "if (cc.private) return 'private'"),
   drop('no-store is ignored', SOURCE.storable, "if (cc.noStore) return 'no-store'"),

@@ -228,7 +228,10 @@ export function redirectsToItself(
 /** The result of a run whose response is not storable. */
 export function notStored(verdict: NotStorable, status: number): FillResult {
   const { reason } = verdict
-  if (!verdict.failure) return { type: 'pass', reason, remember: concernsResource(reason, status) }
+  if (!verdict.failure) {
+    const remember = concernsResource(reason, status)
+    return { type: 'pass', reason, remember, isNotModified: status === 304 }
+  }
   const failure = { status, message: `the status was ${status}` }
   return { type: 'failure', failure, error: undefined }
 }

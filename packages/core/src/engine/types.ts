@@ -112,7 +112,13 @@ export type FillResult =
    * key becomes hit-for-miss. If it is false, the request may be the reason (429, 401), so the next
    * waiter leads.
    */
-  | { readonly type: 'pass'; readonly reason: Detail; readonly remember: boolean }
+  | {
+      readonly type: 'pass'
+      readonly reason: Detail
+      readonly remember: boolean
+      /** The response was a 304. So it is about the previous entry, which is dropped. */
+      readonly isNotModified?: boolean
+    }
   | { readonly type: 'failure'; readonly failure: Failure; readonly error: unknown }
   /**
    * The run has no usable result, but the origin may work, so the next waiter leads. `clientLeft`:

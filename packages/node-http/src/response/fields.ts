@@ -120,7 +120,7 @@ export function restoreFields(res: ServerResponse, fields: HeaderList): void {
   }
 }
 
-/** Node 20 sets the fields of an array one by one, so only the last one of a repeated name stays. */
+/** Node 20 sets the fields of an array one by one, so the last one of a repeated name stays. */
 const APPENDS_LISTS = Number(process.versions.node.split('.', 1)[0]) >= 22
 
 type Arguments = readonly unknown[]
@@ -193,7 +193,8 @@ type Passed = readonly [name: string, value: string | readonly string[]]
 function pairsOf(passed: object, mayBePairs: boolean): readonly Passed[] {
   if (!Array.isArray(passed)) return Object.entries(passed)
   if (mayBePairs && Array.isArray(passed[0])) return passed
-  if (passed.length % 2 !== 0) throw new TypeError('a name has no value')
+  // The last name has no value, so this throws.
+  if (passed.length % 2 !== 0) validateField(passed.at(-1), undefined as never)
   return passed.flatMap((name, i) => (i % 2 === 0 ? [[name, passed[i + 1]] as const] : []))
 }
 
@@ -255,7 +256,6 @@ export class OuterFields {
     res[OUTER] = this
     const set = this.set.bind(this)
     watchCalls(res, 'setHeader', set)
-    // HTTP/2 responses of older versions of Node have no appendHeader.
     watchCalls(res, 'appendHeader', set)
   }
 

@@ -1,5 +1,5 @@
-// The truth about a head is what Node does without this package: on the wire, in errors, and in what
-// is left on the response after an error.
+// The truth about a head is what Node does without this package: on the wire, in errors, and in
+// the fields that are left on the response after an error.
 
 import type { ServerResponse } from 'node:http'
 import http2 from 'node:http2'
