@@ -31,8 +31,8 @@ local entry, fresh, swr, sie, keep_ms =
   string.match(fields[4] or '', '^(%d+ %d+ )(%d+) (%d+) (%d+) (%d+)$')
 if pass_ms > 0 then
   if is_first and ARGV[8] == '2' and entry then
-    local errors_ms = math.max(swr, sie)
-    local times = table.concat({math.min(fresh, now), 0, errors_ms, keep_ms}, ' ')
+    local errors_ms = math.max(tonumber(swr), tonumber(sie))
+    local times = table.concat({math.min(tonumber(fresh), now), 0, errors_ms, keep_ms}, ' ')
     set[3], set[4] = 'life', entry .. times
   else
     redis.call('HDEL', record, 'life', 'frame')

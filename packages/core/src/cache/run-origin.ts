@@ -26,6 +26,7 @@ import type { CacheConfig } from './cache-options.ts'
 import type { CacheParts } from './cache-parts.ts'
 import { asksForWhole, staleReply, statusField } from './respond.ts'
 import {
+  dropsPrevious,
   failedRun,
   isLeftToInner,
   judgeHead,
@@ -265,7 +266,8 @@ export class OriginRun<Native> implements OriginObserver {
       // The response was storable in `onHead`. After that, the adapter stopped the capture, usually
       // because another layer set a cookie.
       const reason = end.reason === 'declined' ? 'set-cookie' : end.reason
-      return { type: 'pass', reason, remember: true }
+      const drops = dropsPrevious(this.#status)
+      return { type: 'pass', reason, remember: true, dropsPrevious: drops }
     }
     const verdict = this.#verdict
     if (verdict === undefined || !verdict.store) return { type: 'abandoned' }

@@ -225,12 +225,17 @@ export function redirectsToItself(
   return keyOf(ownHost, own) === keyOf(nextHost, next)
 }
 
+/** Whether a response that cannot be shared is about the previous entry: confirmed, or gone. */
+export function dropsPrevious(status: number | undefined): boolean {
+  return status === 304 || (status !== undefined && NEGATIVE.has(status))
+}
+
 /** The result of a run whose response is not storable. */
 export function notStored(verdict: NotStorable, status: number): FillResult {
   const { reason } = verdict
   if (!verdict.failure) {
     const remember = concernsResource(reason, status)
-    return { type: 'pass', reason, remember, isNotModified: status === 304 }
+    return { type: 'pass', reason, remember, dropsPrevious: dropsPrevious(status) }
   }
   const failure = { status, message: `the status was ${status}` }
   return { type: 'failure', failure, error: undefined }

@@ -120,7 +120,7 @@ function isAwaited(rt: Runtime, { size, servedMeanwhile }: Flight): boolean {
 function endPass(rt: Runtime, flight: Flight, lease: Lease, result: Pass, run: Ending): void {
   const { key, isHitForMiss, size } = flight
   const { grant, since, previous } = lease
-  const { reason, remember, isNotModified } = result
+  const { reason, remember, dropsPrevious } = result
   const runs = flight.countUnusableRun()
   emitEnd(rt, flight, { type: 'fill.passed', reason })
   if (!remember) delayRefresh(rt, key, run.like)
@@ -135,7 +135,9 @@ function endPass(rt: Runtime, flight: Flight, lease: Lease, result: Pass, run: E
   const isKnown = flight.hasPassed || rt.l1.hasPassed(key, rt.passMs)
   flight.hasPassed = true
   const mayBeFirst = runs < MOST_UNUSABLE_RUNS && !isHitForMiss && !isKnown
-  const mayKeep = mayBeFirst && reason !== 'status' && !isNotModified
+  // With a soft timeout, the entry would be served for a slow run too.
+  const isForErrors = flight.policy.softTimeoutMs === undefined
+  const mayKeep = mayBeFirst && isForErrors && reason !== 'status' && !dropsPrevious
   const keeps = mayKeep ? previous : undefined
   const end = (isFirst: boolean) => {
     const [forMs, delayMs] = isFirst ? [0, 0] : [rt.passMs, LEASE_INTERVAL_MS]

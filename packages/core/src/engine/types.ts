@@ -116,8 +116,8 @@ export type FillResult =
       readonly type: 'pass'
       readonly reason: Detail
       readonly remember: boolean
-      /** The response was a 304. So it is about the previous entry, which is dropped. */
-      readonly isNotModified?: boolean
+      /** The previous entry is dropped at once, because the response was a 304, 404 or 410. */
+      readonly dropsPrevious?: boolean
     }
   | { readonly type: 'failure'; readonly failure: Failure; readonly error: unknown }
   /**

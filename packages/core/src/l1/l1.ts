@@ -198,19 +198,22 @@ export class L1 {
    */
   keepForErrors(key: string, fence: string | undefined, since: number): boolean {
     const item = this.#items?.get(key)
-    if (item?.type !== 'copy' || item.held.fence !== fence) return false
-    if (this.isPurgedSince(key, since)) return false
+    if (item?.type !== 'copy' || item.held.fence !== fence || this.isPurgedSince(key, since))
+      return false
     const now = this.#clock.now()
     Object.assign(item, { held: onlyForErrors(item.held, now), passedAt: now })
     return true
   }
 
-  /** Whether L1 remembers a response that could not be shared, for `forMs` after its end. */
+  /**
+   * Whether L1 remembers a response that could not be shared. A marker does for `forMs` after its
+   * end.
+   */
   hasPassed(key: string, forMs: number): boolean {
     const item = this.#items?.get(key)
+    if (item?.type === 'copy') return item.passedAt !== undefined
     const isMarker = item?.type === 'marker' && item.failure === undefined
-    const at = item?.type === 'copy' ? item.passedAt : isMarker ? item.until : undefined
-    return at !== undefined && this.#clock.now() < at + forMs
+    return isMarker && this.#clock.now() < item.until + forMs
   }
 
   /** Whether a hard or soft purge after `since`, a value of `sequence`, covers the key. */
