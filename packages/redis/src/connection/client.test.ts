@@ -43,6 +43,6 @@ it('a silent node of a Cluster leaves time for another one in the first second',
     connect({ isCluster: true, duplicate }, budgetMs)
     return duplicate.mock.lastCall?.[1]
   }
-  expect(slotsRefreshTimeout(250)).toMatchObject({ slotsRefreshTimeout: 500 })
+  expect(slotsRefreshTimeout(250)).toMatchObject({ slotsRefreshTimeout: 750 })
   expect(slotsRefreshTimeout(2_000)).toMatchObject({ slotsRefreshTimeout: 2_000 })
 })

@@ -66,7 +66,8 @@ function reconnecting(duplicated: unknown): IoredisConnection {
     // If SELECT is refused, ioredis goes on in database 0, where the keys are of others.
     if (command?.name === 'select') connection.disconnect(true)
   })
-  connection.on('close', onDisconnected)
+  // ioredis 5 also calls `disconnect` between two attempts. The next attempt has a new socket.
+  for (const event of ['connect', 'close']) connection.on(event, onDisconnected)
   connection.on('ready', () => {
     onDisconnected()
     attempt = 0
@@ -153,7 +154,7 @@ function clusterOptions(node: ReturnType<typeof nodeOptions>, budgetMs: number) 
     retryDelayOnTryAgain: RETRY_MS,
     // ioredis asks one node after another for the slots. By default, a silent one would use up the
     // whole first second, for which operations wait.
-    slotsRefreshTimeout: Math.max(budgetMs, 500),
+    slotsRefreshTimeout: Math.max(budgetMs, 750),
     // Without the refresh, ioredis notices that a node left only when the node refuses a command.
     // The subscriber sends no such commands.
     slotsRefreshInterval: REFRESH_MS,
