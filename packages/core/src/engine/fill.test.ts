@@ -25,7 +25,7 @@ import {
   transcript,
 } from '../testing/resolve-bench.ts'
 import { FaultyStore, refuse } from '../testing/store-doubles.ts'
-import type { FillResult } from './types.ts'
+import type { FillResult, Policy } from './types.ts'
 
 beforeEach(begin)
 afterEach(end)
@@ -91,9 +91,9 @@ describe('a fill', () => {
     ],
   ])('that is not shareable and has no waiters, %s', (_where, open) => {
     /** Runs the origin once, alone. */
-    async function runAlone(rt: Runtime, result: FillResult) {
+    async function runAlone(rt: Runtime, result: FillResult, policy: Policy = POLICY) {
       const { caller, origin } = scripted()
-      const led = resolve(rt, KEY, POLICY, caller)
+      const led = resolve(rt, KEY, policy, caller)
       await settled()
       origin.run(0).resolve(result)
       expect(await led).toMatchObject({ type: 'led' })
@@ -145,14 +145,16 @@ describe('a fill', () => {
     })
 
     /** The entry that the next run may serve in place of an error, after `results`. */
-    async function previousAfter(...results: FillResult[]) {
+    async function previousAfter(results: FillResult[], policy: Policy = POLICY) {
       const [first, next] = open()
       const windows = { staleWhileRevalidateMs: 2_000, staleIfErrorMs: 60_000 }
       const lifetimes = { ...LIVES, ...windows, physicalMs: 70_000 }
       await runAlone(first, { ...STORE, lifetimes })
       await clock.advance(3_100)
-      for (const result of results) await runAlone(first, result)
-      await clock.advance(10_100)
+      for (const result of results) {
+        await runAlone(first, result, policy)
+        await clock.advance(10_100)
+      }
       const { caller, origin, leads } = scripted()
       const led = resolve(next, KEY, POLICY, caller)
       await settled()
@@ -162,14 +164,24 @@ describe('a fill', () => {
     }
 
     it('keeps an entry for stale-if-error until the second such response in a row', async () => {
-      expect(await previousAfter(PASS)).toBeDefined()
-      expect(await previousAfter(PASS, PASS)).toBeUndefined()
+      expect(await previousAfter([PASS])).toBeDefined()
+      // More than `passMs` apart.
+      expect(await previousAfter([PASS, PASS])).toBeUndefined()
+    })
+
+    it('keeps no entry with a soft timeout, which would serve it for a slow run', async () => {
+      expect(await previousAfter([PASS], { ...POLICY, softTimeoutMs: 100 })).toBeUndefined()
     })
 
     it('drops the entry of a page that is gone', async () => {
+      const gone: FillResult = {
+        ...{ type: 'pass', reason: 'no-store', remember: true },
+        dropsPrevious: true,
+      }
       expect(
-        await previousAfter({ type: 'pass', reason: 'status', remember: true }),
+        await previousAfter([{ type: 'pass', reason: 'status', remember: true }]),
       ).toBeUndefined()
+      expect(await previousAfter([gone])).toBeUndefined()
     })
 
     it('keeps the entry that a waiter may serve if its own run fails', async () => {
