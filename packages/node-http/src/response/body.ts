@@ -53,6 +53,7 @@ export class BodyCollector {
 
 export type NotCaptured = Extract<OriginEnd, { type: 'not-captured' }>['reason']
 
+/** The end of a run whose response was not captured, with the reason. */
 export function notCaptured(reason: NotCaptured): OriginEnd {
   return { type: 'not-captured', reason }
 }
