@@ -17,7 +17,7 @@ import { scenarios } from './scenarios.ts'
 import { hits } from './tables.ts'
 
 const PARTS = ['hit', 'data', 'l2', 'open', 'growth']
-const USAGE = `npm run bench                     all of it, some 14 minutes, to apps/bench/results
+const USAGE = `npm run bench                     all of it, some 16 minutes, to apps/bench/results
 npm run bench -- --only hit,l2    parts, printed: ${PARTS.join(', ')}
 npm run bench -- --rows ID,ID     rows of them, with their floors; ids are in apps/bench/src/compare
 npm run bench -- --quick          short: to see that it runs, its figures say nothing
@@ -41,7 +41,7 @@ const plan = isQuick
   : {
       hits: { rounds: 15, roundMs: 500, warmUpMs: 3_000 },
       calls: { rounds: 5, roundMs: 700, warmUpMs: 1_000 },
-      ...{ openRounds: 2, sizes: FULL },
+      ...{ openRounds: 3, sizes: FULL },
     }
 
 const COMPARED = ['stampede', 'bentocache', 'cacheable', 'async-cache-dedupe', 'layered-loader']

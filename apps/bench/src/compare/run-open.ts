@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { seeded } from '../lib/arrivals.ts'
 import { type Child, startChild } from '../lib/child.ts'
 import { startRedis } from '../lib/redis.ts'
-import { ascending, quantile, type Spread, spreadOf } from '../lib/statistics.ts'
+import { ascending, medianOf, quantile, type Spread, spreadOf } from '../lib/statistics.ts'
 import type { OpenScenario, Trouble } from './scenarios.ts'
 
 type Loader = Child<typeof import('../lib/loader.ts')>
@@ -25,6 +25,7 @@ export interface OpenRow {
   readonly requests: number
   /** The share of requests that failed. */
   readonly failed: number
+  /** Latencies in ms: the medians of the percentiles of the rounds. */
   readonly p50: number
   readonly p99: number
   readonly p999: number
@@ -32,7 +33,8 @@ export interface OpenRow {
   readonly rounds: readonly object[]
 }
 
-interface Seen {
+/** One round of a scenario with one cache. */
+export interface Seen {
   readonly peer: string
   readonly scenario: string
   readonly latenciesMs: readonly number[]
@@ -90,24 +92,29 @@ async function play(
   return { ...fired, originCalls: (await originCalls()) - before }
 }
 
-function rowOf(
+export function rowOf(
   { id, name }: { id: string; name: string },
   scenario: string,
   seen: readonly Seen[],
 ): OpenRow {
-  const rounds = seen.filter((each) => each.peer === id && each.scenario === scenario)
-  const latencies = rounds.flatMap(({ latenciesMs }) => latenciesMs)
-  const failed = rounds.reduce((sum, each) => sum + each.failed, 0)
+  const rounds = seen
+    .filter((each) => each.peer === id && each.scenario === scenario)
+    .map(({ latenciesMs, originCalls, failed }) => ({
+      ...{ originCalls, failed, requests: latenciesMs.length },
+      ...percentiles(latenciesMs),
+    }))
+  const all = (figure: keyof (typeof rounds)[number]) => rounds.map((round) => round[figure])
+  const sum = (values: readonly number[]) => values.reduce((total, each) => total + each, 0)
+  const requests = sum(all('requests'))
   return {
     ...{ peer: id, name, scenario },
-    originCalls: spreadOf(rounds.map(({ originCalls }) => originCalls)),
-    requests: Math.round(latencies.length / rounds.length),
-    failed: failed / latencies.length,
-    ...percentiles(latencies),
-    rounds: rounds.map(({ latenciesMs, ...each }) => ({
-      ...{ originCalls: each.originCalls, failed: each.failed, requests: latenciesMs.length },
-      ...percentiles(latenciesMs),
-    })),
+    originCalls: spreadOf(all('originCalls')),
+    requests: Math.round(requests / rounds.length),
+    failed: sum(all('failed')) / requests,
+    p50: medianOf(all('p50')),
+    p99: medianOf(all('p99')),
+    p999: medianOf(all('p999')),
+    rounds,
   }
 }
 
