@@ -53,6 +53,8 @@ export class Call<T, P> implements Caller {
   readonly #factory: Factory<T, P>
   readonly #plan: Plan
   readonly #serializer: Serializer | undefined
+  /** Subjects of the value, in addition to its tags. */
+  readonly #subjects: readonly string[]
   #resolve: (value: T | Promise<T>) => void = NOTHING
   #reject: (error: unknown) => void = NOTHING
   #attempts = 0
@@ -66,12 +68,14 @@ export class Call<T, P> implements Caller {
     factory: Factory<T, P>,
     plan: Plan,
     serializer: Serializer | undefined,
+    subjects: readonly string[],
   ) {
     this.#rt = rt
     this.#key = key
     this.#factory = factory
     this.#plan = plan
     this.#serializer = serializer
+    this.#subjects = subjects
   }
 
   /** Looks up the value, or runs the factory. */
@@ -194,7 +198,8 @@ export class Call<T, P> implements Caller {
       const bornAt = this.#rt.clock.now()
       // A `tags` function gets the value in the form that callers get.
       const given = typeof tags === 'function' ? decodeData(stored, this.#serializer) : undefined
-      const subjects = tags ? evaluateTags(`${WHERE}.tags`, tags, given).map(tagSubject) : NONE
+      const named = tags ? evaluateTags(`${WHERE}.tags`, tags, given).map(tagSubject) : NONE
+      const subjects = named.length === 0 ? this.#subjects : [...this.#subjects, ...named]
       const { encoding, body, parsed, copy } = stored
       const provenance = { asOf, tookMs: 0, subjects }
       const entry: StoredValue = { type: 'value', encoding, body, provenance, parsed, copy }
