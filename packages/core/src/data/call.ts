@@ -16,6 +16,7 @@ import {
   originTimeout,
   type StampedeError,
   show,
+  valueError,
   waitTimeout,
 } from '../errors.ts'
 import { confirmedCopy } from '../l1/purges.ts'
@@ -30,6 +31,7 @@ import {
   FillContext,
   NOT_MODIFIED,
   type Plan,
+  Skip,
   storedValue,
   ttlOf,
   WHERE,
@@ -112,6 +114,8 @@ export class Call<T, P> implements Caller {
           return this.#give(resolution)
         case 'led':
           return this.#resolve(this.#ownValue(resolution.result))
+        case 'skipped':
+          return this.#resolve(this.#ownValue(resolution))
         case 'failed': {
           const { previous, error, failure } = resolution
           const thrown = error ?? originFailed(this.#name, failure.message)
@@ -185,12 +189,10 @@ export class Call<T, P> implements Caller {
   }
 
   /** The result of a fill whose factory returned this value. */
-  resultOf(
-    value: unknown,
-    { asOf }: Pick<Lead, 'asOf'>,
-    previous: HeldEntry | undefined,
-  ): FillResult {
+  resultOf(value: unknown, lead: Pick<Lead, 'asOf'>, previous: HeldEntry | undefined): FillResult {
     try {
+      if (value instanceof Skip) return this.#skipped(value, lead)
+      const { asOf } = lead
       const { tags, ttlMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, jitter } = this.#plan
       const confirmed = value === NOT_MODIFIED ? previous : undefined
       if (value === NOT_MODIFIED && confirmed === undefined) throw noPreviousValue(this.where)
@@ -212,6 +214,12 @@ export class Call<T, P> implements Caller {
     } catch (error) {
       return failureOf(error)
     }
+  }
+
+  /** The value is encoded as for the store, so that callers get it as they get a stored one. */
+  #skipped({ value, skipMs, lead }: Skip, own: object): FillResult {
+    if (lead !== own) throw valueError(this.where, 'skip() of another call was returned')
+    return { type: 'skipped', entry: encodeData(this, value, this.#serializer), skipMs }
   }
 
   acceptsStale(held: HeldEntry): boolean {

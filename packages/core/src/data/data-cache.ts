@@ -10,6 +10,7 @@ import type { Runtime } from '../runtime.ts'
 import { checkKey, get, getOrSet, RecentKeys } from './get-or-set.ts'
 import {
   type Factory,
+  type FactoryContext,
   type GetOrSetOptions,
   NAMES,
   type Plan,
@@ -71,10 +72,11 @@ export interface DataCache<S extends DataCacheOptions = DataCacheOptions> {
   clear(options?: PurgeOptions): Promise<void>
   /**
    * Returns a function that caches the results of `fn`. `key` gets the arguments of a call and
-   * returns its key. The options are read once, when `wrap` is called.
+   * returns its key. The options are read once, when `wrap` is called. In `fn`, `this` is the
+   * context of a factory.
    */
   wrap<A extends readonly unknown[], T>(
-    fn: (...args: A) => T | Promise<T>,
+    fn: (this: FactoryContext, ...args: A) => T | Promise<T>,
     options: { key: (...args: A) => string } & Overrides<T>,
   ): (...args: A) => Promise<CallerValue<T, S>>
 }
@@ -145,7 +147,8 @@ export function createDataCache<S extends DataCacheOptions>(
       if (typeof key !== 'function')
         throw optionError('wrap.key', key, 'use a function of the arguments')
       const plan = planFor(overrides)
-      return async (...args) => find(key(...args), () => fn(...args), plan)
+      return async (...args) =>
+        find(key(...args), (context: FactoryContext) => fn.call(context, ...args), plan)
     },
   }
   return cache
