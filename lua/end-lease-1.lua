@@ -1,7 +1,8 @@
 -- Ends a lease without an entry and wakes the waiters. The run ended in one of three ways:
 --   not shareable (pass ms > 0): the entry is dropped, and for pass ms no request waits
 --     for another request. `last` keeps the end of that time until a commit or a soft purge.
---     With ARGV 8 = 2, the first in a row keeps the entry, for errors and revalidation only
+--     With ARGV 8 = 2, the first in a row keeps the entry, for errors and revalidation only.
+--     With ARGV 8 = 3, the value was not to be stored, and the entry stays
 --   failed (back-off ms > 0): if there were waiters, the failure is shared for the back-off
 --   no result (both 0): as if the lease had never been given
 -- The script frees memory before it uses any, so it also works on a full server.
@@ -25,7 +26,8 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 -- The end of hit-for-miss stays: a failed run does not show whether responses can be shared now.
 local pass, retry = string.match(fields[3] or '', '^%d+ %d+ ') or '0 0 ', '0 0 '
-local is_first = pass_ms > 0 and ARGV[8] ~= '0' and pass == '0 0 '
+local may_be_first = ARGV[8] == '1' or ARGV[8] == '2'
+local is_first = pass_ms > 0 and may_be_first and pass == '0 0 '
 local set = {'lease', fence}
 local entry, fresh, swr, sie, keep_ms =
   string.match(fields[4] or '', '^(%d+ %d+ )(%d+) (%d+) (%d+) (%d+)$')
@@ -34,7 +36,7 @@ if pass_ms > 0 then
     local errors_ms = math.max(tonumber(swr), tonumber(sie))
     local times = table.concat({math.min(tonumber(fresh), now), 0, errors_ms, keep_ms}, ' ')
     set[3], set[4] = 'life', entry .. times
-  else
+  elseif ARGV[8] ~= '3' then
     redis.call('HDEL', record, 'life', 'frame')
   end
   pass = table.concat({is_first and now or now + pass_ms, now, ''}, ' ')

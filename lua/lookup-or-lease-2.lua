@@ -18,13 +18,15 @@
 --   fence  fence of the entry (0: no entry). With BUSY: fence of the fill to wait for.
 --   FRESH   the entry is fresh.
 --   STALE   the entry is within stale-while-revalidate. With a grant: refresh it. Without one,
---           `for ms` is the rest of another process's lease (0: the caller only reads).
+--           `for ms` is the rest of another process's lease (0: the caller only reads), or of the
+--           time in which no process refreshes the entry, because the last value was not stored.
 --   LEASED  the caller has to fill. An entry that follows is for stale-if-error or revalidation.
 --   BUSY    another process fills, for `for ms` at most. This process is woken when the holder ends
 --           the lease. If the holder died, the caller asks again after `for ms`. For a caller that
 --           only reads (`for ms` 0), there is no usable entry.
 --   PASS    the last response could not be shared. For `for ms`, no request waits for another.
---           With a grant: the response of this run may be stored.
+--           With a grant: the response of this run may be stored. An entry that follows is as for
+--           LEASED.
 --   FAILED  the last fill failed. For `for ms`, start no run, and share `failure`.
 
 local record, group, token, lease_ms = KEYS[1], KEYS[2] or KEYS[1], ARGV[1], tonumber(ARGV[2])
@@ -94,7 +96,7 @@ end
 
 local function reply(status, grant, for_ms, fence_of)
   local text, frame = status .. ' ' .. now .. ' ' .. grant .. ' ' .. for_ms .. ' ', false
-  local kept_ms = entry and math.max(swr, sie, status == 'LEASED' and keep or 0)
+  local kept_ms = entry and math.max(swr, sie, status ~= 'FAILED' and keep or 0)
   if fence_of or not entry or now >= fresh + kept_ms then
     text = text .. (fence_of or 0)
   else
@@ -107,7 +109,8 @@ end
 local held = now < lease_end and newest > 0 and is_current
 local busy, usable = held and holder ~= token, entry and now < fresh + swr
 if entry and now < fresh then return reply('FRESH', 0, 0) end
-if now < pass and (busy or lease_ms == 0) then return reply('PASS', 0, pass - now, 0) end
+if now < pass and usable then return reply('STALE', 0, pass - now) end
+if now < pass and (busy or lease_ms == 0) then return reply('PASS', 0, pass - now) end
 if now >= pass and now < retry and failure ~= '' then
   local like, failed_like = ARGV[9] or '', string.match(failure, '"like":"([%w_-]+)"')
   if like == '' or (failed_like or like) == like then return reply('FAILED', 0, retry - now) end
@@ -145,5 +148,5 @@ if not held then -- otherwise the caller repeats its token, and has this lease a
   end
   if refused then return refused end
 end
-if now < pass then return reply('PASS', fence, pass - now, 0) end
+if now < pass then return reply('PASS', fence, pass - now) end
 return reply(usable and 'STALE' or 'LEASED', fence, 0)

@@ -265,6 +265,7 @@ describe('purge', () => {
     const keys = await run('purge', '--key', 'a', '--key', 'b')
     expect([keys.code, keys.out]).toEqual([0, expect.stringContaining('The keys a, b are purged.')])
     expect((await run('purge', '--tag', 'a', '--key', 'b')).code).toBe(2)
+    expect((await run('purge', '--tag', 'a', '--cache', 'b')).code).toBe(2)
   })
 
   it('refuses a wrong pattern, with exit code 2', async () => {
@@ -277,13 +278,16 @@ describe('purge', () => {
     ['--tag', 'money'],
     ['--tag', 'other', '--tag', 'money'],
     ['--key', 'other', '--key', 'rates'],
+    ['--cache', 'money'],
     ['--all', '--yes'],
   ])('purges by %s %s in the whole fleet, hard and soft', async (...target) => {
     const state = async () =>
-      JSON.parse((await run('get', 'rates', '--json')).out).records[0]?.state
-    const entry = () =>
-      stampede.getOrSet('rates', () => 1, { ttlMs: 60_000, tags: ['money'], keepMs: 60_000 })
-    await entry()
+      JSON.parse((await run('get', cached ? 'money:rates' : 'rates', '--json')).out).records[0]
+        ?.state
+    const options = { ttlMs: 60_000, tags: ['money'], keepMs: 60_000 }
+    const cached = target.includes('--cache')
+    if (cached) await stampede.cache('money', options).set('rates', 1)
+    else await stampede.getOrSet('rates', () => 1, options)
     expect((await run('purge', ...target, '--soft')).code).toBe(0)
     expect(await state()).toBe('expired')
     expect((await run('purge', ...target)).code).toBe(0)

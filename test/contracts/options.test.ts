@@ -239,7 +239,10 @@ const onRedis: AllUndefined<RedisStoreOptions> = { prefix: undefined, commandTim
 const purged: AllUndefined<NonNullable<Parameters<Stampede['purge']>[1]>> = { soft: undefined }
 const path: AllUndefined<
   Omit<Extract<PurgeTarget, { path: string }>, 'key' | 'route' | 'tag' | 'all'>
-> = { host: undefined, keys: undefined, paths: undefined, routes: undefined, tags: undefined }
+> = {
+  ...{ host: undefined, keys: undefined, paths: undefined, routes: undefined, tags: undefined },
+  cache: undefined,
+}
 const timed = { leaseMs: undefined, waitMs: undefined }
 const locking: AllUndefined<LocksOptions> = {
   ...timed,

@@ -243,6 +243,19 @@ it('the page of purges purges a path on one host', async () => {
   expect(faults).toEqual([])
 })
 
+it('the page of purges purges several tags at once, one a line', async () => {
+  await get(served, '/products/31')
+  const page = await open('#/purge')
+  await page.getByLabel('Name').fill('other\n product:31 \n')
+  await page.getByLabel('Name').press('Enter')
+  await page.getByRole('heading', { name: 'Purge tag other, product:31?' }).waitFor()
+  await page.getByRole('button', { name: 'Purge hard' }).click()
+  await page.getByRole('cell', { name: 'tag other, product:31' }).waitFor()
+  await get(served, '/products/31')
+  expect(await runsOf()).toBe(2)
+  expect(faults).toEqual([])
+})
+
 it('the page of locks shows the holder of a lock, and on demand its queue', async () => {
   const key = 'invoice:7'
   const message = { type: 'hold the lock', key }

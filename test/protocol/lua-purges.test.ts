@@ -211,6 +211,31 @@ describe('append-purge', () => {
     },
   )
 
+  it('keeps the limit also if one command appends more marks than there is room for', async () => {
+    const names = (from: number, to: number) =>
+      Array.from({ length: to - from }, (_, i) => `mht=${from + i}`)
+    await append(names(0, 128), 0, { most: 130 })
+    const { position } = await append(names(128, 256), 0, { most: 130 })
+    const left = await redis.zrange(marks, '0', '-1', 'WITHSCORES')
+    expect(left).toHaveLength(2 * 130)
+    expect(left.slice(-2)).toEqual(['ht=255', String(position)])
+    // The first 126 were dropped, so entries from before the last of them count as purged.
+    expect(left[0]).toBe('ht=126')
+    expect(Number(await redis.hget(meta, 'floor'))).toBe(Number(left[1]) - 1)
+    expect(await redis.hget(meta, 'marks')).toBe('130')
+  })
+
+  it('makes a process read the marks if the log was trimmed in the middle of one command', async () => {
+    const before = await begun()
+    const subjects = Array.from({ length: 3 * A_NODE }, (_, i) => `mht=${i}`)
+    await append(subjects)
+    await append('mht=last', 0, { longest: A_NODE })
+    expect(await redis.xlen(log)).toBeLessThan(3 * A_NODE)
+    const { status, events } = await read(before)
+    expect(status).toBe('MARKS')
+    expect(events).toHaveLength(3 * A_NODE + 1)
+  })
+
   it('replies UNANNOUNCED if it may not publish, and keeps the purge in the log', async () => {
     const client = await without('publish')
     const { status, position } = await append('mht=red', 0, { client })

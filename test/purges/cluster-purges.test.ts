@@ -45,6 +45,8 @@ describe.each(inject('serverBinaries'))('a cache on a cluster of $name', ({ sour
     ['a tag', { tag: 'all of them' }, {}, KEYS.length],
     ['a tag of one page', { tag: 'key 7' }, {}, 1],
     ['a key', { key: 'key 3' }, {}, 1],
+    ['several tags', { tags: ['key 1', 'no key', 'key 7'] }, {}, 2],
+    ['several keys', { keys: ['key 3', 'no key', 'key 5'] }, {}, 2],
     ['everything', { all: true }, {}, KEYS.length],
     ['a tag, softly', { tag: 'all of them' }, { soft: true }, KEYS.length],
   ])('purges %s in all processes', async (_, target, options, entries) => {
@@ -78,6 +80,31 @@ describe.each(inject('serverBinaries'))('a cache on a cluster of $name', ({ sour
     expect(runs).toBe(2)
     expect(failures()).toEqual(before)
   })
+
+  it('names the keys of a node that does not reply, and purges the others', async () => {
+    const [a, b] = processes as [Stampede, Stampede]
+    const ownerOf = (name: string) => cluster.ownerOf(cluster.slotOf(`stampede:4:{${name}}`))
+    const node = cluster.nodes.find((each) => each !== ownerOf('purges'))
+    // A name may be the key of a value and of a response, which are two records.
+    const isAway = (key: string) =>
+      [`=d:=${key}`, `=http:key ${key.length + 1}:=${key}`].some((name) => ownerOf(name) === node)
+    const before = (await everywhere()).flat()
+    node?.pause()
+    const { message } = await a.purge({ keys: KEYS }).then(
+      () => new Error('the purge succeeded'),
+      (error: Error) => error,
+    )
+    node?.resume()
+    const named = [...message.matchAll(/"(key \d+)"/g)].map(([, key]) => key)
+    expect(named.sort()).toEqual(KEYS.filter(isAway).sort())
+    const left = KEYS.filter((key) => !isAway(key))
+    expect(named.length * left.length).toBeGreaterThan(0)
+    const old = async () => {
+      const values = await Promise.all(left.map((key) => get(b, key)))
+      return values.filter((value) => before.includes(value))
+    }
+    await expect.poll(old).toEqual([])
+  }, 20_000)
 
   it('responds, but rejects purges, while the node of the purge log is unavailable', async () => {
     const [a, b] = processes as [Stampede, Stampede]

@@ -12,7 +12,8 @@ import type { SubjectKind } from './ports/subject.ts'
 /**
  * Why a key is filled. `absent`: the store has no entry. `expired`: the entry may no longer be
  * served. `purged`: a tag, path or route of the entry was purged, or everything. `stale`: the entry
- * is served and refreshed. `hit-for-miss`: the last response could not be shared.
+ * is served and refreshed. `hit-for-miss`: the last response could not be shared, or the last value
+ * was skipped.
  */
 export type FillReason = 'absent' | 'expired' | 'purged' | 'stale' | 'hit-for-miss'
 
@@ -36,6 +37,7 @@ export interface EventFields {
   'fill.committed': { readonly fence: bigint; readonly elapsedMs: number }
   'fill.fenced': { readonly fence: bigint; readonly elapsedMs: number }
   'fill.passed': { readonly reason: string; readonly elapsedMs: number }
+  'fill.skipped': { readonly elapsedMs: number }
   'fill.failed': {
     readonly failure: Failure
     readonly error: unknown
@@ -83,6 +85,7 @@ export const EVENTS: Readonly<Record<keyof EventFields, string>> = {
   'fill.committed': 'the result is stored',
   'fill.fenced': 'the store does not accept the result, because of a purge or a newer lease',
   'fill.passed': 'the result cannot be shared; `reason` has the cause',
+  'fill.skipped': 'a factory returns `skip(value)`, so that the value is not stored',
   'fill.failed': 'the handler or factory fails, or takes longer than `originTimeoutMs`',
   'fill.abandoned':
     'a run has no usable result: its client left, or its body was cut short; a waiter runs it again',

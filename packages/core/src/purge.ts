@@ -1,5 +1,5 @@
-// stampede.purge: checks the target (keys, paths, routes, tags or everything) and purges it in the
-// store.
+// stampede.purge: checks the target (keys, paths, routes, tags, a cache or everything), and purges
+// it in the store.
 
 import { customKey } from './cache/key.ts'
 import { purgeKey } from './engine/hints.ts'
@@ -7,12 +7,12 @@ import { optionError, show, storeUnavailable } from './errors.ts'
 import { canonicalPath, patternMeant, patternProblem } from './http/route-pattern.ts'
 import { type Bag, checkNames, flag, readOptions } from './options.ts'
 import { dataKey } from './ports/key.ts'
-import { ALL, pathSubject, routeSubject, tagSubject } from './ports/subject.ts'
+import { ALL, cacheSubject, pathSubject, routeSubject, tagSubject } from './ports/subject.ts'
 import type { Runtime } from './runtime.ts'
 
 /**
  * Exactly one target: a `key`, `path` (with an optional `host`), `route` or `tag`, 1 to 128 of them
- * as `keys`, `paths`, `routes` or `tags`, or `all: true`.
+ * as `keys`, `paths`, `routes` or `tags`, a `cache`, or `all: true`.
  */
 export type PurgeTarget = Only<Target>
 
@@ -36,6 +36,8 @@ type Target =
   | { tag: string }
   /** All entries with at least one of 1 to 128 tags, in one command. */
   | { tags: readonly string[] }
+  /** All values of the cache `stampede.cache(name)`, as its `clear()` does. */
+  | { cache: string }
   /** All entries. */
   | { all: true }
 
@@ -51,8 +53,9 @@ export interface PurgeOptions {
 
 const WHERE = 'purge'
 const KINDS = ['key', 'path', 'route', 'tag'] as const
-type Kind = (typeof KINDS)[number]
-const TARGETS = [...KINDS, ...KINDS.map((kind) => `${kind}s` as const), 'all'] as const
+type Kind = (typeof KINDS)[number] | 'cache'
+const PLURALS = KINDS.map((kind) => `${kind}s` as const)
+const TARGETS = [...KINDS, ...PLURALS, 'cache', 'all'] as const
 /** Limit of the names in one call, so that one command purges all of them. */
 const MOST_NAMES = 128
 
@@ -98,6 +101,7 @@ function namesIn(kind: Kind, bag: Bag): readonly string[] {
 
 function subjectOf(kind: Exclude<Kind, 'key'>, name: string, host: string | undefined): string {
   if (kind === 'tag') return tagSubject(name)
+  if (kind === 'cache') return cacheSubject(readCacheName(name))
   if (kind === 'path') return pathSubject(readPath(name), host)
   const problem = patternProblem(name)
   if (problem === undefined) return routeSubject(name)
@@ -115,6 +119,12 @@ function readPath(path: string): string {
   throw optionError(`${WHERE}.path`, path, fix)
 }
 
+function readCacheName(name: string): string {
+  if (!name.includes(':')) return name
+  const fix = `pass the name only: ${EXAMPLES.cache}; to purge one value, use ${EXAMPLES.key}`
+  throw optionError(`${WHERE}.cache`, name, fix)
+}
+
 function readHost(value: unknown): string {
   const host = text('host', value)
   if (!host.includes('/')) return host
@@ -124,7 +134,8 @@ function readHost(value: unknown): string {
 function text(name: Kind | 'host', value: unknown, where = `${WHERE}.${name}`): string {
   if (typeof value === 'string' && value !== '') return value
   const fix = `use a non-empty string: ${EXAMPLES[name]}`
-  const each = Array.isArray(value) && name !== 'host' ? `; to purge several, use ${name}s` : ''
+  const hasPlural = (KINDS as readonly string[]).includes(name)
+  const each = Array.isArray(value) && hasPlural ? `; to purge several, use ${name}s` : ''
   throw optionError(where, value, `${fix}${each}`)
 }
 
@@ -134,18 +145,19 @@ const EXAMPLES = {
   path: "{ path: '/products/42' }",
   host: "{ path: '/products/42', host: 'shop.test:8080' }",
   route: "{ route: '/products/:id' }",
+  cache: "{ cache: 'rates' }",
 }
 
 const SOFT_IS_AN_OPTION = 'soft is an option, not a target: purge({ tag }, { soft: true })'
 
 function targetError(target: unknown): Error {
-  const { tag, path, route, key, host } = EXAMPLES
+  const { tag, path, route, key, cache, host } = EXAMPLES
   const names = typeof target === 'object' && target !== null ? setIn(target) : undefined
   const named = names === undefined ? '' : `it has ${names.join(' and ') || 'no target'}; `
   const fix =
     names?.includes('host') && !names.includes('path')
       ? `a host needs a path: ${host}`
-      : `pass exactly one target: ${[tag, path, route, key].join(', ')} or { all: true }`
+      : `pass exactly one target: ${[tag, path, route, key, cache].join(', ')} or { all: true }`
   return optionError(WHERE, target, named + fix)
 }
 

@@ -256,7 +256,10 @@ describe('stampede.stats()', () => {
       misses: 0,
       bypasses: {},
       stale: { revalidate: 0, 'soft-timeout': 0, 'origin-queue': 0, 'if-error': 0 },
-      fills: { started: 0, committed: 0, fenced: 0, passed: 0, failed: 0, abandoned: 0 },
+      fills: {
+        ...{ started: 0, committed: 0, fenced: 0, passed: 0, skipped: 0 },
+        ...{ failed: 0, abandoned: 0 },
+      },
       leases: {},
       collapsed: 0,
       failuresShared: 0,

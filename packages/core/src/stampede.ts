@@ -55,9 +55,9 @@ export interface Stampede {
    */
   cache<S extends DataCacheOptions>(name: string, defaults: S): DataCache<S>
   /**
-   * Purges the entries of a key, path, route or tag, or all entries, in all processes. Results of
-   * running fills are not stored either. With `soft`, the entries become stale instead: the next
-   * request refreshes them, and stale-while-revalidate and stale-if-error still apply.
+   * Purges the entries of a key, path, route, tag or cache, or all entries, in all processes.
+   * Results of running fills are not stored either. With `soft`, the entries become stale instead:
+   * the next request refreshes them, and stale-while-revalidate and stale-if-error still apply.
    *
    * After the promise resolves, this process serves no purged entry. Another process may serve one
    * for at most 5 s. Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE` if the store is unavailable.

@@ -31,6 +31,8 @@ export interface StampedeStats {
     /** Commits that the store refused, because of a purge or a newer lease. */
     readonly fenced: number
     readonly passed: number
+    /** Runs that returned `skip(value)`. */
+    readonly skipped: number
     readonly failed: number
     readonly abandoned: number
   }
@@ -96,7 +98,15 @@ export interface StampedeStats {
   readonly notCached: Readonly<Record<string, Readonly<Record<string, number>>>>
 }
 
-const FILLS = ['started', 'committed', 'fenced', 'passed', 'failed', 'abandoned'] as const
+const FILLS = [
+  'started',
+  'committed',
+  'fenced',
+  'passed',
+  'skipped',
+  'failed',
+  'abandoned',
+] as const
 
 export function statsOf(rt: Runtime, idempotency: IdempotencyRuntime | undefined): StampedeStats {
   const { events, counts, store } = rt

@@ -69,6 +69,7 @@ function outcomeOf(resolution: Resolution): LookupOutcome {
   const { type } = resolution
   if (type === 'late' || (type === 'hit' && resolution.stale)) return 'stale'
   if (type === 'hit') return resolution.from === 'fill' ? 'collapsed' : 'hit'
+  if (type === 'skipped') return 'collapsed'
   return type === 'pass' ? 'passed' : type
 }
 

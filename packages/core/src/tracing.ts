@@ -57,7 +57,7 @@ export interface FillTrace extends Traced {
   /**
    * The end of the event `fill.*`. `local`: the result is only in the memory of this process.
    */
-  outcome?: 'committed' | 'fenced' | 'passed' | 'failed' | 'abandoned' | 'local'
+  outcome?: 'committed' | 'fenced' | 'passed' | 'skipped' | 'failed' | 'abandoned' | 'local'
   /** Why the result cannot be shared, if the outcome is `passed`. */
   reason?: string
   status?: number

@@ -198,6 +198,19 @@ describe('api/purge', () => {
     expect((await keyOf('k')).entry?.purges).toMatchObject([{ by: 'tag', soft: true }])
   })
 
+  it('purges several names of one kind, and a cache', async () => {
+    await stored()
+    expect((await purge({ tags: ['other', 't'] })).status).toBe(200)
+    expect((await keyOf('k')).entry?.purges).toMatchObject([{ by: 'tag', soft: false }])
+    expect((await purge({ tags: [] })).status).toBe(400)
+    await stampede.cache('rates', { ttlMs: 60_000 }).set('eur', 1)
+    expect((await keyOf('rates:eur')).entry?.purges).toEqual([])
+    expect((await purge({ cache: 'rates' })).status).toBe(200)
+    expect((await keyOf('rates:eur')).entry?.purges).toMatchObject([
+      { by: 'cache', subject: 'rates', soft: false },
+    ])
+  })
+
   it.each([
     ['no own field', { 'content-type': 'application/json' }],
     ['a form', { ...OWN, 'content-type': 'application/x-www-form-urlencoded' }],

@@ -4,8 +4,9 @@ import type { KeyView } from '../src/key-page.ts'
 import type { LocksView } from '../src/locks-page.ts'
 
 export interface PurgeTarget {
-  readonly kind: 'key' | 'tag' | 'path' | 'route' | 'all'
-  readonly value: string
+  readonly kind: 'key' | 'tag' | 'path' | 'route' | 'cache' | 'all'
+  /** One name, or several. */
+  readonly value: string | readonly string[]
   readonly host?: string | undefined
 }
 
@@ -24,7 +25,8 @@ export const askLocks = (cursor: string): Promise<LocksView> =>
   ask(`api/locks?cursor=${encodeURIComponent(cursor)}`)
 
 export function purge({ kind, value, host }: PurgeTarget, soft: boolean): Promise<unknown> {
-  const target = kind === 'all' ? { all: true } : { [kind]: value, ...(host && { host }) }
+  const name = typeof value === 'string' ? kind : `${kind}s`
+  const target = kind === 'all' ? { all: true } : { [name]: value, ...(host && { host }) }
   return ask('api/purge', {
     method: 'POST',
     headers: { 'Content-Type': 'application/json', 'X-Stampede-Dashboard': '1' },

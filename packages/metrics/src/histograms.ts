@@ -17,7 +17,7 @@ export const BUCKETS: number[] = [
   0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
 ]
 
-const FILL_OUTCOMES = ['committed', 'fenced', 'passed', 'failed', 'abandoned'] as const
+const FILL_OUTCOMES = ['committed', 'fenced', 'passed', 'skipped', 'failed', 'abandoned'] as const
 
 interface HistogramRow {
   readonly help: string
@@ -29,7 +29,7 @@ interface HistogramRow {
 export const HISTOGRAMS: Readonly<Record<'fill' | 'wait', HistogramRow & { name: string }>> = {
   fill: {
     name: 'fill_duration_seconds',
-    help: 'Duration of fills, with the commit. Outcome: committed, fenced, passed, failed or abandoned',
+    help: 'Duration of fills, with the commit. Outcome: committed, fenced, passed, skipped, failed or abandoned',
     label: 'outcome',
     values: FILL_OUTCOMES,
   },

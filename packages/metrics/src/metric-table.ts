@@ -184,7 +184,7 @@ export const METRICS: Readonly<Record<string, MetricRow>> = {
   ),
   fills_started_total: counter('Runs of the origin that started', ({ fills }) => fills.started),
   fills_total: counter(
-    'Runs of the origin that ended. Outcome: committed, fenced, passed, failed or abandoned',
+    'Runs of the origin that ended. Outcome: committed, fenced, passed, skipped, failed or abandoned',
     ({ fills: { started: _, ...ended } }) => by('outcome', ended),
     'outcome',
   ),

@@ -371,6 +371,53 @@ export function storeContract(name: string, bench: StoreBench): void {
       expect(await ask(a, '3')).not.toHaveProperty('stored')
     })
 
+    it('keeps a stale entry with its lifetimes if the new value is skipped, and delays its refresh', async () => {
+      const { fence } = await fill(a, 'filler', { ...LIFETIMES, staleWhileRevalidateMs: 60_000 })
+      await bench.pass(1_100)
+      const grant = await lease(a, '1', 5_000)
+      expect(await ask(b, '2')).toMatchObject({ status: 'stale' })
+      expect(await a.pass(grant, 1_500, 'skip')).toBe('committed')
+      await hinted(() => hintsB.wakes).toEqual(['k'])
+      for (const leaseMs of [5_000, 0]) {
+        const reply = await ask(b, '3', leaseMs)
+        const stored = { fence, frame: FRAME, staleWhileRevalidateMs: 60_000 }
+        expect(reply).toMatchObject({ status: 'stale', stored })
+        expect(reply).not.toHaveProperty('grant')
+        const { busyForMs } = reply as { busyForMs: number }
+        expect(busyForMs).toBeGreaterThan(0)
+        expect(busyForMs).toBeLessThanOrEqual(1_500)
+      }
+      await bench.pass(1_600)
+      expect(await ask(b, '4')).toMatchObject({ status: 'stale', grant: { token: '4' } })
+    })
+
+    it('sends an entry for errors with the leases of a key whose value was skipped', async () => {
+      const { fence } = await fill(a, 'filler', { ...LIFETIMES, staleIfErrorMs: 60_000 })
+      await bench.pass(2_250)
+      expect(await a.pass(await lease(a, '1', 5_000), 20_000, 'skip')).toBe('committed')
+      const stored = { fence, frame: FRAME, staleIfErrorMs: 60_000 }
+      const reply = await ask(b, '2', 20_000)
+      expect(reply).toMatchObject({ status: 'pass', stored, grant: { token: '2' } })
+      const other = await ask(a, '3', 5_000, { knownFence: fence })
+      expect(other).toMatchObject({ status: 'pass', stored: { fence } })
+      expect(other).not.toHaveProperty('grant')
+      const { grant } = reply as { grant: Grant }
+      expect(await b.commit(grant, FRAME, { ...LIFETIMES, freshMs: 20_000 })).toBe('committed')
+      expect(await ask(a, '4')).toMatchObject({ status: 'fresh' })
+    })
+
+    it('lets each process run at once if a value is skipped, and the next one lead if only for 0 ms', async () => {
+      expect(await a.pass(await lease(a, '1', 5_000), 0, 'skip')).toBe('committed')
+      const grant = await lease(b, '2', 20_000)
+      expect(await b.pass(grant, 20_000, 'skip')).toBe('committed')
+      expect(await ask(a, '3', 20_000)).toMatchObject({ status: 'pass', grant: { token: '3' } })
+      const reply = await ask(b, '4', 20_000)
+      expect(reply.status).toBe('pass')
+      expect(reply).not.toHaveProperty('grant')
+      await b.purge('k', { soft: false })
+      expect(await ask(b, '5')).toMatchObject({ status: 'leased' })
+    })
+
     it('counts such responses from the beginning after a commit and after a purge', async () => {
       for (const token of ['1', '2']) {
         expect(await a.pass(await lease(a, token), 2_000, true)).toBe('first')
@@ -563,8 +610,10 @@ export function storeContract(name: string, bench: StoreBench): void {
       await hinted(() => hintsB.marks.map(({ subject }) => subject).sort()).toEqual(
         [...subjects].sort(),
       )
+      await a.mark(['c=rates', ...subjects.slice(0, 127)], { soft: false })
+      expect(hintsA.marks.slice(300).map(({ subject }) => subject)).toContain('c=rates')
       await a.mark([], { soft: false })
-      expect(hintsA.marks).toHaveLength(300)
+      expect(hintsA.marks).toHaveLength(428)
     })
 
     it('raises purge positions with every purge, from any process', async () => {

@@ -1,4 +1,4 @@
-// `stampede purge`: purges keys, paths, routes or tags, or everything, in the whole fleet.
+// `stampede purge`: purges keys, paths, routes or tags, a cache or everything, in the whole fleet.
 
 import type { PurgeTarget } from '@stampede/core'
 import { type Command, flag, type Invocation, list, text } from '../command.ts'
@@ -13,13 +13,14 @@ const REPEATS = 'may be repeated'
 export const purge: Command = {
   summary: 'Purges entries in all processes of the fleet.',
   usage:
-    'stampede purge --key KEY… | --path PATH… | --route PATTERN… | --tag TAG… | --all [options]',
+    'stampede purge --key KEY… | --path PATH… | --route PATTERN… | --tag TAG… | --cache NAME | --all [options]',
   options: [
     ['--key KEY', 'a key of getOrSet, or a result of the option key of stampedeCache', REPEATS],
     ['--path PATH', 'a path with all queries and variants', REPEATS],
     ['--host HOST', 'with --path: on that host only'],
     ['--route PATTERN', 'all paths of a pattern such as /products/:id', REPEATS],
     ['--tag TAG', 'all entries with a tag', REPEATS],
+    ['--cache NAME', 'all values of stampede.cache(NAME)'],
     ['--all', 'all entries; asks first, or needs --yes'],
     ['--soft', 'make the entries stale instead of dropping them'],
     ['--dry-run', 'purge nothing; count the entries in Redis that the purge would cover'],
@@ -62,12 +63,14 @@ async function run(invocation: Invocation): Promise<ExitCode> {
 function readTarget({ values }: Invocation): PurgeTarget {
   const named = KINDS.filter((kind) => list(values, kind).length > 0)
   const all = flag(values, 'all')
-  if (named.length + Number(all) !== 1) {
-    throw new UsageError('name exactly one of --key, --path, --route, --tag and --all')
+  const cache = text(values, 'cache')
+  if (named.length + Number(all) + Number(cache !== undefined) !== 1) {
+    throw new UsageError('name exactly one of --key, --path, --route, --tag, --cache and --all')
   }
   const host = text(values, 'host')
   if (host !== undefined && named[0] !== 'path') throw new UsageError('--host needs --path')
   const [kind] = named
+  if (cache !== undefined) return { cache }
   if (kind === undefined) return { all: true }
   const items = list(values, kind)
   const target = items.length === 1 ? { [kind]: items[0] } : { [`${kind}s`]: items }

@@ -16,6 +16,7 @@ import {
   originTimeout,
   type StampedeError,
   show,
+  valueError,
   waitTimeout,
 } from '../errors.ts'
 import { confirmedCopy } from '../l1/purges.ts'
@@ -30,6 +31,7 @@ import {
   FillContext,
   NOT_MODIFIED,
   type Plan,
+  Skip,
   storedValue,
   ttlOf,
   WHERE,
@@ -53,6 +55,8 @@ export class Call<T, P> implements Caller {
   readonly #factory: Factory<T, P>
   readonly #plan: Plan
   readonly #serializer: Serializer | undefined
+  /** Subjects of the value, in addition to its tags. */
+  readonly #subjects: readonly string[]
   #resolve: (value: T | Promise<T>) => void = NOTHING
   #reject: (error: unknown) => void = NOTHING
   #attempts = 0
@@ -66,12 +70,14 @@ export class Call<T, P> implements Caller {
     factory: Factory<T, P>,
     plan: Plan,
     serializer: Serializer | undefined,
+    subjects: readonly string[],
   ) {
     this.#rt = rt
     this.#key = key
     this.#factory = factory
     this.#plan = plan
     this.#serializer = serializer
+    this.#subjects = subjects
   }
 
   /** Looks up the value, or runs the factory. */
@@ -108,6 +114,8 @@ export class Call<T, P> implements Caller {
           return this.#give(resolution)
         case 'led':
           return this.#resolve(this.#ownValue(resolution.result))
+        case 'skipped':
+          return this.#resolve(this.#ownValue(resolution))
         case 'failed': {
           const { previous, error, failure } = resolution
           const thrown = error ?? originFailed(this.#name, failure.message)
@@ -181,12 +189,10 @@ export class Call<T, P> implements Caller {
   }
 
   /** The result of a fill whose factory returned this value. */
-  resultOf(
-    value: unknown,
-    { asOf }: Pick<Lead, 'asOf'>,
-    previous: HeldEntry | undefined,
-  ): FillResult {
+  resultOf(value: unknown, lead: Pick<Lead, 'asOf'>, previous: HeldEntry | undefined): FillResult {
     try {
+      if (value instanceof Skip) return this.#skipped(value, lead)
+      const { asOf } = lead
       const { tags, ttlMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, jitter } = this.#plan
       const confirmed = value === NOT_MODIFIED ? previous : undefined
       if (value === NOT_MODIFIED && confirmed === undefined) throw noPreviousValue(this.where)
@@ -194,7 +200,8 @@ export class Call<T, P> implements Caller {
       const bornAt = this.#rt.clock.now()
       // A `tags` function gets the value in the form that callers get.
       const given = typeof tags === 'function' ? decodeData(stored, this.#serializer) : undefined
-      const subjects = tags ? evaluateTags(`${WHERE}.tags`, tags, given).map(tagSubject) : NONE
+      const named = tags ? evaluateTags(`${WHERE}.tags`, tags, given).map(tagSubject) : NONE
+      const subjects = named.length === 0 ? this.#subjects : [...this.#subjects, ...named]
       const { encoding, body, parsed, copy } = stored
       const provenance = { asOf, tookMs: 0, subjects }
       const entry: StoredValue = { type: 'value', encoding, body, provenance, parsed, copy }
@@ -207,6 +214,12 @@ export class Call<T, P> implements Caller {
     } catch (error) {
       return failureOf(error)
     }
+  }
+
+  /** The value is encoded as for the store, so that callers get it as they get a stored one. */
+  #skipped({ value, skipMs, lead }: Skip, own: object): FillResult {
+    if (lead !== own) throw valueError(this.where, 'skip() of another call was returned')
+    return { type: 'skipped', entry: encodeData(this, value, this.#serializer), skipMs }
   }
 
   acceptsStale(held: HeldEntry): boolean {

@@ -5,10 +5,12 @@ import { purgeKey } from '../engine/hints.ts'
 import { closedError, optionError } from '../errors.ts'
 import { checkNames } from '../options.ts'
 import { dataKey } from '../ports/key.ts'
+import { type PurgeOptions, purge } from '../purge.ts'
 import type { Runtime } from '../runtime.ts'
 import { checkKey, get, getOrSet, RecentKeys } from './get-or-set.ts'
 import {
   type Factory,
+  type FactoryContext,
   type GetOrSetOptions,
   NAMES,
   type Plan,
@@ -63,11 +65,18 @@ export interface DataCache<S extends DataCacheOptions = DataCacheOptions> {
   /** Purges the value in the whole fleet. A fill that has begun cannot store its value any more. */
   delete(key: string): Promise<void>
   /**
+   * Purges all values of this cache in the whole fleet, by one command. Fills that have begun
+   * cannot store their values any more. With `soft`, the values become stale. Values that an
+   * earlier version of this package stored are not covered: they stay until their lifetimes end.
+   */
+  clear(options?: PurgeOptions): Promise<void>
+  /**
    * Returns a function that caches the results of `fn`. `key` gets the arguments of a call and
-   * returns its key. The options are read once, when `wrap` is called.
+   * returns its key. The options are read once, when `wrap` is called. In `fn`, `this` is the
+   * context of a factory.
    */
   wrap<A extends readonly unknown[], T>(
-    fn: (...args: A) => T | Promise<T>,
+    fn: (this: FactoryContext, ...args: A) => T | Promise<T>,
     options: { key: (...args: A) => string } & Overrides<T>,
   ): (...args: A) => Promise<CallerValue<T, S>>
 }
@@ -97,7 +106,7 @@ export function createDataCache<S extends DataCacheOptions>(
     overrides === undefined
       ? defaultPlan
       : readPlan({ ...options, ...definedIn(overrides) } as unknown as GetOrSetOptions)
-  const recent = new RecentKeys(`${name}:`, WHERE)
+  const recent = new RecentKeys(WHERE, name)
   const keyOf = (key: string): string => {
     if (rt.closed) throw closedError()
     checkKey(WHERE, key)
@@ -126,15 +135,20 @@ export function createDataCache<S extends DataCacheOptions>(
       return new Map(found) as Map<string, CallerValue<T, S>>
     },
     set: async (key, value, overrides) =>
-      set(rt, keyOf(key), value as never, planFor(overrides), serializer),
+      set(rt, keyOf(key), value as never, planFor(overrides), serializer, recent.subjects),
     delete: async (key) => purgeKey(rt, dataKey(keyOf(key)), false),
+    async clear(clearOptions) {
+      if (rt.closed) throw closedError()
+      return purge(rt, { cache: name }, clearOptions)
+    },
     wrap(fn, options) {
       if (typeof fn !== 'function') throw optionError('wrap: fn', fn, 'use a function')
       const { key, ...overrides }: typeof options = Object(options)
       if (typeof key !== 'function')
         throw optionError('wrap.key', key, 'use a function of the arguments')
       const plan = planFor(overrides)
-      return async (...args) => find(key(...args), () => fn(...args), plan)
+      return async (...args) =>
+        find(key(...args), (context: FactoryContext) => fn.call(context, ...args), plan)
     },
   }
   return cache

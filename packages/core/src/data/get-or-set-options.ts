@@ -13,6 +13,7 @@ import {
   durationMs,
   flag,
   jitter,
+  number,
   type Reader,
   readOptions,
 } from '../options.ts'
@@ -152,10 +153,13 @@ function readTtlMs(where: string, value: unknown): Plan['ttlMs'] {
  * The TTL of one value. Throws the error of the function, or an error if it returned no duration.
  */
 export function ttlOf(rule: (value: never) => unknown, value: unknown): number {
-  return lifetimeMs(`${WHERE}.ttlMs()`, rule(value as never) ?? null)
+  const where = `${WHERE}.ttlMs()`
+  const ms = rule(value as never) ?? null
+  if (ms !== 0) return lifetimeMs(where, ms)
+  throw optionError(where, ms, 'to store nothing, return skip(value) from the factory')
 }
 
-// The context of a factory: fence, deadline, previous value, and `notModified()`.
+// The context of a factory: fence, deadline, previous value, `notModified()` and `skip()`.
 
 /**
  * The context of a factory. Its fields are getters, so `{ ...context }` copies none of them. `T` is
@@ -179,6 +183,13 @@ export interface FactoryContext<T = unknown> {
    * then begin again. Throws if there is no `previous`.
    */
   notModified(): never
+  /**
+   * A factory returns `skip(value)` to store nothing: `return skip(rates)`. Its caller gets the
+   * value, and so do calls of this process that wait for it. An older value stays as it is. For
+   * `skipMs`, other processes do not wait for this one but run their own factory, and a stale value
+   * is not refreshed. 0 to 60 000, default 1 000. Throws `ERR_STAMPEDE_OPTION`.
+   */
+  skip<V>(value: V, skipMs?: number): V
 }
 
 /** Computes the value of a key for `getOrSet`. If it throws, the caller gets the error. */
@@ -186,6 +197,21 @@ export type Factory<T, P = T> = (context: FactoryContext<P>) => T | Promise<T>
 
 /** The result of `notModified()`: a symbol, which no factory returns by chance. */
 export const NOT_MODIFIED: unique symbol = Symbol('not modified')
+
+/** The result of `skip()`, for the call with this lead only. */
+export class Skip {
+  readonly value: unknown
+  readonly skipMs: number
+  readonly lead: object
+
+  constructor(value: unknown, skipMs: number, lead: object) {
+    this.value = value
+    this.skipMs = skipMs
+    this.lead = lead
+  }
+}
+
+const readSkipMs = number(1_000, { min: 0, max: 60_000, unit: 'milliseconds' })
 
 /** The parts of a `getOrSet` call that its context needs. */
 interface ContextCall {
@@ -232,6 +258,11 @@ export class FillContext<P> implements FactoryContext<P> {
       if (this.#held === undefined) throw noPreviousValue(this.#call.where)
       return NOT_MODIFIED as never
     }
+  }
+
+  get skip(): <V>(value: V, skipMs?: number) => V {
+    const lead = this.#lead
+    return (value, skipMs) => new Skip(value, readSkipMs('skip: skipMs', skipMs), lead) as never
   }
 }
 

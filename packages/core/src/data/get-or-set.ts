@@ -5,6 +5,7 @@ import { readPromise } from '../entry/parsed-value.ts'
 import { optionError } from '../errors.ts'
 import { freshCopy } from '../l1/purges.ts'
 import { dataKey } from '../ports/key.ts'
+import { cacheSubject } from '../ports/subject.ts'
 import { detachedText, Recent } from '../recent.ts'
 import type { Runtime } from '../runtime.ts'
 import { traceHit } from '../traces.ts'
@@ -58,7 +59,7 @@ export function getOrSet<T, P = T>(
         return readPromise(entry) as Promise<T>
       }
     }
-    return new Call(rt, internalKey, factory, plan, serializer).value()
+    return new Call(rt, internalKey, factory, plan, serializer, recent.subjects).value()
   } catch (error) {
     return Promise.reject(error)
   }
@@ -77,15 +78,18 @@ const MOST_KEYS = 4_096
 const LONGEST_KEY = 200
 
 export class RecentKeys extends Recent<string> {
-  /** Prefix of each key: the name of the cache and a colon, or empty. */
-  readonly prefix: string
   /** The function that has the keys, for errors. */
   readonly where: string
+  /** Prefix of each key: the name of the cache and a colon, or empty. */
+  readonly prefix: string
+  /** The subject of the cache, which each of its values has. Empty without a name. */
+  readonly subjects: readonly string[]
 
-  constructor(prefix: string, where: string) {
+  constructor(where: string, name?: string) {
     super(MOST_KEYS)
-    this.prefix = prefix
     this.where = where
+    this.prefix = name === undefined ? '' : `${name}:`
+    this.subjects = name === undefined ? [] : [cacheSubject(name)]
   }
 
   remember(key: string, name: string): void {
@@ -93,4 +97,4 @@ export class RecentKeys extends Recent<string> {
   }
 }
 
-const recentKeys = new RecentKeys('', WHERE)
+const recentKeys = new RecentKeys(WHERE)

@@ -3,7 +3,7 @@ import { createStampede } from '../index.ts'
 import { RecentKeys } from './get-or-set.ts'
 
 it('recent keys are remembered unless they are long', () => {
-  const recent = new RecentKeys('rates:', 'cache')
+  const recent = new RecentKeys('cache', 'rates')
   for (const key of ['k', 'k'.repeat(200), 'k'.repeat(201)]) recent.remember(key, `name of ${key}`)
   expect(recent.get('k')).toBe('name of k')
   expect(recent.get('k'.repeat(200))).toBeDefined()

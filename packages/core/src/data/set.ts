@@ -25,12 +25,13 @@ export async function set<T>(
   name: string,
   promised: T | Promise<T>,
   plan: Plan,
-  serializer?: Serializer,
+  serializer: Serializer | undefined,
+  subjects: readonly string[],
 ): Promise<T> {
   const key = dataKey(name)
   const value = await promised
   // Encoding comes before the purge. So a value that cannot be stored or parsed purges nothing.
-  const call = new Call(rt, key, () => value, plan, serializer)
+  const call = new Call(rt, key, () => value, plan, serializer, subjects)
   const result = call.resultOf(value, { asOf: 0 }, undefined)
   if (result.type !== 'store') throw result.type === 'failure' ? result.error : undefined
   const stored = decodeData<T>(result.entry as StoredValue, serializer)

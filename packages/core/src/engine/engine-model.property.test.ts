@@ -13,6 +13,8 @@ const TIMEOUT_MS = 3_000
 /** A time that no schedule reaches. A caller without a result therefore still waits at the end. */
 const FOR_EVER_MS = 24 * 3_600_000
 
+type End = 'store' | 'skip' | 'fail'
+
 type Step =
   | {
       do: 'get'
@@ -23,7 +25,7 @@ type Step =
       soft: boolean
     }
   | { do: 'purge'; at: number; key: number; soft: boolean }
-  | { do: 'end'; run: number; fails: boolean; afterMs: number }
+  | { do: 'end'; run: number; how: End; afterMs: number }
   | { do: 'fault'; at: number; operation: 'lookup' | 'commit' | 'fail' | 'renew'; lost: boolean }
   | { do: 'gap' | 'deaf'; at: number }
   | { do: 'advance'; ms: number }
@@ -43,7 +45,7 @@ const PURGE = fc.record({ do: fc.constant('purge' as const), at, key, soft: fc.b
 const END = fc.record({
   do: fc.constant('end' as const),
   run: fc.nat(3),
-  fails: fc.boolean(),
+  how: fc.constantFrom<End>('store', 'store', 'skip', 'fail', 'fail'),
   afterMs: fc.constantFrom(0, 20),
 })
 const ADVANCE = fc.record({
@@ -89,7 +91,7 @@ interface Run {
   mayOverlap: boolean
   /** Whether the deadline of the run has passed. */
   isPastDeadline: boolean
-  end(fails: boolean): void
+  end(how: End): void
 }
 
 class World {
@@ -155,7 +157,7 @@ class World {
         return this.#purge(taken)
       case 'end':
         if (taken.afterMs > 0) await this.clock.advance(taken.afterMs)
-        return this.#running[taken.run % Math.max(1, this.#running.length)]?.end(taken.fails)
+        return this.#running[taken.run % Math.max(1, this.#running.length)]?.end(taken.how)
       case 'fault':
         this.#of(this.stores, taken.at).next(taken.operation, taken.lost ? loseReply : refuse)
         return
@@ -182,8 +184,7 @@ class World {
       waitMs,
       ...(soft && { staleIfErrorMs: 5_000, softTimeoutMs: 40 }),
     }
-    const run = ({ fence, signal }: FactoryContext) =>
-      this.#run(at, key, String(fence ?? ''), signal)
+    const run = (context: FactoryContext) => this.#run(at, key, context)
     this.#of(this.stampedes, at)
       .getOrSet(`k${key}`, run, options)
       .then(
@@ -197,8 +198,9 @@ class World {
       })
   }
 
-  #run(at: number, key: number, fence: string, signal: AbortSignal) {
+  #run(at: number, key: number, { fence: given, signal, skip }: FactoryContext) {
     this.#moment += 1
+    const fence = String(given ?? '')
     return new Promise<{ number: number; startedAt: number }>((resolve, reject) => {
       const run: Run = {
         key,
@@ -208,10 +210,11 @@ class World {
         startedAt: this.#moment,
         isPastDeadline: false,
         mayOverlap: (this.#grantTimes.get(fence) ?? 0) < (this.#purgeStarts.get(key) ?? 0),
-        end: (fails) => {
+        end: (how) => {
           this.#running = this.#running.filter((each) => each !== run)
-          if (fails) reject(new Error(`run ${run.number}`))
-          else resolve({ number: run.number, startedAt: run.startedAt })
+          const value = { number: run.number, startedAt: run.startedAt }
+          if (how === 'fail') reject(new Error(`run ${run.number}`))
+          else resolve(how === 'skip' ? skip(value) : value)
         },
       }
       signal.addEventListener('abort', () => {
@@ -254,7 +257,7 @@ class World {
     }
     for (let i = 0; i < 20; i++) {
       await settled()
-      for (const run of [...this.#running]) run.end(false)
+      for (const run of [...this.#running]) run.end('store')
       await this.clock.advance(i < 10 ? 0 : TIMEOUT_MS)
     }
     const problems = [...this.#problems]

@@ -1,6 +1,7 @@
 // Tests of find: two processes, stale entries, and a store that is unavailable.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type StoredResponse, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import { messageOf } from '../errors.ts'
 import type { StampedeOptions } from '../index.ts'
 import { runtimeOf } from '../stampede.ts'
@@ -24,6 +25,11 @@ import {
 } from '../testing/resolve-bench.ts'
 import { refuse, throwAtOnce } from '../testing/store-doubles.ts'
 import type { Policy } from './types.ts'
+
+const RESPONSE: StoredResponse = {
+  ...{ type: 'response', status: 200, fields: [], body: Buffer.from('page') },
+  ...{ initialAgeMs: 0, vary: [], provenance: UNKNOWN_PROVENANCE },
+}
 
 beforeEach(begin)
 afterEach(end)
@@ -228,30 +234,30 @@ describe('two processes', () => {
     const own = scripted()
     const other = scripted()
     for (const run of [0, 1]) {
-      const led = resolve(runtimeOf(a), KEY, POLICY, own.caller)
+      const led = resolve(runtimeOf(a), 'k', POLICY, own.caller)
       await settled()
       own.origin.run(run).resolve(PASS)
       expect(await led).toMatchObject({ type: 'led' })
       await settled()
     }
     await clock.advance(100)
-    const second = resolve(runtimeOf(b), KEY, POLICY, other.caller)
+    const second = resolve(runtimeOf(b), 'k', POLICY, other.caller)
     await settled()
     // The request in process b has the lease now. In both processes, no request waits for it.
     expect(other.origin.calls).toBe(1)
     for (const store of [storeA, storeB]) store.calls.length = 0
     const pass = { type: 'pass', reason: 'hit-for-miss' }
     for (let i = 0; i < 3; i++) {
-      expect(resolve(runtimeOf(b), KEY, POLICY, other.caller)).toEqual(pass)
-      expect(await resolve(runtimeOf(a), KEY, POLICY, own.caller)).toEqual(pass)
+      expect(resolve(runtimeOf(b), 'k', POLICY, other.caller)).toEqual(pass)
+      expect(await resolve(runtimeOf(a), 'k', POLICY, own.caller)).toEqual(pass)
     }
-    expect([storeA.calls, storeB.calls]).toEqual([[`lookup ${KEY}`], []])
-    other.origin.run(0).resolve(STORE)
+    expect([storeA.calls, storeB.calls]).toEqual([['lookup k'], []])
+    other.origin.run(0).resolve({ ...STORE, entry: RESPONSE })
     expect(await second).toMatchObject({ type: 'led' })
     await settled()
-    expect(resolve(runtimeOf(b), KEY, POLICY, other.caller)).toMatchObject({ type: 'hit' })
+    expect(resolve(runtimeOf(b), 'k', POLICY, other.caller)).toMatchObject({ type: 'hit' })
     await clock.advance(100)
-    expect(await resolve(runtimeOf(a), KEY, POLICY, own.caller)).toMatchObject({ type: 'hit' })
+    expect(await resolve(runtimeOf(a), 'k', POLICY, own.caller)).toMatchObject({ type: 'hit' })
     expect(own.origin.calls).toBe(2)
   })
 

@@ -9,6 +9,7 @@ import { AsyncResource } from 'node:async_hooks'
 import { type L1Marker, newMarker } from '../l1/l1.ts'
 import { afterPurges, confirmedCopy, isConfirmed, validCopy } from '../l1/purges.ts'
 import { mayLeadInstead } from '../l1/refresh-delay.ts'
+import { isDataKey } from '../ports/key.ts'
 import type { Grant } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
 import { traceLookup } from '../traces.ts'
@@ -196,7 +197,8 @@ class KeyFlight extends Flight {
   override act(found: Found | undefined, since: number): void {
     if (found === undefined) return this.#withoutStore()
     if (this.isOutdated) return this.#discard(found)
-    const isWoken = this.endLookup(found.status === 'pass')
+    const isSkipped = found.status === 'pass' && isDataKey(this.key)
+    const isWoken = this.endLookup(found.status === 'pass' && !isSkipped)
     if (isWoken && (found.status === 'busy' || found.status === 'leased')) this.countUnusableFill()
     switch (found.status) {
       case 'fresh':
@@ -212,7 +214,7 @@ class KeyFlight extends Flight {
         if (this.isFirstAtLimit) return fillWithoutLease(this.rt, this)
         return this.#waitForHolder(found.busyForMs)
       case 'pass':
-        return this.#passAll(found, since)
+        return isSkipped ? this.#runAfterSkip(found, since) : this.#passAll(found, since)
       case 'failed':
         return this.#serveFailed(found)
     }
@@ -282,6 +284,15 @@ class KeyFlight extends Flight {
     }
     if (grant !== undefined) void releaseUnused(rt, this, grant)
     this.advance(HIT_FOR_MISS)
+  }
+
+  /**
+   * The last value of `getOrSet` was skipped. This process runs its own factory once for all its
+   * callers, also if another process has the lease.
+   */
+  #runAfterSkip({ grant, stored }: Extract<Found, { status: 'pass' }>, since: number): void {
+    if (grant === undefined) return fillWithoutLease(this.rt, this)
+    this.#fillOrRelease({ grant, since, previous: stored, reason: 'hit-for-miss' })
   }
 
   /** Shares the failure that the store remembers, or serves the stale entry. */

@@ -328,6 +328,7 @@ function interpret(reply: LookupReply, held: HeldEntry | undefined, now: number)
     case 'leased':
       return { status: 'leased', grant: reply.grant, stored: held }
     case 'failed':
+    case 'pass':
       return { ...reply, stored: held }
     default:
       return reply

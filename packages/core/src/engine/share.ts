@@ -24,13 +24,14 @@ import {
   type CommitReply,
   type Grant,
   type Lifetimes,
+  type Position,
   type Receiver,
 } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
 import { emitEnd } from '../traces.ts'
 import type { Flight } from './flight.ts'
 import { ask } from './lookup.ts'
-import type { FillResult, Lease, Resolution, Shared } from './types.ts'
+import type { FillResult, Lease, Resolution, Shared, Skipped } from './types.ts'
 
 /**
  * The pause of this process between two lookups for the lease of a hit-for-miss key, while another
@@ -48,6 +49,7 @@ type EntryResult = Extract<FillResult, { type: 'store' | 'not-modified' }>
 interface Ending {
   /** Digest of its request. Undefined if it has none, or if an unlike request has failed before. */
   readonly like: string | undefined
+  readonly asOf: Position
   done(shared: Shared): void
 }
 
@@ -67,6 +69,8 @@ export function share(
       return new Commit(rt, flight, lease, result, startedAt, run).begin()
     case 'pass':
       return endPass(rt, flight, lease, result, run)
+    case 'skipped':
+      return endSkip(rt, flight, lease, result, run)
     case 'failure': {
       const { error } = result
       const { like } = run
@@ -153,6 +157,19 @@ function endPass(rt: Runtime, flight: Flight, lease: Lease, result: Pass, run: E
     if (reply === undefined) void releaseLease(rt, grant)
     end(reply !== 'committed')
   })
+}
+
+/** Ends a run whose value is not to be stored. An older entry stays as it is. */
+function endSkip(rt: Runtime, flight: Flight, lease: Lease, result: Skipped, run: Ending): void {
+  const { grant, since } = lease
+  emitEnd(rt, flight, { type: 'fill.skipped' })
+  delayRefresh(rt, flight.key, undefined, result.skipMs)
+  const pass = trySend(rt, grant, 'pass', (store, ours) => store.pass(ours, result.skipMs, 'skip'))
+  const ended = pass?.then((reply): unknown => reply ?? releaseLease(rt, grant))
+  // Waiters that came after a purge must not get a value from before it. Its tags are unknown.
+  const mayBePurged = rt.l1.isPurgedSince(flight.key, since) || rt.marks.newest > run.asOf
+  if (mayBePurged) flight.settleAtLimit(result)
+  endLease(ended, mayBePurged ? 'again' : result, run)
 }
 
 /**

@@ -1,7 +1,7 @@
 // The types of the engine: the caller, its run of the origin, and how both end.
 
 import type { AsyncResource } from 'node:async_hooks'
-import type { HeldEntry, StoredEntry } from '../entry/entry.ts'
+import type { HeldEntry, StoredEntry, StoredValue } from '../entry/entry.ts'
 import type { FillReason } from '../events.ts'
 import type { Detail } from '../http/cache-status.ts'
 import type { FreeSlot } from '../lease/slots.ts'
@@ -120,11 +120,22 @@ export type FillResult =
       readonly dropsPrevious?: boolean
     }
   | { readonly type: 'failure'; readonly failure: Failure; readonly error: unknown }
+  | Skipped
   /**
    * The run has no usable result, but the origin may work, so the next waiter leads. `clientLeft`:
    * the client of this run left, and many handlers abort their work then.
    */
   | { readonly type: 'abandoned'; readonly clientLeft?: true }
+
+/**
+ * The value of a `getOrSet` run that is not to be stored. Calls of this process that wait for the
+ * run get it, and an older entry stays. For `skipMs`, each process runs its own factory.
+ */
+export interface Skipped {
+  readonly type: 'skipped'
+  readonly entry: StoredValue
+  readonly skipMs: number
+}
 
 /**
  * Why the entry from before the fill is served: `softTimeoutMs` has passed, or no concurrency slot
@@ -145,6 +156,8 @@ export type Resolution =
   | { readonly type: 'late'; readonly previous: HeldEntry; readonly why: LateReason }
   /** This caller was the leader. It has its response or value from its own run. */
   | { readonly type: 'led'; readonly result: FillResult }
+  /** This call waited for a run that skipped its value. */
+  | Skipped
   /** There is no result to share: this caller runs the origin itself. */
   | { readonly type: 'pass'; readonly reason: Detail }
   | {

@@ -1,8 +1,9 @@
 // The purges by subject that this process knows, and whether a copy may still be served. Subjects
-// are tags, cache groups, paths, routes and everything. A purge has a position, its number in the
-// purge log. Each subject has the positions of its last hard and its last soft purge. A hard purge
-// removes all entries of its subject that were filled earlier. A soft purge makes them stale. Each
-// hit needs a verdict about its entry. A copy remembers the last verdict until `version` changes.
+// are tags, cache groups, paths, routes, caches and everything. A purge has a position, its number
+// in the purge log. Each subject has the positions of its last hard and its last soft purge. A hard
+// purge removes all entries of its subject that were filled earlier. A soft purge makes them stale.
+// Each hit needs a verdict about its entry. A copy remembers the last verdict until `version`
+// changes.
 
 import { type HeldEntry, type Provenance, staleFrom } from '../entry/entry.ts'
 import { matchesPattern } from '../http/route-pattern.ts'

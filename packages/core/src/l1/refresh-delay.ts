@@ -12,14 +12,19 @@ interface DelayRuntime {
 }
 
 /**
- * After a refresh without a result, this process starts no other refresh of the key for
- * `failureBackoffMs`. Without this pause, each request would start one. With the digest of the
- * request that failed, one unlike request may still start one.
+ * After a refresh without a result, this process starts no other refresh of the key for `forMs`.
+ * Without this pause, each request would start one. With the digest of the request that failed, one
+ * unlike request may still start one.
  */
-export function delayRefresh(rt: DelayRuntime, key: string, failedDigest?: string): void {
+export function delayRefresh(
+  rt: DelayRuntime,
+  key: string,
+  failedDigest?: string,
+  forMs: number = rt.failureBackoffMs,
+): void {
   const item = rt.l1.get(key)
   if (item?.type !== 'copy') return
-  item.nextLookupAt = rt.clock.now() + rt.failureBackoffMs
+  item.nextLookupAt = rt.clock.now() + forMs
   item.failedDigest = failedDigest
 }
 

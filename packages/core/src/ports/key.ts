@@ -65,7 +65,7 @@ export function shownKey(internalKey: string): string {
   const [first = '', host = '', path = '', query = ''] = fieldsIn(rest)
   if (kind === 'key') return unescapeKey(first)
   if (kind === 'GET') return `GET ${first}://${host}${path}${query === '' ? '' : `?${query}`}`
-  return internalKey.replace(/^[tgphm]=|^r(?=\/)/, '')
+  return internalKey.replace(/^[ctgphm]=|^r(?=\/)/, '')
 }
 
 /**

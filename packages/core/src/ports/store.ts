@@ -84,7 +84,7 @@ export interface LookupRequest {
  * - `busy`: another process holds the lease. This process is registered and gets a wake-up.
  * - `pass`: the key is hit-for-miss for `forMs`, so requests do not wait. With a `grant`, the
  *   caller's response may be stored, which ends the hit-for-miss. Without one, another run holds
- *   the lease.
+ *   the lease. `stored` is an entry that `skip` kept, past its stale-while-revalidate window.
  * - `failed`: the last fill failed while other requests waited for it. The back-off ends in
  *   `forMs`.
  */
@@ -94,12 +94,17 @@ export type LookupReply<Stored = StoredFrame> =
       readonly status: 'stale'
       readonly stored: Stored
       readonly grant?: Grant | undefined
-      /** Without a grant: how long the lease of the current holder still lasts. */
+      /** Without a grant: how long the lease of the holder or the time of a `skip` still lasts. */
       readonly busyForMs: number
     }
   | { readonly status: 'leased'; readonly grant: Grant; readonly stored?: Stored | undefined }
   | { readonly status: 'busy'; readonly busyForMs: number }
-  | { readonly status: 'pass'; readonly forMs: number; readonly grant?: Grant }
+  | {
+      readonly status: 'pass'
+      readonly forMs: number
+      readonly grant?: Grant
+      readonly stored?: Stored | undefined
+    }
   | {
       readonly status: 'failed'
       readonly forMs: number
@@ -243,8 +248,15 @@ export interface StampedeStore extends MemoryStore {
    * With `keep`, the entry then stays for stale-if-error and revalidation only: it is neither fresh
    * nor within stale-while-revalidate. The store remembers such a response for at least `passMs`,
    * until a commit or a purge of the key. Purges by tag, path or route do not change that.
+   *
+   * With `skip`, the key becomes hit-for-miss, and the entry stays with its lifetimes. Within its
+   * stale-while-revalidate window, lookups get it as `stale` without a grant.
    */
-  pass(grant: Grant, passMs: number, isFirst?: boolean | 'keep'): Promise<CommitReply | 'first'>
+  pass(
+    grant: Grant,
+    passMs: number,
+    isFirst?: boolean | 'keep' | 'skip',
+  ): Promise<CommitReply | 'first'>
   /**
    * Ends the lease and wakes the waiters. With `ANY_FENCE`, the token alone decides which lease. A
    * key that is hit-for-miss stays so. If other requests

@@ -1,10 +1,10 @@
-// Purge subjects: a tag, cache group, path, route, middleware or everything. In stores and
-// messages, a subject is one string. Its first character shows its kind.
+// Purge subjects: a tag, cache group, path, route, middleware, data cache or everything. In stores
+// and messages, a subject is one string. Its first character shows its kind.
 
 import { hash } from 'node:crypto'
 
 /** The kind of target that a purge has. */
-export type SubjectKind = 'tag' | 'group' | 'path' | 'route' | 'middleware' | 'all'
+export type SubjectKind = 'tag' | 'group' | 'path' | 'route' | 'middleware' | 'cache' | 'all'
 
 /** The subject of all entries. It is in no entry's list of subjects. */
 export const ALL = '*'
@@ -16,6 +16,7 @@ const KINDS: Readonly<Record<string, SubjectKind>> = {
   h: 'path',
   r: 'route',
   m: 'middleware',
+  c: 'cache',
 }
 
 /** The kind of a purge subject, from its first letter. */
@@ -38,6 +39,11 @@ export function groupSubject(origin: string, group: string): string {
 /** Subject of what the middlewares with one name and `invalidateOn: 'all'` have stored. */
 export function middlewareSubject(name: string): string {
   return `m=${name}`
+}
+
+/** Subject of the values of `stampede.cache(name)`. No tag of a user is equal to it. */
+export function cacheSubject(name: string): string {
+  return `c${bounded(name)}`
 }
 
 /**

@@ -88,12 +88,14 @@ export class RecordStore implements StampedeStore {
     const isHeld = item.token !== '' && now < item.leaseUntil
     const mayLease = leaseMs > 0 && (!isHeld || item.token === token)
     const passForMs = item.passUntil - now
-    if (passForMs > 0 && !mayLease) return { status: 'pass', forMs: passForMs }
+    const isStale = stored !== undefined && -stored.freshForMs < stored.staleWhileRevalidateMs
+    if (passForMs > 0 && isStale) return { status: 'stale', stored, busyForMs: passForMs }
+    const kept = stored && { stored }
+    if (passForMs > 0 && !mayLease) return { status: 'pass', forMs: passForMs, ...kept }
     const { failure, retryAt } = item
     if (passForMs <= 0 && failure && now < retryAt && !isOther(failure, request)) {
-      return { status: 'failed', failure, forMs: retryAt - now, ...(stored && { stored }) }
+      return { status: 'failed', failure, forMs: retryAt - now, ...kept }
     }
-    const isStale = stored !== undefined && -stored.freshForMs < stored.staleWhileRevalidateMs
     if (!mayLease) {
       if (leaseMs > 0) item.waiting = true
       const busyForMs = leaseMs > 0 ? Math.max(0, item.leaseUntil - now) : 0
@@ -105,9 +107,9 @@ export class RecordStore implements StampedeStore {
       this.#items.set(key, item)
     }
     const grant = { key, token: item.token, fence: String(item.fence) }
-    if (passForMs > 0) return { status: 'pass', forMs: passForMs, grant }
+    if (passForMs > 0) return { status: 'pass', forMs: passForMs, grant, ...kept }
     if (isStale) return { status: 'stale', stored, grant, busyForMs: 0 }
-    return { status: 'leased', grant, ...(stored && { stored }) }
+    return { status: 'leased', grant, ...kept }
   }
 
   async commit(
@@ -130,10 +132,14 @@ export class RecordStore implements StampedeStore {
   async pass(
     grant: Grant,
     passMs: number,
-    mayBeFirst: boolean | 'keep' = false,
+    mayBeFirst: boolean | 'keep' | 'skip' = false,
   ): Promise<CommitReply | 'first'> {
     let isFirst = false
     const reply = this.#end(grant, (item, now) => {
+      if (mayBeFirst === 'skip') {
+        item.passUntil = now + passMs
+        return
+      }
       isFirst = mayBeFirst !== false && item.passUntil === 0
       const kept = isFirst && mayBeFirst === 'keep' ? item.entry : undefined
       const entry = kept && onlyForErrors(kept, now)

@@ -1,5 +1,6 @@
 // The page of purges: a form for any target, and the log of this session.
 
+import type { TargetedKeyboardEvent } from 'preact'
 import { useState } from 'preact/hooks'
 import type { PurgeTarget } from '../api.ts'
 import { time } from '../format.ts'
@@ -12,6 +13,7 @@ const EXAMPLES: Readonly<Record<PurgeTarget['kind'], string>> = {
   route: '/products/:id',
   path: '/products/42',
   key: 'rates:eur',
+  cache: 'rates',
   all: '',
 }
 
@@ -20,8 +22,22 @@ const TITLES: readonly (readonly [PurgeTarget['kind'], string])[] = [
   ['route', 'Route'],
   ['path', 'Path'],
   ['key', 'Key'],
+  ['cache', 'Cache'],
   ['all', 'Everything'],
 ]
+
+/** The name in the field, or the names of its lines. */
+function namesIn(text: string): string | readonly string[] {
+  const names = text.split('\n').flatMap((line) => line.trim() || [])
+  return names.length === 1 ? (names[0] ?? '') : names
+}
+
+/** As in a field of one line. Shift and Enter begin the next line. */
+function submitOnEnter(event: TargetedKeyboardEvent<HTMLTextAreaElement>): void {
+  if (event.key !== 'Enter' || event.shiftKey) return
+  event.preventDefault()
+  event.currentTarget.form?.requestSubmit()
+}
 
 export function PurgePage({ purges }: { purges: Purges }) {
   const [kind, setKind] = useState<PurgeTarget['kind']>('tag')
@@ -37,7 +53,7 @@ export function PurgePage({ purges }: { purges: Purges }) {
             onSubmit={(event) => {
               event.preventDefault()
               const where = kind === 'path' ? { host: host.trim() } : {}
-              purges.ask({ kind, value: value.trim(), ...where })
+              purges.ask({ kind, value: namesIn(value), ...where })
             }}
           >
             <label class="field">
@@ -55,15 +71,17 @@ export function PurgePage({ purges }: { purges: Purges }) {
             </label>
             {kind !== 'all' && (
               <label class="field grow">
-                Name
-                <input
+                {kind === 'cache' ? 'Name' : 'Name, or one a line (Shift+Enter)'}
+                <textarea
                   required
+                  rows={1}
                   value={value}
                   placeholder={EXAMPLES[kind]}
                   spellcheck={false}
                   autocomplete="off"
                   autocapitalize="off"
                   onInput={(event) => setValue(event.currentTarget.value)}
+                  onKeyDown={submitOnEnter}
                 />
               </label>
             )}

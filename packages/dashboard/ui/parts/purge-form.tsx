@@ -53,7 +53,7 @@ export function usePurges(notify: (text: string, isBad?: boolean) => void): Purg
 
 export function nameOf({ kind, value, host }: PurgeTarget): string {
   if (kind === 'all') return 'everything'
-  return `${kind} ${value}${host ? ` on ${host}` : ''}`
+  return `${kind} ${[value].flat().join(', ')}${host ? ` on ${host}` : ''}`
 }
 
 const MEANING: Readonly<Record<PurgeTarget['kind'], string>> = {
@@ -61,6 +61,7 @@ const MEANING: Readonly<Record<PurgeTarget['kind'], string>> = {
   tag: 'all entries with this tag, in all processes',
   path: 'this path with all of its queries and variants, in all processes',
   route: 'all paths that match this pattern, in all processes',
+  cache: 'all values of this cache of getOrSet, in all processes',
   all: 'every entry of every route, in all processes. The origin gets all requests at first',
 }
 

@@ -46,7 +46,8 @@ function toReply(
 ): LookupReply {
   if (status === 'BUSY') return { status: 'busy', busyForMs: forMs }
   if (status === 'FRESH' && stored !== undefined) return { status: 'fresh', stored }
-  if (status === 'PASS') return grant ? { status: 'pass', forMs, grant } : { status: 'pass', forMs }
+  if (status === 'PASS')
+    return { status: 'pass', forMs, ...(grant && { grant }), ...(stored && { stored }) }
   if (status === 'STALE' && stored !== undefined) {
     if (grant === undefined) return { status: 'stale', stored, busyForMs: forMs }
     return { status: 'stale', stored, grant, busyForMs: 0 }

@@ -64,6 +64,8 @@ const MAX_FRAME_BYTES = 4 * 1024 * 1024
 const RAN_LATE = 'Redis got the command after its deadline and ignored it'
 /** Most purges by subject in one command, which no other command of the fleet can interrupt. */
 const MOST_MARKS = 128
+/** How `end-lease-1.lua` treats the entry of a key that becomes hit-for-miss. */
+const PASS_FLAGS = { false: 0, true: 1, keep: 2, skip: 3 }
 /** Time between two checks that the process missed no purge. */
 const HEARTBEAT_MS = 2_000
 
@@ -222,9 +224,9 @@ class RedisStore implements StampedeStore {
   pass(
     grant: Grant,
     passMs: number,
-    isFirst: boolean | 'keep' = false,
+    isFirst: boolean | 'keep' | 'skip' = false,
   ): Promise<CommitReply | 'first'> {
-    const flag = isFirst === 'keep' ? 2 : Number(isFirst)
+    const flag = PASS_FLAGS[`${isFirst}`]
     return this.#endLease(grant, passMs, 0, '', flag, readPass)
   }
 
