@@ -59,7 +59,7 @@ describe('the scripts', () => {
     for (const { name, keys, source } of Object.values(generated)) {
       expect(readFileSync(new URL(`${name}-${keys}.lua`, folder), 'utf8')).toBe(source)
     }
-    expect(scripts).toHaveLength(20)
+    expect(scripts).toHaveLength(21)
   })
 })
 

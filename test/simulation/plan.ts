@@ -22,6 +22,8 @@ export interface Plan {
   readonly lockKeys: number
   readonly originMs: readonly number[]
   readonly visits: VisitPlan
+  /** Values are asked for by getOrSetMany, of one data cache. */
+  readonly many?: boolean
   /** All visits are to pages that vary. */
   readonly onlyVariants: boolean
   /** How often each kind of call comes, relative to the others. 0: never. */
@@ -115,6 +117,13 @@ export function variantsMostly(plan: Plan): Plan {
   }
 }
 
+/** Values are asked for by getOrSetMany, with several keys at once. */
+export function manyKeys(plan: Plan): Plan {
+  return { ...plan, many: true, keys: plan.keys.map((key) => MANY_PREFIX + key) }
+}
+
+export const MANY_PREFIX = 'm:'
+
 function makeVisitPlan(random: Random): VisitPlan {
   return {
     ttlMs: random.pick([300, 3_000, 60_000, 600_000]),
@@ -143,5 +152,5 @@ function makeMix(random: Random): Plan['mix'] {
 }
 
 export function tagOf(key: string): string {
-  return TAGS[Number(key.slice(1)) % 2] ?? ''
+  return TAGS[Number(key.slice(key.indexOf('k') + 1)) % 2] ?? ''
 }

@@ -6,6 +6,7 @@ import { makePlague, type PlannedFault, planFaults } from './faults.ts'
 import {
   failingMostly,
   makePlan,
+  manyKeys,
   type Plan,
   readMostly,
   seldomPurged,
@@ -17,6 +18,8 @@ export interface Setting {
   /** The greatest size of the fleet. */
   readonly processes: number
   readonly forMs: number
+  /** Values are asked for by getOrSetMany. */
+  readonly many?: boolean | undefined
   /**
    * The rest of a shrunk episode: a smaller fleet, and the calls and faults by their index in the
    * full lists.
@@ -43,7 +46,7 @@ export interface Schedule {
 
 const FIRST_CALL_MS = 100
 
-export function makeSchedule({ seed, processes, forMs, ...left }: Setting): Schedule {
+export function makeSchedule({ seed, processes, forMs, many, ...left }: Setting): Schedule {
   const random = chanceOf(seed, 'schedule', 0)
   // Most fleets are small, because faults meet there. Some have the greatest size.
   const most = random.chance(0.1) ? processes : Math.min(processes, 6)
@@ -58,7 +61,8 @@ export function makeSchedule({ seed, processes, forMs, ...left }: Setting): Sche
   const answered = isFailing ? failingMostly(usual) : usual
   const asked = isOfVariants ? variantsMostly(answered) : answered
   const plague = makePlague(random)
-  const plan = plague.isAlone ? seldomPurged(asked) : asked
+  const ofOne = plague.isAlone ? seldomPurged(asked) : asked
+  const plan = many ? manyKeys(ofOne) : ofOne
   const calls: PlannedCall[] = []
   for (let at = FIRST_CALL_MS; at < forMs; at += exponential(random, plan.everyMs)) {
     calls.push({ index: calls.length, at })

@@ -14,19 +14,25 @@ export const SETTING_OPTIONS = {
   processes: { type: 'string', default: '100' },
   /** The duration of calls and faults in one episode. */
   minutes: { type: 'string', default: '3' },
+  /** Values are asked for by getOrSetMany. */
+  many: { type: 'boolean', default: false },
   /** The rest of a shrunk episode: this many processes, and calls and faults by number. */
   fleet: { type: 'string' },
   calls: { type: 'string' },
   faults: { type: 'string' },
 } as const
 
-type Values = Readonly<Partial<Record<keyof typeof SETTING_OPTIONS, string>>>
+type Values = Readonly<
+  Partial<Record<Exclude<keyof typeof SETTING_OPTIONS, 'many'>, string>> & { many?: boolean }
+>
 
-export function settingFrom({ seed, processes, minutes, fleet, calls, faults }: Values): Setting {
+export function settingFrom(values: Values): Setting {
+  const { seed, processes, minutes, many, fleet, calls, faults } = values
   return {
     seed: Number(seed),
     processes: Number(processes),
     forMs: Number(minutes) * MINUTE_MS,
+    ...(many && { many }),
     ...(fleet !== undefined && { fleet: Number(fleet) }),
     ...(calls !== undefined && { calls: fromRanges(calls) }),
     ...(faults !== undefined && { faults: fromRanges(faults) }),
@@ -39,8 +45,9 @@ export function settingOf(line: string): Setting {
 }
 
 export function asArguments(setting: Setting): string {
-  const { seed, processes, forMs, fleet, calls, faults } = setting
+  const { seed, processes, forMs, many, fleet, calls, faults } = setting
   const parts = [`--seed ${seed} --processes ${processes} --minutes ${forMs / MINUTE_MS}`]
+  if (many) parts.push('--many')
   if (fleet !== undefined) parts.push(`--fleet ${fleet}`)
   if (faults !== undefined) parts.push(`--faults ${inRanges(faults)}`)
   if (calls !== undefined) parts.push(`--calls ${inRanges(calls)}`)

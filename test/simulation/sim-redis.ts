@@ -12,6 +12,8 @@ export interface Command {
   readonly keys: readonly string[]
   readonly args: readonly string[]
   readonly raw: readonly unknown[]
+  /** A command with a script for many keys: what it does for each key. */
+  readonly rows?: readonly Command[]
 }
 
 /** The server's end of one connection. */
@@ -127,8 +129,30 @@ export class SimRedis {
     this.#sessions.delete(session)
   }
 
+  /** As lua/run-each-1.lua: the runs of one command, whose errors do not end the others. */
+  #receiveRows(rows: readonly Command[], session: Session, reply: (value: unknown) => void): void {
+    const replies: unknown[] = []
+    const errors: unknown[] = []
+    let readOnly: Error | undefined
+    for (const [i, row] of rows.entries()) {
+      this.receive(row, session, (value) => {
+        replies[i] = value instanceof Error ? 0 : value
+        if (!(value instanceof Error)) return
+        if (value.message.includes('READONLY')) readOnly = value
+        errors.push(i + 1, Buffer.from(value.message))
+      })
+    }
+    const end = () => reply(readOnly ?? [replies, errors])
+    if (this.mode === 'frozen' && !session.isStranded) this.#backlog.push(end)
+    else if (session.isStranded || this.mode !== 'down') end()
+  }
+
   /** A frozen server accepts commands, and executes them when it thaws. */
   receive(command: Command, session: Session, reply: (value: unknown) => void): void {
+    if (command.rows !== undefined) {
+      this.#receiveRows(command.rows, session, reply)
+      return
+    }
     if (session.isStranded) {
       reply(onWire(this.#run((this.#former as Former).data, command)))
       return

@@ -53,6 +53,21 @@ describe('a seed of the simulation', () => {
   })
 })
 
+describe('a fleet that asks for many keys at once, under random faults', () => {
+  it('breaks no rule of single calls', async () => {
+    const figures = new Figures()
+    const end = performance.now() + BUDGET_MS
+    for (const seed of SEEDS) {
+      if (performance.now() > end) break
+      const setting = { seed, processes: 6, forMs: 30_000, many: true }
+      const { violation, transcript } = await inMacrotask(() => runEpisode(setting, figures))
+      if (violation !== undefined)
+        throw new Error(`seed ${seed}: ${violation.message}\n${transcript.tail(60).join('\n')}`)
+    }
+    expect(figures.committed).toBeGreaterThan(50)
+  }, 60_000)
+})
+
 describe('a fleet under random faults', () => {
   it('breaks no rule in any episode', async () => {
     const figures = new Figures()

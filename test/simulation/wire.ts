@@ -57,7 +57,7 @@ export class SimConnection {
     const isScript = name === 'EVALSHA' || name === 'EVAL'
     const keys = name === 'HMGET' ? 1 : 0
     const command = isScript ? scriptCommand(args) : commandOf(name, keys, args)
-    this.onCommand(command)
+    for (const each of command.rows ?? [command]) this.onCommand(each)
     return this.#send(command)
   }
 

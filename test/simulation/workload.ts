@@ -3,6 +3,7 @@
 
 import type { Attempt, FactoryContext, PurgeTarget } from '@stampede/core'
 import type { Random } from '../fuzz/leaks/random.ts'
+import { getMany } from './many-calls.ts'
 import {
   type CallKind,
   LONGEST_ORIGIN_MS,
@@ -29,7 +30,10 @@ export function call(world: World, plan: Plan, random: Random): void {
   member.time.receive(() => start(scene))
 }
 
-const CALLS = { get, purge, lock, job, visit } as const
+const CALLS = {
+  get: (scene: Scene) => (scene.plan.many ? getMany(scene) : get(scene)),
+  ...{ purge, lock, job, visit },
+} as const
 
 function pickKind(random: Random, mix: Plan['mix']): CallKind {
   const kinds = Object.entries(mix) as Array<[CallKind, number]>

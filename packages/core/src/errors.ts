@@ -18,6 +18,8 @@ export const ERROR_CODES = {
     'the factory took longer than `originTimeoutMs`; its `signal` is aborted',
   ERR_STAMPEDE_WAIT_TIMEOUT:
     'the call waited for `waitMs` for another fill or a concurrency slot; try again later',
+  ERR_STAMPEDE_MANY_FAILED:
+    'some keys of a call failed: `errors` has the error of each, `values` the other values',
   ERR_STAMPEDE_LEASE_LOST:
     'an idempotent attempt lost its lease; its `signal` has this error, and `step()` rejects with it',
   ERR_STAMPEDE_BODY_UNSEEN: 'other code read the request body before `idempotency()`',
@@ -43,6 +45,10 @@ export type StampedeErrorCode = keyof typeof ERROR_CODES
 export class StampedeError extends Error {
   /** The case in which the error occurs, a key of `ERROR_CODES`. */
   readonly code: StampedeErrorCode
+  /** The errors by key, if the code is `ERR_STAMPEDE_MANY_FAILED`. */
+  declare readonly errors?: ReadonlyMap<string, unknown>
+  /** The values of the other keys, if the code is `ERR_STAMPEDE_MANY_FAILED`. */
+  declare readonly values?: ReadonlyMap<string, unknown>
 
   constructor(code: StampedeErrorCode, message: string, options?: { cause?: unknown }) {
     super(message, options)
@@ -167,6 +173,21 @@ export function noConcurrencySlot(key: string, waitMs: number): StampedeError {
     'ERR_STAMPEDE_WAIT_TIMEOUT',
     `the factory of ${show(key)} could not start within waitMs (${waitMs}), because all concurrency slots are taken; retry, or raise originConcurrency`,
   )
+}
+
+/** The error for a call with many keys, of which some failed. */
+export function manyFailed(
+  where: string,
+  values: ReadonlyMap<string, unknown>,
+  errors: ReadonlyMap<string, unknown>,
+): StampedeError {
+  const [[key, cause] = ['', undefined]] = errors
+  const text = `${where}: ${errors.size} of ${errors.size + values.size} keys failed, ${show(key)} with: `
+  const fix = '; error.errors has the error of each key, error.values the other values'
+  const error = new StampedeError('ERR_STAMPEDE_MANY_FAILED', text + messageOf(cause) + fix, {
+    cause,
+  })
+  return Object.assign(error, { values, errors })
 }
 
 /** The abort reason of an attempt's `signal`. The result of the attempt will not be stored. */

@@ -32,6 +32,7 @@ import { withTimeBudget } from './lease/time-budget.ts'
 import { localIdempotency, MemoryIdempotency } from './memory/memory-idempotency.ts'
 import { showEntries } from './memory/memory-store.ts'
 import { Fences } from './ports/grant.ts'
+import { together } from './ports/store.ts'
 import { type PurgeOptions, type PurgeTarget, purge } from './purge.ts'
 import type { Runtime } from './runtime.ts'
 import { hasRecords, readStampedeOptions, type StampedeOptions } from './stampede-options.ts'
@@ -174,7 +175,7 @@ function createRuntime(options: StampedeOptions | undefined): Runtime {
   const events = new Events()
   const l1 = new L1(config.l1, clock, records === undefined)
   showEntries(given, l1)
-  const deadlines = new Deadlines(clock)
+  const deadlines = new Deadlines(clock, (run) => together(records, run))
   const rt: Runtime = {
     ...config,
     store,

@@ -19,6 +19,7 @@ export const WARNING_CODES = {
   STAMPEDE_REFRESH: 'a background refresh failed; once more after 10 failures in a row',
   STAMPEDE_TAGS: 'an option `tags` or `invalidateOn.tags` threw, or returned no tags',
   STAMPEDE_AUDIT: 'with `audit: true`: a handler read a part of the request that is not in the key',
+  STAMPEDE_UNASKED_KEY: 'a factory of `getOrSetMany` returned keys that it did not get',
   STAMPEDE_FRONT: 'a listener behind `stampedeFront` or `idempotentFront` threw',
   STAMPEDE_DASHBOARD:
     'a dashboard has no authorization but `insecure-local`, or its `authorize` fails',

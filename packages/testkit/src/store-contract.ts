@@ -91,6 +91,54 @@ export function storeContract(name: string, bench: StoreBench): void {
       toHaveLength: (wanted: number) => eventually(() => expect(list()).toHaveLength(wanted)),
     })
 
+    it('gives each operation that begins together its own reply', async () => {
+      const together = (store: StampedeStore, run: () => void) =>
+        store.together ? store.together(run) : run()
+      const keys = Array.from({ length: 70 }, (_, i) => `many ${i}`)
+      const replies: Promise<LookupReply>[] = []
+      together(a, () => {
+        for (const key of keys) replies.push(a.lookup(key, { token: `t ${key}`, leaseMs: 5_000 }))
+      })
+      const grants = (await Promise.all(replies)).map((reply) => {
+        if (reply.status !== 'leased') throw new Error(`got ${reply.status}`)
+        return reply.grant
+      })
+      expect(grants.map(({ key, token }) => [key, token])).toEqual(
+        keys.map((key) => [key, `t ${key}`]),
+      )
+      // A purge of one key refuses the commit of that key only.
+      await b.purge('many 3', { soft: false })
+      const ends: Promise<unknown>[] = []
+      together(a, () => {
+        for (const grant of grants) {
+          const isFailed = grant.key === 'many 4'
+          ends.push(
+            isFailed
+              ? a.fail(grant, undefined, 0)
+              : a.commit(grant, Buffer.from(grant.key), LIFETIMES),
+          )
+        }
+      })
+      const refused = (await Promise.all(ends)).flatMap((end, i) =>
+        end === 'committed' ? [] : [i],
+      )
+      expect(refused).toEqual([3])
+      const purges: Promise<void>[] = []
+      together(b, () => {
+        for (const key of keys.slice(10)) purges.push(b.purge(key, { soft: false }))
+      })
+      await Promise.all(purges)
+      const left: Promise<LookupReply>[] = []
+      together(b, () => {
+        for (const key of keys) left.push(b.lookup(key, { token: '', leaseMs: 0 }))
+      })
+      const found = (await Promise.all(left)).flatMap((reply) =>
+        reply.status === 'fresh' ? [String(reply.stored.frame)] : [],
+      )
+      const stays = (i: string) => `many ${i}`
+      expect(found).toEqual(['0', '1', '2', '5', '6', '7', '8', '9'].map(stays))
+    })
+
     it('gives the lease of a missing key to one of many callers', async () => {
       const replies = await Promise.all([ask(a, '1'), ask(b, '2'), ask(a, '3')])
       expect(replies.map((reply) => reply.status).sort()).toEqual(['busy', 'busy', 'leased'])

@@ -41,6 +41,13 @@ import { decodeData, encodeData, type Serializer } from './value.ts'
 /** Limit of lookups of one call, if the serializer can parse none of the values found. */
 const MOST_ATTEMPTS = 3
 
+/** A run of the factory that has begun. */
+export interface Begun<P> {
+  readonly context: FillContext<P>
+  readonly held: HeldEntry | undefined
+  end(result: FillResult): void
+}
+
 /**
  * One call of getOrSet. If the call is the leader and its factory fails, the caller gets the error
  * of the factory itself.
@@ -48,6 +55,7 @@ const MOST_ATTEMPTS = 3
 export class Call<T, P> implements Caller {
   scope: Caller['scope']
   lookup: Caller['lookup']
+  declare readonly slots?: Caller['slots']
   /** A factory that ignores its signal must not block its caller for ever. */
   onTimeout: (result: FillResult) => void = NOTHING
   readonly #rt: Runtime
@@ -149,6 +157,23 @@ export class Call<T, P> implements Caller {
   }
 
   run(lead: Lead, where: 'here' | 'behind'): void {
+    const { context, held, end } = this.begin(lead, where)
+    try {
+      // A traced fill is in the context of its caller already.
+      const scope = this.scope === undefined ? this.#context : undefined
+      const made = scope ? inScope(scope, () => this.#call(context)) : this.#call(context)
+      if (!(made instanceof Promise)) return end(this.resultOf(made, lead, held))
+      made.then(
+        (value) => end(this.resultOf(value, lead, held)),
+        (error) => end(failureOf(error)),
+      )
+    } catch (error) {
+      end(failureOf(error))
+    }
+  }
+
+  /** Begins a run: what the factory gets, and the function that ends the run. */
+  protected begin(lead: Lead, where: 'here' | 'behind'): Begun<P> {
     if (where === 'here') this.#lead = lead
     const held = lead.previous
     const { clock, counts } = this.#rt
@@ -165,19 +190,7 @@ export class Call<T, P> implements Caller {
       lead.end(result)
     }
     this.onTimeout = end
-    const context = new FillContext<P>(lead, held, startedAt, this)
-    try {
-      // A traced fill is in the context of its caller already.
-      const scope = this.scope === undefined ? this.#context : undefined
-      const made = scope ? inScope(scope, () => this.#call(context)) : this.#call(context)
-      if (!(made instanceof Promise)) return end(this.resultOf(made, lead, held))
-      made.then(
-        (value) => end(this.resultOf(value, lead, held)),
-        (error) => end(failureOf(error)),
-      )
-    } catch (error) {
-      end(failureOf(error))
-    }
+    return { context: new FillContext<P>(lead, held, startedAt, this), held, end }
   }
 
   #call(context: FillContext<P>): T | Promise<T> {
@@ -251,7 +264,7 @@ export class Call<T, P> implements Caller {
    */
   #runAfterWait(): T | Promise<T> {
     const { waitMs } = this.#plan
-    const freeSlot = this.#rt.originSlots.take()
+    const freeSlot = (this.slots ?? this.#rt.originSlots).take()
     if (freeSlot !== undefined)
       return this.#runAlone(waitTimeout(this.#name, waitMs)).finally(freeSlot)
     const previous = previousInL1(this.#rt, this.#key)
@@ -327,6 +340,6 @@ export function parseHeld<T>(
   }
 }
 
-function failureOf(error: unknown): FillResult {
+export function failureOf(error: unknown): FillResult {
   return { type: 'failure', failure: { status: 500, message: messageOf(error) }, error }
 }

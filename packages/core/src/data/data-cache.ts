@@ -7,6 +7,7 @@ import { checkNames } from '../options.ts'
 import { dataKey } from '../ports/key.ts'
 import { type PurgeOptions, purge } from '../purge.ts'
 import type { Runtime } from '../runtime.ts'
+import type { ManyOf } from './batch.ts'
 import { checkKey, get, getOrSet, RecentKeys } from './get-or-set.ts'
 import {
   type Factory,
@@ -16,6 +17,8 @@ import {
   type Plan,
   readPlan,
 } from './get-or-set-options.ts'
+import { deleteMany, getMany, getOrSetMany, readKeys, setMany } from './many.ts'
+import type { ManyFactory } from './many-context.ts'
 import { set } from './set.ts'
 import type { Stored } from './stored.ts'
 import type { Serializer } from './value.ts'
@@ -56,6 +59,30 @@ export interface DataCache<S extends DataCacheOptions = DataCacheOptions> {
   get<T>(key: string): Promise<CallerValue<T, S> | undefined>
   /** The stored values by key, in the order of `keys`. Keys without a value are left out. */
   getMany<T>(keys: readonly string[]): Promise<Map<string, CallerValue<T, S>>>
+  /**
+   * The values by key, in the order of `keys`. `factory` runs once, with the keys that need a fill:
+   * `async (keys) => new Map(rows.map((row) => [row.id, row]))`. Keys for which it returns nothing
+   * are left out. Rejects with its error, or with `ERR_STAMPEDE_MANY_FAILED` if only some keys
+   * failed. At most 10 000 keys.
+   */
+  getOrSetMany<T, P = T>(
+    keys: readonly string[],
+    factory: ManyFactory<T, CallerValue<P, S>>,
+    overrides?: Overrides<T>,
+  ): Promise<Map<string, CallerValue<T, S>>>
+  /**
+   * Like `set` for many entries, such as those of a `Map`. If a value cannot be encoded, nothing is
+   * stored. Rejects with `ERR_STAMPEDE_MANY_FAILED` if some keys were not stored.
+   */
+  setMany<T>(
+    entries: Iterable<readonly [key: string, value: T]>,
+    overrides?: Overrides<T>,
+  ): Promise<void>
+  /**
+   * Like `delete` for many keys. The purges are not one atomic step. Rejects with
+   * `ERR_STAMPEDE_MANY_FAILED` if some keys were not purged.
+   */
+  deleteMany(keys: readonly string[]): Promise<void>
   /**
    * Replaces the stored value in the whole fleet. If `value` is a promise, it is awaited first.
    * Resolves when the value is stored, to the value that `get` returns. Rejects if the store does
@@ -117,7 +144,12 @@ export function createDataCache<S extends DataCacheOptions>(
     const run = factory as unknown as Factory<CallerValue<T, S>>
     return getOrSet(rt, key, run, plan, serializer, recent)
   }
-  const cache: DataCache<S> = {
+  function many(overrides?: object): ManyOf {
+    if (rt.closed) throw closedError()
+    const { prefix, subjects } = recent
+    return { rt, prefix, plan: planFor(overrides), serializer, subjects }
+  }
+  return {
     // Not async, so that a hit in memory creates no promise of its own.
     getOrSet(key, factory, overrides) {
       try {
@@ -127,13 +159,13 @@ export function createDataCache<S extends DataCacheOptions>(
       }
     },
     get: async (key) => get(rt, keyOf(key), serializer),
-    async getMany<T>(keys: readonly string[]) {
-      if (!Array.isArray(keys))
-        throw optionError(`${WHERE}: keys`, keys, 'use an array: getMany([key])')
-      const read = keys.map(async (key) => [key, await cache.get<T>(key)] as const)
-      const found = (await Promise.all(read)).filter(([, value]) => value !== undefined)
-      return new Map(found) as Map<string, CallerValue<T, S>>
+    getMany: async (keys) => getMany(many(), readKeys('getMany', keys)),
+    getOrSetMany: async (keys, factory, overrides) => {
+      const run = factory as unknown as ManyFactory<never, never>
+      return getOrSetMany(many(overrides), readKeys('getOrSetMany', keys), run)
     },
+    setMany: async (entries, overrides) => setMany(many(overrides), entries),
+    deleteMany: async (keys) => deleteMany(many(), readKeys('deleteMany', keys)),
     set: async (key, value, overrides) =>
       set(rt, keyOf(key), value as never, planFor(overrides), serializer, recent.subjects),
     delete: async (key) => purgeKey(rt, dataKey(keyOf(key)), false),
@@ -151,7 +183,6 @@ export function createDataCache<S extends DataCacheOptions>(
         find(key(...args), (context: FactoryContext) => fn.call(context, ...args), plan)
     },
   }
-  return cache
 }
 
 /** The overrides that are set. An override that is `undefined` keeps the default. */

@@ -2,7 +2,7 @@
 
 import { find } from '../engine/engine.ts'
 import { purgeKey } from '../engine/hints.ts'
-import type { Caller, Resolution } from '../engine/types.ts'
+import type { Caller, FillResult, Resolution } from '../engine/types.ts'
 import type { StoredValue } from '../entry/entry.ts'
 import { closedError, storeUnavailable, waitTimeout } from '../errors.ts'
 import { dataKey } from '../ports/key.ts'
@@ -14,6 +14,9 @@ import { decodeData, type Serializer } from './value.ts'
 
 const NOT_STORED = 'the old value was purged, but the new one was not stored; set it again'
 const TOO_LARGE = 'the value is too large for the store; store it in parts, or its address'
+
+/** How an attempt to store a value ended. */
+type End = CommitReply | 'too-large' | Resolution['type'] | undefined
 
 /**
  * After the purge, another caller may fill the key with another value. This function then purges
@@ -28,15 +31,53 @@ export async function set<T>(
   serializer: Serializer | undefined,
   subjects: readonly string[],
 ): Promise<T> {
-  const key = dataKey(name)
-  const value = await promised
-  // Encoding comes before the purge. So a value that cannot be stored or parsed purges nothing.
-  const call = new Call(rt, key, () => value, plan, serializer, subjects)
-  const result = call.resultOf(value, { asOf: 0 }, undefined)
-  if (result.type !== 'store') throw result.type === 'failure' ? result.error : undefined
-  const stored = decodeData<T>(result.entry as StoredValue, serializer)
-  const fill = () =>
-    new Promise<CommitReply | 'too-large' | Resolution['type'] | undefined>((settle) => {
+  const value = new NewValue<T>(rt, name, await promised, plan, serializer, subjects)
+  for (;;) {
+    await purgeKey(rt, value.key, false)
+    if (value.isStored(await value.store())) return value.stored
+  }
+}
+
+/** A value that shall be stored after a purge of its key. */
+export class NewValue<T> {
+  readonly key: string
+  /** The value in the form that callers get. */
+  readonly stored: T
+  readonly #rt: Runtime
+  readonly #name: string
+  readonly #plan: Plan
+  readonly #result: Extract<FillResult, { type: 'store' }>
+  readonly #until: number
+
+  /**
+   * Encoding comes before the purge. So a value that cannot be stored or parsed purges nothing.
+   * Throws for such a value.
+   */
+  constructor(
+    rt: Runtime,
+    name: string,
+    value: T,
+    plan: Plan,
+    serializer: Serializer | undefined,
+    subjects: readonly string[],
+  ) {
+    this.key = dataKey(name)
+    this.#rt = rt
+    this.#name = name
+    this.#plan = plan
+    const call = new Call(rt, this.key, () => value, plan, serializer, subjects)
+    const result = call.resultOf(value, { asOf: 0 }, undefined)
+    if (result.type !== 'store') throw result.type === 'failure' ? result.error : undefined
+    this.#result = result
+    this.stored = decodeData<T>(result.entry as StoredValue, serializer)
+    this.#until = rt.clock.now() + plan.waitMs
+  }
+
+  /** Takes the lease and commits the value. */
+  store(): Promise<End> {
+    const rt = this.#rt
+    const result = this.#result
+    return new Promise((settle) => {
       const run: Caller['run'] = (lead, where) => {
         // A run in the background means that another fill left a stale value.
         if (where === 'behind') return lead.end({ type: 'abandoned' })
@@ -47,18 +88,21 @@ export async function set<T>(
       const answer = ({ type }: Resolution): void => {
         if (type !== 'led') settle(type)
       }
-      const found = find(rt, key, plan, { answer, run })
+      const found = find(rt, this.key, this.#plan, { answer, run })
       if (found !== undefined) answer(found)
     })
-  const until = rt.clock.now() + plan.waitMs
-  for (;;) {
-    await purgeKey(rt, key, false)
-    const end = await fill()
+  }
+
+  /** False: purge the key and store the value again. Throws if it cannot be stored. */
+  isStored(end: End): boolean {
     // `fenced`: a purge or another `set` came after this one and wins, so the value is not stored.
-    if (end === 'committed' || end === 'fenced') return stored
+    if (end === 'committed' || end === 'fenced') return true
+    const rt = this.#rt
     if (end === undefined || end === 'too-large')
       throw storeUnavailable(rt.store.name, 'set', new Error(end ? TOO_LARGE : NOT_STORED))
     if (rt.closed) throw closedError()
-    if (end === 'timed-out' || rt.clock.now() >= until) throw waitTimeout(name, plan.waitMs)
+    const { waitMs } = this.#plan
+    if (end === 'timed-out' || rt.clock.now() >= this.#until) throw waitTimeout(this.#name, waitMs)
+    return false
   }
 }

@@ -57,7 +57,9 @@ export function find(
       if (!inBackground) return flight.begin(caller)
       flight.begin()
       // The caller gets the stale entry first: a handler may block the event loop at its start.
-      queueMicrotask(() => flight.step())
+      const step = () => flight.step()
+      if (caller.later === undefined) queueMicrotask(step)
+      else caller.later(step)
     }
   }
   return { type: 'hit', held, stale, from: 'l1' }

@@ -205,7 +205,8 @@ class Run implements Lead, HoldHooks, Deadline {
  */
 export function fillWithoutLease(rt: Runtime, flight: Flight): void {
   const { key } = flight
-  const freeSlot = rt.originSlots.take()
+  const slots = (flight.first?.caller ?? flight.refresher)?.slots ?? rt.originSlots
+  const freeSlot = slots.take()
   if (freeSlot !== undefined) return fillInSlot(rt, flight, freeSlot)
   // The stale entry is served to waiters that accept it, and the others queue for a slot. A refresh
   // without waiters does not queue. A later request that is served stale starts it again.
@@ -220,7 +221,7 @@ export function fillWithoutLease(rt: Runtime, flight: Flight): void {
     leaveQueue()
     flight.advance('again')
   })
-  leaveQueue = rt.originSlots.queue((slot) => {
+  leaveQueue = slots.queue((slot) => {
     flight.lookUpAgain()
     scope.runInAsyncScope(fillInSlot, undefined, rt, flight, slot)
   })

@@ -4,7 +4,7 @@ import type { AsyncResource } from 'node:async_hooks'
 import type { HeldEntry, StoredEntry, StoredValue } from '../entry/entry.ts'
 import type { FillReason } from '../events.ts'
 import type { Detail } from '../http/cache-status.ts'
-import type { FreeSlot } from '../lease/slots.ts'
+import type { FreeSlot, Slots } from '../lease/slots.ts'
 import type {
   CommitReply,
   Failure,
@@ -37,6 +37,12 @@ export interface Caller {
   onTimeout?(result: FillResult): void
   /** Makes the current async context that of a later run. */
   captureContext?(): void
+  /** Called when the caller begins to wait for a run, of another caller or for a slot. */
+  onWait?(): void
+  /** Calls `step` after the caller got its stale entry. Absent: in the next microtask. */
+  later?(step: () => void): void
+  /** The slots for its runs without a lease. Absent: those of the process. */
+  readonly slots?: Slots | undefined
   /** Gets the result of `find`, if `find` had none at once. The async context may be another. */
   answer(resolution: Resolution): void
   /**

@@ -99,7 +99,9 @@ export abstract class Waiters {
     const waiter = new Waiter(this, caller, waitMs)
     this.#all.add(waiter)
     if (this.#isCounting) this.#startClock(waiter)
-    if (this.#isWaiting && waitTracing.hasSubscribers) waiter.trace = beginWait(this.key, caller)
+    if (!this.#isWaiting) return
+    caller.onWait?.()
+    if (waitTracing.hasSubscribers) waiter.trace = beginWait(this.key, caller)
   }
 
   /**
@@ -115,7 +117,9 @@ export abstract class Waiters {
   #startClocks(forRun: boolean): void {
     for (const waiter of this.#all) {
       if (waiter.at === 0) this.#startClock(waiter)
-      if (forRun && waitTracing.hasSubscribers) waiter.trace ??= beginWait(this.key, waiter.caller)
+      if (!forRun) continue
+      waiter.caller.onWait?.()
+      if (waitTracing.hasSubscribers) waiter.trace ??= beginWait(this.key, waiter.caller)
     }
   }
 
@@ -215,7 +219,7 @@ export abstract class Waiters {
       this.#all.add(waiter)
       if (waiter.at > 0) this.rt.deadlines.set(waiter, waiter.at)
     }
-    if (this.#isCounting) this.startClocks()
+    if (this.#isCounting) this.startClocks(this.#isWaiting)
   }
 
   timeOut(waiter: Waiter): void {

@@ -16,14 +16,17 @@ export interface Deadline {
 
 export class Deadlines {
   readonly #clock: Clock
+  /** Gathers the operations of deadlines that are due at the same time, such as renewals. */
+  readonly #together: (run: () => void) => void
   /** A binary heap: no deadline is due before its parent, at index `(place - 1) >> 1`. */
   readonly #heap: Deadline[] = []
   #timer: Timer | undefined
   #timerAt = Infinity
   #set = 0
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, together: (run: () => void) => void = (run) => run()) {
     this.#clock = clock
+    this.#together = together
   }
 
   get size(): number {
@@ -70,7 +73,7 @@ export class Deadlines {
     this.#timerAt = isOverdue(this.#timerAt, now) ? now : at
     this.#timer = this.#clock.setTimer(this.#timerAt - now, () => {
       this.#timerAt = Infinity
-      this.#runDue()
+      this.#together(() => this.#runDue())
     })
   }
 

@@ -7,6 +7,9 @@ import type { Clock } from '../ports/clock.ts'
 /** Frees the slot. A second call does nothing. */
 export type FreeSlot = () => void
 
+/** The slots for runs without a lease. */
+export type Slots = Pick<OriginSlots, 'take' | 'queue'>
+
 export class OriginSlots {
   readonly #most: number
   #taken = 0
@@ -71,6 +74,57 @@ export class OriginSlots {
       }
     } finally {
       this.#isCalling = false
+    }
+  }
+}
+
+/** One slot for all keys of a call, because one run of the origin has all of them. */
+export class SharedSlot implements Slots {
+  readonly #slots: Slots
+  readonly #queue = new Set<(freeSlot: FreeSlot) => void>()
+  #freeSlot: FreeSlot | undefined
+  #users = 0
+  #leaveQueue: (() => void) | undefined
+
+  constructor(slots: Slots) {
+    this.#slots = slots
+  }
+
+  take(): FreeSlot | undefined {
+    this.#freeSlot ??= this.#slots.take()
+    return this.#freeSlot && this.#share()
+  }
+
+  queue(onTurn: (freeSlot: FreeSlot) => void): () => void {
+    const turn = (freeSlot: FreeSlot) => onTurn(freeSlot)
+    this.#queue.add(turn)
+    this.#leaveQueue ??= this.#slots.queue((freeSlot) => this.#onTurn(freeSlot))
+    return () => {
+      if (!this.#queue.delete(turn) || this.#queue.size > 0) return
+      this.#leaveQueue?.()
+      this.#leaveQueue = undefined
+    }
+  }
+
+  #onTurn(freeSlot: FreeSlot): void {
+    this.#leaveQueue = undefined
+    this.#freeSlot = freeSlot
+    const turns = [...this.#queue].map((turn) => [turn, this.#share()] as const)
+    this.#queue.clear()
+    for (const [turn, free] of turns) turn(free)
+  }
+
+  /** The slot is free when all of its users have freed it. */
+  #share(): FreeSlot {
+    this.#users += 1
+    let isFreed = false
+    return () => {
+      if (isFreed) return
+      isFreed = true
+      this.#users -= 1
+      if (this.#users > 0) return
+      this.#freeSlot?.()
+      this.#freeSlot = undefined
     }
   }
 }

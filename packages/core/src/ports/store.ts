@@ -272,4 +272,19 @@ export interface StampedeStore extends MemoryStore {
   ): Promise<CommitReply>
   /** Extends leases. Returns for each grant whether the store still has its lease. */
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]>
+  /**
+   * Calls `run`, and sends the operations that it begins in as few commands as possible. Each
+   * operation still has its own reply: one that fails does not change the others. Absent: each
+   * operation is a command of its own.
+   */
+  together?(run: () => void): void
+}
+
+/** Begins operations on many keys. See `StampedeStore.together`. */
+export function together(
+  store: Pick<StampedeStore, 'together'> | undefined,
+  run: () => void,
+): void {
+  if (store?.together === undefined) run()
+  else store.together(run)
 }

@@ -26,6 +26,13 @@ export function connect(redis: IoredisClient, budgetMs: number): Connections {
     commands,
     subscriber: new ClusterSubscriber(commands, options),
     serverOf: (key) => commands.slots[slotOf(key)]?.[0] ?? '',
+    corkNodes() {
+      const streams = commands.nodes('master').flatMap(({ stream }) => stream ?? [])
+      for (const stream of streams) stream.cork()
+      return () => {
+        for (const stream of streams) stream.uncork()
+      }
+    },
   }
 }
 

@@ -81,6 +81,7 @@ export interface Connection extends SubscriberConnection {
 /** One node of a cluster, as an ioredis `Cluster` knows it. */
 export interface ClusterNode {
   readonly options: { readonly host?: string; readonly port?: number }
+  readonly stream?: Corkable | undefined
   duplicate(options: object): Connection
   callBuffer(command: string, ...args: Array<string | number | Buffer>): Promise<unknown>
 }
@@ -96,4 +97,6 @@ export interface Connections {
   readonly subscriber: SubscriberConnection
   /** Only of a cluster: name of the server that has this key. Empty while it is unknown. */
   serverOf?(key: string): string
+  /** Only of a cluster: corks the sockets of all nodes. Returns a function that uncorks them. */
+  corkNodes?(): () => void
 }

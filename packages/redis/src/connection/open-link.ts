@@ -7,6 +7,7 @@ import { patienceMs, TimeLimits } from './budget.ts'
 import { connect } from './client.ts'
 import type { Connection, Connections, IoredisClient } from './connection.ts'
 import { lastErrorOf, NotSent, rememberErrors } from './refusal.ts'
+import { ScriptBatch } from './script-batch.ts'
 import { Servers } from './servers.ts'
 import { type LinkFacts, type LinkListener, Subscription } from './subscription.ts'
 
@@ -20,6 +21,7 @@ export class OpenLink {
   readonly subscription: Subscription
   readonly servers: Servers
   readonly serverOf: Connections['serverOf']
+  readonly corkNodes: Connections['corkNodes']
   readonly limits: TimeLimits
   /**
    * Resolves when both connections are usable for the first time. It may stay pending, so a request
@@ -37,16 +39,19 @@ export class OpenLink {
   readonly opening: Set<{ onReply(value: unknown): void }> = new Set()
   isOpen = false
   isClosed = false
+  /** The batch of the operations that begin now. Undefined: each one is a command of its own. */
+  batch: ScriptBatch | undefined
 
   constructor(redis: IoredisClient, facts: LinkFacts, clock: Clock) {
     const { budgetMs } = facts
-    const { commands: connection, subscriber, serverOf } = connect(redis, budgetMs)
+    const { commands: connection, subscriber, serverOf, corkNodes } = connect(redis, budgetMs)
     rememberErrors(connection)
     this.clock = clock
     this.budgetMs = budgetMs
     this.patientUntil = clock.now() + patienceMs(budgetMs)
     this.connection = connection
     this.serverOf = serverOf
+    this.corkNodes = corkNodes
     this.scripts = new ScriptRunner(connection)
     this.servers = new Servers(clock, serverOf)
     this.limits = new TimeLimits(clock)
@@ -80,6 +85,17 @@ export class OpenLink {
       this.patientUntil = clock.now() + patienceMs(budgetMs)
       this.#endWaits()
     })
+  }
+
+  /** The operations that `run` begins are sent in few commands. */
+  together(run: () => void): void {
+    const outer = this.batch
+    this.batch ??= new ScriptBatch(this)
+    try {
+      run()
+    } finally {
+      this.batch = outer
+    }
   }
 
   close(): void {

@@ -7,6 +7,7 @@ import type { ScriptArgument } from '../protocol/run-script.ts'
 import type { Script } from '../protocol/scripts.generated.ts'
 import type { OpenLink } from './open-link.ts'
 import { CLOSED, isRefusal, lastErrorOf, NotSent, withHint } from './refusal.ts'
+import type { ScriptBatch } from './script-batch.ts'
 import type { Breaker, Server } from './servers.ts'
 
 /** Longest wait in the queue. The default of `waitMs`, by which most callers are gone. */
@@ -36,6 +37,8 @@ export class Operation<T> {
   dueAt = 0
   place = -1
   readonly server: Server
+  /** Set if other operations began together with this one. */
+  readonly batch: ScriptBatch | undefined
   /** Whether the operation had to wait for its turn. */
   readonly isQueued: boolean = false
   readonly #link: OpenLink
@@ -69,6 +72,7 @@ export class Operation<T> {
     receiver: Receiver<T>,
   ) {
     this.#link = link
+    this.batch = link.batch
     this.server = server
     this.#name = name
     this.#options = options
@@ -141,7 +145,8 @@ export class Operation<T> {
     this.#script = script
     this.#keys = keys
     this.#args = args
-    this.#link.scripts.run(script, keys, args).then(this.onReply, this.onError)
+    if (this.batch !== undefined) this.batch.add({ script, keys, args, operation: this })
+    else this.#link.scripts.run(script, keys, args).then(this.onReply, this.onError)
   }
 
   /** The reply of this step shows that the server's clock was `serverNow`. */

@@ -18,6 +18,8 @@ export class Servers {
   readonly #clock: Clock
   readonly #byName = new Map<string, Server>()
   readonly #serverOf: ((record: string) => string) | undefined
+  /** Whether one command may have several records. Not in a cluster. */
+  mayShareCommands: boolean
   /** Undefined in a cluster. */
   readonly #only: Server | undefined
 
@@ -25,6 +27,7 @@ export class Servers {
   constructor(clock: Clock, serverOf?: (record: string) => string) {
     this.#clock = clock
     this.#serverOf = serverOf
+    this.mayShareCommands = serverOf === undefined
     this.#only = serverOf === undefined ? this.get('') : undefined
   }
 

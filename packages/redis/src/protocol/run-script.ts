@@ -9,7 +9,7 @@ import { appendPurge, purge, type Script } from './scripts.generated.ts'
  * The scripts of purges, which are always sent with EVAL. After NOSCRIPT, an EVALSHA is repeated as
  * EVAL. Plain reads that this process sent in between would then run before the purge.
  */
-const ALWAYS_EVAL: ReadonlySet<Script> = new Set([purge, appendPurge])
+const ALWAYS_EVAL: ReadonlySet<string> = new Set([purge.name, appendPurge.name])
 
 export type ScriptArgument = string | number | Buffer
 
@@ -33,7 +33,7 @@ export class ScriptRunner {
     keys: readonly string[],
     args: readonly ScriptArgument[],
   ): Promise<unknown> {
-    if (!ALWAYS_EVAL.has(script)) this.#sent.add(script)
+    if (!ALWAYS_EVAL.has(script.name)) this.#sent.add(script)
     return send(this.#connection, 'EVAL', script.source, keys.length, ...keys, ...args)
   }
 }

@@ -57,7 +57,9 @@ export class Lookup extends Operation<LookupReply> {
     if (confirmation !== undefined) return this.wait(confirmation, this.begin)
     const delivered = deliveries.take(this.#key, this.#request, this.server.clock)
     if (delivered !== undefined) return this.#end(delivered)
-    if (!plainReads.isWorthwhile(this.#request, this)) return this.#runScript()
+    // In a batch, a script costs less than a plain read.
+    const isWorthwhile = this.batch === undefined && plainReads.isWorthwhile(this.#request, this)
+    if (!isWorthwhile) return this.#runScript()
     plainReads.find(this.#keys, this, (fresh) => {
       if (fresh === undefined) this.#runScript()
       else this.#end(fresh)

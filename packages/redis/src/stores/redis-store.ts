@@ -26,7 +26,7 @@ import type { Failure } from '../protocol/lookup-reply.ts'
 import { commit, endLease, purge, renewEntry } from '../protocol/scripts.generated.ts'
 import { PlainReads } from './plain-reads.ts'
 import { RedisPurgeCommands } from './purge-commands.ts'
-import type { Position } from './purge-events.ts'
+import type { Position, Purge } from './purge-events.ts'
 import { RedisPurges } from './purge-log.ts'
 import { RedisIdempotency } from './redis-idempotency.ts'
 import { RedisLocks } from './redis-locks.ts'
@@ -107,6 +107,8 @@ class RedisStore implements StampedeStore {
   readonly #commands: RedisPurgeCommands
   #parts: LookupParts | undefined
   readonly #deliveries = new PendingDeliveries()
+  /** The purges of keys that are appended after this turn. */
+  #soon: { readonly purges: Purge[]; readonly end: Promise<void> } | undefined
   #heartbeat: NodeJS.Timeout | undefined
   #listener: LinkListener | undefined
 
@@ -251,17 +253,41 @@ class RedisStore implements StampedeStore {
    * fail although Redis is available again.
    */
   async purge(key: string, { soft }: { soft: boolean }): Promise<void> {
+    const isOneOfMany = this.#link.current?.batch !== undefined
     const args = [soft ? 1 : 0, key, this.#link.names.wakePrefix]
     await this.#link.retry(() => this.#link.run(purge, key, args, String, { ignoreBreaker: true }))
-    await this.#requirePurges().append({ of: 'key', name: key, soft })
+    const event = { of: 'key', name: key, soft } as const
+    await (isOneOfMany ? this.#appendSoon(event) : this.#requirePurges().append(event))
   }
 
-  async mark(subjects: string | readonly string[], { soft }: { soft: boolean }): Promise<void> {
-    const purges = [subjects].flat().map((name) => ({ of: 'subject' as const, name, soft }))
+  /** Appends the purges of one turn in one command. */
+  #appendSoon(purge: Purge): Promise<void> {
+    if (this.#soon === undefined) {
+      const purges: Purge[] = []
+      const end = new Promise<void>((resolve) => process.nextTick(resolve)).then(() => {
+        this.#soon = undefined
+        return this.#appendAll(purges)
+      })
+      this.#soon = { purges, end }
+    }
+    this.#soon.purges.push(purge)
+    return this.#soon.end
+  }
+
+  async #appendAll(purges: readonly Purge[]): Promise<void> {
     const commands: Promise<void>[] = []
     for (let i = 0; i < purges.length; i += MOST_MARKS)
       commands.push(this.#requirePurges().append(...purges.slice(i, i + MOST_MARKS)))
     await Promise.all(commands)
+  }
+
+  async mark(subjects: string | readonly string[], { soft }: { soft: boolean }): Promise<void> {
+    return this.#appendAll([subjects].flat().map((name) => ({ of: 'subject', name, soft })))
+  }
+
+  together(run: () => void): void {
+    if (this.#link.current === undefined) run()
+    else this.#link.current.together(run)
   }
 
   async close(): Promise<void> {

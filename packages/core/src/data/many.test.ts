@@ -1,0 +1,677 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { afterEach, describe, expect, it } from 'vitest'
+import { createStampede, type DataCache, memoryStore, type Stampede } from '../index.ts'
+import { ManualClock, settled, Transcript } from '../testing/index.ts'
+import { FaultyStore, Gate, refuse, sharedStores } from '../testing/store-doubles.ts'
+
+type DataCacheOptions = Parameters<Stampede['cache']>[1]
+
+let open: Stampede[] = []
+let clocks: ManualClock[] = []
+function newClock(): ManualClock {
+  const clock = new ManualClock()
+  clocks.push(clock)
+  return clock
+}
+afterEach(async () => {
+  const closed = Promise.all(open.map((stampede) => stampede.close()))
+  // A failed test may leave runs behind, for which close() waits.
+  for (const clock of clocks) await clock.advance(3_000)
+  await closed
+  open = []
+  clocks = []
+})
+
+function setUp(
+  options: Partial<DataCacheOptions> = {},
+  config: { originConcurrency?: number } = {},
+) {
+  const clock = newClock()
+  const store = new FaultyStore()
+  const stampede = createStampede({ store, clock, ...config })
+  open.push(stampede)
+  const cache = stampede.cache('n', { ttlMs: 1_000, ...options })
+  return { clock, store, stampede, cache, transcript: new Transcript().record(stampede) }
+}
+
+/** The same cache in two processes. */
+function two(options: Partial<DataCacheOptions> = {}) {
+  const stores = sharedStores()
+  const clock = newClock()
+  const stampedes = [stores.a, stores.b].map((store) => createStampede({ store, clock }))
+  open.push(...stampedes)
+  const [a, b] = stampedes.map((each) => each.cache('n', { ttlMs: 1_000, ...options })) as [
+    DataCache,
+    DataCache,
+  ]
+  return { a, b, clock, stores, stampedes }
+}
+
+/** A factory of many keys whose calls the test ends. */
+class Loader {
+  readonly calls: string[] = []
+  readonly #ends: Array<(result: unknown) => void> = []
+  readonly load = (keys: readonly string[]): Promise<Map<string, string>> => {
+    this.calls.push(keys.join(' '))
+    return new Promise((resolve) => this.#ends.push(resolve as (result: unknown) => void))
+  }
+
+  end(call: number, result: unknown = this.#all(call)): void {
+    this.#ends[call]?.(result)
+  }
+
+  fail(call: number, error: Error): void {
+    this.#ends[call]?.(Promise.reject(error))
+  }
+
+  #all(call: number): Map<string, string> {
+    return new Map(this.calls[call]?.split(' ').map((key) => [key, `${key}${call}`]))
+  }
+}
+
+const values = (text: string) =>
+  new Map(text.split(' ').map((each) => [each.slice(0, 1), each] as const))
+const upper = (keys: readonly string[]) => new Map(keys.map((key) => [key, key.toUpperCase()]))
+
+describe('getOrSetMany()', () => {
+  it('runs the factory once with all keys, and returns the values in the order of the keys', async () => {
+    const { cache, transcript } = setUp()
+    const all = new Loader()
+    const asked = cache.getOrSetMany(['b', 'a', 'b', 'c'], all.load)
+    await settled()
+    expect(all.calls).toEqual(['b a c'])
+    all.end(0, values('c0 a0 b0'))
+    expect([...(await asked)]).toEqual([
+      ['b', 'b0'],
+      ['a', 'a0'],
+      ['c', 'c0'],
+    ])
+    expect(transcript.take().filter((type) => type === 'fill.committed')).toHaveLength(3)
+  })
+
+  it('runs no factory and sends nothing for an empty array and for fresh values in memory', async () => {
+    const { cache, store, stampede } = setUp()
+    const fails = () => {
+      throw new Error('must not run')
+    }
+    expect(await cache.getOrSetMany([], fails)).toEqual(new Map())
+    expect(store.calls).toEqual([])
+    await cache.getOrSetMany(['a', 'b'], upper)
+    store.calls.length = 0
+    expect(await cache.getOrSetMany(['b', 'a'], fails)).toEqual(upper(['b', 'a']))
+    expect(store.calls).toEqual([])
+    expect(stampede.stats()).toMatchObject({ hits: { l1: 2 }, misses: 2 })
+  })
+
+  it('uses the keys that the array had at the call', async () => {
+    const { cache } = setUp()
+    const loader = new Loader()
+    const keys = ['a']
+    const asked = cache.getOrSetMany(keys, loader.load)
+    keys.push('b')
+    await settled()
+    loader.end(0)
+    expect([...(await asked).keys()]).toEqual(['a'])
+  })
+
+  it('serves stale values at once, and refreshes them in one run in the background', async () => {
+    const { cache, clock } = setUp({ staleWhileRevalidateMs: 9_000 })
+    const loader = new Loader()
+    await cache.getOrSetMany(['a', 'b'], upper)
+    await clock.advance(1_500)
+    expect(await cache.getOrSetMany(['a', 'b'], loader.load)).toEqual(upper(['a', 'b']))
+    await settled()
+    expect(loader.calls).toEqual(['a b'])
+    loader.end(0)
+    await settled()
+    expect(await cache.getMany(['a', 'b'])).toEqual(values('a0 b0'))
+  })
+
+  it('runs the factory once for cold keys and for stale ones, in memory too', async () => {
+    for (const store of [memoryStore(), new FaultyStore()]) {
+      const clock = newClock()
+      const stampede = createStampede({ store, clock })
+      open.push(stampede)
+      const cache = stampede.cache('n', { ttlMs: 1_000, staleWhileRevalidateMs: 9_000 })
+      const loader = new Loader()
+      await cache.getOrSetMany(['a', 'b'], upper)
+      await clock.advance(1_500)
+      const asked = cache.getOrSetMany(['c', 'a', 'd', 'b'], loader.load)
+      await settled()
+      expect(loader.calls.map((call) => call.split(' ').sort().join(' '))).toEqual(['a b c d'])
+      loader.end(0)
+      expect([...(await asked).values()]).toEqual(['c0', 'A', 'd0', 'B'])
+    }
+  })
+
+  it('joins runs of this process, and calls of one key join it', async () => {
+    const { cache } = setUp()
+    const [one, many] = [new Loader(), new Loader()]
+    const single = cache.getOrSet('a', () => one.load(['a']))
+    await settled()
+    const asked = cache.getOrSetMany(['a', 'b'], many.load)
+    await settled()
+    const joined = cache.getOrSet('b', () => 'own')
+    expect([one.calls, many.calls]).toEqual([['a'], ['b']])
+    many.end(0)
+    one.end(0, 'single')
+    expect([await single, await joined]).toEqual(['single', 'b0'])
+    expect([...(await asked)]).toEqual([
+      ['a', 'single'],
+      ['b', 'b0'],
+    ])
+  })
+
+  it('starts its run without waiting for keys that another process fills', async () => {
+    const { a, b } = two()
+    const [first, second] = [new Loader(), new Loader()]
+    const [inA, inB] = [
+      a.getOrSetMany(['x', 'y'], first.load),
+      settled().then(() => b.getOrSetMany(['z', 'y'], second.load)),
+    ]
+    await settled()
+    await settled()
+    expect([first.calls, second.calls]).toEqual([['x y'], ['z']])
+    second.end(0)
+    first.end(0)
+    expect(await inA).toEqual(values('x0 y0'))
+    expect(await inB).toEqual(values('z0 y0'))
+  })
+
+  it('does not hang if two calls have the same keys in opposite order', async () => {
+    const { a, b } = two()
+    const load = async (keys: readonly string[]) => upper(keys)
+    const keys = ['p', 'q', 'r', 's']
+    const all = await Promise.all([
+      a.getOrSetMany(keys, load),
+      b.getOrSetMany([...keys].reverse(), load),
+      a.getOrSetMany([...keys].reverse(), load),
+    ])
+    for (const each of all) expect(each).toEqual(upper(keys))
+  })
+
+  it('runs the factory once more for all keys whose holder died', async () => {
+    const { a, b, stores, clock } = two({ leaseMs: 1_000 })
+    const [dead, alive] = [new Loader(), new Loader()]
+    void a.getOrSetMany(['x', 'y', 'z'], dead.load).catch(() => {})
+    await settled()
+    // Its renewals no longer arrive.
+    stores.a.always = refuse
+    const asked = b.getOrSetMany(['w', 'x', 'y', 'z'], alive.load)
+    await settled()
+    alive.end(0)
+    await clock.advance(1_100)
+    expect(alive.calls).toEqual(['w', 'x y z'])
+    alive.end(1)
+    expect(await asked).toEqual(values('w0 x1 y1 z1'))
+    dead.end(0)
+    await settled()
+  })
+
+  it('runs the factory once more for all keys that others fill for longer than waitMs', async () => {
+    const { a, b, clock } = two({ waitMs: 300 })
+    const [slow, loader] = [new Loader(), new Loader()]
+    const late = a.getOrSetMany(['x', 'y'], slow.load)
+    await settled()
+    const asked = b.getOrSetMany(['x', 'y'], loader.load)
+    await clock.advance(310)
+    expect(loader.calls).toEqual(['x y'])
+    loader.end(0)
+    expect(await asked).toEqual(values('x0 y0'))
+    slow.end(0)
+    await late
+  })
+
+  it('shares the failure of another process, without a run of its own', async () => {
+    const { a, b } = two()
+    const [first, second] = [new Loader(), new Loader()]
+    const failed = a.getOrSetMany(['x', 'y'], first.load)
+    await settled()
+    const asked = b.getOrSetMany(['x', 'y'], second.load)
+    await settled()
+    first.fail(0, new Error('down'))
+    await expect(failed).rejects.toThrow('down')
+    await expect(asked).rejects.toMatchObject({ code: 'ERR_STAMPEDE_MANY_FAILED' })
+    expect(second.calls).toEqual([])
+  })
+
+  it('refuses only the commit of a key that is purged during the run', async () => {
+    const { cache, transcript } = setUp()
+    const loader = new Loader()
+    const asked = cache.getOrSetMany(['a', 'b'], loader.load)
+    await settled()
+    await cache.delete('a')
+    loader.end(0)
+    expect(await asked).toEqual(values('a0 b0'))
+    expect(await cache.getMany(['a', 'b'])).toEqual(values('b0'))
+    expect(transcript.take().filter((type) => type === 'fill.fenced')).toHaveLength(1)
+  })
+
+  it('stores nothing usable if a tag of the values is purged during the run', async () => {
+    const { cache, stampede } = setUp({ tags: ['t'] })
+    const loader = new Loader()
+    const asked = cache.getOrSetMany(['a', 'b'], loader.load)
+    await settled()
+    await stampede.purge({ tag: 't' })
+    loader.end(0)
+    expect(await asked).toEqual(values('a0 b0'))
+    expect(await cache.getMany(['a', 'b'])).toEqual(new Map())
+  })
+
+  it('leaves out keys without a value, and frees them for the next call', async () => {
+    const { cache, transcript } = setUp()
+    const loader = new Loader()
+    const asked = cache.getOrSetMany(['a', 'b', 'c'], loader.load)
+    await settled()
+    loader.end(0, { a: 'a0', c: undefined })
+    expect(await asked).toEqual(values('a0'))
+    expect(transcript.take().filter((type) => type === 'fill.abandoned')).toHaveLength(2)
+    expect(await cache.getOrSetMany(['a', 'b', 'c'], upper)).toEqual(
+      new Map([
+        ['a', 'a0'],
+        ['b', 'B'],
+        ['c', 'C'],
+      ]),
+    )
+  })
+
+  it('ignores keys that were not asked for, and warns once', async () => {
+    const { cache } = setUp()
+    const warned: string[] = []
+    const onWarning = (warning: Error & { code?: string }) => {
+      if (warning.code === 'STAMPEDE_UNASKED_KEY') warned.push(warning.message)
+    }
+    process.on('warning', onWarning)
+    for (const key of ['a', 'b'])
+      await cache.getOrSetMany(
+        [key],
+        () =>
+          new Map([
+            [key, 1],
+            ['other', 2],
+          ]),
+      )
+    expect(await cache.getMany(['a', 'b', 'other'])).toEqual(
+      new Map([
+        ['a', 1],
+        ['b', 1],
+      ]),
+    )
+    await settled()
+    process.off('warning', onWarning)
+    expect(warned).toEqual([expect.stringContaining('cache "n" returned keys')])
+  })
+
+  it('accepts keys such as __proto__ in a Map and in an object without a prototype', async () => {
+    const { cache } = setUp()
+    const made = Object.assign(Object.create(null), { constructor: 1 })
+    Object.defineProperty(made, '__proto__', { value: 2, enumerable: true })
+    const keys = ['__proto__', 'constructor', 'toString']
+    expect([...(await cache.getOrSetMany(keys, () => made))]).toEqual([
+      ['__proto__', 2],
+      ['constructor', 1],
+    ])
+    expect(await cache.getOrSetMany(['toString'], () => ({}))).toEqual(new Map())
+  })
+
+  it('gives fences, previous values and notModified() by key', async () => {
+    const { cache, clock } = setUp({ keepMs: 9_000, jitter: 0 })
+    await cache.getOrSetMany(['a', 'b'], upper)
+    await clock.advance(1_500)
+    let seen: unknown
+    const result = await cache.getOrSetMany<string>(['a', 'b', 'c'], (keys, context) => {
+      const { fences, previous, notModified, signal } = context
+      seen = [keys, [...fences.keys()], [...previous], signal.aborted]
+      notModified('a')
+      expect(() => notModified('c')).toThrow('notModified() was called without a previous value')
+      expect(() => notModified('z')).toThrow('use one of the keys')
+      return { b: 'b1', c: 'c1' }
+    })
+    expect(result).toEqual(
+      new Map([
+        ['a', 'A'],
+        ['b', 'b1'],
+        ['c', 'c1'],
+      ]),
+    )
+    expect(seen).toEqual([
+      ['a', 'b', 'c'],
+      ['a', 'b', 'c'],
+      [
+        ['a', { value: 'A', ageMs: 1_500 }],
+        ['b', { value: 'B', ageMs: 1_500 }],
+      ],
+      false,
+    ])
+    await clock.advance(900)
+    expect(await cache.get('a')).toBe('A')
+  })
+
+  it('rejects with the error of the factory, and shares it with other callers of the keys', async () => {
+    const { cache, transcript } = setUp()
+    const loader = new Loader()
+    const asked = cache.getOrSetMany(['a', 'b'], loader.load)
+    await settled()
+    const joined = cache.getOrSet('a', () => 'own')
+    const error = new Error('query failed')
+    loader.fail(0, error)
+    await expect(asked).rejects.toBe(error)
+    await expect(joined).rejects.toBe(error)
+    expect(transcript.take().filter((type) => type === 'fill.failed')).toHaveLength(2)
+  })
+
+  it('serves stale values if the factory fails, and rejects if a key has none', async () => {
+    const { cache, clock } = setUp({ staleIfErrorMs: 9_000 })
+    await cache.getOrSetMany(['a', 'b'], upper)
+    await clock.advance(1_500)
+    const fails = async () => {
+      throw new Error('down')
+    }
+    expect(await cache.getOrSetMany(['a', 'b'], fails)).toEqual(upper(['a', 'b']))
+    await clock.advance(2_000)
+    await expect(cache.getOrSetMany(['a', 'c'], fails)).rejects.toThrow('down')
+  })
+
+  it('fails single keys by fail(), and stores the others', async () => {
+    const { cache } = setUp()
+    const error = new Error('row is locked')
+    const asked = cache.getOrSetMany(['a', 'b'], (_, { fail }) => {
+      fail('b', error)
+      return { a: 'a0', b: 'ignored' }
+    })
+    await expect(asked).rejects.toMatchObject({
+      code: 'ERR_STAMPEDE_MANY_FAILED',
+      message: expect.stringMatching(/getOrSetMany: 1 of 2 keys failed, "b" with: row is locked/),
+      values: values('a0'),
+      errors: new Map([['b', error]]),
+    })
+    expect(await cache.getMany(['a', 'b'])).toEqual(values('a0'))
+  })
+
+  it('fails only the keys whose value cannot be stored, or whose ttlMs or tags fail', async () => {
+    const { cache } = setUp({
+      ttlMs: (value: unknown) => (value === 'no ttl' ? -1 : 500),
+      tags: (value: unknown) => (value === 'no tags' ? (5 as never) : []),
+    } as never)
+    const made = new Map<string, unknown>([
+      ['map', new Map()],
+      ['ttl', 'no ttl'],
+      ['tags', 'no tags'],
+      ['promise', Promise.reject(new Error('never seen'))],
+      ['ok', 'ok'],
+    ])
+    const asked = cache.getOrSetMany([...made.keys()], () => made)
+    const { errors, values: stored } = await asked.catch((error) => error)
+    expect([...errors.keys()]).toEqual(['map', 'ttl', 'tags', 'promise'])
+    expect([...stored]).toEqual([['ok', 'ok']])
+    expect(errors.get('promise').message).toContain('await the values')
+  })
+
+  it('purges all keys before the run with forceFresh', async () => {
+    const { cache, store } = setUp()
+    await cache.getOrSetMany(['a', 'b'], upper)
+    store.calls.length = 0
+    const result = await cache.getOrSetMany(['a', 'b'], () => values('a1 b1'), { forceFresh: true })
+    expect(result).toEqual(values('a1 b1'))
+    expect(store.calls.slice(0, 2)).toEqual(['purge d:=n:a', 'purge d:=n:b'])
+    store.next('purge', refuse)
+    const partly = cache.getOrSetMany(['a', 'b'], () => values('b2'), { forceFresh: true })
+    const failed = await partly.catch((error) => error)
+    expect([...failed.errors.keys()]).toEqual(['a'])
+    expect(failed.values).toEqual(values('b2'))
+  })
+
+  it('takes one concurrency slot for all keys while the store is unavailable', async () => {
+    const { cache, store, stampede } = setUp({}, { originConcurrency: 1 })
+    store.always = refuse
+    const [first, second] = [new Loader(), new Loader()]
+    const asked = [
+      cache.getOrSetMany(['a', 'b', 'c'], first.load),
+      cache.getOrSetMany(['d', 'e'], second.load),
+    ]
+    await settled()
+    expect([first.calls, second.calls]).toEqual([['a b c'], []])
+    expect(stampede.stats().unleased).toMatchObject({ running: 1 })
+    first.end(0)
+    await settled()
+    expect(second.calls).toEqual(['d e'])
+    second.end(0)
+    expect(await Promise.all(asked)).toEqual([values('a0 b0 c0'), values('d0 e0')])
+    expect(stampede.stats().unleased).toEqual({ running: 0, queued: 0 })
+  })
+
+  it('runs keys with and without a lease in one run', async () => {
+    const { cache, store } = setUp()
+    store.next('lookup', refuse)
+    const loader = new Loader()
+    const asked = cache.getOrSetMany(['a', 'b'], loader.load)
+    await settled()
+    expect(loader.calls).toHaveLength(1)
+    loader.end(0)
+    expect(await asked).toEqual(new Map([...values('a0 b0')]))
+    expect(store.calls.filter((call) => call.startsWith('commit'))).toEqual(['commit d:=n:b'])
+  })
+
+  it('waits for a slow lookup of one key before it runs the factory', async () => {
+    const { cache, store } = setUp()
+    const gate = new Gate()
+    store.next('lookup', gate.delayReply)
+    const loader = new Loader()
+    const asked = cache.getOrSetMany(['a', 'b'], loader.load)
+    await settled()
+    expect(loader.calls).toEqual([])
+    gate.open()
+    await settled()
+    expect(loader.calls).toHaveLength(1)
+    loader.end(0)
+    await asked
+  })
+
+  it('keeps the values in this process if their commits fail', async () => {
+    const { cache, store } = setUp()
+    store.next('commit', refuse).next('commit', refuse).next('commit', refuse)
+    expect(await cache.getOrSetMany(['a', 'b'], upper)).toEqual(upper(['a', 'b']))
+  })
+
+  it('aborts the signal and fails all keys of a run after originTimeoutMs', async () => {
+    const { cache, clock } = setUp({ originTimeoutMs: 500 })
+    let signal: AbortSignal | undefined
+    const asked = cache.getOrSetMany(['a', 'b'], (_, context) => {
+      signal = context.signal
+      return new Promise<Map<string, string>>(() => {})
+    })
+    const failed = asked.catch((error) => error)
+    await clock.advance(510)
+    expect([...(await failed).errors.values()].map(({ code }: { code: string }) => code)).toEqual([
+      'ERR_STAMPEDE_ORIGIN_TIMEOUT',
+      'ERR_STAMPEDE_ORIGIN_TIMEOUT',
+    ])
+    expect(signal?.aborted).toBe(true)
+  })
+
+  it('runs the factory in the async context of its call', async () => {
+    const { a, b, clock } = two({ waitMs: 300 })
+    const user = new AsyncLocalStorage<string>()
+    const loader = new Loader()
+    const blocked = a.getOrSetMany(['x'], loader.load)
+    await settled()
+    const seen: unknown[] = []
+    const asked = user.run('ann', () =>
+      b.getOrSetMany(['x', 'y'], (keys) => {
+        seen.push(user.getStore())
+        return upper(keys)
+      }),
+    )
+    await clock.advance(310)
+    await asked
+    loader.end(0)
+    await blocked
+    expect(seen).toEqual(['ann', 'ann'])
+  })
+
+  it('rejects wrong arguments and results with a message that says what to use', async () => {
+    const { cache, store } = setUp()
+    const many = cache.getOrSetMany as (keys: unknown, factory?: unknown) => Promise<unknown>
+    const wrong = (message: string) =>
+      expect.objectContaining({
+        code: 'ERR_STAMPEDE_OPTION',
+        message: expect.stringContaining(message),
+      })
+    await expect(many('a', upper)).rejects.toThrow(wrong('use an array: getOrSetMany([key])'))
+    await expect(many(['a', ''], upper)).rejects.toThrow(wrong('cache: key: received ""'))
+    await expect(many(['a', 5], upper)).rejects.toThrow(wrong('cache: key: received 5'))
+    await expect(many(['a'])).rejects.toThrow(wrong('getOrSetMany: factory'))
+    const tooMany = Array.from({ length: 10_001 }, String)
+    await expect(many(tooMany, upper)).rejects.toThrow(wrong('at most 10000 keys'))
+    expect(store.calls).toEqual([])
+    for (const result of [['a'], undefined, 'text', new Set()]) {
+      await expect(many(['a'], () => result)).rejects.toMatchObject({
+        code: 'ERR_STAMPEDE_VALUE',
+        message: expect.stringContaining('return a Map or a plain object of values by key'),
+      })
+    }
+  })
+
+  it('gives each caller values of a serializer of its own', async () => {
+    const serializer = {
+      serialize: (value: unknown) => String((value as Date).getTime()),
+      deserialize: (bytes: Buffer) => new Date(Number(bytes)),
+    }
+    const { cache } = setUp({ serializer })
+    const first = await cache.getOrSetMany(['a'], () => ({ a: new Date(5) }))
+    const second = await cache.getOrSetMany(['a'], () => ({}))
+    expect(first.get('a')).toEqual(second.get('a'))
+    expect(first.get('a')).not.toBe(second.get('a'))
+  })
+})
+
+describe('setMany() and deleteMany()', () => {
+  it('stores all values, of two entries of a key the later one', async () => {
+    const { a, b } = two()
+    await a.setMany([
+      ['x', 1],
+      ['y', 2],
+      ['x', 3],
+    ])
+    expect(await b.getMany(['x', 'y'])).toEqual(
+      new Map([
+        ['x', 3],
+        ['y', 2],
+      ]),
+    )
+    await b.deleteMany(['x', 'y', 'z'])
+    await settled()
+    expect(await a.getMany(['x', 'y'])).toEqual(new Map())
+    await a.setMany(new Map())
+    await a.deleteMany([])
+  })
+
+  it('stores and purges nothing if one value cannot be encoded', async () => {
+    const { cache, store } = setUp()
+    await cache.set('a', 'old')
+    store.calls.length = 0
+    const asked = cache.setMany<unknown>([
+      ['a', 'new'],
+      ['b', new Map()],
+    ])
+    await expect(asked).rejects.toMatchObject({ code: 'ERR_STAMPEDE_VALUE' })
+    expect(store.calls).toEqual([])
+    expect(await cache.get('a')).toBe('old')
+  })
+
+  it('refuses the commits of runs that began before', async () => {
+    const { cache } = setUp()
+    const loader = new Loader()
+    const asked = cache.getOrSetMany(['a', 'b'], loader.load)
+    await settled()
+    await cache.setMany([['a', 'set']])
+    loader.end(0)
+    await asked
+    expect(await cache.getMany(['a', 'b'])).toEqual(
+      new Map([
+        ['a', 'set'],
+        ['b', 'b0'],
+      ]),
+    )
+  })
+
+  it('tries again if another caller fills a key after the purge', async () => {
+    const { a, b, stores } = two()
+    const gate = new Gate()
+    stores.a.next('purge', gate.delayReply)
+    const set = a.setMany([
+      ['x', 'set'],
+      ['y', 'set'],
+    ])
+    await settled()
+    const loader = new Loader()
+    const other = b.getOrSetMany(['x'], loader.load)
+    await settled()
+    gate.open()
+    await settled()
+    loader.end(0)
+    await Promise.all([set, other])
+    expect(await b.getMany(['x', 'y'])).toEqual(
+      new Map([
+        ['x', 'set'],
+        ['y', 'set'],
+      ]),
+    )
+  })
+
+  it('names the keys that were not stored or purged', async () => {
+    const { cache, store } = setUp()
+    store.next('purge', refuse)
+    const failed = await cache
+      .setMany([
+        ['a', 1],
+        ['b', 2],
+      ])
+      .catch((error) => error)
+    expect(failed).toMatchObject({ code: 'ERR_STAMPEDE_MANY_FAILED', values: new Map([['b', 2]]) })
+    expect([...failed.errors.keys()]).toEqual(['a'])
+    store.next('purge', refuse)
+    await expect(cache.deleteMany(['a', 'b'])).rejects.toMatchObject({
+      message: expect.stringContaining('deleteMany: 1 of 2 keys failed, "a" with'),
+    })
+    expect(await cache.getMany(['a', 'b'])).toEqual(new Map())
+  })
+
+  it('rejects entries that are no pairs', async () => {
+    const { cache } = setUp()
+    for (const entries of [undefined, 5, 'ab', { a: 1 }, ['ab']]) {
+      await expect(cache.setMany(entries as never)).rejects.toMatchObject({
+        code: 'ERR_STAMPEDE_OPTION',
+        message: expect.stringContaining('use a Map, or an array of [key, value]'),
+      })
+    }
+    await expect(cache.deleteMany('a' as never)).rejects.toThrow('use an array: deleteMany([key])')
+  })
+})
+
+it('ends 10 000 random pairs of overlapping calls, each key filled once', async () => {
+  let state = 30
+  const random = (below: number) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return Math.floor((state / 2 ** 32) * below)
+  }
+  const { a, b } = two({ ttlMs: 1e9 })
+  for (let pair = 0; pair < 10_000; pair++) {
+    const filled: string[] = []
+    const load = async (keys: readonly string[]) => {
+      filled.push(...keys)
+      for (let ticks = random(4); ticks > 0; ticks--) await null
+      return upper(keys)
+    }
+    const pick = () => {
+      const keys = Array.from({ length: 1 + random(5) }, () => `k${pair}:${random(6)}`)
+      return random(2) === 0 ? keys : keys.reverse()
+    }
+    const calls = [a, random(2) === 0 ? a : b].map(async (cache) => {
+      const keys = pick()
+      expect(await cache.getOrSetMany(keys, load)).toEqual(upper(keys))
+    })
+    await Promise.all(calls)
+    expect(new Set(filled).size).toBe(filled.length)
+  }
+}, 300_000)
