@@ -145,7 +145,6 @@ describe('an operation on idempotency keys', () => {
     fingerprints: prints,
     leaseMs: LEASE_MS,
     retentionMs: 60_000,
-    onLeaseExpired: 'takeover',
     maxAttempts: 3,
     keepUncertainMs: 60_000,
     wait: true,

@@ -17,7 +17,6 @@ describe('memoryStore with its largest number of idempotency keys', () => {
         fingerprints: { exact: 'e', canonical: '' },
         leaseMs: 1_000,
         retentionMs,
-        onLeaseExpired: 'takeover',
         maxAttempts: 3,
         keepUncertainMs: 60_000,
         wait: false,

@@ -35,7 +35,6 @@ const REQUEST: BeginRequest = {
   fingerprints: PRINTS,
   leaseMs: 5_000,
   retentionMs: 60_000,
-  onLeaseExpired: 'takeover',
   maxAttempts: 10,
   keepUncertainMs: 60_000,
   wait: false,

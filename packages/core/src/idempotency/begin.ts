@@ -108,8 +108,7 @@ function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Begun | Pro
     fingerprints,
     leaseMs,
     retentionMs,
-    maxAttempts: MAX_ATTEMPTS,
-    onLeaseExpired,
+    maxAttempts: onLeaseExpired === 'takeover' ? MAX_ATTEMPTS : 1,
     keepUncertainMs: KEEP_UNCERTAIN_MS,
     wait,
   }

@@ -219,7 +219,7 @@ export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
   #lapse(record: Record, request: BeginRequest): void {
     record.lost += 1
     record.recovery = true
-    if (request.onLeaseExpired === 'takeover' && record.lost < request.maxAttempts) return
+    if (record.lost < request.maxAttempts) return
     // The token stays, so that the expired attempt can still finish the record.
     record.state = 'uncertain'
     record.expiresAt = this.now() + request.keepUncertainMs

@@ -32,9 +32,10 @@ export interface BeginRequest {
   readonly leaseMs: number
   /** How long the record is kept from now on. The `keepMs` of `finish` replaces this time. */
   readonly retentionMs: number
-  /** Whether a record whose lease expired is taken over by this attempt or becomes uncertain. */
-  readonly onLeaseExpired: 'takeover' | 'uncertain'
-  /** After this many consecutive attempts whose lease expired, the record is uncertain. */
+  /**
+   * After this many consecutive attempts whose lease expired, the record is uncertain. Until then,
+   * the next attempt takes over.
+   */
   readonly maxAttempts: number
   /** How long an uncertain record is kept. */
   readonly keepUncertainMs: number

@@ -68,14 +68,13 @@ export class RedisIdempotency implements IdempotencyStore {
       if (request.wait && reply.status === 'busy') this.#link.watch(reply.forMs)
       return reply
     }
-    const { token, fingerprints, onLeaseExpired, maxAttempts } = request
+    const { token, fingerprints, maxAttempts } = request
     const args = [
       token,
       fingerprints.exact,
       fingerprints.canonical,
       Math.ceil(request.leaseMs),
       Math.ceil(request.retentionMs),
-      onLeaseExpired,
       maxAttempts,
       Math.ceil(request.keepUncertainMs),
       request.wait ? this.#link.processId : '',
