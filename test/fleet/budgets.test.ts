@@ -151,10 +151,10 @@ describe('an operation on idempotency keys', () => {
   }
   const released = { as: 'released', keepMs: 60_000 } as const
   const operations: Array<[string, (store: IdempotencyStore, grant: Grant) => Promise<unknown>]> = [
-    ['a beginning', (store) => store.begin('other', request)],
+    ['a beginning', async (store) => store.begin('other', request)],
     ['a renewal', (store, grant) => store.renew([grant], LEASE_MS)],
     ['a step', (store, grant) => store.keepStep(grant, 'step', Buffer.from('1'))],
-    ['an end', (store, grant) => store.finish(grant, released, prints)],
+    ['an end', async (store, grant) => store.finish(grant, released, prints)],
     ['an inspection', (store) => store.inspect('i')],
     ['an operator’s word', (store) => store.settle('i', released, { force: true })],
   ]

@@ -63,7 +63,7 @@ class Stage {
     this.toldB = b === a ? this.toldA : attach(b, bench)
   }
 
-  begin(
+  async begin(
     store: IdempotencyStore,
     token: string,
     more: Partial<BeginRequest> = {},
