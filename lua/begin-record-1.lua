@@ -5,10 +5,9 @@
 --
 -- KEYS 1 record
 -- ARGV 1 token  2 exact fingerprint  3 canonical fingerprint  4 lease ms  5 retention ms
---      6 after an attempt's lease has run out: takeover (begin an attempt) | uncertain (begin none)
---      7 most attempts in a row whose lease ran out; then the key is uncertain
---      8 how long an uncertain record is kept, ms
---      9 process to wake when the running attempt ends ('': none)
+--      6 most attempts in a row whose lease ran out; then the key is uncertain
+--      7 how long an uncertain record is kept, ms
+--      8 process to wake when the running attempt ends ('': none)
 -- Reply {status, now, ...}
 --   BEGUN      then fence, number of this attempt, 1 if an earlier lease ran out (else 0),
 --              then name and value of each stored step. A caller that repeats its token gets
@@ -72,14 +71,14 @@ if state == 'running' then
   if now < lease_until then
     if fields[5] == token then return begun(fields[7], attempt, recovery) end
     -- On a full server, this write fails. Then the waiter tries again at the end of the lease.
-    if ARGV[9] ~= '' then redis.pcall('HSET', record, 'w:' .. ARGV[9], 1) end
+    if ARGV[8] ~= '' then redis.pcall('HSET', record, 'w:' .. ARGV[8], 1) end
     return {'BUSY', now, lease_until - now}
   end
   lost, recovery = lost + 1, 1
-  if ARGV[6] ~= 'takeover' or lost >= tonumber(ARGV[7]) then
+  if lost >= tonumber(ARGV[6]) then
     -- The token stays, because its holder may still finish the attempt.
     redis.call('HSET', record, 's', 'uncertain', 'lost', lost, 'recovery', recovery)
-    redis.call('PEXPIRE', record, ARGV[8])
+    redis.call('PEXPIRE', record, ARGV[7])
     return {'UNCERTAIN', now}
   end
 end

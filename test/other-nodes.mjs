@@ -11,7 +11,13 @@ import { fileURLToPath } from 'node:url'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const versions = process.argv.length > 2 ? process.argv.slice(2) : ['22', '24', '26']
 const files = {
-  unit: ['packages/node-http', 'packages/express', 'packages/koa', 'packages/otel'],
+  unit: [
+    'packages/node-http',
+    'packages/express',
+    'packages/koa',
+    'packages/hono',
+    'packages/otel',
+  ],
   beside: ['test/contracts/cache-adapters', 'test/contracts/middleware-orders'],
   older: ['test/contracts/cache-adapters'],
 }

@@ -145,17 +145,16 @@ describe('an operation on idempotency keys', () => {
     fingerprints: prints,
     leaseMs: LEASE_MS,
     retentionMs: 60_000,
-    onLeaseExpired: 'takeover',
     maxAttempts: 3,
     keepUncertainMs: 60_000,
     wait: true,
   }
   const released = { as: 'released', keepMs: 60_000 } as const
   const operations: Array<[string, (store: IdempotencyStore, grant: Grant) => Promise<unknown>]> = [
-    ['a beginning', (store) => store.begin('other', request)],
+    ['a beginning', async (store) => store.begin('other', request)],
     ['a renewal', (store, grant) => store.renew([grant], LEASE_MS)],
     ['a step', (store, grant) => store.keepStep(grant, 'step', Buffer.from('1'))],
-    ['an end', (store, grant) => store.finish(grant, released, prints)],
+    ['an end', async (store, grant) => store.finish(grant, released, prints)],
     ['an inspection', (store) => store.inspect('i')],
     ['an operator’s word', (store) => store.settle('i', released, { force: true })],
   ]

@@ -75,7 +75,7 @@ class ModelStore {
     if (record.state === 'running') {
       record.lost += 1
       record.recovery = true
-      if (request.onLeaseExpired === 'uncertain' || record.lost >= request.maxAttempts) {
+      if (record.lost >= request.maxAttempts) {
         record.state = 'uncertain'
         record.expiresAt = this.now + request.keepUncertainMs
       }
@@ -179,7 +179,6 @@ type Step =
       again: boolean
       wait: boolean
       leaseMs: number
-      onLeaseExpired: 'takeover' | 'uncertain'
       maxAttempts: number
     }
   | { do: 'renew'; which: number; leaseMs: number }
@@ -217,7 +216,6 @@ const steps = (processes: number): fc.Arbitrary<Step[]> => {
     again: fc.boolean(),
     wait: fc.boolean(),
     leaseMs,
-    onLeaseExpired: fc.constantFrom('takeover', 'takeover', 'uncertain'),
     maxAttempts: fc.integer({ min: 1, max: 3 }),
   })
   const renew = fc.record({ do: fc.constant('renew' as const), which, leaseMs })
@@ -314,7 +312,6 @@ class Player {
       fingerprints: prints,
       leaseMs: step.leaseMs,
       retentionMs: RETENTION_MS,
-      onLeaseExpired: step.onLeaseExpired,
       maxAttempts: step.maxAttempts,
       keepUncertainMs: RETENTION_MS,
       wait: step.wait,
@@ -552,7 +549,7 @@ describe('an idempotency store', { timeout: 120_000 }, () => {
     const slow: Bench = { ...bench, heard: () => bench.pass(2_000).then(() => bench.heard()) }
     player = new Player(slow, key)
     const again = { do: 'begin', process: 0, print: 0, wait: false, maxAttempts: 3 } as const
-    const begin = { ...again, leaseMs: 20 * MINUTE_MS, onLeaseExpired: 'takeover' } as const
+    const begin = { ...again, leaseMs: 20 * MINUTE_MS } as const
     const outcomes = await player.playAll([
       { ...begin, again: false },
       { do: 'advance', ms: 15 * MINUTE_MS },

@@ -187,15 +187,23 @@ describe('two processes', () => {
     fleet.origin.answer('/orders', { ...CREATED, gate })
     const all = Array.from({ length: 40 }, (_, i) => fleet.post(i % 2, '/orders'))
     await fleet.origin.arrived('/orders')
-    await sleep(200)
-    const before = await fleet.redis.commandStats()
+    const scripts = async () => {
+      const { eval: whole = 0, evalsha = 0 } = await fleet.redis.commandStats()
+      return whole + evalsha
+    }
+    let before = await scripts()
+    // On a busy machine, the last duplicates arrive late.
+    for (let last = 0; last < before; before = await scripts()) {
+      last = before
+      await sleep(1_000)
+    }
     gate.open()
     const answers = await Promise.all(all)
     expect(new Set(statuses(answers))).toEqual(new Set([201]))
     expect(new Set(answers.map(({ body }) => body))).toEqual(new Set(['{"id":7}']))
     expect(fleet.origin.calls('/orders')).toBe(1)
     // The finish, and one lookup by the process that waited.
-    expect(clientCommands(before, await fleet.redis.commandStats())).toBeLessThanOrEqual(3)
+    expect((await scripts()) - before).toBeLessThanOrEqual(3)
   })
 
   it('leave the key of a dead holder to an operator if onLeaseExpired is uncertain', async () => {

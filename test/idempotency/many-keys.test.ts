@@ -11,13 +11,12 @@ describe('memoryStore with its largest number of idempotency keys', () => {
     const ignore = () => {}
     const hooks = { onWake: ignore, onSettled: ignore, onGap: ignore, onLost: ignore }
     store.attach({ ...hooks, clock: manual, onBack: ignore, onError: ignore })
-    const begin = (key: string, retentionMs = 60_000) =>
+    const begin = async (key: string, retentionMs = 60_000) =>
       store.begin(key, {
         token: key,
         fingerprints: { exact: 'e', canonical: '' },
         leaseMs: 1_000,
         retentionMs,
-        onLeaseExpired: 'takeover',
         maxAttempts: 3,
         keepUncertainMs: 60_000,
         wait: false,

@@ -286,7 +286,6 @@ describe.skipIf(whyNot !== undefined)("a store whose server's clock is set", () 
           fingerprints: { exact: 'e', canonical: 'c' },
           leaseMs: SECOND,
           retentionMs: HOUR,
-          onLeaseExpired: 'takeover',
           maxAttempts: 5,
           keepUncertainMs: HOUR,
           wait: false,

@@ -63,14 +63,13 @@ interface Begin {
   canonical?: string
   leaseMs?: number
   retentionMs?: number
-  onLeaseExpired?: 'takeover' | 'uncertain'
   maxAttempts?: number
   process?: string
 }
 function begin(token: string, given: Begin = {}): Promise<Reply> {
   const { exact = 'e', canonical = 'c', leaseMs = LEASE_MS, retentionMs = RETENTION_MS } = given
-  const { onLeaseExpired = 'takeover', maxAttempts = 10, process = '' } = given
-  const times = [leaseMs, retentionMs, onLeaseExpired, maxAttempts, UNCERTAIN_MS]
+  const { maxAttempts = 10, process = '' } = given
+  const times = [leaseMs, retentionMs, maxAttempts, UNCERTAIN_MS]
   const args = [token, exact, canonical, ...times, process]
   return call(beginRecord, args) as Promise<Reply>
 }
@@ -131,7 +130,7 @@ describe('begin-record', () => {
       { exact: 'e2', canonical: 'c2' },
       { exact: 'c', canonical: 'e' },
       { exact: '', canonical: '' },
-      { exact: 'e2', canonical: '', process: 'me', onLeaseExpired: 'uncertain' as const },
+      { exact: 'e2', canonical: '', process: 'me', maxAttempts: 1 },
     ]
     for (const each of asked) {
       expect(await unchanged(() => begin('holder', each))).toEqual(['MISMATCH', NOW])
@@ -212,7 +211,7 @@ describe('begin-record', () => {
       await whenFull(() => unchanged(refused))
     }
     await plant(LAPSED)
-    const doubt = () => expect(begin('t', { onLeaseExpired: 'uncertain' })).rejects.toThrow('OOM')
+    const doubt = () => expect(begin('t', { maxAttempts: 1 })).rejects.toThrow('OOM')
     await whenFull(() => unchanged(doubt))
   })
 })

@@ -99,8 +99,8 @@ export const CALLS: Readonly<Record<string, (random: Random, scene: Scene) => Dr
   'leave-queue': (random) => [one(random, 'l1', 'l2'), one(random, 'p1', 'p2', 'p3')],
   'begin-record'(random) {
     const prints = [random.pick(['e1', 'e1', 'e2']), random.pick(['c1', 'c1', 'c2'])]
-    const times = [random.pick(['100', '5000']), '60000', random.pick(['takeover', 'uncertain'])]
-    const rest = [random.pick(['2', '5']), '60000', random.pick(['', 'p1'])]
+    const times = [random.pick(['100', '5000']), '60000']
+    const rest = [random.pick(['1', '2', '5']), '60000', random.pick(['', 'p1'])]
     return [one(random, 'i1', 'i2'), [random.pick(TOKENS), ...prints, ...times, ...rest]]
   },
   'finish-record'(random, scene) {

@@ -29,7 +29,7 @@ import { Deadlines } from './lease/deadlines.ts'
 import { LeaseKeeper, type Renewer } from './lease/lease-keeper.ts'
 import { OriginSlots } from './lease/slots.ts'
 import { withTimeBudget } from './lease/time-budget.ts'
-import { localIdempotency, MemoryIdempotency } from './memory/memory-idempotency.ts'
+import { encodesLater } from './memory/memory-idempotency.ts'
 import { showEntries } from './memory/memory-store.ts'
 import { Fences } from './ports/grant.ts'
 import { together } from './ports/store.ts'
@@ -159,9 +159,7 @@ export function idempotencyOf(stampede: unknown): IdempotencyRuntime {
   if (rt.closed || config === undefined) throw closedError()
   const { idempotency, hasTimeBudget } = rt.store
   const bounded = hasTimeBudget ? idempotency : withTimeBudget(idempotency, rt.clock)
-  const local =
-    idempotency instanceof MemoryIdempotency ? () => localIdempotency(idempotency) : undefined
-  const created = createIdempotencyRuntime(bounded, config, rt, local)
+  const created = createIdempotencyRuntime(bounded, config, rt, encodesLater(idempotency))
   idempotencies.set(rt, created)
   return created
 }

@@ -12,8 +12,8 @@ import { Lease, type Released, type Term } from './lease.ts'
 import type { LockMonitor } from './lock-events.ts'
 import type { LocksConfig } from './options.ts'
 
-type LockReply = Awaited<ReturnType<LockStore['acquire']>>
-type LockRequest = Parameters<LockStore['acquire']>[1]
+export type LockReply = Awaited<ReturnType<LockStore['acquire']>>
+export type LockRequest = Parameters<LockStore['acquire']>[1]
 
 /**
  * Reason of a loss: another process acquired the lock after a pause of this process, or the store

@@ -12,7 +12,7 @@ import {
   type LockStore,
   newToken,
 } from '@stampede/core/store'
-import { request } from './create-lease.ts'
+import { type LockReply, type LockRequest, request } from './create-lease.ts'
 import { type LocksOf, LockTable } from './create-locks.ts'
 import type { Lease } from './lease.ts'
 import {
@@ -21,9 +21,6 @@ import {
   type QuorumOptions,
   readQuorumOptions,
 } from './options.ts'
-
-type LockReply = Awaited<ReturnType<LockStore['acquire']>>
-type LockRequest = Parameters<LockStore['acquire']>[1]
 
 /** A lease without a fence: a majority cannot issue numbers that always rise. */
 export type QuorumLease = Pick<

@@ -63,7 +63,7 @@ class Stage {
     this.toldB = b === a ? this.toldA : attach(b, bench)
   }
 
-  begin(
+  async begin(
     store: IdempotencyStore,
     token: string,
     more: Partial<BeginRequest> = {},
@@ -74,7 +74,6 @@ class Stage {
       fingerprints: PRINTS,
       leaseMs: LONG_MS,
       retentionMs: KEEP_MS,
-      onLeaseExpired: 'takeover',
       maxAttempts: 10,
       keepUncertainMs: KEEP_MS,
       wait: false,
@@ -103,7 +102,7 @@ class Stage {
   /** A record that became uncertain when its lease ran out, and its grant. */
   async lapsedIntoUncertain(more: Partial<BeginRequest> = {}): Promise<Grant> {
     const grant = await this.lapsed()
-    const reply = await this.begin(this.b, '2', { onLeaseExpired: 'uncertain', ...more })
+    const reply = await this.begin(this.b, '2', { maxAttempts: 1, ...more })
     expect(reply).toEqual({ status: 'uncertain' })
     return grant
   }
@@ -338,7 +337,7 @@ function lapsing(on: () => Stage): void {
     expect(replies.filter(({ status }) => status === 'busy')).toHaveLength(99)
   })
 
-  it('becomes uncertain if onLeaseExpired is uncertain, so that no attempt begins', async () => {
+  it('becomes uncertain after its first lost lease if maxAttempts is 1', async () => {
     await on().lapsedIntoUncertain()
     expect(await on().status()).toBe('uncertain')
     expect(await on().a.inspect('k')).toMatchObject({ state: 'uncertain', attempt: 1 })

@@ -282,7 +282,6 @@ const BEGIN = {
   fingerprints: { exact: 'e', canonical: 'c' },
   leaseMs: LEASE_MS,
   retentionMs: 60_000,
-  onLeaseExpired: 'takeover',
   maxAttempts: 3,
   keepUncertainMs: 60_000,
   wait: false,

@@ -106,7 +106,7 @@ const STRUCTURES = {
         const key = hash()
         const prints = fingerprints()
         const request = { token: hash(), fingerprints: prints, wait: false, ...rules }
-        const reply = await store.begin(key, { ...request, onLeaseExpired: 'takeover' })
+        const reply = await store.begin(key, request)
         if (reply.status !== 'begun') throw new Error(reply.status)
         // A small buffer that shares its memory with others, as a seal makes it.
         await store.keepStep(reply.grant, 'charge', seal.seal(key, body(20)))

@@ -79,8 +79,8 @@ async function useKey({ idempotency }: StampedeStore): Promise<string> {
   try {
     const key = newKey()
     const times = { leaseMs: LEASE_MS, retentionMs: KEPT_MS, keepUncertainMs: KEPT_MS }
-    const attempt = { token: newToken(), onLeaseExpired: 'takeover', maxAttempts: 1 } as const
-    const reply = await idempotency.begin(key, { ...attempt, ...times, fingerprints, wait: false })
+    const attempt = { token: newToken(), fingerprints, maxAttempts: 1, wait: false }
+    const reply = await idempotency.begin(key, { ...attempt, ...times })
     if (reply.status !== 'begun') throw new Unexpected(`a new key is ${reply.status}`)
     const { grant } = reply
     await idempotency.renew([grant], LEASE_MS)

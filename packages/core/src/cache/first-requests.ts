@@ -20,7 +20,8 @@ const HANDLER = 'look at the errors and the duration of the handler'
 const ROWS: ReadonlyArray<readonly [section: string, fix: string, reasons: string]> = [
   [
     'set-cookie-and-sessions',
-    'with express-session, set saveUninitialized: false, or mount it behind the cache',
+    'with express-session, set saveUninitialized: false and write nothing to the session, or mount ' +
+      'it behind the cache',
     'set-cookie',
   ],
   ['cache-control-of-the-response', FORBIDDEN, 'no-store private no-cache'],

@@ -99,7 +99,6 @@ function fromMemory(known: Known, { fingerprints }: Claim): Settled | undefined 
 function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Begun | Promise<Begun> {
   const { attempts } = rt
   const { key, fingerprints } = claim
-  const local = rt.local?.()
   const since = attempts.sequence
   const sentAt = rt.clock.now()
   const { leaseMs, retentionMs, onLeaseExpired } = claim.policy
@@ -108,12 +107,10 @@ function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Begun | Pro
     fingerprints,
     leaseMs,
     retentionMs,
-    maxAttempts: MAX_ATTEMPTS,
-    onLeaseExpired,
+    maxAttempts: onLeaseExpired === 'takeover' ? MAX_ATTEMPTS : 1,
     keepUncertainMs: KEEP_UNCERTAIN_MS,
     wait,
   }
-  if (local !== undefined) return fromReply(rt, claim, local.beginNow(key, request), sentAt, since)
   const turn = wait ? rt.waiters.turn(key) : -1
   const pending = attempts.get(key)
   if (pending?.type === 'beginning' && pending.since === since && pending.turn === turn) {
@@ -124,6 +121,7 @@ function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Begun | Pro
       )
   }
   const reply = rt.store.begin(key, request)
+  if ('status' in reply) return fromReply(rt, claim, reply, sentAt, since)
   const beginning: Beginning = { type: 'beginning', reply, fingerprints, since, turn }
   attempts.addBeginning(key, beginning)
   return reply.then(

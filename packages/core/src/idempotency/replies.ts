@@ -11,19 +11,6 @@ import type { Settled } from './begin.ts'
 import type { NotRetained } from './kept-response.ts'
 import { decodeFor, withoutSetFields } from './replayable.ts'
 
-export type RefusalCode =
-  | 'idempotency-key-missing'
-  | 'idempotency-key-invalid'
-  | 'idempotency-key-duplicate'
-  | 'idempotency-key-reused'
-  | 'idempotency-in-progress'
-  | 'idempotency-outcome-uncertain'
-  | 'idempotency-response-not-retained'
-  | 'idempotency-request-too-large'
-  | 'idempotency-request-incomplete'
-  | 'idempotency-request-ambiguous'
-  | 'idempotency-store-unavailable'
-
 interface Refusal {
   /** Outcome in the event `idempotency.answered`. */
   readonly outcome: IdempotencyOutcome
@@ -34,7 +21,7 @@ interface Refusal {
   readonly retryable?: true
 }
 
-const REFUSALS: Readonly<Record<RefusalCode, Refusal>> = {
+const REFUSALS = {
   'idempotency-key-missing': {
     outcome: 'key-missing',
     status: 400,
@@ -111,7 +98,9 @@ const REFUSALS: Readonly<Record<RefusalCode, Refusal>> = {
       'The request was not processed, because it cannot be protected from running twice at the moment. Retry later.',
     retryable: true,
   },
-}
+} as const
+
+export type RefusalCode = keyof typeof REFUSALS
 
 export interface Refused {
   readonly outcome: IdempotencyOutcome
@@ -127,7 +116,8 @@ export function refuse(
   docsUrl: string | undefined,
   { detail, original }: { detail?: string | undefined; original?: Original } = {},
 ): Refused {
-  const { status, title, outcome, retryable = false, ...refusal } = REFUSALS[code]
+  const refusal: Refusal = REFUSALS[code]
+  const { status, title, outcome, retryable = false } = refusal
   const headers: Array<HeaderList[number]> = []
   if (retryable) headers.push(['retry-after', '1'])
   if (docsUrl !== undefined) headers.push(['link', `<${docsUrl}>; rel="describedby"`])

@@ -6,7 +6,7 @@ import { leaseLost } from '../errors.ts'
 import { headerValue } from '../http/headers.ts'
 import type { Deadline } from '../lease/deadlines.ts'
 import { driftMs, type Hold, type HoldHooks } from '../lease/lease-keeper.ts'
-import type { BeginReply, FinishReply, LocalIdempotency } from '../ports/idempotency-store.ts'
+import type { BeginReply, Finish, FinishReply, LazyFinish } from '../ports/idempotency-store.ts'
 import type { AttemptEnd, AttemptObserver } from '../ports/idempotent-exchange.ts'
 import { isFinal, type Kept, LazyKept, ownKept, replayableHeaders } from './kept-response.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
@@ -150,19 +150,22 @@ export class Running
     this.#holdEndsAt = Infinity
     this.#as = as
     // A copy without references to larger buffers, because it may stay in memory for replays.
-    const own = kept && ownKept(kept)
-    const local = this.#rt.local?.()
-    if (local === undefined) return this.retry(own) as Promise<unknown> as Promise<void>
-    const since = this.#rt.attempts.sequence
-    this.#ended(own, this.#finishNow(local, own), since)
+    const ended = this.retry(kept && ownKept(kept))
+    if (typeof ended !== 'boolean') return ended as Promise<unknown> as Promise<void>
   }
 
   /** Sends the end to the store. If no reply comes in time, the end counts as not stored. */
-  retry(kept: Kept | undefined): Promise<boolean> {
-    const { store, seal, clock, deadlines, attempts } = this.#rt
-    const { key, fingerprints } = this.claim
+  retry(kept: Kept | undefined): boolean | Promise<boolean> {
+    const { store, clock, deadlines, attempts } = this.#rt
     const since = attempts.sequence
-    const finish = this.#finishWith(kept && seal.encode(key, kept))
+    let reply: FinishReply | Promise<FinishReply>
+    try {
+      reply = store.finish(this.begun.grant, this.#finishWith(kept), this.claim.fingerprints)
+    } catch (error) {
+      return this.#ended(kept, this.#failed(error), since)
+    }
+    if (typeof reply === 'string') return this.#ended(kept, reply, since)
+    const replied = reply
     return new Promise((resolve) => {
       const timeout = deadlines.set(() => settle(undefined), clock.now() + FINISH_WITHIN_MS)
       let isSettled = false
@@ -172,32 +175,19 @@ export class Running
         deadlines.end(timeout)
         resolve(this.#ended(kept, reply, since))
       }
-      store
-        .finish(this.begun.grant, finish, fingerprints)
-        .then(settle, (error) => settle(this.#failed(error)))
+      replied.then(settle, (error) => settle(this.#failed(error)))
     })
   }
 
-  /** Ends the attempt in a memory store. Undefined if the store threw. */
-  #finishNow(local: LocalIdempotency, kept: Kept | undefined): FinishReply | undefined {
-    const { key, fingerprints } = this.claim
-    const { seal } = this.#rt
-    try {
-      // With encryption keys, the result is encrypted in memory too.
-      const isLazy = kept !== undefined && !seal.hasKeys
-      const finish = isLazy
-        ? this.#finishWith(new LazyKept(key, kept))
-        : this.#finishWith(kept && seal.encode(key, kept))
-      return local.finishNow(this.begun.grant, finish, fingerprints)
-    } catch (error) {
-      return this.#failed(error)
-    }
-  }
-
-  #finishWith<Frame>(frame: Frame | undefined) {
-    const keepMs = this.#as === 'uncertain' ? KEEP_UNCERTAIN_MS : this.claim.policy.retentionMs
-    if (frame !== undefined) return { as: 'completed', frame, keepMs } as const
-    return { as: this.#as as 'released' | 'uncertain', keepMs }
+  #finishWith(kept: Kept | undefined): Finish | LazyFinish {
+    const { encodesLater, seal } = this.#rt
+    const { key, policy } = this.claim
+    const keepMs = this.#as === 'uncertain' ? KEEP_UNCERTAIN_MS : policy.retentionMs
+    if (kept === undefined) return { as: this.#as as 'released' | 'uncertain', keepMs }
+    // With encryption keys, the result is encrypted in memory too.
+    const isLazy = encodesLater && !seal.hasKeys
+    const frame = isLazy ? new LazyKept(key, kept) : seal.encode(key, kept)
+    return { as: 'completed', frame, keepMs }
   }
 
   /** Returns whether the store has the end now. Undefined: it did not reply, or failed. */

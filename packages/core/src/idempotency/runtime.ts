@@ -4,7 +4,7 @@ import type { Events } from '../events.ts'
 import { Deadlines } from '../lease/deadlines.ts'
 import { LeaseKeeper } from '../lease/lease-keeper.ts'
 import type { Clock } from '../ports/clock.ts'
-import type { IdempotencyStore, LocalIdempotency } from '../ports/idempotency-store.ts'
+import type { IdempotencyStore, LazyIdempotencyStore } from '../ports/idempotency-store.ts'
 import { Attempts, Waiters } from './attempts.ts'
 import { Seal } from './kept-response.ts'
 import { KeyedHash } from './keyed-hash.ts'
@@ -16,9 +16,9 @@ export interface IdempotencyConfig {
 }
 
 export interface IdempotencyRuntime {
-  readonly store: IdempotencyStore
-  /** Returns the store, if it is a memory store. Undefined for other stores. */
-  readonly local: (() => LocalIdempotency | undefined) | undefined
+  readonly store: LazyIdempotencyStore
+  /** Whether `finish` of the store may get a frame that is not encoded yet. */
+  readonly encodesLater: boolean
   readonly clock: Clock
   readonly events: Events
   readonly keeper: LeaseKeeper
@@ -35,14 +35,14 @@ export function createIdempotencyRuntime(
   store: IdempotencyStore,
   config: IdempotencyConfig,
   { clock, events }: { clock: Clock; events: Events },
-  local?: () => LocalIdempotency | undefined,
+  encodesLater: boolean,
 ): IdempotencyRuntime {
   const deadlines = new Deadlines(clock)
   const waiters = new Waiters(clock)
   const isReceiving = (): boolean => store.isReceiving !== false
   const rt: IdempotencyRuntime = {
     store,
-    local,
+    encodesLater,
     clock,
     events,
     keeper: new LeaseKeeper(store, clock, deadlines),

@@ -48,7 +48,7 @@ export interface Unfinished {
    * Retries to store the end of the attempt, with the current `kept`. Returns whether the store has
    * it now. Never rejects.
    */
-  retry(kept: Kept | undefined): Promise<boolean>
+  retry(kept: Kept | undefined): boolean | Promise<boolean>
   /** Stops the renewal of the lease. The end is stored, or this process does not retry any more. */
   stop(): void
 }

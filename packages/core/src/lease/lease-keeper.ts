@@ -133,11 +133,11 @@ export class LeaseKeeper {
    * `send` rejects, or resolves with undefined, if the store did not reply. Resolves after the
    * first try, because no caller must wait for an unavailable store.
    */
-  async release(send: () => Promise<unknown>): Promise<void> {
+  async release(send: () => unknown): Promise<void> {
     if (!(await isConfirmed(send))) void this.#releaseAgain(send)
   }
 
-  async #releaseAgain(send: () => Promise<unknown>): Promise<void> {
+  async #releaseAgain(send: () => unknown): Promise<void> {
     for (const delayMs of RELEASE_AGAIN_MS) {
       if (this.isStopped) return
       await new Promise<void>((resolve) => this.#clock.setTimer(delayMs, resolve))
@@ -186,7 +186,7 @@ export function driftMs(leaseMs: number): number {
 }
 
 /** Sends a release. A store of the app may throw where it should reject. */
-async function isConfirmed(send: () => Promise<unknown>): Promise<boolean> {
+async function isConfirmed(send: () => unknown): Promise<boolean> {
   try {
     return (await send()) !== undefined
   } catch {

@@ -25,7 +25,7 @@ export function withTimeBudget<S extends { readonly name: string }>(store: S, cl
           reply = value.apply(store, args)
         } catch (error) {
           // A caller in the background handles only rejections. An exception would end the process.
-          if (!OPERATION.test(String(name))) throw error
+          if (name === 'attach') throw error
           return Promise.reject(error)
         }
         if (!(reply instanceof Object && 'then' in reply)) return reply
@@ -34,9 +34,6 @@ export function withTimeBudget<S extends { readonly name: string }>(store: S, cl
     },
   })
 }
-
-/** Methods that return a promise: all except `attach`, `beginNow` and `finishNow`. */
-const OPERATION = /^(?!attach$).*(?<!Now)$/
 
 function inTime(
   store: { readonly name: string },
@@ -59,9 +56,7 @@ function inTime(
 }
 
 /** How a lease ends that the operation granted too late. */
-const ENDS: Readonly<
-  Record<string, (store: never, grant: Grant, args: never) => Promise<unknown>>
-> = {
+const ENDS: Readonly<Record<string, (store: never, grant: Grant, args: never) => unknown>> = {
   lookup: (store: StampedeStore, grant) => store.fail(grant, undefined, 0),
   acquire: (store: LockStore, grant) => store.release(grant),
   // With `ANY_FENCE`, the attempt counts as one whose handler did not run.

@@ -21,7 +21,6 @@ function setUp() {
       fingerprints: FINGERPRINTS,
       leaseMs: 1_000,
       retentionMs: 60_000,
-      onLeaseExpired: 'takeover',
       maxAttempts: 3,
       keepUncertainMs: 60_000,
       wait: false,

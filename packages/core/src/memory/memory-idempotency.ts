@@ -16,7 +16,7 @@ import type {
   Inspection,
   LazyFinish,
   LazyFrame,
-  LocalIdempotency,
+  LazyIdempotencyStore,
   Settlement,
   SettleReply,
 } from '../ports/idempotency-store.ts'
@@ -84,7 +84,7 @@ const FULL = `the store is full (${MOST_RECORDS} keys or ${MOST_BYTES} bytes), a
 /** A record outlives a renewed lease by this much, as in Redis. */
 const KEEP_MS = 60_000
 
-export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
+export class MemoryIdempotency implements LazyIdempotencyStore {
   readonly name = 'memory'
   readonly #records = new ExpiringMap<Record>(this, (record) => this.#count(record, 0))
   #bytes = 0
@@ -108,11 +108,7 @@ export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
     this.#hooks = hooks
   }
 
-  async begin(key: string, request: BeginRequest): Promise<BeginReply> {
-    return this.beginNow(key, request)
-  }
-
-  beginNow(key: string, request: BeginRequest): BeginReply {
+  begin(key: string, request: BeginRequest): BeginReply {
     const now = this.now()
     const record = this.#records.get(key) ?? new Record(request.fingerprints, now)
     if (!same(record.fingerprints, request.fingerprints)) return { status: 'mismatch' }
@@ -153,11 +149,7 @@ export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
     })
   }
 
-  async finish(grant: Grant, finish: Finish, fingerprints: Fingerprints): Promise<FinishReply> {
-    return this.finishNow(grant, finish, fingerprints)
-  }
-
-  finishNow(grant: Grant, finish: Finish | LazyFinish, fingerprints: Fingerprints): FinishReply {
+  finish(grant: Grant, finish: Finish | LazyFinish, fingerprints: Fingerprints): FinishReply {
     const { key, token, fence } = grant
     const record = this.#records.get(key)
     if (record === undefined) return this.#resurrect(grant, finish, fingerprints)
@@ -219,7 +211,7 @@ export class MemoryIdempotency implements IdempotencyStore, LocalIdempotency {
   #lapse(record: Record, request: BeginRequest): void {
     record.lost += 1
     record.recovery = true
-    if (request.onLeaseExpired === 'takeover' && record.lost < request.maxAttempts) return
+    if (record.lost < request.maxAttempts) return
     // The token stays, so that the expired attempt can still finish the record.
     record.state = 'uncertain'
     record.expiresAt = this.now() + request.keepUncertainMs
@@ -288,9 +280,9 @@ function isFence(record: Record, fence: string): boolean {
   return fence === ANY_FENCE || record.fence === fence
 }
 
-const { begin: ownBegin, finish: ownFinish } = MemoryIdempotency.prototype
+const { finish: ownFinish } = MemoryIdempotency.prototype
 
-/** The store, if its `begin` and `finish` were not replaced. */
-export function localIdempotency(store: MemoryIdempotency): LocalIdempotency | undefined {
-  return store.begin === ownBegin && store.finish === ownFinish ? store : undefined
+/** Whether the store is one whose `finish` an app has not replaced. */
+export function encodesLater(store: IdempotencyStore): store is LazyIdempotencyStore {
+  return store.finish === ownFinish
 }

@@ -7,6 +7,7 @@ import { type L1, type L1Item, sizeOf } from '../l1/l1.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Failure } from '../ports/store.ts'
 import {
+  type EntryTimes,
   type LockInfo,
   REPORT_LIMITS,
   type RecordInfo,
@@ -113,12 +114,9 @@ function shared({ status, message }: Failure, forMs: number): SharedFailure {
   return { status, message, forMs }
 }
 
-type EntryPart = Pick<
-  RecordInfo,
-  'frame' | 'ageMs' | 'freshForMs' | 'staleWhileRevalidateMs' | 'staleIfErrorMs' | 'keepMs'
->
+type EntryPart = EntryTimes & Pick<RecordInfo, 'frame'>
 
-const NO_ENTRY: EntryPart = {
+const NO_ENTRY: EntryTimes = {
   ageMs: 0,
   freshForMs: 0,
   staleWhileRevalidateMs: 0,

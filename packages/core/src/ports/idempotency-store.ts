@@ -32,9 +32,10 @@ export interface BeginRequest {
   readonly leaseMs: number
   /** How long the record is kept from now on. The `keepMs` of `finish` replaces this time. */
   readonly retentionMs: number
-  /** Whether a record whose lease expired is taken over by this attempt or becomes uncertain. */
-  readonly onLeaseExpired: 'takeover' | 'uncertain'
-  /** After this many consecutive attempts whose lease expired, the record is uncertain. */
+  /**
+   * After this many consecutive attempts whose lease expired, the record is uncertain. Until then,
+   * the next attempt takes over.
+   */
   readonly maxAttempts: number
   /** How long an uncertain record is kept. */
   readonly keepUncertainMs: number
@@ -79,10 +80,10 @@ export type Finish =
   | { readonly as: 'released'; readonly keepMs: number }
   | { readonly as: 'uncertain'; readonly keepMs: number }
 
-/** A completed `Finish` for a store in this process, which encodes the frame later. */
+/** A completed `Finish` for a store in this process, which may encode the frame later. */
 export interface LazyFinish {
   readonly as: 'completed'
-  readonly frame: LazyFrame
+  readonly frame: Uint8Array | LazyFrame
   readonly keepMs: number
 }
 
@@ -150,16 +151,21 @@ export interface IdempotencyStore {
   /**
    * Begins an attempt, or returns why it cannot begin. One round trip, one atomic step. Rejects
    * with `ERR_STAMPEDE_STORE_UNAVAILABLE`. If the command may have run (`mayHaveRun`), the attempt
-   * may have begun. Core then releases it by `finish`, with `ANY_FENCE` in place of the fence.
+   * may have begun. Core then releases it by `finish`, with `ANY_FENCE` in place of the fence. A
+   * store in this process may reply, or throw, without a promise.
    */
-  begin(key: string, request: BeginRequest): Promise<BeginReply>
+  begin(key: string, request: BeginRequest): BeginReply | Promise<BeginReply>
   /** Extends leases. Returns for each grant whether the store still has its lease. */
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]>
   /**
    * Ends the attempt and wakes the waiters, in one step. If the record was lost, it is written
-   * again, with these `fingerprints`.
+   * again, with these `fingerprints`. A store in this process may reply without a promise.
    */
-  finish(grant: Grant, finish: Finish, fingerprints: Fingerprints): Promise<FinishReply>
+  finish(
+    grant: Grant,
+    finish: Finish,
+    fingerprints: Fingerprints,
+  ): FinishReply | Promise<FinishReply>
   /** Stores the result of one step of a running attempt. */
   keepStep(grant: Grant, name: string, value: Uint8Array): Promise<'kept' | 'stale'>
   inspect(key: string): Promise<Inspection | undefined>
@@ -171,8 +177,11 @@ export interface IdempotencyStore {
   close(): Promise<void>
 }
 
-/** A store in this process. It replies synchronously and encodes a frame when it is first read. */
-export interface LocalIdempotency {
-  beginNow(key: string, request: BeginRequest): BeginReply
-  finishNow(grant: Grant, finish: Finish | LazyFinish, fingerprints: Fingerprints): FinishReply
+/** A store that encodes a frame when it is first read. */
+export interface LazyIdempotencyStore extends IdempotencyStore {
+  finish(
+    grant: Grant,
+    finish: Finish | LazyFinish,
+    fingerprints: Fingerprints,
+  ): FinishReply | Promise<FinishReply>
 }

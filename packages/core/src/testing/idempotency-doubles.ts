@@ -73,7 +73,7 @@ export class FaultyIdempotency implements IdempotencyStore {
   begin(key: string, request: BeginRequest): Promise<BeginReply> {
     this.begins.push(request)
     const line = request.wait ? 'begin, wait' : 'begin'
-    return this.#run('begin', line, () => this.#inner.begin(key, request))
+    return this.#run('begin', line, async () => this.#inner.begin(key, request))
   }
 
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
@@ -82,7 +82,7 @@ export class FaultyIdempotency implements IdempotencyStore {
 
   finish(grant: Grant, finish: Finish, fingerprints: Fingerprints): Promise<FinishReply> {
     const line = `finish ${finish.as}`
-    return this.#run('finish', line, () => this.#inner.finish(grant, finish, fingerprints))
+    return this.#run('finish', line, async () => this.#inner.finish(grant, finish, fingerprints))
   }
 
   keepStep(grant: Grant, name: string, value: Uint8Array): Promise<'kept' | 'stale'> {

@@ -3,12 +3,8 @@
 // second, and only if it comes from the fill that the BUSY reply named. Any purge discards the
 // entry.
 
-import type { StampedeStore } from '@stampede/core'
 import type { ServerClock } from '../connection/servers.ts'
-import { storedFrame } from '../protocol/lookup-reply.ts'
-
-type LookupReply = Awaited<ReturnType<StampedeStore['lookup']>>
-type LookupRequest = Parameters<StampedeStore['lookup']>[1]
+import { type LookupReply, type LookupRequest, storedFrame } from '../protocol/lookup-reply.ts'
 
 /** An entry that was committed longer ago is not used, and the waiter looks up the key again. */
 const MAX_DELAY_MS = 500

@@ -4,8 +4,8 @@
 import type { StampedeStore } from '@stampede/core'
 import { type Grant, unknownReply } from '@stampede/core/store'
 
-type LookupReply = Awaited<ReturnType<StampedeStore['lookup']>>
-type LookupRequest = Parameters<StampedeStore['lookup']>[1]
+export type LookupReply = Awaited<ReturnType<StampedeStore['lookup']>>
+export type LookupRequest = Parameters<StampedeStore['lookup']>[1]
 
 export type Failure = NonNullable<Parameters<StampedeStore['fail']>[1]>
 type StoredFrame = Extract<LookupReply, { status: 'fresh' }>['stored']
@@ -107,7 +107,7 @@ const MAX_MS = 400 * 24 * 3600 * 1000
  * A number of milliseconds, which may be negative. If it is malformed, 0, so that the time counts
  * as over.
  */
-export function signedDuration(value: unknown): number {
+function signedDuration(value: unknown): number {
   const ms = Number(value)
   return Number.isFinite(ms) ? Math.min(MAX_MS, Math.max(-MAX_MS, ms)) : 0
 }

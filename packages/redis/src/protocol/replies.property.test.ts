@@ -10,7 +10,7 @@ import {
   readPurgePage,
   writeEvent,
 } from '../stores/purge-events.ts'
-import { readBegin, readInspection } from './idempotency-reply.ts'
+import { readBegin, readInspection } from '../stores/redis-idempotency.ts'
 import { names } from './keys.ts'
 import { readLookup } from './lookup-reply.ts'
 

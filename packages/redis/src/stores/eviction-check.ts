@@ -2,7 +2,7 @@
 // twice without an error.
 
 import type { RedisLink } from '../connection/link.ts'
-import { readServerInfo } from '../protocol/operator-reply.ts'
+import { readServerInfo } from './redis-operator.ts'
 
 /** Emits the warning if it applies. Never rejects. */
 export async function warnOfEviction(link: RedisLink): Promise<void> {

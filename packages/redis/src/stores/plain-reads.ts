@@ -2,18 +2,14 @@
 // the script. If the entry is not fresh, the script has to run as well. So a plain read pays off
 // only if nearly every lookup is a hit (docs/decisions/0014).
 
-import type { StampedeStore } from '@stampede/core'
 import type { Connection } from '../connection/connection.ts'
 import type { RedisLink } from '../connection/link.ts'
 import type { OpenLink } from '../connection/open-link.ts'
 import type { Operation } from '../connection/operation.ts'
 import { isRefusal } from '../connection/refusal.ts'
 import type { ServerClock } from '../connection/servers.ts'
-import { storedFrame } from '../protocol/lookup-reply.ts'
+import { type LookupReply, type LookupRequest, storedFrame } from '../protocol/lookup-reply.ts'
 import { type ServerTime, send, turnOf } from '../protocol/run-script.ts'
-
-type LookupReply = Awaited<ReturnType<StampedeStore['lookup']>>
-type LookupRequest = Parameters<StampedeStore['lookup']>[1]
 
 /**
  * A hit adds 1 to the score. A miss subtracts this number, because a miss costs an extra round

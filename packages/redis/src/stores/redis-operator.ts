@@ -7,17 +7,12 @@ import {
   readers,
   type StoreOperator,
   storeUnavailable,
+  unknownReply,
 } from '@stampede/core/store'
 import { type ClusterConnection, type Connection, textOf } from '../connection/connection.ts'
 import type { RedisLink } from '../connection/link.ts'
 import { IDEMPOTENCY_PREFIX, LOCK_PREFIX } from '../protocol/keys.ts'
-import {
-  type LockInfo,
-  readLockInfo,
-  readRecordInfo,
-  readServerInfo,
-  type StoreInfo,
-} from '../protocol/operator-reply.ts'
+import { bytes, duration, readFailure, storedFrame } from '../protocol/lookup-reply.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
 import {
   inspectEntry,
@@ -29,9 +24,11 @@ import {
 import { millisOf } from './plain-reads.ts'
 
 type RecordInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspect']>>>
-
+type LockInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspectLock']>>>
+type SharedFailure = NonNullable<RecordInfo['failure']>
 type RecordKind = Parameters<StoreOperator['scan']>[0]
 type ScanPage = Awaited<ReturnType<StoreOperator['scan']>>
+type StoreInfo = Awaited<ReturnType<StoreOperator['info']>>
 
 /** First characters of keys. Responses and values of core begin with `http:` and `d:`. */
 const BEGIN: Readonly<Record<RecordKind, string>> = {
@@ -156,4 +153,84 @@ export class RedisOperator implements StoreOperator {
 function keyOfKind(kind: RecordKind, key: string | undefined): string | undefined {
   if (kind !== 'cache') return key?.slice(BEGIN[kind].length)
   return key?.startsWith(LOCK_PREFIX) || key?.startsWith(IDEMPOTENCY_PREFIX) ? undefined : key
+}
+
+// Parses the replies of lua/inspect-entry-2.lua and lua/inspect-lock-1.lua, and the reply to INFO.
+
+function readRecordInfo(raw: unknown, key: string): RecordInfo | undefined {
+  const parts = partsOf(raw, 'inspect-entry')
+  if (String(parts[0]) === 'ABSENT') return undefined
+  const [, fence, size, deletedInMs, leaseMs, waiters, passMs, retryMs, failure, ...rest] = parts
+  const [variants, ageMs, freshForMs, ...windows] = rest
+  // A record without an entry ends with `variants`.
+  const found = bytes(windows[3])
+  const { frame, ...entry } = storedFrame(String(fence), found, ageMs, freshForMs, windows)
+  const [remainingMs, passForMs, forMs] = [duration(leaseMs), duration(passMs), duration(retryMs)]
+  return {
+    key,
+    ...(frame !== undefined && { frame }),
+    ...entry,
+    deletedInMs: duration(deletedInMs),
+    ...(remainingMs > 0 && { lease: { remainingMs, waiters: count(waiters) } }),
+    ...(passForMs > 0 && { passForMs }),
+    ...(forMs > 0 && String(failure) !== '' && { failure: shared(failure, forMs) }),
+    ...(Number(variants) === 1 && { variants: true }),
+    bytes: count(size),
+  }
+}
+
+function readLockInfo(raw: unknown, key: string): LockInfo | undefined {
+  const [status, token, fence, remainingMs, heldForMs, queue] = partsOf(raw, 'inspect-lock')
+  if (String(status) === 'FREE') return undefined
+  return {
+    key,
+    token: String(token),
+    fence: String(fence),
+    remainingMs: duration(remainingMs),
+    ...(Number(heldForMs) >= 0 && { heldForMs: duration(heldForMs) }),
+    queue: count(queue),
+  }
+}
+
+function shared(text: unknown, forMs: number): SharedFailure {
+  const { status, message } = readFailure(text)
+  return { status, message, forMs }
+}
+
+/** 0 if the value is malformed. */
+function count(value: unknown): number {
+  return Math.max(0, Number(value) || 0)
+}
+
+function partsOf(raw: unknown, script: string): readonly unknown[] {
+  if (Array.isArray(raw)) return raw
+  throw unknownReply('redis', script, 'the reply is not an array')
+}
+
+/** The facts in a reply to INFO. An empty text gives none. */
+export function readServerInfo(
+  text: string,
+  isCluster: boolean,
+): Omit<StoreInfo, 'timeMs' | 'latencyMs' | 'denied'> {
+  const lines = text.split(/\r?\n/)
+  const field = (name: string): string | undefined =>
+    lines.find((line) => line.startsWith(`${name}:`))?.slice(name.length + 1)
+  /** The fact `name`. Nothing if the field is missing. */
+  const fact = <N extends string, T>(name: N, from: string, read: (text: string) => T) => {
+    const value = field(from)
+    return (value === undefined ? {} : { [name]: read(value) }) as { readonly [K in N]?: T }
+  }
+  const valkey = field('valkey_version')
+  return {
+    server: valkey === undefined ? 'redis' : 'valkey',
+    version: valkey ?? field('redis_version') ?? 'unknown',
+    mode: isCluster ? 'cluster' : 'standalone',
+    ...fact('evictionPolicy', 'maxmemory_policy', String),
+    ...fact('maxMemoryBytes', 'maxmemory', Number),
+    ...fact('usedMemoryBytes', 'used_memory', Number),
+    ...fact('role', 'role', (role) => (role === 'master' ? role : 'replica')),
+    ...fact('connectedReplicas', 'connected_slaves', Number),
+    ...fact('isAppendOnly', 'aof_enabled', (flag) => flag === '1'),
+    ...fact('uptimeMs', 'uptime_in_seconds', (seconds) => Number(seconds) * 1_000),
+  }
 }
