@@ -7,6 +7,7 @@ import { KEEP_MS, type RedisLink } from '../connection/link.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { type Inspection, readBegin, readInspection } from '../protocol/idempotency-reply.ts'
 import { IDEMPOTENCY_PREFIX as PREFIX } from '../protocol/keys.ts'
+import { readServerInfo } from '../protocol/operator-reply.ts'
 import {
   beginRecord,
   finishRecord,
@@ -15,7 +16,6 @@ import {
   renew,
   settleRecord,
 } from '../protocol/scripts.generated.ts'
-import { warnOfEviction } from './eviction-check.ts'
 
 type BeginReply = Awaited<ReturnType<IdempotencyStore['begin']>>
 type BeginRequest = Parameters<IdempotencyStore['begin']>[1]
@@ -141,4 +141,26 @@ function readFinish([status]: unknown[]): FinishReply {
 
 function bufferOf(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}
+
+/**
+ * Warns if Redis may evict idempotency records. If a record is evicted, its request can run twice
+ * without an error. Never rejects.
+ */
+async function warnOfEviction(link: RedisLink): Promise<void> {
+  try {
+    await link.opened
+    const info = readServerInfo(String(await link.ask('INFO', 'memory')), link.isCluster)
+    const { evictionPolicy: policy = 'noeviction', maxMemoryBytes = 0 } = info
+    // Without a limit, Redis never evicts.
+    if (policy === 'noeviction' || maxMemoryBytes === 0) return
+    process.emitWarning(
+      `Redis may evict idempotency records: maxmemory-policy is ${policy}. The request of an evicted key ` +
+        'can run twice. Set maxmemory-policy to noeviction, or keep idempotency keys on a server apart ' +
+        'from the cache.',
+      { type: 'StampedeWarning', code: 'STAMPEDE_EVICTION' },
+    )
+  } catch {
+    // The user may not run INFO, or Redis is unavailable.
+  }
 }
