@@ -19,13 +19,13 @@ const DOORS: Readonly<Record<string, string>> = {
     OriginEnd OriginObserver OWN_FIELDS PartOfBody Reply
     RequestBody responseError warnOnce`,
   '@stampede/core/operator': `
-    adviceOn decodeFrame kindOf namedKeys ratiosOf requestKey runtimeOf shownKey usageOf`,
+    adviceOn codecOf decodeFrame kindOf namedKeys ratiosOf requestKey runtimeOf shownKey usageOf`,
   '@stampede/core/store': `
-    ANY_FENCE Clock CONFIRMED_FOR_MS driftMs EventHub
+    ANY_FENCE Clock Codec compressibleBody CONFIRMED_FOR_MS driftMs EventHub
     Grant groupOf IdempotencyStore LeaseKeeper LockStore lockTracing
     mayHaveRun newToken
     optionError readers readOptions REPORT_LIMITS show storeInUse StoreOperator
-    storeUnavailable systemClock unknownReply withTimeBudget`,
+    storeUnavailable systemClock unknownReply withCompressedBody withTimeBudget`,
   '@stampede/node-http': `
     idempotentFront isRevalidation stampedeFront`,
   '@stampede/node-http/adapter': `

@@ -235,7 +235,12 @@ const process_: AllUndefined<StampedeOptions> = {
   ...{ originConcurrency: undefined, idempotency: undefined, waitUntil: undefined },
   clock: undefined,
 }
-const onRedis: AllUndefined<RedisStoreOptions> = { prefix: undefined, commandTimeoutMs: undefined }
+const onRedis: AllUndefined<RedisStoreOptions> = {
+  ...{ prefix: undefined, commandTimeoutMs: undefined, compress: undefined },
+}
+const compressed: AllUndefined<Exclude<RedisStoreOptions['compress'], boolean | undefined>> = {
+  ...{ minBytes: undefined, codec: undefined, level: undefined },
+}
 const purged: AllUndefined<NonNullable<Parameters<Stampede['purge']>[1]>> = { soft: undefined }
 const path: AllUndefined<
   Omit<Extract<PurgeTarget, { path: string }>, 'key' | 'route' | 'tag' | 'all'>
@@ -329,6 +334,7 @@ describe('options that are undefined', () => {
   it('have their defaults in stores and in tools for operators', () => {
     const client = redis()
     expect(redisStore(client, onRedis)).toBeDefined()
+    expect(redisStore(client, { compress: compressed })).toBeDefined()
     client.disconnect()
     const registry = new Registry()
     stampedeMetrics({ ...metrics, stampede, registry }).close()

@@ -31,9 +31,10 @@ export function openBareStore(
   url: string,
   hooks: Partial<StoreHooks> = {},
   commandTimeoutMs: number = PATIENT.commandTimeoutMs,
+  compress = false,
 ): StampedeStore {
   const client = new Redis(url, { lazyConnect: true })
-  const store = redisStore(client, { prefix: PREFIX, commandTimeoutMs })
+  const store = redisStore(client, { prefix: PREFIX, commandTimeoutMs, compress })
   store.attach({ ...HOOKS, ...hooks })
   return store
 }

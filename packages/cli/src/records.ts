@@ -109,7 +109,8 @@ function whatIsStored(state: EntryState, facts: EntryFacts | undefined): string 
   const size = bytes(facts.body.byteLength)
   const kind =
     facts.type === 'response' ? `response ${facts.status}` : `value (${facts.encoding ?? 'bytes'})`
-  return `${kind}, ${size}, ${state}`
+  const codec = facts.compressed === undefined ? '' : ` (${facts.compressed} in Redis)`
+  return `${kind}, ${size}${codec}, ${state}`
 }
 
 function windowsOf({ staleWhileRevalidateMs, staleIfErrorMs, keepMs }: RecordInfo): string {

@@ -267,7 +267,10 @@ describe('stampede.stats()', () => {
       origin: { totalMs: 0, savedMs: 0 },
       unleased: { running: 0, queued: 0 },
       purges: { hard: 0, soft: 0 },
-      store: { name: 'faulty', failures: 0, gaps: 0, available: true, confirmedAgoMs: 0 },
+      store: {
+        ...{ name: 'faulty', failures: 0, gaps: 0, available: true, confirmedAgoMs: 0 },
+        ...{ bytesRaw: 0, bytesStored: 0 },
+      },
       l1: { entries: 0, bytes: 0, maxBytes: 64 * 1024 * 1024 },
       active: { flights: 0, leases: 0 },
       idempotency: { running: 0, unstored: 0, outcomes: {} },

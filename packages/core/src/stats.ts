@@ -71,6 +71,10 @@ export interface StampedeStats {
      * much older than a purge. Undefined: the store has not confirmed it yet.
      */
     readonly confirmedAgoMs: number | undefined
+    /** Bytes of entries that this process has sent to the store, before compression. */
+    readonly bytesRaw: number
+    /** The same, as the store has them. */
+    readonly bytesStored: number
   }
   /** Entries in the memory of this process, their size in bytes, and the limit of that size. */
   readonly l1: { readonly entries: number; readonly bytes: number; readonly maxBytes: number }
@@ -142,6 +146,8 @@ export function statsOf(rt: Runtime, idempotency: IdempotencyRuntime | undefined
       gaps: events.count('bus.gap'),
       available: store.isAvailable,
       confirmedAgoMs: confirmedAgoMs(rt),
+      bytesRaw: rt.records?.written?.raw ?? 0,
+      bytesStored: rt.records?.written?.stored ?? 0,
     },
     l1: { ...rt.l1.size, maxBytes: rt.l1.maxBytes },
     active: { flights: rt.flights.size, leases: rt.keeper.size },

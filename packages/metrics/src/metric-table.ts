@@ -279,6 +279,11 @@ export const METRICS: Readonly<Record<string, MetricRow>> = {
     'How often purges may have been missed, so that all copies in memory were dropped',
     ({ store }) => store.gaps,
   ),
+  store_raw_bytes_total: counter(
+    'Entries sent to the store, before compression',
+    ({ store }) => store.bytesRaw,
+  ),
+  store_stored_bytes_total: counter('The same, as stored', ({ store }) => store.bytesStored),
   idempotency_requests_total: counter(
     'Requests and jobs with an idempotency key, by outcome',
     ({ idempotency }) => by('outcome', { ...NO_OUTCOMES, ...idempotency.outcomes }),

@@ -2,7 +2,7 @@
 
 import type { Stampede } from '@stampede/core'
 import type { HeaderList } from '@stampede/core/adapter'
-import { decodeFrame, kindOf, runtimeOf, shownKey } from '@stampede/core/operator'
+import { codecOf, decodeFrame, kindOf, runtimeOf, shownKey } from '@stampede/core/operator'
 import type { StoreOperator } from '@stampede/core/store'
 
 type RecordInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspect']>>>
@@ -27,6 +27,8 @@ export interface EntryFacts {
   /** How `body` of a value is encoded. */
   readonly encoding?: 'json' | 'bytes'
   readonly body: Uint8Array
+  /** How the store has compressed the body. */
+  readonly compressed?: NonNullable<ReturnType<typeof codecOf>>
   /** Tags and cache groups. */
   readonly tags: readonly string[]
   readonly path?: string
@@ -49,7 +51,8 @@ export async function entryFacts(
   { key, frame }: Pick<RecordInfo, 'key' | 'frame'>,
 ): Promise<EntryFacts | undefined> {
   const entry = frame && decodeFrame(key, frame)
-  if (entry === undefined) return undefined
+  if (frame === undefined || entry === undefined) return undefined
+  const compressed = codecOf(frame)
   const rt = runtimeOf(stampede, 'entryFacts')
   // A lookup makes sure that this process knows all purges. Without a lease it changes nothing.
   await rt.records?.lookup(key, { token: '', leaseMs: 0 })
@@ -68,6 +71,7 @@ export async function entryFacts(
   return {
     ...about,
     body,
+    ...(compressed !== undefined && { compressed }),
     tags: subjects.filter((each) => /^[tg]/.test(each)).map(shownKey),
     ...(path !== undefined && { path }),
     ...(host !== undefined && { host }),

@@ -1,6 +1,7 @@
 // A fleet member: an app behind the cache, whose every request goes to the origin of the test.
 // Environment: FRAMEWORK (a list with commas is used in turn; `node` is a front before a listener),
-// REDIS_URL, ORIGIN_URL, CACHE (options of stampedeCache, as JSON) and STORE (of redisStore).
+// REDIS_URL, ORIGIN_URL, CACHE (options of stampedeCache, as JSON) and STORE (of redisStore; a list
+// is used in turn).
 // @ts-check
 import { createRequire } from 'node:module'
 import { createStampede } from '@stampede/core'
@@ -13,7 +14,8 @@ const { REDIS_URL = '', IOREDIS = '6', MEMBER_INDEX = '0' } = process.env
 const frameworks = (process.env.FRAMEWORK ?? 'express').split(',')
 const FRAMEWORK = frameworks[Number(MEMBER_INDEX) % frameworks.length] ?? ''
 const cache = JSON.parse(process.env.CACHE ?? '{}')
-const store = JSON.parse(process.env.STORE ?? '{"commandTimeoutMs":5000}')
+const stores = [JSON.parse(process.env.STORE ?? '{"commandTimeoutMs":5000}')].flat()
+const store = stores[Number(MEMBER_INDEX) % stores.length]
 
 const { Redis: Client } = await import(IOREDIS === '5' ? 'ioredis5' : 'ioredis')
 // One address for all, or one for each member.

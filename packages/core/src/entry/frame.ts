@@ -4,21 +4,24 @@
 // | offset | bytes |                                   |
 // |--------|-------|-----------------------------------|
 // | 0      | 1     | magic number                      |
-// | 1      | 1     | version of the layout             |
+// | 1      | 1     | version: 3, or 4 with a codec     |
 // | 2      | 4     | CRC-32 of the bytes from 6 on     |
 // | 6      | 1     | kind                              |
-// | 7      | 1     | zero                              |
+// | 7      | 1     | codec of the body. 0: none        |
 // | 8      | 4     | length of the head                |
 // | 12     | 4     | length of the body                |
 // | 16     | 8     | start of the digest of the key    |
 // | 24     |       | head (JSON), followed by the body |
+//
+// A store may compress the body. A process of an earlier version, which would serve the compressed
+// bytes, refuses version 4.
 //
 // The checksum detects changed bytes. The digest detects a frame under another key, such as after a
 // client assigned replies to the wrong commands. Both protect against accidents only: a client that
 // can write to the store can also create a valid frame.
 
 import { hash } from 'node:crypto'
-import { crc32 } from 'node:zlib'
+import zlib, { crc32 } from 'node:zlib'
 import { storableHeaders, toFields, toHeaders } from '../http/headers.ts'
 import type { BodyKind, HeaderList } from '../ports/exchange.ts'
 import { ownBytes, type Provenance, type StoredEntry, type StoredResponse } from './entry.ts'
@@ -27,8 +30,11 @@ import { parsedFrom } from './parsed-value.ts'
 const MAGIC = 0x53
 /** Raised with each change of the layout. A frame of another version is a miss. */
 const VERSION = 3
+/** The version of a frame whose body is compressed. */
+const CODED_VERSION = 4
 const CRC_AT = 2
 const KIND_AT = 6
+const CODEC_AT = 7
 const HEAD_LENGTH_AT = 8
 const BODY_LENGTH_AT = 12
 const DIGEST_AT = 16
@@ -38,6 +44,22 @@ const KIND_JSON = 2
 const KIND_BYTES = 3
 /** The kind of a small JSON value that is not an entry. */
 const KIND_NOTE = 4
+
+export type Codec = 'gzip' | 'br' | 'zstd'
+/** A codec has its index as its number in frames. */
+const CODECS: readonly (Codec | undefined)[] = [undefined, 'gzip', 'br', 'zstd']
+type Decompress = (bytes: Uint8Array, limits: zlib.ZlibOptions & zlib.BrotliOptions) => Buffer
+const DECOMPRESS: Readonly<Record<Codec, Decompress | undefined>> = {
+  gzip: zlib.gunzipSync,
+  br: zlib.brotliDecompressSync,
+  // Since Node 22.15.
+  zstd: (zlib as { readonly zstdDecompressSync?: Decompress }).zstdDecompressSync,
+}
+/** Longest body before compression. A longer one fits into no store. */
+const MAX_CODED_BYTES = 4 * 1024 * 1024
+/** Types whose bytes are compressed already. */
+const CODED_TYPE =
+  /^(?:audio|video|image\/(?!svg|bmp)|font\/woff|application\/(?:g?zip|zstd|x-(?:7z|bz|rar|xz)))/i
 
 /**
  * Head of an entry, with the properties of `Provenance`. The names are short because they are
@@ -56,6 +78,8 @@ interface Head {
   readonly o?: string | undefined
   /** `route`. */
   readonly r?: string | undefined
+  /** Length of the body before compression. */
+  readonly z?: number | undefined
 }
 
 /** Head of a response, with the properties of `StoredResponse`. */
@@ -97,18 +121,18 @@ export function encodeFrame(key: string, entry: StoredEntry | PairedResponse, be
   if (entry.type === 'value') {
     const kind = entry.encoding === 'json' ? KIND_JSON : KIND_BYTES
     const head: Head = { p, d, t, u, o }
-    return pack(key, kind, head, entry.body, before)
+    return pack(digestOf(key), kind, JSON.stringify(head), entry.body, before)
   }
   const { status: s, initialAgeMs: a, vary: v, minted: m, own: w, kind } = entry
   const h = 'headers' in entry ? entry.headers : toHeaders(entry.fields)
   const k = kind && KINDS[kind]
   const head: ResponseHead = { p, d, t, u, o, r, s, h, a, v, m: m && 1, w, k }
-  return pack(key, KIND_RESPONSE, head, entry.body, before)
+  return pack(digestOf(key), KIND_RESPONSE, JSON.stringify(head), entry.body, before)
 }
 
 /** Encodes a small JSON value that is not an entry. `before` as in `encodeFrame`. */
 export function encodeNote(key: string, note: object, before = 0): Buffer {
-  return pack(key, KIND_NOTE, note, NO_BODY, before)
+  return pack(digestOf(key), KIND_NOTE, JSON.stringify(note), NO_BODY, before)
 }
 
 export function decodeNote(
@@ -145,18 +169,56 @@ export function decodeFrame(
   }
 }
 
-function pack(key: string, kind: number, about: object, body: Uint8Array, before: number): Buffer {
-  const head = JSON.stringify(about)
+/**
+ * The body of a frame, for a store that compresses it. Undefined if it is shorter than `minBytes`,
+ * if it is compressed already, or if the bytes are no frame of an entry.
+ */
+export function compressibleBody(bytes: Uint8Array, minBytes: number): Buffer | undefined {
+  const frame = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  if (frame.length < PREFIX_BYTES || frame[0] !== MAGIC || frame[1] !== VERSION) return undefined
+  const bodyBytes = frame.readUInt32BE(BODY_LENGTH_AT)
+  const headEnd = PREFIX_BYTES + frame.readUInt32BE(HEAD_LENGTH_AT)
+  if (bodyBytes < minBytes || bodyBytes > MAX_CODED_BYTES) return undefined
+  if (headEnd + bodyBytes !== frame.length || frame[KIND_AT] === KIND_NOTE) return undefined
+  const { h = [] } = parseHead(frame.toString('utf8', PREFIX_BYTES, headEnd)) ?? {}
+  const isCoded = ([name, value]: HeaderList[number]) =>
+    name === 'content-encoding' || (name === 'content-type' && CODED_TYPE.test(value))
+  return (h as HeaderList).some(isCoded) ? undefined : frame.subarray(headEnd)
+}
+
+/** The frame with `body`, which is its compressed body. */
+export function withCompressedBody(bytes: Uint8Array, codec: Codec, body: Uint8Array): Buffer {
+  const frame = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const headEnd = PREFIX_BYTES + frame.readUInt32BE(HEAD_LENGTH_AT)
+  const digest = frame.toString('hex', DIGEST_AT, PREFIX_BYTES)
+  const rest = frame.toString('utf8', PREFIX_BYTES + 1, headEnd)
+  const head = `{"z":${frame.length - headEnd},${rest}`
+  return pack(digest, frame[KIND_AT] as number, head, body, 0, CODECS.indexOf(codec))
+}
+
+/** The codec of a frame that `decodeFrame` can decode. Undefined if its body is not compressed. */
+export function codecOf(frame: Uint8Array): Codec | undefined {
+  return CODECS[frame[CODEC_AT] ?? 0]
+}
+
+function pack(
+  digest: string,
+  kind: number,
+  head: string,
+  body: Uint8Array,
+  before: number,
+  codec = 0,
+): Buffer {
   const headBytes = Buffer.byteLength(head)
   const bytes = Buffer.allocUnsafeSlow(before + PREFIX_BYTES + headBytes + body.length)
   const frame = before === 0 ? bytes : bytes.subarray(before)
   frame[0] = MAGIC
-  frame[1] = VERSION
+  frame[1] = codec === 0 ? VERSION : CODED_VERSION
   frame[KIND_AT] = kind
-  frame[KIND_AT + 1] = 0
+  frame[CODEC_AT] = codec
   frame.writeUInt32BE(headBytes, HEAD_LENGTH_AT)
   frame.writeUInt32BE(body.length, BODY_LENGTH_AT)
-  frame.write(digestOf(key), DIGEST_AT, 'hex')
+  frame.write(digest, DIGEST_AT, 'hex')
   frame.write(head, PREFIX_BYTES)
   frame.set(body, PREFIX_BYTES + headBytes)
   frame.writeUInt32BE(crc32(frame.subarray(KIND_AT)), CRC_AT)
@@ -168,12 +230,14 @@ const NO_BODY = new Uint8Array()
 interface Unpacked {
   readonly kind: number
   readonly head: Untrusted
-  readonly body: Buffer
+  readonly body: Uint8Array
 }
 
 function unpack(key: string | undefined, bytes: Uint8Array): Unpacked | undefined {
   const frame = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  if (frame.length < PREFIX_BYTES || frame[0] !== MAGIC || frame[1] !== VERSION) return undefined
+  if (frame.length < PREFIX_BYTES || frame[0] !== MAGIC) return undefined
+  const codec = frame[CODEC_AT] as number
+  if (frame[1] !== (codec === 0 ? VERSION : CODED_VERSION)) return undefined
   const headEnd = PREFIX_BYTES + frame.readUInt32BE(HEAD_LENGTH_AT)
   if (headEnd + frame.readUInt32BE(BODY_LENGTH_AT) !== frame.length) return undefined
   if (crc32(frame.subarray(KIND_AT)) !== frame.readUInt32BE(CRC_AT)) return undefined
@@ -181,7 +245,27 @@ function unpack(key: string | undefined, bytes: Uint8Array): Unpacked | undefine
   if (key !== undefined && digest !== digestOf(key)) return undefined
   const head = parseHead(frame.toString('utf8', PREFIX_BYTES, headEnd))
   const kind = frame[KIND_AT] as number
-  return head && { kind, head, body: frame.subarray(headEnd) }
+  const stored = frame.subarray(headEnd)
+  if (head === undefined || codec === 0) return head && { kind, head, body: stored }
+  const body = kind === KIND_NOTE ? undefined : decompress(CODECS[codec], stored, head.z)
+  return body && { kind, head, body }
+}
+
+/** Undefined unless the bytes decompress to exactly `length` bytes. */
+function decompress(
+  codec: Codec | undefined,
+  bytes: Uint8Array,
+  length: unknown,
+): Uint8Array | undefined {
+  if (codec === undefined || !isCount(length) || length > MAX_CODED_BYTES) return undefined
+  try {
+    // One buffer takes the whole body. The decoder stops if there is more.
+    const limits = { maxOutputLength: length, chunkSize: Math.ceil(length) + 64 }
+    const body = DECOMPRESS[codec]?.(bytes, limits)
+    return body?.length === length ? body : undefined
+  } catch {
+    return undefined
+  }
 }
 
 /** The first 8 bytes of the SHA-256 of the key, as hex because `hash` returns hex fastest. */

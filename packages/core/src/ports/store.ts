@@ -30,8 +30,8 @@ export interface Lifetimes {
  */
 export interface StoredFrame extends EntryTimes {
   /**
-   * The bytes, which the store does not parse. Undefined: the caller already has this entry
-   * (`knownFence`).
+   * The bytes, which the store does not parse. It may have compressed their body
+   * (`withCompressedBody`). Undefined: the caller already has this entry (`knownFence`).
    */
   readonly frame: Uint8Array | undefined
   /** The fence of the commit. */
@@ -227,6 +227,8 @@ export interface MemoryStore {
 
 /** A store that processes share: `redisStore(client)`. It has the entries as well. */
 export interface StampedeStore extends MemoryStore {
+  /** Bytes of the frames that this process has sent: before (`raw`) and after compression. */
+  readonly written?: { readonly raw: number; readonly stored: number }
   /**
    * Reads the entry. Takes the lease if the entry is not fresh and no process holds it. One round
    * trip for a fresh entry, at most two for others, and one more if `confirmedAt` is too old.
@@ -239,8 +241,14 @@ export interface StampedeStore extends MemoryStore {
    * Writes the entry, ends the lease and wakes the waiters, in one step. One round trip. A store
    * that cannot write in time rejects, and writes nothing later: the entry would be too old.
    * `too-large`: the lease has ended, but the store has no room for an entry of this size.
+   * `awaited`: requests in the process of the holder wait for this commit.
    */
-  commit(grant: Grant, frame: Uint8Array, lifetimes: Lifetimes): Promise<CommitReply | 'too-large'>
+  commit(
+    grant: Grant,
+    frame: Uint8Array,
+    lifetimes: Lifetimes,
+    awaited?: boolean,
+  ): Promise<CommitReply | 'too-large'>
   /**
    * Makes the key hit-for-miss for `passMs`, drops its entry, ends the lease and wakes the waiters.
    * `isFirst`: this process knows of no earlier response that could not be shared. If the store

@@ -176,12 +176,13 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
 
 function EntryFactsList({ view: { entry, record } }: { view: KeyView }) {
   if (entry === undefined || record === undefined) return null
-  const { status, encoding, bodyBytes, tags, vary, tookMs, purges, isFromLostHistory } = entry
+  const { status, encoding, bodyBytes, compressed, tags, vary, tookMs, purges } = entry
   return (
     <dl class="facts">
       <Fact name="Content">
         {status === undefined ? `value as ${encoding}` : `HTTP ${status}`}, {bytes(bodyBytes)}; the
         record has {bytes(record.bytes)}
+        {compressed && `, compressed by ${compressed}`}
       </Fact>
       <Fact name="Fill">
         took {duration(tookMs)}, fence {record.fence}
@@ -205,7 +206,7 @@ function EntryFactsList({ view: { entry, record } }: { view: KeyView }) {
           by {by} <Text text={subject} /> at {dateTime(at)}
         </Fact>
       ))}
-      {isFromLostHistory && (
+      {entry.isFromLostHistory && (
         <Fact name="History">Purges of this entry may have been lost, so it counts as purged.</Fact>
       )}
     </dl>

@@ -21,7 +21,7 @@ import {
   renew,
   settleRecord,
 } from '../protocol/scripts.generated.ts'
-import { warnOfEviction } from './eviction-check.ts'
+import { readServerInfo } from './redis-operator.ts'
 
 type BeginReply = Awaited<ReturnType<IdempotencyStore['begin']>>
 type BeginRequest = Parameters<IdempotencyStore['begin']>[1]
@@ -225,5 +225,27 @@ export function readInspection(raw: unknown): Inspection | undefined {
     keepForMs: duration(parts[5]),
     frame: state === 'completed' ? bytes(parts[6]) : undefined,
     steps: parts.slice(7).map(String),
+  }
+}
+
+/**
+ * Warns if Redis may evict idempotency records. If a record is evicted, its request can run twice
+ * without an error. Never rejects.
+ */
+async function warnOfEviction(link: RedisLink): Promise<void> {
+  try {
+    await link.opened
+    const info = readServerInfo(String(await link.ask('INFO', 'memory')), link.isCluster)
+    const { evictionPolicy: policy = 'noeviction', maxMemoryBytes = 0 } = info
+    // Without a limit, Redis never evicts.
+    if (policy === 'noeviction' || maxMemoryBytes === 0) return
+    process.emitWarning(
+      `Redis may evict idempotency records: maxmemory-policy is ${policy}. The request of an evicted key ` +
+        'can run twice. Set maxmemory-policy to noeviction, or keep idempotency keys on a server apart ' +
+        'from the cache.',
+      { type: 'StampedeWarning', code: 'STAMPEDE_EVICTION' },
+    )
+  } catch {
+    // The user may not run INFO, or Redis is unavailable.
   }
 }
