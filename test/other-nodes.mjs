@@ -12,7 +12,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const versions = process.argv.length > 2 ? process.argv.slice(2) : ['22', '24', '26']
 const files = {
   unit: ['packages/node-http', 'packages/express', 'packages/koa', 'packages/otel'],
-  beside: ['test/contracts/cache-adapters', 'test/contracts/middleware-orders'],
+  beside: ['test/contracts/cache-adapters', 'test/contracts/middleware-orders', 'test/http/query'],
   older: ['test/contracts/cache-adapters'],
 }
 
