@@ -18,7 +18,7 @@ const files = {
     'packages/hono',
     'packages/otel',
   ],
-  beside: ['test/contracts/cache-adapters', 'test/contracts/middleware-orders'],
+  beside: ['test/contracts/cache-adapters', 'test/contracts/middleware-orders', 'test/http/query'],
   older: ['test/contracts/cache-adapters'],
 }
 

@@ -1,7 +1,7 @@
 // Cache poisoning by requests that a handler can tell apart: the attacker's response must not be
 // stored under the victim's key.
 import { expect, it } from 'vitest'
-import { describeAttacks, get, type RawResponse, raw, type Setting } from './setting.ts'
+import { describeAttacks, get, METHOD, type RawResponse, raw, type Setting } from './setting.ts'
 
 /** The attacker sends its request first, then the victim, then both once more. */
 async function expectApart(
@@ -177,20 +177,24 @@ describeAttacks(
     // detail `authorization`.
     const bypasses = ({ headers, body }: RawResponse) =>
       `${headers['cache-status']} ${body}`.match(/detail=connection-auth/g)?.length
-    it.each(cases)('concerns only the client in %s that sent %s', async (_, scheme, of) => {
-      await using target = await open('greets the login of a connection behind a proxy')
-      const others = Array.from({ length: 20 }, (_, n) => [...host, of(n + 1), ''])
-      others.unshift([...host, of(0), `Authorization: ${scheme}`, ''])
-      others.push([...host, of(0), ''], [...host, 'Connection: close', '', ''])
-      const answers = await raw(target.attacker, others.flat())
-      // A front trusts no proxy. So the login concerns the whole connection.
-      expect(bypasses(answers)).toBe(framework === 'node' ? 22 : 2)
-      expect(await target.runs()).toBe(framework === 'node' ? 23 : 4)
-      await target.stored()
-      const { body: page, headers } = await get(target.victim, '/', of(30))
-      expect(page).toBe('hello undefined')
-      expect(headers['cache-status']).toContain(framework === 'node' ? 'fwd=' : 'hit')
-    })
+    // These requests are GETs, also if `get` sends a QUERY.
+    it.skipIf(METHOD !== 'GET').each(cases)(
+      'concerns only the client in %s that sent %s',
+      async (_, scheme, of) => {
+        await using target = await open('greets the login of a connection behind a proxy')
+        const others = Array.from({ length: 20 }, (_, n) => [...host, of(n + 1), ''])
+        others.unshift([...host, of(0), `Authorization: ${scheme}`, ''])
+        others.push([...host, of(0), ''], [...host, 'Connection: close', '', ''])
+        const answers = await raw(target.attacker, others.flat())
+        // A front trusts no proxy. So the login concerns the whole connection.
+        expect(bypasses(answers)).toBe(framework === 'node' ? 22 : 2)
+        expect(await target.runs()).toBe(framework === 'node' ? 23 : 4)
+        await target.stored()
+        const { body: page, headers } = await get(target.victim, '/', of(30))
+        expect(page).toBe('hello undefined')
+        expect(headers['cache-status']).toContain(framework === 'node' ? 'fwd=' : 'hit')
+      },
+    )
 
     it.each(clients)('concerns all clients of a connection if it has no %s', async (_, of) => {
       await using target = await open('greets the login of a connection behind a proxy')

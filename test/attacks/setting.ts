@@ -135,13 +135,19 @@ export interface RawResponse {
   readonly body: string
 }
 
+/** `query.test.ts` runs the same cases with QUERY. Then each request has this body. */
+export const METHOD: string = process.env.STAMPEDE_ATTACK_METHOD ?? 'GET'
+const BODY = METHOD === 'QUERY' ? '{}' : ''
+const BODY_LINES = METHOD === 'QUERY' ? ['Content-Type: application/json', 'Content-Length: 2'] : []
+
 /**
  * Sends a GET with exactly these header lines on its own connection. Adds `Host: shop.test` if they
  * have no Host.
  */
 export function get(url: string, path: string, ...lines: readonly string[]): Promise<RawResponse> {
   const host = lines.some((line) => /^host:/i.test(line)) ? [] : ['Host: shop.test']
-  return raw(url, [`GET ${path} HTTP/1.1`, ...host, ...lines, 'Connection: close', '', ''])
+  const head = [`${METHOD} ${path} HTTP/1.1`, ...host, ...lines, ...BODY_LINES]
+  return raw(url, [...head, 'Connection: close', '', BODY])
 }
 
 /** Writes `lines` as they are, and reads until the server closes the connection. */

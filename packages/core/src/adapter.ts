@@ -13,10 +13,7 @@ export {
   OWN_FIELDS,
   type PartOfBody,
   type Reply,
+  type RequestBody,
 } from './ports/exchange.ts'
-export type {
-  AttemptObserver,
-  IdempotentExchange,
-  RequestBody,
-} from './ports/idempotent-exchange.ts'
+export type { AttemptObserver, IdempotentExchange } from './ports/idempotent-exchange.ts'
 export { warnOnce } from './warnings.ts'

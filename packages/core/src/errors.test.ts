@@ -48,7 +48,7 @@ describe('errors for users', () => {
     // they are thrown, or become the cause of an error of the store.
     expect(bare).toEqual([
       'packages/core/src/engine/flight.ts',
-      'packages/core/src/idempotency/fingerprint.ts',
+      'packages/core/src/http/fingerprint.ts',
       'packages/redis/src/connection/cluster.ts',
       'packages/redis/src/connection/sentinels.ts',
     ])

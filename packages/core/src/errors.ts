@@ -22,7 +22,7 @@ export const ERROR_CODES = {
     'some keys of a call failed: `errors` has the error of each, `values` the other values',
   ERR_STAMPEDE_LEASE_LOST:
     'an idempotent attempt lost its lease; its `signal` has this error, and `step()` rejects with it',
-  ERR_STAMPEDE_BODY_UNSEEN: 'other code read the request body before `idempotency()`',
+  ERR_STAMPEDE_BODY_UNSEEN: 'other code read the request body before `idempotency()` or the cache',
   ERR_STAMPEDE_KEY_REUSED: 'the key of the job was used before, with another input',
   ERR_STAMPEDE_IN_PROGRESS: 'another attempt of the job is running',
   ERR_STAMPEDE_UNCERTAIN: 'an earlier attempt of the job may have done its work; settle it',
@@ -205,12 +205,12 @@ export function stepNotStored(step: string): StampedeError {
 /**
  * The error for a body that other code read before idempotency() without leaving a parsed value.
  */
-export function bodyUnseen(): StampedeError {
+export function bodyUnseen(middleware: string, option: string): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_BODY_UNSEEN',
-    'idempotency: another layer has read the body, so two different requests would look equal; ' +
-      'mount idempotency() before that layer, or after a parser that sets req.body (ctx.request.body), ' +
-      'or use the fingerprint option',
+    `${middleware}: another layer has read the body, so two different requests would look equal; ` +
+      `mount ${middleware}() before that layer, or after a parser that sets req.body ` +
+      `(ctx.request.body), or use the ${option} option`,
   )
 }
 

@@ -78,6 +78,12 @@ export function createHttpCache<Native = unknown, NativeResponse = unknown>(
       'pass it among the options: { stampede, ttlMs: 10_000 }',
     )
   const config = readCacheOptions(options)
+  if (config.methods.has('QUERY') && framework.methods?.includes('QUERY') === false)
+    throw optionError(
+      `${CACHE_FUNCTION}.query.body`,
+      config.queryBody.key,
+      'QUERY is needed, and the HTTP parser of this Node does not know it; use Node 22.2 or newer',
+    )
   // `null` is an error here. It does not select the default.
   const isAlone = options?.stampede === undefined
   const rt = runtimeOf(isAlone ? createStampede() : options.stampede)

@@ -85,7 +85,7 @@ export async function keyView(
 
 /** The internal keys that the text may mean. */
 function candidatesFor(asked: string): { candidates: readonly string[]; bypass?: string } {
-  const url = asked.replace(/^GET /, '')
+  const url = asked.replace(/^(GET|QUERY) /, '')
   if (/^https?:\/\//i.test(url) && URL.canParse(url)) {
     const { key, bypass } = requestKey({ url })
     const written = requestKey({ url, asWritten: true }).key

@@ -1,12 +1,13 @@
 // stampedeCache() for Express 4 and 5.
 
+import { METHODS } from 'node:http'
 import type { CacheOptions } from '@stampede/core'
 import { createHttpCache } from '@stampede/core/adapter'
 import { createNodeCache, MountOrder } from '@stampede/node-http/adapter'
 import type { Application, Request, Response } from 'express'
 import { layersOf } from './layers.ts'
 import type { Middleware, Uncalled } from './middleware.ts'
-import { addressOf, shareShape } from './request.ts'
+import { addressOf, parsedOf, shareShape } from './request.ts'
 import { routeOf } from './route-pattern.ts'
 
 /**
@@ -38,12 +39,14 @@ export function stampedeCache<Req extends Request = Request>(
       next,
       native: req,
       address: addressOf(req),
+      parsed: parsedOf,
       dispatch: (again, into) => rootOf(req.app)(again, into),
     })
   }
 }
 
 const FRAMEWORK = {
+  methods: METHODS,
   allowsEtag,
   routeOf: (req: Request) => routeOf(req, rootOf),
   mountOf: (req: Request) => req.baseUrl,

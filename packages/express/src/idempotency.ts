@@ -6,7 +6,7 @@ import { createNodeIdempotency, MountOrder } from '@stampede/node-http/adapter'
 import type { Request } from 'express'
 import { layersOf } from './layers.ts'
 import type { Middleware, Uncalled } from './middleware.ts'
-import { addressOf, shareShape } from './request.ts'
+import { addressOf, parsedOf, shareShape } from './request.ts'
 
 declare global {
   namespace Express {
@@ -44,8 +44,7 @@ export function idempotency<Req extends Request = Request>(
       next,
       native: req,
       address: addressOf(req),
-      // In Express 4, which has a `lazyrouter`, body parsers set `{}` if they parse nothing.
-      parsed: () => ({ body: req.body, leavesNothing: !('lazyrouter' in req.app) }),
+      parsed: parsedOf,
       attach: (attempt) => {
         req.idempotency = attempt
       },

@@ -25,6 +25,14 @@ function rewrittenOf(target: string, baseUrl: string, url: string): string | und
   return isMounted ? undefined : baseUrl + url
 }
 
+/**
+ * The body, as far as parsers have parsed it. In Express 4, which has a `lazyrouter`, body parsers
+ * set `{}` if they parse nothing.
+ */
+export function parsedOf({ app, body }: Request): { body: unknown; leavesNothing: boolean } {
+  return { body, leavesNothing: !('lazyrouter' in app) }
+}
+
 // A workaround that gives all requests of Express one hidden class, and all responses another.
 
 /**

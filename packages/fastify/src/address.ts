@@ -1,4 +1,4 @@
-// The address of a request in Fastify: scheme, host, target, rewritten URL and constraints.
+// A request in Fastify: scheme, host, target, rewritten URL, constraints and parsed body.
 
 import { type RequestAddress, trustsPeer } from '@stampede/node-http/adapter'
 import type { FastifyRequest } from 'fastify'
@@ -12,4 +12,9 @@ export function addressOf(request: FastifyRequest): RequestAddress {
   const chosenBy = constraintsOf(request)
   const trustsProxy = () => trustsPeer(request)
   return { scheme: protocol, host, target: originalUrl, rewritten, chosenBy, trustsProxy }
+}
+
+/** Fastify leaves the body undefined if no parser has read it. */
+export function parsedOf({ body }: FastifyRequest): { body: unknown; leavesNothing: boolean } {
+  return { body, leavesNothing: true }
 }

@@ -1,11 +1,11 @@
 // stampedeCache() for Fastify 5.
 
-import type { ServerResponse } from 'node:http'
+import { METHODS, type ServerResponse } from 'node:http'
 import type { CacheOptions } from '@stampede/core'
 import { createHttpCache } from '@stampede/core/adapter'
 import { createNodeCache } from '@stampede/node-http/adapter'
 import type { FastifyRequest } from 'fastify'
-import { addressOf } from './address.ts'
+import { addressOf, parsedOf } from './address.ts'
 import { knowsConstraints } from './constraints.ts'
 import { checkCalled, type Hook, type Mountable, mountable, withFields } from './mount.ts'
 
@@ -25,7 +25,7 @@ export function stampedeCache<Req extends FastifyRequest = FastifyRequest>(
   checkCalled('stampedeCache', options, 'stampedeCache({ ttlMs: 10_000 })')
   let mount: string | undefined
   const mountOf = (): string => mount ?? ''
-  const cache = createHttpCache<Req, ServerResponse>(options, { routeOf, mountOf })
+  const cache = createHttpCache<Req, ServerResponse>(options, { ...FACTS, mountOf })
   const visit = createNodeCache(cache)
   let isMounted = false
   const hook: Hook = (request, reply, done) => {
@@ -40,6 +40,7 @@ export function stampedeCache<Req extends FastifyRequest = FastifyRequest>(
       next: withFields(reply, done),
       native: request as Req,
       address: addressOf(request),
+      parsed: parsedOf,
       dispatch: (again, into) => server.routing(again, into),
     })
   }
@@ -48,6 +49,8 @@ export function stampedeCache<Req extends FastifyRequest = FastifyRequest>(
     mount = mount === undefined || mount === prefix ? prefix : ''
   })
 }
+
+const FACTS = { methods: METHODS, routeOf }
 
 /** The pattern of the matched route, with its prefix. A 404 has none. */
 function routeOf({ routeOptions }: FastifyRequest): string | undefined {

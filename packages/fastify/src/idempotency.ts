@@ -4,7 +4,7 @@ import type { Attempt, IdempotencyOptions } from '@stampede/core'
 import { createHttpIdempotency } from '@stampede/core/adapter'
 import { createNodeIdempotency } from '@stampede/node-http/adapter'
 import type { FastifyRequest } from 'fastify'
-import { addressOf } from './address.ts'
+import { addressOf, parsedOf } from './address.ts'
 import { checkCalled, type Mountable, mountable, withFields } from './mount.ts'
 
 declare module 'fastify' {
@@ -36,8 +36,7 @@ export function idempotency<Req extends FastifyRequest = FastifyRequest>(
       next: withFields(reply, done),
       native: request as Req,
       address: addressOf(request),
-      // Fastify leaves the body undefined if no parser has read it.
-      parsed: () => ({ body: request.body, leavesNothing: true }),
+      parsed: parsedOf,
       attach: (attempt) => {
         request.idempotency = attempt
       },

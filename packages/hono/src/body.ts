@@ -1,23 +1,31 @@
 // The body of a request, which Hono keeps if a middleware has read it.
 
 import type { RequestBody } from '@stampede/core/adapter'
-import type { HonoRequest } from 'hono'
+import type { Context } from 'hono'
 
-/** Never rejects. */
-export async function readBody(req: HonoRequest, maxBytes: number): Promise<RequestBody> {
+/** Never rejects. `refuses`: the handler does not run for a body that is too large. */
+export async function readBody(
+  maxBytes: number,
+  { req }: Context,
+  refuses = false,
+): Promise<RequestBody> {
   const kept = Object.keys(req.bodyCache)
-  if (kept.length === 0) return readWebBody(req.raw, maxBytes)
+  if (kept.length === 0) return readWebBody(req.raw, maxBytes, refuses)
   try {
     if (kept.includes('formData')) return await readForm(await req.formData())
     const body = await req.arrayBuffer()
-    return await readWebBody(new Request(req.url, { method: 'POST', body }), maxBytes)
+    return await readWebBody(new Request(req.url, { method: 'POST', body }), maxBytes, false)
   } catch {
     return { type: 'incomplete' }
   }
 }
 
 /** Reads the body in such a way that the handler still gets it. Never rejects. */
-async function readWebBody(request: Request, maxBytes: number): Promise<RequestBody> {
+async function readWebBody(
+  request: Request,
+  maxBytes: number,
+  refuses: boolean,
+): Promise<RequestBody> {
   if (request.bodyUsed) return { type: 'unseen' }
   if (Number(request.headers.get('content-length')) > maxBytes) return { type: 'too-large' }
   const chunks: Uint8Array[] = []
@@ -30,6 +38,10 @@ async function readWebBody(request: Request, maxBytes: number): Promise<RequestB
       chunks.push(value)
       bytes += value.byteLength
       if (bytes <= maxBytes) continue
+      if (!refuses) {
+        reader?.cancel().catch(() => {})
+        return { type: 'too-large' }
+      }
       // Read to the end, so that the connection can be reused. Without the first line, the bytes
       // would be kept for the handler. Its promise waits for the other reader of this body.
       request.body?.cancel().catch(() => {})

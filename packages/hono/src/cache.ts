@@ -1,6 +1,6 @@
 // stampedeCache() for Hono 4.
 
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type IncomingMessage, METHODS, type ServerResponse } from 'node:http'
 import type { CacheOptions } from '@stampede/core'
 import { createHttpCache } from '@stampede/core/adapter'
 import { createNodeCache } from '@stampede/node-http/adapter'
@@ -20,7 +20,7 @@ type NodeFramework = NonNullable<Parameters<typeof createNodeCache<Context>>[1]>
 export function stampedeCache<C extends Context = Context>(
   options?: CacheOptions<C, ServerResponse>,
 ): MiddlewareHandler {
-  const cache = createHttpCache<C, ServerResponse>(options, { routeOf, mountOf })
+  const cache = createHttpCache<C, ServerResponse>(options, { methods: METHODS, routeOf, mountOf })
   const visit = createNodeCache(cache, { watch })
   let isMounted = false
   return async function stampedeCache(c, next) {

@@ -29,7 +29,7 @@ export function idempotency<C extends Context = Context>(
     await visitOf(c as C, next, (request) => {
       visit({
         ...request,
-        readBody: (maxBytes) => readBody(c.req, maxBytes),
+        readBody: (maxBytes) => readBody(maxBytes, c, true),
         attach: (attempt) => c.set('idempotency', attempt),
       })
     })

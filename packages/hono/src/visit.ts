@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { responseError } from '@stampede/core/adapter'
 import { visitWeb } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'hono'
+import { readBody } from './body.ts'
 import { watchContext } from './own-fields.ts'
 
 type WebVisit<C> = Parameters<Parameters<typeof visitWeb<C>>[1]>[0]
@@ -59,7 +60,7 @@ export async function visitOf<C extends Context>(
     sees(c.res)
     return c.res
   }
-  const reply = await visitWeb({ req, outer, native: c, fields, run }, enter)
+  const reply = await visitWeb({ req, outer, native: c, fields, readBody, run }, enter)
   isOver = true
   c.env = env
   // A handler may have set another request, such as bodyLimit() does.

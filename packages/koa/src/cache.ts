@@ -10,7 +10,7 @@ import {
 import { MountOrder, RequestExchange } from '@stampede/node-http/adapter'
 import type { Context, default as Koa } from 'koa'
 import { replyWith } from './body.ts'
-import { addressOf, FACTS, isSeen, layersOf, Pause, type Uncalled, type Visit } from './context.ts'
+import { FACTS, layersOf, Pause, type Uncalled, type Visit, visitOf } from './context.ts'
 import { KoaRun } from './run.ts'
 
 /**
@@ -36,19 +36,13 @@ export function stampedeCache(
         return layersOf(ctx.app, stampedeCache, methods)
       })
     }
-    const { req, res, app, response } = ctx
-    const dispatch: KoaVisit['dispatch'] = (again, into) => app.callback()(again, into)
-    const bodyIsSeen = isSeen(ctx, stampedeCache)
-    const visit = { req, res, native: ctx, address: addressOf(ctx), dispatch, next, bodyIsSeen }
-    const exchange = new KoaExchange(visit, cache)
-    return exchange.pause.promise(exchange.enter(response))
+    const exchange = new KoaExchange(visitOf(ctx, next, stampedeCache), cache)
+    return exchange.pause.promise(exchange.enter(ctx.response))
   }
 }
 
-type KoaVisit = ConstructorParameters<typeof RequestExchange<Context>>[0] & Visit
-
 /** The Exchange port over a Koa context. */
-class KoaExchange extends RequestExchange<Context, KoaVisit> {
+class KoaExchange extends RequestExchange<Context, Visit> {
   readonly pause = new Pause()
 
   forward(...args: Parameters<Exchange['forward']>): void {

@@ -1,14 +1,19 @@
 // A Koa context: its address, its layers, the status of an error, and the promise of a middleware.
 
-import { STATUS_CODES } from 'node:http'
-import { isWrapped, type Layer, type RequestAddress } from '@stampede/node-http/adapter'
+import { METHODS, STATUS_CODES } from 'node:http'
+import {
+  isWrapped,
+  type Layer,
+  type RequestAddress,
+  type RequestExchange,
+} from '@stampede/node-http/adapter'
 import type { Context, default as Koa, Next } from 'koa'
 
 /**
  * The address as the handler reads it from `ctx`. An app may define its own properties on
  * `app.context`, which `ctx.request` does not have.
  */
-export function addressOf(ctx: Context): RequestAddress {
+function addressOf(ctx: Context): RequestAddress {
   const { protocol: scheme, host, originalUrl: target, mountPath } = ctx
   const rewritten = ctx.url === target && mountPath === undefined ? undefined : rewrittenOf(ctx)
   return { scheme, host, target, rewritten, trustsProxy: () => ctx.app.proxy }
@@ -25,8 +30,14 @@ function rewrittenOf(ctx: Context): string | undefined {
   return isMounted ? undefined : mount + url
 }
 
+/** The body, as far as parsers have parsed it. Their properties may have no types here. */
+function parsedOf({ request }: Context): Record<'body' | 'rawBody' | 'files', unknown> {
+  return request as unknown as ReturnType<typeof parsedOf>
+}
+
 /** Facts about a request, for the cache. */
 export const FACTS = {
+  methods: METHODS as readonly string[],
   /** The path that @koa/router matched. */
   routeOf({ _matchedRoute: path }: Context): string | undefined {
     return typeof path === 'string' ? path : undefined
@@ -59,14 +70,6 @@ export function layersOf(app: Koa, self: Koa.Middleware, methods: readonly strin
 }
 
 /**
- * Whether a layer in front can read or change the ctx.body that `middleware` sets: an earlier
- * middleware, or a wrapper of the response.
- */
-export function isSeen(ctx: Context, middleware: Koa.Middleware): boolean {
-  return ctx.app.middleware[0] !== middleware || isWrapped(ctx.res)
-}
-
-/**
  * Whether this is Koa 3, which sends web streams, Blobs and Responses, and pipes with pipeline().
  * Koa 2 sends them as JSON, and pipes with pipe().
  */
@@ -83,10 +86,22 @@ export function statusOf(ctx: Context, error: unknown): number {
 }
 
 /** A request in a middleware of Koa. */
-export interface Visit {
+export type Visit = ConstructorParameters<typeof RequestExchange<Context>>[0] & {
   readonly next: Next
-  /** Whether a layer in front can read ctx.body: see isSeen(). */
+  /**
+   * Whether a layer in front can read or change the ctx.body that the middleware sets: an earlier
+   * middleware, or a wrapper of the response.
+   */
   readonly bodyIsSeen: boolean
+}
+
+/** The visit of a request to `middleware`. */
+export function visitOf(ctx: Context, next: Next, middleware: Koa.Middleware): Visit {
+  const { req, res, app } = ctx
+  const dispatch: Visit['dispatch'] = (again, into) => app.callback()(again, into)
+  const bodyIsSeen = app.middleware[0] !== middleware || isWrapped(res)
+  const address = addressOf(ctx)
+  return { req, res, native: ctx, address, parsed: parsedOf, dispatch, next, bodyIsSeen }
 }
 
 /**

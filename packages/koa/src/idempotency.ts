@@ -27,7 +27,7 @@ import {
   replaceBody,
   replyWith,
 } from './body.ts'
-import { addressOf, isSeen, layersOf, Pause, type Uncalled, type Visit } from './context.ts'
+import { layersOf, Pause, type Uncalled, type Visit, visitOf } from './context.ts'
 
 declare module 'koa' {
   interface ExtendableContext {
@@ -54,13 +54,7 @@ export function idempotency(
     if (!order.isDone) {
       order.see(ctx.req, ctx.res, (methods) => layersOf(ctx.app, idempotency, methods))
     }
-    const { req, res, request } = ctx
-    // Body parsers set these properties. Their types may be unknown here.
-    const read = (name: string): unknown => Reflect.get(request, name)
-    const parsed = () => ({ body: read('body'), rawBody: read('rawBody'), files: read('files') })
-    const bodyIsSeen = isSeen(ctx, idempotency)
-    const visit = { req, res, native: ctx, address: addressOf(ctx), parsed, next, bodyIsSeen }
-    const exchange = new KoaIdempotentExchange(visit)
+    const exchange = new KoaIdempotentExchange(visitOf(ctx, next, idempotency))
     const handled = core.handle(exchange, (attempt) => {
       ctx.idempotency = attempt
     })
@@ -68,9 +62,7 @@ export function idempotency(
   }
 }
 
-type KoaVisit = ConstructorParameters<typeof AttemptExchange<Context>>[0] & Visit
-
-class KoaIdempotentExchange extends AttemptExchange<Context, KoaVisit> {
+class KoaIdempotentExchange extends AttemptExchange<Context, Visit> {
   readonly pause = new Pause()
 
   protected pass(): void {

@@ -29,7 +29,7 @@ export class KoaRun {
   readonly departure: Departure
   readonly #ctx: Context
   readonly #observer: OriginObserver
-  /** Whether a layer in front can read ctx.body: see isSeen(). */
+  /** Whether a layer in front can read ctx.body: see `Visit`. */
   readonly #isSeen: boolean
   /** Fields that were set before the handler runs. */
   readonly #outer: OuterFields

@@ -1,6 +1,6 @@
 // @StampedeCache: the response cache for controllers and handlers of Nest.
 
-import type { ServerResponse } from 'node:http'
+import { METHODS, type ServerResponse } from 'node:http'
 import { type NestInterceptor, type Type, UseInterceptors } from '@nestjs/common'
 import type { CacheOptions } from '@stampede/core'
 import { createHttpCache } from '@stampede/core/adapter'
@@ -20,7 +20,7 @@ export function stampedeCache<Req extends HttpRequest = HttpRequest>(
 ): Type<NestInterceptor> {
   return interceptorOf('stampedeCache({ ttlMs: 10_000 })', options, (stampede) => {
     const own = { stampede, ...options } as CacheOptions<HttpRequest, ServerResponse>
-    return createNodeCache(createHttpCache(own, { allowsEtag, routeOf }))
+    return createNodeCache(createHttpCache(own, { methods: METHODS, allowsEtag, routeOf }))
   })
 }
 

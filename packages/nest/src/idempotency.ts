@@ -29,13 +29,7 @@ export function idempotency<Req extends HttpRequest = HttpRequest>(
   return interceptorOf('idempotency({ scope })', options, (stampede) => {
     const http = createHttpIdempotency<HttpRequest>({ stampede, ...options } as IdempotencyOptions)
     const visit = createNodeIdempotency(http)
-    return (each) =>
-      visit({
-        ...each,
-        // Express 5 and Fastify leave the body undefined if no parser has read it.
-        parsed: () => ({ body: each.native.body, leavesNothing: true }),
-        attach: (attempt) => attempts.set(each.native, attempt),
-      })
+    return (each) => visit({ ...each, attach: (attempt) => attempts.set(each.native, attempt) })
   })
 }
 

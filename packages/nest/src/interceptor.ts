@@ -14,7 +14,7 @@ import { optionError } from '@stampede/core/store'
 import { type createNodeCache, exposeReply } from '@stampede/node-http/adapter'
 import { Observable } from 'rxjs'
 import { STAMPEDE } from './module.ts'
-import { addressOf, appOf, type NativeRequest } from './request.ts'
+import { addressOf, appOf, type NativeRequest, parsedOf } from './request.ts'
 import { breakOffFailed, ignoreResponses, type NativeResponse, rawOf } from './response.ts'
 
 type Visit = Parameters<ReturnType<typeof createNodeCache<NativeRequest>>>[0]
@@ -77,7 +77,8 @@ function run(
       else subscriber.error(error)
     }
     const dispatch: Visit['dispatch'] = (again, into) => appOf(native)(again, into)
-    visit({ req, res, native, address: addressOf(native, versionOf(context)), dispatch, next })
+    const address = addressOf(native, versionOf(context))
+    visit({ req, res, native, address, parsed: parsedOf, dispatch, next })
   })
 }
 

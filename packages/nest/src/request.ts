@@ -68,6 +68,11 @@ export function routeOf({ route, routeOptions, baseUrl = '' }: NativeRequest): s
   return typeof path === 'string' && baseUrl === '' ? path : undefined
 }
 
+/** Express 5 and Fastify leave the body undefined if no parser has read it. */
+export function parsedOf({ body }: HttpRequest): { body: unknown; leavesNothing: boolean } {
+  return { body, leavesNothing: true }
+}
+
 /** Whether the cache may add an ETag. It may not after `app.disable('etag')` of Express. */
 export function allowsEtag({ app }: NativeRequest): boolean {
   return app?.get('etag') !== false

@@ -1,6 +1,6 @@
 // stampedeFront: a cache in front of a request listener. A hit never reaches the listener.
 
-import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import { type IncomingMessage, METHODS, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
 import { inspect } from 'node:util'
 import type { CacheOptions } from '@stampede/core'
@@ -49,7 +49,7 @@ function frontOf(
   listener: Listener,
   options: CacheOptions<IncomingMessage, ServerResponse> | undefined,
 ): (req: IncomingMessage, res: ServerResponse) => void {
-  const visit = createNodeCache(createHttpCache(options))
+  const visit = createNodeCache(createHttpCache(options, { methods: METHODS }))
   return function stampedeFront(this: unknown, req, res): void {
     const address = addressOf(req)
     const next = passTo(listener, this, req, res, address.target)

@@ -10,7 +10,15 @@ import {
   type OriginObserver,
   OWN_FIELDS,
   type Reply,
+  type RequestBody,
 } from '@stampede/core/adapter'
+import {
+  type BodyVisit,
+  bytesToSend,
+  discardRequestBody,
+  keepBody,
+  readRequestBody,
+} from './request/body.ts'
 import { type Departure, hasLeft } from './request/client-gone.ts'
 import { HIDDEN, hideConditionals } from './request/conditionals.ts'
 import { isHttp2, type RequestAddress, readRequest } from './request/read-request.ts'
@@ -32,10 +40,8 @@ type HttpCache<Native> = ReturnType<typeof createHttpCache<Native>>
 type RequestView = Exchange['request']
 
 /** A request in a framework, with the framework's own objects and address. */
-export interface RequestVisit<Native> {
-  readonly req: IncomingMessage
+export interface RequestVisit<Native> extends BodyVisit<Native> {
   readonly res: ServerResponse
-  readonly native: Native
   readonly address: RequestAddress
   /** Sends a request through the whole app, for a background refresh. */
   readonly dispatch: Dispatch
@@ -68,6 +74,8 @@ export abstract class RequestExchange<
    */
   protected run: { readonly departure: Departure } | undefined
   #context: AsyncResource | undefined
+  /** Whether a layer in front has read the body of a QUERY. */
+  #wasRead = false
 
   constructor(visit: Visit, cache: HttpCache<Native>) {
     this.request = readRequest(visit.req, visit.address)
@@ -103,6 +111,17 @@ export abstract class RequestExchange<
 
   isGone(): boolean {
     return this.run?.departure.left ?? hasLeft(this.visit.res)
+  }
+
+  async readBody(maxBytes: number): Promise<RequestBody> {
+    const { visit } = this
+    const { req, res } = visit
+    this.#wasRead = req.readableDidRead
+    const body = await readRequestBody(visit, maxBytes)
+    keepBody(req, body)
+    // A handler that does not run reads nothing. Over HTTP/2, the stream would stay open.
+    res.once('finish', () => discardRequestBody(req))
+    return body
   }
 
   captureContext(): void {
@@ -147,7 +166,9 @@ export abstract class RequestExchange<
     const { target, chosenBy } = address
     this.#context ??= new AsyncResource('StampedeRefresh')
     const [owner, context] = [this.#cache, this.#context]
-    redispatch({ from, target, chosenBy, owner, observer, dispatch, context })
+    const { content } = this.request
+    const body = content && (bytesToSend(from, content.body, this.#wasRead) ?? 'unknown')
+    redispatch({ from, target, body, chosenBy, owner, observer, dispatch, context })
   }
 }
 

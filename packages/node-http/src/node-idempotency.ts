@@ -1,7 +1,7 @@
 // Core's `IdempotentExchange` for plain node:http, and for frameworks with (req, res, next), such
 // as Express.
 
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { ServerResponse } from 'node:http'
 import type { Attempt } from '@stampede/core'
 import {
   type AttemptObserver,
@@ -17,7 +17,7 @@ import {
   responseError,
 } from '@stampede/core/adapter'
 import type { NodeVisit } from './node-exchange.ts'
-import { discardRequestBody, type ParsedRequest, readRequestBody } from './request/body.ts'
+import { type BodyVisit, discardRequestBody, readRequestBody } from './request/body.ts'
 import { hasLeft } from './request/client-gone.ts'
 import { linesOf, type RequestAddress, readRequest } from './request/read-request.ts'
 import { Capture, type CaptureObserver } from './response/capture.ts'
@@ -29,15 +29,9 @@ type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
 type RequestView = Exchange['request']
 
 /** A request in a framework, with its parsed body. */
-export interface AttemptVisit<Native> {
-  readonly req: IncomingMessage
+export interface AttemptVisit<Native> extends BodyVisit<Native> {
   readonly res: ServerResponse
-  readonly native: Native
   readonly address: RequestAddress
-  /** The body, as far as parsers have parsed it. */
-  parsed?(): ParsedRequest
-  /** Reads the body in place of `parsed`, if the framework reads the request itself. */
-  readBody?(maxBytes: number): Promise<RequestBody>
 }
 
 /** A request in a framework with callbacks, such as Express. */
@@ -115,11 +109,7 @@ export abstract class AttemptExchange<
   }
 
   readBody(maxBytes: number): RequestBody | Promise<RequestBody> {
-    const { visit } = this
-    return (
-      visit.readBody?.(maxBytes) ??
-      readRequestBody(visit.req, maxBytes, visit.parsed?.() ?? { body: undefined })
-    )
+    return readRequestBody(this.visit, maxBytes)
   }
 
   forward(add: HeaderList): void {

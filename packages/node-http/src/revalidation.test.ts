@@ -1,17 +1,19 @@
 // Apps respond to a detached request as to a real one. Each app runs once without a client, with a
 // capture on the detached response. The result is compared with that of a real client.
 
+import { AsyncResource } from 'node:async_hooks'
 import { once } from 'node:events'
 import { type IncomingMessage, type RequestListener, ServerResponse } from 'node:http'
 import { createRequire } from 'node:module'
 import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import type { OriginEnd, OriginObserver } from '@stampede/core/adapter'
 import type { Express, RequestHandler } from 'express'
 import type Koa from 'koa'
 import { describe, expect, test } from 'vitest'
 import { Capture } from './response/capture.ts'
-import { createDetachedPair, tlsMembersOf } from './revalidation.ts'
+import { createDetachedPair, redispatch, tlsMembersOf } from './revalidation.ts'
 import { rawRequest, serve } from './testing/raw-client.ts'
 
 const captureResponse = (
@@ -183,5 +185,49 @@ describe('a background refresh', () => {
     res.write('x')
     res.destroy()
     expect(await end).toEqual({ type: 'not-captured', reason: 'incomplete' })
+  })
+})
+
+describe('a detached QUERY', () => {
+  const TYPE = 'Content-Type: application/json; charset=utf-8'
+
+  test('has the body, with its length and its type, for parsers and streams', async () => {
+    const body = Buffer.from('{"q":"Zoë"}')
+    const { req, res } = createDetachedPair(await realRequest([TYPE]), '/', body)
+    expect(req).toMatchObject({
+      method: 'QUERY',
+      headers: { 'content-type': TYPE.slice(14), 'content-length': '12' },
+      headersDistinct: { 'content-length': ['12'] },
+    })
+    expect(req.rawHeaders.join('|')).toContain('content-length|12')
+    await new Promise<unknown>((done) => bodyParser.json()(req as never, res as never, done))
+    expect(Reflect.get(req, 'body')).toEqual({ q: 'Zoë' })
+  })
+
+  test('ends at once if its body is empty', async () => {
+    const { req } = createDetachedPair(await realRequest([TYPE]), '/', Buffer.alloc(0))
+    expect(await text(req)).toBe('')
+  })
+
+  test('fails if the bodies of running refreshes have more than 64 MiB', async () => {
+    const from = await realRequest([TYPE])
+    const waiting: ServerResponse[] = []
+    const refresh = (mebibytes: number) =>
+      new Promise<OriginEnd>((ended) => {
+        const observer = { ended } as unknown as OriginObserver
+        const dispatch = (_req: unknown, res: ServerResponse) => void waiting.push(res)
+        const context = new AsyncResource('test')
+        const body = Buffer.alloc(mebibytes * 1024 * 1024)
+        const order = { from, target: '/', chosenBy: undefined, owner: {}, body, observer }
+        redispatch({ ...order, dispatch, context })
+      })
+    const first = refresh(40)
+    expect(await refresh(40)).toMatchObject({ type: 'failed', status: 503 })
+    expect(waiting.length).toBe(1)
+    waiting[0]?.destroy()
+    expect(await first).toMatchObject({ type: 'failed', status: 500 })
+    void refresh(40)
+    expect(waiting.length).toBe(2)
+    waiting[1]?.destroy()
   })
 })

@@ -73,6 +73,10 @@ function fail({ ended }: OriginObserver, status: number, error: unknown): void {
   process.nextTick(ended, { type: 'failed', status, error })
 }
 
+/** Bytes of the bodies of running refreshes. No number of connections limits them. */
+let heldBytes = 0
+const MOST_HELD_BYTES = 64 * 1024 * 1024
+
 /**
  * Sends the request. Its run ends when the cache (`owner`) has observed the response, or when an
  * outer layer responded before the request reached the cache.
@@ -80,6 +84,8 @@ function fail({ ended }: OriginObserver, status: number, error: unknown): void {
 export function redispatch(order: {
   readonly from: IncomingMessage
   readonly target: string
+  /** The body of a QUERY. `unknown`: only its parsed value is known. */
+  readonly body: Uint8Array | 'unknown' | undefined
   readonly chosenBy: string | undefined
   readonly owner: object
   readonly observer: OriginObserver
@@ -87,12 +93,17 @@ export function redispatch(order: {
   /** Async context of `from`, because outer layers may have put a tracer or a tenant into it. */
   readonly context: AsyncResource
 }): void {
-  const { req, res } = createDetachedPair(order.from, order.target)
-  const { owner, chosenBy, observer } = order
+  const { body, owner, chosenBy, observer } = order
+  if (body === 'unknown') return fail(observer, 500, withoutStack(UNKNOWN_BODY))
+  const bytes = body?.byteLength ?? 0
+  if (heldBytes + bytes > MOST_HELD_BYTES) return fail(observer, 503, withoutStack(TOO_MANY_BODIES))
+  heldBytes += bytes
+  const { req, res } = createDetachedPair(order.from, order.target, body)
   const refresh: Refresh = { owner, chosenBy, observer, taken: false }
   refreshes.set(req, refresh)
   req[MARK] = 'refresh'
   res.once('close', () => {
+    heldBytes -= bytes
     if (!refresh.taken)
       fail(observer, res.statusCode < 400 ? 500 : res.statusCode, answeredBefore(res))
   })
@@ -106,14 +117,22 @@ export function redispatch(order: {
   })
 }
 
+const UNKNOWN_BODY =
+  'a parser has read the body, and its bytes are not known; mount the cache before the parser, or ' +
+  'pass rememberRawBody to the parser as verify'
+
+const TOO_MANY_BODIES = 'the bodies of the refreshes that run have more than 64 MiB'
+
 function answeredBefore({ statusCode }: ServerResponse): Error {
-  const error = new Error(
+  return withoutStack(
     `a layer in front of the cache responded with ${statusCode}; ` +
       'let that layer pass requests for which isRevalidation(req) is true',
   )
-  // The stack would show only this module, not the layer that responded.
-  error.stack = ''
-  return error
+}
+
+/** Its stack would show only this module, not the layer that is the cause. */
+function withoutStack(message: string): Error {
+  return Object.assign(new Error(message), { stack: '' })
 }
 
 // A request and a response without a connection. Both are objects of the real classes of node:http,
@@ -130,24 +149,33 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
   ...['transfer-encoding', 'content-length', 'content-type', 'expect'],
 ])
 
-/** A GET of `target` with the headers, address, TLS state, login and protocol of `from`. */
+/**
+ * A GET of `target` with the headers, address, TLS state, login and protocol of `from`. With a body
+ * it is a QUERY.
+ */
 export function createDetachedPair(
   from: IncomingMessage,
   target: string,
+  body?: Uint8Array,
 ): { readonly req: Marked; readonly res: ServerResponse } {
   const nullSocket = Object.assign(new NullSocket(from.socket), tlsMembersOf(from))
   // Both classes use only members of a socket that NullSocket has.
   const socket = nullSocket as unknown as Socket
   const req = new IncomingMessage(socket)
-  req.method = 'GET'
+  req.method = body === undefined ? 'GET' : 'QUERY'
   req.url = target
   req.httpVersion = from.httpVersion
   req.httpVersionMajor = from.httpVersionMajor
   req.httpVersionMinor = from.httpVersionMinor
-  req.rawHeaders = withoutRaw(from.rawHeaders, LEFT_OUT)
-  req.headers = kept(from.headers)
-  req.headersDistinct = kept(from.headersDistinct)
+  const { 'content-type': type = '' } = from.headers
+  const length = String(body?.byteLength)
+  const added = body === undefined ? {} : { 'content-type': type, 'content-length': length }
+  const lists = Object.entries(added).map(([name, value]) => [name, [value]])
+  req.rawHeaders = [...withoutRaw(from.rawHeaders, LEFT_OUT), ...Object.entries(added).flat()]
+  req.headers = { ...kept(from.headers), ...added }
+  req.headersDistinct = { ...kept(from.headersDistinct), ...Object.fromEntries(lists) }
   req.complete = true
+  if (body !== undefined && body.byteLength > 0) req.push(body)
   req.push(null)
   inheritLogin(from, req)
 

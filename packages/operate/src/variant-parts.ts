@@ -4,7 +4,9 @@ import { shownKey } from '@stampede/core/operator'
 import { groupOf } from '@stampede/core/store'
 
 const KINDS = new Map(
-  Object.entries({ v: 'vary', f: 'field', c: 'cookie', i: 'identity', r: 'path', h: 'handler' }),
+  Object.entries({
+    ...{ v: 'vary', f: 'field', c: 'cookie', i: 'identity', r: 'path', h: 'handler', q: 'body' },
+  }),
 )
 
 /**

@@ -12,8 +12,9 @@ const INVALIDATIONS = ['never', 'tags', 'parents', 'all'] as const
 export interface CacheSpec
   extends Omit<
     CacheOptions<never>,
-    'key' | 'identity' | 'bypass' | 'stampede' | 'tags' | 'invalidateOn'
+    'key' | 'identity' | 'bypass' | 'stampede' | 'tags' | 'invalidateOn' | 'query'
   > {
+  readonly query?: readonly string[] | { readonly ignore: readonly string[] }
   readonly key?: readonly Channel[]
   readonly identity?: readonly Channel[]
   readonly bypass?: readonly Channel[]

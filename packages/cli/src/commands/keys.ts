@@ -56,7 +56,7 @@ async function run({ names, values, settings, terminal }: Invocation): Promise<E
 /** A URL matches with and without its method. */
 function isMatch(pattern: string, key: string): boolean {
   const name = shownKey(key)
-  return matchesGlob(pattern, name) || matchesGlob(pattern, name.replace(/^GET /, ''))
+  return matchesGlob(pattern, name) || matchesGlob(pattern, name.replace(/^(GET|QUERY) /, ''))
 }
 
 function notesOn(more: number, hashed: number): string[] {

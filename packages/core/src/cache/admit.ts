@@ -33,9 +33,7 @@ export function admit<Native>(
   native: Native,
   config: CacheConfig<Native>,
 ): Bypass | undefined {
-  if (request.method !== 'GET' && request.method !== 'HEAD') {
-    return { reason: 'method', fwd: 'method' }
-  }
+  if (!config.methods.has(request.method)) return { reason: 'method', fwd: 'method' }
   // Hardly any request has such a field. Without one, later checks need not loop over the fields.
   let hasBypassField = false
   for (const name in request.headers) if (isBypassField(name)) hasBypassField = true
@@ -71,7 +69,7 @@ const OVERRIDES = ['x-http-method-override', 'x-http-method', 'x-method-override
  * such as its body (RFC 9111 §4).
  */
 function shapeReason(
-  { target, headers, hasBody }: RequestView,
+  { method, target, headers, hasBody }: RequestView,
   hasBypassField: boolean,
 ): BypassDetail | undefined {
   // A target with a fragment is invalid (RFC 9112 §3.2.1). Its key would be wrong, because a `?`
@@ -80,13 +78,14 @@ function shapeReason(
   if (headers.upgrade !== undefined) return 'upgrade'
   if (hasBypassField && OVERRIDES.some((name) => headers[name] !== undefined))
     return 'method-override'
+  if (headers['if-match'] !== undefined) return 'precondition'
+  if (headers['if-unmodified-since'] !== undefined) return 'precondition'
+  if (method === 'QUERY') return undefined
   if (hasBody === true) return 'request-body'
   // In HTTP/1, a header field declares each body (RFC 9112 §6.3).
   if (headers['transfer-encoding'] !== undefined) return 'request-body'
   const length = requestField(headers, 'content-length')
   if (length !== undefined && !/^0+$/.test(length)) return 'request-body'
-  if (headers['if-match'] !== undefined) return 'precondition'
-  if (headers['if-unmodified-since'] !== undefined) return 'precondition'
   return undefined
 }
 

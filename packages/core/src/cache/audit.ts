@@ -81,7 +81,7 @@ const MOST_WARNINGS = 1_000
 
 /** Never throws. */
 function warn(
-  { target, headers }: RequestView,
+  { method, target, headers }: RequestView,
   reads: ReadLog,
   config: CacheConfig<never>,
   head: CapturedHead,
@@ -89,7 +89,7 @@ function warn(
   try {
     const [path] = target.split('?', 1)
     for (const read of unkeyedReads(reads, config, head, requestField(headers, 'cookie') ?? '')) {
-      const text = `GET ${path}: the handler read ${read}`
+      const text = `${method} ${path}: the handler read ${read}`
       if (warned.has(text) || warned.size >= MOST_WARNINGS) continue
       warned.add(text)
       process.emitWarning(text, { type: 'StampedeAuditWarning', code: 'STAMPEDE_AUDIT' })

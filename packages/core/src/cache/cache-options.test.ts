@@ -38,7 +38,7 @@ const DURATIONS = [
 ] as const
 
 /** Properties of the checked options that the test of undefined options leaves out. */
-const DERIVED = ['afterWait', 'cacheName', 'invalidatedTags']
+const DERIVED = ['afterWait', 'cacheName', 'invalidatedTags', 'methods', 'queryBody']
 
 describe('the defaults of stampedeCache', () => {
   it('are complete and frozen, and equal the list in this test', () => {
@@ -52,6 +52,8 @@ describe('the defaults of stampedeCache', () => {
       negativeTtlMs: undefined,
       jitter: 0.1,
       key: undefined,
+      methods: new Set(['GET', 'HEAD']),
+      queryBody: { maxBytes: 65_536, key: 'canonical' },
       query: { ignore: [] },
       vary: [],
       identity: undefined,

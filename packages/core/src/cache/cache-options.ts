@@ -22,6 +22,7 @@ import {
   type AuthorizationRule,
   type CookiesRule,
   type InvalidationRules,
+  type QueryBodyRule,
   type QueryRule,
   readAuthorization,
   readCacheName,
@@ -89,8 +90,25 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   /**
    * Query parameters in the key. `['page']`: only these. `{ ignore: ['utm_source'] }`: all except
    * these. Default: all.
+   *
+   * With `body`, responses to QUERY (RFC 10008) are stored too, with the body in the key. It needs
+   * Node 22.2 or newer. Default: they are not stored.
    */
-  query?: readonly string[] | { ignore: readonly string[] } | undefined
+  query?:
+    | readonly string[]
+    | {
+        ignore?: readonly string[] | undefined
+        /**
+         * The part of the body of a QUERY that is in the key, as a digest. `'canonical'`: two
+         * spellings of one JSON value share a response. `'bytes'`: equal bytes do. A function
+         * returns the value by which requests differ. If it throws, or JSON cannot represent the
+         * value, the request bypasses the cache.
+         */
+        body?: 'canonical' | 'bytes' | ((request: Native) => unknown) | undefined
+        /** A larger body of a QUERY bypasses the cache. Default 65 536. */
+        maxBytes?: number | undefined
+      }
+    | undefined
   /**
    * Request headers that are always in the key, such as `['accept-language']`. Headers in the
    * `Vary` field of a response need not be listed. Default: none.
@@ -238,6 +256,9 @@ export interface CacheConfig<Native = unknown>
 
 /** Options that have another form after the check. */
 interface Converted {
+  /** Methods that use the cache. */
+  readonly methods: ReadonlySet<string>
+  readonly queryBody: QueryBodyRule
   readonly query: QueryRule
   /** Field names, lower-case and sorted. */
   readonly vary: readonly string[]
@@ -290,9 +311,12 @@ export function readCacheOptions<Native, NativeResponse>(
     stampede: _,
     cacheStatus,
     invalidateOn,
+    query,
     ...read
   } = readOptions(CACHE_FUNCTION, options, OPTIONS)
-  return Object.freeze({ ...read, ...invalidateOn, cacheName: cacheStatus }) as CacheConfig<Native>
+  return Object.freeze({
+    ...{ ...read, ...invalidateOn, ...query, cacheName: cacheStatus },
+  }) as CacheConfig<Native>
 }
 
 /**

@@ -50,8 +50,8 @@ const ROWS: ReadonlyArray<readonly [section: string, fix: string, reasons: strin
   [
     'request-bypasses-the-cache',
     'change the request as the page says',
-    'request-body precondition target upgrade method-override cut-head repeated-field option ' +
-      'too-many-variants closed not-a-response',
+    'request-body body-too-large content-type precondition target upgrade method-override ' +
+      'cut-head repeated-field option too-many-variants closed not-a-response',
   ],
   [
     'response-is-not-stored',

@@ -28,6 +28,7 @@ import { audited } from './audit.ts'
 import type { CacheParts } from './cache-parts.ts'
 import { invalidation } from './invalidate.ts'
 import { cacheKey } from './key.ts'
+import { readContent } from './query-content.ts'
 import {
   ageAt,
   asksForWhole,
@@ -52,19 +53,29 @@ const CLOSED = { fwd: 'bypass', reason: 'closed' } as const
 
 /**
  * Handles one request. Throws or rejects only with errors of the options `key`, `identity` and
- * `bypass`, or of the app.
+ * `bypass`, or of the app, or with `ERR_STAMPEDE_BODY_UNSEEN`.
  */
 export function handleCached<Native>(cache: CacheParts<Native>, exchange: Exchange<Native>): Done {
   const { request, native } = exchange
   const { rt, config, index } = cache
-  const refused = rt.closed ? CLOSED : admit(request, native, config)
+  const refused = request.content ? undefined : rt.closed ? CLOSED : admit(request, native, config)
   if (refused !== undefined) return bypass(cache, exchange, refused)
+  if (request.method === 'QUERY' && !request.content) return handleQuery(cache, exchange)
   const plainKey = cacheKey(request, native, config, [])
   const names = index?.namesFor(plainKey, request.headers) ?? NONE
   const key = names.length === 0 ? plainKey : cacheKey(request, native, config, names)
   const ready = freshHit(cache, request, key)
   if (ready !== undefined) return exchange.send(ready)
   return new CachedRequest(cache, exchange, plainKey, names, key).lookUp()
+}
+
+/** Handles a QUERY (RFC 10008), whose key needs its body. */
+async function handleQuery<Native>(
+  cache: CacheParts<Native>,
+  exchange: Exchange<Native>,
+): Promise<void> {
+  const reason = await readContent(exchange, cache.config)
+  return reason ? bypass(cache, exchange, { fwd: 'bypass', reason }) : handleCached(cache, exchange)
 }
 
 /** Sends a request to the handler without the cache. An unsafe request still purges responses. */

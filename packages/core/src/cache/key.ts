@@ -27,7 +27,7 @@ export function cacheKey<Native>(
     config.key === undefined
       ? urlKey(request, config.query)
       : customKey(calledText('key', config.key, native))
-  let variant = ''
+  let variant = request.content === undefined ? '' : `q${field(request.content.digest)}`
   if (config.key === undefined) {
     variant += hostPart(request) + addressPart(request)
     // The URL that the handler sees, if the app rewrote it, as for a language prefix.
@@ -61,7 +61,8 @@ type Url = Pick<RequestView, 'scheme' | 'host' | 'target'>
 /**
  * The key of a URL, without the parts for its variants (`Vary`, cookies, identity). It also names
  * the vary group, which is the URL with all of its variants. HEAD requests are served from the
- * entry of GET, so both have the same key.
+ * entry of GET, so both have the same key. A QUERY is a variant by its body, so a purge of the URL
+ * purges it too.
  */
 export function urlKey({ scheme, host, target }: Url, rule: CacheConfig['query']): string {
   const mark = target.indexOf('?')
@@ -290,7 +291,7 @@ function calledText<Native>(
 
 /** The result of a callback that must not be async. Throws `ERR_STAMPEDE_OPTION` if it throws. */
 export function callOption<Native>(
-  option: 'key' | 'identity' | 'bypass',
+  option: 'key' | 'identity' | 'bypass' | 'query.body',
   callback: (request: Native) => unknown,
   native: Native,
 ): unknown {

@@ -4,13 +4,18 @@
 import { optionError } from '../errors.ts'
 import { TOKEN } from '../http/cache-status.ts'
 import { NEVER_STORED } from '../http/statuses.ts'
-import { checkNames, readStrings } from '../options.ts'
+import { bytes, checkNames, choice, readStrings } from '../options.ts'
 import { OWN_FIELD } from '../ports/exchange.ts'
 import { readTags, type TagsRule } from '../tags.ts'
 
 export type QueryRule =
   | { readonly only: readonly string[] }
   | { readonly ignore: readonly string[] }
+type BodyKey = (native: unknown) => unknown
+export interface QueryBodyRule {
+  readonly maxBytes: number
+  readonly key: 'canonical' | 'bytes' | BodyKey
+}
 /** Field names are lower-case and sorted. */
 export type AuthorizationRule = 'bypass' | 'ignore' | { readonly ignore: readonly string[] }
 export type CookiesRule = 'bypass' | 'ignore' | { readonly key: readonly string[] }
@@ -26,18 +31,37 @@ export interface InvalidationRules {
 /** A field name (RFC 9110 §5.1). */
 const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 
+const BODY = choice('canonical', 'bytes')
+const MAX_BYTES = bytes(65_536)
+const GET: ReadonlySet<string> = new Set(['GET', 'HEAD'])
+const GET_AND_QUERY: ReadonlySet<string> = new Set([...GET, 'QUERY'])
+
+/** The rules for the query of a URL and for a QUERY. */
+export interface QueryRules {
+  readonly query: QueryRule
+  readonly methods: ReadonlySet<string>
+  readonly queryBody: QueryBodyRule
+}
+
 /**
  * Returns copies. If the app could change a list later, the keys of stored entries would differ.
  */
-export function readQuery(where: string, value: unknown): QueryRule {
-  if (value === undefined) return { ignore: [] }
-  if (Array.isArray(value))
-    return { only: value.length === 0 ? [] : [...readStrings(where, value)] }
-  if (typeof value !== 'object') {
+export function readQuery(where: string, value: unknown): QueryRules {
+  const isList = Array.isArray(value)
+  if (!isList && typeof value !== 'object' && value !== undefined) {
     throw optionError(where, value, "use ['page'], or { ignore: ['utm_source'] }")
   }
-  const bag = checkNames(where, value, ['ignore'])
-  return { ignore: [...readStrings(`${where}.ignore`, bag.ignore)] }
+  const names = ['ignore', 'body', 'maxBytes']
+  const { ignore, body, maxBytes } = isList ? {} : checkNames(where, value, names)
+  const ignoresNone = value === undefined || (ignore === undefined && body !== undefined)
+  const key = typeof body === 'function' ? (body as BodyKey) : BODY(`${where}.body`, body)
+  return {
+    query: isList
+      ? { only: value.length === 0 ? [] : [...readStrings(where, value)] }
+      : { ignore: ignoresNone ? [] : [...readStrings(`${where}.ignore`, ignore)] },
+    methods: body === undefined ? GET : GET_AND_QUERY,
+    queryBody: { key, maxBytes: MAX_BYTES(`${where}.maxBytes`, maxBytes) },
+  }
 }
 
 export function readVary(where: string, value: unknown): readonly string[] {

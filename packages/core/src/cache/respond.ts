@@ -53,9 +53,9 @@ export function freshHit(
   return readyFrom(config, held, entry, facts, now)
 }
 
-/** Whether the request is a GET of the whole response, and the cache ignores its directives. */
+/** Whether the request asks for the whole response, and the cache ignores its directives. */
 export function isPlain({ method, headers }: RequestView, config: CacheConfig<never>): boolean {
-  if (method !== 'GET' || config.requestDirectives === 'respect') return false
+  if (method === 'HEAD' || config.requestDirectives === 'respect') return false
   return asksForWhole(headers)
 }
 
@@ -106,7 +106,7 @@ export function replyFrom(
     return { status: 304, headers: [...headersOf304(headers), ...added], body: undefined }
   }
   const whole = { status, headers: [...headers, ...added], body, kind }
-  return request.method === 'GET' && status === 200 ? partOf(whole, request, shownStatus) : whole
+  return request.method !== 'HEAD' && status === 200 ? partOf(whole, request, shownStatus) : whole
 }
 
 /** The full stored response, with its Age, for a request without condition and range. */

@@ -207,7 +207,8 @@ export class OriginRun<Native> implements OriginObserver {
   /** The name in the warning is the path without the query, because a query may have secrets. */
   #report(result: FillResult, end?: OriginEnd): void {
     const { cache, exchange } = this.#by
-    const name = `GET ${exchange.request.target.split('?', 1)[0]}`
+    const { method, target } = exchange.request
+    const name = `${method} ${target.split('?', 1)[0]}`
     const error = end?.type === 'failed' ? end.error : undefined
     reportRefresh(cache, name, 'response', result, this.#status, error)
   }

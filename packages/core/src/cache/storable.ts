@@ -59,7 +59,7 @@ export function judgeHead<Native>(
   const vary = varyNames(head.headers)
   const explicit = explicitLifetimeMs(directives, head.headers, wallNow)
   const refused =
-    (request.method === 'GET' ? undefined : 'method') ??
+    (request.method === 'HEAD' ? 'method' : undefined) ??
     statusReason(head.status, explicit !== undefined, config) ??
     headerReason(head.headers, cc) ??
     // Such a body need not be collected at all.

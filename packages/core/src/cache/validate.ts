@@ -132,7 +132,7 @@ export function leaderReply(
   request: RequestView,
   head: LeaderHead,
 ): Reply | PartOfBody | undefined {
-  if (request.method !== 'GET' || head.status !== 200) return undefined
+  if (request.method === 'HEAD' || head.status !== 200) return undefined
   return unchanged(request, head) ?? partOf(request, head)
 }
 

@@ -99,6 +99,8 @@ export const BYPASS_DETAILS = [
   'connection-auth',
   'cookie',
   'request-body',
+  'body-too-large',
+  'content-type',
   'precondition',
   'target',
   'upgrade',

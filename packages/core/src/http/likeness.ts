@@ -29,9 +29,11 @@ const TRACING = new Set([
 /** A UUID or a hexadecimal id. Another value might be the cause of the handler's failure. */
 const ORDINARY_ID = /^[0-9a-f-]{1,80}$/i
 
-/** Digest of the target and the header fields of a request: 132 bits in 22 characters. */
-export function likenessOf({ target, headers }: RequestView): string {
+/** Digest of the target, the header fields and the body of a request: 132 bits in 22 characters. */
+export function likenessOf({ target, headers, content }: RequestView): string {
   let text = part(target)
+  // One key may have several spellings of a body, of which a handler may fail for one only.
+  if (content?.body.type === 'bytes') text += hash('sha256', content.body.bytes, 'base64url')
   for (const name of Object.keys(headers).sort()) {
     const value = headers[name]
     if (value === undefined || EXCLUDED.has(name)) continue

@@ -1,11 +1,10 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
-import type { RequestView } from '../ports/exchange.ts'
+import { type FingerprintMode, fingerprint, fingerprintOfValue } from '../http/fingerprint.ts'
+import type { RequestBody, RequestView } from '../ports/exchange.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
-import type { RequestBody } from '../ports/idempotent-exchange.ts'
 import { isLinear } from '../testing/cpu-time.ts'
 import { repeated } from '../testing/hostile.ts'
-import { type FingerprintMode, fingerprint, fingerprintOfValue } from './fingerprint.ts'
 import { KeyedHash } from './keyed-hash.ts'
 
 const names = new KeyedHash('a secret of some length, for tests')

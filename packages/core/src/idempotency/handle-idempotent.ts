@@ -3,13 +3,14 @@
 
 import { bodyUnseen, callbackError, closedError, show } from '../errors.ts'
 import type { IdempotencyOutcome } from '../events.ts'
+import { fingerprint, fingerprintOfValue } from '../http/fingerprint.ts'
 import { type KeyField, parseIdempotencyKey } from '../http/idempotency-key.ts'
+import type { RequestBody } from '../ports/exchange.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
-import type { IdempotentExchange, RequestBody } from '../ports/idempotent-exchange.ts'
+import type { IdempotentExchange } from '../ports/idempotent-exchange.ts'
 import { contextOf, type IdempotencyTrace, idempotencyTracing, trace } from '../tracing.ts'
 import { type Attempt, HandlerAttempt } from './attempt.ts'
 import { type Begun, beginAttempt } from './begin.ts'
-import { fingerprint, fingerprintOfValue } from './fingerprint.ts'
 import type { IdempotencyRuleSet } from './options.ts'
 import { type RefusalCode, type Refused, refuse, replyFor } from './replies.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
@@ -117,7 +118,7 @@ class Journey {
       typeof mode === 'function'
         ? this.#customPrints(content)
         : fingerprint(this.#rt.hashes, request, content as RequestBody, mode)
-    if (fingerprints === 'unseen') throw bodyUnseen()
+    if (fingerprints === 'unseen') throw bodyUnseen('idempotency', 'fingerprint')
     if (typeof fingerprints === 'string') return this.#refuse(`idempotency-request-${fingerprints}`)
     const context: IdempotencyTrace | undefined = idempotencyTracing.hasSubscribers
       ? contextOf(key, { kind: 'http' } as const, name)

@@ -1,7 +1,7 @@
 // The options of idempotency() and stampede.idempotent() with their types, defaults and checks.
 
 import { optionError } from '../errors.ts'
-import { METHODS } from '../http/methods.ts'
+import type { FingerprintMode } from '../http/fingerprint.ts'
 import {
   bytes,
   choice,
@@ -15,7 +15,6 @@ import {
   readStrings,
   unchecked,
 } from '../options.ts'
-import type { FingerprintMode } from './fingerprint.ts'
 
 /** Options that requests and jobs have in common. All durations are in ms. */
 export interface AttemptRules {
@@ -199,6 +198,18 @@ function readRequired(where: string, value: unknown): IdempotencyRuleSet['requir
   if (value === undefined || typeof value === 'boolean') return () => value !== false
   throw optionError(where, value, 'use true, false or a function of the request')
 }
+
+/**
+ * The request methods that Node parses. Core does not import node:http, so it has its own list.
+ * Common methods come first. For a mistyped method, an error suggests the most similar name. If
+ * several names are equally similar, it suggests the first of them.
+ */
+const METHODS: readonly string[] = [
+  ...['POST', 'PATCH', 'PUT', 'DELETE', 'GET', 'HEAD', 'OPTIONS', 'TRACE', 'CONNECT', 'QUERY'],
+  ...['ACL', 'BIND', 'CHECKOUT', 'COPY', 'LINK', 'LOCK', 'M-SEARCH', 'MERGE', 'MKACTIVITY'],
+  ...['MKCALENDAR', 'MKCOL', 'MOVE', 'NOTIFY', 'PROPFIND', 'PROPPATCH', 'PURGE', 'REBIND'],
+  ...['REPORT', 'SEARCH', 'SOURCE', 'SUBSCRIBE', 'UNBIND', 'UNLINK', 'UNLOCK', 'UNSUBSCRIBE'],
+]
 
 /**
  * Checks the names, because a mistyped method would leave the route unprotected without an error.

@@ -11,11 +11,11 @@ import {
   outcomeUncertain,
 } from '../errors.ts'
 import type { IdempotencyOutcome } from '../events.ts'
+import { canonicalValue } from '../http/fingerprint.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
 import { contextOf, type IdempotencyTrace, idempotencyTracing, trace } from '../tracing.ts'
 import { type Attempt, HandlerAttempt } from './attempt.ts'
 import { type Begun, beginAttempt } from './begin.ts'
-import { canonicalValue } from './fingerprint.ts'
 import { type AttemptRules, readJobOptions } from './options.ts'
 import { REPLAYED } from './replies.ts'
 import type { Running } from './running.ts'

@@ -28,6 +28,25 @@ export interface CapturedHead {
   readonly headers: HeaderList
 }
 
+/** The request body, as far as the adapter can read it. */
+export type RequestBody =
+  | { readonly type: 'none' }
+  /** The bytes as the client sent them. */
+  | { readonly type: 'bytes'; readonly bytes: Uint8Array }
+  /** The value that a body parser produced before. */
+  | { readonly type: 'parsed'; readonly value: unknown }
+  | { readonly type: 'too-large' }
+  /** Other code read the body before, and left neither bytes nor a parsed value. */
+  | { readonly type: 'unseen' }
+  /** The client left before the whole body arrived. */
+  | { readonly type: 'incomplete' }
+
+/** The body of a QUERY (RFC 10008), with its digest for the key. */
+export interface QueryContent {
+  readonly digest: string
+  readonly body: RequestBody
+}
+
 /**
  * The parts of a request that core reads. Header names are lower-case, values as Node joins them.
  */
@@ -70,6 +89,8 @@ export interface RequestView {
    * sent none. Undefined: no TLS.
    */
   readonly servername?: string | undefined
+  /** Set by the cache of a QUERY, when it has read the body. */
+  content?: QueryContent | undefined
 }
 
 /** How the adapter must handle a response, decided by core when the handler sends the head. */
@@ -240,6 +261,8 @@ export interface Framework<Native = unknown> {
    * empty: it is mounted for the whole app.
    */
   readonly mountOf?: ((native: Native) => string) | undefined
+  /** The methods that its server can parse. Absent: all. */
+  readonly methods?: readonly string[] | undefined
 }
 
 /** One request and its response. `Native` is an Express request or a Koa context, for callbacks. */
@@ -251,6 +274,8 @@ export interface Exchange<Native = unknown> {
    * leaves after the end of the response.
    */
   isGone?(): boolean
+  /** Reads the body of a QUERY, and leaves it readable for the handler. Never rejects. */
+  readBody?(maxBytes: number): RequestBody | Promise<RequestBody>
   /**
    * Forwards the request to the handler unchanged. The response gets the fields of `add` and loses
    * `OWN_FIELDS`.
@@ -272,6 +297,7 @@ export interface Exchange<Native = unknown> {
   send(reply: Reply): void
   /**
    * Runs the same request through the whole app again, on a request and response without a client.
+   * A QUERY has the body in `request.content`.
    * `observer` sees the response that leaves this middleware. If the run does not reach this
    * middleware, the end is `failed`.
    */

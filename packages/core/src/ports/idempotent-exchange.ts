@@ -1,19 +1,13 @@
 // The interface between core and the adapters for a request with an idempotency key.
 
-import type { BodyKind, CapturedHead, HeaderList, Reply, RequestView } from './exchange.ts'
-
-/** The request body, as far as the adapter can read it. */
-export type RequestBody =
-  | { readonly type: 'none' }
-  /** The bytes as the client sent them. */
-  | { readonly type: 'bytes'; readonly bytes: Uint8Array }
-  /** The value that a body parser produced before idempotency() ran. */
-  | { readonly type: 'parsed'; readonly value: unknown }
-  | { readonly type: 'too-large' }
-  /** Other code read the body before, and left neither bytes nor a parsed value. */
-  | { readonly type: 'unseen' }
-  /** The client left before the whole body arrived. */
-  | { readonly type: 'incomplete' }
+import type {
+  BodyKind,
+  CapturedHead,
+  HeaderList,
+  Reply,
+  RequestBody,
+  RequestView,
+} from './exchange.ts'
 
 /** How a run of the handler ended. */
 export type AttemptEnd =

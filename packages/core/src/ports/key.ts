@@ -55,8 +55,8 @@ export function isDataKey(key: string): boolean {
 // inverse of cache/key.ts, ports/subject.ts and the functions above, as a test checks.
 
 /**
- * Returns the key of `getOrSet`, the key that an option `key` returned, `GET` with the URL, or the
- * target of a purge.
+ * Returns the key of `getOrSet`, the key that an option `key` returned, `GET` or `QUERY` with the
+ * URL, or the target of a purge.
  */
 export function shownKey(internalKey: string): string {
   const text = groupOf(internalKey)
@@ -64,7 +64,10 @@ export function shownKey(internalKey: string): string {
   const [, kind = '', rest = ''] = /^http:(GET|key) (.*)$/s.exec(text) ?? []
   const [first = '', host = '', path = '', query = ''] = fieldsIn(rest)
   if (kind === 'key') return unescapeKey(first)
-  if (kind === 'GET') return `GET ${first}://${host}${path}${query === '' ? '' : `?${query}`}`
+  // A QUERY is a variant whose first part is the digest of its body.
+  const method = internalKey[text.length + 1] === 'q' ? 'QUERY' : 'GET'
+  const search = query === '' ? '' : `?${query}`
+  if (kind === 'GET') return `${method} ${first}://${host}${path}${search}`
   return internalKey.replace(/^[ctgphm]=|^r(?=\/)/, '')
 }
 

@@ -3,12 +3,11 @@
 
 import type { HttpIdempotency } from '../http-idempotency.ts'
 import type { Attempt } from '../idempotency/attempt.ts'
-import type { HeaderList, Reply, RequestView } from '../ports/exchange.ts'
+import type { HeaderList, Reply, RequestBody, RequestView } from '../ports/exchange.ts'
 import type {
   AttemptEnd,
   AttemptObserver,
   IdempotentExchange,
-  RequestBody,
 } from '../ports/idempotent-exchange.ts'
 
 export interface Asked {

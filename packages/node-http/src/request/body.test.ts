@@ -11,7 +11,13 @@ import { setImmediate as turn } from 'node:timers/promises'
 import type { RequestBody } from '@stampede/core/adapter'
 import { describe, expect, test } from 'vitest'
 import { serve, startRequest } from '../testing/raw-client.ts'
-import { discardRequestBody, readRequestBody, rememberRawBody } from './body.ts'
+import { discardRequestBody, readRequestBody as readBody, rememberRawBody } from './body.ts'
+
+const readRequestBody = (
+  req: IncomingMessage,
+  maxBytes: number,
+  parsed: ReturnType<NonNullable<Parameters<typeof readBody>[0]['parsed']>>,
+) => readBody({ req, native: req, parsed: () => parsed }, maxBytes)
 
 type Parser = (req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void) => void
 interface BodyParser {

@@ -11,29 +11,49 @@ const CLIENT_GONE: RequestBody = { type: 'incomplete' }
 const TOO_LARGE: RequestBody = { type: 'too-large' }
 const NONE: RequestBody = { type: 'none' }
 
-const rawBodies = new WeakMap<IncomingMessage, Uint8Array>()
+/** A request whose body a cache or an attempt reads. */
+export interface BodyVisit<Native> {
+  readonly req: IncomingMessage
+  readonly native: Native
+  /** The body, as far as parsers have parsed it. */
+  parsed?(native: Native): ParsedRequest
+  /** Reads the body in place of `parsed`, if the framework reads the request itself. */
+  readBody?(maxBytes: number, native: Native): Promise<RequestBody>
+}
+
+/** Bodies that were read before. */
+const knownBodies = new WeakMap<IncomingMessage, RequestBody>()
 
 /**
- * Keeps the raw body for the fingerprint of a request with an idempotency key. Pass it as `verify`
- * of body-parser.
+ * Keeps the raw body for the fingerprint of a request with an idempotency key, or for the key of a
+ * QUERY. Pass it as `verify` of body-parser.
  *
  * @example
  * app.use(express.json({ verify: rememberRawBody }))
  */
 export function rememberRawBody(req: IncomingMessage, _res: unknown, body: Uint8Array): void {
-  rawBodies.set(req, body)
+  knownBodies.set(req, { type: 'bytes', bytes: body })
+}
+
+/** Keeps a body for the next cache of the request. Its stream would look as if a parser had run. */
+export function keepBody(req: IncomingMessage, body: RequestBody): void {
+  knownBodies.set(req, body)
 }
 
 /**
  * Reads the body. Waits only until the client has sent the body. If a parser has run, the result is
  * no promise. Rejects or throws only if a getter of the app throws.
  */
-export function readRequestBody(
-  req: IncomingMessage,
+export function readRequestBody<Native>(
+  visit: BodyVisit<Native>,
   maxBytes: number,
-  parsed: ParsedRequest,
 ): RequestBody | Promise<RequestBody> {
-  const raw = rawBodies.get(req) ?? parsed.rawBody ?? Reflect.get(req, 'rawBody')
+  const { req, native } = visit
+  const known = knownBodies.get(req)
+  if (known !== undefined) return known.type === 'bytes' ? toBody(known.bytes, maxBytes) : known
+  if (visit.readBody !== undefined) return visit.readBody(maxBytes, native)
+  const parsed = visit.parsed?.(native) ?? UNPARSED
+  const raw = parsed.rawBody ?? Reflect.get(req, 'rawBody')
   if (typeof raw === 'string' || raw instanceof Uint8Array)
     return toBody(Buffer.from(raw), maxBytes)
   if (hasNoBody(req)) return NONE
@@ -45,6 +65,7 @@ export function readRequestBody(
   )
 }
 
+const UNPARSED: ParsedRequest = { body: undefined }
 const NEXT_TURN = Promise.resolve()
 
 function readAfterParser(
@@ -56,6 +77,26 @@ function readAfterParser(
   if (!req.readableDidRead && req.readableEnded) return NONE
   const seen = readParsed(req, parsed)
   return seen.type === 'bytes' ? toBody(seen.bytes, maxBytes) : seen
+}
+
+/** UTF-8, as parsers read it. */
+const PLAIN_JSON = /^[^;]*[/+]json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?$/i
+
+/**
+ * The bytes to send a body again, so that a parser gets the same value. Undefined if they are not
+ * known. `wasRead`: a parser has read the body before the cache.
+ */
+export function bytesToSend(
+  { headers }: IncomingMessage,
+  body: RequestBody,
+  wasRead: boolean,
+): Uint8Array | undefined {
+  // The parser has decoded it.
+  if (wasRead && headers['content-encoding'] !== undefined) return undefined
+  if (body.type === 'none') return Buffer.alloc(0)
+  if (body.type === 'bytes') return body.bytes
+  const isJson = body.type === 'parsed' && PLAIN_JSON.test(headers['content-type'] ?? '')
+  return isJson ? Buffer.from(JSON.stringify(body.value)) : undefined
 }
 
 /** Discards the rest of a body that no code reads, so that the connection can be reused. */

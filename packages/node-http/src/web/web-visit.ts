@@ -2,6 +2,7 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { NodeVisit } from '../node-exchange.ts'
+import type { BodyVisit } from '../request/body.ts'
 import { HIDDEN } from '../request/conditionals.ts'
 import { addressOf } from '../request/read-request.ts'
 import { unwatched } from '../request/watch-reads.ts'
@@ -16,11 +17,9 @@ import {
 } from './web-response.ts'
 
 /** The parts of a request that its framework knows. */
-export interface WebRequest<Native> {
-  readonly req: IncomingMessage
+export interface WebRequest<Native> extends Required<Omit<BodyVisit<Native>, 'parsed'>> {
   /** The response to the client. */
   readonly outer: ServerResponse
-  readonly native: Native
   /** Fields that layers in front have set. */
   readonly fields: Headers
   /**
@@ -44,7 +43,7 @@ export async function visitWeb<Native>(
   request: WebRequest<Native>,
   enter: (visit: WebVisit<Native>) => void,
 ): Promise<Response | undefined> {
-  const { req, outer, native } = request
+  const { req, outer, native, readBody } = request
   const { res, sent, leave } = createWebResponse(req)
   moveFields(request, res)
   const { headers } = req
@@ -55,7 +54,7 @@ export async function visitWeb<Native>(
   // ends as failed, because otherwise its key would wait for a response of the handler.
   const abandon = (): void => {
     isAbandoned = true
-    if (req.method !== 'GET') fail(res)
+    if (req.method !== 'GET' && req.method !== 'QUERY') fail(res)
     else if (!res.headersSent) res.destroy()
   }
   let hasTrailers = false
@@ -73,6 +72,7 @@ export async function visitWeb<Native>(
       res,
       outer,
       native,
+      readBody,
       address: addressOf(req),
       dispatch: (again, into) => void serverOf(req).emit('request', again, into),
       next(error) {
@@ -115,7 +115,8 @@ function withConditions(
   if (shown === sent) return raw
   const headers = new Headers([...raw.headers].filter(([name]) => !HIDDEN.includes(name)))
   for (const name of HIDDEN) if (name in shown) headers.set(name, String(shown[name]))
-  return new Request(raw.url, { method: raw.method, headers, signal: raw.signal })
+  const { url, method, signal, body } = raw
+  return new Request(url, { method, headers, signal, ...(body && { body, duplex: 'half' }) })
 }
 
 async function runInto(

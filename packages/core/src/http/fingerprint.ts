@@ -5,11 +5,9 @@
 import { isUtf8 } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { types } from 'node:util'
-import { type RequestHeaders, requestField, trimOws } from '../http/headers.ts'
-import type { RequestView } from '../ports/exchange.ts'
+import type { RequestBody, RequestView } from '../ports/exchange.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
-import type { RequestBody } from '../ports/idempotent-exchange.ts'
-import type { KeyedHash } from './keyed-hash.ts'
+import { type RequestHeaders, requestField, trimOws } from './headers.ts'
 
 /** How bodies are compared. With `bytes`, only equal bytes are the same request. */
 export type FingerprintMode = 'canonical' | 'bytes'
@@ -25,12 +23,16 @@ const CANONICAL: Parts = [VERSION, 'canonical']
 /** The reason for which a body has no fingerprint. */
 export type NoFingerprint = 'unseen' | 'too-large' | 'incomplete'
 
+interface Hashes {
+  fingerprint(parts: Parts): string
+}
+
 /**
  * The fingerprints of a request, or the reason why there are none. `unseen`: other code read the
  * body. `too-large`: also for a body that is nested too deep.
  */
 export function fingerprint(
-  names: KeyedHash,
+  names: Hashes,
   request: RequestView,
   body: RequestBody,
   mode: FingerprintMode,
@@ -54,7 +56,7 @@ export function fingerprint(
  * path and `value`, but not the query. Undefined if JSON cannot represent `value`.
  */
 export function fingerprintOfValue(
-  names: KeyedHash,
+  names: Hashes,
   request: RequestView,
   value: unknown,
 ): Fingerprints | undefined {
@@ -65,16 +67,21 @@ export function fingerprintOfValue(
   return { exact: '', canonical: names.fingerprint(parts) }
 }
 
-type Parts = ReadonlyArray<string | Uint8Array | undefined>
+export type Parts = ReadonlyArray<string | Uint8Array | undefined>
 
 /** The parts of a body that are hashed. Undefined: the part is unknown. */
-type Content = Readonly<Record<keyof Fingerprints, Parts | undefined>>
+export type Content = Readonly<Record<keyof Fingerprints, Parts | undefined>>
 
-/**
- * `type` is in lower case, without parameters. `isPlain`: whether the bytes are UTF-8 without a
- * content coding.
- */
-type Media = ReturnType<typeof mediaOf>
+/** Facts about a body, from the fields of its request. */
+export interface Media {
+  /** In lower case, without parameters. */
+  readonly type: string | undefined
+  readonly coding: string | undefined
+  readonly isJson: boolean
+  /** Whether the bytes are UTF-8 without a content coding. */
+  readonly isPlain: boolean
+  readonly boundary: string | undefined
+}
 
 /**
  * Method, path and query. A method has no space. After it comes the reason why the framework chose
@@ -87,7 +94,7 @@ function targetParts({ method: sent, chosenBy, target }: RequestView): Parts {
   return [method, target.slice(0, mark), sortedPairs(target.slice(mark + 1))]
 }
 
-function mediaOf(headers: RequestHeaders) {
+export function mediaOf(headers: RequestHeaders): Media {
   const field = requestField(headers, 'content-type')
   const type = field === undefined ? undefined : trimOws(field.split(';', 1)[0] ?? '').toLowerCase()
   const coding = requestField(headers, 'content-encoding')?.toLowerCase()
@@ -124,7 +131,10 @@ function parametersOf(field: string): Parameters {
 const PARAMETER =
   /;[ \t]*([!#$%&'*+\-.^_`|~\w]+)=(?:([!#$%&'*+\-.^_`|~\w]+)|"([^"\\]*(?:\\.[^"\\]*)*)")/g
 
-function contentOf(
+/**
+ * The parts of a body that identify it: its bytes, and its meaning if the mode and its type allow.
+ */
+export function contentOf(
   body: Exclude<RequestBody, { type: NoFingerprint }>,
   media: Media,
   mode: FingerprintMode,
@@ -242,6 +252,11 @@ export function canonicalJson(text: string): string | undefined {
   } catch {
     return undefined
   }
+}
+
+/** The members of all objects in a JSON text. Each has a colon, and strings are left out. */
+export function countMembers(json: string): number {
+  return json.replace(STRINGS, '').split(':').length - 1
 }
 
 /** Canonical form of a value. Undefined if JSON cannot represent it, or it is nested too deep. */
