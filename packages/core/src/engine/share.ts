@@ -256,7 +256,7 @@ class Commit implements Receiver<Committed> {
     // After close(), the store would refuse the entry. Waiters would then run the origin once more.
     if (keeper.isStopped) return this.resolve(undefined)
     const frame = encodeFrame(grant.key, item.held.entry)
-    const args = [grant, frame, lifetimes, this.#flight.size > 0] as const
+    const args = [grant, frame, lifetimes, this.#flight.first !== undefined] as const
     ask<typeof args, Committed>(records, records.commit, args, this)
   }
 
