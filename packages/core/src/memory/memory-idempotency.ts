@@ -4,6 +4,7 @@
 
 import { ownBytes, stringBytes } from '../entry/entry.ts'
 import { storeUnavailable } from '../errors.ts'
+import { isSameRequest } from '../http/fingerprint.ts'
 import { ANY_FENCE, type Grant } from '../ports/grant.ts'
 import type {
   BeginReply,
@@ -105,7 +106,7 @@ export class MemoryIdempotency
   begin(key: string, request: BeginRequest): BeginReply {
     const now = this.now()
     const record = this.#records.get(key) ?? new Record(request.fingerprints, now)
-    if (!same(record.fingerprints, request.fingerprints)) return { status: 'mismatch' }
+    if (!isSameRequest(record.fingerprints, request.fingerprints)) return { status: 'mismatch' }
     if (record.frame !== undefined) {
       const frame = frameOf(record.frame)
       return { status: 'completed', frame, forMs: record.expiresAt - now }
@@ -259,11 +260,6 @@ function begun(key: string, record: Record): BeginReply {
   const grant = { key, token, fence }
   const kept = steps === undefined ? NO_STEPS : new Map(steps)
   return { status: 'begun', grant, attempt, isRecovery: recovery, steps: kept }
-}
-
-function same(known: Fingerprints, other: Fingerprints): boolean {
-  if (known.exact !== '' && known.exact === other.exact) return true
-  return known.canonical !== '' && known.canonical === other.canonical
 }
 
 function isFence(record: Record, fence: string): boolean {
