@@ -21,8 +21,7 @@ import type {
   Settlement,
   SettleReply,
 } from '../ports/idempotency-store.ts'
-import { ExpiringMap } from './expiring-map.ts'
-import { ProcessRecords } from './process-records.ts'
+import { ExpiringMap, ProcessRecords } from './expiring-map.ts'
 
 type Frame = Uint8Array | LazyFrame
 

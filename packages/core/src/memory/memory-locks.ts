@@ -10,8 +10,7 @@ import type {
   LockStore,
 } from '../ports/lock-store.ts'
 import type { LockInfo } from '../ports/store-operator.ts'
-import { ExpiringMap } from './expiring-map.ts'
-import { ProcessRecords } from './process-records.ts'
+import { ExpiringMap, ProcessRecords } from './expiring-map.ts'
 
 class Lock {
   fence = '0'

@@ -3,10 +3,10 @@
 
 import type { L1 } from '../l1/l1.ts'
 import type { MemoryStore, StoreHooks } from '../ports/store.ts'
+import { ProcessRecords } from './expiring-map.ts'
 import { MemoryIdempotency } from './memory-idempotency.ts'
 import { MemoryLocks } from './memory-locks.ts'
 import { MemoryOperator } from './memory-operator.ts'
-import { ProcessRecords } from './process-records.ts'
 
 /** Creates a store for a single process, tests and development. Entries are bounded by `l1`. */
 export function memoryStore(): MemoryStore {
