@@ -174,15 +174,15 @@ export function trace<Context extends Traced, Result>(
 
 const lockChannel = tracing('stampede:lock')
 
-/** The tracing channel `stampede:lock`, for the package of locks. */
-export const lockTracing = {
-  isOn: (): boolean => lockChannel.hasSubscribers,
-  /** Runs `run` as one operation of the channel. */
-  trace: <Result>(
-    context: LockTrace,
-    run: () => Result | Promise<Result>,
-  ): Result | Promise<Result> => trace(lockChannel, context, run),
-} as const
+/** For the package of locks: runs `run` as one operation, with a context if it has a subscriber. */
+export function lockTracing<Result>(
+  key: string,
+  run: (context: LockTrace | undefined) => Promise<Result>,
+): Promise<Result> {
+  if (!lockChannel.hasSubscribers) return run(undefined)
+  const context = contextOf(key, {}, key)
+  return Promise.resolve(trace(lockChannel, context, () => run(context)))
+}
 
 /**
  * Begins an operation. The stores that are bound to the channel apply to `run`, and to all

@@ -70,7 +70,7 @@ describe.each(VERSIONS)('idempotency() on %s', (_version, express) => {
         await once(res, 'close')
         say(res)
         await run.told
-        expect(run.ends.map(({ type }) => type)).toEqual(['answered'])
+        expect(run.ends.map(({ type }) => type)).toEqual(['complete'])
       },
     )
 

@@ -97,7 +97,7 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       })
       expect(await post(server.port).whole()).toMatch(/X-Outer: 1/)
       const [end] = run.ends
-      if (end?.type !== 'answered') throw new Error(end?.type)
+      if (end?.type !== 'complete') throw new Error(end?.type)
       const names = end.head.headers.map(([name]) => name)
       expect(names).toContain('content-type')
       expect(names).toContain('x-own')

@@ -101,9 +101,7 @@ class KoaIdempotentExchange extends AttemptExchange<Context, Visit> {
     if (head === undefined || body === undefined) return
     watch.stop()
     const report = async (end: OriginEnd): Promise<void> =>
-      watch.report(
-        end.type === 'complete' ? { ...end, type: 'answered' } : { type: 'not-retained', head },
-      )
+      watch.report(end.type === 'complete' ? end : { type: 'not-retained', head })
     // The client gets a stream while it arrives. Only its end waits for core.
     const options = { head, maxBytes: observer.maxBodyBytes, kind: keptKind(body) }
     const end = captureBody(ctx, body, { ...options, beforeEnd: report })

@@ -121,15 +121,10 @@ export class Acquisition {
 
   /** Runs the call with its events and counters, and with a trace if it has a subscriber. */
   run(acquire: () => Promise<Lease | null>): Promise<Lease | null> {
-    return lockTracing.isOn() ? this.#traced(acquire) : this.#counted(acquire)
-  }
-
-  /** A method of its own: without a subscriber, no closure is created. */
-  #traced(acquire: () => Promise<Lease | null>) {
-    const context: LockTrace = { key: this.#key, internalKey: this.#key }
-    this.#trace = context
-    const run = () => this.#counted(acquire)
-    return Promise.resolve(lockTracing.trace<Lease | null>(context, run))
+    return lockTracing(this.#key, (context) => {
+      this.#trace = context
+      return this.#counted(acquire)
+    })
   }
 
   async #counted(acquire: () => Promise<Lease | null>): Promise<Lease | null> {

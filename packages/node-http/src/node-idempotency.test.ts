@@ -69,7 +69,7 @@ function journey(graceMs = 60_000): Journey {
 }
 
 function textOf(end: AttemptEnd | undefined): string {
-  if (end?.type !== 'answered') throw new Error(JSON.stringify(end))
+  if (end?.type !== 'complete') throw new Error(JSON.stringify(end))
   return Buffer.from(end.body).toString()
 }
 

@@ -211,7 +211,7 @@ export class AttemptWatch implements CaptureObserver {
   beforeEnd(end: OriginEnd): void | Promise<void> {
     if (end.type !== 'complete' || (this.#isFront && lacksBody(this.#res, end)))
       return this.report(this.#endWithoutBody())
-    return this.report({ type: 'answered', head: end.head, body: end.body })
+    return this.report(end)
   }
 
   /** An end that was not delayed is reported now. */

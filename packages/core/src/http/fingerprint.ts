@@ -51,6 +51,12 @@ export function fingerprint(
   }
 }
 
+/** Whether two requests are equal: one of their fingerprints is. An empty one equals none. */
+export function isSameRequest(one: Fingerprints, other: Fingerprints): boolean {
+  if (one.exact !== '' && one.exact === other.exact) return true
+  return one.canonical !== '' && one.canonical === other.canonical
+}
+
 /**
  * The fingerprint from `value`, which the user's function returned. The fingerprint covers method,
  * path and `value`, but not the query. Undefined if JSON cannot represent `value`.

@@ -21,10 +21,10 @@ export interface CacheControl {
   readonly private: boolean
   readonly mustRevalidate: boolean
   readonly proxyRevalidate: boolean
-  readonly maxAgeS: number | undefined
-  readonly sMaxageS: number | undefined
-  readonly staleWhileRevalidateS: number | undefined
-  readonly staleIfErrorS: number | undefined
+  readonly maxAgeS?: number | undefined
+  readonly sMaxageS?: number | undefined
+  readonly staleWhileRevalidateS?: number | undefined
+  readonly staleIfErrorS?: number | undefined
 }
 
 /** RFC 9111 §1.2.2: larger numbers of seconds are replaced by this one. */
@@ -67,10 +67,6 @@ function noDirectives(present: boolean): Mutable {
     private: false,
     mustRevalidate: false,
     proxyRevalidate: false,
-    maxAgeS: undefined,
-    sMaxageS: undefined,
-    staleWhileRevalidateS: undefined,
-    staleIfErrorS: undefined,
   }
 }
 

@@ -9,12 +9,12 @@ export interface RequestDirectives {
   readonly noCache: boolean
   readonly noStore: boolean
   readonly onlyIfCached: boolean
-  readonly maxAgeS: number | undefined
-  readonly minFreshS: number | undefined
+  readonly maxAgeS?: number | undefined
+  readonly minFreshS?: number | undefined
   /** Infinity if the directive has no number. */
-  readonly maxStaleS: number | undefined
+  readonly maxStaleS?: number | undefined
   /** Value of `stale-if-error` (RFC 5861 §4). */
-  readonly staleIfErrorS: number | undefined
+  readonly staleIfErrorS?: number | undefined
 }
 
 /** Age and remaining freshness of a stored response at the moment at which it would be sent. */
@@ -33,21 +33,11 @@ type Mutable = { -readonly [K in keyof RequestDirectives]: RequestDirectives[K] 
 export function requestDirectives(headers: RequestHeaders): RequestDirectives | undefined {
   const field = requestField(headers, 'cache-control')
   const pragma = field === undefined ? requestField(headers, 'pragma') : undefined
-  const read: Mutable = { ...NOTHING }
+  const read: Mutable = { noCache: false, noStore: false, onlyIfCached: false }
   for (const [name, value] of directivesOf(field ?? '')) apply(read, name, value)
   for (const [name] of directivesOf(pragma ?? '')) read.noCache ||= name === 'no-cache'
-  const hasOne = (Object.keys(NOTHING) as Array<keyof Mutable>).some((k) => read[k] !== NOTHING[k])
+  const hasOne = Object.values(read).some((value) => value !== false && value !== undefined)
   return hasOne ? read : undefined
-}
-
-const NOTHING: RequestDirectives = {
-  noCache: false,
-  noStore: false,
-  onlyIfCached: false,
-  maxAgeS: undefined,
-  minFreshS: undefined,
-  maxStaleS: undefined,
-  staleIfErrorS: undefined,
 }
 
 /** Adds one directive. If a directive is repeated, the stricter value counts. */

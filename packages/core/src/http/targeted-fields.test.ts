@@ -22,10 +22,9 @@ describe('the targeted field that applies (RFC 9213 §2.2)', () => {
   })
 
   it('may be any on the list, and no other field', () => {
-    expect(responseDirectives([cdn('max-age=2')], [OWN_FIELD])).toMatchObject({
-      targeted: false,
-      cc: { present: false, maxAgeS: undefined },
-    })
+    const read = responseDirectives([cdn('max-age=2')], [OWN_FIELD])
+    expect(read).toMatchObject({ targeted: false, cc: { present: false } })
+    expect(read.cc.maxAgeS).toBeUndefined()
   })
 
   it.each(['', '  ', 'max-age=60, &&&', 'Max-Age=60', 'max-age=60,', 'max-age=1000000000000000'])(

@@ -2,6 +2,7 @@
 // command to the store, and waits if the options say so.
 
 import { mayHaveRun } from '../errors.ts'
+import { isSameRequest } from '../http/fingerprint.ts'
 import { newToken } from '../lease/lease-keeper.ts'
 import { ANY_FENCE } from '../ports/grant.ts'
 import type { BeginReply, BeginRequest } from '../ports/idempotency-store.ts'
@@ -83,9 +84,7 @@ async function beginOrWait(rt: IdempotencyRuntime, claim: Claim, waiting: Waitin
 function fromMemory(known: Known, { fingerprints }: Claim): Settled | undefined {
   if (known.type === 'beginning') return undefined
   const { fingerprints: first } = known.type === 'running' ? known.claim : known
-  const isSame =
-    (first.exact !== '' && first.exact === fingerprints.exact) ||
-    (first.canonical !== '' && first.canonical === fingerprints.canonical)
+  const isSame = isSameRequest(first, fingerprints)
   if (known.type === 'running') return { type: isSame ? 'busy' : 'mismatch' }
   if (known.kept === undefined) return undefined
   return isSame ? { type: 'done', kept: known.kept, from: 'l1' } : { type: 'mismatch' }

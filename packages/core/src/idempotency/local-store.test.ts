@@ -48,7 +48,7 @@ describe('idempotency keys on a store in this process', () => {
     await vi.waitFor(() => expect(first.isRunning).toBe(true), 20_000)
     const { observer } = first
     const head = { status: 201, headers: [['x-a', 'b']] as const }
-    expect(observer.onEnd({ type: 'answered', head, body: Buffer.from('made') })).toBeUndefined()
+    expect(observer.onEnd({ type: 'complete', head, body: Buffer.from('made') })).toBeUndefined()
     const again = ask()
     await vi.waitFor(() => expect(again.got).toMatchObject({ status: 201, body: 'made' }), 20_000)
     expect(again.field('x-a')).toBe('b')
@@ -72,7 +72,7 @@ describe('idempotency keys on a store in this process', () => {
     await vi.waitFor(() => expect(first.isRunning).toBe(true), 20_000)
     const pool = Buffer.allocUnsafeSlow(64 * 1024)
     const body = pool.subarray(10, 30)
-    await first.end({ type: 'answered', head: { status: 200, headers: [] }, body })
+    await first.end({ type: 'complete', head: { status: 200, headers: [] }, body })
     const known = idempotencyOf(stampede).attempts.get(recordKey())
     const kept = known?.type === 'done' ? known.kept : undefined
     expect(kept?.type === 'response' && kept.body.buffer.byteLength).toBe(20)

@@ -16,7 +16,7 @@ const headOf = (status: number) => ({
 })
 const body = Buffer.from('made')
 const answered = (status: number): AttemptEnd => ({
-  type: 'answered',
+  type: 'complete',
   head: headOf(status),
   body,
 })

@@ -1,5 +1,34 @@
-// A Map whose entries expire, without a timer. A lookup drops the entry if it has expired. Each
-// addition checks a few entries more.
+// Records in the memory of one process, and a Map in which they expire without a timer. A lookup
+// drops the entry if it has expired. Each addition checks a few entries more.
+
+import { storeInUse } from '../errors.ts'
+import type { Clock } from '../ports/clock.ts'
+import { Fences } from '../ports/grant.ts'
+import { warnIfSeveralProcesses } from './several-processes.ts'
+
+/** The function that attaches the records. */
+type User = Parameters<typeof storeInUse>[0]
+
+/** A part of the memory store. It has one user, whose clock it follows. */
+export abstract class ProcessRecords<Hooks extends { readonly clock: Clock }> {
+  readonly name = 'memory'
+  protected hooks: Hooks | undefined
+  /** Outlives each record, so that a new record of a key gets a higher fence. */
+  protected readonly fences: Fences = new Fences({
+    wallNow: () => this.hooks?.clock.wallNow() ?? 0,
+  })
+  protected abstract readonly user: User
+
+  attach(hooks: Hooks): void {
+    if (this.hooks !== undefined) throw storeInUse(this.user)
+    if (this.user !== 'createStampede') warnIfSeveralProcesses(this.user)
+    this.hooks = hooks
+  }
+
+  now(): number {
+    return this.hooks?.clock.now() ?? 0
+  }
+}
 
 interface Expiring {
   readonly expiresAt: number

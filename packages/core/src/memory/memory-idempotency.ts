@@ -3,8 +3,9 @@
 // records, new keys are refused.
 
 import { ownBytes, stringBytes } from '../entry/entry.ts'
-import { storeInUse, storeUnavailable } from '../errors.ts'
-import { ANY_FENCE, Fences, type Grant } from '../ports/grant.ts'
+import { storeUnavailable } from '../errors.ts'
+import { isSameRequest } from '../http/fingerprint.ts'
+import { ANY_FENCE, type Grant } from '../ports/grant.ts'
 import type {
   BeginReply,
   BeginRequest,
@@ -20,8 +21,7 @@ import type {
   Settlement,
   SettleReply,
 } from '../ports/idempotency-store.ts'
-import { ExpiringMap } from './expiring-map.ts'
-import { warnIfSeveralProcesses } from './several-processes.ts'
+import { ExpiringMap, ProcessRecords } from './expiring-map.ts'
 
 type Frame = Uint8Array | LazyFrame
 
@@ -84,13 +84,13 @@ const FULL = `the store is full (${MOST_RECORDS} keys or ${MOST_BYTES} bytes), a
 /** A record outlives a renewed lease by this much, as in Redis. */
 const KEEP_MS = 60_000
 
-export class MemoryIdempotency implements LazyIdempotencyStore {
-  readonly name = 'memory'
+export class MemoryIdempotency
+  extends ProcessRecords<IdempotencyHooks>
+  implements LazyIdempotencyStore
+{
+  protected readonly user = 'idempotency'
   readonly #records = new ExpiringMap<Record>(this, (record) => this.#count(record, 0))
   #bytes = 0
-  #hooks: IdempotencyHooks | undefined
-  // It outlives expired records, so a new record of a key gets a higher fence.
-  readonly #fences = new Fences({ wallNow: () => this.#hooks?.clock.wallNow() ?? 0 })
 
   /** Expired records count until they are swept. */
   get size(): { entries: number; bytes: number } {
@@ -102,16 +102,10 @@ export class MemoryIdempotency implements LazyIdempotencyStore {
     return this.#records.keys()
   }
 
-  attach(hooks: IdempotencyHooks): void {
-    if (this.#hooks !== undefined) throw storeInUse('idempotency')
-    warnIfSeveralProcesses('idempotency keys')
-    this.#hooks = hooks
-  }
-
   begin(key: string, request: BeginRequest): BeginReply {
     const now = this.now()
     const record = this.#records.get(key) ?? new Record(request.fingerprints, now)
-    if (!same(record.fingerprints, request.fingerprints)) return { status: 'mismatch' }
+    if (!isSameRequest(record.fingerprints, request.fingerprints)) return { status: 'mismatch' }
     if (record.frame !== undefined) {
       const frame = frameOf(record.frame)
       return { status: 'completed', frame, forMs: record.expiresAt - now }
@@ -132,7 +126,7 @@ export class MemoryIdempotency implements LazyIdempotencyStore {
     record.token = request.token
     record.ended = ''
     record.until = now + request.leaseMs
-    record.fence = this.#fences.next()
+    record.fence = this.fences.next()
     record.attempt += 1
     record.expiresAt = now + Math.max(request.retentionMs, request.leaseMs)
     return begun(key, record)
@@ -198,7 +192,7 @@ export class MemoryIdempotency implements LazyIdempotencyStore {
     record.recovery = false
     record.ended = ''
     this.#end(key, record, end)
-    queueMicrotask(() => this.#hooks?.onSettled(key))
+    queueMicrotask(() => this.hooks?.onSettled(key))
     return 'settled'
   }
 
@@ -224,7 +218,7 @@ export class MemoryIdempotency implements LazyIdempotencyStore {
     record.frame = frame instanceof Uint8Array ? ownBytes(frame) : frame
     record.expiresAt = this.now() + finish.keepMs
     this.#count(record)
-    if (record.waiting) queueMicrotask(() => this.#hooks?.onWake(key))
+    if (record.waiting) queueMicrotask(() => this.hooks?.onWake(key))
     record.waiting = false
   }
 
@@ -258,10 +252,6 @@ export class MemoryIdempotency implements LazyIdempotencyStore {
     this.#bytes += bytes - record.bytes
     record.bytes = bytes
   }
-
-  now(): number {
-    return this.#hooks?.clock.now() ?? 0
-  }
 }
 
 function begun(key: string, record: Record): BeginReply {
@@ -269,11 +259,6 @@ function begun(key: string, record: Record): BeginReply {
   const grant = { key, token, fence }
   const kept = steps === undefined ? NO_STEPS : new Map(steps)
   return { status: 'begun', grant, attempt, isRecovery: recovery, steps: kept }
-}
-
-function same(known: Fingerprints, other: Fingerprints): boolean {
-  if (known.exact !== '' && known.exact === other.exact) return true
-  return known.canonical !== '' && known.canonical === other.canonical
 }
 
 function isFence(record: Record, fence: string): boolean {

@@ -1,7 +1,6 @@
 // The lock store in one process: the protocol of lua/*-lock-1.lua on a Map. Only this process can
 // be in the lock queue.
 
-import { storeInUse } from '../errors.ts'
 import { ANY_FENCE, type Grant } from '../ports/grant.ts'
 import type {
   LockHooks,
@@ -11,11 +10,10 @@ import type {
   LockStore,
 } from '../ports/lock-store.ts'
 import type { LockInfo } from '../ports/store-operator.ts'
-import { ExpiringMap } from './expiring-map.ts'
-import { warnIfSeveralProcesses } from './several-processes.ts'
+import { ExpiringMap, ProcessRecords } from './expiring-map.ts'
 
 class Lock {
-  fence = 0
+  fence = '0'
   token = ''
   until = 0
   /**
@@ -30,17 +28,9 @@ type Queued = Pick<LockRequest, 'token' | 'leaseMs'>
 
 const KEEP_MS = 60_000
 
-export class MemoryLocks implements LockStore {
-  readonly name = 'memory'
+export class MemoryLocks extends ProcessRecords<LockHooks> implements LockStore {
+  protected readonly user = 'createLocks'
   readonly #locks = new ExpiringMap<Lock>(this)
-  #hooks: LockHooks | undefined
-  #lastFence = 0
-
-  attach(hooks: LockHooks): void {
-    if (this.#hooks !== undefined) throw storeInUse('createLocks')
-    warnIfSeveralProcesses('locks')
-    this.#hooks = hooks
-  }
 
   async acquire(key: string, { token, leaseMs, queue }: LockRequest): Promise<LockReply> {
     const now = this.now()
@@ -117,11 +107,11 @@ export class MemoryLocks implements LockStore {
     const remainingMs = lock?.token ? Math.max(0, lock.until - this.now()) : 0
     const queue = lock?.queued === undefined ? 0 : 1
     if (lock === undefined || (remainingMs === 0 && queue === 0)) return undefined
-    const heldForMs = Math.max(0, wallMs - Math.floor(lock.fence / 1000))
+    const heldForMs = Math.max(0, wallMs - Math.floor(Number(lock.fence) / 1000))
     return {
       key,
       token: lock.token.slice(0, 6),
-      fence: String(lock.fence),
+      fence: lock.fence,
       remainingMs,
       ...(remainingMs > 0 && { heldForMs }),
       queue,
@@ -131,27 +121,19 @@ export class MemoryLocks implements LockStore {
   #handOver(key: string, lock: Lock, next: Queued, now: number): void {
     this.#grant(lock, next.token, now + next.leaseMs)
     const grant = grantOf(key, lock)
-    queueMicrotask(() => this.#hooks?.onGrant(grant, next.leaseMs))
+    queueMicrotask(() => this.hooks?.onGrant(grant, next.leaseMs))
   }
 
   #ours({ key, token, fence }: Grant): Lock | undefined {
     const lock = this.#locks.get(key)
-    const isNewest = fence === ANY_FENCE || String(lock?.fence) === fence
+    const isNewest = fence === ANY_FENCE || lock?.fence === fence
     return lock?.token === token && isNewest ? lock : undefined
   }
 
   #grant(lock: Lock, token: string, until: number): void {
-    const clock = Math.floor((this.#hooks?.clock.wallNow() ?? 0) * 1000)
-    // `#lastFence` outlives the lock. Without it, a lock that is released and acquired again within
-    // one tick of the clock would get the same fence.
-    this.#lastFence = Math.max(this.#lastFence + 1, clock)
-    lock.fence = this.#lastFence
+    lock.fence = this.fences.next()
     lock.token = token
     hold(lock, until)
-  }
-
-  now(): number {
-    return this.#hooks?.clock.now() ?? 0
   }
 }
 
@@ -165,5 +147,5 @@ function granted(key: string, lock: Lock, now: number): LockReply {
 }
 
 function grantOf(key: string, lock: Lock): Grant {
-  return { key, token: lock.token, fence: String(lock.fence) }
+  return { key, token: lock.token, fence: lock.fence }
 }

@@ -1,9 +1,9 @@
 // The store of one process: locks, idempotency keys and purges in its memory. It has no records of
 // entries, because the copies in L1 are the entries then.
 
-import { storeInUse } from '../errors.ts'
 import type { L1 } from '../l1/l1.ts'
 import type { MemoryStore, StoreHooks } from '../ports/store.ts'
+import { ProcessRecords } from './expiring-map.ts'
 import { MemoryIdempotency } from './memory-idempotency.ts'
 import { MemoryLocks } from './memory-locks.ts'
 import { MemoryOperator } from './memory-operator.ts'
@@ -22,44 +22,34 @@ export function showEntries(store: MemoryStore, l1: L1): void {
   if (store instanceof ProcessStore) store.l1 = l1
 }
 
-class ProcessStore implements MemoryStore {
+class ProcessStore extends ProcessRecords<StoreHooks> implements MemoryStore {
+  protected readonly user = 'createStampede'
   readonly locks: MemoryLocks = new MemoryLocks()
   readonly idempotency: MemoryIdempotency = new MemoryIdempotency()
   readonly operator: MemoryOperator
-  readonly name = 'memory'
   readonly hasTimeBudget = true
   readonly isAvailable = true
   /** The store has one process, which cannot miss a purge. */
   readonly confirmedAt = Number.POSITIVE_INFINITY
   l1: L1 | undefined
-  #position = 0
-  #hooks: StoreHooks | undefined
+  /** Position of the newest purge by subject. Purges by key need no position in one process. */
+  position = 0
 
   constructor() {
+    super()
     const { locks, idempotency } = this
-    const [clock, l1] = [() => this.#hooks?.clock, () => this.l1]
+    const [clock, l1] = [() => this.hooks?.clock, () => this.l1]
     this.operator = new MemoryOperator({ locks, idempotency, clock, l1 })
   }
 
-  attach(hooks: StoreHooks): void {
-    if (this.#hooks !== undefined) throw storeInUse('createStampede')
-    this.#hooks = hooks
-  }
-
-  /** Position of the newest purge by subject. Purges by key need no position in one process. */
-  get position(): number {
-    return this.#position
-  }
-
   async purge(group: string, options: { soft: boolean }): Promise<void> {
-    this.#hooks?.onPurge(group, options)
+    this.hooks?.onPurge(group, options)
   }
 
   async mark(subjects: string | readonly string[], { soft }: { soft: boolean }): Promise<void> {
-    const clock = Math.floor((this.#hooks?.clock.wallNow() ?? 0) * 1000)
     for (const subject of [subjects].flat()) {
-      this.#position = Math.max(this.#position + 1, clock)
-      this.#hooks?.onMark({ subject, soft, position: this.#position, agoMs: 0 })
+      this.position = Number(this.fences.next())
+      this.hooks?.onMark({ subject, soft, position: this.position, agoMs: 0 })
     }
   }
 

@@ -5,15 +5,16 @@ import cluster from 'node:cluster'
 import { warnOnce } from '../warnings.ts'
 
 const RISKS = {
-  'idempotency keys': `a repeated request can run again there. To share them, pass stampede: createStampede({ store: redisStore(redis) })`,
-  locks: `it can hold the same lock at the same time. To share them, pass createLocks({ store: redisStore(redis) })`,
+  idempotency: `a repeated request can run again there. To share them, pass stampede: createStampede({ store: redisStore(redis) })`,
+  createLocks: `it can hold the same lock at the same time. To share them, pass createLocks({ store: redisStore(redis) })`,
 }
 
-export function warnIfSeveralProcesses(what: keyof typeof RISKS): void {
+export function warnIfSeveralProcesses(user: keyof typeof RISKS): void {
   const sign = signOfSeveralProcesses()
   if (sign === undefined) return
+  const what = user === 'createLocks' ? 'locks' : 'idempotency keys'
   const text = `${what} are in the memory of this process, but ${sign}. Another process does not see them`
-  warnOnce('STAMPEDE_PROCESS_MEMORY', `${text}: ${RISKS[what]}.`)
+  warnOnce('STAMPEDE_PROCESS_MEMORY', `${text}: ${RISKS[user]}.`)
 }
 
 /**

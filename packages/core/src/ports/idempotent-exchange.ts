@@ -1,9 +1,9 @@
 // The interface between core and the adapters for a request with an idempotency key.
 
 import type {
-  BodyKind,
   CapturedHead,
   HeaderList,
+  OriginEnd,
   Reply,
   RequestBody,
   RequestView,
@@ -12,12 +12,7 @@ import type {
 /** How a run of the handler ended. */
 export type AttemptEnd =
   /** The whole response body was captured. */
-  | {
-      readonly type: 'answered'
-      readonly head: CapturedHead
-      readonly body: Uint8Array
-      readonly kind?: BodyKind | undefined
-    }
+  | Extract<OriginEnd, { type: 'complete' }>
   /**
    * The handler responded, but its body was not captured. The body was too large, cut off, or
    * written to the socket without the response object.

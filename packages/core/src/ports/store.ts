@@ -102,7 +102,7 @@ export type LookupReply<Stored = StoredFrame> =
   | {
       readonly status: 'pass'
       readonly forMs: number
-      readonly grant?: Grant
+      readonly grant?: Grant | undefined
       readonly stored?: Stored | undefined
     }
   | {

@@ -95,14 +95,14 @@ export class ScriptedRequest implements IdempotentExchange<ScriptedRequest> {
   /** The handler responds. Settles when the client has the response. */
   answer({ status = 200, headers = {}, body = '' }: Answered = {}): Promise<void> {
     const head = { status, headers: Object.entries(headers) }
-    return this.end({ type: 'answered', head, body: Buffer.from(body) })
+    return this.end({ type: 'complete', head, body: Buffer.from(body) })
   }
 
   async end(end: AttemptEnd): Promise<void> {
     const { observer } = this
     this.#observer = undefined
     await observer.onEnd(end)
-    if (end.type === 'answered') this.#take('handler', { ...end.head, body: end.body })
+    if (end.type === 'complete') this.#take('handler', { ...end.head, body: end.body })
     if (end.type === 'not-retained') this.#take('handler', { ...end.head, body: undefined })
     if (end.type === 'failed') this.error = end.error
     this.#ended()

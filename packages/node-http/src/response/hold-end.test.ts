@@ -110,12 +110,12 @@ async function hold(
 }
 
 function textOf(end: AttemptEnd | undefined): string {
-  if (end?.type !== 'answered') throw new Error(JSON.stringify(end))
+  if (end?.type !== 'complete') throw new Error(JSON.stringify(end))
   return Buffer.from(end.body).toString()
 }
 
 function statusOf(end: AttemptEnd | undefined): number | undefined {
-  return end?.type === 'answered' || end?.type === 'not-retained' ? end.head.status : undefined
+  return end?.type === 'complete' || end?.type === 'not-retained' ? end.head.status : undefined
 }
 
 const withoutDate = (text: string): string => text.replace(/^date:.*\r\n/im, '')
@@ -467,7 +467,7 @@ describe('a held response with other middlewares', () => {
       answer,
       async ({ told, release }) => {
         const end = await told
-        if (end.type !== 'answered') throw new Error(end.type)
+        if (end.type !== 'complete') throw new Error(end.type)
         expect(end.head.headers).toContainEqual(['content-encoding', 'gzip'])
         expect(gunzipSync(end.body).toString()).toBe(TEXT)
         expect(unzip(await release())).toBe(TEXT)

@@ -62,7 +62,7 @@ export function runAll(
 }
 
 export function answerOf(end: AttemptEnd | undefined): { status: number; text: string } {
-  if (end?.type !== 'answered') throw new Error(JSON.stringify(end))
+  if (end?.type !== 'complete') throw new Error(JSON.stringify(end))
   return { status: end.head.status, text: Buffer.from(end.body).toString('latin1') }
 }
 

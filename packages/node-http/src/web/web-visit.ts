@@ -74,7 +74,8 @@ export async function visitWeb<Native>(
       native,
       readBody,
       address: addressOf(req),
-      dispatch: (again, into) => void serverOf(req).emit('request', again, into),
+      // Node sets `server` on each socket that it accepts.
+      dispatch: (...again) => void Reflect.get(req.socket, 'server').emit('request', ...again),
       next(error) {
         if (error !== undefined) return reject(error)
         const hide = (raw: Request): Request => withConditions(raw, headers, unwatched(req.headers))
@@ -145,13 +146,4 @@ function fail(res: ServerResponse): void {
   if (res.headersSent) return void res.destroy()
   res.statusCode = 500
   res.end()
-}
-
-interface Server {
-  emit(event: 'request', req: IncomingMessage, res: ServerResponse): boolean
-}
-
-/** The server that got the request. Node sets this property on each socket that it accepts. */
-function serverOf({ socket }: IncomingMessage): Server {
-  return (socket as unknown as { readonly server: Server }).server
 }
