@@ -20,6 +20,7 @@ import { redisOfFile } from '../harness/redis-of-file.ts'
 
 const { server, admin } = await redisOfFile()
 const KNOWS_QUERY = METHODS.includes('QUERY')
+const CACHED = ['GET', 'QUERY'] as const
 const JSON_TYPE = { 'Content-Type': 'application/json' }
 
 interface Got {
@@ -68,7 +69,7 @@ async function start(
   const clock = new ManualClock()
   const stampede = createStampede({ clock })
   const asked: Asked[] = []
-  const all = { stampede, query: { body: 'canonical' }, ttlMs: 10_000, ...options }
+  const all = { stampede, methods: CACHED, ttlMs: 10_000, ...options }
   const app = await start(all, (each) => {
     asked.push(each)
     const body = `${asked.length} ${each.method} ${each.body}`
@@ -124,7 +125,7 @@ describe.skipIf(!KNOWS_QUERY).each(queryApps)('a QUERY on $name', (app) => {
   })
 
   it('bypasses the cache above maxBytes, and reaches the handler complete', async () => {
-    const { query, asked } = await start(app, { query: { body: 'canonical', maxBytes: 1_000 } })
+    const { query, asked } = await start(app, { query: { maxBytes: 1_000 } })
     const body = JSON.stringify({ text: 'x'.repeat(50_000) })
     expect((await query(body)).cache).toContain('detail=body-too-large')
     // Without a length, a parser in front has read it by then.
@@ -172,8 +173,8 @@ describe.skipIf(!KNOWS_QUERY).each(queryApps)('a QUERY on $name', (app) => {
     expect((await query('{"q":"a"}')).cache).toContain('stored')
   })
 
-  it('bypasses the cache without the option query.body', async () => {
-    const { query, asked } = await start(app, { query: undefined })
+  it('bypasses the cache without QUERY in the option methods', async () => {
+    const { query, asked } = await start(app, { methods: undefined })
     for (const _ of [1, 2]) expect((await query('{}')).cache).toBe('Stampede; fwd=method')
     expect(asked.map((each) => each.body)).toEqual(['{}', '{}'])
   })
@@ -192,7 +193,7 @@ async function listening(server: ReturnType<typeof createServer>): Promise<numbe
 }
 
 const frontOf = (listener: NonNullable<Listener>, options: object = {}) =>
-  stampedeFront(listener, { query: { body: 'canonical' }, ttlMs: 10_000, ...options })
+  stampedeFront(listener, { methods: CACHED, ttlMs: 10_000, ...options })
 
 /** All bytes that a server sends for these bytes. */
 async function exchange(port: number, sent: string): Promise<string> {
@@ -373,8 +374,8 @@ describe.skipIf(!KNOWS_QUERY)('a QUERY', () => {
     for (const [i, sizes] of limits.entries()) {
       const app = express().set('env', 'test')
       for (const maxBytes of sizes) {
-        const query = { body: 'canonical', maxBytes } as const
-        app.use(onExpress({ stampede, query, ttlMs: 10_000 }))
+        const query = { maxBytes }
+        app.use(onExpress({ stampede, methods: CACHED, query, ttlMs: 10_000 }))
       }
       app.use(async (req, res) => void res.type('text').send(await text(req)))
       const url = `http://127.0.0.1:${await listening(createServer(app))}/${i}`
@@ -391,7 +392,7 @@ describe.skipIf(!KNOWS_QUERY)('a QUERY', () => {
       await text(req)
       next()
     })
-    app.use(onExpress({ query: { body: 'canonical' }, ttlMs: 10_000 }))
+    app.use(onExpress({ methods: CACHED, ttlMs: 10_000 }))
     const url = `http://127.0.0.1:${await listening(createServer(app))}/`
     const { status, body } = await send(url, '{}')
     expect(status).toBe(500)
@@ -407,9 +408,7 @@ describe.skipIf(!KNOWS_QUERY)('a QUERY', () => {
     onTestFinished(() => void process.off('warning', listen))
     app.use(express.urlencoded({ extended: false }))
     const options = { ttlMs: 10_000, staleWhileRevalidateMs: 60_000 }
-    app.use(
-      onExpress({ stampede: createStampede({ clock }), query: { body: 'canonical' }, ...options }),
-    )
+    app.use(onExpress({ stampede: createStampede({ clock }), methods: CACHED, ...options }))
     app.use((req, res) => void res.json(req.body))
     const url = `http://127.0.0.1:${await listening(createServer(app))}/form`
     const form = { 'Content-Type': 'application/x-www-form-urlencoded' }

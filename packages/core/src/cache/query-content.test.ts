@@ -7,6 +7,7 @@ import { readCacheOptions } from './cache-options.ts'
 import { cacheKey } from './key.ts'
 import { readContent } from './query-content.ts'
 
+const METHODS = ['GET', 'QUERY'] as const
 type Fields = RequestView['headers']
 const JSON_TYPE = { 'content-type': 'application/json' }
 const bytes = (body: string | Uint8Array): RequestBody => ({
@@ -18,14 +19,14 @@ const bytes = (body: string | Uint8Array): RequestBody => ({
 async function digestOf(
   body: RequestBody | string | Uint8Array,
   headers: Fields = JSON_TYPE,
-  query: { body?: 'canonical' | 'bytes' | ((request: unknown) => unknown) } = {},
+  query?: { body?: 'canonical' | 'bytes' | ((request: unknown) => unknown) },
 ): Promise<string> {
   const request: RequestView = {
     ...{ method: 'QUERY', scheme: 'http', host: 'a', target: '/search', headers },
   }
   const read = typeof body === 'object' && 'type' in body ? body : bytes(body)
   const exchange = { request, native: request, readBody: () => read }
-  const config = readCacheOptions<unknown, unknown>({ query: { body: 'canonical', ...query } })
+  const config = readCacheOptions<unknown, unknown>({ methods: [...METHODS], query })
   const reason = await readContent(exchange as unknown as Exchange<unknown>, config)
   return request.content?.digest ?? `bypass ${reason}`
 }
@@ -170,14 +171,32 @@ describe('the options of a QUERY', () => {
 
   it('are checked', () => {
     for (const query of [{ body: 'json' }, { maxBytes: -1 }, { max: 1 }, null, 5])
-      expect(refused({ query })).toThrow(/stampedeCache\.query/)
-    expect(readCacheOptions({ query: { body: 'bytes' } }).methods).toContain('QUERY')
+      expect(refused({ methods: METHODS, query })).toThrow(/stampedeCache\.query/)
+    expect(readCacheOptions({ methods: METHODS }).methods).toContain('QUERY')
     expect(readCacheOptions({ query: { ignore: ['a'] } }).methods).not.toContain('QUERY')
   })
 
+  const WRONG = [[], ['QUERY'], ['GET', 'POST'], ['GET', 'HEAD'], ['get'], ['GET', 1], 'GET', null]
+  it.each(WRONG.map((methods) => ({ methods })))('begin with methods, not %j', (options) => {
+    expect(refused(options)).toThrow(
+      /stampedeCache\.methods: received .*; use \['GET'\] or \['GET', 'QUERY'\]/,
+    )
+  })
+
+  it.each([{ body: 'bytes' }, { maxBytes: 5 }, { ignore: ['a'], body: () => 1 }])(
+    'are an error without QUERY among the methods: %o',
+    (query) => {
+      const error =
+        /stampedeCache\.query\.(body|maxBytes): received .*; add methods: \['GET', 'QUERY'\]/
+      expect(refused({ query })).toThrow(error)
+      expect(refused({ methods: ['GET'], query })).toThrow(error)
+      expect(refused({ methods: METHODS, query })).not.toThrow()
+    },
+  )
+
   it('are refused for a server whose parser does not know QUERY', () => {
-    const create = () => createHttpCache({ query: { body: 'bytes' } }, { methods: ['GET'] })
-    expect(create).toThrow(/stampedeCache\.query\.body: received .*use Node 22\.2 or newer/)
-    createHttpCache({ query: { body: 'bytes' } }, { methods: ['GET', 'QUERY'] })
+    const create = () => createHttpCache({ methods: METHODS }, { methods: ['GET'] })
+    expect(create).toThrow(/stampedeCache\.methods: received .*use Node 22\.2 or newer/)
+    createHttpCache({ methods: METHODS }, { methods: ['GET', 'QUERY'] })
   })
 })
