@@ -96,6 +96,13 @@ describe('the content of a QUERY', () => {
     expect(await digestOf(parsed)).toBe(await digestOf('{"a":null,"b":[1]}'))
   })
 
+  it('distinguishes values of a parser that JSON writes as null', async () => {
+    const parsed = (text: string): RequestBody => ({ type: 'parsed', value: JSON.parse(text) })
+    const all = ['[null]', '[1e400]', '[-1e400]', '["Infinity"]'].map(parsed)
+    const digests = await Promise.all(all.map((body) => digestOf(body)))
+    expect(new Set(digests).size).toBe(all.length)
+  })
+
   it('is not decoded, so that a small body cannot fill the memory', async () => {
     const bomb = gzipSync(Buffer.alloc(30_000_000))
     expect(bomb.byteLength).toBeLessThan(65_536)
@@ -124,6 +131,9 @@ describe('the content of a QUERY', () => {
     const by = (key: (request: unknown) => unknown) => digestOf('{}', JSON_TYPE, { body: key })
     expect(await by(() => ({ a: 1, b: 2 }))).toBe(await by(() => ({ b: 2, a: 1 })))
     expect(await by(() => 1)).not.toBe(await by(() => '1'))
+    const unlike = [null, Number.NaN, Infinity, -Infinity, undefined, 'NaN']
+    const digests = await Promise.all(unlike.map((value) => by(() => [value])))
+    expect(new Set(digests).size).toBe(unlike.length)
     const fail = () => {
       throw new Error('no')
     }
