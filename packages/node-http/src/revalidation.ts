@@ -52,7 +52,8 @@ export function isRevalidation(req: IncomingMessage): boolean {
 /**
  * The refresh that this cache has sent by this request. Undefined if another cache sent it, if this
  * cache has handled it already, or if the framework chose another handler. Then the request goes to
- * the handler. So does a refresh whose body a layer has changed again: `parsedNow` returns its bytes.
+ * the handler. So does a refresh whose parsed body a layer has changed again. `parsedNow` returns
+ * its bytes.
  */
 export function takeRefresh(
   req: IncomingMessage,

@@ -8,7 +8,6 @@ import {
   choice,
   DEFAULT_LEASE_MS,
   DEFAULT_ORIGIN_TIMEOUT_MS,
-  DEFAULT_WAIT_MS,
   type Defined,
   durationMs,
   flag,
@@ -33,6 +32,7 @@ import {
   readStatuses,
   readTargetedFields,
   readVary,
+  readWaitMs,
   refuseBodyRules,
 } from './option-checks.ts'
 
@@ -326,15 +326,6 @@ export function readCacheOptions<Native, NativeResponse>(
   return Object.freeze({
     ...{ ...read, ...invalidateOn, ...query, cacheName: cacheStatus },
   }) as CacheConfig<Native>
-}
-
-/**
- * Checks `waitMs`. Before version 0.1 the option was an object `{ ms, fallback }`, so the error for
- * an object shows the present form.
- */
-function readWaitMs(where: string, value: unknown): number {
-  if (typeof value !== 'object' || value === null) return durationMs(DEFAULT_WAIT_MS)(where, value)
-  throw optionError(where, value, "use { waitMs: 30_000, afterWait: 'unavailable' }")
 }
 
 /**

@@ -4,7 +4,7 @@
 import { optionError } from '../errors.ts'
 import { TOKEN } from '../http/cache-status.ts'
 import { NEVER_STORED } from '../http/statuses.ts'
-import { bytes, checkNames, choice, readStrings } from '../options.ts'
+import { bytes, checkNames, choice, DEFAULT_WAIT_MS, durationMs, readStrings } from '../options.ts'
 import { OWN_FIELD } from '../ports/exchange.ts'
 import { readTags, type TagsRule } from '../tags.ts'
 
@@ -163,6 +163,15 @@ export function readInvalidation(where: string, value: unknown): InvalidationRul
     value,
     "use 'unsafe', 'parents', 'all', 'never', or { tags: (req, res) => ['products'] }",
   )
+}
+
+/**
+ * Checks `waitMs`. Before version 0.1 the option was an object `{ ms, fallback }`, so the error for
+ * an object shows the present form.
+ */
+export function readWaitMs(where: string, value: unknown): number {
+  if (typeof value !== 'object' || value === null) return durationMs(DEFAULT_WAIT_MS)(where, value)
+  throw optionError(where, value, "use { waitMs: 30_000, afterWait: 'unavailable' }")
 }
 
 /** The name becomes part of a header, so it must be a token. */
