@@ -1,7 +1,6 @@
 // The options of stampedeCache: their types, and the check and default of each. Checks of more
 // than one value are in option-checks.ts. The checked options are frozen and complete.
 
-import { optionError } from '../errors.ts'
 import {
   bytes,
   callback,
