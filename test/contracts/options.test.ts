@@ -191,7 +191,8 @@ type AllUndefined<T> = {
 const rules: AllUndefined<CacheOptions> = {
   ...{ stampede: undefined, ttlMs: undefined, overrideHeaders: undefined },
   ...{ staleWhileRevalidateMs: undefined, staleIfErrorMs: undefined, keepMs: undefined },
-  ...{ negativeTtlMs: undefined, jitter: undefined, key: undefined, query: undefined },
+  ...{ negativeTtlMs: undefined, jitter: undefined, key: undefined },
+  ...{ methods: undefined, query: undefined },
   ...{ vary: undefined, identity: undefined, authorization: undefined, cookies: undefined },
   ...{ targetedFields: undefined, tags: undefined, statuses: undefined, mintEtag: undefined },
   ...{ requestDirectives: undefined, maxBodyBytes: undefined },
@@ -248,15 +249,11 @@ const path: AllUndefined<
   ...{ host: undefined, keys: undefined, paths: undefined, routes: undefined, tags: undefined },
   cache: undefined,
 }
-const timed = { leaseMs: undefined, waitMs: undefined }
 const locking: AllUndefined<LocksOptions> = {
-  ...timed,
+  ...{ leaseMs: undefined, waitMs: undefined },
   ...{ maxHoldMs: undefined, wait: undefined, clock: undefined },
 }
-const quorum: AllUndefined<QuorumOptions> = {
-  ...timed,
-  ...{ nodeTimeoutMs: undefined },
-}
+const quorum: AllUndefined<QuorumOptions> = { nodeTimeoutMs: undefined }
 const acquiring: AllUndefined<AcquireOptions> = {
   ...{ leaseMs: undefined, waitMs: undefined, signal: undefined, within: undefined },
 }

@@ -44,28 +44,39 @@ afterEach(async () => {
   opened = []
 })
 
+interface Opening extends QuorumOptions {
+  readonly nodes?: number
+  readonly urls?: readonly string[]
+  /** Lease of each lock without one of its own. The default outlasts a pause of the machine. */
+  readonly leaseMs?: number
+}
+
 /** Locks of a process of its own on the first `nodes` servers, or on the proxies before them. */
-function open(options: QuorumOptions & { nodes?: number; urls?: readonly string[] } = {}) {
-  const { nodes = 5, urls = [], ...rest } = options
+function open(options: Opening = {}) {
+  const { nodes = 5, urls = [], leaseMs = LONG_MS, ...rest } = options
   const prefix = `t${tests}`
   const clients = servers
     .slice(0, nodes)
     .map(({ url }, i) => new Redis(urls[i] ?? url, { lazyConnect: true }))
   const locks = createQuorumLocks(
     clients.map((client) => redisStore(client, { ...PATIENT, prefix })),
-    { nodeTimeoutMs: NODE_TIMEOUT_MS, leaseMs: LONG_MS, ...rest },
+    { nodeTimeoutMs: NODE_TIMEOUT_MS, ...rest },
   )
   opened.push(async () => {
     await locks.close()
     for (const client of clients) client.disconnect()
   })
-  return locks
+  const { acquire, tryAcquire } = locks
+  return Object.assign(locks, {
+    acquire: (...[key, given]: Parameters<typeof acquire>) =>
+      acquire.call(locks, key, { leaseMs, ...given }),
+    tryAcquire: (...[key, given]: Parameters<typeof tryAcquire>) =>
+      tryAcquire.call(locks, key, { leaseMs, ...given }),
+  })
 }
 
 /** Connects to every node, so that the rest of the test measures locks. */
-async function openWarm(
-  options: QuorumOptions & { nodes?: number; urls?: readonly string[] } = {},
-) {
+async function openWarm(options: Opening = {}) {
   const locks = open(options)
   const { nodes = 5 } = options
   for (let i = 0; i < 3; i++) await (await locks.acquire('warm')).release()

@@ -80,8 +80,8 @@ export function createHttpCache<Native = unknown, NativeResponse = unknown>(
   const config = readCacheOptions(options)
   if (config.methods.has('QUERY') && framework.methods?.includes('QUERY') === false)
     throw optionError(
-      `${CACHE_FUNCTION}.query.body`,
-      config.queryBody.key,
+      `${CACHE_FUNCTION}.methods`,
+      options?.methods,
       'QUERY is needed, and the HTTP parser of this Node does not know it; use Node 22.2 or newer',
     )
   // `null` is an error here. It does not select the default.

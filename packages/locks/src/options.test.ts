@@ -103,7 +103,12 @@ describe('an invalid argument of createQuorumLocks', () => {
     [[], undefined, 'createQuorumLocks: stores: received'],
     [[{}], undefined, 'createQuorumLocks: stores: received'],
     [[store()], { nodeTimeoutMs: 0 }, 'createQuorumLocks.nodeTimeoutMs: received 0; use a whole'],
-    [[store()], { leaseMs: 1 }, 'createQuorumLocks.leaseMs: received 1; use a whole number'],
+    [[store()], { leaseMs: 60_000 }, 'there is no such option; pass it to acquire or run: { lease'],
+    [
+      [store()],
+      { waitMs: 1 },
+      'createQuorumLocks.waitMs: received 1; there is no such option; pass',
+    ],
     [[store()], { nodeTimeout: 1 }, 'did you mean nodeTimeoutMs?'],
     [[store()], { clock: {} }, 'createQuorumLocks.clock: received'],
     [[store()], { clock: 1 }, 'createQuorumLocks.clock: received 1; there is no such option'],

@@ -40,12 +40,12 @@ export interface LocksOptions {
 export interface AcquireOptions {
   /**
    * The lease ends this many ms after its last renewal. A living process renews it each time a
-   * third of this time has passed. Default: `leaseMs` of `createLocks` or `createQuorumLocks`.
+   * third of this time has passed. Default: `leaseMs` of `createLocks`. For quorum locks 10 000.
    */
   leaseMs?: number | undefined
   /**
-   * Longest wait in ms. 0: no wait. `Infinity`: no limit. Default: `waitMs` of `createLocks` or
-   * `createQuorumLocks`.
+   * Longest wait in ms. 0: no wait. `Infinity`: no limit. Default: `waitMs` of `createLocks`. For
+   * quorum locks 30 000.
    */
   waitMs?: number | undefined
   /** Ends the wait with `ERR_LOCK_ABORTED`. Default: none. */
@@ -59,12 +59,6 @@ export interface AcquireOptions {
 
 /** Options of `createQuorumLocks`. */
 export interface QuorumOptions {
-  /** Lease of each lock in ms, unless `acquire` has the option itself. Default 10 000. */
-  leaseMs?: number | undefined
-  /**
-   * Longest wait of each `acquire` in ms, unless `acquire` has the option itself. Default 30 000.
-   */
-  waitMs?: number | undefined
   /** Longest wait for one node in ms. Default: a hundredth of the lease, between 5 and 50. */
   nodeTimeoutMs?: number | undefined
 }
@@ -97,12 +91,10 @@ const SHORTEST_LEASE_MS = 50
  */
 const NOT_IN_KEYS = /[\0\p{Surrogate}]/u
 
-const COMMON = {
-  leaseMs: durationMs(10_000, SHORTEST_LEASE_MS),
-  waitMs: waitMs(30_000),
-}
+const DEFAULTS = { leaseMs: 10_000, waitMs: 30_000 }
 const LOCKS = {
-  ...COMMON,
+  leaseMs: durationMs(DEFAULTS.leaseMs, SHORTEST_LEASE_MS),
+  waitMs: waitMs(DEFAULTS.waitMs),
   store(where: string, value: unknown): LocksOptions['store'] {
     const store = value as LocksOptions['store'] | undefined
     if (typeof store?.locks?.acquire === 'function') return store
@@ -113,9 +105,12 @@ const LOCKS = {
   clock: (_where: string, value: unknown = systemClock) => value as Clock,
 } satisfies Record<keyof LocksOptions, unknown>
 const QUORUM = {
-  ...COMMON,
   nodeTimeoutMs: number(undefined, { min: 1, max: 60_000, unit: 'milliseconds' }),
 } satisfies Record<keyof QuorumOptions, unknown>
+/** Options that acquire has. */
+const QUORUM_HINTS = new Map(
+  Object.keys(DEFAULTS).map((name) => [name, `pass it to acquire or run: { ${name}: 20_000 }`]),
+)
 const ACQUIRE = {
   leaseMs: durationMs(undefined, SHORTEST_LEASE_MS),
   waitMs: waitMs(undefined),
@@ -145,8 +140,8 @@ export function readQuorumOptions(
   }
   const nodes = stores.map((store) => store.locks)
   const quorum = Math.floor(stores.length / 2) + 1
-  const read = readOptions(where, options, QUORUM)
-  return { ...read, clock: systemClock, nodes, quorum }
+  const read = readOptions(where, options, QUORUM, QUORUM_HINTS)
+  return { ...DEFAULTS, ...read, clock: systemClock, nodes, quorum }
 }
 
 /** A random number from 0 to 1. */

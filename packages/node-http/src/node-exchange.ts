@@ -103,10 +103,17 @@ export abstract class RequestExchange<
       const inner = cache.inner(this, [this.native, response])
       return inner && mark(inner) ? cache.handle(this) : this.pass()
     }
-    const refresh = takeRefresh(req, cache, address.chosenBy)
+    const refresh = takeRefresh(req, cache, address.chosenBy, () => this.#parsedNow())
     if (refresh === undefined) return this.pass()
     this.captureContext()
     return this.runOrigin(refresh)
+  }
+
+  /** The bytes for the value that a parser in front has made of the body, if one has. */
+  #parsedNow(): Uint8Array | undefined {
+    const { visit } = this
+    const body = readRequestBody(visit, Number.POSITIVE_INFINITY)
+    return body instanceof Promise ? undefined : bytesToSend(visit.req, body, true)
   }
 
   isGone(): boolean {
@@ -168,7 +175,8 @@ export abstract class RequestExchange<
     const [owner, context] = [this.#cache, this.#context]
     const { content } = this.request
     const body = content && (bytesToSend(from, content.body, this.#wasRead) ?? 'unknown')
-    redispatch({ from, target, body, chosenBy, owner, observer, dispatch, context })
+    const isParsed = content?.body.type === 'parsed'
+    redispatch({ from, target, body, isParsed, chosenBy, owner, observer, dispatch, context })
   }
 }
 

@@ -218,7 +218,8 @@ describe('a detached QUERY', () => {
         const dispatch = (_req: unknown, res: ServerResponse) => void waiting.push(res)
         const context = new AsyncResource('test')
         const body = Buffer.alloc(mebibytes * 1024 * 1024)
-        const order = { from, target: '/', chosenBy: undefined, owner: {}, body, observer }
+        const target = { from, target: '/', chosenBy: undefined, owner: {} }
+        const order = { ...target, body, isParsed: false, observer }
         redispatch({ ...order, dispatch, context })
       })
     const first = refresh(40)

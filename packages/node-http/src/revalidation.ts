@@ -22,6 +22,8 @@ interface Refresh {
   readonly observer: OriginObserver
   /** The `chosenBy` of the original request: see `RequestView`. */
   readonly chosenBy: string | undefined
+  /** The body, if it was made from the value of a parser. */
+  readonly parsed: Uint8Array | undefined
   taken: boolean
 }
 
@@ -50,24 +52,37 @@ export function isRevalidation(req: IncomingMessage): boolean {
 /**
  * The refresh that this cache has sent by this request. Undefined if another cache sent it, if this
  * cache has handled it already, or if the framework chose another handler. Then the request goes to
- * the handler.
+ * the handler. So does a refresh whose parsed body a layer has changed again. `parsedNow` returns
+ * its bytes.
  */
 export function takeRefresh(
   req: IncomingMessage,
   owner: object,
   chosenBy: string | undefined,
+  parsedNow: () => Uint8Array | undefined,
 ): OriginObserver | undefined {
   const refresh = refreshes.get(req)
   if (refresh === undefined || refresh.owner !== owner || refresh.taken) return undefined
   refresh.taken = true
-  if (refresh.chosenBy === chosenBy) return refresh.observer
-  fail(refresh.observer, 500, new Error(OTHER_HANDLER))
+  const { parsed, observer } = refresh
+  const isSameHandler = refresh.chosenBy === chosenBy
+  const isSame = isSameHandler && (!parsed || isEqual(parsed, parsedNow()))
+  if (isSame) return observer
+  fail(observer, 500, new Error(isSameHandler ? OTHER_BODY : OTHER_HANDLER))
   return undefined
 }
 
 const OTHER_HANDLER =
   'the refresh reached another handler of the URL than the request; ' +
   'choose between handlers by the request alone, or set no staleWhileRevalidateMs'
+
+const OTHER_BODY =
+  'a layer in front of the cache changes the parsed body of each request; ' +
+  'mount the cache before it, or pass rememberRawBody to the parser as verify'
+
+function isEqual(sent: Uint8Array, arrived: Uint8Array | undefined): boolean {
+  return arrived !== undefined && Buffer.compare(sent, arrived) === 0
+}
 
 function fail({ ended }: OriginObserver, status: number, error: unknown): void {
   process.nextTick(ended, { type: 'failed', status, error })
@@ -86,6 +101,8 @@ export function redispatch(order: {
   readonly target: string
   /** The body of a QUERY. `unknown`: only its parsed value is known. */
   readonly body: Uint8Array | 'unknown' | undefined
+  /** Whether the body was made from the value of a parser. */
+  readonly isParsed: boolean
   readonly chosenBy: string | undefined
   readonly owner: object
   readonly observer: OriginObserver
@@ -93,13 +110,14 @@ export function redispatch(order: {
   /** Async context of `from`, because outer layers may have put a tracer or a tenant into it. */
   readonly context: AsyncResource
 }): void {
-  const { body, owner, chosenBy, observer } = order
+  const { body, isParsed, owner, chosenBy, observer } = order
   if (body === 'unknown') return fail(observer, 500, withoutStack(UNKNOWN_BODY))
   const bytes = body?.byteLength ?? 0
   if (heldBytes + bytes > MOST_HELD_BYTES) return fail(observer, 503, withoutStack(TOO_MANY_BODIES))
   heldBytes += bytes
   const { req, res } = createDetachedPair(order.from, order.target, body)
-  const refresh: Refresh = { owner, chosenBy, observer, taken: false }
+  const parsed = isParsed ? body : undefined
+  const refresh: Refresh = { owner, chosenBy, parsed, observer, taken: false }
   refreshes.set(req, refresh)
   req[MARK] = 'refresh'
   res.once('close', () => {

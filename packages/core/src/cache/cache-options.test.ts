@@ -38,7 +38,7 @@ const DURATIONS = [
 ] as const
 
 /** Properties of the checked options that the test of undefined options leaves out. */
-const DERIVED = ['afterWait', 'cacheName', 'invalidatedTags', 'methods', 'queryBody']
+const DERIVED = ['afterWait', 'cacheName', 'invalidatedTags', 'queryBody']
 
 describe('the defaults of stampedeCache', () => {
   it('are complete and frozen, and equal the list in this test', () => {

@@ -1,14 +1,12 @@
 // The options of stampedeCache: their types, and the check and default of each. Checks of more
 // than one value are in option-checks.ts. The checked options are frozen and complete.
 
-import { optionError } from '../errors.ts'
 import {
   bytes,
   callback,
   choice,
   DEFAULT_LEASE_MS,
   DEFAULT_ORIGIN_TIMEOUT_MS,
-  DEFAULT_WAIT_MS,
   type Defined,
   durationMs,
   flag,
@@ -28,10 +26,13 @@ import {
   readCacheName,
   readCookies,
   readInvalidation,
+  readMethods,
   readQuery,
   readStatuses,
   readTargetedFields,
   readVary,
+  readWaitMs,
+  refuseBodyRules,
 } from './option-checks.ts'
 
 export const CACHE_FUNCTION = 'stampedeCache'
@@ -88,11 +89,16 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    */
   key?: ((request: Native) => string) | undefined
   /**
+   * Methods whose responses are stored. HEAD belongs to GET. `['GET', 'QUERY']` also stores
+   * responses to QUERY (RFC 10008), with the body in the key. That needs Node 22.2 or newer.
+   * Default `['GET']`.
+   */
+  methods?: ReadonlyArray<'GET' | 'QUERY'> | undefined
+  /**
    * Query parameters in the key. `['page']`: only these. `{ ignore: ['utm_source'] }`: all except
    * these. Default: all.
    *
-   * With `body`, responses to QUERY (RFC 10008) are stored too, with the body in the key. It needs
-   * Node 22.2 or newer. Default: they are not stored.
+   * `body` and `maxBytes` are for QUERY. Without it in `methods`, they are an option error.
    */
   query?:
     | readonly string[]
@@ -102,10 +108,10 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
          * The part of the body of a QUERY that is in the key, as a digest. `'canonical'`: two
          * spellings of one JSON value share a response. `'bytes'`: equal bytes do. A function
          * returns the value by which requests differ. If it throws, or JSON cannot represent the
-         * value, the request bypasses the cache.
+         * value, the request bypasses the cache. Default `'canonical'`.
          */
         body?: 'canonical' | 'bytes' | ((request: Native) => unknown) | undefined
-        /** A larger body of a QUERY bypasses the cache. Default 65 536. */
+        /** Bytes. A larger body of a QUERY bypasses the cache. Default 65 536. */
         maxBytes?: number | undefined
       }
     | undefined
@@ -280,6 +286,7 @@ const OPTIONS = {
   negativeTtlMs: durationMs(undefined, 1),
   jitter,
   key: callback<CacheConfig<never>['key']>(),
+  methods: readMethods,
   query: readQuery,
   vary: readVary,
   identity: callback<CacheConfig<never>['identity']>(),
@@ -314,18 +321,10 @@ export function readCacheOptions<Native, NativeResponse>(
     query,
     ...read
   } = readOptions(CACHE_FUNCTION, options, OPTIONS)
+  if (!read.methods.has('QUERY')) refuseBodyRules(`${CACHE_FUNCTION}.query`, options?.query)
   return Object.freeze({
     ...{ ...read, ...invalidateOn, ...query, cacheName: cacheStatus },
   }) as CacheConfig<Native>
-}
-
-/**
- * Checks `waitMs`. Before version 0.1 the option was an object `{ ms, fallback }`, so the error for
- * an object shows the present form.
- */
-function readWaitMs(where: string, value: unknown): number {
-  if (typeof value !== 'object' || value === null) return durationMs(DEFAULT_WAIT_MS)(where, value)
-  throw optionError(where, value, "use { waitMs: 30_000, afterWait: 'unavailable' }")
 }
 
 /**

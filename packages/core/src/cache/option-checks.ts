@@ -4,7 +4,7 @@
 import { optionError } from '../errors.ts'
 import { TOKEN } from '../http/cache-status.ts'
 import { NEVER_STORED } from '../http/statuses.ts'
-import { bytes, checkNames, choice, readStrings } from '../options.ts'
+import { bytes, checkNames, choice, DEFAULT_WAIT_MS, durationMs, readStrings } from '../options.ts'
 import { OWN_FIELD } from '../ports/exchange.ts'
 import { readTags, type TagsRule } from '../tags.ts'
 
@@ -33,14 +33,19 @@ const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 
 const BODY = choice('canonical', 'bytes')
 const MAX_BYTES = bytes(65_536)
-const GET: ReadonlySet<string> = new Set(['GET', 'HEAD'])
-const GET_AND_QUERY: ReadonlySet<string> = new Set([...GET, 'QUERY'])
+const METHODS: ReadonlySet<unknown> = new Set(['GET', 'QUERY'])
 
-/** The rules for the query of a URL and for a QUERY. */
+/** The rules for the query of a URL and for the body of a QUERY. */
 export interface QueryRules {
   readonly query: QueryRule
-  readonly methods: ReadonlySet<string>
   readonly queryBody: QueryBodyRule
+}
+
+/** Returns the methods, with HEAD. */
+export function readMethods(where: string, value: unknown = ['GET']): ReadonlySet<string> {
+  if (Array.isArray(value) && value.includes('GET') && value.every((each) => METHODS.has(each)))
+    return new Set([...value, 'HEAD'])
+  throw optionError(where, value, "use ['GET'] or ['GET', 'QUERY']")
 }
 
 /**
@@ -51,16 +56,27 @@ export function readQuery(where: string, value: unknown): QueryRules {
   if (!isList && typeof value !== 'object' && value !== undefined) {
     throw optionError(where, value, "use ['page'], or { ignore: ['utm_source'] }")
   }
-  const names = ['ignore', 'body', 'maxBytes']
+  const names = ['ignore', ...BODY_RULES]
   const { ignore, body, maxBytes } = isList ? {} : checkNames(where, value, names)
-  const ignoresNone = value === undefined || (ignore === undefined && body !== undefined)
+  const needsIgnore = value !== undefined && body === undefined && maxBytes === undefined
+  const ignored = needsIgnore ? ignore : (ignore ?? [])
   const key = typeof body === 'function' ? (body as BodyKey) : BODY(`${where}.body`, body)
   return {
     query: isList
       ? { only: value.length === 0 ? [] : [...readStrings(where, value)] }
-      : { ignore: ignoresNone ? [] : [...readStrings(`${where}.ignore`, ignore)] },
-    methods: body === undefined ? GET : GET_AND_QUERY,
+      : { ignore: [...readStrings(`${where}.ignore`, ignored)] },
     queryBody: { key, maxBytes: MAX_BYTES(`${where}.maxBytes`, maxBytes) },
+  }
+}
+
+const BODY_RULES = ['body', 'maxBytes'] as const
+
+/** Throws for a rule for the body of a QUERY. */
+export function refuseBodyRules(where: string, query: object | undefined): void {
+  for (const name of BODY_RULES) {
+    const value: unknown = query && Reflect.get(query, name)
+    if (value !== undefined)
+      throw optionError(`${where}.${name}`, value, "add methods: ['GET', 'QUERY']")
   }
 }
 
@@ -147,6 +163,15 @@ export function readInvalidation(where: string, value: unknown): InvalidationRul
     value,
     "use 'unsafe', 'parents', 'all', 'never', or { tags: (req, res) => ['products'] }",
   )
+}
+
+/**
+ * Checks `waitMs`. Before version 0.1 the option was an object `{ ms, fallback }`, so the error for
+ * an object shows the present form.
+ */
+export function readWaitMs(where: string, value: unknown): number {
+  if (typeof value !== 'object' || value === null) return durationMs(DEFAULT_WAIT_MS)(where, value)
+  throw optionError(where, value, "use { waitMs: 30_000, afterWait: 'unavailable' }")
 }
 
 /** The name becomes part of a header, so it must be a token. */

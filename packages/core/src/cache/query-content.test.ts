@@ -7,6 +7,7 @@ import { readCacheOptions } from './cache-options.ts'
 import { cacheKey } from './key.ts'
 import { readContent } from './query-content.ts'
 
+const METHODS = ['GET', 'QUERY'] as const
 type Fields = RequestView['headers']
 const JSON_TYPE = { 'content-type': 'application/json' }
 const bytes = (body: string | Uint8Array): RequestBody => ({
@@ -18,14 +19,14 @@ const bytes = (body: string | Uint8Array): RequestBody => ({
 async function digestOf(
   body: RequestBody | string | Uint8Array,
   headers: Fields = JSON_TYPE,
-  query: { body?: 'canonical' | 'bytes' | ((request: unknown) => unknown) } = {},
+  query?: { body?: 'canonical' | 'bytes' | ((request: unknown) => unknown) },
 ): Promise<string> {
   const request: RequestView = {
     ...{ method: 'QUERY', scheme: 'http', host: 'a', target: '/search', headers },
   }
   const read = typeof body === 'object' && 'type' in body ? body : bytes(body)
   const exchange = { request, native: request, readBody: () => read }
-  const config = readCacheOptions<unknown, unknown>({ query: { body: 'canonical', ...query } })
+  const config = readCacheOptions<unknown, unknown>({ methods: [...METHODS], query })
   const reason = await readContent(exchange as unknown as Exchange<unknown>, config)
   return request.content?.digest ?? `bypass ${reason}`
 }
@@ -95,6 +96,13 @@ describe('the content of a QUERY', () => {
     expect(await digestOf(parsed)).toBe(await digestOf('{"a":null,"b":[1]}'))
   })
 
+  it('distinguishes values of a parser that JSON writes as null', async () => {
+    const parsed = (text: string): RequestBody => ({ type: 'parsed', value: JSON.parse(text) })
+    const all = ['[null]', '[1e400]', '[-1e400]', '["Infinity"]'].map(parsed)
+    const digests = await Promise.all(all.map((body) => digestOf(body)))
+    expect(new Set(digests).size).toBe(all.length)
+  })
+
   it('is not decoded, so that a small body cannot fill the memory', async () => {
     const bomb = gzipSync(Buffer.alloc(30_000_000))
     expect(bomb.byteLength).toBeLessThan(65_536)
@@ -123,6 +131,9 @@ describe('the content of a QUERY', () => {
     const by = (key: (request: unknown) => unknown) => digestOf('{}', JSON_TYPE, { body: key })
     expect(await by(() => ({ a: 1, b: 2 }))).toBe(await by(() => ({ b: 2, a: 1 })))
     expect(await by(() => 1)).not.toBe(await by(() => '1'))
+    const unlike = [null, Number.NaN, Infinity, -Infinity, undefined, 'NaN']
+    const digests = await Promise.all(unlike.map((value) => by(() => [value])))
+    expect(new Set(digests).size).toBe(unlike.length)
     const fail = () => {
       throw new Error('no')
     }
@@ -170,14 +181,32 @@ describe('the options of a QUERY', () => {
 
   it('are checked', () => {
     for (const query of [{ body: 'json' }, { maxBytes: -1 }, { max: 1 }, null, 5])
-      expect(refused({ query })).toThrow(/stampedeCache\.query/)
-    expect(readCacheOptions({ query: { body: 'bytes' } }).methods).toContain('QUERY')
+      expect(refused({ methods: METHODS, query })).toThrow(/stampedeCache\.query/)
+    expect(readCacheOptions({ methods: METHODS }).methods).toContain('QUERY')
     expect(readCacheOptions({ query: { ignore: ['a'] } }).methods).not.toContain('QUERY')
   })
 
+  const WRONG = [[], ['QUERY'], ['GET', 'POST'], ['GET', 'HEAD'], ['get'], ['GET', 1], 'GET', null]
+  it.each(WRONG.map((methods) => ({ methods })))('begin with methods, not %j', (options) => {
+    expect(refused(options)).toThrow(
+      /stampedeCache\.methods: received .*; use \['GET'\] or \['GET', 'QUERY'\]/,
+    )
+  })
+
+  it.each([{ body: 'bytes' }, { maxBytes: 5 }, { ignore: ['a'], body: () => 1 }])(
+    'are an error without QUERY among the methods: %o',
+    (query) => {
+      const error =
+        /stampedeCache\.query\.(body|maxBytes): received .*; add methods: \['GET', 'QUERY'\]/
+      expect(refused({ query })).toThrow(error)
+      expect(refused({ methods: ['GET'], query })).toThrow(error)
+      expect(refused({ methods: METHODS, query })).not.toThrow()
+    },
+  )
+
   it('are refused for a server whose parser does not know QUERY', () => {
-    const create = () => createHttpCache({ query: { body: 'bytes' } }, { methods: ['GET'] })
-    expect(create).toThrow(/stampedeCache\.query\.body: received .*use Node 22\.2 or newer/)
-    createHttpCache({ query: { body: 'bytes' } }, { methods: ['GET', 'QUERY'] })
+    const create = () => createHttpCache({ methods: METHODS }, { methods: ['GET'] })
+    expect(create).toThrow(/stampedeCache\.methods: received .*use Node 22\.2 or newer/)
+    createHttpCache({ methods: METHODS }, { methods: ['GET', 'QUERY'] })
   })
 })

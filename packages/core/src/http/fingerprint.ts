@@ -280,10 +280,13 @@ function quoted(text: string): string {
   return PLAIN_TEXT.test(text) ? `"${text}"` : JSON.stringify(text)
 }
 
-/** Undefined unless the value is as JSON.parse returns it, in at most `DEEPEST` levels. */
+/**
+ * Undefined unless the value is as JSON.parse returns it, in at most `DEEPEST` levels. JSON writes
+ * NaN, Infinity and an undefined item as null. Here each has its name, so that it is not null.
+ */
 function sorted(value: unknown, depth: number): string | undefined {
   if (typeof value === 'string') return quoted(value)
-  if (typeof value === 'number') return Number.isFinite(value) ? String(value) : undefined
+  if (typeof value === 'number') return String(value)
   if (value === null || typeof value === 'boolean') return String(value)
   if (typeof value !== 'object' || depth === DEEPEST) return undefined
   const isArray = Array.isArray(value)
@@ -294,7 +297,8 @@ function sorted(value: unknown, depth: number): string | undefined {
   // `+=` does not copy. `join` would copy an inner value once per level.
   let text = ''
   for (const name of isArray ? value.keys() : Object.keys(members).sort()) {
-    const inner = sorted(members[name], depth + 1)
+    const item = members[name]
+    const inner = isArray && item === undefined ? 'undefined' : sorted(item, depth + 1)
     if (inner === undefined) return undefined
     text += `${text === '' ? '' : ','}${isArray ? '' : `${quoted(name as string)}:`}${inner}`
   }

@@ -5,6 +5,7 @@
 // then the end. If a parser has run, the parsed body is used.
 
 import type { IncomingMessage } from 'node:http'
+import { isDeepStrictEqual } from 'node:util'
 import type { RequestBody } from '@stampede/core/adapter'
 
 const CLIENT_GONE: RequestBody = { type: 'incomplete' }
@@ -96,7 +97,17 @@ export function bytesToSend(
   if (body.type === 'none') return Buffer.alloc(0)
   if (body.type === 'bytes') return body.bytes
   const isJson = body.type === 'parsed' && PLAIN_JSON.test(headers['content-type'] ?? '')
-  return isJson ? Buffer.from(JSON.stringify(body.value)) : undefined
+  return isJson ? bytesOfJson(body.value) : undefined
+}
+
+/** Undefined if JSON.parse would return another value: JSON writes Infinity as null. */
+function bytesOfJson(value: unknown): Uint8Array | undefined {
+  try {
+    const json = JSON.stringify(value)
+    return isDeepStrictEqual(JSON.parse(json), value) ? Buffer.from(json) : undefined
+  } catch {
+    return undefined
+  }
 }
 
 /** Discards the rest of a body that no code reads, so that the connection can be reused. */
