@@ -136,6 +136,13 @@ describe('the thread pool', () => {
     expect(await several(4)).toEqual(['br', 'br', 'br', 'br'])
   })
 
+  it('has small bodies of a high level too, which would stop the event loop', async () => {
+    const small = frameOf(textOf(10_000))
+    const how = { option: { level: 11 } }
+    const frames = await Promise.all(Array.from({ length: 5 }, () => compress(small, how)))
+    expect(frames.map((each) => codecOf(each) ?? 'none')).toEqual(['br', 'br', 'br', 'br', 'none'])
+  })
+
   it('makes a commit wait for at most 50 ms if the app has filled it', async () => {
     const clock = new ManualClock()
     const free = fillPool()
