@@ -16,7 +16,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { asLines } from '../../packages/cli/src/records.ts'
 import { encodeFrame } from '../../packages/core/src/entry/frame.ts'
 import { rawRequest, serve } from '../../packages/node-http/src/testing/raw-client.ts'
-import { LIFETIMES, openBareStore, sentMeanwhile } from '../harness/bare-store.ts'
+import { LIFETIMES, openBareStore, record, sentMeanwhile } from '../harness/bare-store.ts'
 import { PATIENT } from '../harness/patient.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
@@ -186,6 +186,72 @@ describe('a commit that waited for its compression', () => {
     expect(stored.ageMs).toBeGreaterThanOrEqual(299)
     expect(stored.freshForMs).toBeLessThanOrEqual(LIFETIMES.freshMs - 299)
     await store.close()
+  })
+})
+
+describe('a commit whose body is being compressed', () => {
+  const provenance = { asOf: 0, tookMs: 0, subjects: [] }
+  const frameOf = (key: string, bytes: number) => {
+    const body = Buffer.alloc(bytes, `${key} stampede `)
+    return encodeFrame(key, { type: 'value', encoding: 'bytes', body, provenance })
+  }
+
+  function openPacking() {
+    return openBareStore(server.url, { clock: CLOCK }, PATIENT.commandTimeoutMs, true)
+  }
+  type Store = ReturnType<typeof openPacking>
+
+  async function lease(store: Store, key: string) {
+    const reply = await store.lookup(key, { token: `t ${key}`, leaseMs: 20_000 })
+    if (reply.status !== 'leased') throw new Error(reply.status)
+    return reply.grant
+  }
+
+  it.each([4_000, 100_000])('is refused after a purge of its key: %i bytes', async (bytes) => {
+    const [filler, other] = [openPacking(), openPacking()]
+    const grant = await lease(filler, 'k')
+    const commit = filler.commit(grant, frameOf('k', bytes), LIFETIMES)
+    // The purge is sent first: a compression ends in a later turn.
+    await other.purge('k', { soft: false })
+    expect(await commit).toBe('fenced')
+    await Promise.all([filler.close(), other.close()])
+  })
+
+  it.each([4_000, 100_000])('fails if the store is closed: %i bytes', async (bytes) => {
+    const store = openPacking()
+    const commit = store.commit(await lease(store, 'k'), frameOf('k', bytes), LIFETIMES)
+    await store.close()
+    await expect(commit).rejects.toThrow()
+    expect(await admin.hexists(record('k'), 'frame')).toBe(0)
+  })
+
+  it('is sent in one command with the others of a batch, each with its own reply', async () => {
+    const [filler, other] = [openPacking(), openPacking()]
+    const keys = Array.from({ length: 60 }, (_, i) => `k${i}`)
+    const grants: Array<Awaited<ReturnType<typeof lease>>> = []
+    for (const key of keys) grants.push(await lease(filler, key))
+    await other.purge('k7', { soft: false })
+    const commits: Array<ReturnType<typeof filler.commit>> = []
+    const begin = () => {
+      for (const grant of grants)
+        commits.push(filler.commit(grant, frameOf(grant.key, 3_000), LIFETIMES))
+    }
+    const sent = await sentMeanwhile(server, async () => {
+      filler.together?.(begin)
+      await Promise.all(commits)
+    })
+    expect(sent.scripts).toBe(1)
+    const refused = (await Promise.all(commits)).flatMap((reply, i) =>
+      reply === 'committed' ? [] : [`${keys[i]} ${reply}`],
+    )
+    expect(refused).toEqual(['k7 fenced'])
+    for (const key of keys.filter((each) => each !== 'k7')) {
+      const frame = await frameIn(record(key))
+      expect(codecOf(frame)).toBe('br')
+      const body = decodeFrame(key, frame)?.body ?? []
+      expect(String(Buffer.from(body))).toBe(String(Buffer.alloc(3_000, `${key} stampede `)))
+    }
+    await Promise.all([filler.close(), other.close()])
   })
 })
 

@@ -23,7 +23,9 @@ const textOf = (bytes: number) => '<p>stampede</p>'.repeat(bytes).slice(0, bytes
 const still: Clock = new ManualClock()
 
 const compress = (frame: Buffer, { option = {}, isAwaited = false, clock = still } = {}) =>
-  new Compression('redisStore.compress', option).compress(frame, isAwaited, clock)
+  new Promise<Uint8Array>((resolve) => {
+    new Compression('redisStore.compress', option).compress(frame, isAwaited, clock, resolve)
+  })
 
 /** The codec and the bytes of a body as they are stored. */
 async function stored(body: string | Buffer, how: Parameters<typeof compress>[1] = {}) {
@@ -85,7 +87,7 @@ describe('a body in Redis', () => {
   })
 
   it('stays as it is if it would become less than a tenth smaller', async () => {
-    for (const bytes of [4_000, 40_000]) {
+    for (const bytes of [4_000, 100_000]) {
       expect((await stored(randomBytes(bytes))).codec).toBeUndefined()
     }
   })
@@ -111,7 +113,7 @@ describe('a body in Redis', () => {
     expect((await stored(large, { option })).bytes.equals(byLevel(large, 1))).toBe(true)
   })
 
-  it.each([4_000, 40_000])('is compressed after the response to its client: %i', async (bytes) => {
+  it.each([4_000, 100_000])('is compressed after the response to its client: %i', async (bytes) => {
     const order: string[] = []
     const isStored = compress(frameOf(textOf(bytes))).then(() => order.push('compressed'))
     // The work of the turn that ends the response.
@@ -123,7 +125,7 @@ describe('a body in Redis', () => {
 })
 
 describe('the thread pool', () => {
-  const frame = frameOf(textOf(40_000))
+  const frame = frameOf(textOf(100_000))
   const several = async (count: number) => {
     const frames = await Promise.all(Array.from({ length: count }, () => compress(frame)))
     return frames.map((each) => codecOf(each) ?? 'none')
@@ -132,6 +134,13 @@ describe('the thread pool', () => {
   it('has at most four compressions, and a fifth entry is stored as it is', async () => {
     expect(await several(6)).toEqual(['br', 'br', 'br', 'br', 'none', 'none'])
     expect(await several(4)).toEqual(['br', 'br', 'br', 'br'])
+  })
+
+  it('has small bodies of a high level too, which would stop the event loop', async () => {
+    const small = frameOf(textOf(10_000))
+    const how = { option: { level: 11 } }
+    const frames = await Promise.all(Array.from({ length: 5 }, () => compress(small, how)))
+    expect(frames.map((each) => codecOf(each) ?? 'none')).toEqual(['br', 'br', 'br', 'br', 'none'])
   })
 
   it('makes a commit wait for at most 50 ms if the app has filled it', async () => {

@@ -2,6 +2,7 @@
 // client of the leader has its response by then, and waiters get the entry after the commit. So a
 // commit never waits long for a compression, and is sent without it instead.
 
+import { AsyncResource } from 'node:async_hooks'
 import zlib from 'node:zlib'
 import type { StampedeStore } from '@stampede/core'
 import {
@@ -18,14 +19,14 @@ import type { Receiver } from '../connection/operation.ts'
 
 type Commit = StampedeStore['commit']
 type CommitArguments = Required<Parameters<Commit>>
+type CommitReceiver = Receiver<Awaited<ReturnType<Commit>>>
+type CommitToArguments = [...CommitArguments, CommitReceiver]
 
 /** The part of the store that sends a commit. */
 interface Committer {
   readonly written: { raw: number }
-  readonly commit: Commit
-  commitTo(
-    ...args: [...CommitArguments, Receiver<Awaited<ReturnType<Commit>>>, agedMs: number]
-  ): void
+  commitTo(...args: [...CommitToArguments, agedMs?: number]): void
+  together(run: () => void): void
 }
 
 /** The form of `RedisStoreOptions.compress` with settings. */
@@ -41,8 +42,13 @@ export interface CompressOptions {
   level?: number | undefined
 }
 
-/** Up to this size, the thread pool costs more than the compression, which takes some 0.1 ms. */
-const MAX_BYTES_IN_TURN = 16 * 1024
+/**
+ * Up to this size at level 1, the thread pool costs more CPU time than the compression, which takes
+ * some 0.2 ms.
+ */
+const MAX_BYTES_IN_TURN = 64 * 1024
+/** About so many bytes are compressed in one turn of the event loop, which stops for some 1 ms. */
+const MAX_BYTES_OF_TURN = 256 * 1024
 /** The level is 1 above this size, so that the largest body takes less than `MAX_WAIT_MS`. */
 const MAX_BYTES_AT_LEVEL = 1024 * 1024
 /** Compressions of this process in the thread pool, which DNS and files need, too. */
@@ -112,6 +118,9 @@ export class Compression {
   readonly #codec: Codec
   readonly #compressor: Compressor
   readonly #level: number
+  #together = (run: () => void): void => run()
+  /** The compressions of the next turns. */
+  readonly #soon: Array<{ readonly bytes: number; readonly run: () => void }> = []
 
   /** Checks the option. Throws if the codec is unknown to this version of Node. */
   constructor(where: string, option: unknown) {
@@ -127,53 +136,94 @@ export class Compression {
     this.#level = readers.number(1, rule)(`${where}.level`, level)
   }
 
-  /** The commit of `store` with compression. The entry ages meanwhile. */
+  /** The commit of `store` with compression, and its twin. The entry ages meanwhile. */
   commitOf(store: Committer, link: { readonly current: { clock: Clock } | undefined }): Commit {
-    const { commit } = store
-    return async (grant, frame, lifetimes, awaited = false) => {
-      if (frame.byteLength < this.#minBytes) return commit.call(store, grant, frame, lifetimes)
+    this.#together = (run) => store.together(run)
+    const commitTo = (...[grant, frame, lifetimes, awaited, receiver]: CommitToArguments) => {
+      if (frame.byteLength < this.#minBytes)
+        return store.commitTo(grant, frame, lifetimes, awaited, receiver)
       const clock = link.current?.clock ?? systemClock
       const calledAt = clock.now()
-      const stored = await this.compress(frame, awaited, clock)
-      store.written.raw += frame.byteLength - stored.byteLength
-      return new Promise((resolve, reject) => {
-        const agedMs = clock.now() - calledAt
-        store.commitTo(grant, stored, lifetimes, awaited, { resolve, reject }, agedMs)
+      this.compress(frame, awaited, clock, (stored) => {
+        store.written.raw += frame.byteLength - stored.byteLength
+        store.commitTo(grant, stored, lifetimes, awaited, receiver, clock.now() - calledAt)
       })
     }
+    const commit: Commit = (grant, frame, lifetimes, awaited = false) =>
+      new Promise((resolve, reject) => {
+        commitTo(grant, frame, lifetimes, awaited, { resolve, reject })
+      })
+    return Object.assign(commit, { direct: Object.assign(commitTo, { of: commit }) })
   }
 
-  /** The frame with a compressed body, or the frame itself. `isAwaited`: waiters need it soon. */
-  async compress(frame: Uint8Array, isAwaited: boolean, clock: Clock): Promise<Uint8Array> {
+  /**
+   * Calls `done` with the frame with a compressed body, or with the frame itself. `isAwaited`:
+   * waiters need it soon.
+   */
+  compress(
+    frame: Uint8Array,
+    isAwaited: boolean,
+    clock: Clock,
+    done: (stored: Uint8Array) => void,
+  ): void {
     const body = compressibleBody(frame, this.#minBytes)
-    if (body === undefined) return frame
+    if (body === undefined) return done(frame)
     const bytes = body.byteLength
     const level = isAwaited || bytes > MAX_BYTES_AT_LEVEL ? 1 : this.#level
     const settings = this.#compressor.settings(level, bytes)
-    const packed =
-      bytes > MAX_BYTES_IN_TURN
-        ? await this.#inPool(body, settings, clock)
-        : await this.#inNextTurn(body, settings)
-    if (packed === undefined || packed.byteLength > MAX_RATIO * bytes) return frame
-    return withCompressedBody(frame, this.#codec, packed)
+    const end = (packed: Buffer | undefined): void => {
+      const isSmaller = packed !== undefined && packed.byteLength <= MAX_RATIO * bytes
+      done(isSmaller ? withCompressedBody(frame, this.#codec, packed) : frame)
+    }
+    // The time grows faster than the level.
+    if (bytes * level ** 2 > MAX_BYTES_IN_TURN) return this.#inPool(body, settings, clock, end)
+    this.#inNextTurn(bytes, () => end(this.#inTurn(body, settings)))
+  }
+
+  #inTurn(body: Uint8Array, settings: Settings): Buffer | undefined {
+    try {
+      return this.#compressor.inTurn?.(body, settings)
+    } catch {
+      // Without memory for it.
+      return undefined
+    }
   }
 
   /** Not in this turn, in which the client of the leader gets its response. */
-  async #inNextTurn(body: Uint8Array, settings: Settings): Promise<Buffer | undefined> {
-    await new Promise((resolve) => setImmediate(resolve))
-    return this.#compressor.inTurn?.(body, settings)
+  #inNextTurn(bytes: number, run: () => void): void {
+    // The command is sent in the async context of its commit.
+    if (this.#soon.push({ bytes, run: AsyncResource.bind(run) }) === 1) setImmediate(this.#runSoon)
   }
 
-  async #inPool(body: Uint8Array, settings: Settings, clock: Clock): Promise<Buffer | undefined> {
-    if (inPool === MAX_IN_POOL) return undefined
+  /** The commits of a turn are sent together. */
+  readonly #runSoon = (): void => {
+    let [count, bytes] = [0, 0]
+    while (count < this.#soon.length && bytes < MAX_BYTES_OF_TURN)
+      bytes += this.#soon[count++]?.bytes ?? 0
+    const now = this.#soon.splice(0, count)
+    if (this.#soon.length > 0) setImmediate(this.#runSoon)
+    this.#together(() => {
+      for (const { run } of now) run()
+    })
+  }
+
+  #inPool(
+    body: Uint8Array,
+    settings: Settings,
+    clock: Clock,
+    end: (packed: Buffer | undefined) => void,
+  ): void {
+    if (inPool === MAX_IN_POOL) return end(undefined)
     inPool += 1
-    return new Promise((resolve) => {
-      const timer = clock.setTimer(MAX_WAIT_MS, () => resolve(undefined))
-      this.#compressor.inPool?.(body, settings, (error, packed) => {
-        inPool -= 1
-        timer.cancel()
-        resolve(error === null ? packed : undefined)
-      })
+    let isLate = false
+    const timer = clock.setTimer(MAX_WAIT_MS, () => {
+      isLate = true
+      end(undefined)
+    })
+    this.#compressor.inPool?.(body, settings, (error, packed) => {
+      inPool -= 1
+      timer.cancel()
+      if (!isLate) end(error === null ? packed : undefined)
     })
   }
 }
