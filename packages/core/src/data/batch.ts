@@ -16,7 +16,7 @@ import { traceHit } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
 import { warnOnce } from '../warnings.ts'
 import { type Begun, Call, failureOf, parseHeld } from './call.ts'
-import type { Plan } from './get-or-set-options.ts'
+import { DEFAULT_SKIP_MS, type Plan } from './get-or-set-options.ts'
 import { BatchContext, type ManyFactory, type Mark, readMany } from './many-context.ts'
 import type { Serializer } from './value.ts'
 
@@ -234,8 +234,11 @@ const UNASKED =
   'getOrSetMany: the factory of cache NAME returned keys that it did not get; they are not stored. ' +
   'Return only keys of its first argument'
 
+/** Without a value, nothing is stored. Other callers of the key do not wait for one another. */
+const MISSING: FillResult = { type: 'skipped', entry: undefined, skipMs: DEFAULT_SKIP_MS }
+
 function resultOf<T, P>(
-  { member, lead, held, context }: Led<T, P>,
+  { member, lead, held }: Led<T, P>,
   mark: Mark | undefined,
   many: ReadonlyMap<string, unknown>,
 ): FillResult {
@@ -243,8 +246,7 @@ function resultOf<T, P>(
     const returned = many.get(member.name)
     if (returned instanceof Promise) throw promiseError(member.where, returned)
     const value = mark === undefined ? returned : mark(returned)
-    // Without a value, nothing is stored. Other callers of the key do not wait for one another.
-    return member.resultOf(value === undefined ? context.skip(value) : value, lead, held)
+    return value === undefined ? MISSING : member.resultOf(value, lead, held)
   } catch (error) {
     return failureOf(error)
   }

@@ -235,9 +235,7 @@ export class Call<T, P> implements Caller {
   /** The value is encoded as for the store, so that callers get it as they get a stored one. */
   #skipped({ value, skipMs, lead }: Skip, own: object): FillResult {
     if (lead !== own) throw valueError(this.where, 'skip() of another call was returned')
-    const isMissing = value === undefined && this.#factory === undefined
-    const entry = isMissing ? undefined : encodeData(this, value, this.#serializer)
-    return { type: 'skipped', entry, skipMs }
+    return { type: 'skipped', entry: encodeData(this, value, this.#serializer), skipMs }
   }
 
   acceptsStale(held: HeldEntry): boolean {
@@ -301,7 +299,6 @@ export class Call<T, P> implements Caller {
     })
   }
 
-  /** Undefined for a key for which the factory of a batch returned no value. */
   #ownValue(result: FillResult, cause?: StampedeError): T {
     if (result.type === 'failure') return this.#staleOr(this.#lead?.previous, result.error, true)
     this.#rt.counts.ofData(this.#key).misses += 1

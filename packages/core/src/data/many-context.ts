@@ -73,7 +73,7 @@ export class BatchContext<P> implements ManyContext<P> {
   get skip(): ManyContext<P>['skip'] {
     return (key) => {
       const { skip } = this.#of(key, 'skip')
-      this.marks.set(key, (returned) => skip(returned))
+      this.marks.set(key, (value) => (value === undefined ? value : skip(value)))
     }
   }
 
