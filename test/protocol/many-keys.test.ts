@@ -8,6 +8,7 @@ import { dataKey } from '../../packages/core/src/ports/key.ts'
 import { names } from '../../packages/redis/src/protocol/keys.ts'
 import { createGate } from '../harness/origin.ts'
 import { PATIENT } from '../harness/patient.ts'
+import { startRedisCluster } from '../harness/redis-cluster.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
 
 const { server, admin } = await redisOfFile()
@@ -225,6 +226,24 @@ describe('one bad key of a call', () => {
     await cache.deleteMany(keys)
     expect(await cache.getMany(keys)).toEqual(new Map())
   })
+})
+
+it('sends each key alone to a node of a cluster, for a client that knows of no cluster', async () => {
+  await using cluster = await startRedisCluster({ masters: 1 })
+  const url = (cluster.nodes[0] as { url: string }).url
+  const client = new Redis(url, { lazyConnect: true })
+  const stampede = createStampede({ store: redisStore(client, PATIENT), l1: { maxEntries: 0 } })
+  closing.push(() => stampede.close())
+  const failed = eventsOf(stampede, 'store.failed')
+  const cache = stampede.cache('n', { ttlMs: 60_000 })
+  const keys = keysOf(100)
+  expect((await cache.getOrSetMany(keys, load)).size).toBe(100)
+  expect(await cache.getMany(keys)).toEqual(await load(keys))
+  await cache.setMany(keys.map((key) => [key, 'set']))
+  expect(new Set((await cache.getMany(keys)).values())).toEqual(new Set(['set']))
+  await cache.deleteMany(keys)
+  expect(await cache.getMany(keys)).toEqual(new Map())
+  expect(failed).toEqual([])
 })
 
 it('has another process fill the keys of one that closes between lookup and commit', async () => {

@@ -210,5 +210,5 @@ export function emitEnd(
 
 /** Sets the status of the response, for a run that has one. */
 export function noteResult(fill: FillTrace, result: FillResult): void {
-  if ('entry' in result) noteStatus(fill, result.entry)
+  if ('entry' in result && result.entry) noteStatus(fill, result.entry)
 }

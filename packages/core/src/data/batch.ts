@@ -16,7 +16,7 @@ import { traceHit } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
 import { warnOnce } from '../warnings.ts'
 import { type Begun, Call, failureOf, parseHeld } from './call.ts'
-import type { Plan } from './get-or-set-options.ts'
+import { DEFAULT_SKIP_MS, type Plan } from './get-or-set-options.ts'
 import { BatchContext, type ManyFactory, type Mark, readMany } from './many-context.ts'
 import type { Serializer } from './value.ts'
 
@@ -60,14 +60,12 @@ interface Led<T, P> extends Begun<P> {
 class Member<T, P> extends Call<T, P> {
   override readonly slots: Slots
   readonly name: string
-  /** Whether the factory returned no value for it. */
-  isMissing = false
   readonly #batch: Batch<T, P>
 
   constructor(batch: Batch<T, P>, of: ManyOf, name: string) {
     const { rt, prefix, plan, serializer, subjects } = of
     // A batch runs the factory, so this call has none.
-    super(rt, dataKey(prefix + name), undefined as never, plan, serializer, subjects)
+    super(rt, dataKey(prefix + name), undefined, plan, serializer, subjects)
     this.name = name
     this.slots = batch.slot
     this.#batch = batch
@@ -148,10 +146,10 @@ export class Batch<T, P> {
       this.#runSoon()
     })
     const results = await begun
-    for (const [i, { name, isMissing }] of members.entries()) {
+    for (const [i, { name }] of members.entries()) {
       const result = results[i]
-      if (result?.status === 'fulfilled') found.set(name, result.value)
-      else if (!isMissing) errors.set(name, result?.reason)
+      if (result?.status !== 'fulfilled') errors.set(name, result?.reason)
+      else if (result.value !== undefined) found.set(name, result.value)
     }
     return this.#result(found, errors)
   }
@@ -216,7 +214,7 @@ export class Batch<T, P> {
         const { prefix } = this.#of
         if ([...many.keys()].some((name) => !context.has(name)))
           warnOnce('STAMPEDE_UNASKED_KEY', UNASKED.replace('NAME', show(prefix.slice(0, -1))))
-        this.#end(all, (led) => resultOf(led, context.marks, many))
+        this.#end(all, (led) => resultOf(led, context.marks.get(led.member.name), many))
       },
       (error) => {
         this.#thrown = { error }
@@ -236,23 +234,26 @@ const UNASKED =
   'getOrSetMany: the factory of cache NAME returned keys that it did not get; they are not stored. ' +
   'Return only keys of its first argument'
 
+/** Without a value, nothing is stored. Other callers of the key do not wait for one another. */
+const MISSING: FillResult = { type: 'skipped', entry: undefined, skipMs: DEFAULT_SKIP_MS }
+
 function resultOf<T, P>(
   { member, lead, held }: Led<T, P>,
-  marks: ReadonlyMap<string, Mark>,
+  mark: Mark | undefined,
   many: ReadonlyMap<string, unknown>,
 ): FillResult {
-  const mark = marks.get(member.name)
-  if (mark && 'error' in mark) return failureOf(mark.error)
-  const value = mark ? mark.value : many.get(member.name)
-  if (value === undefined) return withoutValue(member)
-  if (!(value instanceof Promise)) return member.resultOf(value, lead, held)
-  value.catch(() => {})
-  const problem = 'the factory returned a promise for the key; await the values before you return'
-  return failureOf(valueError(member.where, problem))
+  try {
+    const returned = many.get(member.name)
+    if (returned instanceof Promise) throw promiseError(member.where, returned)
+    const value = mark === undefined ? returned : mark(returned)
+    return value === undefined ? MISSING : member.resultOf(value, lead, held)
+  } catch (error) {
+    return failureOf(error)
+  }
 }
 
-/** The factory returned no value for the key: nothing is stored, and other callers may lead. */
-function withoutValue(member: { isMissing: boolean }): FillResult {
-  member.isMissing = true
-  return { type: 'abandoned' }
+function promiseError(where: string, promise: Promise<unknown>): Error {
+  promise.catch(() => {})
+  const problem = 'the factory returned a promise for the key; await the values before you return'
+  return valueError(where, problem)
 }

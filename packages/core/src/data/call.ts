@@ -60,7 +60,8 @@ export class Call<T, P> implements Caller {
   onTimeout: (result: FillResult) => void = NOTHING
   readonly #rt: Runtime
   readonly #key: string
-  readonly #factory: Factory<T, P>
+  /** Undefined for a key of getOrSetMany, whose batch runs its factory. */
+  readonly #factory: Factory<T, P> | undefined
   readonly #plan: Plan
   readonly #serializer: Serializer | undefined
   /** Subjects of the value, in addition to its tags. */
@@ -75,7 +76,7 @@ export class Call<T, P> implements Caller {
   constructor(
     rt: Runtime,
     key: string,
-    factory: Factory<T, P>,
+    factory: Factory<T, P> | undefined,
     plan: Plan,
     serializer: Serializer | undefined,
     subjects: readonly string[],
@@ -123,6 +124,8 @@ export class Call<T, P> implements Caller {
         case 'led':
           return this.#resolve(this.#ownValue(resolution.result))
         case 'skipped':
+          // A batch found no value, but this call's own factory may have one.
+          if (resolution.entry === undefined && this.#factory !== undefined) return this.#find()
           return this.#resolve(this.#ownValue(resolution))
         case 'failed': {
           const { previous, error, failure } = resolution
@@ -194,7 +197,7 @@ export class Call<T, P> implements Caller {
   }
 
   #call(context: FillContext<P>): T | Promise<T> {
-    const made = this.#factory(context)
+    const made = this.#factory?.(context) as T | Promise<T>
     // A lazy thenable, such as a query, starts its work in `then`. So it is called here, in the
     // async context of the caller.
     const then = (made as { then?: unknown } | null)?.then
@@ -299,6 +302,7 @@ export class Call<T, P> implements Caller {
   #ownValue(result: FillResult, cause?: StampedeError): T {
     if (result.type === 'failure') return this.#staleOr(this.#lead?.previous, result.error, true)
     this.#rt.counts.ofData(this.#key).misses += 1
+    if (result.type === 'skipped' && result.entry === undefined) return undefined as T
     if ('entry' in result) return decodeData<T>(result.entry as StoredValue, this.#serializer)
     throw originFailed(this.#name, result.type, cause)
   }

@@ -211,7 +211,8 @@ export class Skip {
   }
 }
 
-const readSkipMs = number(1_000, { min: 0, max: 60_000, unit: 'milliseconds' })
+export const DEFAULT_SKIP_MS = 1_000
+const readSkipMs = number(DEFAULT_SKIP_MS, { min: 0, max: 60_000, unit: 'milliseconds' })
 
 /** The parts of a `getOrSet` call that its context needs. */
 interface ContextCall {

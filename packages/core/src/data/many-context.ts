@@ -25,12 +25,14 @@ export interface ManyContext<P> {
   readonly previous: ReadonlyMap<string, { readonly value: P; readonly ageMs: number }>
   /** Stores the previous value of `key` again, with new lifetimes. Throws if there is none. */
   notModified(key: string): void
+  /** The caller gets the value that the factory returns for `key`, but it is not stored. */
+  skip(key: string): void
   /** The key fails with `error`. The other keys are stored. */
   fail(key: string, error: unknown): void
 }
 
-/** How a key of a run ends, if the factory said so. */
-export type Mark = { readonly value: unknown } | { readonly error: unknown }
+/** Replaces the value that the factory returns for a key, or throws. */
+export type Mark = (returned: unknown) => unknown
 
 export class BatchContext<P> implements ManyContext<P> {
   readonly keys: readonly string[]
@@ -63,14 +65,24 @@ export class BatchContext<P> implements ManyContext<P> {
 
   get notModified(): ManyContext<P>['notModified'] {
     return (key) => {
-      this.marks.set(key, { value: this.#of(key, 'notModified').notModified() })
+      const confirmed = this.#of(key, 'notModified').notModified()
+      this.marks.set(key, () => confirmed)
+    }
+  }
+
+  get skip(): ManyContext<P>['skip'] {
+    return (key) => {
+      const { skip } = this.#of(key, 'skip')
+      this.marks.set(key, (value) => (value === undefined ? value : skip(value)))
     }
   }
 
   get fail(): ManyContext<P>['fail'] {
     return (key, error) => {
       this.#of(key, 'fail')
-      this.marks.set(key, { error })
+      this.marks.set(key, () => {
+        throw error
+      })
     }
   }
 

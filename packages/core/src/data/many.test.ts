@@ -265,7 +265,7 @@ describe('getOrSetMany()', () => {
     await settled()
     loader.end(0, { a: 'a0', c: undefined })
     expect(await asked).toEqual(values('a0'))
-    expect(transcript.take().filter((type) => type === 'fill.abandoned')).toHaveLength(2)
+    expect(transcript.take().filter((type) => type === 'fill.skipped')).toHaveLength(2)
     expect(await cache.getOrSetMany(['a', 'b', 'c'], upper)).toEqual(
       new Map([
         ['a', 'a0'],
@@ -273,6 +273,59 @@ describe('getOrSetMany()', () => {
         ['c', 'C'],
       ]),
     )
+  })
+
+  it('leaves out a missing key for 1 000 batches after one run, in each process', async () => {
+    const { a, b } = two()
+    const [inA, inB] = [new Loader(), new Loader()]
+    const asked = Array.from({ length: 1_000 }, () => a.getOrSetMany(['x'], inA.load))
+    await settled()
+    const others = Array.from({ length: 1_000 }, () => b.getOrSetMany(['x'], inB.load))
+    await settled()
+    inA.end(0, {})
+    for (const found of await Promise.all(asked)) expect(found).toEqual(new Map())
+    await settled()
+    inB.end(0, {})
+    for (const found of await Promise.all(others)) expect(found).toEqual(new Map())
+    expect([inA.calls, inB.calls]).toEqual([['x'], ['x']])
+  }, 20_000)
+
+  it('runs the factory of one getOrSet of a missing key, for all that waited', async () => {
+    for (const store of [memoryStore(), new FaultyStore()]) {
+      const stampede = createStampede({ store, clock: newClock() })
+      open.push(stampede)
+      const cache = stampede.cache('n', { ttlMs: 1_000 })
+      const [many, one] = [new Loader(), new Loader()]
+      const asked = cache.getOrSetMany(['x'], many.load)
+      await settled()
+      const single = Array.from({ length: 1_000 }, () => cache.getOrSet('x', () => one.load(['x'])))
+      many.end(0, {})
+      expect(await asked).toEqual(new Map())
+      await settled()
+      expect(one.calls).toEqual(['x'])
+      one.end(0, 'found')
+      expect(new Set(await Promise.all(single))).toEqual(new Set(['found']))
+    }
+  })
+
+  it('gives callers the values that skip() names, and stores the others only', async () => {
+    const { a, b } = two({ staleWhileRevalidateMs: 9_000 })
+    const loader = new Loader()
+    const asked = a.getOrSetMany(['p', 'q', 'r'], async (keys, { skip }) => {
+      for (const key of ['q', 'r']) skip(key)
+      return loader.load(keys)
+    })
+    await settled()
+    const single = a.getOrSet('q', () => 'own')
+    loader.end(0, values('p0 q0'))
+    expect(await asked).toEqual(values('p0 q0'))
+    expect(await single).toBe('q0')
+    expect(await b.getMany(['p', 'q', 'r'])).toEqual(values('p0'))
+    const wrong = a.getOrSetMany(['z'], async (_, { skip }) => {
+      skip('y')
+      return {}
+    })
+    await expect(wrong).rejects.toThrow('getOrSetMany: skip')
   })
 
   it('ignores keys that were not asked for, and warns once', async () => {

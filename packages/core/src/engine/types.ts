@@ -139,7 +139,8 @@ export type FillResult =
  */
 export interface Skipped {
   readonly type: 'skipped'
-  readonly entry: StoredValue
+  /** Undefined if the factory of `getOrSetMany` returned no value for the key. */
+  readonly entry: StoredValue | undefined
   readonly skipMs: number
 }
 
