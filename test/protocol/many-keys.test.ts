@@ -264,7 +264,7 @@ it('has another process fill the keys of one that closes between lookup and comm
   const waiting = alive.cache.getOrSetMany(
     keysOf(6),
     (its) => {
-      runs.push(its.join(' '))
+      runs.push([...its].sort().join(' '))
       return load(its)
     },
     { leaseMs: 500, waitMs: 60_000 },

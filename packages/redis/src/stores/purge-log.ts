@@ -31,6 +31,9 @@ const MAX_APPLIED = 1_000
  */
 const MAX_AHEAD_MS = 60_000
 
+/** Most purges of one command, which no other command of the fleet can interrupt. */
+const MOST_PURGES = 128
+
 const NOT_PUBLISHED =
   'the purge is stored, but PUBLISH is refused: other processes may serve their copies for up to 5 s. ' +
   'Allow the Redis user to PUBLISH'
@@ -65,6 +68,8 @@ export class RedisPurges {
   #mayHaveFailedOver = false
   #reading: Promise<void> | undefined
   #isBeating = false
+  /** The purges of the next command of `appendSoon`. */
+  #soon: { readonly purges: Purge[]; readonly end: Promise<void> } | undefined
 
   constructor(commands: PurgeCommands, clock: Clock, hooks: Hooks) {
     this.#commands = commands
@@ -85,6 +90,20 @@ export class RedisPurges {
     }
     if (!lacks(this.#known, last)) this.#confirm(sentAt)
     if (!isPublished) throw storeUnavailable('redis', 'purge', new Error(NOT_PUBLISHED))
+  }
+
+  /** As `append`, after this turn: purges of one turn share commands. */
+  appendSoon(purge: Purge): Promise<void> {
+    if (this.#soon === undefined || this.#soon.purges.length === MOST_PURGES) {
+      const purges: Purge[] = []
+      const end = new Promise<void>((resolve) => process.nextTick(resolve)).then(() => {
+        this.#soon = undefined
+        return this.append(...purges)
+      })
+      this.#soon = { purges, end }
+    }
+    this.#soon.purges.push(purge)
+    return this.#soon.end
   }
 
   /**

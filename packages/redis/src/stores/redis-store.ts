@@ -27,7 +27,7 @@ import { commit, endLease, purge, renewEntry } from '../protocol/scripts.generat
 import { Compression, type CompressOptions } from './compression.ts'
 import { PlainReads } from './plain-reads.ts'
 import { RedisPurgeCommands } from './purge-commands.ts'
-import type { Position, Purge } from './purge-events.ts'
+import type { Position } from './purge-events.ts'
 import { RedisPurges } from './purge-log.ts'
 import { RedisIdempotency } from './redis-idempotency.ts'
 import { RedisLocks } from './redis-locks.ts'
@@ -71,8 +71,6 @@ export interface RedisStoreOptions {
  */
 const MAX_FRAME_BYTES = 4 * 1024 * 1024
 const RAN_LATE = 'Redis got the command after its deadline and ignored it'
-/** Most purges by subject in one command, which no other command of the fleet can interrupt. */
-const MOST_MARKS = 128
 /** How `end-lease-1.lua` treats the entry of a key that becomes hit-for-miss. */
 const PASS_FLAGS = { false: 0, true: 1, keep: 2, skip: 3 }
 /** Time between two checks that the process missed no purge. */
@@ -123,8 +121,6 @@ class RedisStore implements StampedeStore {
   readonly #commands: RedisPurgeCommands
   #parts: LookupParts | undefined
   readonly #deliveries = new PendingDeliveries()
-  /** The purges of keys that are appended after this turn. */
-  #soon: { readonly purges: Purge[]; readonly end: Promise<void> } | undefined
   #heartbeat: NodeJS.Timeout | undefined
   #listener: LinkListener | undefined
 
@@ -284,32 +280,14 @@ class RedisStore implements StampedeStore {
     const args = [soft ? 1 : 0, key, this.#link.names.wakePrefix]
     await this.#link.retry(() => this.#link.run(purge, key, args, String, { ignoreBreaker: true }))
     const event = { of: 'key', name: key, soft } as const
-    await (isOneOfMany ? this.#appendSoon(event) : this.#requirePurges().append(event))
-  }
-
-  /** Appends the purges of one turn in one command. */
-  #appendSoon(purge: Purge): Promise<void> {
-    if (this.#soon === undefined) {
-      const purges: Purge[] = []
-      const end = new Promise<void>((resolve) => process.nextTick(resolve)).then(() => {
-        this.#soon = undefined
-        return this.#appendAll(purges)
-      })
-      this.#soon = { purges, end }
-    }
-    this.#soon.purges.push(purge)
-    return this.#soon.end
-  }
-
-  async #appendAll(purges: readonly Purge[]): Promise<void> {
-    const commands: Promise<void>[] = []
-    for (let i = 0; i < purges.length; i += MOST_MARKS)
-      commands.push(this.#requirePurges().append(...purges.slice(i, i + MOST_MARKS)))
-    await Promise.all(commands)
+    const log = this.#requirePurges()
+    await (isOneOfMany ? log.appendSoon(event) : log.append(event))
   }
 
   async mark(subjects: string | readonly string[], { soft }: { soft: boolean }): Promise<void> {
-    return this.#appendAll([subjects].flat().map((name) => ({ of: 'subject', name, soft })))
+    const log = this.#requirePurges()
+    const marks = [subjects].flat().map((name) => log.appendSoon({ of: 'subject', name, soft }))
+    await Promise.all(marks)
   }
 
   together(run: () => void): void {
