@@ -102,7 +102,7 @@ export type LookupReply<Stored = StoredFrame> =
   | {
       readonly status: 'pass'
       readonly forMs: number
-      readonly grant?: Grant | undefined
+      readonly grant?: Grant
       readonly stored?: Stored | undefined
     }
   | {

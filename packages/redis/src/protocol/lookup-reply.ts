@@ -27,8 +27,11 @@ export function readLookup(raw: unknown, key: string, { token }: LookupRequest):
     ? storedFrame(String(Number(fence)), bytes(frame), ageMs, freshForMs, windows)
     : undefined
   const grant = Number(granted) > 0 ? { key, token, fence: String(Number(granted)) } : undefined
+  const isFirst = status === 'LEASED' && grant !== undefined && stored === undefined
   return {
-    reply: toReply(status, stored, grant, duration(forMs), failure),
+    reply: isFirst
+      ? { status: 'leased', grant }
+      : toReply(status, stored, grant, duration(forMs), failure),
     serverNow: Number(now),
     busyFence: status === 'BUSY' && Number(fence) > 0 ? fence : undefined,
   }
@@ -43,11 +46,17 @@ function toReply(
 ): LookupReply {
   if (status === 'BUSY') return { status: 'busy', busyForMs: forMs }
   if (status === 'FRESH' && stored !== undefined) return { status: 'fresh', stored }
-  if (status === 'PASS') return { status: 'pass', forMs, grant, stored }
-  if (status === 'STALE' && stored !== undefined)
-    return { status: 'stale', stored, grant, busyForMs: grant === undefined ? forMs : 0 }
-  if (status === 'LEASED' && grant !== undefined) return { status: 'leased', grant, stored }
-  if (status === 'FAILED') return { status: 'failed', forMs, failure: readFailure(failure), stored }
+  if (status === 'PASS')
+    return { status: 'pass', forMs, ...(grant && { grant }), ...(stored && { stored }) }
+  if (status === 'STALE' && stored !== undefined) {
+    if (grant === undefined) return { status: 'stale', stored, busyForMs: forMs }
+    return { status: 'stale', stored, grant, busyForMs: 0 }
+  }
+  if (status === 'LEASED' && grant && stored) return { status: 'leased', grant, stored }
+  if (status === 'FAILED') {
+    const shared = { status: 'failed', forMs, failure: readFailure(failure) } as const
+    return stored ? { ...shared, stored } : shared
+  }
   throw unknownReply('redis', 'lookup-or-lease', `unknown reply ${status}`)
 }
 
