@@ -82,7 +82,7 @@ export function createHttpCache<Native = unknown, NativeResponse = unknown>(
     throw optionError(
       `${CACHE_FUNCTION}.methods`,
       options?.methods,
-      'QUERY is needed, and the HTTP parser of this Node does not know it; use Node 22.2 or newer',
+      'the HTTP parser of this Node does not know QUERY; leave it out, or use Node 22.2 or newer',
     )
   // `null` is an error here. It does not select the default.
   const isAlone = options?.stampede === undefined

@@ -90,8 +90,7 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
   key?: ((request: Native) => string) | undefined
   /**
    * Methods whose responses are stored. HEAD belongs to GET. `['GET', 'QUERY']` also stores
-   * responses to QUERY (RFC 10008), with the body in the key. That needs Node 22.2 or newer.
-   * Default `['GET']`.
+   * responses to QUERY (RFC 10008), with the body in the key. Default `['GET']`.
    */
   methods?: ReadonlyArray<'GET' | 'QUERY'> | undefined
   /**
