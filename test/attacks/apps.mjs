@@ -36,9 +36,7 @@ export const FRAMEWORKS = /** @type {const} */ (['express', 'express4', 'koa', '
 export function listenerOf(framework, target, stampede) {
   /** @type {any} */
   const options = { ttlMs: 60_000, ...target.options, stampede }
-  // A list cannot name a body, so such a target stays without QUERY.
-  if (process.env.STAMPEDE_ATTACK_METHOD === 'QUERY' && !Array.isArray(options.query))
-    options.query = { body: 'canonical', ...options.query }
+  if (process.env.STAMPEDE_ATTACK_METHOD === 'QUERY') options.methods = ['GET', 'QUERY']
   if (framework === 'node') return nodeApp(target, options)
   return framework.startsWith('koa')
     ? koaApp(framework, target, options)

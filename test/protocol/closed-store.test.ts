@@ -19,9 +19,9 @@ const lifetimes = {
 }
 const CALLS: ReadonlyArray<readonly [name: 'lookup' | 'commit', args: readonly unknown[]]> = [
   ['lookup', ['d:k', { leaseMs: 1_000 }]],
-  ['commit', [grant, new Uint8Array(3), lifetimes]],
+  ['commit', [grant, new Uint8Array(3), lifetimes, false]],
   // A frame that is too large for Redis ends the lease instead.
-  ['commit', [grant, new Uint8Array(5 * 1024 * 1024), lifetimes]],
+  ['commit', [grant, new Uint8Array(5 * 1024 * 1024), lifetimes, false]],
 ]
 
 describe.each([

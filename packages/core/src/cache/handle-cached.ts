@@ -58,7 +58,7 @@ const CLOSED = { fwd: 'bypass', reason: 'closed' } as const
 export function handleCached<Native>(cache: CacheParts<Native>, exchange: Exchange<Native>): Done {
   const { request, native } = exchange
   const { rt, config, index } = cache
-  const refused = request.content ? undefined : rt.closed ? CLOSED : admit(request, native, config)
+  const refused = rt.closed ? CLOSED : request.content ? undefined : admit(request, native, config)
   if (refused !== undefined) return bypass(cache, exchange, refused)
   if (request.method === 'QUERY' && !request.content) return handleQuery(cache, exchange)
   const plainKey = cacheKey(request, native, config, [])

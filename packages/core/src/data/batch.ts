@@ -85,7 +85,7 @@ class Member<T, P> extends Call<T, P> {
   }
 
   later(step: () => void): void {
-    this.#batch.steps.push(step)
+    this.#batch.later(step)
   }
 
   /** The batch has the context of the caller. */
@@ -95,8 +95,8 @@ class Member<T, P> extends Call<T, P> {
 /** One call of getOrSetMany. */
 export class Batch<T, P> {
   readonly slot: SharedSlot
-  /** Begin refreshes in the background. */
-  readonly steps: Array<() => void> = []
+  /** Begin refreshes in the background. Undefined: the first lookups have been sent. */
+  #steps: Array<() => void> | undefined = []
   readonly #of: ManyOf
   readonly #names: readonly string[]
   readonly #factory: ManyFactory<T, P>
@@ -139,8 +139,10 @@ export class Batch<T, P> {
     for (const member of members) this.#lookingUp.add(member)
     const begun = begin(rt, members, (member) => member.value())
     queueMicrotask(() => {
+      const steps = this.#steps ?? []
+      this.#steps = undefined
       together(rt.records, () => {
-        for (const step of this.steps) step()
+        for (const step of steps) step()
       })
       this.#isScheduled = false
       this.#runSoon()
@@ -161,6 +163,12 @@ export class Batch<T, P> {
     const thrown = this.#thrown
     if (thrown && [...errors.values()].includes(thrown.error)) throw thrown.error
     throw manyFailed('getOrSetMany', values, errors)
+  }
+
+  /** Calls `step` with those of the other keys. */
+  later(step: () => void): void {
+    if (this.#steps === undefined) queueMicrotask(step)
+    else this.#steps.push(step)
   }
 
   lead(led: Led<T, P>): void {

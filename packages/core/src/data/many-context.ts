@@ -104,7 +104,7 @@ export class BatchContext<P> implements ManyContext<P> {
 
 /** Positions are not accepted, because a row that is missing would shift all later values. */
 export function readMany(many: unknown): ReadonlyMap<string, unknown> {
-  if (many instanceof Map) return many
+  if (many instanceof Map) return new Map(many)
   if (typeof many === 'object' && many !== null) {
     const prototype: unknown = Object.getPrototypeOf(many)
     const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null

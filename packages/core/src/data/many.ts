@@ -73,9 +73,10 @@ export async function setMany<T>(
     const purged = collect(left, await begin(rt, left, purge))
     for (const [name, error] of purged.errors) errors.set(name, error)
     const names = [...purged.values.keys()]
-    const ends = await begin(rt, names, (name) => value(name).store())
+    const ends = collect(names, await begin(rt, names, (name) => value(name).store()))
+    for (const [name, error] of ends.errors) errors.set(name, error)
     left = []
-    for (const [name, end] of collect(names, ends).values) {
+    for (const [name, end] of ends.values) {
       try {
         if (value(name).isStored(end)) values.set(name, value(name).stored)
         else left.push(name)
