@@ -222,6 +222,22 @@ describe('a grant to this process', () => {
     expect(first).toEqual({})
     expect(store.take()).toContain('acquire')
   })
+
+  it('is given back if it is for the token of an acquire that failed', async () => {
+    const { store, last, granted, tokenOf, wait } = setUp()
+    const first = wait()
+    const failed = last()
+    failed.fail(new Error('no reply'))
+    await settled()
+    expect(first.error).toBeDefined()
+    const second = wait()
+    expect(tokenOf(last())).not.toBe(tokenOf(failed))
+    store.take()
+    store.hooks.onGrant(granted(tokenOf(failed)), 3_000)
+    await settled()
+    expect(second.lease).toBeUndefined()
+    expect(store.take()).toEqual(['release'])
+  })
 })
 
 describe('the late release of a lost lease', () => {
