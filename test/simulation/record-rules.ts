@@ -36,6 +36,8 @@ interface Record {
   leaseMs: number
   retryMs: number
   passMs: number
+  /** Until then a stale entry is served without a lease, because a value was skipped. */
+  skippedUntil: number
   /** Whether a response could not be shared since the last commit or purge. */
   hasPassed: boolean
   readonly waits: Set<string>
@@ -97,7 +99,7 @@ export class RecordRules {
       this.#onCommit(key, group, record, terms)
     } else if (name === 'end-lease' && (reply === 'ENDED' || reply === 'FIRST')) {
       record.isOpen = false
-      if (Number(args[2]) > 0) this.#onPass(key, record, args, String(reply))
+      if (Number(args[2]) > 0) this.#onPass(key, record, args, String(reply), data.now)
       else if (Number(args[3]) > 0) record.retryMs = Number(args[3])
     } else if (name === 'renew-entry' && reply === 'RENEWED') {
       this.#onRenew(key, record, args, data.now)
@@ -106,6 +108,7 @@ export class RecordRules {
       record.voided = record.fence
       record.isOpen = false
       record.hasPassed = false
+      record.skippedUntil = 0
       this.#purges.set(key, (this.#purges.get(key) ?? 0) + 1)
     } else return
     if (name === 'lookup-or-lease') return
@@ -149,7 +152,8 @@ export class RecordRules {
     if (Number(ageMs) < 0)
       this.#judge.fail('not from the future', `an entry is ${ageMs} ms old`, key)
     if (granted === undefined || granted === '0') {
-      if (Number(forMs) > 0 && (status === 'BUSY' || status === 'STALE')) record.waits.add(process)
+      const isHeld = status === 'BUSY' || (status === 'STALE' && now >= record.skippedUntil)
+      if (Number(forMs) > 0 && isHeld) record.waits.add(process)
       return
     }
     const fence = Number(granted)
@@ -170,8 +174,13 @@ export class RecordRules {
   }
 
   /** One response that cannot be shared does not make requests run in parallel. */
-  #onPass(key: string, record: Record, args: readonly unknown[], reply: string): void {
+  #onPass(key: string, record: Record, args: readonly unknown[], reply: string, now: number): void {
     const isMarked = reply === 'ENDED'
+    if (String(args[7]) === '3') {
+      record.passMs = Number(args[2])
+      record.skippedUntil = now + record.passMs
+      return
+    }
     if (isMarked && String(args[7]) !== '0' && !record.hasPassed) {
       this.#judge.fail('hit-for-miss after two', 'one response marked the key', key)
     }
@@ -182,7 +191,8 @@ export class RecordRules {
   /** A reply BUSY or FAILED never names more time than was set. */
   #checkLength(key: string, record: Record, status: string, forMs: number): void {
     const { leaseMs, retryMs, passMs } = record
-    const most = { BUSY: leaseMs, STALE: leaseMs, FAILED: retryMs, PASS: passMs }[status] ?? forMs
+    const staleMs = Math.max(leaseMs, passMs)
+    const most = { BUSY: leaseMs, STALE: staleMs, FAILED: retryMs, PASS: passMs }[status] ?? forMs
     if (!(forMs > most)) return
     const detail = `${status} for ${forMs} ms, and it was set for ${most}`
     this.#judge.fail('no longer than set', detail, key)
@@ -205,6 +215,7 @@ export class RecordRules {
       this.#judge.fail('newest grant', `${fence} was accepted, the newest is ${record.fence}`, key)
     }
     Object.assign(record, { accepted: fence, acceptedBy: token, isOpen: false, hasPassed: false })
+    record.skippedUntil = 0
   }
 
   #onRenew(key: string, record: Record, args: readonly string[], now: number): void {
@@ -251,6 +262,7 @@ function newRecord(): Record {
     leaseMs: Number.POSITIVE_INFINITY,
     retryMs: Number.POSITIVE_INFINITY,
     passMs: Number.POSITIVE_INFINITY,
+    skippedUntil: 0,
     hasPassed: false,
     waits: new Set(),
   }
