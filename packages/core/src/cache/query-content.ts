@@ -58,7 +58,7 @@ const CODINGS: ReadonlySet<string | undefined> = new Set([
 
 const MEDIA_TYPE = /^([!#$%&'*+\-.^_`|~\w]+\/[!#$%&'*+\-.^_`|~\w]+)[ \t]*(?=;|$)/
 const PARAMETER =
-  /;[ \t]*(?:([!#$%&'*+\-.^_`|~\w]+)=([!#$%&'*+\-.^_`|~\w]+|"(?:[^"\\]|\\.)*"))?[ \t]*(?=;|$)/y
+  /;[ \t]*(?:([!#$%&'*+\-.^_`|~\w]+)=([!#$%&'*+\-.^_`|~\w]+|"(?:[^"\\]|\\.)*")[ \t]*)?(?=;|$)/y
 
 /** One spelling of a media type (RFC 9110 §8.3.1). Undefined if it is invalid. */
 function mediaType(field: string): string | undefined {
