@@ -45,6 +45,7 @@ const KIND_BYTES = 3
 /** The kind of a small JSON value that is not an entry. */
 const KIND_NOTE = 4
 
+/** A codec for bodies at rest: brotli, gzip or Zstandard. */
 export type Codec = 'gzip' | 'br' | 'zstd'
 /** A codec has its index as its number in frames. */
 const CODECS: readonly (Codec | undefined)[] = [undefined, 'gzip', 'br', 'zstd']
