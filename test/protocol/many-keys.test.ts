@@ -95,17 +95,18 @@ describe('a call with 100 keys', () => {
     ).toBe(2)
   })
 
-  it('purges all in two commands, and one for the purge log', async () => {
+  it('purges all in two commands, and at most one each for the purge log', async () => {
     const { cache } = await open()
     await cache.getOrSetMany(keys, load)
-    expect(await scriptsIn(() => cache.deleteMany(keys))).toBe(3)
+    // The replies of both may arrive together, and are then followed by one command.
+    expect([3, 4]).toContain(await scriptsIn(() => cache.deleteMany(keys)))
     expect(await cache.getMany(keys)).toEqual(new Map())
   })
 
-  it('sets all in seven commands', async () => {
+  it('sets all in seven or eight commands', async () => {
     const { cache } = await open()
     const entries = await load(keys)
-    expect(await scriptsIn(() => cache.setMany(entries))).toBe(7)
+    expect([7, 8]).toContain(await scriptsIn(() => cache.setMany(entries)))
     expect(await cache.getMany(keys)).toEqual(entries)
   })
 
