@@ -44,6 +44,16 @@ const eventsOf = (stampede: Stampede, type: 'store.failed' | 'fill.committed') =
   return seen
 }
 
+/** Fills the keys, and resolves after their commits, for which callers do not wait. */
+async function fillAll(
+  { stampede, cache }: Awaited<ReturnType<typeof open>>,
+  keys: readonly string[],
+): Promise<void> {
+  const committed = eventsOf(stampede, 'fill.committed')
+  await cache.getOrSetMany(keys, load)
+  await expect.poll(() => committed.length).toBe(keys.length)
+}
+
 /** The commands with scripts that clients sent meanwhile. Heartbeats send none. */
 async function scriptsIn(work: () => Promise<unknown>): Promise<number> {
   const trace = await server.traceCommands()
@@ -56,14 +66,13 @@ describe('a call with 100 keys', () => {
   const keys = keysOf(100)
 
   it('fills all in two commands for the lookups and two for the commits', async () => {
-    const { cache } = await open()
-    expect(await scriptsIn(() => cache.getOrSetMany(keys, load))).toBe(4)
+    const process = await open()
+    expect(await scriptsIn(() => fillAll(process, keys))).toBe(4)
     for (const key of keys) expect(await admin.hexists(recordOf(key), 'frame')).toBe(1)
   })
 
   it('reads all in two commands', async () => {
-    const { cache } = await open()
-    await cache.getOrSetMany(keys, load)
+    await fillAll(await open(), keys)
     const other = await open()
     let found: unknown
     const sent = await scriptsIn(async () => {
@@ -96,8 +105,9 @@ describe('a call with 100 keys', () => {
   })
 
   it('purges all in two commands, and at most one each for the purge log', async () => {
-    const { cache } = await open()
-    await cache.getOrSetMany(keys, load)
+    const process = await open()
+    const { cache } = process
+    await fillAll(process, keys)
     // The replies of both may arrive together, and are then followed by one command.
     expect([3, 4]).toContain(await scriptsIn(() => cache.deleteMany(keys)))
     expect(await cache.getMany(keys)).toEqual(new Map())
