@@ -191,7 +191,7 @@ const FIGURES: Readonly<Record<string, readonly string[]>> = {
     micros('calls', 'layered-loader', 1),
     micros('calls', 'stampede', 1),
   ],
-  '- **Latency under load': [zipf('stampede'), zipf('bentocache')],
+  '- **Latency under load': [zipf('stampede'), zipf('layered-loader')],
   '- **Cost of Redis': [
     ...['stampede', 'async-cache-dedupe'].map((id) => micros('redisMisses', id)),
     ...['stampede', 'async-cache-dedupe'].map((id) => micros('redisHits', id)),
@@ -224,8 +224,8 @@ describe('docs/compare.md', () => {
     expect(lines.filter(ruleOf).length).toBeGreaterThan(20)
   })
 
-  it('says that koa-cash needs a quarter less CPU time only if so', () => {
-    expect(cpu('hits', 'koa-cash') / cpu('hits', 'koa')).toBeCloseTo(0.75, 1)
+  it('says that koa-cash needs a little less CPU time only if so', () => {
+    expect(cpu('hits', 'koa-cash') / cpu('hits', 'koa')).toBeCloseTo(0.95, 1)
   })
 
   it('links each table of claims to tests, results, guides or sources', () => {
