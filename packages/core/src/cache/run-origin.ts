@@ -255,7 +255,7 @@ export class OriginRun<Native> implements OriginObserver {
   }
 
   #mint(head: CapturedHead, whole: Uint8Array | undefined, native: Native): HeaderList {
-    if (!this.#config.mintEtag || !lacksValidator(head)) return NONE
+    if (!lacksValidator(head)) return NONE
     if (this.#by.cache.framework.allowsEtag?.(native) === false) return NONE
     return [['etag', mintEtag(whole, this.#lead.fence)]]
   }

@@ -289,16 +289,6 @@ describe('set() and delete() of a data cache', () => {
   })
 })
 
-describe('the option forceFresh', () => {
-  it('runs the factory although a fresh value is stored', async () => {
-    const { rates } = setUp()
-    await rates.getOrSet('k', () => 1)
-    expect(await rates.getOrSet('k', () => 2)).toBe(1)
-    expect(await rates.getOrSet('k', () => 2, { forceFresh: true })).toBe(2)
-    expect(await rates.getOrSet('k', () => 3)).toBe(2)
-  })
-})
-
 describe('wrap() of a data cache', () => {
   it('runs the function once per key', async () => {
     const { rates } = setUp()

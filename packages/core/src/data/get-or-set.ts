@@ -48,7 +48,7 @@ export function getOrSet<T, P = T>(
       throw optionError(`${WHERE}: factory`, factory, 'use a function that returns the value')
     const known = recent.get(key)
     const internalKey = known ?? dataKey(recent.prefix + key)
-    const held = plan.forceFresh ? undefined : freshCopy(rt, internalKey, rt.clock.now())
+    const held = freshCopy(rt, internalKey, rt.clock.now())
     if (held !== undefined) {
       if (known === undefined) recent.remember(key, internalKey)
       const { entry } = held
