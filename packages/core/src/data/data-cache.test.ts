@@ -1,8 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { createStampede, type DataCache, type Serializer, type Stampede } from '../index.ts'
+import { createStampede, type DataCache, type Stampede } from '../index.ts'
 import type { Fault } from '../testing/idempotency-doubles.ts'
 import { ManualClock, settled } from '../testing/index.ts'
 import { FaultyStore, Gate, refuse, sharedStores } from '../testing/store-doubles.ts'
+import type { Serializer } from './value.ts'
 
 type DataCacheOptions = Parameters<Stampede['cache']>[1]
 
