@@ -21,7 +21,7 @@ import {
   OWN_FIELD,
   OWN_FIELDS,
 } from '../ports/exchange.ts'
-import { reportRefresh } from '../refresh-failures.ts'
+import { reportRefresh } from '../refresh-warnings.ts'
 import type { CacheConfig } from './cache-options.ts'
 import type { CacheParts } from './cache-parts.ts'
 import { asksForWhole, staleReply, statusField } from './respond.ts'

@@ -21,7 +21,7 @@ import {
 import { confirmedCopy } from '../l1/purges.ts'
 import { shownKey } from '../ports/key.ts'
 import { tagSubject } from '../ports/subject.ts'
-import { reportRefresh } from '../refresh-failures.ts'
+import { reportRefresh } from '../refresh-warnings.ts'
 import type { Runtime } from '../runtime.ts'
 import { evaluateTags } from '../tags.ts'
 import { inScope, lookupTracing } from '../tracing.ts'
