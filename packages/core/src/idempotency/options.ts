@@ -9,7 +9,6 @@ import {
   durationMs,
   flag,
   nearest,
-  type ReadBy,
   type Reader,
   readOptions,
   readStrings,
@@ -19,12 +18,10 @@ import {
 /** Options that requests and jobs have in common. All durations are in ms. */
 export interface AttemptRules {
   /**
-   * How long an attempt blocks others after its last renewal. A live process renews its lease.
-   * Default 30 000.
+   * How long an attempt blocks others after its last renewal. A live process renews its lease. An
+   * attempt that takes longer than 20 leases, and longer than 600 000 ms, loses it. Default 30 000.
    */
   leaseMs?: number | undefined
-  /** Hold time: an attempt that takes longer loses its lease. Default 600 000. */
-  maxHoldMs?: number | undefined
   /**
    * How long a result is kept. After this time, a repeat runs the handler again, so document the
    * time for your clients. Default 86 400 000 (a day).
@@ -93,11 +90,9 @@ export interface IdempotencyRules<Native = unknown> extends AttemptRules {
    * returns a value that replaces query, media type and body. Default `canonical`.
    */
   fingerprint?: FingerprintMode | ((request: Native) => unknown) | undefined
-  /** Largest request body, in bytes. A larger one gets a 413. Default 1 MiB. */
-  maxRequestBytes?: number | undefined
   /**
-   * Largest stored body, in bytes. A larger body is sent but not stored. Default 1 MiB. In Redis at
-   * most 4 MiB.
+   * Largest body, in bytes. A larger request gets a 413. A larger response is sent, and stored
+   * without its body. Default 1 MiB. In Redis, a response is stored with at most 4 MiB.
    */
   maxBodyBytes?: number | undefined
   /** URL of your documentation, for `type` and `Link` of problem documents. Default: none. */
@@ -108,6 +103,8 @@ export interface IdempotencyRules<Native = unknown> extends AttemptRules {
 export interface AttemptPolicy extends Defined<Omit<AttemptRules, 'onBusy'>> {
   /** How long a repeat waits for a running attempt. 0: it does not wait. */
   readonly waitMs: number
+  /** How long a live process renews the lease. */
+  readonly maxHoldMs: number
   /** Largest response body to store. */
   readonly maxBodyBytes: number
 }
@@ -128,10 +125,8 @@ export interface IdempotencyRuleSet
 const WHERE = 'idempotency'
 const MIB = 1024 * 1024
 
-/** `maxHoldMs` is checked later, because its default and its minimum depend on the lease. */
 const ATTEMPTS = {
   leaseMs: durationMs(30_000, 100),
-  maxHoldMs: unchecked(),
   retentionMs: durationMs(86_400_000, 1_000),
   onBusy: readOnBusy,
   onLeaseExpired: choice('takeover', 'uncertain'),
@@ -147,7 +142,6 @@ const OPTIONS = {
   strict: flag(false),
   onStoreError: choice('reject', 'proceed'),
   fingerprint: readFingerprint,
-  maxRequestBytes: bytes(MIB),
   maxBodyBytes: bytes(MIB),
   docsUrl: readDocsUrl,
 } satisfies Record<keyof IdempotencyRules | 'stampede', Reader>
@@ -155,7 +149,7 @@ const OPTIONS = {
 /** Checks the options of `idempotency`. Throws `ERR_STAMPEDE_OPTION`. */
 export function readIdempotencyOptions(options: unknown): IdempotencyRuleSet {
   const { onBusy: waitMs, ...read } = readOptions(WHERE, options, OPTIONS)
-  return Object.freeze({ ...read, waitMs, maxHoldMs: holdMs(WHERE, read) })
+  return Object.freeze({ ...read, waitMs, maxHoldMs: holdMs(read) })
 }
 
 export interface JobRules extends AttemptPolicy {
@@ -166,15 +160,12 @@ export interface JobRules extends AttemptPolicy {
 /** Checks the options of `stampede.idempotent`. Throws `ERR_STAMPEDE_OPTION`. */
 export function readJobOptions(where: string, options: unknown): JobRules {
   const { onBusy: waitMs, ...read } = readOptions(where, options, JOB)
-  return { ...read, waitMs, maxHoldMs: holdMs(where, read), maxBodyBytes: Infinity }
+  return { ...read, waitMs, maxHoldMs: holdMs(read), maxBodyBytes: Infinity }
 }
 
-function holdMs(
-  where: string,
-  { leaseMs, maxHoldMs }: Pick<ReadBy<typeof ATTEMPTS>, 'leaseMs' | 'maxHoldMs'>,
-): number {
-  return durationMs(Math.max(leaseMs, 600_000), leaseMs)(`${where}.maxHoldMs`, maxHoldMs)
-}
+/** The hold time. An attempt that hangs does not hold its key forever. */
+const holdMs = ({ leaseMs }: Pick<AttemptPolicy, 'leaseMs'>): number =>
+  Math.max(20 * leaseMs, 600_000)
 
 const ON_BUSY = choice('reject', 'wait')
 const WAITING = { waitMs: durationMs(10_000) }
