@@ -12,6 +12,8 @@ export type { IdempotencyOptions } from './http-idempotency.ts'
 export type { Attempt } from './idempotency/attempt.ts'
 export type { IdempotencyOperator } from './idempotency/operator.ts'
 export { memoryStore } from './memory/memory-store.ts'
+// A star, because TypeScript merges declarations of other packages only through one.
+export type * from './ports/attempt-transaction.ts'
 export type { MemoryStore, StampedeStore } from './ports/store.ts'
 export type { PurgeTarget } from './purge.ts'
 export { createStampede, type Stampede } from './stampede.ts'

@@ -189,7 +189,7 @@ export class AttemptWatch implements CaptureObserver {
   readonly #capture: Capture
   #seen: CapturedHead | undefined
   #thrown: { readonly error: unknown } | undefined
-  #reported: { readonly until: void | Promise<void> } | undefined
+  #reported: { readonly until: void | Promise<Reply | void> } | undefined
   #stopped = false
 
   /** `isFront`: an empty response may be that of a framework that sends no body to nobody. */
@@ -208,7 +208,7 @@ export class AttemptWatch implements CaptureObserver {
     return { action: 'send', capture: true, add: [], remove: [] }
   }
 
-  beforeEnd(end: OriginEnd): void | Promise<void> {
+  beforeEnd(end: OriginEnd): void | Promise<Reply | void> {
     if (end.type !== 'complete' || (this.#isFront && lacksBody(this.#res, end)))
       return this.report(this.#endWithoutBody())
     return this.report(end)
@@ -220,7 +220,7 @@ export class AttemptWatch implements CaptureObserver {
   }
 
   /** Reports the end to core, unless an end was reported before. */
-  report(end: AttemptEnd): void | Promise<void> {
+  report(end: AttemptEnd): void | Promise<Reply | void> {
     this.#reported ??= { until: this.#observer.onEnd(end) }
     return this.#reported.until
   }

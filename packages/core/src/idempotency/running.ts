@@ -45,6 +45,7 @@ export class Running
   readonly type = 'running'
   readonly claim: Claim
   readonly begun: Begun
+  readonly holdsAll: boolean = false
   readonly maxBodyBytes: number
   readonly graceMs: number
   verdict: Decisions['verdict'] = undefined

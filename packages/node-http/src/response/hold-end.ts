@@ -4,7 +4,7 @@
 // for bytes that never come.
 
 import { type ServerResponse, validateHeaderValue } from 'node:http'
-import type { OriginEnd } from '@stampede/core/adapter'
+import type { OriginEnd, Reply } from '@stampede/core/adapter'
 import { isHttp2 } from '../request/read-request.ts'
 import { breakOff } from './write-response.ts'
 
@@ -14,7 +14,7 @@ export interface EndObserver {
    * promise, the end is sent when the promise settles. The capture then ends with `end`, even if
    * the client leaves.
    */
-  beforeEnd?(end: OriginEnd): void | Promise<void>
+  beforeEnd?(end: OriginEnd): void | Promise<Reply | void>
 }
 
 /** Delays the end of one response. */
@@ -50,7 +50,7 @@ export class EndHold {
       return
     }
     this.active = true
-    let until: void | Promise<void>
+    let until: void | Promise<Reply | void>
     try {
       until = this.#observer.beforeEnd?.(end)
     } catch (error) {
