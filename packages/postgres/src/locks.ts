@@ -1,14 +1,9 @@
-// LockStore on PostgreSQL. Acquire, renew and release are one statement, in one round trip. If a
-// release hands a lock over, a notice on the channel of the next process names its grant.
+// LockStore on PostgreSQL. Acquire, renew and release are one function call, in one round trip. If
+// a release hands a lock over, a notice on the channel of the next process names its grant.
 
-import {
-  ANY_FENCE,
-  type Clock,
-  type Grant,
-  type LockStore,
-  storeInUse,
-} from '@stampede/core/store'
-import type { PostgresLink } from './link.ts'
+import { type Clock, type Grant, type LockStore, storeInUse } from '@stampede/core/store'
+import type { Database } from './database.ts'
+import type { NoticeListener } from './notices.ts'
 
 type LockReply = Awaited<ReturnType<LockStore['acquire']>>
 type LockRequest = Parameters<LockStore['acquire']>[1]
@@ -16,137 +11,111 @@ type LockHooks = Parameters<LockStore['attach']>[0]
 type LockRelease = Awaited<ReturnType<LockStore['release']>>
 
 /**
- * Without notices, a waiter is told that the lease ends after this time at most. So it sends its
- * request again.
+ * If no notices arrive, a waiter is told that the lease ends after this time at most, so that it
+ * sends its request again.
  */
 const POLL_MS = 100
 
-/** `<id in hex> <token>` */
-const NOTICE = /^([0-9a-f]{64}) (\S+)$/
-
 export class PostgresLocks implements LockStore {
   readonly name = 'postgres'
-  readonly #link: PostgresLink
-  readonly #schema: string
-  #hooks: LockHooks | undefined
-  #listening: ReturnType<PostgresLink['listen']> | undefined
+  readonly #db: Database
+  #listener: NoticeListener | undefined
 
-  constructor(link: PostgresLink) {
-    this.#link = link
-    this.#schema = `"${link.schema}"`
+  constructor(db: Database) {
+    this.#db = db
   }
 
   attach(hooks: LockHooks): void {
-    if (this.#hooks !== undefined) throw storeInUse('createLocks')
-    this.#hooks = hooks
+    if (this.#listener !== undefined) throw storeInUse('createLocks')
+    this.#listener = {
+      onNotice: (kind, text) => {
+        if (kind === 'g') void this.#receive(text, hooks).catch(() => {})
+      },
+      onGap: () => hooks.onGap(),
+      onLost: () => hooks.onLost(),
+      onError: (operation, error) => hooks.onError(operation, error),
+    }
+    this.#db.notices.add(this.#listener)
   }
 
   async acquire(key: string, { token, leaseMs, queue }: LockRequest): Promise<LockReply> {
-    const { processId, polls } = this.#link
+    const { notices } = this.#db
     // A notice that is sent before this process listens would be lost.
-    if (queue) await this.#listen()
-    const text = `select granted, fence::text, rest
-      from ${this.#schema}.lock_acquire($1, $2, $3, $4)`
-    const values = [bytes(key), token, leaseMs, queue ? processId : null]
-    const [row] = await this.#link.query<AcquireRow>('acquire-lock', text, values)
-    const { granted, fence, rest: forMs } = row as AcquireRow
+    if (queue) await notices.ready
+    const process = queue ? notices.processId : ''
+    const reply = await this.#db.call<AcquireReply>('lock_acquire', key, token, leaseMs, process)
+    const { granted, fence, forMs } = reply
     if (granted) return { status: 'granted', grant: { key, token, fence }, forMs }
-    return { status: 'busy', forMs: queue && polls ? Math.min(forMs, POLL_MS) : forMs }
+    return { status: 'busy', forMs: queue ? this.#askAgainAfter(forMs) : forMs }
   }
 
   async renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
-    const text = `update ${this.#schema}.lock l
-      set since = clock_timestamp(), lease_until = clock_timestamp() + $4 * interval '1 ms'
-      from unnest($1::bytea[], $2::text[], $3::bigint[]) as g (key, token, fence)
-      where l.id = sha256(g.key) and l.token = g.token and l.fence = g.fence returning l.token`
-    const values = [
-      grants.map(({ key }) => bytes(key)),
-      grants.map(({ token }) => token),
-      grants.map(({ fence }) => fence),
-      leaseMs,
-    ]
-    const rows = await this.#link.query<{ token: string }>('renew-lock', text, values)
-    const renewed = new Set(rows.map(({ token }) => token))
-    return grants.map(({ token }) => renewed.has(token))
+    const list = grants.map(({ key, token, fence }) => [hex(key), hex(token), fence])
+    const renewed = await this.#db.call<string[]>('lock_renew', JSON.stringify(list), leaseMs)
+    return grants.map(({ token }) => renewed.includes(hex(token)))
   }
 
   async release(grant: Grant, next?: { token: string; leaseMs: number }): Promise<LockRelease> {
     const { key, token, fence } = grant
-    const text = `select released, fence::text, rest
-      from ${this.#schema}.lock_release($1, $2, $3, $4, $5, $6)`
-    const values = [
-      ...[bytes(key), token, fence === ANY_FENCE ? null : fence],
-      ...[this.#link.processId, next?.token ?? null, next?.leaseMs ?? null],
-    ]
-    const [row] = await this.#link.query<ReleaseRow>('release-lock', text, values)
-    const { released, fence: granted, rest: forMs } = row as ReleaseRow
-    if (!released) return { status: 'lost' }
-    if (next !== undefined && granted !== null) {
-      const again = { key, token: next.token, fence: granted }
-      return { status: 'released', granted: { grant: again, forMs } }
+    const again = [this.#db.notices.processId, next?.token ?? '', next?.leaseMs ?? 0] as const
+    const reply = await this.#db.call<ReleaseReply>('lock_release', key, token, fence, ...again)
+    if (!reply.released) return { status: 'lost' }
+    const { forMs } = reply
+    if (next !== undefined && reply.fence !== null) {
+      const granted = { key, token: next.token, fence: reply.fence }
+      return { status: 'released', granted: { grant: granted, forMs } }
     }
     if (forMs === 0) return { status: 'released' }
-    return { status: 'released', busyForMs: this.#link.polls ? Math.min(forMs, POLL_MS) : forMs }
+    return { status: 'released', busyForMs: this.#askAgainAfter(forMs) }
   }
 
   async leave(key: string): Promise<void> {
-    const text = `delete from ${this.#schema}.lock_queue where id = sha256($1) and process = $2`
-    await this.#link.query('leave-queue', text, [bytes(key), this.#link.processId])
+    await this.#db.call('lock_leave', key, this.#db.notices.processId)
   }
 
   async close(): Promise<void> {
-    await this.#listening?.stop()
+    if (this.#listener !== undefined) await this.#db.notices.remove(this.#listener)
   }
 
-  async #listen(): Promise<void> {
-    const { schema, processId } = this.#link
-    const hooks = this.#hooks
-    if (hooks === undefined) return
-    this.#listening ??= this.#link.listen(`${schema}:${processId}`, {
-      clock: hooks.clock,
-      onMessage: (message) => void this.#receive(message, hooks.clock).catch(() => {}),
-      onGap: () => hooks.onGap(),
-      onLost: () => hooks.onLost(),
-      onError: (operation, error) => hooks.onError(operation, error),
-    })
-    await this.#listening.ready
+  #askAgainAfter(forMs: number): number {
+    return this.#db.notices.isReceiving ? forMs : Math.min(forMs, POLL_MS)
   }
 
   /**
-   * Asks for the grant that a notice names. The rest of its lease counts from before the question,
-   * so no clock of this process is compared with that of the server. If the question fails, waiters
-   * try again by themselves, and the unused claim ends.
+   * Asks for the grant that a notice names: `<id> <token>`, in hex. The rest of its lease counts
+   * from before the question, so no clock of this process is compared with that of the server. If
+   * the question fails, waiters try again by themselves, and the unused claim ends.
    */
-  async #receive(message: string, clock: Clock): Promise<void> {
-    const [, id, token] = NOTICE.exec(message) ?? []
-    if (id === undefined || token === undefined) return
+  async #receive(text: string, { clock, onGrant }: ClockAndGrant): Promise<void> {
+    const [id = '', token = ''] = text.split(' ').map((part) => Buffer.from(part, 'hex'))
     const sentAt = clock.now()
-    const text = `select key, fence::text, ${this.#schema}.lock_rest(l) as rest
-      from ${this.#schema}.lock l where id = decode($1, 'hex') and token = $2`
-    const [row] = await this.#link.query<GrantRow>('read-grant', text, [id, token])
-    if (row === undefined || row.rest === 0) return
-    const grant = { key: row.key.toString(), token, fence: row.fence }
-    this.#hooks?.onGrant(grant, row.rest - (clock.now() - sentAt))
+    const reply = await this.#db.call<GrantedReply | null>('lock_granted', id, token)
+    if (reply === null || reply.forMs === 0) return
+    const key = Buffer.from(reply.key, 'hex').toString()
+    const grant = { key, token: token.toString(), fence: reply.fence }
+    onGrant(grant, reply.forMs - (clock.now() - sentAt))
   }
 }
 
-/** The key as bytes, because text in PostgreSQL cannot contain NUL. */
-const bytes = (key: string): Buffer => Buffer.from(key)
+const hex = (text: string): string => Buffer.from(text).toString('hex')
 
-interface AcquireRow {
+interface ClockAndGrant {
+  readonly clock: Clock
+  onGrant: LockHooks['onGrant']
+}
+
+interface AcquireReply {
   readonly granted: boolean
   readonly fence: string
-  readonly rest: number
+  readonly forMs: number
 }
 
-interface ReleaseRow {
-  readonly released: boolean
-  readonly fence: string | null
-  readonly rest: number
-}
+type ReleaseReply =
+  | { readonly released: false }
+  | { readonly released: true; readonly fence: string | null; readonly forMs: number }
 
-interface GrantRow {
-  readonly key: Buffer
+interface GrantedReply {
+  readonly key: string
   readonly fence: string
-  readonly rest: number
+  readonly forMs: number
 }
