@@ -29,7 +29,9 @@ export function findPostgres(env: NodeJS.ProcessEnv = process.env): PostgresSour
   if (named) {
     const found = sourceIn(named)
     if (found) return found
-    throw new Error(`STAMPEDE_TEST_POSTGRES is ${named}, which has not all of ${PROGRAMS.join(', ')}`)
+    throw new Error(
+      `STAMPEDE_TEST_POSTGRES is ${named}, which has not all of ${PROGRAMS.join(', ')}`,
+    )
   }
   const folders = [...(env.PATH ?? '').split(delimiter).filter(Boolean), ...debianFolders()]
   for (const folder of folders) {
