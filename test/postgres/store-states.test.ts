@@ -101,7 +101,7 @@ describePostgres('a store in PostgreSQL', () => {
     async (kept, transaction) => {
       await using writer = start()
       await writer.store.migrate()
-      await (await writer.open('kept')).complete()
+      await (await writer.open(kept)).complete()
       await using process = start({}, { options: '-c default_transaction_read_only=on' })
       for (const key of ['new', kept])
         await expect(process.begin(key, { transaction })).rejects.toMatchObject({
