@@ -130,7 +130,7 @@ export const TOPICS = {
     words: 'runs twice, uncertain, settle a key, operator',
   },
   'middleware order': {
-    pages: /^recipes\/middleware-order$/,
+    pages: /^guide\/caching$/,
     words: 'rate limit, helmet, cors, logger, body parser, login page',
   },
   graphql: {

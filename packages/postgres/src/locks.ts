@@ -1,7 +1,7 @@
 // LockStore on PostgreSQL. Acquire, renew and release are one function call, in one round trip. If
 // a release hands a lock over, a notice on the channel of the next process names its grant.
 
-import { type Clock, type Grant, type LockStore, storeInUse } from '@stampede/core/store'
+import { type Grant, type LockStore, storeInUse } from '@stampede/core/store'
 import type { Database } from './database.ts'
 import type { NoticeListener } from './notices.ts'
 
@@ -86,23 +86,18 @@ export class PostgresLocks implements LockStore {
    * from before the question, so no clock of this process is compared with that of the server. If
    * the question fails, waiters try again by themselves, and the unused claim ends.
    */
-  async #receive(text: string, { clock, onGrant }: ClockAndGrant): Promise<void> {
+  async #receive(text: string, hooks: LockHooks): Promise<void> {
     const [id = '', token = ''] = text.split(' ').map((part) => Buffer.from(part, 'hex'))
-    const sentAt = clock.now()
+    const sentAt = hooks.clock.now()
     const reply = await this.#db.call<GrantedReply | null>('lock_granted', id, token)
     if (reply === null || reply.forMs === 0) return
     const key = Buffer.from(reply.key, 'hex').toString()
     const grant = { key, token: token.toString(), fence: reply.fence }
-    onGrant(grant, reply.forMs - (clock.now() - sentAt))
+    hooks.onGrant(grant, reply.forMs - (hooks.clock.now() - sentAt))
   }
 }
 
 const hex = (text: string): string => Buffer.from(text).toString('hex')
-
-interface ClockAndGrant {
-  readonly clock: Clock
-  onGrant: LockHooks['onGrant']
-}
 
 interface AcquireReply {
   readonly granted: boolean
