@@ -54,6 +54,9 @@ const DOORS: Readonly<Record<string, string>> = {
     variantParts`,
   '@stampede/dashboard': `
     DashboardHandler KoaContext KoaDashboard stampedeDashboard stampedeDashboardKoa`,
+  '@stampede/postgres': `
+    fromDrizzle fromKnex fromKysely fromPostgresJs fromPrisma Migration migrations postgresStore
+    PostgresStore PostgresStoreOptions`,
   '@stampede/locks': `
     createLocks createQuorumLocks fencedUpdate Lease LockError Locks LockStats QuorumLease
     QuorumLocks`,
@@ -194,7 +197,7 @@ function errorsOf(text: string, options: readonly string[]): string[] {
 
 it('the list of entry points is complete', () => {
   const names =
-    'core node-http redis express koa fastify hono nest locks metrics otel operate dashboard'
+    'core node-http redis express koa fastify hono nest locks metrics otel operate dashboard postgres'
   for (const name of names.split(' ')) {
     const subpaths = Object.keys(JSON.parse(read(`packages/${name}/package.json`)).exports)
     const doors = subpaths.map((subpath) => `@stampede/${name}${subpath.slice(1)}`)
