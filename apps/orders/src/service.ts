@@ -17,7 +17,6 @@ const pool = new pg.Pool({
   connectionString: DATABASE_URL,
   // The embedded database has one session.
   max: EMBEDDED === '' ? 10 : 1,
-  options: `-c search_path=${SCHEMA}`,
 })
 // The parent ends the database before this process.
 pool.on('error', () => {})
