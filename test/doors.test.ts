@@ -140,11 +140,15 @@ it('the types of returned values have public names, so that an app can export th
     import { stampedeMetrics } from '@stampede/metrics'
     import * as nest from '@stampede/nest'
     import { stampedeFront } from '@stampede/node-http'
+    import { postgresStore } from '@stampede/postgres'
+    import { Pool } from 'pg'
     import { instrumentStampede } from '@stampede/otel'
     import { redisStore } from '@stampede/redis'
     import { Redis } from 'ioredis'
     export const store = redisStore(new Redis())
     export const memory = memoryStore()
+    export const postgres = postgresStore(new Pool())
+    export const migrated = postgres.migrate()
     export const stampede = createStampede({ store })
     export const stats = () => stampede.stats()
     export const data = stampede.cache('prices', { ttlMs: 1 })
