@@ -52,13 +52,17 @@ export class PostgresLocks implements LockStore {
   async renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
     const list = grants.map(({ key, token, fence }) => [hex(key), hex(token), fence])
     const renewed = await this.#db.call<string[]>('lock_renew', JSON.stringify(list), leaseMs)
-    return grants.map(({ token }) => renewed.includes(hex(token)))
+    return list.map(([key, token]) => renewed.includes(`${key} ${token}`))
   }
 
   async release(grant: Grant, next?: { token: string; leaseMs: number }): Promise<LockRelease> {
     const { key, token, fence } = grant
-    const again = [this.#db.notices.processId, next?.token ?? '', next?.leaseMs ?? 0] as const
-    const reply = await this.#db.call<ReleaseReply>('lock_release', key, token, fence, ...again)
+    const queueAgain =
+      next === undefined
+        ? (['', '', 0] as const)
+        : ([this.#db.notices.processId, next.token, next.leaseMs] as const)
+    const args = [key, token, fence, ...queueAgain] as const
+    const reply = await this.#db.call<ReleaseReply>('lock_release', ...args)
     if (!reply.released) return { status: 'lost' }
     const { forMs } = reply
     if (next !== undefined && reply.fence !== null) {
