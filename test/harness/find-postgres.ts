@@ -6,7 +6,7 @@ import { delimiter, join } from 'node:path'
 
 /** What a test needs to start clusters. Plain data, because global set-up passes it to workers. */
 export interface PostgresSource {
-  /** The folder with `initdb` and `postgres`. */
+  /** The folder of its programs. */
   readonly bin: string
   /** Such as `15.18`. */
   readonly version: string
@@ -17,6 +17,8 @@ const HOW_TO_INSTALL =
   'in STAMPEDE_TEST_POSTGRES'
 const DEBIAN = '/usr/lib/postgresql'
 const OLDEST = 13
+/** Packages for clients have some of them. */
+const PROGRAMS = ['initdb', 'postgres', 'pg_basebackup', 'pg_waldump']
 
 /**
  * The first PostgreSQL that has all programs. Undefined: there is none. Throws if
@@ -27,7 +29,9 @@ export function findPostgres(env: NodeJS.ProcessEnv = process.env): PostgresSour
   if (named) {
     const found = sourceIn(named)
     if (found) return found
-    throw new Error(`STAMPEDE_TEST_POSTGRES is ${named}, which has no initdb and postgres`)
+    throw new Error(
+      `STAMPEDE_TEST_POSTGRES is ${named}, which has not all of ${PROGRAMS.join(', ')}`,
+    )
   }
   const folders = [...(env.PATH ?? '').split(delimiter).filter(Boolean), ...debianFolders()]
   for (const folder of folders) {
@@ -51,7 +55,7 @@ function debianFolders(): string[] {
 }
 
 function sourceIn(bin: string): PostgresSource | undefined {
-  if (!['initdb', 'postgres'].every((program) => existsSync(join(bin, program)))) return undefined
+  if (!PROGRAMS.every((program) => existsSync(join(bin, program)))) return undefined
   try {
     const text = execFileSync(join(bin, 'postgres'), ['--version'], { encoding: 'utf8' })
     const version = /(\d+)\S*/.exec(text)

@@ -58,6 +58,7 @@ export interface PostgresServer extends AsyncDisposable {
   restart(): Promise<void>
   /** A synchronous standby: from now on, commits wait for it. It ends with this server. */
   startStandby(): Promise<PostgresStandby>
+  isRunning(): boolean
   /** Ends the server and removes its files. */
   stop(): Promise<void>
 }
@@ -118,7 +119,7 @@ async function launch(
 const LOG = 'server.log'
 
 /** PostgreSQL refuses to run as root, so that root runs it as Debian's user, or as `nobody`. */
-const OWNER = ownerOfServers()
+export const OWNER: { readonly uid?: number; readonly gid?: number } = ownerOfServers()
 
 function ownerOfServers(): { uid?: number; gid?: number } {
   if (process.getuid?.() !== 0) return {}
@@ -205,7 +206,7 @@ class Cluster implements PostgresStandby {
 
   async kill(): Promise<void> {
     const child = this.#child
-    if (child === undefined || !this.#isRunning()) return
+    if (child === undefined || !this.isRunning()) return
     const exited = once(child, 'exit')
     signal(this.pid, 'SIGKILL')
     await exited
@@ -216,12 +217,12 @@ class Cluster implements PostgresStandby {
     await this.kill()
     // As long as a process of the killed server is alive, a start fails for its shared memory.
     await waitUntil('PostgreSQL accepts connections', async () => {
-      if (!this.#isRunning()) await this.#start()
+      if (!this.isRunning()) await this.#start()
       const isUp = await this.query('select 1').then(
         () => true,
         () => false,
       )
-      if (!isUp && !this.#isRunning() && !/still in use/.test(this.log()))
+      if (!isUp && !this.isRunning() && !/still in use/.test(this.log()))
         throw new Error(`PostgreSQL does not run; its output:\n${this.log()}`)
       return isUp
     })
@@ -251,7 +252,7 @@ class Cluster implements PostgresStandby {
 
   async stop(): Promise<void> {
     for (const standby of this.#standbys.splice(0)) await standby.stop()
-    const children = this.#isRunning() ? await childrenOf(this.pid) : []
+    const children = this.isRunning() ? await childrenOf(this.pid) : []
     await this.kill()
     // They write into the folder until they notice that the postmaster is gone.
     await waitUntil('all processes of PostgreSQL have ended', () => !children.some(isAlive))
@@ -278,7 +279,7 @@ class Cluster implements PostgresStandby {
     return row?.lsn ?? ''
   }
 
-  #isRunning(): boolean {
+  isRunning(): boolean {
     return this.#child?.exitCode === null && this.#child.signalCode === null
   }
 

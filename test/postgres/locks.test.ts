@@ -137,7 +137,10 @@ describePostgres('locks in PostgreSQL', () => {
         member.ask<string[]>({ type: 'count', key: 'counted', rounds }, 120_000)
       const killed = count(dead, 10_000).catch(() => {})
       const survivors = Promise.all([count(one, 60), count(two, 60)])
-      await waitUntil('all have counted', async () => (await sql('select n from counted')).length > 20)
+      await waitUntil(
+        'all have counted',
+        async () => (await sql('select n from counted')).length > 20,
+      )
       await dead.kill()
       await killed
       // A number that two holders counted would be an error for one of them.

@@ -49,9 +49,9 @@ export function fromKysely<Tx extends { executeQuery(query: never): Promise<Kyse
 }
 
 /** Transactions of Knex with its `pg` client: of `knex({ client: 'pg', … })`. */
-export function fromKnex<Tx extends { raw(sql: string, values: never): PromiseLike<unknown> }>(
-  knex: { transaction: Begin<Tx> },
-): TransactionRunner<Tx> {
+export function fromKnex<
+  Tx extends { raw(sql: string, values: never): PromiseLike<unknown> },
+>(knex: { transaction: Begin<Tx> }): TransactionRunner<Tx> {
   return {
     begin: (run) => knex.transaction(run),
     async query(tx, text, values) {
