@@ -15,7 +15,7 @@ import {
   postgresStore,
 } from '@stampede/postgres'
 import pg from 'pg'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { installOnDemand } from '../../tools/on-demand.mjs'
 import { describePostgres, postgresOfFile } from '../harness/postgres.ts'
 
@@ -93,9 +93,12 @@ const DRIVERS: Readonly<Record<string, (url: string) => Promise<Driver>>> = {
     }
   },
   async Prisma(url) {
+    // The program wants to download an engine for migrations, which it does not run here.
+    const env = { ...process.env, PRISMA_SCHEMA_ENGINE_BINARY: process.execPath }
     const { status, stderr } = spawnSync('npx', ['prisma', 'generate'], {
       cwd: FOLDER,
       encoding: 'utf8',
+      env,
     })
     if (status !== 0) throw new Error(`prisma generate: ${stderr}`)
     const [{ PrismaClient }, { PrismaPg }] = await Promise.all([
@@ -142,14 +145,14 @@ describePostgres('a runner', () => {
 
     it('replies with an empty array if a statement has no rows', async () => {
       const { runner } = driver
-      expect(
-        await runner.begin(async (tx) => [
-          await runner.query(tx, 'savepoint handler', []),
-          await runner.query(tx, `${INSERT} ($1)`, [7]),
-          await runner.query(tx, 'rollback to savepoint handler', []),
-          await runner.query(tx, 'release savepoint handler', []),
-        ]),
-      ).toEqual([[], [], [], []])
+      const rows = await runner.begin(async (tx) => {
+        const first = await runner.query(tx, 'savepoint handler', [])
+        const second = await runner.query(tx, `${INSERT} ($1)`, [7])
+        // Kysely replies with the command.
+        await runner.query(tx, 'rollback to savepoint handler', [])
+        return [first, second, await runner.query(tx, 'release savepoint handler', [])]
+      })
+      expect(rows).toEqual([[], [], []])
       expect(await written()).toEqual([])
     })
 
@@ -166,6 +169,7 @@ describePostgres('a runner', () => {
 
     it('commits the writes of a job with its result, or not at all', async () => {
       const pool = new pg.Pool({ connectionString: server().url })
+      onTestFinished(() => pool.end())
       const store = postgresStore(pool)
       await store.migrate()
       const secret = 'a secret of thirty-two characters'
@@ -187,7 +191,6 @@ describePostgres('a runner', () => {
       expect(await run('failed', 4)).toEqual({ id: 4 })
       expect(await written()).toEqual([1, 4])
       await stampede.close()
-      await pool.end()
     })
   })
 })

@@ -125,7 +125,9 @@ function report(rows: readonly Counts[]): boolean {
     console.log(`  ${row.key}   ${row.orders}       ${row.stock_moves}${mark}`)
   }
   const all = rows.every(isOnce)
-  console.log(`\n  ${rows.filter(isOnce).length} of ${rows.length} orders took effect exactly once.\n`)
+  console.log(
+    `\n  ${rows.filter(isOnce).length} of ${rows.length} orders took effect exactly once.\n`,
+  )
   return all
 }
 
