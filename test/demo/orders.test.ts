@@ -15,8 +15,7 @@ const MAIN = fileURLToPath(new URL('apps/orders/dist/main.js', ROOT))
 /** The promise of the package, as its page begins. */
 const PROMISE =
   "In transaction mode, the handler's writes and the stored response commit together or not at all, " +
-  'so for each scope and key the writes take effect exactly once, even if a process, a connection ' +
-  'or the PostgreSQL server dies at any moment.'
+  'so for each scope and key the writes take effect exactly once.'
 
 async function demo(DATABASE_URL: string) {
   const env = { ...process.env, NODE_OPTIONS: '', DATABASE_URL }

@@ -11,8 +11,8 @@ type LockHooks = Parameters<LockStore['attach']>[0]
 type LockRelease = Awaited<ReturnType<LockStore['release']>>
 
 /**
- * If no notices arrive, a waiter is told that the lease ends after this time at most, so that it
- * sends its request again.
+ * Limit of the remaining lease in a reply to a waiter, if no notices arrive. After that time, the
+ * waiter sends its request again.
  */
 const POLL_MS = 100
 
