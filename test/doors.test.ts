@@ -54,6 +54,9 @@ const DOORS: Readonly<Record<string, string>> = {
     variantParts`,
   '@stampede/dashboard': `
     DashboardHandler KoaContext KoaDashboard stampedeDashboard stampedeDashboardKoa`,
+  '@stampede/postgres': `
+    fromDrizzle fromKnex fromKysely fromPostgresJs fromPrisma Migration migrations postgresStore
+    PostgresStore PostgresStoreOptions`,
   '@stampede/locks': `
     createLocks createQuorumLocks fencedUpdate Lease LockError Locks LockStats QuorumLease
     QuorumLocks`,
@@ -137,11 +140,15 @@ it('the types of returned values have public names, so that an app can export th
     import { stampedeMetrics } from '@stampede/metrics'
     import * as nest from '@stampede/nest'
     import { stampedeFront } from '@stampede/node-http'
+    import { postgresStore } from '@stampede/postgres'
+    import { Pool } from 'pg'
     import { instrumentStampede } from '@stampede/otel'
     import { redisStore } from '@stampede/redis'
     import { Redis } from 'ioredis'
     export const store = redisStore(new Redis())
     export const memory = memoryStore()
+    export const postgres = postgresStore(new Pool())
+    export const migrated = postgres.migrate()
     export const stampede = createStampede({ store })
     export const stats = () => stampede.stats()
     export const data = stampede.cache('prices', { ttlMs: 1 })
@@ -194,7 +201,7 @@ function errorsOf(text: string, options: readonly string[]): string[] {
 
 it('the list of entry points is complete', () => {
   const names =
-    'core node-http redis express koa fastify hono nest locks metrics otel operate dashboard'
+    'core node-http redis express koa fastify hono nest locks metrics otel operate dashboard postgres'
   for (const name of names.split(' ')) {
     const subpaths = Object.keys(JSON.parse(read(`packages/${name}/package.json`)).exports)
     const doors = subpaths.map((subpath) => `@stampede/${name}${subpath.slice(1)}`)

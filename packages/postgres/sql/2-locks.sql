@@ -48,13 +48,15 @@ begin
   delete from stampede.lock_queue
   where id = i and place = (select min(place) from stampede.lock_queue where id = i)
   returning * into q;
-  if q.token is null and tok is null then
+  tok := coalesce(q.token, tok);
+  if tok is null then
     update stampede.lock set token = null, since = t, lease_until = t
     where id = i returning * into r;
     return r;
   end if;
-  update stampede.lock set token = coalesce(q.token, tok), fence = stampede.next_fence(fence),
-    since = t, lease_until = t + coalesce(least(q.lease_ms, 2000), ms) * interval '1 ms'
+  if q.token is not null then ms := least(q.lease_ms, 2000); end if;
+  update stampede.lock set token = tok, fence = stampede.next_fence(fence),
+    since = t, lease_until = t + ms * interval '1 ms'
   where id = i returning * into r;
   if q.process <> own then
     perform pg_notify('stampede:' || encode(q.process, 'escape'),
@@ -92,7 +94,7 @@ begin
 end $$;
 
 -- Frees a lock, or hands it over to the first process of the queue. The fence `*` matches each one.
--- With a next token, the caller first joins the queue, and `fence` is that of its new grant.
+-- With a process and its next token, it first joins the queue, and `fence` is that of its grant.
 create function stampede.lock_release(
   k bytea, tok bytea, f bytea, p bytea, next_tok bytea, next_ms bigint) returns text
 language plpgsql as $$
@@ -109,15 +111,15 @@ begin
 end $$;
 
 -- Extends leases. Takes JSON: a list of [key, token, fence], the first two in hex. Replies the
--- tokens in hex whose leases are still there.
+-- keys and tokens in hex whose leases are still there.
 create function stampede.lock_renew(grants bytea, ms bigint) returns text language sql as $$
   with renewed as (
     update stampede.lock l set since = clock_timestamp(), lease_until = stampede.after(ms)
     from json_array_elements(convert_from(grants, 'UTF8')::json) g
     where l.id = sha256(decode(g ->> 0, 'hex')) and l.token = decode(g ->> 1, 'hex')
       and l.fence = (g ->> 2)::bigint
-    returning l.token)
-  select coalesce(json_agg(encode(token, 'hex')), '[]')::text from renewed
+    returning encode(l.key, 'hex') || ' ' || encode(l.token, 'hex') as name)
+  select coalesce(json_agg(name), '[]')::text from renewed
 $$;
 
 create function stampede.lock_leave(k bytea, p bytea) returns text language sql as $$

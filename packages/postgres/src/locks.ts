@@ -1,7 +1,7 @@
 // LockStore on PostgreSQL. Acquire, renew and release are one function call, in one round trip. If
 // a release hands a lock over, a notice on the channel of the next process names its grant.
 
-import { type Clock, type Grant, type LockStore, storeInUse } from '@stampede/core/store'
+import { type Grant, type LockStore, storeInUse } from '@stampede/core/store'
 import type { Database } from './database.ts'
 import type { NoticeListener } from './notices.ts'
 
@@ -11,8 +11,8 @@ type LockHooks = Parameters<LockStore['attach']>[0]
 type LockRelease = Awaited<ReturnType<LockStore['release']>>
 
 /**
- * If no notices arrive, a waiter is told that the lease ends after this time at most, so that it
- * sends its request again.
+ * Limit of the remaining lease in a reply to a waiter, if no notices arrive. After that time, the
+ * waiter sends its request again.
  */
 const POLL_MS = 100
 
@@ -52,13 +52,17 @@ export class PostgresLocks implements LockStore {
   async renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]> {
     const list = grants.map(({ key, token, fence }) => [hex(key), hex(token), fence])
     const renewed = await this.#db.call<string[]>('lock_renew', JSON.stringify(list), leaseMs)
-    return grants.map(({ token }) => renewed.includes(hex(token)))
+    return list.map(([key, token]) => renewed.includes(`${key} ${token}`))
   }
 
   async release(grant: Grant, next?: { token: string; leaseMs: number }): Promise<LockRelease> {
     const { key, token, fence } = grant
-    const again = [this.#db.notices.processId, next?.token ?? '', next?.leaseMs ?? 0] as const
-    const reply = await this.#db.call<ReleaseReply>('lock_release', key, token, fence, ...again)
+    const queueAgain =
+      next === undefined
+        ? (['', '', 0] as const)
+        : ([this.#db.notices.processId, next.token, next.leaseMs] as const)
+    const args = [key, token, fence, ...queueAgain] as const
+    const reply = await this.#db.call<ReleaseReply>('lock_release', ...args)
     if (!reply.released) return { status: 'lost' }
     const { forMs } = reply
     if (next !== undefined && reply.fence !== null) {
@@ -86,23 +90,18 @@ export class PostgresLocks implements LockStore {
    * from before the question, so no clock of this process is compared with that of the server. If
    * the question fails, waiters try again by themselves, and the unused claim ends.
    */
-  async #receive(text: string, { clock, onGrant }: ClockAndGrant): Promise<void> {
+  async #receive(text: string, hooks: LockHooks): Promise<void> {
     const [id = '', token = ''] = text.split(' ').map((part) => Buffer.from(part, 'hex'))
-    const sentAt = clock.now()
+    const sentAt = hooks.clock.now()
     const reply = await this.#db.call<GrantedReply | null>('lock_granted', id, token)
     if (reply === null || reply.forMs === 0) return
     const key = Buffer.from(reply.key, 'hex').toString()
     const grant = { key, token: token.toString(), fence: reply.fence }
-    onGrant(grant, reply.forMs - (clock.now() - sentAt))
+    hooks.onGrant(grant, reply.forMs - (hooks.clock.now() - sentAt))
   }
 }
 
 const hex = (text: string): string => Buffer.from(text).toString('hex')
-
-interface ClockAndGrant {
-  readonly clock: Clock
-  onGrant: LockHooks['onGrant']
-}
 
 interface AcquireReply {
   readonly granted: boolean

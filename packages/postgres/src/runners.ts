@@ -28,7 +28,7 @@ export function fromDrizzle<Query, Tx extends { execute(query: Query): PromiseLi
   }
 }
 
-/** What Kysely returns for a query. */
+/** The result of a query of Kysely. */
 interface KyselyResult {
   readonly rows: unknown[]
 }

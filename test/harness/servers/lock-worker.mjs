@@ -8,7 +8,13 @@ import { redisStore } from '@stampede/redis'
 import pg from 'pg'
 import { runMember } from './member.mjs'
 
-const { REDIS_URL = '', POSTGRES_URL = '', WITNESS_URL = '', IOREDIS = '6', MEMBER_INDEX = '0' } = process.env
+const {
+  REDIS_URL = '',
+  POSTGRES_URL = '',
+  WITNESS_URL = '',
+  IOREDIS = '6',
+  MEMBER_INDEX = '0',
+} = process.env
 const { Redis: Client } = await import(IOREDIS === '5' ? 'ioredis5' : 'ioredis')
 const redis = new Client(REDIS_URL, { lazyConnect: true })
 const witness = WITNESS_URL === '' ? undefined : new Client(WITNESS_URL)
