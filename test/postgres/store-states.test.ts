@@ -1,5 +1,5 @@
-// What postgresStore refuses: wrong options, missing or newer tables, servers that may not be
-// written. And its migrations.
+// The states that postgresStore refuses: wrong options, missing or newer tables, servers that may
+// not be written. And its migrations.
 
 import { migrations, postgresStore } from '@stampede/postgres'
 import pg from 'pg'

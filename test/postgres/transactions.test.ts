@@ -297,7 +297,7 @@ describePostgres('an attempt with a transaction', () => {
     },
   )
 
-  it('that cannot be serialized is stale, so that core looks again', async () => {
+  it('is stale if it cannot be serialized, so that core looks again', async () => {
     await using process = start()
     const transaction = { isolation: 'serializable' } as const
     const a = await process.open('a', { transaction })

@@ -56,8 +56,8 @@ const OPTIONS = {
 } satisfies Record<keyof PostgresStoreOptions, unknown>
 
 /**
- * Creates a store on PostgreSQL 12 or newer. `pool` is a `Pool` of pg 8.11 or newer. The store never
- * ends it. Throws `ERR_STAMPEDE_OPTION`.
+ * Creates a store on PostgreSQL 13 or newer. `pool` is a `Pool` of pg 8.11 or newer. The store
+ * never ends it. Throws `ERR_STAMPEDE_OPTION`.
  */
 export function postgresStore(pool: Pool, options?: PostgresStoreOptions): PostgresStore {
   if (!isPool(pool)) {
