@@ -149,6 +149,19 @@ describe('a request in a transaction', () => {
     expect(bench.store.take()).toEqual(['begin', 'finish released', 'close'])
     await expect(txOf(request.attempt).write('late')).rejects.toThrow('over')
   })
+
+  it('does not delay close() for ever if the store does not reply to the rollback', async () => {
+    const request = await ask()
+    const inner = bench.store.finish
+    bench.store.finish = async (...args) => {
+      await inner(...args)
+      return new Promise(() => {})
+    }
+    const closed = bench.stampede.close()
+    await bench.clock.advance(4_000)
+    await closed
+    expect(request.attempt.signal.aborted).toBe(true)
+  })
 })
 
 describe('a job in a transaction', () => {
