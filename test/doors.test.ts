@@ -9,7 +9,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 
 const DOORS: Readonly<Record<string, string>> = {
   '@stampede/core': `
-    Attempt CacheOptions createStampede DataCache EVENTS FactoryContext GetOrSetOptions
+    Attempt AttemptTransaction CacheOptions createStampede DataCache EVENTS FactoryContext GetOrSetOptions
     IdempotencyOperator IdempotencyOptions MemoryStore memoryStore PurgeTarget Serializer Stampede
     StampedeError StampedeEvent StampedeOptions StampedeStats StampedeStore Stored strict
     TRACING_CHANNELS TracingContexts`,
@@ -24,8 +24,8 @@ const DOORS: Readonly<Record<string, string>> = {
     ANY_FENCE Clock Codec compressibleBody CONFIRMED_FOR_MS driftMs EventHub
     Grant groupOf IdempotencyStore LeaseKeeper LockStore lockTracing
     mayHaveRun newToken
-    optionError readers readOptions REPORT_LIMITS show storeInUse StoreOperator
-    storeUnavailable systemClock unknownReply withCompressedBody withTimeBudget`,
+    OpenTransaction optionError readers readOptions REPORT_LIMITS show storeInUse StoreOperator
+    storeUnavailable systemClock TransactionRules TransactionRunner unknownReply withCompressedBody withTimeBudget`,
   '@stampede/node-http': `
     idempotentFront isRevalidation stampedeFront`,
   '@stampede/node-http/adapter': `

@@ -203,7 +203,7 @@ const rules: AllUndefined<CacheOptions> = {
 }
 const attempts: AllUndefined<Omit<IdempotentOptions, 'scope' | 'input'>> = {
   ...{ leaseMs: undefined, maxHoldMs: undefined, retentionMs: undefined },
-  ...{ onBusy: undefined, onLeaseExpired: undefined },
+  ...{ onBusy: undefined, onLeaseExpired: undefined, transaction: undefined },
 }
 const job: AllUndefined<IdempotentOptions> = { ...attempts, scope: undefined, input: undefined }
 const keys: AllUndefined<IdempotencyOptions> = {
@@ -224,7 +224,7 @@ const values: AllUndefined<GetOrSetOptions> = {
 const dataCache: AllUndefined<DataCacheOptions> = { ...values, serializer: undefined }
 /** An environment variable that is not set is undefined, so `secret` has no default. */
 const secrets: AllUndefined<Omit<NonNullable<StampedeOptions['idempotency']>, 'secret'>> = {
-  encryptionKeys: undefined,
+  ...{ encryptionKeys: undefined, store: undefined },
 }
 const l1: AllUndefined<NonNullable<StampedeOptions['l1']>> = {
   maxBytes: undefined,

@@ -13,6 +13,14 @@ import { KeyedHash } from './keyed-hash.ts'
 export interface IdempotencyConfig {
   readonly secret: string
   readonly encryptionKeys: readonly string[]
+  /** Default: the store of the Stampede. */
+  readonly store?: IdempotencyStoreOwner | undefined
+}
+
+/** A store that keeps records of idempotency keys, such as the result of `postgresStore`. */
+export interface IdempotencyStoreOwner {
+  readonly idempotency: IdempotencyStore
+  readonly hasTimeBudget?: boolean | undefined
 }
 
 export interface IdempotencyRuntime {
@@ -93,7 +101,7 @@ export async function closeIdempotency(rt: IdempotencyRuntime): Promise<void> {
   while (rt.attempts.isBusy && rt.clock.now() < deadline) {
     await new Promise<void>((resolve) => rt.clock.setTimer(10, resolve))
   }
-  for (const running of rt.attempts.running()) running.abandon('the Stampede was closed')
+  await Promise.all(rt.attempts.running().map((each) => each.abandon('the Stampede was closed')))
   rt.keeper.stop()
   rt.attempts.stop()
   rt.deadlines.stop()

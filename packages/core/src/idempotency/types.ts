@@ -33,8 +33,11 @@ export interface Beginning {
 export interface RunningAttempt {
   readonly type: 'running'
   readonly claim: Claim
-  /** Stops renewing the lease, because the outcome is unknown. */
-  abandon(why: string): void
+  /**
+   * Stops renewing the lease, because the outcome is unknown. A transaction is rolled back, which
+   * the promise waits for.
+   */
+  abandon(why: string): Promise<unknown> | undefined
   /**
    * Asks the store whether this attempt still holds its lease, because an operator may have settled
    * the record.

@@ -68,9 +68,16 @@ export interface TransactionRunner<Tx = unknown> {
   ): Promise<ReadonlyArray<Readonly<Record<string, unknown>>>>
 }
 
+/**
+ * The transaction of a handler or job, if its option `transaction` has no runner. A store adds its
+ * methods by declaration merging: `@stampede/postgres` adds `query` of pg.
+ */
+// biome-ignore lint/suspicious/noEmptyInterface: the package of a store adds the members.
+export interface AttemptTransaction {}
+
 /** The open transaction of an attempt. `finish` ends it. */
 export interface OpenTransaction {
-  /** What the handler writes with. */
+  /** The object that the handler writes with. */
   readonly tx: unknown
   /** Rolls back to the start of the handler: its writes are gone, the transaction stays open. */
   rollback(): Promise<void>

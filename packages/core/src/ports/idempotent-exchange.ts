@@ -43,7 +43,7 @@ export interface AttemptObserver {
    * already knows that the body will not be stored, it does not delay the end. With `holdsAll`, it
    * always delays, and a `Reply` replaces the response of the handler.
    */
-  onEnd(end: AttemptEnd): void | Promise<Reply | void>
+  onEnd(end: AttemptEnd): void | Promise<void> | Promise<Reply | undefined>
 }
 
 /** A request with its response, as an adapter gives it to `createHttpIdempotency`. */
