@@ -1,6 +1,5 @@
 // @ts-check
-// Writes the scripts of lua/ into packages/redis/src/protocol/scripts.generated.ts, and the
-// statements of packages/postgres/sql/ into packages/postgres/src/migrations.generated.ts. With
+// Embeds the scripts of lua/ and the statements of packages/postgres/sql/ into *.generated.ts. With
 // --check, it writes nothing, and exits with 1 if one of these files is outdated.
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'

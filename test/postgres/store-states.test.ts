@@ -1,5 +1,5 @@
-// What postgresStore refuses: wrong options, missing or newer tables, servers that may not be
-// written. And its migrations.
+// The states that postgresStore refuses: wrong options, missing or newer tables, servers that may
+// not be written. And its migrations.
 
 import { migrations, postgresStore } from '@stampede/postgres'
 import pg from 'pg'
@@ -101,7 +101,7 @@ describePostgres('a store in PostgreSQL', () => {
     async (kept, transaction) => {
       await using writer = start()
       await writer.store.migrate()
-      await (await writer.open('kept')).complete()
+      await (await writer.open(kept)).complete()
       await using process = start({}, { options: '-c default_transaction_read_only=on' })
       for (const key of ['new', kept])
         await expect(process.begin(key, { transaction })).rejects.toMatchObject({

@@ -114,7 +114,7 @@ describePostgres('a transaction in PostgreSQL', () => {
       await waitUntil('the key is free', async () => (await process.begin('k')).status === 'begun')
     })
 
-    it('with the whole server, is gone after the restart', async () => {
+    it('is gone after a restart of the whole server', async () => {
       await using process = start()
       const attempt = await process.open('k')
       await order(attempt.tx, 'book')
@@ -161,7 +161,7 @@ describePostgres('a transaction in PostgreSQL', () => {
       expect(a.woken).toEqual([])
     })
 
-    it('and that ended before its lock was held is seen at once', async () => {
+    it('is seen at once if it ended before the lock of the waiter was held', async () => {
       await using a = start()
       await using b = start()
       const attempt = await a.open('k')
@@ -194,7 +194,7 @@ describePostgres('a transaction in PostgreSQL', () => {
       ])
     })
 
-    it('and that is killed without a notice, is asked again after at most a second', async () => {
+    it('is asked again after at most a second if it was killed, which sends no notice', async () => {
       await using a = start()
       await using b = start()
       const attempt = await a.open('k')

@@ -7,7 +7,7 @@ export type Rows = ReadonlyArray<Readonly<Record<string, unknown>>>
 
 /** A connection in a transaction. `commit`, `rollback` or `drop` gives it back, each only once. */
 export interface Line {
-  /** What the handler writes with. */
+  /** The client with which the handler writes. */
   readonly tx: unknown
   /** Whether the transaction has ended without `commit` or `rollback`. */
   readonly isBroken: boolean
@@ -21,7 +21,7 @@ export interface Line {
   drop(error: unknown): void
 }
 
-/** Statements between two replies are one message, so each end of a transaction is one round trip. */
+/** Sends statements in one message, so each end of a transaction is one round trip. */
 export class PooledLine implements Line {
   isBroken = false
   readonly #client: PoolClient

@@ -8,10 +8,10 @@ import {
   type TransactionRules,
 } from '@stampede/core/store'
 import { type Database, readReply } from './database.ts'
-import { type Line, PooledLine, type Rows, RunnerLine } from './line.ts'
+import { PooledLine, RunnerLine } from './line.ts'
 import type { NoticeListener } from './notices.ts'
 import { SAVEPOINT, Transaction } from './transaction.ts'
-import { type Looked, Waits } from './waits.ts'
+import { type Look, type Looked, Waits } from './waits.ts'
 
 type BeginReply = Awaited<ReturnType<IdempotencyStore['begin']>>
 type BeginRequest = Parameters<IdempotencyStore['begin']>[1]
@@ -130,7 +130,7 @@ export class PostgresIdempotency implements IdempotencyStore {
    */
   async #seen(key: string, { exact, canonical }: Fingerprints): Promise<Looked | undefined> {
     if (!this.#waits.has(key)) return undefined
-    const looked = await this.#db.call<Looked>('claim', key, exact, canonical, 0)
+    const looked = await this.#db.call<Look>('claim', key, exact, canonical, 0)
     return looked.status === 'free' ? undefined : looked
   }
 
@@ -157,7 +157,11 @@ export class PostgresIdempotency implements IdempotencyStore {
       const line = await (runner === undefined
         ? PooledLine.open(pool)
         : RunnerLine.open(runner, pool))
-      const replies = await sendOrDrop(line, [...set, claim, `savepoint ${SAVEPOINT}`])
+      const statements = [...set, claim, `savepoint ${SAVEPOINT}`]
+      const replies = await line.send(statements).catch((error) => {
+        line.drop(error)
+        throw error
+      })
       const looked = readReply<Looked>(replies.at(-2) ?? [])
       if (looked.status === 'begun') {
         const attempt = { key, token, ...looked }
@@ -172,22 +176,21 @@ export class PostgresIdempotency implements IdempotencyStore {
   #replyOf(key: string, token: string, looked: Looked): BeginReply {
     switch (looked.status) {
       case 'begun': {
-        const { fence, attempt, isRecovery } = looked
-        const steps = new Map<string, Uint8Array>()
-        for (const [name, value] of Object.entries(looked.steps ?? {}))
-          steps.set(name, bytesOf(value))
-        const grant = { key, token, fence }
+        const { fence, steps, ...attempt } = looked
         const transaction = this.#open.get(token)
-        const begun = { status: 'begun', grant, attempt, isRecovery, steps } as const
-        return transaction === undefined ? begun : { ...begun, transaction }
+        return {
+          ...attempt,
+          grant: { key, token, fence },
+          steps: new Map(Object.entries(steps ?? {}).map(([name, text]) => [name, bytesOf(text)])),
+          ...(transaction && { transaction }),
+        }
       }
       case 'completed':
-        return { status: 'completed', frame: bytesOf(looked.frame), forMs: looked.forMs }
-      case 'mismatch':
-      case 'uncertain':
-        return { status: looked.status }
+        return { ...looked, frame: bytesOf(looked.frame) }
+      case 'busy':
+        return { status: 'busy', forMs: looked.forMs ?? BUSY_MS }
       default:
-        return { status: 'busy', forMs: looked.status === 'busy' ? (looked.forMs ?? BUSY_MS) : 0 }
+        return { status: looked.status }
     }
   }
 }
@@ -199,14 +202,4 @@ type StoredInspection = Omit<Inspection, 'frame' | 'steps'> & {
 
 function bytesOf(base64: string): Uint8Array {
   return Buffer.from(base64, 'base64')
-}
-
-/** If a statement fails, the connection is not used again. */
-async function sendOrDrop(line: Line, statements: readonly string[]): Promise<readonly Rows[]> {
-  try {
-    return await line.send(statements)
-  } catch (error) {
-    line.drop(error)
-    throw error
-  }
 }

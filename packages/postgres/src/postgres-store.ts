@@ -6,6 +6,8 @@ import {
   optionError,
   readers,
   readOptions,
+  systemClock,
+  withTimeBudget,
 } from '@stampede/core/store'
 import type { ClientBase, Pool } from 'pg'
 import { Database } from './database.ts'
@@ -38,6 +40,8 @@ export interface PostgresStoreOptions {
 /** Idempotency keys and locks in PostgreSQL. Responses and values stay in Redis or in memory. */
 export interface PostgresStore {
   readonly name: 'postgres'
+  /** Operations reject after 5 s with `ERR_STAMPEDE_STORE_UNAVAILABLE`. */
+  readonly hasTimeBudget: true
   /** For `createStampede({ idempotency: { store, secret } })`. */
   readonly idempotency: IdempotencyStore
   /** For `createLocks({ store })`. */
@@ -56,8 +60,8 @@ const OPTIONS = {
 } satisfies Record<keyof PostgresStoreOptions, unknown>
 
 /**
- * Creates a store on PostgreSQL 12 or newer. `pool` is a `Pool` of pg 8.11 or newer. The store never
- * ends it. Throws `ERR_STAMPEDE_OPTION`.
+ * Creates a store on PostgreSQL 13 or newer. `pool` is a `Pool` of pg 8.11 or newer. The store
+ * never ends it. Throws `ERR_STAMPEDE_OPTION`.
  */
 export function postgresStore(pool: Pool, options?: PostgresStoreOptions): PostgresStore {
   if (!isPool(pool)) {
@@ -70,10 +74,14 @@ export function postgresStore(pool: Pool, options?: PostgresStoreOptions): Postg
   }
   const { schema, idleMs, wait } = readOptions('postgresStore', options, OPTIONS)
   const db = new Database(pool, schema, wait === 'listen')
+  const records = new PostgresIdempotency(db, idleMs)
+  // Without the budget for `finish`: the outcome of a commit may be looked up for longer.
+  const finish = { value: records.finish.bind(records) }
   return {
     name: 'postgres',
-    idempotency: new PostgresIdempotency(db, idleMs),
-    locks: new PostgresLocks(db),
+    hasTimeBudget: true,
+    idempotency: Object.create(withTimeBudget(records, systemClock), { finish }),
+    locks: withTimeBudget(new PostgresLocks(db), systemClock),
     async migrate() {
       try {
         await migrate(pool, schema)

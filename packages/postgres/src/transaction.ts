@@ -1,6 +1,7 @@
 // The transaction of an attempt: the writes of the handler and the stored response commit together
 // or not at all.
 
+import { setTimeout as sleep } from 'node:timers/promises'
 import { StampedeError } from '@stampede/core'
 import type { Grant, IdempotencyStore, OpenTransaction } from '@stampede/core/store'
 import { type Database, isRefusal, stateOf } from './database.ts'
@@ -33,10 +34,7 @@ export class Transaction implements OpenTransaction {
     this.#db = db
     this.#line = line
     this.#attempt = attempt
-    const check = () => {
-      if (this.#isSealed) throw transactionOver()
-    }
-    this.tx = isPooled ? queryOf(line.tx as Queryable, check) : guard(line.tx as object, check)
+    this.tx = isPooled ? this.#queryOf(line.tx as Queryable) : this.#guard(line.tx as object)
   }
 
   /** Whether the database still has the transaction, as far as this process knows. */
@@ -45,7 +43,7 @@ export class Transaction implements OpenTransaction {
   }
 
   async rollback(): Promise<void> {
-    if (this.#isSealed) throw transactionOver()
+    this.#check()
     await this.#line.send([`rollback to savepoint ${SAVEPOINT}`])
   }
 
@@ -86,30 +84,50 @@ export class Transaction implements OpenTransaction {
     }
   }
 
-  /** The connection was lost during the commit, so another connection looks for its outcome. */
+  /** The connection was lost during the commit, so another one looks for the outcome. */
   #lookUp(withinMs: number): Promise<FinishReply> {
-    const { key, token } = this.#attempt
-    return new Promise((resolve) => {
-      let pauseMs = FIRST_PAUSE_MS
-      let next: NodeJS.Timeout | undefined
-      let isOver = false
-      const end = (reply: FinishReply): void => {
-        isOver = true
-        clearTimeout(next)
-        clearTimeout(last)
-        resolve(reply)
-      }
-      const look = async (): Promise<void> => {
-        const reply = await this.#db
-          .call<FinishReply | 'busy'>('outcome', key, token)
-          .catch(() => 'busy' as const)
-        if (isOver) return
-        if (reply !== 'busy') return end(reply)
-        next = setTimeout(look, pauseMs)
-        pauseMs = Math.min(pauseMs * 2, LAST_PAUSE_MS)
-      }
-      const last = setTimeout(() => end('unknown'), withinMs)
-      void look()
+    const inTime = { ref: false, signal: AbortSignal.timeout(withinMs) }
+    const look = async (pauseMs: number): Promise<FinishReply> => {
+      const { key, token } = this.#attempt
+      const reply = await this.#db
+        .call<FinishReply | 'busy'>('outcome', key, token)
+        .catch(() => 'busy' as const)
+      if (reply !== 'busy') return reply
+      await sleep(pauseMs, undefined, inTime)
+      return look(Math.min(pauseMs * 2, LAST_PAUSE_MS))
+    }
+    // A server that is frozen does not reply to a look either.
+    const timeIsUp = sleep(withinMs, 'unknown' as const, { ref: false })
+    return Promise.race([timeIsUp, look(FIRST_PAUSE_MS).catch(() => 'unknown' as const)])
+  }
+
+  #check(): void {
+    if (!this.#isSealed) return
+    const why = 'the attempt has ended its response, so its transaction is over'
+    throw new StampedeError('ERR_STAMPEDE_TRANSACTION_OVER', `${why}; await each statement before`)
+  }
+
+  /** A client of pg that can only run statements. */
+  #queryOf(client: Queryable): Queryable {
+    const rejected = async () => this.#check()
+    return { query: (...args) => (this.#isSealed ? rejected() : client.query(...args)) }
+  }
+
+  /**
+   * The transaction object of an ORM, which throws after the end. Methods are bound, because a
+   * proxy has no private fields. A constructor is not, because ORMs compare it.
+   */
+  #guard(tx: object): object {
+    return new Proxy(tx, {
+      get: (target, name) => {
+        this.#check()
+        const value: unknown = Reflect.get(target, name)
+        return typeof value === 'function' && name !== 'constructor' ? value.bind(target) : value
+      },
+      apply: (target, self, args) => {
+        this.#check()
+        return Reflect.apply(target as never, self, args)
+      },
     })
   }
 }
@@ -133,43 +151,6 @@ function isOfRecord(error: unknown): boolean {
   return false
 }
 
-function transactionOver(): StampedeError {
-  const why = 'the attempt has ended its response, so its transaction is over'
-  return new StampedeError('ERR_STAMPEDE_TRANSACTION_OVER', `${why}; await each statement before`)
-}
-
 interface Queryable {
   query(...args: unknown[]): unknown
-}
-
-/** A client of pg that can only run statements. */
-function queryOf(client: Queryable, check: () => void): Queryable {
-  return {
-    query(...args) {
-      try {
-        check()
-      } catch (error) {
-        return Promise.reject(error)
-      }
-      return client.query(...args)
-    },
-  }
-}
-
-/**
- * The transaction object of an ORM, which throws after the end. Methods are bound, because a proxy
- * has no private fields. A constructor is not, because ORMs compare it.
- */
-function guard<T extends object>(tx: T, check: () => void): T {
-  return new Proxy(tx, {
-    get(target, name) {
-      check()
-      const value: unknown = Reflect.get(target, name)
-      return typeof value === 'function' && name !== 'constructor' ? value.bind(target) : value
-    },
-    apply(target, self, args) {
-      check()
-      return Reflect.apply(target as never, self, args)
-    },
-  })
 }

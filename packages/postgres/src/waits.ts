@@ -7,7 +7,7 @@ import { type Database, readReply } from './database.ts'
 
 type Fingerprints = Parameters<IdempotencyStore['finish']>[2]
 
-/** Replies of `claim` and `begin_lease` in `sql/`. `free`: an attempt may begin. */
+/** Replies of `claim` and `begin_lease` in `sql/`. */
 export type Looked =
   | {
       readonly status: 'begun'
@@ -18,7 +18,10 @@ export type Looked =
     }
   | { readonly status: 'completed'; readonly forMs: number; readonly frame: string }
   | { readonly status: 'busy'; readonly forMs?: number }
-  | { readonly status: 'mismatch' | 'uncertain' | 'free' }
+  | { readonly status: 'mismatch' | 'uncertain' }
+
+/** A reply of `claim` that begins no attempt. `free`: one may begin. */
+export type Look = Looked | { readonly status: 'free' }
 
 interface Wait {
   isLocked: boolean
@@ -29,7 +32,7 @@ interface Wait {
 
 const FIRST_PAUSE_MS = 100
 const LAST_PAUSE_MS = 1_000
-/** The holder of the key is in its commit. */
+/** The holder of the key is in its commit, or the connection was lost. */
 const COMMITS: Looked = { status: 'busy', forMs: 5 }
 /** How long a waiter may be late with its next look. */
 const LATE_MS = 10_000
@@ -51,7 +54,7 @@ export class Waits {
    * Waits for a key that was found busy, and looks once more: its attempt may have ended before the
    * lock was held. A busy reply says when to look again.
    */
-  async join(key: string, { exact, canonical }: Fingerprints, busy: Looked): Promise<Looked> {
+  async join(key: string, prints: Fingerprints, busy: Looked): Promise<Looked> {
     this.#dropOld()
     const wait = this.#byKey.get(key) ?? {
       isLocked: false,
@@ -61,17 +64,10 @@ export class Waits {
     this.#byKey.set(key, wait)
     const { notices } = this.#db
     await notices.ready
-    let looked: Looked = busy
-    if (!wait.isLocked && notices.isReceiving) {
-      wait.isLocked = true
-      const claim = this.#db.text('claim', key, exact, canonical, 0)
-      const replies = await notices
-        .query(`${this.#db.text('watch', key)}; ${claim}`)
-        .catch(() => undefined)
-      wait.isLocked = replies !== undefined && readReply<boolean>(replies[0]?.rows ?? [])
-      if (replies !== undefined && !wait.isLocked) return COMMITS
-      if (replies !== undefined) looked = readReply<Looked>(replies[1]?.rows ?? [])
-    }
+    const looked =
+      notices.isReceiving && !wait.isLocked ? await this.#watch(key, prints, wait) : busy
+    // The attempt ended meanwhile. The caller begins at once.
+    if (looked.status === 'free') return { status: 'busy', forMs: 0 }
     if (looked.status !== 'busy') return looked
     wait.pauseMs = Math.min(wait.pauseMs * 2, LAST_PAUSE_MS)
     const { forMs = Infinity } = looked
@@ -79,6 +75,17 @@ export class Waits {
     const pauseMs = wait.isLocked && forMs < Infinity ? forMs : Math.min(forMs, wait.pauseMs)
     wait.until = Date.now() + pauseMs + LATE_MS
     return { status: 'busy', forMs: pauseMs }
+  }
+
+  /** Takes the lock, and looks, in one round trip. */
+  async #watch(key: string, { exact, canonical }: Fingerprints, wait: Wait): Promise<Look> {
+    wait.isLocked = true
+    const claim = this.#db.text('claim', key, exact, canonical, 0)
+    const text = `${this.#db.text('watch', key)}; ${claim}`
+    const [lock, look] = (await this.#db.notices.query(text).catch(() => undefined)) ?? []
+    wait.isLocked = lock !== undefined && readReply<boolean>(lock.rows)
+    if (look === undefined || !wait.isLocked) return COMMITS
+    return readReply<Look>(look.rows)
   }
 
   /** Handles the notice that an attempt ended. Returns whether this process waited for it. */
