@@ -17,14 +17,13 @@ describePostgres('locks in PostgreSQL', () => {
   /** Locks that PostgreSQL sees as a process of its own. */
   function open(options: Parameters<typeof postgresStore>[1] = {}) {
     const pool = new pg.Pool({ connectionString: server().url, max: 4 })
-    const store = postgresStore(pool, options)
-    const { locks } = store
-    const close = locks.close.bind(locks)
-    locks.close = async () => {
-      await close()
+    const own = postgresStore(pool, options)
+    const close = async () => {
+      await own.locks.close()
       await pool.end()
     }
-    return { store, locks, pool }
+    const locks: typeof own.locks = Object.create(own.locks, { close: { value: close } })
+    return { store: { ...own, locks }, locks, pool }
   }
 
   async function migrated(schema: string): Promise<void> {
