@@ -57,6 +57,8 @@ export interface PostgresServer extends AsyncDisposable {
   /** A synchronous standby: from now on, commits wait for it. It ends with this server. */
   startStandby(): Promise<PostgresStandby>
   isRunning(): boolean
+  /** Whether it accepts connections. It does not while it recovers from a killed process. */
+  accepts(): Promise<boolean>
   /** Ends the server and removes its files. */
   stop(): Promise<void>
 }
@@ -216,10 +218,7 @@ class Cluster implements PostgresStandby {
     // As long as a process of the killed server is alive, a start fails for its shared memory.
     await waitUntil('PostgreSQL accepts connections', async () => {
       if (!this.isRunning()) await this.#start()
-      const isUp = await this.query('select 1').then(
-        () => true,
-        () => false,
-      )
+      const isUp = await this.accepts()
       if (!isUp && !this.isRunning() && !/still in use/.test(this.log()))
         throw new Error(`PostgreSQL does not run; its output:\n${this.log()}`)
       return isUp
@@ -285,6 +284,13 @@ class Cluster implements PostgresStandby {
   async #logEnd(): Promise<string> {
     const [row] = await this.query<{ lsn: string }>('select pg_current_wal_insert_lsn() as lsn')
     return row?.lsn ?? ''
+  }
+
+  accepts(): Promise<boolean> {
+    return this.query('select 1').then(
+      () => true,
+      () => false,
+    )
   }
 
   isRunning(): boolean {

@@ -7,6 +7,7 @@ import {
   type ProxiedRequest,
   startPostgresProxy,
 } from '../../harness/postgres-proxy.ts'
+import { waitUntil } from '../../harness/wait-until.ts'
 import { Judge, TABLES } from './judge.ts'
 import type { Kind } from './kinds.ts'
 
@@ -154,6 +155,7 @@ export class Stage implements AsyncDisposable {
 
   /** Broken promises of all strikes so far, and workers that ended by themselves. */
   async violations(): Promise<string[]> {
+    await waitUntil('the server has recovered', () => this.server.accepts())
     return [...(await this.judge.violations(this.server)), ...this.#crashes]
   }
 
