@@ -1,5 +1,5 @@
-// The pool of the app, as the stores use it: calls of the functions in `sql/`, the check of their
-// tables, and errors as core expects them. No call keeps a connection.
+// Calls of the functions in `sql/` over the pool of the app. Checks the tables, and turns errors of
+// the driver into those that core expects. No call keeps a connection.
 
 import { optionError, show, storeUnavailable } from '@stampede/core/store'
 import type { Pool } from 'pg'

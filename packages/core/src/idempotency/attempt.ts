@@ -83,12 +83,9 @@ export class HandlerAttempt implements Attempt<never> {
   readonly #running: Running | undefined
   #steps: Map<string, Promise<unknown>> | undefined
 
-  /**
-   * Without `running`, the request is unprotected and nothing is stored. `earlier`: number of runs
-   * that were rolled back.
-   */
-  constructor(rt: IdempotencyRuntime, key: string, running?: Running, earlier = 0) {
-    this.number = (running?.begun.attempt ?? 1) + earlier
+  /** Without `running`, the request is unprotected and nothing is stored. */
+  constructor(rt: IdempotencyRuntime, key: string, running?: Running) {
+    this.number = (running?.begun.attempt ?? 1) + (running?.claim.repeats ?? 0)
     this.isRecovery = running?.begun.isRecovery ?? false
     this.#rt = rt
     this.#key = key

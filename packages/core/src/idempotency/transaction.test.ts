@@ -59,16 +59,21 @@ describe('a request in a transaction', () => {
     await bench.clock.advance(600_000)
     expect(bench.store.take()).toContain('finish released')
     expect([transactions.open, request.attempt.signal.aborted]).toEqual([0, true])
-    await request.answer({ body: 'late' })
+    await request.answer({ status: 201, body: 'late' })
+    expect(request.problem).toMatchObject({ code: 'idempotency-outcome-unknown', status: 503 })
     expect(transactions.writes).toEqual([])
   })
 
   it('rejects writes after the end of the response', async () => {
     const request = await ask()
     const tx = txOf(request.attempt)
-    await request.answer()
+    // The handler goes on in the same turn.
+    const answered = request.answer()
+    const late = tx.write('late')
     const over = coded('ERR_STAMPEDE_TRANSACTION_OVER', /over/)
-    await expect(tx.write('late')).rejects.toEqual(over)
+    await expect(late).rejects.toEqual(over)
+    await answered
+    expect(transactions.writes).toEqual([])
   })
 
   it.each([
@@ -148,6 +153,19 @@ describe('a request in a transaction', () => {
     expect([transactions.open, transactions.writes]).toEqual([0, []])
     expect(bench.store.take()).toEqual(['begin', 'finish released', 'close'])
     await expect(txOf(request.attempt).write('late')).rejects.toThrow('over')
+  })
+
+  it('does not delay close() for ever if the store does not reply to the rollback', async () => {
+    const request = await ask()
+    const inner = bench.store.finish
+    bench.store.finish = async (...args) => {
+      await inner(...args)
+      return new Promise(() => {})
+    }
+    const closed = bench.stampede.close()
+    await bench.clock.advance(4_000)
+    await closed
+    expect(request.attempt.signal.aborted).toBe(true)
   })
 })
 
