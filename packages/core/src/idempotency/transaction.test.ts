@@ -70,7 +70,7 @@ describe('a request in a transaction', () => {
     // The handler goes on in the same turn.
     const answered = request.answer()
     const late = tx.write('late')
-    const over = coded('ERR_STAMPEDE_TRANSACTION_OVER', /over/)
+    const over = coded('ERR_STAMPEDE_TRANSACTION_OVER', /await each statement/)
     await expect(late).rejects.toEqual(over)
     await answered
     expect(transactions.writes).toEqual([])
@@ -152,7 +152,7 @@ describe('a request in a transaction', () => {
     await closed
     expect([transactions.open, transactions.writes]).toEqual([0, []])
     expect(bench.store.take()).toEqual(['begin', 'finish released', 'close'])
-    await expect(txOf(request.attempt).write('late')).rejects.toThrow('over')
+    await expect(txOf(request.attempt).write('late')).rejects.toThrow('has ended')
   })
 
   it('does not delay close() for ever if the store does not reply to the rollback', async () => {
