@@ -1,3 +1,5 @@
+// Exports of @stampede/postgres.
+
 export { type Migration, migrations } from './migrations.ts'
 export { type PostgresStore, type PostgresStoreOptions, postgresStore } from './postgres-store.ts'
 export { fromDrizzle, fromKnex, fromKysely, fromPostgresJs, fromPrisma } from './runners.ts'
