@@ -16,7 +16,8 @@ const { choice, durationMs, number } = readers
 /** Options of `createLocks`. */
 export interface LocksOptions {
   /**
-   * `redisStore(redis)`, `postgresStore(pool)` or `memoryStore()`. A Stampede may use the same store.
+   * `redisStore(redis)`, `postgresStore(pool)` or `memoryStore()`. A Stampede may use the same
+   * store.
    */
   store: { readonly locks: LockStore; readonly hasTimeBudget?: boolean }
   /** Lease of each lock in ms, unless `acquire` has the option itself. Default 10 000. */

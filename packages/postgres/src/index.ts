@@ -1,4 +1,4 @@
-// Exports of @stampede/postgres.
+// @stampede/postgres: idempotency keys and locks in PostgreSQL.
 
 export { type Migration, migrations } from './migrations.ts'
 export { type PostgresStore, type PostgresStoreOptions, postgresStore } from './postgres-store.ts'
