@@ -1,5 +1,5 @@
-// The stage of the fault plan: a cluster, a worker behind a proxy that gets the faults, and a second
-// worker without faults for the duplicates.
+// The stage of the fault plan: a cluster, a worker behind a proxy that gets the faults, and a worker
+// without faults for the duplicates.
 import { type FleetMember, startFleet } from '../../harness/fleet.ts'
 import { type PostgresServer, startPostgres } from '../../harness/postgres.ts'
 import {
@@ -95,7 +95,7 @@ export class Stage implements AsyncDisposable {
   /** The requests of a POST without a fault. */
   async requestsOfPost(): Promise<readonly ProxiedRequest[]> {
     const worker = await this.#ready()
-    await this.judge.post(worker.url, 'no fault')
+    await this.judge.post(worker.url, 'no-fault')
     return this.proxy.requests()
   }
 
@@ -105,7 +105,8 @@ export class Stage implements AsyncDisposable {
    */
   async strike(kind: Kind, number: number): Promise<boolean> {
     const worker = await this.#ready()
-    const key = `${kind.name} ${number}`
+    // Without quotes, a key has no spaces.
+    const key = `${kind.name}-${number}`.replace(/\W+/g, '-')
     const left = new AbortController()
     let isStruck = false
     const struck = deferred<void>()
@@ -145,7 +146,7 @@ export class Stage implements AsyncDisposable {
       this.#struck = await startWorker(this.proxy.url, this.#options)
     const worker = this.#struck
     for (const { url } of [worker, this.#other])
-      await this.judge.postUntilDone(() => url, `warm-up ${++this.#warmUps}`)
+      await this.judge.postUntilDone(() => url, `warm-up-${++this.#warmUps}`)
     if (this.#other.exit()) throw new Error(`The other worker crashed: ${this.#other.stderr()}`)
     this.proxy.intercept()
     return worker
