@@ -48,7 +48,7 @@ class Core implements AttemptObserver {
 
 const POST = ['POST / HTTP/1.1', 'Host: a', 'Connection: close', 'Content-Length: 0']
 
-/** Runs a handler whose response core holds. `seen` is what the handler saw, `sent` what arrived. */
+/** Runs a handler whose response core holds. `seen` is its result, `sent` what the client got. */
 async function run(handler: Handler, core = new Core()) {
   const arrived: string[] = []
   let seen: unknown
