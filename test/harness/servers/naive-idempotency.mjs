@@ -16,7 +16,9 @@ export function naiveIdempotency(pool) {
     if (claimed.rows.length === 0) {
       const found = await pool.query('select response from naive_keys where key = $1', [key])
       const response = found.rows[0]?.response
-      return response ? res.status(201).json(response) : res.status(409).end()
+      return response
+        ? res.status(201).location(`/orders/${response.id}`).json(response)
+        : res.status(409).json({})
     }
     const tx = await pool.connect()
     // A lost connection rejects the next query, which is enough.
