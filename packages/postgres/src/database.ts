@@ -3,7 +3,7 @@
 
 import { optionError, show, storeUnavailable } from '@stampede/core/store'
 import type { Pool } from 'pg'
-import { LAYOUT, layoutOf } from './migrations.ts'
+import { LAYOUT } from './migrations.ts'
 import { Notices } from './notices.ts'
 
 /** An argument of a function in `sql/`. Strings and bytes arrive there as `bytea`. */
@@ -66,7 +66,7 @@ export class Database {
     const code = stateOf(error)
     // Undefined table, schema or function.
     if (code !== undefined && ['42P01', '3F000', '42883'].includes(code)) return this.#missing()
-    if (isOptionError(error)) return error
+    if (Object(error).code === 'ERR_STAMPEDE_OPTION') return error as Error
     const text = error instanceof Error ? error.message : show(error)
     const cause = new Error(code === undefined ? text : `${text} (SQLSTATE ${code})`, {
       cause: error,
@@ -86,8 +86,8 @@ export class Database {
   }
 
   async #checkLayout(): Promise<void> {
-    const { rows } = await this.pool.query(layoutOf(this.schema))
-    const layout = Number(rows[0]?.layout)
+    const text = `select count(*) as layout from "${this.schema}".migration`
+    const layout = Number((await this.pool.query(text)).rows[0]?.layout)
     if (layout < LAYOUT) throw this.#missing()
     if (layout > LAYOUT) {
       const problem = `table layout ${layout} is newer than this version (${LAYOUT})`
@@ -127,13 +127,19 @@ export function hex(value: string | Uint8Array): string {
  * not reply with an error.
  */
 export function stateOf(error: unknown): string | undefined {
-  for (let e = Object(error), depth = 0; depth < 4; e = Object(e.cause), depth++) {
-    for (const code of [e.code, e.meta?.code, e.originalCode]) {
-      // EPIPE is a code of Node, P2034 one of Prisma.
-      if (typeof code === 'string' && /^(?!E|P[1-9])[0-9A-Z]{5}$/.test(code)) return code
-    }
-  }
-  return undefined
+  const codes = chainOf(error).flatMap(({ code, meta, originalCode }) => {
+    return [code, Object(meta).code, originalCode] as const
+  })
+  // EPIPE is a code of Node, P2034 one of Prisma.
+  return codes.find((code) => /^(?!E|P[1-9])[0-9A-Z]{5}$/.test(String(code))) as string | undefined
+}
+
+/** An error with its causes. An ORM puts that of pg inside its own. */
+export function chainOf(error: unknown): Record<string, unknown>[] {
+  const chain: Record<string, unknown>[] = []
+  // A chain of causes may be a circle.
+  for (let e = Object(error); 'message' in e && chain.length < 5; e = Object(e.cause)) chain.push(e)
+  return chain
 }
 
 /**
@@ -143,8 +149,4 @@ export function stateOf(error: unknown): string | undefined {
 export function isRefusal(error: unknown): boolean {
   const code = stateOf(error)
   return code !== undefined && !/^(08|53|57|58|XX)/.test(code)
-}
-
-function isOptionError(error: unknown): error is Error {
-  return Object(error).code === 'ERR_STAMPEDE_OPTION'
 }

@@ -41,11 +41,6 @@ function migrationsOf(schema: string): readonly Migration[] {
   })
 }
 
-/** The query for the number of migrations that were run. */
-export function layoutOf(schema: string): string {
-  return `select count(*)::int as layout from "${schema}".migration`
-}
-
 /** Runs the missing migrations. Processes that do so in parallel wait for each other. */
 export async function migrate(pool: Pool, schema: string): Promise<void> {
   const client = await pool.connect()

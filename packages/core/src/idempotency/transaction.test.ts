@@ -1,6 +1,6 @@
 // Attempts that run in a transaction: its end, its options, and what no attempt has then.
 
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createHttpIdempotency } from '../http-idempotency.ts'
 import { memoryStore } from '../memory/memory-store.ts'
 import type { TransactionRunner } from '../ports/idempotency-store.ts'
@@ -306,8 +306,12 @@ describe('the option transaction', () => {
     await request.answer()
   })
 
-  it('refuses release() and uncertain()', async () => {
+  it('refuses step() before its work is done, release() and uncertain()', async () => {
     const request = await ask()
+    const work = vi.fn()
+    const refused = coded('ERR_STAMPEDE_OPTION', /rolled back with the transaction/)
+    await expect(request.attempt.step('pay', work)).rejects.toEqual(refused)
+    expect(work).not.toHaveBeenCalled()
     for (const word of ['release', 'uncertain'] as const)
       expect(() => request.attempt[word]()).toThrow(coded('ERR_STAMPEDE_OPTION', /roll it back/))
     await request.answer()
