@@ -27,7 +27,7 @@ const APART = [
 ]
 
 /** Storms, leaks, long fuzzing and the simulation. They take minutes. Two at a time. */
-const SOAK = inFolders('fuzz', 'simulation', 'soak')
+const SOAK = inFolders('fuzz', 'simulation', 'soak', 'postgres/faults')
 
 /**
  * Files that measure no time, or only bounds that a busy machine keeps, too. Four at a time,
@@ -35,6 +35,7 @@ const SOAK = inFolders('fuzz', 'simulation', 'soak')
  */
 const BESIDE = [
   'test/*.test.ts',
+  'test/postgres/*.test.ts',
   ...inFolders(
     'attacks',
     'contracts',

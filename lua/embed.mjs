@@ -1,11 +1,10 @@
 // @ts-check
-// Writes the scripts of lua/ into packages/redis/src/protocol/scripts.generated.ts. With --check,
-// it writes nothing, and exits with 1 if that file is outdated.
+// Embeds the scripts of lua/ and the statements of packages/postgres/sql/ into *.generated.ts. With
+// --check, it writes nothing, and exits with 1 if one of these files is outdated.
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 
 const here = new URL('.', import.meta.url)
-const target = new URL('../packages/redis/src/protocol/scripts.generated.ts', here)
 
 const scripts = readdirSync(here)
   .filter((file) => file.endsWith('.lua'))
@@ -36,12 +35,33 @@ export interface Script {
 
 ${scripts.join('\n')}`
 
-if (process.argv.includes('--check')) {
-  const present = readFileSync(target, 'utf8')
-  if (present !== text) {
-    console.error('packages/redis/src/protocol/scripts.generated.ts is outdated: run npm run lua')
+const sqlFolder = new URL('../packages/postgres/sql/', here)
+const files = readdirSync(sqlFolder)
+  .sort()
+  .map((file) => {
+    const sql = readFileSync(new URL(file, sqlFolder), 'utf8')
+    return `  {
+    id: '${file.replace('.sql', '')}',
+    sql: ${JSON.stringify(sql)},
+  },
+`
+  })
+
+const migrations = `// Written by lua/embed.mjs from packages/postgres/sql/*.sql. Do not edit.
+
+export const FILES: ReadonlyArray<{ readonly id: string; readonly sql: string }> = [
+${files.join('')}]
+`
+
+const written = {
+  'packages/redis/src/protocol/scripts.generated.ts': text,
+  'packages/postgres/src/migrations.generated.ts': migrations,
+}
+for (const [path, content] of Object.entries(written)) {
+  const target = new URL(`../${path}`, here)
+  if (!process.argv.includes('--check')) writeFileSync(target, content)
+  else if (readFileSync(target, 'utf8') !== content) {
+    console.error(`${path} is outdated: run npm run lua`)
     process.exit(1)
   }
-} else {
-  writeFileSync(target, text)
 }

@@ -45,6 +45,7 @@ describe('imports between packages', () => {
     core: [],
     redis: ['core'],
     locks: ['core'],
+    postgres: ['core'],
     'node-http': ['core'],
     express: ['core', 'node-http'],
     koa: ['core', 'node-http'],

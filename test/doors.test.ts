@@ -9,10 +9,10 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 
 const DOORS: Readonly<Record<string, string>> = {
   '@stampede/core': `
-    Attempt CacheOptions createStampede DataCache EVENTS FactoryContext GetOrSetOptions
-    IdempotencyOperator IdempotencyOptions MemoryStore memoryStore PurgeTarget Stampede
-    StampedeError StampedeEvent StampedeOptions StampedeStats StampedeStore Stored strict
-    TRACING_CHANNELS TracingContexts`,
+    Attempt AttemptTransaction CacheOptions createStampede DataCache EVENTS FactoryContext
+    GetOrSetOptions IdempotencyOperator IdempotencyOptions MemoryStore memoryStore PurgeTarget
+    Stampede StampedeError StampedeEvent StampedeOptions StampedeStats StampedeStore Stored
+    strict TRACING_CHANNELS TracingContexts`,
   '@stampede/core/adapter': `
     AttemptObserver CapturedHead createHttpCache createHttpIdempotency Exchange HeaderList
     IdempotentExchange OriginEnd OriginObserver OWN_FIELDS PartOfBody Reply RequestBody
@@ -21,16 +21,16 @@ const DOORS: Readonly<Record<string, string>> = {
     adviceOn codecOf decodeFrame kindOf namedKeys ratiosOf requestKey runtimeOf shownKey usageOf`,
   '@stampede/core/store': `
     ANY_FENCE Clock compressibleBody CONFIRMED_FOR_MS driftMs EventHub Grant groupOf
-    IdempotencyStore LeaseKeeper LockStore lockTracing mayHaveRun newToken optionError readers
-    readOptions REPORT_LIMITS show storeInUse StoreOperator storeUnavailable systemClock
-    unknownReply withCompressedBody withTimeBudget`,
+    IdempotencyStore LeaseKeeper LockStore lockTracing mayHaveRun newToken OpenTransaction
+    optionError readers readOptions REPORT_LIMITS show storeInUse StoreOperator storeUnavailable
+    systemClock TransactionRules TransactionRunner unknownReply withCompressedBody withTimeBudget`,
   '@stampede/node-http': `
     idempotentFront isRevalidation stampedeFront`,
   '@stampede/node-http/adapter': `
     AttemptExchange AttemptWatch breakOff Capture createNodeCache createNodeIdempotency Departure
     editFields endWith exposeReply expressHost fieldsOf hasLeft isSendable isWrapped MountOrder
-    OuterFields rememberRawBody RequestAddress RequestExchange restoreFields SentHead
-    setReply teeStream trustsPeer visitWeb watchCalls`,
+    OuterFields rememberRawBody RequestAddress RequestExchange restoreFields SentHead setReply
+    teeStream trustsPeer visitWeb watchCalls`,
   '@stampede/redis': `
     redisStore`,
   '@stampede/redis/operator': `
@@ -50,6 +50,9 @@ const DOORS: Readonly<Record<string, string>> = {
     entryFacts isReported observe ProcessReport readReport reportedKey reportEveryMs variantParts`,
   '@stampede/dashboard': `
     stampedeDashboard stampedeDashboardKoa`,
+  '@stampede/postgres': `
+    fromDrizzle fromKnex fromKysely fromPostgresJs fromPrisma Migration migrations postgresStore
+    PostgresStore PostgresStoreOptions`,
   '@stampede/locks': `
     createLocks createQuorumLocks fencedUpdate Lease LockError Locks LockStats`,
   '@stampede/otel': `
@@ -132,11 +135,15 @@ it('the types of returned values have public names, so that an app can export th
     import { stampedeMetrics } from '@stampede/metrics'
     import * as nest from '@stampede/nest'
     import { stampedeFront } from '@stampede/node-http'
+    import { postgresStore } from '@stampede/postgres'
+    import { Pool } from 'pg'
     import { instrumentStampede } from '@stampede/otel'
     import { redisStore } from '@stampede/redis'
     import { Redis } from 'ioredis'
     export const store = redisStore(new Redis())
     export const memory = memoryStore()
+    export const postgres = postgresStore(new Pool())
+    export const migrated = postgres.migrate()
     export const stampede = createStampede({ store })
     export const stats = () => stampede.stats()
     export const data = stampede.cache('prices', { ttlMs: 1 })
@@ -189,7 +196,7 @@ function errorsOf(text: string, options: readonly string[]): string[] {
 
 it('the list of entry points is complete', () => {
   const names =
-    'core node-http redis express koa fastify hono nest locks metrics otel operate dashboard'
+    'core node-http redis express koa fastify hono nest locks metrics otel operate dashboard postgres'
   for (const name of names.split(' ')) {
     const subpaths = Object.keys(JSON.parse(read(`packages/${name}/package.json`)).exports)
     const doors = subpaths.map((subpath) => `@stampede/${name}${subpath.slice(1)}`)

@@ -343,8 +343,8 @@ const redis = new Redis(url, { lazyConnect: true })
 const stampede = createStampede({ store: redisStore(redis) })
 \`\`\`
 
-Start processes with \`PORT=3001\` and \`PORT=3002\`. The host is in the key, so send \`-H 'Host: shop.test'\` to both: the
-second one has hits for what the first one stored. Without Redis, the list is still served, and the POST gets 503.
+Start two with \`PORT=3001\` and \`PORT=3002\`, and send \`-H 'Host: shop.test'\` to both: the host is in the key.
+Without Redis, the list is still served, and the POST gets 503.
 
 ## Next steps
 

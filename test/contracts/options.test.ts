@@ -29,8 +29,8 @@ import { Redis } from 'ioredis'
 import Koa from 'koa'
 import Koa2 from 'koa2'
 import { Registry } from 'prom-client'
-import request from 'supertest'
 import { describe, expect, it } from 'vitest'
+import { request } from '../../apps/shop/src/testing/request.ts'
 
 type RedisStoreOptions = NonNullable<Parameters<typeof redisStore>[1]>
 type StampedeInstrumentation = NonNullable<Parameters<typeof instrumentStampede>[0]>
@@ -203,7 +203,7 @@ const rules: AllUndefined<CacheOptions> = {
 }
 const attempts: AllUndefined<Omit<IdempotentOptions, 'scope' | 'input'>> = {
   ...{ leaseMs: undefined, retentionMs: undefined },
-  ...{ onBusy: undefined, onLeaseExpired: undefined },
+  ...{ onBusy: undefined, onLeaseExpired: undefined, transaction: undefined },
 }
 const job: AllUndefined<IdempotentOptions> = { ...attempts, scope: undefined, input: undefined }
 const keys: AllUndefined<IdempotencyOptions> = {
@@ -223,7 +223,7 @@ const values: AllUndefined<GetOrSetOptions> = {
 const dataCache: AllUndefined<DataCacheOptions> = { ...values, serializer: undefined }
 /** An environment variable that is not set is undefined, so `secret` has no default. */
 const secrets: AllUndefined<Omit<NonNullable<StampedeOptions['idempotency']>, 'secret'>> = {
-  encryptionKeys: undefined,
+  ...{ encryptionKeys: undefined, store: undefined },
 }
 const l1: AllUndefined<NonNullable<StampedeOptions['l1']>> = {
   maxBytes: undefined,

@@ -3,17 +3,9 @@
 // contracts wait in real time. Tests that set the clock are skipped with a message; in CI that is
 // an error.
 
-import { execFile } from 'node:child_process'
-import { mkdtemp, open, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { inject } from 'vitest'
+import { movableClock, whyNoClock } from './movable-clock.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
-
-const SOURCE = fileURLToPath(new URL('./clock-offset.c', import.meta.url))
-const SLOWNESS = 30
 
 /** The time of a test, on servers that are started with `env`. */
 export interface RedisTime {
@@ -63,15 +55,9 @@ export async function whyClockStandsStill(): Promise<string | undefined> {
 }
 
 async function missing(): Promise<string | undefined> {
-  if (process.platform !== 'linux') return `LD_PRELOAD needs Linux, this is ${process.platform}`
   const { kind } = inject('redisSource')
   if (kind !== 'binary') return 'the Redis of the tests runs in Docker; install redis-server'
-  try {
-    await promisify(execFile)('cc', ['--version'])
-  } catch {
-    return 'there is no C compiler; install cc'
-  }
-  return undefined
+  return whyNoClock()
 }
 
 /** Call only if `whyClockStandsStill` gave no reason. */
@@ -83,29 +69,4 @@ export async function startMovableRedis(): Promise<MovableRedis> {
     await clock.stop()
   }
   return { ...server, setClockBy: clock.setBy, stop, [Symbol.asyncDispose]: stop }
-}
-
-/** A clock for all servers that are started with `env`. */
-async function movableClock() {
-  const folder = await mkdtemp(join(tmpdir(), 'stampede-clock-'))
-  const [library, offset] = [join(folder, 'clock-offset.so'), join(folder, 'offset')]
-  await promisify(execFile)('cc', ['-shared', '-fPIC', '-O2', '-o', library, SOURCE])
-  const file = await open(offset, 'w+')
-  // Written in place, all 8 bytes at once, because the servers have the page mapped.
-  const write = async (at: number, number: bigint): Promise<void> => {
-    const bytes = Buffer.alloc(8)
-    bytes.writeBigInt64LE(number)
-    await file.write(bytes, 0, 8, 8 * at)
-  }
-  const setBy = (ms: number) => write(0, BigInt(Math.round(ms)) * 1_000n)
-  const slowDown = async () => {
-    await write(2, BigInt(Date.now()) * 1_000n)
-    await write(1, BigInt(SLOWNESS))
-  }
-  for (const at of [0, 1, 2]) await write(at, 0n)
-  const stop = async () => {
-    await file.close()
-    await rm(folder, { recursive: true, force: true })
-  }
-  return { env: { LD_PRELOAD: library, STAMPEDE_CLOCK_OFFSET: offset }, setBy, slowDown, stop }
 }

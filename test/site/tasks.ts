@@ -33,6 +33,7 @@ export const KNOWN_TASKS: readonly Task[] = [
   ['stripe', 'idempotency'],
   ['webhook twice', 'idempotency'],
   ['409', 'idempotency'],
+  ['exactly once', 'postgres'],
   ['mutex', 'locks'],
   ['cron job once', 'cron'],
   ['leader election', 'locks'],

@@ -8,6 +8,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import Koa from 'koa'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { installOnDemand } from '../../tools/on-demand.mjs'
+import { HAS_POSTGRES, type PostgresServer, startPostgres } from '../harness/postgres.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 import { blocksOf, moduleOf } from './blocks.ts'
 import { createDatabase, createSetting, globalsOf } from './setting.ts'
@@ -43,11 +44,17 @@ const TYPES = {
 }
 
 let redis: RedisServer
+let postgres: PostgresServer | undefined
 let db: Awaited<ReturnType<typeof createDatabase>>
 
 beforeAll(async () => {
   redis = await startRedis()
   db = await createDatabase()
+  if (HAS_POSTGRES) {
+    postgres = await startPostgres()
+    await postgres.query('create table orders (id serial primary key, item text)')
+    process.env.DATABASE_URL = postgres.url
+  }
   rmSync(FOLDER, { recursive: true, force: true })
   mkdirSync(FOLDER, { recursive: true })
   installOnDemand(ON_DEMAND)
@@ -66,6 +73,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await db?.close()
   await redis?.stop()
+  await postgres?.stop()
 })
 
 /** Matches like those of Express, for handlers of Nest: `@Get(path)`, with our decorator below. */
@@ -139,7 +147,11 @@ describe('the snippets of README and docs', () => {
   })
 })
 
-describe.each(pages.filter((each) => each.blocks.length > 0))('$page', ({ blocks: snippets }) => {
+const run = pages.filter(
+  ({ page, blocks }) => blocks.length > 0 && (HAS_POSTGRES || !page.endsWith('/postgres.md')),
+)
+
+describe.each(run)('$page', ({ blocks: snippets }) => {
   it.each(snippets)('runs its snippet $name', async ({ name, code }) => {
     const setting = await createSetting(redis.url, db)
     Object.assign(globalThis, setting.names)

@@ -18,6 +18,7 @@ import { join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { packAll } from '../../tools/packages/pack.mjs'
+import { HAS_POSTGRES, type PostgresServer, startPostgres } from '../harness/postgres.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -48,9 +49,11 @@ const isEmpty = (code: string): boolean =>
   /^export ?\{\};?$/.test(code.replace(/\/\*[\s\S]*?\*\/|^\/\/.*$/gm, '').trim())
 
 let redis: RedisServer
+let postgres: PostgresServer | undefined
 
 beforeAll(async () => {
   redis = await startRedis()
+  if (HAS_POSTGRES) postgres = await startPostgres()
   const root = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).devDependencies
   const others = [
     'express',
@@ -62,11 +65,12 @@ beforeAll(async () => {
     'hono',
     '@hono/node-server',
     'ioredis',
+    'pg',
     'prom-client',
     '@opentelemetry/api',
     'vitest',
   ]
-  const types = ['@types/node', '@types/express', '@types/koa']
+  const types = ['@types/node', '@types/express', '@types/koa', '@types/pg']
   write('package.json', JSON.stringify({ private: true }))
   run('npm', [
     'install',
@@ -81,6 +85,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await redis?.stop()
+  await postgres?.stop()
   rmSync(project, { recursive: true })
 })
 
@@ -158,6 +163,7 @@ server.closeAllConnections()
   const examples = packages
     // The example of Nest has decorators, which Node does not run (test/snippets).
     .filter(({ manifest }) => !/cli|nest|testkit/.test(manifest.name))
+    .filter(({ manifest }) => HAS_POSTGRES || !/postgres/.test(manifest.name))
     .map(({ manifest: { name } }) => name)
   const exampleOf = (name: string): string => {
     const [, code = ''] =
@@ -168,7 +174,7 @@ server.closeAllConnections()
     expect(output).toMatch(
       /express|koa|fastify|hono|node-http/.test(name) ? /Stampede; hit; ttl=\d/ : /./,
     )
-  const env = () => ({ PORT: '0', REDIS_URL: redis.url })
+  const env = () => ({ PORT: '0', REDIS_URL: redis.url, DATABASE_URL: postgres?.url ?? '' })
 
   it.each(examples)('has an example that runs as an ES module, for %s', (name) => {
     write('example.mjs', exampleOf(name))

@@ -13,6 +13,7 @@ const LIMITS = {
   nest: 80,
   operate: 8,
   otel: 3.3,
+  postgres: 14.5,
   redis: 36,
 }
 const EXTERNAL = [
@@ -23,6 +24,7 @@ const EXTERNAL = [
   '@nestjs/common',
   'rxjs',
   'ioredis',
+  'pg',
   'prom-client',
   '@opentelemetry/api',
 ]

@@ -102,7 +102,11 @@ const GROUPS = [
     'Caching',
     'docs/guide/{caching,options,why-nothing-is-cached,users,keys,purging,stale,waiting,http,data}',
   ],
-  [MANUAL, 'Idempotency', 'docs/guide/{idempotency,idempotency-faults} docs/idempotency-policy'],
+  [
+    MANUAL,
+    'Idempotency',
+    'docs/guide/{idempotency,idempotency-faults,postgres} docs/idempotency-policy',
+  ],
   [MANUAL, 'Locks', 'docs/guide/{locks,fencing,quorum}'],
   [MANUAL, 'Frameworks', 'docs/guide/{fastify,hono,nest,front}'],
   [MANUAL, 'More guides', 'docs/guide/*'],

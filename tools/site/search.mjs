@@ -129,8 +129,13 @@ export const TOPICS = {
     pages: /^guide\/idempotency-faults$/,
     words: 'runs twice, uncertain, settle a key, operator',
   },
+  postgres: {
+    pages: /^guide\/postgres$/,
+    words:
+      'exactly once, transaction, PostgreSQL, Postgres, Drizzle, Kysely, Knex, PgBouncer, outbox, serializable',
+  },
   'middleware order': {
-    pages: /^recipes\/middleware-order$/,
+    pages: /^guide\/caching$/,
     words: 'rate limit, helmet, cors, logger, body parser, login page',
   },
   graphql: {

@@ -27,6 +27,9 @@ export const ERROR_CODES = {
   ERR_STAMPEDE_IN_PROGRESS: 'another attempt of the job is running',
   ERR_STAMPEDE_UNCERTAIN: 'an earlier attempt of the job may have done its work; settle it',
   ERR_STAMPEDE_NOT_RETAINED: 'the job completed, but its result was not stored or cannot be read',
+  ERR_STAMPEDE_TRANSACTION_OVER:
+    'the transaction of the attempt has ended; await each statement before the response',
+  ERR_STAMPEDE_TRANSACTION_LOST: 'the transaction of a job did not commit',
   ERR_STAMPEDE_RESPONSE: 'a response cannot be sent, or ended before it was complete',
   ERR_LOCK_BUSY: '`waitMs` is 0, and another owner holds the lock',
   ERR_LOCK_WAIT_TIMEOUT: '`waitMs` is over, and another owner still holds the lock',
@@ -241,6 +244,22 @@ export function notRetained(key: string): StampedeError {
   return new StampedeError(
     'ERR_STAMPEDE_NOT_RETAINED',
     `${show(key)} was done before, but its result was not kept or cannot be read; it does not run again`,
+  )
+}
+
+/** The error for a statement in the transaction of an attempt that has ended. */
+export function transactionOver(): StampedeError {
+  return new StampedeError(
+    'ERR_STAMPEDE_TRANSACTION_OVER',
+    'the transaction of this attempt has ended; await each statement before the response',
+  )
+}
+
+/** The error of a job whose transaction did not commit. */
+export function transactionLost(key: string, why: string): StampedeError {
+  return new StampedeError(
+    'ERR_STAMPEDE_TRANSACTION_LOST',
+    `the transaction of ${show(key)} was rolled back: ${why}; its result was not stored`,
   )
 }
 

@@ -48,7 +48,7 @@ export interface EventFields {
   'idempotency.answered': { readonly outcome: IdempotencyOutcome }
   'idempotency.finished': {
     readonly as: 'completed' | 'released' | 'uncertain'
-    readonly reply: 'finished' | 'resurrected' | 'stale' | 'late'
+    readonly reply: 'finished' | 'resurrected' | 'stale' | 'late' | 'failed' | 'ended' | 'unknown'
   }
   'cache.sampled': {
     readonly requests: number

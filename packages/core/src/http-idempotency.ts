@@ -2,7 +2,11 @@
 
 import type { Attempt } from './idempotency/attempt.ts'
 import { handleIdempotent } from './idempotency/handle-idempotent.ts'
-import { type IdempotencyRules, readIdempotencyOptions } from './idempotency/options.ts'
+import {
+  checkTransactions,
+  type IdempotencyRules,
+  readIdempotencyOptions,
+} from './idempotency/options.ts'
 import { checkCalled } from './options.ts'
 import type { IdempotentExchange } from './ports/idempotent-exchange.ts'
 import { createStampede, idempotencyOf, type Stampede } from './stampede.ts'
@@ -36,6 +40,7 @@ export function createHttpIdempotency<Native = unknown>(
   const rules = readIdempotencyOptions(options)
   const stampede = options.stampede === undefined ? createStampede() : options.stampede
   const rt = idempotencyOf(stampede)
+  checkTransactions('idempotency', rules, rt.store)
   // Bound, because a closure would be one call more for each request.
   return { handle: handleIdempotent.bind(undefined, rt, rules) }
 }

@@ -2,7 +2,7 @@
 
 import { optionError } from './errors.ts'
 import { callSafely } from './events.ts'
-import type { IdempotencyConfig } from './idempotency/runtime.ts'
+import type { IdempotencyConfig, IdempotencyStoreOwner } from './idempotency/runtime.ts'
 import type { L1Limits } from './l1/l1.ts'
 import { isMemoryStore, memoryStore } from './memory/memory-store.ts'
 import {
@@ -46,12 +46,19 @@ export interface StampedeOptions {
    */
   originConcurrency?: number | undefined
   /**
-   * Secrets for idempotency keys. `secret` is the HMAC key for hashes of keys, scopes and requests,
-   * so that a reader of the store cannot guess them. `encryptionKeys` encrypt the stored responses.
-   * The first one encrypts new responses. Each secret is a string of at least 32 characters, the
-   * same in all processes. Default: none.
+   * Secrets and the store for idempotency keys. `secret` is the HMAC key for hashes of keys, scopes
+   * and requests, so that a reader of the store cannot guess them. `encryptionKeys` encrypt the
+   * stored responses. The first one encrypts new responses. Each secret is a string of at least 32
+   * characters, the same in all processes. Default: none. `store` keeps the records of idempotency
+   * keys, for example `postgresStore(pool)`. Default: `store` of the Stampede.
    */
-  idempotency?: { secret?: string; encryptionKeys?: readonly string[] | undefined } | undefined
+  idempotency?:
+    | {
+        secret?: string
+        encryptionKeys?: readonly string[] | undefined
+        store?: IdempotencyStoreOwner | undefined
+      }
+    | undefined
   /**
    * Gets the promise of each task that may go on after its response: lookups with their fills,
    * commits and refreshes, and purges by unsafe requests. The promises never reject. For platforms
@@ -106,16 +113,19 @@ function readIdempotency(where: string, value: unknown): IdempotencyConfig {
   if (typeof value !== 'object' || value === null) throw secretError(where)
   // The values are hidden first, because an error about a mistyped name would otherwise show a
   // secret.
-  checkNames(where, Object.fromEntries(Object.keys(value).map((name) => [name, HIDDEN])), SECRETS)
-  const { secret = '', encryptionKeys: keys = [] } = value as Record<string, unknown>
+  checkNames(where, Object.fromEntries(Object.keys(value).map((name) => [name, HIDDEN])), NAMES)
+  const { secret = '', encryptionKeys: keys = [], store } = value as Record<string, unknown>
   // An explicit `undefined` is an error too. It comes from an environment variable that is not set,
   // and this process would then use other keys than the rest of the fleet.
   if ('secret' in value && !isSecret(secret)) throw secretError(`${where}.secret`)
   if (!Array.isArray(keys) || !keys.every(isSecret)) throw secretError(`${where}.encryptionKeys`)
-  return { secret: String(secret), encryptionKeys: [...keys] }
+  const isStore = store === undefined || has(Object(store).idempotency, ['begin', 'finish'])
+  if (!isStore) throw optionError(`${where}.store`, store, 'pass postgresStore(pool)')
+  const owner = store as IdempotencyStoreOwner | undefined
+  return { secret: String(secret), encryptionKeys: [...keys], store: owner }
 }
 
-const SECRETS: ReadonlyArray<keyof IdempotencyConfig> = ['secret', 'encryptionKeys']
+const NAMES: ReadonlyArray<keyof IdempotencyConfig> = ['secret', 'encryptionKeys', 'store']
 const HIDDEN = '(hidden)'
 const isSecret = (value: unknown): boolean => typeof value === 'string' && value.length >= 32
 

@@ -16,12 +16,14 @@ import {
 } from './events.ts'
 import type { Attempt } from './idempotency/attempt.ts'
 import { createOperator, type IdempotencyOperator } from './idempotency/operator.ts'
+import type { TxOf } from './idempotency/options.ts'
 import { type IdempotentOptions, runIdempotent } from './idempotency/run-idempotent.ts'
 import {
   closeIdempotency,
   createIdempotencyRuntime,
   type IdempotencyConfig,
   type IdempotencyRuntime,
+  type IdempotencyStoreOwner,
 } from './idempotency/runtime.ts'
 import { L1 } from './l1/l1.ts'
 import { PurgeMarks } from './l1/purges.ts'
@@ -67,14 +69,16 @@ export interface Stampede {
   /**
    * Runs `work` for `key` in one process and stores its result, for jobs that may be delivered
    * twice. A repeat gets the stored result. Rejects with the error of `work`, after which `work`
-   * may run again. Other errors have the code `ERR_STAMPEDE_IN_PROGRESS`,
-   * `ERR_STAMPEDE_KEY_REUSED`, `ERR_STAMPEDE_UNCERTAIN`, `ERR_STAMPEDE_NOT_RETAINED` or
+   * may run again. With `transaction`, `work` runs again, at most 3 times, if the database cannot
+   * serialize its transaction or ends a deadlock. Other errors have the code
+   * `ERR_STAMPEDE_IN_PROGRESS`, `ERR_STAMPEDE_KEY_REUSED`, `ERR_STAMPEDE_UNCERTAIN`,
+   * `ERR_STAMPEDE_NOT_RETAINED`, `ERR_STAMPEDE_TRANSACTION_LOST` or
    * `ERR_STAMPEDE_STORE_UNAVAILABLE`.
    */
-  idempotent<T>(
+  idempotent<T, const Transaction extends IdempotentOptions['transaction'] = undefined>(
     key: string,
-    work: (attempt: Attempt) => T | Promise<T>,
-    options?: IdempotentOptions,
+    work: (attempt: Attempt<TxOf<Transaction>>) => T | Promise<T>,
+    options?: IdempotentOptions<Transaction>,
   ): Promise<T>
   /** Inspects and settles idempotency keys, for operators. */
   readonly idempotency: IdempotencyOperator
@@ -157,7 +161,7 @@ export function idempotencyOf(stampede: unknown): IdempotencyRuntime {
   if (known !== undefined) return known
   const config = idempotencyConfigs.get(rt)
   if (rt.closed || config === undefined) throw closedError()
-  const { idempotency, hasTimeBudget } = rt.store
+  const { idempotency, hasTimeBudget }: IdempotencyStoreOwner = config.store ?? rt.store
   const bounded = hasTimeBudget ? idempotency : withTimeBudget(idempotency, rt.clock)
   const created = createIdempotencyRuntime(bounded, config, rt, encodesLater(idempotency))
   idempotencies.set(rt, created)

@@ -16,7 +16,12 @@ export { withTimeBudget } from './lease/time-budget.ts'
 export { readers, readOptions } from './options.ts'
 export { type Clock, systemClock } from './ports/clock.ts'
 export { ANY_FENCE } from './ports/grant.ts'
-export type { IdempotencyStore } from './ports/idempotency-store.ts'
+export type {
+  IdempotencyStore,
+  OpenTransaction,
+  TransactionRules,
+  TransactionRunner,
+} from './ports/idempotency-store.ts'
 export { groupOf } from './ports/key.ts'
 export type { LockStore } from './ports/lock-store.ts'
 export { CONFIRMED_FOR_MS, type Grant } from './ports/store.ts'

@@ -26,6 +26,7 @@ export const WARNING_CODES = {
   STAMPEDE_LATE_IMPORT:
     '`@stampede/fastify` was imported after the app was created, and routes have constraints',
   STAMPEDE_EVICTION: 'Redis may evict idempotency records',
+  STAMPEDE_NO_LISTEN: 'notices of PostgreSQL do not arrive, so waiting requests poll',
 } as const
 
 /** A code of `WARNING_CODES`. */

@@ -185,6 +185,7 @@ describe.each(VERSIONS)('idempotency() on %s', (_version, express) => {
       core.script = async (exchange) => {
         await settle()
         await exchange.run({
+          holdsAll: false,
           maxBodyBytes: 9,
           graceMs: 9,
           onEnd: async (end) => void ends.push(end),

@@ -100,33 +100,38 @@ class KoaIdempotentExchange extends AttemptExchange<Context, Visit> {
     const { head, body } = readResponse(ctx, watch.outer)
     if (head === undefined || body === undefined) return
     watch.stop()
-    const report = async (end: OriginEnd): Promise<void> =>
-      watch.report(end.type === 'complete' ? end : { type: 'not-retained', head })
-    // The client gets a stream while it arrives. Only its end waits for core.
-    const options = { head, maxBytes: observer.maxBodyBytes, kind: keptKind(body) }
-    const end = captureBody(ctx, body, { ...options, beforeEnd: report })
-    if (end instanceof Promise) return void end.then(report)
+    const report = async (end: OriginEnd) => watch.reportAs(end, head)
+    const { holdsAll, maxBodyBytes: maxBytes } = observer
+    const beforeEnd = holdsAll ? undefined : report
+    const captured = captureBody(ctx, body, { head, maxBytes, kind: keptKind(body), beforeEnd })
+    // The client gets a stream while it arrives. Only its end waits for core, unless all of it has
+    // to wait: then it is read into memory.
+    const isStream = captured instanceof Promise
+    if (isStream && !holdsAll) return void captured.then(report)
+    const end = isStream ? await captured : captured
     // Koa need not serialize the object a second time.
     if (!this.visit.bodyIsSeen && body.as === 'json') replaceBody(ctx, body.bytes)
-    const restore = saveResponse(ctx, end)
-    await report(end)
-    restore()
+    const restore = saveResponse(ctx, isStream ? undefined : end)
+    const reply = await report(end)
+    if (holdsAll && reply) replyWith(ctx, reply, true, watch.outer)
+    else restore()
   }
 }
 
 /**
  * Saves the response in ctx, and returns a function that restores it. A handler that does not await
  * all of its work may change ctx, or the object in ctx.body, while core gets the report. Only the
- * reported response may be sent, because each replay sends it.
+ * reported response may be sent, because each replay sends it. Without `end`, the body is a stream
+ * that only this package has.
  */
-function saveResponse(ctx: Context, end: OriginEnd): () => void {
+function saveResponse(ctx: Context, end: OriginEnd | undefined): () => void {
   const { body, status, message } = ctx
   const fields = fieldsOf(ctx.res)
   return () => {
     if (ctx.headerSent) return
     const isSame = ctx.body === body && ctx.status === status && ctx.message === message
     if (!isSame) Object.assign(ctx, { body, status, message })
-    if (end.type === 'complete' && !hasBytes(ctx, end.body))
+    if (end?.type === 'complete' && !hasBytes(ctx, end.body))
       replaceBody(ctx, bodyOfKind(end.body, end.kind))
     if (String(fieldsOf(ctx.res)) !== String(fields)) restoreFields(ctx.res, fields)
   }

@@ -45,6 +45,7 @@ function journey(graceMs = 60_000): Journey {
       bodies.push(await exchange.readBody(1000))
       attach({ number: 1 } as Attempt)
       await exchange.run({
+        holdsAll: false,
         maxBodyBytes: 1000,
         graceMs: graceMs,
         onEnd(end) {

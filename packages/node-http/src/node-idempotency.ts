@@ -20,7 +20,8 @@ import type { NodeVisit } from './node-exchange.ts'
 import { type BodyVisit, discardRequestBody, readRequestBody } from './request/body.ts'
 import { hasLeft } from './request/client-gone.ts'
 import { linesOf, type RequestAddress, readRequest } from './request/read-request.ts'
-import { Capture, type CaptureObserver } from './response/capture.ts'
+import { Capture } from './response/capture.ts'
+import type { CaptureObserver } from './response/capture-options.ts'
 import { headOf, OuterFields } from './response/fields.ts'
 import { addAtHead } from './response/head.ts'
 import { writeReply } from './response/write-response.ts'
@@ -179,6 +180,7 @@ function lacksBody(res: ServerResponse, { head, body }: OriginEnd & { type: 'com
  * it before the app runs. An end that cannot be delayed is reported at once.
  */
 export class AttemptWatch implements CaptureObserver {
+  readonly holdsAll: boolean
   readonly maxBodyBytes: number
   readonly graceMs: number
   readonly #res: ServerResponse
@@ -189,11 +191,12 @@ export class AttemptWatch implements CaptureObserver {
   readonly #capture: Capture
   #seen: CapturedHead | undefined
   #thrown: { readonly error: unknown } | undefined
-  #reported: { readonly until: void | Promise<void> } | undefined
+  #reported: { readonly until: void | Promise<void> | Promise<Reply | undefined> } | undefined
   #stopped = false
 
   /** `isFront`: an empty response may be that of a framework that sends no body to nobody. */
   constructor(res: ServerResponse, observer: AttemptObserver, isFront = false) {
+    this.holdsAll = observer.holdsAll
     this.maxBodyBytes = observer.maxBodyBytes
     this.graceMs = observer.graceMs
     this.#res = res
@@ -208,9 +211,9 @@ export class AttemptWatch implements CaptureObserver {
     return { action: 'send', capture: true, add: [], remove: [] }
   }
 
-  beforeEnd(end: OriginEnd): void | Promise<void> {
+  beforeEnd(end: OriginEnd): void | Promise<void> | Promise<Reply | undefined> {
     if (end.type !== 'complete' || (this.#isFront && lacksBody(this.#res, end)))
-      return this.report(this.#endWithoutBody())
+      return this.report(this.#endWithoutBody(end))
     return this.report(end)
   }
 
@@ -220,7 +223,7 @@ export class AttemptWatch implements CaptureObserver {
   }
 
   /** Reports the end to core, unless an end was reported before. */
-  report(end: AttemptEnd): void | Promise<void> {
+  report(end: AttemptEnd): void | Promise<void> | Promise<Reply | undefined> {
     this.#reported ??= { until: this.#observer.onEnd(end) }
     return this.#reported.until
   }
@@ -228,6 +231,21 @@ export class AttemptWatch implements CaptureObserver {
   /** Call this when the app has thrown. Its framework may still send an error response. */
   threw(error: unknown): void {
     this.#thrown = { error }
+    // Frameworks leave a response open whose head looks sent.
+    const { headersSent, writableEnded } = this.#res
+    if (this.holdsAll && headersSent && !writableEnded) this.#res.destroy()
+  }
+
+  /** Reports the end of a response with this head. */
+  reportAs(end: OriginEnd, head: CapturedHead): ReturnType<AttemptWatch['report']> {
+    return this.report(end.type === 'complete' ? end : this.#cutOff(end, head))
+  }
+
+  /** The end of a response whose body was not captured. If all of it was held, none was sent. */
+  #cutOff(end: OriginEnd, head: CapturedHead): AttemptEnd {
+    const isTooLarge = end.type === 'not-captured' && end.reason === 'too-large'
+    if (!this.holdsAll || isTooLarge) return { type: 'not-retained', head }
+    return { type: 'failed', error: responseError('the response ended before it was complete') }
   }
 
   /** Stops watching, because other code reports the end. */
@@ -236,11 +254,11 @@ export class AttemptWatch implements CaptureObserver {
     this.#capture.stop()
   }
 
-  #endWithoutBody(): AttemptEnd {
+  #endWithoutBody(end: OriginEnd): AttemptEnd {
     const { status, headers } = this.#seen ?? headOf(this.#res)
     // The response may have been sent without a call of our wrapped methods.
     if (this.#seen !== undefined || this.#res.headersSent)
-      return { type: 'not-retained', head: this.outer.storedHead(status, headers) }
+      return this.#cutOff(end, this.outer.storedHead(status, headers))
     return this.#thrown ? { type: 'failed', ...this.#thrown } : { type: 'unanswered' }
   }
 }

@@ -1,1 +1,3 @@
-export {}
+export { type Migration, migrations } from './migrations.ts'
+export { type PostgresStore, type PostgresStoreOptions, postgresStore } from './postgres-store.ts'
+export { fromDrizzle, fromKnex, fromKysely, fromPostgresJs, fromPrisma } from './runners.ts'

@@ -7,6 +7,7 @@ import { connect } from 'node:net'
 import { PassThrough, Readable } from 'node:stream'
 import { gunzipSync } from 'node:zlib'
 import { createStampede, type MemoryStore } from '@stampede/core'
+import { type ListTransaction, TransactionDouble } from '@stampede/core/testing'
 import { describe, expect, it } from 'vitest'
 import { createGate } from './gate.ts'
 import {
@@ -53,7 +54,7 @@ const wire = ({ status, fields, body }: Got) => ({
 
 /** Wraps a store: counts its busy replies, and has a gate at which calls of `finish` wait. */
 function watch({ idempotency }: MemoryStore) {
-  const watched = { busy: 0, gate: { opened: Promise.resolve(), open() {} } }
+  const watched = { busy: 0, finishing: 0, gate: { opened: Promise.resolve(), open() {} } }
   const [begin, finish] = [idempotency.begin, idempotency.finish]
   idempotency.begin = async (...args) => {
     const reply = await begin.apply(idempotency, args)
@@ -61,6 +62,7 @@ function watch({ idempotency }: MemoryStore) {
     return reply
   }
   idempotency.finish = async (...args) => {
+    watched.finishing += 1
     await watched.gate.opened
     return finish.apply(idempotency, args)
   }
@@ -79,7 +81,9 @@ export function idempotencyAdapterContract(
   ) {
     const outcomes: string[] = []
     const { visit, runs } = countRuns(handler)
+    const transactions = new TransactionDouble()
     const openApp = async (store: MemoryStore) => {
+      transactions.addTo(store.idempotency)
       const watched = watch(store)
       const stampede = createStampede({ store })
       stampede.on('idempotency.answered', ({ outcome }) => void outcomes.push(outcome))
@@ -90,11 +94,14 @@ export function idempotencyAdapterContract(
     const b = stores.b === stores.a ? a : await openApp(stores.b)
     return {
       outcomes,
+      transactions,
       stampede: a.stampede,
       a: (path = '/orders', with_: Post = {}) => post(a.app.url + path, with_),
       b: (path = '/orders', with_: Post = {}) => post(b.app.url + path, with_),
       port: Number(new URL(a.app.url).port),
       runs: (path = '/orders') => runs(path),
+      /** Resolves when the first process has `count` results for the store. */
+      finishing: (count = 1) => expect.poll(() => a.watched.finishing).toBe(count),
       idle: () => expect.poll(() => a.stampede.stats().idempotency.running).toBe(0),
       /**
        * Resolves when the second process has found the key busy. Within one process this is not
@@ -412,6 +419,234 @@ export function idempotencyAdapterContract(
         expect(await retried('release')).toEqual([200, 2])
         expect(await retried('uncertain')).toEqual([409, 1])
         expect(await retried('withoutBody')).toEqual([409, 1])
+      })
+    })
+
+    describe('a response in a transaction', () => {
+      const inTransaction = (handler?: VisitHandler, rules: object = {}) =>
+        start(handler, { rules: { transaction: true, ...rules } })
+      const txOf = ({ attempt }: Visit) => attempt?.tx as unknown as ListTransaction
+      const writing =
+        (say: (visit: Visit) => Said | Promise<Said>): VisitHandler =>
+        async (visit) => {
+          await txOf(visit).write(`run ${visit.run}`)
+          return say(visit)
+        }
+
+      it.each(adapter.ways)(
+        'is the same for the first client and a retry as without a transaction: %s',
+        async (way) => {
+          await using apps = await inTransaction()
+          await using bare = await start(undefined, { mounts: [] })
+          const path = `/ways/${way}`
+          const first = await apps.a(path)
+          expect(wire(first)).toEqual(wire(await bare.a(path)))
+          const retry = await apps.b(path)
+          expect([replayed(retry), kept(retry)]).toEqual([true, kept(first)])
+        },
+      )
+
+      it.each(adapter.odd)('is the first of two responses of the handler: %s', async (name) => {
+        await using apps = await inTransaction()
+        const first = await apps.a(`/odd/${name}`)
+        expect([first.status, String(first.body), first.cut]).toEqual([201, '"first"', false])
+        expect(kept(await apps.b(`/odd/${name}`))).toEqual(kept(first))
+      })
+
+      it.each([
+        ['with its length', { 'content-length': '18' }],
+        ['without its length', {}],
+      ])('sends no byte before the commit, as a stream %s', async (_, headers) => {
+        const source = new PassThrough()
+        await using apps = await inTransaction(writing(() => ({ body: source, headers })))
+        const release = apps.hold()
+        const { socket, got } = await openStream(apps)
+        source.write('data: 1\n\n')
+        source.end('data: 2\n\n')
+        await apps.finishing()
+        expect([got.text, apps.transactions.writes]).toEqual(['', []])
+        release()
+        await once(socket, 'close')
+        expect(got.text).toMatch(/^HTTP\/1.1 200 .*data: 1.*data: 2\n\n/s)
+        expect(apps.transactions.writes).toEqual(['run 1'])
+      })
+
+      it('sends no head, early hints or first chunk before the commit', async () => {
+        const gate = createGate()
+        await using apps = await inTransaction(async (visit) => {
+          const { res } = visit
+          res.writeEarlyHints?.({ link: '</a.css>; rel=preload' })
+          res.statusCode = 201
+          res.flushHeaders()
+          const written = await new Promise((resolve) => res.write('first', resolve))
+          await txOf(visit).write(`${res.headersSent} ${res.writableEnded} ${written}`)
+          await gate.opened
+          throw failure()
+        })
+        const { socket, got } = await openStream(apps)
+        expect(got.text).toBe('')
+        const closed = once(socket, 'close')
+        gate.open()
+        await apps.finishing()
+        socket.destroy()
+        await closed
+        expect([got.text.includes('first'), apps.transactions.writes]).toEqual([false, []])
+      })
+
+      it.each([500, 503, 403, 429])(
+        'rolls back if its status is %d, and a retry runs the handler as the first',
+        async (status) => {
+          const handler = writing(({ run, attempt }) => ({
+            status: run === 1 ? status : 201,
+            body: `run ${run} ${attempt?.isRecovery}`,
+          }))
+          await using apps = await inTransaction(handler)
+          expect((await apps.a()).status).toBe(status)
+          expect(apps.transactions.writes).toEqual([])
+          expect(String((await apps.b()).body)).toBe('run 2 false')
+          expect(apps.transactions.writes).toEqual(['run 2'])
+        },
+      )
+
+      it('rolls back if the handler throws, also after the first bytes', async () => {
+        const handler = writing(({ run, res }) => {
+          if (run === 1) throw failure()
+          if (run === 2) {
+            res.write('the first half')
+            throw failure()
+          }
+          return { status: 201 }
+        })
+        await using apps = await inTransaction(handler)
+        expect((await apps.a()).status).toBe(500)
+        expect(String((await apps.b()).body)).not.toContain('half')
+        await expect.poll(async () => (await apps.b()).status).toBe(201)
+        expect([apps.runs(), apps.transactions.writes]).toEqual([3, ['run 3']])
+      })
+
+      it('rolls back if the handler destroys its response', async () => {
+        await using apps = await inTransaction(
+          writing(({ run, res }) => {
+            if (run > 1) return { status: 201 }
+            res.write('the first half')
+            res.destroy()
+            return new Promise<Said>(() => {})
+          }),
+        )
+        expect((await apps.a()).status).toBe(0)
+        await apps.idle()
+        expect((await apps.b()).status).toBe(201)
+        expect(apps.transactions.writes).toEqual(['run 2'])
+      })
+
+      it('commits a 5xx after keep(), and a refusal without its writes after rollback()', async () => {
+        const handler = writing(async ({ attempt, req }) => {
+          if (req.url === '/keep') attempt?.keep()
+          else await attempt?.rollback()
+          return { status: req.url === '/keep' ? 500 : 409 }
+        })
+        await using apps = await inTransaction(handler)
+        for (const [path, status, writes] of [
+          ['/keep', 500, ['run 1']],
+          ['/roll-back', 409, ['run 1']],
+        ] as const) {
+          for (const ask of [apps.a, apps.b])
+            expect((await ask(path, { key: path })).status).toBe(status)
+          expect([apps.runs(path), apps.transactions.writes]).toEqual([1, writes])
+        }
+      })
+
+      it('cannot be released or uncertain', async () => {
+        const codes: unknown[] = []
+        await using apps = await inTransaction(({ attempt }) => {
+          for (const word of ['release', 'uncertain'] as const) {
+            try {
+              attempt?.[word]()
+            } catch (error) {
+              codes.push((error as { code: unknown }).code)
+            }
+          }
+          return {}
+        })
+        await apps.a()
+        expect(codes).toEqual(['ERR_STAMPEDE_OPTION', 'ERR_STAMPEDE_OPTION'])
+      })
+
+      it.each([
+        ['failed', 500, 'idempotency-transaction-failed'],
+        ['ended', 500, 'idempotency-transaction-ended'],
+        ['unknown', 503, 'idempotency-outcome-unknown'],
+        ['stale, without a record', 503, 'idempotency-outcome-unknown'],
+      ] as const)('is replaced if the commit is %s', async (reply, status, expected) => {
+        const headers = { 'x-own': 'yes', 'content-type': 'text/plain' }
+        const handler = writing(() => ({ status: 201, headers, body: 'done' }))
+        await using apps = await inTransaction(handler)
+        apps.transactions.next = reply
+        const first = await apps.a()
+        expect([first.status, code(first), first.cut]).toEqual([status, expected, false])
+        expect(first.headers['x-own']).toBeUndefined()
+        expect(first.headers['retry-after']).toBe(status === 503 ? '1' : undefined)
+        const retry = await apps.b()
+        expect([retry.status, String(retry.body)]).toEqual([201, 'done'])
+        expect([apps.transactions.writes, apps.transactions.open]).toEqual([['run 2'], 0])
+      })
+
+      it('is replaced by that of another attempt that committed first', async () => {
+        await using apps = await inTransaction(writing(() => ({ status: 201, body: 'done' })))
+        apps.transactions.next = 'stale'
+        const first = await apps.a()
+        expect([first.status, String(first.body), replayed(first)]).toEqual([201, 'done', true])
+        expect([apps.runs(), apps.transactions.writes]).toEqual([1, []])
+      })
+
+      const big = 'x'.repeat(5_000)
+      const ways: ReadonlyArray<[string, () => string | Readable]> = [
+        ['at once', () => big],
+        ['as a stream', () => Readable.from([big.slice(0, 2_500), big.slice(2_500)])],
+      ]
+
+      it.each(ways)('rolls back and becomes a 500 if it is too large, %s', async (_, bodyOf) => {
+        const handler = writing(({ run }) => ({
+          status: 201,
+          body: run === 1 ? bodyOf() : 'small',
+        }))
+        await using apps = await inTransaction(handler, { maxBodyBytes: 4_999 })
+        const first = await apps.a()
+        expect([first.status, code(first)]).toEqual([500, 'idempotency-response-too-large'])
+        expect(apps.transactions.writes).toEqual([])
+        expect(String((await apps.b()).body)).toBe('small')
+        expect(apps.transactions.writes).toEqual(['run 2'])
+      })
+
+      it.each(ways)(
+        'goes out after the commit if it is too large, with withoutBody(), %s',
+        async (_, bodyOf) => {
+          const handler = writing(({ attempt }) => {
+            attempt?.withoutBody()
+            return { status: 201, body: bodyOf() }
+          })
+          await using apps = await inTransaction(handler, { maxBodyBytes: 4_999 })
+          const first = await apps.a()
+          expect([first.status, first.cut, String(first.body)]).toEqual([201, false, big])
+          expect(apps.transactions.writes).toEqual(['run 1'])
+          expect(code(await apps.b())).toBe('idempotency-response-not-retained')
+        },
+      )
+
+      it('commits what the handler has done, although the client has left', async () => {
+        const { handler, atWork, letGo } = gated()
+        await using apps = await inTransaction(writing(handler))
+        const client = new AbortController()
+        const lost = apps.a('/orders', { signal: client.signal })
+        const { res } = await atWork
+        const left = once(res, 'close')
+        client.abort()
+        await Promise.all([lost, left])
+        letGo()
+        await apps.idle()
+        const retry = await apps.b()
+        expect([retry.status, String(retry.body), replayed(retry)]).toEqual([201, 'done', true])
+        expect([apps.runs(), apps.transactions.writes]).toEqual([1, ['run 1']])
       })
     })
 

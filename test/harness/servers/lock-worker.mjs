@@ -1,16 +1,27 @@
 // A fleet member that takes locks as the test commands, and reports to the witness who holds them.
-// Environment: REDIS_URL, WITNESS_URL, IOREDIS, LOCKS (options of createLocks, as JSON) and STORE
-// (of redisStore).
+// Environment: REDIS_URL or POSTGRES_URL, WITNESS_URL, IOREDIS, LOCKS (options of createLocks, as
+// JSON) and STORE (of the store).
 // @ts-check
 import { createLocks } from '@stampede/locks'
+import { postgresStore } from '@stampede/postgres'
 import { redisStore } from '@stampede/redis'
+import pg from 'pg'
 import { runMember } from './member.mjs'
 
-const { REDIS_URL = '', WITNESS_URL = '', IOREDIS = '6', MEMBER_INDEX = '0' } = process.env
+const {
+  REDIS_URL = '',
+  POSTGRES_URL = '',
+  WITNESS_URL = '',
+  IOREDIS = '6',
+  MEMBER_INDEX = '0',
+} = process.env
 const { Redis: Client } = await import(IOREDIS === '5' ? 'ioredis5' : 'ioredis')
 const redis = new Client(REDIS_URL, { lazyConnect: true })
 const witness = WITNESS_URL === '' ? undefined : new Client(WITNESS_URL)
-const store = redisStore(redis, JSON.parse(process.env.STORE ?? '{"commandTimeoutMs":5000}'))
+const pool = new pg.Pool({ connectionString: POSTGRES_URL, max: 4 })
+const store = POSTGRES_URL
+  ? postgresStore(pool, JSON.parse(process.env.STORE ?? '{}'))
+  : redisStore(redis, JSON.parse(process.env.STORE ?? '{"commandTimeoutMs":5000}'))
 const locks = createLocks({ store, ...JSON.parse(process.env.LOCKS ?? '{}') })
 
 /** @typedef {{ fence: string, askedAt: number, hadAt: number }} Had */
@@ -49,6 +60,20 @@ async function enter(/** @type {any} */ { key, options = {}, holdMs = 0 }) {
   return { waitedMs, released: await lease.release() }
 }
 
+/** Two statements, so that only the lock and its fence keep two holders apart. */
+async function countOne(/** @type {string} */ key, /** @type {bigint} */ fence) {
+  const client = await pool.connect()
+  try {
+    await client.query('begin')
+    await client.query('select stampede.assert_fence($1, $2)', [key, fence.toString()])
+    const { rows } = await client.query('select count(*)::int as n from counted')
+    await client.query('insert into counted values ($1, $2)', [rows[0].n + 1, fence.toString()])
+    await client.query('commit')
+  } finally {
+    client.release()
+  }
+}
+
 /** @type {Promise<Array<{ waitedMs: number, released: string }>> | undefined} */
 let crowd
 
@@ -77,6 +102,15 @@ const answers = {
     crowd.catch(() => {})
   },
   crowded: () => crowd,
+  /** Counts on in a table, one number under each lease. Returns the errors. */
+  async count({ key, rounds }) {
+    /** @type {string[]} */
+    const errors = []
+    for (let round = 0; round < rounds; round++) {
+      await locks.run(key, ({ fence }) => countOne(key, fence)).catch((e) => errors.push(`${e}`))
+    }
+    return errors
+  },
   /** Locks and frees the key one round after another, and for this time. Returns the errors. */
   async toil({ ms, key, rounds: least }) {
     /** @type {string[]} */
@@ -100,5 +134,6 @@ await runMember({
     redis.disconnect()
     witness?.disconnect()
     await locks.close()
+    await pool.end()
   },
 })

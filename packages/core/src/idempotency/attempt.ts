@@ -4,11 +4,12 @@
 import { decodeValue, encodeValue } from '../data/value.ts'
 import { optionError, StampedeError, show, stepNotStored, valueError } from '../errors.ts'
 import { publicFence } from '../ports/grant.ts'
+import type { AttemptTransaction, OpenTransaction } from '../ports/idempotency-store.ts'
 import type { Decisions, Running } from './running.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
 
-/** One run of a handler or job for an idempotency key. */
-export interface Attempt {
+/** One run of a handler or job for an idempotency key. `Tx`: the type of its transaction. */
+export interface Attempt<Tx = AttemptTransaction> {
   /** Number of this run among all runs of the key. The first one is 1. */
   readonly number: number
   /**
@@ -27,6 +28,17 @@ export interface Attempt {
    */
   readonly signal: AbortSignal
   /**
+   * The transaction of this attempt, with the option `transaction`. Without it, reading it throws
+   * `ERR_STAMPEDE_OPTION`. After the end of the response or job, its calls reject with
+   * `ERR_STAMPEDE_TRANSACTION_OVER`.
+   */
+  readonly tx: Tx
+  /**
+   * Rolls back all writes of the transaction so far. The response is stored nevertheless, if its
+   * status is, and a repeat gets it. Needs the option `transaction`.
+   */
+  rollback(): Promise<void>
+  /**
    * An idempotency key for a call to another service. It is the same in each attempt of this
    * request. `name` has 1 to 100 visible ASCII characters, otherwise `childKey` throws
    * `ERR_STAMPEDE_OPTION`.
@@ -41,9 +53,15 @@ export interface Attempt {
   step<T>(name: string, work: () => T | Promise<T>): Promise<T>
   /** Stores the response with any status, also a 5xx, so that the handler does not run again. */
   keep(): void
-  /** Releases the key after any response: a repeat of the request runs the handler again. */
+  /**
+   * Releases the key after any response: a repeat of the request runs the handler again. In a
+   * transaction, throws `ERR_STAMPEDE_OPTION`.
+   */
   release(): void
-  /** Makes the outcome uncertain: repeats get a 409 until an operator settles the key. */
+  /**
+   * Makes the outcome uncertain: repeats get a 409 until an operator settles the key. In a
+   * transaction, throws `ERR_STAMPEDE_OPTION`.
+   */
   uncertain(): void
   /** Stores that the attempt completed, without the body of its response. */
   withoutBody(): void
@@ -57,7 +75,7 @@ type Step = Attempt['step']
  * The attempt object of a run. Its methods are getters, because handlers destructure the object,
  * and a closure for each method would be allocated in each request.
  */
-export class HandlerAttempt implements Attempt {
+export class HandlerAttempt implements Attempt<never> {
   readonly number: number
   readonly isRecovery: boolean
   readonly #rt: IdempotencyRuntime
@@ -67,7 +85,7 @@ export class HandlerAttempt implements Attempt {
 
   /** Without `running`, the request is unprotected and nothing is stored. */
   constructor(rt: IdempotencyRuntime, key: string, running?: Running) {
-    this.number = running?.begun.attempt ?? 1
+    this.number = (running?.begun.attempt ?? 1) + (running?.claim.repeats ?? 0)
     this.isRecovery = running?.begun.isRecovery ?? false
     this.#rt = rt
     this.#key = key
@@ -82,6 +100,14 @@ export class HandlerAttempt implements Attempt {
   // lease before a timer fires.
   get signal(): AbortSignal {
     return this.#running?.signal ?? NEVER
+  }
+
+  get tx(): never {
+    return this.#transaction('tx').tx as never
+  }
+
+  get rollback(): () => Promise<void> {
+    return () => this.#transaction('rollback').rollback()
   }
 
   get childKey(): Attempt['childKey'] {
@@ -111,7 +137,18 @@ export class HandlerAttempt implements Attempt {
   }
 
   #decide(verdict: Decisions['verdict']): void {
-    if (this.#running !== undefined) this.#running.verdict = verdict
+    if (this.#running === undefined) return
+    if (this.#running.holdsAll && verdict !== 'keep') {
+      const fix = 'nothing can be uncertain in a transaction; respond with a 5xx to roll it back'
+      throw optionError(`attempt.${verdict}`, 'a call in a transaction', fix)
+    }
+    this.#running.verdict = verdict
+  }
+
+  #transaction(name: 'tx' | 'rollback'): OpenTransaction {
+    const transaction = this.#running?.begun.transaction
+    if (transaction !== undefined) return transaction
+    throw optionError(`attempt.${name}`, 'no transaction', 'set the option transaction: true')
   }
 
   #step<T>(name: string, work: () => T | Promise<T>): Promise<T> {

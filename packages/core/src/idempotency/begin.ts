@@ -100,7 +100,7 @@ function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Begun | Pro
   const { key, fingerprints } = claim
   const since = attempts.sequence
   const sentAt = rt.clock.now()
-  const { leaseMs, retentionMs, onLeaseExpired } = claim.policy
+  const { leaseMs, retentionMs, onLeaseExpired, transaction } = claim.policy
   const request: BeginRequest = {
     token: newToken(),
     fingerprints,
@@ -109,6 +109,7 @@ function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Begun | Pro
     maxAttempts: onLeaseExpired === 'takeover' ? MAX_ATTEMPTS : 1,
     keepUncertainMs: KEEP_UNCERTAIN_MS,
     wait,
+    transaction,
   }
   const turn = wait ? rt.waiters.turn(key) : -1
   const pending = attempts.get(key)

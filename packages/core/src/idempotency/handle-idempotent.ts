@@ -5,14 +5,19 @@ import { bodyUnseen, callbackError, closedError, show } from '../errors.ts'
 import type { IdempotencyOutcome } from '../events.ts'
 import { fingerprint, fingerprintOfValue } from '../http/fingerprint.ts'
 import { type KeyField, parseIdempotencyKey } from '../http/idempotency-key.ts'
-import type { RequestBody } from '../ports/exchange.ts'
+import type { Reply, RequestBody } from '../ports/exchange.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
-import type { IdempotentExchange } from '../ports/idempotent-exchange.ts'
+import type {
+  AttemptEnd,
+  AttemptObserver,
+  IdempotentExchange,
+} from '../ports/idempotent-exchange.ts'
 import { contextOf, type IdempotencyTrace, idempotencyTracing, trace } from '../tracing.ts'
 import { type Attempt, HandlerAttempt } from './attempt.ts'
 import { type Begun, beginAttempt } from './begin.ts'
 import type { IdempotencyRuleSet } from './options.ts'
 import { type RefusalCode, type Refused, refuse, replyFor } from './replies.ts'
+import type { Running } from './running.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
 import type { Claim } from './types.ts'
 
@@ -32,6 +37,13 @@ export function handleIdempotent(
   if (!rules.methods.has(exchange.request.method)) return exchange.forward([])
   return new Journey(rt, rules, exchange, attach).start()
 }
+
+/** The reply for a transaction that did not commit. */
+const LOST = {
+  failed: 'idempotency-transaction-failed',
+  ended: 'idempotency-transaction-ended',
+  unknown: 'idempotency-outcome-unknown',
+} as const
 
 /** One request, with its steps in the order in which they run. */
 class Journey {
@@ -171,7 +183,37 @@ class Journey {
     this.#attach(new HandlerAttempt(this.#rt, begun.claim.key, begun))
     // A trace lasts until the end of the attempt.
     const over = begun.claim.trace && begun.over()
-    return exchange.run(begun) ?? over
+    return exchange.run(begun.holdsAll ? this.#inTransaction(begun) : begun) ?? over
+  }
+
+  /** Gets the response of a handler in a transaction. The adapter sends it after the commit. */
+  #inTransaction(running: Running): AttemptObserver {
+    const { maxBodyBytes, graceMs, holdsAll } = running
+    const onEnd = async (end: AttemptEnd): Promise<Reply | undefined> => {
+      const { docsUrl } = this.#rules
+      const isTooLarge = end.type === 'not-retained' && running.keepsBody
+      const ended = await running.endTransaction(isTooLarge ? { type: 'unanswered' } : end)
+      if (isTooLarge) return refuse('idempotency-response-too-large', docsUrl).reply
+      if (ended === 'stale') return this.#replyOfOther(running.claim)
+      return ended in LOST ? refuse(LOST[ended as keyof typeof LOST], docsUrl).reply : undefined
+    }
+    return { maxBodyBytes, graceMs, holdsAll, onEnd }
+  }
+
+  /** The reply if another attempt has written the record, and this one was rolled back. */
+  async #replyOfOther(claim: Claim): Promise<Reply> {
+    const { docsUrl } = this.#rules
+    let begun: Begun | undefined
+    try {
+      begun = await beginAttempt(this.#rt, claim)
+    } catch (error) {
+      const { key, name } = claim
+      this.#rt.events.emit({ type: 'store.failed', key, operation: 'begin', error }, name)
+    }
+    if (begun?.type === 'running') await begun.endTransaction({ type: 'unanswered' })
+    else if (begun !== undefined && begun.type !== 'busy')
+      return replyFor(begun, docsUrl, this.#exchange).reply
+    return refuse('idempotency-outcome-unknown', docsUrl).reply
   }
 
   #refuse(code: RefusalCode, detail?: string): void {

@@ -4,6 +4,7 @@ import { optionError } from '../errors.ts'
 import type { FingerprintMode } from '../http/fingerprint.ts'
 import {
   bytes,
+  checkNames,
   choice,
   type Defined,
   durationMs,
@@ -14,6 +15,12 @@ import {
   readStrings,
   unchecked,
 } from '../options.ts'
+import type {
+  AttemptTransaction,
+  IdempotencyStore,
+  TransactionRules,
+  TransactionRunner,
+} from '../ports/idempotency-store.ts'
 
 /** Options that requests and jobs have in common. All durations are in ms. */
 export interface AttemptRules {
@@ -39,7 +46,29 @@ export interface AttemptRules {
    * `uncertain`, repeats get a 409 until an operator settles the key. Default `takeover`.
    */
   onLeaseExpired?: 'takeover' | 'uncertain' | undefined
+  /**
+   * Runs the handler in a transaction that commits together with the stored result, so its writes
+   * take effect exactly once. The handler writes with `attempt.tx`. `true`, or
+   * `{ isolation, runner }`: the isolation level, by default that of the database, and the runner
+   * of an ORM. A runner alone is possible, too. The store must support it, as `postgresStore` does.
+   * `leaseMs`, `onLeaseExpired` and `onStoreError: 'proceed'` are errors then, since there is no
+   * lease. Default false.
+   */
+  transaction?: boolean | TransactionRules<AnyTx> | TransactionRunner<AnyTx> | undefined
 }
+
+// biome-ignore lint/suspicious/noExplicitAny: each ORM has another type.
+type AnyTx = any
+
+/** The type of `attempt.tx` for an option `transaction`. */
+export type TxOf<T> =
+  T extends TransactionRunner<infer Tx>
+    ? Tx
+    : T extends { runner: TransactionRunner<infer Tx> }
+      ? Tx
+      : T extends true | object
+        ? AttemptTransaction
+        : never
 
 /** A response that an operator gives instead of the handler. */
 export interface GivenAnswer {
@@ -100,7 +129,9 @@ export interface IdempotencyRules<Native = unknown> extends AttemptRules {
 }
 
 /** The checked options for the attempts of a key. */
-export interface AttemptPolicy extends Defined<Omit<AttemptRules, 'onBusy'>> {
+export interface AttemptPolicy extends Defined<Omit<AttemptRules, 'onBusy' | 'transaction'>> {
+  /** Set if attempts run in a transaction. */
+  readonly transaction: TransactionRules | undefined
   /** How long a repeat waits for a running attempt. 0: it does not wait. */
   readonly waitMs: number
   /** How long a live process renews the lease. */
@@ -130,6 +161,7 @@ const ATTEMPTS = {
   retentionMs: durationMs(86_400_000, 1_000),
   onBusy: readOnBusy,
   onLeaseExpired: choice('takeover', 'uncertain'),
+  transaction: readTransaction,
 } satisfies Record<keyof AttemptRules, Reader>
 const JOB = { ...ATTEMPTS, scope: unchecked(), input: unchecked() }
 const OPTIONS = {
@@ -149,6 +181,7 @@ const OPTIONS = {
 /** Checks the options of `idempotency`. Throws `ERR_STAMPEDE_OPTION`. */
 export function readIdempotencyOptions(options: unknown): IdempotencyRuleSet {
   const { onBusy: waitMs, ...read } = readOptions(WHERE, options, OPTIONS)
+  if (read.transaction !== undefined) refuseLeaseOptions(WHERE, options as object)
   return Object.freeze({ ...read, waitMs, maxHoldMs: holdMs(read) })
 }
 
@@ -160,12 +193,54 @@ export interface JobRules extends AttemptPolicy {
 /** Checks the options of `stampede.idempotent`. Throws `ERR_STAMPEDE_OPTION`. */
 export function readJobOptions(where: string, options: unknown): JobRules {
   const { onBusy: waitMs, ...read } = readOptions(where, options, JOB)
+  if (read.transaction !== undefined) refuseLeaseOptions(where, options as object)
   return { ...read, waitMs, maxHoldMs: holdMs(read), maxBodyBytes: Infinity }
 }
 
 /** The hold time. An attempt that hangs does not hold its key forever. */
 const holdMs = ({ leaseMs }: Pick<AttemptPolicy, 'leaseMs'>): number =>
   Math.max(20 * leaseMs, 600_000)
+
+function readTransaction(where: string, value: unknown = false): TransactionRules | undefined {
+  if (typeof value === 'boolean') return value ? {} : undefined
+  if (isRunner(value)) return { runner: value }
+  const { isolation, runner } = checkNames(where, value, ['isolation', 'runner'])
+  if (isolation !== undefined) ISOLATION(`${where}.isolation`, isolation)
+  if (runner === undefined || isRunner(runner)) return value as TransactionRules
+  throw optionError(`${where}.runner`, runner, 'pass an object with begin and query')
+}
+
+const ISOLATION = choice('read committed', 'repeatable read', 'serializable')
+
+function isRunner(value: unknown): value is TransactionRunner {
+  const { begin, query } = Object(value)
+  return typeof begin === 'function' && typeof query === 'function'
+}
+
+/** An attempt in a transaction leaves nothing behind that could expire. */
+function refuseLeaseOptions(
+  where: string,
+  options: AttemptRules & { onStoreError?: string },
+): void {
+  for (const name of ['leaseMs', 'onLeaseExpired'] as const) {
+    const fix = 'remove it, because an attempt in a transaction has no lease'
+    if (options[name] !== undefined) throw optionError(`${where}.${name}`, options[name], fix)
+  }
+  const { onStoreError } = options
+  const fix = "use 'reject', because there is no transaction without the store"
+  if (onStoreError === 'proceed') throw optionError(`${where}.onStoreError`, onStoreError, fix)
+}
+
+/** Throws unless the store supports the option `transaction`, or the option is not set. */
+export function checkTransactions(
+  where: string,
+  { transaction }: Pick<AttemptPolicy, 'transaction'>,
+  store: IdempotencyStore,
+): void {
+  if (transaction === undefined || store.transactions === true) return
+  const fix = 'createStampede({ idempotency: { store: postgresStore(pool) } })'
+  throw optionError(`${where}.transaction`, transaction, `pass a store with transactions: ${fix}`)
+}
 
 const ON_BUSY = choice('reject', 'wait')
 const WAITING = { waitMs: durationMs(10_000) }

@@ -2,7 +2,7 @@
 
 import { beforeEach, describe, expect, it } from 'vitest'
 import { type BenchOptions, IdempotencyBench } from '../testing/idempotency-bench.ts'
-import type { Asked, ScriptedRequest } from '../testing/index.ts'
+import { type Asked, type ScriptedRequest, TransactionDouble } from '../testing/index.ts'
 import { refuse } from '../testing/store-doubles.ts'
 
 let bench: IdempotencyBench
@@ -45,6 +45,31 @@ const ways: Record<string, (options: BenchOptions) => Promise<ScriptedRequest>> 
     bench.store.next('begin', refuse)
     return bench.route(options)({ key: SECRET })
   },
+  'idempotency-response-too-large': async (options) => {
+    const request = await inTransaction(options)
+    await request.end({ type: 'not-retained', head: { status: 201, headers: [] } })
+    return request
+  },
+  'idempotency-transaction-failed': (options) => notCommitted(options, 'failed'),
+  'idempotency-transaction-ended': (options) => notCommitted(options, 'ended'),
+  'idempotency-outcome-unknown': (options) => notCommitted(options, 'unknown'),
+}
+
+const transactions = new TransactionDouble()
+
+function inTransaction(options: BenchOptions): Promise<ScriptedRequest> {
+  transactions.addTo(bench.store)
+  return bench.route({ ...options, transaction: true })({ key: SECRET })
+}
+
+async function notCommitted(
+  options: BenchOptions,
+  reply: 'failed' | 'ended' | 'unknown',
+): Promise<ScriptedRequest> {
+  const request = await inTransaction(options)
+  transactions.next = reply
+  await request.answer({ body: SECRET })
+  return request
 }
 
 function refused(code: string, options: BenchOptions): Promise<ScriptedRequest> {
@@ -68,6 +93,15 @@ const EXPECTED: ReadonlyArray<[code: string, status: number, title: string, retr
   ['idempotency-response-not-retained', 409, 'The request was carried out before', false],
   ['idempotency-request-too-large', 413, 'The request is too large', false],
   ['idempotency-store-unavailable', 503, 'Idempotency keys are unavailable', true],
+  ['idempotency-response-too-large', 500, 'The response is too large', false],
+  ['idempotency-transaction-failed', 500, 'The transaction failed', false],
+  ['idempotency-transaction-ended', 500, 'The transaction was ended by its handler', false],
+  [
+    'idempotency-outcome-unknown',
+    503,
+    'The transaction did not commit, or its outcome is unknown',
+    true,
+  ],
 ]
 
 describe.each(EXPECTED)('%s', (code, status, title, retryable) => {

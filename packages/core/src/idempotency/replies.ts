@@ -98,6 +98,33 @@ const REFUSALS = {
       'The request was not processed, because it cannot be protected from running twice at the moment. Retry later.',
     retryable: true,
   },
+  'idempotency-response-too-large': {
+    outcome: 'started',
+    status: 500,
+    title: 'The response is too large',
+    detail:
+      'Nothing was carried out, because the response is larger than this server keeps. Tell its operator.',
+  },
+  'idempotency-transaction-failed': {
+    outcome: 'started',
+    status: 500,
+    title: 'The transaction failed',
+    detail: 'Nothing was carried out, because a statement of the transaction failed.',
+  },
+  'idempotency-transaction-ended': {
+    outcome: 'started',
+    status: 500,
+    title: 'The transaction was ended by its handler',
+    detail:
+      'The handler ended its transaction itself, so the request is not protected. Tell its operator.',
+  },
+  'idempotency-outcome-unknown': {
+    outcome: 'started',
+    status: 503,
+    title: 'The transaction did not commit, or its outcome is unknown',
+    detail: 'Repeat the request with the same key. It takes effect once.',
+    retryable: true,
+  },
 } as const
 
 export type RefusalCode = keyof typeof REFUSALS

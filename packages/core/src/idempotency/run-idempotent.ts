@@ -9,21 +9,31 @@ import {
   notRetained,
   optionError,
   outcomeUncertain,
+  storeUnavailable,
+  transactionLost,
 } from '../errors.ts'
 import type { IdempotencyOutcome } from '../events.ts'
 import { canonicalValue } from '../http/fingerprint.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
+import type { AttemptEnd } from '../ports/idempotent-exchange.ts'
 import { contextOf, type IdempotencyTrace, idempotencyTracing, trace } from '../tracing.ts'
 import { type Attempt, HandlerAttempt } from './attempt.ts'
 import { type Begun, beginAttempt } from './begin.ts'
-import { type AttemptRules, readJobOptions } from './options.ts'
+import { type AttemptRules, checkTransactions, readJobOptions } from './options.ts'
 import { REPLAYED } from './replies.ts'
-import type { Running } from './running.ts'
+import type { JobEnd, Running, TransactionEnd } from './running.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
 import type { Claim } from './types.ts'
 
 /** Options of `stampede.idempotent`. */
-export interface IdempotentOptions extends AttemptRules {
+export interface IdempotentOptions<
+  Transaction extends AttemptRules['transaction'] = AttemptRules['transaction'],
+> extends Omit<AttemptRules, 'transaction'> {
+  /**
+   * Runs the job in a transaction that commits together with the stored result. The values are
+   * those of the option of `idempotency`. Default false.
+   */
+  transaction?: Transaction
   /** Owner of the key. Equal keys of two scopes are two keys. Default: one scope for all jobs. */
   scope?: string | undefined
   /**
@@ -35,7 +45,10 @@ export interface IdempotentOptions extends AttemptRules {
 
 const WHERE = 'idempotent'
 
-type Work<T> = (attempt: Attempt) => T | Promise<T>
+type Work<T> = (attempt: Attempt<never>) => T | Promise<T>
+
+/** How often a job runs again after its transaction was rolled back because of another one. */
+const MOST_REPEATS = 3
 
 /**
  * Runs a job or returns its stored result. Rejects with `ERR_STAMPEDE_OPTION` for invalid options.
@@ -47,6 +60,7 @@ export async function runIdempotent<T>(
   options?: IdempotentOptions,
 ): Promise<T> {
   const { scope, input, ...policy } = readJobOptions(WHERE, options)
+  checkTransactions(WHERE, policy, rt.store)
   if (typeof work !== 'function')
     throw optionError(`${WHERE}: work`, work, 'pass the job as a function')
   const key = jobRecord(rt, jobKey, scope)
@@ -60,8 +74,9 @@ export async function runIdempotent<T>(
 }
 
 async function runClaim<T>(rt: IdempotencyRuntime, claim: Claim, work: Work<T>): Promise<T> {
-  const { key, name: jobKey } = claim
+  const { key, name: jobKey, repeats = 0 } = claim
   const report = (outcome: IdempotencyOutcome): void => {
+    if (repeats > 0) return
     rt.events.emit({ type: 'idempotency.answered', key, outcome }, jobKey)
     if (claim.trace !== undefined) claim.trace.outcome = outcome
   }
@@ -115,20 +130,46 @@ function inputPrint({ hashes: names }: IdempotencyRuntime, input: unknown): Fing
 }
 
 async function runJob<T>(rt: IdempotencyRuntime, running: Running, work: Work<T>): Promise<T> {
-  const { key, name } = running.claim
+  const { claim, holdsAll } = running
+  const { key, name, repeats = 0 } = claim
+  const again = holdsAll && repeats < MOST_REPEATS && { ...claim, repeats: repeats + 1 }
+  const end = async (as: JobEnd | AttemptEnd): Promise<TransactionEnd> => {
+    if (holdsAll) return running.endTransaction(as)
+    await running.onEnd(as)
+    return 'finished'
+  }
   let value: T
   try {
     value = await work(new HandlerAttempt(rt, key, running))
   } catch (error) {
-    await running.onEnd({ type: 'failed', error })
+    await end({ type: 'failed', error })
+    if (again && isConflict(error)) return runClaim(rt, again, work)
     throw error
   }
   const { verdict, keepsBody } = running
   const isKept = keepsBody && verdict !== 'release' && verdict !== 'uncertain'
   const stored = isKept ? encodeIfPossible(name, value) : undefined
-  await running.onEnd({ type: 'returned', stored })
+  const ended = await end({ type: 'returned', stored })
+  if (again && ended === 'stale') return runClaim(rt, again, work)
+  if (ended in LOST) throw transactionLost(name, LOST[ended as keyof typeof LOST])
+  if (ended === 'stale' || ended === 'unknown')
+    throw storeUnavailable(rt.store.name, 'finish', new Error('the transaction may be rolled back'))
   // The first call gets the decoded value too, so that it equals the value of later calls.
   return stored === undefined ? value : decodeValue<T>(stored)
+}
+
+const LOST = {
+  failed: 'one of its statements failed',
+  ended: 'the job ended the transaction itself',
+} as const
+
+/**
+ * Whether the database rolled the transaction back because of another one: SQLSTATE 40001, a
+ * serialization failure, or 40P01, a deadlock. An ORM may have the error of the driver as `cause`.
+ */
+function isConflict(error: unknown): boolean {
+  const { code, cause } = Object(error)
+  return ['40001', '40P01'].includes(code ?? Object(cause).code)
 }
 
 /**

@@ -31,6 +31,9 @@ export interface JobEnd {
   readonly stored: StoredValue | undefined
 }
 
+/** How a transaction ended. Without a result to keep, it is rolled back in any case. */
+export type TransactionEnd = FinishReply | 'rolled-back'
+
 /** How long an uncertain record is kept for an operator: a week. */
 export const KEEP_UNCERTAIN_MS: number = 7 * 24 * 3600 * 1000
 /** Longest wait for the store at the end of an attempt, for stores without a time budget. */
@@ -45,6 +48,7 @@ export class Running
   readonly type = 'running'
   readonly claim: Claim
   readonly begun: Begun
+  readonly holdsAll: boolean
   readonly maxBodyBytes: number
   readonly graceMs: number
   verdict: Decisions['verdict'] = undefined
@@ -53,7 +57,8 @@ export class Running
   place = -1
   order = 0
   readonly #rt: IdempotencyRuntime
-  readonly #hold: Hold
+  /** Undefined in a transaction, which has no lease. Only the hold time bounds it. */
+  readonly #hold: Hold | undefined
   /** Created when the handler first reads the signal. */
   #abort: AbortController | undefined
   #whyLost: string | undefined
@@ -65,6 +70,7 @@ export class Running
   /** Whether the store did not confirm the end in time, so that it is sent again. */
   #isLate = false
   #onOver: (() => void) | undefined
+  #transactionEnd: Promise<TransactionEnd> | undefined
 
   /** `sentAt`: the moment at which the command was sent. The lease counts from it. */
   constructor(rt: IdempotencyRuntime, claim: Claim, begun: Begun, sentAt: number) {
@@ -75,8 +81,10 @@ export class Running
     const now = rt.clock.now()
     this.maxBodyBytes = Math.min(maxBodyBytes, rt.store.maxBodyBytes ?? Infinity)
     this.graceMs = maxHoldMs
+    this.holdsAll = begun.transaction !== undefined
     this.#holdEndsAt = now + maxHoldMs
-    this.#hold = rt.keeper.hold(begun.grant, leaseMs, this, Math.max(0, sentAt + leaseMs - now))
+    const forMs = Math.max(0, sentAt + leaseMs - now)
+    this.#hold = this.holdsAll ? undefined : rt.keeper.hold(begun.grant, leaseMs, this, forMs)
     rt.attempts.set(claim.key, this)
     if (claim.trace !== undefined) claim.trace.fence = BigInt(begun.grant.fence)
     this.renewed(sentAt)
@@ -99,7 +107,7 @@ export class Running
   /** The lease counts from `sentAt`. At its end, no reply of the store is needed. */
   renewed(sentAt: number): void {
     const { leaseMs } = this.claim.policy
-    this.#leaseEndsAt = sentAt + leaseMs - driftMs(leaseMs)
+    this.#leaseEndsAt = this.holdsAll ? Infinity : sentAt + leaseMs - driftMs(leaseMs)
     const endsAt = Math.min(this.#leaseEndsAt, this.#holdEndsAt)
     if (endsAt <= this.#rt.clock.now()) this.due()
     else this.#rt.deadlines.set(this, endsAt)
@@ -116,9 +124,11 @@ export class Running
     this.#lose(NOT_OURS)
   }
 
-  abandon(why: string): void {
+  abandon(why: string): Promise<unknown> | undefined {
     this.#lose(why)
+    if (this.holdsAll) return this.#transactionEnd ?? this.endTransaction({ type: 'unanswered' })
     this.stop()
+    return undefined
   }
 
   async verify(): Promise<void> {
@@ -179,6 +189,34 @@ export class Running
     })
   }
 
+  /**
+   * Commits the transaction of the attempt with its result, or rolls it back. Never rejects. After
+   * `abandon`, the result is `unknown`, because the handler may respond as if it had committed.
+   */
+  endTransaction(end: AttemptEnd | JobEnd): Promise<TransactionEnd> {
+    if (this.#transactionEnd !== undefined) return this.#transactionEnd.then(() => 'unknown')
+    this.#transactionEnd = this.#endTransaction(outcomeOf(end, this))
+    return this.#transactionEnd
+  }
+
+  async #endTransaction(outcome: Outcome | undefined): Promise<TransactionEnd> {
+    const { store, attempts, deadlines } = this.#rt
+    deadlines.end(this)
+    const since = attempts.sequence
+    this.begun.transaction?.seal()
+    // Nothing is uncertain: without a commit, the writes of the handler are gone.
+    this.#as = outcome?.kept === undefined ? 'released' : 'completed'
+    const kept = outcome?.kept && ownKept(outcome.kept)
+    let reply: FinishReply = 'unknown'
+    try {
+      reply = await store.finish(this.begun.grant, this.#finishWith(kept), this.claim.fingerprints)
+    } catch (error) {
+      this.#failed(error)
+    }
+    this.#ended(kept, reply, since)
+    return kept === undefined ? 'rolled-back' : reply
+  }
+
   #finishWith(kept: Kept | undefined): Finish | LazyFinish {
     const { encodesLater, seal } = this.#rt
     const { key, policy } = this.claim
@@ -206,9 +244,9 @@ export class Running
       this.#isLate = true
       attempts.addUnstored(key, this, { kept, fingerprints }, policy.retentionMs)
     } else {
-      if (reply === 'stale') this.#lose('another attempt has taken over')
+      if (reply === 'stale' && !this.holdsAll) this.#lose('another attempt has taken over')
       this.stop()
-      if (reply !== 'stale' && kept !== undefined)
+      if ((reply === 'finished' || reply === 'resurrected') && kept !== undefined)
         attempts.addDone(key, { kept, fingerprints }, policy.retentionMs, since)
     }
     events.emit({ type: 'idempotency.finished', key, as: this.#as, reply }, name)
@@ -234,7 +272,7 @@ export class Running
 
   stop(): void {
     this.#isOver = true
-    this.#hold.end()
+    this.#hold?.end()
     this.#rt.deadlines.end(this)
     this.#rt.attempts.remove(this.claim.key, this)
   }

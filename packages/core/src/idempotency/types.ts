@@ -15,6 +15,8 @@ export interface Claim {
   readonly policy: AttemptPolicy
   /** The request object of the framework. Undefined for a job. */
   readonly native?: unknown
+  /** Number of runs of this job whose transaction was rolled back because of another one. */
+  readonly repeats?: number
   /** Set if this request or job is traced. */
   readonly trace?: IdempotencyTrace | undefined
 }
@@ -33,8 +35,11 @@ export interface Beginning {
 export interface RunningAttempt {
   readonly type: 'running'
   readonly claim: Claim
-  /** Stops renewing the lease, because the outcome is unknown. */
-  abandon(why: string): void
+  /**
+   * Stops renewing the lease, because the outcome is unknown. A transaction is rolled back, which
+   * the promise waits for.
+   */
+  abandon(why: string): Promise<unknown> | undefined
   /**
    * Asks the store whether this attempt still holds its lease, because an operator may have settled
    * the record.

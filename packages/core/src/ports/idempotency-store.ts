@@ -41,6 +41,51 @@ export interface BeginRequest {
   readonly keepUncertainMs: number
   /** Whether to register this process for a wake-up when the running attempt ends. */
   readonly wait: boolean
+  /** If set, the attempt runs in a transaction, without a lease. Only for `transactions: true`. */
+  readonly transaction?: TransactionRules | undefined
+}
+
+/** How the transaction of an attempt begins. */
+export interface TransactionRules<Tx = unknown> {
+  /** Default: that of the database. */
+  readonly isolation?: 'read committed' | 'repeatable read' | 'serializable' | undefined
+  /** Opens the transaction. Default: the store opens it on a connection of its pool. */
+  readonly runner?: TransactionRunner<Tx> | undefined
+}
+
+/** Opens transactions by an ORM, so that the handler writes with the ORM. */
+export interface TransactionRunner<Tx = unknown> {
+  /**
+   * Calls `run` once, in a new transaction. Commits when `run` resolves, and rolls back when it
+   * rejects.
+   */
+  begin<T>(run: (tx: Tx) => Promise<T>): Promise<T>
+  /** Runs one statement. Resolves with a flat array of its rows. */
+  query(
+    tx: Tx,
+    text: string,
+    values: readonly unknown[],
+  ): Promise<ReadonlyArray<Readonly<Record<string, unknown>>>>
+}
+
+/**
+ * The transaction of a handler or job, if its option `transaction` has no runner. A store adds its
+ * methods by declaration merging: `@stampede/postgres` adds `query` of pg.
+ */
+// biome-ignore lint/suspicious/noEmptyInterface: the package of a store adds the members.
+export interface AttemptTransaction {}
+
+/** The open transaction of an attempt. `finish` ends it. */
+export interface OpenTransaction {
+  /** The object that the handler writes with. */
+  readonly tx: unknown
+  /** Rolls back to the start of the handler: its writes are gone, the transaction stays open. */
+  rollback(): Promise<void>
+  /**
+   * Called when the handler has ended. From then on, `tx` rejects with
+   * `ERR_STAMPEDE_TRANSACTION_OVER`.
+   */
+  seal(): void
 }
 
 /**
@@ -60,6 +105,8 @@ export type BeginReply =
       readonly attempt: number
       readonly isRecovery: boolean
       readonly steps: ReadonlyMap<string, Uint8Array>
+      /** Set if the request has `transaction`. */
+      readonly transaction?: OpenTransaction
     }
   | { readonly status: 'mismatch' }
   | { readonly status: 'busy'; readonly forMs: number }
@@ -93,8 +140,18 @@ export interface LazyFinish {
  * - `resurrected`: the record was missing (evicted or flushed) and was written again. Only for
  *   `completed`.
  * - `stale`: another attempt runs or has finished. Nothing was written.
+ *
+ * The finish of an attempt with a transaction commits or rolls back. It has other replies. In each
+ * of them the transaction is over:
+ *
+ * - `finished`: committed with the record, or rolled back as `released` asks.
+ * - `stale`: rolled back, because another attempt has written the record, or because the database
+ *   could not serialize the transaction or ended a deadlock.
+ * - `failed`: rolled back, because a statement of the handler failed.
+ * - `ended`: the handler has ended the transaction itself. No record was written.
+ * - `unknown`: the database did not tell the outcome in time, or it did not commit.
  */
-export type FinishReply = 'finished' | 'resurrected' | 'stale'
+export type FinishReply = 'finished' | 'resurrected' | 'stale' | 'failed' | 'ended' | 'unknown'
 
 /** The end that an operator decides for an attempt. */
 export type Settlement = Exclude<Finish, { as: 'uncertain' }>
@@ -142,6 +199,8 @@ export interface IdempotencyHooks {
 /** The part of a store that keeps the records of idempotency keys. */
 export interface IdempotencyStore {
   readonly name: string
+  /** Whether attempts can run in a transaction that commits with their record. */
+  readonly transactions?: true
   /** Whether messages of other processes arrive now. Undefined for a store of one process. */
   readonly isReceiving?: boolean
   /** Largest body of a response that the store accepts. Larger ones are kept without it. */
@@ -159,7 +218,8 @@ export interface IdempotencyStore {
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]>
   /**
    * Ends the attempt and wakes the waiters, in one step. If the record was lost, it is written
-   * again, with these `fingerprints`. A store in this process may reply without a promise.
+   * again, with these `fingerprints`. A store in this process may reply without a promise. The end
+   * of an attempt with a transaction has no time budget of core, and is not sent again.
    */
   finish(
     grant: Grant,

@@ -25,16 +25,25 @@ export type AttemptEnd =
 
 /** Gets the response of a handler under an idempotency key, from the adapter. */
 export interface AttemptObserver {
-  /** A larger body goes to the client and is not stored. */
+  /**
+   * Whether no byte of the response may be sent before the promise of `onEnd` resolves. The adapter
+   * then keeps head and body in memory.
+   */
+  readonly holdsAll: boolean
+  /**
+   * A larger body goes to the client and is not stored. With `holdsAll`, it ends the run as
+   * `not-retained`.
+   */
   readonly maxBodyBytes: number
   /** How long the handler may still take to respond after its client left. */
   readonly graceMs: number
   /**
    * Called exactly once. If it returns a promise, the adapter delays the end of the response until
    * the promise resolves. The promise resolves in bounded time and never rejects. If the adapter
-   * already knows that the body will not be stored, it does not delay the end.
+   * already knows that the body will not be stored, it does not delay the end. With `holdsAll`, it
+   * always delays, and a `Reply` replaces the response of the handler.
    */
-  onEnd(end: AttemptEnd): void | Promise<void>
+  onEnd(end: AttemptEnd): void | Promise<void> | Promise<Reply | undefined>
 }
 
 /** A request with its response, as an adapter gives it to `createHttpIdempotency`. */

@@ -101,9 +101,10 @@ export class ScriptedRequest implements IdempotentExchange<ScriptedRequest> {
   async end(end: AttemptEnd): Promise<void> {
     const { observer } = this
     this.#observer = undefined
-    await observer.onEnd(end)
-    if (end.type === 'complete') this.#take('handler', { ...end.head, body: end.body })
-    if (end.type === 'not-retained') this.#take('handler', { ...end.head, body: undefined })
+    const reply = await observer.onEnd(end)
+    if (observer.holdsAll && reply) this.#take('core', reply)
+    else if (end.type === 'complete') this.#take('handler', { ...end.head, body: end.body })
+    else if (end.type === 'not-retained') this.#take('handler', { ...end.head, body: undefined })
     if (end.type === 'failed') this.error = end.error
     this.#ended()
   }

@@ -40,6 +40,11 @@ export interface DepartureHooks {
 export interface DepartureOptions {
   /** Replaces all times. */
   readonly graceMs?: number | undefined
+  /**
+   * No byte is sent before the response ends. So if this process destroys the socket in the middle
+   * of the body, no end follows.
+   */
+  readonly holdsAll?: boolean | undefined
   /** Called once, when the response was closed. */
   readonly onEnd?: (() => void) | undefined
 }
@@ -58,6 +63,7 @@ export class Departure {
   readonly #res: ServerResponse
   readonly #on: DepartureHooks
   readonly #graceMs: number | undefined
+  readonly #holdsAll: boolean
   readonly #onEnd: (() => void) | undefined
   #byApp = false
   /** The client has just left in the middle of the body. */
@@ -65,10 +71,12 @@ export class Departure {
   #piped: Readable | undefined
   #timer: NodeJS.Timeout | undefined
 
-  constructor(res: ServerResponse, on: DepartureHooks, { graceMs, onEnd }: DepartureOptions) {
+  constructor(res: ServerResponse, on: DepartureHooks, options: DepartureOptions) {
+    const { graceMs, holdsAll = false, onEnd } = options
     this.#res = res
     this.#on = on
     this.#graceMs = graceMs
+    this.#holdsAll = holdsAll
     this.#onEnd = onEnd
     this.left = hasLeft(res)
     res.on('pipe', this.#pipedFrom.bind(this))
@@ -161,7 +169,8 @@ export class Departure {
     this.left ||= !res.writableEnded
     if (this.isOver) return
     this.gone = true
-    const mayAnswer = this.#graceMs !== undefined && !res.writableEnded
+    const isCut = res.writableEnded || (this.#holdsAll && res.headersSent)
+    const mayAnswer = this.#graceMs !== undefined && !isCut
     const left = !this.#byApp && (mayAnswer || leftByClient(res))
     if (!left || this.#piped !== undefined) {
       this.#giveUp()

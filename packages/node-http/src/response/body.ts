@@ -215,7 +215,7 @@ export interface TeeOptions {
   /** Called with the stream if the source fails. Default: destroys the stream with the error. */
   readonly onError?: ((stream: Readable, error: Error) => void) | undefined
   /** Delays the last byte and the end of a complete body until its promise has settled. */
-  readonly beforeEnd?: ((end: OriginEnd) => Promise<void>) | undefined
+  readonly beforeEnd?: ((end: OriginEnd) => Promise<unknown>) | undefined
   /**
    * The bytes that the client gets. The copy still has the whole body. If the body is too large for
    * a copy, the source is destroyed once the client has these bytes.

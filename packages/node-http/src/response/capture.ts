@@ -14,7 +14,6 @@ import {
   type CapturedHead,
   type HeaderList,
   type OriginEnd,
-  type OriginObserver,
   OWN_FIELDS,
   type PartOfBody,
   type Reply,
@@ -29,6 +28,7 @@ import {
   Turns,
   wholeBody,
 } from './body.ts'
+import type { CaptureObserver, CaptureOptions } from './capture-options.ts'
 import {
   argsBelow,
   editFields,
@@ -42,34 +42,16 @@ import {
   withStatus,
 } from './fields.ts'
 import { correctStored, setsCookie } from './head.ts'
-import { EndHold, type EndObserver, headersSentError } from './hold-end.ts'
+import { type Call, EndHold, headersSentError } from './hold-end.ts'
 import { discardWrite, OriginalMethods, type OwnMethods } from './original-methods.ts'
 import { headInstead, isSendable, writeReply } from './write-response.ts'
-
-export interface CaptureObserver extends OriginObserver, EndObserver {
-  /**
-   * How long the handler may still take after its client left, in ms. Default: see client-gone.ts.
-   */
-  readonly graceMs?: number
-}
-
-export interface CaptureOptions {
-  /** The framework's own objects for the response, which core gets. */
-  readonly natives?: Parameters<OriginObserver['onHead']>[2]
-  /** The response to the client, if outer layers make it from the captured one. */
-  readonly sentAs?: ServerResponse | undefined
-  /** Fields that were set before the handler runs. Default: those that are set now. */
-  readonly outer?: OuterFields
-  /** Called before core gets the head. */
-  readonly beforeHead?: (() => void) | undefined
-  /** Called in place of the function of the observer. */
-  readonly ended?: OriginObserver['ended'] | undefined
-}
 
 /** Used if Node would reject the reply of core. */
 const UNSENDABLE = { capture: false, add: [], remove: OWN_FIELDS, instead: undefined }
 
 const NONE: readonly never[] = []
+
+const discardHints = (...args: readonly unknown[]): void => discardWrite(args, undefined)
 
 /** The layer of this package around one response. Create it before the app runs. */
 export class Capture {
@@ -122,6 +104,8 @@ export class Capture {
       const now = (): unknown => this.#original.pass('destroy', args)
       return this.#hold?.delays(args, now) ? res : now()
     }
+    // Early hints would be sent before the response, and are of no use with it.
+    if (this.#hold?.keeps) Object.assign(res, { writeEarlyHints: discardHints })
   }
 
   /** Stops the capture. Its outcome is then `reason`, unless the outcome is known already. */
@@ -145,7 +129,8 @@ export class Capture {
   }
 
   #writeHead(...args: unknown[]): unknown {
-    if (this.#hold?.active) throw headersSentError(this.#res)
+    const hold = this.#hold
+    if (hold?.active || hold?.unsend) throw headersSentError(this.#res)
     const phase = this.#phase
     const isFirst = phase === 'head' && !this.#res.headersSent
     if (isFirst) this.#options.beforeHead?.()
@@ -155,7 +140,9 @@ export class Capture {
     try {
       // If an outer layer passes only a status, the head that core decided on is sent.
       if (phase === 'judged') return this.#sendHead(args.length > 1 ? args : this.#args)
-      return this.#judge(args) && !this.#probing ? this.#sendHead(this.#args) : this.#res
+      if (!this.#judge(args) || this.#probing) return this.#res
+      const isKept = hold?.keeps && hold.takes(NONE, args)
+      return isKept ? hold.keep('writeHead', args) : this.#sendHead(this.#args)
     } catch (error) {
       // Node rejected the head, so no head was sent. The app may still send another response.
       if (this.#hold !== undefined) this.#phase = 'head'
@@ -252,7 +239,8 @@ export class Capture {
     this.#keep(args)
     // Waiters need the whole body, so a slow client must not delay the handler. After a client has
     // left, there is no `drain` at all. maxBodyBytes bounds the buffer.
-    if (this.#phase !== 'body') return more
+    if (this.#phase !== 'body' && !this.#hold?.keeps) return more
+    if (this.#hold?.isFull) return false
     this.#turns ??= new Turns(this.#res)
     return this.#turns.mayGoOn(this.#body.bytes)
   }
@@ -265,7 +253,7 @@ export class Capture {
     if (this.#isShut()) return discardWrite(args, this.#res)
     const head = this.#stored
     if (head !== undefined && this.departure.isCutBy(args[0], head)) this.stop('incomplete')
-    else if (head !== undefined && this.#hold?.takes(args, this.#args)) {
+    else if (head && !this.#hold?.isFull && this.#hold?.takes(args, this.#args)) {
       this.#body.add(args[0], args[1], whole)
       return this.#endWhenObserved(this.#hold, args, this.#body.end(head, this.#res.req.method))
     }
@@ -284,11 +272,19 @@ export class Capture {
   #endWhenObserved(hold: EndHold, args: readonly unknown[], end: OriginEnd): unknown {
     this.#ended = true
     this.departure.stop()
-    hold.end(end, args, (own) => {
-      this.#through('end', own)
-      this.#settle(end)
-    })
+    hold.end(end, args, this.#sendHeld.bind(this, end))
     return this.#res
+  }
+
+  /** Sends what was held, or the reply of core in its place. */
+  #sendHeld(end: OriginEnd, calls: readonly Call[], reply: Reply | undefined): void {
+    if (reply !== undefined && this.#stored) this.#replace(reply, this.#stored)
+    for (const [method, args] of calls) {
+      if (this.#phase === 'replaced') discardWrite(args, undefined)
+      else if (method === 'writeHead') this.#sendHead(this.#args)
+      else this.#through(method, args)
+    }
+    this.#settle(end)
   }
 
   #flushHeaders(...args: unknown[]): unknown {
@@ -301,6 +297,8 @@ export class Capture {
   }
 
   #through(method: 'write' | 'end' | 'flushHeaders', args: readonly unknown[]): unknown {
+    const hold = this.#hold
+    if (hold?.keeps && hold.takes(args, this.#args, method)) return hold.keep(method, args)
     const ownWriteHead = this.#phase === 'judged' ? this.#ownWriteHead : undefined
     try {
       return this.#original.through(method, args, ownWriteHead)
@@ -314,7 +312,9 @@ export class Capture {
   /** Adds a chunk to the capture. `whole`: its bytes, if they are known. */
   #keep(args: readonly unknown[], whole?: Uint8Array): void {
     if (this.#phase === 'settled' || this.#phase === 'replaced') return
-    if (!this.#body.add(args[0], args[1], whole)) this.stop('too-large')
+    if (this.#body.add(args[0], args[1], whole)) return
+    if (this.#hold?.keeps) this.#hold.overflow(this.#sendHeld.bind(this, notCaptured('too-large')))
+    else this.stop('too-large')
   }
 
   #replace(reply: Reply, head: CapturedHead): void {
@@ -334,6 +334,7 @@ export class Capture {
   #settle(end: OriginEnd): void {
     if (this.#phase === 'settled' || this.#phase === 'replaced') return
     this.#phase = 'settled'
+    this.#hold?.unsend?.()
     this.#tell(end)
     if (end.type === 'not-captured') this.#original.release()
   }

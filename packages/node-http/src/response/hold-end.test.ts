@@ -71,6 +71,7 @@ async function hold(
     const { outer = pass, inner = pass } = setup
     outer(req, res, () => {
       new AttemptWatch(res, {
+        holdsAll: false,
         maxBodyBytes: setup.maxBodyBytes ?? 1024,
         graceMs: setup.graceMs ?? 60_000,
         onEnd(end) {
@@ -349,7 +350,12 @@ describe('the response object while its end is held', () => {
       isAll = resolve
     })
     await using server = await serve((req, res) => {
-      new AttemptWatch(res, { maxBodyBytes: 1024, graceMs: 60_000, onEnd: () => gate })
+      new AttemptWatch(res, {
+        holdsAll: false,
+        maxBodyBytes: 1024,
+        graceMs: 60_000,
+        onEnd: () => gate,
+      })
       res.end('hello')
       wrapped.add(req.socket.destroy)
       requests += 1
@@ -372,7 +378,7 @@ describe('the response object while its end is held', () => {
     await using server = await serve((req, res) => {
       socketOf.push(req.socket)
       const onEnd = (): Promise<void> => new Promise((resolve) => gates.push(resolve))
-      new AttemptWatch(res, { maxBodyBytes: 1024, graceMs: 60_000, onEnd })
+      new AttemptWatch(res, { holdsAll: false, maxBodyBytes: 1024, graceMs: 60_000, onEnd })
       res.end(`response ${socketOf.length}`)
       begun.shift()?.()
     })
@@ -665,6 +671,7 @@ describe('a client that leaves early', () => {
       await once(res, 'close')
       told = new Promise((resolve) => {
         new AttemptWatch(res, {
+          holdsAll: false,
           maxBodyBytes: 9,
           graceMs: 5,
           onEnd: async (end) => resolve(end),
@@ -698,12 +705,14 @@ test.each([true, false])(
         return get
       })
       const { end } = res
-      const hold = new EndHold(res as unknown as ServerResponse, { beforeEnd: () => turn() })
+      const hold = new EndHold(res as unknown as ServerResponse, {
+        beforeEnd: () => turn<undefined>(),
+      })
       const body = Buffer.from('held')
-      hold.end({ type: 'complete', body, head: { status: 200, headers: [] } }, [body], (args) => {
+      hold.end({ type: 'complete', body, head: { status: 200, headers: [] } }, [body], ([call]) => {
         const present = parts.map(([on, name]) => Reflect.getOwnPropertyDescriptor(on, name)?.get)
         found.push(...present.map((get, i) => get === getters[i]))
-        Reflect.apply(end, res, args)
+        Reflect.apply(end, res, call?.[1] ?? [])
       })
       found.push(res.writableEnded)
     })

@@ -1,26 +1,52 @@
-// Delays the end of a response until other work is done. Meanwhile the response already looks
-// ended: a handler that responds a second time must get the error that Node would throw. Otherwise
-// the headers of the second response would be sent with the first body, and the client would wait
-// for bytes that never come.
+// Delays the end of a response, or the whole response, until other work is done. Meanwhile the
+// response already looks ended: a handler that responds a second time must get the error that Node
+// would throw. Otherwise the headers of the second response would be sent with the first body, and
+// the client would wait for bytes that never come.
+//
+// A whole response is delayed as the calls that write it. They are made later, in their order, so
+// that the client gets what it would get without the delay.
 
 import { type ServerResponse, validateHeaderValue } from 'node:http'
-import type { OriginEnd } from '@stampede/core/adapter'
+import type { OriginEnd, Reply } from '@stampede/core/adapter'
 import { isHttp2 } from '../request/read-request.ts'
-import { breakOff } from './write-response.ts'
+import { notCaptured } from './body.ts'
+import { discardWrite } from './original-methods.ts'
+import { breakOff, isSendable } from './write-response.ts'
 
 export interface EndObserver {
   /**
+   * Whether head and body wait for `beforeEnd` too. Then `beforeEnd` gets each end by the app, and
+   * the moment at which the body becomes too large.
+   */
+  readonly holdsAll?: boolean
+  /**
    * Called when the app has ended a response whose whole body was captured. If it returns a
    * promise, the end is sent when the promise settles. The capture then ends with `end`, even if
-   * the client leaves.
+   * the client leaves. With `holdsAll`, a reply replaces the response.
    */
-  beforeEnd?(end: OriginEnd): void | Promise<void>
+  beforeEnd?(end: OriginEnd): void | Promise<void> | Promise<Reply | undefined>
 }
 
-/** Delays the end of one response. */
+/** A call of the app that writes a part of the response. */
+export type Call = readonly [method: 'writeHead' | 'write' | 'end' | 'flushHeaders', args: Args]
+type Args = readonly unknown[]
+/** Makes the calls that were delayed, or sends a reply in place of the response. */
+type Send = (calls: readonly Call[], reply: Reply | undefined) => void
+
+const NONE: readonly never[] = []
+const TOO_LARGE = notCaptured('too-large')
+
+/** Delays the end of one response, or all of it. */
 export class EndHold {
   /** Whether the app has ended the response and the end was not sent yet. */
   active = false
+  /** Whether calls that write the response are kept. */
+  keeps: boolean
+  /** Whether the body has become too large, and the app still writes it. */
+  isFull = false
+  /** Makes a kept head look unsent again. Undefined: no head is kept. */
+  unsend: (() => void) | undefined
+  readonly #kept: Call[] = []
   readonly #res: ServerResponse
   readonly #observer: EndObserver
   #connection: Connection | undefined
@@ -28,54 +54,81 @@ export class EndHold {
   constructor(res: ServerResponse, observer: EndObserver) {
     this.#res = res
     this.#observer = observer
+    this.keeps = observer.holdsAll === true
+  }
+
+  /** Keeps a call. From then on, the head looks sent. */
+  keep(method: Call[0], args: Args): unknown {
+    this.unsend ??= lookSent(this.#res as NodesState, false)
+    // The app may wait for the callback of a write before it goes on.
+    const isWrite = method === 'write'
+    const own = isWrite ? args.filter((arg) => typeof arg !== 'function') : args
+    this.#kept.push([method, ownArgs(own)])
+    return isWrite ? discardWrite(args, !this.isFull) : this.#res
+  }
+
+  /** The body is too large to be kept. Its end, or a reply in its place, need not wait for it. */
+  overflow(send: Send): void {
+    if (this.isFull) return
+    this.isFull = true
+    this.end(TOO_LARGE, undefined, send)
   }
 
   /**
-   * Whether this end may be delayed. False if Node would reject the arguments, because the error
+   * Whether this call may be delayed. False if Node would reject the arguments, because the error
    * must be thrown now, while the handler can catch it.
    */
-  takes([chunk]: readonly unknown[], [status]: readonly unknown[]): boolean {
+  takes([chunk]: Args, [status]: Args, method = 'end'): boolean {
     const isBody = typeof chunk === 'string' || chunk instanceof Uint8Array
-    if (chunk && !isBody && typeof chunk !== 'function') return false
-    return this.#res.headersSent || isStatusLine(Number(status), this.#res)
+    const needsBody = method === 'write' || (chunk && typeof chunk !== 'function')
+    if (needsBody && !isBody) return false
+    const res = this.#res
+    if (res.headersSent) return true
+    const code = Number(status)
+    if (!Number.isInteger(code) || code < 100 || code > 999) return false
+    if (isHttp2(res) || !res.statusMessage) return true
+    try {
+      validateHeaderValue('reason', res.statusMessage)
+      return true
+    } catch {
+      return false
+    }
   }
 
   /**
    * Sends the end with `send`. The end of a complete response is delayed until the promise of
-   * `beforeEnd` settles.
+   * `beforeEnd` settles. Without `args`, the app has not ended the response yet.
    */
-  end(end: OriginEnd, args: readonly unknown[], send: (args: readonly unknown[]) => void): void {
-    if (end.type !== 'complete') {
-      send(args)
+  end(end: OriginEnd, args: Args | undefined, send: Send): void {
+    if (end.type !== 'complete' && !this.keeps) {
+      send(args ? [['end', args]] : NONE, undefined)
       return
     }
-    this.active = true
-    let until: void | Promise<void>
+    this.active = args !== undefined
+    let until: void | Promise<void> | Promise<Reply | undefined>
     try {
       until = this.#observer.beforeEnd?.(end)
     } catch (error) {
-      until = Promise.reject(error)
+      until = Promise.reject<undefined>(error)
     }
     if (until === undefined) {
-      this.#release(args, send)
+      this.#release(end, args, send)
       return
     }
-    // A copy of the chunk, because the app may reuse its buffer as soon as end() has returned.
-    const [chunk] = args
-    const own = chunk instanceof Uint8Array ? args.with(0, Buffer.from(chunk)) : args
+    const own = args && ownArgs(args)
     const res = this.#res
     const { statusCode } = res
-    const restore = lookEnded(res as NodesState)
+    const restore = this.active ? lookSent(res as NodesState, true) : undefined
     const connection = Connection.hold(res)
     this.#connection = connection
-    const go = (): void => {
-      restore()
+    const go = (reply?: unknown): void => {
+      restore?.()
       // A second response may have assigned another status meanwhile.
       if (!res.headersSent) res.statusCode = statusCode
-      this.#release(own, send)
+      this.#release(end, own, send, this.keeps ? (reply as Reply | undefined) : undefined)
       connection?.release()
     }
-    until.then(go, go)
+    until.then(go, () => go())
   }
 
   /** Whether this call of destroy() on the response was delayed. `now` calls it. */
@@ -87,10 +140,19 @@ export class EndHold {
    * Calls `send`. If an outer layer throws in it, the error becomes a warning, because the handler
    * has returned by now and cannot catch it.
    */
-  #release(args: readonly unknown[], send: (args: readonly unknown[]) => void): void {
+  #release(end: OriginEnd, args: Args | undefined, send: Send, reply?: Reply): void {
+    const isCut = this.keeps && end.type === 'not-captured' && end.reason === 'incomplete'
+    const isBroken = isCut || (reply !== undefined && !isSendable(reply))
+    if (isBroken) breakOff(this.#res)
     this.active = false
+    this.keeps = false
+    this.unsend?.()
+    this.unsend = undefined
+    const calls: readonly Call[] = args ? [...this.#kept, ['end', args]] : this.#kept
     try {
-      send(args)
+      send(isBroken ? NONE : calls, reply)
+      if (this.isFull) this.#res.emit('drain')
+      this.isFull = false
     } catch (error) {
       process.emitWarning(error instanceof Error ? error : String(error))
       breakOff(this.#res)
@@ -98,15 +160,10 @@ export class EndHold {
   }
 }
 
-function isStatusLine(status: number, res: ServerResponse): boolean {
-  if (!Number.isInteger(status) || status < 100 || status > 999) return false
-  if (isHttp2(res) || !res.statusMessage) return true
-  try {
-    validateHeaderValue('reason', res.statusMessage)
-    return true
-  } catch {
-    return false
-  }
+/** A copy of the chunk, because the app may reuse its buffer as soon as the call has returned. */
+function ownArgs(args: Args): Args {
+  const [chunk] = args
+  return chunk instanceof Uint8Array ? args.with(0, Buffer.from(chunk)) : args
 }
 
 /** Names that Node has for the state of a response, without documenting all of them. */
@@ -121,11 +178,12 @@ interface NodesState extends ServerResponse {
 const MADE_UP = 'HTTP/1.1 200 OK\r\n\r\n'
 
 /**
- * Makes a response look ended. Returns a function that ends this. It changes the values from which
- * Node derives all others: with properties of its own, V8 would store the response as a dictionary.
+ * Makes the head of a response look sent, or all of it. Returns a function that ends this. It
+ * changes the values from which Node derives all others: with properties of its own, V8 would store
+ * the response as a dictionary.
  */
-function lookEnded(res: NodesState): () => void {
-  if (isHttp2(res)) return lookEndedOnHttp2(res)
+function lookSent(res: NodesState, isEnded: boolean): () => void {
+  if (isHttp2(res)) return lookSentOnHttp2(res, isEnded)
   const hasNoHead = !res._header
   if (hasNoHead) {
     res._header = MADE_UP
@@ -133,7 +191,7 @@ function lookEnded(res: NodesState): () => void {
     // because Node 26 sends the pieces of the body after this turn, and the head before them.
     res._headerSent = true
   }
-  res.finished = true
+  res.finished = isEnded
   // Node up to 22 takes a response without bytes in its queue for finished.
   const size = res.writableFinished ? 1 : 0
   res.outputSize += size
@@ -148,9 +206,9 @@ function lookEnded(res: NodesState): () => void {
 }
 
 /** On HTTP/2, the stream tells whether a head was sent. Then the response refuses all fields. */
-function lookEndedOnHttp2(res: ServerResponse): () => void {
-  const stream: object = Reflect.get(res, 'stream')
-  const restores = [show(stream, 'headersSent'), show(res, 'writableEnded'), show(res, 'finished')]
+function lookSentOnHttp2(res: ServerResponse, isEnded: boolean): () => void {
+  const restores = [show(Reflect.get(res, 'stream'), 'headersSent')]
+  if (isEnded) restores.push(show(res, 'writableEnded'), show(res, 'finished'))
   return () => {
     for (const restore of restores) restore()
   }

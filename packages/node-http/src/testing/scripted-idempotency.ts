@@ -48,6 +48,7 @@ export function runAll(
     bodies.push(await exchange.readBody(100_000))
     attach(ATTEMPT)
     await exchange.run({
+      holdsAll: false,
       maxBodyBytes: 1_000_000,
       graceMs: 60_000,
       ...limits,

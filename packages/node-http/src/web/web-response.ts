@@ -170,6 +170,8 @@ export async function writeWebResponse(response: Response, res: ServerResponse):
   const { body } = response
   if (res.headersSent) {
     body?.cancel().catch(() => {})
+    // A handler that has failed in the middle of its own response will not end it.
+    if (!res.writableEnded) res.destroy()
     return
   }
   setHead(response, res)

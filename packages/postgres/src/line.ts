@@ -1,0 +1,138 @@
+// The connection of one transaction: from the pool, or from the transaction of an ORM.
+
+import type { TransactionRunner } from '@stampede/core/store'
+import type { Pool, PoolClient } from 'pg'
+
+export type Rows = ReadonlyArray<Readonly<Record<string, unknown>>>
+
+/** A connection in a transaction. `commit`, `rollback` or `drop` gives it back, each only once. */
+export interface Line {
+  /** The client with which the handler writes. */
+  readonly tx: unknown
+  /** Whether the transaction has ended without `commit` or `rollback`. */
+  readonly isBroken: boolean
+  /** Runs statements that have no parameters. Returns the rows of each. */
+  send(statements: readonly string[]): Promise<readonly Rows[]>
+  /** Runs statements, then commits. If it rejects, the connection is not given back yet. */
+  commit(statements: readonly string[]): Promise<void>
+  /** Rolls back, then runs a statement outside of the transaction. Never rejects. */
+  rollback(after?: string): Promise<void>
+  /** Closes the connection, because the outcome of its last statement is unknown. */
+  drop(error: unknown): void
+}
+
+/** Sends statements in one message, so each end of a transaction is one round trip. */
+export class PooledLine implements Line {
+  isBroken = false
+  readonly #client: PoolClient
+  #isOpen = false
+  // Without a listener, an error of the connection would end the process.
+  readonly #onError = (): void => {
+    this.isBroken = true
+  }
+
+  static async open(pool: Pool): Promise<PooledLine> {
+    return new PooledLine(await pool.connect())
+  }
+
+  private constructor(client: PoolClient) {
+    this.#client = client
+    client.on('error', this.#onError)
+  }
+
+  get tx(): PoolClient {
+    return this.#client
+  }
+
+  async send(statements: readonly string[]): Promise<readonly Rows[]> {
+    const all = this.#isOpen ? statements : ['begin', ...statements]
+    this.#isOpen = true
+    const replied: unknown = await this.#client.query(all.join('; '))
+    const results = [replied].flat() as ReadonlyArray<{ rows: Rows }>
+    return results.slice(all.length - statements.length).map(({ rows }) => rows)
+  }
+
+  async commit(statements: readonly string[]): Promise<void> {
+    await this.send([...statements, 'commit'])
+    this.#giveBack()
+  }
+
+  async rollback(after?: string): Promise<void> {
+    try {
+      await this.send(after === undefined ? ['rollback'] : ['rollback', after])
+      this.#giveBack()
+    } catch (error) {
+      this.drop(error)
+    }
+  }
+
+  drop(error: unknown): void {
+    this.#giveBack(error instanceof Error ? error : true)
+  }
+
+  #giveBack(failure?: Error | true): void {
+    this.#client.off('error', this.#onError)
+    this.#client.release(failure)
+  }
+}
+
+const ROLLED_BACK = new Error('Stampede rolls this transaction back')
+
+/** An ORM may send only one statement a message. */
+export class RunnerLine implements Line {
+  tx: unknown
+  isBroken = false
+  readonly #runner: TransactionRunner
+  readonly #pool: Pool
+  #end: () => void = () => {}
+  #fail: (error: unknown) => void = () => {}
+  /** Settles when the ORM has committed or rolled back. */
+  #ended: Promise<void> = Promise.resolve()
+
+  /** Rejects if the ORM cannot begin. */
+  static async open(runner: TransactionRunner, pool: Pool): Promise<RunnerLine> {
+    const line = new RunnerLine(runner, pool)
+    await new Promise<void>((resolve, reject) => {
+      const run = (tx: unknown) =>
+        new Promise<void>((end, fail) => {
+          line.tx = tx
+          line.#end = end
+          line.#fail = fail
+          resolve()
+        })
+      line.#ended = runner.begin(run)
+      line.#ended.catch((error) => {
+        line.isBroken = true
+        reject(error)
+      })
+    })
+    return line
+  }
+
+  private constructor(runner: TransactionRunner, pool: Pool) {
+    this.#runner = runner
+    this.#pool = pool
+  }
+
+  async send(statements: readonly string[]): Promise<readonly Rows[]> {
+    const all: Rows[] = []
+    for (const text of statements) all.push(await this.#runner.query(this.tx, text, []))
+    return all
+  }
+
+  async commit(statements: readonly string[]): Promise<void> {
+    await this.send(statements)
+    this.#end()
+    await this.#ended
+  }
+
+  async rollback(after?: string): Promise<void> {
+    this.#fail(ROLLED_BACK)
+    await this.#ended.catch(() => {})
+    if (after !== undefined) await this.#pool.query(after).catch(() => {})
+  }
+
+  drop(error: unknown): void {
+    this.#fail(error)
+  }
+}

@@ -1,0 +1,156 @@
+// The transaction of an attempt: the writes of the handler and the stored response commit together
+// or not at all.
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import { StampedeError } from '@stampede/core'
+import type { Grant, IdempotencyStore, OpenTransaction } from '@stampede/core/store'
+import { type Database, isRefusal, stateOf } from './database.ts'
+import type { Line } from './line.ts'
+
+type Finish = Parameters<IdempotencyStore['finish']>[1]
+type Fingerprints = Parameters<IdempotencyStore['finish']>[2]
+type FinishReply = Awaited<ReturnType<IdempotencyStore['finish']>>
+
+/** The state before the first statement of the handler. */
+export const SAVEPOINT = 'stampede_handler'
+
+/** Pauses between two looks for the outcome of a commit. */
+const FIRST_PAUSE_MS = 20
+const LAST_PAUSE_MS = 1_000
+
+export class Transaction implements OpenTransaction {
+  readonly tx: unknown
+  readonly #db: Database
+  readonly #line: Line
+  readonly #attempt: Grant & { readonly attempt: number }
+  #isSealed = false
+
+  constructor(
+    db: Database,
+    line: Line,
+    attempt: Grant & { readonly attempt: number },
+    isPooled: boolean,
+  ) {
+    this.#db = db
+    this.#line = line
+    this.#attempt = attempt
+    this.tx = isPooled ? this.#queryOf(line.tx as Queryable) : this.#guard(line.tx as object)
+  }
+
+  /** Whether the database still has the transaction, as far as this process knows. */
+  get isOpen(): boolean {
+    return !this.#line.isBroken
+  }
+
+  async rollback(): Promise<void> {
+    this.#check()
+    await this.#line.send([`rollback to savepoint ${SAVEPOINT}`])
+  }
+
+  seal(): void {
+    this.#isSealed = true
+  }
+
+  /** Rolls back, and wakes the waiters. */
+  async abandon(): Promise<'finished'> {
+    this.seal()
+    await this.#line.rollback(this.#db.text('wake', this.#attempt.key))
+    return 'finished'
+  }
+
+  /** Ends the transaction. Never rejects. `withinMs`: how long an unknown outcome is looked up. */
+  async finish(
+    finish: Finish,
+    { exact, canonical }: Fingerprints,
+    withinMs: number,
+  ): Promise<FinishReply> {
+    if (finish.as !== 'completed') return this.abandon()
+    this.seal()
+    const { key, token, fence, attempt } = this.#attempt
+    const record = [key, token, exact, canonical, fence, attempt] as const
+    const keep = this.#db.text('keep', ...record, finish.keepMs, finish.frame)
+    try {
+      await this.#line.commit([`release savepoint ${SAVEPOINT}`, keep])
+      return 'finished'
+    } catch (error) {
+      const reply = isRefusal(error) ? replyFor(error) : undefined
+      if (reply === undefined || reply === 'unknown') this.#db.notices.report('commit', error)
+      if (reply !== undefined) {
+        await this.abandon()
+        return reply
+      }
+      this.#line.drop(error)
+      return this.#lookUp(withinMs)
+    }
+  }
+
+  /** The connection was lost during the commit, so another one looks for the outcome. */
+  #lookUp(withinMs: number): Promise<FinishReply> {
+    const inTime = { ref: false, signal: AbortSignal.timeout(withinMs) }
+    const look = async (pauseMs: number): Promise<FinishReply> => {
+      const { key, token } = this.#attempt
+      const reply = await this.#db
+        .call<FinishReply | 'busy'>('outcome', key, token)
+        .catch(() => 'busy' as const)
+      if (reply !== 'busy') return reply
+      await sleep(pauseMs, undefined, inTime)
+      return look(Math.min(pauseMs * 2, LAST_PAUSE_MS))
+    }
+    // A server that is frozen does not reply to a look either.
+    const timeIsUp = sleep(withinMs, 'unknown' as const, { ref: false })
+    return Promise.race([timeIsUp, look(FIRST_PAUSE_MS).catch(() => 'unknown' as const)])
+  }
+
+  #check(): void {
+    if (!this.#isSealed) return
+    const why = 'the attempt has ended its response, so its transaction is over'
+    throw new StampedeError('ERR_STAMPEDE_TRANSACTION_OVER', `${why}; await each statement before`)
+  }
+
+  /** A client of pg that can only run statements. */
+  #queryOf(client: Queryable): Queryable {
+    const rejected = async () => this.#check()
+    return { query: (...args) => (this.#isSealed ? rejected() : client.query(...args)) }
+  }
+
+  /**
+   * The transaction object of an ORM, which throws after the end. Methods are bound, because a
+   * proxy has no private fields. A constructor is not, because ORMs compare it.
+   */
+  #guard(tx: object): object {
+    return new Proxy(tx, {
+      get: (target, name) => {
+        this.#check()
+        const value: unknown = Reflect.get(target, name)
+        return typeof value === 'function' && name !== 'constructor' ? value.bind(target) : value
+      },
+      apply: (target, self, args) => {
+        this.#check()
+        return Reflect.apply(target as never, self, args)
+      },
+    })
+  }
+}
+
+/** The reply for a commit that the server refused. */
+function replyFor(error: unknown): FinishReply {
+  const code = stateOf(error)
+  // Without a transaction, and in one that the handler began.
+  if (code === '25P01' || code === '3B001') return 'ended'
+  if (code === '40001' || code === '40P01') return 'stale'
+  // The role may not write our table.
+  if (code === '42501') return 'unknown'
+  return code === '23505' && isOfRecord(error) ? 'stale' : 'failed'
+}
+
+/** Whether the unique key is that of our table. The error of an ORM has the one of pg inside. */
+function isOfRecord(error: unknown): boolean {
+  for (let e = Object(error), depth = 0; depth < 4; e = Object(e.cause), depth++) {
+    if (String(e.message).includes('stampede_idempotency_pkey')) return true
+  }
+  return false
+}
+
+interface Queryable {
+  query(...args: unknown[]): unknown
+}

@@ -1,0 +1,20 @@
+// The control of the fault plan: the judge finds faults of a middleware whose record of a key is
+// outside of the handler's transaction.
+
+import { expect, it } from 'vitest'
+import { describePostgres } from '../../harness/postgres.ts'
+import { KINDS } from './kinds.ts'
+import { Stage } from './stage.ts'
+
+/** Claim, begin, two writes, commit, and the record of the response. */
+const REQUESTS = 6
+
+describePostgres('a middleware with records outside of the transaction', () => {
+  it('is found to write orders twice', async () => {
+    await using stage = await Stage.open({ env: { NAIVE: '1' } })
+    expect(await stage.requestsOfPost()).toHaveLength(REQUESTS)
+    for (const kind of KINDS) for (const number of [5, 6]) await stage.strike(kind, number)
+    const found = await stage.violations()
+    expect(found.filter((text) => /: double/.test(text)).length).toBeGreaterThanOrEqual(8)
+  })
+})

@@ -1,0 +1,159 @@
+// The states that postgresStore refuses: wrong options, missing or newer tables, servers that may
+// not be written. And its migrations.
+
+import { migrations, postgresStore } from '@stampede/postgres'
+import pg from 'pg'
+import { describe, expect, it } from 'vitest'
+import { describePostgres, postgresOfFile } from '../harness/postgres.ts'
+import { startStore } from '../harness/postgres-attempts.ts'
+
+const OPTION = 'ERR_STAMPEDE_OPTION'
+const UNAVAILABLE = 'ERR_STAMPEDE_STORE_UNAVAILABLE'
+
+describe('postgresStore() refuses', () => {
+  const prisma = { $connect() {}, $transaction() {}, $queryRawUnsafe() {} }
+  const postgresJs = Object.assign(() => {}, { begin() {}, unsafe() {}, options: {} })
+
+  it.each([
+    ['nothing', undefined],
+    ['postgres.js', postgresJs],
+    ['Prisma', prisma],
+    ['a single client of pg', new pg.Client()],
+    ['a URL', 'postgres://localhost'],
+  ])('%s instead of a pool, and names the runners', (_, pool) => {
+    const message = expect.stringContaining('transaction: fromPostgresJs(sql)')
+    expect(() => postgresStore(pool as never)).toThrow(
+      expect.objectContaining({ code: OPTION, message }),
+    )
+  })
+
+  it.each([
+    ['schema', { schema: 'a-b' }],
+    ['schema', { schema: '' }],
+    ['schema', { schema: 'x'.repeat(41) }],
+    ['schema', { schema: 'a"; drop table orders; --' }],
+    ['idleMs', { idleMs: 999 }],
+    ['wait', { wait: 'push' }],
+    ['sweepEveryMs', { sweepEveryMs: 1 }],
+  ])('a wrong or unknown option %s', (name, options) => {
+    const message = expect.stringContaining(`postgresStore.${name}`)
+    expect(() => postgresStore(new pg.Pool(), options as never)).toThrow(
+      expect.objectContaining({ code: OPTION, message }),
+    )
+  })
+})
+
+describePostgres('a store in PostgreSQL', () => {
+  const server = postgresOfFile()
+  const start = (options = {}, config: pg.PoolConfig = {}) =>
+    startStore({ connectionString: server().url, ...config }, options)
+
+  it('without its tables says how to create them, and works after migrate()', async () => {
+    await using process = start({ schema: 'missing' })
+    for (const transaction of [{}, undefined]) {
+      await expect(process.begin('k', { transaction })).rejects.toMatchObject({
+        code: OPTION,
+        message: expect.stringContaining(
+          'tables are missing in schema "missing"; await store.migrate(), or run migrations()',
+        ),
+      })
+    }
+    await process.store.migrate()
+    await (await process.open('k')).complete()
+  })
+
+  it('creates its tables once when many processes migrate at a time', async () => {
+    const processes = Array.from({ length: 5 }, () => start({ schema: 'Parallel_1' }))
+    await Promise.all(processes.map(({ store }) => store.migrate()))
+    const ids = await server().query('select id from "Parallel_1".migration order by id')
+    expect(ids).toEqual(migrations('Parallel_1').map(({ id }) => ({ id })))
+    for (const process of processes) {
+      await process.store.migrate()
+      await (await process.open(`${processes.indexOf(process)}`)).complete()
+      await process[Symbol.asyncDispose]()
+    }
+  })
+
+  it('accepts tables that a migration tool created', async () => {
+    for (const { sql } of migrations('by_tool')) await server().query(sql)
+    await using process = start({ schema: 'by_tool' })
+    await process.store.migrate()
+    expect(await (await process.open('k')).complete()).toBe('finished')
+  })
+
+  it('refuses tables with a newer layout', async () => {
+    await using process = start({ schema: 'newer' })
+    await process.store.migrate()
+    await server().query(`insert into newer.migration (id) values ('from the future')`)
+    const { length } = migrations()
+    const message = `table layout ${length + 1} is newer than this version (${length})`
+    await expect(process.begin('k')).rejects.toMatchObject({
+      code: OPTION,
+      message: expect.stringContaining(message),
+    })
+  })
+
+  it.each([
+    ['a transaction', {}],
+    ['a lease', undefined],
+  ])(
+    'is unavailable for attempts with %s on a server that is read-only',
+    async (kept, transaction) => {
+      await using writer = start()
+      await writer.store.migrate()
+      await (await writer.open(kept)).complete()
+      await using process = start({}, { options: '-c default_transaction_read_only=on' })
+      for (const key of ['new', kept])
+        await expect(process.begin(key, { transaction })).rejects.toMatchObject({
+          code: UNAVAILABLE,
+          message: expect.stringContaining('SQLSTATE 25006'),
+        })
+    },
+  )
+
+  it('is unavailable for a role that may not write', async () => {
+    await using owner = start()
+    await owner.store.migrate()
+    await server().query('create role reader login')
+    await server().query('grant usage on schema stampede to reader')
+    await server().query('grant select, delete on all tables in schema stampede to reader')
+    await using process = start(
+      {},
+      {
+        user: 'reader',
+        connectionString: undefined,
+        host: server().host,
+        port: server().port,
+        database: 'postgres',
+      },
+    )
+    await expect(process.begin('lease', { transaction: undefined })).rejects.toMatchObject({
+      code: UNAVAILABLE,
+      message: expect.stringContaining('SQLSTATE 42501'),
+    })
+    // Such a role cannot keep the response, so nothing is committed.
+    expect(await (await process.open('k')).complete()).toBe('unknown')
+    expect(process.errors).toMatchObject([{ code: '42501' }])
+  })
+
+  it('is unavailable without a server, and starts nothing twice when the server is back', async () => {
+    await using process = start()
+    await process.store.migrate()
+    await (await process.open('before')).complete()
+    await server().kill()
+    await expect(process.begin('k')).rejects.toMatchObject({ code: UNAVAILABLE })
+    await server().restart()
+    await (await process.open('k')).complete()
+    expect((await process.begin('before')).status).toBe('completed')
+  })
+
+  it('deletes expired records, and no others', async () => {
+    await using process = start({ schema: 'swept' })
+    await process.store.migrate()
+    for (const key of ['a', 'b', 'c']) await (await process.open(key)).complete()
+    await server().query(`update swept.idempotency set expires_at = now() where key <> 'c'`)
+    const [row] = await server().query('select swept.sweep() as deleted')
+    expect(row).toEqual({ deleted: '2' })
+    expect(await server().query('select key from swept.idempotency')).toHaveLength(1)
+  })
+})
