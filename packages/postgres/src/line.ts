@@ -5,7 +5,7 @@ import type { Pool, PoolClient } from 'pg'
 
 export type Rows = ReadonlyArray<Readonly<Record<string, unknown>>>
 
-/** A connection in a transaction. `commit`, `rollback` or `drop` gives it back, each only once. */
+/** A connection in a transaction. Given back once, by `commit`, `rollback` or `giveBack`. */
 export interface Line {
   /** The client with which the handler writes. */
   readonly tx: unknown
@@ -17,8 +17,8 @@ export interface Line {
   commit(statements: readonly string[]): Promise<void>
   /** Rolls back, then runs a statement outside of the transaction. Never rejects. */
   rollback(after?: string): Promise<void>
-  /** Closes the connection, because the outcome of its last statement is unknown. */
-  drop(error: unknown): void
+  /** With an error, the connection is closed: the outcome of its last statement is unknown. */
+  giveBack(error?: unknown): void
 }
 
 /** Sends statements in one message, so each end of a transaction is one round trip. */
@@ -54,25 +54,21 @@ export class PooledLine implements Line {
 
   async commit(statements: readonly string[]): Promise<void> {
     await this.send([...statements, 'commit'])
-    this.#giveBack()
+    this.giveBack()
   }
 
   async rollback(after?: string): Promise<void> {
     try {
       await this.send(after === undefined ? ['rollback'] : ['rollback', after])
-      this.#giveBack()
+      this.giveBack()
     } catch (error) {
-      this.drop(error)
+      this.giveBack(error)
     }
   }
 
-  drop(error: unknown): void {
-    this.#giveBack(error instanceof Error ? error : true)
-  }
-
-  #giveBack(failure?: Error | true): void {
+  giveBack(error?: unknown): void {
     this.#client.off('error', this.#onError)
-    this.#client.release(failure)
+    this.#client.release(error as Error)
   }
 }
 
@@ -132,7 +128,7 @@ export class RunnerLine implements Line {
     if (after !== undefined) await this.#pool.query(after).catch(() => {})
   }
 
-  drop(error: unknown): void {
+  giveBack(error: unknown): void {
     this.#fail(error)
   }
 }

@@ -161,13 +161,13 @@ export class PostgresIdempotency implements IdempotencyStore {
         : RunnerLine.open(runner, pool))
       const statements = [...set, claim, `savepoint ${SAVEPOINT}`]
       const replies = await line.send(statements).catch((error) => {
-        line.drop(error)
+        line.giveBack(error)
         throw error
       })
       const looked = readReply<Looked>(replies.at(-2) ?? [])
       if (looked.status === 'begun') {
-        const attempt = { key, token, ...looked }
-        this.#open.set(token, new Transaction(this.#db, line, attempt, runner === undefined))
+        const transaction = new Transaction(this.#db, line, { key, token, ...looked })
+        this.#open.set(token, transaction)
       } else await line.rollback()
       return looked
     } catch (error) {

@@ -5,11 +5,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { StampedeError } from '@stampede/core'
 import type { Grant, IdempotencyStore, OpenTransaction } from '@stampede/core/store'
 import { chainOf, type Database, isRefusal, stateOf } from './database.ts'
-import type { Line } from './line.ts'
+import { type Line, PooledLine } from './line.ts'
 
 type Finish = Parameters<IdempotencyStore['finish']>[1]
 type Fingerprints = Parameters<IdempotencyStore['finish']>[2]
 type FinishReply = Awaited<ReturnType<IdempotencyStore['finish']>>
+
+type NumberedGrant = Grant & { readonly attempt: number }
 
 /** The state before the first statement of the handler. */
 export const SAVEPOINT = 'stampede_handler'
@@ -24,19 +26,14 @@ export class Transaction implements OpenTransaction {
   readonly tx: unknown
   readonly #db: Database
   readonly #line: Line
-  readonly #attempt: Grant & { readonly attempt: number }
+  readonly #attempt: NumberedGrant
   #isSealed = false
 
-  constructor(
-    db: Database,
-    line: Line,
-    attempt: Grant & { readonly attempt: number },
-    isPooled: boolean,
-  ) {
+  constructor(db: Database, line: Line, attempt: NumberedGrant) {
     this.#db = db
     this.#line = line
     this.#attempt = attempt
-    this.tx = isPooled ? this.#queryOf(line.tx as Queryable) : this.#guard(line.tx as object)
+    this.tx = line instanceof PooledLine ? this.#queryOf(line.tx) : this.#guard(Object(line.tx))
   }
 
   /** Whether the database still has the transaction, as far as this process knows. */
@@ -81,7 +78,7 @@ export class Transaction implements OpenTransaction {
         await this.abandon()
         return reply
       }
-      this.#line.drop(error)
+      this.#line.giveBack(error)
       return this.#lookUp(withinMs)
     }
   }
