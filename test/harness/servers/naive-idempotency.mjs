@@ -1,5 +1,5 @@
-// Idempotency keys as many apps write them: the record of a key is outside of the handler's
-// transaction, and is taken over a second after its process stopped. The control of the fault plan.
+// The control of the fault plan: idempotency keys as many apps write them. The record of a key is
+// outside of the handler's transaction, and is taken over a second after its process stopped.
 // @ts-check
 
 const CLAIM = `

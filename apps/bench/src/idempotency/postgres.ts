@@ -163,7 +163,7 @@ function post(port: number, key: string, holdMs = 0): Promise<number> {
     const sent = request({ port, host: '127.0.0.1', path: '/orders', method: 'POST', headers })
     sent.once('error', reject)
     sent.once('response', (response) => {
-      // Of many duplicates, 100 wait. Others get 409.
+      // At most 100 duplicates wait. Others get 409.
       if (![201, 409].includes(response.statusCode ?? 0))
         reject(new Error(`${key}: ${response.statusCode}`))
       response.resume().once('end', () => resolve(performance.now() - since))
