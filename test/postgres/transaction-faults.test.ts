@@ -130,6 +130,39 @@ describePostgres('a transaction in PostgreSQL', () => {
     })
   })
 
+  describe('whose end gets no reply within idleMs', () => {
+    /** A statement of the handler that never ends, as a cursor that it leaves open. */
+    const leaveCursor = (tx: Tx) => void tx.query({ submit() {}, handleError() {} } as never)
+
+    it('because the server is frozen, is reported as unknown', async () => {
+      await using process = start({ idleMs: 1_000 })
+      const attempt = await process.open('k')
+      await order(attempt.tx, 'book')
+      await server().pause()
+      try {
+        expect(await attempt.complete()).toBe('unknown')
+      } finally {
+        await server().resume()
+      }
+      await waitUntil('the key is free', async () => (await process.begin('k')).status !== 'busy')
+      expect(await orders()).toBe(await records())
+    })
+
+    it.each([
+      ['complete', 'unknown'],
+      ['release', 'finished'],
+    ] as const)('because a cursor is open, is rolled back by %s()', async (end, reply) => {
+      await using process = start({ idleMs: 1_000 })
+      const attempt = await process.open('k')
+      await order(attempt.tx, 'book')
+      leaveCursor(attempt.tx)
+      expect(await attempt[end]()).toBe(reply)
+      expect(process.pool.totalCount - process.pool.idleCount).toBe(0)
+      await waitUntil('the key is free', async () => (await process.begin('k')).status === 'begun')
+      expect([await orders(), await records()]).toEqual([0, 0])
+    })
+  })
+
   it('is rolled back by close(), and its connection goes back to the pool', async () => {
     const process = start()
     const attempt = await process.open('k')

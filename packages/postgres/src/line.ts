@@ -5,7 +5,7 @@ import type { Pool, PoolClient } from 'pg'
 
 export type Rows = ReadonlyArray<Readonly<Record<string, unknown>>>
 
-/** A connection in a transaction. `commit`, `rollback` or `drop` gives it back, each only once. */
+/** A connection in a transaction. The first of `commit`, `rollback` and `drop` gives it back. */
 export interface Line {
   /** The client with which the handler writes. */
   readonly tx: unknown
@@ -26,6 +26,7 @@ export class PooledLine implements Line {
   isBroken = false
   readonly #client: PoolClient
   #isOpen = false
+  #isGivenBack = false
   // Without a listener, an error of the connection would end the process.
   readonly #onError = (): void => {
     this.isBroken = true
@@ -71,6 +72,8 @@ export class PooledLine implements Line {
   }
 
   #giveBack(failure?: Error | true): void {
+    if (this.#isGivenBack) return
+    this.#isGivenBack = true
     this.#client.off('error', this.#onError)
     this.#client.release(failure)
   }

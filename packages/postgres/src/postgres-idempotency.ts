@@ -89,7 +89,7 @@ export class PostgresIdempotency implements IdempotencyStore {
     const open = this.#open.get(token)
     if (open !== undefined) {
       this.#open.delete(token)
-      return open.finish(finish, prints, this.#idleMs)
+      return open.finish(finish, prints)
     }
     const frame = finish.as === 'completed' ? finish.frame : ''
     const end = [finish.as, finish.keepMs, frame, prints.exact, prints.canonical] as const
@@ -165,7 +165,9 @@ export class PostgresIdempotency implements IdempotencyStore {
       const looked = readReply<Looked>(replies.at(-2) ?? [])
       if (looked.status === 'begun') {
         const attempt = { key, token, ...looked }
-        this.#open.set(token, new Transaction(this.#db, line, attempt, runner === undefined))
+        const isPooled = runner === undefined
+        const open = new Transaction(this.#db, line, attempt, isPooled, this.#idleMs)
+        this.#open.set(token, open)
       } else await line.rollback()
       return looked
     } catch (error) {

@@ -23,17 +23,21 @@ export class Transaction implements OpenTransaction {
   readonly #db: Database
   readonly #line: Line
   readonly #attempt: Grant & { readonly attempt: number }
+  readonly #idleMs: number
   #isSealed = false
 
+  /** `idleMs`: how long the end may take, and then how long an unknown outcome is looked up. */
   constructor(
     db: Database,
     line: Line,
     attempt: Grant & { readonly attempt: number },
     isPooled: boolean,
+    idleMs: number,
   ) {
     this.#db = db
     this.#line = line
     this.#attempt = attempt
+    this.#idleMs = idleMs
     this.tx = isPooled ? this.#queryOf(line.tx as Queryable) : this.#guard(line.tx as object)
   }
 
@@ -54,23 +58,20 @@ export class Transaction implements OpenTransaction {
   /** Rolls back, and wakes the waiters. */
   async abandon(): Promise<'finished'> {
     this.seal()
-    await this.#line.rollback(this.#db.text('wake', this.#attempt.key))
+    const rolledBack = this.#line.rollback(this.#db.text('wake', this.#attempt.key))
+    await this.#inTime(rolledBack).catch((error) => this.#line.drop(error))
     return 'finished'
   }
 
-  /** Ends the transaction. Never rejects. `withinMs`: how long an unknown outcome is looked up. */
-  async finish(
-    finish: Finish,
-    { exact, canonical }: Fingerprints,
-    withinMs: number,
-  ): Promise<FinishReply> {
+  /** Ends the transaction. Never rejects. */
+  async finish(finish: Finish, { exact, canonical }: Fingerprints): Promise<FinishReply> {
     if (finish.as !== 'completed') return this.abandon()
     this.seal()
     const { key, token, fence, attempt } = this.#attempt
     const record = [key, token, exact, canonical, fence, attempt] as const
     const keep = this.#db.text('keep', ...record, finish.keepMs, finish.frame)
     try {
-      await this.#line.commit([`release savepoint ${SAVEPOINT}`, keep])
+      await this.#inTime(this.#line.commit([`release savepoint ${SAVEPOINT}`, keep]))
       return 'finished'
     } catch (error) {
       const reply = isRefusal(error) ? replyFor(error) : undefined
@@ -80,12 +81,13 @@ export class Transaction implements OpenTransaction {
         return reply
       }
       this.#line.drop(error)
-      return this.#lookUp(withinMs)
+      return this.#lookUp()
     }
   }
 
   /** The connection was lost during the commit, so another one looks for the outcome. */
-  #lookUp(withinMs: number): Promise<FinishReply> {
+  #lookUp(): Promise<FinishReply> {
+    const withinMs = this.#idleMs
     const inTime = { ref: false, signal: AbortSignal.timeout(withinMs) }
     const look = async (pauseMs: number): Promise<FinishReply> => {
       const { key, token } = this.#attempt
@@ -99,6 +101,18 @@ export class Transaction implements OpenTransaction {
     // A server that is frozen does not reply to a look either.
     const timeIsUp = sleep(withinMs, 'unknown' as const, { ref: false })
     return Promise.race([timeIsUp, look(FIRST_PAUSE_MS).catch(() => 'unknown' as const)])
+  }
+
+  /**
+   * Rejects if the end takes too long: the server is frozen, or a cursor of the handler is open,
+   * and each later statement of the connection waits for it.
+   */
+  #inTime(end: Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const late = () => reject(new Error(`no reply within ${this.#idleMs} ms`))
+      const timer = setTimeout(late, this.#idleMs)
+      end.then(resolve, reject).finally(() => clearTimeout(timer))
+    })
   }
 
   #check(): void {
