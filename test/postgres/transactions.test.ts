@@ -369,6 +369,34 @@ describePostgres('an attempt with a transaction', () => {
       expect(() => order(tx, 'late')).toThrow(over)
     })
 
+    it('throws for a method that the handler read before the end', async () => {
+      await using process = start()
+      const attempt = await process.open('k', runner(process.pool))
+      const { query } = attempt.tx
+      attempt.transaction.seal()
+      const over = expect.objectContaining({ code: 'ERR_STAMPEDE_TRANSACTION_OVER' })
+      expect(() => query('select 1')).toThrow(over)
+      await attempt.release()
+    })
+
+    it('is not opened again by a runner that repeats a failed commit', async () => {
+      await using process = start()
+      const once = runnerOf(process.pool)
+      const failing = {
+        async begin<T>(run: (tx: pg.PoolClient) => Promise<T>): Promise<T> {
+          const lost = new Error('the connection is lost')
+          await once.begin((tx) => run(tx).then(() => Promise.reject(lost))).catch(() => {})
+          return once.begin(run)
+        },
+        query: once.query,
+      }
+      const attempt = await process.open('k', { transaction: { runner: failing as never } })
+      await order(attempt.tx, 'book')
+      expect(await attempt.complete()).toBe('unknown')
+      expect(process.pool.totalCount - process.pool.idleCount).toBe(0)
+      expect([await orders(), await records()]).toEqual([[], 0])
+    })
+
     it('rejects like a store that is unavailable if the ORM cannot begin', async () => {
       await using process = start()
       const begin = () => Promise.reject(new Error('no connection'))

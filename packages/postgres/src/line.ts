@@ -98,6 +98,8 @@ export class RunnerLine implements Line {
     await new Promise<void>((resolve, reject) => {
       const run = (tx: unknown) =>
         new Promise<void>((end, fail) => {
+          // A runner that retries would wait for ever: the handler has ended.
+          if (line.tx !== undefined) throw new Error('the runner called run twice')
           line.tx = tx
           line.#end = end
           line.#fail = fail

@@ -128,15 +128,16 @@ export class Transaction implements OpenTransaction {
   }
 
   /**
-   * The transaction object of an ORM, which throws after the end. Methods are bound, because a
-   * proxy has no private fields. A constructor is not, because ORMs compare it.
+   * The transaction object of an ORM, which throws after the end, as do methods read before. They
+   * are bound, because a proxy has no private fields. A constructor is not: ORMs compare it.
    */
   #guard(tx: object): object {
     return new Proxy(tx, {
       get: (target, name) => {
         this.#check()
         const value: unknown = Reflect.get(target, name)
-        return typeof value === 'function' && name !== 'constructor' ? value.bind(target) : value
+        if (typeof value !== 'function' || name === 'constructor') return value
+        return this.#guard(value.bind(target))
       },
       apply: (target, self, args) => {
         this.#check()
