@@ -41,9 +41,10 @@ function migrationsOf(schema: string): readonly Migration[] {
   })
 }
 
-/** The query for the number of migrations that were run. */
+/** The query for the number of migrations that were run, and the default isolation. */
 export function layoutOf(schema: string): string {
-  return `select count(*)::int as layout from "${schema}".migration`
+  const isolation = `current_setting('default_transaction_isolation') as isolation`
+  return `select count(*)::int as layout, ${isolation} from "${schema}".migration`
 }
 
 /** Runs the missing migrations. Processes that do so in parallel wait for each other. */
@@ -51,7 +52,9 @@ export async function migrate(pool: Pool, schema: string): Promise<void> {
   const client = await pool.connect()
   let failure: Error | undefined
   try {
-    await client.query(`begin; select pg_advisory_xact_lock(${MAINTENANCE}, 0)`)
+    // Another isolation would not see the migrations of a process that held the lock before.
+    const begin = 'begin isolation level read committed'
+    await client.query(`${begin}; select pg_advisory_xact_lock(${MAINTENANCE}, 0)`)
     const applied = await appliedIn(client, schema)
     for (const { id, sql } of migrationsOf(schema)) if (!applied.has(id)) await client.query(sql)
     await client.query('commit')
