@@ -105,6 +105,26 @@ describePostgres('a store in PostgreSQL', () => {
     })
   })
 
+  it('uses no operator of another schema', async () => {
+    await using process = start({ schema: 'hijacked' })
+    await process.store.migrate()
+    await server().query(`create function public.hijack(bigint, interval) returns interval
+      language plpgsql as $$ begin raise 'hijacked'; end $$`)
+    await server().query(`create operator public.*
+      (function = public.hijack, leftarg = bigint, rightarg = interval)`)
+    try {
+      await (await process.open('k')).complete()
+      expect((await process.begin('k')).status).toBe('completed')
+      expect((await process.begin('lease', { transaction: undefined })).status).toBe('begun')
+      const lease = { token: newToken(), leaseMs: 10_000, queue: false }
+      const lock = await process.store.locks.acquire('k', lease as never)
+      if (lock.status === 'granted') await process.store.locks.release(lock.grant)
+      expect(lock.status).toBe('granted')
+    } finally {
+      await server().query('drop function public.hijack cascade')
+    }
+  })
+
   it('accepts tables that a migration tool created', async () => {
     for (const { sql } of migrations('by_tool')) await server().query(sql)
     await using process = start({ schema: 'by_tool' })

@@ -2,8 +2,10 @@
 --
 -- Each function returns JSON as text, so that every driver returns the same. `clock_timestamp()` is
 -- the only clock. Functions are volatile: in READ COMMITTED, each of their statements sees what was
--- committed before it. Classes of advisory locks: 1937010032 the attempts with a transaction,
--- 1937010033 the processes that wait for a key, 1937010034 maintenance.
+-- committed before it. `search_path` is set for the functions that an app calls, so that no operator
+-- of another schema takes part. The others have no setting, because PostgreSQL inlines them. Classes
+-- of advisory locks: 1937010032 the attempts with a transaction, 1937010033 the processes that wait
+-- for a key, 1937010034 maintenance.
 
 do $$
 begin
@@ -69,7 +71,7 @@ $$;
 -- Notifies the processes that wait for a key, if there are any: they hold its second lock. A notice
 -- without a waiter would cost, because PostgreSQL commits transactions with notices one by one.
 create function stampede.wake(k bytea) returns text
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   if not pg_try_advisory_xact_lock(1937010033, stampede.lock_of(k)) then
     perform pg_notify('stampede', 'w' || encode(k, 'hex'));
@@ -79,12 +81,12 @@ end $$;
 
 -- A process that waits for a key holds the second lock of it. False: the attempt is in its commit.
 create function stampede.watch(k bytea) returns text
-language sql volatile as $$
+language sql volatile set search_path = pg_catalog, pg_temp as $$
   select pg_try_advisory_lock_shared(1937010033, stampede.lock_of(k))::text
 $$;
 
 create function stampede.unwatch(k bytea) returns text
-language sql volatile as $$
+language sql volatile set search_path = pg_catalog, pg_temp as $$
   select pg_advisory_unlock_shared(1937010033, stampede.lock_of(k))::text
 $$;
 
@@ -121,7 +123,7 @@ $$;
 -- not disturb each other. The second look sees what was committed before the lock was free. On a
 -- standby, which may lag behind, the function fails.
 create function stampede.claim(k bytea, exact bytea, canonical bytea, idle_ms bigint) returns text
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   r stampede.idempotency;
   reply text;
@@ -159,7 +161,7 @@ create function stampede.keep(
   k bytea, token bytea, exact bytea, canonical bytea, fence bytea, attempt bigint, keep_ms bigint,
   frame bytea
 ) returns text
-language sql volatile as $$
+language sql volatile set search_path = pg_catalog, pg_temp as $$
   insert into stampede.idempotency
     (key, state, ended, exact, canonical, fence, attempt, expires_at, frame)
   values (k, 'completed', token, exact, canonical, convert_from(fence, 'UTF8')::bigint,
@@ -170,7 +172,7 @@ $$;
 -- Whether the attempt of this token was committed, after its COMMIT had no reply: `busy` while its
 -- transaction may still be open.
 create function stampede.outcome(k bytea, token bytea) returns text
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   is_over boolean := pg_try_advisory_xact_lock(1937010032, stampede.lock_of(k));
   owner bytea;
@@ -190,7 +192,7 @@ create function stampede.begin_lease(
   k bytea, own_token bytea, own_exact bytea, own_canonical bytea, lease_ms bigint, keep_ms bigint,
   most_attempts bigint, keep_uncertain_ms bigint
 ) returns text
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   r stampede.idempotency;
   reply text;
@@ -255,7 +257,7 @@ end $$;
 -- A lease that ran out is extended too, if no other attempt took over.
 create function stampede.renew(k bytea, own_token bytea, own_fence bytea, lease_ms bigint)
 returns text
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   update stampede.idempotency i set lease_from = clock_timestamp(),
     lease_until = stampede.after(lease_ms),
@@ -271,7 +273,7 @@ create function stampede.finish_lease(
   k bytea, own_token bytea, own_fence bytea, as_state bytea, keep_ms bigint, response bytea,
   own_exact bytea, own_canonical bytea
 ) returns text
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   r stampede.idempotency;
   next_state text := convert_from(as_state, 'UTF8');
@@ -306,7 +308,7 @@ end $$;
 create function stampede.keep_step(
   k bytea, own_token bytea, own_fence bytea, step bytea, result bytea
 ) returns text
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform 1 from stampede.idempotency i
     where i.key = k and i.token = own_token and i.fence::text = convert_from(own_fence, 'UTF8')
@@ -321,7 +323,7 @@ end $$;
 -- FOR OPERATORS
 
 create function stampede.inspect(k bytea) returns text
-language sql volatile as $$
+language sql volatile set search_path = pg_catalog, pg_temp as $$
   select json_build_object(
     'state', case
       when i.state = 'running' and i.lease_until <= clock_timestamp() then 'lapsed' else i.state
@@ -341,7 +343,7 @@ $$;
 create function stampede.settle(
   k bytea, as_state bytea, keep_ms bigint, response bytea, force bigint
 ) returns text
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   r stampede.idempotency;
 begin
@@ -363,7 +365,7 @@ end $$;
 
 -- Deletes expired records, at most 1000, unless another process does so now. Returns their number.
 create function stampede.sweep() returns text
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   deleted int;
 begin
