@@ -40,6 +40,8 @@ export class Notices {
   #retryMs = FIRST_RETRY_MS
   #timer: NodeJS.Timeout | undefined
   #isReady: () => void = () => {}
+  /** Settles after the last statement: a client of pg runs one statement at a time. */
+  #last: Promise<unknown> = Promise.resolve()
 
   /** `onUse` is called with the first listener, and after the last one was removed. */
   constructor(pool: Pool, schema: string, listens: boolean, onUse: (isUsed: boolean) => void) {
@@ -75,7 +77,9 @@ export class Notices {
   async query(
     text: string,
   ): Promise<ReadonlyArray<{ rows: Record<string, unknown>[] }> | undefined> {
-    const replied: unknown = await this.#client?.query(text)
+    const reply = this.#last.then((): unknown => this.#client?.query(text))
+    this.#last = reply.catch(() => {})
+    const replied = await reply
     return replied === undefined ? undefined : ([replied].flat() as never)
   }
 
