@@ -2,6 +2,7 @@
 
 import pg from 'pg'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { signal } from '../harness/guard.ts'
 import { describePostgres, postgresOfFile } from '../harness/postgres.ts'
 import { type StoreProcess, startStore, type Tx } from '../harness/postgres-attempts.ts'
 import { waitUntil } from '../harness/wait-until.ts'
@@ -269,6 +270,52 @@ describePostgres('a transaction in PostgreSQL', () => {
       expect(warnings).toMatchObject([{ code: 'STAMPEDE_NO_LISTEN' }])
       await attempt.complete()
       expect((await b.begin('k', wait)).status).toBe('completed')
+    })
+
+    /** Freezes the connections for notices. Resolves with a function that ends that. */
+    const freezeListeners = async () => {
+      const text = `select pid from pg_stat_activity where query like 'listen%'`
+      const rows = await server().query<{ pid: number }>(text)
+      for (const { pid } of rows) signal(pid, 'SIGSTOP')
+      return () => {
+        for (const { pid } of rows) signal(pid, 'SIGCONT')
+      }
+    }
+
+    it('is waited for by LISTEN, although its connection is slow at first', async () => {
+      await using b = start()
+      const query = b.pool.query.bind(b.pool)
+      let resume = () => {}
+      b.pool.query = (async (text: string) => {
+        // The notice of the process to itself.
+        if (/pg_notify/.test(text)) resume = await freezeListeners()
+        return query(text)
+      }) as never
+      try {
+        await waitUntil('its reply is awaited', () => b.sent.includes('listen: select 1'))
+      } finally {
+        resume()
+      }
+      await waitUntil('b listens', () => b.store.idempotency.isReceiving === true)
+    })
+
+    it('and others are watched by one statement at a time', async () => {
+      await using a = start()
+      await using b = start()
+      await waitUntil('b listens', () => b.store.idempotency.isReceiving === true)
+      const keys = ['k', 'l', 'm']
+      for (const key of keys) await a.open(key)
+      const resume = await freezeListeners()
+      const replies = keys.map((key) => b.begin(key, wait))
+      try {
+        const isBusy = (text: string) => text === 'rollback'
+        await waitUntil('all are busy', () => b.sent.filter(isBusy).length === 3)
+      } finally {
+        resume()
+      }
+      await Promise.all(replies)
+      expect(b.sent.filter((text) => text.includes('.watch('))).toHaveLength(3)
+      expect(b.overlapping).toEqual([])
     })
 
     it('is found again after the connection for notices was lost', async () => {

@@ -102,7 +102,7 @@ export class Notices {
       // no effect there.
       await this.#pool.query(`select pg_notify('${this.#ownChannel}', 'e')`)
       const isCurrent = client === this.#client && !this.isReceiving
-      if (isCurrent) this.#after(ECHO_MS, () => this.#giveUp())
+      if (isCurrent) this.#after(ECHO_MS, () => void this.#giveUp(client))
     } catch (error) {
       this.#lost(client, error)
     }
@@ -131,13 +131,19 @@ export class Notices {
   }
 
   /** A connection whose other end is gone looks like one without notices. */
-  async #beat(client: ListenClient): Promise<void> {
+  async #replies(client: ListenClient): Promise<boolean> {
     this.#after(HEARTBEAT_MS, () => this.#lost(client, new Error('the connection is silent')))
-    await client.query('select 1').catch(() => {})
-    if (client === this.#client) this.#after(HEARTBEAT_MS, () => void this.#beat(client))
+    await this.query('select 1').catch(() => {})
+    return client === this.#client
   }
 
-  #giveUp(): void {
+  async #beat(client: ListenClient): Promise<void> {
+    if (await this.#replies(client)) this.#after(HEARTBEAT_MS, () => void this.#beat(client))
+  }
+
+  /** A notice that was only slow arrives before the reply. */
+  async #giveUp(client: ListenClient): Promise<void> {
+    if (!(await this.#replies(client)) || this.isReceiving) return
     this.#listens = false
     void this.#disconnect()
     process.emitWarning(
