@@ -9,7 +9,8 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 
 const DOORS: Readonly<Record<string, string>> = {
   '@stampede/core': `
-    Attempt AttemptTransaction CacheOptions createStampede DataCache EVENTS FactoryContext GetOrSetOptions
+    Attempt AttemptTransaction CacheOptions createStampede DataCache EVENTS FactoryContext
+    GetOrSetOptions
     IdempotencyOperator IdempotencyOptions MemoryStore memoryStore PurgeTarget Serializer Stampede
     StampedeError StampedeEvent StampedeOptions StampedeStats StampedeStore Stored strict
     TRACING_CHANNELS TracingContexts`,
@@ -25,7 +26,8 @@ const DOORS: Readonly<Record<string, string>> = {
     Grant groupOf IdempotencyStore LeaseKeeper LockStore lockTracing
     mayHaveRun newToken
     OpenTransaction optionError readers readOptions REPORT_LIMITS show storeInUse StoreOperator
-    storeUnavailable systemClock TransactionRules TransactionRunner unknownReply withCompressedBody withTimeBudget`,
+    storeUnavailable systemClock TransactionRules TransactionRunner unknownReply
+    withCompressedBody withTimeBudget`,
   '@stampede/node-http': `
     idempotentFront isRevalidation stampedeFront`,
   '@stampede/node-http/adapter': `

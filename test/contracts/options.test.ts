@@ -29,8 +29,8 @@ import { Redis } from 'ioredis'
 import Koa from 'koa'
 import Koa2 from 'koa2'
 import { Registry } from 'prom-client'
-import request from 'supertest'
 import { describe, expect, it } from 'vitest'
+import { request } from '../../apps/shop/src/testing/request.ts'
 
 type RedisStoreOptions = NonNullable<Parameters<typeof redisStore>[1]>
 type StampedeInstrumentation = NonNullable<Parameters<typeof instrumentStampede>[0]>

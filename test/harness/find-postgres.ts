@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 
-/** What a test needs to start clusters. Plain data, because global set-up passes it to workers. */
+/** The programs of a PostgreSQL. Plain data, because global set-up passes it to workers. */
 export interface PostgresSource {
   /** The folder of its programs. */
   readonly bin: string

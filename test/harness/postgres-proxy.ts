@@ -3,7 +3,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
-/** What a client sends until it waits: a simple query, or messages up to a Sync. */
+/** All that a client sends until it waits: a simple query, or messages up to a Sync. */
 export interface ProxiedRequest {
   /** 1 for the first since the last `intercept`. */
   readonly number: number

@@ -34,7 +34,7 @@ export interface PostgresServer extends AsyncDisposable {
   readonly host: string
   readonly port: number
   readonly url: string
-  /** Of the postmaster. */
+  /** The postmaster. */
   readonly pid: number
   /** The folder with the data. */
   readonly folder: string
@@ -45,10 +45,8 @@ export interface PostgresServer extends AsyncDisposable {
   connections(): Promise<number>
   /** Everything that the server logged since its last start. */
   log(): string
-  /** How far the write-ahead log is on disk: beyond all acknowledged commits. */
-  walPosition(): Promise<string>
-  /** Commits that wrote something, between two positions of the write-ahead log. */
-  walCommits(from: string, to: string): Promise<number>
+  /** Commits that wrote something while `work` ran, by the write-ahead log. */
+  commitsOf(work: () => Promise<unknown>): Promise<number>
   /** Freezes the server with all its processes. Connections stay open, nothing replies. */
   pause(): Promise<void>
   resume(): Promise<void>
@@ -59,6 +57,8 @@ export interface PostgresServer extends AsyncDisposable {
   /** A synchronous standby: from now on, commits wait for it. It ends with this server. */
   startStandby(): Promise<PostgresStandby>
   isRunning(): boolean
+  /** Whether it accepts connections. It does not while it recovers from a killed process. */
+  accepts(): Promise<boolean>
   /** Ends the server and removes its files. */
   stop(): Promise<void>
 }
@@ -218,10 +218,7 @@ class Cluster implements PostgresStandby {
     // As long as a process of the killed server is alive, a start fails for its shared memory.
     await waitUntil('PostgreSQL accepts connections', async () => {
       if (!this.isRunning()) await this.#start()
-      const isUp = await this.query('select 1').then(
-        () => true,
-        () => false,
-      )
+      const isUp = await this.accepts()
       if (!isUp && !this.isRunning() && !/still in use/.test(this.log()))
         throw new Error(`PostgreSQL does not run; its output:\n${this.log()}`)
       return isUp
@@ -267,16 +264,33 @@ class Cluster implements PostgresStandby {
     return readFileSync(join(this.folder, LOG), 'utf8')
   }
 
-  async walCommits(from: string, to: string): Promise<number> {
+  async commitsOf(work: () => Promise<unknown>): Promise<number> {
+    await this.#flushLog()
+    const from = await this.#logEnd()
+    await work()
+    const to = await this.#logEnd()
     if (from === to) return 0
-    const wal = ['-p', join(this.folder, 'pg_wal'), '-s', from, '-e', to, '-r', 'Transaction']
-    const text = await run(this.source, 'pg_waldump', wal, this.folder)
+    await this.#flushLog()
+    const range = ['-p', join(this.folder, 'pg_wal'), '-s', from, '-e', to, '-r', 'Transaction']
+    const text = await run(this.source, 'pg_waldump', range, this.folder)
     return text.split('\n').filter((line) => /desc: COMMIT/.test(line)).length
   }
 
-  async walPosition(): Promise<string> {
-    const [row] = await this.query<{ lsn: string }>('select pg_current_wal_flush_lsn() as lsn')
+  /** The commit of a notice alone does not wait for the disk, so its place is not known before. */
+  async #flushLog(): Promise<void> {
+    await this.query(`select pg_logical_emit_message(true, 'harness', '')`)
+  }
+
+  async #logEnd(): Promise<string> {
+    const [row] = await this.query<{ lsn: string }>('select pg_current_wal_insert_lsn() as lsn')
     return row?.lsn ?? ''
+  }
+
+  accepts(): Promise<boolean> {
+    return this.query('select 1').then(
+      () => true,
+      () => false,
+    )
   }
 
   isRunning(): boolean {

@@ -1,9 +1,10 @@
 // The contract of idempotency stores in PostgreSQL, without transactions: attempts with a lease.
 
+import { systemClock } from '@stampede/core/store'
 import { postgresStore } from '@stampede/postgres'
 import { idempotencyStoreContract } from '@stampede/testkit'
 import pg from 'pg'
-import { beforeAll } from 'vitest'
+import { beforeAll, expect, it } from 'vitest'
 import { describePostgres, postgresOfFile } from '../harness/postgres.ts'
 
 describePostgres('idempotency records in PostgreSQL', () => {
@@ -26,6 +27,29 @@ describePostgres('idempotency records in PostgreSQL', () => {
     const { store, idempotency } = open()
     await store.migrate()
     await idempotency.close()
+  })
+
+  it('starts the lease of a running attempt again if the clock was set back', async () => {
+    const { idempotency: records } = open()
+    const hooks = { onWake() {}, onSettled() {}, onGap() {}, onBack() {}, onLost() {} }
+    records.attach({ ...hooks, clock: systemClock, onError() {} })
+    const begin = (token: string) =>
+      records.begin('clock', {
+        token,
+        fingerprints: { exact: 'e', canonical: 'c' },
+        leaseMs: 10_000,
+        retentionMs: 60_000,
+        maxAttempts: 3,
+        keepUncertainMs: 60_000,
+        wait: false,
+      })
+    await begin('first')
+    await server().query(`update stampede.idempotency set lease_from = lease_from
+      + interval '1 hour', lease_until = lease_until + interval '1 hour'`)
+    const reply = await begin('second')
+    expect(reply.status).toBe('busy')
+    expect('forMs' in reply && reply.forMs).toBeLessThanOrEqual(10_000)
+    await records.close()
   })
 
   idempotencyStoreContract('PostgreSQL', {

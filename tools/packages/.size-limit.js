@@ -13,7 +13,7 @@ const LIMITS = {
   nest: 80,
   operate: 8,
   otel: 3.3,
-  postgres: 60,
+  postgres: 14.5,
   redis: 36,
 }
 const EXTERNAL = [

@@ -2,7 +2,6 @@
 
 import { createServer, type RequestListener, type Server } from 'node:http'
 import { createStampede, type Stampede } from '@stampede/core'
-import request from 'supertest'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { createApp as createExpressApp } from '../../shop-express/src/app.ts'
 import { createApp as createKoaApp } from '../../shop-koa/src/app.ts'
@@ -15,6 +14,7 @@ import { labSuite } from './testing/lab-suite.ts'
 import { orderSuite } from './testing/order-suite.ts'
 import { pageSuite } from './testing/page-suite.ts'
 import { productSuite } from './testing/product-suite.ts'
+import { request } from './testing/request.ts'
 
 type Build = (options: { shop: Shop; stampede: Stampede; pages: Pages }) => RequestListener
 

@@ -91,8 +91,6 @@ class KoaIdempotentExchange extends AttemptExchange<Context, Visit> {
       await this.visit.next()
     } catch (error) {
       watch.threw(error)
-      // Koa leaves a response open whose head looks sent.
-      if (observer.holdsAll && ctx.headerSent && !ctx.res.writableEnded) ctx.res.destroy()
       const failed = { type: 'failed', error } as const
       // If the client has left, Koa renders nothing. An outer layer may not render it either.
       if (!ctx.headerSent && !ctx.writable) await watch.report(failed)
@@ -102,8 +100,7 @@ class KoaIdempotentExchange extends AttemptExchange<Context, Visit> {
     const { head, body } = readResponse(ctx, watch.outer)
     if (head === undefined || body === undefined) return
     watch.stop()
-    const report = async (end: OriginEnd) =>
-      watch.report(end.type === 'complete' ? end : watch.cutOff(end, head))
+    const report = async (end: OriginEnd) => watch.reportAs(end, head)
     const { holdsAll, maxBodyBytes: maxBytes } = observer
     const beforeEnd = holdsAll ? undefined : report
     const captured = captureBody(ctx, body, { head, maxBytes, kind: keptKind(body), beforeEnd })

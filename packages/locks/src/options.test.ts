@@ -11,7 +11,10 @@ const makeQuorum = (stores: unknown, options?: unknown) => () =>
 
 describe('an invalid option of createLocks', () => {
   it.each([
-    [undefined, 'createLocks.store: received undefined; pass redisStore(redis) or memoryStore()'],
+    [
+      undefined,
+      'createLocks.store: received undefined; pass redisStore(redis), postgresStore(pool) or memoryStore()',
+    ],
     [[], 'createLocks: received'],
     [{ store: {} }, 'createLocks.store: received'],
     [{ store: store(), lease: 1 }, 'createLocks.lease: received 1; there is no such option; '],

@@ -16,7 +16,8 @@ const { choice, durationMs, number } = readers
 /** Options of `createLocks`. */
 export interface LocksOptions {
   /**
-   * `redisStore(redis)` or `memoryStore()`. An object of `createStampede` may use the same store.
+   * `redisStore(redis)`, `postgresStore(pool)` or `memoryStore()`. A Stampede may use the same
+   * store.
    */
   store: { readonly locks: LockStore; readonly hasTimeBudget?: boolean }
   /** Lease of each lock in ms, unless `acquire` has the option itself. Default 10 000. */
@@ -28,7 +29,7 @@ export interface LocksOptions {
   /** Hold time in ms: after it, a lease is no longer renewed, and so ends. Default 300 000. */
   maxHoldMs?: number | undefined
   /**
-   * `push` (default): waiters queue in Redis, and a release grants the lock to the next one.
+   * `push` (default): waiters queue in the store, and a release grants the lock to the next one.
    * `poll`: for servers where Pub/Sub is forbidden.
    */
   wait?: 'push' | 'poll' | undefined
@@ -98,7 +99,7 @@ const LOCKS = {
   store(where: string, value: unknown): LocksOptions['store'] {
     const store = value as LocksOptions['store'] | undefined
     if (typeof store?.locks?.acquire === 'function') return store
-    throw optionError(where, value, 'pass redisStore(redis) or memoryStore()')
+    throw optionError(where, value, 'pass redisStore(redis), postgresStore(pool) or memoryStore()')
   },
   maxHoldMs: durationMs(300_000, 1),
   wait: choice('push', 'poll'),

@@ -231,10 +231,18 @@ export class AttemptWatch implements CaptureObserver {
   /** Call this when the app has thrown. Its framework may still send an error response. */
   threw(error: unknown): void {
     this.#thrown = { error }
+    // Frameworks leave a response open whose head looks sent.
+    const { headersSent, writableEnded } = this.#res
+    if (this.holdsAll && headersSent && !writableEnded) this.#res.destroy()
+  }
+
+  /** Reports the end of a response with this head. */
+  reportAs(end: OriginEnd, head: CapturedHead): ReturnType<AttemptWatch['report']> {
+    return this.report(end.type === 'complete' ? end : this.#cutOff(end, head))
   }
 
   /** The end of a response whose body was not captured. If all of it was held, none was sent. */
-  cutOff(end: OriginEnd, head: CapturedHead): AttemptEnd {
+  #cutOff(end: OriginEnd, head: CapturedHead): AttemptEnd {
     const isTooLarge = end.type === 'not-captured' && end.reason === 'too-large'
     if (!this.holdsAll || isTooLarge) return { type: 'not-retained', head }
     return { type: 'failed', error: responseError('the response ended before it was complete') }
@@ -250,7 +258,7 @@ export class AttemptWatch implements CaptureObserver {
     const { status, headers } = this.#seen ?? headOf(this.#res)
     // The response may have been sent without a call of our wrapped methods.
     if (this.#seen !== undefined || this.#res.headersSent)
-      return this.cutOff(end, this.outer.storedHead(status, headers))
+      return this.#cutOff(end, this.outer.storedHead(status, headers))
     return this.#thrown ? { type: 'failed', ...this.#thrown } : { type: 'unanswered' }
   }
 }

@@ -2,10 +2,12 @@
 --
 -- Each function returns JSON as text, so that every driver returns the same. `clock_timestamp()` is
 -- the only clock. Functions are volatile: in READ COMMITTED, each of their statements sees what was
--- committed before it. `search_path` is set for the functions that an app calls, so that no operator
--- of another schema takes part. The others have no setting, because PostgreSQL inlines them. Classes
--- of advisory locks: 1937010032 the attempts with a transaction, 1937010033 the processes that wait
--- for a key, 1937010034 maintenance.
+-- committed before it. The functions of each request are in PL/pgSQL, which keeps their plans.
+-- `search_path` is set for the functions that an app calls, so that no operator of another schema
+-- takes part. The others have no setting, because PostgreSQL inlines them.
+--
+-- Classes of advisory locks: 1937010032 the attempts with a transaction, 1937010033 the processes
+-- that wait for a key, 1937010034 maintenance.
 
 do $$
 begin
@@ -132,9 +134,8 @@ begin
     raise read_only_sql_transaction using message = 'the transaction is read-only';
   end if;
   for look in 1..2 loop
-    select * into r from stampede.idempotency i
-      where i.key = k and i.expires_at > clock_timestamp();
-    if found then
+    select * into r from stampede.idempotency i where i.key = k;
+    if r.expires_at > clock_timestamp() then
       reply := stampede.reply_of(r, exact, canonical);
       if reply is not null then return reply; end if;
     end if;
@@ -145,12 +146,17 @@ begin
   if idle_ms = 0 then return '{"status":"free"}'; end if;
 
   perform set_config('idle_in_transaction_session_timeout', idle_ms::text, true);
-  -- Left by attempts with a lease: released, or the lease ran out.
-  r.recovery := coalesce(r.recovery or r.state = 'running', false);
-  r.attempt := coalesce(r.attempt, 0) + 1;
-  r.fence := stampede.next_fence(coalesce(r.fence, 0));
-  reply := stampede.begun(r);
-  delete from stampede.idempotency i where i.key = k;
+  if r.expires_at > clock_timestamp() then
+    -- Left by attempts with a lease: released, or the lease ran out.
+    r.recovery := r.recovery or r.state = 'running';
+    r.attempt := r.attempt + 1;
+    r.fence := stampede.next_fence(r.fence);
+    reply := stampede.begun(r);
+  else
+    reply := '{"status":"begun","attempt":1,"isRecovery":false,"steps":null,"fence":"'
+      || stampede.next_fence(coalesce(r.fence, 0)) || '"}';
+  end if;
+  if r.key is not null then delete from stampede.idempotency i where i.key = k; end if;
   return reply;
 end $$;
 
@@ -158,16 +164,17 @@ end $$;
 -- lock: a second record raises unique_violation, which rolls the writes of the handler back. So
 -- ON CONFLICT may never be added here.
 create function stampede.keep(
-  k bytea, token bytea, exact bytea, canonical bytea, fence bytea, attempt bigint, keep_ms bigint,
-  frame bytea
+  k bytea, own_token bytea, own_exact bytea, own_canonical bytea, own_fence bytea,
+  own_attempt bigint, keep_ms bigint, response bytea
 ) returns text
-language sql volatile set search_path = pg_catalog, pg_temp as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
   insert into stampede.idempotency
     (key, state, ended, exact, canonical, fence, attempt, expires_at, frame)
-  values (k, 'completed', token, exact, canonical, convert_from(fence, 'UTF8')::bigint,
-    attempt::int, stampede.after(keep_ms), frame);
-  select stampede.wake(k)
-$$;
+  values (k, 'completed', own_token, own_exact, own_canonical,
+    convert_from(own_fence, 'UTF8')::bigint, own_attempt, stampede.after(keep_ms), response);
+  return stampede.wake(k);
+end $$;
 
 -- Whether the attempt of this token was committed, after its COMMIT had no reply: `busy` while its
 -- transaction may still be open.

@@ -1,10 +1,10 @@
-// The pool of the app, as the stores use it: calls of the functions in `sql/`, the check of their
-// tables, and errors as core expects them. No call keeps a connection.
+// Calls of the functions in `sql/` over the pool of the app. Checks the tables, and turns errors of
+// the driver into those that core expects. No call keeps a connection.
 
 import { optionError, show, storeUnavailable } from '@stampede/core/store'
 import type { Pool } from 'pg'
 import type { Rows } from './line.ts'
-import { LAYOUT, layoutOf } from './migrations.ts'
+import { LAYOUT } from './migrations.ts'
 import { Notices } from './notices.ts'
 
 /** An argument of a function in `sql/`. Strings and bytes arrive there as `bytea`. */
@@ -72,7 +72,7 @@ export class Database {
     const code = stateOf(error)
     // Undefined table, schema or function.
     if (code !== undefined && ['42P01', '3F000', '42883'].includes(code)) return this.#missing()
-    if (isOptionError(error)) return error
+    if (Object(error).code === 'ERR_STAMPEDE_OPTION') return error as Error
     const text = error instanceof Error ? error.message : show(error)
     const cause = new Error(code === undefined ? text : `${text} (SQLSTATE ${code})`, {
       cause: error,
@@ -92,9 +92,11 @@ export class Database {
   }
 
   async #checkLayout(): Promise<void> {
-    const { rows } = await this.pool.query(layoutOf(this.schema))
-    const layout = Number(rows[0]?.layout)
-    if (rows[0]?.isolation !== 'read committed')
+    const isolation = `current_setting('default_transaction_isolation') as isolation`
+    const text = `select count(*) as layout, ${isolation} from "${this.schema}".migration`
+    const row = (await this.pool.query(text)).rows[0]
+    const layout = Number(row?.layout)
+    if (row?.isolation !== 'read committed')
       this.#around = ['begin isolation level read committed; ', '; commit']
     if (layout < LAYOUT) throw this.#missing()
     if (layout > LAYOUT) {
@@ -135,13 +137,19 @@ export function hex(value: string | Uint8Array): string {
  * not reply with an error.
  */
 export function stateOf(error: unknown): string | undefined {
-  for (let e = Object(error), depth = 0; depth < 4; e = Object(e.cause), depth++) {
-    for (const code of [e.code, e.meta?.code, e.originalCode]) {
-      // EPIPE is a code of Node, P2034 one of Prisma.
-      if (typeof code === 'string' && /^(?!E|P[1-9])[0-9A-Z]{5}$/.test(code)) return code
-    }
-  }
-  return undefined
+  const codes = chainOf(error).flatMap(({ code, meta, originalCode }) => {
+    return [code, Object(meta).code, originalCode] as const
+  })
+  // EPIPE is a code of Node, P2034 one of Prisma.
+  return codes.find((code) => /^(?!E|P[1-9])[0-9A-Z]{5}$/.test(String(code))) as string | undefined
+}
+
+/** An error with its causes. An ORM puts that of pg inside its own. */
+export function chainOf(error: unknown): Record<string, unknown>[] {
+  const chain: Record<string, unknown>[] = []
+  // A chain of causes may be a circle.
+  for (let e = Object(error); 'message' in e && chain.length < 5; e = Object(e.cause)) chain.push(e)
+  return chain
 }
 
 /**
@@ -151,8 +159,4 @@ export function stateOf(error: unknown): string | undefined {
 export function isRefusal(error: unknown): boolean {
   const code = stateOf(error)
   return code !== undefined && !/^(08|53|57|58|XX)/.test(code)
-}
-
-function isOptionError(error: unknown): error is Error {
-  return Object(error).code === 'ERR_STAMPEDE_OPTION'
 }

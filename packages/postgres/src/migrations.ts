@@ -41,12 +41,6 @@ function migrationsOf(schema: string): readonly Migration[] {
   })
 }
 
-/** The query for the number of migrations that were run, and the default isolation. */
-export function layoutOf(schema: string): string {
-  const isolation = `current_setting('default_transaction_isolation') as isolation`
-  return `select count(*)::int as layout, ${isolation} from "${schema}".migration`
-}
-
 /** Runs the missing migrations. Processes that do so in parallel wait for each other. */
 export async function migrate(pool: Pool, schema: string): Promise<void> {
   const client = await pool.connect()

@@ -67,6 +67,8 @@ export class PostgresIdempotency implements IdempotencyStore {
 
   async begin(key: string, request: BeginRequest): Promise<BeginReply> {
     const { transaction, fingerprints, wait } = request
+    const restMs = wait ? this.#waits.restMs(key, fingerprints) : undefined
+    if (restMs !== undefined) return { status: 'busy', forMs: restMs }
     let looked = await this.#seen(key, fingerprints)
     looked ??= await (transaction === undefined
       ? this.#beginLease(key, request)

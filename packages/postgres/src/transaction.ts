@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { StampedeError } from '@stampede/core'
 import type { Grant, IdempotencyStore, OpenTransaction } from '@stampede/core/store'
-import { type Database, isRefusal, stateOf } from './database.ts'
+import { chainOf, type Database, isRefusal, stateOf } from './database.ts'
 import type { Line } from './line.ts'
 
 type Finish = Parameters<IdempotencyStore['finish']>[1]
@@ -14,6 +14,8 @@ type FinishReply = Awaited<ReturnType<IdempotencyStore['finish']>>
 /** The state before the first statement of the handler. */
 export const SAVEPOINT = 'stampede_handler'
 
+/** The constraint of the record's key in `sql/`. */
+const PRIMARY_KEY = 'stampede_idempotency_pkey'
 /** Pauses between two looks for the outcome of a commit. */
 const FIRST_PAUSE_MS = 20
 const LAST_PAUSE_MS = 1_000
@@ -155,15 +157,8 @@ function replyFor(error: unknown): FinishReply {
   if (code === '40001' || code === '40P01') return 'stale'
   // The role may not write our table.
   if (code === '42501') return 'unknown'
-  return code === '23505' && isOfRecord(error) ? 'stale' : 'failed'
-}
-
-/** Whether the unique key is that of our table. The error of an ORM has the one of pg inside. */
-function isOfRecord(error: unknown): boolean {
-  for (let e = Object(error), depth = 0; depth < 4; e = Object(e.cause), depth++) {
-    if (String(e.message).includes('stampede_idempotency_pkey')) return true
-  }
-  return false
+  const isOurs = chainOf(error).some(({ message }) => String(message).includes(PRIMARY_KEY))
+  return code === '23505' && isOurs ? 'stale' : 'failed'
 }
 
 interface Queryable {

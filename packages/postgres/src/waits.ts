@@ -26,15 +26,16 @@ export type Look = Looked | { readonly status: 'free' }
 interface Wait {
   isLocked: boolean
   pauseMs: number
-  /** When the process has probably given up. */
-  until: number
+  /** The request of its last look, and when the next look is due. */
+  prints: Fingerprints
+  dueAt: number
 }
 
 const FIRST_PAUSE_MS = 100
 const LAST_PAUSE_MS = 1_000
 /** The holder of the key is in its commit, or the connection was lost. */
 const COMMITS: Looked = { status: 'busy', forMs: 5 }
-/** How long a waiter may be late with its next look. */
+/** How long a waiter may be late with its next look. After that, it has probably given up. */
 const LATE_MS = 10_000
 
 export class Waits {
@@ -51,6 +52,19 @@ export class Waits {
   }
 
   /**
+   * How long this process need not look again, because a notice will come. Undefined: it must look
+   * now, as for a request with another body.
+   */
+  restMs(key: string, { exact, canonical }: Fingerprints): number | undefined {
+    const wait = this.#byKey.get(key)
+    if (wait?.isLocked !== true) return undefined
+    const { prints } = wait
+    const restMs = wait.dueAt - performance.now()
+    const isSame = prints.exact === exact && prints.canonical === canonical
+    return isSame && restMs > 0 ? restMs : undefined
+  }
+
+  /**
    * Waits for a key that was found busy, and looks once more: its attempt may have ended before the
    * lock was held. A busy reply says when to look again.
    */
@@ -59,7 +73,8 @@ export class Waits {
     const wait = this.#byKey.get(key) ?? {
       isLocked: false,
       pauseMs: FIRST_PAUSE_MS / 2,
-      until: Infinity,
+      prints,
+      dueAt: performance.now(),
     }
     this.#byKey.set(key, wait)
     const { notices } = this.#db
@@ -73,7 +88,8 @@ export class Waits {
     const { forMs = Infinity } = looked
     // The end of a lease is known. That of a transaction is not.
     const pauseMs = wait.isLocked && forMs < Infinity ? forMs : Math.min(forMs, wait.pauseMs)
-    wait.until = Date.now() + pauseMs + LATE_MS
+    wait.prints = prints
+    wait.dueAt = performance.now() + pauseMs
     return { status: 'busy', forMs: pauseMs }
   }
 
@@ -116,7 +132,7 @@ export class Waits {
   }
 
   #dropOld(): void {
-    const now = Date.now()
-    for (const [key, { until }] of this.#byKey) if (until < now) this.leave(key)
+    const before = performance.now() - LATE_MS
+    for (const [key, { dueAt }] of this.#byKey) if (dueAt < before) this.leave(key)
   }
 }

@@ -443,7 +443,7 @@ export function idempotencyAdapterContract(
     describe('a response in a transaction', () => {
       const inTransaction = (handler?: VisitHandler, rules: object = {}) =>
         start(handler, { rules: { transaction: true, ...rules } })
-      const txOf = ({ attempt }: Visit): ListTransaction => attempt?.tx as ListTransaction
+      const txOf = ({ attempt }: Visit) => attempt?.tx as unknown as ListTransaction
       const writing =
         (say: (visit: Visit) => Said | Promise<Said>): VisitHandler =>
         async (visit) => {

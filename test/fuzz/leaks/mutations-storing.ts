@@ -115,8 +115,8 @@ export const STORING: readonly Mutation[] = [
   drop(
     'a body that is cut for the leader is not stored',
     SOURCE.layer,
-    '!this.#body.add(args[0], args[1], whole)',
-    "!(this.#args[0] === 206 || this.#args[0] === 304 || this.#args[0] === 416 ? this.#body.add('') : this.#body.add(args[0], args[1], whole))",
+    'if (this.#body.add(args[0], args[1], whole))',
+    "if (this.#args[0] === 206 || this.#args[0] === 304 || this.#args[0] === 416 ? this.#body.add('') : this.#body.add(args[0], args[1], whole))",
   ),
   drop(
     'the 304 or 416 of the leader is stored',

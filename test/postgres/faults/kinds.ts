@@ -3,7 +3,7 @@ import type { FleetMember } from '../../harness/fleet.ts'
 import { killBackend, type PostgresServer } from '../../harness/postgres.ts'
 import type { Fate } from '../../harness/postgres-proxy.ts'
 
-/** What a fault acts on. */
+/** A request that a fault strikes, and the processes around it. */
 export interface Struck {
   readonly worker: FleetMember
   readonly server: PostgresServer

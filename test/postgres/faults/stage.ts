@@ -1,5 +1,5 @@
-// The stage of the fault plan: a cluster, a worker behind a proxy that gets the faults, and a second
-// worker without faults for the duplicates.
+// The stage of the fault plan: a cluster, a worker behind a proxy that gets the faults, and a worker
+// without faults for the duplicates.
 import { type FleetMember, startFleet } from '../../harness/fleet.ts'
 import { type PostgresServer, startPostgres } from '../../harness/postgres.ts'
 import {
@@ -7,6 +7,7 @@ import {
   type ProxiedRequest,
   startPostgresProxy,
 } from '../../harness/postgres-proxy.ts'
+import { waitUntil } from '../../harness/wait-until.ts'
 import { Judge, TABLES } from './judge.ts'
 import type { Kind } from './kinds.ts'
 
@@ -95,7 +96,7 @@ export class Stage implements AsyncDisposable {
   /** The requests of a POST without a fault. */
   async requestsOfPost(): Promise<readonly ProxiedRequest[]> {
     const worker = await this.#ready()
-    await this.judge.post(worker.url, 'no fault')
+    await this.judge.post(worker.url, 'no-fault')
     return this.proxy.requests()
   }
 
@@ -105,7 +106,8 @@ export class Stage implements AsyncDisposable {
    */
   async strike(kind: Kind, number: number): Promise<boolean> {
     const worker = await this.#ready()
-    const key = `${kind.name} ${number}`
+    // Without quotes, a key has no spaces.
+    const key = `${kind.name}-${number}`.replace(/\W+/g, '-')
     const left = new AbortController()
     let isStruck = false
     const struck = deferred<void>()
@@ -145,7 +147,7 @@ export class Stage implements AsyncDisposable {
       this.#struck = await startWorker(this.proxy.url, this.#options)
     const worker = this.#struck
     for (const { url } of [worker, this.#other])
-      await this.judge.postUntilDone(() => url, `warm-up ${++this.#warmUps}`)
+      await this.judge.postUntilDone(() => url, `warm-up-${++this.#warmUps}`)
     if (this.#other.exit()) throw new Error(`The other worker crashed: ${this.#other.stderr()}`)
     this.proxy.intercept()
     return worker
@@ -153,6 +155,7 @@ export class Stage implements AsyncDisposable {
 
   /** Broken promises of all strikes so far, and workers that ended by themselves. */
   async violations(): Promise<string[]> {
+    await waitUntil('the server has recovered', () => this.server.accepts())
     return [...(await this.judge.violations(this.server)), ...this.#crashes]
   }
 

@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import request from 'supertest'
 import { afterEach, expect, it } from 'vitest'
 import type { Address } from '../fire.ts'
+import { request } from '../testing/request.ts'
 import { createFront } from './front.ts'
 
 const open: Array<() => void> = []

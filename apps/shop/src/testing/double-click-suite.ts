@@ -1,9 +1,9 @@
 // Tests of the double click, for both shops. Called by surface.test.ts.
 
-import request from 'supertest'
 import { describe, expect, it } from 'vitest'
 import { changeProduct } from '../products.ts'
 import type { Opened } from './opened.ts'
+import { request } from './request.ts'
 
 export function doubleClickSuite(at: () => Opened): void {
   const click = (body: object) =>

@@ -1,8 +1,8 @@
 // Tests of the lab, for both shops. Called by surface.test.ts.
 
-import request from 'supertest'
 import { afterAll, describe, expect, it, vi } from 'vitest'
 import type { Opened } from './opened.ts'
+import { request } from './request.ts'
 
 export function labSuite(at: () => Opened): void {
   describe('the lab', () => {
@@ -72,7 +72,7 @@ export function labSuite(at: () => Opened): void {
       const order = { requests: 1, path: '/api/products', cached: true }
       await fire(order).set('host', 'shop.example').expect(403)
       await fire(order).set('x-forwarded-for', '203.0.113.5').expect(403)
-      await fire(order).type('text/plain').send(JSON.stringify(order)).expect(415)
+      await fire(order).set('content-type', 'text/plain').expect(415)
       await request(at().server).get('/api/lab/stats').set('host', 'shop.example').expect(403)
       await request(at().server).delete('/api/lab/stats').set('host', 'shop.example').expect(403)
     })

@@ -1,10 +1,10 @@
 // Tests of orders, for both shops. Called by surface.test.ts.
 
 import { randomUUID } from 'node:crypto'
-import request from 'supertest'
 import { describe, expect, it } from 'vitest'
 import { changeProduct } from '../products.ts'
 import type { Opened } from './opened.ts'
+import { request } from './request.ts'
 
 export function orderSuite(at: () => Opened): void {
   /** A new customer for each call. */

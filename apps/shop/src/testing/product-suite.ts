@@ -1,8 +1,8 @@
 // Tests of the product routes, for both shops. Called by surface.test.ts.
 
-import request from 'supertest'
 import { describe, expect, it } from 'vitest'
 import type { Opened } from './opened.ts'
+import { request } from './request.ts'
 
 export function productSuite(at: () => Opened): void {
   describe('products', () => {

@@ -48,7 +48,8 @@ export interface Attempt<Tx = AttemptTransaction> {
    * Runs `work` once for all attempts and stores its result: JSON, or bytes. A later attempt gets
    * the stored result. If `work` fails, `step` rejects with its error, and `work` may run again.
    * `step` also rejects with `ERR_STAMPEDE_VALUE` if the result cannot be stored or read, and with
-   * `ERR_STAMPEDE_LEASE_LOST` if the lease is lost.
+   * `ERR_STAMPEDE_LEASE_LOST` if the lease is lost. In a transaction, it rejects with
+   * `ERR_STAMPEDE_OPTION`, because the result would be rolled back with it.
    */
   step<T>(name: string, work: () => T | Promise<T>): Promise<T>
   /** Stores the response with any status, also a 5xx, so that the handler does not run again. */
@@ -83,12 +84,9 @@ export class HandlerAttempt implements Attempt<never> {
   readonly #running: Running | undefined
   #steps: Map<string, Promise<unknown>> | undefined
 
-  /**
-   * Without `running`, the request is unprotected and nothing is stored. `earlier`: number of runs
-   * that were rolled back.
-   */
-  constructor(rt: IdempotencyRuntime, key: string, running?: Running, earlier = 0) {
-    this.number = (running?.begun.attempt ?? 1) + earlier
+  /** Without `running`, the request is unprotected and nothing is stored. */
+  constructor(rt: IdempotencyRuntime, key: string, running?: Running) {
+    this.number = (running?.begun.attempt ?? 1) + (running?.claim.repeats ?? 0)
     this.isRecovery = running?.begun.isRecovery ?? false
     this.#rt = rt
     this.#key = key
@@ -183,6 +181,11 @@ async function runStep<T>(
   work: () => T | Promise<T>,
 ): Promise<T> {
   const where = `attempt.step(${show(name)})`
+  if (running?.holdsAll === true) {
+    const fix =
+      'its result would be rolled back with the transaction; use a route or job without one'
+    throw optionError(where, 'a call in a transaction', fix)
+  }
   const record = `${key} ${name}`
   const stored = running?.begun.steps.get(name)
   if (stored !== undefined) {

@@ -73,14 +73,8 @@ export async function runIdempotent<T>(
   return context === undefined ? run() : trace(idempotencyTracing, context, run)
 }
 
-/** `repeats`: number of runs of this job that were rolled back before. */
-async function runClaim<T>(
-  rt: IdempotencyRuntime,
-  claim: Claim,
-  work: Work<T>,
-  repeats = 0,
-): Promise<T> {
-  const { key, name: jobKey } = claim
+async function runClaim<T>(rt: IdempotencyRuntime, claim: Claim, work: Work<T>): Promise<T> {
+  const { key, name: jobKey, repeats = 0 } = claim
   const report = (outcome: IdempotencyOutcome): void => {
     if (repeats > 0) return
     rt.events.emit({ type: 'idempotency.answered', key, outcome }, jobKey)
@@ -96,7 +90,7 @@ async function runClaim<T>(
   }
   if (begun.type === 'running') {
     report(begun.begun.isRecovery ? 'recovered' : 'started')
-    return runJob(rt, begun, work, repeats)
+    return runJob(rt, begun, work)
   }
   if (begun.type === 'done' && begun.kept.type === 'value') {
     report(REPLAYED[begun.from])
@@ -135,33 +129,28 @@ function inputPrint({ hashes: names }: IdempotencyRuntime, input: unknown): Fing
   throw optionError(`${WHERE}.input`, input, 'use a value that JSON can represent')
 }
 
-async function runJob<T>(
-  rt: IdempotencyRuntime,
-  running: Running,
-  work: Work<T>,
-  repeats: number,
-): Promise<T> {
+async function runJob<T>(rt: IdempotencyRuntime, running: Running, work: Work<T>): Promise<T> {
   const { claim, holdsAll } = running
-  const { key, name } = claim
+  const { key, name, repeats = 0 } = claim
+  const again = holdsAll && repeats < MOST_REPEATS && { ...claim, repeats: repeats + 1 }
   const end = async (as: JobEnd | AttemptEnd): Promise<TransactionEnd> => {
     if (holdsAll) return running.endTransaction(as)
     await running.onEnd(as)
     return 'finished'
   }
-  const mayRepeat = holdsAll && repeats < MOST_REPEATS
   let value: T
   try {
-    value = await work(new HandlerAttempt(rt, key, running, repeats))
+    value = await work(new HandlerAttempt(rt, key, running))
   } catch (error) {
     await end({ type: 'failed', error })
-    if (mayRepeat && isConflict(error)) return runClaim(rt, claim, work, repeats + 1)
+    if (again && isConflict(error)) return runClaim(rt, again, work)
     throw error
   }
   const { verdict, keepsBody } = running
   const isKept = keepsBody && verdict !== 'release' && verdict !== 'uncertain'
   const stored = isKept ? encodeIfPossible(name, value) : undefined
   const ended = await end({ type: 'returned', stored })
-  if (ended === 'stale' && mayRepeat) return runClaim(rt, claim, work, repeats + 1)
+  if (again && ended === 'stale') return runClaim(rt, again, work)
   if (ended in LOST) throw transactionLost(name, LOST[ended as keyof typeof LOST])
   if (ended === 'stale' || ended === 'unknown')
     throw storeUnavailable(rt.store.name, 'finish', new Error('the transaction may be rolled back'))

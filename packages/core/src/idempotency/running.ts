@@ -126,7 +126,7 @@ export class Running
 
   abandon(why: string): Promise<unknown> | undefined {
     this.#lose(why)
-    if (this.holdsAll) return this.endTransaction({ type: 'unanswered' })
+    if (this.holdsAll) return this.#transactionEnd ?? this.endTransaction({ type: 'unanswered' })
     this.stop()
     return undefined
   }
@@ -190,11 +190,12 @@ export class Running
   }
 
   /**
-   * Commits the transaction of the attempt with its result, or rolls it back. Never rejects. The
-   * first call decides.
+   * Commits the transaction of the attempt with its result, or rolls it back. Never rejects. After
+   * `abandon`, the result is `unknown`, because the handler may respond as if it had committed.
    */
   endTransaction(end: AttemptEnd | JobEnd): Promise<TransactionEnd> {
-    this.#transactionEnd ??= this.#endTransaction(outcomeOf(end, this))
+    if (this.#transactionEnd !== undefined) return this.#transactionEnd.then(() => 'unknown')
+    this.#transactionEnd = this.#endTransaction(outcomeOf(end, this))
     return this.#transactionEnd
   }
 

@@ -1,6 +1,6 @@
 // Attempts that run in a transaction: its end, its options, and what no attempt has then.
 
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createHttpIdempotency } from '../http-idempotency.ts'
 import { memoryStore } from '../memory/memory-store.ts'
 import type { TransactionRunner } from '../ports/idempotency-store.ts'
@@ -59,16 +59,21 @@ describe('a request in a transaction', () => {
     await bench.clock.advance(600_000)
     expect(bench.store.take()).toContain('finish released')
     expect([transactions.open, request.attempt.signal.aborted]).toEqual([0, true])
-    await request.answer({ body: 'late' })
+    await request.answer({ status: 201, body: 'late' })
+    expect(request.problem).toMatchObject({ code: 'idempotency-outcome-unknown', status: 503 })
     expect(transactions.writes).toEqual([])
   })
 
   it('rejects writes after the end of the response', async () => {
     const request = await ask()
     const tx = txOf(request.attempt)
-    await request.answer()
-    const over = coded('ERR_STAMPEDE_TRANSACTION_OVER', /over/)
-    await expect(tx.write('late')).rejects.toEqual(over)
+    // The handler goes on in the same turn.
+    const answered = request.answer()
+    const late = tx.write('late')
+    const over = coded('ERR_STAMPEDE_TRANSACTION_OVER', /await each statement/)
+    await expect(late).rejects.toEqual(over)
+    await answered
+    expect(transactions.writes).toEqual([])
   })
 
   it.each([
@@ -147,7 +152,20 @@ describe('a request in a transaction', () => {
     await closed
     expect([transactions.open, transactions.writes]).toEqual([0, []])
     expect(bench.store.take()).toEqual(['begin', 'finish released', 'close'])
-    await expect(txOf(request.attempt).write('late')).rejects.toThrow('over')
+    await expect(txOf(request.attempt).write('late')).rejects.toThrow('has ended')
+  })
+
+  it('does not delay close() for ever if the store does not reply to the rollback', async () => {
+    const request = await ask()
+    const inner = bench.store.finish
+    bench.store.finish = async (...args) => {
+      await inner(...args)
+      return new Promise(() => {})
+    }
+    const closed = bench.stampede.close()
+    await bench.clock.advance(4_000)
+    await closed
+    expect(request.attempt.signal.aborted).toBe(true)
   })
 })
 
@@ -288,8 +306,12 @@ describe('the option transaction', () => {
     await request.answer()
   })
 
-  it('refuses release() and uncertain()', async () => {
+  it('refuses step() before its work is done, release() and uncertain()', async () => {
     const request = await ask()
+    const work = vi.fn()
+    const refused = coded('ERR_STAMPEDE_OPTION', /rolled back with the transaction/)
+    await expect(request.attempt.step('pay', work)).rejects.toEqual(refused)
+    expect(work).not.toHaveBeenCalled()
     for (const word of ['release', 'uncertain'] as const)
       expect(() => request.attempt[word]()).toThrow(coded('ERR_STAMPEDE_OPTION', /roll it back/))
     await request.answer()

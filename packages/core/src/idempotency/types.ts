@@ -15,6 +15,8 @@ export interface Claim {
   readonly policy: AttemptPolicy
   /** The request object of the framework. Undefined for a job. */
   readonly native?: unknown
+  /** Number of runs of this job whose transaction was rolled back because of another one. */
+  readonly repeats?: number
   /** Set if this request or job is traced. */
   readonly trace?: IdempotencyTrace | undefined
 }

@@ -1,6 +1,6 @@
 // Transactions for a store in this process: a list of writes that commits with the record.
 
-import { StampedeError } from '../errors.ts'
+import { transactionOver } from '../errors.ts'
 import type { FinishReply, IdempotencyStore, OpenTransaction } from '../ports/idempotency-store.ts'
 
 /** The transaction of a handler, as the type of `attempt.tx`. */
@@ -14,8 +14,7 @@ class Open implements OpenTransaction {
 
   readonly tx: ListTransaction = {
     write: async (text) => {
-      const over = 'the transaction is over'
-      if (this.#isOver) throw new StampedeError('ERR_STAMPEDE_TRANSACTION_OVER', over)
+      if (this.#isOver) throw transactionOver()
       this.writes.push(text)
     },
   }
