@@ -100,6 +100,22 @@ describePostgres('an attempt with a transaction', () => {
       expect(await records()).toBe(0)
     })
 
+    it('is idle for too long until its commit, is not completed, and may be repeated', async () => {
+      await server().query(`create function idle() returns trigger language plpgsql as
+        $$ begin raise 'idle' using errcode = '25P03'; end $$`)
+      await server().query(`create constraint trigger idle after insert on orders
+        deferrable initially deferred for each row execute function idle()`)
+      try {
+        await using process = start()
+        const attempt = await process.open('k')
+        await order(attempt.tx, 'book')
+        expect(await attempt.complete()).toBe('unknown')
+        expect([await orders(), await records()]).toEqual([[], 0])
+      } finally {
+        await server().query('drop function idle cascade')
+      }
+    })
+
     it.each([
       ['COMMIT', 'commit', ['book']],
       ['ROLLBACK', 'rollback', []],

@@ -155,8 +155,8 @@ function replyFor(error: unknown): FinishReply {
   // Without a transaction, and in one that the handler began.
   if (code === '25P01' || code === '3B001') return 'ended'
   if (code === '40001' || code === '40P01') return 'stale'
-  // The role may not write our table.
-  if (code === '42501') return 'unknown'
+  // The role may not write our table, or PostgreSQL ended the transaction because it was idle.
+  if (code === '42501' || code === '25P03') return 'unknown'
   const isOurs = chainOf(error).some(({ message }) => String(message).includes(PRIMARY_KEY))
   return code === '23505' && isOurs ? 'stale' : 'failed'
 }
