@@ -5,7 +5,7 @@ import type { Pool, PoolClient } from 'pg'
 
 export type Rows = ReadonlyArray<Readonly<Record<string, unknown>>>
 
-/** A connection in a transaction. Given back once, by `commit`, `rollback` or `giveBack`. */
+/** A connection in a transaction. The first of `commit`, `rollback`, `giveBack` ends its use. */
 export interface Line {
   /** The client with which the handler writes. */
   readonly tx: unknown
@@ -26,6 +26,7 @@ export class PooledLine implements Line {
   isBroken = false
   readonly #client: PoolClient
   #isOpen = false
+  #isGivenBack = false
   // Without a listener, an error of the connection would end the process.
   readonly #onError = (): void => {
     this.isBroken = true
@@ -67,6 +68,8 @@ export class PooledLine implements Line {
   }
 
   giveBack(error?: unknown): void {
+    if (this.#isGivenBack) return
+    this.#isGivenBack = true
     this.#client.off('error', this.#onError)
     this.#client.release(error as Error)
   }
@@ -91,6 +94,8 @@ export class RunnerLine implements Line {
     await new Promise<void>((resolve, reject) => {
       const run = (tx: unknown) =>
         new Promise<void>((end, fail) => {
+          // A runner that retries would wait for ever: the handler has ended.
+          if (line.tx !== undefined) throw new Error('the runner called run twice')
           line.tx = tx
           line.#end = end
           line.#fail = fail

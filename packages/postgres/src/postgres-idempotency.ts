@@ -91,7 +91,7 @@ export class PostgresIdempotency implements IdempotencyStore {
     const open = this.#open.get(token)
     if (open !== undefined) {
       this.#open.delete(token)
-      return open.finish(finish, prints, this.#idleMs)
+      return open.finish(finish, prints)
     }
     const frame = finish.as === 'completed' ? finish.frame : ''
     const end = [finish.as, finish.keepMs, frame, prints.exact, prints.canonical] as const
@@ -166,8 +166,8 @@ export class PostgresIdempotency implements IdempotencyStore {
       })
       const looked = readReply<Looked>(replies.at(-2) ?? [])
       if (looked.status === 'begun') {
-        const transaction = new Transaction(this.#db, line, { key, token, ...looked })
-        this.#open.set(token, transaction)
+        const attempt = { key, token, ...looked }
+        this.#open.set(token, new Transaction(this.#db, line, attempt, this.#idleMs))
       } else await line.rollback()
       return looked
     } catch (error) {

@@ -1,4 +1,4 @@
-// Idempotency keys as many apps write them, the control of the fault plan. The record of a key is
+// The control of the fault plan: idempotency keys as many apps write them. The record of a key is
 // outside of the handler's transaction, and is taken over a second after its process stopped.
 // @ts-check
 
