@@ -10,9 +10,9 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 const DOORS: Readonly<Record<string, string>> = {
   '@stampede/core': `
     Attempt AttemptTransaction CacheOptions createStampede DataCache EVENTS FactoryContext
-    GetOrSetOptions IdempotencyOperator IdempotencyOptions MemoryStore memoryStore PurgeTarget Stampede
-    StampedeError StampedeEvent StampedeOptions StampedeStats StampedeStore Stored strict
-    TRACING_CHANNELS TracingContexts`,
+    GetOrSetOptions IdempotencyOperator IdempotencyOptions MemoryStore memoryStore PurgeTarget
+    Stampede StampedeError StampedeEvent StampedeOptions StampedeStats StampedeStore Stored
+    strict TRACING_CHANNELS TracingContexts`,
   '@stampede/core/adapter': `
     AttemptObserver CapturedHead createHttpCache createHttpIdempotency Exchange HeaderList
     IdempotentExchange OriginEnd OriginObserver OWN_FIELDS PartOfBody Reply RequestBody
@@ -29,8 +29,8 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/node-http/adapter': `
     AttemptExchange AttemptWatch breakOff Capture createNodeCache createNodeIdempotency Departure
     editFields endWith exposeReply expressHost fieldsOf hasLeft isSendable isWrapped MountOrder
-    OuterFields rememberRawBody RequestAddress RequestExchange restoreFields SentHead
-    setReply teeStream trustsPeer visitWeb watchCalls`,
+    OuterFields rememberRawBody RequestAddress RequestExchange restoreFields SentHead setReply
+    teeStream trustsPeer visitWeb watchCalls`,
   '@stampede/redis': `
     redisStore`,
   '@stampede/redis/operator': `

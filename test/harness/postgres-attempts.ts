@@ -31,6 +31,8 @@ export interface StoreProcess extends AsyncDisposable {
   cut: { text: string; when: 'before' | 'after' } | undefined
   /** Whether notices do not arrive, as behind PgBouncer. */
   isDeaf: boolean
+  /** Statements that the connection for notices got before the reply to its last one. */
+  readonly overlapping: string[]
   begin(key: string, more?: Partial<BeginRequest>): Promise<BeginReply>
   /** Begins an attempt in a transaction. Fails if it does not begin. */
   open(key: string, more?: Partial<BeginRequest>): Promise<Attempt>
@@ -75,10 +77,12 @@ export function startStore(
   const sent: string[] = []
   const woken: string[] = []
   const errors: unknown[] = []
+  const overlapping: string[] = []
   const state = { isDeaf: false, cut: undefined as StoreProcess['cut'] }
 
   class WatchedClient extends pg.Client {
     #listens = false
+    #running = 0
 
     // biome-ignore lint/suspicious/noExplicitAny: the overloads of pg.
     override query(...args: any[]): any {
@@ -86,7 +90,16 @@ export function startStore(
       if (text.startsWith('listen')) this.#listens = true
       sent.push(this.#listens ? `listen: ${text}` : text)
       const { cut } = state
-      const run = () => super.query(...(args as [string]))
+      if (this.#listens && this.#running > 0) overlapping.push(text)
+      const run = () => {
+        const reply = super.query(...(args as [string]))
+        this.#running += 1
+        const end = () => {
+          this.#running -= 1
+        }
+        if (reply instanceof Promise) reply.then(end, end)
+        return reply
+      }
       if (cut === undefined || !text.includes(cut.text)) return run()
       state.cut = undefined
       const { stream } = (this as unknown as { connection: { stream: { destroy(): void } } })
@@ -140,6 +153,7 @@ export function startStore(
     pool,
     woken,
     errors,
+    overlapping,
     sent,
     begin,
     async open(key: string, more?: Partial<BeginRequest>) {

@@ -1,11 +1,12 @@
 // The states that postgresStore refuses: wrong options, missing or newer tables, servers that may
 // not be written. And its migrations.
 
+import { newToken } from '@stampede/core/store'
 import { migrations, postgresStore } from '@stampede/postgres'
 import pg from 'pg'
 import { describe, expect, it } from 'vitest'
 import { describePostgres, postgresOfFile } from '../harness/postgres.ts'
-import { startStore } from '../harness/postgres-attempts.ts'
+import { PRINTS, startStore } from '../harness/postgres-attempts.ts'
 
 const OPTION = 'ERR_STAMPEDE_OPTION'
 const UNAVAILABLE = 'ERR_STAMPEDE_STORE_UNAVAILABLE'
@@ -71,6 +72,56 @@ describePostgres('a store in PostgreSQL', () => {
       await process.store.migrate()
       await (await process.open(`${processes.indexOf(process)}`)).complete()
       await process[Symbol.asyncDispose]()
+    }
+  })
+
+  describe('with a default isolation of serializable', () => {
+    const strict = { options: '-c default_transaction_isolation=serializable' }
+
+    it('creates its tables once when many processes migrate at a time', async () => {
+      const processes = Array.from({ length: 5 }, () => start({ schema: 'strict' }, strict))
+      await Promise.all(processes.map(({ store }) => store.migrate()))
+      const ids = await server().query('select id from strict.migration')
+      expect(ids).toHaveLength(migrations().length)
+      for (const process of processes) await process[Symbol.asyncDispose]()
+    })
+
+    it('rejects no request for a lease or lock because of another request', async () => {
+      const processes = Array.from({ length: 4 }, () => start({}, strict))
+      await processes[0]?.store.migrate()
+      const work = async ({ store, begin }: (typeof processes)[number]) => {
+        for (let i = 0; i < 25; i++) {
+          const lease = { token: newToken(), leaseMs: 10_000, queue: false }
+          const lock = await store.locks.acquire('strict', lease as never)
+          if (lock.status === 'granted') await store.locks.release(lock.grant)
+          const reply = await begin(`lease ${i}`, { transaction: undefined })
+          if (reply.status !== 'begun') continue
+          const end = { as: 'completed', frame: Buffer.from(''), keepMs: 60_000 } as const
+          expect(await store.idempotency.finish(reply.grant, end, PRINTS)).toBe('finished')
+        }
+      }
+      await Promise.all(processes.map(work))
+      for (const process of processes) await process[Symbol.asyncDispose]()
+    })
+  })
+
+  it('uses no operator of another schema', async () => {
+    await using process = start({ schema: 'hijacked' })
+    await process.store.migrate()
+    await server().query(`create function public.hijack(bigint, interval) returns interval
+      language plpgsql as $$ begin raise 'hijacked'; end $$`)
+    await server().query(`create operator public.*
+      (function = public.hijack, leftarg = bigint, rightarg = interval)`)
+    try {
+      await (await process.open('k')).complete()
+      expect((await process.begin('k')).status).toBe('completed')
+      expect((await process.begin('lease', { transaction: undefined })).status).toBe('begun')
+      const lease = { token: newToken(), leaseMs: 10_000, queue: false }
+      const lock = await process.store.locks.acquire('k', lease as never)
+      if (lock.status === 'granted') await process.store.locks.release(lock.grant)
+      expect(lock.status).toBe('granted')
+    } finally {
+      await server().query('drop function public.hijack cascade')
     }
   })
 

@@ -2,6 +2,7 @@
 
 import pg from 'pg'
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { signal } from '../harness/guard.ts'
 import { describePostgres, postgresOfFile } from '../harness/postgres.ts'
 import { type StoreProcess, startStore, type Tx } from '../harness/postgres-attempts.ts'
 import { waitUntil } from '../harness/wait-until.ts'
@@ -130,6 +131,39 @@ describePostgres('a transaction in PostgreSQL', () => {
     })
   })
 
+  describe('whose end gets no reply within idleMs', () => {
+    /** A statement of the handler that never ends, as a cursor that it leaves open. */
+    const leaveCursor = (tx: Tx) => void tx.query({ submit() {}, handleError() {} } as never)
+
+    it('because the server is frozen, is reported as unknown', async () => {
+      await using process = start({ idleMs: 1_000 })
+      const attempt = await process.open('k')
+      await order(attempt.tx, 'book')
+      await server().pause()
+      try {
+        expect(await attempt.complete()).toBe('unknown')
+      } finally {
+        await server().resume()
+      }
+      await waitUntil('the key is free', async () => (await process.begin('k')).status !== 'busy')
+      expect(await orders()).toBe(await records())
+    })
+
+    it.each([
+      ['complete', 'unknown'],
+      ['release', 'finished'],
+    ] as const)('because a cursor is open, is rolled back by %s()', async (end, reply) => {
+      await using process = start({ idleMs: 1_000 })
+      const attempt = await process.open('k')
+      await order(attempt.tx, 'book')
+      leaveCursor(attempt.tx)
+      expect(await attempt[end]()).toBe(reply)
+      expect(process.pool.totalCount - process.pool.idleCount).toBe(0)
+      await waitUntil('the key is free', async () => (await process.begin('k')).status === 'begun')
+      expect([await orders(), await records()]).toEqual([0, 0])
+    })
+  })
+
   it('is rolled back by close(), and its connection goes back to the pool', async () => {
     const process = start()
     const attempt = await process.open('k')
@@ -198,12 +232,7 @@ describePostgres('a transaction in PostgreSQL', () => {
       await using a = start()
       await using b = start()
       const attempt = await a.open('k')
-      const pauses: number[] = []
-      for (let i = 0; i < 6; i++) {
-        const reply = await b.begin('k', wait)
-        pauses.push('forMs' in reply ? reply.forMs : -1)
-      }
-      expect(pauses).toEqual([100, 200, 400, 800, 1_000, 1_000])
+      await b.begin('k', wait)
       await server().query('select pg_terminate_backend($1)', [await pidOf(attempt.tx)])
       await waitUntil('the key is free', async () => (await b.begin('k', wait)).status === 'begun')
       expect(b.woken).toEqual([])
@@ -213,8 +242,12 @@ describePostgres('a transaction in PostgreSQL', () => {
       await using a = start()
       await using b = start({ wait: 'poll' })
       const attempt = await a.open('k')
-      expect(await b.begin('k', wait)).toEqual({ status: 'busy', forMs: 100 })
-      expect(await b.begin('k', wait)).toEqual({ status: 'busy', forMs: 200 })
+      const pauses: number[] = []
+      for (let i = 0; i < 6; i++) {
+        const reply = await b.begin('k', wait)
+        pauses.push('forMs' in reply ? reply.forMs : -1)
+      }
+      expect(pauses).toEqual([100, 200, 400, 800, 1_000, 1_000])
       await attempt.complete()
       expect((await b.begin('k', wait)).status).toBe('completed')
       expect(b.store.idempotency.isReceiving).toBe(false)
@@ -236,6 +269,52 @@ describePostgres('a transaction in PostgreSQL', () => {
       expect(warnings).toMatchObject([{ code: 'STAMPEDE_NO_LISTEN' }])
       await attempt.complete()
       expect((await b.begin('k', wait)).status).toBe('completed')
+    })
+
+    /** Freezes the connections for notices. Resolves with a function that ends that. */
+    const freezeListeners = async () => {
+      const text = `select pid from pg_stat_activity where query like 'listen%'`
+      const rows = await server().query<{ pid: number }>(text)
+      for (const { pid } of rows) signal(pid, 'SIGSTOP')
+      return () => {
+        for (const { pid } of rows) signal(pid, 'SIGCONT')
+      }
+    }
+
+    it('is waited for by LISTEN, although its connection is slow at first', async () => {
+      await using b = start()
+      const query = b.pool.query.bind(b.pool)
+      let resume = () => {}
+      b.pool.query = (async (text: string) => {
+        // The notice of the process to itself.
+        if (/pg_notify/.test(text)) resume = await freezeListeners()
+        return query(text)
+      }) as never
+      try {
+        await waitUntil('its reply is awaited', () => b.sent.includes('listen: select 1'))
+      } finally {
+        resume()
+      }
+      await waitUntil('b listens', () => b.store.idempotency.isReceiving === true)
+    })
+
+    it('is watched with others by one statement at a time', async () => {
+      await using a = start()
+      await using b = start()
+      await waitUntil('b listens', () => b.store.idempotency.isReceiving === true)
+      const keys = ['k', 'l', 'm']
+      for (const key of keys) await a.open(key)
+      const resume = await freezeListeners()
+      const replies = keys.map((key) => b.begin(key, wait))
+      try {
+        const isBusy = (text: string) => text === 'rollback'
+        await waitUntil('all are busy', () => b.sent.filter(isBusy).length === 3)
+      } finally {
+        resume()
+      }
+      await Promise.all(replies)
+      expect(b.sent.filter((text) => text.includes('.watch('))).toHaveLength(3)
+      expect(b.overlapping).toEqual([])
     })
 
     it('is found again after the connection for notices was lost', async () => {

@@ -100,6 +100,22 @@ describePostgres('an attempt with a transaction', () => {
       expect(await records()).toBe(0)
     })
 
+    it('is idle for too long until its commit, is not completed, and may be repeated', async () => {
+      await server().query(`create function idle() returns trigger language plpgsql as
+        $$ begin raise 'idle' using errcode = '25P03'; end $$`)
+      await server().query(`create constraint trigger idle after insert on orders
+        deferrable initially deferred for each row execute function idle()`)
+      try {
+        await using process = start()
+        const attempt = await process.open('k')
+        await order(attempt.tx, 'book')
+        expect(await attempt.complete()).toBe('unknown')
+        expect([await orders(), await records()]).toEqual([[], 0])
+      } finally {
+        await server().query('drop function idle cascade')
+      }
+    })
+
     it.each([
       ['COMMIT', 'commit', ['book']],
       ['ROLLBACK', 'rollback', []],
@@ -367,6 +383,34 @@ describePostgres('an attempt with a transaction', () => {
       await attempt.complete()
       const over = expect.objectContaining({ code: 'ERR_STAMPEDE_TRANSACTION_OVER' })
       expect(() => order(tx, 'late')).toThrow(over)
+    })
+
+    it('throws for a method that the handler read before the end', async () => {
+      await using process = start()
+      const attempt = await process.open('k', runner(process.pool))
+      const { query } = attempt.tx
+      attempt.transaction.seal()
+      const over = expect.objectContaining({ code: 'ERR_STAMPEDE_TRANSACTION_OVER' })
+      expect(() => query('select 1')).toThrow(over)
+      await attempt.release()
+    })
+
+    it('is not opened again by a runner that repeats a failed commit', async () => {
+      await using process = start()
+      const once = runnerOf(process.pool)
+      const failing = {
+        async begin<T>(run: (tx: pg.PoolClient) => Promise<T>): Promise<T> {
+          const lost = new Error('the connection is lost')
+          await once.begin((tx) => run(tx).then(() => Promise.reject(lost))).catch(() => {})
+          return once.begin(run)
+        },
+        query: once.query,
+      }
+      const attempt = await process.open('k', { transaction: { runner: failing as never } })
+      await order(attempt.tx, 'book')
+      expect(await attempt.complete()).toBe('unknown')
+      expect(process.pool.totalCount - process.pool.idleCount).toBe(0)
+      expect([await orders(), await records()]).toEqual([[], 0])
     })
 
     it('rejects like a store that is unavailable if the ORM cannot begin', async () => {

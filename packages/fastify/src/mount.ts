@@ -10,7 +10,9 @@ type Done = (error?: Error) => void
 export type Hook = (request: FastifyRequest, reply: FastifyReply, done: Done) => void
 
 /** Fits where Fastify expects a plugin, and where it expects a hook of a route or an instance. */
-export type Mountable = Hook & ((instance: FastifyInstance, options: object, done: Done) => void)
+export interface Mountable extends Hook {
+  (instance: FastifyInstance, options: object, done: Done): void
+}
 
 /** Gets the prefix of each instance for which a hook is mounted. */
 type OnMount = (prefix: string) => void

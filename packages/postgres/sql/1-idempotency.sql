@@ -3,6 +3,8 @@
 -- Each function returns JSON as text, so that every driver returns the same. `clock_timestamp()` is
 -- the only clock. Functions are volatile: in READ COMMITTED, each of their statements sees what was
 -- committed before it. The functions of each request are in PL/pgSQL, which keeps their plans.
+-- `search_path` is set for the functions that an app calls, so that no operator of another schema
+-- takes part. The others have no setting, because PostgreSQL inlines them.
 --
 -- Classes of advisory locks: 1937010032 the attempts with a transaction, 1937010033 the processes
 -- that wait for a key, 1937010034 maintenance.
@@ -71,7 +73,7 @@ $$;
 -- Notifies the processes that wait for a key, if there are any: they hold its second lock. A notice
 -- without a waiter would cost, because PostgreSQL commits transactions with notices one by one.
 create function stampede.wake(k bytea) returns text
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   if not pg_try_advisory_xact_lock(1937010033, stampede.lock_of(k)) then
     perform pg_notify('stampede', 'w' || encode(k, 'hex'));
@@ -81,12 +83,12 @@ end $$;
 
 -- A process that waits for a key holds the second lock of it. False: the attempt is in its commit.
 create function stampede.watch(k bytea) returns text
-language sql volatile as $$
+language sql volatile set search_path = pg_catalog, pg_temp as $$
   select pg_try_advisory_lock_shared(1937010033, stampede.lock_of(k))::text
 $$;
 
 create function stampede.unwatch(k bytea) returns text
-language sql volatile as $$
+language sql volatile set search_path = pg_catalog, pg_temp as $$
   select pg_advisory_unlock_shared(1937010033, stampede.lock_of(k))::text
 $$;
 
@@ -123,7 +125,7 @@ $$;
 -- not disturb each other. The second look sees what was committed before the lock was free. On a
 -- standby, which may lag behind, the function fails.
 create function stampede.claim(k bytea, exact bytea, canonical bytea, idle_ms bigint) returns text
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   r stampede.idempotency;
   reply text;
@@ -165,7 +167,7 @@ create function stampede.keep(
   k bytea, own_token bytea, own_exact bytea, own_canonical bytea, own_fence bytea,
   own_attempt bigint, keep_ms bigint, response bytea
 ) returns text
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   insert into stampede.idempotency
     (key, state, ended, exact, canonical, fence, attempt, expires_at, frame)
@@ -177,7 +179,7 @@ end $$;
 -- Whether the attempt of this token was committed, after its COMMIT had no reply: `busy` while its
 -- transaction may still be open.
 create function stampede.outcome(k bytea, token bytea) returns text
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   is_over boolean := pg_try_advisory_xact_lock(1937010032, stampede.lock_of(k));
   owner bytea;
@@ -197,7 +199,7 @@ create function stampede.begin_lease(
   k bytea, own_token bytea, own_exact bytea, own_canonical bytea, lease_ms bigint, keep_ms bigint,
   most_attempts bigint, keep_uncertain_ms bigint
 ) returns text
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   r stampede.idempotency;
   reply text;
@@ -262,7 +264,7 @@ end $$;
 -- A lease that ran out is extended too, if no other attempt took over.
 create function stampede.renew(k bytea, own_token bytea, own_fence bytea, lease_ms bigint)
 returns text
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   update stampede.idempotency i set lease_from = clock_timestamp(),
     lease_until = stampede.after(lease_ms),
@@ -278,7 +280,7 @@ create function stampede.finish_lease(
   k bytea, own_token bytea, own_fence bytea, as_state bytea, keep_ms bigint, response bytea,
   own_exact bytea, own_canonical bytea
 ) returns text
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   r stampede.idempotency;
   next_state text := convert_from(as_state, 'UTF8');
@@ -313,7 +315,7 @@ end $$;
 create function stampede.keep_step(
   k bytea, own_token bytea, own_fence bytea, step bytea, result bytea
 ) returns text
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   perform 1 from stampede.idempotency i
     where i.key = k and i.token = own_token and i.fence::text = convert_from(own_fence, 'UTF8')
@@ -328,7 +330,7 @@ end $$;
 -- FOR OPERATORS
 
 create function stampede.inspect(k bytea) returns text
-language sql volatile as $$
+language sql volatile set search_path = pg_catalog, pg_temp as $$
   select json_build_object(
     'state', case
       when i.state = 'running' and i.lease_until <= clock_timestamp() then 'lapsed' else i.state
@@ -348,7 +350,7 @@ $$;
 create function stampede.settle(
   k bytea, as_state bytea, keep_ms bigint, response bytea, force bigint
 ) returns text
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   r stampede.idempotency;
 begin
@@ -370,7 +372,7 @@ end $$;
 
 -- Deletes expired records, at most 1000, unless another process does so now. Returns their number.
 create function stampede.sweep() returns text
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   deleted int;
 begin

@@ -35,7 +35,7 @@ $$;
 -- A process from the queue gets a short lease, the claim, and renews it. So a dead process delays
 -- the queue by 2 s at most.
 create function stampede.lock_next(i bytea, own bytea, tok bytea, ms bigint)
-returns stampede.lock language plpgsql as $$
+returns stampede.lock language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare q stampede.lock_queue; r stampede.lock; t timestamptz := clock_timestamp();
 begin
   perform 1 from stampede.lock where id = i for update skip locked;
@@ -68,7 +68,7 @@ end $$;
 -- Takes a lock, or replies how long the lease of its holder still lasts. A process that is not
 -- empty joins the queue in the same step. A caller never overtakes the queue.
 create function stampede.lock_acquire(k bytea, tok bytea, ms bigint, p bytea) returns text
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare r stampede.lock; i bytea := sha256(k); t timestamptz;
 begin
   loop
@@ -97,7 +97,7 @@ end $$;
 -- With a process and its next token, it first joins the queue, and `fence` is that of its grant.
 create function stampede.lock_release(
   k bytea, tok bytea, f bytea, p bytea, next_tok bytea, next_ms bigint) returns text
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare r stampede.lock; i bytea := sha256(k);
 begin
   select * into r from stampede.lock where id = i for no key update;
@@ -112,7 +112,8 @@ end $$;
 
 -- Extends leases. Takes JSON: a list of [key, token, fence], the first two in hex. Replies the
 -- keys and tokens in hex whose leases are still there.
-create function stampede.lock_renew(grants bytea, ms bigint) returns text language sql as $$
+create function stampede.lock_renew(grants bytea, ms bigint) returns text
+language sql set search_path = pg_catalog, pg_temp as $$
   with renewed as (
     update stampede.lock l set since = clock_timestamp(), lease_until = stampede.after(ms)
     from json_array_elements(convert_from(grants, 'UTF8')::json) g
@@ -122,13 +123,15 @@ create function stampede.lock_renew(grants bytea, ms bigint) returns text langua
   select coalesce(json_agg(name), '[]')::text from renewed
 $$;
 
-create function stampede.lock_leave(k bytea, p bytea) returns text language sql as $$
+create function stampede.lock_leave(k bytea, p bytea) returns text
+language sql set search_path = pg_catalog, pg_temp as $$
   with gone as (delete from stampede.lock_queue where id = sha256(k) and process = p returning 1)
   select json_build_object('left', count(*))::text from gone
 $$;
 
 -- The grant that a notice names.
-create function stampede.lock_granted(i bytea, tok bytea) returns text language sql as $$
+create function stampede.lock_granted(i bytea, tok bytea) returns text
+language sql set search_path = pg_catalog, pg_temp as $$
   select coalesce((
     select json_build_object('key', encode(key, 'hex'), 'fence', fence::text,
       'forMs', stampede.ms_until(lease_until))::text
@@ -138,7 +141,7 @@ $$;
 -- For applications. Raises if the lock was granted again after this fence. Until the transaction of
 -- the caller ends, the lock is granted to no other holder.
 create function stampede.assert_fence(key text, fence bigint) returns void
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare newest bigint;
 begin
   select l.fence into newest from stampede.lock l
@@ -150,7 +153,8 @@ begin
 end $$;
 
 -- Deletes locks that none has held for a day, with their queues.
-create function stampede.lock_sweep() returns text language sql as $$
+create function stampede.lock_sweep() returns text
+language sql set search_path = pg_catalog, pg_temp as $$
   with gone as (
     delete from stampede.lock where id in (
       select id from stampede.lock where lease_until < clock_timestamp() - interval '1 day'

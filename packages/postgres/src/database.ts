@@ -3,6 +3,7 @@
 
 import { optionError, show, storeUnavailable } from '@stampede/core/store'
 import type { Pool } from 'pg'
+import type { Rows } from './line.ts'
 import { LAYOUT } from './migrations.ts'
 import { Notices } from './notices.ts'
 
@@ -20,6 +21,8 @@ export class Database {
   readonly schema: string
   readonly notices: Notices
   #layout: Promise<void> | undefined
+  /** Statements around a call. Other isolations would reject a call that had to wait for a row. */
+  #around: readonly [string, string] = ['', '']
   #sweeper: NodeJS.Timeout | undefined
 
   constructor(pool: Pool, schema: string, listens: boolean) {
@@ -46,7 +49,10 @@ export class Database {
   async call<T>(name: string, ...args: readonly Argument[]): Promise<T> {
     try {
       await this.checked()
-      return readReply<T>((await this.pool.query(this.text(name, ...args))).rows)
+      const [before, after] = this.#around
+      const sent = this.pool.query(before + this.text(name, ...args) + after)
+      const results = [await sent].flat() as ReadonlyArray<{ rows: Rows }>
+      return readReply<T>(results[before === '' ? 0 : 1]?.rows ?? [])
     } catch (error) {
       throw this.errorOf(name, error)
     }
@@ -86,8 +92,12 @@ export class Database {
   }
 
   async #checkLayout(): Promise<void> {
-    const text = `select count(*) as layout from "${this.schema}".migration`
-    const layout = Number((await this.pool.query(text)).rows[0]?.layout)
+    const isolation = `current_setting('default_transaction_isolation') as isolation`
+    const text = `select count(*) as layout, ${isolation} from "${this.schema}".migration`
+    const row = (await this.pool.query(text)).rows[0]
+    const layout = Number(row?.layout)
+    if (row?.isolation !== 'read committed')
+      this.#around = ['begin isolation level read committed; ', '; commit']
     if (layout < LAYOUT) throw this.#missing()
     if (layout > LAYOUT) {
       const problem = `table layout ${layout} is newer than this version (${LAYOUT})`
@@ -107,7 +117,7 @@ export class Database {
 }
 
 /** The reply of a function in `sql/`: JSON as text, which each driver returns as it is. */
-export function readReply<T>(rows: ReadonlyArray<Readonly<Record<string, unknown>>>): T {
+export function readReply<T>(rows: Rows): T {
   return JSON.parse(String(rows[0]?.reply ?? null))
 }
 

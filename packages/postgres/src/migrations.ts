@@ -46,7 +46,9 @@ export async function migrate(pool: Pool, schema: string): Promise<void> {
   const client = await pool.connect()
   let failure: Error | undefined
   try {
-    await client.query(`begin; select pg_advisory_xact_lock(${MAINTENANCE}, 0)`)
+    // Another isolation would not see the migrations of a process that held the lock before.
+    const begin = 'begin isolation level read committed'
+    await client.query(`${begin}; select pg_advisory_xact_lock(${MAINTENANCE}, 0)`)
     const applied = await appliedIn(client, schema)
     for (const { id, sql } of migrationsOf(schema)) if (!applied.has(id)) await client.query(sql)
     await client.query('commit')

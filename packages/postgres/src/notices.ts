@@ -40,6 +40,8 @@ export class Notices {
   #retryMs = FIRST_RETRY_MS
   #timer: NodeJS.Timeout | undefined
   #isReady: () => void = () => {}
+  /** Settles after the last statement: a client of pg runs one statement at a time. */
+  #last: Promise<unknown> = Promise.resolve()
 
   /** `onUse` is called with the first listener, and after the last one was removed. */
   constructor(pool: Pool, schema: string, listens: boolean, onUse: (isUsed: boolean) => void) {
@@ -75,7 +77,9 @@ export class Notices {
   async query(
     text: string,
   ): Promise<ReadonlyArray<{ rows: Record<string, unknown>[] }> | undefined> {
-    const replied: unknown = await this.#client?.query(text)
+    const reply = this.#last.then((): unknown => this.#client?.query(text))
+    this.#last = reply.catch(() => {})
+    const replied = await reply
     return replied === undefined ? undefined : ([replied].flat() as never)
   }
 
@@ -98,7 +102,7 @@ export class Notices {
       // no effect there.
       await this.#pool.query(`select pg_notify('${this.#ownChannel}', 'e')`)
       const isCurrent = client === this.#client && !this.isReceiving
-      if (isCurrent) this.#after(ECHO_MS, () => this.#giveUp())
+      if (isCurrent) this.#after(ECHO_MS, () => void this.#giveUp(client))
     } catch (error) {
       this.#lost(client, error)
     }
@@ -127,13 +131,19 @@ export class Notices {
   }
 
   /** A connection whose other end is gone looks like one without notices. */
-  async #beat(client: ListenClient): Promise<void> {
+  async #replies(client: ListenClient): Promise<boolean> {
     this.#after(HEARTBEAT_MS, () => this.#lost(client, new Error('the connection is silent')))
-    await client.query('select 1').catch(() => {})
-    if (client === this.#client) this.#after(HEARTBEAT_MS, () => void this.#beat(client))
+    await this.query('select 1').catch(() => {})
+    return client === this.#client
   }
 
-  #giveUp(): void {
+  async #beat(client: ListenClient): Promise<void> {
+    if (await this.#replies(client)) this.#after(HEARTBEAT_MS, () => void this.#beat(client))
+  }
+
+  /** A notice that was only slow arrives before the reply. */
+  async #giveUp(client: ListenClient): Promise<void> {
+    if (!(await this.#replies(client)) || this.isReceiving) return
     this.#listens = false
     void this.#disconnect()
     process.emitWarning(

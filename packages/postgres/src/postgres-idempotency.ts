@@ -91,7 +91,7 @@ export class PostgresIdempotency implements IdempotencyStore {
     const open = this.#open.get(token)
     if (open !== undefined) {
       this.#open.delete(token)
-      return open.finish(finish, prints, this.#idleMs)
+      return open.finish(finish, prints)
     }
     const frame = finish.as === 'completed' ? finish.frame : ''
     const end = [finish.as, finish.keepMs, frame, prints.exact, prints.canonical] as const
@@ -161,13 +161,13 @@ export class PostgresIdempotency implements IdempotencyStore {
         : RunnerLine.open(runner, pool))
       const statements = [...set, claim, `savepoint ${SAVEPOINT}`]
       const replies = await line.send(statements).catch((error) => {
-        line.drop(error)
+        line.giveBack(error)
         throw error
       })
       const looked = readReply<Looked>(replies.at(-2) ?? [])
       if (looked.status === 'begun') {
         const attempt = { key, token, ...looked }
-        this.#open.set(token, new Transaction(this.#db, line, attempt, runner === undefined))
+        this.#open.set(token, new Transaction(this.#db, line, attempt, this.#idleMs))
       } else await line.rollback()
       return looked
     } catch (error) {

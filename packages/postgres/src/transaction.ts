@@ -5,11 +5,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { StampedeError } from '@stampede/core'
 import type { Grant, IdempotencyStore, OpenTransaction } from '@stampede/core/store'
 import { chainOf, type Database, isRefusal, stateOf } from './database.ts'
-import type { Line } from './line.ts'
+import { type Line, PooledLine } from './line.ts'
 
 type Finish = Parameters<IdempotencyStore['finish']>[1]
 type Fingerprints = Parameters<IdempotencyStore['finish']>[2]
 type FinishReply = Awaited<ReturnType<IdempotencyStore['finish']>>
+
+type NumberedGrant = Grant & { readonly attempt: number }
 
 /** The state before the first statement of the handler. */
 export const SAVEPOINT = 'stampede_handler'
@@ -24,19 +26,17 @@ export class Transaction implements OpenTransaction {
   readonly tx: unknown
   readonly #db: Database
   readonly #line: Line
-  readonly #attempt: Grant & { readonly attempt: number }
+  readonly #attempt: NumberedGrant
+  readonly #idleMs: number
   #isSealed = false
 
-  constructor(
-    db: Database,
-    line: Line,
-    attempt: Grant & { readonly attempt: number },
-    isPooled: boolean,
-  ) {
+  /** `idleMs`: how long the end may take, and then how long an unknown outcome is looked up. */
+  constructor(db: Database, line: Line, attempt: NumberedGrant, idleMs: number) {
     this.#db = db
     this.#line = line
     this.#attempt = attempt
-    this.tx = isPooled ? this.#queryOf(line.tx as Queryable) : this.#guard(line.tx as object)
+    this.#idleMs = idleMs
+    this.tx = line instanceof PooledLine ? this.#queryOf(line.tx) : this.#guard(Object(line.tx))
   }
 
   /** Whether the database still has the transaction, as far as this process knows. */
@@ -56,23 +56,20 @@ export class Transaction implements OpenTransaction {
   /** Rolls back, and wakes the waiters. */
   async abandon(): Promise<'finished'> {
     this.seal()
-    await this.#line.rollback(this.#db.text('wake', this.#attempt.key))
+    const rolledBack = this.#line.rollback(this.#db.text('wake', this.#attempt.key))
+    await this.#inTime(rolledBack).catch((error) => this.#line.giveBack(error))
     return 'finished'
   }
 
-  /** Ends the transaction. Never rejects. `withinMs`: how long an unknown outcome is looked up. */
-  async finish(
-    finish: Finish,
-    { exact, canonical }: Fingerprints,
-    withinMs: number,
-  ): Promise<FinishReply> {
+  /** Ends the transaction. Never rejects. */
+  async finish(finish: Finish, { exact, canonical }: Fingerprints): Promise<FinishReply> {
     if (finish.as !== 'completed') return this.abandon()
     this.seal()
     const { key, token, fence, attempt } = this.#attempt
     const record = [key, token, exact, canonical, fence, attempt] as const
     const keep = this.#db.text('keep', ...record, finish.keepMs, finish.frame)
     try {
-      await this.#line.commit([`release savepoint ${SAVEPOINT}`, keep])
+      await this.#inTime(this.#line.commit([`release savepoint ${SAVEPOINT}`, keep]))
       return 'finished'
     } catch (error) {
       const reply = isRefusal(error) ? replyFor(error) : undefined
@@ -81,13 +78,14 @@ export class Transaction implements OpenTransaction {
         await this.abandon()
         return reply
       }
-      this.#line.drop(error)
-      return this.#lookUp(withinMs)
+      this.#line.giveBack(error)
+      return this.#lookUp()
     }
   }
 
   /** The connection was lost during the commit, so another one looks for the outcome. */
-  #lookUp(withinMs: number): Promise<FinishReply> {
+  #lookUp(): Promise<FinishReply> {
+    const withinMs = this.#idleMs
     const inTime = { ref: false, signal: AbortSignal.timeout(withinMs) }
     const look = async (pauseMs: number): Promise<FinishReply> => {
       const { key, token } = this.#attempt
@@ -103,6 +101,18 @@ export class Transaction implements OpenTransaction {
     return Promise.race([timeIsUp, look(FIRST_PAUSE_MS).catch(() => 'unknown' as const)])
   }
 
+  /**
+   * Rejects if the end takes too long: the server is frozen, or a cursor of the handler is open,
+   * and each later statement of the connection waits for it.
+   */
+  #inTime(end: Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const late = () => reject(new Error(`no reply within ${this.#idleMs} ms`))
+      const timer = setTimeout(late, this.#idleMs)
+      end.then(resolve, reject).finally(() => clearTimeout(timer))
+    })
+  }
+
   #check(): void {
     if (!this.#isSealed) return
     const why = 'the attempt has ended its response, so its transaction is over'
@@ -116,15 +126,16 @@ export class Transaction implements OpenTransaction {
   }
 
   /**
-   * The transaction object of an ORM, which throws after the end. Methods are bound, because a
-   * proxy has no private fields. A constructor is not, because ORMs compare it.
+   * The transaction object of an ORM, which throws after the end, as do methods read before. They
+   * are bound, because a proxy has no private fields. A constructor is not: ORMs compare it.
    */
   #guard(tx: object): object {
     return new Proxy(tx, {
       get: (target, name) => {
         this.#check()
         const value: unknown = Reflect.get(target, name)
-        return typeof value === 'function' && name !== 'constructor' ? value.bind(target) : value
+        if (typeof value !== 'function' || name === 'constructor') return value
+        return this.#guard(value.bind(target))
       },
       apply: (target, self, args) => {
         this.#check()
@@ -140,8 +151,8 @@ function replyFor(error: unknown): FinishReply {
   // Without a transaction, and in one that the handler began.
   if (code === '25P01' || code === '3B001') return 'ended'
   if (code === '40001' || code === '40P01') return 'stale'
-  // The role may not write our table.
-  if (code === '42501') return 'unknown'
+  // The role may not write our table, or PostgreSQL ended the transaction because it was idle.
+  if (code === '42501' || code === '25P03') return 'unknown'
   const isOurs = chainOf(error).some(({ message }) => String(message).includes(PRIMARY_KEY))
   return code === '23505' && isOurs ? 'stale' : 'failed'
 }

@@ -57,7 +57,7 @@ export class Running
   place = -1
   order = 0
   readonly #rt: IdempotencyRuntime
-  /** Undefined in a transaction, which has no lease. Only `maxHoldMs` bounds it. */
+  /** Undefined in a transaction, which has no lease. Only the hold time bounds it. */
   readonly #hold: Hold | undefined
   /** Created when the handler first reads the signal. */
   #abort: AbortController | undefined
