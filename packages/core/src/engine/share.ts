@@ -24,14 +24,13 @@ import {
   type CommitReply,
   type Grant,
   type Lifetimes,
-  type Position,
   type Receiver,
 } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
 import { emitEnd } from '../traces.ts'
 import type { Flight } from './flight.ts'
 import { ask } from './lookup.ts'
-import type { FillResult, Lease, Resolution, Shared, Skipped } from './types.ts'
+import type { FillResult, Lead, Lease, Resolution, Shared, Skipped } from './types.ts'
 
 /**
  * The pause of this process between two lookups for the lease of a hit-for-miss key, while another
@@ -46,10 +45,10 @@ type Committed = CommitReply | 'too-large'
 type Pass = Extract<FillResult, { type: 'pass' }>
 /** A result with an entry, which is new or was confirmed by the origin (304). */
 type EntryResult = Extract<FillResult, { type: 'store' | 'not-modified' }>
-interface Ending {
+interface Ending extends Pick<Lead, 'asOf'> {
   /** Digest of its request. Undefined if it has none, or if an unlike request has failed before. */
   readonly like: string | undefined
-  readonly asOf: Position
+  readonly isOfBatch: boolean
   done(shared: Shared): void
 }
 
@@ -257,7 +256,7 @@ class Commit implements Receiver<Committed> {
     if (keeper.isStopped) return this.resolve(undefined)
     const frame = encodeFrame(grant.key, item.held.entry)
     const args = [grant, frame, lifetimes, this.#flight.first !== undefined] as const
-    ask<typeof args, Committed>(records, records.commit, args, this)
+    ask<typeof args, Committed>(records, records.commit, args, this, this.#run.isOfBatch)
   }
 
   reject(error: unknown): void {
