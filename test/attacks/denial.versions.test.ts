@@ -4,13 +4,13 @@ import { request } from 'node:http'
 import { setTimeout as after } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { waitUntil } from '../harness/wait-until.ts'
-import { type Attacked, describeAttacks, get } from './setting.ts'
+import { type Attacked, BODY, BODY_FIELDS, describeAttacks, get, METHOD } from './setting.ts'
 
 /** A GET whose client can leave before the response. */
 function visit(url: string, path: string): { leave(): void } {
-  const headers = { host: 'shop.test', 'x-slow': 'yes' }
-  const sent = request(`${url}${path}`, { agent: false, headers })
-  sent.on('error', () => {}).end()
+  const headers = { host: 'shop.test', 'x-slow': 'yes', ...BODY_FIELDS }
+  const sent = request(`${url}${path}`, { method: METHOD, agent: false, headers })
+  sent.on('error', () => {}).end(BODY)
   return { leave: () => sent.destroy() }
 }
 

@@ -1,7 +1,7 @@
 // Options that SECURITY.md recommends. Each case shows the attack without the option, and that the
 // option prevents it.
 import { expect, it } from 'vitest'
-import { describeAttacks, get, raw } from './setting.ts'
+import { describeAttacks, get, METHOD, raw } from './setting.ts'
 
 const post = (url: string, path: string) =>
   raw(url, [`POST ${path} HTTP/1.1`, 'Host: shop.test', 'Connection: close', '', ''])
@@ -36,7 +36,9 @@ describeAttacks('the recommended option', ({ open }) => {
     expect(await target.runs()).toBe(1)
   })
 
-  it("invalidateOn: 'never' prevents an open redirect from purging a page", async () => {
+  const redirect = "invalidateOn: 'never' prevents an open redirect from purging a page"
+  // The handler redirects each request that is no GET.
+  it.skipIf(METHOD !== 'GET')(redirect, async () => {
     const runsAfter = async (name: string) => {
       await using target = await open(name)
       await get(target.victim, '/home')

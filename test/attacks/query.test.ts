@@ -11,6 +11,9 @@ it('a QUERY is sent by each of these attacks, if Node can parse it', () => {
 process.env.STAMPEDE_ATTACK_METHOD = 'QUERY'
 if (METHODS.includes('QUERY')) {
   await import('./conditions-and-ranges.versions.test.ts')
+  await import('./denial.versions.test.ts')
+  await import('./hostile-input.versions.test.ts')
   await import('./keys.versions.test.ts')
+  await import('./options.versions.test.ts')
   await import('./stored-for-others.versions.test.ts')
 }

@@ -137,8 +137,12 @@ export interface RawResponse {
 
 /** `query.test.ts` runs the same cases with QUERY. Then each request has this body. */
 export const METHOD: string = process.env.STAMPEDE_ATTACK_METHOD ?? 'GET'
-const BODY = METHOD === 'QUERY' ? '{}' : ''
-const BODY_LINES = METHOD === 'QUERY' ? ['Content-Type: application/json', 'Content-Length: 2'] : []
+export const METHODS: ReadonlyArray<'GET' | 'QUERY'> =
+  METHOD === 'QUERY' ? ['GET', 'QUERY'] : ['GET']
+export const BODY: string = METHOD === 'QUERY' ? '{}' : ''
+export const BODY_FIELDS: Readonly<Record<string, string>> =
+  METHOD === 'QUERY' ? { 'Content-Type': 'application/json', 'Content-Length': '2' } : {}
+const BODY_LINES = Object.entries(BODY_FIELDS).map(([name, value]) => `${name}: ${value}`)
 
 /**
  * Sends a GET with exactly these header lines on its own connection. Adds `Host: shop.test` if they
@@ -148,6 +152,16 @@ export function get(url: string, path: string, ...lines: readonly string[]): Pro
   const host = lines.some((line) => /^host:/i.test(line)) ? [] : ['Host: shop.test']
   const head = [`${METHOD} ${path} HTTP/1.1`, ...host, ...lines, ...BODY_LINES]
   return raw(url, [...head, 'Connection: close', '', BODY])
+}
+
+/** The bytes of a GET, with `METHOD` and its body. Others are returned unchanged. */
+export function withMethod(bytes: Buffer): Buffer {
+  const text = bytes.toString('latin1')
+  const end = '\r\nConnection: close\r\n\r\n'
+  if (METHOD === 'GET' || !text.startsWith('GET ')) return bytes
+  const whole = text.endsWith(end) ? `${text.slice(0, -end.length)}\r\n` : undefined
+  const rest = whole && `${whole}${BODY_LINES.join('\r\n')}${end}${BODY}`
+  return Buffer.from((rest ?? text).replace('GET', METHOD), 'latin1')
 }
 
 /** Writes `lines` as they are, and reads until the server closes the connection. */

@@ -1,7 +1,12 @@
 // The commands of `stampede` on the Redis of a fleet, whose processes are Stampedes of this test.
 
 import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { request as httpRequest, type IncomingMessage, METHODS } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text as textOf } from 'node:stream/consumers'
 import { createStampede, type Stampede } from '@stampede/core'
 import { requestKey } from '@stampede/core/operator'
 import { stampedeDashboard } from '@stampede/dashboard'
@@ -52,7 +57,7 @@ describe('stampede', { timeout: 120_000 }, () => {
     const [none, help] = [await start(), await start('--help')]
     expect([none.code, help.code]).toEqual([2, 0])
     for (const { out } of [none, help]) expect(out).toMatch(/^ {2}doctor /m)
-    expect((await run('why', '--help')).out).toMatch(/^Usage: npx @stampede\/cli why URL/)
+    expect((await run('why', '--help')).out).toMatch(/^Usage: npx @stampede\/cli why \[QUERY\] URL/)
   })
 
   it('has exit code 3 and an error as JSON if Redis is unavailable or frozen', async () => {
@@ -132,6 +137,39 @@ describe('why', () => {
       expect(await answer(url, '--header', de)).toMatch(/is a miss, .* was purged by tag all, /)
     } finally {
       listening.close()
+    }
+  })
+
+  it.skipIf(!METHODS.includes('QUERY'))('explains a QUERY by its body', async () => {
+    const app = express()
+    app.use(stampedeCache({ stampede, methods: ['GET', 'QUERY'], ttlMs: 60_000 }))
+    app.use(express.json(), (request, response) => void response.json(request.body))
+    const listening = app.listen(0, '127.0.0.1')
+    await once(listening, 'listening')
+    const folder = await mkdtemp(join(tmpdir(), 'stampede-'))
+    try {
+      const url = `http://127.0.0.1:${(listening.address() as AddressInfo).port}/search`
+      const headers = { 'content-type': 'application/json' }
+      const sent = httpRequest(url, { method: 'QUERY', headers }).end('{"q":"a","page":1}')
+      const [response] = (await once(sent, 'response')) as [IncomingMessage]
+      await textOf(response)
+      await expect.poll(() => stampede.stats().fills.committed).toBe(1)
+      const type = ['--header', 'content-type: application/json']
+      const file = join(folder, 'body.json')
+      await writeFile(file, '{ "page": 1, "q": "a" }')
+      for (const data of ['{"q":"a","page":1}', `@${file}`])
+        expect(await answer('QUERY', url, '--data', data, ...type)).toContain('is a hit')
+      expect(await answer('QUERY', url, '--data', '{"q":"b"}', ...type)).toContain('is a miss')
+      expect(await answer(url)).toContain('is a miss')
+      expect(await answer('QUERY', url, '--data', '{"q":"a","page":1}')).toContain('content-type')
+      const curl = `curl -X QUERY ${url} -H 'content-type: application/json' -d '{"q":"a","page":1}'`
+      expect(await answer('--curl', curl)).toContain('is a hit')
+      expect((await run('why', 'QUERY', url)).code).toBe(2)
+      expect((await run('why', url, '--data', '{}')).code).toBe(2)
+      expect((await run('why', 'QUERY', url, '--data', '@/no/such/file')).code).toBe(2)
+    } finally {
+      listening.close()
+      await rm(folder, { recursive: true })
     }
   })
 

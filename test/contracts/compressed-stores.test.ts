@@ -3,29 +3,14 @@
 import { redisStore } from '@stampede/redis'
 import { storeContract } from '@stampede/testkit'
 import { Redis } from 'ioredis'
-import { afterAll, beforeAll } from 'vitest'
-import { type RedisTime, startRedisTime } from '../harness/movable-redis.ts'
-import { type RedisServer, startRedis } from '../harness/redis-server.ts'
+import { movableRedis } from '../harness/every-store.ts'
 
-let time: RedisTime
-let server: RedisServer
-beforeAll(async () => {
-  time = await startRedisTime()
-  server = await startRedis(time)
-  await time.slowDown()
-})
-afterAll(async () => {
-  await server.stop()
-  await time.stop()
-})
-
-let tests = 0
+const redis = movableRedis()
 storeContract('redisStore with compress', {
-  pass: (ms) => time.pass(ms),
+  pass: redis.pass,
   async open() {
-    tests += 1
-    const options = { prefix: `t${tests}`, commandTimeoutMs: 10_000, compress: { minBytes: 0 } }
-    const open = () => redisStore(new Redis(server.url, { lazyConnect: true }), options)
+    const options = { ...redis.storeOptions(), compress: { minBytes: 0 } }
+    const open = () => redisStore(new Redis(redis.url, { lazyConnect: true }), options)
     return { a: open(), b: open() }
   },
 })

@@ -21,6 +21,7 @@ import { createLocks, createQuorumLocks, fencedUpdate } from '@stampede/locks'
 import { stampedeMetrics } from '@stampede/metrics'
 import { stampedeFront } from '@stampede/node-http'
 import { instrumentStampede } from '@stampede/otel'
+import { postgresStore } from '@stampede/postgres'
 import { redisStore } from '@stampede/redis'
 import express from 'express'
 import express4 from 'express4'
@@ -28,6 +29,7 @@ import fastify from 'fastify'
 import { Redis } from 'ioredis'
 import Koa from 'koa'
 import Koa2 from 'koa2'
+import { Pool } from 'pg'
 import { Registry } from 'prom-client'
 import request from 'supertest'
 import { describe, expect, it } from 'vitest'
@@ -148,6 +150,7 @@ describe('the options of all functions', () => {
     purge: (options) => stampede.purge({ key: 'k' }, options),
     release: (options) => stampede.idempotency.release({ scope: 'a', key: 'k' }, options),
     redisStore: (options) => redisStore(redis(), options),
+    postgresStore: (options) => postgresStore(new Pool(), options),
     createLocks,
     acquire: (options) => locks.acquire('k', options),
     createQuorumLocks: (options) => createQuorumLocks([memoryStore()], options),

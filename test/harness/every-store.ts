@@ -20,6 +20,33 @@ interface SetUp<Part> {
   open(): Promise<{ a: Part; b: Part }>
 }
 
+/** A server for the tests of this file, whose clock they move. */
+export function movableRedis() {
+  let time: RedisTime
+  let server: RedisServer
+  beforeAll(async () => {
+    time = await startRedisTime()
+    server = await startRedis(time)
+    await time.slowDown()
+  })
+  afterAll(async () => {
+    await server.stop()
+    await time.stop()
+  })
+  let tests = 0
+  return {
+    get url(): string {
+      return server.url
+    },
+    pass: (ms: number): Promise<void> => time.pass(ms),
+    /** Options of the stores of one test, which sees no records of others. */
+    storeOptions() {
+      tests += 1
+      return { prefix: `t${tests}`, commandTimeoutMs: 10_000 }
+    },
+  }
+}
+
 /**
  * Opens the part of a store that `partOf` gives. `RecordStore` has the locks and idempotency keys
  * of `memoryStore()`. The clients never connect: a store has its own connections.
@@ -41,19 +68,7 @@ export function onEveryStore<Part>(
     })
   }
 
-  let time: RedisTime
-  let server: RedisServer
-  beforeAll(async () => {
-    time = await startRedisTime()
-    server = await startRedis(time)
-    await time.slowDown()
-  })
-  afterAll(async () => {
-    await server.stop()
-    await time.stop()
-  })
-
-  let tests = 0
+  const redis = movableRedis()
   const clients: Record<string, (url: string) => RedisClient> = {
     'ioredis 6': (url) => new Redis(url, { lazyConnect: true }),
     'ioredis 5': (url) => new Redis5(url, { lazyConnect: true }),
@@ -62,11 +77,10 @@ export function onEveryStore<Part>(
   for (const name of ofThisRun(['ioredis 6', 'node-redis 5'], ['ioredis 5'])) {
     const connect = clients[name] as (url: string) => RedisClient
     contract(`redisStore on ${name}`, {
-      pass: (ms) => time.pass(ms),
+      pass: (ms) => redis.pass(ms),
       async open() {
-        tests += 1
-        const options = { prefix: `t${tests}`, commandTimeoutMs: 10_000 }
-        const open = () => partOf(redisStore(connect(server.url), options))
+        const options = redis.storeOptions()
+        const open = () => partOf(redisStore(connect(redis.url), options))
         return { a: open(), b: open() }
       },
     })

@@ -27,8 +27,14 @@ describe('parseCurl', () => {
         'x-empty: ',
       ],
       host: undefined,
+      data: undefined,
       notes: [],
     })
+  })
+
+  it('reads the body of a QUERY', () => {
+    const text = `curl -X QUERY -H 'content-type: application/json' -d '{"a":1}' ${URL_A}`
+    expect(parseCurl(text)).toMatchObject({ method: 'QUERY', data: '{"a":1}' })
   })
 
   it.each([

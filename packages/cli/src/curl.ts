@@ -11,6 +11,8 @@ export interface CurlRequest {
   /** Fields such as `accept: text/html`. */
   readonly headers: readonly string[]
   readonly host: string | undefined
+  /** The body, as far as it is known. Undefined if there is none. */
+  readonly data: string | undefined
   /** Parts of the command that are not known here, such as the cookies in a file. */
   readonly notes: readonly string[]
 }
@@ -56,6 +58,7 @@ export function parseCurl(text: string): CurlRequest {
     method: (last(/^request$/) ?? implied).toUpperCase(),
     headers: [...fields].map(([name, value]) => `${name}: ${value}`),
     host,
+    data: hasBody ? data.join('&') : undefined,
     notes,
   }
 }

@@ -3,11 +3,12 @@
 import { admit } from './cache/admit.ts'
 import { type CacheRules, readCacheOptions } from './cache/cache-options.ts'
 import { cacheKey, customKey } from './cache/key.ts'
+import { queryContent } from './cache/query-content.ts'
 import { selects } from './http/vary.ts'
 import type { RequestView } from './ports/exchange.ts'
 import { dataKey } from './ports/key.ts'
 
-/** A GET request, and the options of its stampedeCache that change the key. */
+/** A GET or QUERY, and the options of its stampedeCache that change the key. */
 export interface AskedRequest extends Pick<CacheRules, 'query' | 'vary' | 'cookies'> {
   readonly url: string
   /** The `Host` of the request, if it is not that of the URL. */
@@ -19,6 +20,8 @@ export interface AskedRequest extends Pick<CacheRules, 'query' | 'vary' | 'cooki
   readonly identity?: string | undefined
   /** Request fields, with lower-case names. */
   readonly headers?: Readonly<Record<string, string>> | undefined
+  /** The body of a QUERY. Undefined: the request is a GET. */
+  readonly body?: Uint8Array | undefined
 }
 
 /** The key of a request in the cache, from `requestKey`. */
@@ -38,16 +41,16 @@ export function requestKey(
   asked: AskedRequest,
   entry?: Parameters<typeof selects>[0],
 ): RequestKeys {
-  const { query, vary, cookies, key, identity, headers = {} } = asked
+  const { query, vary, cookies, key, identity, headers = {}, body } = asked
   const config = readCacheOptions({
-    ...{ query, vary, cookies },
+    ...{ query, vary, cookies, methods: ['GET', 'QUERY'] },
     ...(key !== undefined && { key: () => key }),
     ...(identity !== undefined && { identity: () => identity }),
   })
   const url = new URL(asked.url)
   const host = asked.host ?? url.host
   const request: RequestView = {
-    method: 'GET',
+    method: body === undefined ? 'GET' : 'QUERY',
     scheme: url.protocol.slice(0, -1),
     host,
     target: (asked.asWritten && writtenTarget(asked.url)) || url.pathname + url.search,
@@ -55,7 +58,10 @@ export function requestKey(
   }
   const isOther = entry !== undefined && !selects(entry, request.headers)
   const learned = isOther ? entry.vary.map(([name]) => name) : []
-  const bypass = admit(request, undefined, config)?.reason
+  const content = body && queryContent(request.headers, body, config, undefined)
+  if (typeof content === 'object') request.content = content
+  const refused = typeof content === 'string' ? content : undefined
+  const bypass = admit(request, undefined, config)?.reason ?? refused
   return {
     key: cacheKey(request, undefined, config, learned),
     ...(bypass !== undefined && { bypass }),

@@ -1,5 +1,5 @@
-// A fleet member that calls getOrSetMany with random keys, and counts its runs by key in a witness.
-// Environment: REDIS_URL, WITNESS_URL.
+// A fleet member with a data cache. It calls getOrSetMany with random keys, and counts its runs by
+// key in a witness, or does what a message says. Environment: REDIS_URL, WITNESS_URL.
 // @ts-check
 import { createStampede } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
@@ -8,7 +8,7 @@ import { runMember } from './member.mjs'
 
 const { REDIS_URL = '', WITNESS_URL = '', MEMBER_INDEX = '0' } = process.env
 const redis = new Redis(REDIS_URL, { lazyConnect: true })
-const witness = new Redis(WITNESS_URL)
+const witness = new Redis(WITNESS_URL, { lazyConnect: true })
 const stampede = createStampede({ store: redisStore(redis, { commandTimeoutMs: 30_000 }) })
 const cache = stampede.cache('n', { ttlMs: 3_600_000, leaseMs: 120_000, waitMs: 300_000 })
 
@@ -42,9 +42,28 @@ async function run(/** @type {{ pairs: number, seed: number }} */ { pairs, seed 
   return wrong
 }
 
+/** @typedef {'set' | 'get' | 'clear' | 'hang'} Action */
+/** @typedef {{ do?: Action, keys?: string[], pairs?: number, seed?: number }} Message */
+
+/** @param {Message} message */
+async function answer({ do: action, keys = [], pairs = 0, seed = 0 }) {
+  if (action === undefined) return run({ pairs, seed })
+  if (action === 'set') return cache.setMany(keys.map((key) => [key, key]))
+  if (action === 'get') return [...(await cache.getMany(keys)).keys()]
+  if (action === 'clear') return cache.clear()
+  // The reply comes when the factory runs, which never ends.
+  return new Promise((begun) => {
+    const hang = () => {
+      begun(undefined)
+      return new Promise(() => {})
+    }
+    cache.getOrSetMany(keys, /** @type {any} */ (hang), { leaseMs: 1_000 }).catch(() => {})
+  })
+}
+
 await runMember({
   listener: (_, response) => response.end(),
-  answer: run,
+  answer,
   close: async () => {
     await stampede.close()
     redis.disconnect()

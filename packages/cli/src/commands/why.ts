@@ -1,7 +1,8 @@
 // `stampede why`: the key of a URL, its entry, and one sentence about the response that the next
 // request gets.
 
-import { text as textOf } from 'node:stream/consumers'
+import { readFile } from 'node:fs/promises'
+import { buffer, text as textOf } from 'node:stream/consumers'
 import { requestKey } from '@stampede/core/operator'
 import { groupOf } from '@stampede/core/store'
 import { type AskedRequest, namesToScan, REQUEST_OPTIONS, readRequest } from '../asked-key.ts'
@@ -18,8 +19,9 @@ import { answerOf } from '../why-answer.ts'
 
 export const why: Command = {
   summary: 'Explains why a URL is, or is not, served from the cache.',
-  usage: 'stampede why URL | --curl COMMAND [options]',
+  usage: 'stampede why [QUERY] URL | --curl COMMAND [options]',
   options: [
+    ['--data TEXT', 'the body of a QUERY; @FILE reads a file, @- reads stdin'],
     ['--curl COMMAND', 'a curl command in place of the URL, such as "Copy as cURL"; - reads stdin'],
     ...REQUEST_OPTIONS,
   ],
@@ -76,20 +78,36 @@ async function readAsked(
   values: Values,
   stdin: Terminal['stdin'],
 ): Promise<Asked> {
-  const [url, ...more] = names
-  const command = text(values, 'curl')
+  const isQuery = names[0] === 'QUERY'
+  const [url, ...more] = isQuery ? names.slice(1) : names
+  const [command, data] = [text(values, 'curl'), text(values, 'data')]
   if ((command === undefined) === (url === undefined) || more.length > 0)
     throw new UsageError('name one URL, or give --curl')
-  if (command === undefined)
-    return { request: readRequest(url ?? '', values), method: 'GET', notes: [] }
+  if (isQuery !== (data !== undefined))
+    throw new UsageError('a QUERY needs --data, and only a QUERY has it')
+  if (command === undefined) {
+    const request = readRequest(url ?? '', values)
+    if (data === undefined) return { request, method: 'GET', notes: [] }
+    return { request: { ...request, body: await bodyOf(data, stdin) }, method: 'QUERY', notes: [] }
+  }
   const curl = parseCurl(command === '-' ? await textOf(stdin) : command)
   const header = [...curl.headers, ...list(values, 'header')]
   const host = values.host ?? curl.host
-  return { ...curl, request: readRequest(curl.url, { ...values, header, host }) }
+  const request = readRequest(curl.url, { ...values, header, host })
+  const body = curl.method === 'QUERY' ? Buffer.from(curl.data ?? '') : undefined
+  return { ...curl, request: { ...request, body } }
+}
+
+async function bodyOf(data: string, stdin: Terminal['stdin']): Promise<Buffer> {
+  if (!data.startsWith('@')) return Buffer.from(data)
+  if (data === '@-') return buffer(stdin)
+  return readFile(data.slice(1)).catch((error: Error) => {
+    throw new UsageError(`--data: ${error.message}`)
+  })
 }
 
 /** A HEAD is served from the entry of a GET. */
-const isCached = (method: string): boolean => method === 'GET' || method === 'HEAD'
+const isCached = (method: string): boolean => /^(?:GET|HEAD|QUERY)$/.test(method)
 
 /** The URL with http instead of https, or the reverse, if something is stored for it. */
 async function otherScheme({ store }: Fleet, request: AskedRequest): Promise<string | undefined> {

@@ -53,6 +53,7 @@ describe('the content of a QUERY', () => {
     ['a member twice', '{"a":1,"a":2}', '{"a":2}'],
     ['a member twice, deep', '[{"a":{"b:":1,"b:":2}}]', '[{"a":{"b:":2}}]'],
     ['numbers of 20 digits', '[12345678901234567890]', '[12345678901234567891]'],
+    ['zero and minus zero', '[0]', '[-0]'],
     ['2^53 + 1', '[9007199254740993]', '[9007199254740992]'],
     ['a byte order mark', '\ufeff{"a":1}', '{"a":1}'],
     ['invalid JSON', '{"a":1', '{"a":1 '],

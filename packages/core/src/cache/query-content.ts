@@ -12,7 +12,7 @@ import {
   type Parts,
 } from '../http/fingerprint.ts'
 import { type RequestHeaders, requestField } from '../http/headers.ts'
-import type { Exchange, RequestBody } from '../ports/exchange.ts'
+import type { Exchange, QueryContent, RequestBody } from '../ports/exchange.ts'
 import { CACHE_FUNCTION, type CacheConfig } from './cache-options.ts'
 import { callOption } from './key.ts'
 
@@ -26,27 +26,58 @@ export async function readContent<Native>(
   { queryBody }: CacheConfig<Native>,
 ): Promise<BypassDetail | undefined> {
   const { request, native } = exchange
-  const { headers } = request
-  const type = mediaType(requestField(headers, 'content-type') ?? '')
+  const refused = refusal(request.headers, queryBody.maxBytes)
+  if (refused !== undefined) return refused
+  const body = (await exchange.readBody?.(queryBody.maxBytes)) ?? UNSEEN
+  const content = describe(request.headers, body, queryBody, native)
+  if (typeof content === 'string') return content
+  request.content = content
+  return undefined
+}
+
+/** The content of a QUERY with these fields and this body, or why the cache is bypassed. */
+export function queryContent<Native>(
+  headers: RequestHeaders,
+  bytes: Uint8Array,
+  { queryBody }: CacheConfig<Native>,
+  native: Native,
+): QueryContent | BypassDetail {
+  if (bytes.byteLength > queryBody.maxBytes) return 'body-too-large'
+  const body: RequestBody = bytes.byteLength === 0 ? { type: 'none' } : { type: 'bytes', bytes }
+  return refusal(headers, queryBody.maxBytes) ?? describe(headers, body, queryBody, native)
+}
+
+/** The reason for which the body need not be read. */
+function refusal(headers: RequestHeaders, maxBytes: number): BypassDetail | undefined {
   // RFC 10008 §2: the server must refuse such a request, perhaps with a response of its own.
-  if (type === undefined) return 'content-type'
-  const coding = requestField(headers, 'content-encoding')?.toLowerCase()
+  if (typeOf(headers) === undefined) return 'content-type'
   const transfer = requestField(headers, 'transfer-encoding') ?? 'chunked'
-  if (!CODINGS.has(coding) || transfer.toLowerCase() !== 'chunked') return 'request-body'
-  const { maxBytes, key } = queryBody
-  if (Number(requestField(headers, 'content-length')) > maxBytes) return 'body-too-large'
-  const body = (await exchange.readBody?.(maxBytes)) ?? UNSEEN
+  if (!CODINGS.has(codingOf(headers)) || transfer.toLowerCase() !== 'chunked') return 'request-body'
+  return Number(requestField(headers, 'content-length')) > maxBytes ? 'body-too-large' : undefined
+}
+
+const codingOf = (headers: RequestHeaders): string | undefined =>
+  requestField(headers, 'content-encoding')?.toLowerCase()
+
+const typeOf = (headers: RequestHeaders): string | undefined =>
+  mediaType(requestField(headers, 'content-type') ?? '')
+
+function describe<Native>(
+  headers: RequestHeaders,
+  body: RequestBody,
+  { key }: CacheConfig<Native>['queryBody'],
+  native: Native,
+): QueryContent | BypassDetail {
   if (body.type === 'too-large') return 'body-too-large'
   if (body.type === 'incomplete') return 'request-body'
   const parts =
     typeof key === 'function' ? partsOfValue(key, native) : partsOfBody(headers, body, key)
   if (parts === undefined) return 'request-body'
   const language = requestField(headers, 'content-language')
-  const head = JSON.stringify([type, language ?? null, coding ?? null])
+  const head = JSON.stringify([typeOf(headers), language ?? null, codingOf(headers) ?? null])
   const hash = createHash('sha256').update(head)
   for (const part of parts) hash.update(part ?? '')
-  request.content = { body, digest: hash.digest('base64url') }
-  return undefined
+  return { body, digest: hash.digest('base64url') }
 }
 
 const UNSEEN: RequestBody = { type: 'unseen' }

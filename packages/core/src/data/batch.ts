@@ -4,11 +4,11 @@
 
 import { AsyncResource } from 'node:async_hooks'
 import { countRead } from '../engine/lookup.ts'
-import type { FillResult, Lead, Resolution } from '../engine/types.ts'
+import type { Caller, CallerBatch, FillResult, Lead, Resolution } from '../engine/types.ts'
 import { manyFailed, show, valueError } from '../errors.ts'
 import { freshCopy } from '../l1/purges.ts'
 import type { Deadline } from '../lease/deadlines.ts'
-import { SharedSlot, type Slots } from '../lease/slots.ts'
+import { SharedSlot } from '../lease/slots.ts'
 import { dataKey } from '../ports/key.ts'
 import { together } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
@@ -56,36 +56,33 @@ interface Led<T, P> extends Begun<P> {
   readonly lead: Lead
 }
 
+/**
+ * `waiting`: for a run that is not of this batch. `decided`: the key has its result, or leads.
+ */
+type Stage = 'looking-up' | 'waiting' | 'decided'
+
 /** One key of a batch. */
 class Member<T, P> extends Call<T, P> {
-  override readonly slots: Slots
+  override readonly batch: Batch<T, P>
   readonly name: string
-  readonly #batch: Batch<T, P>
+  stage: Stage = 'looking-up'
 
   constructor(batch: Batch<T, P>, of: ManyOf, name: string) {
     const { rt, prefix, plan, serializer, subjects } = of
     // A batch runs the factory, so this call has none.
     super(rt, dataKey(prefix + name), undefined, plan, serializer, subjects)
     this.name = name
-    this.slots = batch.slot
-    this.#batch = batch
+    this.batch = batch
   }
 
   override run(lead: Lead, where: 'here' | 'behind'): void {
-    this.#batch.lead({ ...this.begin(lead, where), member: this, lead })
+    const { context, held, end } = this.begin(lead, where)
+    this.batch.lead({ member: this, lead, context, held, end })
   }
 
   override answer(resolution: Resolution): void {
     super.answer(resolution)
-    this.#batch.decided(this)
-  }
-
-  onWait(): void {
-    this.#batch.waits(this)
-  }
-
-  later(step: () => void): void {
-    this.#batch.later(step)
+    this.batch.enter(this, 'decided')
   }
 
   /** The batch has the context of the caller. */
@@ -93,18 +90,16 @@ class Member<T, P> extends Call<T, P> {
 }
 
 /** One call of getOrSetMany. */
-export class Batch<T, P> {
-  readonly slot: SharedSlot
+export class Batch<T, P> implements CallerBatch {
+  readonly slots: SharedSlot
   /** Begin refreshes in the background. Undefined: the first lookups have been sent. */
   #steps: Array<() => void> | undefined = []
   readonly #of: ManyOf
   readonly #names: readonly string[]
   readonly #factory: ManyFactory<T, P>
   readonly #context = new AsyncResource('StampedeGetOrSetMany')
-  /** The keys whose first lookup has not ended. */
-  readonly #lookingUp = new Set<Member<T, P>>()
-  /** The keys that wait for a run that is not of this batch. */
-  readonly #waiting = new Set<Member<T, P>>()
+  /** Numbers of keys by stage. */
+  readonly #count: Record<Stage, number> = { 'looking-up': 0, waiting: 0, decided: 0 }
   #led: Led<T, P>[] = []
   /** True at first: the loop over all keys comes before the run. */
   #isScheduled = true
@@ -116,10 +111,10 @@ export class Batch<T, P> {
     this.#of = of
     this.#names = names
     this.#factory = factory
-    this.slot = new SharedSlot(of.rt.originSlots)
+    this.slots = new SharedSlot(of.rt.originSlots)
   }
 
-  async values(): Promise<Map<string, T>> {
+  values(): Promise<Map<string, T>> {
     const { rt, prefix, serializer } = this.#of
     const found = new Map<string, T>()
     const errors = new Map<string, unknown>()
@@ -134,33 +129,59 @@ export class Batch<T, P> {
         found.set(name, parsed.value)
       } else members.push(new Member(this, this.#of, name))
     }
-    for (const member of members) this.#lookingUp.add(member)
-    const begun = begin(rt, members, (member) => member.value())
-    queueMicrotask(() => {
-      const steps = this.#steps ?? []
-      this.#steps = undefined
+    this.#count['looking-up'] = members.length
+    queueMicrotask(() => this.#endFirstTurn())
+    let left = members.length
+    return new Promise((resolve, reject) => {
+      const end = (): void => {
+        if (left > 0) return
+        try {
+          resolve(this.#result(found, errors))
+        } catch (error) {
+          reject(error)
+        }
+      }
+      end()
       together(rt.records, () => {
-        for (const step of steps) step()
+        for (const member of members) {
+          const { name } = member
+          const fail = (error: unknown): void => {
+            errors.set(name, error)
+            left -= 1
+            end()
+          }
+          const give = (value: T | Promise<T>): void => {
+            if (value instanceof Promise) return void value.then(give, fail)
+            if (value !== undefined) found.set(name, value)
+            left -= 1
+            end()
+          }
+          member.start(give, fail)
+        }
       })
-      this.#isScheduled = false
-      this.#runSoon()
     })
-    const results = await begun
-    for (const [i, { name }] of members.entries()) {
-      const result = results[i]
-      if (result?.status !== 'fulfilled') errors.set(name, result?.reason)
-      else if (result.value !== undefined) found.set(name, result.value)
-    }
-    return this.#result(found, errors)
+  }
+
+  #endFirstTurn(): void {
+    const steps = this.#steps ?? []
+    this.#steps = undefined
+    together(this.#of.rt.records, () => {
+      for (const step of steps) step()
+    })
+    this.#isScheduled = false
+    this.#runSoon()
   }
 
   #result(found: Map<string, T>, errors: ReadonlyMap<string, unknown>): Map<string, T> {
-    const values = new Map<string, T>()
-    for (const name of this.#names) if (found.has(name)) values.set(name, found.get(name) as T)
-    if (errors.size === 0) return values
+    const [values, failed] = [new Map<string, T>(), new Map<string, unknown>()]
+    for (const name of this.#names) {
+      if (found.has(name)) values.set(name, found.get(name) as T)
+      else if (errors.has(name)) failed.set(name, errors.get(name))
+    }
+    if (failed.size === 0) return values
     const thrown = this.#thrown
-    if (thrown && [...errors.values()].includes(thrown.error)) throw thrown.error
-    throw manyFailed('getOrSetMany', values, errors)
+    if (thrown && [...failed.values()].includes(thrown.error)) throw thrown.error
+    throw manyFailed('getOrSetMany', values, failed)
   }
 
   /** Calls `step` with those of the other keys. */
@@ -171,18 +192,18 @@ export class Batch<T, P> {
 
   lead(led: Led<T, P>): void {
     this.#led.push(led)
-    this.decided(led.member)
+    this.enter(led.member, 'decided')
   }
 
-  /** The key has its result, or leads. */
-  decided(member: Member<T, P>): void {
-    this.#waiting.delete(member)
-    this.#lookingUp.delete(member)
-    this.#runSoon()
+  waits(caller: Caller): void {
+    const member = caller as Member<T, P>
+    if (member.stage === 'looking-up') this.enter(member, 'waiting')
   }
 
-  waits(member: Member<T, P>): void {
-    if (this.#lookingUp.delete(member)) this.#waiting.add(member)
+  enter(member: Member<T, P>, stage: Stage): void {
+    this.#count[member.stage] -= 1
+    this.#count[stage] += 1
+    member.stage = stage
     this.#runSoon()
   }
 
@@ -201,8 +222,8 @@ export class Batch<T, P> {
    * later run waits a moment for other keys whose holder has failed as well.
    */
   #runIfReady(): void {
-    if (this.#led.length === 0 || this.#lookingUp.size > 0) return
-    if (!this.#hasRun || this.#waiting.size === 0) return this.#run()
+    if (this.#led.length === 0 || this.#count['looking-up'] > 0) return
+    if (!this.#hasRun || this.#count.waiting === 0) return this.#run()
     const { clock, deadlines } = this.#of.rt
     this.#collecting ??= deadlines.set(() => this.#run(), clock.now() + COLLECT_MS)
   }

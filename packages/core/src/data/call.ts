@@ -5,7 +5,7 @@ import { AsyncResource } from 'node:async_hooks'
 import { find } from '../engine/engine.ts'
 import { previousInL1 } from '../engine/fill.ts'
 import { countRead, dropUnreadable } from '../engine/lookup.ts'
-import type { Caller, FillResult, Lead, Resolution } from '../engine/types.ts'
+import type { Caller, CallerBatch, FillResult, Lead, Resolution } from '../engine/types.ts'
 import { type HeldEntry, mayServeOnError, type StoredValue, spread } from '../entry/entry.ts'
 import {
   messageOf,
@@ -54,12 +54,12 @@ export interface Begun<P> {
 export class Call<T, P> implements Caller {
   scope: Caller['scope']
   lookup: Caller['lookup']
-  declare readonly slots?: Caller['slots']
+  declare readonly batch?: CallerBatch
   /** A factory that ignores its signal must not block its caller for ever. */
   onTimeout: (result: FillResult) => void = NOTHING
   readonly #rt: Runtime
   readonly #key: string
-  /** Undefined for a key of getOrSetMany, whose batch runs its factory. */
+  /** Undefined for a key of a batch. */
   readonly #factory: Factory<T, P> | undefined
   readonly #plan: Plan
   readonly #serializer: Serializer | undefined
@@ -88,13 +88,11 @@ export class Call<T, P> implements Caller {
     this.#subjects = subjects
   }
 
-  /** Looks up the value, or runs the factory. */
-  value(): Promise<T> {
-    return new Promise((resolve, reject) => {
-      this.#resolve = resolve
-      this.#reject = reject
-      this.#find()
-    })
+  /** Looks up the value, or runs the factory. The functions are those of a promise. */
+  start(resolve: (value: T | Promise<T>) => void, reject: (error: unknown) => void): void {
+    this.#resolve = resolve
+    this.#reject = reject
+    this.#find()
   }
 
   #find(): void {
@@ -264,7 +262,7 @@ export class Call<T, P> implements Caller {
    */
   #runAfterWait(): T | Promise<T> {
     const { waitMs } = this.#plan
-    const freeSlot = (this.slots ?? this.#rt.originSlots).take()
+    const freeSlot = (this.batch?.slots ?? this.#rt.originSlots).take()
     if (freeSlot !== undefined)
       return this.#runAlone(waitTimeout(this.#name, waitMs)).finally(freeSlot)
     const previous = previousInL1(this.#rt, this.#key)
@@ -304,9 +302,7 @@ export class Call<T, P> implements Caller {
     throw originFailed(this.#name, result.type, cause)
   }
 
-  /**
-   * RFC 5861 §4: serves the stale value instead of an error, unless the value was purged meanwhile.
-   */
+  /** RFC 5861 §4: serves the stale value instead of an error, unless it was purged meanwhile. */
   #staleOr(previous: HeldEntry | undefined, error: unknown, ranOrigin = false): T {
     const held = previous && confirmedCopy(this.#rt, previous)
     const isServable = held !== undefined && mayServeOnError(held, this.#rt.clock.now())

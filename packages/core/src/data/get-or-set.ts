@@ -60,7 +60,8 @@ export function getOrSet<T, P = T>(
         return readPromise(entry) as Promise<T>
       }
     }
-    return new Call(rt, internalKey, factory, plan, serializer, recent.subjects).value()
+    const call = new Call(rt, internalKey, factory, plan, serializer, recent.subjects)
+    return new Promise(call.start.bind(call))
   } catch (error) {
     return Promise.reject(error)
   }

@@ -582,6 +582,49 @@ describe('getOrSetMany()', () => {
     expect(first.get('a')).toEqual(second.get('a'))
     expect(first.get('a')).not.toBe(second.get('a'))
   })
+
+  it('fails only the keys that the serializer refuses, and stores the others', async () => {
+    const { cache, store } = setUp({ serializer: picky('bad') })
+    const made = { a: 'good', b: 'bad', c: 'good' }
+    const failed = await cache
+      .getOrSetMany<string>(['a', 'b', 'c'], () => made)
+      .catch((error) => error)
+    expect(failed.code).toBe('ERR_STAMPEDE_MANY_FAILED')
+    expect([...failed.values]).toEqual([
+      ['a', 'good'],
+      ['c', 'good'],
+    ])
+    expect(failed.errors.get('b')).toMatchObject({ message: 'no bad' })
+    expect(store.calls.filter((call) => call.startsWith('commit'))).toHaveLength(2)
+  })
+
+  it('fills again the keys that the serializer cannot parse', async () => {
+    let isBroken = false
+    const deserialize = (bytes: Buffer) => {
+      if (isBroken && String(bytes) === 'old') throw new Error('unreadable')
+      return String(bytes)
+    }
+    const { a, b } = two({ serializer: { serialize: String, deserialize } })
+    await a.setMany(new Map(Object.entries({ x: 'good', y: 'old' })))
+    isBroken = true
+    const asked: string[] = []
+    const result = await b.getOrSetMany<string>(['x', 'y'], (keys) => {
+      asked.push(...keys)
+      return { y: 'good' }
+    })
+    expect(result.get('y')).toBe('good')
+    expect(asked).toEqual(['y'])
+    expect((await b.getMany(['x', 'y'])).size).toBe(2)
+  })
+})
+
+/** A serializer that throws for this value. */
+const picky = (refused: string) => ({
+  serialize(value: unknown) {
+    if (value === refused) throw new Error(`no ${refused}`)
+    return String(value)
+  },
+  deserialize: String,
 })
 
 describe('setMany() and deleteMany()', () => {
@@ -616,6 +659,13 @@ describe('setMany() and deleteMany()', () => {
     await expect(asked).rejects.toMatchObject({ code: 'ERR_STAMPEDE_VALUE' })
     expect(store.calls).toEqual([])
     expect(await cache.get('a')).toBe('old')
+  })
+
+  it('stores and purges nothing if the serializer refuses one value', async () => {
+    const { cache, store } = setUp({ serializer: picky('bad') })
+    const asked = cache.setMany(new Map(Object.entries({ a: 'good', b: 'bad' })))
+    await expect(asked).rejects.toThrow('no bad')
+    expect(store.calls).toEqual([])
   })
 
   it('refuses the commits of runs that began before', async () => {

@@ -1,10 +1,15 @@
 // The methods of a data cache for many keys. The operations of all keys are sent together.
 
 import { purgeKey } from '../engine/hints.ts'
+import { countRead, type Read, read, readWithoutLease } from '../engine/lookup.ts'
 import { manyFailed, optionError } from '../errors.ts'
 import { dataKey } from '../ports/key.ts'
+import { together } from '../ports/store.ts'
+import type { Runtime } from '../runtime.ts'
+import { lookupTracing } from '../tracing.ts'
 import { Batch, begin, type ManyOf } from './batch.ts'
-import { checkKey, get } from './get-or-set.ts'
+import { parseHeld } from './call.ts'
+import { checkKey } from './get-or-set.ts'
 import type { ManyFactory } from './many-context.ts'
 import { NewValue } from './set.ts'
 
@@ -32,14 +37,45 @@ function collect<R>(names: readonly string[], results: readonly PromiseSettledRe
   return { values, errors }
 }
 
+/** Reads many keys, without a promise for each. A key whose read fails has no entry. */
+function readAll(rt: Runtime, keys: readonly string[]): Promise<readonly Read[]> {
+  const all = new Array<Read>(keys.length)
+  let left = keys.length
+  return new Promise((resolve) => {
+    if (left === 0) resolve(all)
+    together(rt.records, () => {
+      for (const [i, key] of keys.entries()) {
+        const end = (found: Read): void => {
+          all[i] = found
+          left -= 1
+          if (left === 0) resolve(all)
+        }
+        const fail = (error: unknown): void => {
+          rt.events.emit({ type: 'store.failed', key, operation: 'lookup', error })
+          end(undefined)
+        }
+        if (lookupTracing.hasSubscribers) readWithoutLease(rt, key).then(end, fail)
+        else read(rt, key, { resolve: end, reject: fail })
+      }
+    })
+  })
+}
+
 export async function getMany<T>(
   { rt, prefix, serializer }: Omit<ManyOf, 'plan' | 'subjects'>,
   names: readonly string[],
 ): Promise<Map<string, T>> {
-  const found = await begin(rt, names, (name) => get<T | undefined>(rt, prefix + name, serializer))
-  const { values } = collect(names, found)
-  for (const [name, value] of values) if (value === undefined) values.delete(name)
-  return values as Map<string, T>
+  const values = new Map<string, T>()
+  const keys = names.map((name) => dataKey(prefix + name))
+  const all = await readAll(rt, keys)
+  for (const [i, name] of names.entries()) {
+    const [key, found] = [keys[i] as string, all[i]]
+    const parsed = found && parseHeld<T>(rt, key, found.held, serializer)
+    if (parsed === undefined) continue
+    countRead(rt, key, found as NonNullable<typeof found>)
+    if (parsed.value !== undefined) values.set(name, parsed.value)
+  }
+  return values
 }
 
 /** Rejects with `ERR_STAMPEDE_MANY_FAILED` if some keys were not purged. */

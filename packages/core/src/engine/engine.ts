@@ -58,8 +58,8 @@ export function find(
       flight.begin()
       // The caller gets the stale entry first: a handler may block the event loop at its start.
       const step = () => flight.step()
-      if (caller.later === undefined) queueMicrotask(step)
-      else caller.later(step)
+      if (caller.batch === undefined) queueMicrotask(step)
+      else caller.batch.later(step)
     }
   }
   return { type: 'hit', held, stale, from: 'l1' }

@@ -63,6 +63,7 @@ class Run implements Lead, HoldHooks, Deadline {
   hasTimedOut = false
   readonly fence: string
   readonly asOf: Position
+  readonly isOfBatch: boolean
   readonly keepSlot: (() => FreeSlot) | undefined
   readonly rt: Runtime
   readonly flight: Flight
@@ -91,6 +92,7 @@ class Run implements Lead, HoldHooks, Deadline {
     this.#leader = leader
     this.fence = lease.grant?.fence ?? ''
     this.asOf = rt.store.position
+    this.isOfBatch = caller.batch !== undefined
     this.keepSlot = lease.grant === undefined ? this.#keepSlot : undefined
   }
 
@@ -205,7 +207,7 @@ class Run implements Lead, HoldHooks, Deadline {
  */
 export function fillWithoutLease(rt: Runtime, flight: Flight): void {
   const { key } = flight
-  const slots = (flight.first?.caller ?? flight.refresher)?.slots ?? rt.originSlots
+  const slots = (flight.first?.caller ?? flight.refresher)?.batch?.slots ?? rt.originSlots
   const freeSlot = slots.take()
   if (freeSlot !== undefined) return fillInSlot(rt, flight, freeSlot)
   // The stale entry is served to waiters that accept it, and the others queue for a slot. A refresh

@@ -75,23 +75,19 @@ function findInL1(rt: Runtime, flight: Flight): Found {
 
 /** Reads without taking the lease: for HEAD, `only-if-cached` and `get`, which never fill. */
 export function readWithoutLease(rt: Runtime, key: string): Promise<ReadEntry | undefined> {
-  return lookupTracing.hasSubscribers ? traceRead(key, () => read(rt, key)) : read(rt, key)
+  const reading = () => new Promise<Read>((resolve, reject) => read(rt, key, { resolve, reject }))
+  return lookupTracing.hasSubscribers ? traceRead(key, reading) : reading()
 }
 
-async function read(rt: Runtime, key: string): Promise<ReadEntry | undefined> {
+/** As `readWithoutLease`, without a promise. */
+export function read(rt: Runtime, key: string, reader: Receiver<Read>): void {
   const item = rt.l1.get(key)
   const now = rt.clock.now()
   const held = item?.type === 'copy' ? validCopy(rt, item, now) : undefined
   const stale = held !== undefined && now >= held.staleAt
-  if (held !== undefined && !stale) return { held, stale, from: 'l1' }
-  if (rt.records === undefined) {
-    return held && now < held.revalidateUntil ? { held, stale, from: 'l1' } : undefined
-  }
-  const found = await new Promise<Found>((resolve, reject) => {
-    new Lookup(rt, key, { resolve, reject }).send()
-  })
-  if (found.status !== 'fresh' && found.status !== 'stale') return undefined
-  return { held: found.stored, stale: found.status === 'stale', from: 'l2' }
+  if (held !== undefined && !stale) reader.resolve({ held, stale, from: 'l1' })
+  else if (rt.records !== undefined) new Lookup(rt, key, reader).send()
+  else reader.resolve(held && now < held.revalidateUntil ? { held, stale, from: 'l1' } : undefined)
 }
 
 /** Counts a hit on an entry that was read without a lease. */
@@ -120,14 +116,11 @@ export async function dropUnreadable(
 /** An entry that the lookup must not return: the store does not know yet that it was purged. */
 type Outdated = NonNullable<LookupRequest['outdated']>
 
+/** The result of a caller that only reads. */
+export type Read = ReadEntry | undefined
+
 /** Lookups that are sent for one reply. */
 const MOST_LOOKUPS = 3
-
-/** A caller that only reads. */
-interface Reader {
-  resolve(found: Found): void
-  reject(error: unknown): void
-}
 
 /**
  * One lookup, which is also its request. It is repeated if the reply has an entry that was purged.
@@ -140,7 +133,7 @@ class Lookup implements LookupRequest, Receiver<LookupReply> {
   outdated: Outdated | undefined
   readonly #rt: Runtime
   readonly #key: string
-  readonly #caller: Flight | Reader
+  readonly #caller: Flight | Receiver<Read>
   readonly #granted: Grant | undefined
   readonly #since: number
   readonly #sentAt: number
@@ -149,7 +142,7 @@ class Lookup implements LookupRequest, Receiver<LookupReply> {
   #sent = 0
 
   /** `granted`: see `lookUp`. */
-  constructor(rt: Runtime, key: string, caller: Flight | Reader, granted?: Grant) {
+  constructor(rt: Runtime, key: string, caller: Flight | Receiver<Read>, granted?: Grant) {
     const flight = 'key' in caller ? caller : undefined
     this.token = flight?.token ?? ''
     this.leaseMs = flight?.policy.leaseMs ?? 0
@@ -177,7 +170,10 @@ class Lookup implements LookupRequest, Receiver<LookupReply> {
     const { records } = this.#rt
     if (records === undefined) return
     const args: [string, LookupRequest] = [this.#key, this]
-    ask<typeof args, LookupReply>(records, records.lookup, args, this, !('key' in this.#caller))
+    const caller = this.#caller
+    // A batch runs its factory in its own context.
+    const isFree = !('key' in caller) || (caller.first?.caller ?? caller.refresher)?.batch
+    ask<typeof args, LookupReply>(records, records.lookup, args, this, Boolean(isFree))
   }
 
   /** Sends another lookup if the store calls an entry fresh that this process knows as purged. */
@@ -199,7 +195,11 @@ class Lookup implements LookupRequest, Receiver<LookupReply> {
     }
     if (found === undefined) return this.send()
     const caller = this.#caller
-    if (!('key' in caller)) return caller.resolve(found)
+    if (!('key' in caller)) {
+      const { status } = found
+      if (status !== 'fresh' && status !== 'stale') return caller.resolve(undefined)
+      return caller.resolve({ held: found.stored, stale: status === 'stale', from: 'l2' })
+    }
     // A wake-up or purge came before the reply, which may therefore be outdated. A second lookup
     // with the same token gets the same lease, if this process still holds it.
     if (!caller.isOutdated || caller.size === 0) return caller.act(found, this.#since)
@@ -260,21 +260,21 @@ class InContext<T> extends AsyncResource implements Receiver<T> {
 
 /**
  * Calls a method of the store. The receiver gets the reply in the async context of this call. With
- * `isPromised`, in any context: the receiver only settles a promise, whose awaiter has its own. An
- * `AsyncResource` would be a fifth of the cost of a read.
+ * `isFree`, in any context, because the callers of the receiver have theirs. An `AsyncResource`
+ * would be a fifth of the cost of a read.
  */
 export function ask<A extends readonly unknown[], T>(
   store: StampedeStore,
   method: Direct<A, T>,
   args: A,
   receiver: Receiver<T>,
-  isPromised = false,
+  isFree = false,
 ): void {
   // A store may throw in place of rejecting, for example after it was closed.
   try {
     const { direct } = method
     if (direct?.of === method)
-      return direct.call(store, ...args, isPromised ? receiver : new InContext(receiver))
+      return direct.call(store, ...args, isFree ? receiver : new InContext(receiver))
     const reply = Reflect.apply(method, store, args)
     reply.then(
       (its) => receiver.resolve(its),

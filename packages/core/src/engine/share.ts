@@ -24,14 +24,13 @@ import {
   type CommitReply,
   type Grant,
   type Lifetimes,
-  type Position,
   type Receiver,
 } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
 import { emitEnd } from '../traces.ts'
 import type { Flight } from './flight.ts'
 import { ask } from './lookup.ts'
-import type { FillResult, Lease, Resolution, Shared, Skipped } from './types.ts'
+import type { FillResult, Lead, Lease, Resolution, Shared, Skipped } from './types.ts'
 
 /**
  * The pause of this process between two lookups for the lease of a hit-for-miss key, while another
@@ -48,14 +47,14 @@ type Pass = Extract<FillResult, { type: 'pass' }>
 type EntryResult = Extract<FillResult, { type: 'store' | 'not-modified' }>
 
 /** A run of the origin that has its result. */
-interface EndedRun {
+interface EndedRun extends Pick<Lead, 'asOf'> {
   readonly rt: Runtime
   readonly flight: Flight
   readonly lease: Lease
   readonly startedAt: number
   /** Digest of its request. Undefined if it has none, or if an unlike request has failed before. */
   readonly like: string | undefined
-  readonly asOf: Position
+  readonly isOfBatch: boolean
   done(shared: Shared): void
 }
 
@@ -248,7 +247,7 @@ class Commit implements Receiver<Committed> {
     if (keeper.isStopped) return this.resolve(undefined)
     const frame = encodeFrame(grant.key, item.held.entry)
     const args = [grant, frame, lifetimes, flight.first !== undefined] as const
-    ask<typeof args, Committed>(records, records.commit, args, this)
+    ask<typeof args, Committed>(records, records.commit, args, this, this.#run.isOfBatch)
   }
 
   reject(error: unknown): void {

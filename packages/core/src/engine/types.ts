@@ -25,6 +25,16 @@ export interface Policy {
   readonly revalidate: 'background' | 'foreground'
 }
 
+/** A call with many keys, each of which is a caller. */
+export interface CallerBatch {
+  /** The slots for its runs without a lease. */
+  readonly slots: Slots
+  /** Called when a caller begins to wait for a run, of another caller or for a slot. */
+  waits(caller: Caller): void
+  /** Calls `step`, which begins a refresh, after the call got its stale entries. */
+  later(step: () => void): void
+}
+
 /** One request or getOrSet call. */
 export interface Caller {
   /** Async context of the caller, for its runs. Set if the caller's lookup is traced. */
@@ -37,12 +47,8 @@ export interface Caller {
   onTimeout?(result: FillResult): void
   /** Makes the current async context that of a later run. */
   captureContext?(): void
-  /** Called when the caller begins to wait for a run, of another caller or for a slot. */
-  onWait?(): void
-  /** Calls `step` after the caller got its stale entry. Absent: in the next microtask. */
-  later?(step: () => void): void
-  /** The slots for its runs without a lease. Absent: those of the process. */
-  readonly slots?: Slots | undefined
+  /** The call with many keys to which the caller belongs. */
+  readonly batch?: CallerBatch | undefined
   /** Gets the result of `find`, if `find` had none at once. The async context may be another. */
   answer(resolution: Resolution): void
   /**

@@ -100,7 +100,7 @@ export abstract class Waiters {
     this.#all.add(waiter)
     if (this.#isCounting) this.#startClock(waiter)
     if (!this.#isWaiting) return
-    caller.onWait?.()
+    caller.batch?.waits(caller)
     if (waitTracing.hasSubscribers) waiter.trace = beginWait(this.key, caller)
   }
 
@@ -118,7 +118,7 @@ export abstract class Waiters {
     for (const waiter of this.#all) {
       if (waiter.at === 0) this.#startClock(waiter)
       if (!forRun) continue
-      waiter.caller.onWait?.()
+      waiter.caller.batch?.waits(waiter.caller)
       if (waitTracing.hasSubscribers) waiter.trace ??= beginWait(this.key, waiter.caller)
     }
   }

@@ -231,7 +231,7 @@ export function withOwnStrings(entry: StoredEntry, tookMs: number): StoredEntry 
   const provenance = {
     asOf,
     tookMs,
-    subjects: subjects.length === 0 ? NONE : deepCopy(subjects),
+    subjects: subjects.length === 0 ? NONE : subjects.map(detachedText),
     path: path === undefined ? undefined : detachedText(path),
     host: host === undefined ? undefined : shared(host),
     route: route === undefined ? undefined : shared(route),

@@ -286,7 +286,7 @@ function quoted(text: string): string {
  */
 function sorted(value: unknown, depth: number): string | undefined {
   if (typeof value === 'string') return quoted(value)
-  if (typeof value === 'number') return String(value)
+  if (typeof value === 'number') return Object.is(value, -0) ? '-0' : String(value)
   if (value === null || typeof value === 'boolean') return String(value)
   if (typeof value !== 'object' || depth === DEEPEST) return undefined
   const isArray = Array.isArray(value)

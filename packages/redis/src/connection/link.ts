@@ -8,8 +8,15 @@ import { type ScriptArgument, send } from '../protocol/run-script.ts'
 import type { Script } from '../protocol/scripts.generated.ts'
 import type { IoredisClient } from './connection.ts'
 import { OpenLink } from './open-link.ts'
-import { Operation, type OperationOptions, type Receiver } from './operation.ts'
+import {
+  type Job,
+  Operation,
+  type OperationOptions,
+  type Receiver,
+  type Turn,
+} from './operation.ts'
 import { isRefusal } from './refusal.ts'
+import { ScriptBatch } from './script-batch.ts'
 import type { ServerClock } from './servers.ts'
 import type { LinkListener } from './subscription.ts'
 
@@ -29,6 +36,8 @@ export class RedisLink {
   readonly #redis: IoredisClient
   /** Undefined while the connections are closed. */
   current: OpenLink | undefined
+  /** The batch of the jobs that begin now. Undefined: each one is a command of its own. */
+  #batch: ScriptBatch | undefined
 
   constructor(redis: IoredisClient, names: Names, budgetMs: number) {
     this.#redis = redis
@@ -83,31 +92,48 @@ export class RedisLink {
   }
 
   /**
-   * Begins an operation on the server that has this record. `work` takes its first step. Rejects
+   * Begins an operation on the server that has this record. `begin` takes its first step. Rejects
    * with `ERR_STAMPEDE_STORE_UNAVAILABLE` if a step fails.
    */
   operate<T>(
     name: string,
     record: string,
     options: OperationOptions,
-    work: (operation: Operation<T>) => void,
+    begin: (operation: Operation<T>) => void,
   ): Promise<T> {
+    const link = this.current
+    if (link === undefined) return Promise.reject(notOpen())
     return new Promise((resolve, reject) => {
-      this.begin(name, record, options, work, { resolve, reject })
+      const receiver = { resolve, reject }
+      new Operation<T>(link, { name, keys: [record], options, receiver, begin })
     })
   }
 
-  /** Like `operate`, without a promise. */
-  begin<T>(
-    name: string,
-    record: string,
-    options: OperationOptions,
-    work: (operation: Operation<T>) => void,
-    receiver: Receiver<T>,
-  ): void {
+  /** Begins a job. Its receiver gets `ERR_STAMPEDE_STORE_UNAVAILABLE` if it fails. */
+  begin<T>(job: Job<T>): void {
     const link = this.current
-    if (link === undefined) return rejectNotOpen(receiver)
-    new Operation<T>(link, link.servers.of(record), name, options, work, receiver)
+    if (link === undefined) rejectNotOpen(job.receiver)
+    else if (this.#batch === undefined) new Operation(link, job)
+    else this.#batch.add(job as Job<unknown>)
+  }
+
+  /** Whether the jobs that begin now are sent in few commands. */
+  get isTogether(): boolean {
+    return this.#batch !== undefined
+  }
+
+  /** The jobs that `run` begins are sent in few commands. */
+  together(run: () => void): void {
+    const link = this.current
+    if (link === undefined || this.#batch !== undefined) return run()
+    const batch = new ScriptBatch(link, (more) => this.together(more))
+    this.#batch = batch
+    try {
+      run()
+    } finally {
+      this.#batch = undefined
+      batch.end()
+    }
   }
 
   /** Runs a script on the record of a key, or on these keys of Redis. `read` parses its reply. */
@@ -115,14 +141,13 @@ export class RedisLink {
     script: Script,
     key: string | readonly string[],
     args: readonly ScriptArgument[],
-    read: (raw: never, operation: Operation<T>) => T,
+    read: (raw: never, turn: Turn) => T,
     options: OperationOptions = {},
   ): Promise<T> {
     const keys = typeof key === 'string' ? this.keysOf(script, key) : key
     return new Promise((resolve, reject) => {
-      const work = (operation: Operation<T>): void =>
-        operation.run(script, keys, args, (raw) => operation.resolve(read(raw, operation)))
-      this.begin(script.name, keys[0] as string, options, work, { resolve, reject })
+      const receiver = { resolve, reject }
+      this.begin({ script, keys, options, receiver, args, read })
     })
   }
 
@@ -176,14 +201,8 @@ export class RedisLink {
 
   /** Like `ask`, but `command` sends the command itself. */
   askBy<T>(name: string, command: (link: OpenLink) => Promise<T>): Promise<T> {
-    const link = this.current
-    if (link === undefined) return Promise.reject(notOpen())
     return this.operate(name, '', { isBackground: true }, (operation) =>
-      operation.command(
-        name,
-        () => command(link),
-        (reply) => operation.resolve(reply),
-      ),
+      operation.command(name, command, (reply) => operation.resolve(reply)),
     )
   }
 

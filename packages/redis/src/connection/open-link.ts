@@ -7,7 +7,6 @@ import { patienceMs, TimeLimits } from './budget.ts'
 import { connect } from './client.ts'
 import type { Connection, Connections, IoredisClient } from './connection.ts'
 import { lastErrorOf, NotSent, rememberErrors } from './refusal.ts'
-import { ScriptBatch } from './script-batch.ts'
 import { Servers } from './servers.ts'
 import { type LinkFacts, type LinkListener, Subscription } from './subscription.ts'
 
@@ -39,8 +38,6 @@ export class OpenLink {
   readonly opening: Set<{ onReply(value: unknown): void }> = new Set()
   isOpen = false
   isClosed = false
-  /** The batch of the operations that begin now. Undefined: each one is a command of its own. */
-  batch: ScriptBatch | undefined
 
   constructor(redis: IoredisClient, facts: LinkFacts, clock: Clock) {
     const { budgetMs } = facts
@@ -85,17 +82,6 @@ export class OpenLink {
       this.patientUntil = clock.now() + patienceMs(budgetMs)
       this.#endWaits()
     })
-  }
-
-  /** The operations that `run` begins are sent in few commands. */
-  together(run: () => void): void {
-    const outer = this.batch
-    this.batch ??= new ScriptBatch(this)
-    try {
-      run()
-    } finally {
-      this.batch = outer
-    }
   }
 
   close(): void {

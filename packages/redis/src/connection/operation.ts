@@ -1,5 +1,6 @@
 // One operation in Redis for a caller: its turn in the queue of a server, its steps, and the time
-// budget that they share. However many steps it has, it is one object.
+// budget that they share. However many steps it has, it is one object. Most operations are a job,
+// which is one script.
 
 import { StampedeError } from '@stampede/core'
 import { storeUnavailable } from '@stampede/core/store'
@@ -7,7 +8,6 @@ import type { ScriptArgument } from '../protocol/run-script.ts'
 import type { Script } from '../protocol/scripts.generated.ts'
 import type { OpenLink } from './open-link.ts'
 import { CLOSED, isRefusal, lastErrorOf, NotSent, withHint } from './refusal.ts'
-import type { ScriptBatch } from './script-batch.ts'
 import type { Breaker, Server } from './servers.ts'
 
 /** Longest wait in the queue. The default of `waitMs`, by which most callers are gone. */
@@ -31,21 +31,66 @@ export interface Receiver<T> {
   reject(error: unknown): void
 }
 
+/** In place of the result of a job: its script has to run once more, or it goes on by itself. */
+export const AGAIN: unique symbol = Symbol('again')
+
+/** The operation of a job, in its turn. */
+export interface Turn {
+  readonly server: Server
+  /** How long the next step may take. */
+  readonly leftMs: number
+  /** How long the operation has waited for its turn. */
+  readonly waitedMs: number
+  /** The reply of this step shows that the server's clock was `serverNow`. */
+  observe(serverNow: number): void
+}
+
+interface Begun<T> {
+  /** The server is that of the first key. */
+  readonly keys: readonly string[]
+  readonly options: OperationOptions
+  readonly receiver: Receiver<T>
+}
+
+/** Work with steps of its own. */
+export interface Work<T> extends Begun<T> {
+  /** For errors. */
+  readonly name: string
+  /** Takes the first step in the turn of the operation. The last step ends the operation. */
+  begin(operation: Operation<T>): void
+}
+
+/** A script on the record of a key, or on these keys of Redis. */
+export interface Job<T> extends Begun<T> {
+  readonly script: Script
+  /** Bytes of the arguments. Absent: few. */
+  readonly bytes?: number
+  /** Called if the job has to wait for its turn. */
+  onQueued?(): void
+  /** Confirms before the script runs, and before its result counts. Undefined: it is confirmed. */
+  readonly guard?: { confirm(): Promise<void> | undefined }
+  /**
+   * The result, if it is known without the script. `operation`: the job is alone, so it may send a
+   * cheaper command instead, returns `AGAIN`, and ends or begins the operation later.
+   */
+  known?(turn: Turn, operation?: Operation<T>): T | typeof AGAIN | undefined
+  readonly args: readonly ScriptArgument[] | ((turn: Turn) => readonly ScriptArgument[])
+  /** Parses the reply. Throws if it is malformed. */
+  read(raw: never, turn: Turn): T | typeof AGAIN
+  /** Returns the error for the caller. */
+  onFailed?(error: unknown): unknown
+}
+
 export class Operation<T> {
   /** How long the current step may wait. */
   limitMs = 0
   dueAt = 0
   place = -1
   readonly server: Server
-  /** Set if other operations began together with this one. */
-  readonly batch: ScriptBatch | undefined
   /** Whether the operation had to wait for its turn. */
   readonly isQueued: boolean = false
   readonly #link: OpenLink
-  readonly #name: string
-  readonly #options: OperationOptions
-  readonly #work: (operation: never) => void
-  readonly #receiver: Receiver<T>
+  readonly #job: Job<T> | Work<T>
   /** Undefined for background work. */
   readonly #breaker: Breaker | undefined
   readonly #calledAt: number
@@ -62,27 +107,17 @@ export class Operation<T> {
   #args: readonly ScriptArgument[] = NONE
   #isOver = false
 
-  /** `work` takes the first step when the operation has its turn. The last step ends it. */
-  constructor(
-    link: OpenLink,
-    server: Server,
-    name: string,
-    options: OperationOptions,
-    work: (operation: never) => void,
-    receiver: Receiver<T>,
-  ) {
+  constructor(link: OpenLink, job: Job<T> | Work<T>) {
+    const { keys, options } = job
     this.#link = link
-    this.batch = link.batch
-    this.server = server
-    this.#name = name
-    this.#options = options
-    this.#work = work
-    this.#next = work
-    this.#receiver = receiver
-    this.#breaker = options.isBackground ? undefined : server.breaker
+    this.server = link.servers.of(keys[0] as string)
+    this.#job = job
+    this.#next = this.begin
+    this.#breaker = options.isBackground ? undefined : this.server.breaker
     this.#calledAt = link.clock.now()
     if (this.#breaker === undefined) this.start()
-    else this.isQueued = server.queue.enter(this, options.begins)
+    else this.isQueued = this.server.queue.enter(this, options.begins)
+    if (this.isQueued && 'script' in job) job.onQueued?.()
   }
 
   /** Called in the turn of the operation. The time budget begins now. */
@@ -93,12 +128,33 @@ export class Operation<T> {
     if (now - this.#calledAt >= LONGEST_WAIT_MS) {
       this.fail(storeUnavailable('redis', this.#name, new NotSent(undefined, TOO_BUSY)))
     } else if (isOpen) {
-      this.#next = this.#work
+      this.#next = this.begin
       this.onReply(this)
     } else if (this.#mayStep(this.#name, () => this.start())) {
       // Without this wait, all first requests of a process would run the origin.
       opening.add(this)
     }
+  }
+
+  begin(): void {
+    const job = this.#job
+    if (!('script' in job)) return job.begin(this)
+    const confirmation = job.guard?.confirm()
+    if (confirmation !== undefined) return this.wait(confirmation, this.begin)
+    const known = job.known?.(this, this)
+    if (known === AGAIN) return
+    if (known !== undefined) return this.resolve(known)
+    const { script, keys, args } = job
+    this.run(script, keys, typeof args === 'function' ? args(this) : args, this.#read)
+  }
+
+  #read(raw: never): void {
+    const job = this.#job as Job<T>
+    const result = job.read(raw, this)
+    if (result === AGAIN) return this.begin()
+    const confirmation = job.guard?.confirm()
+    if (confirmation === undefined) this.resolve(result)
+    else this.wait(confirmation, () => this.resolve(result))
   }
 
   /**
@@ -145,8 +201,7 @@ export class Operation<T> {
     this.#script = script
     this.#keys = keys
     this.#args = args
-    if (this.batch !== undefined) this.batch.add({ script, keys, args, operation: this })
-    else this.#link.scripts.run(script, keys, args).then(this.onReply, this.onError)
+    this.#link.scripts.run(script, keys, args).then(this.onReply, this.onError)
   }
 
   /** The reply of this step shows that the server's clock was `serverNow`. */
@@ -160,8 +215,8 @@ export class Operation<T> {
     this.#link.limits.delete(this)
     if (this.#breaker !== undefined) this.server.queue.leave(this.#breaker)
     try {
-      if (failure === undefined) this.#receiver.resolve(value)
-      else this.#receiver.reject(failure.error)
+      if (failure === undefined) this.#job.receiver.resolve(value)
+      else this.#job.receiver.reject(failure.error)
     } catch (error) {
       // The loops that end many operations have to go on.
       queueMicrotask(() => {
@@ -177,7 +232,13 @@ export class Operation<T> {
 
   /** Called before the operation fails. Returns the error for the caller. */
   onFailed(error: unknown): unknown {
-    return error
+    const job = this.#job
+    return ('script' in job && job.onFailed?.(error)) || error
+  }
+
+  get #name(): string {
+    const job = this.#job
+    return 'script' in job ? job.script.name : job.name
   }
 
   readonly onReply = (value: unknown): void => {
@@ -236,7 +297,7 @@ export class Operation<T> {
     if (
       command !== undefined &&
       this.#breaker?.mayTry() === false &&
-      !this.#options.ignoreBreaker
+      !this.#job.options.ignoreBreaker
     ) {
       this.fail(storeUnavailable('redis', command, this.#link.connectionError))
       return false

@@ -23,8 +23,7 @@ type CommitToArguments = [...CommitArguments, CommitReceiver]
 
 /** The part of the store that sends a commit. */
 interface Committer {
-  readonly written: { raw: number }
-  commitTo(...args: [...CommitToArguments, agedMs?: number]): void
+  commitTo(...args: [...CommitToArguments, agedMs?: number, rawBytes?: number]): void
   together(run: () => void): void
 }
 
@@ -145,8 +144,8 @@ export class Compression {
       const clock = link.current?.clock ?? systemClock
       const calledAt = clock.now()
       this.compress(frame, awaited, clock, (stored) => {
-        store.written.raw += frame.byteLength - stored.byteLength
-        store.commitTo(grant, stored, lifetimes, awaited, receiver, clock.now() - calledAt)
+        const agedMs = clock.now() - calledAt
+        store.commitTo(grant, stored, lifetimes, awaited, receiver, agedMs, frame.byteLength)
       })
     }
     const commit: Commit = (grant, frame, lifetimes, awaited = false) =>

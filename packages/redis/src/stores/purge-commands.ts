@@ -3,7 +3,7 @@
 
 import { randomInt } from 'node:crypto'
 import type { RedisLink } from '../connection/link.ts'
-import type { Operation, OperationOptions } from '../connection/operation.ts'
+import type { OperationOptions, Turn } from '../connection/operation.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
 import { appendPurge, readPurges, type Script } from '../protocol/scripts.generated.ts'
 import { millisOf } from './plain-reads.ts'
@@ -104,9 +104,9 @@ export class RedisPurgeCommands {
     options: OperationOptions,
     parse: (raw: unknown) => T,
   ): Promise<T> {
-    const read = (raw: unknown, operation: Operation<T>): T => {
+    const read = (raw: unknown, turn: Turn): T => {
       const reply = parse(raw)
-      operation.observe(Math.floor(reply.now / 1000))
+      turn.observe(Math.floor(reply.now / 1000))
       return reply
     }
     return this.#link.run(script, this.#link.names.purges, args, read, options)

@@ -9,7 +9,7 @@ import {
   storeUnavailable,
 } from '@stampede/core/store'
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
-import type { Operation } from '../connection/operation.ts'
+import type { Turn } from '../connection/operation.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { LOCK_PREFIX as PREFIX } from '../protocol/keys.ts'
 import { acquireLock, leaveQueue, releaseLock, renew } from '../protocol/scripts.generated.ts'
@@ -155,8 +155,8 @@ export class RedisLocks implements LockStore {
 /** The key is last, because it may contain spaces. */
 const GRANT_MESSAGE = /^(\S+) (\d+) (\d+) (\d+) ([\s\S]*)$/
 
-function readReply([status, now, fence, forMs, holder]: unknown[], operation: Operation<Reply>) {
-  operation.observe(Number(now))
+function readReply([status, now, fence, forMs, holder]: unknown[], turn: Turn) {
+  turn.observe(Number(now))
   return [String(status), String(fence), Number(forMs), String(holder ?? '')] satisfies Reply
 }
 

@@ -4,12 +4,18 @@
 import type { StampedeStore } from '@stampede/core'
 import { storeUnavailable } from '@stampede/core/store'
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
-import type { OpenLink } from '../connection/open-link.ts'
-import { Operation, type OperationOptions, type Receiver } from '../connection/operation.ts'
+import {
+  AGAIN,
+  type Job,
+  type Operation,
+  type OperationOptions,
+  type Receiver,
+  type Turn,
+} from '../connection/operation.ts'
 import type { PendingDeliveries } from '../delivery/pending-deliveries.ts'
 import { readLookup } from '../protocol/lookup-reply.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
-import { lookupOrLease } from '../protocol/scripts.generated.ts'
+import { lookupOrLease, type Script } from '../protocol/scripts.generated.ts'
 import type { PlainReads } from './plain-reads.ts'
 import type { RedisPurges } from './purge-log.ts'
 
@@ -26,47 +32,61 @@ export interface LookupParts {
 
 const BEGINS: OperationOptions = { begins: true }
 
-export class Lookup extends Operation<LookupReply> {
+export class Lookup implements Job<LookupReply> {
+  readonly script: Script = lookupOrLease
+  readonly options: OperationOptions = BEGINS
+  readonly keys: readonly [record: string, ...group: string[]]
+  readonly receiver: Receiver<LookupReply>
+  /** If the last confirmation is too old, the entry may have been purged. */
+  readonly guard: RedisPurges
   readonly #parts: LookupParts
   readonly #key: string
   readonly #request: LookupRequest
-  readonly #keys: readonly [record: string, ...group: string[]]
   /** Whether the script was asked for a wake-up that carries the entry. */
   #asksForEntry = false
-  #reply: LookupReply | undefined
+  #hasReadPlainly = false
+  #isLeased = false
 
   constructor(
     parts: LookupParts,
-    link: OpenLink,
     key: string,
     request: LookupRequest,
     receiver: Receiver<LookupReply>,
   ) {
-    const keys = parts.link.keysOf(lookupOrLease, key)
-    super(link, link.servers.of(keys[0]), 'lookup', BEGINS, Lookup.prototype.begin, receiver)
+    this.keys = parts.link.keysOf(lookupOrLease, key)
+    this.receiver = receiver
+    this.guard = parts.purges
     this.#parts = parts
     this.#key = key
     this.#request = request
-    this.#keys = keys
-    if (this.isQueued) request.onQueued?.()
   }
 
-  begin(): void {
-    const { deliveries, plainReads, purges } = this.#parts
-    const confirmation = purges.confirm()
-    if (confirmation !== undefined) return this.wait(confirmation, this.begin)
-    const delivered = deliveries.take(this.#key, this.#request, this.server.clock)
-    if (delivered !== undefined) return this.#end(delivered)
-    // In a batch, a script costs less than a plain read.
-    const isWorthwhile = this.batch === undefined && plainReads.isWorthwhile(this.#request, this)
-    if (!isWorthwhile) return this.#runScript()
-    plainReads.find(this.#keys, this, (fresh) => {
-      if (fresh === undefined) this.#runScript()
-      else this.#end(fresh)
+  onQueued(): void {
+    this.#request.onQueued?.()
+  }
+
+  known(
+    { server }: Turn,
+    operation?: Operation<LookupReply>,
+  ): LookupReply | typeof AGAIN | undefined {
+    const { deliveries, plainReads } = this.#parts
+    const request = this.#request
+    const delivered = deliveries.take(this.#key, request, server.clock)
+    if (delivered !== undefined) plainReads.count(delivered)
+    if (delivered !== undefined || operation === undefined || this.#hasReadPlainly) return delivered
+    if (!plainReads.isWorthwhile(request, operation)) return undefined
+    this.#hasReadPlainly = true
+    plainReads.find(this.keys, operation, (fresh) => {
+      if (fresh === undefined) return operation.begin()
+      plainReads.count(fresh)
+      const confirmation = this.guard.confirm()
+      if (confirmation === undefined) operation.resolve(fresh)
+      else operation.wait(confirmation, () => operation.resolve(fresh))
     })
+    return AGAIN
   }
 
-  #runScript(): void {
+  readonly args = (): ScriptArgument[] => {
     const { link, deliveries } = this.#parts
     const { token, leaseMs, knownFence, outdated, like } = this.#request
     // In a cluster a wake-up carries no entry, because each message goes to every node.
@@ -79,36 +99,24 @@ export class Lookup extends Operation<LookupReply> {
       const { fence = '', soft = false } = outdated ?? {}
       args.push(knownFence ?? '', fence, soft ? 1 : 0, like ?? '')
     }
-    this.run(lookupOrLease, this.#keys, args, this.#read)
+    return args
   }
 
-  #read(raw: unknown): void {
-    const { link, deliveries } = this.#parts
+  read(raw: unknown, turn: Turn): LookupReply {
+    const { link, deliveries, plainReads } = this.#parts
     const { reply, busyFence, serverNow } = readLookup(raw, this.#key, this.#request)
-    this.observe(serverNow)
+    turn.observe(serverNow)
     if ('busyForMs' in reply) link.watch(reply.busyForMs)
     if (this.#asksForEntry && busyFence) {
       deliveries.add(this.#key, this.#request.token, busyFence)
     }
-    this.#end(reply)
-  }
-
-  /**
-   * If the lookup took long, the confirmation may be too old now. Then the entry may have been
-   * purged meanwhile.
-   */
-  #end(reply: LookupReply): void {
-    const { plainReads, purges } = this.#parts
-    this.#reply = reply
-    const confirmation = purges.confirm()
-    if (confirmation !== undefined) return this.wait(confirmation, () => this.#end(reply))
     plainReads.count(reply)
-    this.resolve(reply)
+    this.#isLeased = 'grant' in reply && reply.grant !== undefined
+    return reply
   }
 
-  override onFailed(error: unknown): unknown {
-    // The caller has to end the lease that Redis gave.
-    const isLeased = this.#reply && 'grant' in this.#reply && this.#reply.grant !== undefined
-    return isLeased ? storeUnavailable('redis', 'lookup', new Error(String(error))) : error
+  /** The caller has to end the lease that Redis gave. */
+  onFailed(error: unknown): unknown {
+    return this.#isLeased ? storeUnavailable('redis', 'lookup', new Error(String(error))) : error
   }
 }

@@ -18,7 +18,7 @@ import {
 import type { RedisClient } from '../connection/connection.ts'
 import { databaseOf, keyPrefixOf, requireClient } from '../connection/known-clients.ts'
 import { notOpen, RedisLink, rejectNotOpen } from '../connection/link.ts'
-import type { Operation, Receiver } from '../connection/operation.ts'
+import { AGAIN, type Receiver } from '../connection/operation.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { PendingDeliveries } from '../delivery/pending-deliveries.ts'
 import { names } from '../protocol/keys.ts'
@@ -195,12 +195,14 @@ class RedisStore implements StampedeStore {
   // The same without promises, for core.
 
   lookupTo(key: string, request: LookupRequest, receiver: Receiver<LookupReply>): void {
-    const link = this.#link.current
-    if (this.#parts === undefined || link === undefined) return rejectNotOpen(receiver)
-    new Lookup(this.#parts, link, key, request, receiver)
+    if (this.#parts === undefined) rejectNotOpen(receiver)
+    else this.#link.begin(new Lookup(this.#parts, key, request, receiver))
   }
 
-  /** `agedMs`: how long the entry has waited since `lifetimes` began. */
+  /**
+   * `agedMs`: how long the entry has waited since `lifetimes` began. `rawBytes`: the size of its
+   * frame before compression.
+   */
   commitTo(
     grant: Grant,
     frame: Uint8Array,
@@ -208,6 +210,7 @@ class RedisStore implements StampedeStore {
     _awaited: boolean | undefined,
     receiver: Receiver<Committed>,
     agedMs = 0,
+    rawBytes = frame.byteLength,
   ): void {
     if (frame.byteLength > MAX_FRAME_BYTES) {
       const onEnd = (reply: CommitReply) =>
@@ -220,30 +223,34 @@ class RedisStore implements StampedeStore {
     const bytes = Buffer.isBuffer(frame)
       ? frame
       : Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
-    this.written.raw += bytes.byteLength
+    this.written.raw += rawBytes
     this.written.stored += bytes.byteLength
     const times = `${physicalMs} ${freshMs.toFixed(0)} ${staleWhileRevalidateMs.toFixed(0)} ${staleIfErrorMs.toFixed(0)} ${keepMs.toFixed(0)}`
-    const keys = this.#link.keysOf(commit, key)
     let runs = 0
-    const run = (operation: Operation<Committed>): void => {
-      runs += 1
-      // An entry ages while its commit waits in the queue. In a frozen server, it would do so
-      // unseen, so Redis ignores the commit after its deadline.
-      const notAfter = operation.server.clock.notAfter(operation.leftMs)
-      const waitedMs = Math.ceil(agedMs + operation.waitedMs)
-      const terms = `${fence} ${notAfter} ${waitedMs} ${times} ${token}`
-      const args = [terms, bytes, key, this.#link.names.wakePrefix]
-      operation.run(commit, keys, args, ([reply, now]: unknown[]) => {
-        operation.observe(Number(now))
+    this.#link.begin<Committed>({
+      script: commit,
+      keys: this.#link.keysOf(commit, key),
+      options: {},
+      receiver,
+      bytes: bytes.byteLength,
+      args: ({ server, leftMs, waitedMs }) => {
+        runs += 1
+        // An entry ages while its commit waits in the queue. In a frozen server, it would do so
+        // unseen, so Redis ignores the commit after its deadline.
+        const notAfter = server.clock.notAfter(leftMs)
+        const terms = `${fence} ${notAfter} ${Math.ceil(agedMs + waitedMs)} ${times} ${token}`
+        return [terms, bytes, key, this.#link.names.wakePrefix]
+      },
+      read: ([reply, now]: unknown[], turn) => {
+        turn.observe(Number(now))
         const status = String(reply)
-        if (status !== 'LATE') operation.resolve(status === 'COMMITTED' ? 'committed' : 'fenced')
+        if (status !== 'LATE') return status === 'COMMITTED' ? 'committed' : 'fenced'
         // The server's clock was set forward, or the estimate of that clock was wrong. The reply
         // corrects the estimate.
-        else if (runs === 1) run(operation)
-        else throw storeUnavailable('redis', commit.name, new Error(RAN_LATE))
-      })
-    }
-    this.#link.begin(commit.name, keys[0], {}, run, receiver)
+        if (runs === 1) return AGAIN
+        throw storeUnavailable('redis', commit.name, new Error(RAN_LATE))
+      },
+    })
   }
 
   pass(
@@ -276,7 +283,7 @@ class RedisStore implements StampedeStore {
    * fail although Redis is available again.
    */
   async purge(key: string, { soft }: { soft: boolean }): Promise<void> {
-    const isOneOfMany = this.#link.current?.batch !== undefined
+    const isOneOfMany = this.#link.isTogether
     const args = [soft ? 1 : 0, key, this.#link.names.wakePrefix]
     await this.#link.retry(() => this.#link.run(purge, key, args, String, { ignoreBreaker: true }))
     const event = { of: 'key', name: key, soft } as const
@@ -291,8 +298,7 @@ class RedisStore implements StampedeStore {
   }
 
   together(run: () => void): void {
-    if (this.#link.current === undefined) run()
-    else this.#link.current.together(run)
+    this.#link.together(run)
   }
 
   async close(): Promise<void> {
