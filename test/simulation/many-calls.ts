@@ -29,11 +29,14 @@ export function getMany(scene: Scene): void {
     calls.end(call)
     for (const [name, value] of values) {
       const key = MANY_PREFIX + name
-      const { version, key: its } = value as Value
+      const { version, key: its, skipped } = value as Value
       world.note(member.name, `got ${key} v${version} of ${keys.length}`)
       if (its !== key) world.judge.fail('own value', `${key} got the value of ${its}`, key)
       freshness.answered(member.name, key, failedAt.get(name) ?? askedAt, version)
-      world.checkAge(member.name, key, askedAt, version)
+      // Only calls that waited for its run get a value that was skipped.
+      if (skipped === undefined) world.checkAge(member.name, key, askedAt, version)
+      else if (skipped.by !== member.name || skipped.at < askedAt)
+        world.judge.fail('skipped, not stored', `${key} has a value of ${skipped.by}`, key)
     }
   }
   cache
@@ -50,7 +53,7 @@ async function origin(
 ): Promise<Map<string, Value>> {
   const { world, plan, member, random } = scene
   const { origins, freshness, kernel, figures } = world
-  const { signal, fences, previous, fail, notModified } = context
+  const { signal, fences, previous, fail, notModified, skip } = context
   figures.origin += 1
   const runs = names.map((name) => {
     const key = MANY_PREFIX + name
@@ -77,6 +80,9 @@ async function origin(
     if (failing < 1 && random.chance(0.5)) {
       onFailed(name)
       fail(name, new Error('the row failed'))
+    } else if (random.chance(0.05)) {
+      skip(name)
+      values.set(name, { key, version, skipped: { by: member.name, at: kernel.now } })
     } else if (random.chance(0.95)) {
       freshness.lives(key, version, livesMs, kernel.now)
       if (before?.version === version && random.chance(0.5)) notModified(name)

@@ -6,6 +6,8 @@ import type { Random } from '../fuzz/leaks/random.ts'
 export interface Value {
   readonly key: string
   readonly version: number
+  /** The process whose factory skipped this value, so that it is not stored, and when. */
+  readonly skipped?: { readonly by: string; readonly at: number }
 }
 
 /** One way to ask for values. It is constant, as in an application. */

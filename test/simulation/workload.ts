@@ -9,6 +9,7 @@ import {
   LONGEST_ORIGIN_MS,
   LONGEST_WORK_MS,
   longestMs,
+  MANY_PREFIX,
   type Plan,
   type Recipe,
   STORE_BUDGET_MS,
@@ -114,7 +115,7 @@ function purge({ world, plan, member, random }: Scene): void {
   const targets: Record<typeof kind, PurgeTarget> = {
     key: { key },
     tag: { tag: tagOf(key) },
-    all: { all: true },
+    all: plan.many && random.chance(0.5) ? { cache: MANY_PREFIX.slice(0, -1) } : { all: true },
   }
   const about = plan.keys.filter((each) =>
     kind === 'key' ? each === key : kind === 'all' || tagOf(each) === tagOf(key),
