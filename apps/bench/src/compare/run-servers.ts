@@ -65,7 +65,7 @@ export function checkOriginCalls(
   calls: number,
   requests: number,
 ): void {
-  const isRepeated = request === 'same' || request === 'repeated-order'
+  const isRepeated = ['same', 'repeated-order', 'query'].includes(request)
   const wanted = kind !== 'uncached' && isRepeated ? 0 : requests
   if (calls !== wanted) throw new Error(`${id}: ${calls} origin calls for ${requests} requests`)
 }

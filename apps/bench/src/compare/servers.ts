@@ -34,6 +34,22 @@ function shop(app: Express, origin: Origin, ...inFront: RequestHandler[]): Expre
   return app
 }
 
+function anyMethod(origin: Origin, ...inFront: RequestHandler[]): Express {
+  const app = express()
+  for (const layer of inFront) app.use(layer)
+  return app.use((_req, res) => void res.json(origin()))
+}
+
+/** Reads the body of a request, and makes a GET of it. */
+const readAsGet: RequestHandler = async (req, _res, next) => {
+  const chunks: Buffer[] = []
+  for await (const chunk of req) chunks.push(chunk)
+  req.body = Buffer.concat(chunks)
+  req.method = 'GET'
+  delete req.headers['content-length']
+  next()
+}
+
 function koaShop(origin: Origin, ...inFront: Koa.Middleware[]): RequestListener {
   const app = new Koa()
   for (const layer of inFront) app.use(layer)
@@ -123,6 +139,8 @@ export const servers: Readonly<Record<string, Serve>> = {
     })
     return app.callback()
   },
+  query: (origin) => anyMethod(origin, stampedeCache({ methods: ['GET', 'QUERY'], ttlMs })),
+  'query-as-get': (origin) => anyMethod(origin, readAsGet, stampedeCache({ ttlMs })),
   orders: (origin) => orders(origin),
   'orders-idempotent'(origin, redisUrl) {
     const stampede = redisUrl === '' ? createStampede() : overRedis(redisUrl)

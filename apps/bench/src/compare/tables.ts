@@ -88,6 +88,15 @@ export const paths: readonly ServerRow[] = [
     ['koa-hit-inner', 'ours', 'a hit behind another middleware', to('koa-inner', 'same')],
   ),
   ...group(
+    [
+      'get-read',
+      'floor',
+      'Express 5: a hit of a GET, whose body is read',
+      to('query-as-get', 'query'),
+    ],
+    ['query-hit', 'ours', 'a hit of a QUERY', to('query', 'query', 1.35)],
+  ),
+  ...group(
     ['order', 'uncached', 'Express 5: a route with `express.json()`', to('orders', 'order')],
     ['first', 'ours', 'a first request with `idempotency`', idempotent('order', 1.7)],
     ['replay', 'ours', 'a replay', idempotent('repeated-order', 1.1)],

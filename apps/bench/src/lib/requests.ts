@@ -3,7 +3,7 @@
 /** `new`: a target that no earlier request had. */
 export type RequestKind =
   | ('new' | 'same' | 'cookie' | 'private' | 'private-new')
-  | ('order' | 'repeated-order')
+  | ('order' | 'repeated-order' | 'query')
 
 const ORDER = JSON.stringify({ item: 'kettle', count: 2, note: 'Please ring twice. '.repeat(12) })
 
@@ -30,8 +30,18 @@ export function requestsOf(kind: RequestKind): () => Buffer {
       return () => post(next())
     case 'repeated-order':
       return constant(post(RUN))
+    case 'query':
+      return constant(query('/products/42'))
   }
 }
+
+const SEARCH = JSON.stringify({ words: ['kettle', 'steel'], page: 3, note: 'x'.repeat(150) })
+
+const query = (path: string): Buffer =>
+  Buffer.from(
+    `QUERY ${path} HTTP/1.1\r\nHost: bench\r\nAccept: application/json\r\n` +
+      `Content-Type: application/json\r\nContent-Length: ${SEARCH.length}\r\n\r\n${SEARCH}`,
+  )
 
 const get = (path: string, fields = ''): Buffer =>
   Buffer.from(`GET ${path} HTTP/1.1\r\nHost: bench\r\nAccept: application/json\r\n${fields}\r\n`)
