@@ -118,7 +118,7 @@ describe('packages/core', () => {
       /^packages\/core\/src\/(data|idempotency|memory)\/|^packages\/core\/src\/(purge|stampede-options|stats)/,
       4,
     ],
-    [/^packages\/core\/src\/((cache|engine|l1)\/|(runtime|traces|refresh-failures)\.ts$)/, 3],
+    [/^packages\/core\/src\/((cache|engine|l1)\/|(runtime|traces|refresh-warnings)\.ts$)/, 3],
     [/^packages\/core\/src\/lease\//, 2],
     [/^packages\/core\/src\/(http|entry)\//, 1],
     [/^packages\/core\/src\/(ports\/|errors|events|options|tags|tracing|warnings)/, 0],

@@ -10,34 +10,29 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 const DOORS: Readonly<Record<string, string>> = {
   '@stampede/core': `
     Attempt AttemptTransaction CacheOptions createStampede DataCache EVENTS FactoryContext
-    GetOrSetOptions
-    IdempotencyOperator IdempotencyOptions MemoryStore memoryStore PurgeTarget Serializer Stampede
-    StampedeError StampedeEvent StampedeOptions StampedeStats StampedeStore Stored strict
-    TRACING_CHANNELS TracingContexts`,
+    GetOrSetOptions IdempotencyOperator IdempotencyOptions MemoryStore memoryStore PurgeTarget
+    Stampede StampedeError StampedeEvent StampedeOptions StampedeStats StampedeStore Stored
+    strict TRACING_CHANNELS TracingContexts`,
   '@stampede/core/adapter': `
-    AttemptObserver CapturedHead createHttpCache createHttpIdempotency
-    Exchange HeaderList IdempotentExchange
-    OriginEnd OriginObserver OWN_FIELDS PartOfBody Reply
-    RequestBody responseError warnOnce`,
+    AttemptObserver CapturedHead createHttpCache createHttpIdempotency Exchange HeaderList
+    IdempotentExchange OriginEnd OriginObserver OWN_FIELDS PartOfBody Reply RequestBody
+    responseError warnOnce`,
   '@stampede/core/operator': `
     adviceOn codecOf decodeFrame kindOf namedKeys ratiosOf requestKey runtimeOf shownKey usageOf`,
   '@stampede/core/store': `
-    ANY_FENCE Clock Codec compressibleBody CONFIRMED_FOR_MS driftMs EventHub
-    Grant groupOf IdempotencyStore LeaseKeeper LockStore lockTracing
-    mayHaveRun newToken
-    OpenTransaction optionError readers readOptions REPORT_LIMITS show storeInUse StoreOperator
-    storeUnavailable systemClock TransactionRules TransactionRunner unknownReply
-    withCompressedBody withTimeBudget`,
+    ANY_FENCE Clock compressibleBody CONFIRMED_FOR_MS driftMs EventHub Grant groupOf
+    IdempotencyStore LeaseKeeper LockStore lockTracing mayHaveRun newToken OpenTransaction
+    optionError readers readOptions REPORT_LIMITS show storeInUse StoreOperator storeUnavailable
+    systemClock TransactionRules TransactionRunner unknownReply withCompressedBody withTimeBudget`,
   '@stampede/node-http': `
     idempotentFront isRevalidation stampedeFront`,
   '@stampede/node-http/adapter': `
-    addAtHead ANSWER_WITHIN_MS AttemptExchange AttemptWatch breakOff Capture createNodeCache
-    createNodeIdempotency Departure editFields endWith exposeReply expressHost fieldsOf hasLeft isSendable
-    isWrapped Layer missingDate MountOrder notCaptured OuterFields prepareRun
-    rememberRawBody RequestAddress RequestExchange restoreFields SentHead setReply
+    AttemptExchange AttemptWatch breakOff Capture createNodeCache createNodeIdempotency Departure
+    editFields endWith exposeReply expressHost fieldsOf hasLeft isSendable isWrapped MountOrder
+    OuterFields rememberRawBody RequestAddress RequestExchange restoreFields SentHead setReply
     teeStream trustsPeer visitWeb watchCalls`,
   '@stampede/redis': `
-    RedisClient redisStore`,
+    redisStore`,
   '@stampede/redis/operator': `
     names`,
   '@stampede/express': `
@@ -47,25 +42,23 @@ const DOORS: Readonly<Record<string, string>> = {
   '@stampede/hono': `
     idempotency isRevalidation stampedeCache`,
   '@stampede/nest': `
-    HttpRequest idempotency IdempotencyAttempt Idempotent InjectStampede isRevalidation
-    rememberRawBody STAMPEDE StampedeCache stampedeCache StampedeModule`,
+    HttpRequest idempotency IdempotencyAttempt Idempotent isRevalidation rememberRawBody STAMPEDE
+    StampedeCache stampedeCache StampedeModule`,
   '@stampede/koa': `
     idempotency isRevalidation rememberRawBody stampedeCache`,
   '@stampede/operate': `
-    entryFacts isReported observe ProcessReport readReport reportedKey reportEveryMs
-    variantParts`,
+    entryFacts isReported observe ProcessReport readReport reportedKey reportEveryMs variantParts`,
   '@stampede/dashboard': `
-    DashboardHandler KoaContext KoaDashboard stampedeDashboard stampedeDashboardKoa`,
+    stampedeDashboard stampedeDashboardKoa`,
   '@stampede/postgres': `
     fromDrizzle fromKnex fromKysely fromPostgresJs fromPrisma Migration migrations postgresStore
     PostgresStore PostgresStoreOptions`,
   '@stampede/locks': `
-    createLocks createQuorumLocks fencedUpdate Lease LockError Locks LockStats QuorumLease
-    QuorumLocks`,
+    createLocks createQuorumLocks fencedUpdate Lease LockError Locks LockStats`,
   '@stampede/otel': `
     instrumentStampede`,
   '@stampede/metrics': `
-    StampedeMetrics stampedeMetrics`,
+    stampedeMetrics`,
 }
 
 const read = (path: string): string =>

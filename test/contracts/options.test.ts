@@ -100,7 +100,7 @@ describe('a name that other libraries have for an option', () => {
     ],
     idempotency: [
       (options: object) => idempotency({ scope: () => 'a', ...options }),
-      { ...lasting('retentionMs'), ...withStore, timeout: 'maxHoldMs', prefix: 'redisStore' },
+      { ...lasting('retentionMs'), ...withStore, timeout: 'originTimeoutMs', prefix: 'redisStore' },
     ],
     createStampede: [
       (options) => createStampede(options),
@@ -111,7 +111,7 @@ describe('a name that other libraries have for an option', () => {
       {
         ...lasting('leaseMs'),
         ...direct,
-        timeout: 'waitMs',
+        timeout: 'waitMs of acquire',
         keyPrefix: 'redisStore(redis, { prefix })',
       },
     ],
@@ -194,7 +194,7 @@ const rules: AllUndefined<CacheOptions> = {
   ...{ negativeTtlMs: undefined, jitter: undefined, key: undefined },
   ...{ methods: undefined, query: undefined },
   ...{ vary: undefined, identity: undefined, authorization: undefined, cookies: undefined },
-  ...{ targetedFields: undefined, tags: undefined, statuses: undefined, mintEtag: undefined },
+  ...{ targetedFields: undefined, tags: undefined, statuses: undefined },
   ...{ requestDirectives: undefined, maxBodyBytes: undefined },
   ...{ leaseMs: undefined, waitMs: undefined, afterWait: undefined },
   ...{ originTimeoutMs: undefined, softTimeoutMs: undefined, revalidate: undefined },
@@ -202,7 +202,7 @@ const rules: AllUndefined<CacheOptions> = {
   ...{ cacheStatus: undefined, audit: undefined },
 }
 const attempts: AllUndefined<Omit<IdempotentOptions, 'scope' | 'input'>> = {
-  ...{ leaseMs: undefined, maxHoldMs: undefined, retentionMs: undefined },
+  ...{ leaseMs: undefined, retentionMs: undefined },
   ...{ onBusy: undefined, onLeaseExpired: undefined, transaction: undefined },
 }
 const job: AllUndefined<IdempotentOptions> = { ...attempts, scope: undefined, input: undefined }
@@ -210,7 +210,7 @@ const keys: AllUndefined<IdempotencyOptions> = {
   ...attempts,
   ...{ stampede: undefined, required: undefined, methods: undefined, headers: undefined },
   ...{ strict: undefined, onStoreError: undefined, fingerprint: undefined },
-  ...{ maxRequestBytes: undefined, maxBodyBytes: undefined, docsUrl: undefined },
+  ...{ maxBodyBytes: undefined, docsUrl: undefined },
 }
 const given: AllUndefined<
   Extract<Parameters<IdempotencyOperator['resolve']>[1], { body?: unknown }>
@@ -219,7 +219,6 @@ const values: AllUndefined<GetOrSetOptions> = {
   ...{ staleWhileRevalidateMs: undefined, staleIfErrorMs: undefined, keepMs: undefined },
   ...{ tags: undefined, jitter: undefined, leaseMs: undefined, waitMs: undefined },
   ...{ originTimeoutMs: undefined, softTimeoutMs: undefined },
-  ...{ forceFresh: undefined },
 }
 const dataCache: AllUndefined<DataCacheOptions> = { ...values, serializer: undefined }
 /** An environment variable that is not set is undefined, so `secret` has no default. */
@@ -250,8 +249,7 @@ const path: AllUndefined<
   cache: undefined,
 }
 const locking: AllUndefined<LocksOptions> = {
-  ...{ leaseMs: undefined, waitMs: undefined },
-  ...{ maxHoldMs: undefined, wait: undefined, clock: undefined },
+  ...{ leaseMs: undefined, maxHoldMs: undefined, wait: undefined, clock: undefined },
 }
 const quorum: AllUndefined<QuorumOptions> = { nodeTimeoutMs: undefined }
 const acquiring: AllUndefined<AcquireOptions> = {

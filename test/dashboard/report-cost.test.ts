@@ -1,7 +1,7 @@
 // The commands that reports cost Redis, counted with a small and a large fleet.
 
 import { createStampede } from '@stampede/core'
-import { type DashboardHandler, stampedeDashboard } from '@stampede/dashboard'
+import { stampedeDashboard } from '@stampede/dashboard'
 import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { afterEach, expect, it } from 'vitest'
@@ -18,7 +18,7 @@ afterEach(async () => {
 async function startFleetOf(size: number): Promise<RedisServer> {
   const redis = await startRedis()
   closers.push(() => redis.stop())
-  const dashboards: DashboardHandler[] = []
+  const dashboards: Array<ReturnType<typeof stampedeDashboard>> = []
   for (let i = 0; i < size; i++) {
     const client = new Redis(redis.url, { lazyConnect: true })
     const stampede = createStampede({ store: redisStore(client, PATIENT) })

@@ -5,13 +5,15 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { createStampede, type StampedeOptions } from '@stampede/core'
 import { idempotency } from '@stampede/express'
-import { type RedisClient, redisStore } from '@stampede/redis'
+import { redisStore } from '@stampede/redis'
 import express from 'express'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { afterEach, describe, expect, it } from 'vitest'
 import { PATIENT } from '../harness/patient.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
+
+type RedisClient = Parameters<typeof redisStore>[0]
 
 const MIB = 1024 * 1024
 const { server, admin } = await redisOfFile()

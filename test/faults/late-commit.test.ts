@@ -2,12 +2,14 @@
 // older than its lifetime.
 
 import { createStampede, type Stampede } from '@stampede/core'
-import { type RedisClient, redisStore } from '@stampede/redis'
+import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { afterEach, describe, expect, it } from 'vitest'
 import { createGate } from '../harness/origin.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
+
+type RedisClient = Parameters<typeof redisStore>[0]
 
 const TTL_MS = 250
 const BUDGET_MS = 100

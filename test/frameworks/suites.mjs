@@ -39,7 +39,7 @@ export const MEANT = {
     {
       reason:
         'A stored response without a validator gets an ETag, so that its clients can be answered ' +
-        '304. A front cannot see the `etag` setting of the app behind it; `mintEtag: false` is its own.',
+        '304. A front cannot see the `etag` setting of the app behind it.',
       tests: [
         'res "etag" setting when enabled should not send ETag for res.send()',
         'res "etag" setting when disabled should send no ETag',

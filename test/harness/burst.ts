@@ -1,11 +1,13 @@
 // Thousands of cold keys at once by one client, for the tests of such bursts.
 
 import { createStampede, type Stampede } from '@stampede/core'
-import { type RedisClient, redisStore } from '@stampede/redis'
+import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { afterEach, expect } from 'vitest'
 import { redisOfFile } from './redis-of-file.ts'
+
+type RedisClient = Parameters<typeof redisStore>[0]
 
 /** The clients, each with a function that opens one. */
 export const CLIENTS: Array<readonly [string, (url: string) => RedisClient]> = [

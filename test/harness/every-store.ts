@@ -3,7 +3,7 @@
 
 import type { StampedeStore } from '@stampede/core'
 import { ManualClock, RecordStore } from '@stampede/core/testing'
-import { type RedisClient, redisStore } from '@stampede/redis'
+import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { Redis as Redis5 } from 'ioredis5'
 import { createClient } from 'redis'
@@ -11,6 +11,8 @@ import { afterAll, beforeAll } from 'vitest'
 import { type RedisTime, startRedisTime } from './movable-redis.ts'
 import { type RedisServer, startRedis } from './redis-server.ts'
 import { ofThisRun } from './versions.ts'
+
+type RedisClient = Parameters<typeof redisStore>[0]
 
 interface SetUp<Part> {
   readonly clock?: ManualClock

@@ -291,7 +291,7 @@ describe('lock hand-over', () => {
   })
 
   it('leaves a frozen receiver after a claim of 2 s, not a lease, and it queues again later', async () => {
-    const times = { leaseMs: LONG_MS, waitMs: LONG_MS }
+    const times = { leaseMs: LONG_MS }
     await using fleet = await startLockFleet({ size: 2, locks: times })
     await using admin = openAdmin(fleet.redis)
     await fleet.warmUp()
@@ -321,7 +321,7 @@ describe('lock hand-over', () => {
     await using a = openLocks(redis.url, { leaseMs: LONG_MS })
     const client = new Redis(redis.url, { lazyConnect: true })
     const faulty = new FaultyLocks(redisStore(client, PATIENT).locks)
-    const b = createLocks({ store: { locks: faulty }, waitMs: LONG_MS })
+    const b = createLocks({ store: { locks: faulty } })
     const lease = await a.locks.acquire('job')
     faulty.next('acquire', unheard)
     await expect(b.acquire('job')).rejects.toMatchObject({ code: 'ERR_LOCK_UNAVAILABLE' })
@@ -341,7 +341,7 @@ describe('lock hand-over', () => {
 describe('a subscription for locks', () => {
   it('delays waiters at most until the end of a lease when Redis closes it', async () => {
     const leaseMs = 1_000
-    await using fleet = await startLockFleet({ size: 3, locks: { leaseMs, waitMs: LONG_MS } })
+    await using fleet = await startLockFleet({ size: 3, locks: { leaseMs } })
     await using admin = openAdmin(fleet.redis)
     await fleet.warmUp()
     await using holder = openLocks(fleet.redis.url)
@@ -418,7 +418,7 @@ describe('a subscription for locks', () => {
     await using proxy = await startProxy(redis.port)
     proxy.delay(100)
     await using a = openLocks(redis.url, { leaseMs: LONG_MS })
-    await using b = openLocks(split(redis.url, proxy.url), { waitMs: LONG_MS })
+    await using b = openLocks(split(redis.url, proxy.url))
     const lease = await a.locks.acquire('job')
     const askedAt = performance.now()
     const waiting = b.locks.acquire('job')
@@ -443,7 +443,7 @@ describe('a subscription for locks', () => {
     )
     const url = redis.url.replace('//', '//quiet:pw@')
     await using a = openLocks(url, { wait: 'poll', leaseMs: LONG_MS })
-    await using b = openLocks(url, { wait: 'poll', waitMs: LONG_MS })
+    await using b = openLocks(url, { wait: 'poll' })
     const lease = await a.locks.acquire('job')
     const waiting = b.locks.acquire('job')
     await waitUntil('the other has asked', async () => {
@@ -465,7 +465,7 @@ describe('a subscription for locks', () => {
     const leaseMs = 1_000
     await using a = openLocks(redis.url, { leaseMs })
     const url = redis.url.replace('//', '//quiet:pw@')
-    await using b = openLocks(url, { leaseMs, waitMs: LONG_MS })
+    await using b = openLocks(url, { leaseMs })
     const lease = await a.locks.acquire('job')
     const waiting = b.locks.acquire('job')
     await admin.queued('job', 1)
@@ -599,7 +599,7 @@ describe('locks on a faulty server', () => {
     await admin.client.acl('SETUSER', 'mute', 'on', '>pw', '~*', '&*', '+@all', '-publish')
     const url = redis.url.replace('//', '//mute:pw@')
     await using a = openLocks(url, { leaseMs: 1_000 })
-    await using b = openLocks(url, { leaseMs: 1_000, waitMs: LONG_MS })
+    await using b = openLocks(url, { leaseMs: 1_000 })
     expect(await (await a.locks.acquire('alone')).release()).toBe('released')
     const lease = await a.locks.acquire('job')
     const waiting = b.locks.acquire('job')

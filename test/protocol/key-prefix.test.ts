@@ -2,13 +2,15 @@
 
 import { createStampede, type Stampede } from '@stampede/core'
 import { createLocks, type Locks } from '@stampede/locks'
-import { type RedisClient, redisStore } from '@stampede/redis'
+import { redisStore } from '@stampede/redis'
 import { eventually } from '@stampede/testkit'
 import { Redis } from 'ioredis'
 import { Redis as Redis5 } from 'ioredis5'
 import { afterEach, describe, expect, it } from 'vitest'
 import { startRedisCluster } from '../harness/redis-cluster.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
+
+type RedisClient = Parameters<typeof redisStore>[0]
 
 const { server, admin } = await redisOfFile()
 

@@ -3,12 +3,14 @@
 
 import { createStampede } from '@stampede/core'
 import { createLocks } from '@stampede/locks'
-import { type RedisClient, redisStore } from '@stampede/redis'
+import { redisStore } from '@stampede/redis'
 import { Redis } from 'ioredis'
 import { createClient, createCluster } from 'redis'
 import { afterEach, describe, expect, it } from 'vitest'
 import { databaseOf, requireClient } from '../../packages/redis/src/connection/known-clients.ts'
 import { redisOfFile } from '../harness/redis-of-file.ts'
+
+type RedisClient = Parameters<typeof redisStore>[0]
 
 const { server, admin } = await redisOfFile()
 const closing: Array<() => Promise<unknown>> = []

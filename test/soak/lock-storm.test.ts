@@ -6,10 +6,10 @@ import { openAdmin, openLocks, startLockFleet } from '../harness/lock-fleet.ts'
 
 describe('600 waiters in 10 processes', { timeout: 120_000 }, () => {
   it('hold the lock one at a time with rising fences, and none starves', async () => {
-    await using fleet = await startLockFleet({ size: 10, locks: { waitMs: 60_000 } })
+    await using fleet = await startLockFleet({ size: 10 })
     await fleet.warmUp()
     const before = await fleet.redis.commandStats()
-    await fleet.crowd(60)
+    await fleet.crowd(60, { options: { waitMs: 60_000 } })
     const passages = await fleet.crowded()
     const commands = clientCommands(before, await fleet.redis.commandStats())
     expect(passages.map(({ released }) => released)).toEqual(Array(600).fill('released'))
@@ -28,12 +28,12 @@ describe('600 waiters in 10 processes', { timeout: 120_000 }, () => {
   })
 
   it('get the lock by hand-over for at most 1.2 commands each', async () => {
-    await using fleet = await startLockFleet({ size: 10, locks: { waitMs: 60_000 } })
+    await using fleet = await startLockFleet({ size: 10 })
     await fleet.warmUp()
     await using admin = openAdmin(fleet.redis)
     await using holder = openLocks(fleet.redis.url, { leaseMs: 60_000 })
     const lease = await holder.locks.acquire('job')
-    await fleet.crowd(60)
+    await fleet.crowd(60, { options: { waitMs: 60_000 } })
     await admin.queued('job', 10)
     // Each process answers this after its earlier commands, so all of those were sent.
     await Promise.all(

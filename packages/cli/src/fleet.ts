@@ -1,7 +1,7 @@
 // The connection of one run: a Stampede on the fleet's Redis, whose process only looks.
 
 import { createStampede, type Stampede, type StampedeStore } from '@stampede/core'
-import { type RedisClient, redisStore } from '@stampede/redis'
+import { redisStore } from '@stampede/redis'
 import { Cluster, Redis } from 'ioredis'
 import { Unreachable, UsageError } from './errors.ts'
 
@@ -112,7 +112,10 @@ export async function openFleet(settings: Settings): Promise<Fleet> {
 }
 
 /** A client for `redisStore`, which only copies its address and credentials. */
-export function openClient(settings: Settings, isCluster: boolean): RedisClient {
+export function openClient(
+  settings: Settings,
+  isCluster: boolean,
+): Parameters<typeof redisStore>[0] {
   const { url, sentinel } = settings
   if (!isCluster) {
     return sentinel === undefined

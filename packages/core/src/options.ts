@@ -53,8 +53,8 @@ const FOREIGN: ReadonlyArray<readonly [names: string, ours: readonly string[], f
   ],
   [
     'timeout timeoutms',
-    ['originTimeoutMs', 'commandTimeoutMs', 'waitMs', 'maxHoldMs'],
-    'originTimeoutMs is an option of stampedeCache and getOrSet',
+    ['originTimeoutMs', 'commandTimeoutMs', 'waitMs'],
+    'originTimeoutMs is an option of stampedeCache and getOrSet, waitMs of acquire and run',
   ],
   ['store', ['stampede: createStampede({ store })'], 'store is an option of createStampede'],
   [

@@ -17,14 +17,3 @@ export class Recent<Value> extends Map<string, Value> {
     return super.set(key, value)
   }
 }
-
-/** V8 copies a substring that is shorter than this. */
-const SHORTEST_REFERENCE = 13
-
-/**
- * A copy of a string that is kept in memory. V8 stores a longer substring as a reference, which
- * keeps its whole parent string in memory, such as a header or a body.
- */
-export function detachedText(text: string): string {
-  return text.length < SHORTEST_REFERENCE ? text : (JSON.parse(JSON.stringify(text)) as string)
-}

@@ -1,7 +1,7 @@
 // Exports of @stampede/core/store: interfaces and helpers for stores and for code that calls a
 // store.
 
-export { type Codec, compressibleBody, withCompressedBody } from './entry/frame.ts'
+export { compressibleBody, withCompressedBody } from './entry/frame.ts'
 export {
   mayHaveRun,
   optionError,

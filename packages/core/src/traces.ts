@@ -187,18 +187,20 @@ type FillEnd = WithoutFlight<
 >
 type WithoutFlight<E> = E extends unknown ? Omit<E, 'key' | 'elapsedMs'> : never
 
+interface TracedRun {
+  readonly rt: { readonly clock: Pick<Clock, 'now'>; readonly events: Events }
+  readonly flight: TracedFlight
+}
+
 /** Emits the event that ends a fill, and sets the same facts on its trace. */
-export function emitEnd(
-  { clock, events }: { readonly clock: Pick<Clock, 'now'>; readonly events: Events },
-  { key, fill, fillingSince }: TracedFlight,
-  event: FillEnd,
-): void {
-  const now = clock.now()
+export function emitEnd({ rt, flight }: TracedRun, event: FillEnd): void {
+  const { key, fill, fillingSince } = flight
+  const now = rt.clock.now()
   // The object of the caller, because a copy would take half a kilobyte.
   const ended = event as { key?: string; elapsedMs?: number }
   ended.key = key
   ended.elapsedMs = now - (fillingSince ?? now)
-  events.emit(event as Emitted)
+  rt.events.emit(event as Emitted)
   if (fill === undefined) return
   const [, outcome] = event.type.split('.')
   fill.outcome = outcome as NonNullable<FillTrace['outcome']>

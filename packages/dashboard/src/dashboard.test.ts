@@ -12,7 +12,7 @@ import {
   type TestServer,
 } from '../../node-http/src/testing/raw-client.ts'
 import type { FleetView } from './fleet-view.ts'
-import { type DashboardHandler, stampedeDashboard, stampedeDashboardKoa } from './index.ts'
+import { stampedeDashboard, stampedeDashboardKoa } from './index.ts'
 import type { KeyView } from './key-page.ts'
 
 const require = createRequire(import.meta.url)
@@ -21,7 +21,7 @@ const mount: (path: string, middleware: Koa.Middleware) => Koa.Middleware = requ
 const HOSTILE = ['<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', 'a\u202eb\u0000c']
 
 let stampede: Stampede
-let dashboard: DashboardHandler
+let dashboard: ReturnType<typeof stampedeDashboard>
 let server: TestServer
 beforeEach(async () => {
   stampede = createStampede()

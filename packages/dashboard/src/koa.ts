@@ -5,7 +5,7 @@ import { Dashboard } from './dashboard.ts'
 import { type DashboardOptions, readDashboardOptions } from './options.ts'
 
 /** The parts of a Koa context that the dashboard uses. */
-export interface KoaContext {
+type KoaContext = {
   /** The request of Node. */
   readonly req: IncomingMessage
   /** The response of Node. */
@@ -19,8 +19,10 @@ export interface KoaContext {
 }
 
 /** A middleware of Koa. */
-export interface KoaDashboard<Context extends KoaContext = KoaContext> {
-  (ctx: Context, next: () => Promise<unknown>): Promise<unknown>
+type KoaDashboard<Context extends KoaContext> = ((
+  ctx: Context,
+  next: () => Promise<unknown>,
+) => Promise<unknown>) & {
   /** As `close` of `stampedeDashboard`. */
   close(): Promise<void>
 }

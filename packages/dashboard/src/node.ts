@@ -5,28 +5,27 @@ import { type Answer, Dashboard } from './dashboard.ts'
 import { type DashboardOptions, readDashboardOptions } from './options.ts'
 import { respondNothing } from './respond.ts'
 
-/** A middleware of Express, or a listener of node:http. */
-export interface DashboardHandler {
-  (req: IncomingMessage, res: ServerResponse, next?: (error?: unknown) => void): void
-  /**
-   * Ends the reports of this process and all pages that are open. Call it before `server.close()`
-   * and `stampede.close()`.
-   */
-  close(): Promise<void>
-}
+type Handler = ReturnType<typeof stampedeDashboard>
 
 /**
- * Returns a dashboard of the whole fleet. Each process of the fleet mounts one and reports through
- * the store. Throws `ERR_STAMPEDE_OPTION` without `authorize`.
+ * Returns a dashboard of the whole fleet: a middleware of Express, or a listener of node:http. Each
+ * process of the fleet mounts one and reports through the store. Throws `ERR_STAMPEDE_OPTION`
+ * without `authorize`.
  *
  * @example
  * app.use('/dashboard', stampedeDashboard({ stampede, authorize: (req) => isOperator(req) }))
  */
 export function stampedeDashboard<Req extends IncomingMessage = IncomingMessage>(
   options: DashboardOptions<Req>,
-): DashboardHandler {
+): ((req: IncomingMessage, res: ServerResponse, next?: (error?: unknown) => void) => void) & {
+  /**
+   * Ends the reports of this process and all pages that are open. Call it before `server.close()`
+   * and `stampede.close()`.
+   */
+  close(): Promise<void>
+} {
   const dashboard = new Dashboard(readDashboardOptions('stampedeDashboard', options))
-  const handler: DashboardHandler = (req, res, next) => {
+  const handler: Handler = (req, res, next) => {
     const { originalUrl, body } = req as { originalUrl?: string; body?: unknown }
     const target = req.url ?? '/'
     const finish = (answer: Answer | undefined): unknown => {

@@ -1,9 +1,11 @@
 // The layers of an Express app, in the order in which requests pass them, for the check of the
 // mount order.
 
-import type { Layer } from '@stampede/node-http/adapter'
+import type { MountOrder } from '@stampede/node-http/adapter'
 import type { Application } from 'express'
 import { stackOf } from './route-pattern.ts'
+
+type Layer = ReturnType<Parameters<MountOrder['see']>[2]>[number]
 
 /** A layer of a router. Express 4 and 5 have these properties, without documenting them. */
 interface RouterLayer {

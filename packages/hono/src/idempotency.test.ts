@@ -71,9 +71,9 @@ describe('idempotency on Hono', () => {
     expect((await post(server, 'amount=2', headers)).status).toBe(422)
   })
 
-  it('refuses a body larger than maxRequestBytes, also without a Content-Length', async () => {
+  it('refuses a body larger than maxBodyBytes, also without a Content-Length', async () => {
     const app = new Hono()
-    app.post('/orders', idempotency({ scope, maxRequestBytes: 10 }), (c) => c.text('made'))
+    app.post('/orders', idempotency({ scope, maxBodyBytes: 10 }), (c) => c.text('made'))
     await using server = await serve(app)
     const body = new Blob(['12345', '67890', 'x']).stream()
     const headers = { 'idempotency-key': 'k' }

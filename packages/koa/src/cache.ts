@@ -62,6 +62,7 @@ class KoaExchange extends RequestExchange<Context, Visit> {
     observer.onReads?.(this.#reads())
     const { pause, visit } = this
     const run = new KoaRun(this.native, observer, visit.bodyIsSeen)
+    run.showConditionals = this.prepareRun(observer, () => run.leaveToInner())
     this.run = run
     pause.passed = this.inContext(() =>
       (visit.next() as Promise<void>).then(

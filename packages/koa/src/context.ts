@@ -3,7 +3,7 @@
 import { METHODS, STATUS_CODES } from 'node:http'
 import {
   isWrapped,
-  type Layer,
+  type MountOrder,
   type RequestAddress,
   type RequestExchange,
 } from '@stampede/node-http/adapter'
@@ -47,6 +47,8 @@ export const FACTS = {
     return whole.endsWith(path) ? whole.slice(0, -path.length) : whole
   },
 }
+
+type Layer = ReturnType<Parameters<MountOrder['see']>[2]>[number]
 
 /** The middleware of koa-router and @koa/router has the router as a property. */
 interface Routes {

@@ -36,8 +36,10 @@ describe.each(VERSIONS)('a JSON body on %s', (_, Application) => {
     app.silent = true
     prepare(app)
     for (const layer of layers) app.use(layer)
-    app.use(stampedeCache({ stampede, ttlMs: 10_000, mintEtag: false }))
+    app.use(stampedeCache({ stampede, ttlMs: 10_000 }))
     app.use((ctx) => {
+      // With a validator of its own, a response gets no ETag from the cache.
+      ctx.lastModified = new Date(0)
       ctx.body = make(ctx)
       if (ctx.query.type) ctx.type = String(ctx.query.type)
     })

@@ -3,27 +3,29 @@
 // middlewares in front set a cookie then, after the cache has returned.
 
 import { Readable } from 'node:stream'
-import type { OriginEnd, OriginObserver, Reply } from '@stampede/core/adapter'
+import type { HeaderList, OriginEnd, OriginObserver, Reply } from '@stampede/core/adapter'
 import {
-  ANSWER_WITHIN_MS,
-  addAtHead,
   Capture,
   Departure,
   editFields,
   hasLeft,
   isSendable,
   isWrapped,
-  missingDate,
-  notCaptured,
   OuterFields,
-  prepareRun,
   SentHead,
 } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
 import { captureBody, keptKind, readResponse, replaceBody, replyWith, sendPart } from './body.ts'
 import { statusOf } from './context.ts'
 
+type NotCaptured = Extract<OriginEnd, { type: 'not-captured' }>['reason']
+
+const notCaptured = (reason: NotCaptured): OriginEnd => ({ type: 'not-captured', reason })
 const DECLINED = notCaptured('declined')
+/** After the client has left. Koa writes nothing before the handler has returned. */
+const ANSWER_WITHIN_MS = 30_000
+
+const isDate = ([name]: HeaderList[number]): boolean => name === 'date'
 
 export class KoaRun {
   readonly departure: Departure
@@ -35,7 +37,8 @@ export class KoaRun {
   readonly #outer: OuterFields
   readonly #head: SentHead
   readonly #guard: Capture | undefined
-  readonly #showConditionals: (() => void) | undefined
+  /** Set before the handler runs, if the conditions of the client are hidden. */
+  showConditionals: (() => void) | undefined
   #isLeftToInner = false
   /** The end of the capture, unless the head gets a cookie. Set while the capture may still run. */
   #ending: OriginEnd | Promise<OriginEnd> | undefined
@@ -50,10 +53,12 @@ export class KoaRun {
     this.departure = new Departure(res, this, { graceMs: ANSWER_WITHIN_MS, onEnd: observer.onEnd })
     this.#head = new SentHead(res, this)
     this.#guard = observer.conditions && guardNotModified(ctx, observer)
-    this.#showConditionals = prepareRun(ctx, observer, () => {
-      this.#isLeftToInner = true
-      this.#guard?.stop()
-    })
+  }
+
+  /** An inner cache takes the response. */
+  leaveToInner(): void {
+    this.#isLeftToInner = true
+    this.#guard?.stop()
   }
 
   /** The handler is no longer waited for, because its client has left. */
@@ -89,7 +94,7 @@ export class KoaRun {
     if (this.#isLeftToInner || ctx.headerSent || ctx.respond === false) return false
     const decision = this.#observer.onHead({ status, headers: [] }, undefined, [ctx, ctx.response])
     if (decision.action === 'send') {
-      addAtHead(ctx.res, decision.add)
+      this.#head.add = decision.add
       return false
     }
     if (!replyWith(ctx, decision.reply, this.#isSeen, this.#outer)) return false
@@ -106,7 +111,7 @@ export class KoaRun {
 
   #stop(): void {
     this.departure.stop()
-    this.#showConditionals?.()
+    this.showConditionals?.()
     if (this.#ctx.respond !== false) this.#guard?.stop()
   }
 
@@ -126,7 +131,8 @@ export class KoaRun {
     const { add, capture, instead } = decision
     this.#head.judged(add)
     editFields(res, add, decision.remove)
-    if (capture) editFields(res, missingDate(headers), [])
+    // Otherwise Node would add a Date of its own, and the stored response could have another one.
+    if (capture && !res.hasHeader('date')) editFields(res, head.headers.filter(isDate), [])
     if (body === undefined) return this.#settle(DECLINED)
     const part = instead !== undefined && 'start' in instead ? instead : undefined
     const kind = capture && this.#isSeen ? keptKind(body) : undefined

@@ -28,13 +28,16 @@ import {
   readLocksOptions,
 } from './options.ts'
 
-/** The methods of locks. `L` is a lease, `A` has the options of one `acquire` or `run`. */
-export interface LocksOf<L, A> {
+/** Options of `acquire` for a lease of this type. A quorum lease cannot be nested. */
+type OptionsOf<L> = L extends Lease ? AcquireOptions : Omit<AcquireOptions, 'within'>
+
+/** The methods of locks, from `createLocks`. `L` is the type of a lease. */
+export interface Locks<L = Lease> {
   /**
    * Waits for the lock. Rejects with a `LockError`: `ERR_LOCK_BUSY` (only with `waitMs: 0`),
    * `ERR_LOCK_WAIT_TIMEOUT`, `ERR_LOCK_ABORTED`, `ERR_LOCK_UNAVAILABLE`.
    */
-  acquire(key: string, options?: A): Promise<L>
+  acquire(key: string, options?: OptionsOf<L>): Promise<L>
   /**
    * Never waits. Resolves to null if another owner holds the lock. Rejects with
    * `ERR_LOCK_UNAVAILABLE` if the store does not reply. On a quorum: null if other owners hold too
@@ -47,7 +50,7 @@ export interface LocksOf<L, A> {
    * returned value as `result`.
    */
   run<T>(key: string, fn: (lease: L) => T | Promise<T>): Promise<T>
-  run<T>(key: string, options: A, fn: (lease: L) => T | Promise<T>): Promise<T>
+  run<T>(key: string, options: OptionsOf<L>, fn: (lease: L) => T | Promise<T>): Promise<T>
   /** Counters and current sizes. */
   stats(): LockStats
   /**
@@ -59,9 +62,6 @@ export interface LocksOf<L, A> {
   /** Rejects all waiters, releases all leases, and closes connections that nothing else uses. */
   close(): Promise<void>
 }
-
-/** Locks on one store, from `createLocks`. */
-export interface Locks extends LocksOf<Lease, AcquireOptions> {}
 
 /**
  * Creates locks in a store: one holder at a time for each key in the fleet. Throws

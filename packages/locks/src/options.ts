@@ -22,10 +22,6 @@ export interface LocksOptions {
   store: { readonly locks: LockStore; readonly hasTimeBudget?: boolean }
   /** Lease of each lock in ms, unless `acquire` has the option itself. Default 10 000. */
   leaseMs?: number | undefined
-  /**
-   * Longest wait of each `acquire` in ms, unless `acquire` has the option itself. Default 30 000.
-   */
-  waitMs?: number | undefined
   /** Hold time in ms: after it, a lease is no longer renewed, and so ends. Default 300 000. */
   maxHoldMs?: number | undefined
   /**
@@ -45,8 +41,7 @@ export interface AcquireOptions {
    */
   leaseMs?: number | undefined
   /**
-   * Longest wait in ms. 0: no wait. `Infinity`: no limit. Default: `waitMs` of `createLocks`. For
-   * quorum locks 30 000.
+   * Longest wait in ms. 0: no wait. `Infinity`: no limit. Default 30 000.
    */
   waitMs?: number | undefined
   /** Ends the wait with `ERR_LOCK_ABORTED`. Default: none. */
@@ -67,7 +62,6 @@ export interface QuorumOptions {
 /** Checked values that both kinds of locks have. */
 interface CommonConfig {
   readonly leaseMs: number
-  readonly waitMs: number
   readonly clock: Clock
 }
 
@@ -92,10 +86,9 @@ const SHORTEST_LEASE_MS = 50
  */
 const NOT_IN_KEYS = /[\0\p{Surrogate}]/u
 
-const DEFAULTS = { leaseMs: 10_000, waitMs: 30_000 }
+const DEFAULT_LEASE_MS = 10_000
 const LOCKS = {
-  leaseMs: durationMs(DEFAULTS.leaseMs, SHORTEST_LEASE_MS),
-  waitMs: waitMs(DEFAULTS.waitMs),
+  leaseMs: durationMs(DEFAULT_LEASE_MS, SHORTEST_LEASE_MS),
   store(where: string, value: unknown): LocksOptions['store'] {
     const store = value as LocksOptions['store'] | undefined
     if (typeof store?.locks?.acquire === 'function') return store
@@ -109,12 +102,14 @@ const QUORUM = {
   nodeTimeoutMs: number(undefined, { min: 1, max: 60_000, unit: 'milliseconds' }),
 } satisfies Record<keyof QuorumOptions, unknown>
 /** Options that acquire has. */
-const QUORUM_HINTS = new Map(
-  Object.keys(DEFAULTS).map((name) => [name, `pass it to acquire or run: { ${name}: 20_000 }`]),
+const HINTS = new Map(
+  ['leaseMs', 'waitMs'].map((name) => [name, `pass it to acquire or run: { ${name}: 20_000 }`]),
 )
+const readWaitMs = durationMs(30_000)
 const ACQUIRE = {
   leaseMs: durationMs(undefined, SHORTEST_LEASE_MS),
-  waitMs: waitMs(undefined),
+  waitMs: (where: string, value: unknown) =>
+    value === Number.POSITIVE_INFINITY ? value : readWaitMs(where, value),
   signal(where: string, value: unknown): AbortSignal | undefined {
     if (value === undefined || value instanceof AbortSignal) return value
     throw optionError(where, value, 'pass an AbortSignal')
@@ -125,7 +120,7 @@ const ACQUIRE = {
 const TRY_ACQUIRE = { leaseMs: ACQUIRE.leaseMs }
 
 export function readLocksOptions(options: LocksOptions): LocksConfig {
-  const { store, ...config } = readOptions('createLocks', options, LOCKS)
+  const { store, ...config } = readOptions('createLocks', options, LOCKS, HINTS)
   const { locks, hasTimeBudget } = store
   return { ...config, store: hasTimeBudget ? locks : withTimeBudget(locks, config.clock) }
 }
@@ -141,15 +136,17 @@ export function readQuorumOptions(
   }
   const nodes = stores.map((store) => store.locks)
   const quorum = Math.floor(stores.length / 2) + 1
-  const read = readOptions(where, options, QUORUM, QUORUM_HINTS)
-  return { ...DEFAULTS, ...read, clock: systemClock, nodes, quorum }
+  const read = readOptions(where, options, QUORUM, HINTS)
+  return { leaseMs: DEFAULT_LEASE_MS, ...read, clock: systemClock, nodes, quorum }
 }
 
 /** A random number from 0 to 1. */
 export const random = (clock: Clock): number => clock.random?.() ?? Math.random()
 
 /** The checked options of one call. */
-export interface AcquirePlan extends Pick<CommonConfig, 'leaseMs' | 'waitMs'> {
+export interface AcquirePlan {
+  readonly leaseMs: number
+  readonly waitMs: number
   readonly signal?: AbortSignal | undefined
   readonly within?: Lease | undefined
 }
@@ -158,7 +155,7 @@ export function readAcquireOptions(
   where: string,
   key: unknown,
   options: AcquireOptions | undefined,
-  { leaseMs, waitMs }: Pick<CommonConfig, 'leaseMs' | 'waitMs'>,
+  { leaseMs }: Pick<CommonConfig, 'leaseMs'>,
 ): AcquirePlan {
   if (typeof key !== 'string' || key === '' || NOT_IN_KEYS.test(key)) {
     const fix = 'use a non-empty string without NUL and lone surrogates'
@@ -168,11 +165,5 @@ export function readAcquireOptions(
     where === 'tryAcquire'
       ? { ...readOptions(where, options, TRY_ACQUIRE), waitMs: 0 }
       : readOptions(where, options, ACQUIRE)
-  return { ...read, leaseMs: read.leaseMs ?? leaseMs, waitMs: read.waitMs ?? waitMs }
-}
-
-/** Reads a duration or `Infinity`. */
-function waitMs<T>(fallback: T): (where: string, value: unknown) => number | T {
-  const read = durationMs(fallback)
-  return (where, value) => (value === Number.POSITIVE_INFINITY ? value : read(where, value))
+  return { ...read, leaseMs: read.leaseMs ?? leaseMs }
 }

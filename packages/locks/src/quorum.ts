@@ -13,17 +13,12 @@ import {
   newToken,
 } from '@stampede/core/store'
 import { type LockReply, type LockRequest, request } from './create-lease.ts'
-import { type LocksOf, LockTable } from './create-locks.ts'
+import { type Locks, LockTable } from './create-locks.ts'
 import type { Lease } from './lease.ts'
-import {
-  type AcquireOptions,
-  type QuorumConfig,
-  type QuorumOptions,
-  readQuorumOptions,
-} from './options.ts'
+import { type QuorumConfig, type QuorumOptions, readQuorumOptions } from './options.ts'
 
 /** A lease without a fence: a majority cannot issue numbers that always rise. */
-export type QuorumLease = Pick<
+type QuorumLease = Pick<
   Lease,
   'key' | 'signal' | 'assertHeld' | 'remainingMs' | 'release' | typeof Symbol.asyncDispose
 > & {
@@ -31,17 +26,15 @@ export type QuorumLease = Pick<
   extend(): Promise<boolean>
 }
 
-/** Locks on a majority of independent servers, from `createQuorumLocks`. */
-export interface QuorumLocks extends LocksOf<QuorumLease, Omit<AcquireOptions, 'within'>> {}
-
 /**
- * Throws `ERR_STAMPEDE_OPTION` on an invalid option. Each store must be an independent master: a
- * replica of another node does not count.
+ * Locks on a majority of independent servers. Their leases have no fence, and `extend()` in place
+ * of `renew()`. Throws `ERR_STAMPEDE_OPTION` on an invalid option. Each store must be an
+ * independent master: a replica of another node does not count.
  */
 export function createQuorumLocks(
   stores: ReadonlyArray<{ readonly locks: LockStore }>,
   options?: QuorumOptions,
-): QuorumLocks {
+): Locks<QuorumLease> {
   const config = readQuorumOptions(stores, options)
   const store = new QuorumStore(config)
   return new LockTable({ ...config, store, maxHoldMs: Infinity, wait: 'quorum' }, withoutFence)

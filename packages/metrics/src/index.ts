@@ -1,3 +1,3 @@
 // Exports of @stampede/metrics.
 
-export { type StampedeMetrics, stampedeMetrics } from './stampede-metrics.ts'
+export { stampedeMetrics } from './stampede-metrics.ts'

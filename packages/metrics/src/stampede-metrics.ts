@@ -22,17 +22,12 @@ export interface MetricsOptions {
   readonly labels?: LabelValues | undefined
 }
 
-/** The metrics of one Stampede. */
-export interface StampedeMetrics {
-  /** Removes the series of this Stampede from the registry. */
-  close(): void
-}
-
 /**
  * Registers the metrics of a Stampede. Counters and gauges are read at each scrape, so requests do
- * not pay for them. Throws `ERR_STAMPEDE_OPTION`.
+ * not pay for them. `close()` of the returned object removes the series of this Stampede from the
+ * registry. Throws `ERR_STAMPEDE_OPTION`.
  */
-export function stampedeMetrics(options: MetricsOptions): StampedeMetrics {
+export function stampedeMetrics(options: MetricsOptions): { close(): void } {
   const read = readOptions('stampedeMetrics', options, READERS, HINTS)
   const { stampede, locks, registry, labels } = read
   const source = { labels, read: () => ({ stats: stampede.stats(), locks: locks?.stats() }) }

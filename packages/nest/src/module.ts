@@ -3,7 +3,6 @@
 import {
   type DynamicModule,
   type FactoryProvider,
-  Inject,
   Module,
   type ModuleMetadata,
   type OnApplicationShutdown,
@@ -32,9 +31,6 @@ export interface StampedeModuleOptions {
 export interface StampedeAsyncOptions
   extends Pick<ModuleMetadata, 'imports'>,
     Pick<FactoryProvider<Stampede>, 'inject' | 'useFactory'> {}
-
-/** Injects the Stampede into a constructor or a property. */
-export const InjectStampede = (): ParameterDecorator & PropertyDecorator => Inject(STAMPEDE)
 
 /**
  * A global module. Import it once.

@@ -1,26 +1,25 @@
 // Exports of @stampede/node-http/adapter: capture, replies and background requests on node:http.
 
-export { type Layer, MountOrder } from './mount-order.ts'
-export { createNodeCache, prepareRun, RequestExchange } from './node-exchange.ts'
+export { MountOrder } from './mount-order.ts'
+export { createNodeCache, RequestExchange } from './node-exchange.ts'
 export {
   AttemptExchange,
   AttemptWatch,
   createNodeIdempotency,
 } from './node-idempotency.ts'
 export { rememberRawBody } from './request/body.ts'
-export { ANSWER_WITHIN_MS, Departure, hasLeft } from './request/client-gone.ts'
+export { Departure, hasLeft } from './request/client-gone.ts'
 export { expressHost, type RequestAddress, trustsPeer } from './request/read-request.ts'
-export { endWith, notCaptured, teeStream } from './response/body.ts'
+export { endWith, teeStream } from './response/body.ts'
 export { Capture } from './response/capture.ts'
 export { exposeReply } from './response/fastify-reply.ts'
 export {
   editFields,
   fieldsOf,
-  missingDate,
   OuterFields,
   restoreFields,
 } from './response/fields.ts'
-export { addAtHead, SentHead } from './response/head.ts'
+export { SentHead } from './response/head.ts'
 export { isWrapped, watchCalls } from './response/original-methods.ts'
 export { breakOff, isSendable, setReply } from './response/write-response.ts'
 export { visitWeb } from './web/web-visit.ts'

@@ -155,6 +155,30 @@ export abstract class RequestExchange<
     return onHead && watchHead(res, (head) => onHead(head, [this.native, response]))
   }
 
+  /**
+   * Prepares a run of the handler that is captured. If an inner cache takes the response, calls
+   * `stop`. Returns a function that shows the client's conditions and ranges again, if they were
+   * hidden.
+   */
+  protected prepareRun(observer: OriginObserver, stop: () => void): (() => void) | undefined {
+    const { req, res }: { req: Marked; res: ServerResponse } = this.visit
+    const { conditions } = observer
+    let hides = conditions !== undefined
+    for (const name of HIDDEN) if (req.headers[name] !== undefined) hides = true
+    const showConditionals = hides ? hideConditionals(req, conditions) : undefined
+    req[MARK] = (inner) => {
+      const add = observer.onInner?.(inner)
+      if (add === undefined) return undefined
+      // Only the inner cache captures the response, because two captures of one response would
+      // disturb each other.
+      stop()
+      showConditionals?.()
+      addAtHead(res, add, OWN_FIELDS)
+      return add
+    }
+    return showConditionals
+  }
+
   /** Records reads of the request. `holder` is the object with the parsed query. */
   protected recordReads(holder: object): Reads {
     return watchReads(this.visit.req, this.visit.res, holder)
@@ -206,32 +230,6 @@ export function createNodeCache<Native>(
   }
 }
 
-/**
- * Prepares a request for a run of the handler. If an inner cache takes the response, calls `stop`.
- * Returns a function that shows the client's conditions and ranges again, if they were hidden.
- */
-export function prepareRun(
-  { req, res }: { readonly req: Marked; readonly res: ServerResponse },
-  observer: OriginObserver,
-  stop: () => void,
-): (() => void) | undefined {
-  const { conditions } = observer
-  let hides = conditions !== undefined
-  for (const name of HIDDEN) if (req.headers[name] !== undefined) hides = true
-  const showConditionals = hides ? hideConditionals(req, conditions) : undefined
-  req[MARK] = (inner) => {
-    const add = observer.onInner?.(inner)
-    if (add === undefined) return undefined
-    // Only the inner cache captures the response, because two captures of one response would
-    // disturb each other.
-    stop()
-    showConditionals?.()
-    addAtHead(res, add, OWN_FIELDS)
-    return add
-  }
-  return showConditionals
-}
-
 class NodeExchange<Native> extends RequestExchange<Native, NodeVisit<Native>> {
   /** Whether the request was passed to the app, or a response was sent. */
   begun = false
@@ -258,7 +256,7 @@ class NodeExchange<Native> extends RequestExchange<Native, NodeVisit<Native>> {
     this.begun = true
     observer.onReads?.(this.#reads())
     this.#framework.beforeRun?.(req, res)
-    const showConditionals = prepareRun(this.visit, observer, () => capture.stop())
+    const showConditionals = this.prepareRun(observer, () => capture.stop())
     const refusal =
       outer && new Promise<SentHead['refusal']>((headOver) => new SentHead(outer, { headOver }))
     const showsEarly = observer.conditions !== undefined

@@ -5,7 +5,7 @@ import type { Pool, PoolClient } from 'pg'
 
 export type Rows = ReadonlyArray<Readonly<Record<string, unknown>>>
 
-/** A connection in a transaction. The first of `commit`, `rollback` and `drop` gives it back. */
+/** A connection in a transaction. The first of `commit`, `rollback`, `giveBack` ends its use. */
 export interface Line {
   /** The client with which the handler writes. */
   readonly tx: unknown
@@ -17,8 +17,8 @@ export interface Line {
   commit(statements: readonly string[]): Promise<void>
   /** Rolls back, then runs a statement outside of the transaction. Never rejects. */
   rollback(after?: string): Promise<void>
-  /** Closes the connection, because the outcome of its last statement is unknown. */
-  drop(error: unknown): void
+  /** With an error, the connection is closed: the outcome of its last statement is unknown. */
+  giveBack(error?: unknown): void
 }
 
 /** Sends statements in one message, so each end of a transaction is one round trip. */
@@ -55,27 +55,23 @@ export class PooledLine implements Line {
 
   async commit(statements: readonly string[]): Promise<void> {
     await this.send([...statements, 'commit'])
-    this.#giveBack()
+    this.giveBack()
   }
 
   async rollback(after?: string): Promise<void> {
     try {
       await this.send(after === undefined ? ['rollback'] : ['rollback', after])
-      this.#giveBack()
+      this.giveBack()
     } catch (error) {
-      this.drop(error)
+      this.giveBack(error)
     }
   }
 
-  drop(error: unknown): void {
-    this.#giveBack(error instanceof Error ? error : true)
-  }
-
-  #giveBack(failure?: Error | true): void {
+  giveBack(error?: unknown): void {
     if (this.#isGivenBack) return
     this.#isGivenBack = true
     this.#client.off('error', this.#onError)
-    this.#client.release(failure)
+    this.#client.release(error as Error)
   }
 }
 
@@ -137,7 +133,7 @@ export class RunnerLine implements Line {
     if (after !== undefined) await this.#pool.query(after).catch(() => {})
   }
 
-  drop(error: unknown): void {
+  giveBack(error: unknown): void {
     this.#fail(error)
   }
 }

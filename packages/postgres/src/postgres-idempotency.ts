@@ -161,15 +161,13 @@ export class PostgresIdempotency implements IdempotencyStore {
         : RunnerLine.open(runner, pool))
       const statements = [...set, claim, `savepoint ${SAVEPOINT}`]
       const replies = await line.send(statements).catch((error) => {
-        line.drop(error)
+        line.giveBack(error)
         throw error
       })
       const looked = readReply<Looked>(replies.at(-2) ?? [])
       if (looked.status === 'begun') {
         const attempt = { key, token, ...looked }
-        const isPooled = runner === undefined
-        const open = new Transaction(this.#db, line, attempt, isPooled, this.#idleMs)
-        this.#open.set(token, open)
+        this.#open.set(token, new Transaction(this.#db, line, attempt, this.#idleMs))
       } else await line.rollback()
       return looked
     } catch (error) {

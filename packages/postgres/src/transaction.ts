@@ -5,11 +5,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { StampedeError } from '@stampede/core'
 import type { Grant, IdempotencyStore, OpenTransaction } from '@stampede/core/store'
 import { chainOf, type Database, isRefusal, stateOf } from './database.ts'
-import type { Line } from './line.ts'
+import { type Line, PooledLine } from './line.ts'
 
 type Finish = Parameters<IdempotencyStore['finish']>[1]
 type Fingerprints = Parameters<IdempotencyStore['finish']>[2]
 type FinishReply = Awaited<ReturnType<IdempotencyStore['finish']>>
+
+type NumberedGrant = Grant & { readonly attempt: number }
 
 /** The state before the first statement of the handler. */
 export const SAVEPOINT = 'stampede_handler'
@@ -24,23 +26,17 @@ export class Transaction implements OpenTransaction {
   readonly tx: unknown
   readonly #db: Database
   readonly #line: Line
-  readonly #attempt: Grant & { readonly attempt: number }
+  readonly #attempt: NumberedGrant
   readonly #idleMs: number
   #isSealed = false
 
   /** `idleMs`: how long the end may take, and then how long an unknown outcome is looked up. */
-  constructor(
-    db: Database,
-    line: Line,
-    attempt: Grant & { readonly attempt: number },
-    isPooled: boolean,
-    idleMs: number,
-  ) {
+  constructor(db: Database, line: Line, attempt: NumberedGrant, idleMs: number) {
     this.#db = db
     this.#line = line
     this.#attempt = attempt
     this.#idleMs = idleMs
-    this.tx = isPooled ? this.#queryOf(line.tx as Queryable) : this.#guard(line.tx as object)
+    this.tx = line instanceof PooledLine ? this.#queryOf(line.tx) : this.#guard(Object(line.tx))
   }
 
   /** Whether the database still has the transaction, as far as this process knows. */
@@ -61,7 +57,7 @@ export class Transaction implements OpenTransaction {
   async abandon(): Promise<'finished'> {
     this.seal()
     const rolledBack = this.#line.rollback(this.#db.text('wake', this.#attempt.key))
-    await this.#inTime(rolledBack).catch((error) => this.#line.drop(error))
+    await this.#inTime(rolledBack).catch((error) => this.#line.giveBack(error))
     return 'finished'
   }
 
@@ -82,7 +78,7 @@ export class Transaction implements OpenTransaction {
         await this.abandon()
         return reply
       }
-      this.#line.drop(error)
+      this.#line.giveBack(error)
       return this.#lookUp()
     }
   }

@@ -108,7 +108,6 @@ export function makeCacheSpec(random: Random, focus: Channel, realTime: boolean)
     cacheStatus: maybe(0.04, () => false),
     revalidate: maybe(0.35, () => 'foreground' as const),
     keepMs: maybe(0.35, () => random.pick([0, ms()])),
-    mintEtag: maybe(0.15, () => false),
     tags: maybe(0.3, () => random.pick(['fixed', 'route', 'caller'] as const)),
     invalidateOn: maybe(0.15, () => random.pick(INVALIDATIONS)),
     requestDirectives: maybe(0.1, () => 'respect' as const),

@@ -199,7 +199,6 @@ export const anyOptions = fc.record({
   identity: maybe(() => 'me', callerOf),
   bypass: maybe((native: Native) => native.headers.te === 'trailers'),
   tags: maybe(['t']),
-  mintEtag: maybe(false),
   requestDirectives: maybe('respect'),
   revalidate: maybe('foreground'),
   cacheStatus: maybe<unknown>(false, 'Shop'),

@@ -25,10 +25,10 @@ const ours = (id: string, name: string, wait: 'push' | 'poll'): LockPeer => ({
   open(url) {
     const client = new Redis(url, { lazyConnect: true })
     const store = redisStore(client, { commandTimeoutMs: 5_000 })
-    const locks = createLocks({ store, wait, waitMs: 120_000 })
+    const locks = createLocks({ store, wait })
     return {
       async acquire(key) {
-        const lease = await locks.acquire(key)
+        const lease = await locks.acquire(key, { waitMs: 120_000 })
         return () => lease.release()
       },
       close: () => locks.close(),

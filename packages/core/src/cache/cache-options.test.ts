@@ -62,7 +62,6 @@ describe('the defaults of stampedeCache', () => {
       targetedFields: ['stampede-cache-control'],
       tags: undefined,
       statuses: new Set([200, 203, 300, 301, 308]),
-      mintEtag: true,
       requestDirectives: 'ignore',
       maxBodyBytes: 1024 * 1024,
       leaseMs: 5_000,
@@ -151,14 +150,6 @@ describe('the option afterWait', () => {
       "stampedeCache.waitMs: received an object (Object); use { waitMs: 30_000, afterWait: 'unavailable' }",
     )
   })
-})
-
-describe('the option mintEtag', () => {
-  it('may be false', () => expect(read({ mintEtag: false }).mintEtag).toBe(false))
-
-  it.each(['weak', 0, null])('may not be %j', (mintEtag) =>
-    expect(refusal({ mintEtag })).toContain('stampedeCache.mintEtag: received'),
-  )
 })
 
 describe('the option requestDirectives', () => {

@@ -159,11 +159,6 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    */
   statuses?: readonly number[] | undefined
   /**
-   * True: a stored 200 without `ETag` and `Last-Modified` gets a weak `ETag`, except in an Express
-   * app whose `etag` setting is off. Default true.
-   */
-  mintEtag?: boolean | undefined
-  /**
    * `Cache-Control` and `Pragma` of a request (RFC 9111 §5.2.1). `'ignore'`, the default, or
    * `'respect'`, with which any client can reach the handler at will.
    */
@@ -294,7 +289,6 @@ const OPTIONS = {
   targetedFields: readTargetedFields,
   tags: readTags,
   statuses: readStatuses,
-  mintEtag: flag(true),
   requestDirectives: choice('ignore', 'respect'),
   maxBodyBytes: bytes(1024 * 1024),
   leaseMs: durationMs(DEFAULT_LEASE_MS, 100),

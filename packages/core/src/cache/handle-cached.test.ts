@@ -166,13 +166,14 @@ async function fill(cache: HttpCache<RequestView>, answer: Answer = {}, headers 
 
 describe('a response from the cache', () => {
   it('has Age and the remaining ttl, and runs no handler', async () => {
-    const cache = cacheWith({ mintEtag: false })
-    await fill(cache, { headers: { 'content-type': 'text/plain' }, body: 'hello' })
+    const cache = cacheWith()
+    await fill(cache, { headers: { 'content-type': 'text/plain', etag: '"e"' }, body: 'hello' })
     await clock.advance(2_500)
     const got = ask(cache)
     expect(got).toMatchObject({ by: 'cache', status: 200, body: 'hello' })
     expect(got.headers).toEqual([
       ['content-type', 'text/plain'],
+      ['etag', '"e"'],
       ['age', '2'],
       ['cache-status', 'Stampede; hit; ttl=7'],
       ['content-length', '5'],
@@ -195,12 +196,18 @@ describe('a response from the cache', () => {
   })
 
   it('has no header fields of one connection, one client or one request', async () => {
-    const cache = cacheWith({ mintEtag: false })
+    const cache = cacheWith()
     await fill(cache, {
-      headers: { connection: 'x-hop', 'x-hop': '1', 'x-request-id': '2', 'x-kept': '3' },
+      headers: {
+        etag: '"e"',
+        connection: 'x-hop',
+        'x-hop': '1',
+        'x-request-id': '2',
+        'x-kept': '3',
+      },
     })
     const names = ask(cache).headers.map(([name]) => name)
-    expect(names).toEqual(['x-kept', 'age', 'cache-status', 'content-length'])
+    expect(names).toEqual(['etag', 'x-kept', 'age', 'cache-status', 'content-length'])
   })
 })
 
@@ -229,7 +236,6 @@ describe('an ETag that the cache adds', () => {
       [{}, { headers: { 'cache-control': 'no-store' } }],
       [{}, { status: 404 }],
       [{ maxBodyBytes: 4 }, { body: 'hello', whole: true }],
-      [{ mintEtag: false }, { body: 'hello', whole: true }],
     ]
     for (const [i, [options, answer]] of answers.entries()) {
       const got = await fill(cacheWith(options), answer, {}, { target: `/${i}` })

@@ -3,7 +3,7 @@
 
 import { optionError } from '../errors.ts'
 import { TOKEN } from '../http/cache-status.ts'
-import { NEVER_STORED } from '../http/statuses.ts'
+import { NEVER_STORED, STORED_BY_DEFAULT } from '../http/statuses.ts'
 import { bytes, checkNames, choice, DEFAULT_WAIT_MS, durationMs, readStrings } from '../options.ts'
 import { OWN_FIELD } from '../ports/exchange.ts'
 import { readTags, type TagsRule } from '../tags.ts'
@@ -128,7 +128,7 @@ export function readAuthorization(where: string, value: unknown): AuthorizationR
 }
 
 export function readStatuses(where: string, value: unknown): ReadonlySet<number> {
-  if (value === undefined) return new Set([200, 203, 300, 301, 308])
+  if (value === undefined) return STORED_BY_DEFAULT
   const fix = 'use an array of statuses from 200 to 499'
   if (!Array.isArray(value)) throw optionError(where, value, fix)
   for (const [i, status] of value.entries()) {

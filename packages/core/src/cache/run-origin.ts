@@ -21,7 +21,7 @@ import {
   OWN_FIELD,
   OWN_FIELDS,
 } from '../ports/exchange.ts'
-import { reportRefresh } from '../refresh-failures.ts'
+import { reportRefresh } from '../refresh-warnings.ts'
 import type { CacheConfig } from './cache-options.ts'
 import type { CacheParts } from './cache-parts.ts'
 import { asksForWhole, staleReply, statusField } from './respond.ts'
@@ -255,7 +255,7 @@ export class OriginRun<Native> implements OriginObserver {
   }
 
   #mint(head: CapturedHead, whole: Uint8Array | undefined, native: Native): HeaderList {
-    if (!this.#config.mintEtag || !lacksValidator(head)) return NONE
+    if (!lacksValidator(head)) return NONE
     if (this.#by.cache.framework.allowsEtag?.(native) === false) return NONE
     return [['etag', mintEtag(whole, this.#lead.fence)]]
   }

@@ -119,14 +119,12 @@ export class Batch<T, P> {
     this.slot = new SharedSlot(of.rt.originSlots)
   }
 
-  async values(
-    names: readonly string[] = this.#names,
-    errors: Map<string, unknown> = new Map(),
-  ): Promise<Map<string, T>> {
+  async values(): Promise<Map<string, T>> {
     const { rt, prefix, serializer } = this.#of
     const found = new Map<string, T>()
+    const errors = new Map<string, unknown>()
     const members: Member<T, P>[] = []
-    for (const name of names) {
+    for (const name of this.#names) {
       const key = dataKey(prefix + name)
       const held = freshCopy(rt, key, rt.clock.now())
       const parsed = held && parseHeld<T>(rt, key, held, serializer)

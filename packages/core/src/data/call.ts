@@ -4,7 +4,6 @@
 import { AsyncResource } from 'node:async_hooks'
 import { find } from '../engine/engine.ts'
 import { previousInL1 } from '../engine/fill.ts'
-import { purgeKey } from '../engine/hints.ts'
 import { countRead, dropUnreadable } from '../engine/lookup.ts'
 import type { Caller, FillResult, Lead, Resolution } from '../engine/types.ts'
 import { type HeldEntry, mayServeOnError, type StoredValue, spread } from '../entry/entry.ts'
@@ -22,7 +21,7 @@ import {
 import { confirmedCopy } from '../l1/purges.ts'
 import { shownKey } from '../ports/key.ts'
 import { tagSubject } from '../ports/subject.ts'
-import { reportRefresh } from '../refresh-failures.ts'
+import { reportRefresh } from '../refresh-warnings.ts'
 import type { Runtime } from '../runtime.ts'
 import { evaluateTags } from '../tags.ts'
 import { inScope, lookupTracing } from '../tracing.ts'
@@ -94,9 +93,7 @@ export class Call<T, P> implements Caller {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve
       this.#reject = reject
-      if (!this.#plan.forceFresh) return this.#find()
-      // Without this purge in the whole fleet, the call could get the value of an earlier fill.
-      purgeKey(this.#rt, this.#key, false).then(() => this.#find(), reject)
+      this.#find()
     })
   }
 

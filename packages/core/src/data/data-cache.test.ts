@@ -1,8 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { createStampede, type DataCache, type Serializer, type Stampede } from '../index.ts'
+import { createStampede, type DataCache, type Stampede } from '../index.ts'
 import type { Fault } from '../testing/idempotency-doubles.ts'
 import { ManualClock, settled } from '../testing/index.ts'
 import { FaultyStore, Gate, refuse, sharedStores } from '../testing/store-doubles.ts'
+import type { Serializer } from './value.ts'
 
 type DataCacheOptions = Parameters<Stampede['cache']>[1]
 
@@ -286,16 +287,6 @@ describe('set() and delete() of a data cache', () => {
     store.always = refuse
     await expect(rates.set('k', 1)).rejects.toThrow()
     await expect(rates.delete('k')).rejects.toThrow()
-  })
-})
-
-describe('the option forceFresh', () => {
-  it('runs the factory although a fresh value is stored', async () => {
-    const { rates } = setUp()
-    await rates.getOrSet('k', () => 1)
-    expect(await rates.getOrSet('k', () => 2)).toBe(1)
-    expect(await rates.getOrSet('k', () => 2, { forceFresh: true })).toBe(2)
-    expect(await rates.getOrSet('k', () => 3)).toBe(2)
   })
 })
 

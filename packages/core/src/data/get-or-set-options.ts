@@ -11,7 +11,6 @@ import {
   DEFAULT_WAIT_MS,
   type Defined,
   durationMs,
-  flag,
   jitter,
   number,
   type Reader,
@@ -64,8 +63,6 @@ export interface GetOrSetOptions<T = unknown> {
    * the fill goes on in the background. At least 1. Default: never.
    */
   softTimeoutMs?: number | undefined
-  /** Purges the key in the whole fleet, and then runs the factory. Default false. */
-  forceFresh?: boolean | undefined
 }
 
 export interface Plan
@@ -88,7 +85,6 @@ const OPTIONS = {
   waitMs: durationMs(DEFAULT_WAIT_MS),
   originTimeoutMs: durationMs(DEFAULT_ORIGIN_TIMEOUT_MS, 1),
   softTimeoutMs: durationMs(undefined, 1),
-  forceFresh: flag(false),
 } satisfies Record<keyof GetOrSetOptions, Reader>
 
 export const NAMES: readonly string[] = Object.keys(OPTIONS)

@@ -3,10 +3,11 @@
 import { countRead, readWithoutLease } from '../engine/lookup.ts'
 import { readPromise } from '../entry/parsed-value.ts'
 import { optionError } from '../errors.ts'
+import { detachedText } from '../http/headers.ts'
 import { freshCopy } from '../l1/purges.ts'
 import { dataKey } from '../ports/key.ts'
 import { cacheSubject } from '../ports/subject.ts'
-import { detachedText, Recent } from '../recent.ts'
+import { Recent } from '../recent.ts'
 import type { Runtime } from '../runtime.ts'
 import { traceHit } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
@@ -48,7 +49,7 @@ export function getOrSet<T, P = T>(
       throw optionError(`${WHERE}: factory`, factory, 'use a function that returns the value')
     const known = recent.get(key)
     const internalKey = known ?? dataKey(recent.prefix + key)
-    const held = plan.forceFresh ? undefined : freshCopy(rt, internalKey, rt.clock.now())
+    const held = freshCopy(rt, internalKey, rt.clock.now())
     if (held !== undefined) {
       if (known === undefined) recent.remember(key, internalKey)
       const { entry } = held

@@ -21,7 +21,6 @@ const STEP = fc.oneof(
         minLength: KEYS.length,
         maxLength: KEYS.length,
       }),
-      force: fc.boolean().map((force) => force && { forceFresh: true }),
     }),
   },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('purge' as const), keys: some }) },
@@ -75,7 +74,6 @@ async function run(steps: readonly Step[], many: boolean): Promise<unknown[]> {
             }
             return values
           },
-          step.force || {},
         )
         const { values = new Map(), errors = new Map() } = await asked.then(
           (all) => ({ values: all, errors: new Map() }),
@@ -87,16 +85,12 @@ async function run(steps: readonly Step[], many: boolean): Promise<unknown[]> {
         }
       } else {
         const asked = step.keys.map((key) =>
-          cache.getOrSet<unknown>(
-            key,
-            ({ previous, notModified }) => {
-              const made = madeOf(key)
-              if (made === 'error') throw error(key)
-              if (made === 'same' && previous) return notModified()
-              return made === 'map' ? new Map() : `${key} ${number}`
-            },
-            step.force || {},
-          ),
+          cache.getOrSet<unknown>(key, ({ previous, notModified }) => {
+            const made = madeOf(key)
+            if (made === 'error') throw error(key)
+            if (made === 'same' && previous) return notModified()
+            return made === 'map' ? new Map() : `${key} ${number}`
+          }),
         )
         for (const [i, result] of (await Promise.allSettled(asked)).entries())
           results.set(

@@ -460,20 +460,6 @@ describe('getOrSetMany()', () => {
     expect(errors.get('promise').message).toContain('await the values')
   })
 
-  it('purges all keys before the run with forceFresh', async () => {
-    const { cache, store } = setUp()
-    await cache.getOrSetMany(['a', 'b'], upper)
-    store.calls.length = 0
-    const result = await cache.getOrSetMany(['a', 'b'], () => values('a1 b1'), { forceFresh: true })
-    expect(result).toEqual(values('a1 b1'))
-    expect(store.calls.slice(0, 2)).toEqual(['purge d:=n:a', 'purge d:=n:b'])
-    store.next('purge', refuse)
-    const partly = cache.getOrSetMany(['a', 'b'], () => values('b2'), { forceFresh: true })
-    const failed = await partly.catch((error) => error)
-    expect([...failed.errors.keys()]).toEqual(['a'])
-    expect(failed.values).toEqual(values('b2'))
-  })
-
   it('takes one concurrency slot for all keys while the store is unavailable', async () => {
     const { cache, store, stampede } = setUp({}, { originConcurrency: 1 })
     store.always = refuse

@@ -106,10 +106,5 @@ export async function getOrSetMany<T, P>(
 ): Promise<Map<string, T>> {
   if (typeof factory !== 'function')
     throw optionError('getOrSetMany: factory', factory, 'use a function that returns the values')
-  const { rt, prefix, plan } = of
-  if (!plan.forceFresh) return new Batch(of, names, factory).values()
-  const purge = (name: string) => purgeKey(rt, dataKey(prefix + name), false)
-  const { values, errors } = collect(names, await begin(rt, names, purge))
-  const batch = new Batch({ ...of, plan: { ...plan, forceFresh: false } }, names, factory)
-  return batch.values([...values.keys()], errors)
+  return new Batch(of, names, factory).values()
 }

@@ -1,7 +1,8 @@
 // Types that callers get, checked by the compiler.
 
 import { expectTypeOf, it } from 'vitest'
-import type { Serializer, Stampede, Stored } from '../index.ts'
+import type { Stampede, Stored } from '../index.ts'
+import type { Serializer } from './value.ts'
 
 interface Product {
   id: string

@@ -64,13 +64,13 @@ class Run implements Lead, HoldHooks, Deadline {
   readonly fence: string
   readonly asOf: Position
   readonly keepSlot: (() => FreeSlot) | undefined
-  readonly #rt: Runtime
-  readonly #flight: Flight
-  readonly #lease: Lease
+  readonly rt: Runtime
+  readonly flight: Flight
+  readonly lease: Lease
+  startedAt = 0
   readonly #caller: Caller
   /** The waiter whose caller runs the origin. Undefined: the run is in the background. */
   #leader: Waiter | undefined
-  #startedAt = 0
   #hold: Hold | undefined
   #endTrace: (() => void) | undefined
   #timeout: Error | undefined
@@ -84,9 +84,9 @@ class Run implements Lead, HoldHooks, Deadline {
     caller: Caller,
     leader: Waiter | undefined,
   ) {
-    this.#rt = rt
-    this.#flight = flight
-    this.#lease = lease
+    this.rt = rt
+    this.flight = flight
+    this.lease = lease
     this.#caller = caller
     this.#leader = leader
     this.fence = lease.grant?.fence ?? ''
@@ -95,23 +95,23 @@ class Run implements Lead, HoldHooks, Deadline {
   }
 
   start(endTrace?: () => void): void {
-    const rt = this.#rt
+    const rt = this.rt
     const { clock, events, deadlines, keeper, records } = rt
-    const { key, policy } = this.#flight
-    const { grant, reason, servedMeanwhile, previous: held, since: sequence } = this.#lease
+    const { key, policy } = this.flight
+    const { grant, reason, servedMeanwhile, previous: held, since: sequence } = this.lease
     const behind = this.#leader === undefined
     this.#endTrace = endTrace
     if (grant !== undefined) {
       events.emit({ type: 'lease.granted', key, fence: grant.fence, reason })
     }
-    this.#startedAt = clock.now()
-    const known = held && { held, since: this.#startedAt, sequence }
-    this.#flight.beginFill(servedMeanwhile, grant === undefined ? previousInL1(rt, key) : known)
+    this.startedAt = clock.now()
+    const known = held && { held, since: this.startedAt, sequence }
+    this.flight.beginFill(servedMeanwhile, grant === undefined ? previousInL1(rt, key) : known)
     if (grant !== undefined && records !== undefined) {
       this.#hold = keeper.hold(grant, policy.leaseMs, this)
     }
     events.emit({ type: 'fill.started', key, behind, fence: this.fence })
-    deadlines.set(this, this.#startedAt + policy.originTimeoutMs)
+    deadlines.set(this, this.startedAt + policy.originTimeoutMs)
     // Guards against a bug: a caller must not throw. If it does, its run counts as failed, so that
     // the waiters are settled.
     try {
@@ -124,9 +124,9 @@ class Run implements Lead, HoldHooks, Deadline {
   end(result: FillResult): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
-    const { clock, counts, deadlines, records } = this.#rt
+    const { clock, counts, deadlines, records } = this.rt
     deadlines.end(this)
-    counts.originMs += clock.now() - this.#startedAt
+    counts.originMs += clock.now() - this.startedAt
     // With a store, the result is shared first, so that its commit is sent early. Without a store,
     // the leader is answered before the waiters.
     if (records === undefined) this.#answer(result)
@@ -135,7 +135,7 @@ class Run implements Lead, HoldHooks, Deadline {
   }
 
   due(): void {
-    const { key, policy } = this.#flight
+    const { key, policy } = this.flight
     const error = originTimeout(shownKey(key), policy.originTimeoutMs)
     this.#timeout = error
     this.hasTimedOut = true
@@ -149,8 +149,8 @@ class Run implements Lead, HoldHooks, Deadline {
   }
 
   get previous(): HeldEntry | undefined {
-    const { previous, since } = this.#lease
-    return previous && stillValid(this.#rt, this.#flight.key, since, previous)
+    const { previous, since } = this.lease
+    return previous && stillValid(this.rt, this.flight.key, since, previous)
   }
 
   /** The signal is created on first use, because hardly any origin uses it. */
@@ -163,32 +163,32 @@ class Run implements Lead, HoldHooks, Deadline {
   }
 
   lost(): void {
-    this.#rt.events.emit({ type: 'lease.lost', key: this.#flight.key, fence: this.fence })
+    this.rt.events.emit({ type: 'lease.lost', key: this.flight.key, fence: this.fence })
   }
 
   readonly #keepSlot = (): FreeSlot => {
-    const { originSlots, clock } = this.#rt
-    return originSlots.takeAboveLimit(clock, this.#flight.policy.originTimeoutMs)
+    const { originSlots, clock } = this.rt
+    return originSlots.takeAboveLimit(clock, this.flight.policy.originTimeoutMs)
   }
 
   /** The commit ends the lease, so the lease is no longer renewed. */
   #share(result: FillResult): void {
-    if (this.#flight.fill !== undefined) noteResult(this.#flight.fill, result)
+    if (this.flight.fill !== undefined) noteResult(this.flight.fill, result)
     this.#hold?.end()
-    share(this.#rt, this.#flight, this.#lease, result, this.#startedAt, this)
+    share(this, result)
   }
 
   get like(): string | undefined {
     const like = this.#caller.requestDigest?.()
-    const { failedDigest = like } = this.#flight
+    const { failedDigest = like } = this.flight
     return failedDigest === like ? like : undefined
   }
 
   /** Called when the result is shared. */
   done(shared: Shared): void {
-    this.#lease.freeSlot?.()
+    this.lease.freeSlot?.()
     this.#endTrace?.()
-    this.#flight.advance(shared)
+    this.flight.advance(shared)
   }
 
   #answer(result: FillResult): void {

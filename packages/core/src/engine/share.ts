@@ -46,7 +46,13 @@ type Committed = CommitReply | 'too-large'
 type Pass = Extract<FillResult, { type: 'pass' }>
 /** A result with an entry, which is new or was confirmed by the origin (304). */
 type EntryResult = Extract<FillResult, { type: 'store' | 'not-modified' }>
-interface Ending {
+
+/** A run of the origin that has its result. */
+interface EndedRun {
+  readonly rt: Runtime
+  readonly flight: Flight
+  readonly lease: Lease
+  readonly startedAt: number
   /** Digest of its request. Undefined if it has none, or if an unlike request has failed before. */
   readonly like: string | undefined
   readonly asOf: Position
@@ -54,29 +60,23 @@ interface Ending {
 }
 
 /** Calls `run.done` with the resolution for the waiters. */
-export function share(
-  rt: Runtime,
-  flight: Flight,
-  lease: Lease,
-  result: FillResult,
-  startedAt: number,
-  run: Ending,
-): void {
+export function share(run: EndedRun, result: FillResult): void {
+  const { rt, flight, lease } = run
   const { grant } = lease
   switch (result.type) {
     case 'store':
     case 'not-modified':
-      return new Commit(rt, flight, lease, result, startedAt, run).begin()
+      return new Commit(run, result).begin()
     case 'pass':
-      return endPass(rt, flight, lease, result, run)
+      return endPass(run, result)
     case 'skipped':
-      return endSkip(rt, flight, lease, result, run)
+      return endSkip(run, result)
     case 'failure': {
       const { error } = result
       const { like } = run
       const failure = like === undefined ? result.failure : { ...result.failure, like }
-      emitEnd(rt, flight, { type: 'fill.failed', failure, error })
-      const awaited = isAwaited(rt, flight)
+      emitEnd(run, { type: 'fill.failed', failure, error })
+      const awaited = isAwaited(run)
       delayRefresh(rt, flight.key, like)
       if (rt.records === undefined && awaited)
         rt.l1.fail(flight.key, failure, rt.failureBackoffMs, lease.since)
@@ -86,12 +86,12 @@ export function share(
       const previous = stillValid(rt, flight.key, lease.since, lease.previous)
       const retryAfterMs = rt.failureBackoffMs
       const failed = { type: 'failed', failure, retryAfterMs, error, previous } as const
-      return endLease(ended, flight.shareFailure(failed), run)
+      return endLease(run, ended, flight.shareFailure(failed))
     }
     case 'abandoned': {
-      emitEnd(rt, flight, { type: 'fill.abandoned' })
+      emitEnd(run, { type: 'fill.abandoned' })
       const release = releaseLease(rt, grant)
-      const end = () => run.done(result.clientLeft ? 'again' : shareAbandoned(rt, flight, run))
+      const end = () => run.done(result.clientLeft ? 'again' : shareAbandoned(run))
       return release === undefined ? end() : void release.then(end)
     }
   }
@@ -100,7 +100,7 @@ export function share(
 /**
  * Waiters look up again only after the lease has ended. Before, they would find it, and wait.
  */
-function endLease(ended: Promise<unknown> | undefined, shared: Shared, run: Ending): void {
+function endLease(run: EndedRun, ended: Promise<unknown> | undefined, shared: Shared): void {
   if (ended === undefined || shared !== 'again') return run.done(shared)
   ended.then(() => run.done(shared))
 }
@@ -110,7 +110,8 @@ function endLease(ended: Promise<unknown> | undefined, shared: Shared, run: Endi
  * during the fill. If no request of any process depends on the fill, the store does not remember
  * its failure, and the next request runs the origin.
  */
-function isAwaited(rt: Runtime, { size, servedMeanwhile }: Flight): boolean {
+function isAwaited({ rt, flight }: EndedRun): boolean {
+  const { size, servedMeanwhile } = flight
   if (size > 0) return true
   return servedMeanwhile !== undefined && rt.clock.now() < servedMeanwhile.revalidateUntil
 }
@@ -121,12 +122,13 @@ function isAwaited(rt: Runtime, { size, servedMeanwhile }: Flight): boolean {
  * the second such response in a row, of any process. After the first, waiters look up again, and an
  * older entry stays for stale-if-error and revalidation.
  */
-function endPass(rt: Runtime, flight: Flight, lease: Lease, result: Pass, run: Ending): void {
+function endPass(run: EndedRun, result: Pass): void {
+  const { rt, flight, lease } = run
   const { key, isHitForMiss, size } = flight
   const { grant, since, previous } = lease
   const { reason, remember, dropsPrevious } = result
   const runs = flight.countUnusableRun()
-  emitEnd(rt, flight, { type: 'fill.passed', reason })
+  emitEnd(run, { type: 'fill.passed', reason })
   if (!remember) delayRefresh(rt, key, run.like)
   const shared = { type: 'pass', reason } as const
   // A status such as 404 concerns the resource, but an odd header may be its reason too. So more
@@ -134,7 +136,7 @@ function endPass(rt: Runtime, flight: Flight, lease: Lease, result: Pass, run: E
   const mayConcernOne = !remember || (reason === 'status' && previous === undefined)
   const isAgain = mayConcernOne && size > 0 && runs < MOST_UNUSABLE_RUNS
   if (isAgain || !remember) {
-    return endLease(releaseLease(rt, grant), isAgain ? 'again' : shared, run)
+    return endLease(run, releaseLease(rt, grant), isAgain ? 'again' : shared)
   }
   const isKnown = flight.hasPassed || rt.l1.hasPassed(key, rt.passMs)
   flight.hasPassed = true
@@ -160,16 +162,17 @@ function endPass(rt: Runtime, flight: Flight, lease: Lease, result: Pass, run: E
 }
 
 /** Ends a run whose value is not to be stored. An older entry stays as it is. */
-function endSkip(rt: Runtime, flight: Flight, lease: Lease, result: Skipped, run: Ending): void {
-  const { grant, since } = lease
-  emitEnd(rt, flight, { type: 'fill.skipped' })
+function endSkip(run: EndedRun, result: Skipped): void {
+  const { rt, flight } = run
+  const { grant, since } = run.lease
+  emitEnd(run, { type: 'fill.skipped' })
   delayRefresh(rt, flight.key, undefined, result.skipMs)
   const pass = trySend(rt, grant, 'pass', (store, ours) => store.pass(ours, result.skipMs, 'skip'))
   const ended = pass?.then((reply): unknown => reply ?? releaseLease(rt, grant))
   // Waiters that came after a purge must not get a value from before it. Its tags are unknown.
   const mayBePurged = rt.l1.isPurgedSince(flight.key, since) || rt.marks.newest > run.asOf
   if (mayBePurged) flight.settleAtLimit(result)
-  endLease(ended, mayBePurged ? 'again' : result, run)
+  endLease(run, ended, mayBePurged ? 'again' : result)
 }
 
 /**
@@ -180,7 +183,7 @@ function endSkip(rt: Runtime, flight: Flight, lease: Lease, result: Skipped, run
  * only delays the waiters after it. If these runs counted, a few clients that leave would cause a
  * stampede.
  */
-function shareAbandoned(rt: Runtime, flight: Flight, { like }: Ending): Shared {
+function shareAbandoned({ rt, flight, like }: EndedRun): Shared {
   delayRefresh(rt, flight.key, like)
   return flight.countUnusableRun() < MOST_UNUSABLE_RUNS
     ? 'again'
@@ -189,12 +192,8 @@ function shareAbandoned(rt: Runtime, flight: Flight, { like }: Ending): Shared {
 
 /** Writes a new entry, or a confirmed one (304) with its new fields and lifetimes. */
 class Commit implements Receiver<Committed> {
-  readonly #rt: Runtime
-  readonly #flight: Flight
-  readonly #lease: Lease
+  readonly #run: EndedRun
   readonly #result: EntryResult
-  readonly #startedAt: number
-  readonly #run: Ending
   readonly #entry: StoredEntry
   /** The copy that is being committed. */
   #item: L1Copy | undefined
@@ -202,68 +201,61 @@ class Commit implements Receiver<Committed> {
   /** Whole milliseconds since `bornAt`, when `#lifetimes` was called. */
   #elapsedMs = 0
 
-  constructor(
-    rt: Runtime,
-    flight: Flight,
-    lease: Lease,
-    result: EntryResult,
-    startedAt: number,
-    run: Ending,
-  ) {
-    this.#rt = rt
-    this.#flight = flight
-    this.#lease = lease
-    this.#result = result
-    this.#startedAt = startedAt
+  constructor(run: EndedRun, result: EntryResult) {
     this.#run = run
+    this.#result = result
     // A copy of its strings, because a string may keep a longer one in memory.
-    const tookMs = Math.round(Math.max(0, rt.clock.now() - startedAt))
+    const tookMs = Math.round(Math.max(0, run.rt.clock.now() - run.startedAt))
     this.#entry = withOwnStrings(result.entry, tookMs)
   }
 
   /** An entry that was purged or expired during its fill is not written: no lookup would use it. */
   begin(): void {
-    const { grant } = this.#lease
+    const { rt, lease } = this.#run
+    const { grant } = lease
     if (grant === undefined) {
       this.#result.onCommit?.(undefined)
       return this.#keepInL1Only()
     }
-    const isPurged = this.#rt.marks.judge(this.#entry.provenance) === 'purged'
+    const isPurged = rt.marks.judge(this.#entry.provenance) === 'purged'
     const lifetimes = this.#lifetimes()
     if (!isPurged && !isSpent(lifetimes)) return this.#send(grant, lifetimes)
     const end = () => this.#endUnwritten(grant)
-    const released = releaseLease(this.#rt, grant)
+    const released = releaseLease(rt, grant)
     if (released === undefined) end()
     else void released.then(end)
   }
 
   #endUnwritten(grant: Grant): void {
     this.#result.onCommit?.('fenced')
-    if (this.#rt.marks.judge(this.#entry.provenance) === 'purged') return this.#refuse(grant)
+    const { marks } = this.#run.rt
+    if (marks.judge(this.#entry.provenance) === 'purged') return this.#refuse(grant)
     this.#passed('expired')
     this.#end(this.#held(grant.fence, this.#lifetimes()), true)
   }
 
   #send(grant: Grant, lifetimes: Lifetimes): void {
-    const { records, keeper, l1 } = this.#rt
-    const item = newCopy(this.#held(grant.fence, lifetimes), this.#startedAt)
+    const { rt, flight, lease, startedAt } = this.#run
+    const { records, keeper, l1 } = rt
+    const item = newCopy(this.#held(grant.fence, lifetimes), startedAt)
     this.#item = item
     if (records === undefined) {
-      const isPut = l1.put(grant.key, item, this.#lease.since)
+      const isPut = l1.put(grant.key, item, lease.since)
       const isTooLarge = isPut && !l1.fits(grant.key, item)
       return this.resolve(isTooLarge ? 'too-large' : isPut ? 'committed' : 'fenced')
     }
     // After close(), the store would refuse the entry. Waiters would then run the origin once more.
     if (keeper.isStopped) return this.resolve(undefined)
     const frame = encodeFrame(grant.key, item.held.entry)
-    const args = [grant, frame, lifetimes, this.#flight.first !== undefined] as const
+    const args = [grant, frame, lifetimes, flight.first !== undefined] as const
     ask<typeof args, Committed>(records, records.commit, args, this)
   }
 
   reject(error: unknown): void {
-    const { grant } = this.#lease
-    const { key } = this.#flight
-    this.#rt.events.emit({ type: 'store.failed', key, operation: 'commit', error })
+    const { rt, flight, lease } = this.#run
+    const { grant } = lease
+    const { key } = flight
+    rt.events.emit({ type: 'store.failed', key, operation: 'commit', error })
     if (this.#isRetry || grant === undefined) return this.resolve(undefined)
     // Repeating a commit is harmless: the store recognises it by its fence.
     this.#isRetry = true
@@ -271,9 +263,9 @@ class Commit implements Receiver<Committed> {
   }
 
   resolve(reply: Committed | undefined): void {
-    const rt = this.#rt
+    const { rt, lease } = this.#run
     const item = this.#item
-    const { grant, since } = this.#lease
+    const { grant, since } = lease
     this.#result.onCommit?.(reply)
     if (grant === undefined || item === undefined) return
     if (reply === 'fenced') return this.#refuse(grant)
@@ -284,7 +276,7 @@ class Commit implements Receiver<Committed> {
     // L1 may have room for an entry that is too large for the store. Without a store, L1 has it.
     const isOnly = reply === 'too-large'
     if (isOnly) this.#passed('too-large')
-    else emitEnd(rt, this.#flight, { type: 'fill.committed', fence: grant.fence })
+    else emitEnd(this.#run, { type: 'fill.committed', fence: grant.fence })
     // `put` returns false if the key was purged meanwhile. The commit succeeded then, but the entry
     // is already outdated. The engine checks the purges of its subjects.
     this.#end(item.held, rt.records === undefined || rt.l1.put(grant.key, item, since, isOnly))
@@ -295,19 +287,20 @@ class Commit implements Receiver<Committed> {
     const left = this.#lifetimes()
     const held = this.#held('', { ...left, freshMs: Math.min(left.freshMs, UNCOORDINATED_MS) })
     if (isSpent(left)) return this.#end(held, true)
-    const { since } = this.#lease
-    this.#end(held, this.#rt.l1.put(this.#flight.key, newCopy(held, this.#startedAt), since))
+    const { rt, flight, lease, startedAt } = this.#run
+    this.#end(held, rt.l1.put(flight.key, newCopy(held, startedAt), lease.since))
   }
 
   /** The entry is not stored for the fleet. */
   #passed(reason: 'expired' | 'too-large'): void {
-    emitEnd(this.#rt, this.#flight, { type: 'fill.passed', reason })
-    this.#rt.counts.notStored(reason, this.#flight.key, this.#entry)
+    const { rt, flight } = this.#run
+    emitEnd(this.#run, { type: 'fill.passed', reason })
+    rt.counts.notStored(reason, flight.key, this.#entry)
   }
 
   /** The commit was refused, or the entry was purged. */
   #refuse({ fence }: Grant): void {
-    emitEnd(this.#rt, this.#flight, { type: 'fill.fenced', fence })
+    emitEnd(this.#run, { type: 'fill.fenced', fence })
     this.#end(this.#held(fence, this.#lifetimes()), false)
   }
 
@@ -318,7 +311,7 @@ class Commit implements Receiver<Committed> {
   #end(held: HeldEntry, isUsable: boolean): void {
     const hit: Resolution = { type: 'hit', held, stale: false, from: 'fill' }
     if (isUsable) return this.#run.done(hit)
-    this.#flight.settleAtLimit(hit)
+    this.#run.flight.settleAtLimit(hit)
     this.#run.done('again')
   }
 
@@ -328,17 +321,17 @@ class Commit implements Receiver<Committed> {
    */
   #lifetimes(): Lifetimes {
     const { bornAt, lifetimes } = this.#result
-    this.#elapsedMs = Math.ceil(Math.max(0, this.#rt.clock.now() - bornAt))
+    this.#elapsedMs = Math.ceil(Math.max(0, this.#run.rt.clock.now() - bornAt))
     return remaining(lifetimes, this.#elapsedMs)
   }
 
   /** The entry as it is now, at the time of `lifetimes`. */
   #held(fence: string, lifetimes: Lifetimes): HeldEntry {
-    const { counts } = this.#rt
+    const { rt, flight } = this.#run
     const elapsedMs = this.#elapsedMs
     const entry = elapsedMs > 0 ? agedBy(this.#entry, elapsedMs) : this.#entry
     const writtenAt = this.#result.bornAt + elapsedMs
-    return heldEntry(entry, fence, lifetimes, writtenAt, counts.of(this.#flight.key, entry))
+    return heldEntry(entry, fence, lifetimes, writtenAt, rt.counts.of(flight.key, entry))
   }
 }
 

@@ -1,9 +1,8 @@
 // Entries: stored responses and values, how long they may be used, and copies of their memory.
 
-import { type Fields, ownFields, shared } from '../http/headers.ts'
+import { detachedText, type Fields, ownFields, shared } from '../http/headers.ts'
 import type { BodyKind } from '../ports/exchange.ts'
 import type { Lifetimes, Position } from '../ports/store.ts'
-import { detachedText } from '../recent.ts'
 import type { RouteCounts } from './counts.ts'
 import type { ParsedValue } from './parsed-value.ts'
 

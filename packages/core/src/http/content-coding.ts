@@ -1,8 +1,8 @@
 // Content codings (RFC 9110 §12.5.3): which ones a client accepts. Fields that lead a handler to
 // the same choice have one normal form.
 
-import { detachedText, Recent } from '../recent.ts'
-import { trimOws } from './headers.ts'
+import { Recent } from '../recent.ts'
+import { detachedText, trimOws } from './headers.ts'
 
 /**
  * The codings between which handlers choose, and the uncompressed body. Newest first: a client that

@@ -2,7 +2,7 @@
 // entry.
 
 import { type HeaderList, OWN_FIELD, OWN_FIELDS } from '../ports/exchange.ts'
-import { detachedText, Recent } from '../recent.ts'
+import { Recent } from '../recent.ts'
 
 /**
  * Request headers as in Node. Names are lower-case. The lines of a field are joined or an array.
@@ -156,6 +156,17 @@ const OF_ONE_ENTRY: ReadonlySet<string> = new Set([
   ...['content-length', 'content-location', 'content-disposition', 'etag', 'last-modified'],
   ...['expires', 'link', 'location'],
 ])
+
+/** V8 copies a substring that is shorter than this. */
+const SHORTEST_REFERENCE = 13
+
+/**
+ * A copy of a string that is kept in memory. V8 stores a longer substring as a reference, which
+ * keeps its whole parent string in memory, such as a header or a body.
+ */
+export function detachedText(text: string): string {
+  return text.length < SHORTEST_REFERENCE ? text : (JSON.parse(JSON.stringify(text)) as string)
+}
 
 /** Responses of the same second share one `Date` string. */
 let lastDate = ''

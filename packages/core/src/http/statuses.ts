@@ -1,4 +1,8 @@
-// Response statuses: those never stored, those that stale-if-error covers, and their phrases.
+// Response statuses: those stored by default, those never stored, those that stale-if-error covers,
+// and their phrases.
+
+/** Statuses that are stored although the response names no lifetime. The default of `statuses`. */
+export const STORED_BY_DEFAULT: ReadonlySet<number> = new Set([200, 203, 300, 301, 308])
 
 /**
  * Statuses that are never stored. Such a response is for one caller, for one moment or for a part

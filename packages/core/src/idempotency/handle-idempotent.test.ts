@@ -97,7 +97,7 @@ describe('the outcome event of a request', () => {
   })
 
   it('reports a missing, an invalid, a duplicate key, and a body that is too large', async () => {
-    const ask = bench.route({ maxRequestBytes: 3 })
+    const ask = bench.route({ maxBodyBytes: 3 })
     await ask({ key: [] })
     await ask({ key: '"not closed' })
     await ask({ key: ['a', 'a'] })

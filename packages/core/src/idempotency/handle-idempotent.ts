@@ -115,9 +115,9 @@ class Journey {
     const known = attempts.get(key)
     if (known?.type === 'running' && known.claim.native === native)
       return this.#exchange.forward([])
-    const { fingerprint: mode, maxRequestBytes } = this.#rules
+    const { fingerprint: mode, maxBodyBytes } = this.#rules
     const content =
-      typeof mode === 'function' ? mode(native) : this.#exchange.readBody(maxRequestBytes)
+      typeof mode === 'function' ? mode(native) : this.#exchange.readBody(maxBodyBytes)
     return isThenable(content)
       ? Promise.resolve(content).then((read) => this.#claimKey(key, name, read))
       : this.#claimKey(key, name, content)

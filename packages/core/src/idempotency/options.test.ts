@@ -39,7 +39,6 @@ describe('the defaults of idempotency()', () => {
       ...policy,
       onStoreError: 'reject',
       fingerprint: 'canonical',
-      maxRequestBytes: 1024 * 1024,
       maxBodyBytes: 1024 * 1024,
       docsUrl: undefined,
     })
@@ -48,8 +47,8 @@ describe('the defaults of idempotency()', () => {
   })
 
   it('apply to options that are undefined', () => {
-    const names = 'leaseMs maxHoldMs retentionMs onBusy methods headers strict'
-    const more = 'onLeaseExpired onStoreError fingerprint maxRequestBytes maxBodyBytes docsUrl'
+    const names = 'leaseMs retentionMs onBusy methods headers strict'
+    const more = 'onLeaseExpired onStoreError fingerprint maxBodyBytes docsUrl'
     const unset = Object.fromEntries(`${names} ${more} stampede`.split(' ').map((name) => [name]))
     expect({ ...read(unset), required: 0 }).toEqual({ ...read(), required: 0 })
     expect(read({ required: undefined }).required({})).toBe(true)
@@ -67,13 +66,11 @@ describe('an option of idempotency()', () => {
       headers: ['Idempotency-Key', 'X-Request-Key'],
       strict: true,
       leaseMs: 100,
-      maxHoldMs: 1_000,
       retentionMs: 1_000,
       onBusy: { waitMs: 5 },
       onLeaseExpired: 'uncertain',
       onStoreError: 'proceed',
       fingerprint,
-      maxRequestBytes: 0,
       maxBodyBytes: 0,
       docsUrl: 'https://shop.test/docs?a=1',
     })
@@ -82,12 +79,11 @@ describe('an option of idempotency()', () => {
     expect(rules.headers).toEqual(['idempotency-key', 'x-request-key'])
     expect(rules).toMatchObject({
       leaseMs: 100,
-      maxHoldMs: 1_000,
       retentionMs: 1_000,
       onLeaseExpired: 'uncertain',
       waitMs: 5,
     })
-    expect([rules.maxRequestBytes, rules.maxBodyBytes]).toEqual([0, 0])
+    expect(rules.maxBodyBytes).toBe(0)
     expect(rules.docsUrl).toBe('https://shop.test/docs?a=1')
   })
 
@@ -100,9 +96,9 @@ describe('an option of idempotency()', () => {
     expect(read({ required: false }).required({})).toBe(false)
   })
 
-  it('may not set maxHoldMs below leaseMs', () => {
-    expect(read({ leaseMs: 900_000 }).maxHoldMs).toBe(900_000)
-    expect(refusal(() => read({ leaseMs: 30_000, maxHoldMs: 29_999 }))).toContain('from 30000 to')
+  it('decides with leaseMs how long an attempt may take: 20 leases, at least 10 minutes', () => {
+    expect(read({ leaseMs: 100 }).maxHoldMs).toBe(600_000)
+    expect(read({ leaseMs: 90_000 }).maxHoldMs).toBe(1_800_000)
   })
 
   it('follows the same rules for jobs', () => {
@@ -146,9 +142,7 @@ describe('an invalid option value of idempotency()', () => {
 
   it.each<Case>([
     ...numbers('leaseMs', 100, LONGEST_MS, 'milliseconds'),
-    ...numbers('maxHoldMs', 30_000, LONGEST_MS, 'milliseconds'),
     ...numbers('retentionMs', 1_000, LONGEST_MS, 'milliseconds'),
-    ...numbers('maxRequestBytes', 0, 2 ** 40, 'bytes'),
     ...numbers('maxBodyBytes', 0, 2 ** 40, 'bytes'),
     ...cases('strict', 'use true or false', ['yes', 1, null]),
     ...cases('required', 'use true, false or a function of', ['yes', 1, null]),

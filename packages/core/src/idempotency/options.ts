@@ -10,7 +10,6 @@ import {
   durationMs,
   flag,
   nearest,
-  type ReadBy,
   type Reader,
   readOptions,
   readStrings,
@@ -26,12 +25,10 @@ import type {
 /** Options that requests and jobs have in common. All durations are in ms. */
 export interface AttemptRules {
   /**
-   * How long an attempt blocks others after its last renewal. A live process renews its lease.
-   * Default 30 000.
+   * How long an attempt blocks others after its last renewal. A live process renews its lease. An
+   * attempt that takes longer than 20 leases, and longer than 600 000 ms, loses it. Default 30 000.
    */
   leaseMs?: number | undefined
-  /** Hold time: an attempt that takes longer loses its lease. Default 600 000. */
-  maxHoldMs?: number | undefined
   /**
    * How long a result is kept. After this time, a repeat runs the handler again, so document the
    * time for your clients. Default 86 400 000 (a day).
@@ -51,10 +48,10 @@ export interface AttemptRules {
   onLeaseExpired?: 'takeover' | 'uncertain' | undefined
   /**
    * Runs the handler in a transaction that commits together with the stored result, so its writes
-   * take effect exactly once. The handler writes with `attempt.tx`. `true`, or `{ isolation, runner
-   * }`: the isolation level, by default that of the database, and the runner of an ORM. A runner
-   * alone is possible, too. The store must support it, as `postgresStore` does. `leaseMs`,
-   * `maxHoldMs`, `onLeaseExpired` and `onStoreError: 'proceed'` are errors then, since there is no
+   * take effect exactly once. The handler writes with `attempt.tx`. `true`, or
+   * `{ isolation, runner }`: the isolation level, by default that of the database, and the runner
+   * of an ORM. A runner alone is possible, too. The store must support it, as `postgresStore` does.
+   * `leaseMs`, `onLeaseExpired` and `onStoreError: 'proceed'` are errors then, since there is no
    * lease. Default false.
    */
   transaction?: boolean | TransactionRules<AnyTx> | TransactionRunner<AnyTx> | undefined
@@ -122,11 +119,9 @@ export interface IdempotencyRules<Native = unknown> extends AttemptRules {
    * returns a value that replaces query, media type and body. Default `canonical`.
    */
   fingerprint?: FingerprintMode | ((request: Native) => unknown) | undefined
-  /** Largest request body, in bytes. A larger one gets a 413. Default 1 MiB. */
-  maxRequestBytes?: number | undefined
   /**
-   * Largest stored body, in bytes. A larger body is sent but not stored. Default 1 MiB. In Redis at
-   * most 4 MiB.
+   * Largest body, in bytes. A larger request gets a 413. A larger response is sent, and stored
+   * without its body. Default 1 MiB. In Redis, a response is stored with at most 4 MiB.
    */
   maxBodyBytes?: number | undefined
   /** URL of your documentation, for `type` and `Link` of problem documents. Default: none. */
@@ -139,6 +134,8 @@ export interface AttemptPolicy extends Defined<Omit<AttemptRules, 'onBusy' | 'tr
   readonly transaction: TransactionRules | undefined
   /** How long a repeat waits for a running attempt. 0: it does not wait. */
   readonly waitMs: number
+  /** How long a live process renews the lease. */
+  readonly maxHoldMs: number
   /** Largest response body to store. */
   readonly maxBodyBytes: number
 }
@@ -159,10 +156,8 @@ export interface IdempotencyRuleSet
 const WHERE = 'idempotency'
 const MIB = 1024 * 1024
 
-/** `maxHoldMs` is checked later, because its default and its minimum depend on the lease. */
 const ATTEMPTS = {
   leaseMs: durationMs(30_000, 100),
-  maxHoldMs: unchecked(),
   retentionMs: durationMs(86_400_000, 1_000),
   onBusy: readOnBusy,
   onLeaseExpired: choice('takeover', 'uncertain'),
@@ -179,7 +174,6 @@ const OPTIONS = {
   strict: flag(false),
   onStoreError: choice('reject', 'proceed'),
   fingerprint: readFingerprint,
-  maxRequestBytes: bytes(MIB),
   maxBodyBytes: bytes(MIB),
   docsUrl: readDocsUrl,
 } satisfies Record<keyof IdempotencyRules | 'stampede', Reader>
@@ -188,7 +182,7 @@ const OPTIONS = {
 export function readIdempotencyOptions(options: unknown): IdempotencyRuleSet {
   const { onBusy: waitMs, ...read } = readOptions(WHERE, options, OPTIONS)
   if (read.transaction !== undefined) refuseLeaseOptions(WHERE, options as object)
-  return Object.freeze({ ...read, waitMs, maxHoldMs: holdMs(WHERE, read) })
+  return Object.freeze({ ...read, waitMs, maxHoldMs: holdMs(read) })
 }
 
 export interface JobRules extends AttemptPolicy {
@@ -200,15 +194,12 @@ export interface JobRules extends AttemptPolicy {
 export function readJobOptions(where: string, options: unknown): JobRules {
   const { onBusy: waitMs, ...read } = readOptions(where, options, JOB)
   if (read.transaction !== undefined) refuseLeaseOptions(where, options as object)
-  return { ...read, waitMs, maxHoldMs: holdMs(where, read), maxBodyBytes: Infinity }
+  return { ...read, waitMs, maxHoldMs: holdMs(read), maxBodyBytes: Infinity }
 }
 
-function holdMs(
-  where: string,
-  { leaseMs, maxHoldMs }: Pick<ReadBy<typeof ATTEMPTS>, 'leaseMs' | 'maxHoldMs'>,
-): number {
-  return durationMs(Math.max(leaseMs, 600_000), leaseMs)(`${where}.maxHoldMs`, maxHoldMs)
-}
+/** The hold time. An attempt that hangs does not hold its key forever. */
+const holdMs = ({ leaseMs }: Pick<AttemptPolicy, 'leaseMs'>): number =>
+  Math.max(20 * leaseMs, 600_000)
 
 function readTransaction(where: string, value: unknown = false): TransactionRules | undefined {
   if (typeof value === 'boolean') return value ? {} : undefined
@@ -231,7 +222,7 @@ function refuseLeaseOptions(
   where: string,
   options: AttemptRules & { onStoreError?: string },
 ): void {
-  for (const name of ['leaseMs', 'maxHoldMs', 'onLeaseExpired'] as const) {
+  for (const name of ['leaseMs', 'onLeaseExpired'] as const) {
     const fix = 'remove it, because an attempt in a transaction has no lease'
     if (options[name] !== undefined) throw optionError(`${where}.${name}`, options[name], fix)
   }

@@ -40,7 +40,7 @@ const ways: Record<string, (options: BenchOptions) => Promise<ScriptedRequest>> 
     return bench.route(options)({ key: SECRET })
   },
   'idempotency-request-too-large': (options) =>
-    bench.route({ ...options, maxRequestBytes: 3 })({ key: SECRET, body: 'long' }),
+    bench.route({ ...options, maxBodyBytes: 3 })({ key: SECRET, body: 'long' }),
   'idempotency-store-unavailable': (options) => {
     bench.store.next('begin', refuse)
     return bench.route(options)({ key: SECRET })

@@ -105,13 +105,12 @@ describe('the lease of an attempt', () => {
     await request.answer()
   })
 
-  it('is given up at maxHoldMs in a live process, and the next request runs', async () => {
-    ask = bench.route({ maxHoldMs: 45_000 })
+  it('is given up after 10 minutes in a live process, and the next request runs', async () => {
     const request = await ask()
-    await bench.clock.advance(44_999)
+    await bench.clock.advance(599_999)
     expect(request.attempt.signal.aborted).toBe(false)
     await bench.clock.advance(1)
-    expect(reason(request)).toMatch(/maxHoldMs \(45000\)/)
+    expect(reason(request)).toMatch(/the hold time \(600000 ms\)/)
     expect((await ask()).got?.status).toBe(409)
     bench.store.take()
     await bench.clock.advance(30_000)

@@ -57,13 +57,13 @@ export class Running
   place = -1
   order = 0
   readonly #rt: IdempotencyRuntime
-  /** Undefined in a transaction, which has no lease. Only `maxHoldMs` bounds it. */
+  /** Undefined in a transaction, which has no lease. Only the hold time bounds it. */
   readonly #hold: Hold | undefined
   /** Created when the handler first reads the signal. */
   #abort: AbortController | undefined
   #whyLost: string | undefined
   #leaseEndsAt = 0
-  /** End of `maxHoldMs`. `Infinity` once the handler has responded. */
+  /** End of the hold time. `Infinity` once the handler has responded. */
   #holdEndsAt: number
   #as: Outcome['as'] = 'completed'
   #isOver = false
@@ -115,7 +115,7 @@ export class Running
 
   due(): void {
     if (this.#rt.clock.now() >= this.#holdEndsAt)
-      this.abandon(`it took longer than maxHoldMs (${this.claim.policy.maxHoldMs})`)
+      this.abandon(`it took longer than the hold time (${this.claim.policy.maxHoldMs} ms)`)
     else if (!this.isLost)
       this.#rt.deadlines.set(this, Math.min(this.#leaseEndsAt, this.#holdEndsAt))
   }

@@ -1,9 +1,7 @@
 // The origin's view of fields that request less than the full response.
 
-import { type IncomingMessage, ServerResponse } from 'node:http'
-import type { OriginObserver } from '@stampede/core/adapter'
+import type { IncomingMessage } from 'node:http'
 import { expect, test } from 'vitest'
-import { prepareRun } from '../node-exchange.ts'
 import { rawRequest, serve } from '../testing/raw-client.ts'
 import { hideConditionals } from './conditionals.ts'
 import { readRequest } from './read-request.ts'
@@ -86,13 +84,4 @@ test('a request without conditions can get conditions for a time, and then loses
     restore()
     expect(req.headers).toEqual(headers)
     expect(req.rawHeaders.join()).not.toContain('none-match')
-  }))
-
-test('a request without conditions or ranges keeps its header objects', () =>
-  withRequest(['X-Tag: a'], (req) => {
-    const { headers } = req
-    const observer = {} as OriginObserver
-    const res = new ServerResponse(req)
-    expect(prepareRun({ req, res }, observer, () => {})).toBeUndefined()
-    expect(req.headers).toBe(headers)
   }))

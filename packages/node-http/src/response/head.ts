@@ -66,6 +66,8 @@ export class SentHead {
   isOver = false
   /** Why the response must not be shared. Undefined until the head is over. */
   refusal: Refusal | undefined
+  /** Fields to add to the head when it is sent. */
+  add: HeaderList = []
   readonly #res: ServerResponse
   readonly #on: HeadHooks
   /** Whether no layer gets the head after this one. */
@@ -103,7 +105,7 @@ export class SentHead {
 
   #edit(args: readonly unknown[]): readonly unknown[] {
     const res = this.#res
-    editFields(res, [], OWN_FIELDS)
+    editFields(res, this.add, OWN_FIELDS)
     if (res.hasHeader('set-cookie') || res.hasHeader('set-cookie2')) correctStored(res, this.#added)
     return argsBelow(res, this.#isLast, args)
   }

@@ -194,6 +194,12 @@ describe('a response that is held', () => {
     expect((await run((res) => res.end('own'), core)).sent).toBe('')
   })
 
+  test('is broken off if core fails', async () => {
+    const core = new Core()
+    Object.defineProperty(core, 'reply', { get: () => Promise.reject(new Error('core')) })
+    expect((await run((res) => res.end('own'), core)).sent).toBe('')
+  })
+
   test.each<[string, Handler]>([
     ['destroys it', (res) => [res.write('half'), res.destroy()]],
     ['destroys its socket', (res) => [res.write('half'), res.socket?.destroy()]],

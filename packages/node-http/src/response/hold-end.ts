@@ -35,6 +35,8 @@ type Send = (calls: readonly Call[], reply: Reply | undefined) => void
 
 const NONE: readonly never[] = []
 const TOO_LARGE = notCaptured('too-large')
+/** A reply that cannot be sent, because nothing is known about the outcome. */
+const NO_OUTCOME: Reply = { status: 0, headers: [], body: undefined }
 
 /** Delays the end of one response, or all of it. */
 export class EndHold {
@@ -128,7 +130,7 @@ export class EndHold {
       this.#release(end, own, send, this.keeps ? (reply as Reply | undefined) : undefined)
       connection?.release()
     }
-    until.then(go, () => go())
+    until.then(go, () => go(NO_OUTCOME))
   }
 
   /** Whether this call of destroy() on the response was delayed. `now` calls it. */

@@ -7,7 +7,6 @@ import zlib from 'node:zlib'
 import type { StampedeStore } from '@stampede/core'
 import {
   type Clock,
-  type Codec,
   compressibleBody,
   optionError,
   readers,
@@ -58,6 +57,7 @@ const MAX_WAIT_MS = 50
 /** A compressed body that is larger than this part of the body is not worth its decoding. */
 const MAX_RATIO = 0.9
 
+type Codec = Parameters<typeof withCompressedBody>[1]
 type Settings = zlib.ZlibOptions & zlib.BrotliOptions
 type Compress = (body: Uint8Array, settings: Settings) => Buffer
 type CompressInPool = (

@@ -3,7 +3,7 @@
 
 import type { FillResult } from './engine/types.ts'
 import { messageOf } from './errors.ts'
-import { detachedText } from './recent.ts'
+import { detachedText } from './http/headers.ts'
 
 /**
  * Limit of names that cause warnings. One fault in the handler of `/products/:id` fails the
