@@ -165,7 +165,7 @@ describe('a documented command', () => {
 describe('the benchmark workspace', () => {
   it('links the packages of this repository', () => {
     const links = lockedIn('apps/bench/package-lock.json').filter(([, { link }]) => link)
-    const names = ['core', 'express', 'koa', 'locks', 'node-http', 'redis']
+    const names = ['core', 'express', 'koa', 'locks', 'node-http', 'postgres', 'redis']
     expect(links.map(([, { resolved }]) => resolved)).toEqual([
       'bentocache',
       ...names.map((name) => `../../packages/${name}`),
@@ -176,7 +176,7 @@ describe('the benchmark workspace', () => {
     const versions = (path: string): Map<string, string | undefined> =>
       new Map(lockedIn(path).map(([name, { version }]) => [name, version]))
     const [bench, root] = [versions('apps/bench/package-lock.json'), versions('package-lock.json')]
-    for (const name of ['express', 'express4', 'koa', 'ioredis', 'ioredis5', 'lru-cache']) {
+    for (const name of ['express', 'express4', 'koa', 'ioredis', 'ioredis5', 'lru-cache', 'pg']) {
       const path = `node_modules/${name}`
       expect(bench.get(path), name).toBe(root.get(path) ?? root.get(`packages/core/${path}`))
     }

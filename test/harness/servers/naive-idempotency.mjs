@@ -1,5 +1,5 @@
-// Idempotency keys as many apps write them: the record of a key is outside of the handler's
-// transaction, and is taken over a second after its process stopped. The control of the fault plan.
+// The control of the fault plan: idempotency keys as many apps write them. The record of a key is
+// outside of the handler's transaction, and is taken over a second after its process stopped.
 // @ts-check
 
 const CLAIM = `
@@ -16,7 +16,9 @@ export function naiveIdempotency(pool) {
     if (claimed.rows.length === 0) {
       const found = await pool.query('select response from naive_keys where key = $1', [key])
       const response = found.rows[0]?.response
-      return response ? res.status(201).json(response) : res.status(409).end()
+      return response
+        ? res.status(201).location(`/orders/${response.id}`).json(response)
+        : res.status(409).json({})
     }
     const tx = await pool.connect()
     // A lost connection rejects the next query, which is enough.

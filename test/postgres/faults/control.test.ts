@@ -9,7 +9,7 @@ import { Stage } from './stage.ts'
 /** Claim, begin, two writes, commit, and the record of the response. */
 const REQUESTS = 6
 
-describePostgres('a middleware with records outside of the transaction', () => {
+describePostgres('a middleware with its own transaction', { timeout: 600_000 }, () => {
   it('is found to write orders twice', async () => {
     await using stage = await Stage.open({ env: { NAIVE: '1' } })
     expect(await stage.requestsOfPost()).toHaveLength(REQUESTS)

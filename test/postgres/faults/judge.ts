@@ -20,11 +20,15 @@ export interface Sent {
 interface Success {
   readonly status: number
   readonly body: string
+  /** The order in the field `Location`, which a client has even if the body is cut off. */
+  readonly id: string | undefined
 }
 
 export class Judge {
   /** Successes of each key, of all its clients. */
   readonly #successes = new Map<string, Success[]>()
+  /** Orders that heads of responses named. */
+  readonly #named: Array<{ readonly key: string; readonly id: string }> = []
   /** How often each status came. 0: no response. */
   readonly statuses = new Map<number, number>()
 
@@ -32,14 +36,16 @@ export class Judge {
     return this.#successes.size
   }
 
-  /** Sends a POST and resolves with its status, 0 without a response. */
+  /** Sends a POST and resolves with its status, 0 without a complete response. */
   async post(url: string, key: string, sent: Sent = {}): Promise<number> {
     const successes = this.#successes.get(key) ?? []
     this.#successes.set(key, successes)
-    const { status, body } = await send(url, key, sent)
+    const seen = await send(url, key, sent)
+    const { status, body, id } = seen
     this.statuses.set(status, (this.statuses.get(status) ?? 0) + 1)
-    if (status >= 200 && status < 300) successes.push({ status, body })
-    return status
+    if (id !== undefined) this.#named.push({ key, id })
+    if (status >= 200 && status < 300 && body !== '') successes.push(seen)
+    return body === '' ? 0 : status
   }
 
   /** Sends a POST until it succeeds. Each attempt goes to the worker that `url` names then. */
@@ -64,6 +70,8 @@ export class Judge {
     for (const { key, id } of rows) idsOf.set(key, [...(idsOf.get(key) ?? []), id])
     const halves = rows.filter(({ lines }) => lines !== 1)
     const found = halves.map(({ key, id, lines }) => `${key}: order ${id} has ${lines} lines`)
+    for (const { key, id } of this.#named)
+      if (!idsOf.get(key)?.includes(id)) found.push(`${key}: lost: order ${id} does not exist`)
     for (const [key, successes] of this.#successes)
       found.push(...violationsOf(idsOf.get(key) ?? [], successes).map((text) => `${key}: ${text}`))
     return found
@@ -76,10 +84,8 @@ function violationsOf(ids: readonly string[], successes: readonly Success[]): st
   if (successes.length === 0) found.push('stuck: no client got a success')
   if (new Set(successes.map(({ status, body }) => `${status} ${body}`)).size > 1)
     found.push(`unlike: ${successes.map(({ body }) => body).join(', ')}`)
-  for (const body of new Set(successes.map((success) => success.body))) {
-    const { id } = JSON.parse(body) as { id: string }
-    if (!ids.includes(id)) found.push(`lost: a client got order ${id}, which does not exist`)
-  }
+  for (const { body, id } of successes)
+    if (body !== JSON.stringify({ id })) found.push(`cut: ${body}`)
   return found
 }
 
@@ -87,17 +93,17 @@ function send(url: string, key: string, { holdMs = 0, signal }: Sent): Promise<S
   const body = JSON.stringify({ holdMs })
   const headers = { 'content-type': 'application/json', 'idempotency-key': key }
   return new Promise((resolve) => {
-    const none = () => resolve({ status: 0, body: '' })
+    const none = () => resolve({ status: 0, body: '', id: undefined })
     // No agent: after a worker was killed, no connection of it is left for the next one.
     const sent = request(`${url}/orders`, { method: 'POST', headers, agent: false, signal })
     sent.once('error', none)
     sent.once('response', (response) => {
+      const { statusCode: status = 0, headers } = response
+      const id = status === 201 ? headers.location?.replace('/orders/', '') : undefined
       const chunks: Buffer[] = []
       response.on('data', (chunk: Buffer) => chunks.push(chunk))
-      response.once('error', none)
-      response.once('end', () => {
-        resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString() })
-      })
+      response.once('error', () => resolve({ status, body: '', id }))
+      response.once('end', () => resolve({ status, body: Buffer.concat(chunks).toString(), id }))
     })
     sent.end(body)
   })

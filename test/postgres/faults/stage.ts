@@ -1,5 +1,4 @@
-// The stage of the fault plan: a cluster, a worker behind a proxy that gets the faults, and a worker
-// without faults for the duplicates.
+// The stage of the fault plan: a cluster, a worker behind a proxy, and a worker for duplicates.
 import { type FleetMember, startFleet } from '../../harness/fleet.ts'
 import { type PostgresServer, startPostgres } from '../../harness/postgres.ts'
 import {

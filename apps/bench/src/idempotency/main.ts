@@ -1,20 +1,26 @@
 // Runs the list against every peer and writes results/idempotency-compared.md.
 // `npm run bench:idempotency -- peer… case… --out FOLDER` runs a part of it, or writes elsewhere.
+// With `postgres`, it measures what records in PostgreSQL cost instead.
 import { list } from '../lib/markdown.ts'
+import { readArguments } from '../lib/run.ts'
 import type { Verdict } from '../lib/verdict.ts'
 import { runTable, type TableCase } from '../lib/verdict-table.ts'
 import { crashes, duplicates } from './cases/faults.ts'
 import { failures, fidelity, identity, keys } from './cases/replays.ts'
 import { peers } from './peers.ts'
+import { runPostgres } from './postgres.ts'
 import { runCase } from './scene.ts'
 
-await runTable({
-  ...{ page: 'idempotency-compared', failed: 'wrong' },
-  peers,
-  cases: [...duplicates, ...fidelity, ...identity, ...keys, ...failures, ...crashes],
-  run: runCase,
-  notes,
-})
+const given = readArguments(process.argv.slice(2))
+if (given.ids.has('postgres')) await runPostgres(given)
+else
+  await runTable({
+    ...{ page: 'idempotency-compared', failed: 'wrong' },
+    peers,
+    cases: [...duplicates, ...fidelity, ...identity, ...keys, ...failures, ...crashes],
+    run: runCase,
+    notes,
+  })
 
 function notes(cases: readonly TableCase[], verdicts: readonly Verdict[]): string {
   const rows = verdicts.map((verdict, index) => ({ ...verdict, row: index + 1 }))
