@@ -105,13 +105,27 @@ describePostgres('a store in PostgreSQL', () => {
     })
   })
 
-  it('uses no operator of another schema', async () => {
+  it('uses no operator and no function of another schema', async () => {
     await using process = start({ schema: 'hijacked' })
     await process.store.migrate()
-    await server().query(`create function public.hijack(bigint, interval) returns interval
-      language plpgsql as $$ begin raise 'hijacked'; end $$`)
-    await server().query(`create operator public.*
-      (function = public.hijack, leftarg = bigint, rightarg = interval)`)
+    const hijack = (name: string, types: string, returns: string) =>
+      server().query(`create function public.${name}(${types}) returns ${returns}
+        language plpgsql as $$ begin raise 'hijacked'; end $$`)
+    const operators = [
+      ['bigint', 'interval'],
+      ['numeric', 'integer'],
+      ['double precision', 'integer'],
+    ]
+    for (const [left, right] of operators) {
+      await hijack('hijack', `${left}, ${right}`, left === 'bigint' ? 'interval' : `${left}`)
+      await server().query(`create operator public.*
+        (function = public.hijack, leftarg = ${left}, rightarg = ${right})`)
+    }
+    // Better matches than the function of PostgreSQL, which takes values of any type.
+    const begun = 'text, text, text, text, text, integer, text, boolean, text, json'
+    await hijack('json_build_object', begun, 'json')
+    await hijack('json_build_object', 'text, text, text, bigint, text, text', 'json')
+    await hijack('json_build_object', 'text, boolean, text, text, text, bigint', 'json')
     try {
       await (await process.open('k')).complete()
       expect((await process.begin('k')).status).toBe('completed')
@@ -121,7 +135,11 @@ describePostgres('a store in PostgreSQL', () => {
       if (lock.status === 'granted') await process.store.locks.release(lock.grant)
       expect(lock.status).toBe('granted')
     } finally {
-      await server().query('drop function public.hijack cascade')
+      for (const [left, right] of operators)
+        await server().query(`drop function public.hijack(${left}, ${right}) cascade`)
+      await server().query(`do $$ declare f regprocedure; begin for f in select oid from pg_proc
+        where proname = 'json_build_object' and pronamespace = 'public'::regnamespace
+        loop execute 'drop function ' || f; end loop; end $$`)
     }
   })
 

@@ -298,7 +298,7 @@ describePostgres('a transaction in PostgreSQL', () => {
       await waitUntil('b listens', () => b.store.idempotency.isReceiving === true)
     })
 
-    it('is watched with others by one statement at a time', async () => {
+    it('is watched beside others by one statement at a time', async () => {
       await using a = start()
       await using b = start()
       await waitUntil('b listens', () => b.store.idempotency.isReceiving === true)

@@ -3,8 +3,8 @@
 -- Each function returns JSON as text, so that every driver returns the same. `clock_timestamp()` is
 -- the only clock. Functions are volatile: in READ COMMITTED, each of their statements sees what was
 -- committed before it. The functions of each request are in PL/pgSQL, which keeps their plans.
--- `search_path` is set for the functions that an app calls, so that no operator of another schema
--- takes part. The others have no setting, because PostgreSQL inlines them.
+-- No operator or function of another schema may take part: `search_path` is set. That costs time,
+-- so those of each request in a transaction have exact types and `pg_catalog.` instead.
 --
 -- Classes of advisory locks: 1937010032 the attempts with a transaction, 1937010033 the processes
 -- that wait for a key, 1937010034 maintenance.
@@ -58,22 +58,22 @@ create function stampede.lock_of(k bytea) returns int
 language sql immutable parallel safe as $$ select hashtext(encode(k, 'hex')) $$;
 
 create function stampede.after(ms bigint) returns timestamptz
-language sql volatile as $$ select clock_timestamp() + ms * interval '1 millisecond' $$;
+language sql volatile as $$ select clock_timestamp() + ms::float8 * interval '1 ms' $$;
 
 create function stampede.ms_until(t timestamptz) returns bigint
 language sql volatile as $$
-  select ceil(greatest(extract(epoch from t - clock_timestamp()) * 1000, 0))::bigint
+  select ceil(greatest(extract(epoch from t - clock_timestamp())::float8 * 1000::float8, 0))::bigint
 $$;
 
 create function stampede.next_fence(last bigint) returns bigint
 language sql volatile as $$
-  select greatest(last + 1, (extract(epoch from clock_timestamp()) * 1000000)::bigint)
+  select greatest(last + 1, (extract(epoch from clock_timestamp())::float8 * 1e6::float8)::bigint)
 $$;
 
 -- Notifies the processes that wait for a key, if there are any: they hold its second lock. A notice
 -- without a waiter would cost, because PostgreSQL commits transactions with notices one by one.
 create function stampede.wake(k bytea) returns text
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+language plpgsql as $$
 begin
   if not pg_try_advisory_xact_lock(1937010033, stampede.lock_of(k)) then
     perform pg_notify('stampede', 'w' || encode(k, 'hex'));
@@ -83,21 +83,21 @@ end $$;
 
 -- A process that waits for a key holds the second lock of it. False: the attempt is in its commit.
 create function stampede.watch(k bytea) returns text
-language sql volatile set search_path = pg_catalog, pg_temp as $$
+language sql volatile as $$
   select pg_try_advisory_lock_shared(1937010033, stampede.lock_of(k))::text
 $$;
 
 create function stampede.unwatch(k bytea) returns text
-language sql volatile set search_path = pg_catalog, pg_temp as $$
+language sql volatile as $$
   select pg_advisory_unlock_shared(1937010033, stampede.lock_of(k))::text
 $$;
 
 create function stampede.begun(r stampede.idempotency) returns text
 language sql volatile as $$
-  select json_build_object(
+  select pg_catalog.json_build_object(
     'status', 'begun', 'fence', r.fence::text, 'attempt', r.attempt, 'isRecovery', r.recovery,
     'steps', (
-      select json_object_agg(s.name, encode(s.value, 'base64'))
+      select pg_catalog.json_object_agg(s.name, encode(s.value, 'base64'))
       from stampede.idempotency_step s where s.key = r.key
     )
   )::text
@@ -109,12 +109,13 @@ language sql volatile as $$
   select case
     when (exact = '' or r.exact <> exact) and (canonical = '' or r.canonical <> canonical)
       then '{"status":"mismatch"}'
-    when r.state = 'completed' then json_build_object(
+    when r.state = 'completed' then pg_catalog.json_build_object(
       'status', 'completed', 'forMs', stampede.ms_until(r.expires_at),
       'frame', encode(r.frame, 'base64'))::text
     when r.state = 'uncertain' then '{"status":"uncertain"}'
-    when r.state = 'running' and r.lease_until > clock_timestamp() then json_build_object(
-      'status', 'busy', 'forMs', stampede.ms_until(r.lease_until))::text
+    when r.state = 'running' and r.lease_until > clock_timestamp()
+      then pg_catalog.json_build_object(
+        'status', 'busy', 'forMs', stampede.ms_until(r.lease_until))::text
   end
 $$;
 
@@ -125,7 +126,7 @@ $$;
 -- not disturb each other. The second look sees what was committed before the lock was free. On a
 -- standby, which may lag behind, the function fails.
 create function stampede.claim(k bytea, exact bytea, canonical bytea, idle_ms bigint) returns text
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+language plpgsql as $$
 declare
   r stampede.idempotency;
   reply text;
@@ -167,7 +168,7 @@ create function stampede.keep(
   k bytea, own_token bytea, own_exact bytea, own_canonical bytea, own_fence bytea,
   own_attempt bigint, keep_ms bigint, response bytea
 ) returns text
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+language plpgsql as $$
 begin
   insert into stampede.idempotency
     (key, state, ended, exact, canonical, fence, attempt, expires_at, frame)

@@ -35,7 +35,7 @@ $$;
 -- A process from the queue gets a short lease, the claim, and renews it. So a dead process delays
 -- the queue by 2 s at most.
 create function stampede.lock_next(i bytea, own bytea, tok bytea, ms bigint)
-returns stampede.lock language plpgsql set search_path = pg_catalog, pg_temp as $$
+returns stampede.lock language plpgsql as $$
 declare q stampede.lock_queue; r stampede.lock; t timestamptz := clock_timestamp();
 begin
   perform 1 from stampede.lock where id = i for update skip locked;

@@ -10,7 +10,7 @@ import { Notices } from './notices.ts'
 /** An argument of a function in `sql/`. Strings and bytes arrive there as `bytea`. */
 export type Argument = string | Uint8Array | number
 
-const NAME = 'postgres'
+const MISSING = 'tables are missing in schema {schema}; await store.migrate(), or run migrations()'
 /** Time between two deletions of expired records. One process at a time deletes. */
 const SWEEP_MS = 60_000
 /** Limit of records that one call deletes. */
@@ -71,15 +71,15 @@ export class Database {
   errorOf(operation: string, error: unknown): Error {
     const code = stateOf(error)
     // Undefined table, schema or function.
-    if (code !== undefined && ['42P01', '3F000', '42883'].includes(code)) return this.#missing()
+    if (code !== undefined && ['42P01', '3F000', '42883'].includes(code))
+      return this.#wrongTables(MISSING)
     if (Object(error).code === 'ERR_STAMPEDE_OPTION') return error as Error
     const text = error instanceof Error ? error.message : show(error)
-    const cause = new Error(code === undefined ? text : `${text} (SQLSTATE ${code})`, {
-      cause: error,
-    })
+    const message = code === undefined ? text : `${text} (SQLSTATE ${code})`
+    const cause = new Error(message, { cause: error })
     // Core then knows that the operation did not take effect.
     if (isRefusal(error)) cause.name = 'ReplyError'
-    return storeUnavailable(NAME, operation, cause)
+    return storeUnavailable('postgres', operation, cause)
   }
 
   async #sweep(): Promise<void> {
@@ -98,21 +98,14 @@ export class Database {
     const layout = Number(row?.layout)
     if (row?.isolation !== 'read committed')
       this.#around = ['begin isolation level read committed; ', '; commit']
-    if (layout < LAYOUT) throw this.#missing()
-    if (layout > LAYOUT) {
-      const problem = `table layout ${layout} is newer than this version (${LAYOUT})`
-      throw optionError(
-        'postgresStore.schema',
-        this.schema,
-        `${problem}; update @stampede/postgres`,
-      )
-    }
+    if (layout < LAYOUT) throw this.#wrongTables(MISSING)
+    const problem = `table layout ${layout} is newer than this version (${LAYOUT})`
+    if (layout > LAYOUT) throw this.#wrongTables(`${problem}; update @stampede/postgres`)
   }
 
-  #missing(): Error {
-    const problem = `tables are missing in schema "${this.schema}"`
-    const fix = 'await store.migrate(), or run migrations()'
-    return optionError('postgresStore.schema', this.schema, `${problem}; ${fix}`)
+  #wrongTables(problem: string): Error {
+    const text = problem.replace('{schema}', `"${this.schema}"`)
+    return optionError('postgresStore.schema', this.schema, text)
   }
 }
 

@@ -24,7 +24,7 @@ export interface Line {
 /** Sends statements in one message, so each end of a transaction is one round trip. */
 export class PooledLine implements Line {
   isBroken = false
-  readonly #client: PoolClient
+  readonly tx: PoolClient
   #isOpen = false
   #isGivenBack = false
   // Without a listener, an error of the connection would end the process.
@@ -32,23 +32,15 @@ export class PooledLine implements Line {
     this.isBroken = true
   }
 
-  static async open(pool: Pool): Promise<PooledLine> {
-    return new PooledLine(await pool.connect())
-  }
-
-  private constructor(client: PoolClient) {
-    this.#client = client
+  constructor(client: PoolClient) {
+    this.tx = client
     client.on('error', this.#onError)
-  }
-
-  get tx(): PoolClient {
-    return this.#client
   }
 
   async send(statements: readonly string[]): Promise<readonly Rows[]> {
     const all = this.#isOpen ? statements : ['begin', ...statements]
     this.#isOpen = true
-    const replied: unknown = await this.#client.query(all.join('; '))
+    const replied: unknown = await this.tx.query(all.join('; '))
     const results = [replied].flat() as ReadonlyArray<{ rows: Rows }>
     return results.slice(all.length - statements.length).map(({ rows }) => rows)
   }
@@ -70,8 +62,8 @@ export class PooledLine implements Line {
   giveBack(error?: unknown): void {
     if (this.#isGivenBack) return
     this.#isGivenBack = true
-    this.#client.off('error', this.#onError)
-    this.#client.release(error as Error)
+    this.tx.off('error', this.#onError)
+    this.tx.release(error as Error)
   }
 }
 

@@ -2,7 +2,7 @@
 // a release hands a lock over, a notice on the channel of the next process names its grant.
 
 import { type Grant, type LockStore, storeInUse } from '@stampede/core/store'
-import type { Database } from './database.ts'
+import { type Database, hex } from './database.ts'
 import type { NoticeListener } from './notices.ts'
 
 type LockReply = Awaited<ReturnType<LockStore['acquire']>>
@@ -28,12 +28,10 @@ export class PostgresLocks implements LockStore {
   attach(hooks: LockHooks): void {
     if (this.#listener !== undefined) throw storeInUse('createLocks')
     this.#listener = {
+      ...hooks,
       onNotice: (kind, text) => {
         if (kind === 'g') void this.#receive(text, hooks).catch(() => {})
       },
-      onGap: () => hooks.onGap(),
-      onLost: () => hooks.onLost(),
-      onError: (operation, error) => hooks.onError(operation, error),
     }
     this.#db.notices.add(this.#listener)
   }
@@ -100,8 +98,6 @@ export class PostgresLocks implements LockStore {
     hooks.onGrant(grant, reply.forMs - (hooks.clock.now() - sentAt))
   }
 }
-
-const hex = (text: string): string => Buffer.from(text).toString('hex')
 
 interface AcquireReply {
   readonly granted: boolean

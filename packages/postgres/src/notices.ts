@@ -32,6 +32,8 @@ export class Notices {
   readonly ready: Promise<void>
   readonly #pool: Pool
   readonly #schema: string
+  /** For notices to this process only. */
+  readonly #ownChannel: string
   readonly #listeners = new Set<NoticeListener>()
   readonly #onUse: (isUsed: boolean) => void
   #listens: boolean
@@ -48,6 +50,7 @@ export class Notices {
     this.#pool = pool
     this.#onUse = onUse
     this.#schema = schema
+    this.#ownChannel = `${schema}:${this.processId}`
     this.#listens = listens
     this.ready = new Promise((resolve) => {
       this.#isReady = resolve
@@ -113,11 +116,6 @@ export class Notices {
     const [kind = '', text] = [payload.slice(0, 1), payload.slice(1)]
     if (kind !== 'e') for (const listener of this.#listeners) listener.onNotice(kind, text)
     else this.#receives(client)
-  }
-
-  /** For notices to this process only. */
-  get #ownChannel(): string {
-    return `${this.#schema}:${this.processId}`
   }
 
   #receives(client: ListenClient): void {

@@ -10,14 +10,12 @@ import {
 import { type Database, readReply } from './database.ts'
 import { PooledLine, RunnerLine } from './line.ts'
 import type { NoticeListener } from './notices.ts'
+import type { Fingerprints, Finish, FinishReply } from './transaction.ts'
 import { SAVEPOINT, Transaction } from './transaction.ts'
 import { type Look, type Looked, Waits } from './waits.ts'
 
 type BeginReply = Awaited<ReturnType<IdempotencyStore['begin']>>
 type BeginRequest = Parameters<IdempotencyStore['begin']>[1]
-type Finish = Parameters<IdempotencyStore['finish']>[1]
-type Fingerprints = Parameters<IdempotencyStore['finish']>[2]
-type FinishReply = Awaited<ReturnType<IdempotencyStore['finish']>>
 type IdempotencyHooks = Parameters<IdempotencyStore['attach']>[0]
 type Inspection = NonNullable<Awaited<ReturnType<IdempotencyStore['inspect']>>>
 type Settlement = Parameters<IdempotencyStore['settle']>[1]
@@ -50,17 +48,16 @@ export class PostgresIdempotency implements IdempotencyStore {
   attach(hooks: IdempotencyHooks): void {
     if (this.#listener !== undefined) throw storeInUse('idempotency')
     this.#listener = {
+      ...hooks,
       onNotice: (kind, text) => {
         const key = Buffer.from(text, 'hex').toString()
         if (kind === 's') hooks.onSettled(key)
         if (kind === 'w' && this.#waits.wake(key)) hooks.onWake(key)
       },
-      onGap: () => hooks.onGap(),
       onLost: () => {
         this.#waits.unlocked()
         hooks.onLost()
       },
-      onError: (operation, error) => hooks.onError(operation, error),
     }
     this.#db.notices.add(this.#listener)
   }
@@ -157,7 +154,7 @@ export class PostgresIdempotency implements IdempotencyStore {
       await this.#db.checked()
       const { pool } = this.#db
       const line = await (runner === undefined
-        ? PooledLine.open(pool)
+        ? pool.connect().then((client) => new PooledLine(client))
         : RunnerLine.open(runner, pool))
       const statements = [...set, claim, `savepoint ${SAVEPOINT}`]
       const replies = await line.send(statements).catch((error) => {

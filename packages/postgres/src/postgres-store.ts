@@ -83,11 +83,7 @@ export function postgresStore(pool: Pool, options?: PostgresStoreOptions): Postg
     idempotency: Object.create(withTimeBudget(records, systemClock), { finish }),
     locks: withTimeBudget(new PostgresLocks(db), systemClock),
     async migrate() {
-      try {
-        await migrate(pool, schema)
-      } catch (error) {
-        throw db.errorOf('migrate', error)
-      }
+      await migrate(pool, schema).catch((error) => Promise.reject(db.errorOf('migrate', error)))
     },
   }
 }

@@ -4,12 +4,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { StampedeError } from '@stampede/core'
 import type { Grant, IdempotencyStore, OpenTransaction } from '@stampede/core/store'
+import type { PoolClient } from 'pg'
 import { chainOf, type Database, isRefusal, stateOf } from './database.ts'
 import { type Line, PooledLine } from './line.ts'
 
-type Finish = Parameters<IdempotencyStore['finish']>[1]
-type Fingerprints = Parameters<IdempotencyStore['finish']>[2]
-type FinishReply = Awaited<ReturnType<IdempotencyStore['finish']>>
+export type Finish = Parameters<IdempotencyStore['finish']>[1]
+export type Fingerprints = Parameters<IdempotencyStore['finish']>[2]
+export type FinishReply = Awaited<ReturnType<IdempotencyStore['finish']>>
 
 type NumberedGrant = Grant & { readonly attempt: number }
 
@@ -85,8 +86,7 @@ export class Transaction implements OpenTransaction {
 
   /** The connection was lost during the commit, so another one looks for the outcome. */
   #lookUp(): Promise<FinishReply> {
-    const withinMs = this.#idleMs
-    const inTime = { ref: false, signal: AbortSignal.timeout(withinMs) }
+    const inTime = { ref: false, signal: AbortSignal.timeout(this.#idleMs) }
     const look = async (pauseMs: number): Promise<FinishReply> => {
       const { key, token } = this.#attempt
       const reply = await this.#db
@@ -97,15 +97,14 @@ export class Transaction implements OpenTransaction {
       return look(Math.min(pauseMs * 2, LAST_PAUSE_MS))
     }
     // A server that is frozen does not reply to a look either.
-    const timeIsUp = sleep(withinMs, 'unknown' as const, { ref: false })
-    return Promise.race([timeIsUp, look(FIRST_PAUSE_MS).catch(() => 'unknown' as const)])
+    return this.#inTime(look(FIRST_PAUSE_MS)).catch(() => 'unknown' as const)
   }
 
   /**
    * Rejects if the end takes too long: the server is frozen, or a cursor of the handler is open,
    * and each later statement of the connection waits for it.
    */
-  #inTime(end: Promise<void>): Promise<void> {
+  #inTime<T>(end: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const late = () => reject(new Error(`no reply within ${this.#idleMs} ms`))
       const timer = setTimeout(late, this.#idleMs)
@@ -120,9 +119,10 @@ export class Transaction implements OpenTransaction {
   }
 
   /** A client of pg that can only run statements. */
-  #queryOf(client: Queryable): Queryable {
+  #queryOf(client: PoolClient): object {
     const rejected = async () => this.#check()
-    return { query: (...args) => (this.#isSealed ? rejected() : client.query(...args)) }
+    const run = (args: unknown[]) => Reflect.apply(client.query, client, args)
+    return { query: (...args: unknown[]) => (this.#isSealed ? rejected() : run(args)) }
   }
 
   /**
@@ -155,8 +155,4 @@ function replyFor(error: unknown): FinishReply {
   if (code === '42501' || code === '25P03') return 'unknown'
   const isOurs = chainOf(error).some(({ message }) => String(message).includes(PRIMARY_KEY))
   return code === '23505' && isOurs ? 'stale' : 'failed'
-}
-
-interface Queryable {
-  query(...args: unknown[]): unknown
 }

@@ -2,10 +2,8 @@
 // advisory lock of the key, shared. So the end of an attempt knows whether to send a notice. The
 // waiter also asks again, because a killed process sends none.
 
-import type { IdempotencyStore } from '@stampede/core/store'
 import { type Database, readReply } from './database.ts'
-
-type Fingerprints = Parameters<IdempotencyStore['finish']>[2]
+import type { Fingerprints } from './transaction.ts'
 
 /** Replies of `claim` and `begin_lease` in `sql/`. */
 export type Looked =
