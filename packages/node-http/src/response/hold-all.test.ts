@@ -301,6 +301,30 @@ describe('a response that is held', () => {
     }
   })
 
+  test.each<[string, Handler]>([
+    ['end', (res) => res.end('own')],
+    ['write', (res) => [res.write('o'), res.addTrailers({ 'x-own': '1' }), res.end('wn')]],
+  ])('is replaced by a reply of core on HTTP/2, too: %s', async (_, handler) => {
+    const core = new Core()
+    core.reply = REPLY
+    core.letGo()
+    const server = createServer((_req, res) => {
+      new AttemptWatch(res as unknown as ServerResponse, core)
+      handler(res as unknown as ServerResponse)
+    })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    try {
+      const stream = client.request({ ':method': 'POST' }).end()
+      const [head] = await once(stream, 'response')
+      expect([head[':status'], await text(stream)]).toEqual([503, 'instead'])
+    } finally {
+      client.destroy()
+      server.close()
+    }
+  })
+
   test('is the response to its own request if requests are pipelined', async () => {
     const cores = [new Core(), new Core()]
     let runs = 0
