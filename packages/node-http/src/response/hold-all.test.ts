@@ -178,6 +178,7 @@ describe('a response that is held', () => {
   test.each<[string, Handler]>([
     ['end', (res) => res.setHeader('x-own', '1').end('own')],
     ['writeHead', (res) => res.writeHead(201, 'Well', { 'X-Own': '1' }).end('own')],
+    ['a status with a fraction', (res) => res.writeHead(200.5).end('own')],
     ['flushHeaders', (res) => [res.flushHeaders(), res.write('ow'), res.end('n')]],
     ['pipe', (res) => Readable.from(['o', 'wn']).pipe(res)],
   ])('is replaced by a reply of core, with nothing of its own: %s', async (_, handler) => {
