@@ -190,6 +190,13 @@ describe('a job in a transaction', () => {
       () =>
         Promise.reject(new Error('orm', { cause: Object.assign(new Error(), { code: '40P01' }) })),
     ],
+    [
+      'an ORM reports a conflict with a code of its own',
+      () => {
+        const cause = Object.assign(new Error(), { code: '40001' })
+        throw Object.assign(new Error('orm', { cause }), { code: 'E_QUERY' })
+      },
+    ],
   ])('runs again if %s', async (_, fails) => {
     const numbers: number[] = []
     const made = bench.stampede.idempotent(
