@@ -51,8 +51,8 @@ export interface AttemptRules {
    * take effect exactly once. The handler writes with `attempt.tx`. `true`, or `{ isolation, runner
    * }`: the isolation level, by default that of the database, and the runner of an ORM. A runner
    * alone is possible, too. The store must support it, as `postgresStore` does. `leaseMs`,
-   * `maxHoldMs`, `onLeaseExpired` and `onStoreError: 'proceed'` are errors then, since there is no
-   * lease. Default false.
+   * `onLeaseExpired` and `onStoreError: 'proceed'` are errors then, since there is no lease.
+   * Default false.
    */
   transaction?: boolean | TransactionRules<AnyTx> | TransactionRunner<AnyTx> | undefined
 }

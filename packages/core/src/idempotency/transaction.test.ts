@@ -293,7 +293,6 @@ describe('the option transaction', () => {
     [{ transaction: { runner: 1 } }, /runner: received 1; pass an object with begin and query/],
     [{ transaction: { level: 1 } }, /transaction.level: .* there is no such option/],
     [{ transaction: true, leaseMs: 1_000 }, /leaseMs: .* has no lease/],
-    [{ transaction: true, maxHoldMs: 1_000 }, /maxHoldMs: .* has no lease/],
     [{ transaction: true, onLeaseExpired: 'takeover' }, /onLeaseExpired: .* has no lease/],
   ])('is refused with what it contradicts: %j', async (given, message) => {
     const refused = coded('ERR_STAMPEDE_OPTION', message)
