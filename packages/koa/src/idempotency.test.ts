@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { createRequire } from 'node:module'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
-import type { RequestBody } from '@stampede/core/adapter'
+import type { Reply, RequestBody } from '@stampede/core/adapter'
 import type Koa from 'koa'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { rawRequest, serve } from '../../node-http/src/testing/raw-client.ts'
@@ -218,6 +218,49 @@ describe.each(VERSIONS)('idempotency() on %s', (version, Application) => {
       await using server = await serveApp(protect(), body(() => ({ n: 1n }), 201) as Koa.Middleware)
       expect(await post(server.port).whole()).toMatch(/^HTTP\/1\.1 500/)
       expect(run.ends.map(answerOf)).toMatchObject([{ status: 500 }])
+    })
+  })
+
+  describe('a response in a transaction', () => {
+    const sized = (length: number, make: () => unknown): Handler => {
+      return (ctx) => Object.assign(ctx, { body: make(), length })
+    }
+
+    async function sentBy(handler: Handler, reply?: Reply) {
+      const ends: string[] = []
+      core.script = (exchange) =>
+        exchange.run({
+          ...{ holdsAll: true, maxBodyBytes: 1_000, graceMs: 60_000 },
+          async onEnd(end) {
+            ends.push(end.type)
+            return reply
+          },
+        })
+      await using server = await serveApp(protect(), handler)
+      return { ends, sent: await post(server.port).whole() }
+    }
+
+    test.each<[string, Handler]>([
+      ['has more bytes than its length', sized(3, () => 'half')],
+      ['has fewer bytes than its length', sized(9, () => 'half')],
+      ['streams more bytes than its length', sized(3, () => Readable.from(['half']))],
+      ['streams fewer bytes than its length', sized(9, () => Readable.from(['half']))],
+      [
+        'has a source that is destroyed',
+        body(() => {
+          const source = new Readable({ read() {} })
+          setImmediate(() => source.destroy())
+          return source
+        }),
+      ],
+    ])('fails, and nothing of it is sent, if it %s', async (_, handler) => {
+      expect(await sentBy(handler)).toEqual({ ends: ['failed'], sent: '' })
+    })
+
+    test('is broken off if the reply of core cannot be sent', async () => {
+      const reply: Reply = { status: 200, headers: [['bad name', '']], body: undefined }
+      const own = body(() => 'own')
+      expect(await sentBy(own, reply)).toEqual({ ends: ['complete'], sent: '' })
     })
   })
 

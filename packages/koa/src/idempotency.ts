@@ -13,6 +13,7 @@ import {
 import {
   AttemptExchange,
   AttemptWatch,
+  breakOff,
   fieldsOf,
   MountOrder,
   restoreFields,
@@ -113,8 +114,12 @@ class KoaIdempotentExchange extends AttemptExchange<Context, Visit> {
     if (!this.visit.bodyIsSeen && body.as === 'json') replaceBody(ctx, body.bytes)
     const restore = saveResponse(ctx, isStream ? undefined : end)
     const reply = await report(end)
-    if (holdsAll && reply) replyWith(ctx, reply, true, watch.outer)
-    else restore()
+    // Its transaction was rolled back, so the response must not be sent.
+    const isCut = holdsAll && end.type === 'not-captured' && end.reason === 'incomplete'
+    const isSent = reply && !isCut && replyWith(ctx, reply, true, watch.outer)
+    if (!isCut && !reply) restore()
+    // Koa has responded already if the source of the body failed.
+    else if (!isSent && !ctx.headerSent) breakOff(ctx.res)
   }
 }
 

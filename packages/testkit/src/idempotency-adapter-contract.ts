@@ -524,6 +524,18 @@ export function idempotencyAdapterContract(
         expect([apps.runs(), apps.transactions.writes]).toEqual([3, ['run 3']])
       })
 
+      it('commits if the response to an error is kept, but no writes before rollback()', async () => {
+        const handler = writing(async ({ run, attempt }) => {
+          if (run === 2) await attempt?.rollback()
+          throw failure(409)
+        })
+        await using apps = await inTransaction(handler)
+        for (const key of ['1', '2'])
+          for (const ask of [apps.a, apps.b])
+            expect((await ask('/orders', { key })).status).toBe(409)
+        expect([apps.runs(), apps.transactions.writes]).toEqual([2, ['run 1']])
+      })
+
       it('rolls back if the handler destroys its response', async () => {
         await using apps = await inTransaction(
           writing(({ run, res }) => {

@@ -203,6 +203,8 @@ class Journey {
   /** The reply if another attempt has written the record, and this one was rolled back. */
   async #replyOfOther(claim: Claim): Promise<Reply> {
     const { docsUrl } = this.#rules
+    // Fields of the handler are set now, and go with its response.
+    const exchange = { request: this.#exchange.request, isSet: () => false }
     let begun: Begun | undefined
     try {
       begun = await beginAttempt(this.#rt, claim)
@@ -212,7 +214,7 @@ class Journey {
     }
     if (begun?.type === 'running') await begun.endTransaction({ type: 'unanswered' })
     else if (begun !== undefined && begun.type !== 'busy')
-      return replyFor(begun, docsUrl, this.#exchange).reply
+      return replyFor(begun, docsUrl, exchange).reply
     return refuse('idempotency-outcome-unknown', docsUrl).reply
   }
 

@@ -48,11 +48,11 @@ export interface AttemptRules {
   onLeaseExpired?: 'takeover' | 'uncertain' | undefined
   /**
    * Runs the handler in a transaction that commits together with the stored result, so its writes
-   * take effect exactly once. The handler writes with `attempt.tx`. `true`, or
-   * `{ isolation, runner }`: the isolation level, by default that of the database, and the runner
-   * of an ORM. A runner alone is possible, too. The store must support it, as `postgresStore` does.
-   * `leaseMs`, `onLeaseExpired` and `onStoreError: 'proceed'` are errors then, since there is no
-   * lease. Default false.
+   * take effect exactly once. The handler writes with `attempt.tx`. `true`, or `{ isolation, runner
+   * }`: the isolation level, by default that of the database, and the runner of an ORM. A runner
+   * alone is possible, too. The store must support it, as `postgresStore` does. `leaseMs`,
+   * `onLeaseExpired` and `onStoreError: 'proceed'` are errors then, since there is no lease.
+   * Default false.
    */
   transaction?: boolean | TransactionRules<AnyTx> | TransactionRunner<AnyTx> | undefined
 }

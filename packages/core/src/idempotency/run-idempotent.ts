@@ -169,7 +169,7 @@ const LOST = {
  */
 function isConflict(error: unknown): boolean {
   const { code, cause } = Object(error)
-  return ['40001', '40P01'].includes(code ?? Object(cause).code)
+  return [code, Object(cause).code].some((each) => each === '40001' || each === '40P01')
 }
 
 /**

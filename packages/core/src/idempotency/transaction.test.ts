@@ -121,6 +121,15 @@ describe('a request in a transaction', () => {
     expect(bench.events.take()).toEqual(['answered started', 'finished completed, stale'])
   })
 
+  it('gets the security fields of that response, also if its own handler has set them', async () => {
+    const request = await ask()
+    request.isSet = () => true
+    transactions.next = 'stale'
+    const headers = { 'content-security-policy': "default-src 'none'" }
+    await request.answer({ status: 201, headers, body: 'made' })
+    expect(request.field('content-security-policy')).toBe("default-src 'none'")
+  })
+
   it('gets 503 if it could not be serialized, or the lookup after it fails', async () => {
     for (const isDown of [false, true]) {
       const request = await ask({ key: `k-${isDown}` })
@@ -189,6 +198,13 @@ describe('a job in a transaction', () => {
       'an ORM reports a deadlock',
       () =>
         Promise.reject(new Error('orm', { cause: Object.assign(new Error(), { code: '40P01' }) })),
+    ],
+    [
+      'an ORM reports a conflict with a code of its own',
+      () => {
+        const cause = Object.assign(new Error(), { code: '40001' })
+        throw Object.assign(new Error('orm', { cause }), { code: 'E_QUERY' })
+      },
     ],
   ])('runs again if %s', async (_, fails) => {
     const numbers: number[] = []

@@ -322,7 +322,7 @@ export class Capture {
     restoreFields(this.#res, this.#outer.list)
     let end: OriginEnd = notCaptured('declined')
     try {
-      writeReply(this.#res, reply, this.#original.methods)
+      this.#original.run(() => writeReply(this.#res, reply, this.#original.methods))
       // A cookie of an outer layer makes the response private, as for the app's own responses.
       // An outer `end` that waits may still set one.
       if (this.#res.headersSent && !setsCookie(this.#res)) end = { type: 'replaced', head }

@@ -178,6 +178,7 @@ describe('a response that is held', () => {
   test.each<[string, Handler]>([
     ['end', (res) => res.setHeader('x-own', '1').end('own')],
     ['writeHead', (res) => res.writeHead(201, 'Well', { 'X-Own': '1' }).end('own')],
+    ['a status with a fraction', (res) => res.writeHead(200.5).end('own')],
     ['flushHeaders', (res) => [res.flushHeaders(), res.write('ow'), res.end('n')]],
     ['pipe', (res) => Readable.from(['o', 'wn']).pipe(res)],
   ])('is replaced by a reply of core, with nothing of its own: %s', async (_, handler) => {
@@ -295,6 +296,30 @@ describe('a response that is held', () => {
       expect([looks, heads]).toEqual([[true, false, true, true], 0])
       core.letGo()
       expect(await text(stream)).toBe('ab')
+    } finally {
+      client.destroy()
+      server.close()
+    }
+  })
+
+  test.each<[string, Handler]>([
+    ['end', (res) => res.end('own')],
+    ['write', (res) => [res.write('o'), res.addTrailers({ 'x-own': '1' }), res.end('wn')]],
+  ])('is replaced by a reply of core on HTTP/2, too: %s', async (_, handler) => {
+    const core = new Core()
+    core.reply = REPLY
+    core.letGo()
+    const server = createServer((_req, res) => {
+      new AttemptWatch(res as unknown as ServerResponse, core)
+      handler(res as unknown as ServerResponse)
+    })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    try {
+      const stream = client.request({ ':method': 'POST' }).end()
+      const [head] = await once(stream, 'response')
+      expect([head[':status'], await text(stream)]).toEqual([503, 'instead'])
     } finally {
       client.destroy()
       server.close()

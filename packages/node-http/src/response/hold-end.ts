@@ -86,8 +86,9 @@ export class EndHold {
     if (needsBody && !isBody) return false
     const res = this.#res
     if (res.headersSent) return true
-    const code = Number(status)
-    if (!Number.isInteger(code) || code < 100 || code > 999) return false
+    // Node cuts off a fraction.
+    const code = Number(status) | 0
+    if (code < 100 || code > 999) return false
     if (isHttp2(res) || !res.statusMessage) return true
     try {
       validateHeaderValue('reason', res.statusMessage)

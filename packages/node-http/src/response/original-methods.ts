@@ -121,10 +121,16 @@ export class OriginalMethods {
       if (this.#hasEnded && !(source instanceof Duplex)) source.destroy()
       else setImmediate(() => source.destroyed || source.resume())
     })
-    if (this.isRunning) return
+    if (!this.isRunning) this.run(() => this.#sendRest())
+  }
+
+  /**
+   * Calls `send`, which calls the original methods. On HTTP/2, the `end` of Node calls `res.write`.
+   */
+  run(send: () => void): void {
     this.isRunning = true
     try {
-      this.#sendRest()
+      send()
     } finally {
       this.isRunning = false
     }
