@@ -49,6 +49,7 @@ describe('errors for users', () => {
     expect(bare).toEqual([
       'packages/core/src/engine/flight.ts',
       'packages/core/src/http/fingerprint.ts',
+      'packages/postgres/src/line.ts',
       'packages/redis/src/connection/cluster.ts',
       'packages/redis/src/connection/sentinels.ts',
     ])
