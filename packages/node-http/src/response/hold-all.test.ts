@@ -243,6 +243,16 @@ describe('a response that is held', () => {
     expect(sent).toMatch(/0\r\n\r\n$/)
   })
 
+  test('is sent whole if its connection is destroyed meanwhile, as by server.close()', async () => {
+    const length = 8 * 1024 * 1024
+    const { sent } = await run((res) => {
+      const { socket } = res
+      res.setHeader('Content-Length', length).end('x'.repeat(length))
+      socket?.destroy()
+    }, new Core(length))
+    expect(sent.split('\r\n\r\n')[1]?.length).toBe(length)
+  })
+
   test('is reported when its client has left, by the end of the handler', async () => {
     const core = new Core()
     let finish = (): void => {}

@@ -129,7 +129,7 @@ export class EndHold {
       // A second response may have assigned another status meanwhile.
       if (!res.headersSent) res.statusCode = statusCode
       this.#release(end, own, send, this.keeps ? (reply as Reply | undefined) : undefined)
-      connection?.release()
+      connection?.release(res)
     }
     until.then(go, () => go(NO_OUTCOME))
   }
@@ -146,9 +146,9 @@ export class EndHold {
   #release(end: OriginEnd, args: Args | undefined, send: Send, reply?: Reply): void {
     const isCut = this.keeps && end.type === 'not-captured' && end.reason === 'incomplete'
     const isBroken = isCut || (reply !== undefined && !isSendable(reply))
-    if (isBroken) breakOff(this.#res)
     this.active = false
     this.keeps = false
+    if (isBroken) breakOff(this.#res)
     this.unsend?.()
     this.unsend = undefined
     const calls: readonly Call[] = args ? [...this.#kept, ['end', args]] : this.#kept
@@ -273,12 +273,17 @@ class Connection {
     return connection
   }
 
-  release(): void {
+  /** Bytes that the socket has not taken yet would be lost, so `res` is sent before. */
+  release(res: ServerResponse): void {
     this.#held -= 1
-    if (this.#held > 0) return
+    if (this.#held > 0 || this.#late.length === 0) return
     const late = this.#late
     this.#late = []
-    for (const destroy of late) destroy()
+    const destroyAll = (): void => {
+      for (const destroy of late) destroy()
+    }
+    if (res.destroyed || res.writableFinished) destroyAll()
+    else res.once('close', destroyAll)
   }
 
   delays([error]: readonly unknown[], now: () => unknown): boolean {
