@@ -3,7 +3,7 @@
 // middlewares in front set a cookie then, after the cache has returned.
 
 import { Readable } from 'node:stream'
-import type { HeaderList, OriginEnd, OriginObserver, Reply } from '@stampede/core/adapter'
+import type { OriginEnd, OriginObserver, Reply } from '@stampede/core/adapter'
 import {
   Capture,
   Departure,
@@ -24,8 +24,6 @@ const notCaptured = (reason: NotCaptured): OriginEnd => ({ type: 'not-captured',
 const DECLINED = notCaptured('declined')
 /** After the client has left. Koa writes nothing before the handler has returned. */
 const ANSWER_WITHIN_MS = 30_000
-
-const isDate = ([name]: HeaderList[number]): boolean => name === 'date'
 
 export class KoaRun {
   readonly departure: Departure
@@ -132,7 +130,8 @@ export class KoaRun {
     this.#head.judged(add)
     editFields(res, add, decision.remove)
     // Otherwise Node would add a Date of its own, and the stored response could have another one.
-    if (capture && !res.hasHeader('date')) editFields(res, head.headers.filter(isDate), [])
+    if (capture && !res.hasHeader('date'))
+      for (const [name, value] of head.headers) if (name === 'date') res.setHeader(name, value)
     if (body === undefined) return this.#settle(DECLINED)
     const part = instead !== undefined && 'start' in instead ? instead : undefined
     const kind = capture && this.#isSeen ? keptKind(body) : undefined

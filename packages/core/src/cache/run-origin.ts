@@ -162,7 +162,8 @@ export class OriginRun<Native> implements OriginObserver {
         return { action: 'replace', reply }
       }
     }
-    if (stored) this.#minted = this.#mint(head, whole, native)
+    if (stored && lacksValidator(head) && framework.allowsEtag?.(native) !== false)
+      this.#minted = [['etag', mintEtag(whole, lead.fence)]]
     const facts = { type: 'forward', reason: this.#reason, status, stored, detail } as const
     const cacheStatus = statusField(config, facts)
     const add = [...this.#minted, ...cacheStatus]
@@ -252,12 +253,6 @@ export class OriginRun<Native> implements OriginObserver {
     const inner = this.#inner
     if (inner === undefined || !tagged.store) return tagged
     return withSubjects(tagged, judgedHead, request, this.#config, inner.natives)
-  }
-
-  #mint(head: CapturedHead, whole: Uint8Array | undefined, native: Native): HeaderList {
-    if (!lacksValidator(head)) return NONE
-    if (this.#by.cache.framework.allowsEtag?.(native) === false) return NONE
-    return [['etag', mintEtag(whole, this.#lead.fence)]]
   }
 
   #resultOf(end: OriginEnd): FillResult {

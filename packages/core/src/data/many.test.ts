@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { createStampede, type DataCache, memoryStore, type Stampede } from '../index.ts'
+import { runtimeOf } from '../stampede.ts'
 import { ManualClock, settled, Transcript } from '../testing/index.ts'
 import { FaultyStore, Gate, refuse, sharedStores } from '../testing/store-doubles.ts'
 
@@ -256,6 +257,15 @@ describe('getOrSetMany()', () => {
     loader.end(0)
     expect(await asked).toEqual(values('a0 b0'))
     expect(await cache.getMany(['a', 'b'])).toEqual(new Map())
+  })
+
+  it('purges values without a search among all fills', async () => {
+    const { cache, stampede } = setUp()
+    const search = vi.spyOn(runtimeOf(stampede).flights, 'values')
+    await cache.setMany(values('a0 b0 c0'))
+    await cache.deleteMany(['a', 'b', 'c'])
+    expect(await cache.getMany(['a', 'b', 'c'])).toEqual(new Map())
+    expect(search).not.toHaveBeenCalled()
   })
 
   it('leaves out keys without a value, and frees them for the next call', async () => {

@@ -2,7 +2,7 @@
 // messages may have been lost. Lost or repeated messages do no harm, because each one only makes
 // the process look up again or drop copies.
 
-import { groupOf } from '../ports/key.ts'
+import { groupOf, isDataKey } from '../ports/key.ts'
 import type { Mark, Position } from '../ports/store.ts'
 import { ALL, kindOf } from '../ports/subject.ts'
 import type { Runtime } from '../runtime.ts'
@@ -41,9 +41,12 @@ export async function purgeKey(rt: Runtime, key: string, soft: boolean): Promise
 /** Drops the copies of a vary group in this process, and makes its waiters look up again. */
 export function forget(rt: Runtime, varyGroup: string, soft = false): void {
   rt.l1.purge(varyGroup, soft)
+  const own = rt.flights.get(varyGroup)
+  if (own !== undefined) invalidateFlight(rt, own, 'wake-up')
+  // Values have no variants. A call for many keys may purge thousands of them, and fill as many.
+  if (isDataKey(varyGroup)) return
   for (const flight of rt.flights.values()) {
-    if (flight.key === varyGroup || groupOf(flight.key) === varyGroup)
-      invalidateFlight(rt, flight, 'wake-up')
+    if (flight !== own && groupOf(flight.key) === varyGroup) invalidateFlight(rt, flight, 'wake-up')
   }
 }
 

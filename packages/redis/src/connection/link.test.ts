@@ -6,7 +6,7 @@ import { names } from '../protocol/keys.ts'
 import type { IoredisClient } from './connection.ts'
 import { RedisLink } from './link.ts'
 import type { OpenLink } from './open-link.ts'
-import type { Operation } from './operation.ts'
+import { AGAIN, type Operation, type Turn } from './operation.ts'
 
 /** A connection whose subscription is pending until the connection is closed. */
 class FakeConnection extends EventEmitter {
@@ -199,6 +199,76 @@ describe('an operation', () => {
     await expect(failing).rejects.toThrow('malformed')
     expect(seen).toHaveLength(1)
     close()
+  })
+})
+
+describe('jobs that begin together', () => {
+  const script = { name: 'test', keys: 1, sha1: 'x', source: 'return 1' } as const
+
+  /** Begins a job for each of `count` keys. Returns how each ended, and what was sent. */
+  async function begin(count: number, clock: Clock = systemClock, more: object = {}) {
+    const { link, made, ready, close } = openLink(clock)
+    ready()
+    await link.opened
+    const sent: Array<{ keys: number; resolve: (reply: unknown) => void }> = []
+    const callBuffer = (_: string, _source: string, keys: number) =>
+      new Promise((resolve) => void sent.push({ keys, resolve }))
+    for (const connection of made) Object.assign(connection, { callBuffer })
+    const ended: string[] = []
+    link.together(() => {
+      for (let i = 0; i < count; i++) {
+        const receiver = {
+          resolve: (value: string) => void ended.push(value),
+          reject: (error: Error) => void ended.push(error.message),
+        }
+        const job = { script, keys: [`k${i}`], options: {}, args: [], read: String, receiver }
+        link.begin<string>({ ...job, ...(i === 0 ? more : {}) })
+      }
+    })
+    await new Promise((resolve) => setImmediate(resolve))
+    return { sent, ended, close }
+  }
+
+  it('leave most of many keys in the queue, with their time budgets', async () => {
+    const { sent, close } = await begin(1_000)
+    expect(sent.reduce((sum, { keys }) => sum + keys, 0)).toBe(192)
+    close()
+  })
+
+  it('know how long they have waited if their script runs once more', async () => {
+    const clock = new ManualClock()
+    const waited: number[] = []
+    const more = {
+      args: ({ waitedMs }: Turn) => [waited.push(waitedMs)],
+      read: () => (waited.length === 1 ? AGAIN : 'done'),
+    }
+    const { sent, ended, close } = await begin(2, clock, more)
+    await clock.advance(100)
+    sent[0]?.resolve([['a', 'b'], []])
+    await vi.waitFor(() => expect(sent).toHaveLength(2))
+    sent[1]?.resolve('c')
+    await vi.waitFor(() => expect(ended).toEqual(['b', 'done']))
+    expect(waited).toEqual([0, 100])
+    close()
+  })
+
+  it('fail together, also if the receiver of one throws', async () => {
+    const onThrown = vi.fn()
+    const receiver = {
+      resolve() {},
+      reject() {
+        throw new Error('thrown by a receiver')
+      },
+    }
+    const listeners = process.listeners('uncaughtException')
+    process.removeAllListeners('uncaughtException').on('uncaughtException', onThrown)
+    const { ended, close } = await begin(3, systemClock, { receiver })
+    close()
+    await vi.waitFor(() => expect(ended).toHaveLength(2))
+    await new Promise((resolve) => setImmediate(resolve))
+    process.removeAllListeners('uncaughtException')
+    for (const each of listeners) process.on('uncaughtException', each)
+    expect(onThrown).toHaveBeenCalledOnce()
   })
 })
 

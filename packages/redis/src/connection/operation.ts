@@ -87,13 +87,15 @@ export class Operation<T> {
   dueAt = 0
   place = -1
   readonly server: Server
+  /** How many keys of the queue's limit it takes. */
+  readonly size: number
+  protected readonly calledAt: number
   /** Whether the operation had to wait for its turn. */
   readonly isQueued: boolean = false
   readonly #link: OpenLink
   readonly #job: Job<T> | Work<T>
   /** Undefined for background work. */
   readonly #breaker: Breaker | undefined
-  readonly #calledAt: number
   /** End of the time budget. */
   #endsAt = 0
   #startedAt = 0
@@ -107,14 +109,21 @@ export class Operation<T> {
   #args: readonly ScriptArgument[] = NONE
   #isOver = false
 
-  constructor(link: OpenLink, job: Job<T> | Work<T>) {
+  /** `calledAt`: when the work was begun, if by an earlier operation. */
+  constructor(
+    link: OpenLink,
+    job: Job<T> | Work<T>,
+    size = 1,
+    calledAt: number = link.clock.now(),
+  ) {
     const { keys, options } = job
     this.#link = link
     this.server = link.servers.of(keys[0] as string)
+    this.size = size
     this.#job = job
     this.#next = this.begin
     this.#breaker = options.isBackground ? undefined : this.server.breaker
-    this.#calledAt = link.clock.now()
+    this.calledAt = calledAt
     if (this.#breaker === undefined) this.start()
     else this.isQueued = this.server.queue.enter(this, options.begins)
     if (this.isQueued && 'script' in job) job.onQueued?.()
@@ -125,7 +134,7 @@ export class Operation<T> {
     const { clock, budgetMs, isOpen, opening } = this.#link
     const now = clock.now()
     this.#endsAt = now + budgetMs
-    if (now - this.#calledAt >= LONGEST_WAIT_MS) {
+    if (now - this.calledAt >= LONGEST_WAIT_MS) {
       this.fail(storeUnavailable('redis', this.#name, new NotSent(undefined, TOO_BUSY)))
     } else if (isOpen) {
       this.#next = this.begin
@@ -171,7 +180,7 @@ export class Operation<T> {
 
   /** How long the operation has waited for its turn. */
   get waitedMs(): number {
-    return this.#link.clock.now() - this.#calledAt
+    return this.#link.clock.now() - this.calledAt
   }
 
   /** Waits for something that is no command of this operation. */
@@ -213,7 +222,7 @@ export class Operation<T> {
   resolve(value: T, failure?: { readonly error: unknown }): void {
     this.#isOver = true
     this.#link.limits.delete(this)
-    if (this.#breaker !== undefined) this.server.queue.leave(this.#breaker)
+    if (this.#breaker !== undefined) this.server.queue.leave(this, this.#breaker)
     try {
       if (failure === undefined) this.#job.receiver.resolve(value)
       else this.#job.receiver.reject(failure.error)

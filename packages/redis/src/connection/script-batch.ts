@@ -75,7 +75,7 @@ class BatchOperation extends Operation<undefined> {
   constructor(link: OpenLink, jobs: readonly AnyJob[], together: Together) {
     const first = jobs[0] as AnyJob
     const { script, keys, options } = first
-    super(link, { name: script.name, keys, options, receiver: IGNORE, begin })
+    super(link, { name: script.name, keys, options, receiver: IGNORE, begin }, jobs.length)
     this.#openLink = link
     this.#together = together
     this.#first = first
@@ -128,7 +128,7 @@ class BatchOperation extends Operation<undefined> {
     this.#together(() => {
       for (const [i, job] of this.#jobs.entries()) {
         const result = results[i]
-        if (result === AGAIN) new Operation(this.#openLink, job)
+        if (result === AGAIN) this.#runAlone(job)
         else give(job, result)
       }
     })
@@ -140,10 +140,15 @@ class BatchOperation extends Operation<undefined> {
     const isClusterNode = message.includes('CROSSSLOT')
     if (isClusterNode) this.#openLink.servers.mayShareCommands = false
     for (const job of this.#jobs) {
-      if (isClusterNode) new Operation(this.#openLink, job)
-      else job.receiver.reject(job.onFailed?.(error) ?? error)
+      if (isClusterNode) this.#runAlone(job)
+      else give(job, new Failed(job, job.onFailed?.(error) ?? error))
     }
     return error
+  }
+
+  /** An entry ages from the beginning of the batch. */
+  #runAlone(job: AnyJob): void {
+    new Operation(this.#openLink, job, 1, this.calledAt)
   }
 }
 

@@ -106,16 +106,18 @@ export class Breaker {
 
 // The operations in flight to one server, and the queue in front of them. Redis runs one command at
 // a time. So more commands in flight gain nothing, and would spend their time budgets in its
-// socket.
+// socket. A command for many keys counts as that many: it is as much work for Redis and its socket.
 
 /**
- * Limits of operations in flight. Those that begin something, such as lookups, leave room for those
+ * Limits of keys in flight. Operations that begin something, such as lookups, leave room for those
  * that end something: commits, releases, renewals and purges.
  */
 const MOST_BEGINNING = 128
 const MOST = 192
 
 interface Queued {
+  /** How many keys it has. */
+  readonly size: number
   /** Called when the operation has its turn. */
   start(): void
 }
@@ -132,8 +134,8 @@ export class CommandQueue {
   }
 
   /**
-   * Starts the operation as soon as there is room, first in, first out. Each operation needs a call
-   * of `leave` at its end. Returns whether the operation has to wait.
+   * Starts the operation as soon as there is room for one more key, first in, first out. Each
+   * operation needs a call of `leave` at its end. Returns whether the operation has to wait.
    */
   enter(operation: Queued, begins = false): boolean {
     const queue = begins ? this.#beginning : this.#ending
@@ -147,8 +149,8 @@ export class CommandQueue {
    * If the server may have become unavailable, queued operations wait for the outcome of those in
    * flight. Otherwise the first ones would cost their callers a whole time budget more.
    */
-  leave(breaker: Pick<Breaker, 'isDoubtful'>): void {
-    this.#inFlight -= 1
+  leave({ size }: Pick<Queued, 'size'>, breaker: Pick<Breaker, 'isDoubtful'>): void {
+    this.#inFlight -= size
     if (this.#ending.length === 0 && this.#beginning.length === 0) return
     if (this.#inFlight > 0 && breaker.isDoubtful) return
     while (this.#inFlight < MOST) {
@@ -168,7 +170,7 @@ export class CommandQueue {
    * turn at once. If commits with their frames came in between, each turn would split into several.
    */
   #startSoon(operation: Queued, begins: boolean): void {
-    this.#inFlight += 1
+    this.#inFlight += operation.size
     if (this.#starting === undefined) {
       this.#starting = { ending: [], beginning: [] }
       process.nextTick(this.#startAll)
