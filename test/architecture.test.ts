@@ -56,7 +56,7 @@ describe('imports between packages', () => {
     operate: ['core'],
     dashboard: ['core', 'operate'],
     testkit: ['core', 'node-http'],
-    cli: ['core', 'operate', 'redis'],
+    cli: ['core', 'operate', 'postgres', 'redis'],
     metrics: ['core'],
   }
 

@@ -106,9 +106,10 @@ describe('npm run pack', () => {
     const named = new Set(namesIn(installCommand(packed, [each.manifest.name], tmpdir())))
     for (const name of named) {
       const found = packed.find(({ manifest }) => manifest.name === `@stampede/${name}`)
-      const { dependencies, peerDependencies } = found?.manifest ?? {}
+      const { dependencies, peerDependencies, peerDependenciesMeta } = found?.manifest ?? {}
       for (const needed of Object.keys({ ...dependencies, ...peerDependencies }))
-        if (needed.startsWith('@stampede/')) expect(named).toContain(needed.split('/')[1])
+        if (needed.startsWith('@stampede/') && !peerDependenciesMeta?.[needed]?.optional)
+          expect(named).toContain(needed.split('/')[1])
     }
   })
 

@@ -16,6 +16,7 @@ const root = join(packages, '..')
  * @property {Record<string, unknown>} [exports]
  * @property {Record<string, string>} [dependencies]
  * @property {Record<string, string>} [peerDependencies]
+ * @property {Record<string, { optional?: boolean }>} [peerDependenciesMeta]
  */
 /**
  * @param {string} destination
@@ -50,8 +51,9 @@ export function installCommand(packed, names, caller) {
   const add = (name) => {
     const { tarball, manifest } = byName.get(name) ?? {}
     if (tarball === undefined || tarballs.has(tarball)) return
-    for (const each of Object.keys({ ...manifest?.peerDependencies, ...manifest?.dependencies }))
-      add(each)
+    const needed = { ...manifest?.peerDependencies, ...manifest?.dependencies }
+    for (const each of Object.keys(needed))
+      if (manifest?.peerDependenciesMeta?.[each]?.optional !== true) add(each)
     tarballs.add(tarball)
   }
   for (const name of names) {

@@ -40,7 +40,7 @@ export async function countEntries(
     const isPurged = isFromLostHistory || purges.some((purge) => !purge.soft)
     return isPurged || (soft && isStale) ? undefined : key
   }
-  const found = await readAll({ store, stampede, ...rest }, 'cache', terminal, read)
+  const found = await readAll({ store, ...rest }, 'cache', terminal, read)
   // The name of a long key is only a hash, so the scan does not recognise it.
   const long = await Promise.all([...covers.keys].filter((key) => !found.includes(key)).map(read))
   const entries = found.length + long.filter((key) => key !== undefined).length

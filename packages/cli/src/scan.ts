@@ -11,15 +11,20 @@ const PAGE = 1_000
 /** Records that are read at a time. */
 const AT_ONCE = 50
 
+/** A server whose records can be listed. PostgreSQL has no `probe`. */
+interface Scanned extends Partial<Pick<Fleet, 'probe' | 'isCluster'>> {
+  readonly store: { readonly operator: Pick<StoreOperator, 'scan'> }
+}
+
 /** Calls `read` with each key of a kind. Returns the results that are not undefined. */
 export async function readAll<T>(
-  { store, probe, isCluster }: Fleet,
+  { store, probe, isCluster }: Scanned,
   kind: RecordKind,
   terminal: Terminal,
   read: (key: string) => Promise<T | undefined>,
 ): Promise<T[]> {
   // The user may not run DBSIZE, and in a cluster each master has its own.
-  const total = isCluster ? undefined : await probe.dbsize().catch(() => undefined)
+  const total = isCluster ? undefined : await probe?.dbsize().catch(() => undefined)
   const progress = terminal.progress('Scanning')
   // A scan may list a key more than once.
   const seen = new Set<string>()

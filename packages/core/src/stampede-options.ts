@@ -163,7 +163,8 @@ const isStore = (value: unknown): value is StampedeStore | MemoryStore =>
 function readStore(where: string, value: unknown): StampedeStore | MemoryStore {
   if (value === undefined) return memoryStore()
   if (isStore(value)) return value
-  throw optionError(where, value, 'pass memoryStore() or redisStore(redis)')
+  const records = 'a postgresStore(pool) belongs in idempotency: { store, secret }'
+  throw optionError(where, value, `pass memoryStore() or redisStore(redis); ${records}`)
 }
 
 /** Without a store that processes share, L1 is the cache. Only `maxBytes` has a default. */

@@ -55,6 +55,10 @@ describe('createStampede()', () => {
       { store: {} },
       'createStampede.store: received an object (Object); pass memoryStore() or redis',
     ],
+    [
+      { store: { idempotency: {}, locks: {} } },
+      'pass memoryStore() or redisStore(redis); a postgresStore(pool) belongs in idempotency: { store',
+    ],
     [{ store: null }, 'createStampede.store: received null'],
     [{ store: 'redis://x' }, 'createStampede.store: received "redis://x"'],
     [{ failureBackoffMs: '1s' }, 'createStampede.failureBackoffMs: received "1s"'],

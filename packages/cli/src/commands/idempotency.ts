@@ -6,6 +6,7 @@ import { type Command, flag, type Invocation, text, type Values } from '../comma
 import { EXIT, type ExitCode, UsageError } from '../errors.ts'
 import { type Fleet, openFleet } from '../fleet.ts'
 import { bytes, duration, pairs, table } from '../format.ts'
+import { type Database, openDatabase } from '../postgres.ts'
 import { readAll } from '../scan.ts'
 
 type IdempotencyRecord = NonNullable<Awaited<ReturnType<IdempotencyOperator['inspect']>>>
@@ -24,6 +25,9 @@ export const idempotency: Command = {
     ['--body TEXT', 'settle: the body that repeats get; JSON is sent as JSON'],
     ['--value JSON', 'settle: the result of the job that repeats get'],
     ['--force', 'settle: also a running or completed key'],
+    ['--postgres', 'the keys are in PostgreSQL at DATABASE_URL, not in Redis'],
+    ['--schema NAME', 'with --postgres: the schema of postgresStore; default stampede'],
+    ['DATABASE_URL', 'environment variable: the URL for --postgres'],
     ['STAMPEDE_SECRET', 'environment variable: idempotency.secret of createStampede'],
     ['STAMPEDE_ENCRYPTION_KEYS', 'environment variable: the encryptionKeys, separated by commas'],
   ],
@@ -40,14 +44,23 @@ async function run(invocation: Invocation): Promise<ExitCode> {
   }
   const ref = key === undefined ? '' : readRef(key, invocation.values)
   const answer = action === 'settle' ? readAnswer(invocation.values) : undefined
-  const fleet = await openFleet(invocation.settings)
+  const server = await open(invocation)
   try {
-    if (action === 'list') return await list(fleet, invocation)
-    if (action === 'show') return await show(fleet, ref, invocation)
-    return await settle(fleet, ref, answer, invocation)
+    if (action === 'list') return await list(server, invocation)
+    if (action === 'show') return await show(server, ref, invocation)
+    return await settle(server, ref, answer, invocation)
   } finally {
-    await fleet.close()
+    await server.close()
   }
+}
+
+/** The server with the keys. */
+function open({ values, settings, terminal }: Invocation): Promise<Fleet | Database> {
+  const schema = text(values, 'schema')
+  if (flag(values, 'postgres'))
+    return openDatabase(settings, terminal.env.DATABASE_URL, schema ?? 'stampede')
+  if (schema !== undefined) throw new UsageError('--schema needs --postgres')
+  return openFleet(settings)
 }
 
 type Ref = Parameters<IdempotencyOperator['inspect']>[0]
@@ -55,13 +68,13 @@ type Answer = Parameters<IdempotencyOperator['resolve']>[1]
 
 const STATES: readonly string[] = ['running', 'lapsed', 'completed', 'released', 'uncertain']
 
-async function list(fleet: Fleet, { values, terminal }: Invocation): Promise<ExitCode> {
+async function list(server: Fleet | Database, { values, terminal }: Invocation): Promise<ExitCode> {
   const wanted = text(values, 'state')
   if (wanted !== undefined && !STATES.includes(wanted)) {
     throw new UsageError(`--state: received ${wanted}; use one of ${STATES.join(', ')}`)
   }
-  const records = await readAll(fleet, 'idempotency', terminal, async (record) => {
-    const found = await fleet.store.idempotency.inspect(record)
+  const records = await readAll(server, 'idempotency', terminal, async (record) => {
+    const found = await server.store.idempotency.inspect(record)
     if (found === undefined || (wanted !== undefined && found.state !== wanted)) return undefined
     // The frames of all keys together may be larger than the memory.
     const { frame, ...known } = found
@@ -88,7 +101,11 @@ function rowsOf(records: ReadonlyArray<Omit<Inspection, 'frame'> & { record: str
   )
 }
 
-async function show({ stampede }: Fleet, ref: Ref, { terminal }: Invocation): Promise<ExitCode> {
+async function show(
+  { stampede }: Fleet | Database,
+  ref: Ref,
+  { terminal }: Invocation,
+): Promise<ExitCode> {
   const found = await stampede.idempotency.inspect(ref)
   if (found === undefined) {
     const why = 'No record: the key was not used, has expired, or has another scope or secret.'
@@ -122,7 +139,7 @@ function linesOf(found: IdempotencyRecord): string[] {
 }
 
 async function settle(
-  { stampede }: Fleet,
+  { stampede }: Fleet | Database,
   ref: Ref,
   answer: Answer | undefined,
   { values, terminal }: Invocation,

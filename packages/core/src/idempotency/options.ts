@@ -204,12 +204,15 @@ const holdMs = ({ leaseMs }: Pick<AttemptPolicy, 'leaseMs'>): number =>
 function readTransaction(where: string, value: unknown = false): TransactionRules | undefined {
   if (typeof value === 'boolean') return value ? {} : undefined
   if (isRunner(value)) return { runner: value }
+  // An instance of a class is the client of an ORM or driver, or a string.
+  if ((Object(value).constructor ?? Object) !== Object) throw optionError(where, value, RULES)
   const { isolation, runner } = checkNames(where, value, ['isolation', 'runner'])
   if (isolation !== undefined) ISOLATION(`${where}.isolation`, isolation)
   if (runner === undefined || isRunner(runner)) return value as TransactionRules
   throw optionError(`${where}.runner`, runner, 'pass an object with begin and query')
 }
 
+const RULES = 'pass true, { isolation }, or a runner, such as fromDrizzle(db, sql)'
 const ISOLATION = choice('read committed', 'repeatable read', 'serializable')
 
 function isRunner(value: unknown): value is TransactionRunner {
@@ -239,7 +242,8 @@ export function checkTransactions(
 ): void {
   if (transaction === undefined || store.transactions === true) return
   const fix = 'createStampede({ idempotency: { store: postgresStore(pool) } })'
-  throw optionError(`${where}.transaction`, transaction, `pass a store with transactions: ${fix}`)
+  const given = Object.keys(transaction).length === 0 ? true : transaction
+  throw optionError(`${where}.transaction`, given, `pass a store with transactions: ${fix}`)
 }
 
 const ON_BUSY = choice('reject', 'wait')

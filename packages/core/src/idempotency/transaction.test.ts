@@ -288,7 +288,8 @@ describe('the option transaction', () => {
   })
 
   it.each<[object, RegExp]>([
-    [{ transaction: 'yes' }, /transaction: received "yes"; pass an object/],
+    [{ transaction: 'yes' }, /transaction: received "yes"; pass true, { isolation }/],
+    [{ transaction: new Map() }, /(Map).; pass true, { isolation }, or a runner/],
     [{ transaction: { isolation: 'none' } }, /isolation: received "none"; use one of/],
     [{ transaction: { runner: 1 } }, /runner: received 1; pass an object with begin and query/],
     [{ transaction: { level: 1 } }, /transaction.level: .* there is no such option/],
@@ -307,7 +308,10 @@ describe('the option transaction', () => {
     const plain = createStampede()
     const scope = () => 'user'
     const create = () => createHttpIdempotency({ stampede: plain, scope, transaction: true })
-    const refused = coded('ERR_STAMPEDE_OPTION', /transaction: .* pass a store with transactions/)
+    const refused = coded(
+      'ERR_STAMPEDE_OPTION',
+      /transaction: received true; pass a store with transactions/,
+    )
     expect(create).toThrow(refused)
     const job = plain.idempotent('job', () => 1, { transaction: true })
     await expect(job).rejects.toEqual(refused)
