@@ -34,8 +34,7 @@ describe('a database', () => {
   it('calls a function with hex digits and whole numbers only', () => {
     const text = db.text('f', "a'; drop", new Uint8Array([0, 255]), 1.2, '')
     expect(text).toBe(
-      `select "Shop".f(decode('61273b2064726f70', 'hex'), decode('00ff', 'hex'), 2, ` +
-        `decode('', 'hex')) as reply`,
+      String.raw`select "Shop".f(E'\\x61273b2064726f70', E'\\x00ff', 2, E'\\x') as reply`,
     )
   })
 

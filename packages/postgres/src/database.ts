@@ -116,8 +116,8 @@ export function readReply<T>(rows: Rows): T {
 
 function literal(value: Argument): string {
   if (typeof value === 'number') return String(Math.ceil(value))
-  // A literal such as '\x00' would depend on the setting standard_conforming_strings.
-  return `decode('${hex(value)}', 'hex')`
+  // Without E, its meaning would depend on the setting standard_conforming_strings.
+  return `E'\\\\x${hex(value)}'`
 }
 
 export function hex(value: string | Uint8Array): string {

@@ -8,11 +8,7 @@ import { type Edit, Stage } from './stage.ts'
 
 const SQL = '/packages/postgres/dist/migrations.generated.js'
 
-const WITHOUT_LOCK: Edit = [
-  SQL,
-  'if look = 1 and not pg_try_advisory_xact_lock(1937010032, stampede.lock_of(k)) then',
-  'if false then',
-]
+const WITHOUT_LOCK: Edit = [SQL, 'if not is_ours then', 'if false then']
 const WITHOUT_KEY: Edit = [
   SQL,
   'own_attempt, stampede.after(keep_ms), response);',
@@ -20,7 +16,7 @@ const WITHOUT_KEY: Edit = [
 ]
 const WITHOUT_LOOKUP: Edit = [
   '/packages/postgres/dist/transaction.js',
-  'return this.#lookUp(withinMs)',
+  'return this.#lookUp()',
   "return 'finished'",
 ]
 
