@@ -83,6 +83,20 @@ describePostgres('a route with a transaction', () => {
     expect([await orders(), a.runs() + b.runs()]).toEqual([1, 1])
   })
 
+  it('replays a response while another process has not ended its replay', async () => {
+    const handler: Handler = (_, res) => res.status(201).json({ id: 7 })
+    await using a = await start(handler)
+    await using b = await start(handler)
+    const { status, body } = await a.post()
+    const client = await a.pool.connect()
+    // It has the lock of the key until its ROLLBACK.
+    const claim = 'stampede.claim(key, exact, canonical, 1000)'
+    await client.query(`begin; select ${claim} from stampede.idempotency`)
+    expect(await b.post()).toEqual({ status, body, replayed: 'true' })
+    await client.query('rollback')
+    client.release()
+  })
+
   it.each([
     ['a 503', (res: express.Response) => res.status(503).end('later'), 503],
     ['an exception', () => Promise.reject(new Error('broken')), 500],
