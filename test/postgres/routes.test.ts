@@ -92,9 +92,10 @@ describePostgres('a route with a transaction', () => {
     // It has the lock of the key until its ROLLBACK.
     const claim = 'stampede.claim(key, exact, canonical, 1000)'
     await client.query(`begin; select ${claim} from stampede.idempotency`)
-    expect(await b.post()).toEqual({ status, body, replayed: 'true' })
+    const replay = await b.post()
     await client.query('rollback')
     client.release()
+    expect(replay).toEqual({ status, body, replayed: 'true' })
   })
 
   it.each([
