@@ -62,6 +62,8 @@ export interface Work<T> extends Begun<T> {
 
 /** A script on the record of a key, or on these keys of Redis. */
 export interface Job<T> extends Begun<T> {
+  /** For errors. Default: the name of the script. */
+  readonly name?: string
   readonly script: Script
   /** Bytes of the arguments. Absent: few. */
   readonly bytes?: number
@@ -247,7 +249,7 @@ export class Operation<T> {
 
   get #name(): string {
     const job = this.#job
-    return 'script' in job ? job.script.name : job.name
+    return job.name ?? (job as Job<T>).script.name
   }
 
   readonly onReply = (value: unknown): void => {

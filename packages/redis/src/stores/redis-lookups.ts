@@ -33,6 +33,7 @@ export interface LookupParts {
 const BEGINS: OperationOptions = { begins: true }
 
 export class Lookup implements Job<LookupReply> {
+  readonly name = 'lookup'
   readonly script: Script = lookupOrLease
   readonly options: OperationOptions = BEGINS
   readonly keys: readonly [record: string, ...group: string[]]
