@@ -10,10 +10,10 @@ it('a QUERY is sent by each of these attacks, if Node can parse it', () => {
 // Members of a fleet inherit it.
 process.env.STAMPEDE_ATTACK_METHOD = 'QUERY'
 if (METHODS.includes('QUERY')) {
-  await import('./conditions-and-ranges.versions.test.ts')
-  await import('./denial.versions.test.ts')
-  await import('./hostile-input.versions.test.ts')
-  await import('./keys.versions.test.ts')
-  await import('./options.versions.test.ts')
-  await import('./stored-for-others.versions.test.ts')
+  await import('../attacks/conditions-and-ranges.versions.test.ts')
+  await import('../attacks/denial.versions.test.ts')
+  await import('../attacks/hostile-input.versions.test.ts')
+  await import('../attacks/keys.versions.test.ts')
+  await import('../attacks/options.versions.test.ts')
+  await import('../attacks/stored-for-others.versions.test.ts')
 }
