@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { connect, createServer } from 'node:http2'
 import { createRequire } from 'node:module'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import type { AttemptObserver, Reply } from '@stampede/core/adapter'
@@ -251,6 +251,24 @@ describe('a response that is held', () => {
       socket?.destroy()
     }, new Core(length))
     expect(sent.split('\r\n\r\n')[1]?.length).toBe(length)
+  })
+
+  test('closes the connection of a client that has left meanwhile', async () => {
+    const core = new Core()
+    const sockets: Socket[] = []
+    await using server = await serve((_req, res) => {
+      new AttemptWatch(res, core)
+      if (res.socket) sockets.push(res.socket)
+      res.end('late')
+    })
+    const client = startRequest(server.port, POST)
+    await core.told
+    const [socket] = sockets as [Socket]
+    client.end()
+    await once(socket, 'finish')
+    const closed = once(socket, 'close')
+    core.letGo()
+    await closed
   })
 
   test('is reported when its client has left, by the end of the handler', async () => {

@@ -233,6 +233,7 @@ export function headersSentError(res: ServerResponse): Error {
 }
 
 interface Carrier {
+  readonly writable: boolean
   destroy(...args: unknown[]): unknown
 }
 
@@ -249,8 +250,10 @@ const connections = new WeakMap<object, Connection>()
 class Connection {
   #held = 0
   #late: Array<() => unknown> = []
+  readonly #carrier: Carrier
 
   private constructor(carrier: Carrier) {
+    this.#carrier = carrier
     const { destroy } = carrier
     // It stays after the holds. Deleting it would turn the socket into a dictionary.
     carrier.destroy = (...args) => {
@@ -273,7 +276,10 @@ class Connection {
     return connection
   }
 
-  /** Bytes that the socket has not taken yet would be lost, so `res` is sent before. */
+  /**
+   * Bytes that the socket has not taken yet would be lost, so `res` is sent before. After the client
+   * has left, the socket takes none, and nothing else closes it.
+   */
   release(res: ServerResponse): void {
     this.#held -= 1
     if (this.#held > 0 || this.#late.length === 0) return
@@ -282,7 +288,7 @@ class Connection {
     const destroyAll = (): void => {
       for (const destroy of late) destroy()
     }
-    if (res.destroyed || res.writableFinished) destroyAll()
+    if (res.destroyed || res.writableFinished || !this.#carrier.writable) destroyAll()
     else res.once('close', destroyAll)
   }
 
