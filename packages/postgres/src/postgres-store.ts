@@ -39,6 +39,7 @@ export interface PostgresStoreOptions {
 
 /** Idempotency keys and locks in PostgreSQL. Responses and values stay in Redis or in memory. */
 export interface PostgresStore {
+  /** For errors and events. */
   readonly name: 'postgres'
   /** Operations reject after 5 s with `ERR_STAMPEDE_STORE_UNAVAILABLE`. */
   readonly hasTimeBudget: true
