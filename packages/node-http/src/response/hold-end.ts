@@ -277,8 +277,8 @@ class Connection {
   }
 
   /**
-   * Bytes that the socket has not taken yet would be lost, so `res` is sent before. After the client
-   * has left, the socket takes none, and nothing else closes it.
+   * Bytes that the socket has not taken yet would be lost, so `res` is sent before. After the
+   * client has left, the socket takes none, and nothing else closes it.
    */
   release(res: ServerResponse): void {
     this.#held -= 1
