@@ -247,14 +247,6 @@ export function notRetained(key: string): StampedeError {
   )
 }
 
-/** The error for a statement in the transaction of an attempt that has ended. */
-export function transactionOver(): StampedeError {
-  return new StampedeError(
-    'ERR_STAMPEDE_TRANSACTION_OVER',
-    'the transaction of this attempt has ended; await each statement before the response',
-  )
-}
-
 /** The error of a job whose transaction did not commit. */
 export function transactionLost(key: string, why: string): StampedeError {
   return new StampedeError(

@@ -1,6 +1,6 @@
 // Transactions for a store in this process: a list of writes that commits with the record.
 
-import { transactionOver } from '../errors.ts'
+import { ERROR_CODES, StampedeError } from '../errors.ts'
 import type { FinishReply, IdempotencyStore, OpenTransaction } from '../ports/idempotency-store.ts'
 
 /** The transaction of a handler, as the type of `attempt.tx`. */
@@ -14,7 +14,8 @@ class Open implements OpenTransaction {
 
   readonly tx: ListTransaction = {
     write: async (text) => {
-      if (this.#isOver) throw transactionOver()
+      const code = 'ERR_STAMPEDE_TRANSACTION_OVER'
+      if (this.#isOver) throw new StampedeError(code, ERROR_CODES[code])
       this.writes.push(text)
     },
   }
