@@ -9,6 +9,31 @@ import { waitUntil } from '../harness/wait-until.ts'
 
 const OTHER = { exact: 'e2', canonical: 'c2' }
 
+/** A runner whose transaction begins by `begin`. */
+function runnerOf(
+  pool: pg.Pool,
+  begin: (client: pg.PoolClient) => Promise<unknown> = (client) => client.query('begin'),
+) {
+  return {
+    async begin<T>(run: (tx: pg.PoolClient) => Promise<T>): Promise<T> {
+      const client = await pool.connect()
+      try {
+        await begin(client)
+        const result = await run(client)
+        await client.query('commit')
+        return result
+      } catch (error) {
+        await client.query('rollback')
+        throw error
+      } finally {
+        client.release()
+      }
+    },
+    query: async (tx: pg.PoolClient, text: string, values: readonly unknown[]) =>
+      (await tx.query(text, [...values])).rows,
+  }
+}
+
 describePostgres('an attempt with a transaction', () => {
   const server = postgresOfFile({ settings: { deadlock_timeout: '50ms' } })
   const start = (options = {}, config: pg.PoolConfig = {}) =>
@@ -284,25 +309,10 @@ describePostgres('an attempt with a transaction', () => {
         await using process = start()
         const pool = new pg.Pool({ connectionString: server().url })
         // Takes the snapshot before the store looks.
-        const runner = {
-          async begin<T>(run: (tx: pg.PoolClient) => Promise<T>): Promise<T> {
-            const client = await pool.connect()
-            try {
-              await client.query(`begin isolation level ${isolation}; select 1 from orders`)
-              await (await process.open('k')).complete('of the first')
-              const result = await run(client)
-              await client.query('commit')
-              return result
-            } catch (error) {
-              await client.query('rollback')
-              throw error
-            } finally {
-              client.release()
-            }
-          },
-          query: async (tx: pg.PoolClient, text: string, values: readonly unknown[]) =>
-            (await tx.query(text, [...values])).rows,
-        }
+        const runner = runnerOf(pool, async (client) => {
+          await client.query(`begin isolation level ${isolation}; select 1 from orders`)
+          await (await process.open('k')).complete('of the first')
+        })
         const late = await process.open('k', { transaction: { runner: runner as never } })
         await order(late.tx, 'twice')
         expect(await late.complete()).toBe('stale')
@@ -327,24 +337,6 @@ describePostgres('an attempt with a transaction', () => {
   })
 
   describe('opened by a runner', () => {
-    const runnerOf = (pool: pg.Pool) => ({
-      async begin<T>(run: (tx: pg.PoolClient) => Promise<T>): Promise<T> {
-        const client = await pool.connect()
-        try {
-          await client.query('begin')
-          const result = await run(client)
-          await client.query('commit')
-          return result
-        } catch (error) {
-          await client.query('rollback')
-          throw error
-        } finally {
-          client.release()
-        }
-      },
-      query: async (tx: pg.PoolClient, text: string, values: readonly unknown[]) =>
-        (await tx.query(text, [...values])).rows,
-    })
     const runner = (pool: pg.Pool, isolation?: 'serializable') => ({
       transaction: { isolation, runner: runnerOf(pool) as never },
     })
