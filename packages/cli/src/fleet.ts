@@ -2,7 +2,7 @@
 
 import { createStampede, type Stampede, type StampedeStore } from '@stampede/core'
 import { redisStore } from '@stampede/redis'
-import { Cluster, Redis } from 'ioredis'
+import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import { Unreachable, UsageError } from './errors.ts'
 
 export interface Settings {
@@ -16,13 +16,12 @@ export interface Settings {
   readonly encryptionKeys: readonly string[]
 }
 
-export interface Fleet {
+export interface Fleet extends AsyncDisposable {
   readonly stampede: Stampede
   readonly store: StampedeStore
   /** A connection for plain commands. */
   readonly probe: Redis
   readonly isCluster: boolean
-  close(): Promise<void>
 }
 
 /** The `keyPrefix` in the query of the URL. */
@@ -50,7 +49,7 @@ export function shownUrl({ url }: Settings): string {
 
 /** A plain connection that neither queues nor retries. Each reply is due within `timeoutMs`. */
 export function openProbe(settings: Settings): Redis {
-  const { timeoutMs, sentinel } = settings
+  const { timeoutMs } = settings
   const common = {
     lazyConnect: true,
     enableReadyCheck: false,
@@ -60,10 +59,7 @@ export function openProbe(settings: Settings): Redis {
     connectTimeout: timeoutMs,
     commandTimeout: timeoutMs,
   }
-  const probe =
-    sentinel === undefined
-      ? new Redis(addressOf(settings), common)
-      : new Redis({ ...common, ...sentinelOptions(settings, sentinel) })
+  const probe = openServer(settings, common)
   // Without a listener, ioredis prints each error. The failed command has it too.
   probe.on('error', () => {})
   return probe
@@ -104,7 +100,7 @@ export async function openFleet(settings: Settings): Promise<Fleet> {
       probe.disconnect()
       await stampede.close()
     }
-    return { stampede, store, probe, isCluster, close }
+    return { stampede, store, probe, isCluster, [Symbol.asyncDispose]: close }
   } catch (error) {
     probe.disconnect()
     throw error
@@ -116,20 +112,28 @@ export function openClient(
   settings: Settings,
   isCluster: boolean,
 ): Parameters<typeof redisStore>[0] {
-  const { url, sentinel } = settings
-  if (!isCluster) {
-    return sentinel === undefined
-      ? new Redis(addressOf(settings), { lazyConnect: true })
-      : new Redis({ lazyConnect: true, ...sentinelOptions(settings, sentinel) })
-  }
-  const { hostname, port, username, password, protocol } = new URL(url)
-  const redisOptions = {
-    ...(username !== '' && { username: decodeURIComponent(username) }),
-    ...(password !== '' && { password: decodeURIComponent(password) }),
-    ...(protocol === 'rediss:' && { tls: {} }),
-  }
+  if (!isCluster) return openServer(settings, { lazyConnect: true })
+  const { hostname, port, protocol } = new URL(settings.url)
+  const redisOptions = { ...credentialsOf(settings), ...(protocol === 'rediss:' && { tls: {} }) }
   const node = { host: hostname, port: Number(port || 6379) }
   return new Cluster([node], { lazyConnect: true, redisOptions })
+}
+
+/** A client of the server of the URL, or of the master that this Sentinel names. */
+function openServer(settings: Settings, options: Omit<RedisOptions, 'replyMapping'>): Redis {
+  const { url, sentinel: name } = settings
+  if (name === undefined) return new Redis(addressOf(settings), options)
+  const { hostname, port } = new URL(url)
+  const sentinels = [{ host: hostname, port: Number(port || 26379) }]
+  return new Redis({ ...options, sentinels, name, ...credentialsOf(settings) })
+}
+
+function credentialsOf({ url }: Settings) {
+  const { username, password } = new URL(url)
+  return {
+    ...(username !== '' && { username: decodeURIComponent(username) }),
+    ...(password !== '' && { password: decodeURIComponent(password) }),
+  }
 }
 
 /** Resolves with `promise`, or rejects with `Unreachable` after `ms`. */
@@ -160,7 +164,7 @@ export function readUrl(text: string): string {
   return text
 }
 
-async function hasCluster(probe: Redis, settings: Settings): Promise<boolean> {
+export async function hasCluster(probe: Redis, settings: Settings): Promise<boolean> {
   try {
     const info = await within(settings.timeoutMs, probe.info('cluster'))
     return info.includes('cluster_enabled:1')
@@ -169,15 +173,5 @@ async function hasCluster(probe: Redis, settings: Settings): Promise<boolean> {
     // The user may not run INFO. Then a single server is assumed.
     if (name === 'ReplyError' && message.startsWith('NOPERM')) return false
     throw new Unreachable(`${shownUrl(settings)}: ${message}`)
-  }
-}
-
-function sentinelOptions({ url }: Settings, name: string) {
-  const { hostname, port, username, password } = new URL(url)
-  return {
-    sentinels: [{ host: hostname, port: Number(port || 26379) }],
-    name,
-    ...(username !== '' && { username: decodeURIComponent(username) }),
-    ...(password !== '' && { password: decodeURIComponent(password) }),
   }
 }

@@ -45,18 +45,21 @@ export function percent(share: number | undefined): string {
   return share === undefined ? '-' : `${(100 * share).toFixed(1)} %`
 }
 
+/** The columns of a table by title, each with the text for a row. */
+export type Columns<Row> = Readonly<Record<string, (row: Row) => string>>
+
 /** Rows in columns. Columns whose values are all numbers are aligned to the right. */
-export function table(head: readonly string[], rows: ReadonlyArray<readonly string[]>): string[] {
-  const all = [head, ...rows].map((row) => row.map(printable))
-  // Not `Math.max(...lengths)`, which fails for more than about 100,000 rows.
-  const widest = (i: number) => all.reduce((most, row) => Math.max(most, row[i]?.length ?? 0), 0)
-  const widths = head.map((_, i) => widest(i))
-  const isNumeric = head.map((_, i) => rows.every((row) => /^[-\d.,]/.test(row[i] ?? '')))
-  return all.map((row) =>
-    row
-      .map((cell, i) =>
-        isNumeric[i] ? cell.padStart(widths[i] ?? 0) : cell.padEnd(widths[i] ?? 0),
-      )
+export function table<Row>(rows: readonly Row[], columns: Columns<Row>): string[] {
+  const all = Object.entries(columns).map(([title, textOf]) => {
+    const cells = rows.map((row) => printable(textOf(row)))
+    // Not `Math.max(...lengths)`, which fails for more than about 100,000 rows.
+    const width = cells.reduce((most, cell) => Math.max(most, cell.length), title.length)
+    const isNumeric = cells.every((cell) => /^[-\d.,]/.test(cell))
+    return [title, ...cells].map((cell) => (isNumeric ? cell.padStart(width) : cell.padEnd(width)))
+  })
+  return [undefined, ...rows].map((_, line) =>
+    all
+      .map((cells) => cells[line])
       .join('  ')
       .trimEnd(),
   )

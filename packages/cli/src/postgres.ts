@@ -6,13 +6,12 @@ import type { IdempotencyStore, StoreOperator } from '@stampede/core/store'
 import { UsageError } from './errors.ts'
 import type { Settings } from './fleet.ts'
 
-export interface Database {
+export interface Database extends AsyncDisposable {
   readonly stampede: Stampede
   readonly store: {
     readonly idempotency: IdempotencyStore
     readonly operator: Pick<StoreOperator, 'scan'>
   }
-  close(): Promise<void>
 }
 
 /** Opens the tables in `schema`. Rejects if they are missing, or if PostgreSQL is unavailable. */
@@ -57,7 +56,7 @@ export async function openDatabase(
     await close()
     throw error
   }
-  return { stampede, store: { idempotency, operator: { scan } }, close }
+  return { stampede, store: { idempotency, operator: { scan } }, [Symbol.asyncDispose]: close }
 }
 
 async function load() {

@@ -4,19 +4,21 @@ import type { StampedeStore } from '@stampede/core'
 import { usageOf } from '@stampede/core/operator'
 import { isReported, type ProcessReport, readReport } from '@stampede/operate'
 
-export interface Counted {
-  readonly requests: number
-  readonly hits: number
-  readonly misses: number
-  readonly stale: number
-  readonly waits: number
-  /** Runs of the origin, stored or not. */
-  readonly runs: number
-  readonly fills: number
-  readonly fenced: number
-  readonly savedMs: number
-  readonly l1Bytes: number
-}
+/** The counters that are shown. `runs`: runs of the origin, stored or not. */
+const COUNTERS = [
+  'requests',
+  'hits',
+  'misses',
+  'stale',
+  'waits',
+  'runs',
+  'fills',
+  'fenced',
+  'savedMs',
+  'l1Bytes',
+] as const
+
+export type Counted = Readonly<Record<(typeof COUNTERS)[number], number>>
 
 export interface ProcessView
   extends Counted,
@@ -38,19 +40,8 @@ export async function readProcesses({ operator }: StampedeStore): Promise<Proces
 
 /** The sum over the fleet. */
 export function totalOf(processes: readonly ProcessView[]): Counted {
-  const sum = (name: keyof Counted) => processes.reduce((all, each) => all + each[name], 0)
-  return {
-    requests: sum('requests'),
-    hits: sum('hits'),
-    misses: sum('misses'),
-    stale: sum('stale'),
-    waits: sum('waits'),
-    runs: sum('runs'),
-    fills: sum('fills'),
-    fenced: sum('fenced'),
-    savedMs: sum('savedMs'),
-    l1Bytes: sum('l1Bytes'),
-  }
+  const sums = COUNTERS.map((name) => [name, processes.reduce((all, each) => all + each[name], 0)])
+  return Object.fromEntries(sums) as Counted
 }
 
 /** The latest events about a key and its variants in the whole fleet, newest first. */

@@ -29,31 +29,27 @@ const NEWLINE = 0x0a
 async function run({ values, names, settings, terminal }: Invocation): Promise<ExitCode> {
   const [name, ...more] = names
   if (name === undefined || more.length > 0) throw new UsageError('name one key or URL')
-  const fleet = await openFleet(settings)
-  try {
-    const { records: all, variants } = await recordsOf(fleet, name, values)
-    const found = all.filter(({ info }) => info !== undefined)
-    const hasEntry = all.some(({ info }) => info?.frame !== undefined)
-    const isBody = flag(values, 'body')
-    const body = found.find(({ facts }) => facts !== undefined)?.facts?.body
-    if (isBody && body !== undefined) {
-      terminal.write(body)
-      // Otherwise the prompt of the shell would be in the last line of the body.
-      if (terminal.isInteractive && body.at(-1) !== NEWLINE) terminal.write('\n')
-      return EXIT.ok
-    }
-    if (isBody && !terminal.json) return EXIT.found
-    const shown = found.length > 0 ? found : all.slice(0, 1)
-    const others = variants && hasAny(variants) ? variants : undefined
-    const json = { records: found.map(asJson), variants: others && asJsonVariants(others) }
-    terminal.print(json, () => [
-      ...shown.flatMap((record, i) => [...(i > 0 ? [''] : []), ...asLines(record)]),
-      ...(others ? ['', HAS_VARIANTS, ...variantLines(others).map(printable)] : []),
-    ])
-    return hasEntry && !isBody ? EXIT.ok : EXIT.found
-  } finally {
-    await fleet.close()
+  await using fleet = await openFleet(settings)
+  const { records: all, variants } = await recordsOf(fleet, name, values)
+  const found = all.filter(({ info }) => info !== undefined)
+  const hasEntry = all.some(({ info }) => info?.frame !== undefined)
+  const isBody = flag(values, 'body')
+  const body = found.find(({ facts }) => facts !== undefined)?.facts?.body
+  if (isBody && body !== undefined) {
+    terminal.write(body)
+    // Otherwise the prompt of the shell would be in the last line of the body.
+    if (terminal.isInteractive && body.at(-1) !== NEWLINE) terminal.write('\n')
+    return EXIT.ok
   }
+  if (isBody && !terminal.json) return EXIT.found
+  const shown = found.length > 0 ? found : all.slice(0, 1)
+  const others = variants && hasAny(variants) ? variants : undefined
+  const json = { records: found.map(asJson), variants: others && asJsonVariants(others) }
+  terminal.print(json, () => [
+    ...shown.flatMap((record, i) => [...(i > 0 ? [''] : []), ...asLines(record)]),
+    ...(others ? ['', HAS_VARIANTS, ...variantLines(others).map(printable)] : []),
+  ])
+  return hasEntry && !isBody ? EXIT.ok : EXIT.found
 }
 
 interface Records {

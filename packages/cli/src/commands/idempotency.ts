@@ -5,7 +5,7 @@ import type { IdempotencyStore } from '@stampede/core/store'
 import { type Command, flag, type Invocation, text, type Values } from '../command.ts'
 import { EXIT, type ExitCode, UsageError } from '../errors.ts'
 import { type Fleet, openFleet } from '../fleet.ts'
-import { bytes, duration, pairs, table } from '../format.ts'
+import { bytes, type Columns, duration, pairs, table } from '../format.ts'
 import { type Database, openDatabase } from '../postgres.ts'
 import { readAll } from '../scan.ts'
 
@@ -44,14 +44,10 @@ async function run(invocation: Invocation): Promise<ExitCode> {
   }
   const ref = key === undefined ? '' : readRef(key, invocation.values)
   const answer = action === 'settle' ? readAnswer(invocation.values) : undefined
-  const server = await open(invocation)
-  try {
-    if (action === 'list') return await list(server, invocation)
-    if (action === 'show') return await show(server, ref, invocation)
-    return await settle(server, ref, answer, invocation)
-  } finally {
-    await server.close()
-  }
+  await using server = await open(invocation)
+  if (action === 'list') return await list(server, invocation)
+  if (action === 'show') return await show(server, ref, invocation)
+  return await settle(server, ref, answer, invocation)
 }
 
 /** The server with the keys. */
@@ -81,24 +77,19 @@ async function list(server: Fleet | Database, { values, terminal }: Invocation):
     return { record, ...known, frameBytes: frame?.byteLength ?? 0 }
   })
   terminal.print({ records }, () =>
-    records.length === 0 ? ['No key is stored.'] : rowsOf(records),
+    records.length === 0 ? ['No key is stored.'] : table(records, COLUMNS),
   )
   return EXIT.ok
 }
 
-function rowsOf(records: ReadonlyArray<Omit<Inspection, 'frame'> & { record: string }>): string[] {
-  return table(
-    ['RECORD (HASH OF THE KEY)', 'STATE', 'ATTEMPT', 'AGE', 'LEASE LEFT', 'KEPT FOR', 'STEPS'],
-    records.map(({ record, state, attempt, ageMs, leaseForMs, keepForMs, steps }) => [
-      record,
-      state,
-      String(attempt),
-      duration(ageMs),
-      leaseForMs > 0 ? duration(leaseForMs) : '-',
-      duration(keepForMs),
-      steps.join(', '),
-    ]),
-  )
+const COLUMNS: Columns<Omit<Inspection, 'frame'> & { readonly record: string }> = {
+  'RECORD (HASH OF THE KEY)': ({ record }) => record,
+  STATE: ({ state }) => state,
+  ATTEMPT: ({ attempt }) => String(attempt),
+  AGE: ({ ageMs }) => duration(ageMs),
+  'LEASE LEFT': ({ leaseForMs }) => (leaseForMs > 0 ? duration(leaseForMs) : '-'),
+  'KEPT FOR': ({ keepForMs }) => duration(keepForMs),
+  STEPS: ({ steps }) => steps.join(', '),
 }
 
 async function show(
@@ -168,11 +159,7 @@ function readRef(key: string, values: Values): Ref {
 
 /** Undefined: release the key. */
 function readAnswer(values: Values): Answer | undefined {
-  const [status, body, value] = [
-    text(values, 'status'),
-    text(values, 'body'),
-    text(values, 'value'),
-  ]
+  const [status, body, value] = ['status', 'body', 'value'].map((name) => text(values, name))
   const ways = [flag(values, 'release'), status !== undefined, value !== undefined]
   if (ways.filter(Boolean).length !== 1) {
     throw new UsageError('settle: use exactly one of --release, --status CODE and --value JSON')

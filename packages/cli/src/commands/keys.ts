@@ -24,33 +24,26 @@ async function run({ names, values, settings, terminal }: Invocation): Promise<E
   const limit = Number(text(values, 'limit') ?? 100)
   if (!Number.isInteger(limit) || limit < 1 || limit > MOST_LIMIT)
     throw new UsageError(`--limit: received ${values.limit}; use 1 to ${MOST_LIMIT}`)
-  const fleet = await openFleet(settings)
-  try {
-    const found = new Map<string, number>()
-    let hashed = 0
-    await readAll(fleet, 'cache', terminal, async (key) => {
-      if (key.startsWith('#')) hashed += 1
-      else if (isMatch(pattern, key)) {
-        const name = shownKey(key)
-        found.set(name, (found.get(name) ?? 0) + Number(groupOf(key) !== key))
-      }
-    })
-    const rows = [...found].sort(([a], [b]) => (a < b ? -1 : 1))
-    const shown = rows.slice(0, limit).map(([key, variants]) => ({ key, variants }))
-    const notes = notesOn(rows.length - shown.length, hashed)
-    terminal.print({ keys: shown, more: rows.length - shown.length, hashed }, () => [
-      ...(shown.length === 0
-        ? [`No key matches. Compare \`--prefix\` (now ${settings.prefix}) with that of redisStore.`]
-        : table(
-            ['KEY', 'VARIANTS'],
-            shown.map(({ key, variants }) => [key, String(variants)]),
-          )),
-      ...notes,
-    ])
-    return EXIT.ok
-  } finally {
-    await fleet.close()
-  }
+  await using fleet = await openFleet(settings)
+  const found = new Map<string, number>()
+  let hashed = 0
+  await readAll(fleet, 'cache', terminal, async (key) => {
+    if (key.startsWith('#')) hashed += 1
+    else if (isMatch(pattern, key)) {
+      const name = shownKey(key)
+      found.set(name, (found.get(name) ?? 0) + Number(groupOf(key) !== key))
+    }
+  })
+  const rows = [...found].sort(([a], [b]) => (a < b ? -1 : 1))
+  const shown = rows.slice(0, limit).map(([key, variants]) => ({ key, variants }))
+  const notes = notesOn(rows.length - shown.length, hashed)
+  terminal.print({ keys: shown, more: rows.length - shown.length, hashed }, () => [
+    ...(shown.length === 0
+      ? [`No key matches. Compare \`--prefix\` (now ${settings.prefix}) with that of redisStore.`]
+      : table(shown, { KEY: ({ key }) => key, VARIANTS: ({ variants }) => String(variants) })),
+    ...notes,
+  ])
+  return EXIT.ok
 }
 
 /** A URL matches with and without its method. */

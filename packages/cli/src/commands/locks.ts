@@ -4,7 +4,7 @@ import type { StoreOperator } from '@stampede/core/store'
 import type { Command, Invocation } from '../command.ts'
 import { EXIT, type ExitCode } from '../errors.ts'
 import { openFleet } from '../fleet.ts'
-import { duration, table } from '../format.ts'
+import { type Columns, duration, table } from '../format.ts'
 import { readAll } from '../scan.ts'
 
 type LockInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspectLock']>>>
@@ -17,32 +17,23 @@ export const locks: Command = {
 }
 
 async function run({ names, settings, terminal }: Invocation): Promise<ExitCode> {
-  const fleet = await openFleet(settings)
-  try {
-    const read = (key: string) => fleet.store.operator.inspectLock(key)
-    const all =
-      names.length > 0
-        ? (await Promise.all(names.map(read))).filter((lock) => lock !== undefined)
-        : await readAll(fleet, 'lock', terminal, read)
-    const held = all.sort((a, b) => (b.heldForMs ?? 0) - (a.heldForMs ?? 0))
-    const none = `No lock is held. Compare \`--prefix\` (now ${settings.prefix}) with that of redisStore.`
-    terminal.print({ locks: held }, () => (held.length === 0 ? [none] : rowsOf(held)))
-    return names.length > 0 && held.length === 0 ? EXIT.found : EXIT.ok
-  } finally {
-    await fleet.close()
-  }
+  await using fleet = await openFleet(settings)
+  const read = (key: string) => fleet.store.operator.inspectLock(key)
+  const all =
+    names.length > 0
+      ? (await Promise.all(names.map(read))).filter((lock) => lock !== undefined)
+      : await readAll(fleet, 'lock', terminal, read)
+  const held = all.sort((a, b) => (b.heldForMs ?? 0) - (a.heldForMs ?? 0))
+  const none = `No lock is held. Compare \`--prefix\` (now ${settings.prefix}) with that of redisStore.`
+  terminal.print({ locks: held }, () => (held.length === 0 ? [none] : table(held, COLUMNS)))
+  return names.length > 0 && held.length === 0 ? EXIT.found : EXIT.ok
 }
 
-function rowsOf(held: readonly LockInfo[]): string[] {
-  return table(
-    ['LOCK', 'HOLDER', 'HELD FOR', 'LEASE LEFT', 'QUEUE', 'FENCE'],
-    held.map(({ key, token, heldForMs, remainingMs, queue, fence }) => [
-      key,
-      remainingMs > 0 ? `${token}…` : '(lease ended)',
-      heldForMs === undefined ? '-' : duration(heldForMs),
-      duration(remainingMs),
-      String(queue),
-      fence,
-    ]),
-  )
+const COLUMNS: Columns<LockInfo> = {
+  LOCK: ({ key }) => key,
+  HOLDER: ({ token, remainingMs }) => (remainingMs > 0 ? `${token}…` : '(lease ended)'),
+  'HELD FOR': ({ heldForMs }) => (heldForMs === undefined ? '-' : duration(heldForMs)),
+  'LEASE LEFT': ({ remainingMs }) => duration(remainingMs),
+  QUEUE: ({ queue }) => String(queue),
+  FENCE: ({ fence }) => fence,
 }

@@ -44,20 +44,16 @@ async function run(invocation: Invocation): Promise<ExitCode> {
     }
   }
   const soft = flag(values, 'soft')
-  const fleet = await openFleet(settings)
-  try {
-    const dry = isDry ? await countEntries(fleet, target, soft, terminal) : undefined
-    if (!isDry) await fleet.stampede.purge(target, { soft })
-    const done = `${'keys' in target ? 'are' : 'is'} ${soft ? 'stale' : 'purged'}`
-    terminal.print({ purged: !isDry, target, soft, ...dry }, () => [
-      dry === undefined
-        ? printable(`${shownTarget(target)} ${done}.`)
-        : printable(`${shownTarget(target)}: ${shownCount(dry, soft)}`),
-    ])
-    return EXIT.ok
-  } finally {
-    await fleet.close()
-  }
+  await using fleet = await openFleet(settings)
+  const dry = isDry ? await countEntries(fleet, target, soft, terminal) : undefined
+  if (!isDry) await fleet.stampede.purge(target, { soft })
+  const done = `${'keys' in target ? 'are' : 'is'} ${soft ? 'stale' : 'purged'}`
+  terminal.print({ purged: !isDry, target, soft, ...dry }, () => [
+    dry === undefined
+      ? printable(`${shownTarget(target)} ${done}.`)
+      : printable(`${shownTarget(target)}: ${shownCount(dry, soft)}`),
+  ])
+  return EXIT.ok
 }
 
 function readTarget({ values }: Invocation): PurgeTarget {

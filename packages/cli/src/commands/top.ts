@@ -1,11 +1,12 @@
 // `stampede top`: the fleet live, from the reports of its processes.
 
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { StampedeStore } from '@stampede/core'
 import { ratiosOf } from '@stampede/core/operator'
 import { type Command, flag, type Invocation } from '../command.ts'
 import { EXIT, type ExitCode } from '../errors.ts'
 import { openFleet } from '../fleet.ts'
-import { bytes, count, duration, number, percent, table } from '../format.ts'
+import { bytes, type Columns, count, duration, number, percent, table } from '../format.ts'
 import { type Counted, type ProcessView, readProcesses, totalOf } from '../reports.ts'
 import type { Terminal } from '../terminal.ts'
 
@@ -23,18 +24,13 @@ const NOTHING =
   'or with a loop of its own. See docs/guide/command-line.md, "Reports of the processes".'
 
 async function run({ values, settings, terminal }: Invocation): Promise<ExitCode> {
-  const fleet = await openFleet(settings)
-  try {
-    if (flag(values, 'once') || terminal.json || !terminal.isInteractive) {
-      const processes = await readProcesses(fleet.store)
-      const view = { processes, total: totalOf(processes) }
-      terminal.print(view, () => screen(processes, undefined, terminal))
-      return processes.length > 0 ? EXIT.ok : EXIT.found
-    }
+  await using fleet = await openFleet(settings)
+  if (!flag(values, 'once') && !terminal.json && terminal.isInteractive)
     return await live(fleet.store, terminal)
-  } finally {
-    await fleet.close()
-  }
+  const processes = await readProcesses(fleet.store)
+  const view = { processes, total: totalOf(processes) }
+  terminal.print(view, () => screen(processes, undefined, terminal))
+  return processes.length > 0 ? EXIT.ok : EXIT.found
 }
 
 const ALTERNATE_SCREEN = '\x1b[?1049h\x1b[?25l'
@@ -42,22 +38,17 @@ const NORMAL_SCREEN = '\x1b[?25h\x1b[?1049l'
 
 /** Refreshes until the user presses q or Ctrl-C. */
 async function live(store: StampedeStore, terminal: Terminal): Promise<ExitCode> {
-  let last: { at: number; total: Counted } | undefined
-  const ended = pressedQuit(terminal)
-  let isOver = false
-  void ended.then(() => {
-    isOver = true
-  })
+  let last: Sample | undefined
+  const isOver = pressedQuit(terminal).then(() => true)
   terminal.write(ALTERNATE_SCREEN)
   try {
-    while (!isOver) {
+    do {
       const processes = await readProcesses(store)
       const [at, total] = [Date.now(), totalOf(processes)]
       const rate = last && rateOf(last, { at, total })
       terminal.write(`\x1b[H\x1b[J${screen(processes, rate, terminal).join('\n')}\n\nq quits\n`)
       last = { at, total }
-      await Promise.race([ended, new Promise((resolve) => setTimeout(resolve, REFRESH_MS))])
-    }
+    } while (!(await Promise.race([isOver, sleep(REFRESH_MS, false)])))
   } finally {
     terminal.write(NORMAL_SCREEN)
   }
@@ -117,50 +108,30 @@ function screen(
   return [
     head(facts.join('  ·  ')),
     '',
-    ...processTable(processes),
-    ...(flights.length > 0 ? ['', head('Keys under work'), ...flightTable(flights)] : []),
+    ...table(processes, PROCESSES),
+    ...(flights.length > 0 ? ['', head('Keys under work'), ...table(flights, FLIGHTS)] : []),
     ...(hot.length > 0
       ? [
           '',
           head('Hottest keys'),
-          ...table(
-            ['HITS', 'KEY'],
-            hot.map(([key, hits]) => [number(hits), key]),
-          ),
+          ...table(hot, { HITS: ([, hits]) => number(hits), KEY: ([key]) => key }),
         ]
       : []),
   ].map((line) => line.slice(0, terminal.columns + (line.startsWith('\x1b') ? 20 : 0)))
 }
 
-function processTable(processes: readonly ProcessView[]): string[] {
-  return table(
-    [
-      'PROCESS',
-      'UP',
-      'REQUESTS',
-      'HITS',
-      'MISSES',
-      'STALE',
-      'WAITS',
-      'RUNS',
-      'SAVED',
-      'MEMORY',
-      'STORE',
-    ],
-    processes.map((each) => [
-      each.name,
-      duration(each.uptimeMs),
-      number(each.requests),
-      percent(ratiosOf(each).hitRatio),
-      number(each.misses),
-      number(each.stale),
-      number(each.waits),
-      number(each.runs),
-      duration(each.savedMs),
-      bytes(each.l1Bytes),
-      each.isStoreAvailable ? 'up' : 'unavailable',
-    ]),
-  )
+const PROCESSES: Columns<ProcessView> = {
+  PROCESS: ({ name }) => name,
+  UP: ({ uptimeMs }) => duration(uptimeMs),
+  REQUESTS: ({ requests }) => number(requests),
+  HITS: (each) => percent(ratiosOf(each).hitRatio),
+  MISSES: ({ misses }) => number(misses),
+  STALE: ({ stale }) => number(stale),
+  WAITS: ({ waits }) => number(waits),
+  RUNS: ({ runs }) => number(runs),
+  SAVED: ({ savedMs }) => duration(savedMs),
+  MEMORY: ({ l1Bytes }) => bytes(l1Bytes),
+  STORE: ({ isStoreAvailable }) => (isStoreAvailable ? 'up' : 'unavailable'),
 }
 
 type FlightRow = ProcessView['flights'][number] & { readonly name: string }
@@ -172,17 +143,12 @@ function flightsOf(processes: readonly ProcessView[]): FlightRow[] {
     .slice(0, MOST_KEYS)
 }
 
-function flightTable(flights: readonly FlightRow[]): string[] {
-  return table(
-    ['STATE', 'AGE', 'WAITERS', 'PROCESS', 'KEY'],
-    flights.map(({ state, ageMs, waiters, name, key }) => [
-      state,
-      duration(ageMs),
-      number(waiters),
-      name,
-      key,
-    ]),
-  )
+const FLIGHTS: Columns<FlightRow> = {
+  STATE: ({ state }) => state,
+  AGE: ({ ageMs }) => duration(ageMs),
+  WAITERS: ({ waiters }) => number(waiters),
+  PROCESS: ({ name }) => name,
+  KEY: ({ key }) => key,
 }
 
 function hotKeysOf(processes: readonly ProcessView[]): Array<[key: string, hits: number]> {

@@ -34,36 +34,32 @@ async function run({ names, values, settings, terminal }: Invocation): Promise<E
   const { request, method, notes } = await readAsked(names, values, terminal.stdin)
   const { url } = request
   const bypass = isCached(method) ? requestKey(request).bypass : 'method'
-  const fleet = await openFleet(settings)
-  try {
-    const processes = await readProcesses(fleet.store)
-    const found = await lookFor(fleet, request, processes, namesToScan(values))
-    const { records, record, variants } = found
-    const events = eventsOf(processes, record.key)
-    const other = record.info === undefined ? await otherScheme(fleet, request) : undefined
-    const { prefix } = settings
-    const answer = answerOf({ url, prefix, bypass, ...found, events, otherUrl: other })
-    const outcomes = events.slice(0, MOST_EVENTS)
-    const json = {
-      ...{ url, bypass: bypass ?? null, records: records.map(asJson) },
-      variants: variants && asJsonVariants(variants),
-      ...{ outcomes, notes, answer },
-    }
-    terminal.print(json, () => [
-      ...records.flatMap((each) => [...asLines(each), '']),
-      ...(variants && hasAny(variants)
-        ? ['Variants of this URL:', ...variantLines(variants).map(printable), '']
-        : []),
-      ...(outcomes.length > 0
-        ? ['Last outcomes in the fleet:', ...outcomes.map(lineOf).map(printable), '']
-        : []),
-      ...notes.map((note) => printable(`Note: ${note}.`)),
-      terminal.style('bold', printable(answer)),
-    ])
-    return EXIT.ok
-  } finally {
-    await fleet.close()
+  await using fleet = await openFleet(settings)
+  const processes = await readProcesses(fleet.store)
+  const found = await lookFor(fleet, request, processes, namesToScan(values))
+  const { records, record, variants } = found
+  const events = eventsOf(processes, record.key)
+  const other = record.info === undefined ? await otherScheme(fleet, request) : undefined
+  const { prefix } = settings
+  const answer = answerOf({ url, prefix, bypass, ...found, events, otherUrl: other })
+  const outcomes = events.slice(0, MOST_EVENTS)
+  const json = {
+    ...{ url, bypass: bypass ?? null, records: records.map(asJson) },
+    variants: variants && asJsonVariants(variants),
+    ...{ outcomes, notes, answer },
   }
+  terminal.print(json, () => [
+    ...records.flatMap((each) => [...asLines(each), '']),
+    ...(variants && hasAny(variants)
+      ? ['Variants of this URL:', ...variantLines(variants).map(printable), '']
+      : []),
+    ...(outcomes.length > 0
+      ? ['Last outcomes in the fleet:', ...outcomes.map(lineOf).map(printable), '']
+      : []),
+    ...notes.map((note) => printable(`Note: ${note}.`)),
+    terminal.style('bold', printable(answer)),
+  ])
+  return EXIT.ok
 }
 
 interface Asked {

@@ -15,17 +15,13 @@ const MOST_BUDGET_MS = 1_000
 
 export async function journeyFindings(settings: Settings): Promise<Finding[]> {
   const timeoutMs = Math.min(settings.timeoutMs, MOST_BUDGET_MS)
-  const fleet = await openFleet({ ...settings, timeoutMs })
-  try {
-    return [
-      await step('cache', () => fillAndPurge(fleet)),
-      await step('locks', () => lock(fleet.store)),
-      await step('idempotency', () => useKey(fleet.store)),
-      await step('fleet', () => processes(fleet.store)),
-    ]
-  } finally {
-    await fleet.close()
-  }
+  await using fleet = await openFleet({ ...settings, timeoutMs })
+  return [
+    await step('cache', () => fillAndPurge(fleet)),
+    await step('locks', () => lock(fleet.store)),
+    await step('idempotency', () => useKey(fleet.store)),
+    await step('fleet', () => processes(fleet.store)),
+  ]
 }
 
 /** `work` resolves to what was done. */
