@@ -2,15 +2,14 @@
 
 import type { Cluster, Redis } from 'ioredis'
 import { Unreachable } from '../errors.ts'
-import { connectProbe, openClient, openProbe, type Settings, shownUrl } from '../fleet.ts'
-
-/** Sends commands to the server that has the key of the command. */
-export interface Commander {
-  /** Number of the database, which is part of the names of channels. */
-  readonly database: number
-  call(command: string, ...args: Array<string | number>): Promise<unknown>
-  trySubscribe(channels: readonly string[]): Promise<'accepted' | 'refused'>
-}
+import {
+  connectProbe,
+  hasCluster,
+  openClient,
+  openProbe,
+  type Settings,
+  shownUrl,
+} from '../fleet.ts'
 
 /** One server, or one master of a cluster. */
 export interface Node {
@@ -18,13 +17,15 @@ export interface Node {
   readonly redis: Redis
 }
 
-export interface Connections {
-  readonly commander: Commander
+export interface Connections extends Disposable {
+  /** Sends commands to the server that has the key of the command. */
+  readonly client: Pick<Redis, 'call'>
+  /** Number of the database, which is part of the names of channels. */
+  readonly database: number
   readonly nodes: readonly Node[]
   readonly isCluster: boolean
   /** A connection that only subscribes. */
   readonly subscriber: Redis
-  close(): void
 }
 
 /** Rejects with `Unreachable` if the server does not accept the connection or its PING. */
@@ -32,34 +33,22 @@ export async function openConnections(settings: Settings): Promise<Connections> 
   const [probe, subscriber] = [openProbe(settings), openProbe(settings)]
   let cluster: Cluster | undefined
   const close = () => {
-    probe.disconnect()
-    subscriber.disconnect()
-    cluster?.disconnect()
+    for (const each of [probe, subscriber, cluster]) each?.disconnect()
   }
   try {
     await connectProbe(probe, settings)
     await firstPing(probe, settings)
     await connectProbe(subscriber, settings)
-    const info = await probe.info('cluster').catch(() => '')
-    const isCluster = info.includes('cluster_enabled:1')
+    const isCluster = await hasCluster(probe, settings)
     if (isCluster) {
       cluster = openClient(settings, true) as unknown as Cluster
       cluster.on('error', () => {})
       await cluster.connect()
     }
     const nodes = cluster?.nodes('master').map(nodeOf) ?? [{ name: '', redis: probe }]
-    const client = cluster ?? probe
-    return {
-      commander: {
-        database: isCluster ? 0 : (probe.options.db ?? 0),
-        call: (command, ...args) => client.call(command, ...args.map(String)),
-        trySubscribe: (channels) => trySubscribe(subscriber, channels),
-      },
-      nodes,
-      isCluster,
-      subscriber,
-      close,
-    }
+    const client = (cluster ?? probe) as Redis
+    const database = isCluster ? 0 : (probe.options.db ?? 0)
+    return { client, database, nodes, isCluster, subscriber, [Symbol.dispose]: close }
   } catch (error) {
     close()
     throw error
@@ -79,20 +68,6 @@ async function firstPing(probe: Redis, settings: Settings): Promise<void> {
     throw new Unreachable(
       `${where} accepts connections, but did not reply to PING within ${settings.timeoutMs} ms`,
     )
-  }
-}
-
-async function trySubscribe(
-  subscriber: Redis,
-  channels: readonly string[],
-): Promise<'accepted' | 'refused'> {
-  try {
-    await subscriber.subscribe(...channels)
-    await subscriber.unsubscribe(...channels)
-    return 'accepted'
-  } catch (error) {
-    if ((error as Error).name !== 'ReplyError') throw error
-    return 'refused'
   }
 }
 

@@ -2,12 +2,15 @@
 
 import { Unreachable } from '../errors.ts'
 import { keyPrefixOf, type Settings, shownUrl, wholePrefix, within } from '../fleet.ts'
-import { type Connections, type Node, openConnections } from './connection.ts'
+import { openConnections } from './connection.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
 import { journeyFindings } from './journey.ts'
 import { rightsFindings } from './rights.ts'
 import { clockFinding, latencyFinding, messagesFinding } from './round-trips.ts'
 import { readInfo, serverFindings } from './server-facts.ts'
+
+/** Makes the findings of one check. */
+type Work = () => Promise<readonly Finding[]>
 
 /** Calls `report` with each finding. Rejects with `Unreachable` if the server stops replying. */
 export async function examine(
@@ -19,10 +22,10 @@ export async function examine(
   const leftMs = () => Math.max(1, settings.timeoutMs - (performance.now() - startedAt))
   const prefix = wholePrefix(settings)
   report(keyPrefixFinding(settings, prefix))
-  const connections = await within(leftMs(), openConnections(sooner(settings)))
+  using connections = await within(leftMs(), openConnections(sooner(settings)))
   report(ok('connection', `${shownUrl(settings)} replies`))
   /** Reports and returns the findings of a check. Rejects if it got no reply in time. */
-  const check = async (name: string, work: () => Promise<readonly Finding[]>) => {
+  const inspect = async (name: string, work: Work) => {
     try {
       const findings = await within(leftMs(), work())
       for (const finding of findings) report(finding)
@@ -31,52 +34,42 @@ export async function examine(
       throw new Unreachable(`${name}: ${(error as Error).message}`)
     }
   }
-  try {
-    const { nodes, isCluster } = connections
-    for (const node of nodes) {
-      const facts = await check('server', async () => named(node, await nodeFindings(node)))
-      // A Sentinel has none of the commands that the other checks need.
-      if (facts.some((each) => each.check === 'mode' && each.level === 'fail')) return
-      await check('clock', async () =>
-        named(node, await unlessRefused(clockFinding(node.redis, wallNow))),
-      )
-      await check('latency', async () =>
-        named(node, await unlessRefused(latencyFinding(node.redis))),
-      )
-    }
-    await check('rights', () => rightsFindings(connections.commander, prefix, isCluster))
-    await check('messages', async () => [await messages(connections, prefix, leftMs() / 2)])
-    await check('journey', () => journeyFindings(settings))
-  } finally {
-    connections.close()
+  for (const { name, redis } of connections.nodes) {
+    const onNode = (check: string, work: Work, ...ifRefused: Finding[]) =>
+      inspect(check, async () => named(name, await unlessRefused(work, ifRefused)))
+    const facts = await onNode(
+      'server',
+      async () => serverFindings(readInfo(await redis.info())),
+      warn('server', NO_INFO, 'ACL SETUSER … +info'),
+    )
+    // A Sentinel has none of the commands that the other checks need.
+    if (facts.some(({ check, level }) => check === 'mode' && level === 'fail')) return
+    await onNode('clock', async () => [await clockFinding(redis, wallNow)])
+    await onNode('latency', async () => [await latencyFinding(redis)])
   }
+  await inspect('rights', () => rightsFindings(connections, prefix))
+  const waitMs = Math.min(2_000, Math.ceil(leftMs() / 2))
+  await inspect('messages', async () => [await messagesFinding(connections, prefix, waitMs)])
+  await inspect('journey', () => journeyFindings(settings))
 }
+
+const NO_INFO = 'the ACL user may not run INFO, so version and eviction policy are unknown'
 
 /** The first replies get less than all of the time, so that a finding can name the step. */
 function sooner(settings: Settings): Settings {
   return { ...settings, timeoutMs: Math.ceil(0.8 * settings.timeoutMs) }
 }
 
-function messages(connections: Connections, prefix: string, waitMs: number): Promise<Finding> {
-  return messagesFinding(connections, prefix, Math.min(2_000, Math.ceil(waitMs)))
-}
-
-async function nodeFindings({ redis }: Node): Promise<readonly Finding[]> {
+/** `ifRefused` if the server refuses the command. The check of the rights reports it, too. */
+async function unlessRefused(
+  work: Work,
+  ifRefused: readonly Finding[],
+): Promise<readonly Finding[]> {
   try {
-    return serverFindings(readInfo(await redis.info()))
+    return await work()
   } catch (error) {
-    if (!isRefused(error)) throw error
-    const message = 'the ACL user may not run INFO, so version and eviction policy are unknown'
-    return [warn('server', message, 'ACL SETUSER … +info')]
-  }
-}
-
-/** No finding if the server refuses the command. Then the check of the rights reports it. */
-async function unlessRefused(work: Promise<Finding>): Promise<Finding[]> {
-  try {
-    return [await work]
-  } catch (error) {
-    if (isRefused(error)) return []
+    const { name, message } = error as Error
+    if (name === 'ReplyError' && message.startsWith('NOPERM')) return ifRefused
     throw error
   }
 }
@@ -88,14 +81,9 @@ function keyPrefixFinding(settings: Settings, prefix: string): Finding {
 }
 
 /** In a cluster, findings have the name of their node. */
-function named({ name }: Node, findings: readonly Finding[]): readonly Finding[] {
+function named(name: string, findings: readonly Finding[]): readonly Finding[] {
   if (name === '') return findings
   return findings.map((finding) => ({ ...finding, message: `${name}: ${finding.message}` }))
-}
-
-function isRefused(error: unknown): boolean {
-  const { name, message } = error as Error
-  return name === 'ReplyError' && message.startsWith('NOPERM')
 }
 
 /** The finding for a server that cannot be reached or stopped replying. */

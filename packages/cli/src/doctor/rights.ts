@@ -3,7 +3,7 @@
 
 import { randomBytes } from 'node:crypto'
 import { names } from '@stampede/redis/operator'
-import type { Commander } from './connection.ts'
+import type { Connections } from './connection.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
 
 type Names = ReturnType<typeof names>
@@ -62,12 +62,9 @@ export function callsOf(root: string): Call[] {
 const USER = 'the ACL user'
 const PAGE = 'docs/guide/redis-topologies.md#permissions has all lines'
 
-export async function rightsFindings(
-  commander: Commander,
-  prefix: string,
-  isCluster: boolean,
-): Promise<Finding[]> {
-  const all = names(prefix, commander.database)
+export async function rightsFindings(connections: Connections, prefix: string): Promise<Finding[]> {
+  const { client, database, isCluster } = connections
+  const all = names(prefix, database)
   const id = randomBytes(6).toString('hex')
   const pattern = names(prefix).wakePrefix.replace(/wake:$/, '')
   const root = `${pattern}{doctor:${id}}`
@@ -75,9 +72,9 @@ export async function rightsFindings(
   if (isCluster) calls.push(['CLUSTER', 'SLOTS'], ['CLUSTER', 'INFO'])
   const refused = new Set<string>()
   let isKeyRefused = false
-  for (const [command, ...args] of calls) {
-    const answer = await tryCall(commander, command, args)
-    if (answer === 'command') refused.add(rightOf(command, args))
+  for (const call of calls) {
+    const answer = await tryCall(client, ...call)
+    if (answer === 'command') refused.add(rightOf(call))
     if (answer === 'key') isKeyRefused = true
   }
   const findings = [commandFinding(refused, calls.length)]
@@ -85,8 +82,8 @@ export async function rightsFindings(
     const message = `${USER} may not use the keys ${pattern}*`
     findings.push(fail('keys', message, `ACL SETUSER … ~${pattern}*; or check --prefix`))
   }
-  findings.push(...(await channelFindings(commander, all, pattern, id)))
-  findings.push(await scanFinding(commander, pattern))
+  findings.push(await channelFinding(connections, all, pattern, id))
+  findings.push(await scanFinding(client, pattern))
   return findings
 }
 
@@ -98,45 +95,48 @@ function commandFinding(refused: ReadonlySet<string>, tried: number): Finding {
   return fail('commands', `${USER} may not run ${list}`, `ACL SETUSER … ${rules}; ${PAGE}`)
 }
 
-async function channelFindings(
-  commander: Commander,
+async function channelFinding(
+  { client, subscriber }: Connections,
   { wakePrefix, grantPrefix, settledChannel, logChannel }: Names,
   pattern: string,
   id: string,
-): Promise<Finding[]> {
+): Promise<Finding> {
   // No process listens to the first two channels. A message on the others would make each process
   // read the purge log, so only the subscription to them is tried.
   const own = [`${wakePrefix}doctor-${id}`, `${grantPrefix}doctor-${id}`]
-  const refused: string[] = []
-  for (const channel of own) {
-    if ((await tryCall(commander, 'PUBLISH', [channel, ''])) !== 'accepted') refused.push('PUBLISH')
-  }
+  const refused = new Set<string>()
+  for (const channel of own)
+    if ((await tryCall(client, 'PUBLISH', channel, '')) !== 'accepted') refused.add('PUBLISH')
   const channels = [...own, settledChannel, logChannel]
-  if ((await commander.trySubscribe(channels)) === 'refused') refused.push('SUBSCRIBE')
-  if (refused.length === 0) return [ok('channels', `may publish and subscribe on ${pattern}*`)]
-  const list = [...new Set(refused)]
+  const subscribed = await outcomeOf(async () => {
+    await subscriber.subscribe(...channels)
+    await subscriber.unsubscribe(...channels)
+  })
+  if (subscribed !== 'accepted') refused.add('SUBSCRIBE')
+  if (refused.size === 0) return ok('channels', `may publish and subscribe on ${pattern}*`)
+  const list = [...refused]
   const message = `${USER} may not ${list.join(' or ')} on ${pattern}*: waiters are woken late`
   const rules = list.map((right) => `+${right.toLowerCase()}`).join(' ')
-  return [fail('channels', message, `ACL SETUSER … &${pattern}* ${rules}; ${PAGE}`)]
+  return fail('channels', message, `ACL SETUSER … &${pattern}* ${rules}; ${PAGE}`)
 }
 
-async function scanFinding(commander: Commander, pattern: string): Promise<Finding> {
-  const args = [0, 'MATCH', `${pattern}{doctor*`, 'COUNT', 1]
-  if ((await tryCall(commander, 'SCAN', args)) === 'accepted') return ok('scan', 'may list keys')
+async function scanFinding(client: Connections['client'], pattern: string): Promise<Finding> {
+  const answer = await tryCall(client, 'SCAN', 0, 'MATCH', `${pattern}{doctor*`, 'COUNT', 1)
+  if (answer === 'accepted') return ok('scan', 'may list keys')
   const message = `${USER} may not run SCAN: lists of locks and idempotency keys do not work`
   return warn('scan', message, 'ACL SETUSER … +scan; the application does not need it')
 }
 
 type Outcome = 'accepted' | 'command' | 'key'
 
+function tryCall(client: Connections['client'], ...[command, ...args]: Call): Promise<Outcome> {
+  return outcomeOf(() => client.call(command, ...args))
+}
+
 /** Any other error shows that the command was allowed. */
-async function tryCall(
-  commander: Commander,
-  command: string,
-  args: ReadonlyArray<string | number>,
-): Promise<Outcome> {
+async function outcomeOf(work: () => Promise<unknown>): Promise<Outcome> {
   try {
-    await commander.call(command, ...args)
+    await work()
     return 'accepted'
   } catch (error) {
     const { name, message } = error as Error
@@ -147,6 +147,6 @@ async function tryCall(
 }
 
 /** `CLUSTER|SLOTS` for a subcommand, as ACL names it. */
-function rightOf(command: string, [first]: ReadonlyArray<string | number>): string {
+function rightOf([command, first]: Call): string {
   return command === 'CLUSTER' ? `${command}|${first}` : command
 }

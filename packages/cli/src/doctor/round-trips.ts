@@ -47,11 +47,11 @@ export async function clockFinding(redis: Redis, wallNow: () => number): Promise
 
 /** Whether a published message arrives on the subscriber connection. */
 export async function messagesFinding(
-  { commander, subscriber }: Connections,
+  { client, database, subscriber }: Connections,
   prefix: string,
   waitMs: number,
 ): Promise<Finding> {
-  const channel = `${names(prefix, commander.database).wakePrefix}doctor-${randomBytes(6).toString('hex')}`
+  const channel = `${names(prefix, database).wakePrefix}doctor-${randomBytes(6).toString('hex')}`
   try {
     await subscriber.subscribe(channel)
     const arrived = new Promise<boolean>((resolve) => {
@@ -59,7 +59,7 @@ export async function messagesFinding(
       setTimeout(() => resolve(false), waitMs).unref()
     })
     const sentAt = performance.now()
-    await commander.call('PUBLISH', channel, 'hello')
+    await client.call('PUBLISH', channel, 'hello')
     if (await arrived) {
       const tookMs = (performance.now() - sentAt).toFixed(1)
       return ok('messages', `a published message arrived after ${tookMs} ms`)
