@@ -48,42 +48,25 @@ export interface MetricRow {
   readonly read: (snapshot: Snapshot) => readonly Sample[]
 }
 
-type FromStats = (stats: StampedeStats) => number | readonly Sample[] | undefined
-type FromLocks = (locks: LockStats) => number | readonly Sample[]
+/** Undefined: the metric has no sample. */
+type Read = (stats: StampedeStats, locks: LockStats | undefined) => number | Samples | undefined
+type Samples = readonly Sample[]
 
-const samplesOf = (read: ReturnType<FromStats>): readonly Sample[] => {
-  if (read === undefined) return []
-  return typeof read === 'number' ? [[read]] : read
-}
+const row =
+  (type: MetricRow['type']) =>
+  (help: string, measure: Read, ...labels: string[]): MetricRow => ({
+    type,
+    help,
+    labels,
+    aggregator: 'sum',
+    read({ stats, locks }) {
+      const value = measure(stats, locks) ?? []
+      return typeof value === 'number' ? [[value]] : value
+    },
+  })
 
-const row = (
-  type: MetricRow['type'],
-  help: string,
-  labels: string[],
-  read: FromStats,
-): MetricRow => ({
-  type,
-  help,
-  labels,
-  aggregator: 'sum',
-  read: ({ stats }) => samplesOf(read(stats)),
-})
-
-const counter = (help: string, read: FromStats, ...labels: string[]): MetricRow =>
-  row('counter', help, labels, read)
-
-const gauge = (help: string, read: FromStats, ...labels: string[]): MetricRow =>
-  row('gauge', help, labels, read)
-
-const ofLocks = (
-  type: MetricRow['type'],
-  help: string,
-  read: FromLocks,
-  ...labels: string[]
-): MetricRow => ({
-  ...row(type, help, labels, () => undefined),
-  read: ({ locks }) => samplesOf(locks && read(locks)),
-})
+const counter = row('counter')
+const gauge = row('gauge')
 
 /** One sample for each property of `record`, whose name is the value of the label. */
 const by = (label: string, record: Readonly<Record<string, number>>): Sample[] =>
@@ -297,36 +280,32 @@ export const METRICS: Readonly<Record<string, MetricRow>> = {
     'Attempts whose end is not stored yet, because the store was unavailable',
     ({ idempotency }) => idempotency.unstored,
   ),
-  lock_calls_total: ofLocks(
-    'counter',
+  lock_calls_total: counter(
     'Calls that acquire a lock. Outcome: acquired, timed-out, aborted or unavailable',
-    ({ acquired, timedOut, aborted, unavailable }) =>
-      by('outcome', { acquired, 'timed-out': timedOut, aborted, unavailable }),
+    (_, locks) => locks && by('outcome', callsOf(locks)),
     'outcome',
   ),
-  lock_contended_total: ofLocks(
-    'counter',
+  lock_contended_total: counter(
     'Calls that waited, because another owner held the lock',
-    ({ contended }) => contended,
+    (_, locks) => locks?.contended,
   ),
-  lock_leases_ended_total: ofLocks(
-    'counter',
+  lock_leases_ended_total: counter(
     'Leases of locks that ended. Outcome: released or lost',
-    ({ released, lost }) => by('outcome', { released, lost }),
+    (_, locks) => locks && by('outcome', { released: locks.released, lost: locks.lost }),
     'outcome',
   ),
-  lock_wait_seconds_total: ofLocks('counter', 'Time that calls waited for a lock', ({ waitedMs }) =>
-    seconds(waitedMs),
+  lock_wait_seconds_total: counter(
+    'Time that calls waited for a lock',
+    (_, locks) => locks && seconds(locks.waitedMs),
   ),
-  lock_held_seconds_total: ofLocks(
-    'counter',
+  lock_held_seconds_total: counter(
     'Time that ended leases of locks were held',
-    ({ heldMs }) => seconds(heldMs),
+    (_, locks) => locks && seconds(locks.heldMs),
   ),
-  locks_held: ofLocks('gauge', 'Locks that this process holds', ({ held }) => held),
-  locks_waiting: ofLocks(
-    'gauge',
-    'Calls of this process that wait for a lock',
-    ({ waiting }) => waiting,
-  ),
+  locks_held: gauge('Locks that this process holds', (_, locks) => locks?.held),
+  locks_waiting: gauge('Calls of this process that wait for a lock', (_, locks) => locks?.waiting),
+}
+
+function callsOf({ acquired, timedOut, aborted, unavailable }: LockStats) {
+  return { acquired, 'timed-out': timedOut, aborted, unavailable }
 }
