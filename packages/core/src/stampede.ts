@@ -1,7 +1,7 @@
 // createStampede: the cache of one process, connected to a store.
 
 import { createDataCache, type DataCache, type DataCacheOptions } from './data/data-cache.ts'
-import { getOrSet } from './data/get-or-set.ts'
+import { getOrSet, KEYS } from './data/get-or-set.ts'
 import { type Factory, type GetOrSetOptions, readPlan } from './data/get-or-set-options.ts'
 import type { Stored } from './data/stored.ts'
 import { onForget, onGap, onLostStore, onMark, onPurge, onWake } from './engine/hints.ts'
@@ -106,7 +106,8 @@ export function createStampede(options?: StampedeOptions): Stampede {
     getOrSet<T, P>(key: string, factory: Factory<T, P>, getOptions: GetOrSetOptions<T>) {
       try {
         if (rt.closed) throw closedError()
-        return getOrSet(rt, key, factory, readPlan(getOptions)) as Promise<Stored<T>>
+        const of = { rt, plan: readPlan(getOptions), serializer: undefined, keys: KEYS }
+        return getOrSet(of, key, factory) as Promise<Stored<T>>
       } catch (error) {
         return Promise.reject(error)
       }

@@ -16,26 +16,14 @@ import { traceHit } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
 import { warnOnce } from '../warnings.ts'
 import { type Begun, Call, failureOf, parseHeld } from './call.ts'
-import { DEFAULT_SKIP_MS, type Plan } from './get-or-set-options.ts'
+import { type DataScope, DEFAULT_SKIP_MS } from './get-or-set-options.ts'
 import { BatchContext, type ManyFactory, type Mark, readMany } from './many-context.ts'
-import type { Serializer } from './value.ts'
 
 /**
  * How long a late lead waits for others. After the death of a holder, the lookups of its keys are
  * spread over 40 ms.
  */
 const COLLECT_MS = 50
-
-/** The cache to which the keys of a call belong. */
-export interface ManyOf {
-  readonly rt: Runtime
-  /** The name of the cache and a colon. */
-  readonly prefix: string
-  readonly plan: Plan
-  readonly serializer: Serializer | undefined
-  /** Subjects of each value, in addition to its tags. */
-  readonly subjects: readonly string[]
-}
 
 /** Begins an operation for each item, in as few commands as possible. */
 export function begin<I, R>(
@@ -67,10 +55,9 @@ class Member<T, P> extends Call<T, P> {
   readonly name: string
   stage: Stage = 'looking-up'
 
-  constructor(batch: Batch<T, P>, of: ManyOf, name: string) {
-    const { rt, prefix, plan, serializer, subjects } = of
+  constructor(batch: Batch<T, P>, of: DataScope, name: string) {
     // A batch runs the factory, so this call has none.
-    super(rt, dataKey(prefix + name), undefined, plan, serializer, subjects)
+    super(of, dataKey(of.keys.prefix + name))
     this.name = name
     this.batch = batch
   }
@@ -94,7 +81,7 @@ export class Batch<T, P> implements CallerBatch {
   readonly slots: SharedSlot
   /** Begin refreshes in the background. Undefined: the first lookups have been sent. */
   #steps: Array<() => void> | undefined = []
-  readonly #of: ManyOf
+  readonly #of: DataScope
   readonly #names: readonly string[]
   readonly #factory: ManyFactory<T, P>
   readonly #context = new AsyncResource('StampedeGetOrSetMany')
@@ -107,7 +94,7 @@ export class Batch<T, P> implements CallerBatch {
   #collecting: Deadline | undefined
   #thrown: { readonly error: unknown } | undefined
 
-  constructor(of: ManyOf, names: readonly string[], factory: ManyFactory<T, P>) {
+  constructor(of: DataScope, names: readonly string[], factory: ManyFactory<T, P>) {
     this.#of = of
     this.#names = names
     this.#factory = factory
@@ -115,14 +102,14 @@ export class Batch<T, P> implements CallerBatch {
   }
 
   values(): Promise<Map<string, T>> {
-    const { rt, prefix, serializer } = this.#of
+    const { rt, keys } = this.#of
     const found = new Map<string, T>()
     const errors = new Map<string, unknown>()
     const members: Member<T, P>[] = []
     for (const name of this.#names) {
-      const key = dataKey(prefix + name)
+      const key = dataKey(keys.prefix + name)
       const held = freshCopy(rt, key, rt.clock.now())
-      const parsed = held && parseHeld<T>(rt, key, held, serializer)
+      const parsed = held && parseHeld<T>(this.#of, key, held)
       if (held !== undefined && parsed !== undefined) {
         countRead(rt, key, { held, stale: false, from: 'l1' })
         if (lookupTracing.hasSubscribers) traceHit(key)
@@ -238,7 +225,7 @@ export class Batch<T, P> implements CallerBatch {
     const load = async () => readMany(await this.#factory(context.keys, context))
     this.#context.runInAsyncScope(load).then(
       (many) => {
-        const { prefix } = this.#of
+        const { prefix } = this.#of.keys
         if ([...many.keys()].some((name) => !context.has(name)))
           warnOnce('STAMPEDE_UNASKED_KEY', UNASKED.replace('NAME', show(prefix.slice(0, -1))))
         this.#end(all, (led) => resultOf(led, context.marks.get(led.member.name), many))

@@ -22,20 +22,19 @@ import { confirmedCopy } from '../l1/purges.ts'
 import { shownKey } from '../ports/key.ts'
 import { tagSubject } from '../ports/subject.ts'
 import { reportRefresh } from '../refresh-warnings.ts'
-import type { Runtime } from '../runtime.ts'
 import { evaluateTags } from '../tags.ts'
 import { inScope, lookupTracing } from '../tracing.ts'
 import {
+  type DataScope,
   type Factory,
   FillContext,
   NOT_MODIFIED,
-  type Plan,
   Skip,
   storedValue,
   ttlOf,
   WHERE,
 } from './get-or-set-options.ts'
-import { decodeData, encodeData, type Serializer } from './value.ts'
+import { decodeData, encodeData } from './value.ts'
 
 /** Limit of lookups of one call, if the serializer can parse none of the values found. */
 const MOST_ATTEMPTS = 3
@@ -57,14 +56,10 @@ export class Call<T, P> implements Caller {
   declare readonly batch?: CallerBatch
   /** A factory that ignores its signal must not block its caller for ever. */
   onTimeout: (result: FillResult) => void = NOTHING
-  readonly #rt: Runtime
+  readonly #of: DataScope
   readonly #key: string
   /** Undefined for a key of a batch. */
   readonly #factory: Factory<T, P> | undefined
-  readonly #plan: Plan
-  readonly #serializer: Serializer | undefined
-  /** Subjects of the value, in addition to its tags. */
-  readonly #subjects: readonly string[]
   #resolve: (value: T | Promise<T>) => void = NOTHING
   #reject: (error: unknown) => void = NOTHING
   #attempts = 0
@@ -72,20 +67,11 @@ export class Call<T, P> implements Caller {
   #lead: Lead | undefined
   #context: AsyncResource | undefined
 
-  constructor(
-    rt: Runtime,
-    key: string,
-    factory: Factory<T, P> | undefined,
-    plan: Plan,
-    serializer: Serializer | undefined,
-    subjects: readonly string[],
-  ) {
-    this.#rt = rt
+  /** `key`: the internal key. */
+  constructor(of: DataScope, key: string, factory?: Factory<T, P>) {
+    this.#of = of
     this.#key = key
     this.#factory = factory
-    this.#plan = plan
-    this.#serializer = serializer
-    this.#subjects = subjects
   }
 
   /** Looks up the value, or runs the factory. The functions are those of a promise. */
@@ -101,8 +87,9 @@ export class Call<T, P> implements Caller {
     // A call that joins a flight and later leads would otherwise run its factory in the async
     // context of the call that began the flight.
     // So would a call whose lookup is traced, in the context of that lookup.
-    if (this.#rt.flights.has(this.#key) || lookupTracing.hasSubscribers) this.captureContext()
-    const found = find(this.#rt, this.#key, this.#plan, this)
+    const { rt, plan } = this.#of
+    if (rt.flights.has(this.#key) || lookupTracing.hasSubscribers) this.captureContext()
+    const found = find(rt, this.#key, plan, this)
     if (found !== undefined) this.answer(found)
   }
 
@@ -141,7 +128,7 @@ export class Call<T, P> implements Caller {
   }
 
   #give(resolution: Extract<Resolution, { type: 'hit' | 'late' }>): void {
-    const rt = this.#rt
+    const { rt } = this.#of
     const held = resolution.type === 'hit' ? resolution.held : resolution.previous
     const parsed = this.parseHeld(held)
     if (parsed === undefined) {
@@ -174,7 +161,8 @@ export class Call<T, P> implements Caller {
   protected begin(lead: Lead, where: 'here' | 'behind'): Begun<P> {
     if (where === 'here') this.#lead = lead
     const held = lead.previous
-    const { clock, counts } = this.#rt
+    const { rt } = this.#of
+    const { clock, counts } = rt
     const startedAt = clock.now()
     let isOver = false
     const end = (result: FillResult): void => {
@@ -183,7 +171,7 @@ export class Call<T, P> implements Caller {
         const route = counts.ofData(this.#key)
         route.runs += 1
         route.originMs += clock.now() - startedAt
-        if (where === 'behind') reportRefresh(this.#rt, this.where, 'value', result)
+        if (where === 'behind') reportRefresh(rt, this.where, 'value', result)
       }
       lead.end(result)
     }
@@ -204,22 +192,23 @@ export class Call<T, P> implements Caller {
     try {
       if (value instanceof Skip) return this.#skipped(value, lead)
       const { asOf } = lead
-      const { tags, ttlMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, jitter } = this.#plan
+      const { rt, plan, serializer, keys } = this.#of
+      const { tags, ttlMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs, jitter } = plan
       const confirmed = value === NOT_MODIFIED ? previous : undefined
       if (value === NOT_MODIFIED && confirmed === undefined) throw noPreviousValue(this.where)
-      const stored = confirmed ? storedValue(confirmed) : encodeData(this, value, this.#serializer)
-      const bornAt = this.#rt.clock.now()
+      const stored = confirmed ? storedValue(confirmed) : encodeData(this, value, serializer)
+      const bornAt = rt.clock.now()
       // A `tags` function gets the value in the form that callers get.
-      const given = typeof tags === 'function' ? decodeData(stored, this.#serializer) : undefined
+      const given = typeof tags === 'function' ? decodeData(stored, serializer) : undefined
       const named = tags ? evaluateTags(`${WHERE}.tags`, tags, given).map(tagSubject) : NONE
-      const subjects = named.length === 0 ? this.#subjects : [...this.#subjects, ...named]
+      const subjects = named.length === 0 ? keys.subjects : [...keys.subjects, ...named]
       const { encoding, body, parsed, copy } = stored
       const provenance = { asOf, tookMs: 0, subjects }
       const entry: StoredValue = { type: 'value', encoding, body, provenance, parsed, copy }
       const freshMs =
-        typeof ttlMs === 'number' ? ttlMs : ttlOf(ttlMs, decodeData(entry, this.#serializer))
+        typeof ttlMs === 'number' ? ttlMs : ttlOf(ttlMs, decodeData(entry, serializer))
       const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
-      const lifetimes = spread(windows, jitter, this.#rt.random)
+      const lifetimes = spread(windows, jitter, rt.random)
       if (confirmed === undefined) return { type: 'store', entry, lifetimes, bornAt }
       return { type: 'not-modified', previous: confirmed, entry, lifetimes, bornAt }
     } catch (error) {
@@ -230,11 +219,11 @@ export class Call<T, P> implements Caller {
   /** The value is encoded as for the store, so that callers get it as they get a stored one. */
   #skipped({ value, skipMs, lead }: Skip, own: object): FillResult {
     if (lead !== own) throw valueError(this.where, 'skip() of another call was returned')
-    return { type: 'skipped', entry: encodeData(this, value, this.#serializer), skipMs }
+    return { type: 'skipped', entry: encodeData(this, value, this.#of.serializer), skipMs }
   }
 
   acceptsStale(held: HeldEntry): boolean {
-    return mayServeOnError(held, this.#rt.clock.now())
+    return mayServeOnError(held, this.#of.rt.clock.now())
   }
 
   get where(): string {
@@ -248,7 +237,7 @@ export class Call<T, P> implements Caller {
 
   /** The value of a stored entry. Undefined if the serializer cannot parse it. */
   parseHeld<V = T>(held: HeldEntry): { readonly value: V } | undefined {
-    return parseHeld<V>(this.#rt, this.#key, held, this.#serializer)
+    return parseHeld<V>(this.#of, this.#key, held)
   }
 
   /** Runs the factory for this caller only. */
@@ -261,24 +250,26 @@ export class Call<T, P> implements Caller {
    * would run their factories at the same time.
    */
   #runAfterWait(): T | Promise<T> {
-    const { waitMs } = this.#plan
-    const freeSlot = (this.batch?.slots ?? this.#rt.originSlots).take()
+    const { rt, plan } = this.#of
+    const { waitMs } = plan
+    const freeSlot = (this.batch?.slots ?? rt.originSlots).take()
     if (freeSlot !== undefined)
       return this.#runAlone(waitTimeout(this.#name, waitMs)).finally(freeSlot)
-    const previous = previousInL1(this.#rt, this.#key)
+    const previous = previousInL1(rt, this.#key)
     return this.#staleOr(previous?.held, noConcurrencySlot(this.#name, waitMs))
   }
 
   /** One run without a lease. Its value is not stored. */
   #runUncoordinated(): Promise<FillResult> {
-    const { originTimeoutMs } = this.#plan
+    const { rt, plan } = this.#of
+    const { originTimeoutMs } = plan
     const deadline = new AbortController()
     return new Promise((resolve) => {
       const end = (result: FillResult): void => {
         timer.cancel()
         resolve(result)
       }
-      const timer = this.#rt.clock.setTimer(originTimeoutMs, () => {
+      const timer = rt.clock.setTimer(originTimeoutMs, () => {
         const error = originTimeout(this.#name, originTimeoutMs)
         deadline.abort(error)
         this.onTimeout(failureOf(error))
@@ -296,22 +287,24 @@ export class Call<T, P> implements Caller {
 
   #ownValue(result: FillResult, cause?: StampedeError): T {
     if (result.type === 'failure') return this.#staleOr(this.#lead?.previous, result.error, true)
-    this.#rt.counts.ofData(this.#key).misses += 1
+    const { rt, serializer } = this.#of
+    rt.counts.ofData(this.#key).misses += 1
     if (result.type === 'skipped' && result.entry === undefined) return undefined as T
-    if ('entry' in result) return decodeData<T>(result.entry as StoredValue, this.#serializer)
+    if ('entry' in result) return decodeData<T>(result.entry as StoredValue, serializer)
     throw originFailed(this.#name, result.type, cause)
   }
 
   /** RFC 5861 §4: serves the stale value instead of an error, unless it was purged meanwhile. */
   #staleOr(previous: HeldEntry | undefined, error: unknown, ranOrigin = false): T {
-    const held = previous && confirmedCopy(this.#rt, previous)
-    const isServable = held !== undefined && mayServeOnError(held, this.#rt.clock.now())
+    const { rt } = this.#of
+    const held = previous && confirmedCopy(rt, previous)
+    const isServable = held !== undefined && mayServeOnError(held, rt.clock.now())
     const parsed = isServable ? this.parseHeld(held) : undefined
     if (parsed === undefined) {
-      this.#rt.counts.ofData(this.#key).misses += 1
+      rt.counts.ofData(this.#key).misses += 1
       throw error
     }
-    this.#rt.counts.served(held, 'if-error', ranOrigin)
+    rt.counts.served(held, 'if-error', ranOrigin)
     return parsed.value
   }
 }
@@ -324,10 +317,9 @@ const NONE: readonly string[] = []
  * undefined.
  */
 export function parseHeld<T>(
-  rt: Runtime,
+  { rt, serializer }: Pick<DataScope, 'rt' | 'serializer'>,
   key: string,
   held: HeldEntry,
-  serializer: Serializer | undefined,
 ): { readonly value: T } | undefined {
   try {
     return { value: decodeData<T>(storedValue(held), serializer) }

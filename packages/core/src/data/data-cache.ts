@@ -7,14 +7,12 @@ import { checkNames } from '../options.ts'
 import { dataKey } from '../ports/key.ts'
 import { type PurgeOptions, purge } from '../purge.ts'
 import type { Runtime } from '../runtime.ts'
-import type { ManyOf } from './batch.ts'
 import { checkKey, get, getOrSet, RecentKeys } from './get-or-set.ts'
 import {
   type Factory,
   type FactoryContext,
   type GetOrSetOptions,
   NAMES,
-  type Plan,
   readPlan,
 } from './get-or-set-options.ts'
 import { deleteMany, getMany, getOrSetMany, readKeys, setMany } from './many.ts'
@@ -128,47 +126,46 @@ export function createDataCache<S extends DataCacheOptions>(
   }
   const { serializer: option, ...options } = checkNames(WHERE, defaults, [...NAMES, 'serializer'])
   const serializer = readSerializer(option)
-  const defaultPlan = readPlan(options as unknown as GetOrSetOptions)
-  const planFor = (overrides: object | undefined): Plan =>
-    overrides === undefined
-      ? defaultPlan
-      : readPlan({ ...options, ...definedIn(overrides) } as unknown as GetOrSetOptions)
+  const ofPlan = (chosen: object) => {
+    const plan = readPlan(chosen as GetOrSetOptions)
+    return { rt, plan, serializer, keys: recent }
+  }
   const recent = new RecentKeys(WHERE, name)
-  const keyOf = (key: string): string => {
+  const byDefault = ofPlan(options)
+  const scopeOf = (overrides: object | undefined) =>
+    overrides === undefined ? byDefault : ofPlan({ ...options, ...definedIn(overrides) })
+  /** The scope of a call, which may have a key. */
+  const begin = (overrides?: object, ...keys: readonly unknown[]) => {
     if (rt.closed) throw closedError()
-    checkKey(WHERE, key)
-    return recent.prefix + key
+    for (const key of keys) checkKey(WHERE, key)
+    return scopeOf(overrides)
   }
-  function find<T, P>(key: string, factory: Factory<T, P>, plan: Plan) {
+  function find<T, P>(of: typeof byDefault, key: string, factory: Factory<T, P>) {
     if (rt.closed) throw closedError()
-    const run = factory as unknown as Factory<CallerValue<T, S>>
-    return getOrSet(rt, key, run, plan, serializer, recent)
-  }
-  function many(overrides?: object): ManyOf {
-    if (rt.closed) throw closedError()
-    const { prefix, subjects } = recent
-    return { rt, prefix, plan: planFor(overrides), serializer, subjects }
+    return getOrSet(of, key, factory as unknown as Factory<CallerValue<T, S>>)
   }
   return {
     // Not async, so that a hit in memory creates no promise of its own.
     getOrSet(key, factory, overrides) {
       try {
-        return find(key, factory, planFor(overrides))
+        return find(scopeOf(overrides), key, factory)
       } catch (error) {
         return Promise.reject(error)
       }
     },
-    get: async (key) => get(rt, keyOf(key), serializer),
-    getMany: async (keys) => getMany(many(), readKeys('getMany', keys)),
+    get: async (key) => get(begin(undefined, key), key),
+    getMany: async (keys) => getMany(begin(), readKeys('getMany', keys)),
     getOrSetMany: async (keys, factory, overrides) => {
       const run = factory as unknown as ManyFactory<never, never>
-      return getOrSetMany(many(overrides), readKeys('getOrSetMany', keys), run)
+      return getOrSetMany(begin(overrides), readKeys('getOrSetMany', keys), run)
     },
-    setMany: async (entries, overrides) => setMany(many(overrides), entries),
-    deleteMany: async (keys) => deleteMany(many(), readKeys('deleteMany', keys)),
-    set: async (key, value, overrides) =>
-      set(rt, keyOf(key), value as never, planFor(overrides), serializer, recent.subjects),
-    delete: async (key) => purgeKey(rt, dataKey(keyOf(key)), false),
+    setMany: async (entries, overrides) => setMany(begin(overrides), entries),
+    deleteMany: async (keys) => deleteMany(begin(), readKeys('deleteMany', keys)),
+    set: async (key, value, overrides) => set(begin(overrides, key), key, value as never),
+    delete: async (key) => {
+      const { keys } = begin(undefined, key)
+      return purgeKey(rt, dataKey(keys.prefix + key), false)
+    },
     async clear(clearOptions) {
       if (rt.closed) throw closedError()
       return purge(rt, { cache: name }, clearOptions)
@@ -178,9 +175,9 @@ export function createDataCache<S extends DataCacheOptions>(
       const { key, ...overrides }: typeof options = Object(options)
       if (typeof key !== 'function')
         throw optionError('wrap.key', key, 'use a function of the arguments')
-      const plan = planFor(overrides)
+      const of = scopeOf(overrides)
       return async (...args) =>
-        find(key(...args), (context: FactoryContext) => fn.call(context, ...args), plan)
+        find(of, key(...args), (context: FactoryContext) => fn.call(context, ...args))
     },
   }
 }

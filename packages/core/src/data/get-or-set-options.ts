@@ -17,7 +17,9 @@ import {
   readOptions,
 } from '../options.ts'
 import { publicFence } from '../ports/grant.ts'
+import type { Runtime } from '../runtime.ts'
 import { readTags, type TagsRule } from '../tags.ts'
+import type { Serializer } from './value.ts'
 
 /**
  * Options of getOrSet. All durations are whole milliseconds, up to 366 days. A wrong option rejects
@@ -70,6 +72,19 @@ export interface Plan
     Defined<Omit<GetOrSetOptions, 'ttlMs' | 'tags' | keyof Policy>> {
   readonly ttlMs: number | ((value: never) => unknown)
   readonly tags: TagsRule
+}
+
+/** The cache and the checked options of a call. */
+export interface DataScope {
+  readonly rt: Runtime
+  readonly plan: Plan
+  readonly serializer: Serializer | undefined
+  readonly keys: {
+    /** Prefix of each key: the name of the cache and a colon, or empty. */
+    readonly prefix: string
+    /** The subject of the cache, which each of its values has. Empty without a name. */
+    readonly subjects: readonly string[]
+  }
 }
 
 export const WHERE = 'getOrSet'

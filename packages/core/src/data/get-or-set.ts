@@ -8,59 +8,53 @@ import { freshCopy } from '../l1/purges.ts'
 import { dataKey } from '../ports/key.ts'
 import { cacheSubject } from '../ports/subject.ts'
 import { Recent } from '../recent.ts'
-import type { Runtime } from '../runtime.ts'
 import { traceHit } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
 import { Call, parseHeld } from './call.ts'
-import { type Factory, type Plan, WHERE } from './get-or-set-options.ts'
-import type { Serializer } from './value.ts'
+import { type DataScope, type Factory, WHERE } from './get-or-set-options.ts'
 
 /** The stored value, also within its stale window. Undefined if there is none. Runs no factory. */
-export async function get<T>(
-  rt: Runtime,
-  key: string,
-  serializer?: Serializer,
-): Promise<T | undefined> {
+export async function get<T>(of: DataScope, name: string): Promise<T | undefined> {
+  const { rt, keys } = of
+  const key = dataKey(keys.prefix + name)
   try {
-    const found = await readWithoutLease(rt, dataKey(key))
+    const found = await readWithoutLease(rt, key)
     if (found === undefined) return undefined
-    const parsed = parseHeld<T>(rt, dataKey(key), found.held, serializer)
-    if (parsed !== undefined) countRead(rt, dataKey(key), found)
+    const parsed = parseHeld<T>(of, key, found.held)
+    if (parsed !== undefined) countRead(rt, key, found)
     return parsed?.value
   } catch (error) {
     // An unavailable store counts as a miss, as for getOrSet.
-    rt.events.emit({ type: 'store.failed', key: dataKey(key), operation: 'lookup', error })
+    rt.events.emit({ type: 'store.failed', key, operation: 'lookup', error })
     return undefined
   }
 }
 
 /** Not async, so that all callers of a fresh value in memory share one promise. */
 export function getOrSet<T, P = T>(
-  rt: Runtime,
+  of: DataScope & { readonly keys: RecentKeys },
   key: string,
   factory: Factory<T, P>,
-  plan: Plan,
-  serializer?: Serializer,
-  recent: RecentKeys = recentKeys,
 ): Promise<T> {
   try {
-    checkKey(recent.where, key)
+    const { rt, keys } = of
+    checkKey(keys.where, key)
     if (typeof factory !== 'function')
       throw optionError(`${WHERE}: factory`, factory, 'use a function that returns the value')
-    const known = recent.get(key)
-    const internalKey = known ?? dataKey(recent.prefix + key)
+    const known = keys.get(key)
+    const internalKey = known ?? dataKey(keys.prefix + key)
     const held = freshCopy(rt, internalKey, rt.clock.now())
     if (held !== undefined) {
-      if (known === undefined) recent.remember(key, internalKey)
+      if (known === undefined) keys.remember(key, internalKey)
       const { entry } = held
-      if (serializer === undefined && entry.type === 'value' && entry.encoding === 'json') {
+      if (of.serializer === undefined && entry.type === 'value' && entry.encoding === 'json') {
         rt.events.hit(internalKey, 'l1', false)
         rt.counts.served(held)
         if (lookupTracing.hasSubscribers) traceHit(internalKey)
         return readPromise(entry) as Promise<T>
       }
     }
-    const call = new Call(rt, internalKey, factory, plan, serializer, recent.subjects)
+    const call = new Call(of, internalKey, factory)
     return new Promise(call.start.bind(call))
   } catch (error) {
     return Promise.reject(error)
@@ -82,9 +76,7 @@ const LONGEST_KEY = 200
 export class RecentKeys extends Recent<string> {
   /** The function that has the keys, for errors. */
   readonly where: string
-  /** Prefix of each key: the name of the cache and a colon, or empty. */
   readonly prefix: string
-  /** The subject of the cache, which each of its values has. Empty without a name. */
   readonly subjects: readonly string[]
 
   constructor(where: string, name?: string) {
@@ -99,4 +91,5 @@ export class RecentKeys extends Recent<string> {
   }
 }
 
-const recentKeys = new RecentKeys(WHERE)
+/** The keys of `stampede.getOrSet`. */
+export const KEYS: RecentKeys = new RecentKeys(WHERE)

@@ -7,9 +7,10 @@ import { dataKey } from '../ports/key.ts'
 import { together } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
 import { lookupTracing } from '../tracing.ts'
-import { Batch, begin, type ManyOf } from './batch.ts'
+import { Batch, begin } from './batch.ts'
 import { parseHeld } from './call.ts'
 import { checkKey } from './get-or-set.ts'
+import type { DataScope } from './get-or-set-options.ts'
 import type { ManyFactory } from './many-context.ts'
 import { NewValue } from './set.ts'
 
@@ -61,16 +62,14 @@ function readAll(rt: Runtime, keys: readonly string[]): Promise<readonly Read[]>
   })
 }
 
-export async function getMany<T>(
-  { rt, prefix, serializer }: Omit<ManyOf, 'plan' | 'subjects'>,
-  names: readonly string[],
-): Promise<Map<string, T>> {
+export async function getMany<T>(of: DataScope, names: readonly string[]): Promise<Map<string, T>> {
+  const { rt } = of
   const values = new Map<string, T>()
-  const keys = names.map((name) => dataKey(prefix + name))
+  const keys = names.map((name) => dataKey(of.keys.prefix + name))
   const all = await readAll(rt, keys)
   for (const [i, name] of names.entries()) {
     const [key, found] = [keys[i] as string, all[i]]
-    const parsed = found && parseHeld<T>(rt, key, found.held, serializer)
+    const parsed = found && parseHeld<T>(of, key, found.held)
     if (parsed === undefined) continue
     countRead(rt, key, found as NonNullable<typeof found>)
     if (parsed.value !== undefined) values.set(name, parsed.value)
@@ -79,25 +78,22 @@ export async function getMany<T>(
 }
 
 /** Rejects with `ERR_STAMPEDE_MANY_FAILED` if some keys were not purged. */
-export async function deleteMany(
-  { rt, prefix }: Pick<ManyOf, 'rt' | 'prefix'>,
-  names: readonly string[],
-): Promise<void> {
-  const purge = (name: string) => purgeKey(rt, dataKey(prefix + name), false)
+export async function deleteMany({ rt, keys }: DataScope, names: readonly string[]): Promise<void> {
+  const purge = (name: string) => purgeKey(rt, dataKey(keys.prefix + name), false)
   const { values, errors } = collect(names, await begin(rt, names, purge))
   if (errors.size > 0) throw manyFailed('deleteMany', values, errors)
 }
 
 /** Encodes all values before it purges a key. Of two entries of a key, the later one counts. */
 export async function setMany<T>(
-  of: ManyOf,
+  of: DataScope,
   entries: Iterable<readonly [string, T]>,
 ): Promise<void> {
-  const { rt, prefix, plan, serializer, subjects } = of
+  const { rt } = of
   const all = new Map<string, NewValue<T>>()
   for (const [name, value] of readEntries(entries)) {
     checkKey(WHERE, name)
-    all.set(name, new NewValue<T>(rt, prefix + name, value as T, plan, serializer, subjects))
+    all.set(name, new NewValue<T>(of, name, value as T))
   }
   if (all.size > MOST_KEYS)
     throw optionError(`${WHERE}: entries`, entries, `split them into calls of ${MOST_KEYS}`)
@@ -136,7 +132,7 @@ function readEntries(entries: unknown): readonly (readonly [string, unknown])[] 
 
 /** Rejects with the error of the factory, or with `ERR_STAMPEDE_MANY_FAILED`. */
 export async function getOrSetMany<T, P>(
-  of: ManyOf,
+  of: DataScope,
   names: readonly string[],
   factory: ManyFactory<T, P>,
 ): Promise<Map<string, T>> {

@@ -5,12 +5,11 @@ import { purgeKey } from '../engine/hints.ts'
 import type { Caller, FillResult, Resolution } from '../engine/types.ts'
 import type { StoredValue } from '../entry/entry.ts'
 import { closedError, storeUnavailable, waitTimeout } from '../errors.ts'
-import { dataKey } from '../ports/key.ts'
+import { dataKey, shownKey } from '../ports/key.ts'
 import type { CommitReply } from '../ports/store.ts'
-import type { Runtime } from '../runtime.ts'
 import { Call } from './call.ts'
-import type { Plan } from './get-or-set-options.ts'
-import { decodeData, type Serializer } from './value.ts'
+import type { DataScope } from './get-or-set-options.ts'
+import { decodeData } from './value.ts'
 
 const NOT_STORED = 'the old value was purged, but the new one was not stored; set it again'
 const TOO_LARGE = 'the value is too large for the store; store it in parts, or its address'
@@ -23,17 +22,10 @@ type End = CommitReply | 'too-large' | Resolution['type'] | undefined
  * and tries again, for `waitMs` at most. Rejects with `ERR_STAMPEDE_STORE_UNAVAILABLE` if the store
  * does not accept the value.
  */
-export async function set<T>(
-  rt: Runtime,
-  name: string,
-  promised: T | Promise<T>,
-  plan: Plan,
-  serializer: Serializer | undefined,
-  subjects: readonly string[],
-): Promise<T> {
-  const value = new NewValue<T>(rt, name, await promised, plan, serializer, subjects)
+export async function set<T>(of: DataScope, name: string, promised: T | Promise<T>): Promise<T> {
+  const value = new NewValue<T>(of, name, await promised)
   for (;;) {
-    await purgeKey(rt, value.key, false)
+    await purgeKey(of.rt, value.key, false)
     if (value.isStored(await value.store())) return value.stored
   }
 }
@@ -43,9 +35,7 @@ export class NewValue<T> {
   readonly key: string
   /** The value in the form that callers get. */
   readonly stored: T
-  readonly #rt: Runtime
-  readonly #name: string
-  readonly #plan: Plan
+  readonly #of: DataScope
   readonly #result: Extract<FillResult, { type: 'store' }>
   readonly #until: number
 
@@ -53,20 +43,11 @@ export class NewValue<T> {
    * Encoding comes before the purge. So a value that cannot be stored or parsed purges nothing.
    * Throws for such a value.
    */
-  constructor(
-    rt: Runtime,
-    name: string,
-    value: T,
-    plan: Plan,
-    serializer: Serializer | undefined,
-    subjects: readonly string[],
-  ) {
-    this.key = dataKey(name)
-    this.#rt = rt
-    this.#name = name
-    this.#plan = plan
-    const call = new Call(rt, this.key, () => value, plan, serializer, subjects)
-    const result = call.resultOf(value, { asOf: 0 }, undefined)
+  constructor(of: DataScope, name: string, value: T) {
+    const { rt, plan, serializer, keys } = of
+    this.key = dataKey(keys.prefix + name)
+    this.#of = of
+    const result = new Call(of, this.key).resultOf(value, { asOf: 0 }, undefined)
     if (result.type !== 'store') throw result.type === 'failure' ? result.error : undefined
     this.#result = result
     this.stored = decodeData<T>(result.entry as StoredValue, serializer)
@@ -75,7 +56,7 @@ export class NewValue<T> {
 
   /** Takes the lease and commits the value. */
   store(): Promise<End> {
-    const rt = this.#rt
+    const { rt, plan } = this.#of
     const result = this.#result
     return new Promise((settle) => {
       const run: Caller['run'] = (lead, where) => {
@@ -88,7 +69,7 @@ export class NewValue<T> {
       const answer = ({ type }: Resolution): void => {
         if (type !== 'led') settle(type)
       }
-      const found = find(rt, this.key, this.#plan, { answer, run })
+      const found = find(rt, this.key, plan, { answer, run })
       if (found !== undefined) answer(found)
     })
   }
@@ -97,12 +78,12 @@ export class NewValue<T> {
   isStored(end: End): boolean {
     // `fenced`: a purge or another `set` came after this one and wins, so the value is not stored.
     if (end === 'committed' || end === 'fenced') return true
-    const rt = this.#rt
+    const { rt, plan } = this.#of
     if (end === undefined || end === 'too-large')
       throw storeUnavailable(rt.store.name, 'set', new Error(end ? TOO_LARGE : NOT_STORED))
     if (rt.closed) throw closedError()
-    const { waitMs } = this.#plan
-    if (end === 'timed-out' || rt.clock.now() >= this.#until) throw waitTimeout(this.#name, waitMs)
+    if (end === 'timed-out' || rt.clock.now() >= this.#until)
+      throw waitTimeout(shownKey(this.key), plan.waitMs)
     return false
   }
 }
