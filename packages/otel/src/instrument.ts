@@ -6,9 +6,8 @@ import { type Context as ActiveContext, metrics, trace } from '@opentelemetry/ap
 import { TRACING_CHANNELS } from '@stampede/core'
 import { readers, readOptions } from '@stampede/core/store'
 import { contextStorage } from './context-storage.ts'
-import { Measurements } from './measurements.ts'
 import type { Channel, Context } from './operations.ts'
-import { Spans } from './spans.ts'
+import { Operations } from './spans.ts'
 
 /** Options of `instrumentStampede`. */
 export interface StampedeInstrumentation {
@@ -39,16 +38,26 @@ let stopCurrent: (() => void) | undefined
 export function instrumentStampede(options: StampedeInstrumentation = {}): () => void {
   const { keys } = readOptions('instrumentStampede', options, OPTIONS, HINTS)
   stopCurrent?.()
-  const tracer = trace.getTracer(SCOPE)
-  const meter = metrics.getMeter(SCOPE)
-  const spans = new Spans(tracer, keys)
-  const measurements = new Measurements(meter, TRACING_CHANNELS)
-  const storage = new Binding(spans)
-  const stops = TRACING_CHANNELS.map((channel) => observe(channel, spans, measurements, storage))
-  storage.bind()
+  const operations = new Operations(trace.getTracer(SCOPE), metrics.getMeter(SCOPE), keys)
+  let storage: AsyncLocalStorage<ActiveContext> | undefined
+  /**
+   * Makes the span of an operation active inside it. Called again at each start, because the SDK
+   * may register its context manager later. Until then, spans have no children.
+   */
+  const bind = (): void => {
+    if (storage !== undefined) return
+    storage = contextStorage()
+    if (storage === undefined) return
+    for (const channel of TRACING_CHANNELS)
+      channelOf(channel).start.bindStore(storage, (context) => operations.start(channel, context))
+  }
+  const stops = TRACING_CHANNELS.map((channel) => observe(channel, operations, bind))
+  bind()
   const stop = () => {
     for (const each of stops) each()
-    storage.unbind()
+    operations.stop()
+    if (storage !== undefined)
+      for (const channel of TRACING_CHANNELS) channelOf(channel).start.unbindStore(storage)
     if (stopCurrent === stop) stopCurrent = undefined
   }
   stopCurrent = stop
@@ -59,54 +68,12 @@ function channelOf(channel: Channel) {
   return tracingChannel<ActiveContext, Context>(channel)
 }
 
-/** Makes the span of an operation active inside it. */
-class Binding {
-  readonly #spans: Spans
-  #storage: AsyncLocalStorage<ActiveContext> | undefined
-
-  constructor(spans: Spans) {
-    this.#spans = spans
-  }
-
-  /**
-   * Called again at each start, because the SDK may register its context manager later. Until
-   * then, spans have no children.
-   */
-  bind(): void {
-    if (this.#storage !== undefined) return
-    const storage = contextStorage()
-    if (storage === undefined) return
-    this.#storage = storage
-    for (const channel of TRACING_CHANNELS) {
-      const start = (context: Context) => this.#spans.start(channel, context)
-      channelOf(channel).start.bindStore(storage, start)
-    }
-  }
-
-  unbind(): void {
-    if (this.#storage === undefined) return
-    for (const channel of TRACING_CHANNELS) channelOf(channel).start.unbindStore(this.#storage)
-  }
-}
-
-function observe(
-  channel: Channel,
-  spans: Spans,
-  measurements: Measurements,
-  storage: Binding,
-): () => void {
-  const open = new Set<Context>()
-  const end = (context: Context) => {
-    open.delete(context)
-    measurements.end(channel, context)
-    spans.end(context)
-  }
+function observe(channel: Channel, operations: Operations, onStart: () => void): () => void {
+  const end = (context: Context) => operations.end(context)
   const handlers = {
     start(context: Context) {
-      storage.bind()
-      open.add(context)
-      measurements.start(channel, context)
-      spans.start(channel, context)
+      onStart()
+      operations.start(channel, context)
     },
     end(context: Context) {
       if (context.isAsync !== true) end(context)
@@ -116,11 +83,5 @@ function observe(
     error() {},
   }
   channelOf(channel).subscribe(handlers)
-  return () => {
-    channelOf(channel).unsubscribe(handlers)
-    for (const context of open) {
-      measurements.drop(context)
-      spans.end(context)
-    }
-  }
+  return () => void channelOf(channel).unsubscribe(handlers)
 }
