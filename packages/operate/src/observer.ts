@@ -71,8 +71,11 @@ export function observe(stampede: Stampede, options: ObserverOptions = {}): Obse
     const { type, internalKey } = event
     recent.push({ at, type, internalKey, fields: fieldsOf(event, showKeys) })
     if (recent.length > MOST.recent) recent.shift()
-    if (event.type === 'lease.granted')
-      keepFill(fills, event.internalKey, { at, reason: event.reason })
+    if (event.type !== 'lease.granted') return
+    fills.delete(internalKey)
+    fills.set(internalKey, { at, reason: event.reason })
+    const [oldest = ''] = fills.keys()
+    if (fills.size > MOST_FILLS) fills.delete(oldest)
   }
   const stops = Object.keys(EVENTS)
     .filter((type) => type !== 'entry.hit')
@@ -128,15 +131,6 @@ export function observe(stampede: Stampede, options: ObserverOptions = {}): Obse
     close: () => {
       for (const stop of stops.splice(0)) stop()
     },
-  }
-}
-
-function keepFill(fills: Map<string, LastFill>, internalKey: string, fill: LastFill): void {
-  fills.delete(internalKey)
-  fills.set(internalKey, fill)
-  for (const oldest of fills.keys()) {
-    if (fills.size <= MOST_FILLS) break
-    fills.delete(oldest)
   }
 }
 

@@ -1,28 +1,20 @@
 // The form of a process's report, and its reader. A report may come from any version, or from a
 // client of the store, so the reader trusts no part of it.
 
+import type { StampedeStats } from '@stampede/core'
 import { LONGEST_FIELD, type ReportedId } from './reported-key.ts'
 import { bool, list, maybeNum, num, object, record, type Shape, text } from './shape.ts'
 
 type Counts = Readonly<Record<string, number>>
 
-/** `StampedeStats` of any version. Counters that may be missing are records. */
-export interface ReportedStats {
-  readonly hits: { readonly l1: number; readonly l2: number }
-  readonly misses: number
-  readonly bypasses: Counts
-  readonly stale: Counts
-  readonly fills: Counts
-  readonly leases: Counts
-  readonly collapsed: number
-  readonly failuresShared: number
-  readonly waits: Counts
-  readonly origin: Counts
-  readonly unleased: Counts
-  readonly purges: Counts
+/** The members of `T` that are counters. Some may be missing, so each is a record. */
+type CountsOf<T> = { readonly [Name in keyof T as T[Name] extends Counts ? Name : never]: Counts }
+
+/** `StampedeStats` of any version. */
+export interface ReportedStats
+  extends Pick<StampedeStats, 'hits' | 'misses' | 'collapsed' | 'failuresShared'>,
+    CountsOf<Omit<StampedeStats, 'hits'>> {
   readonly store: ReportedStore
-  readonly l1: Counts
-  readonly active: Counts
   readonly idempotency: {
     readonly running: number
     readonly unstored: number
@@ -34,13 +26,7 @@ export interface ReportedStats {
 }
 
 /** The state of the store, as the process sees it. See `stats().store`. */
-export interface ReportedStore {
-  readonly name: string
-  readonly failures: number
-  readonly gaps: number
-  readonly available: boolean
-  readonly confirmedAgoMs: number | undefined
-}
+type ReportedStore = Omit<StampedeStats['store'], 'bytesRaw' | 'bytesStored'>
 
 /** An event. A key in a report is never an idempotency key. */
 export interface ReportedEvent extends ReportedId {
@@ -120,18 +106,12 @@ const shown = { key: name, id: name }
 const counts: Shape<Counts> = record(num, 64)
 
 const STATS: Shape<ReportedStats> = object({
+  ...{ bypasses: counts, stale: counts, fills: counts, leases: counts, waits: counts },
+  ...{ origin: counts, unleased: counts, purges: counts, l1: counts, active: counts },
   hits: object({ l1: num, l2: num }),
   misses: num,
-  bypasses: counts,
-  stale: counts,
-  fills: counts,
-  leases: counts,
   collapsed: num,
   failuresShared: num,
-  waits: counts,
-  origin: counts,
-  unleased: counts,
-  purges: counts,
   store: object({
     name: text(40),
     failures: num,
@@ -139,8 +119,6 @@ const STATS: Shape<ReportedStats> = object({
     available: bool,
     confirmedAgoMs: maybeNum,
   }),
-  l1: counts,
-  active: counts,
   idempotency: object({ running: num, unstored: num, outcomes: counts }),
   routes: record(counts, MOST.routes + 1),
   notCached: record(counts, MOST.routes),
