@@ -137,13 +137,6 @@ describe('a user without some permissions', () => {
     return store.operator
   }
 
-  it('gets the other facts, and the names of refused commands', async () => {
-    const operator = await as(['-info', '-time'])
-    const info = await operator.info()
-    expect(info).toMatchObject({ server: 'redis', version: 'unknown', denied: ['INFO', 'TIME'] })
-    expect(info).not.toHaveProperty('timeMs')
-  })
-
   it('gets an error that names the command', async () => {
     const operator = await as(['-scan'])
     await expect(operator.scan('cache', '', 10)).rejects.toMatchObject({

@@ -259,21 +259,6 @@ export function storeOperatorContract(name: string, bench: StoreBench): void {
         expect((await operator.reports()).size).toBe(0)
       })
     })
-
-    describe('info', () => {
-      it('names the server, its version, clock and latency', async () => {
-        const info = await operator.info()
-        expect(info.server).toMatch(/^(redis|valkey|memory)$/)
-        expect(info.version).toMatch(/^\d+\.\d+\.\d+|^unknown$/)
-        expect(info.denied).toEqual([])
-        expect(info.latencyMs).toBeGreaterThanOrEqual(0)
-        await bench.pass(2_000)
-        const later = await operator.info()
-        const passedMs = (later.timeMs ?? 0) - (info.timeMs ?? 0)
-        expect(passedMs).toBeGreaterThan(1_900)
-        expect(passedMs).toBeLessThan(20_000)
-      })
-    })
   })
 }
 

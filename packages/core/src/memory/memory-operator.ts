@@ -14,7 +14,6 @@ import {
   type RecordKind,
   type ScanPage,
   type SharedFailure,
-  type StoreInfo,
   type StoreOperator,
 } from '../ports/store-operator.ts'
 import { ExpiringMap } from './expiring-map.ts'
@@ -85,20 +84,6 @@ export class MemoryOperator implements StoreOperator {
       if (report !== undefined) live.set(process, report.text)
     }
     return live
-  }
-
-  async info(): Promise<StoreInfo> {
-    const l1 = this.#parts.l1?.()
-    return {
-      server: 'memory',
-      version: 'unknown',
-      mode: 'process',
-      maxMemoryBytes: l1?.maxBytes ?? 0,
-      usedMemoryBytes: l1?.size.bytes ?? 0,
-      timeMs: this.#wallMs(),
-      latencyMs: 0,
-      denied: [],
-    }
   }
 
   now(): number {

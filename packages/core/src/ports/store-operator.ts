@@ -66,32 +66,6 @@ export interface ScanPage {
   readonly keys: readonly string[]
 }
 
-/** Facts about a store. A fact that the store does not know is undefined. */
-export interface StoreInfo {
-  readonly server: 'redis' | 'valkey' | 'memory'
-  /** Version of the server, or `unknown`. */
-  readonly version: string
-  readonly mode: 'standalone' | 'cluster' | 'process'
-  readonly evictionPolicy?: string
-  /** 0: no limit. */
-  readonly maxMemoryBytes?: number
-  readonly usedMemoryBytes?: number
-  readonly role?: 'master' | 'replica'
-  readonly connectedReplicas?: number
-  /** Whether the server logs each write (AOF). */
-  readonly isAppendOnly?: boolean
-  readonly uptimeMs?: number
-  /**
-   * The store's clock, in ms since the Unix epoch. The store read it about half of `latencyMs`
-   * before its reply arrived.
-   */
-  readonly timeMs?: number
-  /** One round trip. */
-  readonly latencyMs: number
-  /** Commands that the server refused because of missing permissions. */
-  readonly denied: readonly string[]
-}
-
 /**
  * All methods reject with `ERR_STAMPEDE_STORE_UNAVAILABLE` if the store does not reply in time, or
  * if the server refuses a command. None of them changes a record.
@@ -120,7 +94,6 @@ export interface StoreOperator {
   report(process: string, text: string, ttlMs: number): Promise<number>
   /** The texts that have not expired, by process. One command. At most 1000 texts. */
   reports(): Promise<ReadonlyMap<string, string>>
-  info(): Promise<StoreInfo>
 }
 
 /** Most characters of a report, and the longest time in ms for which it may be kept. */

@@ -21,7 +21,6 @@ import {
   renew,
   settleRecord,
 } from '../protocol/scripts.generated.ts'
-import { readServerInfo } from './redis-operator.ts'
 
 type BeginReply = Awaited<ReturnType<IdempotencyStore['begin']>>
 type BeginRequest = Parameters<IdempotencyStore['begin']>[1]
@@ -235,10 +234,10 @@ export function readInspection(raw: unknown): Inspection | undefined {
 async function warnOfEviction(link: RedisLink): Promise<void> {
   try {
     await link.opened
-    const info = readServerInfo(String(await link.ask('INFO', 'memory')), link.isCluster)
-    const { evictionPolicy: policy = 'noeviction', maxMemoryBytes = 0 } = info
+    const info = String(await link.ask('INFO', 'memory'))
+    const [, policy = 'noeviction'] = /^maxmemory_policy:(\S+)/m.exec(info) ?? []
     // Without a limit, Redis never evicts.
-    if (policy === 'noeviction' || maxMemoryBytes === 0) return
+    if (policy === 'noeviction' || !/^maxmemory:[1-9]/m.test(info)) return
     process.emitWarning(
       `Redis may evict idempotency records: maxmemory-policy is ${policy}. The request of an evicted key ` +
         'can run twice. Set maxmemory-policy to noeviction, or keep idempotency keys on a server apart ' +

@@ -6,7 +6,6 @@ import {
   REPORT_LIMITS,
   readers,
   type StoreOperator,
-  storeUnavailable,
   unknownReply,
 } from '@stampede/core/store'
 import { type ClusterConnection, type Connection, textOf } from '../connection/connection.ts'
@@ -21,14 +20,12 @@ import {
   reportProcess,
   type Script,
 } from '../protocol/scripts.generated.ts'
-import { millisOf } from './plain-reads.ts'
 
 type RecordInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspect']>>>
 type LockInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspectLock']>>>
 type SharedFailure = NonNullable<RecordInfo['failure']>
 type RecordKind = Parameters<StoreOperator['scan']>[0]
 type ScanPage = Awaited<ReturnType<StoreOperator['scan']>>
-type StoreInfo = Awaited<ReturnType<StoreOperator['info']>>
 
 /** First characters of keys. Responses and values of core begin with `http:` and `d:`. */
 const BEGIN: Readonly<Record<RecordKind, string>> = {
@@ -74,7 +71,7 @@ export class RedisOperator implements StoreOperator {
   async scan(kind: RecordKind, cursor: string, limit: number): Promise<ScanPage> {
     const count = readLimit('scan: limit', limit)
     const [, at = '0', name = ''] = /^(\d+) (.*)$/.exec(cursor) ?? []
-    const { masters } = await this.#masters()
+    const masters = await this.#masters()
     const master = masters.find((each) => each.name >= name)
     if (master === undefined) return { cursor: '', keys: [] }
     // If the master of the cursor has left the cluster, the scan of the next master begins.
@@ -108,39 +105,13 @@ export class RedisOperator implements StoreOperator {
     return reports
   }
 
-  /** In a cluster: facts of the master that has the purge log. */
-  async info(): Promise<StoreInfo> {
-    const { masters, home } = await this.#masters()
-    const master = masters.find(({ name }) => name === home) ?? masters[0]
-    if (master === undefined) throw storeUnavailable('redis', 'info', new Error('no master known'))
-    const denied: string[] = []
-    const tryTo = (command: 'INFO' | 'TIME') =>
-      this.#link
-        .askBy('info', () => master.node.callBuffer(command))
-        .catch((error: Error) => {
-          if (!String((error.cause as Error | undefined)?.message).startsWith('NOPERM')) throw error
-          denied.push(command)
-        })
-    const text = await tryTo('INFO')
-    const sentAt = performance.now()
-    const time = await tryTo('TIME')
-    const latencyMs = performance.now() - sentAt
-    return {
-      ...readServerInfo(String(text ?? ''), this.#link.isCluster),
-      ...(time !== undefined && { timeMs: millisOf(time) }),
-      latencyMs,
-      denied,
-    }
-  }
-
-  /** The masters by name, and the name of the one that has the purge log. */
-  #masters(): Promise<{ masters: Master[]; home: string }> {
-    return this.#link.askBy('masters', async ({ connection, serverOf }) => {
-      if (!this.#link.isCluster) return { masters: [{ name: '', node: connection }], home: '' }
+  /** The masters by name. */
+  #masters(): Promise<Master[]> {
+    return this.#link.askBy('masters', async ({ connection }) => {
+      if (!this.#link.isCluster) return [{ name: '', node: connection }]
       const nodes = (connection as ClusterConnection).nodes('master')
       const masters = nodes.map((node) => ({ name: textOf(node.options), node }))
-      masters.sort((a, b) => (a.name < b.name ? -1 : 1))
-      return { masters, home: serverOf?.(this.#link.names.purges[0]) ?? '' }
+      return masters.sort((a, b) => (a.name < b.name ? -1 : 1))
     })
   }
 
@@ -155,7 +126,7 @@ function keyOfKind(kind: RecordKind, key: string | undefined): string | undefine
   return key?.startsWith(LOCK_PREFIX) || key?.startsWith(IDEMPOTENCY_PREFIX) ? undefined : key
 }
 
-// Parses the replies of lua/inspect-entry-2.lua and lua/inspect-lock-1.lua, and the reply to INFO.
+// Parses the replies of lua/inspect-entry-2.lua and lua/inspect-lock-1.lua.
 
 function readRecordInfo(raw: unknown, key: string): RecordInfo | undefined {
   const parts = partsOf(raw, 'inspect-entry')
@@ -205,32 +176,4 @@ function count(value: unknown): number {
 function partsOf(raw: unknown, script: string): readonly unknown[] {
   if (Array.isArray(raw)) return raw
   throw unknownReply('redis', script, 'the reply is not an array')
-}
-
-/** The facts in a reply to INFO. An empty text gives none. */
-export function readServerInfo(
-  text: string,
-  isCluster: boolean,
-): Omit<StoreInfo, 'timeMs' | 'latencyMs' | 'denied'> {
-  const lines = text.split(/\r?\n/)
-  const field = (name: string): string | undefined =>
-    lines.find((line) => line.startsWith(`${name}:`))?.slice(name.length + 1)
-  /** The fact `name`. Nothing if the field is missing. */
-  const fact = <N extends string, T>(name: N, from: string, read: (text: string) => T) => {
-    const value = field(from)
-    return (value === undefined ? {} : { [name]: read(value) }) as { readonly [K in N]?: T }
-  }
-  const valkey = field('valkey_version')
-  return {
-    server: valkey === undefined ? 'redis' : 'valkey',
-    version: valkey ?? field('redis_version') ?? 'unknown',
-    mode: isCluster ? 'cluster' : 'standalone',
-    ...fact('evictionPolicy', 'maxmemory_policy', String),
-    ...fact('maxMemoryBytes', 'maxmemory', Number),
-    ...fact('usedMemoryBytes', 'used_memory', Number),
-    ...fact('role', 'role', (role) => (role === 'master' ? role : 'replica')),
-    ...fact('connectedReplicas', 'connected_slaves', Number),
-    ...fact('isAppendOnly', 'aof_enabled', (flag) => flag === '1'),
-    ...fact('uptimeMs', 'uptime_in_seconds', (seconds) => Number(seconds) * 1_000),
-  }
 }
