@@ -17,17 +17,17 @@ import {
   type StoreOperator,
 } from '../ports/store-operator.ts'
 import { ExpiringMap } from './expiring-map.ts'
+import type { MemoryIdempotency } from './memory-idempotency.ts'
+import type { MemoryLocks } from './memory-locks.ts'
 
-/** The parts of the memory store that an operator reads. */
+/** The parts of a store that its operator reads. */
 export interface MemoryParts {
   /** The entries. Undefined if no Stampede uses the store. */
-  readonly l1?: () => L1 | undefined
-  readonly locks: {
-    keys(): Iterable<string>
-    inspect(key: string, wallMs: number): LockInfo | undefined
-  }
-  readonly idempotency: { keys(): Iterable<string> }
-  clock(): Pick<Clock, 'now' | 'wallNow'> | undefined
+  readonly l1?: L1 | undefined
+  readonly locks: MemoryLocks
+  readonly idempotency: MemoryIdempotency
+  /** Undefined before the store is attached. */
+  readonly clock: Clock | undefined
 }
 
 export class MemoryOperator implements StoreOperator {
@@ -39,7 +39,7 @@ export class MemoryOperator implements StoreOperator {
   }
 
   async inspect(key: string): Promise<RecordInfo | undefined> {
-    const l1 = this.#parts.l1?.()
+    const { l1 } = this.#parts
     const item = l1?.peek(key)
     const now = this.now()
     const variants = l1 !== undefined && l1.keysOf(key).length > 1
@@ -61,12 +61,13 @@ export class MemoryOperator implements StoreOperator {
 
   async scan(kind: RecordKind): Promise<ScanPage> {
     const { l1, locks, idempotency } = this.#parts
-    const source = { cache: l1?.(), lock: locks, idempotency }[kind]
+    const source = { cache: l1, lock: locks, idempotency }[kind]
     return { cursor: '', keys: [...(source?.keys() ?? [])] }
   }
 
   async inspectLock(key: string): Promise<LockInfo | undefined> {
-    return this.#parts.locks.inspect(key, this.#wallMs())
+    const wallMs = this.#parts.clock?.wallNow() ?? Date.now()
+    return this.#parts.locks.inspect(key, wallMs)
   }
 
   async report(process: string, text: string, ttlMs: number): Promise<number> {
@@ -87,11 +88,7 @@ export class MemoryOperator implements StoreOperator {
   }
 
   now(): number {
-    return this.#parts.clock()?.now() ?? 0
-  }
-
-  #wallMs(): number {
-    return this.#parts.clock()?.wallNow() ?? Date.now()
+    return this.#parts.clock?.now() ?? 0
   }
 }
 

@@ -2,6 +2,7 @@
 // entries, because the copies in L1 are the entries then.
 
 import type { L1 } from '../l1/l1.ts'
+import type { Clock } from '../ports/clock.ts'
 import type { MemoryStore, StoreHooks } from '../ports/store.ts'
 import { ProcessRecords } from './expiring-map.ts'
 import { MemoryIdempotency } from './memory-idempotency.ts'
@@ -26,7 +27,7 @@ class ProcessStore extends ProcessRecords<StoreHooks> implements MemoryStore {
   protected readonly user = 'createStampede'
   readonly locks: MemoryLocks = new MemoryLocks()
   readonly idempotency: MemoryIdempotency = new MemoryIdempotency()
-  readonly operator: MemoryOperator
+  readonly operator: MemoryOperator = new MemoryOperator(this)
   readonly hasTimeBudget = true
   readonly isAvailable = true
   /** The store has one process, which cannot miss a purge. */
@@ -35,11 +36,8 @@ class ProcessStore extends ProcessRecords<StoreHooks> implements MemoryStore {
   /** Position of the newest purge by subject. Purges by key need no position in one process. */
   position = 0
 
-  constructor() {
-    super()
-    const { locks, idempotency } = this
-    const [clock, l1] = [() => this.hooks?.clock, () => this.l1]
-    this.operator = new MemoryOperator({ locks, idempotency, clock, l1 })
+  get clock(): Clock | undefined {
+    return this.hooks?.clock
   }
 
   async purge(group: string, options: { soft: boolean }): Promise<void> {

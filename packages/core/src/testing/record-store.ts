@@ -62,13 +62,16 @@ export class RecordStore implements StampedeStore {
     if (!(maxBytes > 0))
       throw optionError('RecordStore: maxBytes', maxBytes, 'use a number above 0')
     this.#maxBytes = maxBytes
-    const { locks, idempotency } = this
-    this.operator = new MemoryOperator({ locks, idempotency, clock: () => this.#hooks?.clock })
+    this.operator = new MemoryOperator(this)
   }
 
   attach(hooks: StoreHooks): void {
     if (this.#hooks !== undefined) throw storeInUse('createStampede')
     this.#hooks = hooks
+  }
+
+  get clock(): StoreHooks['clock'] | undefined {
+    return this.#hooks?.clock
   }
 
   get position(): number {
