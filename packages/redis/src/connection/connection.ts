@@ -44,8 +44,6 @@ export function textOf({ host, port }: Partial<Address>): string {
 
 /** The options of `createSentinel` of node-redis 5 or 6. */
 export interface NodeRedisSentinel {
-  /** Not used. Earlier versions of Stampede needed it. */
-  readonly createClient?: unknown
   readonly name: string
   readonly sentinelRootNodes: readonly Address[]
   readonly nodeClientOptions?: object

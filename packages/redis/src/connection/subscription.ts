@@ -39,7 +39,6 @@ export interface LinkListener {
 export interface LinkFacts {
   readonly names: Names
   readonly processId: string
-  readonly isCluster: boolean
   readonly budgetMs: number
 }
 

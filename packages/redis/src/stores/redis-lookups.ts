@@ -1,7 +1,6 @@
 // A lookup in Redis. The reply comes from the cheapest possible source: a delivered entry, a plain
 // read or the script. Only the script can take a lease. All steps share one time budget.
 
-import type { StampedeStore } from '@stampede/core'
 import { storeUnavailable } from '@stampede/core/store'
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
 import {
@@ -13,14 +12,11 @@ import {
   type Turn,
 } from '../connection/operation.ts'
 import type { PendingDeliveries } from '../delivery/pending-deliveries.ts'
-import { readLookup } from '../protocol/lookup-reply.ts'
+import { type LookupReply, type LookupRequest, readLookup } from '../protocol/lookup-reply.ts'
 import type { ScriptArgument } from '../protocol/run-script.ts'
 import { lookupOrLease, type Script } from '../protocol/scripts.generated.ts'
 import type { PlainReads } from './plain-reads.ts'
 import type { RedisPurges } from './purge-log.ts'
-
-type LookupReply = Awaited<ReturnType<StampedeStore['lookup']>>
-type LookupRequest = Parameters<StampedeStore['lookup']>[1]
 
 /** The parts of the store that its lookups share. */
 export interface LookupParts {

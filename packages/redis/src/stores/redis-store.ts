@@ -22,7 +22,7 @@ import { AGAIN, type Receiver } from '../connection/operation.ts'
 import type { LinkListener } from '../connection/subscription.ts'
 import { PendingDeliveries } from '../delivery/pending-deliveries.ts'
 import { names } from '../protocol/keys.ts'
-import type { Failure } from '../protocol/lookup-reply.ts'
+import type { Failure, LookupReply, LookupRequest } from '../protocol/lookup-reply.ts'
 import { commit, endLease, purge, renewEntry } from '../protocol/scripts.generated.ts'
 import { Compression, type CompressOptions } from './compression.ts'
 import { PlainReads } from './plain-reads.ts'
@@ -34,8 +34,6 @@ import { RedisLocks } from './redis-locks.ts'
 import { Lookup, type LookupParts } from './redis-lookups.ts'
 import { RedisOperator } from './redis-operator.ts'
 
-type LookupReply = Awaited<ReturnType<StampedeStore['lookup']>>
-type LookupRequest = Parameters<StampedeStore['lookup']>[1]
 type StoreHooks = Parameters<StampedeStore['attach']>[0]
 
 type CommitReply = Awaited<ReturnType<StampedeStore['fail']>>
