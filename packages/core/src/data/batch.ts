@@ -11,7 +11,6 @@ import type { Deadline } from '../lease/deadlines.ts'
 import { SharedSlot } from '../lease/slots.ts'
 import { dataKey } from '../ports/key.ts'
 import { together } from '../ports/store.ts'
-import type { Runtime } from '../runtime.ts'
 import { traceHit } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
 import { warnOnce } from '../warnings.ts'
@@ -24,19 +23,6 @@ import { BatchContext, type ManyFactory, type Mark, readMany } from './many-cont
  * spread over 40 ms.
  */
 const COLLECT_MS = 50
-
-/** Begins an operation for each item, in as few commands as possible. */
-export function begin<I, R>(
-  rt: Runtime,
-  items: readonly I[],
-  operation: (item: I) => Promise<R>,
-): Promise<PromiseSettledResult<R>[]> {
-  const begun: Promise<R>[] = []
-  together(rt.records, () => {
-    for (const item of items) begun.push(operation(item))
-  })
-  return Promise.allSettled(begun)
-}
 
 /** A key that leads. */
 interface Led<T, P> extends Begun<P> {

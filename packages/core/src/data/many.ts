@@ -7,7 +7,7 @@ import { dataKey } from '../ports/key.ts'
 import { together } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
 import { lookupTracing } from '../tracing.ts'
-import { Batch, begin } from './batch.ts'
+import { Batch } from './batch.ts'
 import { parseHeld } from './call.ts'
 import { checkKey } from './get-or-set.ts'
 import type { DataScope } from './get-or-set-options.ts'
@@ -27,13 +27,21 @@ export function readKeys(method: string, keys: unknown): string[] {
   return names as string[]
 }
 
-/** Splits the keys into values and errors. */
-function collect<R>(names: readonly string[], results: readonly PromiseSettledResult<R>[]) {
+/** Runs an operation for each key, in as few commands as possible. */
+async function forEach<R>(
+  rt: Runtime,
+  names: readonly string[],
+  operation: (name: string) => Promise<R>,
+) {
   const [values, errors] = [new Map<string, R>(), new Map<string, unknown>()]
-  for (const [i, name] of names.entries()) {
-    const result = results[i]
-    if (result?.status === 'fulfilled') values.set(name, result.value)
-    else errors.set(name, result?.reason)
+  const begun: Promise<R>[] = []
+  together(rt.records, () => {
+    for (const name of names) begun.push(operation(name))
+  })
+  for (const [i, result] of (await Promise.allSettled(begun)).entries()) {
+    const name = names[i] as string
+    if (result.status === 'fulfilled') values.set(name, result.value)
+    else errors.set(name, result.reason)
   }
   return { values, errors }
 }
@@ -80,7 +88,7 @@ export async function getMany<T>(of: DataScope, names: readonly string[]): Promi
 /** Rejects with `ERR_STAMPEDE_MANY_FAILED` if some keys were not purged. */
 export async function deleteMany({ rt, keys }: DataScope, names: readonly string[]): Promise<void> {
   const purge = (name: string) => purgeKey(rt, dataKey(keys.prefix + name), false)
-  const { values, errors } = collect(names, await begin(rt, names, purge))
+  const { values, errors } = await forEach(rt, names, purge)
   if (errors.size > 0) throw manyFailed('deleteMany', values, errors)
 }
 
@@ -102,10 +110,9 @@ export async function setMany<T>(
   const value = (name: string) => all.get(name) as NewValue<T>
   while (left.length > 0) {
     const purge = (name: string) => purgeKey(rt, value(name).key, false)
-    const purged = collect(left, await begin(rt, left, purge))
+    const purged = await forEach(rt, left, purge)
     for (const [name, error] of purged.errors) errors.set(name, error)
-    const names = [...purged.values.keys()]
-    const ends = collect(names, await begin(rt, names, (name) => value(name).store()))
+    const ends = await forEach(rt, [...purged.values.keys()], (name) => value(name).store())
     for (const [name, error] of ends.errors) errors.set(name, error)
     left = []
     for (const [name, end] of ends.values) {
