@@ -4,28 +4,14 @@
 
 import { AsyncResource } from 'node:async_hooks'
 import zlib from 'node:zlib'
-import type { StampedeStore } from '@stampede/core'
 import {
   type Clock,
   compressibleBody,
   optionError,
   readers,
   readOptions,
-  systemClock,
   withCompressedBody,
 } from '@stampede/core/store'
-import type { Receiver } from '../connection/operation.ts'
-
-type Commit = StampedeStore['commit']
-type CommitArguments = Required<Parameters<Commit>>
-type CommitReceiver = Receiver<Awaited<ReturnType<Commit>>>
-type CommitToArguments = [...CommitArguments, CommitReceiver]
-
-/** The part of the store that sends a commit. */
-interface Committer {
-  commitTo(...args: [...CommitToArguments, agedMs?: number, rawBytes?: number]): void
-  together(run: () => void): void
-}
 
 /** The form of `RedisStoreOptions.compress` with settings. */
 export interface CompressOptions {
@@ -117,7 +103,8 @@ export class Compression {
   readonly #codec: Codec
   readonly #compressor: Compressor
   readonly #level: number
-  #together = (run: () => void): void => run()
+  /** Sends the commits that `run` begins in few commands. Set by the store. */
+  together: (run: () => void) => void = (run) => run()
   /** The compressions of the next turns. */
   readonly #soon: Array<{ readonly bytes: number; readonly run: () => void }> = []
 
@@ -133,26 +120,6 @@ export class Compression {
     this.#codec = codec
     this.#compressor = compressor
     this.#level = readers.number(1, rule)(`${where}.level`, level)
-  }
-
-  /** The commit of `store` with compression, and its twin. The entry ages meanwhile. */
-  commitOf(store: Committer, link: { readonly current: { clock: Clock } | undefined }): Commit {
-    this.#together = (run) => store.together(run)
-    const commitTo = (...[grant, frame, lifetimes, awaited, receiver]: CommitToArguments) => {
-      if (frame.byteLength < this.#minBytes)
-        return store.commitTo(grant, frame, lifetimes, awaited, receiver)
-      const clock = link.current?.clock ?? systemClock
-      const calledAt = clock.now()
-      this.compress(frame, awaited, clock, (stored) => {
-        const agedMs = clock.now() - calledAt
-        store.commitTo(grant, stored, lifetimes, awaited, receiver, agedMs, frame.byteLength)
-      })
-    }
-    const commit: Commit = (grant, frame, lifetimes, awaited = false) =>
-      new Promise((resolve, reject) => {
-        commitTo(grant, frame, lifetimes, awaited, { resolve, reject })
-      })
-    return Object.assign(commit, { direct: Object.assign(commitTo, { of: commit }) })
   }
 
   /**
@@ -201,7 +168,7 @@ export class Compression {
       bytes += this.#soon[count++]?.bytes ?? 0
     const now = this.#soon.splice(0, count)
     if (this.#soon.length > 0) setImmediate(this.#runSoon)
-    this.#together(() => {
+    this.together(() => {
       for (const { run } of now) run()
     })
   }

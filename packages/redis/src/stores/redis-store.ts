@@ -14,6 +14,7 @@ import {
   type StoreOperator,
   storeInUse,
   storeUnavailable,
+  systemClock,
 } from '@stampede/core/store'
 import type { RedisClient } from '../connection/connection.ts'
 import { databaseOf, keyPrefixOf, requireClient } from '../connection/known-clients.ts'
@@ -103,9 +104,7 @@ export function redisStore(redis: RedisClient, options?: RedisStoreOptions): Sta
   }
   const all = names(whole, databaseOf(client))
   const link = new RedisLink(client, all, commandTimeoutMs)
-  const store = new RedisStore(link)
-  if (compress !== undefined) store.commit = compress.commitOf(store, link)
-  return store
+  return new RedisStore(link, compress)
 }
 
 class RedisStore implements StampedeStore {
@@ -116,14 +115,17 @@ class RedisStore implements StampedeStore {
   readonly operator: StoreOperator
   readonly written: { raw: number; stored: number } = { raw: 0, stored: 0 }
   readonly #link: RedisLink
+  readonly #compression: Compression | undefined
   readonly #commands: RedisPurgeCommands
   #parts: LookupParts | undefined
   readonly #deliveries = new PendingDeliveries()
   #heartbeat: NodeJS.Timeout | undefined
   #listener: LinkListener | undefined
 
-  constructor(link: RedisLink) {
+  constructor(link: RedisLink, compression: Compression | undefined) {
     this.#link = link
+    this.#compression = compression
+    if (compression !== undefined) compression.together = (run) => link.together(run)
     this.#commands = new RedisPurgeCommands(link)
     this.locks = new RedisLocks(link)
     this.idempotency = new RedisIdempotency(link, MAX_FRAME_BYTES)
@@ -197,19 +199,24 @@ class RedisStore implements StampedeStore {
     else this.#link.begin(new Lookup(this.#parts, key, request, receiver))
   }
 
-  /**
-   * `agedMs`: how long the entry has waited since `lifetimes` began. `rawBytes`: the size of its
-   * frame before compression.
-   */
+  /** After a compression: its duration (`agedMs`), and the size of the frame before it. */
   commitTo(
     grant: Grant,
     frame: Uint8Array,
     lifetimes: Lifetimes,
-    _awaited: boolean | undefined,
+    awaited: boolean | undefined,
     receiver: Receiver<Committed>,
     agedMs = 0,
-    rawBytes = frame.byteLength,
+    rawBytes?: number,
   ): void {
+    if (this.#compression !== undefined && rawBytes === undefined) {
+      const clock = this.#link.current?.clock ?? systemClock
+      const calledAt = clock.now()
+      return this.#compression.compress(frame, awaited === true, clock, (stored) => {
+        const tookMs = clock.now() - calledAt
+        this.commitTo(grant, stored, lifetimes, awaited, receiver, tookMs, frame.byteLength)
+      })
+    }
     if (frame.byteLength > MAX_FRAME_BYTES) {
       const onEnd = (reply: CommitReply) =>
         receiver.resolve(reply === 'committed' ? 'too-large' : reply)
@@ -221,7 +228,7 @@ class RedisStore implements StampedeStore {
     const bytes = Buffer.isBuffer(frame)
       ? frame
       : Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
-    this.written.raw += rawBytes
+    this.written.raw += rawBytes ?? frame.byteLength
     this.written.stored += bytes.byteLength
     const times = `${physicalMs} ${freshMs.toFixed(0)} ${staleWhileRevalidateMs.toFixed(0)} ${staleIfErrorMs.toFixed(0)} ${keepMs.toFixed(0)}`
     let runs = 0
