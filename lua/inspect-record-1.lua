@@ -1,7 +1,7 @@
 -- Reads the state of an idempotency key, for an operator. Writes nothing.
 --
 -- KEYS 1 record
--- ARGV none
+-- ARGV 1 with the frame (1) or without it (0)
 -- Reply {state, attempt, fence, lease for ms, age ms, keep for ms, frame, name of each step}
 --   running    an attempt holds the lease, for `lease for ms`
 --   lapsed     the lease of the last attempt has run out
@@ -35,7 +35,7 @@ fields[5], set = string.match(fields[5] or '', '^(%d+) ?(%d*)$')
 local from = math.max(now, tonumber(set or '') or 0)
 local lease_ms = state == 'running' and math.min(math.max(number(5, 1 / 0) - from, 0), 1e13) or 0
 if state == 'running' and lease_ms == 0 then state = 'lapsed' end
-local frame = state == 'completed' and fields[7] or ''
+local frame = state == 'completed' and ARGV[1] == '1' and fields[7] or ''
 local age_ms = math.max(now - math.min(number(6, 0), now), 0)
 local kept_ms = math.max(0, redis.call('PTTL', record))
 local reply = {state, attempt, fence, lease_ms, age_ms, kept_ms, frame}

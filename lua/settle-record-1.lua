@@ -5,13 +5,14 @@
 --
 -- KEYS 1 record
 -- ARGV 1 new state: completed | released  2 how long to keep the record, ms
---      3 frame of the response, if completed  4 force (1: settle in any state, 0: do not)  5 key
+--      3 frame of the response, if completed  4 force (1: settle in any state, 0: do not, or the
+--      state and the fence that the operator saw: settle only these)  5 key
 --      6 prefix of wake-up channels  7 channel for settled keys
 -- Reply {status, now}
 --   SETTLED  the record has the new state
 --   ABSENT   there is no record
---   REFUSED  an attempt runs or has completed, and force was not given; or the record is of another
---            version
+--   REFUSED  an attempt runs or has completed, and force was not given; or the operator saw another
+--            state or fence; or the record is of another version
 
 local record, as = KEYS[1], ARGV[1]
 local time = redis.call('TIME')
@@ -28,7 +29,9 @@ if redis.call('EXISTS', record) == 0 then return {'ABSENT', now} end
 if fields[1] ~= '1' then return {'REFUSED', now} end
 local lapsed = fields[2] == 'running' and now >= (number(3) or 1 / 0)
 local is_idle = lapsed or fields[2] == 'released' or fields[2] == 'uncertain'
-if ARGV[4] ~= '1' and not is_idle then return {'REFUSED', now} end
+local state = lapsed and 'lapsed' or fields[2] or ''
+local is_meant = ARGV[4] == '1' or ARGV[4] == '0' and is_idle
+if not is_meant and ARGV[4] ~= state .. ' ' .. (fields[4] or '') then return {'REFUSED', now} end
 
 redis.call('HDEL', record, 'token', 'until')
 redis.call('HSET', record, 's', as, 'ended', '', 'lost', 0, 'recovery', 0)

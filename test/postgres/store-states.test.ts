@@ -216,6 +216,37 @@ describePostgres('a store in PostgreSQL', () => {
     expect((await process.begin('before')).status).toBe('completed')
   })
 
+  it('lists uncertain records first, and reads a page of rows, however many there are', async () => {
+    await using process = start({ schema: 'listed' }, { max: 1 })
+    await process.store.migrate()
+    const columns = '(key, state, exact, canonical, fence, expires_at)'
+    const rest = `'', '', 1, now() + interval '1 day'`
+    const insert = (values: string) =>
+      server().query(`insert into listed.idempotency ${columns} ${values}`)
+    const key = `convert_to('done ' || i, 'UTF8')`
+    await insert(`select ${key}, 'completed', ${rest} from generate_series(1, 20000) i`)
+    await insert(`values ('open', 'uncertain', ${rest})`)
+    await server().query('analyze listed.idempotency')
+    const rowsRead = async () => {
+      await process.pool.query('select pg_stat_force_next_flush()')
+      const [row] = await server().query(`select seq_tup_read + idx_tup_fetch as sum
+        from pg_stat_user_tables where schemaname = 'listed' and relname = 'idempotency'`)
+      return Number(row?.sum)
+    }
+    const before = await rowsRead()
+    const { idempotency } = process.store
+    const first = await idempotency.list('', 100)
+    expect(first.records).toMatchObject([{ key: 'open', state: 'uncertain' }])
+    const states = []
+    for (let { cursor } = first; states.length < 4; ) {
+      const page = await idempotency.list(cursor, 100)
+      states.push(page.records.length)
+      cursor = page.cursor
+    }
+    expect(states).toEqual([0, 0, 100, 100])
+    expect((await rowsRead()) - before).toBeLessThan(1_000)
+  })
+
   it('deletes expired records, and no others', async () => {
     await using process = start({ schema: 'swept' })
     await process.store.migrate()

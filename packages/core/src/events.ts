@@ -50,6 +50,7 @@ export interface EventFields {
     readonly as: 'completed' | 'released' | 'uncertain'
     readonly reply: 'finished' | 'resurrected' | 'stale' | 'late' | 'failed' | 'ended' | 'unknown'
   }
+  'idempotency.settled': { readonly as: 'completed' | 'released' }
   'cache.sampled': {
     readonly requests: number
     readonly stored: number
@@ -92,6 +93,7 @@ export const EVENTS: Readonly<Record<keyof EventFields, string>> = {
   'failure.shared': 'a lookup in the store finds the failure of another run, and no lease',
   'idempotency.answered': 'a request or job with an idempotency key gets its `outcome`',
   'idempotency.finished': 'an attempt ends; `late` means that the store has not confirmed it yet',
+  'idempotency.settled': 'an operator settles a key',
   'cache.sampled':
     'a `stampedeCache` has seen its first 100 GET requests; `reason` is the most frequent one for no hit',
   'bus.gap': 'purges may have been missed, so all copies in memory are dropped; `key` is empty',

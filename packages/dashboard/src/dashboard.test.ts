@@ -14,6 +14,7 @@ import {
 import type { FleetView } from './fleet-view.ts'
 import { stampedeDashboard, stampedeDashboardKoa } from './index.ts'
 import type { KeyView } from './key-page.ts'
+import type { LocksView } from './locks-page.ts'
 
 const require = createRequire(import.meta.url)
 const mount: (path: string, middleware: Koa.Middleware) => Koa.Middleware = require('koa-mount')
@@ -178,6 +179,20 @@ describe('api/key', () => {
       expect((await ask(`/api/key?key=${encodeURIComponent(key)}`)).status).toBe(200)
     }
   })
+})
+
+it('api/locks has all locks of a page, also more than a hundred', async () => {
+  const store = memoryStore()
+  const other = createStampede({ store })
+  for (let i = 0; i < 120; i++) {
+    store.locks.acquire(`lock ${i}`, { token: `t${i}`, leaseMs: 60_000, queue: false })
+  }
+  const watching = stampedeDashboard({ stampede: other, authorize: () => true })
+  await using own = await serve(watching)
+  const view = await (await fetch(`http://127.0.0.1:${own.port}/api/locks`)).json()
+  expect((view as LocksView).locks).toHaveLength(120)
+  await watching.close()
+  await other.close()
 })
 
 describe('api/purge', () => {

@@ -1,13 +1,15 @@
 // The dashboard of one process: admission, routes, and the parts behind them.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { PurgeTarget } from '@stampede/core'
 import { assetAt } from './assets.ts'
 import { FleetReader } from './fleet-reader.ts'
+import { idempotencyView, settleByBody } from './idempotency-page.ts'
 import { keyView, LONGEST_KEY } from './key-page.ts'
 import { Live } from './live.ts'
 import { locksView } from './locks-page.ts'
 import type { DashboardConfig } from './options.ts'
-import { purgeByRequest } from './purge-request.ts'
+import { failure, type Outcome, posted } from './posted.ts'
 import { Reporter } from './reporter.ts'
 import { NO_STORE, respond, respondJson } from './respond.ts'
 
@@ -59,7 +61,7 @@ export class Dashboard<Native> {
 
   #route({ req, target, originalTarget }: Visit<Native>): Answer | undefined {
     const [path = '', query = ''] = splitAt(target.slice(this.#config.path.length), '?')
-    if (req.method === 'POST') return path === '/api/purge' ? this.#purge(req) : undefined
+    if (req.method === 'POST') return this.#post(req, path)
     if (req.method !== 'GET' && req.method !== 'HEAD') return undefined
     if (path === '' || path === '/') {
       const [original = ''] = splitAt(originalTarget, '?')
@@ -74,6 +76,10 @@ export class Dashboard<Native> {
       case '/api/locks':
         return json(req, () =>
           locksView(this.#reporter.observer.operator, params.get('cursor') ?? ''),
+        )
+      case '/api/idempotency':
+        return json(req, () =>
+          idempotencyView(this.#config.stampede.idempotency, req, params.get('cursor') ?? ''),
         )
       case '/api/key':
         return this.#key(req, params.get('key') ?? '')
@@ -99,11 +105,19 @@ export class Dashboard<Native> {
     })
   }
 
-  #purge(req: IncomingMessage): Answer {
-    return async (res, parsed) => {
-      const { status, body } = await purgeByRequest(this.#config.stampede, req, parsed)
-      respondJson(req, res, status, body)
-    }
+  #post(req: IncomingMessage, path: string): Answer | undefined {
+    const { stampede } = this.#config
+    const answer =
+      (act: Parameters<typeof posted>[2]): Answer =>
+      (res, parsed) =>
+        send(req, res, posted(req, parsed, act))
+    if (path === '/api/settle') return answer((body) => settleByBody(stampede.idempotency, body))
+    if (path !== '/api/purge') return undefined
+    return answer(async ({ soft, ...target }) => {
+      // `purge` checks the target and the options itself.
+      await stampede.purge(target as PurgeTarget, { soft } as { soft: boolean })
+      return { status: 200, body: { purged: target, soft: soft === true } }
+    })
   }
 }
 
@@ -116,15 +130,21 @@ function splitAt(text: string, mark: string): readonly [string, string] {
   return at === -1 ? [text, ''] : [text.slice(0, at), text.slice(at + 1)]
 }
 
-/** Sends the result as JSON. The store is the only part that fails. */
+/** Sends the result as JSON. */
 function json(req: IncomingMessage, read: () => Promise<object>): Answer {
-  return async (res) => {
-    try {
-      respondJson(req, res, 200, await read())
-    } catch (error) {
-      respondJson(req, res, 503, { error: error instanceof Error ? error.message : String(error) })
-    }
+  return (res) => {
+    const outcome = read().then((body) => ({ status: 200, body }), failure)
+    return send(req, res, outcome)
   }
+}
+
+async function send(
+  req: IncomingMessage,
+  res: ServerResponse,
+  outcome: Promise<Outcome>,
+): Promise<void> {
+  const { status, body } = await outcome
+  respondJson(req, res, status, body)
 }
 
 function file(req: IncomingMessage, name: string): Answer {

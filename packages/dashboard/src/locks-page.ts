@@ -10,14 +10,12 @@ export interface LocksView {
   readonly locks: readonly LockInfo[]
 }
 
-/** Names of records that one request examines. */
-const PAGE = 500
-/** Locks that one request inspects, with one command each. */
-const MOST_LOCKS = 100
+/** Names of records that one request examines. Each may be a lock, whose state takes a command. */
+const PAGE = 100
 
 export async function locksView(operator: StoreOperator, cursor: string): Promise<LocksView> {
   const page = await operator.scan('lock', cursor, PAGE)
-  const keys = page.keys.filter((key) => !key.includes('#')).slice(0, MOST_LOCKS)
+  const keys = page.keys.filter((key) => !key.includes('#'))
   const infos = await Promise.all(keys.map((key) => operator.inspectLock(key)))
   return { cursor: page.cursor, locks: infos.filter((info) => info !== undefined) }
 }

@@ -1,5 +1,6 @@
 // Requests of the page to its server.
 
+import type { KeyRecordView, OneKeyView, RecordsView } from '../src/idempotency-page.ts'
 import type { KeyView } from '../src/key-page.ts'
 import type { LocksView } from '../src/locks-page.ts'
 
@@ -15,7 +16,8 @@ async function ask<T>(path: string, init?: RequestInit): Promise<T> {
   const isJson = response.headers.get('content-type')?.includes('json')
   const body = isJson ? await response.json() : {}
   if (response.ok) return body
-  throw new Error(body.error ?? `the server refuses this request (HTTP ${response.status})`)
+  const may = init?.method === 'POST' ? ' You may look at this page, but not change anything.' : ''
+  throw new Error(body.error ?? `the server refuses this request (HTTP ${response.status}).${may}`)
 }
 
 export const askKey = (key: string): Promise<KeyView> =>
@@ -24,12 +26,40 @@ export const askKey = (key: string): Promise<KeyView> =>
 export const askLocks = (cursor: string): Promise<LocksView> =>
   ask(`api/locks?cursor=${encodeURIComponent(cursor)}`)
 
+function post(path: string, body: object): Promise<unknown> {
+  return ask(path, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', 'X-Stampede-Dashboard': '1' },
+    body: JSON.stringify(body),
+  })
+}
+
+/** The key of a request, or of a job, which may have no scope. */
+export type KeyRef =
+  | { readonly key: string; readonly scope: string }
+  | { readonly job: string; readonly scope?: string }
+
+export const askRecords = (cursor: string): Promise<RecordsView> =>
+  ask(`api/idempotency?cursor=${encodeURIComponent(cursor)}`)
+
+/** The key is in a header field, because logs often have URLs. */
+export function askRecord(key: KeyRef): Promise<OneKeyView> {
+  const bytes = new TextEncoder().encode(JSON.stringify(key))
+  const field = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''))
+  return ask('api/idempotency', { headers: { 'X-Stampede-Key': field } })
+}
+
+/** Without an answer, the key is released. */
+export function settle(
+  key: KeyRef,
+  { state, fence }: KeyRecordView,
+  answer: object | undefined,
+): Promise<unknown> {
+  return post('api/settle', { key, seen: { state, fence }, answer: answer ?? 'release' })
+}
+
 export function purge({ kind, value, host }: PurgeTarget, soft: boolean): Promise<unknown> {
   const name = typeof value === 'string' ? kind : `${kind}s`
   const target = kind === 'all' ? { all: true } : { [name]: value, ...(host && { host }) }
-  return ask('api/purge', {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/json', 'X-Stampede-Dashboard': '1' },
-    body: JSON.stringify({ ...target, soft }),
-  })
+  return post('api/purge', { ...target, soft })
 }

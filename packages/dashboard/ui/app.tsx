@@ -5,10 +5,11 @@ import { Connection, type ConnectionState, type Status } from './connection.ts'
 import { plural } from './format.ts'
 import { useNews } from './news.ts'
 import { Fleet } from './pages/fleet.tsx'
+import { Idempotency } from './pages/idempotency.tsx'
 import { KeyPage } from './pages/key.tsx'
 import { Locks } from './pages/locks.tsx'
 import { PurgePage } from './pages/purge.tsx'
-import { PurgeDialog, usePurges } from './parts/purge-form.tsx'
+import { type Notify, PurgeDialog, usePurges } from './parts/purge-form.tsx'
 import { type Address, useAddress } from './routing.ts'
 import { type Theme, useTheme } from './theme.ts'
 
@@ -24,7 +25,8 @@ export function App() {
   const address = useAddress()
   const [theme, shownTheme, setTheme] = useTheme()
   const [notice, setNotice] = useState<{ text: string; isBad: boolean }>()
-  const purges = usePurges((text, isBad = false) => setNotice({ text, isBad }))
+  const notify = (text: string, isBad = false): void => setNotice({ text, isBad })
+  const purges = usePurges(notify)
   const news = useNews(view, status)
   const main = useRef<HTMLElement>(null)
   return (
@@ -76,6 +78,7 @@ export function App() {
             view={view}
             isLive={status.type === 'live'}
             purges={purges}
+            notify={notify}
             theme={shownTheme}
           />
         )}
@@ -90,15 +93,17 @@ interface PageProps {
   readonly view: ConnectionState['view']
   readonly isLive: boolean
   readonly purges: ReturnType<typeof usePurges>
+  readonly notify: Notify
   readonly theme: string
 }
 
-function Page({ address, view, isLive, purges, theme }: PageProps) {
+function Page({ address, view, isLive, purges, notify, theme }: PageProps) {
   if (address.page === 'key') {
     return <KeyPage asked={address.key} isLive={isLive} purges={purges} />
   }
   if (address.page === 'purge') return <PurgePage purges={purges} />
   if (view === undefined) return null
+  if (address.page === 'idempotency') return <Idempotency view={view} notify={notify} />
   if (address.page === 'locks') return <Locks view={view} />
   return <Fleet view={view} purges={purges} theme={theme} />
 }
@@ -106,6 +111,7 @@ function Page({ address, view, isLive, purges, theme }: PageProps) {
 const PAGES = [
   ['fleet', '#/', 'Fleet'],
   ['key', '#/key/', 'Key'],
+  ['idempotency', '#/idempotency', 'Idempotency'],
   ['locks', '#/locks', 'Locks'],
   ['purge', '#/purge', 'Purge'],
 ] as const

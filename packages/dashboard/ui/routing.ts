@@ -2,14 +2,16 @@
 
 import { useEffect, useState } from 'preact/hooks'
 
+const OTHERS = ['idempotency', 'locks', 'purge'] as const
+
 export type Address =
-  | { readonly page: 'fleet' | 'locks' | 'purge' }
+  | { readonly page: 'fleet' | (typeof OTHERS)[number] }
   | { readonly page: 'key'; readonly key: string }
 
 function addressIn(hash: string): Address {
   const [, page = '', rest = ''] = /^#\/(\w*)\/?(.*)$/s.exec(hash) ?? []
   if (page === 'key') return { page, key: decoded(rest) }
-  return { page: page === 'locks' || page === 'purge' ? page : 'fleet' }
+  return { page: OTHERS.find((other) => other === page) ?? 'fleet' }
 }
 
 function decoded(text: string): string {

@@ -1,4 +1,4 @@
--- Records of idempotency keys. `migrate()` replaces the schema `stampede` by that of the option.
+-- Records of idempotency keys. `migrate()` replaces the schema `stampede`.
 --
 -- Each function returns JSON as text, so that every driver returns the same. `clock_timestamp()` is
 -- the only clock. Functions are volatile: in READ COMMITTED, each of their statements sees what was
@@ -45,6 +45,7 @@ create table stampede.idempotency (
 ) with (fillfactor = 70);
 
 create index idempotency_expiry on stampede.idempotency (expires_at);
+create index idempotency_open on stampede.idempotency (state, key) where state <> 'completed';
 
 create table stampede.idempotency_step (
   key bytea not null references stampede.idempotency on delete cascade,
@@ -53,7 +54,7 @@ create table stampede.idempotency_step (
   primary key (key, name)
 );
 
--- 32 bits of a key, for advisory locks. Two keys with the same bits are only busy for each other.
+-- 32 bits of a key, for advisory locks. Keys with the same bits are busy for each other.
 create function stampede.lock_of(k bytea) returns int
 language sql immutable parallel safe as $$ select hashtext(encode(k, 'hex')) $$;
 
@@ -70,8 +71,8 @@ language sql volatile as $$
   select greatest(last + 1, (extract(epoch from clock_timestamp())::float8 * 1e6::float8)::bigint)
 $$;
 
--- Notifies the processes that wait for a key, if there are any: they hold its second lock. A notice
--- without a waiter would cost, because PostgreSQL commits transactions with notices one by one.
+-- Notifies the processes that wait for a key, if any: they hold its second lock. PostgreSQL commits
+-- transactions with notices one by one.
 create function stampede.wake(k bytea) returns text
 language plpgsql as $$
 begin
@@ -123,9 +124,9 @@ $$;
 
 -- Begins an attempt in the transaction that is open: the first statement of it. `idle_ms` 0 only
 -- looks, and replies `free` if an attempt may begin. The look is a statement after that of the lock,
--- so it sees what was committed before the lock was free. Replays do not disturb each other: who
--- does not get the lock looks too. On a standby, which may lag behind, the function fails.
--- Assignments of a function call are cheaper than PERFORM, which runs a query.
+-- so it sees what was committed before. Without the lock it looks too, so that replays do not
+-- disturb each other. A standby may lag behind, so there it fails. Assignments of a function call are
+-- cheaper than PERFORM.
 create function stampede.claim(k bytea, exact bytea, canonical bytea, idle_ms bigint) returns text
 language plpgsql as $$
 declare
@@ -216,7 +217,7 @@ begin
     on conflict (key) do nothing returning * into r;
     if found then return stampede.begun(r); end if;
     select * into r from stampede.idempotency i where i.key = k for update;
-    -- Else the record was deleted between the two statements.
+    -- Else the record was deleted meanwhile.
     exit when found;
   end loop;
 
@@ -328,26 +329,30 @@ end $$;
 
 -- FOR OPERATORS
 
-create function stampede.inspect(k bytea) returns text
-language sql volatile set search_path = pg_catalog, pg_temp as $$
-  select json_build_object(
-    'state', case
-      when i.state = 'running' and i.lease_until <= clock_timestamp() then 'lapsed' else i.state
-    end,
-    'attempt', i.attempt, 'fence', i.fence::text,
+-- The record of a key, or `most` of a state after it, without frames.
+create function stampede.inspect(k bytea, in_state bytea, most bigint) returns text
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  keys bytea[] := array[k];
+begin
+  if most > 0 then
+    execute format('select array(select key from stampede.idempotency
+      where state = %L and key > $1 order by key limit $2)', convert_from(in_state, 'UTF8'))
+    into keys using k, most;
+  end if;
+  return (select json_agg(json_build_object(
+    'key', encode(i.key, 'hex'), 'state', i.state, 'attempt', i.attempt, 'fence', i.fence::text,
     'leaseForMs', case when i.state = 'running' then stampede.ms_until(i.lease_until) else 0 end,
     'ageMs', greatest(0, floor(extract(epoch from clock_timestamp() - i.created_at) * 1000)),
     'keepForMs', stampede.ms_until(i.expires_at),
-    'frame', encode(i.frame, 'base64'),
-    'steps', (select json_agg(s.name) from stampede.idempotency_step s where s.key = k)
-  )::text
-  from stampede.idempotency i where i.key = k and i.expires_at > clock_timestamp()
-$$;
+    'frame', case when most = 0 then encode(i.frame, 'base64') end,
+    'steps', (select json_agg(s.name) from stampede.idempotency_step s where s.key = i.key)
+  ) order by i.key) from stampede.idempotency i where i.key = any (keys))::text;
+end $$;
 
--- Without `force` (1), only a record that is uncertain, lapsed or released is settled. A running
--- attempt can no longer finish. The notice makes every process drop its copy.
+-- `force`: 1, 0, or the state and fence to settle. The notice makes every process drop its copy.
 create function stampede.settle(
-  k bytea, as_state bytea, keep_ms bigint, response bytea, force bigint
+  k bytea, as_state bytea, keep_ms bigint, response bytea, force bytea
 ) returns text
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -356,10 +361,9 @@ begin
   select * into r from stampede.idempotency i
     where i.key = k and i.expires_at > clock_timestamp() for update;
   if not found then return '"absent"'; end if;
-  if force <> 1 and (r.state = 'completed'
-    or (r.state = 'running' and r.lease_until > clock_timestamp())) then
-    return '"refused"';
-  end if;
+  if r.state = 'running' and r.lease_until <= clock_timestamp() then r.state := 'lapsed'; end if;
+  if convert_from(force, 'UTF8') not in ('1', r.state || ' ' || r.fence,
+    (r.state in ('running', 'completed'))::int::text) then return '"refused"'; end if;
   update stampede.idempotency i set state = convert_from(as_state, 'UTF8'), token = null,
     ended = null, lost = 0, recovery = false, expires_at = stampede.after(keep_ms),
     frame = case when as_state = convert_to('completed', 'UTF8') then response end
@@ -369,7 +373,7 @@ begin
   return '"settled"';
 end $$;
 
--- Deletes expired records, at most 1000, unless another process does so now. Returns their number.
+-- Deletes at most 1000 expired records, unless another process does so.
 create function stampede.sweep() returns text
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare

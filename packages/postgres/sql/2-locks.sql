@@ -1,5 +1,5 @@
 -- Locks. One row per lock has the lease and the fence, one row per waiting process its place in the
--- queue. The clock of this server is the only one.
+-- queue.
 
 -- A grant changes the fence, which is in a unique index, and a renewal does not. So assert_fence
 -- (FOR KEY SHARE) holds back the next grant until its transaction ends, and no renewal.
@@ -110,8 +110,8 @@ begin
     'fence', case when r.token = next_tok then r.fence::text end)::text;
 end $$;
 
--- Extends leases. Takes JSON: a list of [key, token, fence], the first two in hex. Replies the
--- keys and tokens in hex whose leases are still there.
+-- Extends leases, a JSON list of [key, token, fence], the first two in hex. Replies the keys and
+-- tokens that still have one.
 create function stampede.lock_renew(grants bytea, ms bigint) returns text
 language sql set search_path = pg_catalog, pg_temp as $$
   with renewed as (
@@ -152,7 +152,7 @@ begin
   end if;
 end $$;
 
--- Deletes locks that none has held for a day, with their queues.
+-- Deletes locks not held for a day, with their queues.
 create function stampede.lock_sweep() returns text
 language sql set search_path = pg_catalog, pg_temp as $$
   with gone as (

@@ -18,12 +18,19 @@ type BeginReply = Awaited<ReturnType<IdempotencyStore['begin']>>
 type BeginRequest = Parameters<IdempotencyStore['begin']>[1]
 type IdempotencyHooks = Parameters<IdempotencyStore['attach']>[0]
 type Inspection = NonNullable<Awaited<ReturnType<IdempotencyStore['inspect']>>>
+type RecordPage = Awaited<ReturnType<IdempotencyStore['list']>>
 type Settlement = Parameters<IdempotencyStore['settle']>[1]
 type SettleReply = Awaited<ReturnType<IdempotencyStore['settle']>>
 
 const ISOLATIONS = ['read committed', 'repeatable read', 'serializable'] as const
 /** How long a key is reported busy if only its transaction knows when it ends. */
 const BUSY_MS = 1_000
+/**
+ * The order of a list, in which those that need an operator come first. All but completed records
+ * have an index. An attempt with a transaction writes none of them, so it does not pay for it. The
+ * plan has the name of the state in it, so that PostgreSQL uses this index, or the primary key.
+ */
+const STATES = ['uncertain', 'running', 'released', 'completed']
 
 export class PostgresIdempotency implements IdempotencyStore {
   readonly name = 'postgres'
@@ -104,16 +111,30 @@ export class PostgresIdempotency implements IdempotencyStore {
   }
 
   async inspect(key: string): Promise<Inspection | undefined> {
-    const found = await this.#db.call<StoredInspection | null>('inspect', key)
-    if (found === null) return undefined
-    const { frame, steps, ...known } = found
-    return { ...known, steps: steps ?? [], frame: frame === null ? undefined : bytesOf(frame) }
+    const [found] = await this.#read(key, '', 0)
+    return found?.[1]
   }
 
-  settle(key: string, settlement: Settlement, { force }: { force: boolean }): Promise<SettleReply> {
+  /** `cursor` is the place of the state in `STATES`, and the last key. */
+  async list(cursor: string, limit: number): Promise<RecordPage> {
+    const at = Number(cursor[0] ?? 0)
+    const page = await this.#read(cursor.slice(1), STATES[at] ?? '', limit)
+    const [last] = page[limit - 1] ?? []
+    const next = at < STATES.length - 1 ? `${at + 1}` : ''
+    return {
+      cursor: last === undefined ? next : `${at}${last}`,
+      records: page.flatMap(([key, known]) => (known ? { ...known, key } : [])),
+    }
+  }
+
+  settle(
+    key: string,
+    settlement: Settlement,
+    { force }: { force: boolean | string },
+  ): Promise<SettleReply> {
     const { as, keepMs } = settlement
     const frame = as === 'completed' ? settlement.frame : ''
-    return this.#db.call('settle', key, as, keepMs, frame, force ? 1 : 0)
+    return this.#db.call('settle', key, as, keepMs, frame, force === true ? '1' : force || '0')
   }
 
   async close(): Promise<void> {
@@ -121,6 +142,26 @@ export class PostgresIdempotency implements IdempotencyStore {
     this.#open.clear()
     await Promise.all(open.map((transaction) => transaction.abandon()))
     if (this.#listener !== undefined) await this.#db.notices.remove(this.#listener)
+  }
+
+  /** Keys and their records, which are undefined if they have expired. */
+  async #read(
+    key: string,
+    inState: string,
+    limit: number,
+  ): Promise<[string, Inspection | undefined][]> {
+    const found = await this.#db.call<StoredInspection[] | null>('inspect', key, inState, limit)
+    return (found ?? []).map(({ key: name, state, frame, steps, ...known }) => [
+      Buffer.from(name, 'hex').toString(),
+      known.keepForMs > 0
+        ? {
+            ...known,
+            state: state === 'running' && known.leaseForMs === 0 ? 'lapsed' : state,
+            steps: steps ?? [],
+            frame: frame === null ? undefined : bytesOf(frame),
+          }
+        : undefined,
+    ])
   }
 
   /**
@@ -195,6 +236,8 @@ export class PostgresIdempotency implements IdempotencyStore {
 }
 
 type StoredInspection = Omit<Inspection, 'frame' | 'steps'> & {
+  /** In hex. */
+  readonly key: string
   readonly frame: string | null
   readonly steps: readonly string[] | null
 }

@@ -668,6 +668,62 @@ function inspecting(on: () => Stage): void {
   })
 }
 
+function listing(on: () => Stage): void {
+  /** The records of all pages. */
+  const all = async (limit: number) => {
+    const found = new Map<string, object>()
+    let cursor = ''
+    do {
+      const page = await on().b.list(cursor, limit)
+      for (const { key, ...known } of page.records) found.set(key, known)
+      cursor = page.cursor
+    } while (cursor !== '')
+    return found
+  }
+
+  it('is empty without records', async () => {
+    expect((await all(10)).size).toBe(0)
+  })
+
+  it('has each record with the facts of its inspection, but without its frame', async () => {
+    await end(on(), completed('done'))
+    const { grant } = await on().begun(on().a, '2', {}, 'two')
+    await on().a.keepStep(grant, 'pay', bytes('1'))
+    const found = await all(10)
+    expect([...found.keys()].sort()).toEqual(['k', 'two'])
+    for (const [key, listed] of found) {
+      const {
+        frame: _,
+        ageMs: _age,
+        keepForMs: _keep,
+        leaseForMs: _lease,
+        ...known
+      } = (await on().a.inspect(key)) ?? {}
+      expect(listed).toMatchObject(known)
+      expect(listed).toHaveProperty('state')
+      expect(Object(listed).frame).toBeUndefined()
+    }
+  })
+
+  it('has every record, page by page', async () => {
+    const keys = Array.from({ length: 25 }, (_, i) => `key ${i}`)
+    for (const [i, key] of keys.entries()) {
+      const { grant } = await on().begun(on().a, `${i}`, {}, key)
+      const ends = [completed('done'), uncertain(), released(), undefined][i % 4]
+      if (ends !== undefined) await on().a.finish(grant, ends, PRINTS)
+    }
+    const found = await all(4)
+    expect([...found.keys()].sort()).toEqual(keys.sort())
+  })
+
+  it('begins again at a cursor that it cannot read', async () => {
+    await end(on(), completed('done'))
+    for (const cursor of ['x', ' ', '0', "' or 1=1", 'running zz', '\0', '9'.repeat(40)]) {
+      await on().b.list(cursor, 10)
+    }
+  })
+}
+
 function settling(on: () => Stage): void {
   const settleable: ReadonlyArray<readonly [string, () => Promise<unknown>]> = [
     ['uncertain', () => on().lapsedIntoUncertain()],
@@ -719,6 +775,34 @@ function settling(on: () => Stage): void {
     expect((await on().a.inspect('k'))?.frame).toBeUndefined()
     const next = await on().begun(on().b, '9')
     expect(BigInt(next.grant.fence)).toBeGreaterThan(BigInt(grant.fence))
+  })
+
+  it.each([...settleable, ...guarded])(
+    'settles a record that is %s if an operator has seen it in this state',
+    async (_, prepare) => {
+      await prepare()
+      const { state, fence } = (await on().b.inspect('k')) ?? {}
+      const other = state === 'uncertain' ? 'running' : 'uncertain'
+      for (const force of [`${state} ${fence}1`, `${other} ${fence}`, String(state)]) {
+        expect(await on().b.settle('k', completed('by hand'), { force })).toBe('refused')
+      }
+      expect(await on().a.inspect('k')).toMatchObject({ state, fence })
+      const seen = { force: `${state} ${fence}` }
+      expect(await on().b.settle('k', released(), seen)).toBe('settled')
+      expect((await on().a.inspect('k'))?.state).toBe('released')
+    },
+  )
+
+  it('settles a record once if two operators have seen it in one state', async () => {
+    await on().lapsedIntoUncertain()
+    const { state, fence } = (await on().b.inspect('k')) ?? {}
+    const settlements = [released(), completed('by hand')]
+    const replies = await Promise.all(
+      settlements.map((end, i) =>
+        (i === 0 ? on().a : on().b).settle('k', end, { force: `${state} ${fence}` }),
+      ),
+    )
+    expect(replies.toSorted()).toEqual(['refused', 'settled'])
   })
 
   it('ends a running attempt with force, so that its results are refused', async () => {
@@ -852,6 +936,7 @@ const PARTS: ReadonlyArray<readonly [string, (on: () => Stage) => void]> = [
   ['a step', keepingSteps],
   ['a waiter', waking],
   ['inspect', inspecting],
+  ['list', listing],
   ['settle', settling],
   ['a stored record', expiring],
 ]

@@ -104,6 +104,19 @@ describe('idempotency.inspect()', () => {
   })
 })
 
+describe('idempotency.list()', () => {
+  it('lists the records of requests and jobs by the name that inspect and events have', async () => {
+    await make('uncertain')
+    await bench.stampede.idempotent('job', () => 7)
+    const { cursor, records, store } = await operator().list()
+    expect([cursor, store]).toEqual(['', 'faulty'])
+    const names = [await inspect(), await inspect('job')].map((record) => record?.internalKey)
+    expect(records.map(({ key }) => key).sort()).toEqual(names.sort())
+    expect(records.map(({ state }) => state).sort()).toEqual(['completed', 'uncertain'])
+    for (const record of records) expect(record).not.toHaveProperty('frame')
+  })
+})
+
 describe.each(['release', 'resolve'] as const)('idempotency.%s()', (word) => {
   const say = (options?: { force?: boolean }) =>
     word === 'release'
@@ -134,6 +147,35 @@ describe.each(['release', 'resolve'] as const)('idempotency.%s()', (word) => {
     expect((await inspect())?.state).toBe(state)
     expect(await say({ force: true })).toBe('settled')
     await expectDone()
+  })
+
+  it('settles only the state and the attempt of the record that it gets', async () => {
+    await make('uncertain')
+    const seen = await inspect()
+    if (seen === undefined) throw new Error('no record')
+    const settle = (force: typeof seen) =>
+      word === 'release'
+        ? operator().release(ref, { force })
+        : operator().resolve(ref, { status: 201, body: { id: 42 } }, { force })
+    expect(await settle({ ...seen, fence: seen.fence + 1n })).toBe('refused')
+    expect(await settle({ ...seen, state: 'released' })).toBe('refused')
+    expect((await inspect())?.state).toBe('uncertain')
+    expect(await settle(seen)).toBe('settled')
+    expect(await settle(seen)).toBe('refused')
+    await expectDone()
+  })
+
+  it('emits idempotency.settled with the key, and nothing if it is refused', async () => {
+    const seen: unknown[] = []
+    bench.stampede.on('idempotency.settled', (event) => seen.push(event))
+    await make('completed')
+    await say()
+    expect(seen).toEqual([])
+    const { internalKey } = (await inspect()) ?? {}
+    await say({ force: true })
+    const as = word === 'release' ? 'released' : 'completed'
+    expect(seen).toEqual([{ type: 'idempotency.settled', key: 'k-1', internalKey, as }])
+    if (word === 'release') await (await ask()).answer({ status: 500 })
   })
 
   it('ends a running attempt, whose response reaches its client and is not stored', async () => {

@@ -2,9 +2,15 @@
 
 import { decodeValue, encodeValue } from '../data/value.ts'
 import { closedError, optionError } from '../errors.ts'
-import { checkNames, flag, readOptions } from '../options.ts'
+import { checkNames, flag, type Reader, readOptions } from '../options.ts'
 import type { HeaderList } from '../ports/exchange.ts'
-import type { Inspection, Settlement, SettleReply } from '../ports/idempotency-store.ts'
+import type {
+  Force,
+  Inspection,
+  RecordPage,
+  Settlement,
+  SettleReply,
+} from '../ports/idempotency-store.ts'
 import { type Kept, replayableHeaders } from './kept-response.ts'
 import type { GivenAnswer } from './options.ts'
 import { jobRecord } from './run-idempotent.ts'
@@ -20,6 +26,8 @@ export type IdempotencyKeyRef =
 
 /** The state of an idempotency key in the store. */
 export interface IdempotencyRecord extends Omit<Inspection, 'fence' | 'frame'> {
+  /** Name of the record in the store: a keyed hash of scope and key. Events have it, too. */
+  readonly internalKey: string
   /** Fence of the newest attempt. */
   readonly fence: bigint
   /** Response of a completed request. `body` is undefined if it was not stored. */
@@ -40,11 +48,18 @@ export interface IdempotencyOperator {
   /** The record of a key, or undefined if the store has none. */
   inspect(key: IdempotencyKeyRef): Promise<IdempotencyRecord | undefined>
   /**
-   * Lets the next request run the handler. Without `force`, the reply is `refused` if an attempt
-   * runs or has completed. With `force`, a running attempt loses its lease, and its result does not
-   * count.
+   * Lists the records of all keys, without responses and in no order, page by page. The first page
+   * has the cursor `''`. A page is the result of a bounded search, so it may be empty before the
+   * end, where its `cursor` is `''`. A record may be listed twice. `store`: name of the store.
    */
-  release(key: IdempotencyKeyRef, options?: { force?: boolean | undefined }): Promise<SettleReply>
+  list(cursor?: string): Promise<RecordPage & { readonly store: string }>
+  /**
+   * Lets the next request run the handler. Without `force`, the reply is `refused` if an attempt
+   * runs or has completed. With `force: true`, a running attempt loses its lease, and its result
+   * does not count. With a record of `inspect` as `force`, the reply is `refused` if its state or
+   * attempt is now another one.
+   */
+  release(key: IdempotencyKeyRef, options?: SettleOptions): Promise<SettleReply>
   /**
    * Completes the key with the response that repeats get, or with `{ value }` for a job. `force` as
    * in `release`. The record is kept for a day.
@@ -52,14 +67,25 @@ export interface IdempotencyOperator {
   resolve(
     key: IdempotencyKeyRef,
     answer: GivenAnswer | { value: unknown },
-    options?: { force?: boolean | undefined },
+    options?: SettleOptions,
   ): Promise<SettleReply>
+}
+
+interface SettleOptions {
+  force?: boolean | Pick<IdempotencyRecord, 'state' | 'fence'> | undefined
 }
 
 const FIX_HEADERS = "use names and values that HTTP allows: { location: '/orders/7' }"
 
 /** How long a settled record is kept: a day. */
 const RESOLVED_MS = 86_400_000
+/** Names that one page of a list examines. */
+const LISTED_AT_ONCE = 500
+
+const readForce: Reader<Force> = (where, value) => {
+  const { state, fence } = Object(value) as Partial<IdempotencyRecord>
+  return state ? `${state} ${fence}` : flag(false)(where, value)
+}
 
 /** `create` returns the runtime, and creates it on the first call. */
 export function createOperator(create: () => IdempotencyRuntime): IdempotencyOperator {
@@ -70,7 +96,7 @@ export function createOperator(create: () => IdempotencyRuntime): IdempotencyOpe
   }
   /** Without an answer, the key is released. */
   const settle = async (ref: IdempotencyKeyRef, options: unknown, answerOf?: () => Kept) => {
-    const { force } = readOptions('idempotency', options, { force: flag(false) })
+    const { force } = readOptions('idempotency', options, { force: readForce })
     const rt = runtime()
     const record = recordOf(rt, ref)
     const answer = answerOf?.()
@@ -87,7 +113,10 @@ export function createOperator(create: () => IdempotencyRuntime): IdempotencyOpe
     const reply = await rt.store.settle(record, end, { force })
     // The store also sends a message to all processes. It may arrive after this reply, so this
     // process acts on it now.
-    if (reply === 'settled') await onSettled(rt, record)
+    if (reply !== 'settled') return reply
+    const { job, key } = Object(ref) as Readonly<Record<string, string | undefined>>
+    rt.events.emit({ type: 'idempotency.settled', key: record, as: end.as }, job ?? key ?? `${ref}`)
+    await onSettled(rt, record)
     return reply
   }
   return {
@@ -97,7 +126,12 @@ export function createOperator(create: () => IdempotencyRuntime): IdempotencyOpe
       const found = await rt.store.inspect(record)
       if (found === undefined) return undefined
       const { frame, fence, ...known } = found
-      return { ...known, fence: BigInt(fence), ...shown(frame && rt.seal.decode(record, frame)) }
+      const kept = shown(frame && rt.seal.decode(record, frame))
+      return { ...known, internalKey: record, fence: BigInt(fence), ...kept }
+    },
+    async list(cursor = '') {
+      const { store } = runtime()
+      return { store: store.name, ...(await store.list(cursor, LISTED_AT_ONCE)) }
     },
     release: (ref, options) => settle(ref, options),
     resolve: (ref, answer, options) => settle(ref, options, () => keptOf(ref, answer)),

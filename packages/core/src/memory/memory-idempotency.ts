@@ -12,12 +12,14 @@ import type {
   Fingerprints,
   Finish,
   FinishReply,
+  Force,
   IdempotencyHooks,
   IdempotencyStore,
   Inspection,
   LazyFinish,
   LazyFrame,
   LazyIdempotencyStore,
+  RecordPage,
   Settlement,
   SettleReply,
 } from '../ports/idempotency-store.ts'
@@ -169,25 +171,28 @@ export class MemoryIdempotency
   async inspect(key: string): Promise<Inspection | undefined> {
     const record = this.#records.get(key)
     if (record === undefined) return undefined
-    const now = this.now()
-    const leaseForMs = record.state === 'running' ? Math.max(0, record.until - now) : 0
-    return {
-      state: record.state === 'running' && leaseForMs === 0 ? 'lapsed' : record.state,
-      attempt: record.attempt,
-      fence: record.fence,
-      leaseForMs,
-      ageMs: now - record.createdAt,
-      keepForMs: record.expiresAt - now,
-      steps: [...(record.steps?.keys() ?? [])],
-      frame: record.frame && frameOf(record.frame),
-    }
+    return { ...shown(record, this.now()), frame: record.frame && frameOf(record.frame) }
   }
 
-  async settle(key: string, end: Settlement, { force }: { force: boolean }): Promise<SettleReply> {
+  /** In the order of the keys. The cursor is the last key. */
+  async list(cursor: string, limit: number): Promise<RecordPage> {
+    const keys = [...this.#records.keys()].filter((key) => key > cursor).sort()
+    const records = keys.slice(0, limit).flatMap((key) => {
+      const record = this.#records.get(key)
+      return record === undefined ? [] : { key, ...shown(record, this.now()) }
+    })
+    return { cursor: keys.length > limit ? (keys[limit - 1] ?? '') : '', records }
+  }
+
+  async settle(key: string, end: Settlement, { force }: { force: Force }): Promise<SettleReply> {
     const record = this.#records.get(key)
     if (record === undefined) return 'absent'
-    const runs = record.state === 'running' && this.now() < record.until
-    if (!force && (runs || record.state === 'completed')) return 'refused'
+    const { state, fence } = shown(record, this.now())
+    const isMeant =
+      typeof force === 'string'
+        ? force === `${state} ${fence}`
+        : force || (state !== 'running' && state !== 'completed')
+    if (!isMeant) return 'refused'
     record.lost = 0
     record.recovery = false
     record.ended = ''
@@ -259,6 +264,20 @@ function begun(key: string, record: Record): BeginReply {
   const grant = { key, token, fence }
   const kept = steps === undefined ? NO_STEPS : new Map(steps)
   return { status: 'begun', grant, attempt, isRecovery: recovery, steps: kept }
+}
+
+/** The record for operators, without its frame, which would have to be encoded. */
+function shown(record: Record, now: number): Omit<Inspection, 'frame'> {
+  const leaseForMs = record.state === 'running' ? Math.max(0, record.until - now) : 0
+  return {
+    state: record.state === 'running' && leaseForMs === 0 ? 'lapsed' : record.state,
+    attempt: record.attempt,
+    fence: record.fence,
+    leaseForMs,
+    ageMs: now - record.createdAt,
+    keepForMs: record.expiresAt - now,
+    steps: [...(record.steps?.keys() ?? [])],
+  }
 }
 
 function isFence(record: Record, fence: string): boolean {

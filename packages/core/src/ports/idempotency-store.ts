@@ -156,7 +156,7 @@ export type FinishReply = 'finished' | 'resurrected' | 'stale' | 'failed' | 'end
 /** The end that an operator decides for an attempt. */
 export type Settlement = Exclude<Finish, { as: 'uncertain' }>
 
-/** `refused`: an attempt runs or has completed, and `force` is false. */
+/** `refused`: the record has a state that `force` does not allow. */
 export type SettleReply = 'settled' | 'absent' | 'refused'
 
 /** The record of an idempotency key, for an operator. */
@@ -175,6 +175,24 @@ export interface Inspection {
   /** Names of the steps whose results are stored. */
   readonly steps: readonly string[]
   readonly frame: Uint8Array | undefined
+}
+
+/**
+ * Which records are settled. `false`: uncertain, lapsed and released ones. `true`: in any state. A
+ * text, such as `uncertain 17`: only a record that still has this state and fence.
+ */
+export type Force = boolean | string
+
+/** A record in a list, without its frame. `unreadable`: this version cannot read the record. */
+export interface ListedRecord extends Omit<Inspection, 'state' | 'frame'> {
+  readonly key: string
+  readonly state: Inspection['state'] | 'unreadable'
+}
+
+/** One page of a list. `cursor` continues the list, and is empty at its end. */
+export interface RecordPage {
+  readonly cursor: string
+  readonly records: readonly ListedRecord[]
 }
 
 /** Callbacks from a store to core. Core stays correct if calls are lost, repeated or reordered. */
@@ -230,10 +248,13 @@ export interface IdempotencyStore {
   keepStep(grant: Grant, name: string, value: Uint8Array): Promise<'kept' | 'stale'>
   inspect(key: string): Promise<Inspection | undefined>
   /**
-   * Settles a record that is uncertain, lapsed or released. With `force`, settles a record in any
-   * state. A running attempt loses its lease, and the waiters are woken.
+   * Lists records page by page, beginning with the cursor ''. The work of one call is bounded: it
+   * examines about `limit` names, and `records` may be empty before the end. A record that exists
+   * during the whole scan is listed at least once.
    */
-  settle(key: string, settlement: Settlement, options: { force: boolean }): Promise<SettleReply>
+  list(cursor: string, limit: number): Promise<RecordPage>
+  /** Settles a record, if `force` allows it. A running attempt loses its lease. Wakes waiters. */
+  settle(key: string, settlement: Settlement, options: { force: Force }): Promise<SettleReply>
   close(): Promise<void>
 }
 

@@ -7,9 +7,11 @@ import type {
   Fingerprints,
   Finish,
   FinishReply,
+  Force,
   IdempotencyHooks,
   IdempotencyStore,
   Inspection,
+  RecordPage,
   Settlement,
   SettleReply,
 } from '../ports/idempotency-store.ts'
@@ -23,6 +25,7 @@ export type IdempotencyOperation =
   | 'finish'
   | 'keepStep'
   | 'inspect'
+  | 'list'
   | 'settle'
   | 'close'
 
@@ -93,7 +96,11 @@ export class FaultyIdempotency implements IdempotencyStore {
     return this.#run('inspect', 'inspect', () => this.#inner.inspect(key))
   }
 
-  settle(key: string, settlement: Settlement, options: { force: boolean }): Promise<SettleReply> {
+  list(cursor: string, limit: number): Promise<RecordPage> {
+    return this.#run('list', 'list', () => this.#inner.list(cursor, limit))
+  }
+
+  settle(key: string, settlement: Settlement, options: { force: Force }): Promise<SettleReply> {
     const line = `settle ${settlement.as}${options.force ? ', force' : ''}`
     return this.#run('settle', line, () => this.#inner.settle(key, settlement, options))
   }
@@ -137,6 +144,7 @@ export function sharedIdempotency(inner: IdempotencyStore): () => IdempotencySto
       finish: (grant, finish, fingerprints) => inner.finish(grant, finish, fingerprints),
       keepStep: (grant, name, value) => inner.keepStep(grant, name, value),
       inspect: (key) => inner.inspect(key),
+      list: (cursor, limit) => inner.list(cursor, limit),
       settle: (key, settlement, options) => inner.settle(key, settlement, options),
       async close() {
         open -= 1

@@ -32,8 +32,10 @@ export interface Purges {
   run(target: PurgeTarget, soft: boolean): Promise<void>
 }
 
-/** `notify`: announces the result to the reader. */
-export function usePurges(notify: (text: string, isBad?: boolean) => void): Purges {
+/** Announces a result to the reader. */
+export type Notify = (text: string, isBad?: boolean) => void
+
+export function usePurges(notify: Notify): Purges {
   const [log, setLog] = useState(stored)
   const [asked, ask] = useState<PurgeTarget>()
   useEffect(() => sessionStorage.setItem(STORED, JSON.stringify(log)), [log])

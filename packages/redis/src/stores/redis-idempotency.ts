@@ -21,6 +21,7 @@ import {
   renew,
   settleRecord,
 } from '../protocol/scripts.generated.ts'
+import { RedisOperator } from './redis-operator.ts'
 
 type BeginReply = Awaited<ReturnType<IdempotencyStore['begin']>>
 type BeginRequest = Parameters<IdempotencyStore['begin']>[1]
@@ -30,6 +31,7 @@ type Finish = Parameters<IdempotencyStore['finish']>[1]
 type FinishReply = Awaited<ReturnType<IdempotencyStore['finish']>>
 type IdempotencyHooks = Parameters<IdempotencyStore['attach']>[0]
 type Inspection = NonNullable<Awaited<ReturnType<IdempotencyStore['inspect']>>>
+type RecordPage = Awaited<ReturnType<IdempotencyStore['list']>>
 type Settlement = Parameters<IdempotencyStore['settle']>[1]
 type SettleReply = Awaited<ReturnType<IdempotencyStore['settle']>>
 
@@ -116,16 +118,29 @@ export class RedisIdempotency implements IdempotencyStore {
   }
 
   inspect(key: string): Promise<Inspection | undefined> {
-    return this.#link.run(inspectRecord, PREFIX + key, [], readInspection)
+    return this.#link.run(inspectRecord, PREFIX + key, [1], readInspection)
+  }
+
+  async list(cursor: string, limit: number): Promise<RecordPage> {
+    const page = await new RedisOperator(this.#link).scan('idempotency', cursor, limit)
+    const listed = page.keys.map(async (key) => {
+      const found = await this.#link.run(inspectRecord, PREFIX + key, [0], readListed)
+      return found === undefined ? [] : { ...found, key }
+    })
+    return { cursor: page.cursor, records: (await Promise.all(listed)).flat() }
   }
 
   /** Runs even while the breaker is open, as purges do. */
-  settle(key: string, settlement: Settlement, { force }: { force: boolean }): Promise<SettleReply> {
+  settle(
+    key: string,
+    settlement: Settlement,
+    { force }: { force: boolean | string },
+  ): Promise<SettleReply> {
     const { wakePrefix, settledChannel } = this.#link.names
     const { as, keepMs } = settlement
     const record = PREFIX + key
     const frame = as === 'completed' ? bufferOf(settlement.frame) : ''
-    const end = [as, Math.ceil(keepMs), frame, force ? 1 : 0]
+    const end = [as, Math.ceil(keepMs), frame, force === true ? 1 : force || 0]
     const args = [...end, record, wakePrefix, settledChannel]
     const read = ([status]: unknown[]): SettleReply => {
       if (String(status) === 'SETTLED') return 'settled'
@@ -206,23 +221,30 @@ const STATES = ['running', 'lapsed', 'completed', 'released', 'uncertain'] as co
  */
 export function readInspection(raw: unknown): Inspection | undefined {
   const parts: readonly unknown[] = Array.isArray(raw) ? raw : [raw]
-  const text = String(parts[0])
-  if (text === 'ABSENT') return undefined
-  const state = STATES.find((each) => each === text)
-  if (state === undefined)
+  const found = readListed(raw)
+  if (found === undefined) return undefined
+  const { state } = found
+  if (state === 'unreadable')
     throw unknownReply(
       'redis',
       'inspect-record',
       'the record is malformed or has the layout of another version',
     )
+  return { ...found, state, frame: state === 'completed' ? bytes(parts[6]) : undefined }
+}
+
+/** A record that this version cannot read must not hide the others of a list. */
+function readListed(raw: unknown): Omit<RecordPage['records'][number], 'key'> | undefined {
+  const parts: readonly unknown[] = Array.isArray(raw) ? raw : [raw]
+  const text = String(parts[0])
+  if (text === 'ABSENT') return undefined
   return {
-    state,
+    state: STATES.find((each) => each === text) ?? 'unreadable',
     attempt: Number(parts[1]),
     fence: String(parts[2]),
     leaseForMs: duration(parts[3]),
     ageMs: duration(parts[4]),
     keepForMs: duration(parts[5]),
-    frame: state === 'completed' ? bytes(parts[6]) : undefined,
     steps: parts.slice(7).map(String),
   }
 }

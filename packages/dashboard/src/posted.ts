@@ -1,7 +1,6 @@
-// POST api/purge: purges a target, for requests that only the page itself can send.
+// POST: requests with a JSON body that only the page itself can send.
 
 import type { IncomingMessage } from 'node:http'
-import type { PurgeTarget, Stampede } from '@stampede/core'
 
 /** A browser sends this field to another origin only if that origin allows it. Ours never does. */
 const OWN_FIELD = 'x-stampede-dashboard'
@@ -12,13 +11,22 @@ export interface Outcome {
   readonly body: unknown
 }
 
-const failed = (status: number, message: string): Outcome => ({ status, body: { error: message } })
+export const failed = (status: number, message: string): Outcome => ({
+  status,
+  body: { error: message },
+})
 
-/** `parsed`: the body, if a middleware has read it. */
-export async function purgeByRequest(
-  stampede: Stampede,
+/** The status of an error: a wrong value, or a store that is unavailable. */
+export function failure(error: unknown): Outcome {
+  const { code, message } = error as { code?: string; message: string }
+  return failed(/OPTION|VALUE/.test(`${code}`) ? 400 : 503, message)
+}
+
+/** Calls `act` with the body of a request of the page. `parsed`: as a middleware has read it. */
+export async function posted(
   req: IncomingMessage,
   parsed: unknown,
+  act: (body: Record<string, unknown>) => Promise<Outcome>,
 ): Promise<Outcome> {
   if (!isSameOrigin(req)) return failed(403, 'the request is not from the page of the dashboard')
   if (!/^application\/json\b/i.test(req.headers['content-type'] ?? '')) {
@@ -26,15 +34,7 @@ export async function purgeByRequest(
   }
   const body = isObject(parsed) ? parsed : await readJson(req)
   if (body === undefined) return failed(400, 'the body is no JSON object, or is too long')
-  const { soft, ...target } = body
-  try {
-    // `purge` checks the target and the options itself.
-    await stampede.purge(target as PurgeTarget, { soft } as { soft: boolean })
-    return { status: 200, body: { purged: target, soft: soft === true } }
-  } catch (error) {
-    const { code, message } = error as { code?: string; message: string }
-    return failed(code === 'ERR_STAMPEDE_OPTION' ? 400 : 503, message)
-  }
+  return act(body).catch(failure)
 }
 
 /** Browsers send `Sec-Fetch-Site` and `Origin` with a POST. Other clients have no cookies. */
