@@ -63,6 +63,13 @@ describePostgres('a store in PostgreSQL', () => {
     await (await process.open('k')).complete()
   })
 
+  it('is not created on a version that is too old', async () => {
+    // As if this version was too old.
+    const sql = migrations('too_old')[0]?.sql.replace('< 130000', '< 990000') ?? ''
+    const message = expect.stringMatching(/^Stampede needs PostgreSQL 13 or newer, and this is 1\d/)
+    await expect(server().query(sql)).rejects.toMatchObject({ code: '0A000', message })
+  })
+
   it('creates its tables once when many processes migrate at a time', async () => {
     const processes = Array.from({ length: 5 }, () => start({ schema: 'Parallel_1' }))
     await Promise.all(processes.map(({ store }) => store.migrate()))

@@ -11,6 +11,11 @@
 
 do $$
 begin
+  -- The oldest version that the tests run on.
+  if current_setting('server_version_num')::int < 130000 then
+    raise feature_not_supported using message =
+      'Stampede needs PostgreSQL 13 or newer, and this is ' || current_setting('server_version');
+  end if;
   -- CREATE SCHEMA IF NOT EXISTS needs a privilege even if the schema is there.
   if not exists (select from pg_namespace where nspname = 'stampede') then
     create schema stampede;
