@@ -145,6 +145,7 @@ describePostgresVersions('an attempt with a transaction', () => {
       ['COMMIT', 'commit', ['book']],
       ['ROLLBACK', 'rollback', []],
       ['COMMIT and BEGIN', 'commit; begin', ['book']],
+      ['COMMIT and a copy of the begin', 'commit; begin; savepoint stampede_handler', ['book']],
     ])('sends %s itself, is reported, and nothing is kept', async (_, text, written) => {
       await using process = start()
       const attempt = await process.open('k')
