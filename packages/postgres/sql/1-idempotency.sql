@@ -49,6 +49,13 @@ create table stampede.idempotency (
   frame bytea
 ) with (fillfactor = 70);
 
+-- A server before 14, or built without LZ4, compresses responses by pglz. That costs more CPU.
+do $$
+begin
+  execute 'alter table stampede.idempotency alter column frame set compression lz4';
+exception when syntax_error or feature_not_supported or invalid_parameter_value then
+end $$;
+
 create index idempotency_expiry on stampede.idempotency (expires_at);
 
 create table stampede.idempotency_step (
