@@ -213,7 +213,10 @@ export default defineConfig({
           name: 'older-beside',
           include: OLDER_BESIDE,
           env: { STAMPEDE_TEST_OLDER: '1' },
-          globalSetup: ['./test/harness/global-setup.ts'],
+          globalSetup: [
+            './test/harness/global-setup.ts',
+            './test/harness/postgres-versions-setup.ts',
+          ],
           maxWorkers: 3,
           sequence: { groupOrder: 5 },
         },

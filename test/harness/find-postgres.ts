@@ -27,7 +27,7 @@ const PROGRAMS = ['initdb', 'postgres', 'pg_basebackup', 'pg_waldump']
 export function findPostgres(env: NodeJS.ProcessEnv = process.env): PostgresSource | undefined {
   const named = env.STAMPEDE_TEST_POSTGRES
   if (named) {
-    const found = sourceIn(named)
+    const found = sourceIn(named, PROGRAMS)
     if (found) return found
     throw new Error(
       `STAMPEDE_TEST_POSTGRES is ${named}, which has not all of ${PROGRAMS.join(', ')}`,
@@ -35,7 +35,7 @@ export function findPostgres(env: NodeJS.ProcessEnv = process.env): PostgresSour
   }
   const folders = [...(env.PATH ?? '').split(delimiter).filter(Boolean), ...debianFolders()]
   for (const folder of folders) {
-    const found = sourceIn(folder)
+    const found = sourceIn(folder, PROGRAMS)
     if (found) return found
   }
   return undefined
@@ -54,8 +54,9 @@ function debianFolders(): string[] {
   return versions.sort((a, b) => b - a).map((version) => join(DEBIAN, String(version), 'bin'))
 }
 
-function sourceIn(bin: string): PostgresSource | undefined {
-  if (!PROGRAMS.every((program) => existsSync(join(bin, program)))) return undefined
+/** The PostgreSQL in a folder, if it has these programs and runs. */
+export function sourceIn(bin: string, programs: readonly string[]): PostgresSource | undefined {
+  if (!programs.every((program) => existsSync(join(bin, program)))) return undefined
   try {
     const text = execFileSync(join(bin, 'postgres'), ['--version'], { encoding: 'utf8' })
     const version = /(\d+)\S*/.exec(text)

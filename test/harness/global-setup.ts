@@ -10,6 +10,8 @@ declare module 'vitest' {
     serverBinaries: ServerBinary[]
     /** Undefined: the tests with PostgreSQL are skipped. */
     postgresSource: PostgresSource | undefined
+    /** Only in the project of the tests on other versions (postgres-versions-setup.ts). */
+    postgresVersions: readonly PostgresSource[] | undefined
   }
 }
 

@@ -12,6 +12,7 @@ import { afterAll, beforeAll, describe, inject } from 'vitest'
 import type { PostgresSource } from './find-postgres.ts'
 import { freePort } from './free-port.ts'
 import { guard, signal } from './guard.ts'
+import { ofThisRun } from './versions.ts'
 import { waitUntil } from './wait-until.ts'
 
 export interface PostgresOptions {
@@ -73,11 +74,33 @@ export const HAS_POSTGRES: boolean = inject('postgresSource') !== undefined
 /** `describe`, which is skipped without a PostgreSQL. Global set-up has printed the reason. */
 export const describePostgres = describe.skipIf(!HAS_POSTGRES)
 
+/** The version of the `describePostgresVersions` whose tests are collected now. */
+let versionOfSuite: PostgresSource | undefined
+
+/**
+ * As `describePostgres`, on each version of this run. `npm run test:soak` has other versions, which
+ * lack `pg_basebackup` and `pg_waldump`. Without any, the tests are skipped.
+ */
+export function describePostgresVersions(
+  name: string,
+  tests: (source?: PostgresSource) => void,
+): void {
+  const sources = ofThisRun([inject('postgresSource')], inject('postgresVersions') ?? [])
+  for (const source of sources.length > 0 ? sources : [undefined]) {
+    describe.skipIf(source === undefined)(`${name}, ${source?.version}`, () => {
+      versionOfSuite = source
+      tests(source)
+      versionOfSuite = undefined
+    })
+  }
+}
+
 /** A cluster for the tests of the surrounding `describePostgres`, started before the first. */
 export function postgresOfFile(options: PostgresOptions = {}): () => PostgresServer {
   let server: PostgresServer | undefined
+  const source = options.source ?? versionOfSuite
   beforeAll(async () => {
-    server = await startPostgres(options)
+    server = await startPostgres(source === undefined ? options : { ...options, source })
   })
   afterAll(() => server?.stop())
   return () => {
@@ -93,7 +116,7 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
   const folder = await dataFolder()
   const init = ['-D', folder, '-U', 'postgres', '-A', 'trust', '-N', '-E', 'UTF8', '--locale=C']
   try {
-    await run(source, 'initdb', [...init, '--no-instructions'], folder)
+    await run(source, 'initdb', init, folder)
     return await launch(source, folder, options)
   } catch (error) {
     await rm(folder, { recursive: true, force: true })

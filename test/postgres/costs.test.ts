@@ -1,9 +1,11 @@
 // Costs of a POST in a transaction: round trips, counted by a proxy, and commits, counted in the
 // write-ahead log of the server.
 
+import pg from 'pg'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { createGate } from '../harness/origin.ts'
 import { describePostgres, postgresOfFile } from '../harness/postgres.ts'
+import { startStore } from '../harness/postgres-attempts.ts'
 import { type PostgresProxy, startPostgresProxy } from '../harness/postgres-proxy.ts'
 import { waitUntil } from '../harness/wait-until.ts'
 import { insertOrder, type Orders, type OrdersOptions, startOrders, TABLES } from './orders.ts'
@@ -78,8 +80,23 @@ describePostgres('a POST with its record in PostgreSQL', () => {
     const app = await open(proxy.url)
     const { body } = await other.post('replay')
     const cost = await costOf(async () => expect((await app.post('replay')).body).toBe(body))
-    // The second one is ROLLBACK.
     expect(cost).toEqual({ roundTrips: 2, commits: 0 })
+  })
+
+  it('waits for 1 of these round trips: the response does not wait for ROLLBACK', async () => {
+    const other = await open(server().url)
+    const app = await open(proxy.url)
+    const { body } = await other.post('replay-at-once')
+    const gate = createGate()
+    proxy.intercept({
+      async request({ text }) {
+        if (/^rollback/.test(text)) await gate.opened
+        return 'forward' as const
+      },
+    })
+    expect((await app.post('replay-at-once')).body).toBe(body)
+    await waitUntil('ROLLBACK is held', () => proxy.requests().length === 2)
+    gate.open()
   })
 
   it('costs nothing if this process has the response', async () => {
@@ -114,5 +131,28 @@ describePostgres('a POST with its record in PostgreSQL', () => {
     for (const answer of await Promise.all([first, ...waiting])) expect(answer.body).toBe(body)
     // Looks after 200, 400 and 800 ms, then the end of its lock, and the response.
     expect(texts().length, texts().join('\n')).toBeLessThanOrEqual(5)
+  })
+
+  it('commits once, and sends no notice without a waiter', async () => {
+    await using process = startStore({ connectionString: server().url })
+    // Its test of LISTEN is a commit, too.
+    await waitUntil('it listens', () => process.store.idempotency.isReceiving === true)
+    const heard: string[] = []
+    const listener = new pg.Client(server().url)
+    listener.on('error', () => {})
+    await listener.connect()
+    listener.on('notification', ({ payload = '' }) => void heard.push(payload))
+    await listener.query('listen stampede')
+    const commits = await server().commitsOf(async () => {
+      const attempt = await process.open('notice')
+      await attempt.tx.query("insert into orders (key) values ('notice')")
+      await attempt.complete()
+    })
+    expect(commits).toBe(1)
+    await (await process.open('released')).release()
+    await listener.query("select pg_notify('stampede', 'last')")
+    await waitUntil('the last notice', () => heard.includes('last'))
+    expect(heard).toEqual(['last'])
+    await listener.end()
   })
 })

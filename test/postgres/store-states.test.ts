@@ -63,6 +63,29 @@ describePostgres('a store in PostgreSQL', () => {
     await (await process.open('k')).complete()
   })
 
+  it('is not created on a version that is too old', async () => {
+    // As if this version was too old.
+    const sql = migrations('too_old')[0]?.sql.replace('< 130000', '< 990000') ?? ''
+    const message = expect.stringMatching(/^Stampede needs PostgreSQL 13 or newer, and this is 1\d/)
+    await expect(server().query(sql)).rejects.toMatchObject({ code: '0A000', message })
+  })
+
+  it('compresses responses by LZ4 if the server can', async () => {
+    await using process = start({ schema: 'compressed' })
+    await process.store.migrate()
+    const [can] = await server().query(
+      `select 1 from pg_settings
+       where name = 'default_toast_compression' and 'lz4' = any(enumvals)`,
+    )
+    // A server before 14 has no such column.
+    const method = `coalesce(to_jsonb(a) ->> 'attcompression', '')`
+    const rows = await server().query(
+      `select ${method} as method from pg_attribute a
+       where attrelid = 'compressed.idempotency'::regclass and attname = 'frame'`,
+    )
+    expect(rows).toEqual([{ method: can === undefined ? '' : 'l' }])
+  })
+
   it('creates its tables once when many processes migrate at a time', async () => {
     const processes = Array.from({ length: 5 }, () => start({ schema: 'Parallel_1' }))
     await Promise.all(processes.map(({ store }) => store.migrate()))

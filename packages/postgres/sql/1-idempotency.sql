@@ -11,6 +11,11 @@
 
 do $$
 begin
+  -- The oldest version that the tests run on.
+  if current_setting('server_version_num')::int < 130000 then
+    raise feature_not_supported using message =
+      'Stampede needs PostgreSQL 13 or newer, and this is ' || current_setting('server_version');
+  end if;
   -- CREATE SCHEMA IF NOT EXISTS needs a privilege even if the schema is there.
   if not exists (select from pg_namespace where nspname = 'stampede') then
     create schema stampede;
@@ -43,6 +48,13 @@ create table stampede.idempotency (
   ended bytea,
   frame bytea
 ) with (fillfactor = 70);
+
+-- A server before 14, or built without LZ4, compresses responses by pglz. That costs more CPU.
+do $$
+begin
+  execute 'alter table stampede.idempotency alter column frame set compression lz4';
+exception when syntax_error or feature_not_supported or invalid_parameter_value then
+end $$;
 
 create index idempotency_expiry on stampede.idempotency (expires_at);
 create index idempotency_open on stampede.idempotency (state, key) where state <> 'completed';
@@ -134,10 +146,19 @@ declare
   r stampede.idempotency;
   reply text;
 begin
+  select * into r from stampede.idempotency i where i.key = k;
+  -- The first request of a key. PL/pgSQL prepares each expression again in each transaction, so
+  -- there are few.
+  if r.key is null and is_ours and idle_ms > 0 and current_setting('transaction_read_only') = 'off'
+  then
+    return '{"status":"begun","attempt":1,"isRecovery":false,"steps":null,"idle":"'
+      || set_config('idle_in_transaction_session_timeout', idle_ms::text, true)
+      || '","fence":"' || stampede.next_fence(0)::text || '"}';
+  end if;
+
   if current_setting('transaction_read_only') = 'on' then
     raise read_only_sql_transaction using message = 'the transaction is read-only';
   end if;
-  select * into r from stampede.idempotency i where i.key = k;
   if r.expires_at > clock_timestamp() then
     reply := stampede.reply_of(r, exact, canonical);
     if reply is not null then return reply; end if;
@@ -150,29 +171,39 @@ begin
     -- Left by attempts with a lease: released, or the lease ran out.
     r.recovery := r.recovery or r.state = 'running';
     r.attempt := r.attempt + 1;
-    r.fence := stampede.next_fence(r.fence);
-    reply := stampede.begun(r);
   else
-    reply := '{"status":"begun","attempt":1,"isRecovery":false,"steps":null,"fence":"'
-      || stampede.next_fence(coalesce(r.fence, 0)) || '"}';
+    -- Expired: no steps, and the first attempt.
+    r.key := null;
+    r.recovery := false;
+    r.attempt := 1;
   end if;
-  if r.key is not null then delete from stampede.idempotency i where i.key = k; end if;
+  r.fence := stampede.next_fence(r.fence);
+  reply := stampede.begun(r);
+  delete from stampede.idempotency i where i.key = k;
   return reply;
 end $$;
 
 -- Keeps the response: the last statement before COMMIT. The primary key is the guarantee, not the
 -- lock: a second record raises unique_violation, which rolls the writes of the handler back. So
--- ON CONFLICT may never be added here.
+-- ON CONFLICT may never be added here. A fence is the time of its claim at least. If the
+-- transaction is younger, the handler has ended that of the claim.
 create function stampede.keep(
   k bytea, own_token bytea, own_exact bytea, own_canonical bytea, own_fence bytea,
   own_attempt bigint, keep_ms bigint, response bytea
 ) returns text
 language plpgsql as $$
+declare
+  fence_number bigint := convert_from(own_fence, 'UTF8')::bigint;
 begin
+  if fence_number < (extract(epoch from now())::float8 * 1e6::float8)::bigint then
+    raise no_active_sql_transaction using message = 'the transaction of the attempt is over';
+  end if;
   insert into stampede.idempotency
     (key, state, ended, exact, canonical, fence, attempt, expires_at, frame)
-  values (k, 'completed', own_token, own_exact, own_canonical,
-    convert_from(own_fence, 'UTF8')::bigint, own_attempt, stampede.after(keep_ms), response);
+  values (k, 'completed', own_token, own_exact, own_canonical, fence_number, own_attempt,
+    stampede.after(keep_ms), response);
+  -- As wake() does, because a call costs more than the lock.
+  if pg_try_advisory_xact_lock(1937010033, stampede.lock_of(k)) then return 'null'; end if;
   return stampede.wake(k);
 end $$;
 

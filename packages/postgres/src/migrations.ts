@@ -44,7 +44,6 @@ function migrationsOf(schema: string): readonly Migration[] {
 /** Runs the missing migrations. Processes that do so in parallel wait for each other. */
 export async function migrate(pool: Pool, schema: string): Promise<void> {
   const client = await pool.connect()
-  let failure: Error | undefined
   try {
     // Another isolation would not see the migrations of a process that held the lock before.
     const begin = 'begin isolation level read committed'
@@ -52,12 +51,11 @@ export async function migrate(pool: Pool, schema: string): Promise<void> {
     const applied = await appliedIn(client, schema)
     for (const { id, sql } of migrationsOf(schema)) if (!applied.has(id)) await client.query(sql)
     await client.query('commit')
+    client.release()
   } catch (error) {
-    failure = error as Error
+    // The pool closes the connection, which rolls back.
+    client.release(error as Error)
     throw error
-  } finally {
-    // With an error, the pool closes the connection, which rolls back.
-    client.release(failure)
   }
 }
 

@@ -181,7 +181,7 @@ export class PostgresIdempotency implements IdempotencyStore {
     return this.#db.call('begin_lease', key, token, exact, canonical, ...times)
   }
 
-  /** If the attempt cannot begin, the connection is given back before anything else happens. */
+  /** If the attempt cannot begin, the connection is given back after ROLLBACK. */
   async #beginTransaction(
     key: string,
     { token, fingerprints }: BeginRequest,
@@ -206,7 +206,8 @@ export class PostgresIdempotency implements IdempotencyStore {
       if (looked.status === 'begun') {
         const attempt = { key, token, ...looked }
         this.#open.set(token, new Transaction(this.#db, line, attempt, this.#idleMs))
-      } else await line.rollback()
+        // The connection returns to the pool later than the reply to the caller.
+      } else void line.rollback()
       return looked
     } catch (error) {
       throw this.#db.errorOf('begin', error)

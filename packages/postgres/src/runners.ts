@@ -1,7 +1,7 @@
 // Runners: transactions that an ORM or another driver opens, so that handlers write with it. The
 // types have only the members that are used, so this package depends on none of these libraries.
 
-import type { TransactionRunner } from '@stampede/core/store'
+import { optionError, type TransactionRunner } from '@stampede/core/store'
 
 type Rows = ReadonlyArray<Readonly<Record<string, unknown>>>
 
@@ -13,12 +13,14 @@ type DrizzleSql<Query> = (strings: TemplateStringsArray, ...values: unknown[]) =
 
 /**
  * Transactions of Drizzle, on node-postgres or postgres.js. `sql` is the tag of the `drizzle-orm`
- * of the app, which turns values into parameters.
+ * of the app, which turns values into parameters. Throws `ERR_STAMPEDE_OPTION` without it.
  */
 export function fromDrizzle<Query, Tx extends { execute(query: Query): PromiseLike<unknown> }>(
   db: { transaction: Begin<Tx> },
   sql: DrizzleSql<Query>,
 ): TransactionRunner<Tx> {
+  const hint = "import { sql } from 'drizzle-orm', and pass it: fromDrizzle(db, sql)"
+  if (typeof sql !== 'function') throw optionError('fromDrizzle: sql', sql, hint)
   return {
     begin: (run) => db.transaction(run),
     async query(tx, text, values) {

@@ -8,11 +8,12 @@ import { type Edit, Stage } from './stage.ts'
 
 const SQL = '/packages/postgres/dist/migrations.generated.js'
 
-const WITHOUT_LOCK: Edit = [SQL, 'if not is_ours then', 'if false then']
+const CLAIM = 'is_ours boolean := pg_try_advisory_xact_lock(1937010032, stampede.lock_of(k))'
+const WITHOUT_LOCK: Edit = [SQL, CLAIM, `${CLAIM} or true`]
 const WITHOUT_KEY: Edit = [
   SQL,
-  'own_attempt, stampede.after(keep_ms), response);',
-  'own_attempt, stampede.after(keep_ms), response) on conflict (key) do nothing;',
+  'stampede.after(keep_ms), response);',
+  'stampede.after(keep_ms), response) on conflict (key) do nothing;',
 ]
 const WITHOUT_LOOKUP: Edit = [
   '/packages/postgres/dist/transaction.js',

@@ -1,4 +1,5 @@
 // The stage of the fault plan: a cluster, a worker behind a proxy, and a worker for duplicates.
+import type { PostgresSource } from '../../harness/find-postgres.ts'
 import { type FleetMember, startFleet } from '../../harness/fleet.ts'
 import { type PostgresServer, startPostgres } from '../../harness/postgres.ts'
 import {
@@ -26,6 +27,8 @@ export interface StageOptions {
   readonly edits?: readonly Edit[]
   /** Settings of the server. */
   readonly settings?: Readonly<Record<string, string | number>>
+  /** Default: the PostgreSQL of this run. */
+  readonly source?: PostgresSource
 }
 
 /** Starts a worker on a database. */
@@ -68,7 +71,8 @@ export class Stage implements AsyncDisposable {
   #warmUps = 0
 
   static async open(options: StageOptions = {}): Promise<Stage> {
-    const server = await startPostgres({ fsync: true, settings: options.settings ?? {} })
+    const { settings = {}, source } = options
+    const server = await startPostgres({ fsync: true, settings, ...(source && { source }) })
     await server.query(TABLES)
     const proxy = await startPostgresProxy(server.port)
     try {

@@ -5,9 +5,9 @@ import { postgresStore } from '@stampede/postgres'
 import { idempotencyStoreContract } from '@stampede/testkit'
 import pg from 'pg'
 import { beforeAll, expect, it } from 'vitest'
-import { describePostgres, postgresOfFile } from '../harness/postgres.ts'
+import { describePostgresVersions, postgresOfFile } from '../harness/postgres.ts'
 
-describePostgres('idempotency records in PostgreSQL', () => {
+describePostgresVersions('idempotency records in PostgreSQL', () => {
   const server = postgresOfFile()
 
   /** The records as PostgreSQL sees those of one process. */

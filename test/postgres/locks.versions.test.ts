@@ -7,10 +7,10 @@ import { lockStoreContract } from '@stampede/testkit'
 import pg from 'pg'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { type FleetMember, startFleet } from '../harness/fleet.ts'
-import { describePostgres, postgresOfFile } from '../harness/postgres.ts'
+import { describePostgresVersions, postgresOfFile } from '../harness/postgres.ts'
 import { waitUntil } from '../harness/wait-until.ts'
 
-describePostgres('locks in PostgreSQL', () => {
+describePostgresVersions('locks in PostgreSQL', () => {
   const server = postgresOfFile()
   const sql = (text: string, values: unknown[] = []) => server().query(text, values)
 
