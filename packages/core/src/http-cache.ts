@@ -92,7 +92,7 @@ export function createHttpCache<Native = unknown, NativeResponse = unknown>(
   const first = new FirstRequests(rt.events, isPerCaller)
   const cache: CacheParts<Native> = { rt, config, framework, index: undefined, first }
   return {
-    handle: (exchange) => handleCached(cache, exchange),
+    handle: (handleCached<Native>).bind(undefined, cache),
     inner: (request, natives) => innerCache(request, natives, config),
     mountedIn(app) {
       const first = firstIn.get(app)

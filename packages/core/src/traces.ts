@@ -3,8 +3,7 @@
 
 import type { Caller, FillResult, Lease, ReadEntry, Resolution } from './engine/types.ts'
 import type { StoredEntry } from './entry/entry.ts'
-import type { Emitted, Events } from './events.ts'
-import type { Clock } from './ports/clock.ts'
+import type { Emitted } from './events.ts'
 import { publicFence } from './ports/grant.ts'
 import {
   contextOf,
@@ -137,11 +136,6 @@ interface TracedFlight {
   fill: FillTrace | undefined
 }
 
-/** Whether a fill that starts now is traced. */
-export function isFillTraced(): boolean {
-  return fillTracing.hasSubscribers || refreshTracing.hasSubscribers
-}
-
 /**
  * Starts a fill in the async context of the request or call that runs the origin. A fill for which
  * no request waits is the only step of a refresh. `start` gets a function that ends the trace.
@@ -182,26 +176,13 @@ export function traceFill(
 }
 
 /** The event that ends a fill, without the facts that its flight knows. */
-type FillEnd = WithoutFlight<
+export type FillEnd = WithoutFlight<
   Extract<Emitted, { readonly elapsedMs: number; type: `fill.${string}` }>
 >
 type WithoutFlight<E> = E extends unknown ? Omit<E, 'key' | 'elapsedMs'> : never
 
-interface TracedRun {
-  readonly rt: { readonly clock: Pick<Clock, 'now'>; readonly events: Events }
-  readonly flight: TracedFlight
-}
-
-/** Emits the event that ends a fill, and sets the same facts on its trace. */
-export function emitEnd({ rt, flight }: TracedRun, event: FillEnd): void {
-  const { key, fill, fillingSince } = flight
-  const now = rt.clock.now()
-  // The object of the caller, because a copy would take half a kilobyte.
-  const ended = event as { key?: string; elapsedMs?: number }
-  ended.key = key
-  ended.elapsedMs = now - (fillingSince ?? now)
-  rt.events.emit(event as Emitted)
-  if (fill === undefined) return
+/** Sets the facts of the event that ends a fill. */
+export function noteEnd(fill: FillTrace, event: FillEnd): void {
   const [, outcome] = event.type.split('.')
   fill.outcome = outcome as NonNullable<FillTrace['outcome']>
   if (event.type === 'fill.passed') fill.reason = event.reason

@@ -98,7 +98,9 @@ export function isStableJson(text: string): boolean {
 export function bodyOfKind(bytes: Uint8Array, kind: Reply['kind']): unknown {
   if (kind === 'stream') return Readable.from(Buffer.from(bytes), { objectMode: false })
   if (kind === 'null' && bytes.byteLength === 0) return null
-  const text = kind !== undefined && isUtf8(bytes) ? bufferOf(bytes).toString() : undefined
+  const { buffer, byteOffset, byteLength } = bytes
+  const isText = kind !== undefined && isUtf8(bytes)
+  const text = isText ? Buffer.from(buffer, byteOffset, byteLength).toString() : undefined
   if (kind === 'string' && text !== undefined) return text
   const value = kind === 'json' && text !== undefined ? parsed(text) : undefined
   // A string or `null` cannot be ctx.body: Koa would send it without quotes, or no body.
@@ -112,11 +114,6 @@ function parsed(text: string): unknown {
   } catch {
     return undefined
   }
-}
-
-function bufferOf(bytes: Uint8Array): Buffer {
-  const { buffer, byteOffset, byteLength } = bytes
-  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(buffer, byteOffset, byteLength)
 }
 
 /** Replaces ctx.body. Keeps the Content-Type, which Koa would guess from the new value. */
@@ -183,12 +180,11 @@ export function sendPart(ctx: Context, { bytes, as }: KoaBody, part: PartOfBody)
 }
 
 /**
- * Puts a reply into ctx. If the reply cannot be sent, changes nothing and returns false. If `seen`,
- * a layer in front can read ctx.body, so ctx.body is a new value of the kind that the handler set.
- * `outer` are the fields in front, if the reply replaces a response of the handler. It uses
- * ctx.response, because each property of ctx is a slower delegate.
+ * Puts a reply into ctx, with a new value of the kind that the handler set. If the reply cannot be
+ * sent, changes nothing and returns false. `outer` are the fields in front, if the reply replaces a
+ * response of the handler. It uses ctx.response, because each property of ctx is a slower delegate.
  */
-export function replyWith(ctx: Context, reply: Reply, seen = true, outer?: OuterFields): boolean {
+export function replyWith(ctx: Context, reply: Reply, outer?: OuterFields): boolean {
   const { res, response } = ctx
   // Koa 2 has responded with an error already if the source of the body failed.
   if (res.headersSent) return true
@@ -199,24 +195,17 @@ export function replyWith(ctx: Context, reply: Reply, seen = true, outer?: Outer
   const isBare = status === 204 || status === 304
   const hasBytes = !isBare && (reply.body !== undefined || ctx.method !== 'HEAD')
   // Koa sends this body for the status, so a layer in front finds none.
-  const isUnset =
-    seen && kind === 'status' && ctx.body === undefined && statusBody(ctx).bytes?.equals(body)
+  const isUnset = kind === 'status' && ctx.body === undefined && statusBody(ctx).bytes?.equals(body)
   if (isBare) response.body = null
-  else if (seen && hasBytes && !isUnset) {
+  else if (hasBytes && !isUnset) {
     replaceBody(ctx, bodyOfKind(body, kind))
     // Koa sets 204 with a body of `null`.
     response.status = status
   }
   setReply(res, reply)
-  if (!seen && hasBytes) {
-    const isTyped = res.hasHeader('Content-Type')
-    response.body = bufferOf(body)
-    // Koa guesses a type for bytes that have none.
-    if (!isTyped) res.removeHeader('Content-Type')
-  }
   if (isUnset) response.remove('Content-Type')
   // A layer may change the object in place, so the stored length may be wrong. Koa sets the length.
-  if (isUnset || (seen && kind === 'json')) response.remove('Content-Length')
+  if (isUnset || kind === 'json') response.remove('Content-Length')
   return true
 }
 

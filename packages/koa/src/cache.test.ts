@@ -127,10 +127,15 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
   })
 
   test.each([
-    ['the stored buffer if no middleware is in front', [], (listener) => listener, true],
-    ['a copy if a middleware is in front', [(_ctx, next) => next()], (listener) => listener, false],
+    ['past Koa if no middleware is in front', [], (listener) => listener, true],
     [
-      'a copy if the response is wrapped',
+      'in ctx.body if a middleware is in front',
+      [(_ctx, next) => next()],
+      (listener) => listener,
+      false,
+    ],
+    [
+      'in ctx.body if the response is wrapped',
       [],
       (listener) => (req, res) => {
         const { end } = res
@@ -146,7 +151,7 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
       (listener: RequestListener) => RequestListener,
       boolean,
     ]
-  >)('sends as the body of a hit %s', async (_case, front, wrap, same) => {
+  >)('sends a hit %s', async (_case, front, wrap, isPast) => {
     let ctx: Koa.Context | undefined
     core.script = (exchange) => {
       ctx = exchange.native
@@ -154,8 +159,9 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     }
     await using server = await serve(wrap(app(...front, stampedeCache()).callback()))
     expect((await rawRequest(server.port)).body).toBe('from the cache')
-    expect(ctx?.body).toEqual(HIT.body)
-    expect(ctx?.body === HIT.body).toBe(same)
+    expect(ctx?.body).toEqual(isPast ? undefined : HIT.body)
+    // A layer may change the bytes in place.
+    expect(ctx?.body).not.toBe(HIT.body)
   })
 
   test.each([

@@ -118,7 +118,7 @@ class KoaIdempotentExchange extends AttemptExchange<Context, Visit> {
     const reply = holdsAll ? reported : undefined
     // Its transaction was rolled back, so the response must not be sent.
     const isCut = holdsAll && end.type === 'not-captured' && end.reason === 'incomplete'
-    const isSent = reply && !isCut && replyWith(ctx, reply, true, watch.outer)
+    const isSent = reply && !isCut && replyWith(ctx, reply, watch.outer)
     if (!isCut && !reply) restore()
     // Koa has responded already if the source of the body failed.
     else if (!isSent && !ctx.headerSent) breakOff(ctx.res)

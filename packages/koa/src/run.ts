@@ -95,7 +95,7 @@ export class KoaRun {
       this.#head.add = decision.add
       return false
     }
-    if (!replyWith(ctx, decision.reply, this.#isSeen, this.#outer)) return false
+    if (!replyWith(ctx, decision.reply, this.#outer)) return false
     const { app } = ctx
     if (error instanceof Error && app.listenerCount('error') > 0) app.emit('error', error, ctx)
     return true
@@ -143,7 +143,7 @@ export class KoaRun {
       if (capture && ctx.body instanceof Readable) ctx.body.resume()
       return this.#replace(instead, end)
     }
-    // Koa need not serialize the object a second time. As on a hit, these are bytes of the entry.
+    // Koa need not serialize the object a second time.
     else if (!this.#isSeen && body.as === 'json' && !isWrapped(res)) replaceBody(ctx, body.bytes)
     this.#endAtHead(end)
   }
@@ -153,7 +153,7 @@ export class KoaRun {
    * because Koa destroys a stream in ctx.body when it sends a 304.
    */
   #replace(reply: Reply, end: OriginEnd | Promise<OriginEnd>): void | Promise<void> {
-    const send = (): void => void replyWith(this.#ctx, reply, this.#isSeen, this.#outer)
+    const send = (): void => void replyWith(this.#ctx, reply, this.#outer)
     this.#endAtHead(end)
     return end instanceof Promise ? end.then(send) : send()
   }

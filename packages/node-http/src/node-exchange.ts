@@ -140,6 +140,11 @@ export abstract class RequestExchange<
     this.#context = new AsyncResource('StampedeRefresh')
   }
 
+  /** Writes the reply past the framework. False: it cannot be sent, and nothing has changed. */
+  protected write(reply: Reply): boolean {
+    return writeReply(this.visit.res, reply)
+  }
+
   /**
    * Prepares a run of the handler that is not captured. Returns a function that reports the head to
    * `onHead`, if no head will be written.
@@ -300,7 +305,7 @@ class NodeExchange<Native> extends RequestExchange<Native, NodeVisit<Native>> {
   /** Runs the handler if the reply cannot be sent. */
   send(reply: Reply): void {
     this.begun = true
-    if (!writeReply(this.visit.res, reply)) this.visit.next()
+    if (!this.write(reply)) this.visit.next()
   }
 
   protected pass(): void {

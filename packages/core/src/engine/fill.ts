@@ -5,6 +5,7 @@
 import { AsyncResource } from 'node:async_hooks'
 import type { HeldEntry } from '../entry/entry.ts'
 import { messageOf, originTimeout } from '../errors.ts'
+import type { Emitted } from '../events.ts'
 import { stillValid, validCopy } from '../l1/purges.ts'
 import { delayRefresh } from '../l1/refresh-delay.ts'
 import type { Deadline } from '../lease/deadlines.ts'
@@ -13,8 +14,8 @@ import type { FreeSlot } from '../lease/slots.ts'
 import { shownKey } from '../ports/key.ts'
 import type { Position } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
-import { isFillTraced, noteResult, traceFill } from '../traces.ts'
-import { inScope } from '../tracing.ts'
+import { type FillEnd, noteEnd, noteResult, traceFill } from '../traces.ts'
+import { fillTracing, inScope, refreshTracing } from '../tracing.ts'
 import type { Flight, Previous } from './flight.ts'
 import { share } from './share.ts'
 import type { Caller, FillResult, Lead, Lease, Shared } from './types.ts'
@@ -40,7 +41,7 @@ export function fill(
   if (caller === undefined) return false
   if (leader !== undefined) flight.takeOut(leader)
   const run = new Run(rt, flight, lease, caller, leader)
-  if (isFillTraced()) {
+  if (fillTracing.hasSubscribers || refreshTracing.hasSubscribers) {
     traceFill(flight, caller, leader === undefined, lease, (endTrace) => run.start(endTrace))
   } else if (caller.scope === undefined) run.start()
   else inScope(caller.scope, () => run.start())
@@ -184,6 +185,19 @@ class Run implements Lead, HoldHooks, Deadline {
     const like = this.#caller.requestDigest?.()
     const { failedDigest = like } = this.flight
     return failedDigest === like ? like : undefined
+  }
+
+  /** Emits the event that ends the fill, and sets the same facts on its trace. */
+  emitEnd(event: FillEnd): void {
+    const { key, fill, fillingSince } = this.flight
+    const { clock, events } = this.rt
+    const now = clock.now()
+    // The object of the caller, because a copy would take half a kilobyte.
+    const ended = event as { key?: string; elapsedMs?: number }
+    ended.key = key
+    ended.elapsedMs = now - (fillingSince ?? now)
+    events.emit(event as Emitted)
+    if (fill !== undefined) noteEnd(fill, event)
   }
 
   /** Called when the result is shared. */

@@ -27,7 +27,7 @@ import {
   type Receiver,
 } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
-import { emitEnd } from '../traces.ts'
+import type { FillEnd } from '../traces.ts'
 import type { Flight } from './flight.ts'
 import { ask } from './lookup.ts'
 import type { FillResult, Lead, Lease, Resolution, Shared, Skipped } from './types.ts'
@@ -55,6 +55,8 @@ interface EndedRun extends Pick<Lead, 'asOf'> {
   /** Digest of its request. Undefined if it has none, or if an unlike request has failed before. */
   readonly like: string | undefined
   readonly isOfBatch: boolean
+  /** Emits the event that ends the fill. */
+  emitEnd(event: FillEnd): void
   done(shared: Shared): void
 }
 
@@ -74,7 +76,7 @@ export function share(run: EndedRun, result: FillResult): void {
       const { error } = result
       const { like } = run
       const failure = like === undefined ? result.failure : { ...result.failure, like }
-      emitEnd(run, { type: 'fill.failed', failure, error })
+      run.emitEnd({ type: 'fill.failed', failure, error })
       const awaited = isAwaited(run)
       delayRefresh(rt, flight.key, like)
       if (rt.records === undefined && awaited)
@@ -88,7 +90,7 @@ export function share(run: EndedRun, result: FillResult): void {
       return endLease(run, ended, flight.shareFailure(failed))
     }
     case 'abandoned': {
-      emitEnd(run, { type: 'fill.abandoned' })
+      run.emitEnd({ type: 'fill.abandoned' })
       const release = releaseLease(rt, grant)
       const end = () => run.done(result.clientLeft ? 'again' : shareAbandoned(run))
       return release === undefined ? end() : void release.then(end)
@@ -127,7 +129,7 @@ function endPass(run: EndedRun, result: Pass): void {
   const { grant, since, previous } = lease
   const { reason, remember, dropsPrevious } = result
   const runs = flight.countUnusableRun()
-  emitEnd(run, { type: 'fill.passed', reason })
+  run.emitEnd({ type: 'fill.passed', reason })
   if (!remember) delayRefresh(rt, key, run.like)
   const shared = { type: 'pass', reason } as const
   // A status such as 404 concerns the resource, but an odd header may be its reason too. So more
@@ -164,7 +166,7 @@ function endPass(run: EndedRun, result: Pass): void {
 function endSkip(run: EndedRun, result: Skipped): void {
   const { rt, flight } = run
   const { grant, since } = run.lease
-  emitEnd(run, { type: 'fill.skipped' })
+  run.emitEnd({ type: 'fill.skipped' })
   delayRefresh(rt, flight.key, undefined, result.skipMs)
   const pass = trySend(rt, grant, 'pass', (store, ours) => store.pass(ours, result.skipMs, 'skip'))
   const ended = pass?.then((reply): unknown => reply ?? releaseLease(rt, grant))
@@ -275,7 +277,7 @@ class Commit implements Receiver<Committed> {
     // L1 may have room for an entry that is too large for the store. Without a store, L1 has it.
     const isOnly = reply === 'too-large'
     if (isOnly) this.#passed('too-large')
-    else emitEnd(this.#run, { type: 'fill.committed', fence: grant.fence })
+    else this.#run.emitEnd({ type: 'fill.committed', fence: grant.fence })
     // `put` returns false if the key was purged meanwhile. The commit succeeded then, but the entry
     // is already outdated. The engine checks the purges of its subjects.
     this.#end(item.held, rt.records === undefined || rt.l1.put(grant.key, item, since, isOnly))
@@ -293,13 +295,13 @@ class Commit implements Receiver<Committed> {
   /** The entry is not stored for the fleet. */
   #passed(reason: 'expired' | 'too-large'): void {
     const { rt, flight } = this.#run
-    emitEnd(this.#run, { type: 'fill.passed', reason })
+    this.#run.emitEnd({ type: 'fill.passed', reason })
     rt.counts.notStored(reason, flight.key, this.#entry)
   }
 
   /** The commit was refused, or the entry was purged. */
   #refuse({ fence }: Grant): void {
-    emitEnd(this.#run, { type: 'fill.fenced', fence })
+    this.#run.emitEnd({ type: 'fill.fenced', fence })
     this.#end(this.#held(fence, this.#lifetimes()), false)
   }
 

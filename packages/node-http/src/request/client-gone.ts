@@ -184,8 +184,8 @@ export class Departure {
 
 /** Whether the client has left, so that writes go nowhere. */
 export function hasLeft(res: ServerResponse): boolean {
-  const stream: unknown = Reflect.get(res, 'stream')
-  return Object(stream).destroyed === true || res.destroyed || res.req.socket?.destroyed === true
+  if (isHttp2(res) && Object(Reflect.get(res, 'stream')).destroyed === true) return true
+  return res.destroyed || res.req.socket?.destroyed === true
 }
 
 /**
