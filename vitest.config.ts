@@ -1,9 +1,9 @@
-// Eleven projects. `npm test` runs `core`, `unit`, `apart`, `redis` and `beside`. The first three
-// need no server. `redis` has fleets that count commands or inject faults, one file at a time.
-// `beside` runs four files at a time. `npm run test:soak` runs `soak` and `older`, and then
-// `older-beside`, `programs`, `nest11` and `nest10` side by side. The folder decides its project
-// (test/README.md). In-process tests run the sources (tools/sources.mjs). Fleet members are
-// separate processes and run the build, so start them with `npm test`.
+// Twelve projects. `npm test` runs `core`, `unit`, `apart` and `faults`, two files at a time, and
+// then `beside`. The first three need no server. `npm run test:soak` runs `soak` and `older`, two
+// files at a time, and then `long`, `older-beside`, `programs`, `nest11` and `nest10` side by side.
+// The folder decides its project (test/README.md). In-process tests run the sources
+// (tools/sources.mjs). Fleet members are separate processes and run the build, so start them with
+// `npm test`.
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 import { LongFirst } from './test/harness/long-first.ts'
@@ -26,11 +26,14 @@ const APART = [
   'packages/redis/src/node-redis/missing-ioredis.test.ts',
 ]
 
-/** Storms, leaks, long fuzzing and the simulation. They take minutes. Two at a time. */
-const SOAK = inFolders('fuzz', 'simulation', 'soak', 'postgres/faults')
+/** Storms, leaks and the simulation. They take minutes, and measure time or memory. */
+const SOAK = inFolders('simulation', 'soak')
+
+/** Faults of PostgreSQL and long fuzzing. They measure neither time nor memory. */
+const LONG = [...inFolders('fuzz', 'postgres/faults'), 'packages/*/src/**/*.property.test.ts']
 
 /**
- * Files that measure no time, or only bounds that a busy machine keeps, too. Four at a time,
+ * Files that measure no time, or only bounds that a busy machine keeps, too. Five at a time,
  * because most of their time is waiting.
  */
 const BESIDE = [
@@ -39,6 +42,8 @@ const BESIDE = [
   ...inFolders(
     'attacks',
     'contracts',
+    'fleet',
+    'harness',
     'http',
     'idempotency',
     'journey',
@@ -49,20 +54,24 @@ const BESIDE = [
   ),
 ]
 
-/** Fleets that take long or run other versions. One at a time. */
+/** Fleets and faults that take long or run other versions. Some have bounds of seconds. */
 const OLDER = [...inFolders('older'), 'test/{fleet,faults}/*.versions.test.ts']
 
-/**
- * Programs as a user starts them, pages in a browser, and the code blocks of the docs. Most of
- * their time is waiting, so they run beside the contracts on other versions.
- */
-const PROGRAMS = ['cli', 'dashboard', 'demo', 'site', 'snippets']
-
-/** Contracts and attacks on other versions. Three at a time. */
+/** Contracts and attacks on other versions. */
 const OLDER_BESIDE = [
-  ...BESIDE.map((files) => files.replace('*.test.ts', '*.versions.test.ts')),
+  ...BESIDE.filter((files) => !files.includes('/fleet/')).map((files) =>
+    files.replace('*.test.ts', '*.versions.test.ts'),
+  ),
   ...inFolders('older-beside'),
 ]
+
+/** Programs as a user starts them, pages in a browser, and the code blocks of the docs. */
+const PROGRAMS = ['cli', 'dashboard', 'demo', 'site', 'snippets']
+
+const FIRST = { maxWorkers: 2, sequence: { groupOrder: 0 } }
+const TWO_AT_A_TIME = { maxWorkers: 2, sequence: { groupOrder: 2 } }
+/** Most of the time of these files is waiting. */
+const SIDE_BY_SIDE = { maxWorkers: 4, sequence: { groupOrder: 3 } }
 
 /**
  * An older Nest instead of Nest 12. npm aliases fail, because the packages of Nest import each
@@ -84,8 +93,7 @@ function olderNest(version: '10' | '11') {
       include: [...inFolders('nest-older'), 'packages/nest/src/*.test.ts'],
       env: { STAMPEDE_TEST_NEST: version },
       globalSetup: [`./test/harness/nest${version}-setup.ts`],
-      maxWorkers: 3,
-      sequence: { groupOrder: 5 },
+      ...SIDE_BY_SIDE,
     },
   }
 }
@@ -117,8 +125,7 @@ export default defineConfig({
           // Only warnings, which a process emits once, are state outside the objects of core. So
           // its files share their imports. Random cases that measure time run apart.
           isolate: false,
-          maxWorkers: 2,
-          sequence: { groupOrder: 0 },
+          ...FIRST,
         },
       },
       {
@@ -133,8 +140,7 @@ export default defineConfig({
           include: ['packages/*/src/**/*.test.ts', 'apps/*/src/**/*.test.ts'],
           // The bench is no workspace and has its own checks: `npm run bench:check`.
           exclude: ['**/node_modules/**', 'apps/bench/**', CORE, ...APART],
-          maxWorkers: 2,
-          sequence: { groupOrder: 0 },
+          ...FIRST,
         },
       },
       {
@@ -144,27 +150,18 @@ export default defineConfig({
           name: 'apart',
           pool: 'threads',
           include: APART,
-          maxWorkers: 2,
-          sequence: { groupOrder: 0 },
+          ...FIRST,
         },
       },
       {
         ...shared,
         test: {
           ...common,
-          name: 'redis',
-          include: ['test/**/*.test.ts'],
-          exclude: [
-            '**/node_modules/**',
-            ...SOAK,
-            ...BESIDE,
-            ...inFolders('older', 'older-beside', 'nest-older', ...PROGRAMS),
-          ],
+          // Some have time budgets of less than a second.
+          name: 'faults',
+          include: inFolders('faults'),
           globalSetup: ['./test/harness/global-setup.ts'],
-          // Fleets count commands within a time: one file at a time, and after the unit tier.
-          fileParallelism: false,
-          maxWorkers: 1,
-          sequence: { groupOrder: 1 },
+          ...FIRST,
         },
       },
       {
@@ -174,8 +171,10 @@ export default defineConfig({
           name: 'beside',
           include: BESIDE,
           globalSetup: ['./test/harness/global-setup.ts'],
-          maxWorkers: 4,
-          sequence: { groupOrder: 2 },
+          // Importing the sources again for each file costs more CPU than most files.
+          isolate: false,
+          maxWorkers: 5,
+          sequence: { groupOrder: 1 },
         },
       },
       {
@@ -183,12 +182,21 @@ export default defineConfig({
         test: {
           ...common,
           name: 'soak',
-          include: [...SOAK, 'packages/*/src/**/*.property.test.ts'],
+          include: SOAK,
+          globalSetup: ['./test/harness/global-setup.ts'],
+          ...TWO_AT_A_TIME,
+        },
+      },
+      {
+        ...shared,
+        test: {
+          ...common,
+          name: 'long',
+          include: LONG,
           // More random cases (packages/core/src/testing/hostile.ts) than in `npm test`.
           env: { STAMPEDE_FUZZ_TIMES: process.env.STAMPEDE_FUZZ_TIMES ?? '2' },
           globalSetup: ['./test/harness/global-setup.ts'],
-          maxWorkers: 2,
-          sequence: { groupOrder: 3 },
+          ...SIDE_BY_SIDE,
         },
       },
       {
@@ -200,10 +208,7 @@ export default defineConfig({
           // Other versions than in `npm test` (test/harness/versions.ts).
           env: { STAMPEDE_TEST_OLDER: '1' },
           globalSetup: ['./test/harness/global-setup.ts'],
-          // Some of these files measure time.
-          fileParallelism: false,
-          maxWorkers: 1,
-          sequence: { groupOrder: 4 },
+          ...TWO_AT_A_TIME,
         },
       },
       {
@@ -217,8 +222,7 @@ export default defineConfig({
             './test/harness/global-setup.ts',
             './test/harness/postgres-versions-setup.ts',
           ],
-          maxWorkers: 3,
-          sequence: { groupOrder: 5 },
+          ...SIDE_BY_SIDE,
         },
       },
       {
@@ -228,8 +232,7 @@ export default defineConfig({
           name: 'programs',
           include: inFolders(...PROGRAMS),
           globalSetup: ['./test/harness/global-setup.ts'],
-          maxWorkers: 3,
-          sequence: { groupOrder: 5 },
+          ...SIDE_BY_SIDE,
         },
       },
       olderNest('11'),

@@ -44,12 +44,9 @@ const ALL = FRAMEWORKS.flatMap((framework): Place[] => [
 ])
 const OTHERS = ALL.filter((place) => !CURRENT.some((each) => `${each}` === `${place}`))
 
-let stopsAtEnd = false
-
 /** Declares `cases` once for each framework and store. */
 export function describeAttacks(title: string, cases: (setting: Setting) => void): void {
-  if (!stopsAtEnd) afterAll(stopFleetOfFile)
-  stopsAtEnd = true
+  afterAll(stopFleetOfFile)
   describe.each([...ofThisRun(CURRENT, OTHERS)])(`${title}: %s %s`, (framework, store) => {
     const isKoa = framework.startsWith('koa')
     if (store === 'in memory') {
@@ -77,6 +74,8 @@ async function fleetOfFile(): Promise<Fleet> {
 async function stopFleetOfFile(): Promise<void> {
   if (running === undefined) return
   const { fleet, redis } = await running
+  // Another file of this process starts its own.
+  running = undefined
   await Promise.all(fleet.members.map((member) => assertCleanExit(member)))
   await redis.stop()
 }

@@ -46,15 +46,6 @@ describe('a fleet on Express', () => {
     expect(await fencedIn(0)).toBe(fencedBefore + 1)
   })
 
-  it('removes purged entries from the memory of other processes', async () => {
-    await burst(fleet.urls('/in-memory'), 9)
-    expect(fleet.origin.calls('/in-memory')).toBe(1)
-    await fleet.member(1).ask({ type: 'purge', key: '/in-memory' })
-    await expect
-      .poll(async () => (await burst(fleet.urls('/in-memory'), 3)).map(({ body }) => body))
-      .toEqual(Array(3).fill('/in-memory #2'))
-  })
-
   it('makes the entries of every process outdated after an unsafe request to one', async () => {
     const [a, b] = [fleet.member(0), fleet.member(1)]
     let stock = 'much'

@@ -10,6 +10,8 @@ import { waitUntil } from './wait-until.ts'
 
 const NAME = 'stampede'
 const QUORUM = 2
+/** A bound for the set-up. A busy machine may stop a Sentinel for long. */
+const SET_UP_MS = 120_000
 const IOREDIS = { '6': Redis, '5': Redis5 as unknown as typeof Redis } as const
 type Version = keyof typeof IOREDIS
 
@@ -66,7 +68,8 @@ export async function startSentinels(options: Options = {}) {
   }
   const bench = running(master, replica, ports, hosts)
   try {
-    for (const host of hosts) await host.start()
+    await bench.replicated()
+    await Promise.all(hosts.map((host) => host.start()))
     await bench.ready()
   } catch (error) {
     await bench.stop()
@@ -89,11 +92,10 @@ function running(
   replica: RedisServer,
   ports: readonly number[],
   hosts: readonly RedisHost[],
-): SentinelBench & { ready(): Promise<void> } {
+): SentinelBench & { replicated(): Promise<void>; ready(): Promise<void> } {
   const clients = new Clients()
   const onReplica = clients.connect(replica.url)
   const sentinels = ports.map((port) => clients.connect(`redis://127.0.0.1:${port}`))
-  const replicated = async () => (await onReplica.info('replication')).includes('link_status:up')
   const takeOver = (heir: RedisServer, begin: () => unknown) =>
     untilNamed(sentinels, heir.port, begin)
   const stop = async (): Promise<void> => {
@@ -106,12 +108,24 @@ function running(
     master,
     replica,
     client: (version = '6', options = {}) => clients.ask(ports, version, options),
+    // A Sentinel asks the master for its replicas when it starts, and then only every ten seconds.
+    replicated: () =>
+      waitUntil(
+        'the replica follows',
+        async () => (await onReplica.info('replication')).includes('link_status:up'),
+        SET_UP_MS,
+      ),
     async ready() {
-      await waitUntil('the replica follows', replicated)
-      await waitUntil('the Sentinels know each other and the replica', async () => {
-        const known = await Promise.all(sentinels.map((each) => whoIsKnown(each)))
-        return known.every((text) => text === 'replicas 1, sentinels 2')
-      })
+      let known: string[] = []
+      const isComplete = async () => {
+        known = await Promise.all(sentinels.map(whoIsKnown))
+        return known.every((text) => text === 'replicas 1, sentinels 2, master')
+      }
+      await waitUntil('the Sentinels know each other and the replica', isComplete, SET_UP_MS).catch(
+        (error) => {
+          throw new Error(`${error.message}; known: ${known.join('; ')}`)
+        },
+      )
     },
     async lag() {
       // No server listens there. Sentinels repair this, but not within eight seconds.
@@ -189,5 +203,6 @@ async function hasAll(master: RedisServer, replica: RedisServer): Promise<boolea
 async function whoIsKnown(sentinel: Redis): Promise<string> {
   const flat = (await sentinel.call('SENTINEL', 'MASTER', NAME)) as string[]
   const field = (name: string) => flat[flat.indexOf(name) + 1]
-  return `replicas ${field('num-slaves')}, sentinels ${field('num-other-sentinels')}`
+  const seen = `replicas ${field('num-slaves')}, sentinels ${field('num-other-sentinels')}`
+  return `${seen}, ${field('flags')}`
 }

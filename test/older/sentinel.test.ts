@@ -4,11 +4,9 @@ import { createStampede, type Stampede } from '@stampede/core'
 import { createLocks, type Lease, type Locks } from '@stampede/locks'
 import { redisStore } from '@stampede/redis'
 import { eventually } from '@stampede/testkit'
-import { Redis } from 'ioredis'
 import { describe, expect, inject, it } from 'vitest'
 import { PATIENT } from '../harness/patient.ts'
 import { type SentinelBench, startSentinels } from '../harness/redis-sentinel.ts'
-import { startRedis } from '../harness/redis-server.ts'
 import { askRedis } from '../harness/redis-wire.ts'
 
 /** The documented bound: how long a copy may be used after a purge. */
@@ -203,26 +201,6 @@ for (const { name, source, current } of COMBINATIONS) {
       await two.stampede.purge({ key: 'page' })
       await becomes(() => one.read('page', 'new'), 'new', BOUND_MS)
       for (const each of [one, two]) await each.close()
-    })
-
-    it.concurrent('reconnects when its server replies that it is read-only', async () => {
-      await using server = await startRedis({ source })
-      const client = new Redis(server.url, { lazyConnect: true })
-      const locks = createLocks({ store: redisStore(client, PATIENT) })
-      const lock = (key: string) =>
-        locks.tryAcquire(key, { leaseMs: 5_000 }).then(() => 'taken', codeOf)
-      const connections = async () =>
-        Number(/total_connections_received:(\d+)/.exec(await askRedis(server, 'INFO stats'))?.[1])
-      await becomes(() => lock('1'), 'taken', BACK_WITHIN_MS)
-      const before = await connections()
-      await askRedis(server, 'REPLICAOF 127.0.0.1 1')
-      expect(await lock('2')).toBe('ERR_LOCK_UNAVAILABLE')
-      // One of the commands is the count itself.
-      await eventually(async () => expect(await connections()).toBeGreaterThan(before + 1))
-      await askRedis(server, 'REPLICAOF NO ONE')
-      await becomes(() => lock('3'), 'taken', BACK_WITHIN_MS)
-      await locks.close()
-      client.disconnect()
     })
   })
 }

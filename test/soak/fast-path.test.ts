@@ -115,7 +115,10 @@ function inOrder(head: string): string {
 }
 const nameOf = (line: string): string => line.split(':', 1)[0] ?? ''
 
-describe.each(frameworks)('a hit on $name', (framework) => {
+/** A front has one fast path for all apps behind it. */
+const ways = frameworks.filter(({ name }) => !/^a front before (Express|Koa)/.test(name))
+
+describe.each(ways)('a hit on $name', (framework) => {
   it('gets the same response by the fast path as by the slow path', async () => {
     const before = way.taken
     await fc.assert(

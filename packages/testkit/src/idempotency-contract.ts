@@ -306,9 +306,12 @@ function mismatching(on: () => Stage): void {
 
   it('compares with the first fingerprints even after another attempt', async () => {
     await end(on(), released())
-    await on().begun(on().a, '2', { fingerprints: { exact: 'e', canonical: 'c2' } })
+    const second = await on().begun(on().a, '2', { fingerprints: { exact: 'e', canonical: 'c2' } })
     expect(await on().status({ exact: 'x', canonical: 'c2' })).toBe('mismatch')
     expect(await on().status({ exact: 'x', canonical: 'c' })).toBe('busy')
+    await on().a.finish(second.grant, released(), PRINTS)
+    await on().begun(on().a, '3', { fingerprints: { exact: 'e2', canonical: 'c' } })
+    expect(await on().status({ exact: 'e2', canonical: 'x' })).toBe('mismatch')
   })
 }
 
@@ -583,6 +586,16 @@ function waking(on: () => Stage): void {
     await wait(on().b)
     await on().a.finish(grant, finish, PRINTS)
     await on().a.finish(grant, finish, PRINTS)
+    await on().allHeard()
+    await expectWoken(on().toldB)
+  })
+
+  it('is not woken again by the end of a later attempt', async () => {
+    const { grant } = await on().begun(on().a, '1')
+    await wait(on().b)
+    await on().a.finish(grant, released(), PRINTS)
+    const later = await on().begun(on().a, '2')
+    await on().a.finish(later.grant, completed('done'), PRINTS)
     await on().allHeard()
     await expectWoken(on().toldB)
   })
@@ -899,6 +912,12 @@ function expiring(on: () => Stage): void {
     expect((await on().a.inspect('renewed'))?.state).toBe('running')
     expect(await on().a.finish(grant, completed('done', KEPT_MS), PRINTS)).toBe('finished')
     expect((await on().a.inspect('k'))?.keepForMs).toBeLessThanOrEqual(KEPT_MS)
+  })
+
+  it('is not kept for a shorter time after a renewal', async () => {
+    const { grant } = await on().begun(on().a, '1', { retentionMs: 600_000 })
+    await on().a.renew([grant], LEASE_MS)
+    expect((await on().a.inspect('k'))?.keepForMs).toBeGreaterThan(500_000)
   })
 
   it('is kept for keepUncertainMs from the moment when it became uncertain', async () => {

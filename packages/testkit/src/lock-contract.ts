@@ -196,6 +196,13 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         expect(await ask(b, '2')).toMatchObject({ status: 'busy' })
       })
 
+      it('also shortens the lease', async () => {
+        const grant = await take(a, '1', LONG_MS)
+        expect(await a.renew([grant], LEASE_MS)).toEqual([true])
+        await bench.pass(OVER_MS)
+        await take(b, '2')
+      })
+
       it('does not bring a released lock back', async () => {
         const grant = await take(a, '1')
         await a.release(grant)
@@ -291,6 +298,19 @@ export function lockStoreContract(name: string, bench: LockBench): void {
         const { grant } = await toldOnce(() => toldB)
         expect(grant.token).toBe('3')
         expect(await b.renew([grant], LONG_MS)).toEqual([true])
+      })
+
+      it('keeps the places behind a process that asks again', async () => {
+        const first = await take(a, '1')
+        await queue(b, '2')
+        await queue(a, '3')
+        await queue(b, '4')
+        await a.release(first)
+        const { grant } = await toldOnce(() => toldB)
+        expect(grant.token).toBe('4')
+        await b.release(grant)
+        // A process of a store for one process has no other one behind it.
+        if (a !== b) expect((await toldOnce(() => toldA)).grant.token).toBe('3')
       })
 
       it('gives the lock of a silent holder to a waiter that calls with a new token', async () => {

@@ -48,11 +48,14 @@ const GUARDS: readonly Guard[] = [
 
 /** The first request and the last one. */
 const NUMBERS = [1, 4]
+/** These run a handler twice without both guards, so each guard alone must withstand them. */
+const DOUBLING = KINDS.filter(({ name }) => /loses the connection|is late|is frozen/.test(name))
 
 describePostgres('the fault plan', { timeout: 600_000 }, () => {
   it.each(GUARDS)('judges a build without $name', async ({ edits, finds }) => {
     await using stage = await Stage.open({ edits })
-    for (const [kind, number] of KINDS.flatMap((kind) => NUMBERS.map((n) => [kind, n] as const))) {
+    const kinds = finds ? KINDS : DOUBLING
+    for (const [kind, number] of kinds.flatMap((kind) => NUMBERS.map((n) => [kind, n] as const))) {
       await stage.strike(kind, number)
       if (finds?.test((await stage.violations()).join('\n'))) break
     }

@@ -1,13 +1,11 @@
 // Compares caches side by side and writes results/benchmarks.md: `npm run bench [-- --help]`.
-import { mkdirSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { fillPage } from '../lib/markdown.ts'
 import { startRedis } from '../lib/redis.ts'
 import { withFloors } from '../lib/rows.ts'
 import { chosen, publish, RESULTS, readArguments, runInfo, valuesOf } from '../lib/run.ts'
 import { peers } from '../torture/peers.ts'
 import { memoryPeers, redisPeers } from './data-peers.ts'
-import { otherTables, plotsOf, tablesOf } from './page.ts'
+import { otherTables, tablesOf } from './page.ts'
 import type { Results } from './results.ts'
 import { runCalls } from './run-calls.ts'
 import { FULL, QUICK, runGrowth } from './run-growth.ts'
@@ -21,7 +19,7 @@ const USAGE = `npm run bench                     all of it, some 16 minutes, to 
 npm run bench -- --only hit,l2    parts, printed: ${PARTS.join(', ')}
 npm run bench -- --rows ID,ID     rows of them, with their floors; ids are in apps/bench/src/compare
 npm run bench -- --quick          short: to see that it runs, its figures say nothing
-npm run bench -- --out FOLDER     page, plots and raw results to a folder`
+npm run bench -- --out FOLDER     page and raw results to a folder`
 
 const args = process.argv.slice(2)
 if (args.includes('--help')) {
@@ -71,11 +69,7 @@ const page = fillPage('benchmarks', {
 // A part of a run, or a quick run, is printed and not published.
 const target = folder ?? (isWhole && !isQuick ? RESULTS : undefined)
 if (target === undefined) console.log(page)
-else {
-  publish(target, 'benchmarks', page, { ...info, ...values, ...results })
-  mkdirSync(join(target, 'benchmarks'), { recursive: true })
-  for (const [name, svg] of plotsOf(results)) writeFileSync(join(target, 'benchmarks', name), svg)
-}
+else publish(target, 'benchmarks', page, { ...info, ...values, ...results })
 
 async function run(redisUrl: string): Promise<Results> {
   const seen: Results = {}

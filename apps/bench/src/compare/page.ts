@@ -1,9 +1,8 @@
-// Tables and plots of results/benchmarks.md. The template of the page has the sentences.
+// Tables of results/benchmarks.md. The template of the page has the sentences.
 import { readFileSync } from 'node:fs'
 import { list, table, whole } from '../lib/markdown.ts'
 import { median, type Row, ratio, spread } from '../lib/rows.ts'
 import { RESULTS } from '../lib/run.ts'
-import { type Bar, barPanels, logLines } from '../lib/svg.ts'
 import { type Results, shortfalls, targetsOf } from './results.ts'
 import type { Growth } from './run-growth.ts'
 import type { OpenRow } from './run-open.ts'
@@ -133,92 +132,4 @@ export function otherTables(): Record<string, string> {
   const rows = names.map((name, column) => [name, totals[column] ?? ''])
   const locks = tableOf('benchmarks-locks').join('\n')
   return { locks, idempotency: table(['', 'correct cases'], rows) }
-}
-
-/** The plots by file name. The template shows them. */
-export function plotsOf({ hits, calls, redisHits, redisMisses, open, growth }: Results) {
-  const plots = new Map<string, string>()
-  if (hits) plots.set('hits.svg', hitPlot(hits))
-  const callBars = (rows: readonly Row[]) => rows.map((row) => bar(row, median(row, 'rate')))
-  const callPlot = (title: string, panels: readonly (readonly [string, readonly Row[]])[]) =>
-    barPanels(
-      `${title}: calls a second (more is better)`,
-      panels.map(([heading, rows]) => ({ title: heading, bars: callBars(rows) })),
-      false,
-    )
-  if (calls) plots.set('memory.svg', callPlot('A hit in memory', [['getOrSet', calls]]))
-  if (redisHits && redisMisses) {
-    const panels = [
-      ['a hit', redisHits],
-      ['a miss', redisMisses],
-    ] as const
-    plots.set('redis.svg', callPlot('The Redis tier', panels))
-  }
-  if (open) {
-    const calledOrigin = (row: OpenRow) => row.originCalls.median
-    plots.set('origin-calls.svg', openPlot('Origin calls (less is better)', open, calledOrigin))
-    plots.set(
-      'latency.svg',
-      openPlot('Latency, p99 in ms (less is better)', open, (row) => row.p99),
-    )
-  }
-  if (growth) {
-    const { fleets, waiters } = growth
-    const processes = linesOf(fleets, (row) => [row.processes, Math.max(1, row.originCalls)])
-    const callers = linesOf(waiters, (row) => [row.waiters, Math.max(0.01, row.settledMs)])
-    const [one, less] = ['One cold key', '(less is better)']
-    const axes = { x: 'callers', y: 'ms from the end of the origin to the last value' }
-    plots.set(
-      'processes.svg',
-      logLines(
-        `${one}, 25 callers a process ${less}`,
-        { x: 'processes', y: 'origin calls' },
-        processes,
-      ),
-    )
-    plots.set('waiters.svg', logLines(`${one}, many callers ${less}`, axes, callers))
-  }
-  return plots
-}
-
-const bar = ({ name, kind }: Pick<Row, 'name' | 'kind'>, value: number): Bar => {
-  const tone = kind === 'uncached' ? 'peer' : kind
-  return { label: name, value, text: whole(value), tone }
-}
-
-function hitPlot(rows: readonly Row[]): string {
-  const hits = rows.filter(({ id }) => !id.endsWith('-miss'))
-  const panels = hits
-    .filter(({ kind }) => kind === 'floor')
-    .map(({ id, name }) => ({
-      title: name.split(',')[0] ?? name,
-      bars: hits
-        .filter((row) => row.id === id || row.floor === id)
-        .map((row) => bar(row, median(row, 'rate'))),
-    }))
-  return barPanels('What a hit costs: requests a second (more is better)', panels, true)
-}
-
-function openPlot(title: string, rows: readonly OpenRow[], figure: (row: OpenRow) => number) {
-  const panels = scenarios.map(({ id, title: heading }) => ({
-    title: heading,
-    bars: rows
-      .filter(({ scenario }) => scenario === id)
-      .map((row) => bar({ ...row, kind: toneOf(row.peer) }, figure(row))),
-  }))
-  return barPanels(title, panels, false)
-}
-
-const toneOf = (peer: string) => (peer === 'stampede' ? 'ours' : 'peer')
-
-/** A logarithmic axis has no zero. */
-function linesOf<T extends { readonly peer: string }>(
-  rows: readonly T[],
-  point: (row: T) => readonly [number, number],
-) {
-  const peers = [...new Set(rows.map(({ peer }) => peer))]
-  return peers.map((peer) => {
-    const points = rows.filter((row) => row.peer === peer).map(point)
-    return { label: nameOf(peer), tone: toneOf(peer), points } as const
-  })
 }

@@ -1,6 +1,5 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { systemClock } from '@stampede/core/store'
 import { describe, expect, it } from 'vitest'
 import { type Limited, TimeLimits, withBudget } from './budget.ts'
@@ -54,7 +53,8 @@ describe('the time limits of a link', () => {
     void first.expired.then(() => ended.push('first'))
     void second.expired.then(() => ended.push('second'))
     limits.delete(first)
-    await sleep(60)
+    // A step that is added now ends after both.
+    await step(limits, 20).expired
     expect(ended).toEqual(['second'])
   })
 
@@ -82,22 +82,19 @@ describe('the time limits of a link', () => {
   })
 
   it('begin after the turn of the event loop in which the command was given', async () => {
-    const limits = new TimeLimits(systemClock)
-    step(limits, 5)
+    let blockedMs = 0
+    const limits = new TimeLimits({ ...systemClock, now: () => systemClock.now() + blockedMs })
+    const earlier = step(limits, 5)
     await new Promise(setImmediate)
-    const asked = step(limits, 20)
+    const asked = step(limits, 20_000)
     let isOver = false
     void asked.expired.then(() => {
       isOver = true
     })
-    // The callers of other replies block the loop.
-    const end = performance.now() + 60
-    while (performance.now() < end);
-    // node-redis sends the command only now.
-    await new Promise(setImmediate)
-    await sleep(8)
+    // The callers of other replies block the loop. node-redis sends the command only after them.
+    blockedMs = 60_000
+    await earlier.expired
     expect(isOver).toBe(false)
-    await asked.expired
   })
 
   it('end a step in time although the clock has jumped', async () => {
@@ -154,10 +151,11 @@ describe('a time budget', () => {
   })
 
   it('starts when the command is sent', async () => {
-    const first = expect(withBudget(40, new Promise(() => {}))).rejects.toThrow('no reply')
-    await sleep(25)
+    const never = () => new Promise(() => {})
+    const first = expect(withBudget(40, never())).rejects.toThrow('no reply')
+    await withBudget(25, never()).catch(() => {})
     const startedAt = performance.now()
-    await expect(withBudget(40, new Promise(() => {}))).rejects.toThrow('no reply within 40 ms')
+    await expect(withBudget(40, never())).rejects.toThrow('no reply within 40 ms')
     expect(performance.now() - startedAt).toBeGreaterThan(38)
     await first
   })
@@ -165,7 +163,7 @@ describe('a time budget', () => {
   it('leaves no timer after its end', async () => {
     const before = process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
     await withBudget(60_000, Promise.resolve())
-    await sleep(0)
+    await new Promise(setImmediate)
     const after = process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
     expect(after).toBeLessThanOrEqual(before)
   })

@@ -16,7 +16,6 @@ const COMPRESSED = { ...PATIENT, compress: true }
 /** Not so long that the thread pool compresses it, which a busy machine may not do in time. */
 const LONG = '<p>stampede</p>'.repeat(1_000)
 /** The thread pool compresses it. */
-/** Large enough for the thread pool. */
 const LONGER = LONG.repeat(9)
 
 /** `EDITS`: changed text in the members of `EDITED`, see other-build.mjs. */
