@@ -13,6 +13,7 @@ import type Koa from 'koa'
 import Koa3 from 'koa'
 import Koa2 from 'koa2'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { deferred } from '../../packages/node-http/src/testing/deferred.ts'
 import { createGate } from '../harness/origin.ts'
 import { PATIENT } from '../harness/patient.ts'
 import { type RedisServer, startRedis } from '../harness/redis-server.ts'
@@ -102,10 +103,7 @@ async function start(App: typeof Koa, store: StampedeStore, layer: (ctx: Koa.Con
   const stampede = createStampede({ store })
   const kinds: string[] = []
   const gate = createGate()
-  let entered = (): void => {}
-  const inside = new Promise<void>((resolve) => {
-    entered = resolve
-  })
+  const { promise: inside, resolve: entered } = deferred()
   let arrived = 0
   app.use(async (ctx, next) => {
     arrived += 1

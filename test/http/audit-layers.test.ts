@@ -2,9 +2,7 @@
 // session or the user of a login, on every framework.
 
 import { createServer } from 'node:http'
-import { connect as connectHttp2, createServer as createHttp2Server } from 'node:http2'
 import { createRequire } from 'node:module'
-import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { types } from 'node:util'
 import { createAdaptorServer } from '@hono/node-server'
@@ -17,6 +15,7 @@ import fastify from 'fastify'
 import { Hono } from 'hono'
 import Koa from 'koa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { serveHttp2 } from '../../packages/node-http/src/testing/raw-client.ts'
 import { listenOn, type RunningApp } from '../harness/apps.ts'
 import { ask } from '../harness/load.ts'
 
@@ -397,13 +396,9 @@ describe('the option audit', () => {
     app.use((ctx: Natives) => {
       ctx.body = [ctx.req.authority, ctx.req.scheme, ctx.req.destroyed].join()
     })
-    const server = createHttp2Server(app.callback())
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const { port } = server.address() as AddressInfo
-    const client = connectHttp2(`http://127.0.0.1:${port}`)
+    await using http2 = await serveHttp2(app.callback())
+    const { client, port } = http2
     expect(await text(client.request({ ':path': '/h2' }))).toBe(`127.0.0.1:${port},http,false`)
-    client.close()
-    await new Promise((resolve) => server.close(resolve))
     expect(warnings).toEqual([])
   })
 

@@ -5,12 +5,10 @@ import { get } from 'node:http'
 import {
   connect,
   constants,
-  createServer,
   type Http2ServerRequest,
   type Http2ServerResponse,
   type IncomingHttpHeaders,
 } from 'node:http2'
-import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { getRequestListener } from '@hono/node-server'
 import { createStampede } from '@stampede/core'
@@ -23,6 +21,7 @@ import fastify, { type FastifyInstance } from 'fastify'
 import { Hono } from 'hono'
 import Koa from 'koa'
 import { expect, it, onTestFinished, vi } from 'vitest'
+import { serveHttp2 } from '../../packages/node-http/src/testing/raw-client.ts'
 
 it('a Koa app on HTTP/2 caches responses, also when the client sends conditions', async () => {
   let runs = 0
@@ -37,10 +36,8 @@ it('a Koa app on HTTP/2 caches responses, also when the client sends conditions'
     ctx.body = `run ${runs}`
     if (ctx.fresh) ctx.status = 304
   })
-  const server = createServer(app.callback())
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  await using http2 = await serveHttp2(app.callback())
+  const { client } = http2
   const get = (headers: Record<string, string> = {}) =>
     new Promise<{ head: IncomingHttpHeaders; body: string }>((resolve, reject) => {
       const stream = client.request({ ':path': '/', ...headers }).setEncoding('utf8')
@@ -62,8 +59,6 @@ it('a Koa app on HTTP/2 caches responses, also when the client sends conditions'
   await clock.advance(61_000)
   expect((await get(conditions)).body).toBe('r')
   expect(asked).toEqual([undefined, '"v"'])
-  client.close()
-  server.close()
 })
 
 it('a redirect to the same URL in lower case is not stored for an :authority in capitals', async () => {
@@ -76,10 +71,8 @@ it('a redirect to the same URL in lower case is not stored for an :authority in 
       ctx.set('Location', 'http://a.test/')
     }
   })
-  const server = createServer(app.callback())
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  await using http2 = await serveHttp2(app.callback())
+  const { client } = http2
   const get = async (authority: string): Promise<IncomingHttpHeaders> => {
     const stream = client.request({ ':path': '/', ':authority': authority }).resume()
     const [head] = await once(stream, 'response')
@@ -91,8 +84,6 @@ it('a redirect to the same URL in lower case is not stored for an :authority in 
     'Stampede; fwd=uri-miss; fwd-status=301; detail=self-redirect',
   ])
   expect((await get('a.test'))[':status']).toBe(200)
-  client.close()
-  server.close()
 })
 
 it('waiters on HTTP/2 get a response when the first client of a Koa app has left', async () => {
@@ -110,10 +101,8 @@ it('waiters on HTTP/2 get a response when the first client of a Koa app has left
     }
     ctx.body = `run ${runs}`
   })
-  const server = createServer(app.callback())
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  await using http2 = await serveHttp2(app.callback())
+  const { client } = http2
   const leader = client.request({ ':path': '/' }).on('error', () => {})
   await once(steps, 'running')
   const waiting = client.request({ ':path': '/' })
@@ -123,8 +112,6 @@ it('waiters on HTTP/2 get a response when the first client of a Koa app has left
   leader.close(constants.NGHTTP2_CANCEL)
   await left
   expect(await text(waiting)).toMatch(/^run \d$/)
-  client.close()
-  server.close()
 })
 
 type Http2Listener = (req: Http2ServerRequest, res: Http2ServerResponse) => unknown
@@ -134,17 +121,10 @@ async function ask(
   listener: Http2Listener,
   clients: number,
 ): Promise<PromiseSettledResult<string>[]> {
-  const server = createServer(listener)
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  await using http2 = await serveHttp2(listener)
+  const { client } = http2
   const asked = Array.from({ length: clients }, () => text(client.request({ ':path': '/' })))
-  try {
-    return await Promise.allSettled(asked)
-  } finally {
-    client.close()
-    server.close()
-  }
+  return await Promise.allSettled(asked)
 }
 
 const BROKEN = {

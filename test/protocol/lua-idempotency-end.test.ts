@@ -6,13 +6,10 @@ import type { Redis } from 'ioredis'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { finishRecord, settleRecord } from '../../packages/redis/src/protocol/scripts.generated.ts'
 import {
-  COMPLETED,
   call,
-  DOUBTED,
   expectKept,
   hearWakes,
   KEEP_MS,
-  LAPSED,
   LARGEST,
   less,
   NONSENSE,
@@ -80,21 +77,6 @@ describe('finish-record', () => {
     },
   )
 
-  it.each([
-    ['whose lease is over', LAPSED],
-    ['that is uncertain because its lease is over', DOUBTED],
-  ])('replies FINISHED to the holder of an attempt %s', async (_, fields) => {
-    for (const as of STATES) {
-      await plant({ ...fields, ...WAITING })
-      expect(await finish(as)).toEqual(['FINISHED', NOW])
-      const { s, ended, token, until, ...rest } = await fieldsOf()
-      expect([s, ended, token, until]).toEqual([as, 'holder', undefined, undefined])
-      expect(Object.keys(rest).filter((field) => field.startsWith('w:'))).toEqual([])
-      await expectKept(KEEP_MS)
-    }
-    expect(await allHeard()).toHaveLength(6)
-  })
-
   it('replies FINISHED to a caller that has only the token, and keeps the count of lost leases', async () => {
     await plant({ ...SOUND, ...WAITING })
     expect(await finish('released', { fence: '*' })).toEqual(['FINISHED', NOW])
@@ -102,18 +84,6 @@ describe('finish-record', () => {
     expect(await fieldsOf()).toEqual({ ...rest, s: 'released', ended: 'holder' })
     await expectKept(KEEP_MS)
     expect((await allHeard()).sort()).toEqual(woken())
-  })
-
-  it.each([
-    ['completed', COMPLETED],
-    ['released', RELEASED],
-    ['uncertain', UNCERTAIN],
-  ])('replies FINISHED as %s again, and writes nothing twice', async (as, fields) => {
-    await plant({ ...fields, ...WAITING })
-    for (const fence of ['7', '*']) {
-      const reply = await unchanged(() => finish(as, { token: 'before', fence }))
-      expect(reply).toEqual(['FINISHED', NOW])
-    }
   })
 
   it('replies FINISHED on a server without free memory', async () => {
@@ -135,39 +105,10 @@ describe('finish-record', () => {
     expect(Object.keys(await fieldsOf()).filter((field) => field.startsWith('w:'))).toEqual([])
   })
 
-  it('replies RESURRECTED for a completed attempt without a record', async () => {
-    const [status, now] = (await finish('completed')) as [string, number]
-    expect(status).toBe('RESURRECTED')
-    const written = { v: '1', s: 'completed', exact: 'e2', canonical: 'c2', fence: '7' }
-    const counts = { attempt: '1', lost: '0', recovery: '0', created: String(now) }
-    const ending = { ended: 'holder', frame: 'frame of completed' }
-    expect(await fieldsOf()).toEqual({ ...written, ...counts, ...ending })
-    await expectKept(KEEP_MS)
-    expect(await unchanged(() => finish('completed'))).toEqual(['FINISHED', NOW])
-  })
-
   it('replies RESURRECTED on a server without free memory', async () => {
     expect(await whenFull(() => finish('completed'))).toEqual(['RESURRECTED', NOW])
     expect(await fieldsOf()).toMatchObject({ s: 'completed', frame: 'frame of completed' })
     await expectKept(KEEP_MS)
-  })
-
-  it.each([
-    ['another holds it', SOUND, { token: 'other' }],
-    ['another holds it, and the token alone is given', SOUND, { token: 'other', fence: '*' }],
-    ['it began again under the same token', { ...SOUND, ended: 'holder' }, { fence: '6' }],
-    ['a later attempt is uncertain', DOUBTED, { token: 'other' }],
-    ['a later attempt ended in the same way', { ...SOUND, s: 'uncertain' }, { token: 'before' }],
-    ['it has another layout', { ...SOUND, v: '2' }, {}],
-    ['it has no layout', less('v'), { fence: '*' }],
-    ['it has no state', { ...SOUND, s: 'done' }, {}],
-    ['it is completed, by any attempt', { ...COMPLETED, token: 'holder' }, {}],
-    ['it is released, by any attempt', { ...RELEASED, token: 'holder' }, {}],
-  ])('replies STALE when %s, and writes nothing', async (_, fields, given) => {
-    await plant({ ...fields, ...WAITING })
-    for (const as of STATES) {
-      expect([as, await unchanged(() => finish(as, given))]).toEqual([as, ['STALE', NOW]])
-    }
   })
 })
 
@@ -196,34 +137,6 @@ describe('settle-record', () => {
       }
     }
   })
-
-  const settleable: ReadonlyArray<readonly [string, Fields, 0 | 1]> = [
-    ['uncertain', UNCERTAIN, 0],
-    ['uncertain because its lease is over', DOUBTED, 0],
-    ['lapsed', LAPSED, 0],
-    ['lapsed, given and over', { ...SOUND, until: '2 1' }, 0],
-    ['released', RELEASED, 0],
-    ['running, with force', SOUND, 1],
-    ['completed, with force', COMPLETED, 1],
-    ['in no state, with force', { ...SOUND, s: 'done' }, 1],
-  ]
-  it.each(settleable)(
-    'replies SETTLED for a record that is %s, and wakes all processes',
-    async (_, fields, force) => {
-      for (const [as, left] of ENDINGS) {
-        await plant({ ...fields, ...WAITING })
-        const before = await serverMs()
-        const [status, now] = (await settle(as, { force })) as [string, number]
-        expect(status).toBe('SETTLED')
-        expect(now).toBeGreaterThanOrEqual(before)
-        expect(now).toBeLessThanOrEqual(await serverMs())
-        expect(await fieldsOf()).toEqual(left)
-        await expectKept(KEEP_MS)
-      }
-      const all = [settled(), ...woken()]
-      expect((await allHeard()).sort()).toEqual([...all, ...all].sort())
-    },
-  )
 
   it('replies SETTLED, and wakes waiters before all processes get the message', async () => {
     await plant({ ...UNCERTAIN, 'w:me': 1 })

@@ -9,7 +9,6 @@ import { freeClusterPort } from '../harness/free-port.ts'
 import {
   COMPLETED,
   call,
-  DOUBTED,
   expectKept,
   hearWakes,
   KEEP_MS,
@@ -50,14 +49,6 @@ const UNCERTAIN_MS = 80_000
 const LEASE_MS = 5_000
 type Reply = [status: string, now: number, ...rest: Array<string | number>]
 
-const STATES: ReadonlyArray<readonly [string, Fields]> = [
-  ['runs', SOUND],
-  ['has a lease that is over', LAPSED],
-  ['is completed', COMPLETED],
-  ['was released', RELEASED],
-  ['is uncertain', UNCERTAIN],
-]
-
 interface Begin {
   exact?: string
   canonical?: string
@@ -91,11 +82,6 @@ describe('begin-record', () => {
     await expectKept(RETENTION_MS)
   })
 
-  it('replies BEGUN, and keeps the record for its lease if that is longer than the retention', async () => {
-    await begin('t', { leaseMs: 90_000 })
-    await expectKept(90_000)
-  })
-
   it.each([
     ['after the clock was set back', '8999999999999999', '9000000000000000'],
     ['up to the greatest whole number', LARGEST, '9007199254740991'],
@@ -104,11 +90,6 @@ describe('begin-record', () => {
     const more = { maxAttempts: Number(LARGEST) + 2 }
     expect((await begin('t', more))[2]).toBe(next)
     expect(await fieldsOf()).toMatchObject({ fence: next, attempt: next, lost: next })
-  })
-
-  it('replies BEGUN with a new attempt to the token whose own lease ran out', async () => {
-    await plant(LAPSED)
-    expect((await begin('holder')).slice(3, 5)).toEqual([4, 1])
   })
 
   it('replies BEGUN for a record that lacks fields of later versions', async () => {
@@ -124,19 +105,6 @@ describe('begin-record', () => {
     expect(await fieldsOf()).toMatchObject({ exact: 'e', canonical: 'c2' })
   })
 
-  it.each(STATES)('replies MISMATCH for other fingerprints when the key %s', async (_, fields) => {
-    await plant(fields)
-    const asked = [
-      { exact: 'e2', canonical: 'c2' },
-      { exact: 'c', canonical: 'e' },
-      { exact: '', canonical: '' },
-      { exact: 'e2', canonical: '', process: 'me', maxAttempts: 1 },
-    ]
-    for (const each of asked) {
-      expect(await unchanged(() => begin('holder', each))).toEqual(['MISMATCH', NOW])
-    }
-  })
-
   it('replies BUSY for at most one more lease after the clock was set back during the lease', async () => {
     await plant({ ...SOUND, until: span((await serverMs()) + 3_600_000, 4_000) })
     const [status, now, forMs] = await begin('t')
@@ -144,13 +112,6 @@ describe('begin-record', () => {
     expect((await fieldsOf()).until).toBe(span(now, 4_000))
     const [again, later, leftMs] = await begin('t')
     expect([again, leftMs]).toEqual(['BUSY', now + 4_000 - later])
-  })
-
-  it('replies BUSY, registers the waiter, and leaves the TTL of the record', async () => {
-    await plant(SOUND)
-    expect(await statusOf(begin('t', { process: 'me' }))).toBe('BUSY')
-    expect(await fieldsOf()).toEqual({ ...SOUND, 'w:me': '1' })
-    await expectKept(PLANTED_MS)
   })
 
   it('replies BUSY on a server without free memory, and registers no waiter', async () => {
@@ -221,24 +182,6 @@ describe('keep-step', () => {
   const keep = (name: string, value: string | Buffer, token = 'holder', fence = '7') =>
     call(keepStep, [token, fence, name, value, KEEP_MS])
 
-  it('replies KEPT, adds the step to the others, and leaves the TTL', async () => {
-    await plant(SOUND)
-    expect(await keep('ship', 'sent')).toBe('KEPT')
-    expect(await keep('', 'no name')).toBe('KEPT')
-    expect(await fieldsOf()).toEqual({ ...SOUND, 's:ship': 'sent', 's:': 'no name' })
-    await expectKept(PLANTED_MS)
-  })
-
-  it.each([
-    ['with an expired lease', LAPSED],
-    ['that is uncertain because its lease is over', DOUBTED],
-  ])('replies KEPT for an attempt %s, if no other attempt took over', async (_, fields) => {
-    await plant(fields)
-    expect(await keep('ship', 'sent')).toBe('KEPT')
-    expect(await fieldsOf()).toEqual({ ...fields, 's:ship': 'sent' })
-    await expectKept(PLANTED_MS)
-  })
-
   it('replies KEPT, and sets a TTL on a record without one', async () => {
     await plant(SOUND)
     await redis.persist(key)
@@ -251,20 +194,6 @@ describe('keep-step', () => {
     expect(await whenFull(() => keep('ship', 'sent'))).toBe('KEPT')
     expect(await fieldsOf()).toEqual({ ...SOUND, 's:ship': 'sent' })
     await expectKept(PLANTED_MS)
-  })
-
-  it('replies STALE after a takeover, after the end of the attempt, or without a record', async () => {
-    for (const fields of [COMPLETED, RELEASED, UNCERTAIN, { ...SOUND, v: '2' }, less('v')]) {
-      await plant(fields)
-      expect(await unchanged(() => keep('ship', 'sent'))).toBe('STALE')
-    }
-    await plant(SOUND)
-    expect(await unchanged(() => keep('ship', 'sent', 'other'))).toBe('STALE')
-    expect(await unchanged(() => keep('ship', 'sent', 'holder', '6'))).toBe('STALE')
-    expect(await unchanged(() => keep('ship', 'sent', 'holder', '*'))).toBe('STALE')
-    await redis.del(key)
-    expect(await keep('ship', 'sent')).toBe('STALE')
-    expect(await redis.exists(key)).toBe(0)
   })
 })
 

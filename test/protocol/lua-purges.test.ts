@@ -288,23 +288,6 @@ describe('read-purges', () => {
     expect(reply.now).toBeGreaterThan(all.position)
   })
 
-  it('replies LOG with every later purge, in order', async () => {
-    const known = await begun()
-    const events = ['mht=red', 'khd:=k', 'mst=red', 'mht=red']
-    const all: number[] = []
-    for (const event of events) all.push((await append(event)).position)
-    for (const [i, position] of [known, ...all].entries()) {
-      const since = all.map((each, n) => [each, events[n]]).slice(i)
-      const floor = known
-      expect(await read(position)).toMatchObject({
-        status: 'LOG',
-        last: all[3],
-        floor,
-        events: since,
-      })
-    }
-  })
-
   it('replies MARKS if the log has a hole', async () => {
     const known = await begun()
     const all: string[] = []

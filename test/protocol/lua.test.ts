@@ -84,13 +84,6 @@ describe('acquire-lock', () => {
     expect(await acquire('t')).toEqual(['GRANTED', expect.any(Number), '9000000000000000', 5_000])
   })
 
-  it("replies GRANTED to the holder's token after its lease, with a greater fence", async () => {
-    await record({ token: 't', until: PAST, fence: '7' })
-    const [status, , fence, forMs] = (await acquire('t')) as unknown[]
-    expect([status, forMs]).toEqual(['GRANTED', 5_000])
-    expect(Number(fence)).toBeGreaterThan(7)
-  })
-
   it('replies BUSY for at most one more lease after the clock was set back during the lease', async () => {
     const hour = 3_600_000
     await record({ token: 'other', until: span((await serverMs()) + hour, 4_000), fence: '7' })
@@ -141,12 +134,6 @@ describe('release-lock', () => {
     await held()
     expect(await release('t', { overdue: 1 })).toEqual(['LOST', expect.any(Number), '', 0])
     expect(await fieldsOf()).toMatchObject({ token: 't' })
-  })
-
-  it('replies RELEASED without a successor, and keeps only the fence', async () => {
-    await held()
-    expect(await release('t')).toEqual(['RELEASED', expect.any(Number), '', 0])
-    expect(await fieldsOf()).toEqual({ fence: '7' })
   })
 
   it('replies RELEASED and grants the lock to the head of the queue by a message; the next stays', async () => {
@@ -205,14 +192,6 @@ describe('release-lock', () => {
     expect(reply).toMatchObject({ 0: 'RELEASED', 2: '9000000000000000' })
   })
 
-  it('replies RELEASED with a fence to the process that queued again, under its new token', async () => {
-    await held(['me'])
-    const [status, , fence] = (await release('t', { again: ['me', 't2', 1_500] })) as unknown[]
-    expect(status).toBe('RELEASED')
-    expect(await fieldsOf()).toMatchObject({ token: 't2', fence })
-    expect(Object.keys(await fieldsOf()).filter((field) => /^[qp]:/.test(field))).toEqual([])
-  })
-
   it('replies RELEASED without a successor if the grant cannot be written, and sends no message', async () => {
     await held(['p1'])
     await listenAs('p1')
@@ -258,70 +237,35 @@ describe('leave-queue', () => {
   })
 })
 
-describe('renew', () => {
-  const extend = (token: string, fence: string) => run(renew, [token, fence, 5_000, KEEP_MS])
+const extend = (script: generated.Script) => run(script, ['t', '7', 5_000, KEEP_MS])
 
-  it('replies LOST when another token holds the lease, or no token', async () => {
-    expect(await extend('t', '7')).toBe('LOST')
-    await record({ token: 't', fence: '7', until: PAST })
-    expect(await extend('other', '7')).toBe('LOST')
-    expect(await extend('t', '6')).toBe('LOST')
-    expect(await fieldsOf()).toEqual({ token: 't', fence: '7', until: String(PAST) })
-  })
-
-  it('replies RENEWED from now on, also after the lease had run out', async () => {
-    await record({ token: 't', fence: '7', until: PAST })
-    const before = await serverMs()
-    expect(await extend('t', '7')).toBe('RENEWED')
-    expect(parseInt((await fieldsOf()).until ?? '', 10)).toBeGreaterThanOrEqual(before + 5_000)
-    expect(await redis.pttl(key)).toBeGreaterThan(KEEP_MS)
-  })
-
+describe.each([
+  ['renew', renew, record],
+  ['renew-entry', renewEntry, cached],
+] as const)('%s', (_, script, plant) => {
   it('replies RENEWED without a shorter TTL of the record', async () => {
-    await record({ token: 't', fence: '7', until: FUTURE })
+    await plant({ token: 't', fence: '7', until: FUTURE })
     await redis.pexpire(key, 10 * KEEP_MS)
-    await extend('t', '7')
+    expect(await extend(script)).toBe('RENEWED')
     expect(await redis.pttl(key)).toBeGreaterThan(9 * KEEP_MS)
   })
 
   it('replies RENEWED on a server without free memory', async () => {
-    await record({ token: 't', fence: '7', until: PAST })
-    expect(await whenFull(() => extend('t', '7'))).toBe('RENEWED')
+    await plant({ token: 't', fence: '7', until: PAST })
+    expect(await whenFull(() => extend(script))).toBe('RENEWED')
   })
 })
 
-describe('renew-entry', () => {
-  const extend = (token: string, fence: string) => run(renewEntry, [token, fence, 5_000, KEEP_MS])
-
-  it('replies RENEWED from now on, also after the lease had run out', async () => {
-    await cached({ token: 't', fence: '7', until: PAST })
-    const before = await serverMs()
-    expect(await extend('t', '7')).toBe('RENEWED')
-    expect(parseInt((await cachedFields()).until ?? '', 10)).toBeGreaterThanOrEqual(before + 5_000)
-    expect(await redis.pttl(key)).toBeGreaterThan(KEEP_MS)
-  })
-
-  it('replies RENEWED without a shorter TTL of the record', async () => {
-    await cached({ token: 't', fence: '7', until: FUTURE })
-    await redis.pexpire(key, 10 * KEEP_MS)
-    await extend('t', '7')
-    expect(await redis.pttl(key)).toBeGreaterThan(9 * KEEP_MS)
-  })
-
-  it('replies RENEWED on a server without free memory', async () => {
-    await cached({ token: 't', fence: '7', until: PAST })
-    expect(await whenFull(() => extend('t', '7'))).toBe('RENEWED')
-  })
-
+describe('renew-entry on a variant', () => {
   it('replies RENEWED, extends the record of the group, and creates none', async () => {
     isVariant = true
     try {
       await cached({ token: 't', fence: '7', until: PAST })
-      expect(await extend('t', '7')).toBe('RENEWED')
+      expect(await extend(renewEntry)).toBe('RENEWED')
       expect(await redis.exists(group)).toBe(0)
       await redis.hset(group, 'variants', LIFE)
       await redis.pexpire(group, 1_000)
-      expect(await extend('t', '7')).toBe('RENEWED')
+      expect(await extend(renewEntry)).toBe('RENEWED')
       expect(await redis.pttl(group)).toBeGreaterThan(KEEP_MS)
     } finally {
       isVariant = false
@@ -360,14 +304,6 @@ describe('lookup-or-lease', () => {
     const times = { made: now - 1_000, fresh: now + freshInMs, swr: 3_000, sie: 9_000, keep: 0 }
     await cached({ frame: 'bytes', stored: '5', fence: '5', ...times, ...rest })
   }
-
-  it('replies LEASED without a record', async () => {
-    const [status, now, fence, ...rest] = (await look('t')) as unknown[]
-    expect(status).toBe('LEASED')
-    expect(rest).toEqual([0, '', undefined])
-    expect(await cachedFields()).toEqual({ token: 't', fence, until: span(Number(now), 5_000) })
-    expect(await redis.pttl(key)).toBeGreaterThan(KEEP_MS)
-  })
 
   it('replies LEASED although another token has the lease, if the clock was set back meanwhile', async () => {
     const later = (await serverMs()) + 60_000
@@ -435,13 +371,6 @@ describe('lookup-or-lease', () => {
     expect(await cachedFields()).toMatchObject({ 'w:me': '', token: 'other' })
   })
 
-  it('replies STALE to a caller that only reads', async () => {
-    await entry(-1_000)
-    const reply = (await look('', { leaseMs: 0 })) as unknown[]
-    expect([reply[0], reply[2], reply[3], reply[11]]).toEqual(['STALE', '', 0, 'bytes'])
-    expect((await cachedFields()).token).toBeUndefined()
-  })
-
   it('replies BUSY while another token fills, and registers the waiter', async () => {
     const until = (await serverMs()) + 4_000
     await cached({ token: 'other', until, fence: '6' })
@@ -460,18 +389,6 @@ describe('lookup-or-lease', () => {
     expect((await look('t')) as unknown[]).toMatchObject({ 0: 'FAILED', 3: day })
     await cached({ retry: 0, token: 'other', until: FUTURE, fence: '6' })
     expect((await look('t')) as unknown[]).toMatchObject({ 0: 'BUSY', 3: day })
-  })
-
-  it('replies BUSY without a record to a caller that only reads', async () => {
-    expect(await look('', { leaseMs: 0 })).toMatchObject([
-      'BUSY',
-      expect.any(Number),
-      '',
-      0,
-      '',
-      undefined,
-    ])
-    expect(await cachedFields()).toEqual({})
   })
 
   describe('on a variant', () => {
@@ -507,13 +424,6 @@ describe('lookup-or-lease', () => {
       await redis.set(group, 'in our way')
       expect(await statusOf(look('t', { leaseMs: 0 }))).toBe('BUSY')
       expect(await redis.exists(key, group)).toBe(0)
-    })
-
-    it('replies LEASED in the life of its group, and leaves the record of the group', async () => {
-      await begun()
-      expect(await statusOf(look('t'))).toBe('LEASED')
-      expect(await redis.hgetall(group)).toEqual({ variants: LIFE })
-      expect(await cachedFields()).toMatchObject({ group: LIFE })
     })
 
     it('replies LEASED in another life each time, also to the same token after a purge', async () => {
@@ -590,12 +500,6 @@ describe('lookup-or-lease', () => {
       await begun(SOFTENED)
       expect(await statusOf(look('t'))).toBe('LEASED')
       expect(await cachedFields()).toMatchObject({ group: SOFTENED })
-    })
-
-    it('replies BUSY while another token fills in the life of its group', async () => {
-      await cached({ token: 'other', until: FUTURE, fence: '7', group: LIFE })
-      await begun()
-      expect(await statusOf(look('t'))).toBe('BUSY')
     })
 
     it('replies BUSY to a caller that only reads when the record of its group is missing', async () => {
@@ -719,12 +623,6 @@ describe('commit', () => {
     }
   })
 
-  it('replies FENCED when its lease was ended without an entry', async () => {
-    await variant({ fence: '7' })
-    expect(await write('t', '7')).toBe('FENCED')
-    expect(await cachedFields()).toEqual({ group: LIFE, fence: '7' })
-  })
-
   it('replies LATE after the deadline, writes nothing, and keeps the lease and the waiters', async () => {
     await variant({ token: 't', fence: '7', until: span(FUTURE, 1), 'w:p': '' })
     const before = await cachedFields()
@@ -795,35 +693,10 @@ describe('end-lease', () => {
   const end = (token: string, fence: string, passMs = 0, backoffMs = 0, flag = 0) =>
     run(endLease, [token, fence, passMs, backoffMs, 'why', 'k', `wake ${tests} `, flag])
 
-  it('replies ENDED without a trace of the fill, and wakes all waiters', async () => {
-    await listener.subscribe(`wake ${tests} me`)
-    await cached({ token: 't', fence: '7', until: FUTURE, 'w:me': 1 })
-    expect(await end('t', '7')).toBe('ENDED')
-    expect(await cachedFields()).toEqual({ fence: '7' })
-    expect(await allHeard()).toEqual([`wake ${tests} me k`])
-  })
-
   it('replies ENDED without a result, and keeps the PASS mark', async () => {
     await cached({ token: 't', fence: '7', until: FUTURE, pass: FUTURE })
     expect(await end('t', '7')).toBe('ENDED')
     expect(await cachedFields()).toEqual({ fence: '7', pass: String(FUTURE) })
-  })
-
-  it('replies ENDED as not shareable, and drops the entry', async () => {
-    await cached({ token: 't', fence: '7', until: FUTURE, frame: 'bytes', stored: '5' })
-    expect(await end('t', '7', 4_000)).toBe('ENDED')
-    expect(Object.keys(await cachedFields()).sort()).toEqual(['fence', 'pass'])
-    expect(await redis.pttl(key)).toBeGreaterThan(4_000)
-  })
-
-  it('replies FIRST as the first response that is not shareable, drops the entry and wakes waiters', async () => {
-    await listener.subscribe(`wake ${tests} me`)
-    const lease = { token: 't', fence: '7', until: FUTURE, frame: 'bytes', stored: '5' }
-    await cached({ ...lease, 'w:me': 1 })
-    expect(await end('t', '7', 4_000, 0, 1)).toBe('FIRST')
-    expect(Object.keys(await cachedFields()).sort()).toEqual(['fence', 'pass'])
-    expect(await redis.pttl(key)).toBeGreaterThan(4_000)
-    expect(await allHeard()).toEqual([`wake ${tests} me k`])
   })
 
   it('replies FIRST and keeps the entry for errors and revalidation, if the holder wants it', async () => {
@@ -858,48 +731,11 @@ describe('end-lease', () => {
     expect(await end('u', fence ?? '', 4_000, 0, 1)).toBe('ENDED')
     expect(String(await run(lookupOrLease, ['v', 0, 1_000, 'me', 0]))).toMatch(/^PASS /)
   })
-
-  it('replies ENDED as failed, and shares the failure because a process waits, without the shared flag', async () => {
-    await listener.subscribe(`wake ${tests} me`)
-    await cached({ token: 't', fence: '7', until: FUTURE, 'w:me': 1 })
-    const before = await serverMs()
-    expect(await end('t', '7', 0, 4_000)).toBe('ENDED')
-    const { retry, ...fields } = await cachedFields()
-    expect(fields).toEqual({ fence: '7', failure: 'why' })
-    expect(parseInt(retry ?? '', 10)).toBeGreaterThanOrEqual(before + 4_000)
-    expect(await allHeard()).toEqual([`wake ${tests} me k`])
-  })
 })
 
 describe('purge', () => {
   const drop = (soft: 0 | 1, client = redis) => run(purge, [soft, 'k', `wake ${tests} `], client)
   const listenToAll = () => listener.subscribe(`wake ${tests} me`)
-
-  it('replies PURGED, deletes the record, and wakes waiters', async () => {
-    await listenToAll()
-    await cached({ frame: 'bytes', stored: '5', fence: '7', token: 't', 'w:me': 1 })
-    expect(await drop(0)).toBe('PURGED')
-    expect(await redis.exists(key)).toBe(0)
-    expect(await allHeard()).toEqual([`wake ${tests} me k`])
-  })
-
-  it('replies PURGED for a soft purge: the entry is stale, and the fill in flight is refused', async () => {
-    await listenToAll()
-    await cached({ frame: 'bytes', stored: '5', fence: '7', token: 't', until: FUTURE })
-    await cached({ fresh: FUTURE, 'w:me': 1 })
-    expect(await drop(1)).toBe('PURGED')
-    const { fence, fresh, token, frame } = await cachedFields()
-    expect([frame, token]).toEqual(['bytes', undefined])
-    expect(Number(fence)).toBeGreaterThan(7)
-    expect(Number(fresh)).toBeLessThanOrEqual(await serverMs())
-    expect(await allHeard()).toEqual([`wake ${tests} me k`])
-  })
-
-  it('replies PURGED for a key with variants, and deletes the record with the life of the group', async () => {
-    await cached({ variants: LIFE, fence: '7', life: 'x' })
-    expect(await drop(0)).toBe('PURGED')
-    expect(await redis.exists(key)).toBe(0)
-  })
 
   it('replies PURGED for a key with variants on a server without free memory', async () => {
     await cached({ variants: LIFE, fence: '7' })

@@ -35,12 +35,6 @@ function setUp(options: StampedeOptions = {}) {
 }
 
 describe('createStampede()', () => {
-  it('treats options that are undefined as absent', async () => {
-    const names = ['store', 'l1', 'failureBackoffMs', 'clock']
-    const stampede = createStampede(Object.fromEntries(names.map((name) => [name])))
-    await stampede.close()
-  })
-
   it.each([
     [
       { sotre: 1 },
@@ -221,38 +215,9 @@ describe('stampede.purge()', () => {
     expect(stampede.stats().l1.entries).toBe(0)
     await expect(stampede.purge({ key: 'k' })).resolves.toBeUndefined()
   })
-
-  it('makes an entry stale for all processes if the purge is soft', async () => {
-    const stores = sharedStores()
-    const [a, b] = [stores.a, stores.b].map((store): Stampede => {
-      const stampede = createStampede({ store, clock })
-      open.push(stampede)
-      return stampede
-    })
-    const options = { ttlMs: 30_000, staleWhileRevalidateMs: 30_000 }
-    const at = (stampede: Stampede | undefined, value: string): Promise<string> | undefined =>
-      stampede?.getOrSet('k', () => value, options)
-    await at(a, 'old')
-    await at(b, 'unused')
-    await a?.purge({ key: 'k' }, { soft: true })
-    expect(await at(b, 'new')).toBe('old')
-    await settled()
-    expect(await at(b, 'newer')).toBe('new')
-    expect(await at(a, 'newer')).toBe('new')
-  })
 })
 
 describe('stampede.stats()', () => {
-  it('counts a value that is larger than the memory as not stored', async () => {
-    const stampede = createStampede({ l1: { maxBytes: 2_048 }, clock })
-    open.push(stampede)
-    const load = (text: string) => stampede.getOrSet('k', () => text, { ttlMs: 1_000 })
-    expect(await load('a'.repeat(5_000))).toHaveLength(5_000)
-    expect(await load('c')).toBe('c')
-    const { fills } = stampede.stats()
-    expect(fills).toMatchObject({ started: 2, committed: 1, passed: 1, fenced: 0 })
-  })
-
   it('counts events, and reports the work under way', async () => {
     const { stampede, origin, get, store } = setUp()
     const none = {
@@ -312,24 +277,6 @@ describe('stampede.stats()', () => {
   })
 })
 
-describe('the count of collapsed requests', () => {
-  it('includes only requests that join the work of another request in this process', async () => {
-    const { stampede, origin, get } = setUp()
-    const all = [get(), get(), get()]
-    await settled()
-    all.push(get())
-    expect(stampede.stats().collapsed).toBe(3)
-    origin.run(0).resolve('v')
-    expect(await Promise.all(all)).toEqual(['v', 'v', 'v', 'v'])
-    await get()
-    expect(stampede.stats()).toMatchObject({
-      collapsed: 3,
-      hits: { l1: 1, l2: 0 },
-      waits: { started: 0, timedOut: 0 },
-    })
-  })
-})
-
 describe('a Stampede of another copy of this package', () => {
   it('is refused with an error that says so', async () => {
     // A module of another URL is another copy, as with two installed versions.
@@ -345,18 +292,6 @@ describe('a Stampede of another copy of this package', () => {
 })
 
 describe('stampede.on()', () => {
-  it('reports events until the listener is removed', async () => {
-    const { stampede } = setUp()
-    const seen: string[] = []
-    const stop = stampede.on('fill.committed', ({ key }) => seen.push(key))
-    await stampede.getOrSet('a', () => 1, { ttlMs: 1_000 })
-    await settled()
-    stop()
-    await stampede.getOrSet('b', () => 1, { ttlMs: 1_000 })
-    await settled()
-    expect(seen).toEqual(['a'])
-  })
-
   it.each([
     [
       'purged',

@@ -4,7 +4,14 @@
 import { createRequire } from 'node:module'
 import { PassThrough } from 'node:stream'
 import { createStampede } from '@stampede/core'
-import type { Express, Request, RequestHandler, Response, Router as Routes } from 'express'
+import type {
+  ErrorRequestHandler,
+  Express,
+  Request,
+  RequestHandler,
+  Response,
+  Router as Routes,
+} from 'express'
 import { describe, expect, test } from 'vitest'
 import { ManualClock } from '../../core/src/testing/index.ts'
 import { fieldOf, rawRequest, serve } from '../../node-http/src/testing/raw-client.ts'
@@ -83,6 +90,62 @@ describe.each(VERSIONS)('stampedeCache on %s', (_, express) => {
     const names = Object.keys(stampede.stats().routes)
     expect(names.slice(1)).toEqual(['/apps/:name/page', '/lazy/:token/items/:id'])
     expect(names[0]).toMatch(/^\/v1\/:token\/(of-)?:user\/items\/:id$/)
+  })
+
+  test('sees the request as the client sent it, with the host of a proxy only if Express trusts it', async () => {
+    const stampede = createStampede()
+    const keys: unknown[] = []
+    stampede.on('fill.started', ({ key }) => keys.push(key))
+    const app = express().use('/shop', stampedeCache({ stampede, ttlMs: 60_000 }))
+    app.get('/shop/:page', (_req, res) => void res.send('page'))
+    await using server = await serve(app)
+    const fields = ['X-Forwarded-Host: public.test:444, inner', 'X-Forwarded-Proto: https']
+    await rawRequest(server.port, '/shop/b?x=1&x=2', fields)
+    app.set('trust proxy', 'loopback')
+    await rawRequest(server.port, '/shop/b?x=1&x=2', fields)
+    expect(keys).toEqual([
+      'GET http://shop.test:8080/shop/b?x=1&x=2',
+      'GET https://public.test:444/shop/b?x=1&x=2',
+    ])
+  })
+
+  test('gives `key` the route parameters, and passes an error of `key` to Express', async () => {
+    const app = express().set('env', 'test')
+    const key = (req: Request<{ id: string }>) => {
+      if (req.params.id === 'bad') throw new Error('no key')
+      return req.params.id
+    }
+    app.get('/:id', stampedeCache({ ttlMs: 60_000, key }), (req, res) => {
+      const id: string = req.params.id
+      res.send(id)
+    })
+    app.use(
+      ((error, _req, res, _next) => void res.status(418).send(error.code)) as ErrorRequestHandler,
+    )
+    await using server = await serve(app)
+    expect((await rawRequest(server.port, '/5')).body).toBe('5')
+    const failed = await rawRequest(server.port, '/bad')
+    expect([failed.head[0], failed.body]).toEqual([
+      expect.stringContaining('418'),
+      'ERR_STAMPEDE_OPTION',
+    ])
+  })
+
+  test('adds no-transform to the Cache-Control of a layer, so that compression encodes no range', async () => {
+    const app = express().use(compression())
+    app.use((_req, res, next) => next(void res.set('Cache-Control', 'max-age=5')))
+    app.use(
+      stampedeCache({ ttlMs: 60_000 }),
+      (_req, res) => void res.type('txt').send('x'.repeat(9_000)),
+    )
+    await using server = await serve(app)
+    const ask = (...more: string[]) =>
+      rawRequest(server.port, '/', ['Accept-Encoding: gzip', ...more])
+    expect(fieldOf(await ask(), 'content-encoding')).toEqual(['gzip'])
+    const cut = await ask('Range: bytes=0-4999')
+    expect(fieldOf(cut, 'content-encoding')).toEqual([])
+    expect(fieldOf(cut, 'cache-control')).toEqual(['max-age=5, no-transform'])
+    expect(cut.body).toHaveLength(5_000)
   })
 
   test('calls `tags` with res.locals of the handler, also in a background refresh', async () => {

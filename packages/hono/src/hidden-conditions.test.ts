@@ -5,6 +5,7 @@ import { createStampede } from '@stampede/core'
 import { type Context, Hono } from 'hono'
 import { describe, expect, it } from 'vitest'
 import { ManualClock } from '../../core/src/testing/index.ts'
+import { deferred } from '../../node-http/src/testing/deferred.ts'
 import { stampedeCache } from './index.ts'
 import { serve } from './testing/serve.ts'
 
@@ -27,10 +28,7 @@ describe.each(Object.entries(LAYERS))('a layer in front that reads %s', (_, laye
     ['range', 'bytes=0-1', 206],
   ])('costs 21 clients with %s no second run', async (name, value, status) => {
     let [arrived, runs, after] = [0, 0, 0]
-    let allArrived: () => void = () => {}
-    const gate = new Promise<void>((resolve) => {
-      allArrived = resolve
-    })
+    const { promise: gate, resolve: allArrived } = deferred()
     const app = new Hono()
     app.use(async (c, next) => {
       layer(c)

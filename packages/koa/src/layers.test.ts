@@ -7,6 +7,7 @@ import { createStampede } from '@stampede/core'
 import { ManualClock, RecordStore } from '@stampede/core/testing'
 import type Koa from 'koa'
 import { describe, expect, test } from 'vitest'
+import { deferred } from '../../node-http/src/testing/deferred.ts'
 import { serve } from '../../node-http/src/testing/raw-client.ts'
 import { stampedeCache } from './index.ts'
 
@@ -67,10 +68,7 @@ describe.each(VERSIONS)('middlewares in front of the cache on %s', (_, Applicati
     const clock = new ManualClock()
     const stampede = createStampede({ clock, ...memory })
     const seen: string[] = []
-    let release: () => void = () => {}
-    const gate = new Promise<void>((resolve) => {
-      release = resolve
-    })
+    const { promise: gate, resolve: release } = deferred()
     const koa = new Application()
     koa.silent = true
     koa.use(async (ctx, next) => {

@@ -7,7 +7,6 @@ import {
   type CanActivate,
   ConflictException,
   Controller,
-  Header,
   HttpCode,
   type NestInterceptor,
   Post,
@@ -77,44 +76,6 @@ describe.each(PLATFORMS)('@Idempotent on Nest with %s', (platform) => {
       [200, 'true'],
       [422, null],
     ])
-  })
-
-  it('runs a handler once per key, and replays status, fields and bytes', async () => {
-    const pay = counting(HttpCode(202), Header('X-Own', 'yes'), ONCE)
-    await using app = await start({ pay })
-    const first = await post(`${app.url}/pay`, { amount: 1 })
-    expect(first).toEqual({
-      status: 202,
-      replayed: null,
-      body: '{"run":1,"body":{"amount":1}}',
-      own: 'yes',
-    })
-    expect(await post(`${app.url}/pay`, { amount: 1 })).toEqual({ ...first, replayed: 'true' })
-    expect((await post(`${app.url}/pay`, { amount: 2 })).status).toBe(422)
-    expect((await post(`${app.url}/pay`, { amount: 1 }, { 'x-user': 'bea' })).replayed).toBeNull()
-    expect(pay.runs).toBe(2)
-  })
-
-  it('responds 409 while the first request runs, and 400 without a key', async () => {
-    let finish = (): void => {}
-    const until = new Promise<void>((resolve) => {
-      finish = resolve
-    })
-    const pay = counting(ONCE)
-    const { run } = pay
-    pay.run = async (body: unknown) => until.then(() => run(body))
-    await using app = await start({ pay })
-    const first = post(`${app.url}/pay`, {})
-    await vi.waitFor(async () => expect((await post(`${app.url}/pay`, {})).status).toBe(409))
-    finish()
-    expect((await first).status).toBe(201)
-    const without = await fetch(`${app.url}/pay`, { method: 'POST' })
-    expect([without.status, without.headers.get('content-type')]).toEqual([
-      400,
-      expect.stringContaining('application/problem+json'),
-    ])
-    await without.text()
-    expect(pay.runs).toBe(1)
   })
 
   it('uses no key for a request that a guard refuses', async () => {

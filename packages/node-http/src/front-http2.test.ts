@@ -11,10 +11,9 @@ import {
 } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
-import { createStampede } from '@stampede/core'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { ManualClock } from '../../core/src/testing/index.ts'
 import { type Listener, stampedeFront } from './front.ts'
+import { deferred } from './testing/deferred.ts'
 
 type Http2Listener = Listener<Http2ServerRequest, Http2ServerResponse>
 
@@ -131,21 +130,6 @@ test.each<[string, (res: Http2ServerResponse) => void]>([
   },
 )
 
-test('a stale response on HTTP/2 is refreshed in the background', async () => {
-  const clock = new ManualClock()
-  const stampede = createStampede({ clock })
-  let runs = 0
-  const { ask } = await serve((_req, res) => void res.end(`run ${++runs}`), {
-    stampede,
-    staleWhileRevalidateMs: 60_000,
-  })
-  await ask()
-  await clock.advance(61_000)
-  expect((await ask()).body).toBe('run 1')
-  await expect.poll(() => stampede.stats().fills.committed).toBe(2)
-  expect((await ask()).body).toBe('run 2')
-})
-
 test('an error of the listener on HTTP/2 causes a 500, or resets a stream that has begun', async () => {
   const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
   onTestFinished(() => warned.mockRestore())
@@ -173,10 +157,7 @@ test('the cache key on HTTP/2 contains the host of :authority or of Host', async
 })
 
 test('waiters on HTTP/2 get the response even if the first client has left', async () => {
-  let release: () => void = () => {}
-  const open = new Promise<void>((resolve) => {
-    release = resolve
-  })
+  const { promise: open, resolve: release } = deferred()
   let runs = 0
   const { ask, client } = await serve(async (_req, res) => {
     runs += 1

@@ -15,7 +15,6 @@ import { createStampede, type Stampede } from '@stampede/core'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ManualClock } from '../../core/src/testing/index.ts'
 import { type Listener, stampedeFront } from './front.ts'
-import { isRevalidation } from './revalidation.ts'
 import { fieldOf, rawRequest, serve, startRequest } from './testing/raw-client.ts'
 
 const statusOf = (response: Parameters<typeof fieldOf>[0]): string =>
@@ -31,19 +30,6 @@ function warnings() {
 }
 
 describe('the listener of stampedeFront', () => {
-  test('runs for a miss, and not for hits', async () => {
-    const listener = vi.fn(page)
-    await using server = await serve(stampedeFront(listener, { ttlMs: 60_000 }))
-    const answers = []
-    for (const _ of [1, 2, 3]) answers.push(await rawRequest(server.port, '/a?x=1'))
-    expect(answers.map(statusOf)).toEqual([
-      'Stampede; fwd=uri-miss; fwd-status=200; stored',
-      expect.stringMatching(/^Stampede; hit/),
-      expect.stringMatching(/^Stampede; hit/),
-    ])
-    expect(listener).toHaveBeenCalledTimes(1)
-  })
-
   test('is called on the server, as Node does, on a miss, a bypass and a refresh', async () => {
     const clock = new ManualClock()
     const stampede = createStampede({ clock })
@@ -114,38 +100,6 @@ describe('the listener of stampedeFront', () => {
     const response = await rawRequest(server.port)
     expect(statusOf(response)).toMatch(/hit/)
     expect(runs).toHaveBeenCalledTimes(1)
-  })
-
-  test('runs again in the background for a stale response, with isRevalidation() true', async () => {
-    const clock = new ManualClock()
-    const stampede = createStampede({ clock })
-    const seen: Array<[string | undefined, boolean]> = []
-    const front = stampedeFront(
-      (req, res) => {
-        seen.push([req.url, isRevalidation(req)])
-        res.end(`run ${seen.length}`)
-      },
-      { stampede, ttlMs: 10_000, staleWhileRevalidateMs: 60_000 },
-    )
-    await using server = await serve(front)
-    await rawRequest(server.port, '/a?x=1')
-    await clock.advance(11_000)
-    expect((await rawRequest(server.port, '/a?x=1')).body).toBe('run 1')
-    await expect.poll(() => stampede.stats().fills.committed).toBe(2)
-    expect((await rawRequest(server.port, '/a?x=1')).body).toBe('run 2')
-    expect(seen).toEqual([
-      ['/a?x=1', false],
-      ['/a?x=1', true],
-    ])
-  })
-
-  test('runs again for a page after a POST to the same URL', async () => {
-    let runs = 0
-    const front = stampedeFront((_req, res) => res.end(`run ${++runs}`), { ttlMs: 60_000 })
-    await using server = await serve(front)
-    for (const _ of [1, 2]) expect((await rawRequest(server.port)).body).toBe('run 1')
-    await rawRequest(server.port, '/', ['Content-Length: 0'], 'POST')
-    expect((await rawRequest(server.port)).body).toBe('run 3')
   })
 })
 

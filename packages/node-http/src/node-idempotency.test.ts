@@ -2,15 +2,15 @@
 
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { type ClientHttp2Stream, connect, createServer } from 'node:http2'
-import type { AddressInfo } from 'node:net'
+import type { ClientHttp2Stream } from 'node:http2'
 import { Readable } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Attempt } from '@stampede/core'
 import type { AttemptObserver } from '@stampede/core/adapter'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { createNodeIdempotency } from './node-idempotency.ts'
-import { rawRequest, serve } from './testing/raw-client.ts'
+import { deferred } from './testing/deferred.ts'
+import { rawRequest, serve, serveHttp2 } from './testing/raw-client.ts'
 
 type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
 
@@ -27,19 +27,29 @@ interface Journey {
   listener(handler: Handler, next?: (res: ServerResponse) => Next): Handler
 }
 
+type Core = Parameters<typeof createNodeIdempotency<IncomingMessage>>[0]
+
+/** The listener of a server whose requests go through a core. `other` gets their errors. */
+function listenerOf(core: Core): Journey['listener'] {
+  const visit = createNodeIdempotency(core)
+  return (handler, other) => (req, res) => {
+    const next: Next = (error) => {
+      if (error === undefined) handler(req, res)
+      else other?.(res)(error)
+    }
+    const address = { scheme: 'http', host: 'a', target: '/' }
+    const parsed = () => ({ body: undefined })
+    visit({ req, res, next, native: req, address, parsed, attach: () => {} })
+  }
+}
+
 function journey(graceMs = 60_000): Journey {
   const ends: AttemptEnd[] = []
   const lines: Array<readonly string[]> = []
   const bodies: unknown[] = []
-  let letGo = (): void => {}
-  const gate = new Promise<void>((resolve) => {
-    letGo = resolve
-  })
-  let tell: (end: AttemptEnd) => void = () => {}
-  const told = new Promise<AttemptEnd>((resolve) => {
-    tell = resolve
-  })
-  const core: Parameters<typeof createNodeIdempotency<IncomingMessage>>[0] = {
+  const { promise: gate, resolve: letGo } = deferred()
+  const { promise: told, resolve: tell } = deferred<AttemptEnd>()
+  const core: Core = {
     async handle(exchange, attach) {
       lines.push(exchange.lines('idempotency-key'))
       bodies.push(await exchange.readBody(1000))
@@ -56,17 +66,7 @@ function journey(graceMs = 60_000): Journey {
       })
     },
   }
-  const visit = createNodeIdempotency(core)
-  const listener: Journey['listener'] = (handler, other) => (req, res) => {
-    const next: Next = (error) => {
-      if (error === undefined) handler(req, res)
-      else other?.(res)(error)
-    }
-    const address = { scheme: 'http', host: 'a', target: '/' }
-    const parsed = () => ({ body: undefined })
-    visit({ req, res, next, native: req, address, parsed, attach: () => {} })
-  }
-  return { ends, lines, bodies, told, letGo: () => letGo(), listener }
+  return { ends, lines, bodies, told, letGo, listener: listenerOf(core) }
 }
 
 function textOf(end: AttemptEnd | undefined): string {
@@ -105,6 +105,38 @@ test('an error that the listener throws after its response does not change that 
   expect(ends.map(textOf)).toEqual(['answer'])
 })
 
+test('a reply of core that cannot be sent is passed on as an error, and no handler runs', async () => {
+  const headers = [['x-a', 'a\nb']] as const
+  const core: Core = {
+    handle: async (exchange) => exchange.send({ status: 200, headers, body: undefined }),
+  }
+  const handler = vi.fn<Handler>()
+  const listen = listenerOf(core)(handler, (res) => () => void res.writeHead(500).end())
+  await using server = await serve(listen)
+  expect((await rawRequest(server.port, '/', [], 'POST')).head[0]).toContain('500')
+  expect(handler).not.toHaveBeenCalled()
+})
+
+test('a layer that responds during the lookup of the key makes the attempt fail', async () => {
+  const { promise: ended, resolve: onEnd } = deferred<AttemptEnd>()
+  const core: Core = {
+    async handle(exchange) {
+      await settle()
+      const rules = { holdsAll: false, maxBodyBytes: 9, graceMs: 9 }
+      await exchange.run({ ...rules, onEnd: async (end) => onEnd(end) })
+    },
+  }
+  const handler = vi.fn<Handler>()
+  const listen = listenerOf(core)(handler)
+  await using server = await serve((req, res) => {
+    listen(req, res)
+    res.writeHead(503).end()
+  })
+  expect((await rawRequest(server.port, '/', [], 'POST')).head[0]).toContain('503')
+  expect((await ended).type).toBe('failed')
+  expect(handler).not.toHaveBeenCalled()
+})
+
 describe('the idempotency middleware on HTTP/2', () => {
   interface Client {
     readonly stream: ClientHttp2Stream
@@ -118,14 +150,10 @@ describe('the idempotency middleware on HTTP/2', () => {
     use: (post: (body?: string) => Client) => Promise<void>,
   ): Promise<void> {
     // An adapter gets the compatibility objects.
-    const server = createServer((req, res) => listen(req as never, res as never))
-    server.listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    const session = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
-    session.on('error', () => {})
+    await using http2 = await serveHttp2((req, res) => listen(req as never, res as never))
     await use((body = '') => {
       const fields = { 'idempotency-key': ['"a"', '"b, c"'] }
-      const stream = session.request({ ':method': 'POST', ...fields })
+      const stream = http2.client.request({ ':method': 'POST', ...fields })
       stream.on('error', () => {})
       stream.end(body)
       const client: Client = {
@@ -142,8 +170,6 @@ describe('the idempotency middleware on HTTP/2', () => {
       })
       return client
     })
-    session.destroy()
-    server.close()
   }
 
   const WAYS: ReadonlyArray<readonly [string, (res: ServerResponse) => unknown]> = [
@@ -202,10 +228,7 @@ describe('the idempotency middleware on HTTP/2', () => {
 
   test.each(WAYS)('captures a complete response sent by %s after the client has left', (_, say) => {
     const { listener, told } = journey()
-    let arrive: (res: ServerResponse) => void = () => {}
-    const arrival = new Promise<ServerResponse>((resolve) => {
-      arrive = resolve
-    })
+    const { promise: arrival, resolve: arrive } = deferred<ServerResponse>()
     return open(
       listener((_req, res) => arrive(res)),
       async (post) => {

@@ -8,16 +8,16 @@ import { stampedeFront } from '@stampede/node-http'
 import type { Request, RequestHandler, Response, Router } from 'express'
 import express5 from 'express'
 import express4 from 'express4'
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { statusOf, whole } from '../../../packages/testkit/src/cache-contract/bench.ts'
 import { listen, type RunningApp } from '../../harness/apps.ts'
 import { ask } from '../../harness/load.ts'
 import {
   expectConditionsAnswered,
-  expectOwnCookiesAndRightBytes,
   expectToldApart,
+  layerCases,
+  type Order,
   PAGE,
-  shown,
 } from './visitors.ts'
 
 const require = createRequire(import.meta.url)
@@ -60,9 +60,6 @@ const LAYERS: ReadonlyArray<readonly [name: string, make: Make, isPersonal: bool
   ],
 ]
 
-/** `in an app behind`: the cache is a front before the whole app. */
-type Order = 'before' | 'after' | 'in an app behind' | 'without'
-
 export function expressOrders(_name: string, express: typeof express5): void {
   const page = (_req: Request, res: Response) => void res.send(PAGE)
 
@@ -81,40 +78,7 @@ export function expressOrders(_name: string, express: typeof express5): void {
     return listen(order === 'in an app behind' ? stampedeFront(app, all) : app)
   }
 
-  describe.each(LAYERS)('%s', (_, make, isPersonal) => {
-    it.each(['before', 'after', 'in an app behind'] as const)(
-      'sends each visitor the page, and no cookie of another visitor, %s the cache',
-      async (order) => {
-        for (const cookies of ['ignore', 'bypass']) {
-          const clock = new ManualClock()
-          const stampede = createStampede({ clock })
-          await using cached = await start(order, make, { cookies, stampede })
-          await using bare = await start('without', make, {})
-          // After each visit the hit-for-miss marker of the page ends.
-          const hits = await expectOwnCookiesAndRightBytes(cached.url, bare.url, isPersonal, () =>
-            clock.advance(10_000),
-          )
-          if (isPersonal && cookies === 'bypass') expect(hits).toBe(0)
-          else expect(hits).toBeGreaterThanOrEqual(8)
-        }
-      },
-    )
-
-    it.each(['before', 'after', 'in an app behind'] as const)(
-      'sends the same fields as without a cache, %s the cache',
-      async (order) => {
-        await using cached = await start(order, make, { cookies: 'ignore' })
-        await using bare = await start('without', make, {})
-        for (const path of ['/page', '/written']) {
-          const headers = { 'accept-encoding': 'gzip' }
-          const expected = shown(await whole(bare.url + path, { headers }))
-          for (const _round of [1, 2, 3]) {
-            expect(shown(await whole(cached.url + path, { headers }))).toEqual(expected)
-          }
-        }
-      },
-    )
-  })
+  layerCases(LAYERS, start)
 
   it.each(['weak', 'strong'])(
     'responds 304 by a %s ETag of the app, on a miss and on hits',

@@ -1,12 +1,15 @@
 // Browsers in front of an app with a cache and one more middleware, in either order. The test
 // checks the responses, and that no cookie of one visitor reaches another.
 import { gunzipSync } from 'node:zlib'
-import { expect } from 'vitest'
+import { createStampede } from '@stampede/core'
+import { ManualClock } from '@stampede/core/testing'
+import { describe, expect, it } from 'vitest'
 import { type Whole, whole } from '../../../packages/testkit/src/cache-contract/bench.ts'
+import type { RunningApp } from '../../harness/apps.ts'
 import { ask } from '../../harness/load.ts'
 
 /** A visitor that stores the cookies it gets, as a browser does. */
-export class Visitor {
+class Visitor {
   /** Every `name=value` that this visitor got. */
   readonly given = new Set<string>()
   readonly #jar = new Map<string, string>()
@@ -27,7 +30,7 @@ export class Visitor {
 export const PAGE = '<p>stampede '.repeat(500)
 
 /** The body as a browser shows it. */
-export function textOf({ body, lines }: Whole): string {
+function textOf({ body, lines }: Whole): string {
   const coding = lines['content-encoding']?.join()
   return (coding === 'gzip' ? gunzipSync(body) : body).toString()
 }
@@ -37,7 +40,7 @@ export function textOf({ body, lines }: Whole): string {
  * page must be right each time, and no visitor may get a cookie of another. Without the cache, the
  * app must set cookies.
  */
-export async function expectOwnCookiesAndRightBytes(
+async function expectOwnCookiesAndRightBytes(
   cached: string,
   bare: string,
   isPersonal: boolean,
@@ -77,6 +80,50 @@ export function shown({ status, lines }: Whole): object {
     ([name]) => !VOLATILE.includes(name) && !FRAMING.includes(name),
   )
   return { status, fields: Object.fromEntries(fields) }
+}
+
+/** `in an app behind`: the cache is a front before the whole app. */
+export type Order = 'before' | 'after' | 'in an app behind' | 'without'
+
+/** Cases of each layer, before and after the cache. `start` runs the app in an order. */
+export function layerCases<Make>(
+  layers: ReadonlyArray<readonly [name: string, make: Make, isPersonal: boolean]>,
+  start: (order: Order, make: Make, options: object) => Promise<RunningApp>,
+): void {
+  describe.each(layers)('%s', (_name, make, isPersonal) => {
+    it.each(['before', 'after', 'in an app behind'] as const)(
+      'sends each visitor the page, and no cookie of another visitor, %s the cache',
+      async (order) => {
+        for (const cookies of ['ignore', 'bypass']) {
+          const clock = new ManualClock()
+          const stampede = createStampede({ clock })
+          await using cached = await start(order, make, { cookies, stampede })
+          await using bare = await start('without', make, {})
+          // After each visit the hit-for-miss marker of the page ends.
+          const hits = await expectOwnCookiesAndRightBytes(cached.url, bare.url, isPersonal, () =>
+            clock.advance(10_000),
+          )
+          if (isPersonal && cookies === 'bypass') expect(hits).toBe(0)
+          else expect(hits).toBeGreaterThanOrEqual(8)
+        }
+      },
+    )
+
+    it.each(['before', 'after', 'in an app behind'] as const)(
+      'sends the same fields as without a cache, %s the cache',
+      async (order) => {
+        await using cached = await start(order, make, { cookies: 'ignore' })
+        await using bare = await start('without', make, {})
+        for (const path of ['/page', '/written']) {
+          const headers = { 'accept-encoding': 'gzip' }
+          const expected = shown(await whole(bare.url + path, { headers }))
+          for (const _round of [1, 2, 3]) {
+            expect(shown(await whole(cached.url + path, { headers }))).toEqual(expected)
+          }
+        }
+      },
+    )
+  })
 }
 
 /** Sends conditions cold and on a hit, with ETags that match and ETags that do not. */

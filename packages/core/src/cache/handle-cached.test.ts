@@ -165,22 +165,6 @@ async function fill(cache: HttpCache<RequestView>, answer: Answer = {}, headers 
 }
 
 describe('a response from the cache', () => {
-  it('has Age and the remaining ttl, and runs no handler', async () => {
-    const cache = cacheWith()
-    await fill(cache, { headers: { 'content-type': 'text/plain', etag: '"e"' }, body: 'hello' })
-    await clock.advance(2_500)
-    const got = ask(cache)
-    expect(got).toMatchObject({ by: 'cache', status: 200, body: 'hello' })
-    expect(got.headers).toEqual([
-      ['content-type', 'text/plain'],
-      ['etag', '"e"'],
-      ['age', '2'],
-      ['cache-status', 'Stampede; hit; ttl=7'],
-      ['content-length', '5'],
-    ])
-    expect(runs).toHaveLength(1)
-  })
-
   it('is no 206 for HEAD, for a status other than 200, or if If-None-Match matches', async () => {
     const cache = cacheWith()
     const range = { range: 'bytes=0-1' }
@@ -194,42 +178,10 @@ describe('a response from the cache', () => {
     const other = ask(cache, range, { target: '/other' })
     expect(other).toMatchObject({ status: 203, body: '0123456789' })
   })
-
-  it('has no header fields of one connection, one client or one request', async () => {
-    const cache = cacheWith()
-    await fill(cache, {
-      headers: {
-        etag: '"e"',
-        connection: 'x-hop',
-        'x-hop': '1',
-        'x-request-id': '2',
-        'x-kept': '3',
-      },
-    })
-    const names = ask(cache).headers.map(([name]) => name)
-    expect(names).toEqual(['etag', 'x-kept', 'age', 'cache-status', 'content-length'])
-  })
 })
 
 describe('an ETag that the cache adds', () => {
   const etag = (got: Got) => field(got, 'etag')[0]
-
-  it.each([true, false])(
-    'is the same for the leader, waiters and later requests (body known with the head: %s)',
-    async (whole) => {
-      const cache = cacheWith()
-      const [leader, follower] = [ask(cache), ask(cache)]
-      await settled()
-      runs[0]?.answer({ body: 'hello', whole })
-      await Promise.all([leader.done, follower.done])
-      await settled()
-      const minted = etag(leader)
-      expect(minted).toMatch(whole ? /^W\/"[\w-]+"$/ : /^W\/"s-[\w-]+"$/)
-      expect([etag(follower), etag(ask(cache))]).toEqual([minted, minted])
-      expect(ask(cache, { 'if-none-match': minted })).toMatchObject({ status: 304 })
-      expect(ask(cache, { range: 'bytes=0-1', 'if-range': minted })).toMatchObject({ status: 200 })
-    },
-  )
 
   it('is not added to a response that is not stored', async () => {
     const answers: Array<[CacheOptions<RequestView>, Answer]> = [
@@ -245,21 +197,6 @@ describe('an ETag that the cache adds', () => {
     expect(
       etag(await fill(cacheWith(), { body: 'hello', whole: true }, {}, { target: '/away' })),
     ).toBeUndefined()
-  })
-})
-
-describe('Cache-Status', () => {
-  it('has the name that the option cacheStatus gives', async () => {
-    const cache = cacheWith({ cacheStatus: 'shop' })
-    expect(status(await fill(cache))).toMatch(/^shop; fwd=uri-miss/)
-    expect(status(ask(cache))).toBe('shop; hit; ttl=10')
-  })
-
-  it('is absent if cacheStatus is false, while Age is present', async () => {
-    const cache = cacheWith({ cacheStatus: false })
-    const all = [await fill(cache), ask(cache), ask(cache, {}, { method: 'POST' })]
-    expect(all.flatMap((got) => field(got, 'cache-status'))).toEqual([])
-    expect(field(all[1] as Got, 'age')).toEqual(['0'])
   })
 })
 
@@ -462,19 +399,6 @@ describe('a hit-for-miss marker', () => {
 })
 
 describe('a failing origin', () => {
-  const SIE: CacheOptions<RequestView> = { staleIfErrorMs: 60_000 }
-
-  it('causes no stale response in place of a 501, which RFC 5861 does not name', async () => {
-    const cache = cacheWith(SIE)
-    await fill(cache, { body: 'old' })
-    await clock.advance(12_000)
-    const all = [ask(cache), ask(cache)]
-    await settled()
-    runs[1]?.answer({ status: 501 })
-    await Promise.all(all.map(({ done }) => done))
-    expect(all.map((got) => got.status)).toEqual([501, 501])
-  })
-
   it('causes no stale response that is too old or has other values of the Vary fields', async () => {
     const cache = cacheWith({ staleIfErrorMs: 5_000 })
     await fill(cache, { headers: { vary: 'x-a' }, body: 'old' }, { 'x-a': '1' })
@@ -529,44 +453,6 @@ describe('a failing origin', () => {
     expect(runs).toHaveLength(1)
   })
 
-  it('shares the status that the framework gives to a thrown error', async () => {
-    const cache = cacheWith()
-    const all = [ask(cache), ask(cache)]
-    await settled()
-    runs[0]?.end({ type: 'failed', status: 500, error: new Error('bug') })
-    await Promise.all(all.map(({ done }) => done))
-    expect(all[1]).toMatchObject({ by: 'cache', status: 500 })
-  })
-
-  it.each([
-    ['throws', () => runs[0]?.end({ type: 'failed', status: 500, error: new Error('aborted') })],
-    [
-      'throws an error with status 499',
-      () => runs[0]?.end({ type: 'failed', status: 499, error: new Error('left') }),
-    ],
-    ['responds with 503', () => runs[0]?.answer({ status: 503 })],
-    ['is cut off', () => runs[0]?.end({ type: 'not-captured', reason: 'incomplete' })],
-  ])(
-    'makes the next waiter run the handler if the handler %s after its client left',
-    async (_, fail) => {
-      const cache = cacheWith()
-      const client = { gone: false }
-      ask(cache, {}, {}, client)
-      const all = [ask(cache), ask(cache)]
-      await settled()
-      client.gone = true
-      fail()
-      await settled()
-      expect(runs).toHaveLength(2)
-      runs[1]?.answer({ body: 'well' })
-      await Promise.all(all.map(({ done }) => done))
-      expect(all.map(({ by, body }) => [by, body])).toEqual([
-        ['app', 'well'],
-        ['cache', 'well'],
-      ])
-    },
-  )
-
   it('causes a 504 for waiters after originTimeoutMs even if the first client has left', async () => {
     const cache = cacheWith({ originTimeoutMs: 3_000 })
     const client = { gone: false }
@@ -580,204 +466,10 @@ describe('a failing origin', () => {
   })
 })
 
-describe('a response that is not storable because of one request', () => {
-  const throwing: CacheOptions<RequestView> = {
-    tags: () => {
-      if (runs.length === 1) throw new Error('no tags')
-      return []
-    },
-  }
-  const cases: ReadonlyArray<
-    readonly [string, CacheOptions<RequestView>, Partial<RequestView>, (run: Run) => void]
-  > = [
-    ['a throwing `tags` option', throwing, {}, (run) => run.answer()],
-    [
-      'a redirect to its own key',
-      {},
-      { target: '/a?b=1&a=2' },
-      (run) => run.answer({ status: 301, headers: { location: '/a?a=2&b=1' } }),
-    ],
-    [
-      'a thrown error with status 400',
-      {},
-      {},
-      (run) => run.end({ type: 'failed', status: 400, error: new Error('odd') }),
-    ],
-    ['a status for which it is not stored', {}, {}, (run) => run.answer({ status: 302 })],
-  ]
-  it.each(cases)(
-    'lets the next waiter lead for all others after %s',
-    async (_, options, odd, end) => {
-      const cache = cacheWith(options)
-      const first = ask(cache, { 'x-odd': '1' }, { target: '/a?a=2&b=1', ...odd })
-      const waiting = Array.from({ length: 60 }, () => ask(cache, {}, { target: '/a?a=2&b=1' }))
-      await settled()
-      expect(runs).toHaveLength(1)
-      if (runs[0] !== undefined) end(runs[0])
-      await first.done
-      await settled()
-      expect(runs).toHaveLength(2)
-      runs[1]?.answer({ body: 'page' })
-      await Promise.all(waiting.map(({ done }) => done))
-      expect(new Set(waiting.map(({ body }) => body))).toEqual(new Set(['page']))
-      expect(runs).toHaveLength(2)
-    },
-  )
-
-  it.each([
-    ['403', false],
-    ['404', true],
-  ])('lets all waiters run the handler after three runs with %s', async (code, isHitForMiss) => {
-    const cache = cacheWith()
-    const all = Array.from({ length: 61 }, () => ask(cache))
-    for (let run = 0; run < 3; run++) {
-      await settled()
-      expect(runs).toHaveLength(run + 1)
-      runs[run]?.answer({ status: Number(code) })
-    }
-    await Promise.all(all.map(({ done }) => done))
-    expect(all.filter(({ by }) => by === 'bypass')).toHaveLength(58)
-    const [next, other] = [ask(cache), ask(cache)]
-    await settled()
-    expect(other.by).toBe(isHitForMiss ? 'bypass' : undefined)
-    runs[3]?.answer()
-    await Promise.all([next.done, other.done])
-  })
-
-  it.each([
-    ['sets a cookie', { headers: { 'set-cookie': 'visit=1' } }],
-    ['is private', { headers: { 'cache-control': 'private' } }],
-    ['is too large', { body: 'x'.repeat(2_000) }],
-  ])('runs the handler twice for 1000 requests if the first response %s', async (_, odd) => {
-    const cache = cacheWith({ maxBodyBytes: 1_000 })
-    const all = Array.from({ length: 1_000 }, () => ask(cache))
-    await settled()
-    runs[0]?.answer(odd)
-    await settled()
-    expect(runs).toHaveLength(2)
-    runs[1]?.answer({ body: 'page' })
-    await Promise.all(all.map(({ done }) => done))
-    expect(runs).toHaveLength(2)
-    expect(all.slice(1).every(({ body }) => body === 'page')).toBe(true)
-    expect(all.every(({ by }) => by !== 'bypass')).toBe(true)
-  })
-})
-
-describe('a stale page whose refresh fails for one request', () => {
-  /** Requests every 25 ms, a victim every 200 ms. `end` ends each run. */
-  async function attack(
-    end: (run: Run) => void,
-    oddOf: (round: number) => string,
-    { rounds = 100, ...options }: CacheOptions<RequestView> & { rounds?: number } = {},
-  ) {
-    const cache = cacheWith({ ttlMs: 1_000, staleWhileRevalidateMs: 60_000, ...options })
-    await fill(cache, { body: 'old' })
-    await clock.advance(1_000)
-    let last: string | undefined
-    for (let round = 0; round < rounds; round++) {
-      const asked = [ask(cache, { 'x-odd': oddOf(round) })]
-      if (round % 8 === 5) asked.push(ask(cache))
-      await settled()
-      const known = runs.length
-      for (const run of runs.splice(1)) {
-        end(run)
-        runs[0] = run
-      }
-      total += known - 1
-      await Promise.all(asked.map(({ done }) => done))
-      if (asked[1] !== undefined) last = asked[1].body
-      await clock.advance(25)
-    }
-    return last
-  }
-  let total: number
-  beforeEach(() => {
-    total = 0
-  })
-  const ODD: ReadonlyArray<readonly [string, (round: number) => string]> = [
-    ['one odd header', () => 'x'],
-    ['a new odd header each time', (round) => `x${round}`],
-  ]
-  const FAILURES: ReadonlyArray<readonly [string, (run: Run) => void]> = [
-    ...[400, 401, 403, 405, 422, 429, 431, 500, 503].map(
-      (code) => [String(code), (run: Run) => run.answer({ status: code })] as const,
-    ),
-    ['an error', (run) => run.end({ type: 'failed', status: 500, error: new Error('odd') })],
-    ['an error 400', (run) => run.end({ type: 'failed', status: 400, error: new Error('odd') })],
-    ['a broken body', (run) => run.end({ type: 'not-captured', reason: 'incomplete' })],
-  ]
-  const cases = ODD.flatMap(([which, oddOf]) =>
-    FAILURES.flatMap(([what, fail]) =>
-      (['background', 'foreground'] as const).map(
-        (revalidate) => [which, what, revalidate, oddOf, fail] as const,
-      ),
-    ),
-  )
-  it.each(cases)('is renewed in spite of a client with %s and %s, in the %s', async (...one) => {
-    const [, , revalidate, oddOf, fail] = one
-    const end = (run: Run) =>
-      run.request.headers['x-odd'] ? fail(run) : run.answer({ body: 'new' })
-    expect(await attack(end, oddOf, { revalidate })).toBe('new')
-    expect(total).toBeLessThanOrEqual(6)
-  })
-
-  it.each(FAILURES)(
-    'is refreshed at most twice a second while all requests get %s',
-    async (_, fail) => {
-      for (const [, oddOf] of ODD) {
-        start()
-        total = 0
-        expect(await attack(fail, oddOf, { rounds: 200 })).toBe('old')
-        expect(total).toBeLessThanOrEqual(11)
-      }
-    },
-  )
-})
-
 describe('Cache-Control of a request', () => {
   const respectful = (options: CacheOptions<RequestView> = {}) =>
     cacheWith({ requestDirectives: 'respect', ...options })
   const says = (cacheControl: string) => ({ 'cache-control': cacheControl })
-
-  it("is ignored unless requestDirectives is 'respect'", async () => {
-    const cache = cacheWith()
-    await fill(cache)
-    const all = 'no-cache, no-store, max-age=0, min-fresh=99, only-if-cached'
-    expect(ask(cache, { ...says(all), pragma: 'no-cache' })).toMatchObject({
-      by: 'cache',
-      status: 200,
-    })
-    await fill(cache, {}, says('only-if-cached, no-store'), { target: '/b' })
-    expect(ask(cache, {}, { target: '/b' }).by).toBe('cache')
-  })
-
-  it.each([says('no-cache'), says('max-age=1'), says('min-fresh=9'), { pragma: 'no-cache' }])(
-    'sends a request with %j to the handler, and keeps the entry',
-    async (headers) => {
-      const cache = respectful()
-      await fill(cache, { body: 'stored' })
-      await clock.advance(2_000)
-      const got = ask(cache, headers)
-      expect([got.by, status(got)]).toEqual(['bypass', 'Stampede; fwd=request'])
-      const head = ask(cache, headers, { method: 'HEAD' })
-      await head.done
-      expect([head.by, status(head)]).toEqual(['bypass', 'Stampede; fwd=request'])
-      expect(ask(cache)).toMatchObject({ by: 'cache', body: 'stored' })
-      expect(ask(cache, says('max-age=2, min-fresh=8'))).toMatchObject({ by: 'cache' })
-      expect(runs).toHaveLength(1)
-    },
-  )
-
-  it('has no effect on a miss, which fills the cache', async () => {
-    const cache = respectful()
-    const [leader, follower] = [ask(cache, says('no-cache')), ask(cache, says('no-cache'))]
-    await settled()
-    runs[0]?.answer({ body: 'new' })
-    await Promise.all([leader.done, follower.done])
-    expect([leader.by, follower.by]).toEqual(['app', 'cache'])
-    expect(status(leader)).toBe('Stampede; fwd=uri-miss; fwd-status=200; stored')
-    expect(ask(cache)).toMatchObject({ by: 'cache', body: 'new' })
-  })
 
   it('limits how stale a response may be', async () => {
     const cache = respectful({ staleWhileRevalidateMs: 60_000 })
@@ -916,36 +608,6 @@ describe('requests beyond originConcurrency while the store is unavailable', () 
     expect(stampede.stats().unleased.running).toBe(0)
   })
 
-  it('take no slot after waitMs if their client has left', async () => {
-    const { cache } = await crowded({ waitMs: 500 })
-    const client = { gone: false }
-    const got = ask(cache, {}, target('second'), client)
-    client.gone = true
-    await clock.advance(500)
-    expect(got.by).toBe('cache')
-    expect(stampede.stats().unleased.running).toBe(1)
-    await clock.advance(30_000)
-  })
-
-  it('keep their slot for originTimeoutMs if the response does not end', async () => {
-    const { first } = await crowded({ originTimeoutMs: 5_000 })
-    runs[0]?.head({ headers: { 'set-cookie': 'a=b' } })
-    await first.done
-    await clock.advance(4_999)
-    expect(stampede.stats().unleased.running).toBe(1)
-    await clock.advance(1)
-    expect(stampede.stats().unleased.running).toBe(0)
-  })
-
-  it('get 503 with Retry-After if afterWait is unavailable', async () => {
-    const { cache } = await crowded({ waitMs: 500, afterWait: 'unavailable' })
-    const got = ask(cache, {}, target('second'))
-    await clock.advance(500)
-    expect(got).toMatchObject({ by: 'cache', status: 503 })
-    expect(field(got, 'retry-after')).toEqual(['1'])
-    expect(JSON.parse(got.body ?? '')).toMatchObject({ status: 503, code: 'wait-timeout' })
-  })
-
   it('do not run if their client left while they waited', async () => {
     const { cache, first } = await crowded()
     const client = { gone: false }
@@ -962,15 +624,13 @@ describe('requests beyond originConcurrency while the store is unavailable', () 
     expect(third.body).toBe('three')
   })
 
-  it('all run the handler at once if the response cannot be shared', async () => {
-    start({ originConcurrency: 1 })
-    store.always = refuse
-    const cache = cacheWith()
-    const all = [ask(cache), ask(cache), ask(cache)]
-    await settled()
-    runs[0]?.answer({ headers: { 'set-cookie': 'a=b' } })
-    await Promise.all(all.map(({ done }) => done))
-    expect(all.map(({ by }) => by)).toEqual(['app', 'bypass', 'bypass'])
+  it('get 503 with Retry-After if afterWait is unavailable', async () => {
+    const { cache } = await crowded({ waitMs: 500, afterWait: 'unavailable' })
+    const got = ask(cache, {}, target('second'))
+    await clock.advance(500)
+    expect(got).toMatchObject({ by: 'cache', status: 503 })
+    expect(field(got, 'retry-after')).toEqual(['1'])
+    expect(JSON.parse(got.body ?? '')).toMatchObject({ status: 503, code: 'wait-timeout' })
   })
 })
 

@@ -103,17 +103,6 @@ function send(
 const KEY_A = 'http:GET 4:http9:shop.test2:/a0:'
 
 describe('an unsafe request', () => {
-  it.each([
-    ...['POST', 'PUT', 'PATCH', 'DELETE', 'M-SEARCH', 'MOVE', 'COPY', 'PROPPATCH', 'MKCOL', 'LOCK'],
-    ...['get', 'query', 'WHATEVER'],
-  ])('purges its URL by %s', async (method) => {
-    const cache = cacheWith()
-    expect([await get(cache), await get(cache)]).toEqual(['app', 'cache'])
-    send(cache, method)
-    expect(await get(cache)).toBe('app')
-    expect(purged).toEqual([KEY_A])
-  })
-
   it.each([200, 201, 204, 299, 301, 303, 304, 399])(
     'purges after a response of %d',
     async (status) => {
@@ -172,33 +161,6 @@ describe('an unsafe request', () => {
     send(cache, 'POST', {}, { scheme: 'https' })
     expect(await get(cache)).toBe('cache')
     send(cache, 'POST', {}, { host: 'SHOP.test' })
-    expect(await get(cache)).toBe('app')
-  })
-
-  it('prevents the commit of a fill in flight, whose data is outdated', async () => {
-    const cache = cacheWith()
-    let answer = () => {}
-    const request = viewOf({})
-    const head = { status: 200, headers: [] }
-    const filling = cache.handle({
-      request,
-      native: request,
-      forward: () => {},
-      send: () => {},
-      runOrigin(observer) {
-        answer = () => {
-          observer.onHead(head)
-          observer.ended({ type: 'complete', head, body: new Uint8Array() })
-        }
-      },
-      redispatch: () => {},
-    })
-    await settled()
-    send(cache, 'POST')
-    answer()
-    await filling
-    await settled()
-    expect(stampede.stats().fills).toMatchObject({ fenced: 1, committed: 0 })
     expect(await get(cache)).toBe('app')
   })
 
@@ -352,28 +314,6 @@ describe('the key option of an unsafe request', () => {
   })
 })
 
-describe('a request that purges nothing', () => {
-  it.each(['OPTIONS', 'TRACE', 'PRI', 'PROPFIND', 'QUERY', 'REPORT', 'SEARCH'])(
-    'has the method %s',
-    (method) => {
-      expect(send(cacheWith(), method)).toBe('unwatched')
-    },
-  )
-
-  it('has any method, with invalidateOn set to never', async () => {
-    const cache = cacheWith({ invalidateOn: 'never' })
-    await get(cache)
-    expect(send(cache, 'DELETE')).toBe('unwatched')
-    expect(await get(cache)).toBe('cache')
-  })
-
-  it('has any method, after close()', async () => {
-    const cache = cacheWith()
-    await stampede.close()
-    expect(send(cache, 'POST')).toBe('unwatched')
-  })
-})
-
 describe('the purge of an unsafe request', () => {
   it('reaches the store before the head of the response is sent', async () => {
     const cache = cacheWith()
@@ -462,20 +402,6 @@ describe("an unsafe request with invalidateOn 'parents' or 'all'", () => {
     expect(await get(cache, { target: '/other' })).toBe(name === 'all' ? 'app' : 'cache')
   })
 
-  it('adds nothing to an entry of a cache without the option', async () => {
-    const subjects = async (options: Options) => {
-      const cache = cacheWith(options)
-      const put = vi.spyOn(store, 'commit')
-      await get(cache, { target: `/${JSON.stringify(options)}` })
-      const [, frame] = put.mock.lastCall ?? []
-      return Buffer.from(frame ?? [])
-        .toString('latin1')
-        .includes('m=')
-    }
-    expect(await subjects({ invalidateOn: 'parents' })).toBe(false)
-    expect(await subjects({ invalidateOn: 'all' })).toBe(true)
-  })
-
   it('sends one purge of tags, groups and paths, and an event for each if it fails', async () => {
     const failed: string[] = []
     stampede.on('store.failed', ({ key }) => failed.push(key))
@@ -490,24 +416,6 @@ describe("an unsafe request with invalidateOn 'parents' or 'all'", () => {
 
 describe('an unsafe request with invalidateOn.tags', () => {
   const tagged = { tags: () => ['list'] }
-  const INVALIDATES: HeaderList = [['cache-group-invalidation', '"b", "list"']]
-
-  it('purges the tags that the option names', async () => {
-    const asked: unknown[] = []
-    const tags = (...given: unknown[]) => {
-      asked.push(given)
-      return ['list']
-    }
-    const cache = cacheWith({ ...tagged, invalidateOn: { tags } })
-    await get(cache, { target: '/list' })
-    send(cache, 'PUT', { status: 404 })
-    expect([asked, await get(cache, { target: '/list' })]).toEqual([[], 'cache'])
-    send(cache, 'PUT')
-    expect(asked).toEqual([['the request', 'the response']])
-    expect(await get(cache, { target: '/list' })).toBe('app')
-    expect(purged).toEqual([KEY_A, 't=list'])
-  })
-
   it('still purges its URL if the callback for tags fails, and warns once', async () => {
     const warn = vi.spyOn(process, 'emitWarning').mockReturnValue()
     const cache = cacheWith({
@@ -544,36 +452,6 @@ describe('an unsafe request with invalidateOn.tags', () => {
     expect(await get(cache, { target: '/list' })).toBe('cache')
   })
 
-  it('causes an event if the store cannot get the purge of a tag', async () => {
-    const failed: unknown[] = []
-    stampede.on('store.failed', ({ key, operation }) => failed.push([key, operation]))
-    const cache = cacheWith({ ...tagged, invalidateOn: { tags: ['list'] } })
-    await get(cache, { target: '/list' })
-    store.next('mark', refuse)
-    send(cache, 'PUT')
-    await settled()
-    expect(failed).toEqual([['list', 'purge']])
-    // The purge failed, so the entry is still in the store.
-    expect(await get(cache, { target: '/list' })).toBe('cache')
-  })
-
-  it.each<[string, Options]>([
-    ['an ordinary cache', {}],
-    ['a cache whose key option cannot name it', { key: ({ target }) => target || (0 as never) }],
-  ])('purges the cache groups that its response names, in %s', async (_, options) => {
-    const grouped: HeaderList = [['cache-groups', '"a", "list"']]
-    const cache = cacheWith(options)
-    await get(cache, { target: '/list' }, grouped)
-    send(cache, 'POST', { status: 500, headers: INVALIDATES })
-    send(cache, 'OPTIONS', { headers: INVALIDATES })
-    send(cache, 'POST', { headers: INVALIDATES }, { host: 'other.test' })
-    send(cache, 'POST', { headers: INVALIDATES }, { scheme: 'https' })
-    send(cache, 'POST', { headers: [['cache-group-invalidation', 'list']] })
-    expect(await get(cache, { target: '/list' }, grouped)).toBe('cache')
-    send(cache, 'POST', { headers: INVALIDATES }, { host: 'SHOP.test', target: '' })
-    expect(await get(cache, { target: '/list' }, grouped)).toBe('app')
-  })
-
   it('keeps entries that only share a cache group with its URL (RFC 9875 §2.2.1)', async () => {
     const grouped: HeaderList = [['cache-groups', '"a"']]
     const cache = cacheWith()
@@ -581,12 +459,5 @@ describe('an unsafe request with invalidateOn.tags', () => {
     send(cache, 'POST')
     expect(await get(cache, { target: '/b' })).toBe('cache')
     expect(await get(cache, { target: '/a' })).toBe('app')
-  })
-
-  it('purges no tags or groups if invalidateOn is never', async () => {
-    const cache = cacheWith({ invalidateOn: 'never' })
-    await get(cache, {}, [['cache-groups', '"list"']])
-    expect(send(cache, 'POST', { headers: INVALIDATES })).toBe('unwatched')
-    expect(await get(cache)).toBe('cache')
   })
 })

@@ -1,6 +1,4 @@
-import querystring from 'node:querystring'
 import { setImmediate } from 'node:timers/promises'
-import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
 import type { RequestView } from '../ports/exchange.ts'
 import { groupOf } from '../ports/key.ts'
@@ -38,25 +36,6 @@ describe('the key of a URL', () => {
 
   it('is shared by GET and HEAD, and by every letter case of the host', () => {
     expect(keyOf(view('/a', { method: 'HEAD', host: 'EXAMPLE.com' }))).toBe(key('/a'))
-  })
-
-  it('differs by scheme, host, port, path and query', () => {
-    const views = [
-      view('/a'),
-      view('/a', { scheme: 'https' }),
-      view('/a', { host: 'example.org' }),
-      view('/a', { host: 'example.com:81' }),
-      view('/A'),
-      view('/a/'),
-      view('/%61'),
-      view('//a'),
-      view('/a?b'),
-      view('/a?b='),
-      view('/a?b=1'),
-      view('/a?b=%31'),
-      view('/a%3Fb=1'),
-    ]
-    expect(new Set(views.map((request) => keyOf(request))).size).toBe(views.length)
   })
 })
 
@@ -165,38 +144,6 @@ describe('the query in the key', () => {
     expect(same('%61[%ff]=1', '', options)).toBe(false)
     expect(same('c=1;a=2', '', options)).toBe(false)
     expect(same('c=1', '', { query: [] })).toBe(true)
-  })
-
-  it('is equal only for queries that a parser reads as equal', () => {
-    const name = fc.constantFrom(
-      'a',
-      '%61',
-      'b',
-      'a[]',
-      '[a]',
-      'a%ff',
-      '%61%ff',
-      'a;b',
-      '',
-      '+',
-      '%20',
-      '%',
-    )
-    const parameter = fc
-      .tuple(name, fc.constantFrom('', '=', '=1', '=2'))
-      .map((parts) => parts.join(''))
-    const parameters = fc.array(parameter, { maxLength: 5 })
-    const shuffled = parameters.chain((list) =>
-      fc.tuple(fc.constant(list), fc.shuffledSubarray(list, { minLength: list.length })),
-    )
-    fc.assert(
-      fc.property(shuffled, ([a, b]) => {
-        if (!same(a.join('&'), b.join('&'))) return
-        const parsed = [a, b].map((list) => ({ ...querystring.parse(list.join('&')) }))
-        expect(parsed[0]).toEqual(parsed[1])
-      }),
-      { numRuns: 1000 },
-    )
   })
 })
 
@@ -506,87 +453,5 @@ describe('the options key and identity', () => {
       throw cause
     }
     expect(() => key('/', { identity })).toThrow(expect.objectContaining({ cause }))
-  })
-})
-
-describe('the key of any request', () => {
-  // Mostly characters of the key's syntax, so that two keys are often nearly equal.
-  const text = fc.oneof(
-    fc.string({ maxLength: 8 }),
-    fc
-      .array(fc.constantFrom('0', '1', '2', ':', '-', 'v', 'c', 'i', 'j', '/', 'a', ' '), {
-        maxLength: 8,
-      })
-      .map((parts) => parts.join('')),
-  )
-  const fieldName = fc.constantFrom('x-a', 'x-b', 'x-c')
-  const tuple = fc.record({
-    scheme: text,
-    host: text.map((host) => host.toLowerCase()),
-    path: text.filter((path) => !path.includes('?')),
-    query: text.filter((query) => !query.includes('&')),
-    // No commas or quotes, because normalisation changes them. Other tests check normalisation.
-    headers: fc.dictionary(
-      fieldName,
-      text.filter((value) => !value.includes(',')),
-      { noNullPrototype: true },
-    ),
-    learned: fc.uniqueArray(fieldName).map((names) => names.sort()),
-    cookie: text.map((value) => `k=${value.replaceAll(';', '').trim()}`),
-    identity: fc.option(text, { nil: undefined }),
-  })
-  type Tuple = typeof tuple extends fc.Arbitrary<infer T> ? T : never
-
-  const keyOfTuple = (t: Tuple) => {
-    const target = t.query === '' ? t.path : `${t.path}?${t.query}`
-    const { scheme, host, identity } = t
-    const request = {
-      method: 'GET',
-      scheme,
-      host,
-      target,
-      headers: { ...t.headers, cookie: t.cookie },
-    }
-    const caller: Options = identity === undefined ? {} : { identity: () => identity }
-    return keyOf(request, { ...caller, cookies: { key: ['k'] } }, t.learned)
-  }
-  const meaning = ({ headers, ...rest }: Tuple) =>
-    JSON.stringify([
-      rest.scheme,
-      rest.host,
-      rest.path,
-      rest.query,
-      rest.cookie,
-      rest.identity ?? null,
-      rest.learned.map((name) => [name, headers[name] ?? null]),
-    ])
-
-  it('stands for exactly one combination of its parts', () => {
-    fc.assert(
-      fc.property(tuple, tuple, (a, b) => {
-        expect(keyOfTuple(a) === keyOfTuple(b)).toBe(meaning(a) === meaning(b))
-      }),
-      { numRuns: 1000 },
-    )
-  })
-
-  it('changes with each of its parts', () => {
-    fc.assert(
-      fc.property(tuple, tuple, (a, b) => {
-        for (const part of Object.keys(a) as Array<keyof Tuple>) {
-          const mixed = { ...a, [part]: b[part] }
-          expect(keyOfTuple(a) === keyOfTuple(mixed)).toBe(meaning(a) === meaning(mixed))
-        }
-      }),
-    )
-  })
-
-  it('is computed for any request without an error', () => {
-    const options: Options = { query: { ignore: ['a'] }, vary: ['x-a'], cookies: { key: ['k'] } }
-    fc.assert(
-      fc.property(fc.string(), fc.string(), (target, value) => {
-        keyOf(view(target, { headers: { 'x-a': value, cookie: value } }), options)
-      }),
-    )
   })
 })

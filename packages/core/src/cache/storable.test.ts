@@ -1,4 +1,3 @@
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { CREDENTIAL_FIELDS } from '../http/headers.ts'
 import { LONGEST_MS } from '../options.ts'
@@ -311,17 +310,4 @@ describe('the stale windows', () => {
     'are 0 with %s',
     (value) => expect(windows(value)).toEqual([0, 0]),
   )
-})
-
-describe('judgeHead', () => {
-  it('never throws, and never allows storing for 0 ms', () => {
-    const names = ['cache-control', 'expires', 'age', 'vary', 'date', 'pragma'] as const
-    const pair = fc.tuple(fc.constantFrom(...names), fc.string())
-    fc.assert(
-      fc.property(fc.array(pair), fc.integer({ min: 100, max: 599 }), (headers, status) => {
-        const verdict = judge(headers, TTL, status)
-        if (verdict.store) expect(verdict.freshMs).toBeGreaterThan(0)
-      }),
-    )
-  })
 })

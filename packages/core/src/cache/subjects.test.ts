@@ -69,15 +69,6 @@ async function get(
 }
 
 describe('the tags option', () => {
-  it('applies to every response that the cache stores', async () => {
-    const cache = cacheWith({ tags: ['shop', 'a'] })
-    expect([await get(cache), await get(cache)]).toEqual(['run 1 stored', 'hit'])
-    await stampede.purge({ tag: 'other' })
-    expect(await get(cache)).toBe('hit')
-    await stampede.purge({ tag: 'a' })
-    expect([await get(cache), await get(cache)]).toEqual(['run 2 stored', 'hit'])
-  })
-
   it('is called once for each run whose response is stored, with its request and response', async () => {
     const asked: string[] = []
     const tags: Tags = (req, { locals }) => {
@@ -153,44 +144,5 @@ describe('the tags option', () => {
     ]
     expect(await get(cache, groups, { target: '/d' })).toBe('run 3 detail=too-many-tags')
     expect(warned).toEqual([])
-  })
-})
-
-describe('tags in a response', () => {
-  it('are removed before the response is stored or sent, like Stampede-Cache-Control', async () => {
-    const cache = cacheWith()
-    const removed: unknown[] = []
-    const sent: HeaderList[] = []
-    const head = {
-      status: 200,
-      headers: [
-        ['surrogate-key', 'a'],
-        ['cache-tag', 'a'],
-        ['stampede-cache-control', 'max-age=5'],
-        ['cache-groups', '"a"'],
-      ] as HeaderList,
-    }
-    const request = { method: 'GET', scheme: 'http', host: 'h', target: '/', headers: {} }
-    const once = () =>
-      cache.handle({
-        request,
-        native: request,
-        forward: () => {},
-        send: ({ headers }) => void sent.push(headers),
-        async runOrigin(observer) {
-          const decision = observer.onHead(head)
-          if (decision.action === 'send') removed.push(...decision.remove)
-          observer.ended({ type: 'complete', head, body: Buffer.from('a') })
-        },
-        redispatch: () => {},
-      })
-    await once()
-    await settled()
-    await once()
-    expect(removed).toEqual(['stampede-cache-control', 'surrogate-key', 'cache-tag'])
-    expect(sent[0]?.map(([name]) => name)).toEqual(expect.arrayContaining(['cache-groups', 'age']))
-    expect(sent[0]?.map(([name]) => name)).not.toEqual(
-      expect.arrayContaining([expect.stringMatching(/surrogate-key|cache-tag|stampede/)]),
-    )
   })
 })

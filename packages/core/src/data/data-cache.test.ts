@@ -129,18 +129,6 @@ describe('set() and delete() of a data cache', () => {
     expect(await rates.get('k')).toBeUndefined()
   })
 
-  it('prevent the commit of an earlier fill', async () => {
-    const { rates } = setUp()
-    let finish = (_: string) => {}
-    const old = rates.getOrSet('k', () => new Promise<string>((resolve) => (finish = resolve)))
-    await settled()
-    await rates.set('k', 'new')
-    finish('old')
-    expect(await old).toBe('old')
-    await settled()
-    expect(await rates.get('k')).toBe('new')
-  })
-
   it('store each value although other calls fill the key at the same time', async () => {
     const { rates } = setUp()
     const got = [1, 2, 3].map((value) => rates.set('k', value))
@@ -393,24 +381,6 @@ describe('a serializer', () => {
       expect(errors).toEqual([new Error('an old version')])
     })
 
-    it('causes one run of the factory for an entry in memory', async () => {
-      const { cache, stampede, errors } = await stored()
-      // Another cache of this process has parsed the entry.
-      await stampede.cache('n', { ttlMs: 1_000 }).get('k')
-      expect(await cache.getOrSet('k', () => 'new')).toBe('new')
-      expect(await cache.get('k')).toBe('new')
-      expect(errors).toHaveLength(1)
-    })
-
-    it('causes one run of the factory to refresh a stale entry', async () => {
-      const { cache, clock } = await stored()
-      await clock.advance(1_500)
-      let runs = 0
-      const get = () => cache.getOrSet('k', () => `new ${++runs}`)
-      expect(await Promise.all([get(), get()])).toEqual(['new 1', 'new 1'])
-      expect(await get()).toBe('new 1')
-    })
-
     it('makes get, previous and stale-if-error find no value', async () => {
       const { cache, clock, errors } = await stored({ staleWhileRevalidateMs: 0 })
       expect(await cache.get('k')).toBeUndefined()
@@ -423,13 +393,6 @@ describe('a serializer', () => {
       await expect(failing).rejects.toThrow('down')
       expect(previous).toBeUndefined()
       expect(errors).toHaveLength(3)
-    })
-
-    it('causes a run of the factory for each caller if the store is unavailable', async () => {
-      const { cache, store } = await stored()
-      await cache.get('k')
-      store.always = refuse
-      expect(await cache.getOrSet('k', () => 'new')).toBe('new')
     })
   })
 

@@ -152,34 +152,6 @@ describe('tags of getOrSet', () => {
 })
 
 describe('a stale value of getOrSet', () => {
-  it('is returned at once, while one refresh runs in the background', async () => {
-    const { origin, get, clock, transcript } = setUp()
-    const swr = { staleWhileRevalidateMs: 5_000 }
-    const first = get(swr)
-    await settled()
-    origin.run(0).resolve('old')
-    await first
-    await clock.advance(1_500)
-    transcript.take()
-    expect(await Promise.all([get(swr), get(swr), get(swr)])).toEqual(['old', 'old', 'old'])
-    await settled()
-    expect(origin.calls).toBe(2)
-    expect(await get(swr)).toBe('old')
-    origin.run(1).resolve('new')
-    await settled()
-    expect(await get(swr)).toBe('new')
-    expect(transcript.take()).toEqual([
-      'hit l1 stale',
-      'hit l1 stale',
-      'hit l1 stale',
-      'lease.granted',
-      'fill.started behind',
-      'hit l1 stale',
-      'fill.committed',
-      'hit l1',
-    ])
-  })
-
   it('replaces an error of the factory only within staleIfErrorMs', async () => {
     const { origin, get, clock } = setUp()
     const sie = { staleIfErrorMs: 5_000 }
@@ -197,79 +169,6 @@ describe('a stale value of getOrSet', () => {
     await settled()
     origin.run(2).reject(new Error('still down'))
     await expect(late).rejects.toThrow('still down')
-  })
-})
-
-describe('a failure of the factory', () => {
-  it('is shared with all waiters and with calls in the back-off', async () => {
-    const { origin, get, clock, transcript } = setUp()
-    const asked = [get(), get(), get()].map((each) => each.catch((error: Error) => error.message))
-    await settled()
-    origin.run(0).reject(new Error('database down'))
-    expect(await Promise.all(asked)).toEqual(Array(3).fill('database down'))
-    await expect(get()).rejects.toThrow('the factory of "k" failed in another call: database down')
-    expect(origin.calls).toBe(1)
-    await clock.advance(1_000)
-    const next = get()
-    await settled()
-    expect(origin.calls).toBe(2)
-    origin.run(1).resolve(1)
-    expect(await next).toBe(1)
-    expect(transcript.take()).toEqual([
-      'lease.granted',
-      'fill.started',
-      'fill.failed',
-      'failure.shared',
-      'lease.granted',
-      'fill.started',
-      'fill.committed',
-    ])
-  })
-})
-
-describe('a purge of a getOrSet value', () => {
-  it('prevents the commit of a fill in flight, whose value only its own caller gets', async () => {
-    const { origin, get, stampede, transcript } = setUp()
-    const early = get()
-    await settled()
-    await stampede.purge({ key: 'k' })
-    const late = get()
-    await settled()
-    expect(origin.calls).toBe(2)
-    origin.run(0).resolve('old')
-    expect(await early).toBe('old')
-    origin.run(1).resolve('new')
-    expect(await late).toBe('new')
-    expect(await get()).toBe('new')
-    expect(transcript.take()).toContain('fill.fenced')
-  })
-
-  it('makes followers from before the purge look up again', async () => {
-    const { origin, get, stampede } = setUp()
-    const leader = get()
-    const follower = get()
-    await settled()
-    await stampede.purge({ key: 'k' })
-    origin.run(0).resolve('old')
-    expect(await leader).toBe('old')
-    await settled()
-    origin.run(1).resolve('new')
-    expect(await follower).toBe('new')
-  })
-
-  it('keeps the value for stale-if-error if the purge is soft', async () => {
-    const { origin, get, stampede } = setUp()
-    const swr = { staleWhileRevalidateMs: 5_000 }
-    const first = get(swr)
-    await settled()
-    origin.run(0).resolve('old')
-    await first
-    await stampede.purge({ key: 'k' }, { soft: true })
-    expect(await get(swr)).toBe('old')
-    await settled()
-    origin.run(1).resolve('new')
-    await settled()
-    expect(await get(swr)).toBe('new')
   })
 })
 
@@ -362,24 +261,6 @@ describe('a factory that finds the stored value unchanged', () => {
     await clock.advance(1)
     await get()
     expect(ages).toEqual([undefined, 3_000, 1_000])
-  })
-
-  it('commits the previous value also in a background refresh', async () => {
-    const store = new FaultyStore()
-    const { clock, stampede } = setUp(store)
-    const get = () =>
-      stampede.getOrSet('k', (it) => (it.previous ? it.notModified() : 'a'), {
-        ttlMs: 1_000,
-        staleWhileRevalidateMs: 5_000,
-      })
-    await get()
-    await clock.advance(1_500)
-    expect(await get()).toBe('a')
-    await settled()
-    expect(store.calls.at(-1)).toContain('commit')
-    const lookups = store.calls.length
-    expect(await get()).toBe('a')
-    expect(store.calls).toHaveLength(lookups)
   })
 
   it('gets the previous bytes as a copy that it may change', async () => {

@@ -115,19 +115,6 @@ describe('getOrSetMany()', () => {
     expect([...(await asked).keys()]).toEqual(['a'])
   })
 
-  it('serves stale values at once, and refreshes them in one run in the background', async () => {
-    const { cache, clock } = setUp({ staleWhileRevalidateMs: 9_000 })
-    const loader = new Loader()
-    await cache.getOrSetMany(['a', 'b'], upper)
-    await clock.advance(1_500)
-    expect(await cache.getOrSetMany(['a', 'b'], loader.load)).toEqual(upper(['a', 'b']))
-    await settled()
-    expect(loader.calls).toEqual(['a b'])
-    loader.end(0)
-    await settled()
-    expect(await cache.getMany(['a', 'b'])).toEqual(values('a0 b0'))
-  })
-
   it('runs the factory once for cold keys and for stale ones, in memory too', async () => {
     for (const store of [memoryStore(), new FaultyStore()]) {
       const clock = newClock()
@@ -221,19 +208,6 @@ describe('getOrSetMany()', () => {
     expect(await asked).toEqual(values('x0 y0'))
     slow.end(0)
     await late
-  })
-
-  it('shares the failure of another process, without a run of its own', async () => {
-    const { a, b } = two()
-    const [first, second] = [new Loader(), new Loader()]
-    const failed = a.getOrSetMany(['x', 'y'], first.load)
-    await settled()
-    const asked = b.getOrSetMany(['x', 'y'], second.load)
-    await settled()
-    first.fail(0, new Error('down'))
-    await expect(failed).rejects.toThrow('down')
-    await expect(asked).rejects.toMatchObject({ code: 'ERR_STAMPEDE_MANY_FAILED' })
-    expect(second.calls).toEqual([])
   })
 
   it('refuses only the commit of a key that is purged during the run', async () => {
@@ -470,25 +444,6 @@ describe('getOrSetMany()', () => {
     expect(errors.get('promise').message).toContain('await the values')
   })
 
-  it('takes one concurrency slot for all keys while the store is unavailable', async () => {
-    const { cache, store, stampede } = setUp({}, { originConcurrency: 1 })
-    store.always = refuse
-    const [first, second] = [new Loader(), new Loader()]
-    const asked = [
-      cache.getOrSetMany(['a', 'b', 'c'], first.load),
-      cache.getOrSetMany(['d', 'e'], second.load),
-    ]
-    await settled()
-    expect([first.calls, second.calls]).toEqual([['a b c'], []])
-    expect(stampede.stats().unleased).toMatchObject({ running: 1 })
-    first.end(0)
-    await settled()
-    expect(second.calls).toEqual(['d e'])
-    second.end(0)
-    expect(await Promise.all(asked)).toEqual([values('a0 b0 c0'), values('d0 e0')])
-    expect(stampede.stats().unleased).toEqual({ running: 0, queued: 0 })
-  })
-
   it('runs keys with and without a lease in one run', async () => {
     const { cache, store } = setUp()
     store.next('lookup', refuse)
@@ -514,12 +469,6 @@ describe('getOrSetMany()', () => {
     expect(loader.calls).toHaveLength(1)
     loader.end(0)
     await asked
-  })
-
-  it('keeps the values in this process if their commits fail', async () => {
-    const { cache, store } = setUp()
-    store.next('commit', refuse).next('commit', refuse).next('commit', refuse)
-    expect(await cache.getOrSetMany(['a', 'b'], upper)).toEqual(upper(['a', 'b']))
   })
 
   it('aborts the signal and fails all keys of a run after originTimeoutMs', async () => {
@@ -579,18 +528,6 @@ describe('getOrSetMany()', () => {
         message: expect.stringContaining('return a Map or a plain object of values by key'),
       })
     }
-  })
-
-  it('gives each caller values of a serializer of its own', async () => {
-    const serializer = {
-      serialize: (value: unknown) => String((value as Date).getTime()),
-      deserialize: (bytes: Buffer) => new Date(Number(bytes)),
-    }
-    const { cache } = setUp({ serializer })
-    const first = await cache.getOrSetMany(['a'], () => ({ a: new Date(5) }))
-    const second = await cache.getOrSetMany(['a'], () => ({}))
-    expect(first.get('a')).toEqual(second.get('a'))
-    expect(first.get('a')).not.toBe(second.get('a'))
   })
 
   it('fails only the keys that the serializer refuses, and stores the others', async () => {
@@ -671,13 +608,6 @@ describe('setMany() and deleteMany()', () => {
     expect(await cache.get('a')).toBe('old')
   })
 
-  it('stores and purges nothing if the serializer refuses one value', async () => {
-    const { cache, store } = setUp({ serializer: picky('bad') })
-    const asked = cache.setMany(new Map(Object.entries({ a: 'good', b: 'bad' })))
-    await expect(asked).rejects.toThrow('no bad')
-    expect(store.calls).toEqual([])
-  })
-
   it('refuses the commits of runs that began before', async () => {
     const { cache } = setUp()
     const loader = new Loader()
@@ -747,30 +677,3 @@ describe('setMany() and deleteMany()', () => {
     await expect(cache.deleteMany('a' as never)).rejects.toThrow('use an array: deleteMany([key])')
   })
 })
-
-it('ends 10 000 random pairs of overlapping calls, each key filled once', async () => {
-  let state = 30
-  const random = (below: number) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return Math.floor((state / 2 ** 32) * below)
-  }
-  const { a, b } = two({ ttlMs: 1e9 })
-  for (let pair = 0; pair < 10_000; pair++) {
-    const filled: string[] = []
-    const load = async (keys: readonly string[]) => {
-      filled.push(...keys)
-      for (let ticks = random(4); ticks > 0; ticks--) await null
-      return upper(keys)
-    }
-    const pick = () => {
-      const keys = Array.from({ length: 1 + random(5) }, () => `k${pair}:${random(6)}`)
-      return random(2) === 0 ? keys : keys.reverse()
-    }
-    const calls = [a, random(2) === 0 ? a : b].map(async (cache) => {
-      const keys = pick()
-      expect(await cache.getOrSetMany(keys, load)).toEqual(upper(keys))
-    })
-    await Promise.all(calls)
-    expect(new Set(filled).size).toBe(filled.length)
-  }
-}, 300_000)

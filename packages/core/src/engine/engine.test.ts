@@ -285,24 +285,6 @@ describe('two processes', () => {
     await clock.advance(1)
     expect(await runOnce(2)).toEqual(['lookup k', 'pass k'])
   })
-
-  it('run the origin without a lease for a hit-for-miss key while the store is unavailable', async () => {
-    const { rt, store } = setUp({ originConcurrency: 1 })
-    const { caller, origin } = scripted()
-    for (const run of [0, 1]) {
-      const led = resolve(rt, 'k', POLICY, caller)
-      await settled()
-      origin.run(run).resolve(PASS)
-      await led
-      await settled()
-    }
-    await clock.advance(100)
-    store.always = refuse
-    store.calls.length = 0
-    const pass = { type: 'pass', reason: 'hit-for-miss' }
-    for (let i = 0; i < 3; i++) expect(await resolve(rt, 'k', POLICY, caller)).toEqual(pass)
-    expect(store.calls).toEqual(['lookup k'])
-  })
 })
 
 describe('a stale entry', () => {
@@ -336,29 +318,6 @@ describe('a stale entry', () => {
       expect(late.now).toBe('new')
     },
   )
-
-  it('is refreshed again only after the back-off if the refresh failed', async () => {
-    const { get, origin, store } = await filled({}, { staleWhileRevalidateMs: 30_000 })
-    const swr = { staleWhileRevalidateMs: 30_000 }
-    await get(swr)
-    await settled()
-    origin.run(1).reject(new Error('down'))
-    await settled()
-    store.calls.length = 0
-    for (let i = 0; i < 5; i++) {
-      expect(await get(swr)).toBe('old')
-      await settled()
-    }
-    expect(origin.calls).toBe(2)
-    expect(store.calls).toEqual([])
-    await clock.advance(1_000)
-    expect(await get(swr)).toBe('old')
-    await settled()
-    expect(origin.calls).toBe(3)
-    origin.run(2).resolve('new')
-    await settled()
-    expect(await get(swr)).toBe('new')
-  })
 
   it('is refreshed again only after the back-off if the refresh was abandoned', async () => {
     const { rt } = setUp()
@@ -409,25 +368,6 @@ describe('a stale entry', () => {
     expect(a.stats().hits).toEqual({ l1: 0, l2: 2 })
     originA.run(1).resolve('new')
     await settled()
-  })
-
-  it('is served while the store is unavailable, and one request refreshes it', async () => {
-    const { get, origin, store } = await filled({}, { staleWhileRevalidateMs: 30_000 })
-    store.always = refuse
-    const swr = { staleWhileRevalidateMs: 30_000 }
-    expect(await Promise.all([get(swr), get(swr)])).toEqual(['old', 'old'])
-    await settled()
-    expect(origin.calls).toBe(2)
-    origin.run(1).resolve('new')
-    await settled()
-    expect(await get(swr)).toBe('new')
-    expect(transcript.take()).toEqual([
-      'hit l1 stale',
-      'hit l1 stale',
-      'store.failed lookup',
-      'fill.started behind unleased',
-      'hit l1',
-    ])
   })
 
   it('is served to all clients but one during a foreground refresh', async () => {
@@ -506,16 +446,6 @@ describe('a process while the store is unavailable', () => {
     const pass = { type: 'pass', reason: 'hit-for-miss' }
     expect(await resolve(rt, 'k', POLICY, caller)).toEqual(pass)
     expect(resolve(rt, 'k', POLICY, caller)).toEqual(pass)
-  })
-
-  it('gives up a fill after originTimeoutMs', async () => {
-    const { get, origin, store } = setUp()
-    store.always = refuse
-    const both = [1, 2].map(() => outcome(get({ originTimeoutMs: 500 }).catch(messageOf)))
-    await clock.advance(500)
-    for (const { now } of both) expect(now).toMatch(/did not finish within originTimeoutMs \(500\)/)
-    origin.run(0).resolve('late')
-    await settled()
   })
 
   it('stops using values from the outage 5 s after the store is back', async () => {

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { heldEntry } from '../entry/entry.ts'
 import { createStampede, runtimeOf } from '../stampede.ts'
 import { ManualClock } from '../testing/index.ts'
-import { entry, LIVES, microtasks, POLICY } from '../testing/resolve-bench.ts'
+import { microtasks, POLICY } from '../testing/resolve-bench.ts'
 import { Flight } from './flight.ts'
 import type { Caller } from './types.ts'
 
@@ -88,7 +87,6 @@ describe('many waiters of one key', () => {
   })
 })
 
-const PREVIOUS = heldEntry(entry, '1', LIVES, 0)
 const none = () => {}
 
 class IdleFlight extends Flight {
@@ -118,58 +116,7 @@ function setUp() {
   return { rt, clock, ends, make, join }
 }
 
-const STATES: Readonly<Record<string, (flight: Flight) => void>> = {
-  'looking-up': none,
-  waiting: (flight) => flight.beginWait('waiting', none),
-  queued: (flight) => flight.beginWait('queued', none),
-  filling: (flight) => flight.beginFill(),
-  refreshing: (flight) => flight.beginFill(PREVIOUS),
-  landed: (flight) => flight.land(new Map()),
-}
-const NAMES = Object.keys(STATES)
-
-interface Transition {
-  readonly act: (flight: Flight) => unknown
-  readonly from: readonly string[]
-  readonly to: string
-}
-
-const ALIVE = NAMES.filter((name) => name !== 'landed')
-const TRANSITIONS: Readonly<Record<string, Transition>> = {
-  beginLookup: { act: (flight) => flight.beginLookup(), from: ['looking-up'], to: 'looking-up' },
-  beginWait: {
-    act: (flight) => flight.beginWait('waiting', none),
-    from: ['looking-up'],
-    to: 'waiting',
-  },
-  beginFill: { act: (flight) => flight.beginFill(), from: ['looking-up'], to: 'filling' },
-  lookUpAgain: { act: (flight) => flight.lookUpAgain(), from: ALIVE, to: 'looking-up' },
-  land: { act: (flight) => flight.land(new Map()), from: ALIVE, to: 'landed' },
-}
-
 describe('a flight', () => {
-  for (const [name, { act, from, to }] of Object.entries(TRANSITIONS)) {
-    it.each(NAMES)(`allows ${name} only in the states ${from.join(', ')} (%s)`, (state) => {
-      const flight = setUp().make(STATES[state])
-      if (from.includes(state)) {
-        act(flight)
-        expect(flight.state).toBe(to)
-        return
-      }
-      expect(() => act(flight)).toThrow(/it is (filling|waiting|queued|landed)/)
-      expect(flight.state).toBe(state)
-    })
-  }
-
-  it('drops the request for another lookup when the next lookup begins', () => {
-    const flight = setUp().make()
-    flight.beginLookup()
-    flight.interrupt('gap')
-    expect(flight.isOutdated).toBe(true)
-    flight.beginLookup()
-    expect(flight.isOutdated).toBe(false)
-  })
-
   it('ends its wait for a fill on a wake-up, and its wait for a slot only on a gap', () => {
     const { make } = setUp()
     const heard: string[] = []

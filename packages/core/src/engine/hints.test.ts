@@ -284,17 +284,4 @@ describe('purges that may have been missed', () => {
       'hit l2',
     ])
   })
-
-  it('empty L1, and keep out entries that are being read', async () => {
-    const { getA, getB, originA, storeB } = setUpTwo()
-    const first = getA({ ttlMs: 30_000 })
-    await settled()
-    originA.run(0).resolve('v')
-    await first
-    await getB()
-    storeB.hooks.onForget(0)
-    transcript.take()
-    expect(await getB()).toBe('v')
-    expect(transcript.take()).toEqual(['b: hit l2'])
-  })
 })

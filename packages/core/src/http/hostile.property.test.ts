@@ -314,53 +314,6 @@ function takes(field: string, coding: string): boolean | undefined {
   return own === undefined ? coding === 'identity' : own > 0
 }
 
-describe('Idempotency-Key', () => {
-  const key = fc.stringMatching(/^[ -~]{1,60}$/).filter((each) => each.trim() !== '')
-  const quoted = (each: string) => `"${each.replace(/["\\]/g, '\\$&')}"`
-
-  it('is parsed as the key that was written, also without its quotes', () => {
-    fc.assert(
-      fc.property(key, fc.boolean(), (each, strict) => {
-        const read = parseIdempotencyKey([` ${quoted(each)}\t`], strict)
-        expect(read).toEqual({ type: 'key', key: each })
-        const bare = parseIdempotencyKey([each], false)
-        if (bare.type === 'key' && !each.startsWith('"')) expect(bare.key).toBe(each.trim())
-      }),
-      runs(2_000),
-    )
-  })
-
-  it('is never a valid key on two lines, or twice on one', () => {
-    fc.assert(
-      fc.property(key, fc.oneof(key, text), (one, other) => {
-        expect(parseIdempotencyKey([quoted(one), other], false)).toEqual({ type: 'duplicate' })
-        expect(parseIdempotencyKey([`${quoted(one)}, ${quoted(one)}`], false).type).toBe(
-          'duplicate',
-        )
-      }),
-      runs(1_000),
-    )
-  })
-
-  it('is printable and at most 255 characters long, and a refusal repeats nothing of it', () => {
-    fc.assert(
-      fc.property(text, (each) => {
-        const read = parseIdempotencyKey([each], false)
-        if (read.type === 'key') expect(read.key).toMatch(/^[ -~]{1,255}$/)
-        if (read.type === 'invalid') expect(PROBLEMS).toContain(read.problem)
-      }),
-      runs(2_000),
-    )
-  })
-})
-
-const PROBLEMS: readonly string[] = [
-  'The key is empty. Send a new unique value for each new request.',
-  'The key is longer than 255 characters.',
-  'The quoted key is not a valid string (RFC 9651, section 3.3.3).',
-  'A key without quotes must be visible ASCII, without a quote, comma, semicolon or backslash.',
-]
-
 describe('a range', () => {
   it('selects bytes within the response, for any requested range', () => {
     const number = fc.oneof(fc.nat(200).map(String), fc.constantFrom('', '9'.repeat(30), '-1', 'x'))

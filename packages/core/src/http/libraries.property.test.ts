@@ -3,7 +3,6 @@
 
 import fc from 'fast-check'
 import fresh from 'fresh'
-import Negotiator from 'negotiator'
 import parseRange from 'range-parser'
 import * as library from 'structured-headers'
 import { describe, expect, it } from 'vitest'
@@ -11,7 +10,6 @@ import { type Compared, compare, type Difference } from '../testing/differential
 import { HOSTILE_PIECES, runs } from '../testing/hostile.ts'
 import { selectRange } from './byte-range.ts'
 import { notModified } from './conditional.ts'
-import { normaliseCodings } from './content-coding.ts'
 import { trimOws } from './headers.ts'
 import { type Member, parseDictionary, parseItem, parseList } from './structured-fields.ts'
 
@@ -211,77 +209,6 @@ describe('Structured Fields and structured-headers agree', () => {
 })
 
 // --- Accept-Encoding -----------------------------------------------------------------------------
-
-const OFFERED: readonly string[] = ['zstd', 'br', 'gzip']
-const codingNames = fc.constantFrom(
-  ...['br', 'zstd', 'gzip', 'GZip', 'x-gzip', 'deflate', 'identity', '*'],
-)
-const weights = mostly(
-  fc.constantFrom('', '', ';q=0', ';q=0.5', ' ; q=0.25', ';Q=1', ';q=1.000', ';q=0.001', ';q=0.0'),
-  fc.constantFrom(';q=2', ';q=x', ';level=3', ';q=0.1234', ';q=', ';q=-1', ';q="0.5"'),
-)
-const acceptEncodings = damaged(
-  joined(
-    [', ', ',', ', ', ' ,\t', ',,'],
-    fc.tuple(codingNames, weights).map((parts) => parts.join('')),
-    4,
-  ),
-)
-
-/** Codings that the library prefers to an uncompressed body. Its types lack the second option. */
-function preferredCodings(accept: string): readonly string[] {
-  const asked = new Negotiator({ headers: { 'accept-encoding': accept } })
-  const encodings: (all: readonly string[], options: object) => string[] =
-    asked.encodings.bind(asked)
-  const all = encodings([...OFFERED, 'identity'], { preferred: OFFERED })
-  const plain = all.indexOf('identity')
-  return plain === -1 ? all : all.slice(0, plain)
-}
-
-const MEMBER = /^([!#$%&'*+\-.^_`|~0-9a-z]+)(?:[ \t]*;[ \t]*q=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?))?$/
-type Weighted = readonly [coding: string, weight: number]
-
-/** The members of the field, or undefined if one is malformed. */
-function weighted(accept: string): Weighted[] | undefined {
-  const members: Weighted[] = []
-  for (const text of accept.toLowerCase().split(',').map(trimOws).filter(Boolean)) {
-    const [, coding, weight = '1'] = MEMBER.exec(text) ?? []
-    if (coding === undefined) return undefined
-    members.push([coding, Number(weight)])
-  }
-  return members
-}
-
-const isNamed = (accept: string, name: string): boolean =>
-  weighted(accept)?.some(([coding]) => coding === name) ?? false
-
-it('Accept-Encoding and its normal form lead negotiator to the same codings', () => {
-  const compared = compare({
-    inputs: fc.sample(acceptEncodings, MANY),
-    ours: (accept) => preferredCodings(normaliseCodings(accept) ?? accept),
-    theirs: preferredCodings,
-    differences: [
-      {
-        name: 'the lowest weight of a repeated coding counts (not in RFC 9110)',
-        example: 'br;q=0.5, gzip, br',
-        applies: (accept) =>
-          weighted(accept)?.some(([coding, weight], _, all) =>
-            all.some(([other, another]) => other === coding && another > weight),
-          ) ?? false,
-      },
-      {
-        name: '* is for content codings, and so not for an uncompressed body (RFC 9110 §12.5.3)',
-        example: 'gzip;q=0.5, *',
-        applies(accept) {
-          const all = weighted(accept) ?? []
-          const [, rest = 0] = all.find(([coding]) => coding === '*') ?? []
-          return !isNamed(accept, 'identity') && all.some(([, weight]) => weight < rest)
-        },
-      },
-    ],
-  })
-  expectAgreement(compared, '[]')
-})
 
 // --- Range ---------------------------------------------------------------------------------------
 

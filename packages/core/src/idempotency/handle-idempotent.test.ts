@@ -18,44 +18,6 @@ afterEach(async () => {
 })
 
 describe('a new idempotency key', () => {
-  it('runs the handler with an attempt, and sends its response', async () => {
-    const ask = bench.route()
-    const first = await ask({ body: { a: 1 } })
-    expect(first.isRunning).toBe(true)
-    expect(first.attempt).toMatchObject({ number: 1, isRecovery: false })
-    expect(first.attempt.fence).toBeGreaterThan(0n)
-    await first.answer({ status: 201, headers: { location: '/orders/7' }, body: 'made' })
-    expect(first.got).toEqual({
-      by: 'handler',
-      status: 201,
-      headers: [['location', '/orders/7']],
-      body: 'made',
-    })
-    expect(bench.events.take()).toEqual(['answered started', 'finished completed, finished'])
-    expect(bench.store.take()).toEqual(['begin', 'finish completed'])
-  })
-
-  it('gets a replay with Idempotency-Replayed the second time, without a store command', async () => {
-    const ask = bench.route()
-    const first = await ask({ body: { a: 1, b: 2 } })
-    await first.answer({ status: 201, headers: { location: '/orders/7' }, body: 'made' })
-    bench.events.take()
-    bench.store.take()
-    const again = await ask({ body: { b: 2, a: 1 } })
-    expect(again.got).toEqual({
-      by: 'core',
-      status: 201,
-      headers: [
-        ['location', '/orders/7'],
-        ['idempotency-replayed', 'true'],
-      ],
-      body: 'made',
-    })
-    expect(again.given).toBeUndefined()
-    expect(bench.events.take()).toEqual(['answered replayed-l1'])
-    expect(bench.store.take()).toEqual([])
-  })
-
   it('belongs to its scope, and the scopes 7 and "7" are equal', async () => {
     const ask = bench.route()
     for (const user of ['user-1', 'user-2', 7]) {
@@ -64,15 +26,6 @@ describe('a new idempotency key', () => {
       await each.answer()
     }
     expect((await ask({ user: '7' })).field('idempotency-replayed')).toBe('true')
-  })
-
-  it('is forgotten after retentionMs', async () => {
-    const ask = bench.route({ retentionMs: 1_000 })
-    await (await ask()).answer()
-    await bench.clock.advance(1_000)
-    const later = await ask()
-    expect(later.attempt.number).toBe(1)
-    await later.answer()
   })
 })
 
@@ -208,12 +161,6 @@ describe('a request with a key while the store is unavailable', () => {
     await first.answer()
     await clock.advance(90_000)
     expect(clock.timers).toBe(0)
-  })
-
-  it('is refused after close', async () => {
-    const ask = bench.route()
-    await bench.stampede.close()
-    expect((await ask()).got?.status).toBe(503)
   })
 })
 

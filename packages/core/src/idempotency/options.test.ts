@@ -45,15 +45,6 @@ describe('the defaults of idempotency()', () => {
     expect(rules.required({})).toBe(true)
     expect(Object.isFrozen(rules)).toBe(true)
   })
-
-  it('apply to options that are undefined', () => {
-    const names = 'leaseMs retentionMs onBusy methods headers strict'
-    const more = 'onLeaseExpired onStoreError fingerprint maxBodyBytes docsUrl'
-    const unset = Object.fromEntries(`${names} ${more} stampede`.split(' ').map((name) => [name]))
-    expect({ ...read(unset), required: 0 }).toEqual({ ...read(), required: 0 })
-    expect(read({ required: undefined }).required({})).toBe(true)
-    expect(read({ onBusy: {} })).toMatchObject({ waitMs: 10_000 })
-  })
 })
 
 describe('an option of idempotency()', () => {

@@ -1,7 +1,6 @@
 import { UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 // The response to a duplicate. Refusals are in refusals.test.ts.
 
-import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import type { HeaderList, RequestView } from '../ports/exchange.ts'
 import type { Settled } from './begin.ts'
@@ -69,28 +68,6 @@ describe('a replayed response', () => {
     expect(reply(settled)).toEqual(reply(settled))
     expect(headers).toEqual([['etag', '"1"']])
   })
-
-  it('is decoded for a client that does not accept its Content-Encoding, and otherwise unchanged', () => {
-    const packed = gzipSync('made')
-    const settled = done(
-      kept(
-        [
-          ['content-encoding', 'gzip'],
-          ['etag', '"1"'],
-        ],
-        packed,
-      ),
-    )
-    const plain = reply(settled, {}).reply
-    expect(Buffer.from(plain.body ?? []).toString()).toBe('made')
-    expect(plain.headers).toEqual([
-      ['etag', 'W/"1"'],
-      ['idempotency-replayed', 'true'],
-    ])
-    const coded = reply(settled, { 'accept-encoding': 'br, gzip' }).reply
-    expect(coded.body).toEqual(packed)
-    expect(coded.headers).toContainEqual(['content-encoding', 'gzip'])
-  })
 })
 
 describe('a response that was not retained', () => {
@@ -98,13 +75,6 @@ describe('a response that was not retained', () => {
     const answer = reply(done({ type: 'not-retained', status: 303, location: '/orders/7' }))
     expect(answer.outcome).toBe('not-retained')
     expect(problemOf(answer)).toMatchObject({ originalStatus: 303, originalLocation: '/orders/7' })
-  })
-
-  it('is replayed as a problem response without a location if it had none', () => {
-    const answer = reply(done({ type: 'not-retained', status: 200, location: undefined }))
-    expect(problemOf(answer)).toMatchObject({ status: 409, originalStatus: 200 })
-    expect(problemOf(answer)).not.toHaveProperty('originalLocation')
-    expect(answer.reply.headers.map(([name]) => name)).not.toContain('location')
   })
 
   it('gets the same problem response as an unreadable entry or the result of a job', () => {

@@ -126,16 +126,6 @@ describe('the lease of an attempt', () => {
 describe('the result of an attempt', () => {
   const finished = () => bench.events.take().filter((line) => line.startsWith('finished'))
 
-  it('is accepted after the lease if no other attempt took over', async () => {
-    const request = await ask()
-    bench.store.always = refuse
-    await bench.clock.advance(40_000)
-    bench.store.heal()
-    await request.answer({ body: 'late' })
-    expect(finished()).toEqual(['finished completed, finished'])
-    expect((await ask()).got?.body).toBe('late')
-  })
-
   it('is refused after a takeover, and the client still gets the response', async () => {
     const frozen = await ask()
     bench.store.always = refuse
@@ -149,20 +139,6 @@ describe('the result of an attempt', () => {
     await next.answer({ body: 'next' })
     expect(finished()).toEqual(['finished completed, stale', 'finished completed, finished'])
     expect((await ask()).got?.body).toBe('next')
-  })
-
-  it('is written without a record if the attempt completed, and not if it was released', async () => {
-    for (const status of [500, 201]) {
-      const request = await ask()
-      bench.store.next('finish', async (work) => {
-        await bench.store.close()
-        return work()
-      })
-      await request.answer({ status })
-      bench.rt.attempts.forgetDone()
-    }
-    expect(finished()).toEqual(['finished released, stale', 'finished completed, resurrected'])
-    expect(await state()).toBe('completed')
   })
 
   it('is stored once after a lost reply', async () => {

@@ -30,21 +30,6 @@ const coded = (code: string, message: RegExp) =>
   expect.objectContaining({ code, message: expect.stringMatching(message) })
 
 describe('a request in a transaction', () => {
-  it('commits its writes with the response, which a repeat gets', async () => {
-    const first = await ask()
-    expect(first.observer.holdsAll).toBe(true)
-    await txOf(first.attempt).write('order 7')
-    await first.answer({ status: 201, body: 'made' })
-    expect([first.got?.by, first.got?.body, transactions.writes]).toEqual([
-      'handler',
-      'made',
-      ['order 7'],
-    ])
-    expect((await ask()).got).toMatchObject({ by: 'core', status: 201, body: 'made' })
-    bench.rt.attempts.forgetDone()
-    expect((await ask()).got).toMatchObject({ by: 'core', status: 201, body: 'made' })
-  })
-
   it('has no lease, so nothing is renewed, however long the handler takes', async () => {
     const request = await ask()
     expect(bench.left).toMatchObject({ running: 1, leases: 0 })
@@ -87,38 +72,6 @@ describe('a request in a transaction', () => {
     const again = await ask()
     expect([again.attempt.isRecovery, transactions.writes]).toEqual([false, []])
     await again.answer()
-  })
-
-  it('is rolled back if its handler throws, also after keep()', async () => {
-    const request = await ask()
-    request.attempt.keep()
-    await request.end({ type: 'failed', error: new Error('x') })
-    expect(bench.store.take()).toEqual(['begin', 'finish released'])
-    expect(bench.events.take()).toEqual(['answered started', 'finished released, finished'])
-  })
-
-  it('gets 503, and an event, if the store cannot tell whether it committed', async () => {
-    const request = await ask()
-    bench.store.take()
-    const inner = bench.store.finish
-    bench.store.finish = async (...args) => {
-      await inner(...args)
-      throw new Error('the connection was lost')
-    }
-    await request.answer({ body: 'made' })
-    expect(request.problem).toMatchObject({ status: 503, retryable: true })
-    expect(bench.events.take()).toContain('finished completed, unknown')
-    bench.store.finish = inner
-    expect((await ask()).got).toMatchObject({ by: 'core', body: 'made' })
-  })
-
-  it('gets the response of another attempt that has committed', async () => {
-    const request = await ask()
-    transactions.next = 'stale'
-    await request.answer({ status: 201, body: 'made' })
-    expect(request.got).toMatchObject({ by: 'core', status: 201, body: 'made' })
-    expect(request.field('idempotency-replayed')).toBe('true')
-    expect(bench.events.take()).toEqual(['answered started', 'finished completed, stale'])
   })
 
   it('gets the security fields of that response, also if its own handler has set them', async () => {

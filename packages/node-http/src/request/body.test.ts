@@ -10,6 +10,7 @@ import { buffer } from 'node:stream/consumers'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { RequestBody } from '@stampede/core/adapter'
 import { describe, expect, test } from 'vitest'
+import { deferred } from '../testing/deferred.ts'
 import { serve, startRequest } from '../testing/raw-client.ts'
 import { discardRequestBody, readRequestBody as readBody, rememberRawBody } from './body.ts'
 
@@ -291,10 +292,7 @@ describe('a client that leaves before the end of its body', () => {
     const body = new Promise<RequestBody>((resolve) => {
       seen = resolve
     })
-    let arrived = (): void => {}
-    const arrival = new Promise<void>((resolve) => {
-      arrived = resolve
-    })
+    const { promise: arrival, resolve: arrived } = deferred()
     await using server = await serve((req) => {
       Promise.resolve(readRequestBody(req, LIMIT, { body: undefined })).then(seen)
       req.once('readable', arrived)
@@ -308,10 +306,7 @@ describe('a client that leaves before the end of its body', () => {
 
   test('causes an incomplete body if nothing was read before', async () => {
     let body: Promise<RequestBody> | undefined
-    let done = (): void => {}
-    const finished = new Promise<void>((resolve) => {
-      done = resolve
-    })
+    const { promise: finished, resolve: done } = deferred()
     await using server = await serve((req) => {
       req.once('close', () => {
         body = Promise.resolve(readRequestBody(req, LIMIT, { body: undefined }))
@@ -508,10 +503,7 @@ test('a request that another listener already reads has an unknown body', async 
 
 describe('a body on HTTP/2', () => {
   async function exchange(sent: readonly string[] | 'no body' | 'leaves'): Promise<unknown[]> {
-    let done: (seen: unknown[]) => void = () => {}
-    const seen = new Promise<unknown[]>((resolve) => {
-      done = resolve
-    })
+    const { promise: seen, resolve: done } = deferred<unknown[]>()
     const server = createServer(async (request, response) => {
       // Adapters get the compatibility objects.
       const req = request as unknown as IncomingMessage

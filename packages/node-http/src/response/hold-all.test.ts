@@ -2,15 +2,14 @@
 
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
-import { connect, createServer } from 'node:http2'
 import { createRequire } from 'node:module'
-import type { AddressInfo, Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import type { AttemptObserver, Reply } from '@stampede/core/adapter'
 import { describe, expect, test } from 'vitest'
 import { AttemptWatch } from '../node-idempotency.ts'
-import { serve, startRequest } from '../testing/raw-client.ts'
+import { serve, serveHttp2, startRequest } from '../testing/raw-client.ts'
 
 type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
 type Handler = (res: ServerResponse) => unknown
@@ -301,7 +300,7 @@ describe('a response that is held', () => {
   test('is held on HTTP/2, too', async () => {
     const core = new Core()
     const looks: unknown[] = []
-    const server = createServer((_req, res) => {
+    await using http2 = await serveHttp2((_req, res) => {
       new AttemptWatch(res as unknown as ServerResponse, core)
       res.setHeader('x-own', '1')
       res.write('a')
@@ -310,24 +309,16 @@ describe('a response that is held', () => {
       res.end('b')
       looks.push(res.headersSent, res.writableEnded)
     })
-    server.listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
-    try {
-      const stream = client.request({ ':method': 'POST' })
-      let heads = 0
-      stream.on('response', () => {
-        heads += 1
-      })
-      stream.end()
-      await core.told
-      expect([looks, heads]).toEqual([[true, false, true, true], 0])
-      core.letGo()
-      expect(await text(stream)).toBe('ab')
-    } finally {
-      client.destroy()
-      server.close()
-    }
+    const stream = http2.client.request({ ':method': 'POST' })
+    let heads = 0
+    stream.on('response', () => {
+      heads += 1
+    })
+    stream.end()
+    await core.told
+    expect([looks, heads]).toEqual([[true, false, true, true], 0])
+    core.letGo()
+    expect(await text(stream)).toBe('ab')
   })
 
   test.each<[string, Handler]>([
@@ -337,21 +328,13 @@ describe('a response that is held', () => {
     const core = new Core()
     core.reply = REPLY
     core.letGo()
-    const server = createServer((_req, res) => {
+    await using http2 = await serveHttp2((_req, res) => {
       new AttemptWatch(res as unknown as ServerResponse, core)
       handler(res as unknown as ServerResponse)
     })
-    server.listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
-    try {
-      const stream = client.request({ ':method': 'POST' }).end()
-      const [head] = await once(stream, 'response')
-      expect([head[':status'], await text(stream)]).toEqual([503, 'instead'])
-    } finally {
-      client.destroy()
-      server.close()
-    }
+    const stream = http2.client.request({ ':method': 'POST' }).end()
+    const [head] = await once(stream, 'response')
+    expect([head[':status'], await text(stream)]).toEqual([503, 'instead'])
   })
 
   test('is the response to its own request if requests are pipelined', async () => {

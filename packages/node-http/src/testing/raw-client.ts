@@ -1,6 +1,7 @@
 // For tests: servers that are closed with their test, and a client that returns the raw bytes.
 
 import { createServer, type RequestListener, type Server } from 'node:http'
+import * as http2 from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { connect, type Socket } from 'node:net'
 
@@ -18,6 +19,26 @@ export async function serve(listener: RequestListener): Promise<TestServer> {
     await closed
   }
   return { port, [Symbol.asyncDispose]: close }
+}
+
+export interface Http2TestServer extends AsyncDisposable {
+  readonly port: number
+  readonly client: http2.ClientHttp2Session
+}
+
+/** A server of HTTP/2, and a client with a connection to it. */
+export async function serveHttp2(
+  listener: (req: http2.Http2ServerRequest, res: http2.Http2ServerResponse) => unknown,
+): Promise<Http2TestServer> {
+  const server = http2.createServer((req, res) => void listener(req, res))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  const client = http2.connect(`http://127.0.0.1:${port}`).on('error', () => {})
+  const close = async (): Promise<void> => {
+    client.destroy()
+    await new Promise((resolve) => server.close(resolve))
+  }
+  return { port, client, [Symbol.asyncDispose]: close }
 }
 
 /** A socket on which the head of a request has been written. Errors of the socket are ignored. */

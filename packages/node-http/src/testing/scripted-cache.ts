@@ -1,12 +1,6 @@
-// For tests of adapters: a scripted core of the cache, which runs the app as the test says.
+// For tests of the Koa adapter: a scripted core of the cache, which runs the app as the test says.
 
-import type {
-  CapturedHead,
-  createHttpCache,
-  Exchange,
-  OriginEnd,
-  OriginObserver,
-} from '@stampede/core/adapter'
+import type { createHttpCache, Exchange, OriginEnd, OriginObserver } from '@stampede/core/adapter'
 
 export interface ScriptedCore<Native> {
   script(exchange: Exchange<Native>, cache: string): void | Promise<void>
@@ -58,9 +52,4 @@ export function fill<Native>(
     return end.then(() => {})
   }
   return { ends }
-}
-
-export function wholeOf(end: OriginEnd | undefined): { head: CapturedHead; text: string } {
-  if (end?.type !== 'complete') throw new Error(JSON.stringify(end))
-  return { head: end.head, text: Buffer.from(end.body).toString() }
 }

@@ -1,10 +1,11 @@
-// For tests of adapters: a scripted core of idempotency keys, and a client that posts to the app.
+// For tests of the Koa adapter: a scripted core of idempotency keys, and a client that posts.
 
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Attempt } from '@stampede/core'
 import type { AttemptObserver, IdempotentExchange, RequestBody } from '@stampede/core/adapter'
+import { deferred } from './deferred.ts'
 import { startRequest } from './raw-client.ts'
 
 type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
@@ -15,8 +16,6 @@ export interface ScriptedCore<Native> {
     attach: (attempt: Attempt) => void,
   ): void | Promise<void>
 }
-
-export const ATTEMPT = { number: 1 } as Attempt
 
 export interface Run {
   /** Calls to core, in order. */
@@ -35,18 +34,12 @@ export function runAll(
 ): Run {
   const ends: AttemptEnd[] = []
   const bodies: RequestBody[] = []
-  let letGo = (): void => {}
-  const gate = new Promise<void>((resolve) => {
-    letGo = resolve
-  })
-  let tell: (end: AttemptEnd) => void = () => {}
-  const told = new Promise<AttemptEnd>((resolve) => {
-    tell = resolve
-  })
+  const { promise: gate, resolve: letGo } = deferred()
+  const { promise: told, resolve: tell } = deferred<AttemptEnd>()
   if (held === 'at once') letGo()
   core.script = async (exchange, attach) => {
     bodies.push(await exchange.readBody(100_000))
-    attach(ATTEMPT)
+    attach({ number: 1 } as Attempt)
     await exchange.run({
       holdsAll: false,
       maxBodyBytes: 1_000_000,

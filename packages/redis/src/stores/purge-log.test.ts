@@ -297,14 +297,6 @@ describe('the purges that a process knows', () => {
     expect(process.purges).toMatchObject({ position: log.position, confirmedAt: log.now })
   })
 
-  it('grow with each message, without a command to Redis', async () => {
-    const { log, process, purges } = await started()
-    for (const purge of [red, key, red]) purges.receive(message(log.append(purge)))
-    expect(process.wire).toHaveLength(0)
-    expect(purges.position).toBe(log.position)
-    expect(process.forgets).toBe(1)
-  })
-
   it('are completed from the log after a lost message, while all other copies stay', async () => {
     const { log, process, purges } = await started()
     log.append(key)
@@ -342,16 +334,6 @@ describe('the purges that a process knows', () => {
     expect(purges.confirmedAt).toBe(log.now)
   })
 
-  it('are confirmed for the time of the request, not for that of the reply', async () => {
-    const { log, process, purges } = await started()
-    log.now += 2_000
-    const askedAt = log.now
-    void purges.beat()
-    log.now += 500
-    await process.settle()
-    expect(purges.confirmedAt).toBe(askedAt)
-  })
-
   it('keep the time of their last confirmation while the server is unavailable', async () => {
     const { log, process, purges } = await started()
     const since = purges.confirmedAt
@@ -382,17 +364,6 @@ describe('the purges that a process knows', () => {
     expect(log.position).toBe(purges.position)
   })
 
-  it('are read again in full if the log was trimmed, and no entry becomes outdated', async () => {
-    const { log, process, purges } = await started()
-    log.append(key)
-    log.append(red)
-    log.kept = log.all.length
-    void purges.beat()
-    await process.settle()
-    expect(process).toMatchObject({ forgets: 2, floor: 1_000 })
-    expect(process.marks.get('mht=red')).toBe(log.position)
-  })
-
   it('include a purge that an earlier reply missed, after a reconnection', async () => {
     const { log, process, purges } = await started()
     void purges.catchUp()
@@ -403,16 +374,6 @@ describe('the purges that a process knows', () => {
     await process.settle()
     await resumed
     expect(process.marks.has('mht=red')).toBe(true)
-  })
-
-  it('are requested again if another purge was missed while the reply was on its way', async () => {
-    const { log, process, purges } = await started()
-    void purges.catchUp()
-    process.wire.splice(0)[0]?.()
-    log.append(key)
-    purges.receive(message(log.append(red)))
-    await process.settle()
-    expect(process.dropped.has('k')).toBe(true)
   })
 
   it('include one with an earlier position, from a server whose clock was set back', async () => {
@@ -552,17 +513,4 @@ describe('the purges that a process knows', () => {
     expect(read).toHaveBeenCalledTimes(2)
     expect(process.wire).toHaveLength(0)
   })
-})
-
-it('follows several purges of one command without a read of the log', async () => {
-  const process = new Process(new Log())
-  const started = process.purges.resume()
-  await process.settle()
-  await started
-  const { reads } = process
-  const several = [1, 2, 3].map((i) => ({ of: 'subject' as const, name: `n${i}`, soft: false }))
-  const appended = process.purges.append(...several)
-  await process.settle()
-  await appended
-  expect([process.marks.size, process.reads]).toEqual([3, reads])
 })
