@@ -10,7 +10,7 @@ import type { BeginReply, Finish, FinishReply, LazyFinish } from '../ports/idemp
 import type { AttemptEnd, AttemptObserver } from '../ports/idempotent-exchange.ts'
 import { isFinal, type Kept, LazyKept, ownKept, replayableHeaders } from './kept-response.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
-import type { Claim, RunningAttempt, Unfinished } from './types.ts'
+import type { Claim, LocalAttempt } from './types.ts'
 
 export type Begun = BeginReply & { readonly status: 'begun' }
 
@@ -42,10 +42,8 @@ const NOT_OURS = 'another attempt has it, or the store lost its record'
 const LATE = 'it was not renewed in time'
 
 /** As a `Deadline`, its time is the end of its lease or of its hold time. */
-export class Running
-  implements RunningAttempt, Unfinished, HoldHooks, Deadline, Decisions, AttemptObserver
-{
-  readonly type = 'running'
+export class Running implements LocalAttempt, HoldHooks, Deadline, Decisions, AttemptObserver {
+  type: LocalAttempt['type'] = 'running'
   readonly claim: Claim
   readonly begun: Begun
   readonly holdsAll: boolean
@@ -53,6 +51,10 @@ export class Running
   readonly graceMs: number
   verdict: Decisions['verdict'] = undefined
   keepsBody = true
+  kept: Kept | undefined
+  isStored = false
+  until = 0
+  bytes = 0
   at = 0
   place = -1
   order = 0
@@ -67,8 +69,6 @@ export class Running
   #holdEndsAt: number
   #as: Outcome['as'] = 'completed'
   #isOver = false
-  /** Whether the store did not confirm the end in time, so that it is sent again. */
-  #isLate = false
   #onOver: (() => void) | undefined
   #transactionEnd: Promise<TransactionEnd> | undefined
 
@@ -140,7 +140,7 @@ export class Running
   /** If the outcome is unknown, the lease expires, and `onLeaseExpired` decides. */
   onEnd(end: AttemptEnd | JobEnd): void | Promise<void> {
     const outcome = outcomeOf(end, this)
-    if (outcome !== undefined) return this.finish(outcome)
+    if (outcome !== undefined) return this.end(outcome)
     this.abandon('the handler did not respond')
     this.#onOver?.()
   }
@@ -156,25 +156,26 @@ export class Running
    * Ends the attempt. Never rejects, and takes a bounded time. With a memory store, the result is
    * no promise.
    */
-  finish({ as, kept }: Outcome): void | Promise<void> {
+  end({ as, kept }: Outcome): void | Promise<void> {
     this.#holdEndsAt = Infinity
     this.#as = as
     // A copy without references to larger buffers, because it may stay in memory for replays.
-    const ended = this.retry(kept && ownKept(kept))
-    if (typeof ended !== 'boolean') return ended as Promise<unknown> as Promise<void>
+    this.kept = kept && ownKept(kept)
+    return this.sendEnd()
   }
 
-  /** Sends the end to the store. If no reply comes in time, the end counts as not stored. */
-  retry(kept: Kept | undefined): boolean | Promise<boolean> {
+  /** If no reply comes in time, the end counts as not stored. */
+  sendEnd(): void | Promise<void> {
     const { store, clock, deadlines, attempts } = this.#rt
+    const { kept } = this
     const since = attempts.sequence
-    let reply: FinishReply | Promise<FinishReply>
+    let reply: FinishReply | undefined | Promise<FinishReply>
     try {
-      reply = store.finish(this.begun.grant, this.#finishWith(kept), this.claim.fingerprints)
+      reply = store.finish(this.begun.grant, this.#finish, this.claim.fingerprints)
     } catch (error) {
-      return this.#ended(kept, this.#failed(error), since)
+      reply = this.#failed(error)
     }
-    if (typeof reply === 'string') return this.#ended(kept, reply, since)
+    if (typeof reply !== 'object') return this.#ended(kept, reply, since)
     const replied = reply
     return new Promise((resolve) => {
       const timeout = deadlines.set(() => settle(undefined), clock.now() + FINISH_WITHIN_MS)
@@ -207,9 +208,10 @@ export class Running
     // Nothing is uncertain: without a commit, the writes of the handler are gone.
     this.#as = outcome?.kept === undefined ? 'released' : 'completed'
     const kept = outcome?.kept && ownKept(outcome.kept)
+    this.kept = kept
     let reply: FinishReply = 'unknown'
     try {
-      reply = await store.finish(this.begun.grant, this.#finishWith(kept), this.claim.fingerprints)
+      reply = await store.finish(this.begun.grant, this.#finish, this.claim.fingerprints)
     } catch (error) {
       this.#failed(error)
     }
@@ -217,8 +219,9 @@ export class Running
     return kept === undefined ? 'rolled-back' : reply
   }
 
-  #finishWith(kept: Kept | undefined): Finish | LazyFinish {
+  get #finish(): Finish | LazyFinish {
     const { encodesLater, seal } = this.#rt
+    const { kept } = this
     const { key, policy } = this.claim
     const keepMs = this.#as === 'uncertain' ? KEEP_UNCERTAIN_MS : policy.retentionMs
     if (kept === undefined) return { as: this.#as as 'released' | 'uncertain', keepMs }
@@ -228,22 +231,21 @@ export class Running
     return { as: 'completed', frame, keepMs }
   }
 
-  /** Returns whether the store has the end now. Undefined: it did not reply, or failed. */
-  #ended(kept: Kept | undefined, replied: FinishReply | undefined, since: number): boolean {
+  /** Without `replied`, the store did not reply, or failed. */
+  #ended(kept: Kept | undefined, replied: FinishReply | undefined, since: number): void {
     const { key, name, policy, fingerprints, trace } = this.claim
     const { attempts, events } = this.#rt
     let reply: FinishReply | 'late' | undefined = replied
     if (reply === undefined) {
-      if (this.#isLate) return false
+      if (this.type === 'unstored') return
       const latest = attempts.get(key) ?? this
       const isReplaced = latest.type === 'done' || (latest.type === 'running' && latest !== this)
       // A newer attempt in this process runs or has completed, so this result does not count.
       reply = isReplaced ? 'stale' : 'late'
     }
-    if (reply === 'late') {
-      this.#isLate = true
-      attempts.addUnstored(key, this, { kept, fingerprints }, policy.retentionMs)
-    } else {
+    if (reply === 'late') attempts.addUnstored(this, policy.retentionMs)
+    else {
+      this.isStored = true
       if (reply === 'stale' && !this.holdsAll) this.#lose('another attempt has taken over')
       this.stop()
       if ((reply === 'finished' || reply === 'resurrected') && kept !== undefined)
@@ -252,7 +254,6 @@ export class Running
     events.emit({ type: 'idempotency.finished', key, as: this.#as, reply }, name)
     if (trace !== undefined) trace.ended = this.#as
     this.#onOver?.()
-    return reply !== 'late'
   }
 
   #failed(error: unknown): undefined {
@@ -266,7 +267,7 @@ export class Running
     this.#abort?.abort(leaseLost(why))
     const { key, name } = this.claim
     // After this, repeats of the request get the state of their key from the store.
-    this.#rt.attempts.remove(key, this)
+    if (this.type === 'running') this.#rt.attempts.remove(key, this)
     this.#rt.events.emit({ type: 'lease.lost', key, fence: this.begun.grant.fence }, name)
   }
 
