@@ -51,7 +51,7 @@ function journey(graceMs = 60_000): Journey {
         onEnd(end) {
           ends.push(end)
           tell(end)
-          return gate
+          return gate.then(() => undefined)
         },
       })
     },

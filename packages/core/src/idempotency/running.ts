@@ -138,11 +138,12 @@ export class Running implements LocalAttempt, HoldHooks, Deadline, Decisions, At
   }
 
   /** If the outcome is unknown, the lease expires, and `onLeaseExpired` decides. */
-  onEnd(end: AttemptEnd | JobEnd): void | Promise<void> {
+  onEnd(end: AttemptEnd | JobEnd): Promise<undefined> | undefined {
     const outcome = outcomeOf(end, this)
     if (outcome !== undefined) return this.end(outcome)
     this.abandon('the handler did not respond')
     this.#onOver?.()
+    return undefined
   }
 
   /** Resolves when the end of the attempt was reported. Call it before the handler runs. */
@@ -156,7 +157,7 @@ export class Running implements LocalAttempt, HoldHooks, Deadline, Decisions, At
    * Ends the attempt. Never rejects, and takes a bounded time. With a memory store, the result is
    * no promise.
    */
-  end({ as, kept }: Outcome): void | Promise<void> {
+  end({ as, kept }: Outcome): Promise<undefined> | undefined {
     this.#holdEndsAt = Infinity
     this.#as = as
     // A copy without references to larger buffers, because it may stay in memory for replays.
@@ -165,7 +166,7 @@ export class Running implements LocalAttempt, HoldHooks, Deadline, Decisions, At
   }
 
   /** If no reply comes in time, the end counts as not stored. */
-  sendEnd(): void | Promise<void> {
+  sendEnd(): Promise<undefined> | undefined {
     const { store, clock, deadlines, attempts } = this.#rt
     const { kept } = this
     const since = attempts.sequence
@@ -232,12 +233,12 @@ export class Running implements LocalAttempt, HoldHooks, Deadline, Decisions, At
   }
 
   /** Without `replied`, the store did not reply, or failed. */
-  #ended(kept: Kept | undefined, replied: FinishReply | undefined, since: number): void {
+  #ended(kept: Kept | undefined, replied: FinishReply | undefined, since: number): undefined {
     const { key, name, policy, fingerprints, trace } = this.claim
     const { attempts, events } = this.#rt
     let reply: FinishReply | 'late' | undefined = replied
     if (reply === undefined) {
-      if (this.type === 'unstored') return
+      if (this.type === 'unstored') return undefined
       const latest = attempts.get(key) ?? this
       const isReplaced = latest.type === 'done' || (latest.type === 'running' && latest !== this)
       // A newer attempt in this process runs or has completed, so this result does not count.

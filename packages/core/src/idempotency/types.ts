@@ -55,7 +55,7 @@ export interface LocalAttempt {
    */
   verify(): Promise<void>
   /** Sends the end to the store, with the present `kept`. Never rejects. */
-  sendEnd(): void | Promise<void>
+  sendEnd(): Promise<undefined> | undefined
   /** Stops the renewal of the lease. The end is stored, or this process does not send it again. */
   stop(): void
 }

@@ -55,7 +55,7 @@ export function runAll(
       onEnd(end) {
         ends.push(end)
         tell(end)
-        return gate
+        return gate.then(() => undefined)
       },
     })
   }
