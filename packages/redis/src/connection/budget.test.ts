@@ -3,7 +3,8 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { systemClock } from '@stampede/core/store'
 import { describe, expect, it } from 'vitest'
-import { type Limited, TimeLimits, withBudget } from './budget.ts'
+import { withBudget } from './budget.ts'
+import { type Limited, TimeLimits } from './servers.ts'
 
 /** Both ends of a connection. */
 async function connected(): Promise<{ client: Socket; peer: Socket; close(): void }> {
