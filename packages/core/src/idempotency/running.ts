@@ -8,7 +8,7 @@ import type { Deadline } from '../lease/deadlines.ts'
 import { driftMs, type Hold, type HoldHooks } from '../lease/lease-keeper.ts'
 import type { BeginReply, Finish, FinishReply, LazyFinish } from '../ports/idempotency-store.ts'
 import type { AttemptEnd, AttemptObserver } from '../ports/idempotent-exchange.ts'
-import { isFinal, type Kept, LazyKept, ownKept, replayableHeaders } from './kept-response.ts'
+import { bytesOf, isFinal, type Kept, ownKept, replayableHeaders } from './kept-response.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
 import type { Claim, LocalAttempt } from './types.ts'
 
@@ -226,9 +226,10 @@ export class Running implements LocalAttempt, HoldHooks, Deadline, Decisions, At
     const { key, policy } = this.claim
     const keepMs = this.#as === 'uncertain' ? KEEP_UNCERTAIN_MS : policy.retentionMs
     if (kept === undefined) return { as: this.#as as 'released' | 'uncertain', keepMs }
+    const encode = () => seal.encode(key, kept)
     // With encryption keys, the result is encrypted in memory too.
     const isLazy = encodesLater && !seal.hasKeys
-    const frame = isLazy ? new LazyKept(key, kept) : seal.encode(key, kept)
+    const frame = isLazy ? { bytes: bytesOf(kept), encode } : encode()
     return { as: 'completed', frame, keepMs }
   }
 
