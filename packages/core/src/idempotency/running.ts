@@ -4,8 +4,8 @@
 import type { StoredValue } from '../entry/entry.ts'
 import { leaseLost } from '../errors.ts'
 import { headerValue } from '../http/headers.ts'
-import type { Deadline } from '../lease/deadlines.ts'
-import { driftMs, type Hold, type HoldHooks } from '../lease/lease-keeper.ts'
+import { driftMs, type HeldLease } from '../lease/lease-keeper.ts'
+import type { Grant } from '../ports/grant.ts'
 import type { BeginReply, Finish, FinishReply, LazyFinish } from '../ports/idempotency-store.ts'
 import type { AttemptEnd, AttemptObserver } from '../ports/idempotent-exchange.ts'
 import { bytesOf, isFinal, type Kept, ownKept, replayableHeaders } from './kept-response.ts'
@@ -41,11 +41,13 @@ const FINISH_WITHIN_MS = 1_000
 const NOT_OURS = 'another attempt has it, or the store lost its record'
 const LATE = 'it was not renewed in time'
 
-/** As a `Deadline`, its time is the end of its lease or of its hold time. */
-export class Running implements LocalAttempt, HoldHooks, Deadline, Decisions, AttemptObserver {
+/** As a deadline, it is due at its next renewal, and at the end of its lease and its hold time. */
+export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObserver {
   type: LocalAttempt['type'] = 'running'
   readonly claim: Claim
   readonly begun: Begun
+  readonly grant: Grant
+  readonly leaseMs: number
   readonly holdsAll: boolean
   readonly maxBodyBytes: number
   readonly graceMs: number
@@ -59,12 +61,10 @@ export class Running implements LocalAttempt, HoldHooks, Deadline, Decisions, At
   place = -1
   order = 0
   readonly #rt: IdempotencyRuntime
-  /** Undefined in a transaction, which has no lease. Only the hold time bounds it. */
-  readonly #hold: Hold | undefined
   /** Created when the handler first reads the signal. */
   #abort: AbortController | undefined
   #whyLost: string | undefined
-  #leaseEndsAt = 0
+  #leaseEndsAt = Infinity
   /** End of the hold time. `Infinity` once the handler has responded. */
   #holdEndsAt: number
   #as: Outcome['as'] = 'completed'
@@ -77,17 +77,22 @@ export class Running implements LocalAttempt, HoldHooks, Deadline, Decisions, At
     this.#rt = rt
     this.claim = claim
     this.begun = begun
+    this.grant = begun.grant
     const { leaseMs, maxHoldMs, maxBodyBytes } = claim.policy
     const now = rt.clock.now()
+    this.leaseMs = leaseMs
     this.maxBodyBytes = Math.min(maxBodyBytes, rt.store.maxBodyBytes ?? Infinity)
     this.graceMs = maxHoldMs
     this.holdsAll = begun.transaction !== undefined
     this.#holdEndsAt = now + maxHoldMs
-    const forMs = Math.max(0, sentAt + leaseMs - now)
-    this.#hold = this.holdsAll ? undefined : rt.keeper.hold(begun.grant, leaseMs, this, forMs)
     rt.attempts.set(claim.key, this)
     if (claim.trace !== undefined) claim.trace.fence = BigInt(begun.grant.fence)
-    this.renewed(sentAt)
+    // A transaction has no lease. Only the hold time bounds it.
+    if (this.holdsAll) rt.deadlines.set(this, this.#holdEndsAt)
+    else {
+      this.renewed(sentAt)
+      rt.keeper.hold(this, Math.max(0, sentAt + leaseMs - now))
+    }
   }
 
   /** Aborted if the lease is lost or was not renewed in time. Then another attempt may begin. */
@@ -106,18 +111,23 @@ export class Running implements LocalAttempt, HoldHooks, Deadline, Decisions, At
 
   /** The lease counts from `sentAt`. At its end, no reply of the store is needed. */
   renewed(sentAt: number): void {
-    const { leaseMs } = this.claim.policy
-    this.#leaseEndsAt = this.holdsAll ? Infinity : sentAt + leaseMs - driftMs(leaseMs)
-    const endsAt = Math.min(this.#leaseEndsAt, this.#holdEndsAt)
-    if (endsAt <= this.#rt.clock.now()) this.due()
-    else this.#rt.deadlines.set(this, endsAt)
+    this.#leaseEndsAt = sentAt + this.leaseMs - driftMs(this.leaseMs)
+  }
+
+  get endsAt(): number {
+    const isLost = this.#whyLost !== undefined
+    return isLost ? this.#holdEndsAt : Math.min(this.#leaseEndsAt, this.#holdEndsAt)
   }
 
   due(): void {
-    if (this.#rt.clock.now() >= this.#holdEndsAt)
+    const now = this.#rt.clock.now()
+    if (now >= this.#holdEndsAt)
       this.abandon(`it took longer than the hold time (${this.claim.policy.maxHoldMs} ms)`)
-    else if (!this.isLost)
-      this.#rt.deadlines.set(this, Math.min(this.#leaseEndsAt, this.#holdEndsAt))
+    else {
+      if (now >= this.#leaseEndsAt) this.#lose(LATE)
+      // The store accepts a late renewal if no other attempt took over.
+      void this.#rt.keeper.renew(this)
+    }
   }
 
   lost(): void {
@@ -132,7 +142,7 @@ export class Running implements LocalAttempt, HoldHooks, Deadline, Decisions, At
   }
 
   async verify(): Promise<void> {
-    const renewal = this.#rt.store.renew([this.begun.grant], this.claim.policy.leaseMs)
+    const renewal = this.#rt.store.renew([this.grant], this.leaseMs)
     const replies = await renewal.catch(() => undefined)
     if (replies?.[0] === false) this.lost()
   }
@@ -172,7 +182,7 @@ export class Running implements LocalAttempt, HoldHooks, Deadline, Decisions, At
     const since = attempts.sequence
     let reply: FinishReply | undefined | Promise<FinishReply>
     try {
-      reply = store.finish(this.begun.grant, this.#finish, this.claim.fingerprints)
+      reply = store.finish(this.grant, this.#finish, this.claim.fingerprints)
     } catch (error) {
       reply = this.#failed(error)
     }
@@ -212,7 +222,7 @@ export class Running implements LocalAttempt, HoldHooks, Deadline, Decisions, At
     this.kept = kept
     let reply: FinishReply = 'unknown'
     try {
-      reply = await store.finish(this.begun.grant, this.#finish, this.claim.fingerprints)
+      reply = await store.finish(this.grant, this.#finish, this.claim.fingerprints)
     } catch (error) {
       this.#failed(error)
     }
@@ -270,13 +280,12 @@ export class Running implements LocalAttempt, HoldHooks, Deadline, Decisions, At
     const { key, name } = this.claim
     // After this, repeats of the request get the state of their key from the store.
     if (this.type === 'running') this.#rt.attempts.remove(key, this)
-    this.#rt.events.emit({ type: 'lease.lost', key, fence: this.begun.grant.fence }, name)
+    this.#rt.events.emit({ type: 'lease.lost', key, fence: this.grant.fence }, name)
   }
 
   stop(): void {
     this.#isOver = true
-    this.#hold?.end()
-    this.#rt.deadlines.end(this)
+    this.#rt.keeper.end(this)
     this.#rt.attempts.remove(this.claim.key, this)
   }
 }
