@@ -183,7 +183,9 @@ class Run implements Lead, HeldLease {
   /** The commit ends the lease, so the lease is no longer renewed. */
   #share(result: FillResult): void {
     if (this.flight.fill !== undefined) noteResult(this.flight.fill, result)
-    this.rt.keeper.end(this)
+    const { deadlines, keeper, records } = this.rt
+    if (records === undefined) deadlines.end(this)
+    else keeper.end(this)
     share(this, result)
   }
 

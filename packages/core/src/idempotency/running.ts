@@ -236,10 +236,11 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
     const { key, policy } = this.claim
     const keepMs = this.#as === 'uncertain' ? KEEP_UNCERTAIN_MS : policy.retentionMs
     if (kept === undefined) return { as: this.#as as 'released' | 'uncertain', keepMs }
-    const encode = () => seal.encode(key, kept)
     // With encryption keys, the result is encrypted in memory too.
     const isLazy = encodesLater && !seal.hasKeys
-    const frame = isLazy ? { bytes: bytesOf(kept), encode } : encode()
+    const frame = isLazy
+      ? { bytes: bytesOf(kept), encode: () => seal.encode(key, kept) }
+      : seal.encode(key, kept)
     return { as: 'completed', frame, keepMs }
   }
 
