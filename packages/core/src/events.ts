@@ -154,7 +154,7 @@ export type Emitted<E extends AnyEvent = StampedeEvent> = E extends { readonly f
   ? Omit<E, 'internalKey' | 'fence'> & { readonly fence: string }
   : Omit<E, 'internalKey'>
 
-/** By event type: the field by which its events are counted, too. The set of its values is small. */
+/** The field by which the events of a type are counted, too. The set of its values is small. */
 type Details = Readonly<Record<string, string>>
 
 /** Sends events to listeners and to the diagnostics channel, and counts them. */

@@ -64,7 +64,7 @@ export class LeaseKeeper {
   }
 
   /**
-   * Lets the lease become due for its renewals until `end` is called or the lease is lost. Its `due`
+   * Makes the lease due for its renewals until `end` is called or the lease is lost. Its `due`
    * calls `renew`. `forMs` is the time after which the lease ends without a renewal.
    */
   hold(lease: HeldLease, forMs: number): void {

@@ -41,13 +41,8 @@ import {
   setPassedFields,
   withStatus,
 } from './fields.ts'
-import { correctStored, setsCookie } from './head.ts'
-import {
-  discardWrite,
-  headersSentError,
-  OriginalMethods,
-  type OwnMethods,
-} from './original-methods.ts'
+import { correctStored, headersSentError, setsCookie } from './head.ts'
+import { discardWrite, OriginalMethods, type OwnMethods } from './original-methods.ts'
 import { headInstead, isSendable, writeReply } from './write-response.ts'
 
 /** Used if Node would reject the reply of core. */

@@ -1,8 +1,7 @@
-// Watches one run of a handler under an idempotency key, and delays the end of its response, or all
-// of it, until core has the outcome. Meanwhile the response already looks ended: a handler that
-// responds a second time must get the error that Node would throw. Otherwise the headers of the
-// second response would be sent with the first body, and the client would wait for bytes that never
-// come.
+// Watches a handler under an idempotency key, and delays the end of its response until core has the
+// outcome. Meanwhile the response already looks ended: a handler that responds a second time must
+// get the error that Node would throw. Otherwise the headers of the second response would be sent
+// with the first body, and the client would wait for bytes that never come.
 //
 // A whole response is delayed as the calls that write it. They are made later, in their order, so
 // that the client gets what it would get without the delay.
@@ -26,7 +25,7 @@ import { discardWrite } from './original-methods.ts'
 import { breakOff, isSendable } from './write-response.ts'
 
 type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
-/** What core has decided. `unknown`: nothing is known about the outcome, so nothing is sent. */
+/** The decision of core. `unknown`: nothing is known about the outcome, so nothing is sent. */
 type Outcome = Reply | 'as-held' | 'unknown'
 
 const NONE: readonly never[] = []

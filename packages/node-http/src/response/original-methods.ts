@@ -258,9 +258,3 @@ export function watchCalls(
   }
   Object.assign(target, { [method]: own })
 }
-
-/** The error that Node throws for a head after the end. */
-export function headersSentError(res: ServerResponse): Error {
-  const code = isHttp2(res) ? 'ERR_HTTP2_HEADERS_SENT' : 'ERR_HTTP_HEADERS_SENT'
-  return Object.assign(new Error('Cannot set headers after they are sent to the client'), { code })
-}
