@@ -277,8 +277,8 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'a lock continues after a refused renewal',
     'locks/src/create-lease.ts',
-    'lost: () => lease.revoke(NOT_OURS) }',
-    'lost: () => renewed(clock.now()) }',
+    'lost: () => lease.revoke(NOT_OURS),',
+    'lost: () => lease.extend({ from: clock.now(), forMs: leaseMs }),',
   ),
   drop(
     'the end of a job is accepted without a check of its token',
@@ -298,7 +298,7 @@ export const MUTATIONS: readonly Mutation[] = [
     edits: [
       {
         file: 'core/src/idempotency/running.ts',
-        from: 'else this.#rt.deadlines.set(this, endsAt)',
+        from: 'if (now >= this.#leaseEndsAt) this.#lose(LATE)',
         to: '',
       },
       {

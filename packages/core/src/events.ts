@@ -156,17 +156,32 @@ export type Emitted<E extends AnyEvent = StampedeEvent> = E extends { readonly f
   ? Omit<E, 'internalKey' | 'fence'> & { readonly fence: string }
   : Omit<E, 'internalKey'>
 
+/** The field by which the events of a type are counted, too. The set of its values is small. */
+type Details = Readonly<Record<string, string>>
+
 /** Sends events to listeners and to the diagnostics channel, and counts them. */
 export class EventHub<E extends AnyEvent> {
   readonly #channel = channel(EVENT_CHANNEL)
   readonly #listeners = new Map<string, Set<(event: E) => void>>()
   readonly #counts = new Map<string, number>()
+  readonly #details: Details
+  readonly #byDetail = new Map<string, Map<string, number>>()
+
+  constructor(details: Details = {}) {
+    this.#details = details
+  }
 
   /** `name`: the key as the user wrote it, if the internal key is a hash. */
   emit(emitted: Emitted<E>, name?: string): void {
     const bare = emitted as unknown as AnyEvent
     const { type } = bare
     this.#counts.set(type, (this.#counts.get(type) ?? 0) + 1)
+    const field = this.#details[type]
+    if (field !== undefined) {
+      const detail = String(Reflect.get(bare, field))
+      const counts = this.#byDetail.get(type) ?? new Map<string, number>()
+      this.#byDetail.set(type, counts.set(detail, (counts.get(detail) ?? 0) + 1))
+    }
     if (!this.isHeard(type)) return
     const event = published<E>(bare, name)
     this.#channel.publish(event)
@@ -193,6 +208,11 @@ export class EventHub<E extends AnyEvent> {
 
   count(type: E['type']): number {
     return this.#counts.get(type) ?? 0
+  }
+
+  /** Numbers of the events of a type by their detail: a reason or an outcome. */
+  countByDetail(type: E['type']): Record<string, number> {
+    return Object.fromEntries(this.#byDetail.get(type) ?? [])
   }
 
   /** Whether a listener gets the event. Otherwise no event object is created, for speed. */
@@ -238,10 +258,7 @@ function checkListener(types: readonly string[], type: unknown, listener: unknow
   if (typeof listener !== 'function') throw optionError('on: listener', listener, 'use a function')
 }
 
-/**
- * The field by which `stats()` counts the events of a type, too. The set of its values is small.
- */
-const DETAILS: Readonly<Partial<Record<StampedeEventType, string>>> = {
+const DETAILS: Details & Partial<Record<StampedeEventType, string>> = {
   'lease.granted': 'reason',
   'entry.purged': 'soft',
   'idempotency.answered': 'outcome',
@@ -250,11 +267,14 @@ const DETAILS: Readonly<Partial<Record<StampedeEventType, string>>> = {
 /** The events of one Stampede, which counts them by their details, too. */
 export class Events extends EventHub<StampedeEvent> {
   #hitTaps: Set<(key: string) => void> | undefined
-  readonly #details = new Map<StampedeEventType, Map<string, number>>()
   /** Hits are counted separately, because they are the hot path and `stats()` has both tiers. */
   readonly hits: { l1: number; l2: number } = { l1: 0, l2: 0 }
   /** Number of requests that joined a flight. They have no event: a flight may have thousands. */
   collapsed = 0
+
+  constructor() {
+    super(DETAILS)
+  }
 
   hit(key: string, tier: 'l1' | 'l2', stale: boolean): void {
     this.hits[tier] += 1
@@ -269,21 +289,5 @@ export class Events extends EventHub<StampedeEvent> {
       this.#hitTaps?.delete(tap)
       if (this.#hitTaps?.size === 0) this.#hitTaps = undefined
     }
-  }
-
-  override emit(emitted: Emitted, name?: string): void {
-    const field = DETAILS[emitted.type]
-    if (field !== undefined) {
-      const detail = String(Reflect.get(emitted, field))
-      const counts = this.#details.get(emitted.type) ?? new Map<string, number>()
-      counts.set(detail, (counts.get(detail) ?? 0) + 1)
-      this.#details.set(emitted.type, counts)
-    }
-    super.emit(emitted, name)
-  }
-
-  /** Numbers of the events of a type by their detail: a reason or an outcome. */
-  countByDetail(type: StampedeEventType): Record<string, number> {
-    return Object.fromEntries(this.#details.get(type) ?? [])
   }
 }

@@ -113,9 +113,8 @@ class KoaIdempotentExchange extends AttemptExchange<Context, Visit> {
     // Koa need not serialize the object a second time.
     if (!this.visit.bodyIsSeen && body.as === 'json') replaceBody(ctx, body.bytes)
     const restore = saveResponse(ctx, isStream ? undefined : end)
-    const reported = await report(end)
     // Only a transaction can have a reply in place of the response.
-    const reply = holdsAll ? reported : undefined
+    const reply = await report(end)
     // Its transaction was rolled back, so the response must not be sent.
     const isCut = holdsAll && end.type === 'not-captured' && end.reason === 'incomplete'
     const isSent = reply && !isCut && replyWith(ctx, reply, watch.outer)

@@ -39,10 +39,15 @@ export function createLease(
 ): Lease {
   const { clock, keeper, store, maxHoldMs, monitor } = context
   const began = clock.now()
-  let hold: ReturnType<LeaseKeeper['hold']> | undefined
-  const renewed = (from: number) => {
-    if (clock.now() - began >= maxHoldMs) hold?.end()
-    else lease.extend({ from, forMs: leaseMs })
+  const held: Parameters<LeaseKeeper['hold']>[0] = {
+    ...{ at: 0, place: -1, order: 0, endsAt: Number.POSITIVE_INFINITY },
+    ...{ grant, leaseMs },
+    due: () => void keeper.renew(held),
+    renewed(from) {
+      if (clock.now() - began >= maxHoldMs) keeper.end(held)
+      else lease.extend({ from, forMs: leaseMs })
+    },
+    lost: () => lease.revoke(NOT_OURS),
   }
   const lease: Lease = new Lease(grant.key, BigInt(grant.fence), term, {
     clock,
@@ -68,12 +73,11 @@ export function createLease(
     },
   })
   const end = () => {
-    hold?.end()
+    keeper.end(held)
     context.held.delete(lease)
   }
   context.held.add(lease)
-  const hooks = { renewed, lost: () => lease.revoke(NOT_OURS) }
-  hold = keeper.hold(grant, leaseMs, hooks, term.forMs)
+  keeper.hold(held, term.forMs)
   return lease
 }
 

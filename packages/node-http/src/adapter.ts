@@ -2,11 +2,7 @@
 
 export { MountOrder } from './mount-order.ts'
 export { createNodeCache, RequestExchange } from './node-exchange.ts'
-export {
-  AttemptExchange,
-  AttemptWatch,
-  createNodeIdempotency,
-} from './node-idempotency.ts'
+export { AttemptExchange, createNodeIdempotency } from './node-idempotency.ts'
 export { rememberRawBody } from './request/body.ts'
 export { Departure, hasLeft } from './request/client-gone.ts'
 export { expressHost, type RequestAddress, trustsPeer } from './request/read-request.ts'
@@ -20,6 +16,7 @@ export {
   restoreFields,
 } from './response/fields.ts'
 export { SentHead } from './response/head.ts'
+export { AttemptWatch } from './response/hold-end.ts'
 export { isWrapped, watchCalls } from './response/original-methods.ts'
 export { breakOff, isSendable, setReply } from './response/write-response.ts'
 export { visitWeb } from './web/web-visit.ts'

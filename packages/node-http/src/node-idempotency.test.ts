@@ -61,7 +61,7 @@ function journey(graceMs = 60_000): Journey {
         onEnd(end) {
           ends.push(end)
           tell(end)
-          return gate
+          return gate.then(() => undefined)
         },
       })
     },

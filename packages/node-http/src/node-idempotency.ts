@@ -5,28 +5,21 @@ import type { ServerResponse } from 'node:http'
 import type { Attempt } from '@stampede/core'
 import {
   type AttemptObserver,
-  type CapturedHead,
   type createHttpIdempotency,
   type Exchange,
   type HeaderList,
   type IdempotentExchange,
-  type OriginEnd,
-  type OriginObserver,
   type Reply,
   type RequestBody,
   responseError,
 } from '@stampede/core/adapter'
 import type { NodeVisit } from './node-exchange.ts'
 import { type BodyVisit, discardRequestBody, readRequestBody } from './request/body.ts'
-import { hasLeft } from './request/client-gone.ts'
 import { linesOf, type RequestAddress, readRequest } from './request/read-request.ts'
-import { Capture } from './response/capture.ts'
-import type { CaptureObserver } from './response/capture-options.ts'
-import { headOf, OuterFields } from './response/fields.ts'
 import { addAtHead } from './response/head.ts'
+import { AttemptWatch } from './response/hold-end.ts'
 import { writeReply } from './response/write-response.ts'
 
-type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
 type RequestView = Exchange['request']
 
 /** A request in a framework, with its parsed body. */
@@ -163,102 +156,5 @@ class NodeIdempotentExchange<Native> extends AttemptExchange<Native, IdempotentV
     // If the app already runs, calling `next` again would send a second response.
     if (this.begun) process.emitWarning(error instanceof Error ? error : String(error))
     else this.visit.next(error)
-  }
-}
-
-/**
- * Whether the body may be missing because the client has left. Koa 3 then calls `end()` without the
- * body. Koa 2 never ends the response.
- */
-function lacksBody(res: ServerResponse, { head, body }: OriginEnd & { type: 'complete' }): boolean {
-  if (body.byteLength > 0 || !hasLeft(res) || [204, 205, 304].includes(head.status)) return false
-  return head.headers.every(([name, value]) => name !== 'content-length' || value !== '0')
-}
-
-/**
- * Watches one run of a handler under an idempotency key, and reports its end to core once. Create
- * it before the app runs. An end that cannot be delayed is reported at once.
- */
-export class AttemptWatch implements CaptureObserver {
-  readonly holdsAll: boolean
-  readonly maxBodyBytes: number
-  readonly graceMs: number
-  readonly #res: ServerResponse
-  readonly #observer: AttemptObserver
-  readonly #isFront: boolean
-  /** Fields that were set before the app runs. */
-  readonly outer: OuterFields
-  readonly #capture: Capture
-  #seen: CapturedHead | undefined
-  #thrown: { readonly error: unknown } | undefined
-  #reported: { readonly until: void | Promise<void> | Promise<Reply | undefined> } | undefined
-  #stopped = false
-
-  /** `isFront`: an empty response may be that of a framework that sends no body to nobody. */
-  constructor(res: ServerResponse, observer: AttemptObserver, isFront = false) {
-    this.holdsAll = observer.holdsAll
-    this.maxBodyBytes = observer.maxBodyBytes
-    this.graceMs = observer.graceMs
-    this.#res = res
-    this.#observer = observer
-    this.#isFront = isFront
-    this.outer = new OuterFields(res)
-    this.#capture = new Capture(res, this, { outer: this.outer })
-  }
-
-  onHead(head: CapturedHead): ReturnType<OriginObserver['onHead']> {
-    this.#seen = head
-    return { action: 'send', capture: true, add: [], remove: [] }
-  }
-
-  beforeEnd(end: OriginEnd): void | Promise<void> | Promise<Reply | undefined> {
-    if (end.type !== 'complete' || (this.#isFront && lacksBody(this.#res, end)))
-      return this.report(this.#endWithoutBody(end))
-    return this.report(end)
-  }
-
-  /** An end that was not delayed is reported now. */
-  readonly ended = (end: OriginEnd): void => {
-    if (!this.#stopped && this.#reported === undefined) void this.beforeEnd(end)
-  }
-
-  /** Reports the end to core, unless an end was reported before. */
-  report(end: AttemptEnd): void | Promise<void> | Promise<Reply | undefined> {
-    this.#reported ??= { until: this.#observer.onEnd(end) }
-    return this.#reported.until
-  }
-
-  /** Call this when the app has thrown. Its framework may still send an error response. */
-  threw(error: unknown): void {
-    this.#thrown = { error }
-    // Frameworks leave a response open whose head looks sent.
-    const { headersSent, writableEnded } = this.#res
-    if (this.holdsAll && headersSent && !writableEnded) this.#res.destroy()
-  }
-
-  /** Reports the end of a response with this head. */
-  reportAs(end: OriginEnd, head: CapturedHead): ReturnType<AttemptWatch['report']> {
-    return this.report(end.type === 'complete' ? end : this.#cutOff(end, head))
-  }
-
-  /** The end of a response whose body was not captured. If all of it was held, none was sent. */
-  #cutOff(end: OriginEnd, head: CapturedHead): AttemptEnd {
-    const isTooLarge = end.type === 'not-captured' && end.reason === 'too-large'
-    if (!this.holdsAll || isTooLarge) return { type: 'not-retained', head }
-    return { type: 'failed', error: responseError('the response ended before it was complete') }
-  }
-
-  /** Stops watching, because other code reports the end. */
-  stop(): void {
-    this.#stopped = true
-    this.#capture.stop()
-  }
-
-  #endWithoutBody(end: OriginEnd): AttemptEnd {
-    const { status, headers } = this.#seen ?? headOf(this.#res)
-    // The response may have been sent without a call of our wrapped methods.
-    if (this.#seen !== undefined || this.#res.headersSent)
-      return this.#cutOff(end, this.outer.storedHead(status, headers))
-    return this.#thrown ? { type: 'failed', ...this.#thrown } : { type: 'unanswered' }
   }
 }

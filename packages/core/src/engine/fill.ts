@@ -8,11 +8,10 @@ import { messageOf, originTimeout } from '../errors.ts'
 import type { Emitted } from '../events.ts'
 import { stillValid, validCopy } from '../l1/purges.ts'
 import { delayRefresh } from '../l1/refresh-delay.ts'
-import type { Deadline } from '../lease/deadlines.ts'
-import type { Hold, HoldHooks } from '../lease/lease-keeper.ts'
+import type { HeldLease } from '../lease/lease-keeper.ts'
 import type { FreeSlot } from '../lease/slots.ts'
 import { shownKey } from '../ports/key.ts'
-import type { Position } from '../ports/store.ts'
+import type { Grant, Position } from '../ports/store.ts'
 import type { Runtime } from '../runtime.ts'
 import { type FillEnd, noteEnd, noteResult, traceFill } from '../traces.ts'
 import { fillTracing, inScope, refreshTracing } from '../tracing.ts'
@@ -56,11 +55,12 @@ export function previousInL1(rt: Runtime, key: string): Previous | undefined {
   return held && { held, since: item.begunAt, sequence: rt.l1.sequence }
 }
 
-/** One run of the origin. Its own deadline is `originTimeoutMs`. */
-class Run implements Lead, HoldHooks, Deadline {
+/** One run of the origin, with its lease if it has one. It ends after `originTimeoutMs`. */
+class Run implements Lead, HeldLease {
   at = 0
   place = -1
   order = 0
+  endsAt = 0
   hasTimedOut = false
   readonly fence: string
   readonly asOf: Position
@@ -73,7 +73,6 @@ class Run implements Lead, HoldHooks, Deadline {
   readonly #caller: Caller
   /** The waiter whose caller runs the origin. Undefined: the run is in the background. */
   #leader: Waiter | undefined
-  #hold: Hold | undefined
   #endTrace: (() => void) | undefined
   #timeout: Error | undefined
   #abort: AbortController | undefined
@@ -110,11 +109,10 @@ class Run implements Lead, HoldHooks, Deadline {
     this.startedAt = clock.now()
     const known = held && { held, since: this.startedAt, sequence }
     this.flight.beginFill(servedMeanwhile, grant === undefined ? previousInL1(rt, key) : known)
-    if (grant !== undefined && records !== undefined) {
-      this.#hold = keeper.hold(grant, policy.leaseMs, this)
-    }
+    this.endsAt = this.startedAt + policy.originTimeoutMs
+    if (grant !== undefined && records !== undefined) keeper.hold(this, policy.leaseMs)
+    else deadlines.set(this, this.endsAt)
     events.emit({ type: 'fill.started', key, behind, fence: this.fence })
-    deadlines.set(this, this.startedAt + policy.originTimeoutMs)
     // Guards against a bug: a caller must not throw. If it does, its run counts as failed, so that
     // the waiters are settled.
     try {
@@ -127,8 +125,7 @@ class Run implements Lead, HoldHooks, Deadline {
   end(result: FillResult): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
-    const { clock, counts, deadlines, records } = this.rt
-    deadlines.end(this)
+    const { clock, counts, records } = this.rt
     counts.originMs += clock.now() - this.startedAt
     // With a store, the result is shared first, so that its commit is sent early. Without a store,
     // the leader is answered before the waiters.
@@ -137,7 +134,17 @@ class Run implements Lead, HoldHooks, Deadline {
     this.#answer(result)
   }
 
+  get grant(): Grant {
+    return this.lease.grant as Grant
+  }
+
+  get leaseMs(): number {
+    return this.flight.policy.leaseMs
+  }
+
   due(): void {
+    const { clock, keeper } = this.rt
+    if (clock.now() < this.endsAt) return void keeper.renew(this)
     const { key, policy } = this.flight
     const error = originTimeout(shownKey(key), policy.originTimeoutMs)
     this.#timeout = error
@@ -177,7 +184,9 @@ class Run implements Lead, HoldHooks, Deadline {
   /** The commit ends the lease, so the lease is no longer renewed. */
   #share(result: FillResult): void {
     if (this.flight.fill !== undefined) noteResult(this.flight.fill, result)
-    this.#hold?.end()
+    const { deadlines, keeper, records } = this.rt
+    if (records === undefined) deadlines.end(this)
+    else keeper.end(this)
     share(this, result)
   }
 

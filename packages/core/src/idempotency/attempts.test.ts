@@ -6,7 +6,7 @@ import { Deadlines } from '../lease/deadlines.ts'
 import { ManualClock, settled } from '../testing/index.ts'
 import { Attempts } from './attempts.ts'
 import type { Kept } from './kept-response.ts'
-import type { Beginning, Known, RunningAttempt } from './types.ts'
+import type { Beginning, Known, LocalAttempt } from './types.ts'
 
 const MIB = 1024 * 1024
 const fingerprints = { exact: 'e', canonical: '' }
@@ -26,18 +26,25 @@ function setUp() {
   const tried: Array<Kept | undefined> = []
   const fail = (name: string, { key = name, bytes = 0 } = {}) => {
     const attempt = {
-      retry: (kept: Kept | undefined) => {
+      type: 'running',
+      claim: { key, fingerprints },
+      kept: keptOf(new Uint8Array(bytes)) as Kept | undefined,
+      isStored: false,
+      sendEnd: () => {
         log.push(`retry ${name}`)
-        tried.push(kept)
-        return new Promise<boolean>((resolve) => replies.push(resolve))
+        tried.push(attempt.kept)
+        return new Promise<void>((resolve) => {
+          replies.push((isStored) => {
+            attempt.isStored = isStored
+            resolve()
+          })
+        })
       },
       stop: () => log.push(`stop ${name}`),
     }
-    const kept = keptOf(new Uint8Array(bytes))
-    attempts.addUnstored(key, attempt, { kept, fingerprints }, 3_600_000)
+    attempts.addUnstored(attempt as unknown as LocalAttempt, 3_600_000)
   }
-  const running = (key: string) =>
-    ({ type: 'running', claim: { key } }) as unknown as RunningAttempt
+  const running = (key: string) => ({ type: 'running', claim: { key } }) as unknown as LocalAttempt
   return { clock, deadlines, attempts, add, fail, running, log, replies, tried, ended }
 }
 
@@ -46,7 +53,7 @@ const typeOf = (known: Known | undefined) =>
 const NONE = { beginning: 0, running: 0, done: 0, unstored: 0 }
 
 describe('the state of a key', () => {
-  it('is that of the newest attempt: a done result does not replace it, nor a pending begin', () => {
+  it('is that of the newest attempt: a done result does not replace it', () => {
     const { attempts, add, fail, running, log, ended } = setUp()
     const first = running('k')
     attempts.set('k', first)
@@ -60,25 +67,21 @@ describe('the state of a key', () => {
     expect(attempts.running()).toEqual([next])
     fail('k')
     expect([attempts.get('k')?.type, ended.length, log]).toEqual(['unstored', 2, []])
-    const beginning = { type: 'beginning' } as unknown as Beginning
-    attempts.addBeginning('k', beginning)
-    expect([attempts.get('k')?.type, attempts.counts.beginning]).toEqual(['unstored', 1])
-    attempts.endBeginning('k', beginning)
     add('k')
     expect([attempts.get('k')?.type, log]).toEqual(['done', ['stop k']])
     attempts.stop()
     expect([attempts.counts, attempts.bytes]).toEqual([NONE, { done: 0, unstored: 0 }])
   })
 
-  it('counts each pending begin command, and knows the newest', () => {
+  it('is that of the newest pending begin command', () => {
     const { attempts } = setUp()
     const [a, b] = [1, 2].map(() => ({ type: 'beginning' }) as unknown as Beginning)
-    attempts.addBeginning('k', a as Beginning)
-    attempts.addBeginning('k', b as Beginning)
-    attempts.endBeginning('k', a as Beginning)
-    expect([attempts.get('k'), attempts.isBusy]).toEqual([b, true])
-    attempts.endBeginning('k', b as Beginning)
-    expect([attempts.get('k'), attempts.isBusy]).toEqual([undefined, false])
+    attempts.set('k', a)
+    attempts.set('k', b)
+    attempts.remove('k', a as Beginning)
+    expect(attempts.get('k')).toBe(b)
+    attempts.remove('k', b as Beginning)
+    expect(attempts.get('k')).toBe(undefined)
   })
 })
 

@@ -10,8 +10,8 @@ import { stringBytes } from '../entry/entry.ts'
 import type { Deadline, Deadlines } from '../lease/deadlines.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
-import { bytesOf, type Kept, ownKept, type Replay, withoutBody } from './kept-response.ts'
-import type { Beginning, Known, RunningAttempt, Unfinished, Unstored } from './types.ts'
+import { bytesOf, type Kept, type Replay, withoutBody } from './kept-response.ts'
+import type { Known, LocalAttempt } from './types.ts'
 
 /** Longest time for which a done result is kept. It bounds the effect of a lost message. */
 const LONGEST_MS = 60_000
@@ -32,6 +32,7 @@ export class Attempts {
   /** Results are in the order in which they were added, oldest first. */
   readonly #known = new Map<string, Known>()
   readonly bytes: Record<'done' | 'unstored', number> = { done: 0, unstored: 0 }
+  /** `beginning`: the pending commands, of which only the newest of a key can be shared. */
   readonly counts: Record<Known['type'], number> = {
     beginning: 0,
     running: 0,
@@ -76,20 +77,9 @@ export class Attempts {
     return this.#mayTrust() && this.#clock.now() < known.until ? known : undefined
   }
 
-  running(): RunningAttempt[] {
-    return [...this.#known.values()].filter((known) => known.type === 'running')
-  }
-
-  /** Equal requests can share the command. An unstored end keeps its place, to be retried. */
-  addBeginning(key: string, beginning: Beginning): void {
-    this.counts.beginning += 1
-    if (this.#known.get(key)?.type !== 'unstored') this.set(key, beginning)
-  }
-
-  /** The reply to the command has come. */
-  endBeginning(key: string, beginning: Beginning): void {
-    this.counts.beginning -= 1
-    this.remove(key, beginning)
+  running(): LocalAttempt[] {
+    const all = [...this.#known.values()]
+    return all.filter((known): known is LocalAttempt => known.type === 'running')
   }
 
   /** Removes a state, unless another one has replaced it. */
@@ -113,20 +103,17 @@ export class Attempts {
   }
 
   /**
-   * Adds an end that the store does not have. If there are too many bytes, the oldest bodies are
-   * dropped. Those attempts are then stored as completed without a response.
+   * The attempt has ended, and the store does not have its end. If there are too many bytes, the
+   * oldest bodies are dropped. Those attempts are then stored as completed without a response.
    */
-  addUnstored(
-    key: string,
-    attempt: Unfinished,
-    { kept: result, fingerprints }: { kept: Kept | undefined; fingerprints: Fingerprints },
-    forMs: number,
-  ): void {
+  addUnstored(attempt: LocalAttempt, forMs: number): void {
     if (this.#isStopped) return attempt.stop()
-    const kept = result && ownKept(result)
-    const bytes = bytesFor('unstored', key, fingerprints, kept)
-    const until = this.#clock.now() + forMs
-    this.set(key, { type: 'unstored', kept, fingerprints, attempt, until, bytes })
+    const { key, fingerprints } = attempt.claim
+    this.set(key, undefined)
+    attempt.type = 'unstored'
+    attempt.until = this.#clock.now() + forMs
+    attempt.bytes = bytesFor('unstored', key, fingerprints, attempt.kept)
+    this.set(key, attempt)
     if (this.bytes.unstored > MAX_BYTES.unstored) this.#bound('unstored')
     this.#delayMs = FIRST_RETRY_MS
     this.#schedule()
@@ -178,7 +165,7 @@ export class Attempts {
       this.#count(next, 1)
       this.#known.set(key, next)
     }
-    if (last?.type === 'unstored') last.attempt.stop()
+    if (last?.type === 'unstored') last.stop()
     if (last?.type === 'running') this.#waiters.wake(key)
   }
 
@@ -194,9 +181,9 @@ export class Attempts {
    */
   #bound(type: 'done' | 'unstored'): void {
     const most = MAX_BYTES[type] * (63 / 64)
-    for (const [key, known] of this.#known) {
+    for (const known of this.#known.values()) {
       if (this.bytes[type] <= most) return
-      if (type === 'unstored' && known.type === 'unstored') this.#dropBody(key, known)
+      if (type === 'unstored' && known.type === 'unstored') this.#dropBody(known)
     }
     for (const [key, known] of this.#known) {
       if (this.bytes[type] <= most) return
@@ -204,11 +191,12 @@ export class Attempts {
     }
   }
 
-  #dropBody(key: string, unstored: Unstored): void {
+  #dropBody(unstored: LocalAttempt): void {
     if (unstored.kept === undefined) return
+    const { key, fingerprints } = unstored.claim
     this.#count(unstored, -1)
     unstored.kept = withoutBody(unstored.kept)
-    unstored.bytes = bytesFor('unstored', key, unstored.fingerprints, unstored.kept)
+    unstored.bytes = bytesFor('unstored', key, fingerprints, unstored.kept)
     this.#count(unstored, 1)
   }
 
@@ -242,8 +230,9 @@ export class Attempts {
     for (const [key, known] of [...this.#known]) {
       // The entry may have been dropped or replaced meanwhile.
       if (known.type !== 'unstored' || this.#known.get(key) !== known) continue
-      const isOver = this.#clock.now() >= known.until || (await known.attempt.retry(known.kept))
-      if (isOver) this.remove(key, known)
+      const isOver = this.#clock.now() >= known.until
+      if (!isOver) await known.sendEnd()
+      if (isOver || known.isStored) this.remove(key, known)
     }
   }
 }

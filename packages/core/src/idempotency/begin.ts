@@ -34,6 +34,8 @@ export type Begun = Running | Settled
 
 /** An attempt runs whose lease is unknown. */
 const BUSY: Settled = { type: 'busy' }
+/** The lease of this attempt is over. */
+const OVER: Settled = { type: 'busy', forMs: 0 }
 
 /**
  * Throws or rejects if the store is unavailable. Returns a promise unless the memory of this
@@ -83,7 +85,7 @@ async function beginOrWait(rt: IdempotencyRuntime, claim: Claim, waiting: Waitin
  */
 function fromMemory(known: Known, { fingerprints }: Claim): Settled | undefined {
   if (known.type === 'beginning') return undefined
-  const { fingerprints: first } = known.type === 'running' ? known.claim : known
+  const { fingerprints: first } = known.type === 'done' ? known : known.claim
   const isSame = isSameRequest(first, fingerprints)
   if (known.type === 'running') return { type: isSame ? 'busy' : 'mismatch' }
   if (known.kept === undefined) return undefined
@@ -123,14 +125,18 @@ function begin(rt: IdempotencyRuntime, claim: Claim, wait: boolean): Begun | Pro
   const reply = rt.store.begin(key, request)
   if ('status' in reply) return fromReply(rt, claim, reply, sentAt, since)
   const beginning: Beginning = { type: 'beginning', reply, fingerprints, since, turn }
-  attempts.addBeginning(key, beginning)
+  attempts.counts.beginning += 1
+  // An unstored end keeps its place, to be sent again.
+  if (pending?.type !== 'unstored') attempts.set(key, beginning)
   return reply.then(
     (begun) => {
-      attempts.endBeginning(key, beginning)
+      attempts.counts.beginning -= 1
+      attempts.remove(key, beginning)
       return fromReply(rt, claim, begun, sentAt, since)
     },
     (error: unknown) => {
-      attempts.endBeginning(key, beginning)
+      attempts.counts.beginning -= 1
+      attempts.remove(key, beginning)
       if (mayHaveRun(error)) releaseUnheard(rt, claim, request)
       throw error
     },
@@ -159,10 +165,8 @@ function fromReply(
     const running = new Running(rt, claim, reply, sentAt)
     if (!running.isLost) return running
     // The lease ended before the reply came, so another attempt may run.
-    return Promise.resolve(running.finish({ as: 'released' })).then(() => ({
-      type: 'busy',
-      forMs: 0,
-    }))
+    const ended = running.end({ as: 'released' })
+    return ended === undefined ? OVER : ended.then(() => OVER)
   }
   if (reply.status !== 'completed') return { type: reply.status }
   const { key, fingerprints } = claim

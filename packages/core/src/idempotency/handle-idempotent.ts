@@ -17,7 +17,7 @@ import { type Attempt, HandlerAttempt } from './attempt.ts'
 import { type Begun, beginAttempt } from './begin.ts'
 import type { IdempotencyRuleSet } from './options.ts'
 import { type RefusalCode, type Refused, refuse, replyFor } from './replies.ts'
-import type { Running } from './running.ts'
+import { Running } from './running.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
 import type { Claim } from './types.ts'
 
@@ -178,7 +178,8 @@ class Journey {
 
   #proceed(begun: Begun): Maybe {
     const exchange = this.#exchange
-    if (begun.type !== 'running') return this.#send(replyFor(begun, this.#rules.docsUrl, exchange))
+    if (!(begun instanceof Running))
+      return this.#send(replyFor(begun, this.#rules.docsUrl, exchange))
     this.#report(begun.begun.isRecovery ? 'recovered' : 'started')
     this.#attach(new HandlerAttempt(this.#rt, begun.claim.key, begun))
     // A trace lasts until the end of the attempt.
@@ -212,7 +213,7 @@ class Journey {
       const { key, name } = claim
       this.#rt.events.emit({ type: 'store.failed', key, operation: 'begin', error }, name)
     }
-    if (begun?.type === 'running') await begun.endTransaction({ type: 'unanswered' })
+    if (begun instanceof Running) await begun.endTransaction({ type: 'unanswered' })
     else if (begun !== undefined && begun.type !== 'busy')
       return replyFor(begun, docsUrl, exchange).reply
     return refuse('idempotency-outcome-unknown', docsUrl).reply

@@ -16,7 +16,7 @@ import { decodeFrame, decodeNote, encodeFrame, encodeNote } from '../entry/frame
 import { optionError } from '../errors.ts'
 import { headerValue, NOT_STORED, ownHeaders, reusableHeaders, toHeaders } from '../http/headers.ts'
 import type { BodyKind, HeaderList } from '../ports/exchange.ts'
-import type { Fingerprints, LazyFrame } from '../ports/idempotency-store.ts'
+import type { Fingerprints } from '../ports/idempotency-store.ts'
 
 export type Kept =
   | {
@@ -116,23 +116,6 @@ export function encodeKept(name: string, kept: Kept): Uint8Array {
   const frame = encodeFrame(name, entry, 1)
   frame[0] = KIND_FRAME
   return frame
-}
-
-/** A result that is encoded when it is first read. `kept` must come from `ownKept`. */
-export class LazyKept implements LazyFrame {
-  readonly bytes: number
-  readonly #name: string
-  readonly #kept: Kept
-
-  constructor(name: string, kept: Kept) {
-    this.#name = name
-    this.#kept = kept
-    this.bytes = bytesOf(kept)
-  }
-
-  encode(): Uint8Array {
-    return encodeKept(this.#name, this.#kept)
-  }
 }
 
 /** Decodes a result. Undefined if it is damaged, or from another version, name or program. */

@@ -21,7 +21,7 @@ import { type Attempt, HandlerAttempt } from './attempt.ts'
 import { type Begun, beginAttempt } from './begin.ts'
 import { type AttemptRules, checkTransactions, readJobOptions } from './options.ts'
 import { REPLAYED } from './replies.ts'
-import type { JobEnd, Running, TransactionEnd } from './running.ts'
+import { type JobEnd, Running, type TransactionEnd } from './running.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
 import type { Claim } from './types.ts'
 
@@ -88,7 +88,7 @@ async function runClaim<T>(rt: IdempotencyRuntime, claim: Claim, work: Work<T>):
     report('unavailable')
     throw error
   }
-  if (begun.type === 'running') {
+  if (begun instanceof Running) {
     report(begun.begun.isRecovery ? 'recovered' : 'started')
     return runJob(rt, begun, work)
   }

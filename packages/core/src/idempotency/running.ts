@@ -4,13 +4,13 @@
 import type { StoredValue } from '../entry/entry.ts'
 import { leaseLost } from '../errors.ts'
 import { headerValue } from '../http/headers.ts'
-import type { Deadline } from '../lease/deadlines.ts'
-import { driftMs, type Hold, type HoldHooks } from '../lease/lease-keeper.ts'
+import { driftMs, type HeldLease } from '../lease/lease-keeper.ts'
+import type { Grant } from '../ports/grant.ts'
 import type { BeginReply, Finish, FinishReply, LazyFinish } from '../ports/idempotency-store.ts'
 import type { AttemptEnd, AttemptObserver } from '../ports/idempotent-exchange.ts'
-import { isFinal, type Kept, LazyKept, ownKept, replayableHeaders } from './kept-response.ts'
+import { bytesOf, isFinal, type Kept, ownKept, replayableHeaders } from './kept-response.ts'
 import type { IdempotencyRuntime } from './runtime.ts'
-import type { Claim, RunningAttempt, Unfinished } from './types.ts'
+import type { Claim, LocalAttempt } from './types.ts'
 
 export type Begun = BeginReply & { readonly status: 'begun' }
 
@@ -41,34 +41,34 @@ const FINISH_WITHIN_MS = 1_000
 const NOT_OURS = 'another attempt has it, or the store lost its record'
 const LATE = 'it was not renewed in time'
 
-/** As a `Deadline`, its time is the end of its lease or of its hold time. */
-export class Running
-  implements RunningAttempt, Unfinished, HoldHooks, Deadline, Decisions, AttemptObserver
-{
-  readonly type = 'running'
+/** As a deadline, it is due at its next renewal, and at the end of its lease and its hold time. */
+export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObserver {
+  type: LocalAttempt['type'] = 'running'
   readonly claim: Claim
   readonly begun: Begun
+  readonly grant: Grant
+  readonly leaseMs: number
   readonly holdsAll: boolean
   readonly maxBodyBytes: number
   readonly graceMs: number
   verdict: Decisions['verdict'] = undefined
   keepsBody = true
+  kept: Kept | undefined
+  isStored = false
+  until = 0
+  bytes = 0
   at = 0
   place = -1
   order = 0
   readonly #rt: IdempotencyRuntime
-  /** Undefined in a transaction, which has no lease. Only the hold time bounds it. */
-  readonly #hold: Hold | undefined
   /** Created when the handler first reads the signal. */
   #abort: AbortController | undefined
   #whyLost: string | undefined
-  #leaseEndsAt = 0
+  #leaseEndsAt = Infinity
   /** End of the hold time. `Infinity` once the handler has responded. */
   #holdEndsAt: number
   #as: Outcome['as'] = 'completed'
   #isOver = false
-  /** Whether the store did not confirm the end in time, so that it is sent again. */
-  #isLate = false
   #onOver: (() => void) | undefined
   #transactionEnd: Promise<TransactionEnd> | undefined
 
@@ -77,17 +77,22 @@ export class Running
     this.#rt = rt
     this.claim = claim
     this.begun = begun
+    this.grant = begun.grant
     const { leaseMs, maxHoldMs, maxBodyBytes } = claim.policy
     const now = rt.clock.now()
+    this.leaseMs = leaseMs
     this.maxBodyBytes = Math.min(maxBodyBytes, rt.store.maxBodyBytes ?? Infinity)
     this.graceMs = maxHoldMs
     this.holdsAll = begun.transaction !== undefined
     this.#holdEndsAt = now + maxHoldMs
-    const forMs = Math.max(0, sentAt + leaseMs - now)
-    this.#hold = this.holdsAll ? undefined : rt.keeper.hold(begun.grant, leaseMs, this, forMs)
     rt.attempts.set(claim.key, this)
     if (claim.trace !== undefined) claim.trace.fence = BigInt(begun.grant.fence)
-    this.renewed(sentAt)
+    // A transaction has no lease. Only the hold time bounds it.
+    if (this.holdsAll) rt.deadlines.set(this, this.#holdEndsAt)
+    else {
+      this.renewed(sentAt)
+      rt.keeper.hold(this, Math.max(0, sentAt + leaseMs - now))
+    }
   }
 
   /** Aborted if the lease is lost or was not renewed in time. Then another attempt may begin. */
@@ -106,18 +111,23 @@ export class Running
 
   /** The lease counts from `sentAt`. At its end, no reply of the store is needed. */
   renewed(sentAt: number): void {
-    const { leaseMs } = this.claim.policy
-    this.#leaseEndsAt = this.holdsAll ? Infinity : sentAt + leaseMs - driftMs(leaseMs)
-    const endsAt = Math.min(this.#leaseEndsAt, this.#holdEndsAt)
-    if (endsAt <= this.#rt.clock.now()) this.due()
-    else this.#rt.deadlines.set(this, endsAt)
+    this.#leaseEndsAt = sentAt + this.leaseMs - driftMs(this.leaseMs)
+  }
+
+  get endsAt(): number {
+    const isLost = this.#whyLost !== undefined
+    return isLost ? this.#holdEndsAt : Math.min(this.#leaseEndsAt, this.#holdEndsAt)
   }
 
   due(): void {
-    if (this.#rt.clock.now() >= this.#holdEndsAt)
+    const now = this.#rt.clock.now()
+    if (now >= this.#holdEndsAt)
       this.abandon(`it took longer than the hold time (${this.claim.policy.maxHoldMs} ms)`)
-    else if (!this.isLost)
-      this.#rt.deadlines.set(this, Math.min(this.#leaseEndsAt, this.#holdEndsAt))
+    else {
+      if (now >= this.#leaseEndsAt) this.#lose(LATE)
+      // The store accepts a late renewal if no other attempt took over.
+      void this.#rt.keeper.renew(this)
+    }
   }
 
   lost(): void {
@@ -132,17 +142,18 @@ export class Running
   }
 
   async verify(): Promise<void> {
-    const renewal = this.#rt.store.renew([this.begun.grant], this.claim.policy.leaseMs)
+    const renewal = this.#rt.store.renew([this.grant], this.leaseMs)
     const replies = await renewal.catch(() => undefined)
     if (replies?.[0] === false) this.lost()
   }
 
   /** If the outcome is unknown, the lease expires, and `onLeaseExpired` decides. */
-  onEnd(end: AttemptEnd | JobEnd): void | Promise<void> {
+  onEnd(end: AttemptEnd | JobEnd): Promise<undefined> | undefined {
     const outcome = outcomeOf(end, this)
-    if (outcome !== undefined) return this.finish(outcome)
+    if (outcome !== undefined) return this.end(outcome)
     this.abandon('the handler did not respond')
     this.#onOver?.()
+    return undefined
   }
 
   /** Resolves when the end of the attempt was reported. Call it before the handler runs. */
@@ -156,25 +167,26 @@ export class Running
    * Ends the attempt. Never rejects, and takes a bounded time. With a memory store, the result is
    * no promise.
    */
-  finish({ as, kept }: Outcome): void | Promise<void> {
+  end({ as, kept }: Outcome): Promise<undefined> | undefined {
     this.#holdEndsAt = Infinity
     this.#as = as
     // A copy without references to larger buffers, because it may stay in memory for replays.
-    const ended = this.retry(kept && ownKept(kept))
-    if (typeof ended !== 'boolean') return ended as Promise<unknown> as Promise<void>
+    this.kept = kept && ownKept(kept)
+    return this.sendEnd()
   }
 
-  /** Sends the end to the store. If no reply comes in time, the end counts as not stored. */
-  retry(kept: Kept | undefined): boolean | Promise<boolean> {
+  /** If no reply comes in time, the end counts as not stored. */
+  sendEnd(): Promise<undefined> | undefined {
     const { store, clock, deadlines, attempts } = this.#rt
+    const { kept } = this
     const since = attempts.sequence
-    let reply: FinishReply | Promise<FinishReply>
+    let reply: FinishReply | undefined | Promise<FinishReply>
     try {
-      reply = store.finish(this.begun.grant, this.#finishWith(kept), this.claim.fingerprints)
+      reply = store.finish(this.grant, this.#finish, this.claim.fingerprints)
     } catch (error) {
-      return this.#ended(kept, this.#failed(error), since)
+      reply = this.#failed(error)
     }
-    if (typeof reply === 'string') return this.#ended(kept, reply, since)
+    if (typeof reply !== 'object') return this.#ended(kept, reply, since)
     const replied = reply
     return new Promise((resolve) => {
       const timeout = deadlines.set(() => settle(undefined), clock.now() + FINISH_WITHIN_MS)
@@ -207,9 +219,10 @@ export class Running
     // Nothing is uncertain: without a commit, the writes of the handler are gone.
     this.#as = outcome?.kept === undefined ? 'released' : 'completed'
     const kept = outcome?.kept && ownKept(outcome.kept)
+    this.kept = kept
     let reply: FinishReply = 'unknown'
     try {
-      reply = await store.finish(this.begun.grant, this.#finishWith(kept), this.claim.fingerprints)
+      reply = await store.finish(this.grant, this.#finish, this.claim.fingerprints)
     } catch (error) {
       this.#failed(error)
     }
@@ -217,33 +230,35 @@ export class Running
     return kept === undefined ? 'rolled-back' : reply
   }
 
-  #finishWith(kept: Kept | undefined): Finish | LazyFinish {
+  get #finish(): Finish | LazyFinish {
     const { encodesLater, seal } = this.#rt
+    const { kept } = this
     const { key, policy } = this.claim
     const keepMs = this.#as === 'uncertain' ? KEEP_UNCERTAIN_MS : policy.retentionMs
     if (kept === undefined) return { as: this.#as as 'released' | 'uncertain', keepMs }
     // With encryption keys, the result is encrypted in memory too.
     const isLazy = encodesLater && !seal.hasKeys
-    const frame = isLazy ? new LazyKept(key, kept) : seal.encode(key, kept)
+    const frame = isLazy
+      ? { bytes: bytesOf(kept), encode: () => seal.encode(key, kept) }
+      : seal.encode(key, kept)
     return { as: 'completed', frame, keepMs }
   }
 
-  /** Returns whether the store has the end now. Undefined: it did not reply, or failed. */
-  #ended(kept: Kept | undefined, replied: FinishReply | undefined, since: number): boolean {
+  /** Without `replied`, the store did not reply, or failed. */
+  #ended(kept: Kept | undefined, replied: FinishReply | undefined, since: number): undefined {
     const { key, name, policy, fingerprints, trace } = this.claim
     const { attempts, events } = this.#rt
     let reply: FinishReply | 'late' | undefined = replied
     if (reply === undefined) {
-      if (this.#isLate) return false
+      if (this.type === 'unstored') return undefined
       const latest = attempts.get(key) ?? this
       const isReplaced = latest.type === 'done' || (latest.type === 'running' && latest !== this)
       // A newer attempt in this process runs or has completed, so this result does not count.
       reply = isReplaced ? 'stale' : 'late'
     }
-    if (reply === 'late') {
-      this.#isLate = true
-      attempts.addUnstored(key, this, { kept, fingerprints }, policy.retentionMs)
-    } else {
+    if (reply === 'late') attempts.addUnstored(this, policy.retentionMs)
+    else {
+      this.isStored = true
       if (reply === 'stale' && !this.holdsAll) this.#lose('another attempt has taken over')
       this.stop()
       if ((reply === 'finished' || reply === 'resurrected') && kept !== undefined)
@@ -252,7 +267,6 @@ export class Running
     events.emit({ type: 'idempotency.finished', key, as: this.#as, reply }, name)
     if (trace !== undefined) trace.ended = this.#as
     this.#onOver?.()
-    return reply !== 'late'
   }
 
   #failed(error: unknown): undefined {
@@ -266,14 +280,13 @@ export class Running
     this.#abort?.abort(leaseLost(why))
     const { key, name } = this.claim
     // After this, repeats of the request get the state of their key from the store.
-    this.#rt.attempts.remove(key, this)
-    this.#rt.events.emit({ type: 'lease.lost', key, fence: this.begun.grant.fence }, name)
+    if (this.type === 'running') this.#rt.attempts.remove(key, this)
+    this.#rt.events.emit({ type: 'lease.lost', key, fence: this.grant.fence }, name)
   }
 
   stop(): void {
     this.#isOver = true
-    this.#hold?.end()
-    this.#rt.deadlines.end(this)
+    this.#rt.keeper.end(this)
     this.#rt.attempts.remove(this.claim.key, this)
   }
 }

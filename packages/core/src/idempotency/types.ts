@@ -31,10 +31,19 @@ export interface Beginning {
   readonly turn: number
 }
 
-/** An attempt that runs in this process. */
-export interface RunningAttempt {
-  readonly type: 'running'
+/** An attempt of this process, from its begin until the store has its end. */
+export interface LocalAttempt {
+  /** `unstored`: it has ended, and the store does not have its end yet. */
+  type: 'running' | 'unstored'
   readonly claim: Claim
+  /** Its result. Undefined while it runs, and if it was released or is uncertain. */
+  kept: Kept | undefined
+  /** Whether the store has its end. */
+  readonly isStored: boolean
+  /** Until then, its end is sent again. */
+  until: number
+  /** Its memory while it is unstored. */
+  bytes: number
   /**
    * Stops renewing the lease, because the outcome is unknown. A transaction is rolled back, which
    * the promise waits for.
@@ -45,16 +54,9 @@ export interface RunningAttempt {
    * the record.
    */
   verify(): Promise<void>
-}
-
-/** An attempt whose end is not stored yet. */
-export interface Unfinished {
-  /**
-   * Retries to store the end of the attempt, with the current `kept`. Returns whether the store has
-   * it now. Never rejects.
-   */
-  retry(kept: Kept | undefined): boolean | Promise<boolean>
-  /** Stops the renewal of the lease. The end is stored, or this process does not retry any more. */
+  /** Sends the end to the store, with the present `kept`. Never rejects. */
+  sendEnd(): Promise<undefined> | undefined
+  /** Stops the renewal of the lease. The end is stored, or this process does not send it again. */
   stop(): void
 }
 
@@ -64,14 +66,4 @@ interface Done extends Replay {
   readonly bytes: number
 }
 
-export interface Unstored {
-  readonly type: 'unstored'
-  /** Undefined for an attempt without a result: released or uncertain. */
-  kept: Kept | undefined
-  readonly fingerprints: Fingerprints
-  readonly attempt: Unfinished
-  readonly until: number
-  bytes: number
-}
-
-export type Known = Beginning | RunningAttempt | Done | Unstored
+export type Known = Beginning | LocalAttempt | Done

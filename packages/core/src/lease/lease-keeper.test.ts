@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Grant } from '../ports/store.ts'
 import { ManualClock, settled } from '../testing/index.ts'
-import { type Hold, type HoldHooks, LeaseKeeper, type Renewer } from './lease-keeper.ts'
+import { type HeldLease, LeaseKeeper, type Renewer } from './lease-keeper.ts'
 
 const grantOf = (key: string): Grant => ({ key, token: `token of ${key}`, fence: '1' })
 
@@ -21,8 +21,17 @@ function setUp(
     },
   }
   const keeper = new LeaseKeeper(renewer, clock)
-  const hold = (key: string, leaseMs: number, hooks: HoldHooks = {}, forMs?: number): Hold =>
-    keeper.hold(grantOf(key), leaseMs, { lost: () => note(`lost ${key}`), ...hooks }, forMs)
+  const hold = (key: string, leaseMs: number, own: Partial<HeldLease> = {}) => {
+    const lease: HeldLease = {
+      ...{ at: 0, place: -1, order: 0, endsAt: Number.POSITIVE_INFINITY },
+      ...{ grant: grantOf(key), leaseMs },
+      due: () => void keeper.renew(lease),
+      lost: () => note(`lost ${key}`),
+      ...own,
+    }
+    keeper.hold(lease, leaseMs)
+    return { end: () => keeper.end(lease) }
+  }
   return { clock, keeper, log, note, hold, startedAt }
 }
 
@@ -93,6 +102,25 @@ describe('a lease that the store granted to another holder', () => {
     answer([false])
     await settled()
     expect(log).toEqual(['100: renew a for 300'])
+  })
+})
+
+describe('a lease with an end of its own', () => {
+  it('is due at that end, also after its renewal was stopped', async () => {
+    const { clock, keeper, note, log, hold, startedAt } = setUp(async (keys) =>
+      keys.map(() => false),
+    )
+    const due = () => note('due')
+    const first = hold('a', 300, { endsAt: startedAt + 50, due })
+    hold('b', 300, { endsAt: startedAt + 250 })
+    await clock.advance(200)
+    expect(log).toEqual(['50: due', '100: renew b for 300', '100: lost b'])
+    first.end()
+    keeper.stop()
+    hold('c', 300, { endsAt: startedAt + 220, due })
+    await clock.advance(100)
+    expect(log.slice(3)).toEqual(['220: due'])
+    expect([keeper.size, clock.timers]).toEqual([0, 0])
   })
 })
 

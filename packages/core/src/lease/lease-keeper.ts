@@ -15,7 +15,12 @@ export interface Renewer {
   renew(grants: readonly Grant[], leaseMs: number): Promise<boolean[]>
 }
 
-export interface HoldHooks {
+/** A lease that is renewed. As a deadline, it is due at its next renewal, or at `endsAt`. */
+export interface HeldLease extends Deadline {
+  readonly grant: Grant
+  readonly leaseMs: number
+  /** Time at which it is due in any case, also if it is no longer renewed. `Infinity`: never. */
+  readonly endsAt: number
   /**
    * Called after a renewal. The lease now lasts for its full length from `sentAt`, when the renewal
    * was sent.
@@ -25,38 +30,6 @@ export interface HoldHooks {
   lost?(): void
 }
 
-/** The renewal of one lease. */
-export interface Hold {
-  /** Stops the renewal. It does not end the lease in the store: a commit or a release does. */
-  end(): void
-}
-
-/** A lease that is renewed. Its deadline is the next renewal. */
-class Held implements Hold, Deadline {
-  at = 0
-  place = -1
-  order = 0
-  readonly grant: Grant
-  readonly leaseMs: number
-  readonly hooks: HoldHooks
-  readonly #keeper: LeaseKeeper
-
-  constructor(keeper: LeaseKeeper, grant: Grant, leaseMs: number, hooks: HoldHooks) {
-    this.#keeper = keeper
-    this.grant = grant
-    this.leaseMs = leaseMs
-    this.hooks = hooks
-  }
-
-  due(): void {
-    void this.#keeper.renew(this)
-  }
-
-  end(): void {
-    this.#keeper.end(this)
-  }
-}
-
 /** Pauses before the retries. If the last retry fails, the lease ends when its time is over. */
 const RELEASE_AGAIN_MS = [100, 400, 1_500]
 
@@ -64,7 +37,7 @@ const RELEASE_AGAIN_MS = [100, 400, 1_500]
 export class LeaseKeeper {
   readonly #renewer: Renewer
   readonly #clock: Clock
-  readonly #held = new Set<Held>()
+  readonly #held = new Set<HeldLease>()
   readonly #deadlines: Deadlines
   /** Whether `close()` has ended all leases of this process. */
   isStopped = false
@@ -82,50 +55,61 @@ export class LeaseKeeper {
   /** Stops all renewals. Leases that are taken later are not renewed either. */
   stop(): void {
     this.isStopped = true
-    for (const held of this.#held) held.end()
+    for (const lease of this.#held) this.#stopRenewal(lease)
     this.#deadlines.endTimer()
   }
 
   grants(): Grant[] {
-    return [...this.#held].map((held) => held.grant)
+    return [...this.#held].map(({ grant }) => grant)
   }
 
   /**
-   * Renews the lease until `end` is called or the lease is lost. `forMs` is the time after which
-   * the lease ends without a renewal.
+   * Makes the lease due for its renewals until `end` is called or the lease is lost. Its `due`
+   * calls `renew`. `forMs` is the time after which the lease ends without a renewal.
    */
-  hold(grant: Grant, leaseMs: number, hooks: HoldHooks, forMs: number = leaseMs): Hold {
-    const held = new Held(this, grant, leaseMs, hooks)
-    if (this.isStopped) return held
-    this.#held.add(held)
-    this.#deadlines.set(held, this.#clock.now() + forMs / RENEWALS_PER_LEASE)
-    return held
-  }
-
-  /** Stops the renewal of one lease. */
-  end(held: Held): void {
-    this.#held.delete(held)
-    this.#deadlines.end(held)
+  hold(lease: HeldLease, forMs: number): void {
+    if (this.isStopped) return this.#stopRenewal(lease)
+    this.#held.add(lease)
+    this.#dueIn(lease, forMs / RENEWALS_PER_LEASE)
   }
 
   /**
-   * Renews one lease. Each lease has its own command, so that a cluster node that hangs does not
-   * delay the renewals on other nodes. If a renewal fails, two thirds of the lease remain. Retries
-   * are twice as frequent as renewals.
+   * Ends the deadline of a lease, and so its renewal. It does not end the lease in the store: a
+   * commit or a release does.
    */
-  async renew(held: Held): Promise<void> {
-    const { grant, leaseMs } = held
+  end(lease: HeldLease): void {
+    this.#held.delete(lease)
+    this.#deadlines.end(lease)
+  }
+
+  /**
+   * Renews a lease that is held. Each lease has its own command, so that a cluster node that hangs
+   * does not delay the renewals on other nodes. If a renewal fails, two thirds of the lease remain.
+   * Retries are twice as frequent as renewals.
+   */
+  async renew(lease: HeldLease): Promise<void> {
+    if (!this.#held.has(lease)) return
+    const { grant, leaseMs } = lease
     const sentAt = this.#clock.now()
-    this.#deadlines.set(held, sentAt + leaseMs / RENEWALS_PER_LEASE)
+    this.#dueIn(lease, leaseMs / RENEWALS_PER_LEASE)
     try {
       const [reply] = await this.#renewer.renew([grant], leaseMs)
-      if (!this.#held.has(held)) return
-      if (reply !== true) held.end()
-      this.#callHook(held, reply === true, sentAt)
+      if (!this.#held.has(lease)) return
+      if (reply !== true) this.#stopRenewal(lease)
+      callHook(lease, reply === true, sentAt)
     } catch {
-      if (this.#held.has(held))
-        this.#deadlines.set(held, this.#clock.now() + leaseMs / (2 * RENEWALS_PER_LEASE))
+      if (this.#held.has(lease)) this.#dueIn(lease, leaseMs / (2 * RENEWALS_PER_LEASE))
     }
+  }
+
+  #dueIn(lease: HeldLease, ms: number): void {
+    this.#deadlines.set(lease, Math.min(this.#clock.now() + ms, lease.endsAt))
+  }
+
+  #stopRenewal(lease: HeldLease): void {
+    this.#held.delete(lease)
+    if (lease.endsAt === Infinity) this.#deadlines.end(lease)
+    else this.#deadlines.set(lease, lease.endsAt)
   }
 
   /**
@@ -144,15 +128,15 @@ export class LeaseKeeper {
       if (await isConfirmed(send)) return
     }
   }
+}
 
-  /** A hook that throws must not stop the renewal of other leases. */
-  #callHook({ hooks }: Held, isOurs: boolean, sentAt: number): void {
-    try {
-      if (isOurs) hooks.renewed?.(sentAt)
-      else hooks.lost?.()
-    } catch (error) {
-      process.emitWarning(messageOf(error), 'StampedeHookWarning')
-    }
+/** A hook that throws must not stop the renewal of other leases. */
+function callHook(lease: HeldLease, isOurs: boolean, sentAt: number): void {
+  try {
+    if (isOurs) lease.renewed?.(sentAt)
+    else lease.lost?.()
+  } catch (error) {
+    process.emitWarning(messageOf(error), 'StampedeHookWarning')
   }
 }
 

@@ -41,9 +41,9 @@ export interface AttemptObserver {
    * Called exactly once. If it returns a promise, the adapter delays the end of the response until
    * the promise resolves. The promise resolves in bounded time and never rejects. If the adapter
    * already knows that the body will not be stored, it does not delay the end. With `holdsAll`, it
-   * always delays, and a `Reply` replaces the response of the handler.
+   * always delays. Then a `Reply` replaces the response of the handler. Otherwise there is none.
    */
-  onEnd(end: AttemptEnd): void | Promise<void> | Promise<Reply | undefined>
+  onEnd(end: AttemptEnd): Promise<Reply | undefined> | undefined
 }
 
 /** A request with its response, as an adapter gives it to `createHttpIdempotency`. */

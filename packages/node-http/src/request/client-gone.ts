@@ -212,3 +212,70 @@ function leftByClient(res: ServerResponse): boolean {
   if (isHttp2(res)) return true
   return socket !== null && (socket.readableEnded || socket.errored !== null)
 }
+
+interface Carrier {
+  readonly writable: boolean
+  destroy(...args: unknown[]): unknown
+}
+
+const connections = new WeakMap<object, Connection>()
+
+/**
+ * A connection, or a stream of HTTP/2, with responses whose end is held. It delays calls of
+ * destroy() that have no error. If a handler fails after its response, frameworks destroy the
+ * connection, because the response looks sent. That would cut off the held response.
+ *
+ * There is one object for each connection, because a client may pipeline thousands of requests.
+ * If each of their holds wrapped destroy(), the stack would overflow when it is called.
+ */
+export class Connection {
+  #held = 0
+  #late: Array<() => unknown> = []
+  readonly #carrier: Carrier
+
+  private constructor(carrier: Carrier) {
+    this.#carrier = carrier
+    const { destroy } = carrier
+    // It stays after the holds. Deleting it would turn the socket into a dictionary.
+    carrier.destroy = (...args) => {
+      const now = (): unknown => Reflect.apply(destroy, carrier, args)
+      return this.delays(args, now) ? carrier : now()
+    }
+  }
+
+  /**
+   * Delays calls of destroy() until release(). Undefined if such a call already waits. Otherwise a
+   * client that goes on to send requests could put it off for ever.
+   */
+  static hold(res: ServerResponse): Connection | undefined {
+    const carrier: Partial<Carrier> | null = Reflect.get(res, 'stream') ?? res.req?.socket
+    if (typeof carrier?.destroy !== 'function') return undefined
+    const connection = connections.get(carrier) ?? new Connection(carrier as Carrier)
+    connections.set(carrier, connection)
+    if (connection.#late.length > 0) return undefined
+    connection.#held += 1
+    return connection
+  }
+
+  /**
+   * Bytes that the socket has not taken yet would be lost, so `res` is sent before. After the
+   * client has left, the socket takes none, and nothing else closes it.
+   */
+  release(res: ServerResponse): void {
+    this.#held -= 1
+    if (this.#held > 0 || this.#late.length === 0) return
+    const late = this.#late
+    this.#late = []
+    const destroyAll = (): void => {
+      for (const destroy of late) destroy()
+    }
+    if (res.destroyed || res.writableFinished || !this.#carrier.writable) destroyAll()
+    else res.once('close', destroyAll)
+  }
+
+  delays([error]: readonly unknown[], now: () => unknown): boolean {
+    if (this.#held === 0 || (error !== undefined && error !== null)) return false
+    this.#late.push(now)
+    return true
+  }
+}

@@ -83,7 +83,7 @@ export function hasBody(status: number, method: string | undefined): boolean {
  * of Node's buffer pool: an entry must not hold a view of the pool, so it would have to copy the
  * bytes again.
  */
-function ownBytes(chunk: Uint8Array): Buffer {
+export function ownBytes(chunk: Uint8Array): Buffer {
   const own = Buffer.allocUnsafeSlow(chunk.byteLength)
   own.set(chunk)
   return own
@@ -108,7 +108,7 @@ export function wholeBody([chunk, encoding]: readonly unknown[]): Uint8Array | u
   return isNone ? new Uint8Array() : bytesOf(chunk, encoding)
 }
 
-function encodingOf(encoding: unknown): BufferEncoding {
+export function encodingOf(encoding: unknown): BufferEncoding {
   return typeof encoding === 'string' && Buffer.isEncoding(encoding) ? encoding : 'utf8'
 }
 

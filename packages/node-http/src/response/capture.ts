@@ -28,7 +28,7 @@ import {
   Turns,
   wholeBody,
 } from './body.ts'
-import type { CaptureObserver, CaptureOptions } from './capture-options.ts'
+import type { Call, CaptureObserver, CaptureOptions, EndHold } from './capture-options.ts'
 import {
   argsBelow,
   editFields,
@@ -41,8 +41,7 @@ import {
   setPassedFields,
   withStatus,
 } from './fields.ts'
-import { correctStored, setsCookie } from './head.ts'
-import { type Call, EndHold, headersSentError } from './hold-end.ts'
+import { correctStored, headersSentError, setsCookie } from './head.ts'
 import { discardWrite, OriginalMethods, type OwnMethods } from './original-methods.ts'
 import { headInstead, isSendable, writeReply } from './write-response.ts'
 
@@ -84,7 +83,7 @@ export class Capture {
     this.#observer = observer
     this.#options = options
     this.#original = new OriginalMethods(res)
-    this.#hold = observer.beforeEnd && new EndHold(res, observer)
+    this.#hold = options.hold
     this.#outer = options.outer ?? new OuterFields(res)
     this.#body = new BodyCollector(observer.maxBodyBytes)
     this.departure = new Departure(res, this, observer)
@@ -236,7 +235,7 @@ export class Capture {
     if (this.#isShut()) return discardWrite(args, true)
     if (this.#hold && this.#body.bytes === 0) this.#original.cut(BodyCut.untilEnd(this.#stored))
     const more = this.#through('write', args)
-    this.#keep(args)
+    this.#keep(args, this.#hold?.ownChunk)
     // Waiters need the whole body, so a slow client must not delay the handler. After a client has
     // left, there is no `drain` at all. maxBodyBytes bounds the buffer.
     if (this.#phase !== 'body' && !this.#hold?.keeps) return more
@@ -255,7 +254,11 @@ export class Capture {
     if (head !== undefined && this.departure.isCutBy(args[0], head)) this.stop('incomplete')
     else if (head && !this.#hold?.isFull && this.#hold?.takes(args, this.#args)) {
       this.#body.add(args[0], args[1], whole)
-      return this.#endWhenObserved(this.#hold, args, this.#body.end(head, this.#res.req.method))
+      const end = this.#body.end(head, this.#res.req.method)
+      this.#ended = true
+      this.departure.stop()
+      this.#hold.end(end, args, this.#sendHeld.bind(this, end))
+      return this.#res
     }
     const returned = this.#through('end', args)
     this.#keep(args, whole)
@@ -267,13 +270,6 @@ export class Capture {
     if (this.#phase === 'body' && this.#stored !== undefined)
       this.#settle(this.#body.end(this.#stored, this.#res.req.method))
     return returned
-  }
-
-  #endWhenObserved(hold: EndHold, args: readonly unknown[], end: OriginEnd): unknown {
-    this.#ended = true
-    this.departure.stop()
-    hold.end(end, args, this.#sendHeld.bind(this, end))
-    return this.#res
   }
 
   /** Sends what was held, or the reply of core in its place. */

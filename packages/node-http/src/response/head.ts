@@ -3,6 +3,7 @@
 import type { ServerResponse } from 'node:http'
 import { type CapturedHead, type HeaderList, OWN_FIELDS } from '@stampede/core/adapter'
 import { hasLeft } from '../request/client-gone.ts'
+import { isHttp2 } from '../request/read-request.ts'
 import type { NotCaptured } from './body.ts'
 import { argsBelow, editFields, headOf, setPassedFields } from './fields.ts'
 import { nodesWriteHead, watchCalls } from './original-methods.ts'
@@ -154,4 +155,10 @@ export function correctStored(res: ServerResponse, added: HeaderList): void {
     if (names.some((name) => /^set-cookie2?$/i.test(name)))
       for (const name in fields) fields[name] = edit(fields[name])
   })
+}
+
+/** The error that Node throws for a head after the end. */
+export function headersSentError(res: ServerResponse): Error {
+  const code = isHttp2(res) ? 'ERR_HTTP2_HEADERS_SENT' : 'ERR_HTTP_HEADERS_SENT'
+  return Object.assign(new Error('Cannot set headers after they are sent to the client'), { code })
 }

@@ -8,8 +8,8 @@ import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import type { AttemptObserver, Reply } from '@stampede/core/adapter'
 import { describe, expect, test } from 'vitest'
-import { AttemptWatch } from '../node-idempotency.ts'
 import { serve, serveHttp2, startRequest } from '../testing/raw-client.ts'
+import { AttemptWatch } from './hold-end.ts'
 
 type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
 type Handler = (res: ServerResponse) => unknown

@@ -11,10 +11,9 @@ import { text } from 'node:stream/consumers'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { AttemptObserver } from '@stampede/core/adapter'
 import { describe, expect, test, vi } from 'vitest'
-import { AttemptWatch } from '../node-idempotency.ts'
 import { deferred } from '../testing/deferred.ts'
-import { serve, startRequest } from '../testing/raw-client.ts'
-import { EndHold } from './hold-end.ts'
+import { rawRequest, serve, startRequest } from '../testing/raw-client.ts'
+import { AttemptWatch } from './hold-end.ts'
 
 type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
 
@@ -66,7 +65,7 @@ async function hold(
         onEnd(end) {
           ends.push(end)
           tell(end)
-          return gate
+          return gate.then(() => undefined)
         },
       })
       inner(req, res, () => {
@@ -299,7 +298,7 @@ describe('the response object while its end is held', () => {
         holdsAll: false,
         maxBodyBytes: 1024,
         graceMs: 60_000,
-        onEnd: () => gate,
+        onEnd: () => gate.then(() => undefined),
       })
       res.end('hello')
       wrapped.add(req.socket.destroy)
@@ -322,7 +321,7 @@ describe('the response object while its end is held', () => {
     const starts = [0, 1].map(() => new Promise<void>((resolve) => begun.push(resolve)))
     await using server = await serve((req, res) => {
       socketOf.push(req.socket)
-      const onEnd = (): Promise<void> => new Promise((resolve) => gates.push(resolve))
+      const onEnd = () => new Promise<undefined>((resolve) => gates.push(() => resolve(undefined)))
       new AttemptWatch(res, { holdsAll: false, maxBodyBytes: 1024, graceMs: 60_000, onEnd })
       res.end(`response ${socketOf.length}`)
       begun.shift()?.()
@@ -497,7 +496,7 @@ describe('a client that leaves early', () => {
           holdsAll: false,
           maxBodyBytes: 9,
           graceMs: 5,
-          onEnd: async (end) => resolve(end),
+          onEnd: async (end) => void resolve(end),
         })
       })
       left()
@@ -507,6 +506,36 @@ describe('a client that leaves early', () => {
     await gone
     expect(await told).toEqual({ type: 'unanswered' })
   })
+})
+
+test('holds the chunks of a response as parts of the body that core gets', async () => {
+  const held: unknown[] = []
+  await using server = await serve(async (_req, res) => {
+    const { end } = res
+    const hold = new AttemptWatch(res, {
+      holdsAll: true,
+      maxBodyBytes: 1024,
+      graceMs: 60_000,
+      onEnd: () => turn(undefined),
+    })
+    const head = { status: 200, headers: [] }
+    const body = Buffer.from('one two three')
+    hold.keep('write', [Buffer.from('one ')])
+    hold.keep('write', ['two ', 'latin1'])
+    hold.end({ type: 'complete', body, head }, [Buffer.from('three')], (calls) => {
+      for (const [, [chunk]] of calls) {
+        const isPart = chunk instanceof Uint8Array && chunk.buffer === body.buffer
+        held.push([String(chunk), isPart])
+      }
+      Reflect.apply(end, res, [])
+    })
+  })
+  await rawRequest(server.port, '/', [], 'POST')
+  expect(held).toEqual([
+    ['one ', true],
+    ['two ', false],
+    ['three', true],
+  ])
 })
 
 test.each([true, false])(
@@ -525,8 +554,10 @@ test.each([true, false])(
         return get
       })
       const { end } = res
-      const hold = new EndHold(res as unknown as ServerResponse, {
-        beforeEnd: () => turn<undefined>(),
+      const observer = { holdsAll: false, maxBodyBytes: 1024, graceMs: 60_000 }
+      const hold = new AttemptWatch(res as unknown as ServerResponse, {
+        ...observer,
+        onEnd: () => turn<undefined>(),
       })
       const body = Buffer.from('held')
       hold.end({ type: 'complete', body, head: { status: 200, headers: [] } }, [body], ([call]) => {

@@ -1,85 +1,157 @@
-// Delays the end of a response, or the whole response, until other work is done. Meanwhile the
-// response already looks ended: a handler that responds a second time must get the error that Node
-// would throw. Otherwise the headers of the second response would be sent with the first body, and
-// the client would wait for bytes that never come.
+// Watches a handler under an idempotency key, and delays the end of its response until core has the
+// outcome. Meanwhile the response already looks ended: a handler that responds a second time must
+// get the error that Node would throw. Otherwise the headers of the second response would be sent
+// with the first body, and the client would wait for bytes that never come.
 //
 // A whole response is delayed as the calls that write it. They are made later, in their order, so
 // that the client gets what it would get without the delay.
 
 import { type ServerResponse, validateHeaderValue } from 'node:http'
-import type { OriginEnd, Reply } from '@stampede/core/adapter'
+import {
+  type AttemptObserver,
+  type CapturedHead,
+  type OriginEnd,
+  type OriginObserver,
+  type Reply,
+  responseError,
+} from '@stampede/core/adapter'
+import { Connection, hasLeft } from '../request/client-gone.ts'
 import { isHttp2 } from '../request/read-request.ts'
-import { notCaptured } from './body.ts'
+import { encodingOf, notCaptured, ownBytes } from './body.ts'
+import { Capture } from './capture.ts'
+import type { Args, Call, CaptureObserver, EndHold, Send } from './capture-options.ts'
+import { headOf, OuterFields } from './fields.ts'
 import { discardWrite } from './original-methods.ts'
 import { breakOff, isSendable } from './write-response.ts'
 
-export interface EndObserver {
-  /**
-   * Whether head and body wait for `beforeEnd` too. Then `beforeEnd` gets each end by the app, and
-   * the moment at which the body becomes too large.
-   */
-  readonly holdsAll?: boolean
-  /**
-   * Called when the app has ended a response whose whole body was captured. If it returns a
-   * promise, the end is sent when the promise settles. The capture then ends with `end`, even if
-   * the client leaves. With `holdsAll`, a reply replaces the response.
-   */
-  beforeEnd?(end: OriginEnd): void | Promise<void> | Promise<Reply | undefined>
-}
-
-/** A call of the app that writes a part of the response. */
-export type Call = readonly [method: 'writeHead' | 'write' | 'end' | 'flushHeaders', args: Args]
-type Args = readonly unknown[]
-/** Makes the calls that were delayed, or sends a reply in place of the response. */
-type Send = (calls: readonly Call[], reply: Reply | undefined) => void
+type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
+/** The decision of core. `unknown`: nothing is known about the outcome, so nothing is sent. */
+type Outcome = Reply | 'as-held' | 'unknown'
 
 const NONE: readonly never[] = []
 const TOO_LARGE = notCaptured('too-large')
-/** A reply that cannot be sent, because nothing is known about the outcome. */
-const NO_OUTCOME: Reply = { status: 0, headers: [], body: undefined }
+const NO_BODY = new Uint8Array()
 
-/** Delays the end of one response, or all of it. */
-export class EndHold {
-  /** Whether the app has ended the response and the end was not sent yet. */
+/**
+ * Whether the body may be missing because the client has left. Koa 3 then calls `end()` without the
+ * body. Koa 2 never ends the response.
+ */
+function lacksBody(res: ServerResponse, { head, body }: OriginEnd & { type: 'complete' }): boolean {
+  if (body.byteLength > 0 || !hasLeft(res) || [204, 205, 304].includes(head.status)) return false
+  return head.headers.every(([name, value]) => name !== 'content-length' || value !== '0')
+}
+
+/**
+ * Watches one run, and reports its end to core once. Create it before the app runs. An end that
+ * cannot be delayed is reported at once.
+ */
+export class AttemptWatch implements CaptureObserver, EndHold {
+  readonly holdsAll: boolean
+  readonly maxBodyBytes: number
+  readonly graceMs: number
+  /** Fields that were set before the app runs. */
+  readonly outer: OuterFields
   active = false
-  /** Whether calls that write the response are kept. */
   keeps: boolean
-  /** Whether the body has become too large, and the app still writes it. */
   isFull = false
-  /** Makes a kept head look unsent again. Undefined: no head is kept. */
+  ownChunk: Uint8Array | undefined
   unsend: (() => void) | undefined
-  readonly #kept: Call[] = []
   readonly #res: ServerResponse
-  readonly #observer: EndObserver
+  readonly #observer: AttemptObserver
+  readonly #isFront: boolean
+  readonly #capture: Capture
+  readonly #kept: Call[] = []
+  #seen: CapturedHead | undefined
+  #thrown: { readonly error: unknown } | undefined
+  #reported: { readonly until: ReturnType<AttemptObserver['onEnd']> } | undefined
+  #stopped = false
   #connection: Connection | undefined
 
-  constructor(res: ServerResponse, observer: EndObserver) {
+  /** `isFront`: an empty response may be that of a framework that sends no body to nobody. */
+  constructor(res: ServerResponse, observer: AttemptObserver, isFront = false) {
+    this.holdsAll = observer.holdsAll
+    this.keeps = observer.holdsAll
+    this.maxBodyBytes = observer.maxBodyBytes
+    this.graceMs = observer.graceMs
     this.#res = res
     this.#observer = observer
-    this.keeps = observer.holdsAll === true
+    this.#isFront = isFront
+    this.outer = new OuterFields(res)
+    this.#capture = new Capture(res, this, { outer: this.outer, hold: this })
   }
 
-  /** Keeps a call. From then on, the head looks sent. */
+  onHead(head: CapturedHead): ReturnType<OriginObserver['onHead']> {
+    this.#seen = head
+    return { action: 'send', capture: true, add: [], remove: [] }
+  }
+
+  /** An end that was not delayed is reported now. */
+  readonly ended = (end: OriginEnd): void => {
+    if (!this.#stopped && this.#reported === undefined) void this.#reportCaptured(end)
+  }
+
+  #reportCaptured(end: OriginEnd): ReturnType<AttemptObserver['onEnd']> {
+    const isWhole = end.type === 'complete' && !(this.#isFront && lacksBody(this.#res, end))
+    return this.report(isWhole ? end : this.#endWithoutBody(end))
+  }
+
+  /** Reports the end to core, unless an end was reported before. */
+  report(end: AttemptEnd): ReturnType<AttemptObserver['onEnd']> {
+    this.#reported ??= { until: this.#observer.onEnd(end) }
+    return this.#reported.until
+  }
+
+  /** Call this when the app has thrown. Its framework may still send an error response. */
+  threw(error: unknown): void {
+    this.#thrown = { error }
+    // Frameworks leave a response open whose head looks sent.
+    const { headersSent, writableEnded } = this.#res
+    if (this.holdsAll && headersSent && !writableEnded) this.#res.destroy()
+  }
+
+  /** Reports the end of a response with this head. */
+  reportAs(end: OriginEnd, head: CapturedHead): ReturnType<AttemptObserver['onEnd']> {
+    return this.report(end.type === 'complete' ? end : this.#cutOff(end, head))
+  }
+
+  /** The end of a response whose body was not captured. If all of it was held, none was sent. */
+  #cutOff(end: OriginEnd, head: CapturedHead): AttemptEnd {
+    const isTooLarge = end.type === 'not-captured' && end.reason === 'too-large'
+    if (!this.holdsAll || isTooLarge) return { type: 'not-retained', head }
+    return { type: 'failed', error: responseError('the response ended before it was complete') }
+  }
+
+  /** Stops watching, because other code reports the end. */
+  stop(): void {
+    this.#stopped = true
+    this.#capture.stop()
+  }
+
+  #endWithoutBody(end: OriginEnd): AttemptEnd {
+    const { status, headers } = this.#seen ?? headOf(this.#res)
+    // The response may have been sent without a call of our wrapped methods.
+    if (this.#seen !== undefined || this.#res.headersSent)
+      return this.#cutOff(end, this.outer.storedHead(status, headers))
+    return this.#thrown ? { type: 'failed', ...this.#thrown } : { type: 'unanswered' }
+  }
+
   keep(method: Call[0], args: Args): unknown {
     this.unsend ??= lookSent(this.#res as NodesState, false)
     // The app may wait for the callback of a write before it goes on.
     const isWrite = method === 'write'
     const own = isWrite ? args.filter((arg) => typeof arg !== 'function') : args
-    this.#kept.push([method, ownArgs(own)])
+    const [chunk] = own
+    this.ownChunk = chunk instanceof Uint8Array ? ownBytes(chunk) : undefined
+    this.#kept.push([method, this.ownChunk ? own.with(0, this.ownChunk) : own])
     return isWrite ? discardWrite(args, !this.isFull) : this.#res
   }
 
-  /** The body is too large to be kept. Its end, or a reply in its place, need not wait for it. */
   overflow(send: Send): void {
     if (this.isFull) return
     this.isFull = true
     this.end(TOO_LARGE, undefined, send)
   }
 
-  /**
-   * Whether this call may be delayed. False if Node would reject the arguments, because the error
-   * must be thrown now, while the handler can catch it.
-   */
   takes([chunk]: Args, [status]: Args, method = 'end'): boolean {
     const isBody = typeof chunk === 'string' || chunk instanceof Uint8Array
     const needsBody = method === 'write' || (chunk && typeof chunk !== 'function')
@@ -98,62 +170,58 @@ export class EndHold {
     }
   }
 
-  /**
-   * Sends the end with `send`. The end of a complete response is delayed until the promise of
-   * `beforeEnd` settles. Without `args`, the app has not ended the response yet.
-   */
   end(end: OriginEnd, args: Args | undefined, send: Send): void {
     if (end.type !== 'complete' && !this.keeps) {
       send(args ? [['end', args]] : NONE, undefined)
       return
     }
     this.active = args !== undefined
-    let until: void | Promise<void> | Promise<Reply | undefined>
+    let until: ReturnType<AttemptObserver['onEnd']>
     try {
-      until = this.#observer.beforeEnd?.(end)
+      until = this.#reportCaptured(end)
     } catch (error) {
-      until = Promise.reject<undefined>(error)
+      until = Promise.reject(error)
     }
+    const calls: readonly Call[] | undefined = args && [...this.#kept, ['end', args]]
     if (until === undefined) {
-      this.#release(end, args, send)
+      this.#release(end, calls, send, 'as-held')
       return
     }
-    const own = args && ownArgs(args)
+    const held = calls && partsOf(calls, end.type === 'complete' ? end.body : NO_BODY)
     const res = this.#res
     const { statusCode } = res
     const restore = this.active ? lookSent(res as NodesState, true) : undefined
     const connection = Connection.hold(res)
     this.#connection = connection
-    const go = (reply?: unknown): void => {
+    const go = (outcome: Outcome = 'as-held'): void => {
       restore?.()
       // A second response may have assigned another status meanwhile.
       if (!res.headersSent) res.statusCode = statusCode
-      this.#release(end, own, send, this.keeps ? (reply as Reply | undefined) : undefined)
+      this.#release(end, held, send, outcome)
       connection?.release(res)
     }
-    until.then(go, () => go(NO_OUTCOME))
+    until.then(go, () => go(this.keeps ? 'unknown' : 'as-held'))
   }
 
-  /** Whether this call of destroy() on the response was delayed. `now` calls it. */
-  delays(args: readonly unknown[], now: () => unknown): boolean {
+  delays(args: Args, now: () => unknown): boolean {
     return this.active && this.#connection?.delays(args, now) === true
   }
 
   /**
    * Calls `send`. If an outer layer throws in it, the error becomes a warning, because the handler
-   * has returned by now and cannot catch it.
+   * has returned by now and cannot catch it. Without `calls`, the app has not ended the response.
    */
-  #release(end: OriginEnd, args: Args | undefined, send: Send, reply?: Reply): void {
+  #release(end: OriginEnd, calls: readonly Call[] | undefined, send: Send, outcome: Outcome): void {
     const isCut = this.keeps && end.type === 'not-captured' && end.reason === 'incomplete'
-    const isBroken = isCut || (reply !== undefined && !isSendable(reply))
+    const reply = typeof outcome === 'string' ? undefined : outcome
+    const isBroken = isCut || outcome === 'unknown' || (reply && !isSendable(reply))
     this.active = false
     this.keeps = false
     if (isBroken) breakOff(this.#res)
     this.unsend?.()
     this.unsend = undefined
-    const calls: readonly Call[] = args ? [...this.#kept, ['end', args]] : this.#kept
     try {
-      send(isBroken ? NONE : calls, reply)
+      send(isBroken ? NONE : (calls ?? this.#kept), reply)
       if (this.isFull) this.#res.emit('drain')
       this.isFull = false
     } catch (error) {
@@ -163,10 +231,23 @@ export class EndHold {
   }
 }
 
-/** A copy of the chunk, because the app may reuse its buffer as soon as the call has returned. */
-function ownArgs(args: Args): Args {
-  const [chunk] = args
-  return chunk instanceof Uint8Array ? args.with(0, Buffer.from(chunk)) : args
+/**
+ * The last calls of a response, with chunks that are parts of its whole body. So the body is in
+ * memory once, and the app may reuse its buffers. A chunk without a place in the body is copied,
+ * such as that of a response to HEAD.
+ */
+function partsOf(calls: readonly Call[], body: Uint8Array): readonly Call[] {
+  const parts = [...calls]
+  let at = body.byteLength
+  for (const [i, [method, args]] of [...calls.entries()].reverse()) {
+    const [chunk, encoding] = args
+    if (typeof chunk === 'string') at -= Buffer.byteLength(chunk, encodingOf(encoding))
+    if (!(chunk instanceof Uint8Array)) continue
+    const end = at
+    at -= chunk.byteLength
+    parts[i] = [method, args.with(0, at < 0 ? ownBytes(chunk) : body.subarray(at, end))]
+  }
+  return parts
 }
 
 /** Names that Node has for the state of a response, without documenting all of them. */
@@ -224,77 +305,4 @@ function show(on: object, name: string): () => boolean {
   Reflect.defineProperty(on, name, { value: true, writable: true, configurable: true })
   return () =>
     before ? Reflect.defineProperty(on, name, before) : Reflect.deleteProperty(on, name)
-}
-
-/** The error that Node throws for a head after the end. */
-export function headersSentError(res: ServerResponse): Error {
-  const code = isHttp2(res) ? 'ERR_HTTP2_HEADERS_SENT' : 'ERR_HTTP_HEADERS_SENT'
-  return Object.assign(new Error('Cannot set headers after they are sent to the client'), { code })
-}
-
-interface Carrier {
-  readonly writable: boolean
-  destroy(...args: unknown[]): unknown
-}
-
-const connections = new WeakMap<object, Connection>()
-
-/**
- * A connection, or a stream of HTTP/2, that has held responses. It delays calls of destroy() that
- * have no error. If a handler fails after its response, frameworks destroy the connection, because
- * the response looks sent. That would cut off the held response.
- *
- * There is one object for each connection, because a client may pipeline thousands of requests.
- * If each of their holds wrapped destroy(), the stack would overflow when it is called.
- */
-class Connection {
-  #held = 0
-  #late: Array<() => unknown> = []
-  readonly #carrier: Carrier
-
-  private constructor(carrier: Carrier) {
-    this.#carrier = carrier
-    const { destroy } = carrier
-    // It stays after the holds. Deleting it would turn the socket into a dictionary.
-    carrier.destroy = (...args) => {
-      const now = (): unknown => Reflect.apply(destroy, carrier, args)
-      return this.delays(args, now) ? carrier : now()
-    }
-  }
-
-  /**
-   * Delays calls of destroy() until release(). Undefined if such a call already waits. Otherwise a
-   * client that goes on to send requests could put it off for ever.
-   */
-  static hold(res: ServerResponse): Connection | undefined {
-    const carrier: Partial<Carrier> | null = Reflect.get(res, 'stream') ?? res.req?.socket
-    if (typeof carrier?.destroy !== 'function') return undefined
-    const connection = connections.get(carrier) ?? new Connection(carrier as Carrier)
-    connections.set(carrier, connection)
-    if (connection.#late.length > 0) return undefined
-    connection.#held += 1
-    return connection
-  }
-
-  /**
-   * Bytes that the socket has not taken yet would be lost, so `res` is sent before. After the
-   * client has left, the socket takes none, and nothing else closes it.
-   */
-  release(res: ServerResponse): void {
-    this.#held -= 1
-    if (this.#held > 0 || this.#late.length === 0) return
-    const late = this.#late
-    this.#late = []
-    const destroyAll = (): void => {
-      for (const destroy of late) destroy()
-    }
-    if (res.destroyed || res.writableFinished || !this.#carrier.writable) destroyAll()
-    else res.once('close', destroyAll)
-  }
-
-  delays([error]: readonly unknown[], now: () => unknown): boolean {
-    if (this.#held === 0 || (error !== undefined && error !== null)) return false
-    this.#late.push(now)
-    return true
-  }
 }

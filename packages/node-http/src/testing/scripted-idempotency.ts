@@ -48,7 +48,7 @@ export function runAll(
       onEnd(end) {
         ends.push(end)
         tell(end)
-        return gate
+        return gate.then(() => undefined)
       },
     })
   }

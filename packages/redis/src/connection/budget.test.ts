@@ -2,7 +2,8 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { systemClock } from '@stampede/core/store'
 import { describe, expect, it } from 'vitest'
-import { type Limited, TimeLimits, withBudget } from './budget.ts'
+import { withBudget } from './budget.ts'
+import { type Limited, TimeLimits } from './servers.ts'
 
 /** Both ends of a connection. */
 async function connected(): Promise<{ client: Socket; peer: Socket; close(): void }> {

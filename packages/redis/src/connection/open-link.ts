@@ -3,11 +3,11 @@
 
 import type { Clock } from '@stampede/core/store'
 import { ScriptRunner } from '../protocol/run-script.ts'
-import { patienceMs, TimeLimits } from './budget.ts'
+import { patienceMs } from './budget.ts'
 import { connect } from './client.ts'
 import type { Connection, Connections, IoredisClient } from './connection.ts'
 import { lastErrorOf, NotSent, rememberErrors } from './refusal.ts'
-import { Servers } from './servers.ts'
+import { Servers, TimeLimits } from './servers.ts'
 import { type LinkFacts, type LinkListener, Subscription } from './subscription.ts'
 
 /** The connections of a link, and the state of its servers. */
