@@ -16,6 +16,7 @@ import {
   unchecked,
 } from '../options.ts'
 import { readTags, type TagsRule } from '../tags.ts'
+import { AUDIT, type AuditRules } from './audit.ts'
 import {
   type AuthorizationRule,
   type CookiesRule,
@@ -44,7 +45,7 @@ export const CACHE_FUNCTION = 'stampedeCache'
  * Callbacks receive a `Native`: an Express request, a Koa context or an `IncomingMessage`. Some
  * also receive a `NativeResponse`: an Express, Koa or Node response.
  */
-export interface CacheRules<Native = unknown, NativeResponse = unknown> {
+export interface CacheRules<Native = unknown, NativeResponse = unknown> extends AuditRules {
   /**
    * Lifetime of a response without explicit freshness, which is `s-maxage`, `max-age` or `Expires`
    * (RFC 9111 §4.2.1). Unless `overrideHeaders` is set, explicit freshness can only shorten the
@@ -229,11 +230,6 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    * of this cache in the field. Default true, with the name `Stampede`.
    */
   cacheStatus?: boolean | string | undefined
-  /**
-   * For development: warns if the handler reads a header, cookie or query parameter that is not in
-   * the key. Default false.
-   */
-  audit?: boolean | undefined
 }
 
 /** Tags, or a function that returns the tags for a request and its response. */
@@ -300,7 +296,7 @@ const OPTIONS = {
   invalidateOn: readInvalidation,
   bypass: callback<CacheConfig<never>['bypass']>(),
   cacheStatus: readCacheName,
-  audit: flag(false),
+  ...AUDIT,
 } satisfies Record<keyof CacheRules | 'stampede', Reader>
 
 /** Checks the options of stampedeCache and fills in defaults. Throws `ERR_STAMPEDE_OPTION`. */
