@@ -121,7 +121,7 @@ describe('packages/core', () => {
     [/^packages\/core\/src\/((cache|engine|l1)\/|(runtime|traces|refresh-warnings)\.ts$)/, 3],
     [/^packages\/core\/src\/lease\//, 2],
     [/^packages\/core\/src\/(http|entry)\//, 1],
-    [/^packages\/core\/src\/(ports\/|errors|events|options|tags|tracing|warnings)/, 0],
+    [/^packages\/core\/src\/(ports\/|errors|events|fill-options|options|tags|tracing|warnings)/, 0],
   ]
   const rank = (path: string): number => RANK.find(([pattern]) => pattern.test(path))?.[1] ?? -1
 

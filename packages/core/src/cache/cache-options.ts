@@ -1,16 +1,15 @@
 // The options of stampedeCache: their types, and the check and default of each. Checks of more
 // than one value are in option-checks.ts. The checked options are frozen and complete.
 
+import { FILL_OPTIONS, type FillConfig, type FillRules } from '../fill-options.ts'
 import {
   bytes,
   callback,
   choice,
-  DEFAULT_LEASE_MS,
   DEFAULT_ORIGIN_TIMEOUT_MS,
   type Defined,
   durationMs,
   flag,
-  jitter,
   type Reader,
   readOptions,
   unchecked,
@@ -45,7 +44,9 @@ export const CACHE_FUNCTION = 'stampedeCache'
  * Callbacks receive a `Native`: an Express request, a Koa context or an `IncomingMessage`. Some
  * also receive a `NativeResponse`: an Express, Koa or Node response.
  */
-export interface CacheRules<Native = unknown, NativeResponse = unknown> extends AuditRules {
+export interface CacheRules<Native = unknown, NativeResponse = unknown>
+  extends FillRules,
+    AuditRules {
   /**
    * Lifetime of a response without explicit freshness, which is `s-maxage`, `max-age` or `Expires`
    * (RFC 9111 §4.2.1). Unless `overrideHeaders` is set, explicit freshness can only shorten the
@@ -79,11 +80,6 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> extends 
    * status is in `statuses`.
    */
   negativeTtlMs?: number | undefined
-  /**
-   * Shortens each lifetime by a random part, up to this fraction of it, so that entries do not
-   * expire together. From 0 to 0.5. Default 0.1.
-   */
-  jitter?: number | undefined
   /**
    * Returns a string that replaces method, scheme, host, path and query in the key. If it throws or
    * returns something else, the request fails with `ERR_STAMPEDE_OPTION`. Default: none.
@@ -170,11 +166,6 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> extends 
    */
   maxBodyBytes?: number | undefined
   /**
-   * How long a lease lasts without renewal. A process renews its lease while it runs the handler.
-   * If that process crashes, other processes wait this long. At least 100. Default 5 000.
-   */
-  leaseMs?: number | undefined
-  /**
    * How long a request waits for the fill of another request, or for a concurrency slot (see
    * `originConcurrency` of `createStampede`). Default 30 000.
    */
@@ -189,11 +180,6 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> extends 
    * started the fill goes on waiting for the handler. At least 1. Default 30 000.
    */
   originTimeoutMs?: number | undefined
-  /**
-   * How long requests wait for a fill before they get a stale entry, if there is one. The fill goes
-   * on. At least 1. Default: no such limit.
-   */
-  softTimeoutMs?: number | undefined
   /**
    * How a stale entry is refreshed. `'background'`, the default: all clients get the stale entry.
    * `'foreground'`: the client whose request got the lease waits for the new response.
@@ -238,13 +224,19 @@ type Tags<Native, NativeResponse> =
   | ((request: Native, response: NativeResponse) => readonly string[])
 
 /** Options whose default is undefined. */
-type Optional = 'ttlMs' | 'negativeTtlMs' | 'softTimeoutMs' | 'key' | 'identity' | 'bypass'
+type Optional = 'ttlMs' | 'negativeTtlMs' | 'key' | 'identity' | 'bypass'
 
 /** The options of `CacheRules`, checked and complete. */
 export interface CacheConfig<Native = unknown>
   extends InvalidationRules,
+    FillConfig,
     Readonly<Required<Pick<CacheRules<Native>, Optional>>>,
-    Defined<Omit<CacheRules, Optional | 'invalidateOn' | 'cacheStatus' | keyof Converted>>,
+    Defined<
+      Omit<
+        CacheRules,
+        Optional | 'invalidateOn' | 'cacheStatus' | keyof Converted | keyof FillConfig
+      >
+    >,
     Converted {
   /** Name of the cache in `Cache-Status`. Undefined: no such field is sent. */
   readonly cacheName: string | undefined
@@ -274,7 +266,6 @@ const OPTIONS = {
   staleIfErrorMs: durationMs(0),
   keepMs: durationMs(60_000),
   negativeTtlMs: durationMs(undefined, 1),
-  jitter,
   key: callback<CacheConfig<never>['key']>(),
   methods: readMethods,
   query: readQuery,
@@ -287,15 +278,14 @@ const OPTIONS = {
   statuses: readStatuses,
   requestDirectives: choice('ignore', 'respect'),
   maxBodyBytes: bytes(1024 * 1024),
-  leaseMs: durationMs(DEFAULT_LEASE_MS, 100),
   waitMs: readWaitMs,
   afterWait: choice('origin', 'unavailable'),
   originTimeoutMs: durationMs(DEFAULT_ORIGIN_TIMEOUT_MS, 1),
-  softTimeoutMs: durationMs(undefined, 1),
   revalidate: choice('background', 'foreground'),
   invalidateOn: readInvalidation,
   bypass: callback<CacheConfig<never>['bypass']>(),
   cacheStatus: readCacheName,
+  ...FILL_OPTIONS,
   ...AUDIT,
 } satisfies Record<keyof CacheRules | 'stampede', Reader>
 

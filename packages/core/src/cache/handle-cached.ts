@@ -301,7 +301,7 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
   // For the engine
 
   acceptsStale(held: HeldEntry): boolean {
-    return staleReply(this.cache, this.exchange.request, held, 'soft-timeout') !== undefined
+    return staleReply(this.cache, this.exchange.request, held) !== undefined
   }
 
   isGone(): boolean {

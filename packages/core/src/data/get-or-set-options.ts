@@ -3,15 +3,14 @@
 import type { Lead, Policy } from '../engine/types.ts'
 import type { HeldEntry, StoredValue } from '../entry/entry.ts'
 import { noPreviousValue, optionError, valueError } from '../errors.ts'
+import { FILL_OPTIONS, type FillRules } from '../fill-options.ts'
 import {
   type Bag,
   checkNames,
-  DEFAULT_LEASE_MS,
   DEFAULT_ORIGIN_TIMEOUT_MS,
   DEFAULT_WAIT_MS,
   type Defined,
   durationMs,
-  jitter,
   number,
   type Reader,
   readOptions,
@@ -23,7 +22,7 @@ import { readTags, type TagsRule } from '../tags.ts'
  * Options of getOrSet. All durations are whole milliseconds, up to 366 days. A wrong option rejects
  * the call with `ERR_STAMPEDE_OPTION`. `T` is the type of the value.
  */
-export interface GetOrSetOptions<T = unknown> {
+export interface GetOrSetOptions<T = unknown> extends FillRules {
   /**
    * Required. How long the value is fresh, at least 1. A function gets the value in the form that
    * callers get. If the function throws or returns no duration, the call rejects.
@@ -40,13 +39,6 @@ export interface GetOrSetOptions<T = unknown> {
    * gets the value in the form that callers get. Default: none.
    */
   tags?: readonly string[] | ((value: T) => readonly string[]) | undefined
-  /** Each `ttlMs` is shortened by a random fraction, at most by this one. 0 to 0.5, default 0.1. */
-  jitter?: number | undefined
-  /**
-   * Length of the lease of a fill, which its process renews. If that process dies, another one may
-   * run the factory after this time. At least 100, default 5 000.
-   */
-  leaseMs?: number | undefined
   /**
    * How long a call waits for the fill of another caller, or for one of the `originConcurrency`
    * slots. If a slot is free after that time, the call runs the factory itself. Otherwise it gets
@@ -58,11 +50,6 @@ export interface GetOrSetOptions<T = unknown> {
    * the stale value that `staleIfErrorMs` allows, or an error. At least 1, default 30 000.
    */
   originTimeoutMs?: number | undefined
-  /**
-   * How long callers wait for a fill if there is a stale value. They then get the stale value, and
-   * the fill goes on in the background. At least 1. Default: never.
-   */
-  softTimeoutMs?: number | undefined
 }
 
 export interface Plan
@@ -80,11 +67,9 @@ const OPTIONS = {
   staleIfErrorMs: durationMs(0),
   keepMs: durationMs(0),
   tags: readTags,
-  jitter,
-  leaseMs: durationMs(DEFAULT_LEASE_MS, 100),
   waitMs: durationMs(DEFAULT_WAIT_MS),
   originTimeoutMs: durationMs(DEFAULT_ORIGIN_TIMEOUT_MS, 1),
-  softTimeoutMs: durationMs(undefined, 1),
+  ...FILL_OPTIONS,
 } satisfies Record<keyof GetOrSetOptions, Reader>
 
 export const NAMES: readonly string[] = Object.keys(OPTIONS)
