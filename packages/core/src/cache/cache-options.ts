@@ -14,7 +14,7 @@ import {
   readOptions,
   unchecked,
 } from '../options.ts'
-import { readTags, type TagsRule } from '../tags.ts'
+import { type ResponseTags, TAGS, type Tags, type TagsConfig } from '../tags.ts'
 import { AUDIT, type AuditRules } from './audit.ts'
 import {
   type AuthorizationRule,
@@ -46,6 +46,7 @@ export const CACHE_FUNCTION = 'stampedeCache'
  */
 export interface CacheRules<Native = unknown, NativeResponse = unknown>
   extends FillRules,
+    ResponseTags<Native, NativeResponse>,
     AuditRules {
   /**
    * Lifetime of a response without explicit freshness, which is `s-maxage`, `max-age` or `Expires`
@@ -143,13 +144,6 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown>
    */
   targetedFields?: readonly string[] | undefined
   /**
-   * Names by which `purge({ tag })` finds entries: `['products']`, or a function. The function is
-   * called once the head of a storable response is known. If it throws, that response is not
-   * stored. A response is stored with at most 256 names, including those in its `Surrogate-Key`,
-   * `Cache-Tag` and `Cache-Groups` fields. A 304 may add names, up to 512. Default: none.
-   */
-  tags?: Tags<Native, NativeResponse> | undefined
-  /**
    * Statuses, from 200 to 499, of responses that may be stored without explicit freshness. Their
    * lifetime is `ttlMs`. A status that is never stored, such as 206 or 401, is an error. Default
    * 200, 203, 300, 301, 308.
@@ -204,7 +198,7 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown>
     | 'parents'
     | 'all'
     | 'never'
-    | { tags: Tags<Native, NativeResponse> }
+    | { tags: Tags<[request: Native, response: NativeResponse]> }
     | undefined
   /**
    * Returns true for requests that go to the handler and whose responses are not stored. If it
@@ -218,11 +212,6 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown>
   cacheStatus?: boolean | string | undefined
 }
 
-/** Tags, or a function that returns the tags for a request and its response. */
-type Tags<Native, NativeResponse> =
-  | readonly string[]
-  | ((request: Native, response: NativeResponse) => readonly string[])
-
 /** Options whose default is undefined. */
 type Optional = 'ttlMs' | 'negativeTtlMs' | 'key' | 'identity' | 'bypass'
 
@@ -230,11 +219,17 @@ type Optional = 'ttlMs' | 'negativeTtlMs' | 'key' | 'identity' | 'bypass'
 export interface CacheConfig<Native = unknown>
   extends InvalidationRules,
     FillConfig,
+    TagsConfig,
     Readonly<Required<Pick<CacheRules<Native>, Optional>>>,
     Defined<
       Omit<
         CacheRules,
-        Optional | 'invalidateOn' | 'cacheStatus' | keyof Converted | keyof FillConfig
+        | Optional
+        | 'invalidateOn'
+        | 'cacheStatus'
+        | keyof Converted
+        | keyof FillConfig
+        | keyof TagsConfig
       >
     >,
     Converted {
@@ -254,7 +249,6 @@ interface Converted {
   readonly cookies: CookiesRule
   /** Field names, lower-case. The first valid one counts. `OWN_FIELD` is always the first. */
   readonly targetedFields: readonly string[]
-  readonly tags: TagsRule
   readonly statuses: ReadonlySet<number>
 }
 
@@ -274,7 +268,6 @@ const OPTIONS = {
   authorization: readAuthorization,
   cookies: readCookies,
   targetedFields: readTargetedFields,
-  tags: readTags,
   statuses: readStatuses,
   requestDirectives: choice('ignore', 'respect'),
   maxBodyBytes: bytes(1024 * 1024),
@@ -286,6 +279,7 @@ const OPTIONS = {
   bypass: callback<CacheConfig<never>['bypass']>(),
   cacheStatus: readCacheName,
   ...FILL_OPTIONS,
+  ...TAGS,
   ...AUDIT,
 } satisfies Record<keyof CacheRules | 'stampede', Reader>
 

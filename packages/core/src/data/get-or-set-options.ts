@@ -16,13 +16,13 @@ import {
   readOptions,
 } from '../options.ts'
 import { publicFence } from '../ports/grant.ts'
-import { readTags, type TagsRule } from '../tags.ts'
+import { TAGS, type TagsConfig, type ValueTags } from '../tags.ts'
 
 /**
  * Options of getOrSet. All durations are whole milliseconds, up to 366 days. A wrong option rejects
  * the call with `ERR_STAMPEDE_OPTION`. `T` is the type of the value.
  */
-export interface GetOrSetOptions<T = unknown> extends FillRules {
+export interface GetOrSetOptions<T = unknown> extends FillRules, ValueTags<T> {
   /**
    * Required. How long the value is fresh, at least 1. A function gets the value in the form that
    * callers get. If the function throws or returns no duration, the call rejects.
@@ -34,11 +34,6 @@ export interface GetOrSetOptions<T = unknown> extends FillRules {
   staleIfErrorMs?: number | undefined
   /** How long after `ttlMs` a value is kept for the factory, as `context.previous`. Default 0. */
   keepMs?: number | undefined
-  /**
-   * Names for `purge({ tag })`, which purges all values with that name. At most 256. A function
-   * gets the value in the form that callers get. Default: none.
-   */
-  tags?: readonly string[] | ((value: T) => readonly string[]) | undefined
   /**
    * How long a call waits for the fill of another caller, or for one of the `originConcurrency`
    * slots. If a slot is free after that time, the call runs the factory itself. Otherwise it gets
@@ -54,9 +49,9 @@ export interface GetOrSetOptions<T = unknown> extends FillRules {
 
 export interface Plan
   extends Policy,
-    Defined<Omit<GetOrSetOptions, 'ttlMs' | 'tags' | keyof Policy>> {
+    TagsConfig,
+    Defined<Omit<GetOrSetOptions, 'ttlMs' | keyof TagsConfig | keyof Policy>> {
   readonly ttlMs: number | ((value: never) => unknown)
-  readonly tags: TagsRule
 }
 
 export const WHERE = 'getOrSet'
@@ -66,7 +61,7 @@ const OPTIONS = {
   staleWhileRevalidateMs: durationMs(0),
   staleIfErrorMs: durationMs(0),
   keepMs: durationMs(0),
-  tags: readTags,
+  ...TAGS,
   waitMs: durationMs(DEFAULT_WAIT_MS),
   originTimeoutMs: durationMs(DEFAULT_ORIGIN_TIMEOUT_MS, 1),
   ...FILL_OPTIONS,
@@ -104,7 +99,7 @@ export function readPlan<T>(options: GetOrSetOptions<T>): Plan {
   for (const name in bag) if (read[name] !== undefined) names.push(name)
   // Options are not remembered if one cannot be listed, or if the owner of an array may change it.
   const defined = Object.values(read).filter((value) => value !== undefined)
-  if (names.length < defined.length || Array.isArray(read.tags)) return plan
+  if (names.length < defined.length || defined.some(Array.isArray)) return plan
   if (recent.length === MOST_RECENT) recent.pop()
   const absent = NAMES.filter((name) => read[name] === undefined)
   recent.unshift({ names, values: names.map((name) => read[name]), absent, plan })
