@@ -187,6 +187,29 @@ describe('packages/core', () => {
   })
 })
 
+describe('an optional feature', () => {
+  /** Its names in code, how many files a removal changes, and files with other uses of a name. */
+  const FEATURES: ReadonlyArray<readonly [name: string, RegExp, files: number, other?: RegExp]> = [
+    ['audit', /\baudit\b|AuditRules|ReadLog|watchReads/, 5],
+    ['softTimeoutMs', /softTimeout|soft-timeout/, 5],
+    ['onBusy', /onBusy/i, 2],
+    ['targetedFields', /targetedFields/i, 3],
+    ['keepMs', /keepMs|keepUntil/, 12, /idempotency|postgres|time-budget/],
+    ['tags', /TagsRule|\.\.\.TAGS|readTags|evaluateTags|callTagsOption|'tags'/, 9, /packages\/cli/],
+  ]
+  const isOutside = /generated|\/testing\/|packages\/testkit\//
+  const withoutComments = (text: string): string =>
+    text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/(^|\s)\/\/.*$/gm, '')
+
+  it.each(FEATURES)('can be taken out with few changes: %s', (_, pattern, most, other = /^$/) => {
+    const named = sources.filter(
+      (path) => path.startsWith('packages/') && !isOutside.test(path) && !other.test(path),
+    )
+    const found = named.filter((path) => pattern.test(withoutComments(read(path))))
+    expect(found.length, found.join(' ')).toBeLessThanOrEqual(most)
+  })
+})
+
 describe('the source tree', () => {
   it('has no import cycle, types included', () => {
     const edges = new Map<string, string[]>()
