@@ -276,6 +276,12 @@ export class Events extends EventHub<StampedeEvent> {
     }
   }
 
+  /** Listens to all events except hits, of which there are too many. */
+  onAllButHits(listener: (event: StampedeEvent) => void): Array<() => void> {
+    const types = Object.keys(EVENTS).filter((type) => type !== 'entry.hit')
+    return types.map((type) => this.on(type, listener))
+  }
+
   override emit(emitted: Emitted, name?: string): void {
     const field = DETAILS[emitted.type]
     if (field !== undefined) {

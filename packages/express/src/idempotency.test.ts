@@ -4,7 +4,7 @@
 import { once } from 'node:events'
 import { createRequire } from 'node:module'
 import { Readable } from 'node:stream'
-import type { AttemptObserver, RequestBody } from '@stampede/core/adapter'
+import type { IdempotentExchange } from '@stampede/core/adapter'
 import type { Express, Request, RequestHandler, Response } from 'express'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { rawRequest, serve } from '../../node-http/src/testing/raw-client.ts'
@@ -17,7 +17,8 @@ import {
 } from '../../node-http/src/testing/scripted-idempotency.ts'
 import { idempotency, rememberRawBody } from './index.ts'
 
-type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
+type AttemptEnd = Parameters<Parameters<IdempotentExchange['run']>[0]['onEnd']>[0]
+type RequestBody = Awaited<ReturnType<IdempotentExchange['readBody']>>
 
 const core = vi.hoisted((): ScriptedCore<Request> => ({ script: () => {} }))
 vi.mock('@stampede/core/adapter', async (original) => ({

@@ -9,7 +9,7 @@ export {
 } from './node-idempotency.ts'
 export { rememberRawBody } from './request/body.ts'
 export { Departure, hasLeft } from './request/client-gone.ts'
-export { expressHost, type RequestAddress, trustsPeer } from './request/read-request.ts'
+export { expressHost, trustsPeer } from './request/read-request.ts'
 export { endWith, teeStream } from './response/body.ts'
 export { Capture } from './response/capture.ts'
 export { exposeReply } from './response/fastify-reply.ts'

@@ -10,13 +10,13 @@ import {
   type OriginObserver,
   OWN_FIELDS,
   type Reply,
-  type RequestBody,
 } from '@stampede/core/adapter'
 import {
   type BodyVisit,
   bytesToSend,
   discardRequestBody,
   keepBody,
+  type RequestBody,
   readRequestBody,
 } from './request/body.ts'
 import { type Departure, hasLeft } from './request/client-gone.ts'

@@ -2,22 +2,24 @@
 // as Express.
 
 import type { ServerResponse } from 'node:http'
-import type { Attempt } from '@stampede/core'
-import {
-  type AttemptObserver,
-  type CapturedHead,
-  type createHttpIdempotency,
-  type Exchange,
-  type HeaderList,
-  type IdempotentExchange,
-  type OriginEnd,
-  type OriginObserver,
-  type Reply,
-  type RequestBody,
-  responseError,
+import { type Attempt, StampedeError } from '@stampede/core'
+import type {
+  CapturedHead,
+  createHttpIdempotency,
+  Exchange,
+  HeaderList,
+  IdempotentExchange,
+  OriginEnd,
+  OriginObserver,
+  Reply,
 } from '@stampede/core/adapter'
 import type { NodeVisit } from './node-exchange.ts'
-import { type BodyVisit, discardRequestBody, readRequestBody } from './request/body.ts'
+import {
+  type BodyVisit,
+  discardRequestBody,
+  type RequestBody,
+  readRequestBody,
+} from './request/body.ts'
 import { hasLeft } from './request/client-gone.ts'
 import { linesOf, type RequestAddress, readRequest } from './request/read-request.ts'
 import { Capture } from './response/capture.ts'
@@ -26,6 +28,10 @@ import { headOf, OuterFields } from './response/fields.ts'
 import { addAtHead } from './response/head.ts'
 import { writeReply } from './response/write-response.ts'
 
+/** The error for a response that cannot be sent, or that ended before it was complete. */
+const responseError = (why: string) => new StampedeError('ERR_STAMPEDE_RESPONSE', why)
+
+export type AttemptObserver = Parameters<IdempotentExchange['run']>[0]
 type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
 type RequestView = Exchange['request']
 

@@ -5,7 +5,7 @@ import type { StoredValue } from '../entry/entry.ts'
 import { leaseLost } from '../errors.ts'
 import { headerValue } from '../http/headers.ts'
 import type { Deadline } from '../lease/deadlines.ts'
-import { driftMs, type Hold, type HoldHooks } from '../lease/lease-keeper.ts'
+import { type Hold, type HoldHooks, LeaseKeeper } from '../lease/lease-keeper.ts'
 import type { BeginReply, Finish, FinishReply, LazyFinish } from '../ports/idempotency-store.ts'
 import type { AttemptEnd, AttemptObserver } from '../ports/idempotent-exchange.ts'
 import { isFinal, type Kept, LazyKept, ownKept, replayableHeaders } from './kept-response.ts'
@@ -107,7 +107,7 @@ export class Running
   /** The lease counts from `sentAt`. At its end, no reply of the store is needed. */
   renewed(sentAt: number): void {
     const { leaseMs } = this.claim.policy
-    this.#leaseEndsAt = this.holdsAll ? Infinity : sentAt + leaseMs - driftMs(leaseMs)
+    this.#leaseEndsAt = this.holdsAll ? Infinity : sentAt + leaseMs - LeaseKeeper.driftMs(leaseMs)
     const endsAt = Math.min(this.#leaseEndsAt, this.#holdEndsAt)
     if (endsAt <= this.#rt.clock.now()) this.due()
     else this.#rt.deadlines.set(this, endsAt)

@@ -8,10 +8,14 @@ import type { AddressInfo, Socket } from 'node:net'
 import { PassThrough } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { setImmediate as turn } from 'node:timers/promises'
-import type { RequestBody } from '@stampede/core/adapter'
 import { describe, expect, test } from 'vitest'
 import { serve, startRequest } from '../testing/raw-client.ts'
-import { discardRequestBody, readRequestBody as readBody, rememberRawBody } from './body.ts'
+import {
+  discardRequestBody,
+  type RequestBody,
+  readRequestBody as readBody,
+  rememberRawBody,
+} from './body.ts'
 
 const readRequestBody = (
   req: IncomingMessage,

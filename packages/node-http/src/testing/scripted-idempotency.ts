@@ -4,7 +4,9 @@ import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Attempt } from '@stampede/core'
-import type { AttemptObserver, IdempotentExchange, RequestBody } from '@stampede/core/adapter'
+import type { IdempotentExchange } from '@stampede/core/adapter'
+import type { AttemptObserver } from '../node-idempotency.ts'
+import type { RequestBody } from '../request/body.ts'
 import { startRequest } from './raw-client.ts'
 
 type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]

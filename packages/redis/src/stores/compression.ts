@@ -12,7 +12,6 @@ import {
   readers,
   readOptions,
   systemClock,
-  withCompressedBody,
 } from '@stampede/core/store'
 import type { Receiver } from '../connection/operation.ts'
 
@@ -56,7 +55,8 @@ const MAX_WAIT_MS = 50
 /** A compressed body that is larger than this part of the body is not worth its decoding. */
 const MAX_RATIO = 0.9
 
-type Codec = Parameters<typeof withCompressedBody>[1]
+type Frame = NonNullable<ReturnType<typeof compressibleBody>>
+type Codec = Parameters<Frame['frameWith']>[0]
 type Settings = zlib.ZlibOptions & zlib.BrotliOptions
 type Compress = (body: Uint8Array, settings: Settings) => Buffer
 type CompressInPool = (
@@ -165,14 +165,15 @@ export class Compression {
     clock: Clock,
     done: (stored: Uint8Array) => void,
   ): void {
-    const body = compressibleBody(frame, this.#minBytes)
-    if (body === undefined) return done(frame)
+    const compressible = compressibleBody(frame, this.#minBytes)
+    if (compressible === undefined) return done(frame)
+    const { body } = compressible
     const bytes = body.byteLength
     const level = isAwaited || bytes > MAX_BYTES_AT_LEVEL ? 1 : this.#level
     const settings = this.#compressor.settings(level, bytes)
     const end = (packed: Buffer | undefined): void => {
       const isSmaller = packed !== undefined && packed.byteLength <= MAX_RATIO * bytes
-      done(isSmaller ? withCompressedBody(frame, this.#codec, packed) : frame)
+      done(isSmaller ? compressible.frameWith(this.#codec, packed) : frame)
     }
     // The time grows faster than the level.
     if (bytes * level ** 2 > MAX_BYTES_IN_TURN) return this.#inPool(body, settings, clock, end)

@@ -7,7 +7,6 @@ import {
   readers,
   type StoreOperator,
   storeUnavailable,
-  unknownReply,
 } from '@stampede/core/store'
 import { type ClusterConnection, type Connection, textOf } from '../connection/connection.ts'
 import type { RedisLink } from '../connection/link.ts'
@@ -204,7 +203,7 @@ function count(value: unknown): number {
 
 function partsOf(raw: unknown, script: string): readonly unknown[] {
   if (Array.isArray(raw)) return raw
-  throw unknownReply('redis', script, 'the reply is not an array')
+  throw storeUnavailable('redis', script, 'the reply is not an array')
 }
 
 /** The facts in a reply to INFO. An empty text gives none. */
