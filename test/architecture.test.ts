@@ -121,7 +121,7 @@ describe('packages/core', () => {
     [/^packages\/core\/src\/((cache|engine|l1)\/|(runtime|traces|refresh-warnings)\.ts$)/, 3],
     [/^packages\/core\/src\/lease\//, 2],
     [/^packages\/core\/src\/(http|entry)\//, 1],
-    [/^packages\/core\/src\/(ports\/|errors|events|options|tags|tracing|warnings)/, 0],
+    [/^packages\/core\/src\/(ports\/|errors|events|fill-options|options|tags|tracing|warnings)/, 0],
   ]
   const rank = (path: string): number => RANK.find(([pattern]) => pattern.test(path))?.[1] ?? -1
 
@@ -184,6 +184,29 @@ describe('packages/core', () => {
     journey('../engine/engine.ts', '  #fillOrRelease(lease', ['fill('])
     journey('../engine/fill.ts', 'export function fill', ['new Run(', 'share('])
     journey('run-origin.ts', '  onHead(', ['#judge(', '#resultOf('])
+  })
+})
+
+describe('an optional feature', () => {
+  /** Its names in code, how many files a removal changes, and files with other uses of a name. */
+  const FEATURES: Array<[name: string, pattern: RegExp, files: number, other?: RegExp]> = [
+    ['audit', /\baudit\b|AuditRules|ReadLog|watchReads/, 5],
+    ['softTimeoutMs', /softTimeout|soft-timeout/, 5],
+    ['onBusy', /onBusy/i, 2],
+    ['targetedFields', /targetedFields/i, 3],
+    ['keepMs', /keepMs|keepUntil/, 12, /idempotency|postgres|time-budget/],
+    ['tags', /TagsRule|\.\.\.TAGS|readTags|evaluateTags|callTagsOption|'tags'/, 9, /packages\/cli/],
+  ]
+  const isOutside = /generated|\/testing\/|packages\/testkit\//
+  const withoutComments = (text: string): string =>
+    text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/(^|\s)\/\/.*$/gm, '')
+
+  it.each(FEATURES)('can be taken out with few changes: %s', (_, pattern, most, other = /^$/) => {
+    const named = sources.filter(
+      (path) => path.startsWith('packages/') && !isOutside.test(path) && !other.test(path),
+    )
+    const found = named.filter((path) => pattern.test(withoutComments(read(path))))
+    expect(found.length, found.join(' ')).toBeLessThanOrEqual(most)
   })
 })
 

@@ -6,7 +6,6 @@ import {
   type CacheOptions,
   createStampede,
   type GetOrSetOptions,
-  type IdempotencyOperator,
   type IdempotencyOptions,
   memoryStore,
   type PurgeTarget,
@@ -216,7 +215,7 @@ const keys: AllUndefined<IdempotencyOptions> = {
   ...{ maxBodyBytes: undefined, docsUrl: undefined },
 }
 const given: AllUndefined<
-  Extract<Parameters<IdempotencyOperator['resolve']>[1], { body?: unknown }>
+  Extract<Parameters<Stampede['idempotency']['resolve']>[1], { body?: unknown }>
 > = { status: undefined, headers: undefined, body: undefined }
 const values: AllUndefined<GetOrSetOptions> = {
   ...{ staleWhileRevalidateMs: undefined, staleIfErrorMs: undefined, keepMs: undefined },

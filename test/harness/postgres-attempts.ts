@@ -2,7 +2,7 @@
 // processes of their own. Their connections record each message and can be cut off around it.
 
 import { type IdempotencyStore, newToken, systemClock } from '@stampede/core/store'
-import { type PostgresStore, type PostgresStoreOptions, postgresStore } from '@stampede/postgres'
+import { type PostgresStore, postgresStore } from '@stampede/postgres'
 import pg from 'pg'
 
 type BeginRequest = Parameters<IdempotencyStore['begin']>[1]
@@ -72,7 +72,7 @@ export class Attempt {
 
 export function startStore(
   config: pg.PoolConfig,
-  options: PostgresStoreOptions = {},
+  options: Parameters<typeof postgresStore>[1] = {},
 ): StoreProcess {
   const sent: string[] = []
   const woken: string[] = []

@@ -2,7 +2,7 @@
 
 import type { StampedeStore } from '@stampede/core'
 import type { Grant } from '@stampede/core/store'
-import { driftMs, systemClock } from '@stampede/core/store'
+import { LeaseKeeper, systemClock } from '@stampede/core/store'
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { LIFETIMES, openBareStore, record } from '../harness/bare-store.ts'
@@ -99,7 +99,7 @@ describe.skipIf(whyNot !== undefined)("a store whose server's clock is set", () 
         // Redis counts whole milliseconds, so `forMs` may be up to 1 ms too long, as for every
         // lease.
         attach(waiter, (_, forMs) => {
-          believedUntil = performance.now() + forMs - driftMs(forMs)
+          believedUntil = performance.now() + forMs - LeaseKeeper.driftMs(forMs)
         })
         const ask = (locks: typeof holder, token: string, queue: boolean) =>
           locks.acquire('k', { token, leaseMs: 30 * SECOND, queue })

@@ -5,7 +5,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createStampede, type IdempotencyOptions, type Stampede } from '@stampede/core'
 import { idempotency } from '@stampede/express'
-import { type PostgresStoreOptions, postgresStore } from '@stampede/postgres'
+import { postgresStore } from '@stampede/postgres'
 import express, { type NextFunction, type Request, type Response } from 'express'
 import pg from 'pg'
 import { type Answer, ask } from '../harness/load.ts'
@@ -25,7 +25,7 @@ export interface OrdersOptions {
   readonly handler?: Handler
   /** Connections of the pool. */
   readonly max?: number
-  readonly postgres?: PostgresStoreOptions
+  readonly postgres?: Parameters<typeof postgresStore>[1]
   /** Options of idempotency(). */
   readonly idempotency?: Omit<Partial<IdempotencyOptions<Request>>, 'scope' | 'stampede'>
 }

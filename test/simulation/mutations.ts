@@ -271,7 +271,7 @@ export const MUTATIONS: readonly Mutation[] = [
   drop(
     'a holder trusts its lock for three times its lease',
     'locks/src/lease.ts',
-    'forMs - driftMs(forMs) - (this.#backend.clock.now() - from)',
+    'forMs - LeaseKeeper.driftMs(forMs) - (this.#backend.clock.now() - from)',
     '3 * forMs - (this.#backend.clock.now() - from)',
   ),
   drop(

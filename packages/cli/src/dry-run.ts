@@ -1,7 +1,7 @@
 // The number of entries that a purge would cover. Nothing is purged.
 
 import { createStampede, type PurgeTarget } from '@stampede/core'
-import { decodeFrame, runtimeOf } from '@stampede/core/operator'
+import { inspectFrame, runtimeOf } from '@stampede/core/operator'
 import { groupOf } from '@stampede/core/store'
 import type { Fleet } from './fleet.ts'
 import { readAll } from './scan.ts'
@@ -32,7 +32,7 @@ export async function countEntries(
     if (!covers.key(key)) return undefined
     const info = await store.operator.inspect(key)
     if (info?.frame === undefined) return undefined
-    const entry = decodeFrame(isHash(key) ? undefined : key, info.frame)
+    const { entry } = inspectFrame(isHash(key) ? undefined : key, info.frame) ?? {}
     if (entry === undefined) unreadable.add(key)
     if (entry === undefined || !covers.provenance(entry.provenance)) return undefined
     const { purges, isFromLostHistory } = marks.covering(entry.provenance)
@@ -49,7 +49,7 @@ export async function countEntries(
 
 const isHash = (key: string): boolean => /(^|\0)#/.test(key)
 
-type Provenance = NonNullable<ReturnType<typeof decodeFrame>>['provenance']
+type Provenance = NonNullable<ReturnType<typeof inspectFrame>>['entry']['provenance']
 
 /** Purges the target in a cache of its own, and asks that cache what the purge covers. */
 async function coverageOf(target: PurgeTarget) {

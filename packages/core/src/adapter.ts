@@ -1,7 +1,6 @@
 // Exports of @stampede/core/adapter: the HTTP caches, and the interfaces that an adapter
 // implements.
 
-export { responseError } from './errors.ts'
 export { createHttpCache } from './http-cache.ts'
 export { createHttpIdempotency } from './http-idempotency.ts'
 export {
@@ -11,9 +10,7 @@ export {
   type OriginEnd,
   type OriginObserver,
   OWN_FIELDS,
-  type PartOfBody,
   type Reply,
-  type RequestBody,
 } from './ports/exchange.ts'
-export type { AttemptObserver, IdempotentExchange } from './ports/idempotent-exchange.ts'
+export type { IdempotentExchange } from './ports/idempotent-exchange.ts'
 export { warnOnce } from './warnings.ts'

@@ -86,16 +86,6 @@ export function storeInUse(user: 'createStampede' | 'createLocks' | 'idempotency
   return optionError(`${user}.store`, 'a store that is already in use', fix)
 }
 
-/** The error for a reply of the store that this version cannot parse. */
-export function unknownReply(store: string, operation: string, problem: string): StampedeError {
-  return new StampedeError('ERR_STAMPEDE_STORE_UNAVAILABLE', `${store} ${operation}: ${problem}`)
-}
-
-/** The error for a response that cannot be sent, or that ended before it was complete. */
-export function responseError(problem: string): StampedeError {
-  return new StampedeError('ERR_STAMPEDE_RESPONSE', problem)
-}
-
 /**
  * The error for a callback option that threw or returned a wrong value. The request fails with it,
  * because a default key or identity could share responses between users. An option without the name
@@ -129,14 +119,18 @@ export function closedError(): StampedeError {
 }
 
 /**
- * The error for a store that did not reply within its time budget or replied with an error. Without
- * a `cause`, the circuit breaker is open and no command was sent.
+ * The error for a store that did not reply within its time budget or replied with an error. A text
+ * as `cause` says why this version cannot use the reply. Without a `cause`, the circuit breaker is
+ * open and no command was sent.
  */
-export function storeUnavailable(store: string, operation: string, cause?: unknown): StampedeError {
-  const why = cause instanceof Error ? cause.message : 'not sent, because earlier commands failed'
-  return new StampedeError('ERR_STAMPEDE_STORE_UNAVAILABLE', `${store} ${operation}: ${why}`, {
-    cause,
-  })
+export function storeUnavailable(
+  store: string,
+  operation: string,
+  cause: unknown = 'not sent, because earlier commands failed',
+): StampedeError {
+  const [why, options] = cause instanceof Error ? [cause.message, { cause }] : [cause, undefined]
+  const message = `${store} ${operation}: ${why}`
+  return new StampedeError('ERR_STAMPEDE_STORE_UNAVAILABLE', message, options)
 }
 
 /**

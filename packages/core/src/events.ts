@@ -17,12 +17,19 @@ import type { SubjectKind } from './ports/subject.ts'
  */
 export type FillReason = 'absent' | 'expired' | 'purged' | 'stale' | 'hit-for-miss'
 
+/**
+ * Why the entry from before a fill is served: `softTimeoutMs` has passed, or no concurrency slot is
+ * free.
+ */
+export type LateReason = (typeof LATE_REASONS)[number]
+export const LATE_REASONS = ['soft-timeout', 'origin-queue'] as const
+
 /** The fields of each event, in addition to `type`, `key` and `internalKey`. */
 export interface EventFields {
   'entry.hit': { readonly tier: 'l1' | 'l2'; readonly stale: boolean }
   'entry.purged': { readonly by: 'key' | SubjectKind; readonly soft: boolean }
   'entry.unreadable': { readonly error: unknown }
-  'stale.served': { readonly why: 'soft-timeout' | 'origin-queue' }
+  'stale.served': { readonly why: LateReason }
   'lease.granted': { readonly fence: bigint; readonly reason: FillReason }
   'lease.lost': { readonly fence: bigint }
   'wait.started': { readonly busyForMs: number }
@@ -289,5 +296,11 @@ export class Events extends EventHub<StampedeEvent> {
       this.#hitTaps?.delete(tap)
       if (this.#hitTaps?.size === 0) this.#hitTaps = undefined
     }
+  }
+
+  /** Listens to all events except hits, of which there are too many. */
+  onAllButHits(listener: (event: StampedeEvent) => void): Array<() => void> {
+    const types = Object.keys(EVENTS).filter((type) => type !== 'entry.hit')
+    return types.map((type) => this.on(type, listener))
   }
 }

@@ -1,6 +1,7 @@
 // createHttpCache: the response cache that the adapters wrap.
 
 import { admit } from './cache/admit.ts'
+import { audit, type ReadLog } from './cache/audit.ts'
 import {
   CACHE_FUNCTION,
   type CacheConfig,
@@ -13,7 +14,14 @@ import { handleCached } from './cache/handle-cached.ts'
 import { cacheKey } from './cache/key.ts'
 import { optionError } from './errors.ts'
 import { checkCalled } from './options.ts'
-import type { Exchange, Framework, InnerCache, Natives } from './ports/exchange.ts'
+import type {
+  Exchange,
+  Framework,
+  InnerCache,
+  Natives,
+  OriginObserver,
+  RequestView,
+} from './ports/exchange.ts'
 import type { Runtime } from './runtime.ts'
 import { createStampede, isStampede, runtimeOf, type Stampede } from './stampede.ts'
 import { warnOnce } from './warnings.ts'
@@ -46,6 +54,11 @@ export interface HttpCache<Native = unknown> {
    * other entries, because one of the two has no option `stampede`.
    */
   mountedIn(app: object): void
+  /**
+   * Set with the option `audit`. Called before `run` of the handler, with the log of what the
+   * handler will read.
+   */
+  readonly audit?: ((request: RequestView, run: OriginObserver, reads: ReadLog) => void) | undefined
 }
 
 interface Mounted {
@@ -94,6 +107,7 @@ export function createHttpCache<Native = unknown, NativeResponse = unknown>(
   return {
     handle: (handleCached<Native>).bind(undefined, cache),
     inner: (request, natives) => innerCache(request, natives, config),
+    audit: config.audit ? audit.bind(undefined, config) : undefined,
     mountedIn(app) {
       const first = firstIn.get(app)
       if (first === undefined) firstIn.set(app, { rt, isAlone })

@@ -223,8 +223,6 @@ function editDistance(a: string, b: string): number {
   return row[b.length] ?? 0
 }
 
-// The timing options that `stampedeCache` and `getOrSet` share.
-
 /** Readers of options for the packages around core. */
 export const readers: {
   readonly choice: typeof choice
@@ -233,13 +231,5 @@ export const readers: {
   readonly number: typeof number
 } = { choice, durationMs, flag, number }
 
-export const DEFAULT_LEASE_MS = 5_000
 export const DEFAULT_WAIT_MS = 30_000
 export const DEFAULT_ORIGIN_TIMEOUT_MS = 30_000
-
-export const jitter: Reader<number> = number(0.1, {
-  min: 0,
-  max: 0.5,
-  unit: 'the lifetime',
-  fraction: true,
-})

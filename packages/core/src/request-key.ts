@@ -1,9 +1,11 @@
-// The keys under which a request or a name is stored, for tools of operators.
+// The keys under which a request or a name is stored, and what a frame has, for tools of operators.
 
 import { admit } from './cache/admit.ts'
 import { type CacheRules, readCacheOptions } from './cache/cache-options.ts'
 import { cacheKey, customKey } from './cache/key.ts'
 import { queryContent } from './cache/query-content.ts'
+import type { StoredEntry } from './entry/entry.ts'
+import { codecOf, decodeFrame } from './entry/frame.ts'
 import { selects } from './http/vary.ts'
 import type { RequestView } from './ports/exchange.ts'
 import { dataKey } from './ports/key.ts'
@@ -80,4 +82,13 @@ function writtenTarget(url: string): string | undefined {
 /** The internal keys of a name: as a key of `getOrSet`, and as a result of the option `key`. */
 export function namedKeys(name: string): readonly [data: string, response: string] {
   return [dataKey(name), customKey(name)]
+}
+
+/** The entry and the codec of a frame. Undefined if the frame cannot be decoded. */
+export function inspectFrame(
+  key: string | undefined,
+  frame: Uint8Array,
+): { readonly entry: StoredEntry; readonly codec: ReturnType<typeof codecOf> } | undefined {
+  const entry = decodeFrame(key, frame)
+  return entry && { entry, codec: codecOf(frame) }
 }

@@ -1,25 +1,22 @@
 // Exports of @stampede/core/store: interfaces and helpers for stores and for code that calls a
 // store.
 
-export { compressibleBody, withCompressedBody } from './entry/frame.ts'
+export { compressibleBody } from './entry/frame.ts'
 export {
   mayHaveRun,
   optionError,
   show,
   storeInUse,
   storeUnavailable,
-  unknownReply,
 } from './errors.ts'
 export { EventHub } from './events.ts'
-export { driftMs, LeaseKeeper, newToken } from './lease/lease-keeper.ts'
+export { LeaseKeeper, newToken } from './lease/lease-keeper.ts'
 export { withTimeBudget } from './lease/time-budget.ts'
 export { readers, readOptions } from './options.ts'
 export { type Clock, systemClock } from './ports/clock.ts'
 export { ANY_FENCE } from './ports/grant.ts'
 export type {
   IdempotencyStore,
-  OpenTransaction,
-  TransactionRules,
   TransactionRunner,
 } from './ports/idempotency-store.ts'
 export { groupOf } from './ports/key.ts'

@@ -1,9 +1,38 @@
 // The option `tags`: names of entries, so that one purge covers all entries of a tag.
 
 import { optionError, show } from './errors.ts'
+import type { Reader } from './options.ts'
+
+/** The option of stampedeCache. */
+export interface ResponseTags<Native, NativeResponse> {
+  /**
+   * Names by which `purge({ tag })` finds entries: `['products']`, or a function. The function is
+   * called once the head of a storable response is known. If it throws, that response is not
+   * stored. A response is stored with at most 256 names, including those in its `Surrogate-Key`,
+   * `Cache-Tag` and `Cache-Groups` fields. A 304 may add names, up to 512. Default: none.
+   */
+  tags?: Tags<[request: Native, response: NativeResponse]> | undefined
+}
+
+/** The option of getOrSet. */
+export interface ValueTags<T> {
+  /**
+   * Names for `purge({ tag })`, which purges all values with that name. At most 256. A function
+   * gets the value in the form that callers get. Default: none.
+   */
+  tags?: Tags<[value: T]> | undefined
+}
 
 /** Tags, or a function that returns the tags of a value or a response. */
-export type TagsRule = readonly string[] | ((...args: never[]) => readonly string[]) | undefined
+export type Tags<Args extends unknown[]> =
+  | readonly string[]
+  | ((...args: Args) => readonly string[])
+
+/** The checked option. */
+export interface TagsConfig {
+  readonly tags: TagsRule
+}
+export type TagsRule = Tags<never[]> | undefined
 
 /**
  * Limit of tags of an entry. Each tag costs memory in each process with a copy, and time on each
@@ -18,6 +47,8 @@ export function readTags(where: string, value: unknown): TagsRule {
   const fix = `use up to ${MOST_TAGS} names: ['product:42'], or a function that returns them`
   throw optionError(where, value, `${fix}${firstInvalid(value)}`)
 }
+
+export const TAGS: { readonly tags: Reader<TagsRule> } = { tags: readTags }
 
 /**
  * The tags of one entry. Throws the error of the callback, or `ERR_STAMPEDE_OPTION` if it returned

@@ -1,9 +1,10 @@
 // api/idempotency: records of idempotency keys page by page, or that of one key. api/settle.
 
 import type { IncomingMessage } from 'node:http'
-import type { IdempotencyOperator } from '@stampede/core'
+import type { Stampede } from '@stampede/core'
 import { failed, type Outcome } from './posted.ts'
 
+type IdempotencyOperator = Stampede['idempotency']
 type KeyRef = Parameters<IdempotencyOperator['inspect']>[0]
 type KeyRecord = NonNullable<Awaited<ReturnType<IdempotencyOperator['inspect']>>>
 type Given = Parameters<IdempotencyOperator['resolve']>[1]

@@ -1,7 +1,9 @@
 // A request of Express: its address, and its hidden class.
 
-import { expressHost, type RequestAddress, trustsPeer } from '@stampede/node-http/adapter'
+import { type createNodeCache, expressHost, trustsPeer } from '@stampede/node-http/adapter'
 import type { Request } from 'express'
+
+type RequestAddress = Parameters<ReturnType<typeof createNodeCache>>[0]['address']
 
 export function addressOf(req: Request): RequestAddress {
   const { headers, originalUrl: target, url, baseUrl } = req

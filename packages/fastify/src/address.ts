@@ -1,8 +1,10 @@
 // A request in Fastify: scheme, host, target, rewritten URL, constraints and parsed body.
 
-import { type RequestAddress, trustsPeer } from '@stampede/node-http/adapter'
+import { type createNodeCache, trustsPeer } from '@stampede/node-http/adapter'
 import type { FastifyRequest } from 'fastify'
 import { constraintsOf } from './constraints.ts'
+
+type RequestAddress = Parameters<ReturnType<typeof createNodeCache>>[0]['address']
 
 /** Fastify uses the fields of a proxy for `protocol` and `host` only if `trustProxy` allows it. */
 export function addressOf(request: FastifyRequest): RequestAddress {

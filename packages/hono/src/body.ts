@@ -1,7 +1,9 @@
 // The body of a request, which Hono keeps if a middleware has read it.
 
-import type { RequestBody } from '@stampede/core/adapter'
+import type { IdempotentExchange } from '@stampede/core/adapter'
 import type { Context } from 'hono'
+
+type RequestBody = Awaited<ReturnType<IdempotentExchange['readBody']>>
 
 /** Never rejects. `refuses`: the handler does not run for a body that is too large. */
 export async function readBody(

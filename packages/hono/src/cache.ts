@@ -7,8 +7,6 @@ import { createNodeCache } from '@stampede/node-http/adapter'
 import type { Context, MiddlewareHandler } from 'hono'
 import { visitOf } from './visit.ts'
 
-type NodeFramework = NonNullable<Parameters<typeof createNodeCache<Context>>[1]>
-
 /**
  * Returns a middleware that caches responses to GET and HEAD. On a miss, one request runs the next
  * handlers. Other requests for the same key wait for that response. Mount it before the routes, or
@@ -21,7 +19,7 @@ export function stampedeCache<C extends Context = Context>(
   options?: CacheOptions<C, ServerResponse>,
 ): MiddlewareHandler {
   const cache = createHttpCache<C, ServerResponse>(options, { methods: METHODS, routeOf, mountOf })
-  const visit = createNodeCache(cache, { watch })
+  const visit = createNodeCache(cache)
   let isMounted = false
   return async function stampedeCache(c, next) {
     await visitOf(c as C, next, (request) => {
@@ -30,28 +28,6 @@ export function stampedeCache<C extends Context = Context>(
       visit(request)
     })
   }
-}
-
-/** Records reads of the variables that layers in front have set by `c.set`. */
-const watch: Required<NodeFramework>['watch'] = (c, reads) => {
-  // Helpers such as getCookie() read the whole field.
-  reads.namesCookies = false
-  // The rest runs in layers in front of the cache.
-  reads.endsAtHead = true
-  const { get, set } = c
-  const own = new Set<unknown>()
-  const seen = (key: PropertyKey, value: unknown): unknown => {
-    if (value !== undefined && !own.has(key)) reads.note(reads.layers, `c.get('${String(key)}')`)
-    return value
-  }
-  c.get = (key: string) => seen(key, get(key))
-  c.set = (key: string, value: unknown) => {
-    own.add(key)
-    set(key, value)
-  }
-  const all = (): object => Reflect.get(Object.getPrototypeOf(c), 'var', c)
-  const view = { get: (target: object, key: PropertyKey) => seen(key, Reflect.get(target, key)) }
-  Object.defineProperty(c, 'var', { configurable: true, get: () => new Proxy(all(), view) })
 }
 
 /** The server that got the request. Node sets this property on each socket that it accepts. */

@@ -1,7 +1,7 @@
 // A request of Hono as node:http has it. The response becomes `c.res`, for middlewares in front.
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { responseError } from '@stampede/core/adapter'
+import { StampedeError } from '@stampede/core'
 import { visitWeb } from '@stampede/node-http/adapter'
 import type { Context, Next } from 'hono'
 import { readBody } from './body.ts'
@@ -36,7 +36,7 @@ export async function visitOf<C extends Context>(
 ): Promise<void> {
   const { env } = c
   const { incoming: req, outgoing: outer }: Partial<HttpBindings> = Object(env)
-  if (req === undefined) throw responseError(NO_SERVER)
+  if (req === undefined) throw new StampedeError('ERR_STAMPEDE_RESPONSE', NO_SERVER)
   // An upgrade to a WebSocket has no response.
   if (outer === undefined) return next()
   let isOver = false
@@ -55,7 +55,7 @@ export async function visitOf<C extends Context>(
     await next()
     if (isOver) return undefined
     // As Hono does. The getter of `c.res` would make an empty 200, which would be stored.
-    if (!c.finalized) throw responseError(NO_RESPONSE)
+    if (!c.finalized) throw new StampedeError('ERR_STAMPEDE_RESPONSE', NO_RESPONSE)
     if (c.res.headers.has(ALREADY_SENT)) return undefined
     sees(c.res)
     return c.res

@@ -3,7 +3,13 @@
 
 import { isUtf8 } from 'node:buffer'
 import { Readable } from 'node:stream'
-import type { CapturedHead, HeaderList, OriginEnd, PartOfBody, Reply } from '@stampede/core/adapter'
+import type {
+  CapturedHead,
+  HeaderList,
+  OriginEnd,
+  OriginObserver,
+  Reply,
+} from '@stampede/core/adapter'
 import {
   editFields,
   endWith,
@@ -16,6 +22,9 @@ import {
 } from '@stampede/node-http/adapter'
 import type { Context } from 'koa'
 import { isKoa3 } from './context.ts'
+
+type Sent = Extract<ReturnType<OriginObserver['onHead']>, { action: 'send' }>
+type PartOfBody = Extract<Sent['instead'], { start: number }>
 
 /** Either the bytes of a body, or the stream that has them. */
 export interface KoaBody {

@@ -59,7 +59,6 @@ class KoaExchange extends RequestExchange<Context, Visit> {
   }
 
   runOrigin(observer: OriginObserver): void {
-    observer.onReads?.(this.#reads())
     const { pause, visit } = this
     const run = new KoaRun(this.native, observer, visit.bodyIsSeen)
     run.showConditionals = this.prepareRun(observer, () => run.leaveToInner())
@@ -79,12 +78,5 @@ class KoaExchange extends RequestExchange<Context, Visit> {
     const isSent = this.visit.bodyIsSeen ? replyWith(this.native, reply) : this.write(reply)
     if (isSent) this.pause.until()
     else this.forward([])
-  }
-
-  #reads(): ReturnType<KoaExchange['recordReads']> {
-    const reads = this.recordReads(this.native.request)
-    reads.watch(this.native, 'ctx')
-    // The rest runs in layers in front of the cache.
-    return Object.assign(reads, { endsAtHead: true })
   }
 }

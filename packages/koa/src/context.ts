@@ -1,19 +1,14 @@
 // A Koa context: its address, its layers, the status of an error, and the promise of a middleware.
 
 import { METHODS, STATUS_CODES } from 'node:http'
-import {
-  isWrapped,
-  type MountOrder,
-  type RequestAddress,
-  type RequestExchange,
-} from '@stampede/node-http/adapter'
+import { isWrapped, type MountOrder, type RequestExchange } from '@stampede/node-http/adapter'
 import type { Context, default as Koa, Next } from 'koa'
 
 /**
  * The address as the handler reads it from `ctx`. An app may define its own properties on
  * `app.context`, which `ctx.request` does not have.
  */
-function addressOf(ctx: Context): RequestAddress {
+function addressOf(ctx: Context) {
   const { protocol: scheme, host, originalUrl: target, mountPath } = ctx
   const rewritten = ctx.url === target && mountPath === undefined ? undefined : rewrittenOf(ctx)
   return { scheme, host, target, rewritten, trustsProxy: () => ctx.app.proxy }

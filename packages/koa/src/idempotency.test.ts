@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { createRequire } from 'node:module'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
-import type { Reply, RequestBody } from '@stampede/core/adapter'
+import type { IdempotentExchange, Reply } from '@stampede/core/adapter'
 import type Koa from 'koa'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { deferred } from '../../node-http/src/testing/deferred.ts'
@@ -258,7 +258,7 @@ describe.each(VERSIONS)('idempotency() on %s', (_, Application) => {
       ctx.body = Reflect.get(ctx.request, 'body')
     }
 
-    test.each<['body' | 'rawBody', RequestBody]>([
+    test.each<['body' | 'rawBody', Awaited<ReturnType<IdempotentExchange['readBody']>>]>([
       ['body', { type: 'parsed', value: { a: 1 } }],
       ['rawBody', { type: 'bytes', bytes: Buffer.from(' {"a":1}') }],
     ])(

@@ -5,8 +5,8 @@
 
 import type { Attempt, IdempotencyOptions } from '@stampede/core'
 import {
-  type AttemptObserver,
   createHttpIdempotency,
+  type IdempotentExchange,
   type OriginEnd,
   type Reply,
 } from '@stampede/core/adapter'
@@ -29,6 +29,8 @@ import {
   replyWith,
 } from './body.ts'
 import { layersOf, Pause, type Uncalled, type Visit, visitOf } from './context.ts'
+
+type AttemptObserver = Parameters<IdempotentExchange['run']>[0]
 
 declare module 'koa' {
   interface ExtendableContext {

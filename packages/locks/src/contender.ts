@@ -2,7 +2,7 @@
 // queue. A granted lock goes to the waiter that came first. If other waiters remain, the command
 // that releases the lock also puts this process into the queue again.
 
-import { type Clock, driftMs, type Grant, newToken } from '@stampede/core/store'
+import { type Clock, type Grant, LeaseKeeper, newToken } from '@stampede/core/store'
 import { createLease, type LockContext, request, track } from './create-lease.ts'
 import { unavailable } from './errors.ts'
 import type { Lease, Released } from './lease.ts'
@@ -146,7 +146,7 @@ export class Contender {
     this.#early = undefined
     this.#token = undefined
     const [waiter] = this.waiters
-    const isOver = this.#context.clock.now() - from >= forMs - driftMs(forMs)
+    const isOver = this.#context.clock.now() - from >= forMs - LeaseKeeper.driftMs(forMs)
     if (waiter === undefined || isOver) {
       this.#state = 'idle'
       this.#giveBack(grant)

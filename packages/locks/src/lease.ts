@@ -2,7 +2,7 @@
 // moment before the holder sent the command. The holder needs no reply for that, so it stops in
 // time even if Redis is frozen.
 
-import { type Clock, driftMs } from '@stampede/core/store'
+import { type Clock, LeaseKeeper } from '@stampede/core/store'
 import { busy, type LockError, lost } from './errors.ts'
 import { onAbort } from './on-abort.ts'
 
@@ -97,7 +97,7 @@ export class Lease implements AsyncDisposable {
   remainingMs(): number {
     if (this.#state !== 'held') return 0
     const { from, forMs } = this.#term
-    return Math.max(0, forMs - driftMs(forMs) - (this.#backend.clock.now() - from))
+    return Math.max(0, forMs - LeaseKeeper.driftMs(forMs) - (this.#backend.clock.now() - from))
   }
 
   /**

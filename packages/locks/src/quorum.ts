@@ -4,14 +4,7 @@
 // to nodes that did not reply. A quorum is more available than one store, and less safe than a
 // fence (docs/guide/quorum.md).
 
-import {
-  ANY_FENCE,
-  driftMs,
-  type Grant,
-  LeaseKeeper,
-  type LockStore,
-  newToken,
-} from '@stampede/core/store'
+import { ANY_FENCE, type Grant, LeaseKeeper, type LockStore, newToken } from '@stampede/core/store'
 import { type LockReply, type LockRequest, request } from './create-lease.ts'
 import { type Locks, LockTable } from './create-locks.ts'
 import type { Lease } from './lease.ts'
@@ -93,7 +86,7 @@ class QuorumStore implements LockStore {
       return true
     }
     const { isMajority, silent, cause } = await decide(this.#config, 'at once', leaseMs, ask)
-    if (isMajority && clock.now() - from < leaseMs - driftMs(leaseMs)) {
+    if (isMajority && clock.now() - from < leaseMs - LeaseKeeper.driftMs(leaseMs)) {
       this.#held.set(token, { grants, leaseMs })
       return { status: 'granted', grant: { key, token, fence: '' }, forMs: leaseMs }
     }

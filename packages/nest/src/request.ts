@@ -2,7 +2,7 @@
 
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { expressHost, type RequestAddress, trustsPeer } from '@stampede/node-http/adapter'
+import { type createNodeCache, expressHost, trustsPeer } from '@stampede/node-http/adapter'
 
 /** The properties that callbacks read, of a request of Express or of Fastify. */
 export interface HttpRequest {
@@ -45,6 +45,8 @@ export interface NativeRequest extends HttpRequest {
   readonly hostname?: string
   readonly route?: { readonly path?: unknown }
 }
+
+type RequestAddress = Parameters<ReturnType<typeof createNodeCache>>[0]['address']
 
 /**
  * `chosenBy` distinguishes handlers of one URL. The framework uses the fields of a proxy for

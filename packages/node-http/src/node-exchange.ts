@@ -10,19 +10,19 @@ import {
   type OriginObserver,
   OWN_FIELDS,
   type Reply,
-  type RequestBody,
 } from '@stampede/core/adapter'
 import {
   type BodyVisit,
   bytesToSend,
   discardRequestBody,
   keepBody,
+  type RequestBody,
   readRequestBody,
 } from './request/body.ts'
 import { type Departure, hasLeft } from './request/client-gone.ts'
 import { HIDDEN, hideConditionals } from './request/conditionals.ts'
 import { isHttp2, type RequestAddress, readRequest } from './request/read-request.ts'
-import { type Reads, watchReads } from './request/watch-reads.ts'
+import { watchReads } from './request/watch-reads.ts'
 import { notCaptured } from './response/body.ts'
 import { Capture } from './response/capture.ts'
 import { addAtHead, SentHead, watchHead } from './response/head.ts'
@@ -181,12 +181,8 @@ export abstract class RequestExchange<
       addAtHead(res, add, OWN_FIELDS)
       return add
     }
+    this.#cache.audit?.(this.request, observer, watchReads(this.visit))
     return showConditionals
-  }
-
-  /** Records reads of the request. `holder` is the object with the parsed query. */
-  protected recordReads(holder: object): Reads {
-    return watchReads(this.visit.req, this.visit.res, holder)
   }
 
   /**
@@ -210,9 +206,7 @@ export abstract class RequestExchange<
 }
 
 /** Parts of a run that differ between frameworks. */
-export interface NodeFramework<Native> {
-  /** For the option `audit`: records what the handler reads of `native`. */
-  readonly watch?: (native: Native, reads: Reads) => void
+export interface NodeFramework {
   /** Called before the request is passed to the app. It is not called for a hit. */
   readonly beforeRun?: (req: IncomingMessage, res: ServerResponse) => void
 }
@@ -223,7 +217,7 @@ export interface NodeFramework<Native> {
  */
 export function createNodeCache<Native>(
   cache: HttpCache<Native>,
-  framework: NodeFramework<Native> = {},
+  framework: NodeFramework = {},
 ): (visit: NodeVisit<Native>) => void {
   return (visit) => {
     const exchange = new NodeExchange(visit, cache, framework)
@@ -238,13 +232,9 @@ export function createNodeCache<Native>(
 class NodeExchange<Native> extends RequestExchange<Native, NodeVisit<Native>> {
   /** Whether the request was passed to the app, or a response was sent. */
   begun = false
-  readonly #framework: NodeFramework<Native>
+  readonly #framework: NodeFramework
 
-  constructor(
-    visit: NodeVisit<Native>,
-    cache: HttpCache<Native>,
-    framework: NodeFramework<Native>,
-  ) {
+  constructor(visit: NodeVisit<Native>, cache: HttpCache<Native>, framework: NodeFramework) {
     super(visit, cache)
     this.#framework = framework
   }
@@ -259,7 +249,6 @@ class NodeExchange<Native> extends RequestExchange<Native, NodeVisit<Native>> {
   runOrigin(observer: OriginObserver): void {
     const { req, res, outer, next } = this.visit
     this.begun = true
-    observer.onReads?.(this.#reads())
     this.#framework.beforeRun?.(req, res)
     const showConditionals = this.prepareRun(observer, () => capture.stop())
     const refusal =
@@ -292,14 +281,6 @@ class NodeExchange<Native> extends RequestExchange<Native, NodeVisit<Native>> {
       showConditionals?.()
       process.nextTick(observer.ended, { type: 'failed', status: 500, error })
     }
-  }
-
-  #reads(): Reads {
-    const { req, native } = this.visit
-    const reads = this.recordReads(Object(native))
-    const { watch = (request: Native) => reads.watch(Object(request), 'request') } = this.#framework
-    if (!Object.is(native, req)) watch(native, reads)
-    return reads
   }
 
   /** Runs the handler if the reply cannot be sent. */

@@ -6,9 +6,9 @@ import type { ClientHttp2Stream } from 'node:http2'
 import { Readable } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Attempt } from '@stampede/core'
-import type { AttemptObserver } from '@stampede/core/adapter'
 import { describe, expect, test, vi } from 'vitest'
 import { createNodeIdempotency } from './node-idempotency.ts'
+import type { AttemptObserver } from './response/hold-end.ts'
 import { deferred } from './testing/deferred.ts'
 import { rawRequest, serve, serveHttp2 } from './testing/raw-client.ts'
 
@@ -123,7 +123,7 @@ test('a layer that responds during the lookup of the key makes the attempt fail'
     async handle(exchange) {
       await settle()
       const rules = { holdsAll: false, maxBodyBytes: 9, graceMs: 9 }
-      await exchange.run({ ...rules, onEnd: async (end) => onEnd(end) })
+      await exchange.run({ ...rules, onEnd: async (end) => void onEnd(end) })
     },
   }
   const handler = vi.fn<Handler>()

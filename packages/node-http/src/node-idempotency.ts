@@ -3,21 +3,23 @@
 
 import type { ServerResponse } from 'node:http'
 import type { Attempt } from '@stampede/core'
-import {
-  type AttemptObserver,
-  type createHttpIdempotency,
-  type Exchange,
-  type HeaderList,
-  type IdempotentExchange,
-  type Reply,
-  type RequestBody,
-  responseError,
+import type {
+  createHttpIdempotency,
+  Exchange,
+  HeaderList,
+  IdempotentExchange,
+  Reply,
 } from '@stampede/core/adapter'
 import type { NodeVisit } from './node-exchange.ts'
-import { type BodyVisit, discardRequestBody, readRequestBody } from './request/body.ts'
+import {
+  type BodyVisit,
+  discardRequestBody,
+  type RequestBody,
+  readRequestBody,
+} from './request/body.ts'
 import { linesOf, type RequestAddress, readRequest } from './request/read-request.ts'
 import { addAtHead } from './response/head.ts'
-import { AttemptWatch } from './response/hold-end.ts'
+import { type AttemptObserver, AttemptWatch, responseError } from './response/hold-end.ts'
 import { writeReply } from './response/write-response.ts'
 
 type RequestView = Exchange['request']

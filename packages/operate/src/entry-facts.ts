@@ -1,15 +1,15 @@
 // The facts of a stored entry, and the purges that cover it, for tools of operators.
 
-import type { Stampede } from '@stampede/core'
+import type { Stampede, StampedeEvent } from '@stampede/core'
 import type { HeaderList } from '@stampede/core/adapter'
-import { codecOf, decodeFrame, kindOf, runtimeOf, shownKey } from '@stampede/core/operator'
+import { inspectFrame, runtimeOf, shownKey } from '@stampede/core/operator'
 import type { StoreOperator } from '@stampede/core/store'
 
 type RecordInfo = NonNullable<Awaited<ReturnType<StoreOperator['inspect']>>>
 
 /** A purge that came after the fill of an entry, and covers the entry. */
 interface PurgeView {
-  readonly by: ReturnType<typeof kindOf>
+  readonly by: Exclude<Extract<StampedeEvent, { type: 'entry.purged' }>['by'], 'key'>
   /** The tag, cache group, path or route. Undefined for everything. */
   readonly subject?: string
   readonly soft: boolean
@@ -28,7 +28,7 @@ export interface EntryFacts {
   readonly encoding?: 'json' | 'bytes'
   readonly body: Uint8Array
   /** How the store has compressed the body. */
-  readonly compressed?: NonNullable<ReturnType<typeof codecOf>>
+  readonly compressed?: NonNullable<NonNullable<ReturnType<typeof inspectFrame>>['codec']>
   /** Tags and cache groups. */
   readonly tags: readonly string[]
   readonly path?: string
@@ -50,9 +50,9 @@ export async function entryFacts(
   stampede: Stampede,
   { key, frame }: Pick<RecordInfo, 'key' | 'frame'>,
 ): Promise<EntryFacts | undefined> {
-  const entry = frame && decodeFrame(key, frame)
-  if (frame === undefined || entry === undefined) return undefined
-  const compressed = codecOf(frame)
+  const found = frame && inspectFrame(key, frame)
+  if (found === undefined) return undefined
+  const { entry, codec: compressed } = found
   const rt = runtimeOf(stampede, 'entryFacts')
   // A lookup makes sure that this process knows all purges. Without a lease it changes nothing.
   await rt.records?.lookup(key, { token: '', leaseMs: 0 })
@@ -77,9 +77,9 @@ export async function entryFacts(
     ...(host !== undefined && { host }),
     tookMs,
     isFromLostHistory,
-    purges: purges.map(({ subject, soft, position }) => ({
-      by: kindOf(subject),
-      ...(kindOf(subject) !== 'all' && { subject: shownKey(subject) }),
+    purges: purges.map(({ by, subject, soft, position }) => ({
+      by,
+      ...(by !== 'all' && { subject: shownKey(subject) }),
       soft,
       at: Math.floor(position / 1_000),
     })),

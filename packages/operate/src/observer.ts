@@ -2,13 +2,7 @@
 
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import {
-  EVENTS,
-  type Stampede,
-  type StampedeEvent,
-  type StampedeStats,
-  type StampedeStore,
-} from '@stampede/core'
+import type { Stampede, StampedeEvent, StampedeStats, StampedeStore } from '@stampede/core'
 import { runtimeOf } from '@stampede/core/operator'
 import { REPORT_LIMITS, type StoreOperator } from '@stampede/core/store'
 import { HotKeys } from './hot-keys.ts'
@@ -77,9 +71,7 @@ export function observe(stampede: Stampede, options: ObserverOptions = {}): Obse
     const [oldest = ''] = fills.keys()
     if (fills.size > MOST_FILLS) fills.delete(oldest)
   }
-  const stops = Object.keys(EVENTS)
-    .filter((type) => type !== 'entry.hit')
-    .map((type) => rt.events.on(type, keep))
+  const stops = rt.events.onAllButHits(keep)
   stops.push(rt.events.onHit((key) => hotKeys.hit(key)))
 
   /** `share`: the part of the lists that is kept, so that the report is not too long. */

@@ -1,12 +1,7 @@
 // IdempotencyStore on PostgreSQL. With a transaction, the record commits with the writes of the
 // handler. Without one, the attempt has a lease, and each operation is one function in `sql/`.
 
-import {
-  type Grant,
-  type IdempotencyStore,
-  storeInUse,
-  type TransactionRules,
-} from '@stampede/core/store'
+import { type Grant, type IdempotencyStore, storeInUse } from '@stampede/core/store'
 import { type Database, readReply } from './database.ts'
 import { PooledLine, RunnerLine } from './line.ts'
 import type { NoticeListener } from './notices.ts'
@@ -185,7 +180,7 @@ export class PostgresIdempotency implements IdempotencyStore {
   async #beginTransaction(
     key: string,
     { token, fingerprints }: BeginRequest,
-    { isolation, runner }: TransactionRules,
+    { isolation, runner }: NonNullable<BeginRequest['transaction']>,
   ): Promise<Looked> {
     const { exact, canonical } = fingerprints
     const level = ISOLATIONS.find((known) => known === isolation)

@@ -3,7 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { StampedeError } from '@stampede/core'
-import type { Grant, IdempotencyStore, OpenTransaction } from '@stampede/core/store'
+import type { Grant, IdempotencyStore } from '@stampede/core/store'
 import type { PoolClient } from 'pg'
 import { chainOf, type Database, isRefusal, stateOf } from './database.ts'
 import { type Line, PooledLine } from './line.ts'
@@ -11,6 +11,9 @@ import { type Line, PooledLine } from './line.ts'
 export type Finish = Parameters<IdempotencyStore['finish']>[1]
 export type Fingerprints = Parameters<IdempotencyStore['finish']>[2]
 export type FinishReply = Awaited<ReturnType<IdempotencyStore['finish']>>
+
+type Begun = Extract<Awaited<ReturnType<IdempotencyStore['begin']>>, { status: 'begun' }>
+type OpenTransaction = NonNullable<Begun['transaction']>
 
 type NumberedGrant = Grant & { readonly attempt: number }
 

@@ -1,6 +1,6 @@
 // `stampede idempotency`: lists idempotency keys, shows one, and settles one.
 
-import type { IdempotencyOperator } from '@stampede/core'
+import type { Stampede } from '@stampede/core'
 import type { IdempotencyStore } from '@stampede/core/store'
 import { type Command, flag, type Invocation, text, type Values } from '../command.ts'
 import { EXIT, type ExitCode, UsageError } from '../errors.ts'
@@ -9,6 +9,7 @@ import { bytes, type Columns, duration, pairs, table } from '../format.ts'
 import { type Database, openDatabase } from '../postgres.ts'
 import { readAll } from '../scan.ts'
 
+type IdempotencyOperator = Stampede['idempotency']
 type IdempotencyRecord = NonNullable<Awaited<ReturnType<IdempotencyOperator['inspect']>>>
 
 type Inspection = NonNullable<Awaited<ReturnType<IdempotencyStore['inspect']>>>

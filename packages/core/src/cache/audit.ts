@@ -3,11 +3,45 @@
 // two.
 
 import { messageOf } from '../errors.ts'
-import { requestField } from '../http/headers.ts'
+import { ADDRESS_FIELDS, requestField } from '../http/headers.ts'
 import { varyNames } from '../http/vary.ts'
-import type { CapturedHead, OriginObserver, ReadLog, RequestView } from '../ports/exchange.ts'
-import type { CacheConfig } from './cache-options.ts'
-import { ADDRESS_FIELDS } from './key.ts'
+import { flag, type Reader } from '../options.ts'
+import type { CapturedHead, OriginObserver, RequestView } from '../ports/exchange.ts'
+import type { CookiesRule, QueryRule } from './option-checks.ts'
+
+export interface AuditRules {
+  /**
+   * For development: warns if the handler reads a header, cookie or query parameter that is not in
+   * the key. Default false.
+   */
+  audit?: boolean | undefined
+}
+
+export const AUDIT: Record<keyof AuditRules, Reader<boolean>> = { audit: flag(false) }
+
+/** The checked options that decide which parts of a request are in the key. */
+interface KeyRules {
+  readonly key: unknown
+  readonly identity: unknown
+  readonly query: QueryRule
+  readonly vary: readonly string[]
+  readonly cookies: CookiesRule
+}
+
+/** The parts of a request that the handler has read so far. Header names are lower-case. */
+export interface ReadLog {
+  readonly headers: ReadonlySet<string>
+  readonly cookies: ReadonlySet<string>
+  readonly query: ReadonlySet<string>
+  /** Data that layers in front of the cache have set, such as `req.session.user`. */
+  readonly layers: ReadonlySet<string>
+  /** Whether reads of single cookies are in `cookies`. Otherwise they are reads of the field. */
+  readonly namesCookies: boolean
+  /** Whether the handler has ended when its head is known. Later reads are those of layers. */
+  readonly endsAtHead: boolean
+  /** Ends the recording. */
+  stop(): void
+}
 
 /**
  * Fields that need no warning. Some are in the key, and some are hidden from the handler. The
@@ -26,7 +60,7 @@ const NEEDS_NO_WARNING: ReadonlySet<string> = new Set([
  */
 export function unkeyedReads(
   reads: ReadLog,
-  config: CacheConfig<never>,
+  config: KeyRules,
   head: CapturedHead,
   cookie: string,
 ): readonly string[] {
@@ -67,7 +101,7 @@ function fixFor(name: string): string {
     : `use vary: ['${name}'], or name it in Vary of the response`
 }
 
-function unkeyedParameters(reads: ReadLog, { key, query }: CacheConfig<never>): readonly string[] {
+function unkeyedParameters(reads: ReadLog, { key, query }: KeyRules): readonly string[] {
   // With a `key` option, the app decides which parameters are in the key.
   if (key !== undefined) return []
   return [...reads.query].filter((name) =>
@@ -83,7 +117,7 @@ const MOST_WARNINGS = 1_000
 function warn(
   { method, target, headers }: RequestView,
   reads: ReadLog,
-  config: CacheConfig<never>,
+  config: KeyRules,
   head: CapturedHead,
 ): void {
   try {
@@ -100,30 +134,22 @@ function warn(
 }
 
 /**
- * Wraps the observer of a run, to warn if the handler reads a part of the request that is not in
- * the key. A response that is not stored reaches one client only, so it needs no warning.
+ * Warns if the handler of a run reads a part of the request that is not in the key. A response that
+ * is not stored reaches one client only, so it needs no warning.
  */
-export function audited(
+export function audit(
+  config: KeyRules,
   request: RequestView,
-  config: CacheConfig<never>,
-  observer: OriginObserver,
-): OriginObserver {
-  const { conditions, maxBodyBytes, onEnd, ended } = observer
-  let reads: ReadLog | undefined
-  return {
-    ...{ conditions, maxBodyBytes, onEnd, ended },
-    onInner: (inner) => observer.onInner?.(inner),
-    onReads(log) {
-      reads = log
-    },
-    onHead(head, ...rest) {
-      const decision = observer.onHead(head, ...rest)
-      const log = reads
-      if (log?.endsAtHead) log.stop()
-      const isShared = decision.action === 'send' && decision.capture
-      // The check is delayed, because a handler often reads more after it has set the head.
-      if (log && isShared) setImmediate(() => warn(request, log, config, head))
-      return decision
-    },
+  run: OriginObserver,
+  reads: ReadLog,
+): void {
+  const onHead = run.onHead.bind(run)
+  run.onHead = (head, ...rest) => {
+    const decision = onHead(head, ...rest)
+    if (reads.endsAtHead) reads.stop()
+    const isShared = decision.action === 'send' && decision.capture
+    // The check is delayed, because a handler often reads more after it has set the head.
+    if (isShared) setImmediate(() => warn(request, reads, config, head))
+    return decision
   }
 }

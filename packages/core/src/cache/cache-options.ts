@@ -1,21 +1,21 @@
 // The options of stampedeCache: their types, and the check and default of each. Checks of more
 // than one value are in option-checks.ts. The checked options are frozen and complete.
 
+import { FILL_OPTIONS, type FillConfig, type FillRules } from '../fill-options.ts'
 import {
   bytes,
   callback,
   choice,
-  DEFAULT_LEASE_MS,
   DEFAULT_ORIGIN_TIMEOUT_MS,
   type Defined,
   durationMs,
   flag,
-  jitter,
   type Reader,
   readOptions,
   unchecked,
 } from '../options.ts'
-import { readTags, type TagsRule } from '../tags.ts'
+import { type ResponseTags, TAGS, type Tags, type TagsConfig } from '../tags.ts'
+import { AUDIT, type AuditRules } from './audit.ts'
 import {
   type AuthorizationRule,
   type CookiesRule,
@@ -44,7 +44,10 @@ export const CACHE_FUNCTION = 'stampedeCache'
  * Callbacks receive a `Native`: an Express request, a Koa context or an `IncomingMessage`. Some
  * also receive a `NativeResponse`: an Express, Koa or Node response.
  */
-export interface CacheRules<Native = unknown, NativeResponse = unknown> {
+export interface CacheRules<Native = unknown, NativeResponse = unknown>
+  extends FillRules,
+    ResponseTags<Native, NativeResponse>,
+    AuditRules {
   /**
    * Lifetime of a response without explicit freshness, which is `s-maxage`, `max-age` or `Expires`
    * (RFC 9111 §4.2.1). Unless `overrideHeaders` is set, explicit freshness can only shorten the
@@ -78,11 +81,6 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    * status is in `statuses`.
    */
   negativeTtlMs?: number | undefined
-  /**
-   * Shortens each lifetime by a random part, up to this fraction of it, so that entries do not
-   * expire together. From 0 to 0.5. Default 0.1.
-   */
-  jitter?: number | undefined
   /**
    * Returns a string that replaces method, scheme, host, path and query in the key. If it throws or
    * returns something else, the request fails with `ERR_STAMPEDE_OPTION`. Default: none.
@@ -146,13 +144,6 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    */
   targetedFields?: readonly string[] | undefined
   /**
-   * Names by which `purge({ tag })` finds entries: `['products']`, or a function. The function is
-   * called once the head of a storable response is known. If it throws, that response is not
-   * stored. A response is stored with at most 256 names, including those in its `Surrogate-Key`,
-   * `Cache-Tag` and `Cache-Groups` fields. A 304 may add names, up to 512. Default: none.
-   */
-  tags?: Tags<Native, NativeResponse> | undefined
-  /**
    * Statuses, from 200 to 499, of responses that may be stored without explicit freshness. Their
    * lifetime is `ttlMs`. A status that is never stored, such as 206 or 401, is an error. Default
    * 200, 203, 300, 301, 308.
@@ -169,11 +160,6 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    */
   maxBodyBytes?: number | undefined
   /**
-   * How long a lease lasts without renewal. A process renews its lease while it runs the handler.
-   * If that process crashes, other processes wait this long. At least 100. Default 5 000.
-   */
-  leaseMs?: number | undefined
-  /**
    * How long a request waits for the fill of another request, or for a concurrency slot (see
    * `originConcurrency` of `createStampede`). Default 30 000.
    */
@@ -188,11 +174,6 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    * started the fill goes on waiting for the handler. At least 1. Default 30 000.
    */
   originTimeoutMs?: number | undefined
-  /**
-   * How long requests wait for a fill before they get a stale entry, if there is one. The fill goes
-   * on. At least 1. Default: no such limit.
-   */
-  softTimeoutMs?: number | undefined
   /**
    * How a stale entry is refreshed. `'background'`, the default: all clients get the stale entry.
    * `'foreground'`: the client whose request got the lease waits for the new response.
@@ -217,7 +198,7 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
     | 'parents'
     | 'all'
     | 'never'
-    | { tags: Tags<Native, NativeResponse> }
+    | { tags: Tags<[request: Native, response: NativeResponse]> }
     | undefined
   /**
    * Returns true for requests that go to the handler and whose responses are not stored. If it
@@ -229,26 +210,28 @@ export interface CacheRules<Native = unknown, NativeResponse = unknown> {
    * of this cache in the field. Default true, with the name `Stampede`.
    */
   cacheStatus?: boolean | string | undefined
-  /**
-   * For development: warns if the handler reads a header, cookie or query parameter that is not in
-   * the key. Default false.
-   */
-  audit?: boolean | undefined
 }
 
-/** Tags, or a function that returns the tags for a request and its response. */
-type Tags<Native, NativeResponse> =
-  | readonly string[]
-  | ((request: Native, response: NativeResponse) => readonly string[])
-
 /** Options whose default is undefined. */
-type Optional = 'ttlMs' | 'negativeTtlMs' | 'softTimeoutMs' | 'key' | 'identity' | 'bypass'
+type Optional = 'ttlMs' | 'negativeTtlMs' | 'key' | 'identity' | 'bypass'
 
 /** The options of `CacheRules`, checked and complete. */
 export interface CacheConfig<Native = unknown>
   extends InvalidationRules,
+    FillConfig,
+    TagsConfig,
     Readonly<Required<Pick<CacheRules<Native>, Optional>>>,
-    Defined<Omit<CacheRules, Optional | 'invalidateOn' | 'cacheStatus' | keyof Converted>>,
+    Defined<
+      Omit<
+        CacheRules,
+        | Optional
+        | 'invalidateOn'
+        | 'cacheStatus'
+        | keyof Converted
+        | keyof FillConfig
+        | keyof TagsConfig
+      >
+    >,
     Converted {
   /** Name of the cache in `Cache-Status`. Undefined: no such field is sent. */
   readonly cacheName: string | undefined
@@ -266,7 +249,6 @@ interface Converted {
   readonly cookies: CookiesRule
   /** Field names, lower-case. The first valid one counts. `OWN_FIELD` is always the first. */
   readonly targetedFields: readonly string[]
-  readonly tags: TagsRule
   readonly statuses: ReadonlySet<number>
 }
 
@@ -278,7 +260,6 @@ const OPTIONS = {
   staleIfErrorMs: durationMs(0),
   keepMs: durationMs(60_000),
   negativeTtlMs: durationMs(undefined, 1),
-  jitter,
   key: callback<CacheConfig<never>['key']>(),
   methods: readMethods,
   query: readQuery,
@@ -287,20 +268,19 @@ const OPTIONS = {
   authorization: readAuthorization,
   cookies: readCookies,
   targetedFields: readTargetedFields,
-  tags: readTags,
   statuses: readStatuses,
   requestDirectives: choice('ignore', 'respect'),
   maxBodyBytes: bytes(1024 * 1024),
-  leaseMs: durationMs(DEFAULT_LEASE_MS, 100),
   waitMs: readWaitMs,
   afterWait: choice('origin', 'unavailable'),
   originTimeoutMs: durationMs(DEFAULT_ORIGIN_TIMEOUT_MS, 1),
-  softTimeoutMs: durationMs(undefined, 1),
   revalidate: choice('background', 'foreground'),
   invalidateOn: readInvalidation,
   bypass: callback<CacheConfig<never>['bypass']>(),
   cacheStatus: readCacheName,
-  audit: flag(false),
+  ...FILL_OPTIONS,
+  ...TAGS,
+  ...AUDIT,
 } satisfies Record<keyof CacheRules | 'stampede', Reader>
 
 /** Checks the options of stampedeCache and fills in defaults. Throws `ERR_STAMPEDE_OPTION`. */

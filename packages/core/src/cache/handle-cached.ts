@@ -24,7 +24,6 @@ import { selects } from '../http/vary.ts'
 import { freshCopy } from '../l1/purges.ts'
 import type { Exchange, OnInner, RunWatch } from '../ports/exchange.ts'
 import { admit, type Bypass, isBeyondEntries, keepLargePath } from './admit.ts'
-import { audited } from './audit.ts'
 import type { CacheParts } from './cache-parts.ts'
 import { invalidation } from './invalidate.ts'
 import { cacheKey } from './key.ts'
@@ -302,7 +301,7 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
   // For the engine
 
   acceptsStale(held: HeldEntry): boolean {
-    return staleReply(this.cache, this.exchange.request, held, 'soft-timeout') !== undefined
+    return staleReply(this.cache, this.exchange.request, held) !== undefined
   }
 
   isGone(): boolean {
@@ -319,11 +318,10 @@ class CachedRequest<Native> implements Caller, OriginRequest<Native> {
 
   run(lead: Lead, where: 'here' | 'behind'): void {
     const { exchange } = this
-    const { config } = this.cache
     if (this.scope !== undefined) exchange.captureContext?.()
     const run = new OriginRun(this, lead, where === 'behind')
     if (where === 'behind') exchange.redispatch(run)
-    else exchange.runOrigin(config.audit ? audited(exchange.request, config, run) : run)
+    else exchange.runOrigin(run)
   }
 
   answer(resolution: Resolution): void {

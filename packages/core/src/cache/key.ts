@@ -3,7 +3,7 @@
 // that different parts never join to equal keys.
 
 import { callbackError, show } from '../errors.ts'
-import { requestField } from '../http/headers.ts'
+import { ADDRESS_FIELDS, requestField } from '../http/headers.ts'
 import { selectFields } from '../http/vary.ts'
 import type { RequestView } from '../ports/exchange.ts'
 import { escapeKey, VARIANT_SEPARATOR } from '../ports/key.ts'
@@ -70,21 +70,6 @@ export function urlKey({ scheme, host, target }: Url, rule: CacheConfig['query']
   const query = mark === -1 ? '' : queryPart(target.slice(mark + 1), rule)
   return `${HTTP_KEY_PREFIX}GET ${field(scheme)}${field(host.toLowerCase())}${field(path)}${field(query)}`
 }
-
-/**
- * Request fields that frameworks, apps and their libraries read in place of the host, the scheme or
- * the path. Some of this code reads the fields even if no trusted proxy has set them.
- */
-export const ADDRESS_FIELDS: ReadonlySet<string> = new Set([
-  ...['x-forwarded-host', 'x-original-host', 'x-host', 'x-http-host-override'],
-  ...['x-original-forwarded-host', 'x-forwarded-server', 'forwarded'],
-  ...['x-forwarded-proto', 'x-forwarded-protocol', 'x-forwarded-scheme', 'x-forwarded-ssl'],
-  ...['x-url-scheme', 'front-end-https', 'x-forwarded-port', 'x-arr-ssl'],
-  ...['cf-visitor', 'cloudfront-forwarded-proto'],
-  ...['x-forwarded-prefix', 'x-forwarded-path', 'x-forwarded-uri', 'x-forwarded-context'],
-  ...['x-original-url', 'x-original-uri', 'x-rewrite-url', 'x-envoy-original-path'],
-  'x-script-name',
-])
 
 /**
  * The `Host`, `:authority` and TLS server name of the request. Each of them is left out if it

@@ -2,9 +2,9 @@
 // First comes the fast path, a fresh hit in memory for a plain GET. Cache-Status is written in two
 // places: statusField(), and readyFrom() for the fast path.
 
-import type { LateReason } from '../engine/types.ts'
 import type { HeldEntry, StoredResponse } from '../entry/entry.ts'
 import { mayServeOnError } from '../entry/entry.ts'
+import type { LateReason } from '../events.ts'
 import { contentRange, selectRange } from '../http/byte-range.ts'
 import {
   cacheStatus,
@@ -219,14 +219,14 @@ export function serviceUnavailable(config: CacheConfig<never>, reason: ForwardRe
 
 /**
  * The reply from a stale entry, in place of an error or of a response that takes too long (RFC 5861
- * §4). `why` is the status of the error, or the reason for the delay. Undefined if no entry may be
- * served.
+ * §4). `why` is the status of the error, or the reason for the delay, for Cache-Status. Undefined
+ * if no entry may be served.
  */
 export function staleReply(
   { rt, config }: CacheParts,
   request: RequestView,
   previous: HeldEntry | undefined,
-  why: number | LateReason,
+  why?: number | LateReason,
 ): Reply | undefined {
   const now = rt.clock.now()
   if (typeof why === 'number' && !STALE_IF_ERROR_STATUSES.has(why)) return undefined
@@ -237,7 +237,7 @@ export function staleReply(
   if (entry.type !== 'response' || !selects(entry, request.headers)) return undefined
   if (!isAcceptableOnError(directivesOf(config, request), ageAt(held, entry, now))) return undefined
   const ttlS = (held.staleAt - now) / 1000
-  const detail: Detail = typeof why === 'number' ? `stale-if-error/${why}` : why
+  const detail: Detail | undefined = typeof why === 'number' ? `stale-if-error/${why}` : why
   const facts = { type: 'hit', ttlS, detail } as const
   return replyFrom(request, config, held, entry, facts, now)
 }

@@ -3,29 +3,28 @@
 import type { Lead, Policy } from '../engine/types.ts'
 import type { HeldEntry, StoredValue } from '../entry/entry.ts'
 import { noPreviousValue, optionError, valueError } from '../errors.ts'
+import { FILL_OPTIONS, type FillRules } from '../fill-options.ts'
 import {
   type Bag,
   checkNames,
-  DEFAULT_LEASE_MS,
   DEFAULT_ORIGIN_TIMEOUT_MS,
   DEFAULT_WAIT_MS,
   type Defined,
   durationMs,
-  jitter,
   number,
   type Reader,
   readOptions,
 } from '../options.ts'
 import { publicFence } from '../ports/grant.ts'
 import type { Runtime } from '../runtime.ts'
-import { readTags, type TagsRule } from '../tags.ts'
+import { TAGS, type TagsConfig, type ValueTags } from '../tags.ts'
 import type { Serializer } from './value.ts'
 
 /**
  * Options of getOrSet. All durations are whole milliseconds, up to 366 days. A wrong option rejects
  * the call with `ERR_STAMPEDE_OPTION`. `T` is the type of the value.
  */
-export interface GetOrSetOptions<T = unknown> {
+export interface GetOrSetOptions<T = unknown> extends FillRules, ValueTags<T> {
   /**
    * Required. How long the value is fresh, at least 1. A function gets the value in the form that
    * callers get. If the function throws or returns no duration, the call rejects.
@@ -38,18 +37,6 @@ export interface GetOrSetOptions<T = unknown> {
   /** How long after `ttlMs` a value is kept for the factory, as `context.previous`. Default 0. */
   keepMs?: number | undefined
   /**
-   * Names for `purge({ tag })`, which purges all values with that name. At most 256. A function
-   * gets the value in the form that callers get. Default: none.
-   */
-  tags?: readonly string[] | ((value: T) => readonly string[]) | undefined
-  /** Each `ttlMs` is shortened by a random fraction, at most by this one. 0 to 0.5, default 0.1. */
-  jitter?: number | undefined
-  /**
-   * Length of the lease of a fill, which its process renews. If that process dies, another one may
-   * run the factory after this time. At least 100, default 5 000.
-   */
-  leaseMs?: number | undefined
-  /**
    * How long a call waits for the fill of another caller, or for one of the `originConcurrency`
    * slots. If a slot is free after that time, the call runs the factory itself. Otherwise it gets
    * the stale value, or rejects with `ERR_STAMPEDE_WAIT_TIMEOUT`. Default 30 000.
@@ -60,18 +47,13 @@ export interface GetOrSetOptions<T = unknown> {
    * the stale value that `staleIfErrorMs` allows, or an error. At least 1, default 30 000.
    */
   originTimeoutMs?: number | undefined
-  /**
-   * How long callers wait for a fill if there is a stale value. They then get the stale value, and
-   * the fill goes on in the background. At least 1. Default: never.
-   */
-  softTimeoutMs?: number | undefined
 }
 
 export interface Plan
   extends Policy,
-    Defined<Omit<GetOrSetOptions, 'ttlMs' | 'tags' | keyof Policy>> {
+    TagsConfig,
+    Defined<Omit<GetOrSetOptions, 'ttlMs' | keyof TagsConfig | keyof Policy>> {
   readonly ttlMs: number | ((value: never) => unknown)
-  readonly tags: TagsRule
 }
 
 /** The cache and the checked options of a call. */
@@ -94,12 +76,10 @@ const OPTIONS = {
   staleWhileRevalidateMs: durationMs(0),
   staleIfErrorMs: durationMs(0),
   keepMs: durationMs(0),
-  tags: readTags,
-  jitter,
-  leaseMs: durationMs(DEFAULT_LEASE_MS, 100),
+  ...TAGS,
   waitMs: durationMs(DEFAULT_WAIT_MS),
   originTimeoutMs: durationMs(DEFAULT_ORIGIN_TIMEOUT_MS, 1),
-  softTimeoutMs: durationMs(undefined, 1),
+  ...FILL_OPTIONS,
 } satisfies Record<keyof GetOrSetOptions, Reader>
 
 export const NAMES: readonly string[] = Object.keys(OPTIONS)
@@ -134,7 +114,7 @@ export function readPlan<T>(options: GetOrSetOptions<T>): Plan {
   for (const name in bag) if (read[name] !== undefined) names.push(name)
   // Options are not remembered if one cannot be listed, or if the owner of an array may change it.
   const defined = Object.values(read).filter((value) => value !== undefined)
-  if (names.length < defined.length || Array.isArray(read.tags)) return plan
+  if (names.length < defined.length || defined.some(Array.isArray)) return plan
   if (recent.length === MOST_RECENT) recent.pop()
   const absent = NAMES.filter((name) => read[name] === undefined)
   recent.unshift({ names, values: names.map((name) => read[name]), absent, plan })

@@ -8,10 +8,11 @@
 //   any        > landed    every waiter is settled, or has moved to a newer flight
 
 import { type HeldEntry, mayServeOnError } from '../entry/entry.ts'
+import type { LateReason } from '../events.ts'
 import { isConfirmed, stillValid, type Validity } from '../l1/purges.ts'
 import type { Deadline } from '../lease/deadlines.ts'
 import { newToken } from '../lease/lease-keeper.ts'
-import type { Caller, Found, LateReason, Policy, Resolution, Shared } from './types.ts'
+import type { Caller, Found, Policy, Resolution, Shared } from './types.ts'
 import { Waiters, type WaitersRuntime } from './waiters.ts'
 
 /** The parts of the runtime that a flight needs. */

@@ -2,7 +2,8 @@
 
 import type { AsyncResource } from 'node:async_hooks'
 import type { HeldEntry, StoredEntry, StoredValue } from '../entry/entry.ts'
-import type { FillReason } from '../events.ts'
+import type { FillReason, LateReason } from '../events.ts'
+import type { FillConfig } from '../fill-options.ts'
 import type { Detail } from '../http/cache-status.ts'
 import type { FreeSlot, Slots } from '../lease/slots.ts'
 import type {
@@ -16,12 +17,9 @@ import type {
 import type { LookupTrace } from '../tracing.ts'
 
 /** The timing options of one request or call. */
-export interface Policy {
-  readonly leaseMs: number
+export interface Policy extends Omit<FillConfig, 'jitter'> {
   readonly waitMs: number
   readonly originTimeoutMs: number
-  /** If a fill takes longer, waiters are served the stale entry, if there is one. */
-  readonly softTimeoutMs?: number | undefined
   readonly revalidate: 'background' | 'foreground'
 }
 
@@ -149,12 +147,6 @@ export interface Skipped {
   readonly entry: StoredValue | undefined
   readonly skipMs: number
 }
-
-/**
- * Why the entry from before the fill is served: `softTimeoutMs` has passed, or no concurrency slot
- * is free.
- */
-export type LateReason = 'soft-timeout' | 'origin-queue'
 
 /** How one request or call ends. */
 export type Resolution =

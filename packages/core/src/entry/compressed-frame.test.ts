@@ -12,7 +12,6 @@ import {
   decodeNote,
   encodeFrame,
   encodeNote,
-  withCompressedBody,
 } from './frame.ts'
 
 const PAGE = Buffer.from('<p>stampede</p>'.repeat(200))
@@ -58,11 +57,10 @@ const LAST_BLOCKS =
 const BOMB = Buffer.from(`cfffff7f002000e2b14072efff${BLOCKS.repeat(7)}${LAST_BLOCKS}`, 'hex')
 
 const compressed = (entry: StoredEntry, codec = 'br'): Buffer =>
-  withCompressedBody(
-    encodeFrame('k', entry),
+  compressibleBody(encodeFrame('k', entry), 0)?.frameWith(
     codec as Codec,
     COMPRESS[codec]?.(entry.body) ?? Buffer.alloc(0),
-  )
+  ) as Buffer
 
 /** A frame of bytes as version 4, with this codec and this head. */
 function forge(codec: number, body: Uint8Array, head: object, kind = 3): Buffer {
@@ -176,12 +174,12 @@ describe('a planted frame with a codec', () => {
 
 describe('the body for a store to compress', () => {
   const bodyOf = (fields: readonly string[], minBytes = 0) =>
-    compressibleBody(encodeFrame('k', { ...RESPONSE, fields }), minBytes)
+    compressibleBody(encodeFrame('k', { ...RESPONSE, fields }), minBytes)?.body
 
   it('is the body of the frame, from `minBytes` on', () => {
     expect(bodyOf([], PAGE.length)?.equals(PAGE)).toBe(true)
     expect(bodyOf([], PAGE.length + 1)).toBeUndefined()
-    const value = compressibleBody(encodeFrame('k', JSON_VALUE), 1)
+    const value = compressibleBody(encodeFrame('k', JSON_VALUE), 1)?.body
     expect(value?.equals(JSON_VALUE.body)).toBe(true)
   })
 

@@ -1,9 +1,11 @@
 // Counters of one Stampede: misses, bypasses and stale entries served, in total and by route.
 
+import { LATE_REASONS, type LateReason } from '../events.ts'
 import { PLAIN_DATA_PREFIX, shownKey } from '../ports/key.ts'
 
 /** Why a stale entry was served. `revalidate`: it is within stale-while-revalidate. */
-export type StaleReason = 'revalidate' | 'soft-timeout' | 'origin-queue' | 'if-error'
+export type StaleReason = 'revalidate' | LateReason | 'if-error'
+const STALE_REASONS: readonly StaleReason[] = ['revalidate', ...LATE_REASONS, 'if-error']
 
 /** Counters of one route pattern, or of one group of `getOrSet` keys. */
 export class RouteCounts {
@@ -45,12 +47,9 @@ const LONGEST_NAME = 200
 
 export class Counts {
   readonly bypasses: Map<string, number> = new Map()
-  readonly stale: Record<StaleReason, number> = {
-    revalidate: 0,
-    'soft-timeout': 0,
-    'origin-queue': 0,
-    'if-error': 0,
-  }
+  readonly stale: Record<StaleReason, number> = Object.fromEntries(
+    STALE_REASONS.map((reason) => [reason, 0] as const),
+  ) as Record<StaleReason, number>
   /** Duration of all fills, in ms. */
   originMs = 0
   /** Duration of all waits for other processes, in ms. */

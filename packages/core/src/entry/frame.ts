@@ -171,30 +171,32 @@ export function decodeFrame(
 }
 
 /**
- * The body of a frame, for a store that compresses it. Undefined if it is shorter than `minBytes`,
- * if it is compressed already, or if the bytes are no frame of an entry.
+ * The body of a frame, for a store that compresses it, and what returns the frame with the
+ * compressed body. Undefined if the body is shorter than `minBytes`, if it is compressed already,
+ * or if the bytes are no frame of an entry.
  */
-export function compressibleBody(bytes: Uint8Array, minBytes: number): Buffer | undefined {
+export function compressibleBody(
+  bytes: Uint8Array,
+  minBytes: number,
+): { body: Buffer; frameWith(codec: Codec, packed: Uint8Array): Buffer } | undefined {
   const frame = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (frame.length < PREFIX_BYTES || frame[0] !== MAGIC || frame[1] !== VERSION) return undefined
   const bodyBytes = frame.readUInt32BE(BODY_LENGTH_AT)
   const headEnd = PREFIX_BYTES + frame.readUInt32BE(HEAD_LENGTH_AT)
+  const kind = frame[KIND_AT] as number
   if (bodyBytes < minBytes || bodyBytes > MAX_CODED_BYTES) return undefined
-  if (headEnd + bodyBytes !== frame.length || frame[KIND_AT] === KIND_NOTE) return undefined
-  const { h = [] } = parseHead(frame.toString('utf8', PREFIX_BYTES, headEnd)) ?? {}
+  if (headEnd + bodyBytes !== frame.length || kind === KIND_NOTE) return undefined
+  const head = frame.toString('utf8', PREFIX_BYTES, headEnd)
+  const { h = [] } = parseHead(head) ?? {}
   const isCoded = ([name, value]: HeaderList[number]) =>
     name === 'content-encoding' || (name === 'content-type' && CODED_TYPE.test(value))
-  return (h as HeaderList).some(isCoded) ? undefined : frame.subarray(headEnd)
-}
-
-/** The frame with `body`, which is its compressed body. */
-export function withCompressedBody(bytes: Uint8Array, codec: Codec, body: Uint8Array): Buffer {
-  const frame = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const headEnd = PREFIX_BYTES + frame.readUInt32BE(HEAD_LENGTH_AT)
-  const digest = frame.toString('hex', DIGEST_AT, PREFIX_BYTES)
-  const rest = frame.toString('utf8', PREFIX_BYTES + 1, headEnd)
-  const head = `{"z":${frame.length - headEnd},${rest}`
-  return pack(digest, frame[KIND_AT] as number, head, body, 0, CODECS.indexOf(codec))
+  if ((h as HeaderList).some(isCoded)) return undefined
+  const frameWith = (codec: Codec, packed: Uint8Array): Buffer => {
+    const digest = frame.toString('hex', DIGEST_AT, PREFIX_BYTES)
+    const coded = `{"z":${bodyBytes},${head.slice(1)}`
+    return pack(digest, kind, coded, packed, 0, CODECS.indexOf(codec))
+  }
+  return { body: frame.subarray(headEnd), frameWith }
 }
 
 /** The codec of a frame that `decodeFrame` can decode. Undefined if its body is not compressed. */

@@ -1,5 +1,7 @@
 // The Cache-Status field (RFC 9211), which shows how the cache handled a request.
 
+import { LATE_REASONS, type LateReason } from '../events.ts'
+
 /** RFC 9211 §2.2: the reason for which a request was forwarded to the origin. */
 export type ForwardReason =
   | 'bypass'
@@ -149,14 +151,15 @@ export const NOT_STORED_DETAILS = [
  * Other details. A stale response was served, a response was served while its body arrived, or the
  * client did not want the response to be stored.
  */
-export const OTHER_DETAILS = ['soft-timeout', 'origin-queue', 'request-no-store'] as const
+export const OTHER_DETAILS: readonly OtherDetail[] = [...LATE_REASONS, 'request-no-store']
 
+type OtherDetail = LateReason | 'request-no-store'
 export type BypassDetail = (typeof BYPASS_DETAILS)[number]
 export type NotStoredDetail = (typeof NOT_STORED_DETAILS)[number]
 export type Detail =
   | BypassDetail
   | NotStoredDetail
-  | (typeof OTHER_DETAILS)[number]
+  | OtherDetail
   | `stale-if-error/${number}`
   /** Internal only. A request with a method other than GET has `fwd=method` and no detail. */
   | 'method'

@@ -235,3 +235,18 @@ export function toHeaders(fields: Fields): HeaderList {
   }
   return headers
 }
+
+/**
+ * Request fields that frameworks, apps and their libraries read in place of the host, the scheme or
+ * the path. Some of this code reads the fields even if no trusted proxy has set them.
+ */
+export const ADDRESS_FIELDS: ReadonlySet<string> = new Set([
+  ...['x-forwarded-host', 'x-original-host', 'x-host', 'x-http-host-override'],
+  ...['x-original-forwarded-host', 'x-forwarded-server', 'forwarded'],
+  ...['x-forwarded-proto', 'x-forwarded-protocol', 'x-forwarded-scheme', 'x-forwarded-ssl'],
+  ...['x-url-scheme', 'front-end-https', 'x-forwarded-port', 'x-arr-ssl'],
+  ...['cf-visitor', 'cloudfront-forwarded-proto'],
+  ...['x-forwarded-prefix', 'x-forwarded-path', 'x-forwarded-uri', 'x-forwarded-context'],
+  ...['x-original-url', 'x-original-uri', 'x-rewrite-url', 'x-envoy-original-path'],
+  'x-script-name',
+])

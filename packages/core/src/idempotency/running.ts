@@ -4,7 +4,7 @@
 import type { StoredValue } from '../entry/entry.ts'
 import { leaseLost } from '../errors.ts'
 import { headerValue } from '../http/headers.ts'
-import { driftMs, type HeldLease } from '../lease/lease-keeper.ts'
+import { type HeldLease, LeaseKeeper } from '../lease/lease-keeper.ts'
 import type { Grant } from '../ports/grant.ts'
 import type { BeginReply, Finish, FinishReply, LazyFinish } from '../ports/idempotency-store.ts'
 import type { AttemptEnd, AttemptObserver } from '../ports/idempotent-exchange.ts'
@@ -111,7 +111,7 @@ export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObser
 
   /** The lease counts from `sentAt`. At its end, no reply of the store is needed. */
   renewed(sentAt: number): void {
-    this.#leaseEndsAt = sentAt + this.leaseMs - driftMs(this.leaseMs)
+    this.#leaseEndsAt = sentAt + this.leaseMs - LeaseKeeper.driftMs(this.leaseMs)
   }
 
   get endsAt(): number {

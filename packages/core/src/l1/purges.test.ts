@@ -150,9 +150,9 @@ describe('the purges that cover an entry', () => {
     )
     const { purges, isFromLostHistory } = marks.covering(PRODUCT)
     expect(purges).toEqual([
-      { subject: ALL, soft: false, position: 11 },
-      { subject: tagSubject('products'), soft: true, position: 12 },
-      { subject: routeSubject('/products/:id'), soft: true, position: 13 },
+      { by: 'all', subject: ALL, soft: false, position: 11 },
+      { by: 'tag', subject: tagSubject('products'), soft: true, position: 12 },
+      { by: 'route', subject: routeSubject('/products/:id'), soft: true, position: 13 },
     ])
     expect(isFromLostHistory).toBe(false)
     marks.forgetBefore(15)

@@ -9,7 +9,7 @@ import { type HeldEntry, type Provenance, staleFrom } from '../entry/entry.ts'
 import { matchesPattern } from '../http/route-pattern.ts'
 import type { Clock } from '../ports/clock.ts'
 import { CONFIRMED_FOR_MS, type Mark, type Position, type StampedeStore } from '../ports/store.ts'
-import { ALL, isRoute, pathSubject } from '../ports/subject.ts'
+import { ALL, isRoute, kindOf, pathSubject, type SubjectKind } from '../ports/subject.ts'
 import type { L1, L1Copy } from './l1.ts'
 
 /** The last purges of one subject. */
@@ -108,14 +108,17 @@ export class PurgeMarks {
    * `isFromLostHistory`: the entry counts as purged, because purges of it may be unknown.
    */
   covering(provenance: Provenance): {
-    readonly purges: ReadonlyArray<Pick<Mark, 'subject' | 'soft' | 'position'>>
+    readonly purges: ReadonlyArray<Omit<Mark, 'agoMs'> & { readonly by: SubjectKind }>
     readonly isFromLostHistory: boolean
   } {
     const purges = [...this.#purgesOf(provenance)]
-      .flatMap(({ subject, hard, soft }) => [
-        { subject, soft: false, position: hard },
-        { subject, soft: true, position: soft },
-      ])
+      .flatMap(({ subject, hard, soft }) => {
+        const by = kindOf(subject)
+        return [
+          { by, subject, soft: false, position: hard },
+          { by, subject, soft: true, position: soft },
+        ]
+      })
       .filter(({ position }) => position > provenance.asOf)
       .sort((a, b) => a.position - b.position)
     return { purges, isFromLostHistory: provenance.asOf < this.#oldestKnown }

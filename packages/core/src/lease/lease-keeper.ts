@@ -42,6 +42,14 @@ export class LeaseKeeper {
   /** Whether `close()` has ended all leases of this process. */
   isStopped = false
 
+  /**
+   * Drift of a lease in ms, the last part, which its holder does not use: 1 % of the lease for
+   * clocks that run at different speeds, and 2 ms for rounding.
+   */
+  static driftMs(leaseMs: number): number {
+    return leaseMs * 0.01 + 2
+  }
+
   constructor(renewer: Renewer, clock: Clock, deadlines: Deadlines = new Deadlines(clock)) {
     this.#renewer = renewer
     this.#clock = clock
@@ -159,14 +167,6 @@ export function newToken(): string {
   const start = used
   used += TOKEN_BYTES
   return random.toString('base64url', start, used)
-}
-
-/**
- * Drift of a lease in ms, the last part, which its holder does not use: 1 % of the lease for clocks
- * that run at different speeds, and 2 ms for rounding.
- */
-export function driftMs(leaseMs: number): number {
-  return leaseMs * 0.01 + 2
 }
 
 /** Sends a release. A store of the app may throw where it should reject. */

@@ -157,8 +157,6 @@ export interface RunWatch {
 /** Gets the response of a handler, part by part, from the adapter. */
 export interface OriginObserver {
   onInner?(inner: InnerCache): HeaderList | undefined
-  /** Set with the option `audit`: gets the log of what the handler reads, before the run. */
-  onReads?(reads: ReadLog): void
   /**
    * Called once, before the head is sent. Never throws. `whole` is the body, if all of it is known
    * by then. These bytes may change as soon as this call returns. `natives` belong to the run that
@@ -228,21 +226,6 @@ export interface Reply {
    * `no-transform` to its Cache-Control.
    */
   readonly part?: true
-}
-
-/** The parts of a request that the handler has read so far. Header names are lower-case. */
-export interface ReadLog {
-  readonly headers: ReadonlySet<string>
-  readonly cookies: ReadonlySet<string>
-  readonly query: ReadonlySet<string>
-  /** Data that layers in front of the cache have set, such as `req.session.user`. */
-  readonly layers: ReadonlySet<string>
-  /** Whether reads of single cookies are in `cookies`. Otherwise they are reads of the field. */
-  readonly namesCookies: boolean
-  /** Whether the handler has ended when its head is known. Later reads are those of layers. */
-  readonly endsAtHead: boolean
-  /** Ends the recording. */
-  stop(): void
 }
 
 /** Facts of a framework about a request that has run a handler. Not read for a hit. */

@@ -31,7 +31,7 @@ export interface Lifetimes {
 export interface StoredFrame extends EntryTimes {
   /**
    * The bytes, which the store does not parse. It may have compressed their body
-   * (`withCompressedBody`). Undefined: the caller already has this entry (`knownFence`).
+   * (`compressibleBody`). Undefined: the caller already has this entry (`knownFence`).
    */
   readonly frame: Uint8Array | undefined
   /** The fence of the commit. */

@@ -113,6 +113,7 @@ export async function microtasks(count: number): Promise<void> {
 export const STEPS: readonly number[] = Array.from({ length: 24 }, (_, i) => i)
 
 export const POLICY: Policy = {
+  softTimeoutMs: undefined,
   leaseMs: 600,
   waitMs: 30_000,
   originTimeoutMs: 3_000,

@@ -8,11 +8,15 @@ import type { AddressInfo, Socket } from 'node:net'
 import { PassThrough } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { setImmediate as turn } from 'node:timers/promises'
-import type { RequestBody } from '@stampede/core/adapter'
 import { describe, expect, test } from 'vitest'
 import { deferred } from '../testing/deferred.ts'
 import { serve, startRequest } from '../testing/raw-client.ts'
-import { discardRequestBody, readRequestBody as readBody, rememberRawBody } from './body.ts'
+import {
+  discardRequestBody,
+  type RequestBody,
+  readRequestBody as readBody,
+  rememberRawBody,
+} from './body.ts'
 
 const readRequestBody = (
   req: IncomingMessage,

@@ -6,7 +6,10 @@
 
 import type { IncomingMessage } from 'node:http'
 import { isDeepStrictEqual } from 'node:util'
-import type { RequestBody } from '@stampede/core/adapter'
+import type { IdempotentExchange } from '@stampede/core/adapter'
+
+/** The body, as far as it can be read. */
+export type RequestBody = Awaited<ReturnType<IdempotentExchange['readBody']>>
 
 const CLIENT_GONE: RequestBody = { type: 'incomplete' }
 const TOO_LARGE: RequestBody = { type: 'too-large' }

@@ -4,7 +4,6 @@
 
 import type { IncomingMessage } from 'node:http'
 import type { HeaderList } from '@stampede/core/adapter'
-import { unwatched } from './watch-reads.ts'
 
 export const HIDDEN: readonly string[] = ['if-none-match', 'if-modified-since', 'if-range', 'range']
 
@@ -14,8 +13,7 @@ export const HIDDEN: readonly string[] = ['if-none-match', 'if-modified-since', 
  */
 export function hideConditionals(req: IncomingMessage, shown: HeaderList = []): () => void {
   const present = HIDDEN.filter((name) => req.headers[name] !== undefined)
-  const rawHeaders = unwatched(req.rawHeaders)
-  const headers = unwatched(req.headers)
+  const { rawHeaders, headers } = req
   // HTTP/2 requests have no headersDistinct.
   const distinct: IncomingMessage['headersDistinct'] | undefined = req.headersDistinct
   const lists = shown.map(([name, value]) => [name, [value]] as const)
@@ -23,7 +21,7 @@ export function hideConditionals(req: IncomingMessage, shown: HeaderList = []): 
     headers: { ...without(headers, present), ...Object.fromEntries(shown) },
     rawHeaders: [...withoutRaw(rawHeaders, new Set(present)), ...shown.flat()],
     ...(distinct && {
-      headersDistinct: { ...without(unwatched(distinct), present), ...Object.fromEntries(lists) },
+      headersDistinct: { ...without(distinct, present), ...Object.fromEntries(lists) },
     }),
   }
   // The properties are defined on the request itself, because on HTTP/2 they are getters without
@@ -42,16 +40,8 @@ export function hideConditionals(req: IncomingMessage, shown: HeaderList = []): 
 }
 
 function define(req: IncomingMessage, name: string, value: unknown): void {
-  // If reads are recorded (watch-reads.ts), reads of the new value are recorded too.
-  const own = Object.getOwnPropertyDescriptor(req, name)?.set
-  if (own !== undefined) own.call(req, value)
-  else
-    Object.defineProperty(req, name, {
-      value,
-      configurable: true,
-      enumerable: true,
-      writable: true,
-    })
+  const shared = { configurable: true, enumerable: true, writable: true }
+  Object.defineProperty(req, name, { ...shared, value })
 }
 
 /** `[name, value, name, value, ...]` without the named fields. */

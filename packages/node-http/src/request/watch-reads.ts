@@ -21,7 +21,7 @@ const HOLDERS: ReadonlySet<string> = new Set(['session', 'state', 'locals'])
 /** Members that session middlewares read themselves. */
 const OWN_MEMBERS: ReadonlySet<string> = new Set(['cookie', 'changed', 'deleted', 'isNew'])
 
-/** The parts that a handler has read so far: the argument of `OriginObserver.onReads`. */
+/** The parts that a handler has read so far: the log that the cache checks. */
 export class Reads {
   readonly headers: Set<string> = new Set()
   readonly cookies: Set<string> = new Set()
@@ -106,15 +106,28 @@ function gettersOfApp(target: object): string[] {
   return names
 }
 
-/** Starts the recording. `holder` is the object with the parsed query. */
-export function watchReads(req: IncomingMessage, res: ServerResponse, holder: object = req): Reads {
+interface Watched {
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+  /** The object that the handler gets. */
+  readonly native: unknown
+}
+
+/** Starts the recording. Call it when `req` has the headers that the handler is to see. */
+export function watchReads({ req, res, native }: Watched): Reads {
   const reads = new Reads()
+  const given: Context = Object(native)
+  const isKoa = given.request?.ctx === given
   for (const name of ['headers', 'headersDistinct']) reads.watchMembers(req, name, reads.headers)
-  reads.watchMembers(holder, 'query', reads.query)
+  reads.watchMembers(isKoa ? Object(given.request) : given, 'query', reads.query)
   reads.watch(req, 'req')
   watchProperty(reads, req, 'rawHeaders', (lines) =>
     recording(reads, lines, () => reads.note(reads.layers, 'req.rawHeaders')),
   )
+  if (isHono(given)) watchVariables(reads, given)
+  else if (given !== req) reads.watch(given, isKoa ? 'ctx' : 'request')
+  // The rest runs in layers in front of the cache.
+  reads.endsAtHead = isKoa || isHono(given)
   if ('locals' in res) reads.watchLayer(res, 'locals', 'res')
   // A layer in front, such as a session, may have wrapped these functions and reads the request in
   // them.
@@ -127,6 +140,41 @@ export function watchReads(req: IncomingMessage, res: ServerResponse, holder: ob
     Object.assign(res, { [name]: quiet })
   }
   return reads
+}
+
+/** A request or a context of a framework. */
+interface Context {
+  readonly request?: { readonly ctx?: unknown }
+}
+
+/** The context of Hono, with variables of layers. */
+interface Variables extends Context {
+  get(key: string): unknown
+  set(key: string, value: unknown): void
+}
+
+function isHono(given: Context): given is Variables {
+  return 'var' in given && 'get' in given && 'set' in given
+}
+
+/** Records reads of the variables that layers in front have set by `c.set`. */
+function watchVariables(reads: Reads, c: Variables): void {
+  // Helpers such as getCookie() read the whole field.
+  reads.namesCookies = false
+  const { get, set } = c
+  const own = new Set<unknown>()
+  const seen = (key: PropertyKey, value: unknown): unknown => {
+    if (value !== undefined && !own.has(key)) reads.note(reads.layers, `c.get('${String(key)}')`)
+    return value
+  }
+  c.get = (key) => seen(key, get(key))
+  c.set = (key, value) => {
+    own.add(key)
+    set(key, value)
+  }
+  const all = (): object => Reflect.get(Object.getPrototypeOf(c), 'var', c)
+  const view = { get: (target: object, key: PropertyKey) => seen(key, Reflect.get(target, key)) }
+  Object.defineProperty(c, 'var', { configurable: true, get: () => new Proxy(all(), view) })
 }
 
 /**
@@ -173,13 +221,6 @@ function describe(target: object, name: string): PropertyDescriptor | undefined 
 
 const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null
 
-const plain = new WeakMap<object, object>()
-
-/** The object that a recording view wraps. Reads of this object are not recorded. */
-export function unwatched<T extends object>(value: T): T {
-  return (plain.get(value) as T | undefined) ?? value
-}
-
 /** A view of an object that calls `note` for each read of a member. */
 function recording(
   reads: Reads,
@@ -208,7 +249,7 @@ function recording(
       return result
     }
   }
-  const view = new Proxy(value, {
+  return new Proxy(value, {
     get: see,
     has: (target, name) => see(target, name) !== undefined || Reflect.has(target, name),
     getOwnPropertyDescriptor(target, name) {
@@ -220,6 +261,4 @@ function recording(
       return Reflect.set(target, name, member)
     },
   })
-  plain.set(view, value)
-  return view
 }

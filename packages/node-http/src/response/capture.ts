@@ -14,8 +14,8 @@ import {
   type CapturedHead,
   type HeaderList,
   type OriginEnd,
+  type OriginObserver,
   OWN_FIELDS,
-  type PartOfBody,
   type Reply,
 } from '@stampede/core/adapter'
 import { Departure, hasLeft, whenWhole } from '../request/client-gone.ts'
@@ -45,9 +45,9 @@ import { correctStored, headersSentError, setsCookie } from './head.ts'
 import { discardWrite, OriginalMethods, type OwnMethods } from './original-methods.ts'
 import { headInstead, isSendable, writeReply } from './write-response.ts'
 
+type Instead = Extract<ReturnType<OriginObserver['onHead']>, { action: 'send' }>['instead']
 /** Used if Node would reject the reply of core. */
 const UNSENDABLE = { capture: false, add: [], remove: OWN_FIELDS, instead: undefined }
-
 const NONE: readonly never[] = []
 
 const discardHints = (...args: readonly unknown[]): void => discardWrite(args, undefined)
@@ -176,7 +176,7 @@ export class Capture {
 
   /** The arguments for a 304, 416 or 206 in place of the handler's head. */
   #argsOf(
-    instead: Reply | PartOfBody,
+    instead: NonNullable<Instead>,
     add: HeaderList,
     remove: readonly string[],
     length: number,

@@ -6,10 +6,10 @@ import { createRequire } from 'node:module'
 import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import type { AttemptObserver, Reply } from '@stampede/core/adapter'
+import type { Reply } from '@stampede/core/adapter'
 import { describe, expect, test } from 'vitest'
 import { serve, serveHttp2, startRequest } from '../testing/raw-client.ts'
-import { AttemptWatch } from './hold-end.ts'
+import { type AttemptObserver, AttemptWatch } from './hold-end.ts'
 
 type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
 type Handler = (res: ServerResponse) => unknown

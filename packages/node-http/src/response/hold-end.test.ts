@@ -9,11 +9,10 @@ import type { AddressInfo, Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { setImmediate as turn } from 'node:timers/promises'
-import type { AttemptObserver } from '@stampede/core/adapter'
 import { describe, expect, test, vi } from 'vitest'
 import { deferred } from '../testing/deferred.ts'
 import { rawRequest, serve, startRequest } from '../testing/raw-client.ts'
-import { AttemptWatch } from './hold-end.ts'
+import { type AttemptObserver, AttemptWatch } from './hold-end.ts'
 
 type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
 

@@ -7,13 +7,13 @@
 // that the client gets what it would get without the delay.
 
 import { type ServerResponse, validateHeaderValue } from 'node:http'
-import {
-  type AttemptObserver,
-  type CapturedHead,
-  type OriginEnd,
-  type OriginObserver,
-  type Reply,
-  responseError,
+import { StampedeError } from '@stampede/core'
+import type {
+  CapturedHead,
+  IdempotentExchange,
+  OriginEnd,
+  OriginObserver,
+  Reply,
 } from '@stampede/core/adapter'
 import { Connection, hasLeft } from '../request/client-gone.ts'
 import { isHttp2 } from '../request/read-request.ts'
@@ -24,9 +24,14 @@ import { headOf, OuterFields } from './fields.ts'
 import { discardWrite } from './original-methods.ts'
 import { breakOff, isSendable } from './write-response.ts'
 
+export type AttemptObserver = Parameters<IdempotentExchange['run']>[0]
 type AttemptEnd = Parameters<AttemptObserver['onEnd']>[0]
 /** The decision of core. `unknown`: nothing is known about the outcome, so nothing is sent. */
 type Outcome = Reply | 'as-held' | 'unknown'
+
+/** The error for a response that cannot be sent, or that ended before it was complete. */
+export const responseError = (why: string): StampedeError =>
+  new StampedeError('ERR_STAMPEDE_RESPONSE', why)
 
 const NONE: readonly never[] = []
 const TOO_LARGE = notCaptured('too-large')

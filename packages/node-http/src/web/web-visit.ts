@@ -5,7 +5,6 @@ import type { NodeVisit } from '../node-exchange.ts'
 import type { BodyVisit } from '../request/body.ts'
 import { HIDDEN } from '../request/conditionals.ts'
 import { addressOf } from '../request/read-request.ts'
-import { unwatched } from '../request/watch-reads.ts'
 import { breakOff } from '../response/write-response.ts'
 import {
   createWebResponse,
@@ -78,7 +77,7 @@ export async function visitWeb<Native>(
       dispatch: (...again) => void Reflect.get(req.socket, 'server').emit('request', ...again),
       next(error) {
         if (error !== undefined) return reject(error)
-        const hide = (raw: Request): Request => withConditions(raw, headers, unwatched(req.headers))
+        const hide = (raw: Request): Request => withConditions(raw, headers, req.headers)
         ran = runInto(request, res, hide, abandon)
         ran.catch((thrown) => {
           reject(thrown)
@@ -113,7 +112,7 @@ function withConditions(
   sent: IncomingMessage['headers'],
   shown: IncomingMessage['headers'],
 ): Request {
-  if (shown === sent) return raw
+  if (HIDDEN.every((name) => shown[name] === sent[name])) return raw
   const headers = new Headers([...raw.headers].filter(([name]) => !HIDDEN.includes(name)))
   for (const name of HIDDEN) if (name in shown) headers.set(name, String(shown[name]))
   const { url, method, signal, body } = raw

@@ -2,7 +2,7 @@
 // checked.
 
 import type { StampedeStore } from '@stampede/core'
-import { type Grant, unknownReply } from '@stampede/core/store'
+import { type Grant, storeUnavailable } from '@stampede/core/store'
 
 export type LookupReply = Awaited<ReturnType<StampedeStore['lookup']>>
 export type LookupRequest = Parameters<StampedeStore['lookup']>[1]
@@ -57,7 +57,7 @@ function toReply(
     const shared = { status: 'failed', forMs, failure: readFailure(failure) } as const
     return stored ? { ...shared, stored } : shared
   }
-  throw unknownReply('redis', 'lookup-or-lease', `unknown reply ${status}`)
+  throw storeUnavailable('redis', 'lookup-or-lease', `unknown reply ${status}`)
 }
 
 /**

@@ -10,7 +10,6 @@ import {
   optionError,
   readers,
   readOptions,
-  withCompressedBody,
 } from '@stampede/core/store'
 
 /** The form of `RedisStoreOptions.compress` with settings. */
@@ -42,7 +41,8 @@ const MAX_WAIT_MS = 50
 /** A compressed body that is larger than this part of the body is not worth its decoding. */
 const MAX_RATIO = 0.9
 
-type Codec = Parameters<typeof withCompressedBody>[1]
+type Frame = NonNullable<ReturnType<typeof compressibleBody>>
+type Codec = Parameters<Frame['frameWith']>[0]
 type Settings = zlib.ZlibOptions & zlib.BrotliOptions
 type Compress = (body: Uint8Array, settings: Settings) => Buffer
 type CompressInPool = (
@@ -132,14 +132,15 @@ export class Compression {
     clock: Clock,
     done: (stored: Uint8Array) => void,
   ): void {
-    const body = compressibleBody(frame, this.#minBytes)
-    if (body === undefined) return done(frame)
+    const compressible = compressibleBody(frame, this.#minBytes)
+    if (compressible === undefined) return done(frame)
+    const { body } = compressible
     const bytes = body.byteLength
     const level = isAwaited || bytes > MAX_BYTES_AT_LEVEL ? 1 : this.#level
     const settings = this.#compressor.settings(level, bytes)
     const end = (packed: Buffer | undefined): void => {
       const isSmaller = packed !== undefined && packed.byteLength <= MAX_RATIO * bytes
-      done(isSmaller ? withCompressedBody(frame, this.#codec, packed) : frame)
+      done(isSmaller ? compressible.frameWith(this.#codec, packed) : frame)
     }
     // The time grows faster than the level.
     if (bytes * level ** 2 > MAX_BYTES_IN_TURN) return this.#inPool(body, settings, clock, end)

@@ -2,7 +2,7 @@
 // on its channel. The server is not trusted, so each part is checked.
 
 import type { StampedeStore } from '@stampede/core'
-import { unknownReply } from '@stampede/core/store'
+import { storeUnavailable } from '@stampede/core/store'
 
 type StoreHooks = Parameters<StampedeStore['attach']>[0]
 
@@ -82,7 +82,7 @@ export function readAppendReply(raw: unknown): AppendReply {
   const [status, time, ...ids] = Array.isArray(raw) ? raw.map(String) : []
   const [now, id, prev] = [readPosition(time), ...ids.map(readId)]
   if (now === undefined || id === undefined || prev === undefined) {
-    throw unknownReply('redis', 'append-purge', 'unknown reply')
+    throw storeUnavailable('redis', 'append-purge', 'unknown reply')
   }
   return { now, id, prev, isPublished: status === 'APPENDED' }
 }
@@ -91,7 +91,7 @@ export function readPurgePage(raw: unknown): PurgePage {
   const [status, ...rest] = Array.isArray(raw) ? raw.map(String) : []
   const [now, last, floor] = [readPosition(rest[0]), readId(rest[1]), readPosition(rest[2])]
   if (now === undefined || last === undefined || floor === undefined) {
-    throw unknownReply('redis', 'read-purges', 'unknown reply')
+    throw storeUnavailable('redis', 'read-purges', 'unknown reply')
   }
   const isLog = status === 'LOG' || status === 'PART'
   const events: PurgeEvent[] = []

@@ -7,7 +7,7 @@ import {
   type Grant,
   type IdempotencyStore,
   storeInUse,
-  unknownReply,
+  storeUnavailable,
 } from '@stampede/core/store'
 import { KEEP_MS, type RedisLink } from '../connection/link.ts'
 import type { LinkListener } from '../connection/subscription.ts'
@@ -172,7 +172,7 @@ export function readBegin(raw: unknown, key: string, token: string): BeginReply 
     case 'BEGUN': {
       const attempt = Number(parts[3])
       if (!Number.isSafeInteger(attempt) || attempt < 1)
-        throw unknownReply('redis', 'begin-record', 'the reply has no attempt')
+        throw storeUnavailable('redis', 'begin-record', 'the reply has no attempt')
       return {
         status: 'begun',
         grant: { key, token, fence: String(parts[2]) },
@@ -190,14 +190,14 @@ export function readBegin(raw: unknown, key: string, token: string): BeginReply 
     case 'UNCERTAIN':
       return { status: 'uncertain' }
     default:
-      throw unknownReply('redis', 'begin-record', `unknown reply ${String(parts[0])}`)
+      throw storeUnavailable('redis', 'begin-record', `unknown reply ${String(parts[0])}`)
   }
 }
 
 function readFrame(value: unknown): Buffer {
   const frame = bytes(value)
   if (frame !== undefined) return frame
-  throw unknownReply('redis', 'begin-record', 'the reply has no frame')
+  throw storeUnavailable('redis', 'begin-record', 'the reply has no frame')
 }
 
 const NO_STEPS: ReadonlyMap<string, Uint8Array> = new Map()
@@ -225,7 +225,7 @@ export function readInspection(raw: unknown): Inspection | undefined {
   if (found === undefined) return undefined
   const { state } = found
   if (state === 'unreadable')
-    throw unknownReply(
+    throw storeUnavailable(
       'redis',
       'inspect-record',
       'the record is malformed or has the layout of another version',

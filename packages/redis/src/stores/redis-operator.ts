@@ -6,7 +6,7 @@ import {
   REPORT_LIMITS,
   readers,
   type StoreOperator,
-  unknownReply,
+  storeUnavailable,
 } from '@stampede/core/store'
 import { type ClusterConnection, type Connection, textOf } from '../connection/connection.ts'
 import type { RedisLink } from '../connection/link.ts'
@@ -175,5 +175,5 @@ function count(value: unknown): number {
 
 function partsOf(raw: unknown, script: string): readonly unknown[] {
   if (Array.isArray(raw)) return raw
-  throw unknownReply('redis', script, 'the reply is not an array')
+  throw storeUnavailable('redis', script, 'the reply is not an array')
 }
