@@ -39,7 +39,9 @@ const sqlFolder = new URL('../packages/postgres/sql/', here)
 const files = readdirSync(sqlFolder)
   .sort()
   .map((file) => {
-    const sql = readFileSync(new URL(file, sqlFolder), 'utf8')
+    // An app that bundles the package would carry the comments.
+    const comments = `-- Comments: packages/postgres/sql/${file} in the repository of Stampede.\n`
+    const sql = comments + readFileSync(new URL(file, sqlFolder), 'utf8').replace(/^ *--.*\n/gm, '')
     return `  {
     id: '${file.replace('.sql', '')}',
     sql: ${JSON.stringify(sql)},

@@ -48,8 +48,6 @@ export const LAPSED = { ...SOUND, until: String(PAST) }
 export const COMPLETED = { ...OVER, s: 'completed', frame: 'bytes' }
 export const RELEASED = { ...OVER, s: 'released' }
 export const UNCERTAIN = { ...OVER, s: 'uncertain' }
-/** Uncertain because its lease ran out. Its holder may still finish. */
-export const DOUBTED = { ...LAPSED, s: 'uncertain' }
 
 /** The greatest whole number that the scripts accept. */
 export const LARGEST = '9007199254740990'

@@ -24,40 +24,73 @@ export type FillReason = 'absent' | 'expired' | 'purged' | 'stale' | 'hit-for-mi
 export type LateReason = (typeof LATE_REASONS)[number]
 export const LATE_REASONS = ['soft-timeout', 'origin-queue'] as const
 
-/** The fields of each event, in addition to `type`, `key` and `internalKey`. */
+/**
+ * Each event with its occasion, and its fields in addition to `type`, `key` and `internalKey`. A
+ * test checks that the table in docs/guide/events.md is equal.
+ */
 export interface EventFields {
+  /** A request or call gets an entry from memory (`l1`) or the store (`l2`). */
   'entry.hit': { readonly tier: 'l1' | 'l2'; readonly stale: boolean }
+  /** This process receives a purge; `key` is its target, and `by` the kind of target. */
   'entry.purged': { readonly by: 'key' | SubjectKind; readonly soft: boolean }
+  /** The serializer of a caller cannot decode the stored value, which counts as a miss. */
   'entry.unreadable': { readonly error: unknown }
+  /** A stale entry is served because the fill is late or waits for a concurrency slot. */
   'stale.served': { readonly why: LateReason }
+  /** This process gets the lease of the key, so that it may fill the key for this `reason`. */
   'lease.granted': { readonly fence: bigint; readonly reason: FillReason }
+  /** A lease ends before its holder has finished; the store does not accept a later commit. */
   'lease.lost': { readonly fence: bigint }
+  /** This process begins to wait for a fill of another process, once per key. */
   'wait.started': { readonly busyForMs: number }
+  /** This process stops waiting for another process, and looks up again. */
   'wait.ended': {
     readonly by: 'wake-up' | 'gap' | 'lost' | 'lease-end'
     readonly elapsedMs: number
   }
+  /** A caller has waited for `waitMs`. */
   'wait.timed-out': object
-  /** `fence` is undefined for a run without a lease. */
-  'fill.started': { readonly behind: boolean; readonly fence: bigint | undefined }
+  /** The handler or factory starts; `behind: true` means in the background. */
+  'fill.started': {
+    readonly behind: boolean
+    /** Undefined for a run without a lease. */
+    readonly fence: bigint | undefined
+  }
+  /** A run without a lease waits for a concurrency slot. */
   'fill.queued': object
+  /** The result is stored. */
   'fill.committed': { readonly fence: bigint; readonly elapsedMs: number }
+  /** The store does not accept the result, because of a purge or a newer lease. */
   'fill.fenced': { readonly fence: bigint; readonly elapsedMs: number }
+  /** The result cannot be shared; `reason` has the cause. */
   'fill.passed': { readonly reason: string; readonly elapsedMs: number }
+  /** A factory returns `skip(value)`, so that the value is not stored. */
   'fill.skipped': { readonly elapsedMs: number }
+  /** The handler or factory fails, or takes longer than `originTimeoutMs`. */
   'fill.failed': {
     readonly failure: Failure
     readonly error: unknown
     readonly elapsedMs: number
   }
+  /**
+   * A run has no usable result: its client left, or its body was cut short; a waiter runs it again.
+   */
   'fill.abandoned': { readonly elapsedMs: number }
+  /** A lookup in the store finds the failure of another run, and no lease. */
   'failure.shared': { readonly failure: Failure }
+  /** A request or job with an idempotency key gets its `outcome`. */
   'idempotency.answered': { readonly outcome: IdempotencyOutcome }
+  /** An attempt ends; `late` means that the store has not confirmed it yet. */
   'idempotency.finished': {
     readonly as: 'completed' | 'released' | 'uncertain'
     readonly reply: 'finished' | 'resurrected' | 'stale' | 'late' | 'failed' | 'ended' | 'unknown'
   }
+  /** An operator settles a key. */
   'idempotency.settled': { readonly as: 'completed' | 'released' }
+  /**
+   * A `stampedeCache` has seen its first 100 GET requests; `reason` is the most frequent one for no
+   * hit.
+   */
   'cache.sampled': {
     readonly requests: number
     readonly stored: number
@@ -66,46 +99,39 @@ export interface EventFields {
     readonly fix: string | undefined
     readonly page: string | undefined
   }
+  /** Purges may have been missed, so all copies in memory are dropped; `key` is empty. */
   'bus.gap': object
+  /** An operation of the store fails; `key` is empty if the connection failed. */
   'store.failed': { readonly operation: string; readonly error: unknown }
 }
 
-/**
- * All event types, each with the case in which it occurs. A test checks that the table in
- * docs/guide/events.md is equal.
- */
-export const EVENTS: Readonly<Record<keyof EventFields, string>> = {
-  'entry.hit': 'a request or call gets an entry from memory (`l1`) or the store (`l2`)',
-  'entry.purged': 'this process receives a purge; `key` is its target, and `by` the kind of target',
-  'entry.unreadable':
-    'the serializer of a caller cannot decode the stored value, which counts as a miss',
-  'stale.served':
-    'a stale entry is served because the fill is late or waits for a concurrency slot',
-  'lease.granted':
-    'this process gets the lease of the key, so that it may fill the key for this `reason`',
-  'lease.lost':
-    'a lease ends before its holder has finished; the store does not accept a later commit',
-  'wait.started': 'this process begins to wait for a fill of another process, once per key',
-  'wait.ended': 'this process stops waiting for another process, and looks up again',
-  'wait.timed-out': 'a caller has waited for `waitMs`',
-  'fill.started': 'the handler or factory starts; `behind: true` means in the background',
-  'fill.queued': 'a run without a lease waits for a concurrency slot',
-  'fill.committed': 'the result is stored',
-  'fill.fenced': 'the store does not accept the result, because of a purge or a newer lease',
-  'fill.passed': 'the result cannot be shared; `reason` has the cause',
-  'fill.skipped': 'a factory returns `skip(value)`, so that the value is not stored',
-  'fill.failed': 'the handler or factory fails, or takes longer than `originTimeoutMs`',
-  'fill.abandoned':
-    'a run has no usable result: its client left, or its body was cut short; a waiter runs it again',
-  'failure.shared': 'a lookup in the store finds the failure of another run, and no lease',
-  'idempotency.answered': 'a request or job with an idempotency key gets its `outcome`',
-  'idempotency.finished': 'an attempt ends; `late` means that the store has not confirmed it yet',
-  'idempotency.settled': 'an operator settles a key',
-  'cache.sampled':
-    'a `stampedeCache` has seen its first 100 GET requests; `reason` is the most frequent one for no hit',
-  'bus.gap': 'purges may have been missed, so all copies in memory are dropped; `key` is empty',
-  'store.failed': 'an operation of the store fails; `key` is empty if the connection failed',
-}
+/** All event types. */
+export const EVENT_TYPES: ReadonlyArray<keyof EventFields> = [
+  'entry.hit',
+  'entry.purged',
+  'entry.unreadable',
+  'stale.served',
+  'lease.granted',
+  'lease.lost',
+  'wait.started',
+  'wait.ended',
+  'wait.timed-out',
+  'fill.started',
+  'fill.queued',
+  'fill.committed',
+  'fill.fenced',
+  'fill.passed',
+  'fill.skipped',
+  'fill.failed',
+  'fill.abandoned',
+  'failure.shared',
+  'idempotency.answered',
+  'idempotency.finished',
+  'idempotency.settled',
+  'cache.sampled',
+  'bus.gap',
+  'store.failed',
+]
 
 type EventOfType<T extends keyof EventFields> = {
   readonly type: T
@@ -142,7 +168,7 @@ export type IdempotencyOutcome =
   | 'unavailable'
   | 'unprotected'
 
-/** The type of an event, a key of `EVENTS`. */
+/** The type of an event, a key of `EventFields`. */
 export type StampedeEventType = StampedeEvent['type']
 /** The event of one type. */
 export type EventOf<T extends StampedeEventType> = Extract<StampedeEvent, { type: T }>
@@ -198,8 +224,8 @@ export class EventHub<E extends AnyEvent> {
   }
 
   /** As `on`, for a type and a listener of a user, which are checked. `types`: the known ones. */
-  onChecked(types: object, type: string, listener: (event: never) => void): () => void {
-    checkListener(Object.keys(types), type, listener)
+  onChecked(types: readonly string[], type: string, listener: (event: never) => void): () => void {
+    checkListener(types, type, listener)
     return this.on(type, listener as (event: E) => void)
   }
 
@@ -300,7 +326,7 @@ export class Events extends EventHub<StampedeEvent> {
 
   /** Listens to all events except hits, of which there are too many. */
   onAllButHits(listener: (event: StampedeEvent) => void): Array<() => void> {
-    const types = Object.keys(EVENTS).filter((type) => type !== 'entry.hit')
+    const types = EVENT_TYPES.filter((type) => type !== 'entry.hit')
     return types.map((type) => this.on(type, listener))
   }
 }

@@ -8,7 +8,7 @@ import { onForget, onGap, onLostStore, onMark, onPurge, onWake } from './engine/
 import { Counts } from './entry/counts.ts'
 import { closedError, optionError, otherCopy } from './errors.ts'
 import {
-  EVENTS,
+  EVENT_TYPES,
   Events,
   type Listener,
   type StampedeEvent,
@@ -122,7 +122,7 @@ export function createStampede(options?: StampedeOptions): Stampede {
     idempotency: createOperator(() => idempotencyOf(stampede)),
     stats: () => statsOf(rt, idempotencies.get(rt)),
     on: (type: string, listener: (event: never) => void) =>
-      rt.events.onChecked(EVENTS, type, listener),
+      rt.events.onChecked(EVENT_TYPES, type, listener),
     close: () => {
       closing ??= close(rt)
       return closing

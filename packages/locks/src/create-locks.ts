@@ -10,7 +10,7 @@ import { aborted, busy, LockError, lost, unavailable, waitTimeout } from './erro
 import type { Lease } from './lease.ts'
 import {
   Acquisition,
-  LOCK_EVENTS,
+  LOCK_EVENT_TYPES,
   type LockEvent,
   type LockEventType,
   type LockListener,
@@ -155,7 +155,7 @@ export class LockTable<L> {
   }
 
   on(type: string, listener: (event: never) => void): () => void {
-    return this.#context.monitor.events.onChecked(LOCK_EVENTS, type, listener)
+    return this.#context.monitor.events.onChecked(LOCK_EVENT_TYPES, type, listener)
   }
 
   async close(): Promise<void> {

@@ -5,28 +5,34 @@ import { type Clock, EventHub, type Grant, lockTracing } from '@stampede/core/st
 import { LockError } from './errors.ts'
 import type { Lease } from './lease.ts'
 
-/** The fields of each event, in addition to `type`, `key` and `internalKey`. */
+/**
+ * Each event with its occasion, and its fields in addition to `type`, `key` and `internalKey`. A
+ * test checks that the table in docs/guide/events.md is equal.
+ */
 export interface LockEventFields {
+  /** This process gets the lock. */
   'lock.acquired': { readonly fence: bigint | undefined; readonly waitedMs: number }
+  /** A caller begins to wait, because another owner holds the lock. */
   'lock.contended': object
+  /** A caller has waited for `waitMs`. */
   'lock.timed-out': { readonly waitedMs: number }
+  /** The lease ends before its holder has released the lock. */
   'lock.lost': { readonly fence: bigint | undefined; readonly heldMs: number }
+  /** The holder releases the lock. */
   'lock.released': { readonly fence: bigint | undefined; readonly heldMs: number }
+  /** The store does not reply, so a caller does not get the lock. */
   'lock.unavailable': { readonly error: unknown }
 }
 
-/**
- * All event types, each with the case in which it occurs. A test checks that the table in
- * docs/guide/events.md is equal.
- */
-export const LOCK_EVENTS: Readonly<Record<keyof LockEventFields, string>> = {
-  'lock.acquired': 'this process gets the lock',
-  'lock.contended': 'a caller begins to wait, because another owner holds the lock',
-  'lock.timed-out': 'a caller has waited for `waitMs`',
-  'lock.lost': 'the lease ends before its holder has released the lock',
-  'lock.released': 'the holder releases the lock',
-  'lock.unavailable': 'the store does not reply, so a caller does not get the lock',
-}
+/** All event types. */
+export const LOCK_EVENT_TYPES: ReadonlyArray<keyof LockEventFields> = [
+  'lock.acquired',
+  'lock.contended',
+  'lock.timed-out',
+  'lock.lost',
+  'lock.released',
+  'lock.unavailable',
+]
 
 type LockEventOfType<T extends keyof LockEventFields> = {
   readonly type: T

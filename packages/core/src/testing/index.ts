@@ -2,6 +2,7 @@
 
 export { toHeaders } from '../http/headers.ts'
 export { type Compared, type Comparison, compare, type Difference } from './differential.ts'
+export { occasionsIn } from './event-docs.ts'
 export { type Forged, forgeFrame, keyDigest, turnBit, withChecksum } from './frames.ts'
 export { HOSTILE_PIECES, LONG, repeated, runs } from './hostile.ts'
 export { ManualClock, settled } from './manual-clock.ts'
