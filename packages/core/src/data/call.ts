@@ -54,8 +54,6 @@ export class Call<T, P> implements Caller {
   scope: Caller['scope']
   lookup: Caller['lookup']
   declare readonly batch?: CallerBatch
-  /** A factory that ignores its signal must not block its caller for ever. */
-  onTimeout: (result: FillResult) => void = NOTHING
   readonly #of: DataScope
   readonly #key: string
   /** Undefined for a key of a batch. */
@@ -175,7 +173,8 @@ export class Call<T, P> implements Caller {
       }
       lead.end(result)
     }
-    this.onTimeout = end
+    // A factory that ignores its signal must not block its caller for ever.
+    lead.onTimeout = end
     return { context: new FillContext<P>(lead, held, startedAt, this), held, end }
   }
 
@@ -272,11 +271,11 @@ export class Call<T, P> implements Caller {
       const timer = rt.clock.setTimer(originTimeoutMs, () => {
         const error = originTimeout(this.#name, originTimeoutMs)
         deadline.abort(error)
-        this.onTimeout(failureOf(error))
+        lead.onTimeout?.(failureOf(error))
       })
       const { signal } = deadline
       const lead: Lead = {
-        ...{ fence: '', asOf: 0, previous: undefined, signal, end },
+        ...{ fence: '', asOf: 0, previous: undefined, signal, onTimeout: undefined, end },
         get hasTimedOut() {
           return signal.aborted
         },

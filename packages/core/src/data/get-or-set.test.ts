@@ -192,6 +192,26 @@ describe('a factory that does not end in time', () => {
       expect(await next).toBe('new')
     },
   )
+
+  it('does not end the run that its caller began after waitMs', async () => {
+    const { origin, get, clock, stampede } = setUp()
+    const options = { originTimeoutMs: 3_000, staleIfErrorMs: 9_000, softTimeoutMs: 40, waitMs: 50 }
+    const first = get(options)
+    await settled()
+    origin.run(0).resolve('old')
+    await first
+    await clock.advance(2_000)
+    const late = get(options)
+    await settled()
+    // The old value may no longer be served, so the caller waits for the refresh.
+    await stampede.purge({ key: 'k' })
+    await clock.advance(50)
+    expect(origin.calls).toBe(3)
+    // The deadline of the refresh is 50 ms before that of the run without a lease.
+    await clock.advance(2_950)
+    origin.run(2).resolve('own')
+    expect(await late).toBe('own')
+  })
 })
 
 describe('values of getOrSet', () => {

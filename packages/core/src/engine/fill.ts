@@ -62,6 +62,7 @@ class Run implements Lead, HeldLease {
   order = 0
   endsAt = 0
   hasTimedOut = false
+  onTimeout: Lead['onTimeout'] = undefined
   readonly fence: string
   readonly asOf: Position
   readonly isOfBatch: boolean
@@ -153,8 +154,8 @@ class Run implements Lead, HeldLease {
     const failure = { status: 504, message: error.message }
     const result: FillResult = { type: 'failure', failure, error }
     this.#share(result)
-    if (this.#caller.onTimeout === undefined) return
-    this.#caller.onTimeout(result)
+    if (this.onTimeout === undefined) return
+    this.onTimeout(result)
     this.#answer(result)
   }
 

@@ -39,10 +39,6 @@ export interface Caller {
   scope?: AsyncResource | undefined
   /** The traced lookup of the caller. */
   lookup?: LookupTrace | undefined
-  /**
-   * Called at `originTimeoutMs`. A caller with this method is answered then, while its run goes on.
-   */
-  onTimeout?(result: FillResult): void
   /** Makes the current async context that of a later run. */
   captureContext?(): void
   /** The call with many keys to which the caller belongs. */
@@ -89,6 +85,10 @@ export interface Lead {
    * function frees the slot.
    */
   readonly keepSlot?: (() => FreeSlot) | undefined
+  /**
+   * Called at `originTimeoutMs`. Set by a caller that must be answered then, while its run goes on.
+   */
+  onTimeout: ((result: FillResult) => void) | undefined
   /** Ends the run. Only the first call counts. */
   end(result: FillResult): void
 }
