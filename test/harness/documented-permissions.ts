@@ -34,7 +34,7 @@ function commandsOfScript(path: string): string[] {
   })
 }
 
-/** Commands sent by name, and methods called on a connection that connection.ts declares. */
+/** Commands sent by name, and methods called on a connection that client-types.ts declares. */
 function commandsOfSource(path: string, known: ReadonlySet<string>): string[] {
   const source = read(path)
   const sent = [...source.matchAll(/(?<![#\w])(?:send|ask|callBuffer)\(([^)]*)\)/g)].flatMap(
@@ -45,7 +45,7 @@ function commandsOfSource(path: string, known: ReadonlySet<string>): string[] {
       return literal ?? []
     },
   )
-  if (!path.endsWith('/connection.ts')) return sent
+  if (!path.endsWith('/client-types.ts')) return sent
   const methods = [...source.matchAll(/^ {2}(\w+)\(.*\): /gm)].map(([, name = '']) => name)
   return [...sent, ...methods.map((name) => name.toUpperCase()).filter((name) => known.has(name))]
 }

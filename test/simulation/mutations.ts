@@ -115,7 +115,7 @@ export const MUTATIONS: readonly Mutation[] = [
     name: 'after the purge history was lost, older copies and entries are still used',
     edits: [
       { file: L1_PURGES, from: "if (provenance.asOf < this.#oldestKnown) return 'purged'", to: '' },
-      { file: 'core/src/engine/hints.ts', from: 'rt.l1.flush()', to: '' },
+      { file: 'core/src/engine/messages.ts', from: 'rt.l1.flush()', to: '' },
     ],
   },
   drop(

@@ -2,7 +2,7 @@
 // it in the store.
 
 import { customKey } from './cache/key.ts'
-import { purgeKey } from './engine/hints.ts'
+import { purgeKey } from './engine/messages.ts'
 import { optionError, show, storeUnavailable } from './errors.ts'
 import { canonicalPath, patternMeant, patternProblem } from './http/route-pattern.ts'
 import { type Bag, checkNames, flag, readOptions } from './options.ts'

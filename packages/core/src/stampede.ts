@@ -4,7 +4,7 @@ import { createDataCache, type DataCache, type DataCacheOptions } from './data/d
 import { getOrSet, KEYS } from './data/get-or-set.ts'
 import { type Factory, type GetOrSetOptions, readPlan } from './data/get-or-set-options.ts'
 import type { Stored } from './data/stored.ts'
-import { onForget, onGap, onLostStore, onMark, onPurge, onWake } from './engine/hints.ts'
+import { onForget, onGap, onLostStore, onMark, onPurge, onWake } from './engine/messages.ts'
 import { Counts } from './entry/counts.ts'
 import { closedError, optionError, otherCopy } from './errors.ts'
 import {

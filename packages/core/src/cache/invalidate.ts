@@ -8,7 +8,7 @@
 // The cache sends the purges before the head of the response. So the lookup of a later request to
 // this process comes after the purges.
 
-import { forget, purgeKey } from '../engine/hints.ts'
+import { forget, purgeKey } from '../engine/messages.ts'
 import { headerValue } from '../http/headers.ts'
 import { canonicalPath } from '../http/route-pattern.ts'
 import type { CapturedHead, Exchange, HeadWatch, Natives, RequestView } from '../ports/exchange.ts'

@@ -2,7 +2,7 @@
 // whether to store the response. If not, the fill ends then, so that waiters need not wait longer.
 
 import type { FillResult, Lead } from '../engine/types.ts'
-import { type StoredResponse, spread } from '../entry/entry.ts'
+import { type StoredResponse, withJitter } from '../entry/entry.ts'
 import { conditionsFor, lacksValidator, mintEtag } from '../http/conditional.ts'
 import { headerValues, storableHeaders, toFields } from '../http/headers.ts'
 import { canonicalPath } from '../http/route-pattern.ts'
@@ -323,7 +323,7 @@ export class OriginRun<Native> implements OriginObserver {
       own: own.length > 0 ? own.join(', ') : undefined,
       kind,
     }
-    const lifetimes = spread(windows, jitter, cache.rt.random)
+    const lifetimes = withJitter(windows, jitter, cache.rt.random)
     return { type: 'store' as const, entry, lifetimes, bornAt: this.#headAt }
   }
 }

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { onPurge } from '../engine/hints.ts'
+import { onPurge } from '../engine/messages.ts'
 import { type HeldEntry, type StoredResponse, UNKNOWN_PROVENANCE } from '../entry/entry.ts'
 import type { Runtime } from '../runtime.ts'
 import { createStampede, runtimeOf, type Stampede } from '../stampede.ts'

@@ -6,7 +6,7 @@ import { find } from '../engine/engine.ts'
 import { previousInL1 } from '../engine/fill.ts'
 import { countRead, dropUnreadable } from '../engine/lookup.ts'
 import type { Caller, CallerBatch, FillResult, Lead, Resolution } from '../engine/types.ts'
-import { type HeldEntry, mayServeOnError, type StoredValue, spread } from '../entry/entry.ts'
+import { type HeldEntry, mayServeOnError, type StoredValue, withJitter } from '../entry/entry.ts'
 import {
   messageOf,
   noConcurrencySlot,
@@ -207,7 +207,7 @@ export class Call<T, P> implements Caller {
       const freshMs =
         typeof ttlMs === 'number' ? ttlMs : ttlOf(ttlMs, decodeData(entry, serializer))
       const windows = { freshMs, staleWhileRevalidateMs, staleIfErrorMs, keepMs }
-      const lifetimes = spread(windows, jitter, rt.random)
+      const lifetimes = withJitter(windows, jitter, rt.random)
       if (confirmed === undefined) return { type: 'store', entry, lifetimes, bornAt }
       return { type: 'not-modified', previous: confirmed, entry, lifetimes, bornAt }
     } catch (error) {

@@ -1,7 +1,7 @@
 // `stampede.cache(name, defaults)`: getOrSet with a key prefix, and with options that are checked
 // once.
 
-import { purgeKey } from '../engine/hints.ts'
+import { purgeKey } from '../engine/messages.ts'
 import { closedError, optionError } from '../errors.ts'
 import { checkNames } from '../options.ts'
 import { dataKey } from '../ports/key.ts'

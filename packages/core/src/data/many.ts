@@ -1,7 +1,7 @@
 // The methods of a data cache for many keys. The operations of all keys are sent together.
 
-import { purgeKey } from '../engine/hints.ts'
 import { countRead, type Read, read, readWithoutLease } from '../engine/lookup.ts'
+import { purgeKey } from '../engine/messages.ts'
 import { manyFailed, optionError } from '../errors.ts'
 import { dataKey } from '../ports/key.ts'
 import { together } from '../ports/store.ts'

@@ -1,7 +1,7 @@
 // `set`: purges a key in the fleet, then stores a value under a lease.
 
 import { find } from '../engine/engine.ts'
-import { purgeKey } from '../engine/hints.ts'
+import { purgeKey } from '../engine/messages.ts'
 import type { Caller, FillResult, Resolution } from '../engine/types.ts'
 import type { StoredValue } from '../entry/entry.ts'
 import { closedError, storeUnavailable, waitTimeout } from '../errors.ts'

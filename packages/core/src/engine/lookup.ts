@@ -23,7 +23,7 @@ import type { Runtime } from '../runtime.ts'
 import { traceRead } from '../traces.ts'
 import { lookupTracing } from '../tracing.ts'
 import type { Flight } from './flight.ts'
-import { forget } from './hints.ts'
+import { forget } from './messages.ts'
 import type { Found, ReadEntry } from './types.ts'
 
 /**

@@ -7,8 +7,8 @@ import {
   ownBytes,
   remaining,
   type StoredEntry,
-  spread,
   UNKNOWN_PROVENANCE,
+  withJitter,
   withOwnStrings,
 } from './entry.ts'
 
@@ -54,7 +54,7 @@ const windows = { freshMs: 10_000, staleWhileRevalidateMs: 2_000, staleIfErrorMs
 
 describe('the lifetimes of an entry', () => {
   it('are shortened by at most the jitter, and end in the store that much later', () => {
-    expect(spread(windows, 0.1, () => 1)).toEqual({
+    expect(withJitter(windows, 0.1, () => 1)).toEqual({
       ...windows,
       freshMs: 9_000,
       physicalMs: 9_000 + 5_000 + 1_000 + 1_000,
@@ -63,7 +63,7 @@ describe('the lifetimes of an entry', () => {
 
   it('use one random number for the freshness and one for the store', () => {
     const numbers = [0.5, 0]
-    const { freshMs, physicalMs } = spread(windows, 0.2, () => numbers.shift() ?? Number.NaN)
+    const { freshMs, physicalMs } = withJitter(windows, 0.2, () => numbers.shift() ?? Number.NaN)
     expect([freshMs, physicalMs]).toEqual([9_000, 15_000])
     expect(numbers).toEqual([])
   })
@@ -87,7 +87,7 @@ describe('the lifetimes of an entry', () => {
             staleIfErrorMs: sie,
             keepMs: 0,
           }
-          const lives = spread(decided, jitter, () => numbers.shift() ?? 0)
+          const lives = withJitter(decided, jitter, () => numbers.shift() ?? 0)
           expect(Object.values(lives).every(Number.isSafeInteger)).toBe(true)
           expect(lives.freshMs).toBeGreaterThan(0)
           expect(lives.freshMs).toBeLessThanOrEqual(decided.freshMs)

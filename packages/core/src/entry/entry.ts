@@ -191,7 +191,7 @@ export function isSpent(lifetimes: Lifetimes): boolean {
  * TTL (deletion) covers the longest stale window. It is lengthened by up to `jitter` of the logical
  * TTL, so that entries filled together are not deleted together.
  */
-export function spread(windows: Windows, jitter: number, random: () => number): Lifetimes {
+export function withJitter(windows: Windows, jitter: number, random: () => number): Lifetimes {
   const freshMs = Math.max(1, Math.round(windows.freshMs * (1 - jitter * random())))
   const { staleWhileRevalidateMs, staleIfErrorMs, keepMs } = windows
   const longest = Math.max(staleWhileRevalidateMs, staleIfErrorMs, keepMs)

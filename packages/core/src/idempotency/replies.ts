@@ -9,7 +9,7 @@ import type { HeaderList, Reply } from '../ports/exchange.ts'
 import type { IdempotentExchange } from '../ports/idempotent-exchange.ts'
 import type { Settled } from './begin.ts'
 import type { NotRetained } from './kept-response.ts'
-import { decodeFor, withoutSetFields } from './replayable.ts'
+import { decodeFor, withoutSetFields } from './replay-fields.ts'
 
 interface Refusal {
   /** Outcome in the event `idempotency.answered`. */

@@ -8,7 +8,7 @@ import {
   type Connection,
   type SubscriberConnection,
   textOf,
-} from './connection.ts'
+} from './client-types.ts'
 
 // The slot of a key: the CRC16 (XMODEM) of its hash tag.
 

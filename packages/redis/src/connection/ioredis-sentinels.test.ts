@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import type { Connection } from './connection.ts'
+import type { Connection } from './client-types.ts'
 import { askAllSentinels } from './sentinels.ts'
 
 beforeEach(() => void vi.useFakeTimers())

@@ -10,7 +10,7 @@ import {
   fromCluster,
   fromSentinel,
 } from '../node-redis/options.ts'
-import type { IoredisClient, NodeRedisSentinel } from './connection.ts'
+import type { IoredisClient, NodeRedisSentinel } from './client-types.ts'
 
 const IOREDIS = 'pass an ioredis or node-redis client: redisStore(new Redis(url))'
 const IOREDIS_CLUSTER =

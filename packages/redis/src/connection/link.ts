@@ -6,7 +6,7 @@ import { type Clock, type Grant, groupOf, storeUnavailable } from '@stampede/cor
 import type { Names } from '../protocol/keys.ts'
 import { type ScriptArgument, send } from '../protocol/run-script.ts'
 import type { Script } from '../protocol/scripts.generated.ts'
-import type { IoredisClient } from './connection.ts'
+import type { IoredisClient } from './client-types.ts'
 import { OpenLink } from './open-link.ts'
 import {
   type Job,

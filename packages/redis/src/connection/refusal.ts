@@ -1,7 +1,7 @@
 // Errors of Redis. A refusal is about one command, and other errors about a server that cannot be
 // used.
 
-import type { ClusterNode, Connection } from './connection.ts'
+import type { ClusterNode, Connection } from './client-types.ts'
 
 /**
  * Whether Redis refused the command: it replied with an error that is about this command. False for

@@ -2,7 +2,7 @@
 // epoch, and in the end all Sentinels accept the greatest. After a partition, a Sentinel may still
 // name the former master, with a smaller epoch.
 
-import { type Address, type Connection, textOf } from './connection.ts'
+import { type Address, type Connection, textOf } from './client-types.ts'
 
 /** The master that one Sentinel named. */
 export interface Named {

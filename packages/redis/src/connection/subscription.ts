@@ -4,7 +4,7 @@
 import type { Clock } from '@stampede/core/store'
 import type { Names } from '../protocol/keys.ts'
 import { withBudget } from './budget.ts'
-import type { SubscriberConnection } from './connection.ts'
+import type { SubscriberConnection } from './client-types.ts'
 import { hidePassword } from './refusal.ts'
 
 /** Time between two PINGs. Without them, a dead connection looks like one without messages. */

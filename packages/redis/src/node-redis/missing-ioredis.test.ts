@@ -1,7 +1,7 @@
 import { createClient } from 'redis'
 import { expect, it, vi } from 'vitest'
-import { connect } from '../connection/client.ts'
 import { requireClient } from '../connection/known-clients.ts'
+import { connect } from '../connection/open-client.ts'
 
 vi.mock('node:module', () => ({
   createRequire: () => () => {

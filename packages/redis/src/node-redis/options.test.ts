@@ -2,7 +2,7 @@ import { StampedeError } from '@stampede/core'
 import type * as ioredis from 'ioredis'
 import { createClient, createCluster } from 'redis'
 import { describe, expect, it } from 'vitest'
-import type { RedisClient } from '../connection/connection.ts'
+import type { RedisClient } from '../connection/client-types.ts'
 import { requireClient } from '../connection/known-clients.ts'
 import { redisStore } from '../stores/redis-store.ts'
 

@@ -4,7 +4,7 @@
 import { createRequire } from 'node:module'
 import { StampedeError } from '@stampede/core'
 import { optionError } from '@stampede/core/store'
-import type { Address, IoredisClient, NodeRedisSentinel } from '../connection/connection.ts'
+import type { Address, IoredisClient, NodeRedisSentinel } from '../connection/client-types.ts'
 
 type AddressMap = NodeRedisSentinel['nodeAddressMap']
 type Socket = Partial<Address> & Readonly<Record<string, unknown>>

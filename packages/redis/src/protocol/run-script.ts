@@ -1,7 +1,7 @@
 // Runs scripts: with EVAL at first and after NOSCRIPT, otherwise with EVALSHA. Purges always use
 // EVAL.
 
-import type { Connection, Corkable } from '../connection/connection.ts'
+import type { Connection, Corkable } from '../connection/client-types.ts'
 import { lastErrorOf, NotSent } from '../connection/refusal.ts'
 import { appendPurge, purge, type Script } from './scripts.generated.ts'
 

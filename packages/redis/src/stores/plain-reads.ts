@@ -2,7 +2,7 @@
 // the script. If the entry is not fresh, the script has to run as well. So a plain read pays off
 // only if nearly every lookup is a hit (docs/decisions/0014).
 
-import type { Connection } from '../connection/connection.ts'
+import type { Connection } from '../connection/client-types.ts'
 import type { RedisLink } from '../connection/link.ts'
 import type { OpenLink } from '../connection/open-link.ts'
 import type { Operation } from '../connection/operation.ts'

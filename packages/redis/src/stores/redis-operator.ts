@@ -8,7 +8,7 @@ import {
   type StoreOperator,
   storeUnavailable,
 } from '@stampede/core/store'
-import { type ClusterConnection, type Connection, textOf } from '../connection/connection.ts'
+import { type ClusterConnection, type Connection, textOf } from '../connection/client-types.ts'
 import type { RedisLink } from '../connection/link.ts'
 import { IDEMPOTENCY_PREFIX, LOCK_PREFIX } from '../protocol/keys.ts'
 import { bytes, duration, readFailure, storedFrame } from '../protocol/lookup-reply.ts'

@@ -16,7 +16,7 @@ import {
   storeUnavailable,
   systemClock,
 } from '@stampede/core/store'
-import type { RedisClient } from '../connection/connection.ts'
+import type { RedisClient } from '../connection/client-types.ts'
 import { databaseOf, keyPrefixOf, requireClient } from '../connection/known-clients.ts'
 import { notOpen, RedisLink, rejectNotOpen } from '../connection/link.ts'
 import { AGAIN, type Receiver } from '../connection/operation.ts'

@@ -1,11 +1,11 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
-import { type FingerprintMode, fingerprint, fingerprintOfValue } from '../http/fingerprint.ts'
+import { KeyedHash } from '../idempotency/keyed-hash.ts'
 import type { RequestBody, RequestView } from '../ports/exchange.ts'
 import type { Fingerprints } from '../ports/idempotency-store.ts'
 import { isLinear } from '../testing/cpu-time.ts'
 import { repeated } from '../testing/hostile.ts'
-import { KeyedHash } from './keyed-hash.ts'
+import { type FingerprintMode, fingerprint, fingerprintOfValue } from './fingerprint.ts'
 
 const names = new KeyedHash('a secret of some length, for tests')
 const JSON_TYPE = 'application/json'

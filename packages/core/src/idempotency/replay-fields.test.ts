@@ -2,7 +2,7 @@ import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:
 import { describe, expect, it } from 'vitest'
 import type { HeaderList } from '../ports/exchange.ts'
 import { isFinal, replayableHeaders } from './kept-response.ts'
-import { decodeFor, withoutSetFields } from './replayable.ts'
+import { decodeFor, withoutSetFields } from './replay-fields.ts'
 
 describe('isKept', () => {
   it.each([

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { canonicalJson, canonicalValue } from '../http/fingerprint.ts'
 import { isLinear } from '../testing/cpu-time.ts'
+import { canonicalJson, canonicalValue } from './fingerprint.ts'
 
 const SEED = { seed: 7, numRuns: 1_000 }
 

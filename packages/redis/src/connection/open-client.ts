@@ -1,8 +1,8 @@
 // Opens the connections of one store, with options for short timeouts and endless reconnection.
 
 import { retryDelayMs } from './budget.ts'
+import type { ClusterConnection, Connection, Connections, IoredisClient } from './client-types.ts'
 import { ClusterSubscriber, slotOf } from './cluster.ts'
-import type { ClusterConnection, Connection, Connections, IoredisClient } from './connection.ts'
 import { isReadOnly, type ReplyError } from './refusal.ts'
 import { askAllSentinels } from './sentinels.ts'
 
