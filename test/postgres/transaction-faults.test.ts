@@ -186,8 +186,8 @@ describePostgres('a transaction in PostgreSQL', () => {
       const attempt = await a.open('k')
       expect((await b.begin('k', wait)).status).toBe('busy')
       expect((await b.begin('k', wait)).status).toBe('busy')
-      // A waiter holds no connection of the pool.
-      expect(b.pool.totalCount - b.pool.idleCount).toBe(0)
+      // A waiter holds no connection of the pool, once its ROLLBACK is confirmed.
+      await waitUntil('the ROLLBACK', () => b.pool.totalCount === b.pool.idleCount)
       await attempt[end]()
       await waitUntil('the wake-up', () => b.woken.length > 0)
       expect(b.woken).toEqual(['k'])
