@@ -32,8 +32,11 @@ const lock = (locks: Locks) => {
 const becomes = (locks: Locks, wanted: RegExp | string) =>
   eventually(async () => expect(await lock(locks)).toMatch(wanted), BACK_WITHIN_MS)
 
-const connectionsOf = async ({ host, port }: { host: string; port: number }) =>
-  (await askRedis({ host, port }, 'CLIENT LIST')).trim().split('\n').length
+/** Number of connections, without those of Sentinels and replicas, which come and go. */
+async function connectionsOf({ host, port }: { host: string; port: number }): Promise<number> {
+  const clients = (await askRedis({ host, port }, 'CLIENT LIST')).trim().split('\n')
+  return clients.filter((client) => !/ name=sentinel-| flags=S/.test(client)).length
+}
 
 /** Number of connections that the first Sentinel has ever accepted. */
 async function acceptedBy({ sentinels: [first] }: SentinelBench): Promise<number> {
