@@ -108,7 +108,7 @@ export function wholeBody([chunk, encoding]: readonly unknown[]): Uint8Array | u
   return isNone ? new Uint8Array() : bytesOf(chunk, encoding)
 }
 
-export function encodingOf(encoding: unknown): BufferEncoding {
+function encodingOf(encoding: unknown): BufferEncoding {
   return typeof encoding === 'string' && Buffer.isEncoding(encoding) ? encoding : 'utf8'
 }
 

@@ -518,21 +518,24 @@ test('holds the chunks of a response as parts of the body that core gets', async
       onEnd: () => turn(undefined),
     })
     const head = { status: 200, headers: [] }
-    const body = Buffer.from('one two three')
+    const body = Uint8Array.from(Buffer.from('zero one two three'))
+    hold.keep('write', [Buffer.from('zero ')])
     hold.keep('write', [Buffer.from('one ')])
-    hold.keep('write', ['two ', 'latin1'])
+    // The line break is no byte of the body.
+    hold.keep('write', ['dHdvIA==\n', 'base64'])
     hold.end({ type: 'complete', body, head }, [Buffer.from('three')], (calls) => {
       for (const [, [chunk]] of calls) {
         const isPart = chunk instanceof Uint8Array && chunk.buffer === body.buffer
-        held.push([String(chunk), isPart])
+        held.push([isPart ? Buffer.from(chunk).toString() : chunk, isPart])
       }
       Reflect.apply(end, res, [])
     })
   })
   await rawRequest(server.port, '/', [], 'POST')
   expect(held).toEqual([
+    ['zero ', true],
     ['one ', true],
-    ['two ', false],
+    ['dHdvIA==\n', false],
     ['three', true],
   ])
 })

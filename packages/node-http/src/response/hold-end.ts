@@ -17,7 +17,7 @@ import type {
 } from '@stampede/core/adapter'
 import { Connection, hasLeft } from '../request/client-gone.ts'
 import { isHttp2 } from '../request/read-request.ts'
-import { encodingOf, notCaptured, ownBytes } from './body.ts'
+import { bytesOf, notCaptured, ownBytes } from './body.ts'
 import { Capture } from './capture.ts'
 import type { Args, Call, CaptureObserver, EndHold, Send } from './capture-options.ts'
 import { headOf, OuterFields } from './fields.ts'
@@ -246,11 +246,13 @@ function partsOf(calls: readonly Call[], body: Uint8Array): readonly Call[] {
   let at = body.byteLength
   for (const [i, [method, args]] of [...calls.entries()].reverse()) {
     const [chunk, encoding] = args
-    if (typeof chunk === 'string') at -= Buffer.byteLength(chunk, encodingOf(encoding))
-    if (!(chunk instanceof Uint8Array)) continue
+    // Not Buffer.byteLength(), which also counts characters that base64 and hex leave out.
+    const bytes = bytesOf(chunk, encoding)
+    if (bytes === undefined) continue
     const end = at
-    at -= chunk.byteLength
-    parts[i] = [method, args.with(0, at < 0 ? ownBytes(chunk) : body.subarray(at, end))]
+    at -= bytes.byteLength
+    if (bytes === chunk)
+      parts[i] = [method, args.with(0, at < 0 ? ownBytes(bytes) : body.subarray(at, end))]
   }
   return parts
 }
