@@ -187,7 +187,9 @@ export class AttemptWatch implements CaptureObserver, EndHold {
     } catch (error) {
       until = Promise.reject(error)
     }
-    const calls: readonly Call[] | undefined = args && [...this.#kept, ['end', args]]
+    // Otherwise the copies of the chunks would stay in memory beside the body.
+    const calls: readonly Call[] | undefined = args && [...this.#kept.splice(0), ['end', args]]
+    this.ownChunk = undefined
     if (until === undefined) {
       this.#release(end, calls, send, 'as-held')
       return
@@ -226,7 +228,7 @@ export class AttemptWatch implements CaptureObserver, EndHold {
     this.unsend?.()
     this.unsend = undefined
     try {
-      send(isBroken ? NONE : (calls ?? this.#kept), reply)
+      send(isBroken ? NONE : (calls ?? this.#kept.splice(0)), reply)
       if (this.isFull) this.#res.emit('drain')
       this.isFull = false
     } catch (error) {
