@@ -39,7 +39,7 @@ export interface KoaBody {
 function readKoaBody(ctx: Context): KoaBody | undefined {
   try {
     const body: unknown = ctx.body
-    if ([204, 205, 304].includes(ctx.status)) return { bytes: EMPTY }
+    if (WITHOUT_BODY.has(ctx.status)) return { bytes: EMPTY }
     if (body === null || body === undefined) return statusBody(ctx)
     if (typeof body === 'string') return { bytes: bytesOf(body), as: 'string' }
     if (Buffer.isBuffer(body)) return { bytes: body }
@@ -82,6 +82,9 @@ function webStreamOf(body: unknown): ReadableStream | null | undefined {
   if (body instanceof Blob) return body.stream()
   return body instanceof ReadableStream ? body : undefined
 }
+
+/** Statuses for which Koa sends neither ctx.body nor its type. */
+const WITHOUT_BODY: ReadonlySet<number> = new Set([204, 205, 304])
 
 /** The Content-Type that Koa sets for the message of the status. */
 const STATUS_TYPE = 'text/plain; charset=utf-8'
@@ -147,11 +150,15 @@ interface KoaResponse {
 /** Reads the response in ctx. Empty if the app sends it itself, past Koa. */
 export function readResponse(ctx: Context, outer: OuterFields): Partial<KoaResponse> {
   if (ctx.respond === false || ctx.headerSent || ctx.res.writableEnded) return {}
+  const { status } = ctx
   const body = readKoaBody(ctx)
   const set = fieldsOf(ctx.res)
-  const others = body?.as === 'status' && set.filter(([name]) => name !== 'content-type')
-  const headers: HeaderList = others ? [...others, ['content-type', STATUS_TYPE]] : set
-  return { headers, head: outer.storedHead(ctx.status, headers), body }
+  // Koa sets the type of a message, and removes that of a response without a body.
+  const isMessage = body?.as === 'status'
+  const isKoas = isMessage || WITHOUT_BODY.has(status)
+  const others: HeaderList = isKoas ? set.filter(([name]) => name !== 'content-type') : set
+  const headers: HeaderList = isMessage ? [...others, ['content-type', STATUS_TYPE]] : others
+  return { headers, head: outer.storedHead(status, headers), body }
 }
 
 type Tee = Parameters<typeof teeStream>[1]

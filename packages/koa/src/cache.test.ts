@@ -215,6 +215,19 @@ describe.each(VERSIONS)('stampedeCache on %s', (version, Application) => {
     expect(await ends[0]).toEqual({ type: 'not-captured', reason: 'incomplete' })
   })
 
+  test.each([204, 205])('stores a %i without the type that Koa removes from it', async (status) => {
+    const { ends } = fill(core)
+    const koa = app(stampedeCache(), (ctx) => {
+      ctx.type = 'text/html'
+      ctx.status = status
+    })
+    await using server = await serve(koa.callback())
+    expect(fieldOf(await rawRequest(server.port), 'content-type')).toEqual([])
+    const end = await ends[0]
+    if (end?.type !== 'complete') throw new Error('not stored')
+    expect(end.head.headers.map(([name]) => name)).not.toContain('content-type')
+  })
+
   describe('a failure of the handler', () => {
     const ERRORS: ReadonlyArray<readonly [string, Handler, number]> = [
       ['ctx.throw(503)', (ctx) => ctx.throw(503, 'later'), 503],

@@ -1,5 +1,5 @@
 // A JSON body, as layers in front of the cache and the client see it. If the cache is the first
-// middleware, ctx.body has the bytes.
+// middleware, a hit sets no ctx.body.
 
 import { createRequire } from 'node:module'
 import { createStampede } from '@stampede/core'

@@ -27,7 +27,7 @@ function setUp() {
   const fail = (name: string, { key = name, bytes = 0 } = {}) => {
     const attempt = {
       type: 'running',
-      claim: { key, fingerprints },
+      claim: { key, fingerprints, native: 'the request' },
       kept: keptOf(new Uint8Array(bytes)) as Kept | undefined,
       isStored: false,
       sendEnd: () => {
@@ -176,6 +176,14 @@ describe('unstored results', () => {
     expect(tried).toEqual([{ type: 'not-retained', status: 200, location: undefined }])
     replies.shift()?.(true)
     await settled()
+    attempts.stop()
+  })
+
+  it('do not keep the request of their attempt in memory', () => {
+    const { attempts, fail } = setUp()
+    fail('a')
+    const known = attempts.get('a')
+    expect(known?.type === 'unstored' && known.claim).toEqual({ key: 'a', fingerprints })
     attempts.stop()
   })
 

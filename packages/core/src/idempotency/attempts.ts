@@ -111,6 +111,8 @@ export class Attempts {
     const { key, fingerprints } = attempt.claim
     this.set(key, undefined)
     attempt.type = 'unstored'
+    // No limit counts the request object, which may have a large body.
+    attempt.claim = { ...attempt.claim, native: undefined }
     attempt.until = this.#clock.now() + forMs
     attempt.bytes = bytesFor('unstored', key, fingerprints, attempt.kept)
     this.set(key, attempt)

@@ -44,7 +44,7 @@ const LATE = 'it was not renewed in time'
 /** As a deadline, it is due at its next renewal, and at the end of its lease and its hold time. */
 export class Running implements LocalAttempt, HeldLease, Decisions, AttemptObserver {
   type: LocalAttempt['type'] = 'running'
-  readonly claim: Claim
+  claim: Claim
   readonly begun: Begun
   readonly grant: Grant
   readonly leaseMs: number

@@ -13,7 +13,7 @@ export interface Claim {
   readonly name: string
   readonly fingerprints: Fingerprints
   readonly policy: AttemptPolicy
-  /** The request object of the framework. Undefined for a job. */
+  /** The request object of the framework. Undefined for a job, and in an unstored attempt. */
   readonly native?: unknown
   /** Number of runs of this job whose transaction was rolled back because of another one. */
   readonly repeats?: number
@@ -35,7 +35,7 @@ export interface Beginning {
 export interface LocalAttempt {
   /** `unstored`: it has ended, and the store does not have its end yet. */
   type: 'running' | 'unstored'
-  readonly claim: Claim
+  claim: Claim
   /** Its result. Undefined while it runs, and if it was released or is uncertain. */
   kept: Kept | undefined
   /** Whether the store has its end. */

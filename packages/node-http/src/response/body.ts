@@ -41,9 +41,12 @@ export class BodyCollector {
       : { type: 'complete', head, body: new Uint8Array() }
   }
 
+  /** The body so far. It replaces the chunks, so that the body is in memory once. */
   take(): Uint8Array {
-    const chunks = this.#chunks
-    return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)
+    const [first] = this.#chunks
+    const body = first && this.#chunks.length === 1 ? first : Buffer.concat(this.#chunks)
+    this.#chunks = [body]
+    return body
   }
 
   drop(): void {
@@ -108,7 +111,7 @@ export function wholeBody([chunk, encoding]: readonly unknown[]): Uint8Array | u
   return isNone ? new Uint8Array() : bytesOf(chunk, encoding)
 }
 
-export function encodingOf(encoding: unknown): BufferEncoding {
+function encodingOf(encoding: unknown): BufferEncoding {
   return typeof encoding === 'string' && Buffer.isEncoding(encoding) ? encoding : 'utf8'
 }
 

@@ -9,6 +9,8 @@ import type { AddressInfo, Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { setImmediate as turn } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { describe, expect, test, vi } from 'vitest'
 import { deferred } from '../testing/deferred.ts'
 import { rawRequest, serve, startRequest } from '../testing/raw-client.ts'
@@ -518,23 +520,54 @@ test('holds the chunks of a response as parts of the body that core gets', async
       onEnd: () => turn(undefined),
     })
     const head = { status: 200, headers: [] }
-    const body = Buffer.from('one two three')
+    const body = Uint8Array.from(Buffer.from('zero one two three'))
+    hold.keep('write', [Buffer.from('zero ')])
     hold.keep('write', [Buffer.from('one ')])
-    hold.keep('write', ['two ', 'latin1'])
+    // The line break is no byte of the body.
+    hold.keep('write', ['dHdvIA==\n', 'base64'])
     hold.end({ type: 'complete', body, head }, [Buffer.from('three')], (calls) => {
       for (const [, [chunk]] of calls) {
         const isPart = chunk instanceof Uint8Array && chunk.buffer === body.buffer
-        held.push([String(chunk), isPart])
+        held.push([isPart ? Buffer.from(chunk).toString() : chunk, isPart])
       }
       Reflect.apply(end, res, [])
     })
   })
   await rawRequest(server.port, '/', [], 'POST')
   expect(held).toEqual([
+    ['zero ', true],
     ['one ', true],
-    ['two ', false],
+    ['dHdvIA==\n', false],
     ['three', true],
   ])
+})
+
+test('keeps no copy of a chunk beside the body of a held response', async () => {
+  setFlagsFromString('--expose-gc')
+  const collect: () => void = runInNewContext('gc')
+  const { promise: gate, resolve: letGo } = deferred()
+  const { promise: arrival, resolve: arrive } = deferred<Array<WeakRef<Uint8Array>>>()
+  await using server = await serve((_req, res) => {
+    const hold = new AttemptWatch(res, {
+      holdsAll: true,
+      maxBodyBytes: 1024,
+      graceMs: 60_000,
+      onEnd: () => gate.then(() => undefined),
+    })
+    const copies = ['one ', 'two'].map((chunk) => {
+      res.write(Buffer.from(chunk))
+      return new WeakRef(hold.ownChunk as Uint8Array)
+    })
+    res.end()
+    arrive(copies)
+  })
+  const response = rawRequest(server.port, '/', [], 'POST')
+  const copies = await arrival
+  await turn()
+  collect()
+  expect(copies.map((copy) => copy.deref())).toEqual([undefined, undefined])
+  letGo()
+  expect((await response).body).toContain('two')
 })
 
 test.each([true, false])(

@@ -17,7 +17,7 @@ import type {
 } from '@stampede/core/adapter'
 import { Connection, hasLeft } from '../request/client-gone.ts'
 import { isHttp2 } from '../request/read-request.ts'
-import { encodingOf, notCaptured, ownBytes } from './body.ts'
+import { bytesOf, notCaptured, ownBytes } from './body.ts'
 import { Capture } from './capture.ts'
 import type { Args, Call, CaptureObserver, EndHold, Send } from './capture-options.ts'
 import { headOf, OuterFields } from './fields.ts'
@@ -187,7 +187,9 @@ export class AttemptWatch implements CaptureObserver, EndHold {
     } catch (error) {
       until = Promise.reject(error)
     }
-    const calls: readonly Call[] | undefined = args && [...this.#kept, ['end', args]]
+    // Otherwise the copies of the chunks would stay in memory beside the body.
+    const calls: readonly Call[] | undefined = args && [...this.#kept.splice(0), ['end', args]]
+    this.ownChunk = undefined
     if (until === undefined) {
       this.#release(end, calls, send, 'as-held')
       return
@@ -226,7 +228,7 @@ export class AttemptWatch implements CaptureObserver, EndHold {
     this.unsend?.()
     this.unsend = undefined
     try {
-      send(isBroken ? NONE : (calls ?? this.#kept), reply)
+      send(isBroken ? NONE : (calls ?? this.#kept.splice(0)), reply)
       if (this.isFull) this.#res.emit('drain')
       this.isFull = false
     } catch (error) {
@@ -246,11 +248,13 @@ function partsOf(calls: readonly Call[], body: Uint8Array): readonly Call[] {
   let at = body.byteLength
   for (const [i, [method, args]] of [...calls.entries()].reverse()) {
     const [chunk, encoding] = args
-    if (typeof chunk === 'string') at -= Buffer.byteLength(chunk, encodingOf(encoding))
-    if (!(chunk instanceof Uint8Array)) continue
+    // Not Buffer.byteLength(), which also counts characters that base64 and hex leave out.
+    const bytes = bytesOf(chunk, encoding)
+    if (bytes === undefined) continue
     const end = at
-    at -= chunk.byteLength
-    parts[i] = [method, args.with(0, at < 0 ? ownBytes(chunk) : body.subarray(at, end))]
+    at -= bytes.byteLength
+    if (bytes === chunk)
+      parts[i] = [method, args.with(0, at < 0 ? ownBytes(bytes) : body.subarray(at, end))]
   }
   return parts
 }
