@@ -10,7 +10,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 const DOORS: Readonly<Record<string, string>> = {
   '@stampede/core': `
     Attempt AttemptTransaction CacheOptions createStampede DataCache FactoryContext
-    GetOrSetOptions IdempotencyOptions MemoryStore memoryStore PurgeTarget
+    GetOrSetOptions IdempotencyOperator IdempotencyOptions MemoryStore memoryStore PurgeTarget
     Stampede StampedeError StampedeEvent StampedeOptions StampedeStats StampedeStore Stored
     strict TRACING_CHANNELS TracingContexts`,
   '@stampede/core/adapter': `
@@ -28,7 +28,7 @@ const DOORS: Readonly<Record<string, string>> = {
     idempotentFront isRevalidation stampedeFront`,
   '@stampede/node-http/adapter': `
     AttemptExchange AttemptWatch breakOff Capture createNodeCache createNodeIdempotency Departure
-    editFields endWith exposeReply expressHost fieldsOf hasLeft isSendable isWrapped MountOrder
+    editFields endWith exposeReply expressHost fieldsOf isSendable isWrapped MountOrder
     OuterFields rememberRawBody RequestExchange restoreFields SentHead setReply
     teeStream trustsPeer visitWeb watchCalls`,
   '@stampede/redis': `
@@ -146,6 +146,7 @@ it('the types of returned values have public names, so that an app can export th
     export const migrated = postgres.migrate()
     export const stampede = createStampede({ store })
     export const stats = () => stampede.stats()
+    export const { idempotency } = stampede
     export const data = stampede.cache('prices', { ttlMs: 1 })
     export const price = data.getOrSet('a', async () => ({ cents: 1 }))
     const scope = () => 'a'

@@ -4,6 +4,7 @@
 import { createServer, type IncomingMessage } from 'node:http'
 import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
+import { createStampede, type Stampede } from '@stampede/core'
 import { stampedeCache as expressCache } from '@stampede/express'
 import { stampedeCache as koaCache } from '@stampede/koa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -76,11 +77,13 @@ beforeEach(() => {
 afterEach(() => void process.off('warning', listen))
 
 let paths = 0
+/** With `refreshed`, the second request gets a stale response, which is refreshed behind it. */
 async function warningsOf(
   app: App,
   options: object,
   handler: (read: Reader) => void,
   more: Record<string, string> = {},
+  refreshed?: Stampede,
 ) {
   const server = createServer(app(options, handler) as never)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -93,7 +96,9 @@ async function warningsOf(
     for (let i = 0; i < 2; i++) {
       const { status } = await ask(`http://127.0.0.1:${port}${path}?q=1&utm=2`, { headers })
       expect(status).toBe(more.range ? 206 : 200)
+      if (i === 0) await refreshed?.purge({ all: true }, { soft: true })
     }
+    if (refreshed) await expect.poll(() => refreshed.stats().fills.committed).toBe(2)
     await new Promise((resolve) => setImmediate(resolve))
     return warnings.map((text) => text.replace(path, '/page'))
   } finally {
@@ -163,5 +168,20 @@ describe.each([
     expect(await warningsOf(app, FREE, read, condition)).toEqual([
       expect.stringContaining('the request header x-lang'),
     ])
+  })
+
+  it('warns of what a background refresh reads, whose response all clients get', async () => {
+    const stampede = createStampede()
+    const options = { ...FREE, stampede, staleWhileRevalidateMs: 60_000, keepMs: 0 }
+    let runs = 0
+    const read = ({ header }: Reader) => {
+      runs += 1
+      if (runs > 1) header('X-Lang')
+    }
+    expect(await warningsOf(app, options, read, {}, stampede)).toEqual([
+      expect.stringContaining('the request header x-lang'),
+    ])
+    expect(runs).toBe(2)
+    await stampede.close()
   })
 })

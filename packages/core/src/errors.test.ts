@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { ERROR_CODES, StampedeError } from './errors.ts'
+import { ERROR_CODES, StampedeError, storeUnavailable } from './errors.ts'
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
@@ -60,6 +60,14 @@ describe('errors for users', () => {
       cause,
     })
     expect(error).toBeInstanceOf(Error)
+  })
+
+  it('keep the value that a store of the app threw, also if it is no Error', () => {
+    const [refusal, empty] = [{ message: 'quota exceeded' }, Object.create(null)]
+    const error = storeUnavailable('mine', 'purge', refusal)
+    expect(error).toMatchObject({ message: 'mine purge: quota exceeded', cause: refusal })
+    expect(storeUnavailable('mine', 'purge', empty).cause).toBe(empty)
+    expect(storeUnavailable('mine', 'purge', 'unknown reply')).not.toHaveProperty('cause')
   })
 })
 

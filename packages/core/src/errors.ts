@@ -121,15 +121,15 @@ export function closedError(): StampedeError {
 /**
  * The error for a store that did not reply within its time budget or replied with an error. A text
  * as `cause` says why this version cannot use the reply. Without a `cause`, the circuit breaker is
- * open and no command was sent.
+ * open and no command was sent. A store of the app may throw any value.
  */
 export function storeUnavailable(
   store: string,
   operation: string,
   cause: unknown = 'not sent, because earlier commands failed',
 ): StampedeError {
-  const [why, options] = cause instanceof Error ? [cause.message, { cause }] : [cause, undefined]
-  const message = `${store} ${operation}: ${why}`
+  const options = typeof cause === 'string' ? undefined : { cause }
+  const message = `${store} ${operation}: ${messageOf(cause)}`
   return new StampedeError('ERR_STAMPEDE_STORE_UNAVAILABLE', message, options)
 }
 

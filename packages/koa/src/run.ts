@@ -8,7 +8,6 @@ import {
   Capture,
   Departure,
   editFields,
-  hasLeft,
   isSendable,
   isWrapped,
   OuterFields,
@@ -163,7 +162,7 @@ export class KoaRun {
     if (end instanceof Promise)
       end.then((known) => known.type === 'not-captured' && this.#settle(known))
     else if (end.type === 'not-captured') return this.#settle(end)
-    if (hasLeft(this.#ctx.res)) return this.#settle(notCaptured('incomplete'))
+    if (Departure.hasLeft(this.#ctx.res)) return this.#settle(notCaptured('incomplete'))
     this.#ending = end
     if (this.#head.isOver) this.headOver(this.#head.refusal)
   }

@@ -1,7 +1,7 @@
 // The response of a request, on Express and on Fastify.
 
 import type { ServerResponse } from 'node:http'
-import { breakOff, hasLeft } from '@stampede/node-http/adapter'
+import { breakOff, Departure } from '@stampede/node-http/adapter'
 import { type Observable, tap } from 'rxjs'
 
 /** A response of Express, or a reply of Fastify. */
@@ -29,7 +29,7 @@ export function breakOffFailed(
     breakOff(res)
   }
   return handled.pipe(
-    tap({ error: () => end(res.headersSent), unsubscribe: () => end(hasLeft(res)) }),
+    tap({ error: () => end(res.headersSent), unsubscribe: () => end(Departure.hasLeft(res)) }),
   )
 }
 

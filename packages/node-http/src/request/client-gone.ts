@@ -54,6 +54,7 @@ export interface DepartureOptions {
  * may listen for `close` too, and its listener must run after this one.
  */
 export class Departure {
+  static readonly hasLeft: typeof hasLeft = hasLeft
   /** Whether the response was closed before its end and not given up yet. */
   gone = false
   /** Whether the client left before the response ended. */
