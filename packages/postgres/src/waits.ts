@@ -97,7 +97,8 @@ export class Waits {
     const claim = this.#db.text('claim', key, exact, canonical, 0)
     const text = `${this.#db.text('watch', key)}; ${claim}`
     const [lock, look] = (await this.#db.notices.query(text).catch(() => undefined)) ?? []
-    wait.isLocked = lock !== undefined && readReply<boolean>(lock.rows)
+    // If the notice of the end came before this reply, the look is older, and the lock is given up.
+    wait.isLocked &&= lock !== undefined && readReply<boolean>(lock.rows)
     if (look === undefined || !wait.isLocked) return COMMITS
     return readReply<Look>(look.rows)
   }
