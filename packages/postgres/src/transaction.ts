@@ -138,7 +138,8 @@ export class Transaction implements OpenTransaction {
         this.#check()
         const value: unknown = Reflect.get(target, name)
         if (typeof value !== 'function' || name === 'constructor') return value
-        return this.#guard(value.bind(target))
+        // With the functions that it has itself, such as `sql.typed.point` of postgres.js.
+        return this.#guard(Object.assign(value.bind(target), value))
       },
       apply: (target, self, args) => {
         this.#check()
