@@ -78,9 +78,11 @@ language sql volatile as $$
   select ceil(greatest(extract(epoch from t - clock_timestamp())::float8 * 1000::float8, 0))::bigint
 $$;
 
+-- At least the start of the transaction, which `keep` compares, also if the clock was set back.
 create function stampede.next_fence(last bigint) returns bigint
 language sql volatile as $$
-  select greatest(last + 1, (extract(epoch from clock_timestamp())::float8 * 1e6::float8)::bigint)
+  select greatest(last + 1,
+    (extract(epoch from greatest(now(), clock_timestamp()))::float8 * 1e6::float8)::bigint)
 $$;
 
 -- Notifies the processes that wait for a key, if any: they hold its second lock. PostgreSQL commits
