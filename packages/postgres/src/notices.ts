@@ -3,6 +3,7 @@
 
 import { newToken } from '@stampede/core/store'
 import type { ClientBase, Pool } from 'pg'
+import { type Rows, rowsOfEach } from './line.ts'
 
 /** Callbacks for notices, lost notices and the connection. */
 export interface NoticeListener {
@@ -74,16 +75,13 @@ export class Notices {
   }
 
   /**
-   * Runs statements on the connection. Its session can hold advisory locks. Undefined if there is
-   * no connection.
+   * Runs statements on the connection, and returns the rows of each. Its session can hold advisory
+   * locks. Returns an empty list if there is no connection.
    */
-  async query(
-    text: string,
-  ): Promise<ReadonlyArray<{ rows: Record<string, unknown>[] }> | undefined> {
+  async query(text: string): Promise<readonly Rows[]> {
     const reply = this.#last.then((): unknown => this.#client?.query(text))
     this.#last = reply.catch(() => {})
-    const replied = await reply
-    return replied === undefined ? undefined : ([replied].flat() as never)
+    return rowsOfEach(await reply)
   }
 
   report(operation: string, error: unknown): void {

@@ -197,7 +197,7 @@ export class PostgresIdempotency implements IdempotencyStore {
         line.giveBack(error)
         throw error
       })
-      const looked = readReply<Looked>(replies.at(-2) ?? [])
+      const looked = readReply<Looked>(replies.at(-2))
       if (looked.status === 'begun') {
         const attempt = { key, token, ...looked }
         this.#open.set(token, new Transaction(this.#db, line, attempt, this.#idleMs))

@@ -7,7 +7,7 @@ const BUSY = { status: 'busy', forMs: 60_000 } as const
 
 /** The waits of a process. Its statements are run by `query`, which gets the waits. */
 function waitsWith(query: (waits: Waits) => void): Waits {
-  const rows = [true, BUSY].map((reply) => ({ rows: [{ reply: JSON.stringify(reply) }] }))
+  const rows = [true, BUSY].map((reply) => [{ reply: JSON.stringify(reply) }])
   const notices = {
     ready: Promise.resolve(),
     isReceiving: true,
