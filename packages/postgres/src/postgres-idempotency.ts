@@ -140,23 +140,12 @@ export class PostgresIdempotency implements IdempotencyStore {
   }
 
   /** Keys and their records, which are undefined if they have expired. */
-  async #read(
-    key: string,
-    inState: string,
-    limit: number,
-  ): Promise<[string, Inspection | undefined][]> {
-    const found = await this.#db.call<StoredInspection[] | null>('inspect', key, inState, limit)
-    return (found ?? []).map(({ key: name, state, frame, steps, ...known }) => [
-      Buffer.from(name, 'hex').toString(),
-      known.keepForMs > 0
-        ? {
-            ...known,
-            state: state === 'running' && known.leaseForMs === 0 ? 'lapsed' : state,
-            steps: steps ?? [],
-            frame: frame === null ? undefined : bytesOf(frame),
-          }
-        : undefined,
-    ])
+  async #read(key: string, inState: string, limit: number): Promise<[string, Inspection?][]> {
+    const pairs = await this.#db.call<StoredPair[]>('inspect', key, inState, limit)
+    return pairs.map(([hex, known]) => {
+      const frame = typeof known?.frame === 'string' ? bytesOf(known.frame) : undefined
+      return [Buffer.from(hex, 'hex').toString(), known ? { ...known, frame } : undefined]
+    })
   }
 
   /**
@@ -231,12 +220,8 @@ export class PostgresIdempotency implements IdempotencyStore {
   }
 }
 
-type StoredInspection = Omit<Inspection, 'frame' | 'steps'> & {
-  /** In hex. */
-  readonly key: string
-  readonly frame: string | null
-  readonly steps: readonly string[] | null
-}
+/** A key in hex, and its record unless it has expired. */
+type StoredPair = [string, (Omit<Inspection, 'frame'> & { readonly frame: string | null }) | null]
 
 function bytesOf(base64: string): Uint8Array {
   return Buffer.from(base64, 'base64')

@@ -28,7 +28,7 @@ describe('a process that waits for a key', () => {
     expect(waits.wake('k')).toBe(true)
   })
 
-  it('looks again at once if the notice arrives before the reply that the key is busy', async () => {
+  it('looks again at once if the notice comes before the reply that the key is busy', async () => {
     const waits = waitsWith((own) => void own.wake('k'))
     expect(await waits.join('k', PRINTS, BUSY)).toEqual({ status: 'busy', forMs: 5 })
     expect(waits.restMs('k', PRINTS)).toBeUndefined()
